@@ -1,0 +1,60 @@
+#include "base/error.h"
+
+#include <cstring>
+
+namespace ddprun {
+
+namespace {
+
+constexpr size_t kBarWidth = 92;
+
+}  // namespace
+
+Error Error::While(std::string_view doing) && {
+  what = "While " + std::string(doing) + ":\n" + what;
+  return std::move(*this);
+}
+
+std::string ErrnoText(int error_number) {
+  char buffer[256];
+  // The GNU variant, which returns the text and may leave the buffer alone.
+  return strerror_r(error_number, buffer, sizeof buffer);
+}
+
+Error SystemError(std::string_view what, int error_number) {
+  return Error{.code = Code::kFailed,
+               .title = "SYSTEM ERROR",
+               .where = "",
+               .what = std::string(what) + ": " + ErrnoText(error_number),
+               .hint = "",
+               .page = ""};
+}
+
+int ExitStatus(Code code) {
+  switch (code) {
+    case Code::kUsage:
+      return 2;
+    case Code::kRendezvous:
+      return 3;
+    case Code::kNotExecutable:
+      return 126;
+    case Code::kNotFound:
+      return 127;
+    case Code::kDeadlineExceeded:
+    case Code::kFailed:
+      return 1;
+  }
+  return 1;
+}
+
+std::string Render(const Error& error) {
+  std::string bar = "-- " + error.title + " ";
+  const std::string tail = error.where.empty() ? "" : " " + error.where;
+  if (bar.size() + tail.size() < kBarWidth) bar.append(kBarWidth - bar.size() - tail.size(), '-');
+  std::string text = bar + tail + "\n" + error.what + "\n";
+  if (!error.hint.empty()) text += error.hint + "\n";
+  if (!error.page.empty()) text += "See docs/errors.md#" + error.page + "\n";
+  return text;
+}
+
+}  // namespace ddprun

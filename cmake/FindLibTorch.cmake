@@ -1,0 +1,66 @@
+# Finds LibTorch in a PyTorch wheel or in a libtorch folder, without TorchConfig.cmake, which
+# demands a CUDA toolkit whenever the wheel was built with CUDA.
+#
+# Input:   DDPRUN_TORCH   the folder that holds include/ and lib/ (a wheel's site-packages/torch,
+#                         or an unpacked libtorch); empty: .deps/venv of this checkout
+# Targets: LibTorch::cpu   libtorch_cpu and libc10: 0.26 s to load, all that the trainer links
+#          LibTorch::cuda  libtorch_cuda and libc10_cuda, only where they exist; CUDA's own headers
+#                          are found in the wheels (nvidia/*/include), no toolkit is needed
+# Sets:    LibTorch_VERSION, LibTorch_ROOT_DIR, LibTorch_FOUND
+set(_torch_hints ${DDPRUN_TORCH} ENV DDPRUN_TORCH)
+if(NOT DDPRUN_TORCH)
+  file(GLOB _torch_venv ${CMAKE_SOURCE_DIR}/.deps/venv/lib/python3*/site-packages/torch)
+  list(APPEND _torch_hints ${_torch_venv})
+endif()
+find_path(LibTorch_ROOT_DIR NAMES include/ATen/ATen.h HINTS ${_torch_hints} NO_DEFAULT_PATH)
+
+set(LibTorch_VERSION "")
+if(LibTorch_ROOT_DIR)
+  find_library(LibTorch_CPU_LIBRARY torch_cpu HINTS ${LibTorch_ROOT_DIR}/lib NO_DEFAULT_PATH)
+  find_library(LibTorch_C10_LIBRARY c10 HINTS ${LibTorch_ROOT_DIR}/lib NO_DEFAULT_PATH)
+  file(STRINGS ${LibTorch_ROOT_DIR}/include/torch/headeronly/version.h _torch_version_lines
+       REGEX "#define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
+  foreach(_line ${_torch_version_lines})
+    string(REGEX MATCH "[0-9]+$" _number "${_line}")
+    list(APPEND _torch_numbers ${_number})
+  endforeach()
+  list(JOIN _torch_numbers "." LibTorch_VERSION)
+endif()
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(
+  LibTorch
+  REQUIRED_VARS LibTorch_ROOT_DIR LibTorch_CPU_LIBRARY LibTorch_C10_LIBRARY
+  VERSION_VAR LibTorch_VERSION
+  REASON_FAILURE_MESSAGE "run scripts/setup.sh, or name a libtorch with -DDDPRUN_TORCH=FOLDER")
+
+if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
+  set(_torch_include ${LibTorch_ROOT_DIR}/include
+                     ${LibTorch_ROOT_DIR}/include/torch/csrc/api/include)
+  add_library(LibTorch::c10 SHARED IMPORTED)
+  set_target_properties(LibTorch::c10 PROPERTIES IMPORTED_LOCATION ${LibTorch_C10_LIBRARY})
+  add_library(LibTorch::cpu SHARED IMPORTED)
+  set_target_properties(
+    LibTorch::cpu
+    PROPERTIES IMPORTED_LOCATION ${LibTorch_CPU_LIBRARY}
+               INTERFACE_LINK_LIBRARIES LibTorch::c10
+               # SYSTEM, as for every imported target: our warnings are not for their headers.
+               INTERFACE_INCLUDE_DIRECTORIES "${_torch_include}"
+               # The wheels are built with the C++11 ABI since 2.6.
+               INTERFACE_COMPILE_DEFINITIONS "USE_DISTRIBUTED;USE_C10D")
+  find_library(LibTorch_CUDA_LIBRARY torch_cuda HINTS ${LibTorch_ROOT_DIR}/lib NO_DEFAULT_PATH)
+  find_library(LibTorch_C10_CUDA_LIBRARY c10_cuda HINTS ${LibTorch_ROOT_DIR}/lib NO_DEFAULT_PATH)
+  if(LibTorch_CUDA_LIBRARY AND LibTorch_C10_CUDA_LIBRARY)
+    file(GLOB _cuda_include ${LibTorch_ROOT_DIR}/../nvidia/cu13/include
+         ${LibTorch_ROOT_DIR}/../nvidia/nccl/include)
+    add_library(LibTorch::cuda SHARED IMPORTED)
+    set_target_properties(
+      LibTorch::cuda
+      PROPERTIES IMPORTED_LOCATION ${LibTorch_CUDA_LIBRARY}
+                 INTERFACE_LINK_LIBRARIES "LibTorch::cpu;${LibTorch_C10_CUDA_LIBRARY}"
+                 INTERFACE_INCLUDE_DIRECTORIES "${_cuda_include}"
+                 INTERFACE_COMPILE_DEFINITIONS "USE_C10D_NCCL")
+  endif()
+endif()
+mark_as_advanced(LibTorch_CPU_LIBRARY LibTorch_C10_LIBRARY LibTorch_CUDA_LIBRARY
+                 LibTorch_C10_CUDA_LIBRARY)
