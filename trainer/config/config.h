@@ -1,0 +1,130 @@
+// What one training run is: the typed form of a config file, after defaults and overrides.
+// Plain values without behaviour. Ranges, units' reasons and other names of every key stand in
+// keys.cc, from which docs/config.md is generated; ReadConfig (read_config.h) fills and checks it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ddprun::trainer {
+
+struct RunConfig {
+  std::string name;                        // empty: the date and time (report/run_folder.h)
+  std::string output_dir = "runs/{name}";  // relative to the working directory
+  int64_t seed = 42;
+  int64_t max_steps = -1;   // optimizer steps; > 0 rules over max_epochs
+  double max_epochs = 1.0;  // passes over the training data
+};
+
+enum class ModelType { kGpt, kMlp };
+enum class Activation { kRelu, kNone, kGelu };
+
+struct ModelConfig {
+  ModelType type = ModelType::kGpt;
+  std::string name_or_path;  // a folder with model.safetensors to start from; empty: fresh weights
+  int64_t hidden_size = 128;
+  int64_t num_hidden_layers = 4;
+  int64_t num_attention_heads = 4;
+  int64_t intermediate_size = 0;  // ReadConfig turns 0 into 4 * hidden_size
+  int64_t vocab_size = 256;
+  double dropout = 0.0;                       // probability
+  std::vector<int64_t> layer_sizes;           // mlp: input, hidden ..., output
+  Activation activation = Activation::kRelu;  // mlp: between the layers, not after the last
+};
+
+enum class DataFormat { kText, kRandom };
+
+struct DataConfig {
+  DataFormat format = DataFormat::kText;
+  // Globs; absolute after ReadConfig.
+  std::vector<std::string> train_files;
+  std::vector<std::string> validation_files;
+  double validation_fraction = 0.0;  // share of the end of the training text; without files only
+  int64_t max_seq_length = 128;      // tokens, here bytes
+  bool shuffle = true;
+  int64_t data_seed = 42;  // sampler seed; ReadConfig makes it run.seed where the file has none
+  bool dataloader_drop_last = false;
+  int64_t num_samples = 0;  // random: samples of the data set
+  int64_t input_size = 0;   // random: values per sample
+  int64_t target_size = 0;  // random: values per target
+};
+
+struct TrainingConfig {
+  int64_t per_device_train_batch_size = 8;
+  int64_t per_device_eval_batch_size = 0;  // ReadConfig turns 0 into the train batch size
+  int64_t gradient_accumulation_steps = 1;
+  double max_grad_norm = 1.0;  // 0: no clipping
+};
+
+enum class OptimizerType { kAdamW, kAdam, kSgd };
+
+struct OptimizerConfig {
+  OptimizerType type = OptimizerType::kAdamW;
+  double learning_rate = 3e-4;
+  double weight_decay = 0.1;  // ReadConfig: 0 for adam and sgd where the file has none
+  std::array<double, 2> betas = {0.9, 0.95};
+  double eps = 1e-8;
+  double momentum = 0.0;  // sgd
+  // A parameter whose name contains one of these gets no weight decay.
+  std::vector<std::string> no_decay = {"bias", "norm", "ln_"};
+};
+
+enum class LrSchedulerType { kCosine, kLinear, kConstant };
+
+struct SchedulerConfig {
+  LrSchedulerType lr_scheduler_type = LrSchedulerType::kCosine;
+  double warmup_steps = 0;    // >= 1: whole optimizer steps; < 1: share of all steps
+  double min_lr_ratio = 0.1;  // cosine: the last learning rate / learning_rate
+};
+
+enum class StrategyType { kAuto, kSingle, kDdp };
+enum class Overlap { kBackward, kNone };
+
+struct StrategyConfig {
+  StrategyType type = StrategyType::kAuto;  // auto: ddp when the world has more than one rank
+  double bucket_cap_mb = 25;                // MiB
+  double first_bucket_mb = 1;               // MiB
+  Overlap overlap = Overlap::kBackward;
+};
+
+struct CommConfig {
+  int64_t init_timeout_seconds = 300;  // until the first step is done
+  int64_t train_timeout_seconds = 100;
+};
+
+struct CheckpointConfig {
+  bool save_at_end = true;
+};
+
+struct EvaluationConfig {
+  int64_t eval_steps = 0;  // optimizer steps between evaluations; 0: only at the end
+  std::string sample_prompt;
+  int64_t sample_length = 0;  // bytes of text generated at the end; 0: none
+  double sample_temperature = 0.8;
+  int64_t sample_top_k = 40;  // 0: all
+};
+
+enum class ProgressBarMode { kAuto, kOn, kOff };
+
+struct ReportConfig {
+  int64_t logging_steps = 10;
+  ProgressBarMode progress_bar = ProgressBarMode::kAuto;  // auto: when stderr is a terminal
+};
+
+struct Config {
+  RunConfig run;
+  ModelConfig model;
+  DataConfig data;
+  TrainingConfig training;
+  OptimizerConfig optimizer;
+  SchedulerConfig scheduler;
+  StrategyConfig strategy;
+  CommConfig comm;
+  CheckpointConfig checkpoint;
+  EvaluationConfig evaluation;
+  ReportConfig report;
+};
+
+}  // namespace ddprun::trainer
