@@ -1,0 +1,77 @@
+// A c10d TCPStore server on the caller's event loop: torch's clients and ours, thousands of them.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/ip/address.hpp>
+
+#include "base/result.h"
+#include "rendezvous/store/async_store.h"
+#include "rendezvous/store/store_state.h"
+#include "rendezvous/store/wire.h"
+
+namespace ddprun::rendezvous {
+
+struct StoreServerLimits {
+  WireLimits wire;
+  StoreLimits state;
+  // Until a new connection has shown that it speaks the protocol.
+  std::chrono::milliseconds handshake_timeout{10'000};
+  // A peer that takes nothing of its replies for so long is closed. Beyond max_unsent_bytes no
+  // more of its requests are read.
+  std::chrono::milliseconds stalled_write_timeout{60'000};
+  size_t max_unsent_bytes = 4 << 20;
+};
+
+// Who waits for what: the store's host alone can tell that, when a job hangs.
+struct ParkedWait {
+  std::string peer;  // "10.0.0.7:41532"
+  std::vector<std::string> keys;
+};
+
+// Loop thread only. Destroying it closes every connection, which is how clients learn of it.
+class StoreServer : public AsyncStore {
+ public:
+  // Listens on every address at one port; 0 takes a free one. Addresses that this machine does
+  // not have are left out if another one remains. The error (kRendezvous, page "port-taken" or
+  // "cannot-listen") names address, port and reason.
+  static Result<std::unique_ptr<StoreServer>> Listen(asio::io_context& io,
+                                                     std::span<const asio::ip::address> addresses,
+                                                     uint16_t port,
+                                                     StoreServerLimits limits = {});
+  static Result<std::unique_ptr<StoreServer>> Listen(asio::io_context& io,
+                                                     const asio::ip::address& address,
+                                                     uint16_t port,
+                                                     StoreServerLimits limits = {});
+  ~StoreServer() override;
+
+  uint16_t port() const;
+
+  // The host's own requests. A kWait may stay open for long and does not hold up other calls.
+  void Call(Request request, Handler handler) override;
+
+  // Called with the keys that a connection was waiting for when it ended without cancelling:
+  // its process is dead, or its host.
+  void OnAbandonedWait(std::function<void(const std::vector<std::string>& keys)> handler);
+
+  // Calls `handler` once no network connection is left, or after `timeout`.
+  void OnAllDisconnected(std::chrono::milliseconds timeout, std::function<void()> handler);
+
+  size_t num_connections() const;
+  size_t num_keys() const;
+  std::vector<ParkedWait> ParkedWaits() const;
+
+ private:
+  class Impl;
+  explicit StoreServer(std::shared_ptr<Impl> impl);
+  // Shared with pending handlers, which outlive the server by one turn of the loop.
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,85 @@
+// The TCPStore server's behaviour without sockets, threads or clock: requests of numbered
+// connections in, replies out. Semantics as torch 2.11, where its two server backends differ the
+// sensible one (tests name the cases).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "base/result.h"
+#include "rendezvous/store/wire.h"
+
+namespace ddprun::rendezvous {
+
+using ConnectionId = uint64_t;
+
+struct OutgoingReply {
+  ConnectionId to = 0;
+  Reply reply;
+};
+
+struct StoreLimits {
+  size_t max_total_bytes = size_t{1} << 30;  // keys, values and queue elements together
+  size_t max_entries = size_t{1} << 22;      // keys and queue elements together
+  size_t max_reply_bytes = 256 << 20;        // one MULTI_GET may name a large value many times
+};
+
+class StoreState {
+ public:
+  explicit StoreState(StoreLimits limits = {}) : limits_(limits) {}
+
+  // Appends the replies that the request causes, to its sender and to connections it wakes. An
+  // Error means that the sender is to be disconnected (after its replies so far): the protocol
+  // has no other way to refuse. kValidate is the server's business and is ignored here.
+  Status Handle(ConnectionId from, Request request, std::vector<OutgoingReply>& replies);
+
+  // Forgets the connection. The keys it was still waiting for, if it was parked.
+  std::vector<std::string> Disconnect(ConnectionId connection);
+
+  // What a parked connection still waits for; empty when it is not parked.
+  std::vector<std::string> WaitingFor(ConnectionId connection) const;
+  size_t num_keys() const { return values_.size(); }
+  size_t num_parked() const { return parked_.size(); }
+
+ private:
+  using Replies = std::vector<OutgoingReply>;
+  struct Parked {
+    std::unordered_set<std::string> missing;
+    bool barrier = false;
+  };
+
+  Status HandleRead(ConnectionId from, const Request& request, Replies& replies);
+  Status HandleWrite(ConnectionId from, Request& request, Replies& replies);
+  Status HandleQueue(ConnectionId from, Request& request, Replies& replies);
+  Status Wait(ConnectionId from, const Request& request, Replies& replies);
+  Status Barrier(ConnectionId from, const Request& request, Replies& replies);
+  Status CompareSet(ConnectionId from, Request& request, Replies& replies);
+  Status MultiGet(ConnectionId from, const Request& request, Replies& replies);
+  Status Append(Request& request, Replies& replies);
+  Result<int64_t> AddTo(const std::string& key, int64_t delta, Replies& replies);
+  Status Put(const std::string& key, std::string value, Replies& replies);
+  bool Erase(const std::string& key);
+  Status Reserve(size_t entries, size_t bytes) const;
+  bool Exists(const std::string& key) const;
+  void Park(ConnectionId connection, Parked parked);
+  void Unpark(ConnectionId connection);
+  void WakeAll(const std::string& key, Replies& replies);
+  void WakeOne(const std::string& key, Replies& replies);
+  void Arrived(ConnectionId connection, const std::string& key, Replies& replies);
+
+  const StoreLimits limits_;
+  size_t total_bytes_ = 0;
+  size_t queue_elements_ = 0;
+  std::unordered_map<std::string, std::string> values_;
+  std::unordered_map<std::string, std::deque<std::string>> queues_;  // none is empty
+  std::unordered_map<ConnectionId, Parked> parked_;
+  // Who is parked on a key, in order of arrival.
+  std::unordered_map<std::string, std::deque<ConnectionId>> waiters_;
+  std::unordered_map<std::string, std::deque<ConnectionId>> barriers_;
+};
+
+}  // namespace ddprun::rendezvous
