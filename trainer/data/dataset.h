@@ -1,0 +1,52 @@
+// What the loop asks of data: how many samples there are, and any of them as one batch.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+
+namespace ddprun::trainer {
+
+// One batch, B samples along dim 0 of both tensors, in the order of the indices asked for.
+struct Batch {
+  at::Tensor inputs;
+  at::Tensor targets;
+  int64_t samples = 0;  // B
+};
+
+// Immutable after construction: every method may be called from any thread.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  virtual int64_t size() const = 0;
+  // REQUIRES: every index is in [0, size()), and there is at least one.
+  virtual Batch Get(std::span<const int64_t> indices) const = 0;
+  // Predicted tokens per sample, for tokens/s; 0 where samples have no tokens.
+  virtual int64_t tokens_per_sample() const { return 0; }
+  // A batch costs less than handing it from one thread to another: Loader then starts no thread.
+  virtual bool in_memory() const { return false; }
+};
+
+// The samples [first, first + count) of another data set, which must outlive this one.
+class DatasetRange final : public Dataset {
+ public:
+  DatasetRange(const Dataset& whole, int64_t first, int64_t count);
+
+  int64_t size() const override { return count_; }
+  Batch Get(std::span<const int64_t> indices) const override;
+  int64_t tokens_per_sample() const override { return whole_.tokens_per_sample(); }
+  bool in_memory() const override { return whole_.in_memory(); }
+
+ private:
+  const Dataset& whole_;
+  const int64_t first_;
+  const int64_t count_;
+};
+
+// Samples at the end of `size` that are set aside for validation: the fraction rounded down, but
+// at least one where the fraction is positive, and never all. REQUIRES: 0 <= fraction < 1.
+int64_t ValidationCount(int64_t size, double fraction);
+
+}  // namespace ddprun::trainer

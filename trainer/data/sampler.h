@@ -1,0 +1,64 @@
+// Which samples a rank visits, in which order: torch.utils.data.DistributedSampler (torch 2.11),
+// index for index, so that runs can be compared with PyTorch's and moved between the two.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ddprun::trainer {
+
+struct DistributedSamplerOptions {
+  int64_t dataset_size = 0;
+  int64_t num_replicas = 1;  // ranks that share the data set
+  int64_t rank = 0;          // in [0, num_replicas)
+  bool shuffle = true;       // a new order every epoch; false: 0, 1, 2, ...
+  uint64_t seed = 0;         // the same on all ranks
+  // True: the tail that does not divide by num_replicas is left out.
+  // False: the list is padded with its own beginning, so that all ranks get equally many.
+  bool drop_last = false;
+};
+
+// Sizes of one rank's share. Pure.
+struct SamplerShare {
+  int64_t total = 0;  // entries over all ranks: the padded or cut list
+  int64_t size = 0;   // entries of each rank
+  int64_t real = 0;   // entries of this rank that are no padding; they come first
+};
+SamplerShare ShareOf(const DistributedSamplerOptions& options);
+
+// The entries rank, rank + num_replicas, ... of `order`, padded or cut as the options say. Pure.
+// REQUIRES: order.size() == options.dataset_size.
+std::vector<int64_t> SelectShare(std::span<const int64_t> order,
+                                 const DistributedSamplerOptions& options);
+
+// Not thread-safe. Usage:
+//   DistributedSampler sampler({.dataset_size = n, .num_replicas = world, .rank = rank});
+//   for (int64_t epoch = 0; epoch < epochs; ++epoch) {
+//     sampler.set_epoch(epoch);  // without it, every epoch has the same order
+//     for (int64_t index : sampler.Indices()) ...
+//   }
+class DistributedSampler {
+ public:
+  // Throws Failure when dataset_size is negative, or rank is outside [0, num_replicas).
+  explicit DistributedSampler(const DistributedSamplerOptions& options);
+
+  void set_epoch(int64_t epoch) { epoch_ = epoch; }
+  int64_t epoch() const { return epoch_; }
+
+  // This rank's indices of the epoch, size() of them.
+  std::vector<int64_t> Indices() const;
+  // Indices() without the padding: over all ranks, every sample that is not dropped comes exactly
+  // once. For validation, where a sample counted twice falsifies the mean.
+  std::vector<int64_t> IndicesWithoutPadding() const;
+
+  int64_t size() const { return share_.size; }
+  int64_t size_without_padding() const { return share_.real; }
+
+ private:
+  const DistributedSamplerOptions options_;
+  const SamplerShare share_;
+  int64_t epoch_ = 0;
+};
+
+}  // namespace ddprun::trainer

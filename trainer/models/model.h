@@ -1,0 +1,48 @@
+// What the loop asks of a model. A model never knows how it is parallelized.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "trainer/data/dataset.h"
+
+namespace ddprun::trainer {
+
+// One thread at a time, as every torch::nn::Module.
+class Model : public torch::nn::Module {
+ public:
+  // The mean loss of the batch, a scalar with a graph. Every parameter takes part.
+  virtual at::Tensor Loss(const Batch& batch) = 0;
+
+  // config.json of the folder that SavePretrained writes: Hugging Face's keys where they exist.
+  virtual std::string ConfigJson() const = 0;
+
+  // The parameter that a tensor of a weights file is meant for; nullopt when it is to be skipped,
+  // e.g. a constant that other programs save along.
+  virtual std::optional<std::string> ParameterFor(const std::string& stored_name) const {
+    return stored_name;
+  }
+
+ protected:
+  // Makes a float32 parameter on the CPU, not initialised, under a dotted name: "h.0.ln_1.weight"
+  // makes the submodules h, 0 and ln_1 as needed. Order of calls = order of parameters(), as long
+  // as the calls for one submodule follow each other.
+  at::Tensor AddParameter(const std::string& dotted_name, at::IntArrayRef sizes);
+};
+
+// A model that predicts the next token; for Generate (generate.h).
+class LanguageModel : public Model {
+ public:
+  // Scores [B, L, vocab_size] of the token after each of inputs [B, L], L <= context_length().
+  virtual at::Tensor Logits(const at::Tensor& inputs) = 0;
+  virtual int64_t context_length() const = 0;
+  virtual int64_t vocab_size() const = 0;
+};
+
+// Sum of elements over all parameters.
+int64_t ParameterCount(const Model& model);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,38 @@
+// From a model's name to the model: one explicit table.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/models/model.h"
+
+namespace ddprun::trainer {
+
+// All that any of the models takes; each reads its part.
+struct ModelOptions {
+  std::string type = "gpt";  // one of ModelTypes()
+  // gpt
+  int64_t hidden_size = 128;
+  int64_t num_hidden_layers = 4;
+  int64_t num_attention_heads = 4;
+  int64_t intermediate_size = 0;  // 0: 4 * hidden_size
+  int64_t vocab_size = 256;
+  int64_t max_positions = 128;  // longest sequence, tokens
+  double dropout = 0.0;
+  // mlp
+  std::vector<int64_t> layer_sizes;  // input, hidden ..., output
+  std::string activation = "relu";   // relu, gelu or none
+  // False: weights are left uninitialised, for ranks that receive them by broadcast.
+  bool initialize = true;
+};
+
+// Throws Failure for an unknown type or activation (names the nearest), or sizes that do not fit.
+std::shared_ptr<Model> MakeModel(const ModelOptions& options);
+
+// Accepted values of ModelOptions::type.
+std::span<const std::string> ModelTypes();
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,57 @@
+// The safetensors format: u64 header length, JSON header (name -> dtype, shape, data_offsets),
+// tensor bytes; all little endian.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun::trainer {
+
+// A file, mapped and checked. Immutable: any thread. The tensors it gives keep the mapping alive.
+class SafetensorsFile {
+ public:
+  struct Entry {
+    at::ScalarType dtype;
+    std::vector<int64_t> shape;
+    int64_t begin = 0;  // bytes from the start of the file
+    int64_t end = 0;
+  };
+
+  // Throws Failure when the file cannot be read or breaks the format; names the tensor concerned.
+  explicit SafetensorsFile(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  // By tensor name.
+  const std::map<std::string, Entry>& entries() const { return entries_; }
+  // "__metadata__" of the header.
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+
+  // A CPU tensor over the mapped bytes: copy it before writing to it. Throws Failure when the file
+  // has no such tensor.
+  at::Tensor Get(const std::string& name) const;
+
+ private:
+  class Mapping;
+
+  std::string path_;
+  std::shared_ptr<const Mapping> mapping_;
+  std::map<std::string, Entry> entries_;
+  std::map<std::string, std::string> metadata_;
+};
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+// Writes the file whole or not at all: temporary file, fsync, rename. Tensors may be on any
+// device and of any layout. Throws Failure for a name that comes twice or a dtype that the format
+// does not know, and when writing fails.
+void WriteSafetensors(const std::string& path,
+                      const NamedTensors& tensors,
+                      const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace ddprun::trainer

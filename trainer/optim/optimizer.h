@@ -1,0 +1,64 @@
+// SGD, Adam and AdamW over ATen's fused kernels; the same numbers as torch.optim.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun::trainer {
+
+struct OptimizerOptions {
+  enum class Kind { kAdamW, kAdam, kSgd };
+
+  Kind kind = Kind::kAdamW;
+  // AdamW: decoupled; Adam and SGD: added to the gradient, as in torch.optim.
+  double weight_decay = 0.0;
+  std::array<double, 2> betas = {0.9, 0.999};  // Adam, AdamW
+  double eps = 1e-8;                           // Adam, AdamW
+  double momentum = 0.0;                       // SGD
+  double dampening = 0.0;                      // SGD
+  bool nesterov = false;                       // SGD
+};
+
+struct ParameterGroup {
+  std::vector<at::Tensor> parameters;
+  double weight_decay = 0.0;
+};
+
+// Parameters whose name contains one of `no_decay` go into a group without weight decay, the
+// others into one with it; an empty group is left out.
+std::vector<ParameterGroup> GroupByDecay(
+    const std::vector<std::pair<std::string, at::Tensor>>& named_parameters,
+    const std::vector<std::string>& no_decay,
+    double weight_decay);
+
+// One thread at a time. State (moments, momentum) is made at a parameter's first step, on its
+// device. A parameter without gradient is left alone, as torch.optim does.
+class Optimizer {
+ public:
+  explicit Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(groups)) {}
+  virtual ~Optimizer() = default;
+
+  // One step with the gradients as they are. No autograd graph is recorded.
+  void Step(double learning_rate);
+
+  // False keeps the tensors and fills them with zeros: for gradients that are views of buckets.
+  void ZeroGrad(bool set_to_none = true);
+
+  const std::vector<ParameterGroup>& groups() const { return groups_; }
+
+ protected:
+  virtual void StepGroup(size_t group, double learning_rate) = 0;
+
+  std::vector<ParameterGroup> groups_;
+};
+
+std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerOptions& options,
+                                         std::vector<ParameterGroup> groups);
+
+}  // namespace ddprun::trainer
