@@ -54,6 +54,7 @@ std::string Render(const Error& error) {
   std::string text = bar + tail + "\n" + error.what + "\n";
   if (!error.hint.empty()) text += error.hint + "\n";
   if (!error.page.empty()) text += "See docs/errors.md#" + error.page + "\n";
+  for (const Error& other : error.more) text += "\n" + Render(other);
   return text;
 }
 

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun {
 
@@ -19,7 +20,8 @@ enum class Code {
 
 // `title` is a short headline ("UNKNOWN KEY"), `where` a place ("train.json:14:5", "rank 3",
 // "port 29500"; may be empty), `what` one or more lines saying what was found and what was
-// expected, `hint` what to do (may be empty), `page` the anchor in docs/errors.md (may be empty).
+// expected, `hint` what to do (may be empty), `page` the anchor in docs/errors.md (may be empty),
+// `more` further errors found in the same input, shown below this one.
 struct Error {
   Code code = Code::kFailed;
   std::string title;
@@ -27,6 +29,7 @@ struct Error {
   std::string what;
   std::string hint;
   std::string page;
+  std::vector<Error> more = {};
 
   // Adds what was being done, as a first line of `what`: "While joining round 3:".
   Error While(std::string_view doing) &&;
