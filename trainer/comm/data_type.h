@@ -1,0 +1,19 @@
+// Element types and reductions of the host collectives, free of LibTorch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace ddprun::trainer {
+
+enum class DataType : uint32_t { kFloat32, kFloat64, kFloat16, kBFloat16, kInt32, kInt64, kUInt8 };
+
+// kAvg divides the sum by the number of ranks once, at the end; floating-point types only.
+enum class Reduction : uint32_t { kSum, kAvg, kMax, kMin, kProduct };
+
+size_t SizeOf(DataType type);
+std::string_view NameOf(DataType type);
+std::string_view NameOf(Reduction reduction);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,84 @@
+// Collectives among the ranks of one node, through memory that they share.
+//
+// All ranks must call the same operations in the same order with the same sizes; where they do
+// not, every rank gets an error that names the two operations. Results are bit-identical on all
+// ranks and from run to run: sums are taken in rank order, each element by one rank only.
+//
+// Cost: an all-reduce of up to kSlotBytes takes one meeting of the ranks; a larger one two, and
+// no copy when the data of every rank lies in memory from Allocate(); otherwise it is staged
+// through the heap in pieces.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "trainer/comm/data_type.h"
+#include "trainer/comm/futex_wait.h"
+#include "trainer/comm/shared_region.h"
+
+namespace ddprun::trainer {
+
+// One rank's member of the group. One thread at a time, except for Cancel(). `region` must
+// outlive it.
+class NodeGroup {
+ public:
+  struct Options {
+    int rank = 0;
+    // How long a wait spins before it sleeps. Zero when ranks outnumber the cores.
+    std::chrono::nanoseconds spin = std::chrono::microseconds(20);
+  };
+  NodeGroup(SharedRegion& region, Options options);
+  ~NodeGroup();
+
+  int rank() const { return options_.rank; }
+  int size() const { return region_.local_size(); }
+  // Operations begun so far; the number that errors name.
+  uint64_t sequence() const { return sequence_; }
+
+  // In place: `data` holds `count` elements, on return the reduction over the ranks.
+  Status AllReduce(
+      void* data, size_t count, DataType type, Reduction reduction, Clock::time_point deadline);
+  // `data` holds `bytes` bytes: read at `root`, written elsewhere.
+  Status Broadcast(void* data, size_t bytes, int root, Clock::time_point deadline);
+  // `input`: `bytes` bytes of this rank; `output`: size() * bytes, in rank order. `input` may be
+  // this rank's own place in `output`.
+  Status AllGather(const void* input, void* output, size_t bytes, Clock::time_point deadline);
+  // Returns when all ranks have called it.
+  Status Barrier(Clock::time_point deadline);
+
+  // Makes the running operation and all later ones return an error soon. Any thread.
+  void Cancel() { cancelled_ = true; }
+
+ private:
+  enum class Kind : uint32_t { kAllReduce = 1, kBroadcast, kAllGather, kBarrier };
+  struct Operation;
+
+  static std::string Describe(const OperationHeader& header);
+  ControlBlock& mine() { return region_.control(options_.rank); }
+  const OperationHeader& header(int rank) { return region_.control(rank).headers[sequence_ % 2]; }
+  std::byte* Slot(int rank) { return region_.control(rank).slots[sequence_ % 2]; }
+
+  Operation Begin(Kind kind, const void* data, size_t bytes, Clock::time_point deadline);
+  Status Meet(const Operation& operation);
+  Status MeetAndCompare(const Operation& operation);
+  Error TimedOut(const Operation& operation);
+  Error Cancelled(const Operation& operation);
+  std::byte* Staging();
+
+  Status ReduceThroughSlots(const Operation& operation, void* data, size_t count);
+  Status ReduceLarge(const Operation& operation, void* data);
+  Status Copy(const Operation& operation, const void* input, void* output, int first, int last);
+  size_t PieceBytes(size_t bytes, int first, int last);
+  std::byte* PieceOf(int rank, size_t begin);
+
+  SharedRegion& region_;
+  const Options options_;
+  std::atomic<bool> cancelled_ = false;
+  uint64_t sequence_ = 0;
+  uint32_t phase_ = 0;            // how often this rank has arrived
+  std::byte* staging_ = nullptr;  // kStagingBytes of the own heap, allocated when first needed
+};
+
+}  // namespace ddprun::trainer

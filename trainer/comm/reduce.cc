@@ -1,0 +1,251 @@
+#include "trainer/comm/reduce.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/check.h"
+
+// The loops below are compiled once per instruction set and chosen when the program is loaded, so
+// that one binary serves all x86-64 machines. The sanitizers' instrumentation runs before the
+// loader is ready for that.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define DDPRUN_VECTORIZED __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define DDPRUN_VECTORIZED
+#endif
+
+namespace ddprun::trainer {
+
+namespace {
+
+// Elements combined at a time: the accumulator stays in the first-level cache.
+constexpr size_t kBlock = 2048;
+
+// Storage type -> the type it is accumulated in. 16-bit floats are plain bits here.
+struct Half {
+  uint16_t bits;
+};
+struct BFloat16 {
+  uint16_t bits;
+};
+
+inline float Load(BFloat16 value) { return std::bit_cast<float>(uint32_t{value.bits} << 16); }
+
+inline float Load(Half value) {
+  // The exponent is re-biased by a multiplication, which gets subnormal values right as well.
+  const uint32_t magnitude = uint32_t{value.bits & 0x7fffU} << 13;
+  const float scaled = std::bit_cast<float>(magnitude) * 0x1p112F;
+  const uint32_t special = (value.bits & 0x7c00U) == 0x7c00U ? 0x7f800000U : 0;
+  const uint32_t sign = uint32_t{value.bits & 0x8000U} << 16;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(scaled) | special | sign);
+}
+
+template <typename T>
+inline T Load(T value) {
+  return value;
+}
+
+// Rounds to nearest, ties to even, as ATen does.
+inline void Store(float value, BFloat16* out) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
+  out->bits = value != value ? uint16_t{0x7fc0} : static_cast<uint16_t>(rounded);
+}
+
+inline void Store(float value, Half* out) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = (bits >> 16) & 0x8000U;
+  const uint32_t magnitude = bits & 0x7fffffffU;
+  uint32_t result = 0;
+  if (magnitude >= 0x7f800000U) {  // infinity or NaN
+    result = magnitude > 0x7f800000U ? 0x7e00U : 0x7c00U;
+  } else if (magnitude >= 0x477ff000U) {  // rounds to more than the largest half
+    result = 0x7c00U;
+  } else if (magnitude < 0x38800000U) {  // subnormal half: let the addition round
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
+    result = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(0.5F);
+  } else {
+    result = (magnitude - 0x38000000U + 0xfffU + ((magnitude >> 13) & 1U)) >> 13;
+  }
+  out->bits = static_cast<uint16_t>(result | sign);
+}
+
+template <typename T>
+inline void Store(T value, T* out) {
+  *out = value;
+}
+
+template <Reduction kReduction, typename A>
+inline A Combine(A a, A b) {
+  if constexpr (kReduction == Reduction::kMax) {
+    // A NaN wins, as in torch: it must not be hidden by the order of the ranks.
+    return a > b || a != a ? a : b;
+  } else if constexpr (kReduction == Reduction::kMin) {
+    return a < b || a != a ? a : b;
+  } else if constexpr (kReduction == Reduction::kProduct) {
+    return static_cast<A>(a * b);
+  } else {
+    return static_cast<A>(a + b);
+  }
+}
+
+// The whole work for one storage type T, accumulated in A.
+template <typename T, typename A, Reduction kReduction>
+inline __attribute__((always_inline)) void Loop(std::span<const std::byte* const> sources,
+                                                std::span<std::byte* const> destinations,
+                                                size_t count) {
+  const A ranks = static_cast<A>(sources.size());
+  A accumulator[kBlock];
+  for (size_t begin = 0; begin < count; begin += kBlock) {
+    const size_t n = std::min(kBlock, count - begin);
+    const T* first = reinterpret_cast<const T*>(sources[0]) + begin;
+    for (size_t i = 0; i < n; ++i) accumulator[i] = Load(first[i]);
+    for (size_t s = 1; s < sources.size(); ++s) {
+      const T* source = reinterpret_cast<const T*>(sources[s]) + begin;
+      for (size_t i = 0; i < n; ++i) {
+        accumulator[i] = Combine<kReduction, A>(accumulator[i], Load(source[i]));
+      }
+    }
+    if constexpr (kReduction == Reduction::kAvg) {
+      for (size_t i = 0; i < n; ++i) accumulator[i] = static_cast<A>(accumulator[i] / ranks);
+    }
+    T* out = reinterpret_cast<T*>(destinations[0]) + begin;
+    for (size_t i = 0; i < n; ++i) Store(accumulator[i], &out[i]);
+    for (size_t d = 1; d < destinations.size(); ++d) {
+      std::memcpy(reinterpret_cast<T*>(destinations[d]) + begin, out, n * sizeof(T));
+    }
+  }
+}
+
+using Sources = std::span<const std::byte* const>;
+using Destinations = std::span<std::byte* const>;
+
+template <typename T, typename A>
+inline __attribute__((always_inline)) void LoopFor(Reduction reduction,
+                                                   Sources sources,
+                                                   Destinations destinations,
+                                                   size_t count) {
+  switch (reduction) {
+    case Reduction::kSum:
+      return Loop<T, A, Reduction::kSum>(sources, destinations, count);
+    case Reduction::kAvg:
+      return Loop<T, A, Reduction::kAvg>(sources, destinations, count);
+    case Reduction::kMax:
+      return Loop<T, A, Reduction::kMax>(sources, destinations, count);
+    case Reduction::kMin:
+      return Loop<T, A, Reduction::kMin>(sources, destinations, count);
+    case Reduction::kProduct:
+      return Loop<T, A, Reduction::kProduct>(sources, destinations, count);
+  }
+}
+
+// One per storage type: target_clones needs plain functions.
+DDPRUN_VECTORIZED void ReduceFloat32(Reduction r, Sources s, Destinations d, size_t n) {
+  LoopFor<float, float>(r, s, d, n);
+}
+DDPRUN_VECTORIZED void ReduceFloat64(Reduction r, Sources s, Destinations d, size_t n) {
+  LoopFor<double, double>(r, s, d, n);
+}
+DDPRUN_VECTORIZED void ReduceFloat16(Reduction r, Sources s, Destinations d, size_t n) {
+  LoopFor<Half, float>(r, s, d, n);
+}
+DDPRUN_VECTORIZED void ReduceBFloat16(Reduction r, Sources s, Destinations d, size_t n) {
+  LoopFor<BFloat16, float>(r, s, d, n);
+}
+DDPRUN_VECTORIZED void ReduceInt32(Reduction r, Sources s, Destinations d, size_t n) {
+  // Unsigned: sums wrap around instead of being undefined; order only matters for max and min.
+  if (r == Reduction::kMax || r == Reduction::kMin) return LoopFor<int32_t, int32_t>(r, s, d, n);
+  LoopFor<uint32_t, uint32_t>(r, s, d, n);
+}
+DDPRUN_VECTORIZED void ReduceInt64(Reduction r, Sources s, Destinations d, size_t n) {
+  if (r == Reduction::kMax || r == Reduction::kMin) return LoopFor<int64_t, int64_t>(r, s, d, n);
+  LoopFor<uint64_t, uint64_t>(r, s, d, n);
+}
+DDPRUN_VECTORIZED void ReduceUInt8(Reduction r, Sources s, Destinations d, size_t n) {
+  LoopFor<uint8_t, uint8_t>(r, s, d, n);
+}
+
+bool IsFloatingPoint(DataType type) {
+  return type == DataType::kFloat32 || type == DataType::kFloat64 || type == DataType::kFloat16 ||
+         type == DataType::kBFloat16;
+}
+
+}  // namespace
+
+void ReduceArrays(
+    DataType type, Reduction reduction, Sources sources, Destinations destinations, size_t count) {
+  DDPRUN_CHECK(!sources.empty() && !destinations.empty());
+  DDPRUN_CHECK(reduction != Reduction::kAvg || IsFloatingPoint(type));
+  switch (type) {
+    case DataType::kFloat32:
+      return ReduceFloat32(reduction, sources, destinations, count);
+    case DataType::kFloat64:
+      return ReduceFloat64(reduction, sources, destinations, count);
+    case DataType::kFloat16:
+      return ReduceFloat16(reduction, sources, destinations, count);
+    case DataType::kBFloat16:
+      return ReduceBFloat16(reduction, sources, destinations, count);
+    case DataType::kInt32:
+      return ReduceInt32(reduction, sources, destinations, count);
+    case DataType::kInt64:
+      return ReduceInt64(reduction, sources, destinations, count);
+    case DataType::kUInt8:
+      return ReduceUInt8(reduction, sources, destinations, count);
+  }
+}
+
+size_t SizeOf(DataType type) {
+  switch (type) {
+    case DataType::kFloat32:
+    case DataType::kInt32:
+      return 4;
+    case DataType::kFloat64:
+    case DataType::kInt64:
+      return 8;
+    case DataType::kFloat16:
+    case DataType::kBFloat16:
+      return 2;
+    case DataType::kUInt8:
+      return 1;
+  }
+  return 1;
+}
+
+std::string_view NameOf(DataType type) {
+  switch (type) {
+    case DataType::kFloat32:
+      return "float32";
+    case DataType::kFloat64:
+      return "float64";
+    case DataType::kFloat16:
+      return "float16";
+    case DataType::kBFloat16:
+      return "bfloat16";
+    case DataType::kInt32:
+      return "int32";
+    case DataType::kInt64:
+      return "int64";
+    case DataType::kUInt8:
+      return "uint8";
+  }
+  return "unknown type";
+}
+
+std::string_view NameOf(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kSum:
+      return "sum";
+    case Reduction::kAvg:
+      return "avg";
+    case Reduction::kMax:
+      return "max";
+    case Reduction::kMin:
+      return "min";
+    case Reduction::kProduct:
+      return "product";
+  }
+  return "unknown reduction";
+}
+
+}  // namespace ddprun::trainer

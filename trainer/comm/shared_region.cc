@@ -1,0 +1,110 @@
+#include "trainer/comm/shared_region.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+
+#include "base/check.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// Address space, not memory. 64 GiB hold the fp32 gradients of 16 billion parameters.
+constexpr size_t kHeapBytes = size_t{64} << 30;
+constexpr size_t kPageBytes = 4096;
+
+constexpr size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+constexpr size_t kControlBytes = RoundUp(sizeof(ControlBlock), kPageBytes);
+
+size_t TotalBytes(int local_size) {
+  return static_cast<size_t>(local_size) * (kControlBytes + kHeapBytes);
+}
+
+}  // namespace
+
+Result<UniqueFd> SharedRegion::CreateFile() {
+  UniqueFd file(memfd_create("ddprun-node-memory", MFD_CLOEXEC));
+  if (!file.valid()) return SystemError("creating the node's shared memory (memfd_create)", errno);
+  return file;
+}
+
+Result<std::unique_ptr<SharedRegion>> SharedRegion::Map(const UniqueFd& file, int local_size) {
+  DDPRUN_CHECK(local_size > 0);
+  UniqueFd copy(fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) return SystemError("using the node's shared memory (dup)", errno);
+  const size_t total = TotalBytes(local_size);
+  if (ftruncate(copy.get(), static_cast<off_t>(total)) != 0) {
+    Error error = SystemError("sizing the node's shared memory (ftruncate)", errno);
+    error.hint = "It is a sparse file of " + std::to_string(total >> 30) +
+                 " GiB of address space; lift `ulimit -f`, if one is set.";
+    return error;
+  }
+  void* base =
+      mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, copy.get(), 0);
+  if (base == MAP_FAILED) {
+    Error error = SystemError("mapping the node's shared memory (mmap)", errno);
+    error.hint = "It needs " + std::to_string(total >> 30) +
+                 " GiB of address space, not of memory; lift `ulimit -v`, if one is set.";
+    return error;
+  }
+  madvise(base, total, MADV_DONTDUMP);  // a core file of this size helps nobody
+  return std::unique_ptr<SharedRegion>(
+      new SharedRegion(std::move(copy), static_cast<std::byte*>(base), local_size));
+}
+
+SharedRegion::SharedRegion(UniqueFd file, std::byte* base, int local_size)
+    : file_(std::move(file)), base_(base), local_size_(local_size) {}
+
+SharedRegion::~SharedRegion() { munmap(base_, TotalBytes(local_size_)); }
+
+ControlBlock& SharedRegion::control(int rank) {
+  DDPRUN_CHECK(rank >= 0 && rank < local_size_);
+  return *reinterpret_cast<ControlBlock*>(base_ + static_cast<size_t>(rank) * kControlBytes);
+}
+
+std::byte* SharedRegion::heap(int rank) {
+  DDPRUN_CHECK(rank >= 0 && rank < local_size_);
+  return base_ + static_cast<size_t>(local_size_) * kControlBytes +
+         static_cast<size_t>(rank) * kHeapBytes;
+}
+
+std::byte* SharedRegion::Allocate(int rank, size_t bytes) {
+  const size_t size = RoundUp(bytes == 0 ? 1 : bytes, kPageBytes);
+  const std::lock_guard lock(mutex_);
+  // First fit: a process has a few dozen blocks at most.
+  const size_t heap_begin = static_cast<size_t>(heap(rank) - base_);
+  size_t offset = heap_begin;
+  for (const auto& [used_offset, used_bytes] : used_) {
+    if (used_offset < heap_begin || used_offset >= heap_begin + kHeapBytes) continue;
+    if (used_offset - offset >= size) break;
+    offset = used_offset + used_bytes;
+  }
+  if (offset + size > heap_begin + kHeapBytes) return nullptr;
+  used_.emplace(offset, size);
+  return base_ + offset;
+}
+
+void SharedRegion::Free(int rank, std::byte* data) {
+  const std::lock_guard lock(mutex_);
+  DDPRUN_CHECK(data >= heap(rank));
+  const auto it = used_.find(static_cast<size_t>(data - base_));
+  DDPRUN_CHECK(it != used_.end());
+  // Punching the hole also makes the pages read as zeros for the next user.
+  fallocate(file_.get(),
+            FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+            static_cast<off_t>(it->first),
+            static_cast<off_t>(it->second));
+  used_.erase(it);
+}
+
+int64_t SharedRegion::HeapOffset(int rank, const void* data, size_t bytes) {
+  const auto* begin = static_cast<const std::byte*>(data);
+  const std::byte* heap_begin = heap(rank);
+  if (begin < heap_begin || begin + bytes > heap_begin + kHeapBytes) return -1;
+  return begin - heap_begin;
+}
+
+}  // namespace ddprun::trainer

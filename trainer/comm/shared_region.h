@@ -1,0 +1,79 @@
+// The memory that the ranks of one node share: one unnamed file (memfd), mapped by every rank.
+//
+//   | control block of rank 0 | ... | control block of rank n-1 | heap of rank 0 | ... |
+//
+// Nothing has a name, so nothing is left in /dev/shm, whoever is killed: the kernel frees the
+// memory with the last process that maps it. The file is sparse; only touched pages cost memory.
+// A fresh file is all zeros, which is the valid first state of every control block.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace ddprun::trainer {
+
+inline constexpr size_t kSlotBytes = size_t{16} << 10;
+
+// What a rank is about to do: written before it arrives, read by the others after.
+struct OperationHeader {
+  uint64_t sequence;
+  uint64_t bytes;
+  uint64_t heap_offset;  // of the data, if `direct`
+  uint32_t kind;
+  uint32_t type;
+  uint32_t reduction;
+  uint32_t root;
+  uint32_t direct;  // the data lies in the rank's heap; otherwise it is staged piece by piece
+  bool operator==(const OperationHeader&) const = default;
+};
+
+// One per rank; written by its owner only, except for `sleepers`.
+struct ControlBlock {
+  alignas(64) std::atomic<uint32_t> arrived;   // phases this rank has come to; a futex
+  alignas(64) std::atomic<uint32_t> sleepers;  // peers asleep on `arrived`
+  // By the parity of the operation's number: a rank may be one operation ahead of another.
+  alignas(64) OperationHeader headers[2];
+  alignas(64) std::byte slots[2][kSlotBytes];  // small messages travel here
+};
+
+class SharedRegion {
+ public:
+  // A new empty file for the ranks of one node (close-on-exec).
+  static Result<UniqueFd> CreateFile();
+
+  // Maps the file for `local_size` ranks; all of them must give the same number.
+  static Result<std::unique_ptr<SharedRegion>> Map(const UniqueFd& file, int local_size);
+  ~SharedRegion();
+  SharedRegion(const SharedRegion&) = delete;
+  SharedRegion& operator=(const SharedRegion&) = delete;
+
+  int local_size() const { return local_size_; }
+  ControlBlock& control(int rank);
+  std::byte* heap(int rank);
+
+  // `bytes` of rank's heap, page-aligned, zeroed; nullptr when the heap is full. Only the process
+  // of that rank may allocate from its heap; any thread of it.
+  std::byte* Allocate(int rank, size_t bytes);
+  // Gives the memory back to the system. Peers must not use it any more.
+  void Free(int rank, std::byte* data);
+  // The offset of [data, data + bytes) in rank's heap, or -1 when it does not lie there.
+  int64_t HeapOffset(int rank, const void* data, size_t bytes);
+
+ private:
+  SharedRegion(UniqueFd file, std::byte* base, int local_size);
+
+  const UniqueFd file_;
+  std::byte* const base_;
+  const int local_size_;
+  std::mutex mutex_;
+  std::map<size_t, size_t> used_;  // offset in the mapping -> bytes; guarded by mutex_
+};
+
+}  // namespace ddprun::trainer

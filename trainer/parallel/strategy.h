@@ -1,0 +1,39 @@
+// How a model is trained on several devices. The loop knows no more than this.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "trainer/parallel/reducer.h"
+
+namespace ddprun::trainer {
+
+// One step: BeginStep(), then for every micro-batch PrepareBackward() and backward(), then clip
+// Gradients() and update the parameters. One thread.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  // Forgets the gradients of the step before.
+  virtual void BeginStep() = 0;
+  // `last`: after this backward the gradients are those of the global batch.
+  virtual void PrepareBackward(bool last) = 0;
+  // Tensors that hold all gradients; in-place changes of them change the gradients.
+  virtual std::vector<at::Tensor> Gradients() const = 0;
+  // What the last step spent waiting for communication, in seconds.
+  virtual double exposed_seconds() const = 0;
+};
+
+// One process, one device.
+std::unique_ptr<Strategy> MakeSingle(std::vector<NamedParameter> parameters);
+
+// DistributedDataParallel: the same model on every rank, gradients averaged. A collective: checks
+// that the models agree and copies rank 0's parameters and buffers to the others.
+std::unique_ptr<Strategy> MakeDistributedDataParallel(std::vector<NamedParameter> parameters,
+                                                      const std::vector<NamedParameter>& buffers,
+                                                      c10::intrusive_ptr<c10d::Backend> group,
+                                                      const Reducer::Options& options);
+
+}  // namespace ddprun::trainer

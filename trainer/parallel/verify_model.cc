@@ -1,0 +1,93 @@
+#include "trainer/parallel/verify_model.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cstring>
+#include <sstream>
+
+#include "base/failure.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// One line per tensor: "name float32 [10, 5]".
+std::string Describe(const std::vector<NamedParameter>& tensors) {
+  std::ostringstream text;
+  for (const NamedParameter& parameter : tensors) {
+    text << parameter.name << " " << parameter.tensor.scalar_type() << " "
+         << parameter.tensor.sizes() << "\n";
+  }
+  return text.str();
+}
+
+// FNV-1a: enough to tell honest mistakes apart.
+int64_t Hash(const std::string& text) {
+  uint64_t hash = 14695981039346656037ULL;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return static_cast<int64_t>(hash);
+}
+
+std::string BroadcastText(const std::string& text, int64_t size, c10d::Backend& group) {
+  at::Tensor bytes = at::zeros({size}, at::kByte);
+  if (group.getRank() == 0) std::memcpy(bytes.data_ptr(), text.data(), text.size());
+  std::vector<at::Tensor> tensors = {bytes};
+  group.broadcast(tensors, c10d::BroadcastOptions{})->wait();
+  return {static_cast<const char*>(bytes.data_ptr()), static_cast<size_t>(size)};
+}
+
+std::string FirstDifference(const std::string& theirs, const std::string& mine) {
+  std::istringstream theirs_lines(theirs);
+  std::istringstream mine_lines(mine);
+  for (int64_t number = 1;; ++number) {
+    std::string a;
+    std::string b;
+    const bool has_a = static_cast<bool>(std::getline(theirs_lines, a));
+    const bool has_b = static_cast<bool>(std::getline(mine_lines, b));
+    if (!has_a && !has_b) return "";
+    if (a == b && has_a == has_b) continue;
+    return "The first difference is tensor " + std::to_string(number) + ":\n    rank 0 has " +
+           (has_a ? a : "no more tensors") + "\n    here is    " +
+           (has_b ? b : "no more tensors");
+  }
+}
+
+}  // namespace
+
+void VerifySameModel(const std::vector<NamedParameter>& tensors, c10d::Backend& group) {
+  const std::string mine = Describe(tensors);
+  at::Tensor own = at::empty({2}, at::kLong);
+  own[0] = Hash(mine);
+  own[1] = static_cast<int64_t>(mine.size());
+  at::Tensor all = at::empty({group.getSize(), 2}, at::kLong);
+  group._allgather_base(all, own, c10d::AllgatherOptions{})->wait();
+  std::string differing;
+  for (int rank = 1; rank < group.getSize(); ++rank) {
+    if (at::equal(all[rank], all[0])) continue;
+    differing += (differing.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  if (differing.empty()) return;
+  const std::string theirs = BroadcastText(mine, all[0][1].item<int64_t>(), group);
+  throw Failure(Error{.code = Code::kFailed,
+                      .title = "DIFFERENT MODELS",
+                      .where = "rank " + std::to_string(group.getRank()),
+                      .what = "These ranks have another model than rank 0: " + differing + ".\n" +
+                              FirstDifference(theirs, mine),
+                      .hint = "All ranks must build the same model: look for what depends on the "
+                              "rank, or on a file that differs between nodes.",
+                      .page = "different-models"});
+}
+
+void BroadcastFromRankZero(const std::vector<NamedParameter>& tensors, c10d::Backend& group) {
+  const at::NoGradGuard no_grad;
+  std::vector<c10::intrusive_ptr<c10d::Work>> works;
+  works.reserve(tensors.size());
+  for (const NamedParameter& parameter : tensors) {
+    std::vector<at::Tensor> single = {parameter.tensor.detach()};
+    works.push_back(group.broadcast(single, c10d::BroadcastOptions{}));
+  }
+  for (const auto& work : works) work->wait();
+}
+
+}  // namespace ddprun::trainer
