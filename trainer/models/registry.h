@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +32,6 @@ struct ModelOptions {
 std::shared_ptr<Model> MakeModel(const ModelOptions& options);
 
 // Accepted values of ModelOptions::type.
-std::span<const std::string> ModelTypes();
+std::vector<std::string> ModelTypes();
 
 }  // namespace ddprun::trainer

@@ -16,8 +16,6 @@ struct OptimizerOptions {
   enum class Kind { kAdamW, kAdam, kSgd };
 
   Kind kind = Kind::kAdamW;
-  // AdamW: decoupled; Adam and SGD: added to the gradient, as in torch.optim.
-  double weight_decay = 0.0;
   std::array<double, 2> betas = {0.9, 0.999};  // Adam, AdamW
   double eps = 1e-8;                           // Adam, AdamW
   double momentum = 0.0;                       // SGD
@@ -25,8 +23,10 @@ struct OptimizerOptions {
   bool nesterov = false;                       // SGD
 };
 
+// Parameters of one device and one dtype.
 struct ParameterGroup {
   std::vector<at::Tensor> parameters;
+  // AdamW: decoupled; Adam and SGD: added to the gradient, as in torch.optim.
   double weight_decay = 0.0;
 };
 

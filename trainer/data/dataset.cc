@@ -1,0 +1,31 @@
+#include "trainer/data/dataset.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/check.h"
+
+namespace ddprun::trainer {
+
+DatasetRange::DatasetRange(const Dataset& whole, int64_t first, int64_t count)
+    : whole_(whole), first_(first), count_(count) {
+  DDPRUN_CHECK(first >= 0 && count >= 0 && first + count <= whole.size());
+}
+
+Batch DatasetRange::Get(std::span<const int64_t> indices) const {
+  std::vector<int64_t> shifted(indices.begin(), indices.end());
+  for (int64_t& index : shifted) {
+    DDPRUN_CHECK(index >= 0 && index < count_);
+    index += first_;
+  }
+  return whole_.Get(shifted);
+}
+
+int64_t ValidationCount(int64_t size, double fraction) {
+  DDPRUN_CHECK(fraction >= 0 && fraction < 1);
+  if (fraction == 0 || size == 0) return 0;
+  const auto count = static_cast<int64_t>(static_cast<double>(size) * fraction);
+  return std::min(std::max<int64_t>(count, 1), size - 1);
+}
+
+}  // namespace ddprun::trainer

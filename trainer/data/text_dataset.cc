@@ -1,0 +1,135 @@
+#include "trainer/data/text_dataset.h"
+
+#include <ATen/ops/empty.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <unordered_set>
+
+#include "base/check.h"
+#include "base/failure.h"
+#include "base/unique_fd.h"
+#include "trainer/data/glob.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+Failure Unreadable(const std::string& path, const std::string& reason) {
+  return Failure(Error{.code = Code::kFailed,
+                       .title = "DATA FILE CANNOT BE READ",
+                       .where = path,
+                       .what = "\"" + path + "\" cannot be read: " + reason + ".",
+                       .hint = "A regular file that this user may read is expected.",
+                       .page = "unreadable-data-file"});
+}
+
+Failure TooLittleText(const TextDatasetOptions& options, size_t files, int64_t bytes) {
+  const std::string found =
+      "The " + std::to_string(files) + " data files (" + options.patterns.front() +
+      (options.patterns.size() > 1 ? ", ..." : "") + ") have " + std::to_string(bytes) + " bytes";
+  if (bytes == 0) {
+    return Failure(Error{.code = Code::kUsage,
+                         .title = "NO TEXT",
+                         .where = "",
+                         .what = found + ": there is nothing to train on.",
+                         .hint = "Name files that have text in them.",
+                         .page = "no-text"});
+  }
+  return Failure(Error{.code = Code::kUsage,
+                       .title = "TEXT TOO SHORT",
+                       .where = "",
+                       .what = found + "; one sample needs " +
+                               std::to_string(options.sequence_length + 1) +
+                               " (data.max_seq_length + 1).",
+                       .hint = "Add text, or make data.max_seq_length smaller.",
+                       .page = "text-too-short"});
+}
+
+}  // namespace
+
+// One file's bytes; unmapped with the object. Empty for an empty file, which cannot be mapped.
+class TextDataset::Mapping {
+ public:
+  explicit Mapping(const std::string& path) {
+    // O_NONBLOCK: opening a pipe would wait for its writer.
+    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!fd.valid()) throw Unreadable(path, ErrnoText(errno));
+    struct stat status = {};
+    if (::fstat(fd.get(), &status) != 0) throw Unreadable(path, ErrnoText(errno));
+    if (!S_ISREG(status.st_mode)) throw Unreadable(path, "it is no regular file");
+    if (status.st_size == 0) return;
+    void* address = ::mmap(nullptr, status.st_size, PROT_READ, MAP_SHARED, fd.get(), 0);
+    if (address == MAP_FAILED) throw Unreadable(path, ErrnoText(errno));
+    bytes_ = {static_cast<const uint8_t*>(address), static_cast<size_t>(status.st_size)};
+  }
+  ~Mapping() {
+    if (!bytes_.empty()) ::munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());  // NOLINT
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  std::span<const uint8_t> bytes() const { return bytes_; }
+
+ private:
+  std::span<const uint8_t> bytes_;
+};
+
+TextDataset::TextDataset(const TextDatasetOptions& options)
+    : sequence_length_(options.sequence_length) {
+  DDPRUN_CHECK(sequence_length_ > 0 && !options.patterns.empty());
+  std::unordered_set<std::string> seen;
+  for (const std::string& pattern : options.patterns) {
+    for (std::string& file : ValueOrThrow(ExpandGlob(pattern))) {
+      if (seen.insert(file).second) files_.push_back(std::move(file));
+    }
+  }
+  for (const std::string& file : files_) {
+    auto mapping = std::make_unique<Mapping>(file);
+    if (mapping->bytes().empty()) continue;
+    bytes_ += static_cast<int64_t>(mapping->bytes().size());
+    ends_.push_back(bytes_);
+    mappings_.push_back(std::move(mapping));
+  }
+  if (bytes_ < sequence_length_ + 1) throw TooLittleText(options, files_.size(), bytes_);
+  // The last target of the last sample must exist too.
+  size_ = (bytes_ - 1) / sequence_length_;
+}
+
+TextDataset::~TextDataset() = default;
+
+Batch TextDataset::Get(std::span<const int64_t> indices) const {
+  const auto count = static_cast<int64_t>(indices.size());
+  Batch batch{at::empty({count, sequence_length_}, at::kLong),
+              at::empty({count, sequence_length_}, at::kLong), count};
+  auto* inputs = batch.inputs.mutable_data_ptr<int64_t>();
+  auto* targets = batch.targets.mutable_data_ptr<int64_t>();
+  std::vector<uint8_t> text(sequence_length_ + 1);
+  for (const int64_t index : indices) {
+    DDPRUN_CHECK(index >= 0 && index < size_);
+    CopyBytes(index * sequence_length_, text);
+    inputs = std::copy(text.begin(), text.end() - 1, inputs);
+    targets = std::copy(text.begin() + 1, text.end(), targets);
+  }
+  return batch;
+}
+
+void TextDataset::CopyBytes(int64_t begin, std::span<uint8_t> to) const {
+  size_t file = std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin();
+  while (!to.empty()) {
+    const std::span<const uint8_t> bytes = mappings_[file]->bytes();
+    const int64_t file_begin = ends_[file] - static_cast<int64_t>(bytes.size());
+    const auto part = bytes.subspan(begin - file_begin);
+    const size_t count = std::min(part.size(), to.size());
+    std::memcpy(to.data(), part.data(), count);
+    to = to.subspan(count);
+    begin += static_cast<int64_t>(count);
+    ++file;
+  }
+}
+
+}  // namespace ddprun::trainer

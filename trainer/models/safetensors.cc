@@ -1,0 +1,278 @@
+#include "trainer/models/safetensors.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "base/failure.h"
+#include "base/unique_fd.h"
+#include "trainer/models/whole_file.h"
+
+namespace ddprun::trainer {
+
+static_assert(std::endian::native == std::endian::little, "the format is little endian");
+
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kLengthBytes = 8;
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's limit
+
+struct DtypeName {
+  const char* name;
+  at::ScalarType dtype;
+};
+constexpr std::array<DtypeName, 10> kDtypes = {{{"F32", at::kFloat},
+                                                {"F16", at::kHalf},
+                                                {"BF16", at::kBFloat16},
+                                                {"F64", at::kDouble},
+                                                {"I64", at::kLong},
+                                                {"I32", at::kInt},
+                                                {"I16", at::kShort},
+                                                {"I8", at::kChar},
+                                                {"U8", at::kByte},
+                                                {"BOOL", at::kBool}}};
+
+Failure Broken(const std::string& path, const std::string& what) {
+  return Failure(Error{.code = Code::kFailed,
+                       .title = "BROKEN WEIGHTS FILE",
+                       .where = path,
+                       .what = "\"" + path + "\" is no valid safetensors file: " + what + ".",
+                       .hint = "Copy or download it again; it may have been cut short.",
+                       .page = "broken-weights"});
+}
+
+Failure Unreadable(const std::string& path, const std::string& reason) {
+  return Failure(Error{.code = Code::kUsage,
+                       .title = "WEIGHTS FILE CANNOT BE READ",
+                       .where = path,
+                       .what = "\"" + path + "\" cannot be read: " + reason + ".",
+                       .hint = "Correct the path, or its permissions.",
+                       .page = "unreadable-weights"});
+}
+
+// json keeps the last of two equal keys, which would hide a tensor.
+json ParseHeader(const std::string& path, std::string_view text) {
+  std::vector<std::string> keys;
+  const auto watch = [&](int depth, json::parse_event_t event, json& value) {
+    if (depth == 1 && event == json::parse_event_t::key) keys.push_back(value.get<std::string>());
+    return true;
+  };
+  json header = json::parse(text, watch, /*allow_exceptions=*/false);
+  if (!header.is_object()) throw Broken(path, "its header is no JSON object");
+  std::sort(keys.begin(), keys.end());
+  const auto twice = std::adjacent_find(keys.begin(), keys.end());
+  if (twice != keys.end()) throw Broken(path, "tensor \"" + *twice + "\" comes twice");
+  return header;
+}
+
+// A list of numbers from 0 to 2^63 - 1.
+std::optional<std::vector<int64_t>> Naturals(const json& value) {
+  if (!value.is_array()) return std::nullopt;
+  std::vector<int64_t> numbers;
+  for (const json& item : value) {
+    if (!item.is_number_unsigned()) return std::nullopt;
+    const auto number = item.get<uint64_t>();
+    if (number > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
+    numbers.push_back(static_cast<int64_t>(number));
+  }
+  return numbers;
+}
+
+// Bytes of a tensor; nullopt when that is more than 2^63 - 1.
+std::optional<int64_t> ByteCount(std::span<const int64_t> shape, at::ScalarType dtype) {
+  auto bytes = static_cast<int64_t>(at::elementSize(dtype));
+  for (const int64_t size : shape) {
+    if (__builtin_mul_overflow(bytes, size, &bytes)) return std::nullopt;
+  }
+  return bytes;
+}
+
+std::string ShapeText(std::span<const int64_t> shape) {
+  std::string text;
+  for (const int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+// `data_begin` and `file_size` in bytes from the start of the file.
+SafetensorsFile::Entry ReadEntry(const std::string& path,
+                                 const std::string& name,
+                                 const json& value,
+                                 int64_t data_begin,
+                                 int64_t file_size) {
+  const auto fail = [&](const std::string& what) {
+    return Broken(path, "tensor \"" + name + "\" " + what);
+  };
+  if (!value.is_object()) throw fail("has no description");
+  const json dtype_name = value.value("dtype", json());
+  const auto shape = Naturals(value.value("shape", json()));
+  const auto offsets = Naturals(value.value("data_offsets", json()));
+  if (!shape) throw fail("has no shape");
+  if (!offsets || offsets->size() != 2) throw fail("has no pair of data_offsets");
+  const auto* dtype = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const DtypeName& known) {
+    return dtype_name == known.name;
+  });
+  if (dtype == kDtypes.end()) throw fail("has the unknown dtype " + dtype_name.dump());
+  const int64_t begin = (*offsets)[0];
+  const int64_t end = (*offsets)[1];
+  if (begin > end || end > file_size - data_begin) {
+    throw fail("lies at bytes " + std::to_string(begin) + " to " + std::to_string(end) + " of " +
+               std::to_string(file_size - data_begin));
+  }
+  const auto bytes = ByteCount(*shape, dtype->dtype);
+  if (bytes != end - begin) {
+    throw fail("of shape " + ShapeText(*shape) + " and dtype " + dtype->name + " has " +
+               std::to_string(end - begin) + " bytes");
+  }
+  return {dtype->dtype, *shape, data_begin + begin, data_begin + end};
+}
+
+// The tensors must fill the file: no byte in two of them, none in no tensor.
+void CheckCover(const SafetensorsFile& file, int64_t data_begin, int64_t file_size) {
+  using Named = std::pair<const std::string, SafetensorsFile::Entry>;
+  std::vector<const Named*> sorted;
+  for (const Named& named : file.entries()) sorted.push_back(&named);
+  std::sort(sorted.begin(), sorted.end(), [](const Named* a, const Named* b) {
+    return std::pair(a->second.begin, a->second.end) < std::pair(b->second.begin, b->second.end);
+  });
+  int64_t at = data_begin;
+  for (const Named* named : sorted) {
+    if (named->second.begin != at) {
+      throw Broken(file.path(), "tensor \"" + named->first +
+                                    (named->second.begin < at ? "\" overlaps the one before it"
+                                                              : "\" leaves a gap before it"));
+    }
+    at = named->second.end;
+  }
+  if (at != file_size) {
+    throw Broken(file.path(), std::to_string(file_size - at) + " bytes follow the last tensor");
+  }
+}
+
+}  // namespace
+
+class SafetensorsFile::Mapping {
+ public:
+  explicit Mapping(const std::string& path) {
+    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!fd.valid()) throw Unreadable(path, ErrnoText(errno));
+    struct stat status = {};
+    if (::fstat(fd.get(), &status) != 0) throw Unreadable(path, ErrnoText(errno));
+    if (!S_ISREG(status.st_mode)) throw Unreadable(path, "it is no regular file");
+    if (static_cast<size_t>(status.st_size) < kLengthBytes) {
+      throw Broken(path, "it has " + std::to_string(status.st_size) + " bytes");
+    }
+    void* address = ::mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+    if (address == MAP_FAILED) throw Unreadable(path, ErrnoText(errno));
+    bytes_ = {static_cast<char*>(address), static_cast<size_t>(status.st_size)};
+  }
+  ~Mapping() { ::munmap(bytes_.data(), bytes_.size()); }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  std::span<char> bytes() const { return bytes_; }
+
+ private:
+  std::span<char> bytes_;
+};
+
+SafetensorsFile::SafetensorsFile(const std::string& path)
+    : path_(path), mapping_(std::make_shared<const Mapping>(path)) {
+  const std::span<const char> bytes = mapping_->bytes();
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes.data(), kLengthBytes);
+  if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - kLengthBytes) {
+    throw Broken(path, "its header should have " + std::to_string(header_bytes) +
+                           " bytes, but the file has " + std::to_string(bytes.size()));
+  }
+  const json header = ParseHeader(path, {bytes.data() + kLengthBytes, header_bytes});
+  const auto data_begin = static_cast<int64_t>(kLengthBytes + header_bytes);
+  const auto file_size = static_cast<int64_t>(bytes.size());
+  for (const auto& [name, value] : header.items()) {
+    if (name != "__metadata__") {
+      entries_.emplace(name, ReadEntry(path, name, value, data_begin, file_size));
+      continue;
+    }
+    if (!value.is_object()) throw Broken(path, "its __metadata__ is no object");
+    for (const auto& [key, text] : value.items()) {
+      if (!text.is_string()) throw Broken(path, "its __metadata__ has more than strings");
+      metadata_[key] = text.get<std::string>();
+    }
+  }
+  CheckCover(*this, data_begin, file_size);
+}
+
+at::Tensor SafetensorsFile::Get(const std::string& name) const {
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) throw Broken(path_, "it has no tensor \"" + name + "\"");
+  const Entry& entry = found->second;
+  char* data = mapping_->bytes().data() + entry.begin;
+  if (entry.begin % static_cast<int64_t>(at::elementSize(entry.dtype)) == 0) {
+    return at::from_blob(
+        data, entry.shape, [keep = mapping_](void*) {}, at::TensorOptions(entry.dtype));
+  }
+  // Other writers need not align tensors; kernels do.
+  at::Tensor copy = at::empty(entry.shape, entry.dtype);
+  std::memcpy(copy.mutable_data_ptr(), data, entry.end - entry.begin);
+  return copy;
+}
+
+void WriteSafetensors(const std::string& path,
+                      const NamedTensors& tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  NamedTensors sorted;
+  for (const auto& [name, tensor] : tensors) {
+    sorted.emplace_back(name, tensor.detach().cpu().contiguous());
+  }
+  // Widest elements first keeps every tensor aligned; the reference writer sorts in the same way.
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return std::pair(-static_cast<int64_t>(a.second.element_size()), a.first) <
+           std::pair(-static_cast<int64_t>(b.second.element_size()), b.first);
+  });
+  json header = json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  int64_t at = 0;
+  std::vector<std::string_view> parts(2);
+  for (const auto& [name, tensor] : sorted) {
+    const auto* dtype = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const DtypeName& known) {
+      return known.dtype == tensor.scalar_type();
+    });
+    const auto bytes = static_cast<int64_t>(tensor.nbytes());
+    if (dtype == kDtypes.end() || header.contains(name)) {
+      throw Failure(Error{.code = Code::kFailed,
+                          .title = "CANNOT WRITE WEIGHTS",
+                          .where = path,
+                          .what = "Tensor \"" + name + "\" comes twice, or has a dtype that the " +
+                                  "safetensors format lacks.",
+                          .hint = "",
+                          .page = ""});
+    }
+    header[name] = {{"dtype", dtype->name},
+                    {"shape", tensor.sizes().vec()},
+                    {"data_offsets", {at, at + bytes}}};
+    parts.emplace_back(static_cast<const char*>(tensor.const_data_ptr()), bytes);
+    at += bytes;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = text.size();
+  parts[0] = {reinterpret_cast<const char*>(&length), kLengthBytes};
+  parts[1] = text;
+  ThrowIfError(WriteWholeFile(path, parts));
+}
+
+}  // namespace ddprun::trainer

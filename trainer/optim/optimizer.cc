@@ -1,0 +1,168 @@
+#include "trainer/optim/optimizer.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_fused_adam.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+
+namespace ddprun::trainer {
+
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+class AdamOptimizer final : public Optimizer {
+ public:
+  AdamOptimizer(const OptimizerOptions& options, std::vector<ParameterGroup> groups)
+      : Optimizer(std::move(groups)), options_(options) {
+    for (const ParameterGroup& group : groups_) states_.emplace_back(group.parameters.size());
+  }
+
+ private:
+  struct State {
+    at::Tensor first_moment;
+    at::Tensor second_moment;
+    at::Tensor step;  // float32 scalar on the parameter's device, as the fused kernels want it
+  };
+
+  void StepGroup(size_t group, double learning_rate) override {
+    const ParameterGroup& parameters = groups_[group];
+    Tensors values, gradients, first, second, steps;
+    for (size_t i = 0; i < parameters.parameters.size(); ++i) {
+      const at::Tensor& parameter = parameters.parameters[i];
+      if (!parameter.grad().defined()) continue;
+      State& state = states_[group][i];
+      if (!state.step.defined()) state = NewState(parameter);
+      values.push_back(parameter);
+      gradients.push_back(parameter.grad());
+      first.push_back(state.first_moment);
+      second.push_back(state.second_moment);
+      steps.push_back(state.step);
+    }
+    if (values.empty()) return;
+    at::_foreach_add_(steps, 1);
+    const auto [beta1, beta2] = options_.betas;
+    const double decay = parameters.weight_decay;
+    const double eps = options_.eps;
+    if (options_.kind == OptimizerOptions::Kind::kAdamW) {
+      at::_fused_adamw_(values, gradients, first, second,
+                        /*max_exp_avg_sqs=*/{}, steps, learning_rate, beta1, beta2, decay, eps,
+                        /*amsgrad=*/false,
+                        /*maximize=*/false);
+    } else {
+      at::_fused_adam_(values, gradients, first, second,
+                       /*max_exp_avg_sqs=*/{}, steps, learning_rate, beta1, beta2, decay, eps,
+                       /*amsgrad=*/false,
+                       /*maximize=*/false);
+    }
+  }
+
+  static State NewState(const at::Tensor& parameter) {
+    return {at::zeros_like(parameter), at::zeros_like(parameter),
+            at::zeros({}, parameter.options().dtype(at::kFloat))};
+  }
+
+  const OptimizerOptions options_;
+  std::vector<std::vector<State>> states_;  // by group, by parameter
+};
+
+class SgdOptimizer final : public Optimizer {
+ public:
+  SgdOptimizer(const OptimizerOptions& options, std::vector<ParameterGroup> groups)
+      : Optimizer(std::move(groups)), options_(options) {
+    for (const ParameterGroup& group : groups_) momentum_.emplace_back(group.parameters.size());
+  }
+
+ private:
+  // What one call of the fused kernel takes.
+  struct Operands {
+    Tensors values;
+    Tensors gradients;
+    Tensors momentum;  // empty without momentum
+  };
+
+  void StepGroup(size_t group, double learning_rate) override {
+    const ParameterGroup& parameters = groups_[group];
+    // The kernel's is_first_step holds for a whole call: momentum starts as the gradient then.
+    Operands first, later;
+    for (size_t i = 0; i < parameters.parameters.size(); ++i) {
+      const at::Tensor& parameter = parameters.parameters[i];
+      if (!parameter.grad().defined()) continue;
+      at::Tensor& momentum = momentum_[group][i];
+      Operands& operands = options_.momentum != 0 && !momentum.defined() ? first : later;
+      operands.values.push_back(parameter);
+      operands.gradients.push_back(parameter.grad());
+      if (options_.momentum == 0) continue;
+      if (!momentum.defined()) momentum = at::empty_like(parameter);
+      operands.momentum.push_back(momentum);
+    }
+    StepOperands(first, parameters.weight_decay, learning_rate, /*is_first_step=*/true);
+    StepOperands(later, parameters.weight_decay, learning_rate, /*is_first_step=*/false);
+  }
+
+  void StepOperands(const Operands& operands, double decay, double rate, bool is_first_step) const {
+    if (operands.values.empty()) return;
+    at::_fused_sgd_(operands.values, operands.gradients, operands.momentum, decay,
+                    options_.momentum, rate, options_.dampening, options_.nesterov,
+                    /*maximize=*/false, is_first_step);
+  }
+
+  const OptimizerOptions options_;
+  std::vector<Tensors> momentum_;  // by group, by parameter; undefined before the first step
+};
+
+}  // namespace
+
+void Optimizer::Step(double learning_rate) {
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < groups_.size(); ++i) StepGroup(i, learning_rate);
+}
+
+void Optimizer::ZeroGrad(bool set_to_none) {
+  const at::NoGradGuard no_grad;
+  for (ParameterGroup& group : groups_) {
+    for (at::Tensor& parameter : group.parameters) {
+      if (!parameter.grad().defined()) continue;
+      if (set_to_none) {
+        parameter.mutable_grad().reset();
+      } else {
+        parameter.mutable_grad().zero_();
+      }
+    }
+  }
+}
+
+std::vector<ParameterGroup> GroupByDecay(
+    const std::vector<std::pair<std::string, at::Tensor>>& named_parameters,
+    const std::vector<std::string>& no_decay,
+    double weight_decay) {
+  ParameterGroup with{{}, weight_decay};
+  ParameterGroup without{{}, 0.0};
+  for (const auto& [name, parameter] : named_parameters) {
+    const bool exempt = std::any_of(no_decay.begin(), no_decay.end(), [&](const auto& part) {
+      return name.find(part) != std::string::npos;
+    });
+    (exempt ? without : with).parameters.push_back(parameter);
+  }
+  std::vector<ParameterGroup> groups;
+  for (ParameterGroup* group : {&with, &without}) {
+    if (!group->parameters.empty()) groups.push_back(std::move(*group));
+  }
+  return groups;
+}
+
+std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerOptions& options,
+                                         std::vector<ParameterGroup> groups) {
+  if (options.kind == OptimizerOptions::Kind::kSgd) {
+    return std::make_unique<SgdOptimizer>(options, std::move(groups));
+  }
+  return std::make_unique<AdamOptimizer>(options, std::move(groups));
+}
+
+}  // namespace ddprun::trainer
