@@ -1,0 +1,209 @@
+#include "trainer/parallel/reducer.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/Generator.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/failure.h"
+#include "tests/trainer/comm/rank_threads.h"
+#include "trainer/comm/host_process_group.h"
+#include "trainer/parallel/verify_model.h"
+
+namespace ddprun::trainer {
+namespace {
+
+at::Tensor Random(at::IntArrayRef sizes, uint64_t seed) {
+  return at::randn(sizes, at::make_generator<at::CPUGeneratorImpl>(seed));
+}
+
+// Three layers; `Loss` uses them in the order in which they are declared.
+struct Model {
+  Model() {
+    for (size_t i = 0; i < kSizes.size(); ++i) {
+      at::Tensor weight = Random(kSizes[i], 100 + i);
+      parameters.push_back({"weight" + std::to_string(i), weight.set_requires_grad(true)});
+    }
+  }
+  at::Tensor Loss(const at::Tensor& input) const {
+    at::Tensor x = input;
+    for (const NamedParameter& parameter : parameters) x = at::tanh(at::matmul(x, parameter.tensor));
+    return x.pow(2).sum();
+  }
+  std::vector<at::Tensor> Gradients() const {
+    std::vector<at::Tensor> result;
+    for (const NamedParameter& parameter : parameters) {
+      result.push_back(parameter.tensor.grad().clone());
+    }
+    return result;
+  }
+  static inline const std::vector<std::vector<int64_t>> kSizes = {{10, 30}, {30, 20}, {20, 5}};
+  std::vector<NamedParameter> parameters;
+};
+
+at::Tensor Input(int rank, int micro) {
+  return Random({7, 10}, static_cast<uint64_t>(rank * 10 + micro));
+}
+
+// What a single process computes: the sum over micro-batches on each rank, added in rank order,
+// divided by the number of ranks.
+std::vector<at::Tensor> Expected(int size, int micro_batches) {
+  std::vector<at::Tensor> sum;
+  for (int rank = 0; rank < size; ++rank) {
+    Model model;
+    for (int micro = 0; micro < micro_batches; ++micro) model.Loss(Input(rank, micro)).backward();
+    const std::vector<at::Tensor> gradients = model.Gradients();
+    if (sum.empty()) {
+      sum = gradients;
+    } else {
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += gradients[i];
+    }
+  }
+  for (at::Tensor& gradient : sum) gradient /= size;
+  return sum;
+}
+
+void WithGroup(int size,
+               const std::function<void(c10::intrusive_ptr<HostProcessGroup>, int rank)>& body) {
+  auto memory = SharedRegion::CreateFile();
+  ASSERT_TRUE(memory.has_value());
+  RunRanks(size, [&](int rank) {
+    const auto group = HostProcessGroup::Create(*memory, {.rank = rank, .size = size});
+    body(group, rank);
+    group->barrier({})->wait();
+  });
+}
+
+struct Case {
+  int size;
+  int micro_batches;
+  bool overlap;
+  int64_t cap_bytes;
+};
+
+class ReducerCases : public testing::TestWithParam<Case> {};
+
+TEST_P(ReducerCases, AveragesBitForBitLikeOneProcess) {
+  const auto [size, micro_batches, overlap, cap_bytes] = GetParam();
+  const std::vector<at::Tensor> expected = Expected(size, micro_batches);
+  WithGroup(size, [&, micro_batches = micro_batches, overlap = overlap, cap_bytes = cap_bytes](
+                      const auto& group, int rank) {
+    Model model;
+    Reducer reducer(model.parameters,
+                    group,
+                    {.limits = {.first_bytes = 300, .cap_bytes = cap_bytes}, .overlap = overlap});
+    for (int step = 0; step < 3; ++step) {  // the buckets are laid out anew after the first
+      reducer.BeginStep();
+      for (int micro = 0; micro < micro_batches; ++micro) {
+        reducer.PrepareBackward(micro + 1 == micro_batches);
+        model.Loss(Input(rank, micro)).backward();
+      }
+      const std::vector<at::Tensor> gradients = model.Gradients();
+      for (size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_TRUE(at::equal(gradients[i], expected[i])) << "step " << step << " gradient " << i;
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases,
+                         ReducerCases,
+                         testing::Values(Case{1, 1, true, 1000},
+                                         Case{2, 1, true, 1000},
+                                         Case{2, 1, false, 1000},
+                                         Case{2, 3, true, 1000},
+                                         Case{3, 2, true, 1},
+                                         Case{4, 1, true, 1 << 20},
+                                         Case{8, 1, true, 1000}));
+
+TEST(Reducer, KeepsGradientsInItsBuckets) {
+  WithGroup(2, [](const auto& group, int rank) {
+    Model model;
+    Reducer reducer(model.parameters, group, {.limits = {.first_bytes = 1, .cap_bytes = 3000}});
+    reducer.BeginStep();
+    reducer.PrepareBackward(true);
+    model.Loss(Input(rank, 0)).backward();
+    for (const at::Tensor& flat : reducer.FlatGradients()) flat.zero_();
+    for (const at::Tensor& gradient : model.Gradients()) {
+      EXPECT_TRUE(at::equal(gradient, at::zeros_like(gradient)));
+    }
+  });
+}
+
+TEST(Reducer, LaysOutBucketsInTheOrderOfTheFirstBackward) {
+  WithGroup(2, [](const auto& group, int rank) {
+    Model model;
+    // Declared the other way round, so that the first guess is wrong.
+    std::vector<NamedParameter> reversed(model.parameters.rbegin(), model.parameters.rend());
+    Reducer reducer(reversed, group, {.limits = {.first_bytes = 1, .cap_bytes = 1}});
+    using testing::ElementsAre;
+    EXPECT_THAT(reducer.BucketNames(),
+                ElementsAre(ElementsAre("weight0"), ElementsAre("weight1"), ElementsAre("weight2")));
+    for (int step = 0; step < 2; ++step) {
+      reducer.BeginStep();
+      reducer.PrepareBackward(true);
+      model.Loss(Input(rank, 0)).backward();
+    }
+    EXPECT_THAT(reducer.BucketNames(),
+                ElementsAre(ElementsAre("weight2"), ElementsAre("weight1"), ElementsAre("weight0")));
+  });
+}
+
+TEST(Reducer, NamesTheParametersWithoutGradient) {
+  WithGroup(2, [](const auto& group, int rank) {
+    Model model;
+    at::Tensor unused = at::zeros({3}).set_requires_grad(true);
+    model.parameters.push_back({"head.bias", unused});
+    Reducer reducer(model.parameters, group, {});
+    model.parameters.pop_back();
+    reducer.BeginStep();
+    reducer.PrepareBackward(true);
+    try {
+      model.Loss(Input(rank, 0)).backward();
+      ADD_FAILURE() << "a parameter without gradient was accepted";
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.error().title, "PARAMETERS WITHOUT GRADIENT");
+      EXPECT_NE(failure.error().what.find("1 of 4 parameters got no gradient:\n    head.bias"),
+                std::string::npos);
+    }
+  });
+}
+
+TEST(VerifySameModel, AcceptsEqualModelsAndCopiesRankZero) {
+  WithGroup(3, [](const auto& group, int rank) {
+    Model model;
+    VerifySameModel(model.parameters, *group);
+    for (const auto& parameter : model.parameters) parameter.tensor.detach().add_(rank);
+    BroadcastFromRankZero(model.parameters, *group);
+    const Model fresh;
+    for (size_t i = 0; i < fresh.parameters.size(); ++i) {
+      EXPECT_TRUE(at::equal(model.parameters[i].tensor, fresh.parameters[i].tensor));
+    }
+  });
+}
+
+TEST(VerifySameModel, NamesTheFirstDifferenceAndTheRanksThatDiffer) {
+  WithGroup(3, [](const auto& group, int rank) {
+    Model model;
+    if (rank == 2) model.parameters[1].tensor = at::zeros({30, 21});
+    try {
+      VerifySameModel(model.parameters, *group);
+      ADD_FAILURE() << "different models were accepted";
+    } catch (const Failure& failure) {
+      const std::string& what = failure.error().what;
+      EXPECT_NE(what.find("These ranks have another model than rank 0: 2."), std::string::npos);
+      if (rank == 2) {
+        EXPECT_NE(what.find("tensor 2:\n    rank 0 has weight1 Float [30, 20]\n"
+                            "    here is    weight1 Float [30, 21]"),
+                  std::string::npos)
+            << what;
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

@@ -1,0 +1,30 @@
+// From the environment that a launcher sets (ddprun, torchrun) to a process group.
+#pragma once
+
+#include <chrono>
+
+#include "base/env.h"
+#include "trainer/comm/host_process_group.h"
+
+namespace ddprun::trainer {
+
+// Where this process stands: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE. A process started
+// without a launcher is rank 0 of 1.
+struct RankInfo {
+  int rank = 0;
+  int world_size = 1;
+  int local_rank = 0;
+  int local_world_size = 1;
+};
+
+// kUsage when a variable is no number, or the numbers contradict each other.
+Result<RankInfo> ReadRankInfo(const Environment& environment);
+
+// The process group of all ranks. A collective. Under ddprun the ranks' shared memory is the
+// descriptor DDPRUN_NODE_MEMORY_FD; under other launchers rank 0 makes it and tells the others
+// through the store at MASTER_ADDR:MASTER_PORT, waiting at most `timeout`.
+// Throws Failure, also when the ranks are not all on one node.
+c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(const Environment& environment,
+                                                      std::chrono::milliseconds timeout);
+
+}  // namespace ddprun::trainer
