@@ -1,0 +1,179 @@
+#include "trainer/config/assign_value.h"
+
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "base/suggest.h"
+#include "trainer/config/diagnostic.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+using Kind = JsonValue::Kind;
+
+std::string Accepted(const Key& key) {
+  return "Accepted: " + AcceptedText(key) + UnitAndDefault(key) + ".";
+}
+
+Error WrongType(const Key& key, const JsonValue& value, const std::string& is_what) {
+  std::string hint;
+  if (value.kind == Kind::kString && !value.text.empty()) {
+    double number = 0;
+    const char* end = value.text.data() + value.text.size();
+    const auto parsed = std::from_chars(value.text.data(), end, number);
+    const bool is_bool = value.text == "true" || value.text == "false";
+    if ((parsed.ec == std::errc() && parsed.ptr == end) || is_bool) hint = "Remove the quotes.";
+  }
+  return ErrorAt(value.span, {.title = "WRONG TYPE",
+                              .page = "wrong-type",
+                              .found = key.Path() + " is " + is_what + " here:",
+                              .expected = Accepted(key),
+                              .hint = hint});
+}
+
+Error WrongType(const Key& key, const JsonValue& value) {
+  return WrongType(key, value, KindName(value.kind));
+}
+
+Error OutOfRange(const Key& key, const JsonValue& value) {
+  return ErrorAt(value.span, {.title = "OUT OF RANGE",
+                              .page = "out-of-range",
+                              .found = key.Path() + " cannot be " + Printable(value.text, 40) + ":",
+                              .expected = Accepted(key)});
+}
+
+bool InRange(const Range& range, double number) {
+  const bool low = range.min_excluded ? number > range.min : number >= range.min;
+  const bool high = range.max_excluded ? number < range.max : number <= range.max;
+  return low && high;
+}
+
+std::optional<double> ParseDouble(const std::string& text) {
+  double number = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (parsed.ec != std::errc() || !std::isfinite(number)) return std::nullopt;
+  return number;
+}
+
+// Accepts 1e6 and 10.0, too: people write steps that way.
+Status ReadInteger(const Key& key, const JsonValue& value, int64_t* field) {
+  if (value.kind != Kind::kNumber) return WrongType(key, value);
+  std::optional<int64_t> integer = ParseInt(value.text);
+  if (!integer) {
+    const std::optional<double> number = ParseDouble(value.text);
+    constexpr double kExact = 9007199254740992.0;  // 2^53
+    if (!number || std::abs(*number) > kExact) return OutOfRange(key, value);
+    if (std::trunc(*number) != *number) return WrongType(key, value, "a number with a fraction");
+    integer = static_cast<int64_t>(*number);
+  }
+  if (!InRange(key.range, static_cast<double>(*integer))) return OutOfRange(key, value);
+  *field = *integer;
+  return {};
+}
+
+Status ReadNumber(const Key& key, const JsonValue& value, double* field) {
+  if (value.kind != Kind::kNumber) return WrongType(key, value);
+  const std::optional<double> number = ParseDouble(value.text);
+  if (!number || !InRange(key.range, *number)) return OutOfRange(key, value);
+  *field = *number;
+  return {};
+}
+
+Status ReadString(const Key& key,
+                  const JsonValue& value,
+                  const ReadContext& context,
+                  std::string* field) {
+  const bool override = value.span.source->kind == Source::Kind::kOverride;
+  if (value.kind != Kind::kString) return WrongType(key, value);
+  DDPRUN_ASSIGN(std::string text, Substitute(value.text, value.span, context.environment));
+  if (text.find('\0') != std::string::npos) return WrongType(key, value, "a string with \\u0000");
+  if (key.input_path && !text.empty()) {
+    const std::filesystem::path folder = override ? context.working_folder : context.config_folder;
+    text = (folder / text).lexically_normal().string();
+  }
+  *field = std::move(text);
+  return {};
+}
+
+Status ReadChoice(const Key& key,
+                  const JsonValue& value,
+                  const ReadContext& context,
+                  const ChoiceSlot& slot) {
+  if (value.kind != Kind::kString) return WrongType(key, value);
+  DDPRUN_ASSIGN(const std::string word, Substitute(value.text, value.span, context.environment));
+  for (size_t i = 0; i < slot.words.size(); ++i) {
+    if (slot.words[i] != word) continue;
+    slot.set(slot.field, i);
+    return {};
+  }
+  const std::vector<std::string> words(slot.words.begin(), slot.words.end());
+  const std::optional<std::string> nearest = Nearest(word, words);
+  return ErrorAt(value.span, {.title = "UNKNOWN CHOICE",
+                              .page = "unknown-choice",
+                              .found = key.Path() + " cannot be \"" + Printable(word, 40) + "\":",
+                              .expected = Accepted(key),
+                              .hint = nearest ? "Did you mean \"" + *nearest + "\"?" : ""});
+}
+
+struct Reader {
+  const Key& key;
+  const JsonValue& value;
+  const ReadContext& context;
+
+  Status operator()(bool* field) const {
+    if (value.kind != Kind::kBool) return WrongType(key, value);
+    *field = value.boolean;
+    return {};
+  }
+  Status operator()(int64_t* field) const { return ReadInteger(key, value, field); }
+  Status operator()(double* field) const { return ReadNumber(key, value, field); }
+  Status operator()(std::string* field) const { return ReadString(key, value, context, field); }
+  Status operator()(const ChoiceSlot& slot) const { return ReadChoice(key, value, context, slot); }
+  Status operator()(std::array<double, 2>* field) const {
+    if (value.kind != Kind::kArray) return WrongType(key, value);
+    const size_t size = value.elements.size();
+    if (size != field->size()) {
+      return WrongType(key, value, "a list of " + std::to_string(size));
+    }
+    for (size_t i = 0; i < size; ++i) {
+      DDPRUN_TRY(ReadNumber(key, value.elements[i], &field->at(i)));
+    }
+    return {};
+  }
+  Status operator()(std::vector<int64_t>* field) const {
+    if (value.kind != Kind::kArray) return WrongType(key, value);
+    field->assign(value.elements.size(), 0);
+    for (size_t i = 0; i < field->size(); ++i) {
+      DDPRUN_TRY(ReadInteger(key, value.elements[i], &field->at(i)));
+    }
+    return {};
+  }
+  Status operator()(std::vector<std::string>* field) const {
+    if (value.kind == Kind::kString) {
+      field->assign(1, "");
+      return ReadString(key, value, context, &field->front());
+    }
+    if (value.kind != Kind::kArray) return WrongType(key, value);
+    field->assign(value.elements.size(), "");
+    for (size_t i = 0; i < field->size(); ++i) {
+      DDPRUN_TRY(ReadString(key, value.elements[i], context, &field->at(i)));
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+Status AssignValue(const Key& key,
+                   const JsonValue& value,
+                   const ReadContext& context,
+                   Config* config) {
+  if (value.kind == Kind::kNull && !key.derived_default.empty()) return {};
+  return std::visit(Reader{key, value, context}, key.slot(*config));
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,131 @@
+#include "trainer/config/keys.h"
+
+#include <cmath>
+#include <iterator>
+
+#include "trainer/config/key_table.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+std::string NumberText(double value) {
+  return SlotText(&value);
+}
+
+// " from 1 to 8", " above 0 and below 1".
+std::string RangeText(const Range& range) {
+  const bool low = std::isfinite(range.min);
+  const bool high = std::isfinite(range.max);
+  if (low && high && !range.min_excluded && !range.max_excluded) {
+    return " from " + NumberText(range.min) + " to " + NumberText(range.max);
+  }
+  std::string text;
+  if (low) text = (range.min_excluded ? " above " : " of at least ") + NumberText(range.min);
+  if (high) {
+    text += low ? " and" : "";
+    text += (range.max_excluded ? " below " : " of at most ") + NumberText(range.max);
+  }
+  return text;
+}
+
+std::string ChoicesText(std::span<const std::string_view> words) {
+  std::string text = "one of ";
+  for (size_t i = 0; i < words.size(); ++i) {
+    text += (i == 0 ? "\"" : ", \"") + std::string(words[i]) + "\"";
+  }
+  return text;
+}
+
+struct AcceptedTextOf {
+  const Range& range;
+  std::string operator()(const bool* /*field*/) const { return "true or false"; }
+  std::string operator()(const int64_t* /*field*/) const { return "an integer" + RangeText(range); }
+  std::string operator()(const double* /*field*/) const { return "a number" + RangeText(range); }
+  std::string operator()(const std::string* /*field*/) const { return "a string"; }
+  std::string operator()(const ChoiceSlot& slot) const { return ChoicesText(slot.words); }
+  std::string operator()(const std::array<double, 2>* /*field*/) const {
+    return "a list of two numbers" + RangeText(range);
+  }
+  std::string operator()(const std::vector<int64_t>* /*field*/) const {
+    return "a list of integers" + RangeText(range);
+  }
+  std::string operator()(const std::vector<std::string>* /*field*/) const {
+    return "a string or a list of strings";
+  }
+};
+
+std::vector<Key> MakeKeys() {
+  std::vector<Key> keys;
+  for (auto* rows : {RunKeys, ModelKeys, DataKeys, TrainingKeys, OptimizerKeys, SchedulerKeys,
+                     StrategyKeys, CommKeys, CheckpointKeys, EvaluationKeys, ReportKeys}) {
+    std::vector<Key> section = rows();
+    keys.insert(keys.end(), std::make_move_iterator(section.begin()),
+                std::make_move_iterator(section.end()));
+  }
+  return keys;
+}
+
+}  // namespace
+
+const std::vector<Section>& AllSections() {
+  static const std::vector<Section> sections = {
+      {"run", "The run as a whole: its name, folder, seed and length.", {"experiment", "job"}},
+      {"model", "What is trained.", {"network", "architecture"}},
+      {"data", "What it is trained on.", {"dataset", "datasets", "dataloader"}},
+      {"training", "Batches and gradients.", {"trainer", "training_args"}},
+      {"optimizer", "How gradients change the weights.", {"optim"}},
+      {"scheduler", "The learning rate over the run.", {"lr_scheduler", "schedule"}},
+      {"strategy", "How ranks share the work.", {"ddp", "parallel", "parallelism", "distributed"}},
+      {"comm", "Waiting for other ranks.", {"communication"}},
+      {"checkpoint", "What is saved.", {"checkpointing", "save"}},
+      {"evaluation", "Validation, and the text sample at the end.", {"eval", "validation"}},
+      {"report", "What is shown while the run goes on.", {"logging", "metrics", "log"}},
+  };
+  return sections;
+}
+
+const std::vector<Key>& AllKeys() {
+  static const std::vector<Key> keys = MakeKeys();
+  return keys;
+}
+
+const Section* FindSection(std::string_view name) {
+  for (const Section& section : AllSections()) {
+    if (section.name == name) return &section;
+  }
+  return nullptr;
+}
+
+const Key* FindKey(std::string_view section, std::string_view name) {
+  for (const Key& key : AllKeys()) {
+    if (key.section == section && key.name == name) return &key;
+  }
+  return nullptr;
+}
+
+const Key* FindKey(std::string_view path) {
+  const size_t dot = path.find('.');
+  if (dot == std::string_view::npos) return nullptr;
+  return FindKey(path.substr(0, dot), path.substr(dot + 1));
+}
+
+std::string DefaultText(const Key& key) {
+  if (!key.derived_default.empty()) return std::string(key.derived_default);
+  Config defaults;
+  return SlotText(key.slot(defaults));
+}
+
+std::string AcceptedText(const Key& key) {
+  Config config;
+  return std::visit(AcceptedTextOf{key.range}, key.slot(config));
+}
+
+std::string UnitAndDefault(const Key& key) {
+  std::string text = std::string(key.unit);
+  if (!text.empty()) text += ", ";
+  text += key.required ? "required" : "default " + DefaultText(key);
+  return " (" + text + ")";
+}
+
+}  // namespace ddprun::trainer

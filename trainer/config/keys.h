@@ -1,0 +1,73 @@
+// The table of every config key. Reading, messages, --set, the JSON Schema and docs/config.md all
+// come from it, so that none of them can disagree. Constant after first use; any thread.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "trainer/config/config.h"
+#include "trainer/config/slot.h"
+
+namespace ddprun::trainer {
+
+// Accepted numbers; for lists it holds for each element.
+struct Range {
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  bool min_excluded = false;
+  bool max_excluded = false;
+};
+
+// What the same thing is called elsewhere.
+struct Alias {
+  std::string_view name;
+  std::string_view origin;
+};
+
+struct Key {
+  std::string_view section;
+  std::string_view name;
+  // The field of `config` that the key fills.
+  Slot (*slot)(Config& config);
+  std::string_view meaning;  // sentences: what it does, and why one would change it
+  std::string_view unit = {};
+  Range range = {};
+  // Shown instead of the plain default where that follows from other keys; such a key may be null.
+  std::string_view derived_default = {};
+  bool required = false;
+  // The key is for configs whose key `only_for` has the value `only_value`.
+  std::string_view only_for = {};
+  std::string_view only_value = {};
+  bool input_path = false;  // relative to the config file's folder
+  std::vector<Alias> aliases = {};
+
+  std::string Path() const { return std::string(section) + "." + std::string(name); }
+};
+
+struct Section {
+  std::string_view name;
+  std::string_view meaning;
+  std::vector<std::string_view> aliases = {};  // words that people try for it
+};
+
+const std::vector<Section>& AllSections();
+const std::vector<Key>& AllKeys();
+
+// Each returns nullptr when there is none.
+const Section* FindSection(std::string_view name);
+const Key* FindKey(std::string_view section, std::string_view name);
+// `path` is "section.name".
+const Key* FindKey(std::string_view path);
+
+// The default as it stands in docs and messages: JSON, or what it follows from.
+std::string DefaultText(const Key& key);
+// "an integer of at least 1", "one of "gpt", "mlp"".
+std::string AcceptedText(const Key& key);
+// Unit and default in brackets: " (MiB, default 25)".
+std::string UnitAndDefault(const Key& key);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,79 @@
+#include "trainer/config/slot.h"
+
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+namespace ddprun::trainer {
+
+namespace {
+
+using Words = std::span<const std::string_view>;
+
+// Whole numbers without ".0", as people write them.
+nlohmann::json NumberJson(double value) {
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  if (std::trunc(value) == value && std::abs(value) < kExact) return static_cast<int64_t>(value);
+  return value;
+}
+
+struct ToJson {
+  nlohmann::json operator()(const double* field) const { return NumberJson(*field); }
+  nlohmann::json operator()(const std::array<double, 2>* field) const {
+    return {NumberJson(field->at(0)), NumberJson(field->at(1))};
+  }
+  nlohmann::json operator()(const ChoiceSlot& slot) const {
+    return std::string(slot.words[slot.get(slot.field)]);
+  }
+  nlohmann::json operator()(const auto* field) const { return *field; }
+};
+
+}  // namespace
+
+Words WordsOf(ModelType /*type*/) {
+  static constexpr std::array<std::string_view, 2> kWords = {"gpt", "mlp"};
+  return kWords;
+}
+
+Words WordsOf(Activation /*type*/) {
+  static constexpr std::array<std::string_view, 3> kWords = {"relu", "none", "gelu"};
+  return kWords;
+}
+
+Words WordsOf(DataFormat /*type*/) {
+  static constexpr std::array<std::string_view, 2> kWords = {"text", "random"};
+  return kWords;
+}
+
+Words WordsOf(OptimizerType /*type*/) {
+  static constexpr std::array<std::string_view, 3> kWords = {"adamw", "adam", "sgd"};
+  return kWords;
+}
+
+Words WordsOf(LrSchedulerType /*type*/) {
+  static constexpr std::array<std::string_view, 3> kWords = {"cosine", "linear", "constant"};
+  return kWords;
+}
+
+Words WordsOf(StrategyType /*type*/) {
+  static constexpr std::array<std::string_view, 3> kWords = {"auto", "single", "ddp"};
+  return kWords;
+}
+
+Words WordsOf(Overlap /*type*/) {
+  static constexpr std::array<std::string_view, 2> kWords = {"backward", "none"};
+  return kWords;
+}
+
+Words WordsOf(ProgressBarMode /*type*/) {
+  static constexpr std::array<std::string_view, 3> kWords = {"auto", "on", "off"};
+  return kWords;
+}
+
+std::string SlotText(const Slot& slot) {
+  // A path from the environment need not be UTF-8; the text of a run's config must be.
+  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
+  return std::visit(ToJson(), slot).dump(-1, ' ', false, kReplace);
+}
+
+}  // namespace ddprun::trainer
