@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs every test that this machine can run.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+usage() {
+  cat <<'TEXT'
+usage: scripts/test.sh [--long] [--quick]
+
+  --long    the tests labelled "long" too
+  --quick   only the tests of the release build: no sanitizers, no build without LibTorch
+
+  DDPRUN_NO_PEERS=1     leave out what compares with PyTorch in Python and OpenMPI (5 GB less)
+  DDPRUN_TORCH=FOLDER   use this LibTorch (see scripts/setup.sh --help)
+  CI=true               a test left out is a failure, and long tests run
+TEXT
+}
+
+# The sanitizers' run: label "sanitize", which are the parts without LibTorch and the collectives in
+# shared memory. Each failure is reported and the rest goes on.
+run_sanitizer() {
+  configure "$1"
+  build "$1" sanitize_tests
+  say "Test build/$1"
+  # One OpenMP thread: LibTorch's own threads are not instrumented, and would look like races.
+  ASAN_OPTIONS=detect_leaks=1 TSAN_OPTIONS=halt_on_error=1 OMP_NUM_THREADS=1 \
+    UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+    ctest --preset "$1" -j2 --no-tests=error || failed+=("build/$1")
+}
+
+# ddprun and its libraries build where there is no LibTorch at all.
+check_core() {
+  configure core
+  build core
+  if grep -q -E 'libtorch|ATen' build/core/build.ninja; then
+    echo "build/core/build.ninja mentions LibTorch" >&2
+    failed+=(build/core)
+  fi
+}
+
+run_all_tests() {
+  local folder=build/release filter=(-LE '^long$')
+  [ "$long" = 0 ] || filter=()
+  configure release -DDDPRUN_BUILD_TESTS=ON -DDDPRUN_BUILD_BENCHMARKS=ON
+  build release
+  say "Test $folder"
+  rm -f "$folder/tests.xml" "$folder/tests.closing"
+  # ctest's closing lines come last, after the tests left out.
+  ctest --preset release -j2 --no-tests=error "${filter[@]}" \
+    --output-junit "$ROOT/$folder/tests.xml" 2>&1 |
+    sed -u "/% tests passed,/,\$ { w $folder/tests.closing
+                                  d }" || failed+=("$folder")
+  [ -e "$folder/tests.xml" ] || fail "ctest did not run" "see above" "remove $folder, run this again"
+
+  say "Tests left out, and why"
+  ctest --preset release --show-only=json-v1 >"$folder/tests.json"
+  [ "$long" = 1 ] || ctest --preset release -N -L '^long$' |
+    sed -n 's/^ *Test *#[0-9]*: \(.*\)/  left out: \1: long, see --help/p'
+  [ -z "${DDPRUN_NO_PEERS:-}" ] || echo "  left out: what compares with peers: DDPRUN_NO_PEERS is set"
+  python3 scripts/left_out.py "$folder/tests.xml" "$folder/tests.json" ${strict:+--strict} ||
+    failed+=("tests left out")
+}
+
+long=0 quick=0 strict='' failed=()
+for option in "$@"; do
+  case $option in
+    --long) long=1 ;;
+    --quick) quick=1 ;;
+    -h | --help) usage; exit 0 ;;
+    *) usage >&2; fail "unknown option $option" "it is none of the above" "leave it out" ;;
+  esac
+done
+if [ "${CI:-}" = true ]; then
+  long=1 strict=1
+  [ -z "${DDPRUN_NO_PEERS:-}" ] || fail "DDPRUN_NO_PEERS is set" "CI=true runs every test" "unset it"
+fi
+
+peers=--peers
+[ -z "${DDPRUN_NO_PEERS:-}" ] || peers=''
+scripts/setup.sh --tests ${peers:+"$peers"}
+choose_compiler
+if [ "$quick" = 0 ]; then
+  check_core
+  run_sanitizer asan
+  run_sanitizer tsan
+fi
+run_all_tests
+
+[ ${#failed[@]} = 0 ] || say "FAILED: ${failed[*]}"
+cat build/release/tests.closing
+[ ${#failed[@]} = 0 ]
