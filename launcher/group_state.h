@@ -1,0 +1,59 @@
+// Pure: what a node's worker group does when something happens, as one table of state by event.
+#pragma once
+
+#include <cstddef>
+
+namespace ddprun::launcher {
+
+enum class GroupPhase {
+  kStarting,  // not all workers exist yet
+  kRunning,
+  kStopping,  // told to end, grace period running
+  kKilling,   // SIGKILL sent
+  kDone,      // no worker is left, or none that can be ended
+  kCount
+};
+
+enum class GroupEvent {
+  kStarted,          // all workers exist
+  kWorkerSucceeded,  // one exited 0
+  kWorkerFailed,     // one exited otherwise
+  kAllGone,          // the last one was reaped, or the start came to nothing
+  kStopAsked,        // by a signal or because another node failed
+  kHurryAsked,       // a second signal: no more patience
+  kGraceOver,        // the timer that kStop or kKill started has run out
+  kCount
+};
+
+enum class GroupAction {
+  kNone,
+  kStop,    // SIGTERM (or the received signal) to the rest, start the grace timer
+  kKill,    // SIGKILL to the rest, start the last timer
+  kFinish,  // report and leave
+  kGiveUp   // as kFinish, but processes are left that even SIGKILL does not end
+};
+
+struct GroupStep {
+  GroupPhase next;
+  GroupAction action;
+};
+
+// The table's cell.
+GroupStep NextStep(GroupPhase phase, GroupEvent event);
+
+class GroupState {
+ public:
+  GroupPhase phase() const { return phase_; }
+
+  // Takes the event and returns what has to be done now.
+  GroupAction On(GroupEvent event) {
+    const GroupStep step = NextStep(phase_, event);
+    phase_ = step.next;
+    return step.action;
+  }
+
+ private:
+  GroupPhase phase_ = GroupPhase::kStarting;
+};
+
+}  // namespace ddprun::launcher

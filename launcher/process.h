@@ -1,0 +1,60 @@
+// SEAM: starting, signalling and waiting for processes.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+
+namespace ddprun::launcher {
+
+struct Exited {
+  int code = 0;
+  friend bool operator==(const Exited&, const Exited&) = default;
+};
+struct Signaled {
+  int signal = 0;
+  bool dumped_core = false;
+  friend bool operator==(const Signaled&, const Signaled&) = default;
+};
+using ProcessExit = std::variant<Exited, Signaled>;
+
+// As a shell has it: the code, or 128 + signal.
+int ExitCode(const ProcessExit& exit);
+// "SIGKILL"; "signal 42" for those without a name.
+std::string SignalName(int signal);
+
+struct SpawnRequest {
+  std::string name;                // for messages
+  std::string program;             // path
+  std::vector<std::string> argv;
+  std::vector<std::string> env;    // NAME=value
+  int stderr_fd = -1;              // becomes its standard error; -1: inherited
+  std::vector<int> inherited_fds;  // kept open under their numbers; all others above 2 are closed
+};
+
+// Loop thread only.
+class ProcessHost {
+ public:
+  using ExitHandler = std::function<void(pid_t, const ProcessExit&)>;
+
+  virtual ~ProcessHost() = default;
+
+  // A new session leader that dies with this process. The error says why it could not be executed
+  // (kNotFound, kNotExecutable).
+  virtual Result<pid_t> Spawn(const SpawnRequest& request) = 0;
+  // Takes over a process that is, or is about to be, our child.
+  virtual Status Adopt(pid_t pid) = 0;
+  // To the process alone; nothing happens when it has been reaped.
+  virtual void Signal(pid_t pid, int signal) = 0;
+  // To the process group that it leads; nothing happens when the leader has been reaped.
+  virtual void SignalGroup(pid_t pid, int signal) = 0;
+  // Called from the loop for every spawned or adopted process, in the order in which they ended.
+  virtual void OnExit(ExitHandler handler) = 0;
+};
+
+}  // namespace ddprun::launcher
