@@ -23,19 +23,21 @@ inline Deadline DeadlineAfter(std::chrono::milliseconds timeout) {
 // works without.
 void TuneConnection(int fd);
 
+// TCP can connect a socket to itself while nobody listens, when the port is one that the kernel
+// gives to clients. Whoever tries again and again must expect it.
+bool ConnectedToItself(int fd);
+
 class Stream {
  public:
   // Tries every address of the host, again and again with a growing pause, until one accepts or
   // the deadline passes. The last reason is in the error (kRendezvous).
   static Result<Stream> Connect(const HostPort& peer, Deadline deadline);
 
-  // Whole buffer or an Error: kDeadlineExceeded, or kFailed when the peer closed or reset.
-  // After an Error the stream is of no more use.
+  // All bytes or an Error: kDeadlineExceeded, or kFailed when the peer closed or reset.
   Status Write(std::string_view bytes, Deadline deadline);
-  Status Read(std::span<char> buffer, Deadline deadline);
 
-  // True once bytes (or the end) can be read, false when the deadline passed first.
-  Result<bool> WaitReadable(Deadline deadline);
+  // At least one byte, at most the buffer; errors as Write. REQUIRES: a buffer that is not empty.
+  Result<size_t> ReadSome(std::span<char> buffer, Deadline deadline);
 
   const HostPort& peer() const { return peer_; }
 

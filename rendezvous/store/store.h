@@ -19,7 +19,8 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  // Stores the value; readers may see it only after this returns.
+  // Stores the value. Returns when it is on its way: other processes may see it a little later,
+  // later calls on this store see it at once.
   virtual Status Set(std::string_view key, std::string_view value, Deadline deadline) = 0;
   // Waits for the key, then gives its value.
   virtual Result<std::string> Get(std::string_view key, Deadline deadline) = 0;

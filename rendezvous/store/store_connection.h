@@ -19,7 +19,6 @@ namespace ddprun::rendezvous {
 class StoreConnection : public AsyncStore {
  public:
   StoreConnection(asio::io_context& io, HostPort server, Deadline connect_deadline);
-  // Takes an open kWait back first, so that the server can tell this end from a crash.
   ~StoreConnection() override;
 
   void Call(Request request, Handler handler) override;

@@ -56,8 +56,8 @@ class StoreServer : public AsyncStore {
   // The host's own requests. A kWait may stay open for long and does not hold up other calls.
   void Call(Request request, Handler handler) override;
 
-  // Called with the keys that a connection was waiting for when it ended without cancelling:
-  // its process is dead, or its host.
+  // Called with the keys that a connection was still waiting for when it ended: its process is
+  // gone, or its host.
   void OnAbandonedWait(std::function<void(const std::vector<std::string>& keys)> handler);
 
   // Calls `handler` once no network connection is left, or after `timeout`.

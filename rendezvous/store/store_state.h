@@ -65,7 +65,6 @@ class StoreState {
   bool Erase(const std::string& key);
   Status Reserve(size_t entries, size_t bytes) const;
   bool Exists(const std::string& key) const;
-  void Park(ConnectionId connection, Parked parked);
   void Unpark(ConnectionId connection);
   void WakeAll(const std::string& key, Replies& replies);
   void WakeOne(const std::string& key, Replies& replies);

@@ -51,6 +51,8 @@ class TcpStore : public Store {
 
   std::mutex mutex_;
   Stream stream_;
+  std::string unsent_;    // encoded, to go out with the next request
+  std::string received_;  // bytes after the last reply
   bool broken_ = false;
 };
 

@@ -118,9 +118,11 @@ class RequestDecoder : public FrameDecoder {
   Result<bool> TakeList(std::string_view& input, bool pairs);
 
   Request current_;
-  std::string_view fields_;  // what is still to come, one letter each; null before the op
+  std::string_view fields_;  // those still to come, one letter each
   bool have_op_ = false;
   bool have_count_ = false;
+  bool in_key_ = false;      // of a list: its last key is incomplete
+  bool need_value_ = false;  // of a pair: its value is to come
   uint64_t count_ = 0;
 };
 
@@ -135,9 +137,13 @@ class ReplyDecoder : public FrameDecoder {
   Result<bool> Next(std::string_view& input, Reply& reply);
 
  private:
+  Result<bool> TakeAll(std::string_view& input);
+  Result<bool> TakeValues(std::string_view& input);
+
   Reply current_;
   size_t n_values_ = 0;
   bool have_number_ = false;
+  bool in_value_ = false;  // the last value is incomplete
 };
 
 }  // namespace ddprun::rendezvous

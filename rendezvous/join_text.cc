@@ -1,0 +1,98 @@
+#include "rendezvous/join_text.h"
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+std::string Duration(std::chrono::milliseconds time) {
+  if (time.count() % 60'000 == 0) return std::to_string(time.count() / 60'000) + " min";
+  if (time.count() % 1000 == 0) return std::to_string(time.count() / 1000) + " s";
+  return std::to_string(time.count()) + " ms";
+}
+
+Error RendezvousError(std::string title, std::string what, std::string hint, std::string page) {
+  Error error;
+  error.code = Code::kRendezvous;
+  error.title = std::move(title);
+  error.what = std::move(what);
+  error.hint = std::move(hint);
+  error.page = std::move(page);
+  return error;
+}
+
+}  // namespace
+
+std::string ListRanks(std::span<const int> sorted_ranks) {
+  std::string text;
+  for (size_t first = 0; first < sorted_ranks.size();) {
+    size_t last = first;
+    while (last + 1 < sorted_ranks.size() && sorted_ranks[last + 1] == sorted_ranks[last] + 1) {
+      ++last;
+    }
+    if (last == first + 1) last = first;  // "2, 3" reads better than "2-3"
+    if (!text.empty()) text += ", ";
+    text += std::to_string(sorted_ranks[first]);
+    if (last > first) text += "-" + std::to_string(sorted_ranks[last]);
+    first = last + 1;
+  }
+  return text;
+}
+
+std::string DescribeJoined(int nnodes, std::span<const int> missing) {
+  const auto joined = nnodes - static_cast<int>(missing.size());
+  std::string text = std::to_string(joined) + " of " + std::to_string(nnodes) + " nodes joined";
+  if (!missing.empty()) text += ", missing: " + ListRanks(missing);
+  return text;
+}
+
+Error NodesMissing(const HostPort& store,
+                   bool hosted_here,
+                   int nnodes,
+                   std::span<const int> missing,
+                   std::chrono::milliseconds waited) {
+  std::string what = "After " + Duration(waited) + ": ";
+  what += missing.empty() ? "node 0 has not given out the ranks" : DescribeJoined(nnodes, missing);
+  what += ".\nThe store at " + ToString(store) + " is hosted by " +
+          (hosted_here ? "this node (node 0)." : "node 0, and this node reaches it.");
+  Error error = RendezvousError(
+      "NODES MISSING", std::move(what),
+      "Start the missing nodes with the same --master_addr, --master_port, --nnodes and "
+      "--rdzv_id, each\nwith its own --node_rank; on those that run, see whether they reach " +
+          ToString(store) + ".",
+      "nodes-missing");
+  error.where = ToString(store);
+  return error;
+}
+
+Error NodeRankTaken(int node_rank, std::string_view other_host) {
+  const std::string rank = std::to_string(node_rank);
+  return RendezvousError(
+      "NODE RANK TAKEN",
+      "Node rank " + rank + " has already joined, from " + std::string(other_host) + ".",
+      "Give every node its own --node_rank, from 0 to nnodes - 1. If another "
+      "job uses this endpoint,\ngive this one another --master_port.",
+      "node-rank-taken");
+}
+
+Error NnodesDiffer(int here, int on_node_0) {
+  return RendezvousError("NODES DISAGREE",
+                         "--nnodes is " + std::to_string(here) + " here and " +
+                             std::to_string(on_node_0) + " on node 0.",
+                         "Start all nodes with the same --nnodes.", "nnodes-differ");
+}
+
+Error BadPeerData(const HostPort& store, std::string_view key, std::string_view value) {
+  constexpr size_t kShownBytes = 80;
+  Error error =
+      RendezvousError("BAD DATA FROM ANOTHER NODE",
+                      "The key " + std::string(key) + " in the store at " + ToString(store) +
+                          " holds \"" + std::string(value.substr(0, kShownBytes)) +
+                          "\", which is not what a launcher writes there.",
+                      "Is another program using this store? Choose another port or "
+                      "--rdzv_id.",
+                      "bad-peer-data");
+  error.where = ToString(store);
+  return error;
+}
+
+}  // namespace ddprun::rendezvous

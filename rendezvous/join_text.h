@@ -1,0 +1,38 @@
+// What a rendezvous says to its user: progress and errors. Pure.
+#pragma once
+
+#include <chrono>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "rendezvous/net/address.h"
+
+namespace ddprun::rendezvous {
+
+// "0, 2, 5-9".
+std::string ListRanks(std::span<const int> sorted_ranks);
+
+// "2 of 4 nodes joined, missing: 2, 3".
+std::string DescribeJoined(int nnodes, std::span<const int> missing);
+
+// The nodes did not all come within `waited`. `missing` may be empty on a node that only knows
+// that the ranks have not been given out.
+Error NodesMissing(const HostPort& store,
+                   bool hosted_here,
+                   int nnodes,
+                   std::span<const int> missing,
+                   std::chrono::milliseconds waited);
+
+// Two nodes say the same --node_rank.
+Error NodeRankTaken(int node_rank, std::string_view other_host);
+
+// Node 0 was started for another number of nodes.
+Error NnodesDiffer(int here, int on_node_0);
+
+// The other side wrote something that cannot be understood.
+Error BadPeerData(const HostPort& store, std::string_view key, std::string_view value);
+
+}  // namespace ddprun::rendezvous

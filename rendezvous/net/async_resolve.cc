@@ -1,0 +1,80 @@
+#include "rendezvous/net/async_resolve.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/post.hpp>
+
+#include "base/unique_fd.h"
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+// Written by the look-up's thread, which may outlive the loop; so nothing of the loop is in it.
+struct Outcome {
+  std::mutex mutex;
+  std::optional<Result<std::vector<asio::ip::address>>> result;
+  UniqueFd done;  // closed when `result` is there
+};
+
+void StartThread(const std::shared_ptr<Outcome>& outcome, const std::string& host) {
+  std::thread([outcome, host] {
+    auto result = ResolveByNameServer(host);
+    const std::lock_guard lock(outcome->mutex);
+    outcome->result = std::move(result);
+    outcome->done.reset();
+  }).detach();
+}
+
+}  // namespace
+
+struct AsyncResolve::Shared : std::enable_shared_from_this<AsyncResolve::Shared> {
+  explicit Shared(asio::io_context& io) : pipe(io) {}
+
+  void Deliver(Result<std::vector<asio::ip::address>> result) {
+    if (Handler called = std::exchange(handler, nullptr)) called(std::move(result));
+  }
+
+  asio::posix::stream_descriptor pipe;
+  Handler handler;
+};
+
+AsyncResolve::AsyncResolve(asio::io_context& io, const std::string& host, Handler handler)
+    : shared_(std::make_shared<Shared>(io)) {
+  shared_->handler = std::move(handler);
+  const auto self = shared_;
+  auto local = ResolveLocally(host);
+  int ends[2];
+  if (!local.empty() || pipe2(ends, O_CLOEXEC) != 0) {
+    const int problem = errno;
+    asio::post(io, [self, local = std::move(local), problem] {
+      if (local.empty()) return self->Deliver(SystemError("creating a pipe", problem));
+      self->Deliver(local);
+    });
+    return;
+  }
+  const auto outcome = std::make_shared<Outcome>();
+  outcome->done.reset(ends[1]);
+  shared_->pipe.assign(ends[0]);
+  shared_->pipe.async_wait(asio::posix::stream_descriptor::wait_read,
+                           [self, outcome](const asio::error_code& error) {
+                             if (error) return;
+                             const std::lock_guard lock(outcome->mutex);
+                             self->Deliver(*outcome->result);
+                           });
+  StartThread(outcome, host);
+}
+
+AsyncResolve::~AsyncResolve() {
+  shared_->handler = nullptr;
+  asio::error_code ignored;
+  shared_->pipe.close(ignored);
+}
+
+}  // namespace ddprun::rendezvous

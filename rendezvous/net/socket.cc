@@ -1,0 +1,187 @@
+#include "rendezvous/net/socket.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include <asio/ip/tcp.hpp>
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// Short first pauses: the server of a job that is just starting appears within milliseconds.
+constexpr milliseconds kFirstPause{5};
+constexpr milliseconds kLongestPause{1000};
+constexpr milliseconds kLongestAttempt{3000};
+
+Error Lost(const HostPort& peer, const std::string& reason) {
+  Error error;
+  error.code = Code::kFailed;
+  error.title = "CONNECTION LOST";
+  error.where = ToString(peer);
+  error.what = "The connection to " + ToString(peer) + " ended: " + reason + ".";
+  error.hint = "The process there has probably stopped: its own output says why.";
+  error.page = "connection-lost";
+  return error;
+}
+
+Error TimedOut(const HostPort& peer) {
+  Error error;
+  error.code = Code::kDeadlineExceeded;
+  error.title = "NO ANSWER";
+  error.where = ToString(peer);
+  error.what = ToString(peer) + " did not answer before the deadline.";
+  error.hint = "The process there is stuck or its host cannot be reached.";
+  error.page = "no-answer";
+  return error;
+}
+
+// Rounded up, so that a deadline in the future is never a busy loop.
+int PollTimeout(Deadline deadline) {
+  const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+  return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1 << 30));
+}
+
+// True when ready (or failed: the next call tells), false at the deadline.
+bool Poll(int fd, short events, Deadline deadline) {
+  while (true) {
+    pollfd entry{.fd = fd, .events = events, .revents = 0};
+    const int ready = poll(&entry, 1, PollTimeout(deadline));
+    if (ready > 0) return true;
+    if (ready == 0 && std::chrono::steady_clock::now() >= deadline) return false;
+    if (ready < 0 && errno != EINTR) return true;
+  }
+}
+
+// 0 and a connected descriptor, or the errno.
+int ConnectTo(const asio::ip::tcp::endpoint& endpoint, Deadline deadline, UniqueFd& connected) {
+  UniqueFd fd(socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return errno;
+  TuneConnection(fd.get());
+  const auto size = static_cast<socklen_t>(endpoint.size());
+  int failure = connect(fd.get(), endpoint.data(), size) == 0 ? 0 : errno;
+  if (failure == EINPROGRESS || failure == EINTR) {
+    if (!Poll(fd.get(), POLLOUT, deadline)) return ETIMEDOUT;
+    socklen_t length = sizeof failure;
+    if (getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &failure, &length) != 0) return errno;
+  }
+  if (failure == 0 && ConnectedToItself(fd.get())) return ECONNREFUSED;
+  if (failure == 0) connected = std::move(fd);
+  return failure;
+}
+
+// One attempt at every address of the peer.
+int ConnectToAny(const std::vector<asio::ip::address>& addresses,
+                 uint16_t port,
+                 Deadline deadline,
+                 UniqueFd& connected) {
+  int failure = 0;
+  for (const asio::ip::address& address : addresses) {
+    // One address that swallows packets must not take all the time from the others.
+    const Deadline share = std::min(deadline, DeadlineAfter(kLongestAttempt));
+    failure = ConnectTo({address, port}, addresses.size() > 1 ? share : deadline, connected);
+    if (failure == 0) break;
+  }
+  return failure;
+}
+
+Error CannotConnect(const HostPort& peer, const std::string& reason) {
+  Error error;
+  error.code = Code::kRendezvous;
+  error.title = "CANNOT CONNECT";
+  error.where = ToString(peer);
+  error.what = "No connection to " + ToString(peer) + " before the deadline: " + reason + ".";
+  error.hint =
+      "Check that the process which hosts this address is running, that host and port are "
+      "right,\nand that no firewall is between the nodes.";
+  error.page = "cannot-connect";
+  return error;
+}
+
+}  // namespace
+
+void TuneConnection(int fd) {
+  const auto set = [fd](int level, int option, int value) {
+    (void)setsockopt(fd, level, option, &value, sizeof value);
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 6);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 3);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+  // The same for data that is sent and never acknowledged, where keepalive does not apply.
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 15'000);
+}
+
+bool ConnectedToItself(int fd) {
+  sockaddr_storage own{};
+  sockaddr_storage peer{};
+  socklen_t own_size = sizeof own;
+  socklen_t peer_size = sizeof peer;
+  return getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
+         getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_size) == 0 &&
+         own_size == peer_size && std::memcmp(&own, &peer, own_size) == 0;
+}
+
+Result<Stream> Stream::Connect(const HostPort& peer, Deadline deadline) {
+  milliseconds pause = kFirstPause;
+  while (true) {
+    std::vector<asio::ip::address> addresses = ResolveLocally(peer.host);
+    std::string reason;
+    if (addresses.empty()) {
+      auto resolved = ResolveByNameServer(peer.host);
+      if (resolved.has_value()) addresses = *std::move(resolved);
+      if (!resolved.has_value()) reason = resolved.error().what;
+    }
+    if (!addresses.empty()) {
+      UniqueFd fd;
+      const int failure = ConnectToAny(addresses, peer.port, deadline, fd);
+      if (failure == 0) return Stream(std::move(fd), peer);
+      reason = ErrnoText(failure);
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= deadline) return CannotConnect(peer, reason);
+    std::this_thread::sleep_for(
+        std::min<std::chrono::steady_clock::duration>(pause, deadline - now));
+    pause = std::min(pause * 3 / 2 + milliseconds(1), kLongestPause);
+  }
+}
+
+Status Stream::Write(std::string_view bytes, Deadline deadline) {
+  while (!bytes.empty()) {
+    const ssize_t written = send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (written >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(written));
+    } else if (errno == EAGAIN) {
+      if (!Poll(fd_.get(), POLLOUT, deadline)) return TimedOut(peer_);
+    } else if (errno != EINTR) {
+      return Lost(peer_, ErrnoText(errno));
+    }
+  }
+  return {};
+}
+
+Result<size_t> Stream::ReadSome(std::span<char> buffer, Deadline deadline) {
+  while (true) {
+    const ssize_t count = recv(fd_.get(), buffer.data(), buffer.size(), 0);
+    if (count > 0) return static_cast<size_t>(count);
+    if (count == 0) return Lost(peer_, "closed by the other side");
+    if (errno == EAGAIN) {
+      if (!Poll(fd_.get(), POLLIN, deadline)) return TimedOut(peer_);
+    } else if (errno != EINTR) {
+      return Lost(peer_, ErrnoText(errno));
+    }
+  }
+}
+
+}  // namespace ddprun::rendezvous

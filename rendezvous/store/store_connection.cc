@@ -1,0 +1,337 @@
+#include "rendezvous/store/store_connection.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+#include <optional>
+
+#include <asio/ip/tcp.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "base/unique_fd.h"
+#include "rendezvous/net/async_resolve.h"
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+using asio::posix::stream_descriptor;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstPause{5};
+constexpr milliseconds kLongestPause{1000};
+// For one address: connect and greeting.
+constexpr milliseconds kAttemptTimeout{3000};
+constexpr size_t kReadBytes = 16 << 10;
+
+Error StoreGone(const HostPort& server, const std::string& reason) {
+  Error error;
+  error.code = Code::kRendezvous;
+  error.title = "STORE WENT AWAY";
+  error.where = ToString(server);
+  error.what = "The connection to the store at " + ToString(server) + " ended: " + reason + ".";
+  error.hint = "Node 0 hosts the store: its own output says why it stopped.";
+  error.page = "store-went-away";
+  return error;
+}
+
+Error CannotReach(const HostPort& server, const std::string& reason) {
+  Error error;
+  error.code = Code::kRendezvous;
+  error.title = "CANNOT REACH THE STORE";
+  error.where = ToString(server);
+  error.what = "No store answered at " + ToString(server) +
+               " before the deadline: " + (reason.empty() ? "no attempt has ended" : reason) + ".";
+  error.hint =
+      "Node 0 hosts it. Check that node 0 has been started, that host and port are the same on "
+      "every node,\nand that no firewall is between them.";
+  error.page = "cannot-reach-store";
+  return error;
+}
+
+}  // namespace
+
+class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnection::Impl> {
+ public:
+  Impl(asio::io_context& io, HostPort server, Deadline deadline)
+      : io_(io),
+        server_(std::move(server)),
+        deadline_(deadline),
+        socket_(io),
+        attempt_timer_(io),
+        deadline_timer_(io) {}
+
+  void Start() {
+    deadline_timer_.expires_at(deadline_);
+    deadline_timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+      if (error || self->ended_ || self->connected_) return;
+      self->Fail(CannotReach(self->server_, self->problem_));
+    });
+    Resolve();
+  }
+
+  void Stop() {
+    stopped_ = true;
+    calls_.clear();
+    End();
+  }
+
+  void Call(Request request, Handler handler) {
+    if (failure_) {
+      asio::post(io_, [self = shared_from_this(), error = *failure_, handler = std::move(handler)] {
+        if (!self->stopped_) handler(error);
+      });
+      return;
+    }
+    calls_.push_back({std::move(request), std::move(handler)});
+    if (connected_ && calls_.size() == 1) SendFront();
+  }
+
+  bool connected() const { return connected_ && !ended_; }
+  const std::string& problem() const { return problem_; }
+
+ private:
+  struct PendingCall {
+    Request request;
+    Handler handler;
+  };
+
+  void Resolve() {
+    resolve_.emplace(io_, server_.host,
+                     [self = shared_from_this()](Result<std::vector<asio::ip::address>> found) {
+                       if (self->ended_) return;
+                       if (!found.has_value()) {
+                         self->problem_ = found.error().what;
+                         return self->Pause();
+                       }
+                       self->addresses_.assign(found->begin(), found->end());
+                       self->TryNext();
+                     });
+  }
+
+  // Connects to the next address of this turn.
+  void TryNext() {
+    if (addresses_.empty()) return Pause();
+    const asio::ip::tcp::endpoint endpoint(addresses_.front(), server_.port);
+    addresses_.pop_front();
+    asio::error_code ignored;
+    socket_.close(ignored);
+    UniqueFd fd(
+        socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd.valid()) return AttemptFailed(ErrnoText(errno));
+    TuneConnection(fd.get());
+    const auto size = static_cast<socklen_t>(endpoint.size());
+    if (connect(fd.get(), endpoint.data(), size) != 0 && errno != EINPROGRESS) {
+      return AttemptFailed(ErrnoText(errno));
+    }
+    socket_.assign(fd.release());
+    ++attempt_;
+    attempt_timer_.expires_after(kAttemptTimeout);
+    attempt_timer_.async_wait(
+        [self = shared_from_this(), attempt = attempt_](const asio::error_code& error) {
+          if (!error && attempt == self->attempt_) self->AttemptFailed("no answer");
+        });
+    socket_.async_wait(
+        stream_descriptor::wait_write,
+        [self = shared_from_this(), attempt = attempt_](const asio::error_code& error) {
+          if (!error && attempt == self->attempt_) self->OnConnected();
+        });
+  }
+
+  void OnConnected() {
+    int failure = 0;
+    socklen_t size = sizeof failure;
+    const int fd = socket_.native_handle();
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0) failure = errno;
+    if (failure == 0 && ConnectedToItself(fd)) failure = ECONNREFUSED;
+    if (failure != 0) return AttemptFailed(ErrnoText(failure));
+    // In one segment: torch's libuv server drops a connection whose first message is split.
+    Request validate;
+    validate.op = Op::kValidate;
+    validate.nonce = kValidateMagic;
+    EncodeRequest(validate, out_);
+    EncodeRequest(Greeting(), out_);
+    decoder_.Expect(Op::kPing, 0);
+    Send();
+    ArmRead();
+  }
+
+  static Request Greeting() {
+    Request ping;
+    ping.nonce = static_cast<uint32_t>(getpid());
+    return ping;
+  }
+
+  void AttemptFailed(const std::string& reason) {
+    ++attempt_;  // what is still pending of the attempt is void
+    problem_ = reason;
+    attempt_timer_.cancel();
+    out_.clear();
+    sent_ = 0;
+    asio::error_code ignored;
+    socket_.close(ignored);
+    TryNext();
+  }
+
+  void Pause() {
+    attempt_timer_.expires_after(pause_);
+    pause_ = std::min(pause_ * 3 / 2 + milliseconds(1), kLongestPause);
+    attempt_timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+      if (!error && !self->ended_) self->Resolve();
+    });
+  }
+
+  void SendFront() {
+    const Request& request = calls_.front().request;
+    const bool answered = FormOfReply(request.op) != ReplyForm::kNone;
+    EncodeRequest(request, out_);
+    // What has no answer is followed by a ping, whose answer says that it has been done.
+    if (!answered) EncodeRequest(Greeting(), out_);
+    decoder_.Expect(answered ? request.op : Op::kPing, request.keys.size());
+    Send();
+  }
+
+  void Send() {
+    while (sent_ < out_.size()) {
+      const ssize_t count =
+          send(socket_.native_handle(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL);
+      if (count >= 0) {
+        sent_ += static_cast<size_t>(count);
+      } else if (errno == EAGAIN) {
+        return ArmWrite();
+      } else if (errno != EINTR) {
+        return;  // reading reports how the connection ended
+      }
+    }
+    out_.clear();
+    sent_ = 0;
+  }
+
+  void ArmWrite() {
+    socket_.async_wait(
+        stream_descriptor::wait_write,
+        [self = shared_from_this(), attempt = attempt_](const asio::error_code& error) {
+          if (!error && attempt == self->attempt_) self->Send();
+        });
+  }
+
+  void ArmRead() {
+    socket_.async_wait(
+        stream_descriptor::wait_read,
+        [self = shared_from_this(), attempt = attempt_](const asio::error_code& error) {
+          if (!error && attempt == self->attempt_) self->OnReadable();
+        });
+  }
+
+  void OnReadable() {
+    char buffer[kReadBytes];
+    const ssize_t count = recv(socket_.native_handle(), buffer, sizeof buffer, 0);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return ArmRead();
+    if (count <= 0) return Lost(count == 0 ? "closed by the other side" : ErrnoText(errno));
+    std::string_view input(buffer, static_cast<size_t>(count));
+    while (!input.empty()) {
+      Reply reply;
+      auto complete = decoder_.Next(input, reply);
+      if (!complete.has_value()) return Lost(complete.error().what);
+      if (!*complete) break;
+      if (!connected_) {
+        if (reply.nonce != Greeting().nonce) return Lost("what listens there is no TCPStore");
+        OnGreeted();
+      } else if (calls_.empty()) {
+        return Lost("an answer that nobody asked for");
+      } else {
+        Answer(std::move(reply));
+      }
+      if (ended_) return;
+    }
+    ArmRead();
+  }
+
+  void OnGreeted() {
+    connected_ = true;
+    attempt_timer_.cancel();
+    deadline_timer_.cancel();
+    if (!calls_.empty()) SendFront();
+  }
+
+  void Answer(Reply reply) {
+    const Handler handler = std::move(calls_.front().handler);
+    calls_.pop_front();
+    if (!calls_.empty()) SendFront();
+    handler(std::move(reply));
+  }
+
+  void Lost(const std::string& reason) {
+    if (!connected_) return AttemptFailed(reason);
+    Fail(StoreGone(server_, reason));
+  }
+
+  void Fail(Error error) {
+    failure_ = std::move(error);
+    End();
+    // A handler may destroy the connection, which clears calls_ and drops the other handlers.
+    while (!calls_.empty()) {
+      const Handler handler = std::move(calls_.front().handler);
+      calls_.pop_front();
+      handler(*failure_);
+    }
+  }
+
+  void End() {
+    ended_ = true;
+    ++attempt_;
+    resolve_.reset();
+    attempt_timer_.cancel();
+    deadline_timer_.cancel();
+    asio::error_code ignored;
+    socket_.close(ignored);
+  }
+
+  asio::io_context& io_;
+  const HostPort server_;
+  const Deadline deadline_;
+  std::optional<AsyncResolve> resolve_;
+  std::deque<asio::ip::address> addresses_;
+  stream_descriptor socket_;
+  asio::steady_timer attempt_timer_;
+  asio::steady_timer deadline_timer_;
+  uint64_t attempt_ = 0;  // handlers of earlier attempts do nothing
+  milliseconds pause_ = kFirstPause;
+  std::string problem_;
+  std::string out_;
+  size_t sent_ = 0;
+  ReplyDecoder decoder_;
+  std::deque<PendingCall> calls_;  // the first one has been sent once connected_
+  std::optional<Error> failure_;
+  bool connected_ = false;
+  bool ended_ = false;
+  bool stopped_ = false;
+};
+
+StoreConnection::StoreConnection(asio::io_context& io, HostPort server, Deadline connect_deadline)
+    : impl_(std::make_shared<Impl>(io, std::move(server), connect_deadline)) {
+  impl_->Start();
+}
+
+StoreConnection::~StoreConnection() {
+  impl_->Stop();
+}
+
+void StoreConnection::Call(Request request, Handler handler) {
+  impl_->Call(std::move(request), std::move(handler));
+}
+
+bool StoreConnection::connected() const {
+  return impl_->connected();
+}
+
+std::string StoreConnection::last_problem() const {
+  return impl_->problem();
+}
+
+}  // namespace ddprun::rendezvous

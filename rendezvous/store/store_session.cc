@@ -1,0 +1,171 @@
+#include "rendezvous/store/store_session.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include <asio/error.hpp>
+#include <asio/ip/tcp.hpp>
+
+#include "rendezvous/net/address.h"
+#include "rendezvous/net/socket.h"
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+using asio::posix::stream_descriptor;
+
+// An idle connection keeps no more than this of a past large reply.
+constexpr size_t kKeptCapacityBytes = 16 << 10;
+
+Error NotValidated() {
+  Error error;
+  error.title = "NOT A STORE CLIENT";
+  error.what = "The connection did not begin as TCPStore clients do.";
+  error.page = "store-protocol";
+  return error;
+}
+
+}  // namespace
+
+StoreSession::StoreSession(asio::io_context& io,
+                           UniqueFd fd,
+                           ConnectionId id,
+                           const WireLimits& limits,
+                           size_t max_unsent_bytes,
+                           std::span<char> scratch,
+                           Owner& owner)
+    : socket_(io, fd.release()),
+      id_(id),
+      decoder_(limits),
+      max_unsent_bytes_(max_unsent_bytes),
+      scratch_(scratch),
+      owner_(&owner),
+      since_(std::chrono::steady_clock::now()) {
+  TuneConnection(socket_.native_handle());
+}
+
+void StoreSession::Start() {
+  ArmRead();
+}
+
+void StoreSession::Queue(const Reply& reply) {
+  EncodeReply(reply, out_);
+}
+
+void StoreSession::Flush() {
+  if (!open() || running_) return;  // a running session sends at its end
+  Send();
+  if (open() && unsent_bytes() > 0) ArmWrite();
+}
+
+void StoreSession::Close() {
+  owner_ = nullptr;
+  asio::error_code ignored;
+  socket_.close(ignored);
+}
+
+std::string StoreSession::peer() const {
+  asio::ip::tcp::endpoint endpoint;
+  auto size = static_cast<socklen_t>(endpoint.capacity());
+  auto& socket = const_cast<stream_descriptor&>(socket_);  // native_handle() is not const in asio
+  if (getpeername(socket.native_handle(), endpoint.data(), &size) != 0) return "unknown";
+  endpoint.resize(size);
+  return ToString(HostPort{endpoint.address().to_string(), endpoint.port()});
+}
+
+void StoreSession::ArmRead() {
+  if (std::exchange(reading_, true)) return;
+  socket_.async_wait(stream_descriptor::wait_read,
+                     [self = shared_from_this()](const asio::error_code& error) {
+                       self->reading_ = false;
+                       if (!error && self->open()) self->OnReadable();
+                     });
+}
+
+void StoreSession::ArmWrite() {
+  if (std::exchange(writing_, true)) return;
+  since_ = std::chrono::steady_clock::now();
+  owner_->OnStalled();
+  socket_.async_wait(stream_descriptor::wait_write,
+                     [self = shared_from_this()](const asio::error_code& error) {
+                       self->writing_ = false;
+                       if (!error && self->open()) self->OnWritable();
+                     });
+}
+
+void StoreSession::OnReadable() {
+  const ssize_t count = recv(socket_.native_handle(), scratch_.data(), scratch_.size(), 0);
+  if (count > 0) return Run({scratch_.data(), static_cast<size_t>(count)});
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return ArmRead();
+  End();
+}
+
+void StoreSession::OnWritable() {
+  Send();
+  if (!open()) return;
+  if (unsent_bytes() > max_unsent_bytes_) return ArmWrite();
+  const std::string held = std::exchange(backlog_, {});
+  Run(held);
+}
+
+void StoreSession::Run(std::string_view input) {
+  while (true) {
+    running_ = true;
+    Decode(input);
+    running_ = false;
+    if (!open()) return;
+    Send();
+    if (!open()) return;
+    if (input.empty() || unsent_bytes() > max_unsent_bytes_) break;
+  }
+  backlog_.assign(input);
+  if (unsent_bytes() > 0) ArmWrite();
+  if (backlog_.empty() && unsent_bytes() <= max_unsent_bytes_) ArmRead();
+}
+
+void StoreSession::Decode(std::string_view& input) {
+  while (!input.empty() && open() && unsent_bytes() <= max_unsent_bytes_) {
+    Request request;
+    const Result<bool> complete = decoder_.Next(input, request);
+    if (complete.has_value() && !*complete) return;
+    if (!complete.has_value() || !HandleRequest(std::move(request)).ok()) {
+      if (open()) Send();
+      if (open()) End();
+      return;
+    }
+  }
+}
+
+Status StoreSession::HandleRequest(Request request) {
+  if (request.op == Op::kValidate) {
+    if (request.nonce != kValidateMagic) return NotValidated();
+    validated_ = true;
+    return {};
+  }
+  if (!validated_) return NotValidated();
+  return owner_->OnRequest(id_, std::move(request));
+}
+
+void StoreSession::Send() {
+  while (unsent_bytes() > 0) {
+    const ssize_t count =
+        send(socket_.native_handle(), out_.data() + sent_, unsent_bytes(), MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return;
+    if (count < 0) return End();
+    sent_ += static_cast<size_t>(count);
+  }
+  if (out_.capacity() > kKeptCapacityBytes) out_ = std::string();
+  out_.clear();
+  sent_ = 0;
+}
+
+void StoreSession::End() {
+  Owner* const owner = owner_;
+  Close();
+  owner->OnEnded(id_);
+}
+
+}  // namespace ddprun::rendezvous

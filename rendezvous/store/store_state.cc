@@ -1,0 +1,352 @@
+#include "rendezvous/store/store_state.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <optional>
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+Error Refused(const std::string& what) {
+  Error error;
+  error.title = "STORE REQUEST REFUSED";
+  error.what = what;
+  error.page = "store-protocol";
+  return error;
+}
+
+Reply StatusReply(uint8_t status) {
+  Reply reply;
+  reply.form = ReplyForm::kStatus;
+  reply.status = status;
+  return reply;
+}
+
+Reply NumberReply(int64_t number) {
+  Reply reply;
+  reply.form = ReplyForm::kNumber;
+  reply.number = number;
+  return reply;
+}
+
+Reply ValueReply(std::string value) {
+  Reply reply;
+  reply.form = ReplyForm::kValue;
+  reply.values.push_back(std::move(value));
+  return reply;
+}
+
+// As C's strtoll, on which torch's ADD rests: leading blanks and trailing text are ignored.
+std::optional<int64_t> ParseCounter(const std::string& text) {
+  char* end = nullptr;
+  errno = 0;
+  const long long number = std::strtoll(text.c_str(), &end, 10);
+  if (end == text.c_str() || errno == ERANGE) return std::nullopt;
+  return number;
+}
+
+void Remove(std::unordered_map<std::string, std::deque<ConnectionId>>& parked,
+            const std::string& key,
+            ConnectionId connection) {
+  const auto found = parked.find(key);
+  if (found == parked.end()) return;
+  std::erase(found->second, connection);
+  if (found->second.empty()) parked.erase(found);
+}
+
+}  // namespace
+
+Status StoreState::Handle(ConnectionId from, Request request, Replies& replies) {
+  switch (request.op) {
+    case Op::kValidate:
+      return {};
+    case Op::kSet:
+    case Op::kCompareSet:
+    case Op::kAdd:
+    case Op::kDeleteKey:
+    case Op::kAppend:
+    case Op::kMultiSet:
+      return HandleWrite(from, request, replies);
+    case Op::kGet:
+    case Op::kCheck:
+    case Op::kGetNumKeys:
+    case Op::kMultiGet:
+    case Op::kPing:
+    case Op::kListKeys:
+      return HandleRead(from, request, replies);
+    case Op::kQueuePush:
+    case Op::kQueuePop:
+    case Op::kQueueLen:
+      return HandleQueue(from, request, replies);
+    case Op::kWait:
+      return Wait(from, request, replies);
+    case Op::kBarrier:
+      return Barrier(from, request, replies);
+    case Op::kCancelWait:
+      // Answered even without a wait: the wake may have crossed the cancellation on its way.
+      Unpark(from);
+      replies.push_back({from, StatusReply(kWaitCanceled)});
+      return {};
+  }
+  return Refused("There is no such request.");
+}
+
+std::vector<std::string> StoreState::Disconnect(ConnectionId connection) {
+  std::vector<std::string> missing = WaitingFor(connection);
+  Unpark(connection);
+  return missing;
+}
+
+std::vector<std::string> StoreState::WaitingFor(ConnectionId connection) const {
+  const auto found = parked_.find(connection);
+  if (found == parked_.end()) return {};
+  std::vector<std::string> missing(found->second.missing.begin(), found->second.missing.end());
+  std::ranges::sort(missing);
+  return missing;
+}
+
+Status StoreState::HandleRead(ConnectionId from, const Request& request, Replies& replies) {
+  switch (request.op) {
+    case Op::kGet: {
+      // A missing key reads as empty, as in torch's libuv server; clients wait for it first.
+      const auto found = values_.find(request.key);
+      replies.push_back({from, ValueReply(found == values_.end() ? "" : found->second)});
+      return {};
+    }
+    case Op::kCheck: {
+      const bool all =
+          std::ranges::all_of(request.keys, [this](const auto& key) { return Exists(key); });
+      replies.push_back({from, StatusReply(all ? kCheckReady : kCheckNotReady)});
+      return {};
+    }
+    case Op::kMultiGet:
+      return MultiGet(from, request, replies);
+    case Op::kGetNumKeys:
+      replies.push_back({from, NumberReply(static_cast<int64_t>(values_.size()))});
+      return {};
+    case Op::kListKeys: {
+      Reply reply;
+      reply.form = ReplyForm::kList;
+      for (const auto& [key, value] : values_) reply.values.push_back(key);
+      replies.push_back({from, std::move(reply)});
+      return {};
+    }
+    default: {
+      Reply reply;
+      reply.form = ReplyForm::kNonce;
+      reply.nonce = request.nonce;
+      replies.push_back({from, std::move(reply)});
+      return {};
+    }
+  }
+}
+
+Status StoreState::HandleWrite(ConnectionId from, Request& request, Replies& replies) {
+  switch (request.op) {
+    case Op::kSet:
+      return Put(request.key, std::move(request.value), replies);
+    case Op::kAppend:
+      return Append(request, replies);
+    case Op::kCompareSet:
+      return CompareSet(from, request, replies);
+    case Op::kAdd: {
+      DDPRUN_ASSIGN(const int64_t sum, AddTo(request.key, request.number, replies));
+      replies.push_back({from, NumberReply(sum)});
+      return {};
+    }
+    case Op::kDeleteKey:
+      replies.push_back({from, NumberReply(Erase(request.key) ? 1 : 0)});
+      return {};
+    default:
+      for (size_t i = 0; i < request.keys.size(); ++i) {
+        DDPRUN_TRY(Put(request.keys[i], std::move(request.values[i]), replies));
+      }
+      return {};
+  }
+}
+
+Status StoreState::HandleQueue(ConnectionId from, Request& request, Replies& replies) {
+  if (request.op == Op::kQueuePush) {
+    DDPRUN_TRY(Reserve(1, request.key.size() + request.value.size()));
+    total_bytes_ += request.key.size() + request.value.size();
+    ++queue_elements_;
+    queues_[request.key].push_back(std::move(request.value));
+    WakeOne(request.key, replies);
+    return {};
+  }
+  const auto found = queues_.find(request.key);
+  Reply reply =
+      NumberReply(found == queues_.end() ? 0 : static_cast<int64_t>(found->second.size()));
+  if (request.op == Op::kQueuePop) {
+    reply.form = ReplyForm::kNumberAndValue;
+    if (found != queues_.end()) {
+      total_bytes_ -= request.key.size() + found->second.front().size();
+      --queue_elements_;
+      reply.values.push_back(std::move(found->second.front()));
+      found->second.pop_front();
+      if (found->second.empty()) queues_.erase(found);
+    }
+  }
+  replies.push_back({from, std::move(reply)});
+  return {};
+}
+
+Status StoreState::Wait(ConnectionId from, const Request& request, Replies& replies) {
+  if (parked_.contains(from)) return Refused("A second WAIT while the first is unanswered.");
+  Parked parked;
+  for (const std::string& key : request.keys) {
+    if (!Exists(key)) parked.missing.insert(key);
+  }
+  if (parked.missing.empty()) {
+    replies.push_back({from, StatusReply(kStopWaiting)});
+    return {};
+  }
+  for (const std::string& key : parked.missing) waiters_[key].push_back(from);
+  parked_.emplace(from, std::move(parked));
+  return {};
+}
+
+Status StoreState::Barrier(ConnectionId from, const Request& request, Replies& replies) {
+  if (parked_.contains(from)) return Refused("A BARRIER while a WAIT is unanswered.");
+  DDPRUN_ASSIGN(const int64_t count, AddTo(request.key, 1, replies));
+  if (count < request.number) {
+    barriers_[request.key].push_back(from);
+    parked_.emplace(from, Parked{.missing = {request.key}, .barrier = true});
+    return {};
+  }
+  replies.push_back({from, StatusReply(kStopWaiting)});
+  const auto found = barriers_.find(request.key);
+  if (found == barriers_.end()) return {};
+  for (const ConnectionId waiter : found->second) {
+    parked_.erase(waiter);
+    replies.push_back({waiter, StatusReply(kStopWaiting)});
+  }
+  barriers_.erase(found);
+  return {};
+}
+
+Status StoreState::CompareSet(ConnectionId from, Request& request, Replies& replies) {
+  const auto found = values_.find(request.key);
+  if (found == values_.end() && !request.expected.empty()) {
+    // Nothing is stored, and the caller gets back what it expected: torch elastic relies on it.
+    replies.push_back({from, ValueReply(std::move(request.expected))});
+    return {};
+  }
+  if (found != values_.end() && found->second != request.expected) {
+    replies.push_back({from, ValueReply(found->second)});
+    return {};
+  }
+  replies.push_back({from, ValueReply(request.value)});
+  return Put(request.key, std::move(request.value), replies);
+}
+
+Status StoreState::MultiGet(ConnectionId from, const Request& request, Replies& replies) {
+  Reply reply;
+  reply.form = ReplyForm::kValues;
+  size_t bytes = 0;
+  for (const std::string& key : request.keys) {
+    const auto found = values_.find(key);
+    if (found != values_.end()) bytes += found->second.size();
+    if (bytes > limits_.max_reply_bytes) return Refused("The answer would be too large.");
+    reply.values.push_back(found == values_.end() ? "" : found->second);
+  }
+  replies.push_back({from, std::move(reply)});
+  return {};
+}
+
+Status StoreState::Append(Request& request, Replies& replies) {
+  const auto found = values_.find(request.key);
+  if (found == values_.end()) return Put(request.key, std::move(request.value), replies);
+  DDPRUN_TRY(Reserve(0, request.value.size()));
+  total_bytes_ += request.value.size();
+  found->second += request.value;
+  return {};
+}
+
+Result<int64_t> StoreState::AddTo(const std::string& key, int64_t delta, Replies& replies) {
+  const auto found = values_.find(key);
+  const auto before =
+      found == values_.end() ? std::optional<int64_t>(0) : ParseCounter(found->second);
+  if (!before) return Refused("ADD to \"" + key + "\", whose value is no number.");
+  // Torch wraps around too; unsigned arithmetic makes that defined.
+  const auto sum =
+      static_cast<int64_t>(static_cast<uint64_t>(*before) + static_cast<uint64_t>(delta));
+  DDPRUN_TRY(Put(key, std::to_string(sum), replies));
+  return sum;
+}
+
+Status StoreState::Put(const std::string& key, std::string value, Replies& replies) {
+  const auto found = values_.find(key);
+  if (found == values_.end()) {
+    DDPRUN_TRY(Reserve(1, key.size() + value.size()));
+    total_bytes_ += key.size() + value.size();
+    values_.emplace(key, std::move(value));
+  } else {
+    DDPRUN_TRY(Reserve(0, value.size()));
+    total_bytes_ += value.size();
+    total_bytes_ -= found->second.size();
+    found->second = std::move(value);
+  }
+  WakeAll(key, replies);
+  return {};
+}
+
+bool StoreState::Erase(const std::string& key) {
+  const auto found = values_.find(key);
+  if (found == values_.end()) return false;
+  total_bytes_ -= key.size() + found->second.size();
+  values_.erase(found);
+  return true;
+}
+
+Status StoreState::Reserve(size_t entries, size_t bytes) const {
+  if (values_.size() + queue_elements_ + entries > limits_.max_entries) {
+    return Refused("The store is full: " + std::to_string(limits_.max_entries) + " entries.");
+  }
+  if (total_bytes_ + bytes > limits_.max_total_bytes) {
+    return Refused("The store is full: " + std::to_string(limits_.max_total_bytes) + " bytes.");
+  }
+  return {};
+}
+
+bool StoreState::Exists(const std::string& key) const {
+  return values_.contains(key) || queues_.contains(key);
+}
+
+void StoreState::Unpark(ConnectionId connection) {
+  const auto found = parked_.find(connection);
+  if (found == parked_.end()) return;
+  for (const std::string& key : found->second.missing) {
+    Remove(found->second.barrier ? barriers_ : waiters_, key, connection);
+  }
+  parked_.erase(found);
+}
+
+void StoreState::WakeAll(const std::string& key, Replies& replies) {
+  const auto found = waiters_.find(key);
+  if (found == waiters_.end()) return;
+  const std::deque<ConnectionId> woken = std::move(found->second);
+  waiters_.erase(found);
+  for (const ConnectionId connection : woken) Arrived(connection, key, replies);
+}
+
+void StoreState::WakeOne(const std::string& key, Replies& replies) {
+  const auto found = waiters_.find(key);
+  if (found == waiters_.end()) return;
+  const ConnectionId connection = found->second.front();
+  found->second.pop_front();
+  if (found->second.empty()) waiters_.erase(found);
+  Arrived(connection, key, replies);
+}
+
+void StoreState::Arrived(ConnectionId connection, const std::string& key, Replies& replies) {
+  const auto found = parked_.find(connection);
+  found->second.missing.erase(key);
+  if (!found->second.missing.empty()) return;
+  parked_.erase(found);
+  replies.push_back({connection, StatusReply(kStopWaiting)});
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,244 @@
+#include "rendezvous/store/tcp_store.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+// How long the answer to a cancelled wait may take, when the wait's own deadline has passed.
+constexpr std::chrono::milliseconds kCancelTimeout{5'000};
+constexpr size_t kReadBytes = 16 << 10;
+
+// A key that came at the last moment is still to be read.
+Deadline AfterWait(Deadline deadline) {
+  return std::max(deadline, DeadlineAfter(kCancelTimeout));
+}
+
+std::string WireKey(std::string_view key) {
+  return "/" + std::string(key);
+}
+
+std::vector<std::string> WireKeys(std::span<const std::string> keys) {
+  std::vector<std::string> wire;
+  wire.reserve(keys.size());
+  for (const std::string& key : keys) wire.push_back(WireKey(key));
+  return wire;
+}
+
+Request KeyRequest(Op op, std::string_view key) {
+  Request request;
+  request.op = op;
+  request.key = WireKey(key);
+  return request;
+}
+
+Request KeysRequest(Op op, std::vector<std::string> keys) {
+  Request request;
+  request.op = op;
+  request.keys = std::move(keys);
+  return request;
+}
+
+Error NotAStore(const HostPort& peer) {
+  Error error;
+  error.code = Code::kRendezvous;
+  error.title = "NO STORE THERE";
+  error.where = ToString(peer);
+  error.what = "What listens on " + ToString(peer) + " is no TCPStore: its greeting is wrong.";
+  error.hint = "Another program has this port: check host and port of the rendezvous.";
+  error.page = "no-store";
+  return error;
+}
+
+Error StillMissing(const HostPort& peer, const std::vector<std::string>& keys) {
+  Error error;
+  error.code = Code::kDeadlineExceeded;
+  error.title = "KEY DID NOT APPEAR";
+  error.where = "store " + ToString(peer);
+  error.what = "Nobody has set ";
+  const size_t shown = std::min<size_t>(keys.size(), 4);
+  for (size_t i = 0; i < shown; ++i) error.what += (i > 0 ? ", " : "") + keys[i].substr(1);
+  if (shown < keys.size()) {
+    error.what += " and " + std::to_string(keys.size() - shown) + " more";
+  }
+  error.what += " before the deadline.";
+  error.hint = "The rank that should have set it is late or has stopped.";
+  error.page = "key-did-not-appear";
+  return error;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TcpStore>> TcpStore::Connect(const HostPort& server, Deadline deadline) {
+  DDPRUN_ASSIGN(Stream stream, Stream::Connect(server, deadline));
+  std::unique_ptr<TcpStore> store(new TcpStore(std::move(stream)));
+  DDPRUN_TRY(store->Handshake(deadline));
+  return store;
+}
+
+Status TcpStore::Handshake(Deadline deadline) {
+  Request validate;
+  validate.op = Op::kValidate;
+  validate.nonce = kValidateMagic;
+  Request ping;
+  ping.nonce = static_cast<uint32_t>(getpid());
+  // In one segment: torch's libuv server drops a connection whose first message is split.
+  EncodeRequest(validate, unsent_);
+  auto reply = Exchange(ping, deadline);
+  if (reply.has_value() && reply->nonce == ping.nonce) return {};
+  if (!reply.has_value() && reply.error().code == Code::kDeadlineExceeded) {
+    return std::move(reply).error();
+  }
+  return NotAStore(stream_.peer());
+}
+
+Status TcpStore::Usable() const {
+  if (!broken_) return {};
+  Error error;
+  error.title = "STORE CONNECTION UNUSABLE";
+  error.where = "store " + ToString(stream_.peer());
+  error.what = "An earlier call on this connection failed in the middle of its message.";
+  error.page = "connection-lost";
+  return error;
+}
+
+Status TcpStore::Send(const Request& request, Deadline deadline) {
+  DDPRUN_TRY(Usable());
+  EncodeRequest(request, unsent_);
+  const std::string bytes = std::exchange(unsent_, {});
+  Status status = stream_.Write(bytes, deadline);
+  broken_ = !status.ok();
+  return status;
+}
+
+Result<Reply> TcpStore::ReadReply(const Request& request, Deadline deadline) {
+  ReplyDecoder decoder;
+  decoder.Expect(request.op, request.keys.size());
+  Reply reply;
+  while (true) {
+    std::string_view input = received_;
+    auto complete = decoder.Next(input, reply);
+    received_.erase(0, received_.size() - input.size());
+    if (!complete.has_value()) {
+      broken_ = true;
+      return std::move(complete).error();
+    }
+    if (*complete) return reply;
+    char buffer[kReadBytes];
+    auto count = stream_.ReadSome(buffer, deadline);
+    if (!count.has_value()) {
+      broken_ = true;
+      return std::move(count).error();
+    }
+    received_.assign(buffer, *count);
+  }
+}
+
+Result<Reply> TcpStore::Exchange(const Request& request, Deadline deadline) {
+  DDPRUN_TRY(Send(request, deadline));
+  return ReadReply(request, deadline);
+}
+
+Status TcpStore::WaitLocked(std::vector<std::string> keys, Deadline deadline) {
+  const Request wait = KeysRequest(Op::kWait, std::move(keys));
+  DDPRUN_TRY(Send(wait, deadline));
+  auto reply = ReadReply(wait, deadline);
+  if (reply.has_value()) return {};
+  if (reply.error().code != Code::kDeadlineExceeded) return std::move(reply).error();
+  broken_ = false;  // not a byte of the answer has come, and the next request takes the wait back
+  return CancelWait(wait.keys);
+}
+
+Status TcpStore::CancelWait(const std::vector<std::string>& keys) {
+  Request cancel;
+  cancel.op = Op::kCancelWait;
+  const Deadline deadline = DeadlineAfter(kCancelTimeout);
+  DDPRUN_ASSIGN(const Reply first, Exchange(cancel, deadline));
+  if (first.status == kWaitCanceled) return StillMissing(stream_.peer(), keys);
+  // The keys came while the cancellation was on its way: both are answered.
+  DDPRUN_ASSIGN(const Reply second, ReadReply(cancel, deadline));
+  (void)second;
+  return {};
+}
+
+Status TcpStore::Set(std::string_view key, std::string_view value, Deadline deadline) {
+  const std::lock_guard lock(mutex_);
+  Request request = KeyRequest(Op::kSet, key);
+  request.value = value;
+  return Send(request, deadline);
+}
+
+Result<std::string> TcpStore::Get(std::string_view key, Deadline deadline) {
+  const std::lock_guard lock(mutex_);
+  DDPRUN_TRY(WaitLocked({WireKey(key)}, deadline));
+  DDPRUN_ASSIGN(Reply reply, Exchange(KeyRequest(Op::kGet, key), AfterWait(deadline)));
+  return std::move(reply.values.front());
+}
+
+Result<int64_t> TcpStore::Add(std::string_view key, int64_t delta, Deadline deadline) {
+  const std::lock_guard lock(mutex_);
+  Request request = KeyRequest(Op::kAdd, key);
+  request.number = delta;
+  DDPRUN_ASSIGN(const Reply reply, Exchange(request, deadline));
+  return reply.number;
+}
+
+Result<std::string> TcpStore::CompareSet(std::string_view key,
+                                         std::string_view expected,
+                                         std::string_view desired,
+                                         Deadline deadline) {
+  const std::lock_guard lock(mutex_);
+  Request request = KeyRequest(Op::kCompareSet, key);
+  request.expected = expected;
+  request.value = desired;
+  DDPRUN_ASSIGN(Reply reply, Exchange(request, deadline));
+  return std::move(reply.values.front());
+}
+
+Status TcpStore::Wait(std::span<const std::string> keys, Deadline deadline) {
+  const std::lock_guard lock(mutex_);
+  return WaitLocked(WireKeys(keys), deadline);
+}
+
+Result<bool> TcpStore::Check(std::span<const std::string> keys, Deadline deadline) {
+  const std::lock_guard lock(mutex_);
+  DDPRUN_ASSIGN(const Reply reply, Exchange(KeysRequest(Op::kCheck, WireKeys(keys)), deadline));
+  return reply.status == kCheckReady;
+}
+
+Result<bool> TcpStore::Delete(std::string_view key, Deadline deadline) {
+  const std::lock_guard lock(mutex_);
+  DDPRUN_ASSIGN(const Reply reply, Exchange(KeyRequest(Op::kDeleteKey, key), deadline));
+  return reply.number > 0;
+}
+
+Result<std::vector<std::string>> TcpStore::MultiGet(std::span<const std::string> keys,
+                                                    Deadline deadline) {
+  const std::lock_guard lock(mutex_);
+  const std::vector<std::string> wire_keys = WireKeys(keys);
+  DDPRUN_TRY(WaitLocked(wire_keys, deadline));
+  DDPRUN_ASSIGN(Reply reply, Exchange(KeysRequest(Op::kMultiGet, wire_keys), AfterWait(deadline)));
+  return std::move(reply.values);
+}
+
+Status TcpStore::MultiSet(std::span<const std::string> keys,
+                          std::span<const std::string> values,
+                          Deadline deadline) {
+  const std::lock_guard lock(mutex_);
+  Request request = KeysRequest(Op::kMultiSet, WireKeys(keys));
+  request.values.assign(values.begin(), values.end());
+  return Send(request, deadline);
+}
+
+Result<int64_t> TcpStore::NumKeys(Deadline deadline) {
+  const std::lock_guard lock(mutex_);
+  Request request;
+  request.op = Op::kGetNumKeys;
+  DDPRUN_ASSIGN(const Reply reply, Exchange(request, deadline));
+  return reply.number;
+}
+
+}  // namespace ddprun::rendezvous
