@@ -4,6 +4,9 @@
 include(GoogleTest)
 find_package(GTest REQUIRED)
 
+# What a sanitizer build needs: the tests labelled "sanitize" (scripts/test.sh).
+add_custom_target(sanitize_tests)
+
 function(ddprun_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -12,6 +15,16 @@ function(ddprun_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gmock GTest::gtest_main)
   ddprun_compile_options(${name})
+  if(sanitize IN_LIST ARG_LABELS)
+    add_dependencies(sanitize_tests ${name})
+  endif()
   gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
-                       PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+                       PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  # Not through PROPERTIES above, which loses all of a list but its first element.
+  set(labels_file ${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake)
+  file(WRITE ${labels_file} "if(${name}_TESTS)
+  set_tests_properties(\${${name}_TESTS} PROPERTIES LABELS \"${ARG_LABELS}\")
+endif()
+")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labels_file})
 endfunction()

@@ -7,12 +7,16 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 for formatter in clang-format-14 clang-format ''; do
   if [[ $("$formatter" --version 2>/dev/null || true) == *"version 14."* ]]; then break; fi
 done
-[ -n "$formatter" ] || fail "clang-format 14 was not found" "the code is formatted by that version" \
+[ -n "$formatter" ] || fail "clang-format 14 was not found" \
+  "the code is formatted by that version" \
   "apt-get install clang-format-14, or pip install clang-format==14.0.6 into some venv"
 
 mapfile -t files < <(git ls-files --cached --others --exclude-standard -- '*.cc' '*.h')
 case ${1:-} in
   '') "$formatter" -i "${files[@]}" ;;
-  --check) "$formatter" --dry-run --Werror "${files[@]}" && say "${#files[@]} files are formatted" ;;
+  --check)
+    "$formatter" --dry-run --Werror "${files[@]}"
+    say "${#files[@]} files are formatted"
+    ;;
   *) fail "unknown option $1" "there is only --check" "leave it out" ;;
 esac

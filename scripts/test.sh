@@ -50,13 +50,15 @@ run_all_tests() {
     --output-junit "$ROOT/$folder/tests.xml" 2>&1 |
     sed -u "/% tests passed,/,\$ { w $folder/tests.closing
                                   d }" || failed+=("$folder")
-  [ -e "$folder/tests.xml" ] || fail "ctest did not run" "see above" "remove $folder, run this again"
+  [ -e "$folder/tests.xml" ] || fail "ctest did not run" "see above" \
+    "remove $folder and run this again"
 
   say "Tests left out, and why"
   ctest --preset release --show-only=json-v1 >"$folder/tests.json"
   [ "$long" = 1 ] || ctest --preset release -N -L '^long$' |
     sed -n 's/^ *Test *#[0-9]*: \(.*\)/  left out: \1: long, see --help/p'
-  [ -z "${DDPRUN_NO_PEERS:-}" ] || echo "  left out: what compares with peers: DDPRUN_NO_PEERS is set"
+  [ -z "${DDPRUN_NO_PEERS:-}" ] ||
+    echo "  left out: what compares with peers: DDPRUN_NO_PEERS is set"
   python3 scripts/left_out.py "$folder/tests.xml" "$folder/tests.json" ${strict:+--strict} ||
     failed+=("tests left out")
 }
@@ -72,7 +74,8 @@ for option in "$@"; do
 done
 if [ "${CI:-}" = true ]; then
   long=1 strict=1
-  [ -z "${DDPRUN_NO_PEERS:-}" ] || fail "DDPRUN_NO_PEERS is set" "CI=true runs every test" "unset it"
+  [ -z "${DDPRUN_NO_PEERS:-}" ] || fail "DDPRUN_NO_PEERS is set" \
+    "CI=true runs every test" "unset it"
 fi
 
 peers=--peers
