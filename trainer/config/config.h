@@ -110,7 +110,7 @@ enum class ProgressBarMode { kAuto, kOn, kOff };
 
 struct ReportConfig {
   int64_t logging_steps = 10;
-  ProgressBarMode progress_bar = ProgressBarMode::kAuto;  // auto: when stderr is a terminal
+  ProgressBarMode progress_bar = ProgressBarMode::kAuto;  // auto: on a terminal
 };
 
 struct Config {

@@ -32,11 +32,13 @@ class Checker {
 
 void Checker::Missing(std::string_view path, std::string_view needed_for) {
   const Key& key = *FindKey(path);
+  // Sizes have 0 in their range only so that a resolved config can hold every key.
+  const bool zero_is_absent = key.range.min == 0;
   problems_->Add(entries_.ErrorAbout(
       path, {.title = "MISSING KEY",
              .page = "missing-key",
              .found = std::string(path) + " is missing; " + std::string(needed_for) + " needs it:",
-             .expected = "Accepted: " + AcceptedText(key) + ".",
+             .expected = zero_is_absent ? "" : "Accepted: " + AcceptedText(key) + ".",
              .hint = std::string(key.meaning)}));
 }
 

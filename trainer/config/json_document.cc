@@ -151,6 +151,7 @@ struct Explanation {
 
 Explanation Explain(rapidjson::ParseErrorCode code, const Source& source, size_t offset) {
   const bool at_end = offset >= source.text.size();
+  const bool control = !at_end && static_cast<unsigned char>(source.text[offset]) < 0x20;
   if (at_end && code != rapidjson::kParseErrorDocumentEmpty) {
     return {"The text ends here, in the middle of a value:", "Close every { [ and \"."};
   }
@@ -174,14 +175,19 @@ Explanation Explain(rapidjson::ParseErrorCode code, const Source& source, size_t
       return {"This is no JSON value:",
               "Values are numbers, \"strings\", true, false, null, [lists] and {objects}."};
     case rapidjson::kParseErrorStringEscapeInvalid:
+      if (control && (source.text[offset] == '\n' || source.text[offset] == '\r')) {
+        return {"This string has no closing quote on its line:",
+                "Write a line break inside a string as \\n."};
+      }
+      if (control) {
+        return {"A string cannot hold this control character:",
+                "Write a tab as \\t, others as \\u and four hexadecimal digits."};
+      }
       return {"This backslash escape does not exist in JSON:",
               "Write a backslash itself as \\\\ (two backslashes)."};
     case rapidjson::kParseErrorStringUnicodeEscapeInvalidHex:
     case rapidjson::kParseErrorStringUnicodeSurrogateInvalid:
       return {"This \\u escape is not a valid character:", "Write four hexadecimal digits."};
-    case rapidjson::kParseErrorStringMissQuotationMark:
-      return {"This string has no closing quote on its line:",
-              "Write a line break inside a string as \\n."};
     case rapidjson::kParseErrorStringInvalidEncoding:
       return {"This is not UTF-8 text:", "Save the file as UTF-8."};
     case rapidjson::kParseErrorNumberTooBig:
@@ -237,8 +243,14 @@ Result<JsonValue> ParseJson(const Source& source, size_t offset) {
                               rapidjson::kParseValidateEncodingFlag;
   const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, builder);
   if (result.IsError()) {
-    const size_t place = result.Offset();
-    return BrokenJson(source, place, Explain(result.Code(), source, place));
+    const Explanation explanation = Explain(result.Code(), source, result.Offset());
+    size_t place = result.Offset();
+    if (place >= source.text.size()) {
+      // Blank lines at the end have nothing to show.
+      const size_t last = source.text.find_last_not_of(" \t\r\n");
+      place = std::max(last == std::string::npos ? 0 : last + 1, offset);
+    }
+    return BrokenJson(source, place, explanation);
   }
   return builder.TakeRoot();
 }

@@ -253,7 +253,7 @@ std::vector<Key> ReportKeys() {
       {.section = "report",
        .name = "progress_bar",
        .slot = At<&Config::report, &ReportConfig::progress_bar>,
-       .meaning = "\"auto\" shows it when stderr is a terminal.",
+       .meaning = "\"auto\" shows it on a terminal; where there is none, log lines are printed.",
        .aliases = {{"enable_progress_bar", "Lightning"}, {"disable_tqdm", "Hugging Face"}}},
   };
 }

@@ -1,0 +1,47 @@
+#include "trainer/report/rank_log.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "trainer/report/format.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+std::string PadLeft(std::string text, size_t width) {
+  if (text.size() < width) text.insert(0, width - text.size(), ' ');
+  return text;
+}
+
+std::string StepText(int64_t step, int64_t max_steps) {
+  const std::string last = std::to_string(max_steps);
+  return "step " + PadLeft(std::to_string(step), last.size()) + "/" + last;
+}
+
+}  // namespace
+
+std::string FormatLogLine(const LogLine& line) {
+  const StepReport& step = line.step;
+  std::string text = StepText(step.step, step.max_steps);
+  text += "  loss " + PadLeft(LossText(line.mean_loss), 7);
+  text += "  lr " + Exponent(step.learning_rate);
+  text += "  grad norm " + PadLeft(ShortNumber(step.grad_norm), 5);
+  text += "  " + PadLeft(ShortNumber(line.per_second), 5);
+  text += line.rate_is_tokens ? " tokens/s" : " samples/s";
+  if (step.step_seconds > 0) {
+    const double share = std::min(step.exposed_comm_seconds / step.step_seconds, 1.0);
+    text += "  exposed comm " + PadLeft(std::to_string(std::lround(100 * share)), 2) + "%";
+  }
+  if (line.seconds_left >= 0) text += "  left " + Duration(line.seconds_left);
+  return text;
+}
+
+std::string FormatEvalLine(const EvalReport& report, int64_t max_steps) {
+  std::string text = StepText(report.step, max_steps);
+  text += "  validation loss " + LossText(report.loss);
+  text += "  (" + std::to_string(report.samples) + " samples in " + Duration(report.seconds) + ")";
+  return text;
+}
+
+}  // namespace ddprun::trainer

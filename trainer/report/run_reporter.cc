@@ -1,0 +1,121 @@
+#include "trainer/report/run_reporter.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+namespace ddprun::trainer {
+
+namespace {
+
+// Steps over which rates are averaged: long enough to be calm, short enough to follow a change.
+constexpr size_t kRateWindow = 20;
+
+double Seconds(auto time_point) {
+  return std::chrono::duration<double>(time_point.time_since_epoch()).count();
+}
+
+void WriteAll(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(fd, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return;  // a closed pipe must not end the training
+    text.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
+}  // namespace
+
+ReportTime ReportTime::Now() {
+  return {Seconds(std::chrono::system_clock::now()), Seconds(std::chrono::steady_clock::now())};
+}
+
+int ProgressBarFd(ProgressBarMode mode) {
+  if (mode == ProgressBarMode::kOff) return -1;
+  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+    if (::isatty(fd) == 1) return fd;
+  }
+  return mode == ProgressBarMode::kOn ? STDERR_FILENO : -1;
+}
+
+RunReporter::RunReporter(const ReporterOptions& options, std::optional<MetricsFile> metrics)
+    : options_(options),
+      metrics_(std::move(metrics)),
+      bar_(options.bar_fd >= 0 ? std::make_unique<ProgressBar>(options.bar_fd) : nullptr),
+      rate_(kRateWindow) {}
+
+Result<std::unique_ptr<RunReporter>> RunReporter::Create(const ReporterOptions& options,
+                                                         const RunHeader& header,
+                                                         ReportTime now) {
+  std::optional<MetricsFile> metrics;
+  if (!options.metrics_path.empty()) {
+    DDPRUN_ASSIGN(metrics, MetricsFile::Open(options.metrics_path));
+    DDPRUN_TRY(metrics->Append(HeaderJson(header, now.unix_seconds)));
+  }
+  return std::unique_ptr<RunReporter>(new RunReporter(options, std::move(metrics)));
+}
+
+void RunReporter::OnStep(const StepReport& report, ReportTime now) {
+  last_ = report;
+  loss_.Add(report.loss);
+  const int64_t amount = report.tokens > 0 ? report.tokens : report.samples;
+  rate_.Add(static_cast<double>(amount), report.step_seconds);
+  if (bar_) bar_->Update(State(), now.steady_seconds);
+  const bool due = report.step == 1 || report.step == report.max_steps ||
+                   report.step % options_.logging_steps == 0;
+  if (!due) return;
+  const double mean_loss = loss_.mean();
+  loss_.Reset();
+  Append(StepJson(report, mean_loss, now.unix_seconds));
+  if (bar_) return;
+  PrintLine(FormatLogLine({.step = report,
+                           .mean_loss = mean_loss,
+                           .per_second = rate_.per_second(),
+                           .rate_is_tokens = report.tokens > 0,
+                           .seconds_left = SecondsLeft()}));
+}
+
+void RunReporter::OnEval(const EvalReport& report, ReportTime now) {
+  Append(EvalJson(report, now.unix_seconds));
+  PrintLine(FormatEvalLine(report, last_.max_steps));
+}
+
+void RunReporter::PrintLine(std::string_view line) {
+  if (bar_) bar_->Clear();
+  WriteAll(options_.line_fd, std::string(line) + "\n");
+}
+
+void RunReporter::OnEnd(const RunEnd& end, ReportTime now) {
+  if (bar_ && last_.step > 0) bar_->Finish(State());
+  bar_.reset();
+  Append(EndJson(end, now.unix_seconds));
+}
+
+// Metrics are no reason to end a training of days: the loss of some is said once.
+void RunReporter::Append(const std::string& line) {
+  if (!metrics_) return;
+  const Status status = metrics_->Append(line);
+  if (status.ok() || warned_) return;
+  warned_ = true;
+  PrintLine("warning: metrics are being lost from step " + std::to_string(last_.step) +
+            " on: " + status.error().what);
+}
+
+ProgressState RunReporter::State() const {
+  return {.step = last_.step,
+          .max_steps = last_.max_steps,
+          .loss = last_.loss,
+          .per_second = rate_.per_second(),
+          .rate_is_tokens = last_.tokens > 0,
+          .seconds_left = SecondsLeft()};
+}
+
+double RunReporter::SecondsLeft() const {
+  const int64_t steps = std::max<int64_t>(last_.max_steps - last_.step, 0);
+  return rate_.seconds_each() * static_cast<double>(steps);
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,55 @@
+// What a training loop tells the reports: one value per step, per validation pass and per run.
+// Plain values. Times are seconds on any clock that only moves forward, unless said otherwise.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun::trainer {
+
+// Counts are of the whole job, summed over its ranks, for this one optimizer step.
+struct StepReport {
+  int64_t step = 0;       // 1 for the first
+  int64_t max_steps = 0;  // of the run
+  double epoch = 0;       // passes over the data so far, with fraction
+  double loss = 0;        // mean over the step's samples and ranks
+  double learning_rate = 0;
+  double grad_norm = 0;  // before clipping
+  int64_t samples = 0;
+  int64_t tokens = 0;  // 0 for a model without tokens
+  double step_seconds = 0;
+  // Communication that the step had to wait for, not hidden behind the backward pass.
+  double exposed_comm_seconds = 0;
+};
+
+struct EvalReport {
+  int64_t step = 0;
+  double epoch = 0;
+  double loss = 0;
+  int64_t samples = 0;  // every sample counted once
+  double seconds = 0;
+};
+
+// The first line of metrics.jsonl.
+struct RunHeader {
+  std::string run_name;
+  std::string config_hash;  // ConfigHash() of the resolved config
+  int64_t world_size = 1;
+  int64_t nodes = 1;
+  int64_t local_world_size = 1;
+  std::string strategy;
+  int64_t parameters = 0;
+  // Anything else worth keeping: {"device", "cpu"}, {"matmul", "mkldnn"}.
+  std::vector<std::pair<std::string, std::string>> facts = {};
+};
+
+// The last line of metrics.jsonl; a file without one belongs to a run that was killed.
+struct RunEnd {
+  std::string reason;  // "finished", "failed", "SIGTERM"
+  int64_t step = 0;
+  std::string message = {};  // of the error, when there was one
+};
+
+}  // namespace ddprun::trainer
