@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""Checks the rules of the source tree that no compiler knows; ctest runs it as "tidy".
+
+    check_tree.py [ROOT]
+
+Arrows between folders (docs/architecture.md), where LibTorch may be included, lengths, files that
+no CMakeLists.txt names, and notes left behind. Prints file:line: rule: what is wrong; exit code 1
+if there was any.
+"""
+
+import pathlib
+import re
+import sys
+
+# What the sources of a folder may include besides their own folder. The nearest row above a file
+# is its row; a folder without any is an error, so that a new one is placed on purpose.
+STORE = ["rendezvous/store", "rendezvous/net", "base"]
+RENDEZVOUS = ["rendezvous", *STORE]
+TASK = ["trainer/config", "rendezvous/store", "base"]
+MAY_INCLUDE = {
+    "base": [],
+    "rendezvous/net": ["base"],
+    "rendezvous/store": ["rendezvous/net", "base"],
+    "rendezvous": STORE,
+    "launcher": RENDEZVOUS,
+    "trainer/config": ["base"],
+    "trainer/report": ["base"],
+    "trainer/comm": TASK,
+    "trainer/data": TASK,
+    "trainer/models": ["trainer/data", *TASK],  # a model takes a batch
+    "trainer/optim": TASK,
+    "trainer/checkpoint": ["trainer/models", *TASK],
+    "trainer/parallel": [
+        "trainer/comm", "trainer/models", "trainer/optim", "trainer/report", *TASK
+    ],
+    "trainer/loop": [
+        "trainer/checkpoint", "trainer/comm", "trainer/data", "trainer/models", "trainer/optim",
+        "trainer/parallel", "trainer/report", *TASK
+    ],
+    "apps/ddprun": ["launcher", *RENDEZVOUS],
+    "apps/ddp_trainer": ["trainer/loop", "trainer/report", *TASK],
+    "tests": ["*"],
+    "benchmarks": ["*"],
+    "examples": ["*"],
+}
+
+# LibTorch is slow to load and to compile, and absent from the core preset.
+MAY_INCLUDE_TORCH = [
+    "trainer/comm", "trainer/data", "trainer/models", "trainer/optim", "trainer/parallel",
+    "trainer/loop", "trainer/checkpoint", "apps/ddp_trainer", "tests/trainer", "benchmarks",
+    "examples"
+]
+# Here only these files may: the rest of the folder builds and is tested without LibTorch.
+TORCH_FILES = {"trainer/comm": r"host_process_group(_\w+)?\.(h|cc)"}
+TORCH = re.compile(r"<(ATen|c10|torch|caffe2)/")
+WHOLE_TORCH = re.compile(r"<torch/(torch|all|extension)\.h>|<ATen/ATen\.h>")
+
+LINE, FUNCTION, HEADER, SOURCE, TEST = 100, 70, 150, 400, 600
+
+# (file, rule): the reason. A row that no longer matches anything is an error: this list only
+# shrinks.
+EXCEPTIONS = {}
+
+SOURCES = {".cc", ".h"}
+OTHER = {".py", ".sh", ".cmake", ".txt"}
+NOTE = re.compile(r"\b(FIXME|XXX|HACK|TODO(?!\([a-z]+\): ))")
+
+
+class Finding:
+    def __init__(self, path, line, rule, text):
+        self.path, self.line, self.rule, self.text = path, line, rule, text
+
+    def __str__(self):
+        return f"{self.path}:{self.line}: {self.rule}: {self.text}"
+
+
+def nearest(path, rows):
+    """The row of the deepest folder above path, or None."""
+    folders = [parent.as_posix() for parent in pathlib.PurePosixPath(path).parents]
+    return next((folder for folder in folders if folder in rows), None)
+
+
+def check_includes(path, lines):
+    folder = nearest(path, MAY_INCLUDE)
+    if folder is None:
+        yield Finding(path, 1, "arrow", "its folder has no row in MAY_INCLUDE of check_tree.py")
+        return
+    allowed = MAY_INCLUDE[folder]
+    for number, line in enumerate(lines, 1):
+        if match := re.match(r'\s*#\s*include\s+"([^"]+)"', line):
+            target = nearest(match[1], MAY_INCLUDE)
+            if target is None:
+                yield Finding(path, number, "arrow", f'"{match[1]}" is not from the root')
+            elif target != folder and target not in allowed and "*" not in allowed:
+                yield Finding(path, number, "arrow", f"{folder} may not include {target}")
+        elif re.match(r"\s*#\s*include\s+<", line):
+            yield from check_torch_include(path, number, line)
+
+
+def check_torch_include(path, number, line):
+    if not TORCH.search(line):
+        return
+    folder = nearest(path, MAY_INCLUDE_TORCH)
+    name = path.rsplit("/", 1)[-1]
+    if folder is None:
+        yield Finding(path, number, "torch", "no LibTorch in this folder")
+    elif folder in TORCH_FILES and not re.fullmatch(TORCH_FILES[folder], name):
+        yield Finding(path, number, "torch", f"in {folder} only {TORCH_FILES[folder]} may use it")
+    if WHOLE_TORCH.search(line):
+        yield Finding(path, number, "torch", "includes all of LibTorch: 18 s a file; be narrow")
+
+
+def file_limit(path):
+    if path.startswith("tests/"):
+        return TEST
+    return HEADER if path.endswith(".h") else SOURCE
+
+
+def check_lengths(path, lines):
+    for number, line in enumerate(lines, 1):
+        if len(line) > LINE and "--hash=" not in line:
+            yield Finding(path, number, "line length", f"{len(line)} of {LINE} columns")
+    if path.endswith((".h", ".cc")):
+        if len(lines) > file_limit(path):
+            yield Finding(path, 1, "file length", f"{len(lines)} of {file_limit(path)} lines")
+        for number, length in functions(lines):
+            if length > FUNCTION:
+                yield Finding(path, number, "function length", f"{length} of {FUNCTION} lines")
+
+
+def without_text(lines):
+    """The code with comments, literals and preprocessor lines blanked; line breaks stay."""
+    pattern = re.compile(
+        r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|'
+        r"(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'|^[ \t]*#(?:\\\n|[^\n])*", re.DOTALL | re.MULTILINE)
+    return pattern.sub(lambda match: "\n" * match[0].count("\n"), "\n".join(lines))
+
+
+def functions(lines):
+    """(first line, lines) of each function body: a brace after ')' outside of any other function.
+
+    Counts braces, so it is approximate; what matters is that a long function is seen.
+    """
+    code = without_text(lines)
+    stack = []  # of each open brace: its line if it opens a function, else None
+    head = ""   # the code since the last ; { or }
+    line = 1
+    for char in code:
+        line += char == "\n"
+        if char == "{":
+            scope = re.search(r"\b(namespace|class|struct|enum|union)\b[^()]*$", head)
+            inside = any(start is not None for start in stack)
+            stack.append(line if not inside and not scope and ")" in head else None)
+            head = ""
+        elif char == "}":
+            start = stack.pop() if stack else None
+            if start is not None:
+                yield start, line - start + 1
+            head = ""
+        else:
+            head = "" if char == ";" else head + char
+
+
+def check_listed(root, paths):
+    """Every source is named by the nearest CMakeLists.txt above it, else nothing builds it."""
+    for path in paths:
+        if pathlib.PurePosixPath(path).suffix not in SOURCES or path.startswith("examples/"):
+            continue
+        for folder in pathlib.PurePosixPath(path).parents:
+            listing = root / folder / "CMakeLists.txt"
+            if listing.exists():
+                name = pathlib.PurePosixPath(path).relative_to(folder).as_posix()
+                if not re.search(rf"(?<![\w/.]){re.escape(name)}(?![\w/.])", listing.read_text()):
+                    yield Finding(path, 1, "unlisted", f"{folder}/CMakeLists.txt does not name it")
+                break
+
+
+def check_notes(path, lines):
+    if path == "scripts/check_tree.py":
+        return
+    for number, line in enumerate(lines, 1):
+        if match := NOTE.search(line):
+            yield Finding(path, number, "note", f"{match[1]}: say TODO(type): what, or do it now")
+
+
+def tree(root):
+    """The paths of what is ours to check, from the root."""
+    tops = ["apps", "base", "benchmarks", "cmake", "examples", "launcher", "rendezvous", "scripts",
+            "tests", "trainer"]
+    for top in tops:
+        for path in sorted((root / top).rglob("*")):
+            if path.is_file() and path.suffix in SOURCES | OTHER and "golden" not in path.parts:
+                yield path.relative_to(root).as_posix()
+
+
+def check(root, exceptions):
+    findings = []
+    paths = list(tree(root))
+    for path in paths:
+        lines = (root / path).read_text(encoding="utf-8").splitlines()
+        if pathlib.PurePosixPath(path).suffix in SOURCES:
+            findings += check_includes(path, lines)
+        findings += check_lengths(path, lines)
+        findings += check_notes(path, lines)
+    findings += check_listed(root, paths)
+    used = {(finding.path, finding.rule) for finding in findings} & set(exceptions)
+    findings = [finding for finding in findings if (finding.path, finding.rule) not in used]
+    for path, rule in sorted(set(exceptions) - used):
+        findings.append(Finding(path, 1, "exception", f'"{rule}" holds now: remove its row'))
+    return findings, len(paths)
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[1])
+    findings, count = check(root.resolve(), EXCEPTIONS)
+    for finding in findings:
+        print(finding)
+    if count == 0:
+        sys.exit(f"check_tree.py: {root} holds no sources")
+    print(f"{count} files, {len(findings)} findings")
+    sys.exit(1 if findings else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Each rule of scripts/check_tree.py, on small trees that break it."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "scripts"))
+import check_tree  # noqa: E402
+
+
+class CheckTree(unittest.TestCase):
+
+    def findings(self, files, exceptions=None):
+        """(file, rule) of what is found in a tree of these files; all are listed unless given."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            files = {"CMakeLists.txt": "\n".join(files), **files}
+            for name, text in files.items():
+                path = root / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            found, _ = check_tree.check(root, exceptions or {})
+            return [(finding.path, finding.rule) for finding in found]
+
+    def test_an_arrow_that_is_allowed_passes(self):
+        self.assertEqual(
+            [], self.findings({"launcher/a.cc": '#include "rendezvous/store/store.h"\n'}))
+
+    def test_the_launcher_and_the_trainer_never_meet(self):
+        for path, target in (("launcher/a.cc", "trainer/config/config.h"),
+                             ("trainer/loop/a.cc", "launcher/agent.h")):
+            self.assertEqual([(path, "arrow")], self.findings({path: f'#include "{target}"\n'}))
+
+    def test_comm_and_models_know_nothing_of_parallel(self):
+        for folder in ("comm", "models"):
+            path = f"trainer/{folder}/a.h"
+            text = '#include "trainer/parallel/reducer.h"\n'
+            self.assertEqual([(path, "arrow")], self.findings({path: text}))
+
+    def test_nothing_includes_apps(self):
+        self.assertEqual([("launcher/a.cc", "arrow")],
+                         self.findings({"launcher/a.cc": '#include "apps/ddprun/main.h"\n'}))
+
+    def test_an_include_that_is_not_from_the_root_is_found(self):
+        self.assertEqual([("base/a.cc", "arrow")],
+                         self.findings({"base/a.cc": '#include "error.h"\n'}))
+
+    def test_a_folder_without_a_row_is_found(self):
+        self.assertEqual([("trainer/fresh/a.cc", "arrow")],
+                         self.findings({"trainer/fresh/a.cc": ""}))
+
+    def test_libtorch_stays_in_its_folders(self):
+        text = "#include <ATen/core/Tensor.h>\n"
+        self.assertEqual([], self.findings({"trainer/models/a.h": text}))
+        for path in ("trainer/config/a.cc", "rendezvous/a.cc", "trainer/comm/node_group.cc"):
+            self.assertEqual([(path, "torch")], self.findings({path: text}))
+
+    def test_all_of_libtorch_at_once_is_found(self):
+        self.assertEqual([("trainer/models/a.cc", "torch")],
+                         self.findings({"trainer/models/a.cc": "#include <torch/torch.h>\n"}))
+
+    def test_long_lines_files_and_functions_are_found(self):
+        self.assertEqual([("base/a.cc", "line length")],
+                         self.findings({"base/a.cc": "//" + "x" * 99 + "\n"}))
+        self.assertEqual([("base/a.h", "file length")], self.findings({"base/a.h": "\n" * 151}))
+        self.assertEqual([], self.findings({"base/a.cc": "\n" * 400}))
+        body = "int F(int a) {\n" + "  ++a;\n" * 69 + "}\n"
+        self.assertEqual([("base/a.cc", "function length")], self.findings({"base/a.cc": body}))
+
+    def test_the_length_of_a_function_is_not_that_of_its_class_or_namespace(self):
+        method = "  int F() const {\n    if (a) {\n      b();\n    }\n  }\n"
+        text = "namespace x {\nclass A : public B {\n" + method * 20 + "};\n}\n"
+        self.assertEqual([], self.findings({"base/a.cc": text}))
+
+    def test_braces_in_comments_and_literals_do_not_count(self):
+        text = "void F() { // {\n  a('{', \"{\", 1'000);\n}\n" + "int x;\n" * 90
+        self.assertEqual([], self.findings({"base/a.cc": text}))
+
+    def test_a_source_that_no_list_names_is_found(self):
+        files = {"CMakeLists.txt": "other_a.cc", "base/a.cc": ""}
+        self.assertEqual([("base/a.cc", "unlisted")], self.findings(files))
+
+    def test_notes_say_their_type(self):
+        note = "TO" + "DO"
+        self.assertEqual([("base/a.cc", "note")], self.findings({"base/a.cc": f"// {note}: x\n"}))
+        self.assertEqual([], self.findings({"base/a.cc": f"// {note}(perf): x\n"}))
+
+    def test_an_exception_silences_its_rule_and_must_be_needed(self):
+        exceptions = {("base/a.h", "file length"): "a table"}
+        self.assertEqual([], self.findings({"base/a.h": "\n" * 151}, exceptions))
+        self.assertEqual([("base/a.h", "exception")], self.findings({"base/a.h": ""}, exceptions))
+
+
+if __name__ == "__main__":
+    unittest.main()
