@@ -24,7 +24,7 @@ MAY_INCLUDE = {
     "rendezvous": STORE,
     "launcher": RENDEZVOUS,
     "trainer/config": ["base"],
-    "trainer/report": ["base"],
+    "trainer/report": ["trainer/config", "base"],  # keeps the resolved config
     "trainer/comm": TASK,
     "trainer/data": TASK,
     "trainer/models": ["trainer/data", *TASK],  # a model takes a batch
