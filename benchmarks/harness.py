@@ -1,0 +1,144 @@
+"""Shared by the benchmarks: the two sides of a comparison run in turns, medians are compared.
+
+Each benchmark prints a Markdown table on stdout and, with --json FILE, writes what it measured
+together with the machine and the date.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+VENV = ROOT / ".deps/venv/bin"
+
+
+def parser(description, rounds):
+    result = argparse.ArgumentParser(description=description)
+    result.add_argument("--json", metavar="FILE", help="write the results there too")
+    result.add_argument("--rounds", type=int, default=rounds, help="default: %(default)s")
+    result.add_argument("--bin", default=ROOT / "build/release/bin", type=pathlib.Path,
+                        metavar="FOLDER", help="where ddprun is; default: build/release/bin")
+    result.add_argument("--only", metavar="NAME", action="append",
+                        help="measure only this side (can be given again)")
+    return result
+
+
+def sides(options, commands):
+    """The commands to measure: {name: argv}. A side whose program is missing ends the run."""
+    if options.only:
+        commands = {name: argv for name, argv in commands.items() if name in options.only}
+    for name, argv in commands.items():
+        if shutil.which(str(argv[0])) is None:
+            sys.exit(f"{name}: {argv[0]} was not found. Build with scripts/test.sh, which installs "
+                     "the peers too; or leave this side out with --only.")
+    return {name: [str(word) for word in argv] for name, argv in commands.items()}
+
+
+def ddprun(options, ranks):
+    return [options.bin / "ddprun", f"--nproc_per_node={ranks}"]
+
+
+def torchrun(ranks):
+    return [VENV / "torchrun", f"--nproc_per_node={ranks}"]
+
+
+def mpirun(ranks):
+    as_root = ["--allow-run-as-root"] if os.getuid() == 0 else []
+    return ["mpirun", *as_root, "--oversubscribe", "-np", str(ranks)]
+
+
+def environment():
+    """Ours, without what would tell one side's workers how to run and not the other's."""
+    return {name: value for name, value in os.environ.items()
+            if name not in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "MASTER_ADDR", "MASTER_PORT")}
+
+
+def start(argv, **options):
+    """In a session of its own, so that stop() reaches all that it started."""
+    return subprocess.Popen(argv, env=environment(), start_new_session=True, **options)
+
+
+def stop(process):
+    """Ends the launcher, which is to end its workers; insists after 10 s."""
+    process.terminate()
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if process.stdout:
+        process.stdout.close()
+
+
+def output(argv):
+    """stdout of a command that must succeed."""
+    done = subprocess.run(argv, env=environment(), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(argv)} failed ({done.returncode}):\n{done.stderr[-3000:]}")
+    return done.stdout
+
+
+def children(pid):
+    """The direct children of a process, the oldest first."""
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        found += [int(child) for child in (task / "children").read_text().split()]
+    return sorted(found, key=started)
+
+
+def started(pid):
+    """Start time in clock ticks."""
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+
+
+def proc_kib(pid, file, field):
+    """A "Field:  123 kB" line of /proc/PID/FILE."""
+    for line in pathlib.Path(f"/proc/{pid}/{file}").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1])
+    raise ValueError(f"/proc/{pid}/{file} has no {field}")
+
+
+def median(values):
+    return statistics.median(values) if values else None
+
+
+def machine():
+    model = next((line.split(":", 1)[1].strip()
+                  for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+                  if line.startswith("model name")), platform.processor())
+    memory = proc_kib("self", "../meminfo", "MemTotal") / 2**20
+    return {"cpu": model, "cores": len(os.sched_getaffinity(0)), "memory_gib": round(memory, 1),
+            "kernel": platform.release(), "python": platform.python_version()}
+
+
+def table(header, rows):
+    def line(cells):
+        print("| " + " | ".join(cells) + " |")
+
+    line(header)
+    line("---" if i == 0 else "---:" for i in range(len(header)))
+    for row in rows:
+        line(str(cell) for cell in row)
+
+
+def ratio(ours, theirs):
+    """How many times ours is smaller than theirs, for a cell."""
+    return f"{theirs / ours:.3g}x" if ours and theirs else "-"
+
+
+def write_json(options, name, results):
+    if not options.json:
+        return
+    date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    report = {"benchmark": name, "date": date, "machine": machine(), "rounds": options.rounds,
+              "results": results}
+    pathlib.Path(options.json).write_text(json.dumps(report, indent=1) + "\n")
