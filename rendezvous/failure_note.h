@@ -1,0 +1,17 @@
+// What nodes write about a failure under the job's failure keys. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "rendezvous/rendezvous.h"
+
+namespace ddprun::rendezvous {
+
+// {"node": 2, "message": "rank 5 was killed by SIGKILL"}
+std::string ToJson(const PeerFailure& failure);
+
+// Text that is no such note becomes the message, of an unknown node: a failure is never dropped.
+PeerFailure ParseFailureNote(std::string_view json);
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,49 @@
+// The keys of a static job in the store, as they are on the wire. Those under torchelastic/ are
+// torchrun's (torch 2.11); those under ddprun/ are ours, and torchrun nodes leave them alone.
+#pragma once
+
+#include <string>
+
+namespace ddprun::rendezvous {
+
+class JobKeys {
+ public:
+  explicit JobKeys(const std::string& run_id) : base_("/" + run_id + "/") {}
+
+  // Counted by every TCPStore client; torchrun's node 0 waits until all nodes have.
+  static std::string Init() { return "init/"; }
+  std::string RoleInfo(int round, int node) const {
+    return Round(round) + "torchelastic/role_info/" + std::to_string(node);
+  }
+  std::string AssignedRanks(int round, int node) const {
+    return Round(round) + "torchelastic/assigned_ranks/" + std::to_string(node);
+  }
+  std::string NumFinished(int round) const {
+    return Round(round) + "torchelastic/agent/terminal_state/num_members";
+  }
+  std::string LastFinished(int round) const {
+    return Round(round) + "torchelastic/agent/terminal_state/last_member";
+  }
+  // Which process has the node rank.
+  std::string Node(int node) const { return base_ + "ddprun/node/" + std::to_string(node); }
+  // Where the workers of a later round find their fresh store.
+  std::string MasterPort(int round) const { return Round(round) + "ddprun/master_port"; }
+  // One per node, so that the host can tell whose watch ended.
+  std::string Failure(int round, int node) const {
+    return FailurePrefix(round) + std::to_string(node);
+  }
+  std::string FailurePrefix(int round) const { return Round(round) + "ddprun/failure/"; }
+  std::string FailureSeen(int round, int node) const {
+    return Round(round) + "ddprun/failure_seen/" + std::to_string(node);
+  }
+
+ private:
+  // torchrun knows only the first round: its agents restart on their own.
+  std::string Round(int round) const {
+    return round == 0 ? base_ : base_ + "ddprun/round/" + std::to_string(round) + "/";
+  }
+
+  const std::string base_;
+};
+
+}  // namespace ddprun::rendezvous

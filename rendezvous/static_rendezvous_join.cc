@@ -1,0 +1,301 @@
+#include <unistd.h>
+
+#include <random>
+
+#include <asio/post.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/env.h"
+#include "rendezvous/join_text.h"
+#include "rendezvous/static_round.h"
+#include "rendezvous/store_host.h"
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// Says who has a node rank, and tells two processes apart.
+std::string Identity(const StaticOptions& options) {
+  std::random_device random;
+  const Json json = {{"host", HostName()},
+                     {"pid", getpid()},
+                     {"nnodes", options.nnodes},
+                     {"token", (uint64_t{random()} << 32) | random()}};
+  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+std::string HostOf(const std::string& identity) {
+  const Json parsed = Json::parse(identity, nullptr, false);
+  if (!parsed.is_object() || !parsed.contains("host") || !parsed["host"].is_string()) {
+    return "another process";
+  }
+  return parsed["host"].get<std::string>();
+}
+
+std::optional<int> NnodesOf(const std::string& identity) {
+  const Json parsed = Json::parse(identity, nullptr, false);
+  if (!parsed.is_object() || !parsed.contains("nnodes") || !parsed["nnodes"].is_number_integer()) {
+    return std::nullopt;
+  }
+  return parsed["nnodes"].get<int>();
+}
+
+Request KeyRequest(Op op, std::string key, std::string value = {}) {
+  Request request;
+  request.op = op;
+  request.key = std::move(key);
+  request.value = std::move(value);
+  return request;
+}
+
+Request KeysRequest(Op op, std::vector<std::string> keys) {
+  Request request;
+  request.op = op;
+  request.keys = std::move(keys);
+  return request;
+}
+
+}  // namespace
+
+void StaticRendezvous::Impl::Join(std::function<void(Result<Membership>)> done) {
+  ++round_;
+  on_joined_ = std::move(done);
+  missing_.clear();
+  for (int node = 0; node < options_.nnodes; ++node) missing_.insert(node);
+  assigned_ = false;
+  last_line_.clear();
+  on_failure_ = nullptr;
+  failure_.reset();
+  failure_delivered_ = false;
+  assigned_watch_.reset();
+  failure_watch_.reset();
+  After(deadline_, options_.join_timeout, &Impl::OnDeadline);
+  if (!alone()) After(progress_, options_.progress_interval, &Impl::OnProgressTime);
+  StartRound();
+}
+
+void StaticRendezvous::Impl::StartRound() {
+  if (!host()) {
+    if (connection_ == nullptr) {
+      connection_ = std::make_unique<StoreConnection>(io_, options_.endpoint,
+                                                      DeadlineAfter(options_.join_timeout));
+    }
+    return Announce();
+  }
+  if (round_ > 0) {
+    asio::post(io_, [self = shared_from_this()] {
+      if (!self->stopped_) self->OpenStore();
+    });
+    return;
+  }
+  resolve_ = std::make_unique<AsyncResolve>(
+      io_, endpoint_.host,
+      [self = shared_from_this()](const Result<std::vector<asio::ip::address>>& found) {
+        if (found.has_value()) {
+          self->addresses_ = OwnAddresses(self->endpoint_.host, *found, self->options_.nnodes);
+        }
+        if (self->addresses_.empty()) {
+          self->Say("listening on all addresses: " + self->endpoint_.host +
+                    " is not known as an address of this machine");
+        }
+        self->OpenStore();
+      });
+}
+
+// One node's store is replaced in every round, at the same port; several nodes keep theirs to
+// talk to each other, and the workers of later rounds get another one.
+void StaticRendezvous::Impl::OpenStore() {
+  const bool replace = alone() || round_ == 0;
+  std::unique_ptr<StoreServer>& opened = replace ? server_ : round_server_;
+  opened.reset();
+  auto server = ListenOnOwn(io_, addresses_, replace ? options_.endpoint.port : uint16_t{0});
+  if (!server.has_value()) return FailJoin(std::move(server).error());
+  opened = *std::move(server);
+  if (alone()) {
+    return FinishJoin(
+        AssignRanks(std::vector<RoleInfo>{{options_.role, 0, options_.local_world_size}})[0],
+        opened->port());
+  }
+  if (round_ == 0) {
+    hosted_by_ddprun_ = true;
+    server_->OnAbandonedWait([self = shared_from_this()](const std::vector<std::string>& keys) {
+      self->OnAbandoned(keys);
+    });
+  }
+  Announce();
+}
+
+// Takes the node rank, unless another process has it.
+void StaticRendezvous::Impl::Announce() {
+  if (round_ > 0) return EnterRound();
+  Request init = KeyRequest(Op::kAdd, JobKeys::Init());
+  init.number = 1;
+  Ask(std::move(init), [](const Reply&) {});
+  identity_ = Identity(options_);
+  Ask(KeyRequest(Op::kCompareSet, keys_.Node(options_.node_rank), identity_),
+      [this](const Reply& reply) {
+        const std::string& taken = reply.values.front();
+        if (taken != identity_) {
+          return FailJoin(NodeRankTaken(options_.node_rank, HostOf(taken)));
+        }
+        if (host()) return EnterRound();
+        CheckHost();
+      });
+}
+
+void StaticRendezvous::Impl::CheckHost() {
+  Ask(KeysRequest(Op::kCheck, {keys_.Node(0)}), [this](const Reply& reply) {
+    hosted_by_ddprun_ = reply.status == kCheckReady;
+    if (!hosted_by_ddprun_) return EnterRound();  // torchrun hosts the store
+    Ask(KeyRequest(Op::kGet, keys_.Node(0)), [this](const Reply& identity) {
+      const auto nnodes = NnodesOf(identity.values.front());
+      if (nnodes && *nnodes != options_.nnodes) {
+        return FailJoin(NnodesDiffer(options_.nnodes, *nnodes));
+      }
+      EnterRound();
+    });
+  });
+}
+
+void StaticRendezvous::Impl::EnterRound() {
+  const int node = options_.node_rank;
+  // The watch comes first: by it node 0 notices when this node's agent dies.
+  WatchKey(keys_.Failure(round_, node), failure_watch_,
+           [this](const Result<std::string>& note) { OnFailureNote(note); });
+  const RoleInfo info{options_.role, node, options_.local_world_size};
+  Ask(KeyRequest(Op::kSet, keys_.RoleInfo(round_, node), ToJson(info)), [](const Reply&) {});
+  WatchKey(keys_.AssignedRanks(round_, node), assigned_watch_,
+           [this](const Result<std::string>& value) { OnAssigned(value); });
+  if (!host()) return;
+  for (int other = 0; other < options_.nnodes; ++other) AwaitNode(other);
+}
+
+void StaticRendezvous::Impl::AwaitNode(int node) {
+  server_->Call(KeysRequest(Op::kWait, {keys_.RoleInfo(round_, node)}),
+                [self = shared_from_this(), node, round = round_](const Result<Reply>&) {
+                  if (round == self->round_) self->OnNodeJoined(node);
+                });
+}
+
+void StaticRendezvous::Impl::OnNodeJoined(int node) {
+  missing_.erase(node);
+  if (missing_.empty() && on_joined_ && !assigned_) AssignAll();
+}
+
+void StaticRendezvous::Impl::AssignAll() {
+  assigned_ = true;
+  std::vector<std::string> keys;
+  for (int node = 0; node < options_.nnodes; ++node) keys.push_back(keys_.RoleInfo(round_, node));
+  Ask(KeysRequest(Op::kMultiGet, std::move(keys)),
+      [this](const Reply& reply) { PublishRanks(reply); });
+}
+
+void StaticRendezvous::Impl::PublishRanks(const Reply& role_infos) {
+  std::vector<RoleInfo> nodes;
+  for (int node = 0; node < options_.nnodes; ++node) {
+    const std::string& text = role_infos.values[static_cast<size_t>(node)];
+    const auto info = ParseRoleInfo(text);
+    if (!info) return FailJoin(BadPeerData(endpoint_, keys_.RoleInfo(round_, node), text));
+    nodes.push_back(*info);
+  }
+  Request publish = KeysRequest(Op::kMultiSet, {});
+  if (round_server_ != nullptr) {
+    publish.keys.push_back(keys_.MasterPort(round_));
+    publish.values.push_back(std::to_string(round_server_->port()));
+  }
+  const std::vector<AssignedRanks> assigned = AssignRanks(nodes);
+  for (int node = 0; node < options_.nnodes; ++node) {
+    publish.keys.push_back(keys_.AssignedRanks(round_, node));
+    publish.values.push_back(ToJson(assigned[static_cast<size_t>(node)]));
+  }
+  Ask(std::move(publish), [](const Reply&) {});
+}
+
+void StaticRendezvous::Impl::OnAssigned(const Result<std::string>& value) {
+  if (!on_joined_) return;
+  if (!value.has_value()) return FailJoin(value.error());
+  const auto ranks = ParseAssignedRanks(*value);
+  if (!ranks) {
+    const std::string key = keys_.AssignedRanks(round_, options_.node_rank);
+    return FailJoin(BadPeerData(endpoint_, key, *value));
+  }
+  if (round_ == 0) return FinishJoin(*ranks, endpoint_.port);
+  Ask(KeyRequest(Op::kGet, keys_.MasterPort(round_)), [this, ranks](const Reply& reply) {
+    const std::string& text = reply.values.front();
+    const auto port = ParseInt(text);
+    if (!port || *port < 1 || *port > 65535) {
+      return FailJoin(BadPeerData(endpoint_, keys_.MasterPort(round_), text));
+    }
+    FinishJoin(*ranks, static_cast<uint16_t>(*port));
+  });
+}
+
+void StaticRendezvous::Impl::FinishJoin(const AssignedRanks& ranks, uint16_t master_port) {
+  deadline_.cancel();
+  progress_.cancel();
+  const auto done = std::exchange(on_joined_, nullptr);
+  if (!done) return;
+  Membership membership;
+  membership.round = round_;
+  membership.node_rank = options_.node_rank;
+  membership.nnodes = options_.nnodes;
+  membership.base_rank = ranks.base_rank;
+  membership.world_size = ranks.world_size;
+  membership.role_base_rank = ranks.role_base_rank;
+  membership.role_world_size = ranks.role_world_size;
+  membership.master_addr = endpoint_.host;
+  membership.master_port = master_port;
+  done(std::move(membership));
+}
+
+void StaticRendezvous::Impl::FailJoin(Error error) {
+  deadline_.cancel();
+  progress_.cancel();
+  if (const auto done = std::exchange(on_joined_, nullptr)) done(std::move(error));
+}
+
+void StaticRendezvous::Impl::OnDeadline() {
+  // The connection has the same deadline and knows why there is none.
+  if (connection_ != nullptr && !connection_->connected()) return;
+  const std::vector<int> missing(missing_.begin(), missing_.end());
+  FailJoin(NodesMissing(endpoint_, host(), options_.nnodes, missing, options_.join_timeout));
+}
+
+void StaticRendezvous::Impl::OnProgressTime() {
+  After(progress_, options_.progress_interval, &Impl::OnProgressTime);
+  if (host()) {
+    const std::vector<int> missing(missing_.begin(), missing_.end());
+    return Say(DescribeJoined(options_.nnodes, missing));
+  }
+  if (!connection_->connected()) {
+    const std::string problem = connection_->last_problem();
+    return Say("waiting for node 0 at " + ToString(endpoint_) +
+               (problem.empty() ? "" : " (" + problem + ")"));
+  }
+  if (!std::exchange(looking_, true)) CheckNode(0, {});
+}
+
+// One key after the other: a CHECK of several keys does not say which are there.
+void StaticRendezvous::Impl::CheckNode(int node, std::vector<int> missing) {
+  if (!on_joined_ || node == options_.nnodes) {
+    looking_ = false;
+    if (!on_joined_) return;
+    missing_ = std::set<int>(missing.begin(), missing.end());
+    return Say(DescribeJoined(options_.nnodes, missing));
+  }
+  Ask(KeysRequest(Op::kCheck, {keys_.RoleInfo(round_, node)}),
+      [this, node, missing = std::move(missing)](const Reply& reply) mutable {
+        if (reply.status != kCheckReady) missing.push_back(node);
+        CheckNode(node + 1, std::move(missing));
+      });
+}
+
+void StaticRendezvous::Impl::Say(const std::string& line) {
+  if (line == last_line_ || !options_.on_progress) return;
+  last_line_ = line;
+  options_.on_progress(line);
+}
+
+}  // namespace ddprun::rendezvous

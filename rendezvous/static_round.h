@@ -1,0 +1,112 @@
+// Internal to static_rendezvous: the exchange between the nodes, on the event loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "rendezvous/assign_ranks.h"
+#include "rendezvous/job_keys.h"
+#include "rendezvous/net/async_resolve.h"
+#include "rendezvous/static_rendezvous.h"
+#include "rendezvous/store/store_connection.h"
+#include "rendezvous/store/store_server.h"
+#include "rendezvous/store/store_watch.h"
+
+namespace ddprun::rendezvous {
+
+// Loop thread only. Its handlers hold it, so Stop must be called. The join is in
+// static_rendezvous_join.cc, what follows it in static_rendezvous.cc.
+class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezvous::Impl> {
+ public:
+  Impl(asio::io_context& io, StaticOptions options);
+
+  void Join(std::function<void(Result<Membership>)> done);
+  void WatchPeers(std::function<void(PeerFailure)> handler);
+  void ReportFailure(const std::string& message, std::function<void()> done);
+  void Leave(std::function<void(Status)> done);
+  void Stop();
+  const StoreServer* worker_store() const;
+
+ private:
+  bool alone() const { return options_.nnodes == 1; }
+  bool host() const { return options_.node_rank == 0; }
+  AsyncStore& store() const;
+  void After(asio::steady_timer& timer, std::chrono::milliseconds time, void (Impl::*action)());
+  // A request of the join: its Error ends the join.
+  void Ask(Request request, std::function<void(const Reply&)> then);
+  // A request whose answer nobody waits for.
+  void Tell(Request request);
+  // Calls `then` with the key's value once it is there.
+  void WatchKey(const std::string& key,
+                std::unique_ptr<StoreWatch>& watch,
+                std::function<void(Result<std::string>)> then);
+
+  void StartRound();
+  void OpenStore();
+  void Announce();
+  void CheckHost();
+  void EnterRound();
+  void AwaitNode(int node);
+  void OnNodeJoined(int node);
+  void AssignAll();
+  void PublishRanks(const Reply& role_infos);
+  void OnAssigned(const Result<std::string>& value);
+  void FinishJoin(const AssignedRanks& ranks, uint16_t master_port);
+  void FailJoin(Error error);
+  void OnDeadline();
+  void OnProgressTime();
+  void CheckNode(int node, std::vector<int> missing);
+  void Say(const std::string& line);
+
+  void OnFailureNote(const Result<std::string>& note);
+  void DeliverFailure();
+  void SpreadFailure(const std::string& note);
+  void OnAbandoned(const std::vector<std::string>& keys);
+  void OnNodeGone(int node);
+  void Forget(std::string key);
+  void AwaitSeen();
+  void OnReported();
+  void OnAllFinished(const Result<Reply>& reply);
+
+  asio::io_context& io_;
+  const StaticOptions options_;
+  const JobKeys keys_;
+  HostPort endpoint_;  // where workers find the first round's store
+  std::vector<asio::ip::address> addresses_;
+  std::unique_ptr<AsyncResolve> resolve_;
+  std::unique_ptr<StoreServer> server_;          // on node 0
+  std::unique_ptr<StoreServer> round_server_;    // on node 0, workers' store of later rounds
+  std::unique_ptr<StoreConnection> connection_;  // elsewhere
+  std::unique_ptr<StoreWatch> assigned_watch_;
+  std::unique_ptr<StoreWatch> failure_watch_;
+  asio::steady_timer deadline_;
+  asio::steady_timer progress_;
+  asio::steady_timer ending_;  // of ReportFailure; of a store that goes away while leaving
+  bool stopped_ = false;
+  bool hosted_by_ddprun_ = false;
+
+  // Of the current round.
+  int round_ = -1;
+  std::function<void(Result<Membership>)> on_joined_;
+  std::set<int> missing_;  // node 0 knows it; others as of the last look
+  bool assigned_ = false;
+  std::string identity_;
+  std::string last_line_;
+  bool looking_ = false;  // a look at who is missing is under way
+  std::function<void(PeerFailure)> on_failure_;
+  std::optional<PeerFailure> failure_;
+  bool failure_delivered_ = false;
+  std::set<int> unheard_;  // nodes that have not yet read the failure, while reporting it
+  std::function<void()> on_reported_;
+  std::function<void(Status)> on_left_;
+  bool left_ = false;
+};
+
+}  // namespace ddprun::rendezvous
