@@ -25,9 +25,8 @@ std::string_view LevelMark(LogLevel level) {
 
 LogLevel ParseLogLevel(std::string_view text) {
   std::string upper(text);
-  std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) {
-    return static_cast<char>(std::toupper(c));
-  });
+  std::transform(upper.begin(), upper.end(), upper.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   if (upper == "DEBUG") return LogLevel::kDebug;
   if (upper == "WARNING" || upper == "WARN") return LogLevel::kWarning;
   if (upper == "ERROR" || upper == "CRITICAL") return LogLevel::kError;

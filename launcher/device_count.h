@@ -13,9 +13,9 @@ namespace ddprun::launcher {
 
 // What this machine offers; tests fill in their own.
 struct Devices {
-  int gpus = 0;                              // /dev/nvidia0, /dev/nvidia1, ...
-  std::optional<std::string> visible_gpus;   // CUDA_VISIBLE_DEVICES
-  int cores = 1;                             // allowed by the affinity mask
+  int gpus = 0;                             // /dev/nvidia0, /dev/nvidia1, ...
+  std::optional<std::string> visible_gpus;  // CUDA_VISIBLE_DEVICES
+  int cores = 1;                            // allowed by the affinity mask
 };
 
 // Counts the nvidia<number> entries of `device_folder` and reads mask and environment.

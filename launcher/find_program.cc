@@ -21,7 +21,9 @@ bool IsFolder(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-bool Exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+bool Exists(const std::string& path) {
+  return ::access(path.c_str(), F_OK) == 0;
+}
 
 bool IsExecutable(const std::string& path) {
   return !IsFolder(path) && ::access(path.c_str(), X_OK) == 0;

@@ -17,50 +17,25 @@ constexpr GroupAction kKill = GroupAction::kKill;
 constexpr GroupAction kFinish = GroupAction::kFinish;
 constexpr GroupAction kGiveUp = GroupAction::kGiveUp;
 
-// Columns in the order of GroupEvent: started, succeeded, failed, all gone, stop, hurry, grace over.
-// Workers that come into being while the group is being ended (kStarted in kStopping or kKilling)
-// get what the others got.
+// Columns in the order of GroupEvent: started, succeeded, failed, all gone, stop, hurry, grace
+// over. Workers that come into being while the group is being ended (kStarted in kStopping or
+// kKilling) get what the others got.
 constexpr std::array<std::array<Step, kEvents>, kPhases> kTable = {{
     // kStarting
-    {{Step{kRunning, kNone},
-      Step{kStarting, kNone},
-      Step{kStopping, kStop},
-      Step{kDone, kFinish},
-      Step{kStopping, kStop},
-      Step{kKilling, kKill},
-      Step{kStarting, kNone}}},
+    {{Step{kRunning, kNone}, Step{kStarting, kNone}, Step{kStopping, kStop}, Step{kDone, kFinish},
+      Step{kStopping, kStop}, Step{kKilling, kKill}, Step{kStarting, kNone}}},
     // kRunning
-    {{Step{kRunning, kNone},
-      Step{kRunning, kNone},
-      Step{kStopping, kStop},
-      Step{kDone, kFinish},
-      Step{kStopping, kStop},
-      Step{kKilling, kKill},
-      Step{kRunning, kNone}}},
+    {{Step{kRunning, kNone}, Step{kRunning, kNone}, Step{kStopping, kStop}, Step{kDone, kFinish},
+      Step{kStopping, kStop}, Step{kKilling, kKill}, Step{kRunning, kNone}}},
     // kStopping
-    {{Step{kStopping, kStop},
-      Step{kStopping, kNone},
-      Step{kStopping, kNone},
-      Step{kDone, kFinish},
-      Step{kStopping, kNone},
-      Step{kKilling, kKill},
-      Step{kKilling, kKill}}},
+    {{Step{kStopping, kStop}, Step{kStopping, kNone}, Step{kStopping, kNone}, Step{kDone, kFinish},
+      Step{kStopping, kNone}, Step{kKilling, kKill}, Step{kKilling, kKill}}},
     // kKilling
-    {{Step{kKilling, kKill},
-      Step{kKilling, kNone},
-      Step{kKilling, kNone},
-      Step{kDone, kFinish},
-      Step{kKilling, kNone},
-      Step{kKilling, kNone},
-      Step{kDone, kGiveUp}}},
+    {{Step{kKilling, kKill}, Step{kKilling, kNone}, Step{kKilling, kNone}, Step{kDone, kFinish},
+      Step{kKilling, kNone}, Step{kKilling, kNone}, Step{kDone, kGiveUp}}},
     // kDone
-    {{Step{kDone, kNone},
-      Step{kDone, kNone},
-      Step{kDone, kNone},
-      Step{kDone, kNone},
-      Step{kDone, kNone},
-      Step{kDone, kNone},
-      Step{kDone, kNone}}},
+    {{Step{kDone, kNone}, Step{kDone, kNone}, Step{kDone, kNone}, Step{kDone, kNone},
+      Step{kDone, kNone}, Step{kDone, kNone}, Step{kDone, kNone}}},
 }};
 static_assert(kTable.size() == kPhases && kTable[0].size() == kEvents);
 

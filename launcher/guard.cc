@@ -20,8 +20,8 @@ namespace ddprun::launcher {
 
 namespace {
 
-// Processes that are stuck in the kernel so long will not be freed by more waiting.
-constexpr std::chrono::seconds kKillLimit{60};
+// Longer than the agent's own: nobody waits for the guard.
+constexpr std::chrono::seconds kSweepLimit{60};
 constexpr std::string_view kDismissed = "dismissed";
 
 void LeaveTheUser(int pipe_fd) {
@@ -62,7 +62,7 @@ bool Take(std::string_view line, std::set<pid_t>& sessions) {
       unread.erase(0, end + 1);
     }
   }
-  KillJobUntilNoneIsLeft(job_id, sessions, kKillLimit);
+  EndJob(job_id, sessions, SweepTimes{.limit = kSweepLimit});
   std::error_code ignored;
   if (!job_folder.empty()) std::filesystem::remove_all(job_folder, ignored);
   ::_exit(0);
@@ -83,9 +83,13 @@ Result<Guard> Guard::Start(const std::string& job_id, const std::string& job_fol
   return Guard(pid, std::move(write_end));
 }
 
-void Guard::Watch(pid_t session_leader) { Tell("+" + std::to_string(session_leader)); }
+void Guard::Watch(pid_t session_leader) {
+  Tell("+" + std::to_string(session_leader));
+}
 
-void Guard::Forget(pid_t session_leader) { Tell("-" + std::to_string(session_leader)); }
+void Guard::Forget(pid_t session_leader) {
+  Tell("-" + std::to_string(session_leader));
+}
 
 void Guard::Dismiss() {
   Tell(std::string(kDismissed));

@@ -20,10 +20,10 @@ constexpr double kMaxShutdownSeconds = 86400;
 
 // One flag. `read` takes the text (of a switch: "1") and says what is expected when it is wrong.
 struct Flag {
-  std::string_view name;     // canonical spelling, with underscores
-  std::string_view letter;   // one-letter form or empty
-  std::string_view pet;      // the variable that holds its default
-  std::string_view value;    // what the help shows as its value; empty: a switch
+  std::string_view name;    // canonical spelling, with underscores
+  std::string_view letter;  // one-letter form or empty
+  std::string_view pet;     // the variable that holds its default
+  std::string_view value;   // what the help shows as its value; empty: a switch
   std::string_view help;
   bool (*read)(std::string_view text, Options& options);
   std::string_view expected;
@@ -103,14 +103,15 @@ constexpr std::array kFlags = {
          "a number of nodes from 1 to 65536; a range MIN:MAX (elastic) is not supported yet"},
     Flag{"node_rank", "", "PET_NODE_RANK", "N", "This node's rank, 0 to nnodes - 1 (default 0)",
          ReadNodeRank, "a number from 0 to 65535"},
-    Flag{"master_addr", "", "PET_MASTER_ADDR", "HOST",
-         "Address of node 0 (default 127.0.0.1)", ReadAddress, "a host name or an IP address"},
+    Flag{"master_addr", "", "PET_MASTER_ADDR", "HOST", "Address of node 0 (default 127.0.0.1)",
+         ReadAddress, "a host name or an IP address"},
     Flag{"master_port", "", "PET_MASTER_PORT", "PORT",
          "Port of node 0 (default: a free one on one node, 29500 on several)", ReadPort,
          "a port from 1 to 65535, or 0 for a free one"},
     Flag{"standalone", "", "PET_STANDALONE", "",
          "One node with a free port, whatever other flags say",
-         [](std::string_view text, Options& o) { return ReadSwitch(text, o.standalone); }, "0 or 1"},
+         [](std::string_view text, Options& o) { return ReadSwitch(text, o.standalone); },
+         "0 or 1"},
     Flag{"module", "m", "PET_MODULE", "", "TARGET is a Python module, as with python -m",
          [](std::string_view text, Options& o) { return ReadSwitch(text, o.module); }, "0 or 1"},
     Flag{"no_python", "", "PET_NO_PYTHON", "", "Run TARGET as it is, not with Python",
@@ -120,8 +121,8 @@ constexpr std::array kFlags = {
          "seconds from 0 to 86400"},
 };
 
-Error UsageError(std::string title, std::string where, std::string what, std::string hint,
-                 std::string page) {
+Error UsageError(
+    std::string title, std::string where, std::string what, std::string hint, std::string page) {
   return Error{.code = Code::kUsage,
                .title = std::move(title),
                .where = std::move(where),
@@ -215,6 +216,15 @@ Result<SplitArgs> Split(const std::vector<std::string>& args) {
   return split;
 }
 
+class HelpText : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
+    return "Usage: ddprun [flags] TARGET [args...]\n\n"
+           "TARGET is a trainer config (.json), a Python script (.py), a module with -m, or any\n"
+           "program. Flags can be spelled with dashes or underscores.\n";
+  }
+};
+
 Status CheckTogether(Options& options) {
   if (options.standalone) {
     options.nnodes = 1;
@@ -258,17 +268,14 @@ Result<std::variant<Options, TextToPrint>> ParseOptions(const std::vector<std::s
   using Parsed = std::variant<Options, TextToPrint>;
   DDPRUN_ASSIGN(const SplitArgs split, Split(args));
 
-  CLI::App app("Start one worker process per device, on one node or many.", "ddprun");
-  app.usage("Usage: ddprun [flags] TARGET [args...]\n\n"
-            "TARGET is a trainer config (.json), a Python script (.py), a module with -m, or any\n"
-            "program. Every flag can be spelled with dashes or underscores.");
+  CLI::App app("Starts one worker process per device, on one node or many.", "ddprun");
+  app.formatter(std::make_shared<HelpText>());
   app.set_version_flag("--version", "ddprun " DDPRUN_VERSION);
   std::array<std::string, kFlags.size()> texts;
   for (size_t i = 0; i < kFlags.size(); ++i) {
     const Flag& flag = kFlags[i];
-    const std::string names =
-        (flag.letter.empty() ? "" : "-" + std::string(flag.letter) + ",") + "--" +
-        std::string(flag.name);
+    const std::string names = (flag.letter.empty() ? "" : "-" + std::string(flag.letter) + ",") +
+                              "--" + std::string(flag.name);
     CLI::Option* option = app.add_option(names, texts[i], std::string(flag.help));
     option->take_last()->type_name(std::string(flag.value));
   }

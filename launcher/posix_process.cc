@@ -31,8 +31,9 @@ Error ExecError(const SpawnRequest& request, int error_number) {
               .hint = "",
               .page = "program-not-executable"};
   if (error_number == ENOENT) {
-    error.hint = "The file exists, so the interpreter in its first line (#!) does not, or its "
-                 "dynamic loader.";
+    error.hint =
+        "The file exists, so the interpreter in its first line (#!) does not, or its "
+        "dynamic loader.";
   } else if (error_number == ENOEXEC) {
     error.hint = "It is neither a program for this machine nor a script with a #! line.";
   } else if (error_number == E2BIG) {
@@ -71,7 +72,9 @@ struct ChildPlan {
   ::_exit(127);
 }
 
-int OpenPidfd(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
+int OpenPidfd(pid_t pid) {
+  return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+}
 
 std::optional<ProcessExit> ExitOf(const siginfo_t& info) {
   switch (info.si_code) {
@@ -101,6 +104,8 @@ std::string SignalName(int signal) {
 struct PosixProcessHost::Watched {
   pid_t pid;
   asio::posix::stream_descriptor pidfd;
+  // No pidfd, or it told of an end that wait() did not know of yet: SIGCHLD will tell.
+  bool by_signal = false;
 };
 
 PosixProcessHost::PosixProcessHost(asio::io_context& io, const SignalMask& mask)
@@ -117,9 +122,8 @@ Result<pid_t> PosixProcessHost::Spawn(const SpawnRequest& request) {
   UniqueFd write_end(ends[1]);
   std::vector<char*> argv = Pointers(request.argv);
   std::vector<char*> env = Pointers(request.env);
-  const ChildPlan plan{request.program.c_str(), argv.data(),           env.data(),
-                       request.stderr_fd,       &request.inherited_fds, &mask_,
-                       ::getpid(),              write_end.get()};
+  const ChildPlan plan{request.program.c_str(), argv.data(), env.data(), request.stderr_fd,
+                       &request.inherited_fds,  &mask_,      ::getpid(), write_end.get()};
   const pid_t pid = ::fork();
   if (pid < 0) return SystemError("starting " + request.name + " (fork)", errno);
   if (pid == 0) RunChild(plan);
@@ -141,6 +145,7 @@ Status PosixProcessHost::Adopt(pid_t pid) {
   const int fd = OpenPidfd(pid);
   // Kernels and sandboxes without pidfds: SIGCHLD tells as well, only less exactly in what order.
   auto watched = std::make_unique<Watched>(Watched{pid, asio::posix::stream_descriptor(io_)});
+  watched->by_signal = fd < 0;
   if (fd >= 0) {
     watched->pidfd.assign(fd);
     Wait(*watched);
@@ -163,23 +168,25 @@ void PosixProcessHost::TryReap(pid_t pid) {
   const auto it = watched_.find(pid);
   if (it == watched_.end()) return;
   siginfo_t info{};
-  // ECHILD: an adopted process that ended before it became ours; SIGCHLD will tell when it has.
-  if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG) != 0) return;
-  const std::optional<ProcessExit> exit = info.si_pid == pid ? ExitOf(info) : std::nullopt;
-  if (!exit) return;
+  const bool known = ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG) == 0;
+  const std::optional<ProcessExit> exit = known && info.si_pid == pid ? ExitOf(info) : std::nullopt;
+  if (!exit) {
+    // An adopted process that ended before it became our child.
+    it->second->by_signal = true;
+    return;
+  }
   watched_.erase(it);
   if (handler_) handler_(pid, *exit);
 }
 
 void PosixProcessHost::OnChildSignal() {
-  // With pidfds the order of events is the order of exits, and asio has them queued already or
-  // will in the next turn of the loop: only those that pidfds miss are looked at here.
-  asio::post(io_, [this] {
-    std::vector<pid_t> pids;
-    for (const auto& [pid, watched] : watched_) pids.push_back(pid);
-    for (const pid_t pid : pids) TryReap(pid);
-    ReapStrays();
-  });
+  // pidfds tell in the order in which processes ended; SIGCHLD must not overtake them.
+  std::vector<pid_t> pids;
+  for (const auto& [pid, watched] : watched_) {
+    if (watched->by_signal) pids.push_back(pid);
+  }
+  for (const pid_t pid : pids) TryReap(pid);
+  ReapStrays();
 }
 
 void PosixProcessHost::ReapStrays() {
@@ -200,9 +207,10 @@ void PosixProcessHost::SignalGroup(pid_t pid, int signal) {
   if (watched_.contains(pid)) ::kill(-pid, signal);
 }
 
-std::vector<pid_t> PosixProcessHost::SweepDescendants(std::chrono::milliseconds limit) {
+std::vector<pid_t> PosixProcessHost::SweepDescendants() {
+  for (const auto& [pid, watched] : watched_) ::kill(pid, SIGKILL);
   watched_.clear();
-  return KillChildrenUntilNoneIsLeft(limit);
+  return EndChildren();
 }
 
 }  // namespace ddprun::launcher

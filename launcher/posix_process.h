@@ -30,9 +30,9 @@ class PosixProcessHost : public ProcessHost {
 
   // To be called on SIGCHLD: reaps what pidfds do not tell of.
   void OnChildSignal();
-  // Kills and reaps every descendant that is left, known or not, for at most `limit` (blocking).
-  // Returns those that did not end: processes stuck in the kernel.
-  std::vector<pid_t> SweepDescendants(std::chrono::milliseconds limit);
+  // Ends and reaps every descendant that is left, known or not; blocks (see EndChildren). Returns
+  // those that did not end: processes stuck in the kernel.
+  std::vector<pid_t> SweepDescendants();
 
  private:
   struct Watched;

@@ -29,12 +29,13 @@ int ExitCode(const ProcessExit& exit);
 std::string SignalName(int signal);
 
 struct SpawnRequest {
-  std::string name;                // for messages
-  std::string program;             // path
+  std::string name;     // for messages
+  std::string program;  // path
   std::vector<std::string> argv;
-  std::vector<std::string> env;    // NAME=value
-  int stderr_fd = -1;              // becomes its standard error; -1: inherited
-  std::vector<int> inherited_fds;  // kept open under their numbers; all others above 2 are closed
+  std::vector<std::string> env;  // NAME=value
+  int stderr_fd = -1;            // becomes its standard error; -1: inherited
+  std::vector<int> inherited_fds =
+      {};  // kept open under their numbers; all others above 2 are closed
 };
 
 // Loop thread only.

@@ -55,17 +55,21 @@ bool IsMarked(pid_t pid, std::string_view job_id) {
   return CarriesJobId(ReadAll("/proc/" + std::to_string(pid) + "/environ"), job_id);
 }
 
-// Sends SIGKILL to exactly the process that `belongs` accepts, even if its number is being reused.
-template <typename Belongs>
-UniqueFd KillThrough(pid_t pid, Belongs belongs) {
-  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!pidfd.valid()) {
-    if (errno == ENOSYS && belongs()) ::kill(pid, SIGKILL);
-    return pidfd;
-  }
-  if (!belongs()) return UniqueFd();
-  ::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0);
+// A handle on exactly the process that was listed, even if its number is being reused: what the
+// number means is looked at again once the handle is there.
+UniqueFd OpenMember(const ProcessEntry& listed) {
+  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, listed.pid, 0)));
+  const std::optional<ProcessEntry> now = ReadEntry(listed.pid);
+  if (!now || now->session != listed.session) return UniqueFd();
   return pidfd;
+}
+
+void Kill(pid_t pid, const UniqueFd& pidfd) {
+  if (pidfd.valid()) {
+    ::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0);
+  } else if (::syscall(SYS_pidfd_open, ::getpid(), 0) < 0) {
+    ::kill(pid, SIGKILL);  // a kernel without pidfds
+  }
 }
 
 // A pidfd becomes readable when its process ends.
@@ -139,8 +143,8 @@ std::vector<pid_t> SelectJobProcesses(std::span<const ProcessEntry> processes,
     grown = false;
     for (const ProcessEntry& process : processes) {
       if (process.pid == self || process.session == own_session) continue;
-      const bool belongs = process.marked || sessions.contains(process.session) ||
-                           members.contains(process.parent);
+      const bool belongs =
+          process.marked || sessions.contains(process.session) || members.contains(process.parent);
       if (belongs && members.insert(process.pid).second) grown = true;
     }
   }
@@ -151,47 +155,47 @@ std::vector<pid_t> SelectJobProcesses(std::span<const ProcessEntry> processes,
   return living;
 }
 
-std::vector<pid_t> KillChildrenUntilNoneIsLeft(std::chrono::milliseconds limit) {
+std::vector<pid_t> EndChildren(const SweepTimes& times) {
   // A child that ended between looking and waiting has left its SIGCHLD pending, so the wait
   // returns at once; the cap only covers signals that were coalesced.
   constexpr timespec kLongestWait{0, 50'000'000};
-  const Clock::time_point deadline = Clock::now() + limit;
+  const Clock::time_point start = Clock::now();
   sigset_t child_ended;
   ::sigemptyset(&child_ended);
   ::sigaddset(&child_ended, SIGCHLD);
   while (ReapChildren()) {
-    const std::vector<pid_t> children = ChildrenOf(::getpid());
-    if (Clock::now() > deadline) return children;
-    // A child's number stays its own until we reap it, so this cannot hit another process.
-    for (const pid_t child : children) ::kill(child, SIGKILL);
+    const Clock::time_point now = Clock::now();
+    if (now > start + times.grace) {
+      const std::vector<pid_t> children = ChildrenOf(::getpid());
+      if (now > start + times.limit) return children;
+      // A child's number stays its own until we reap it, so this cannot hit another process.
+      for (const pid_t child : children) ::kill(child, SIGKILL);
+    }
     ::sigtimedwait(&child_ended, nullptr, &kLongestWait);
   }
   return {};
 }
 
-void KillJobUntilNoneIsLeft(std::string_view job_id,
-                            const std::set<pid_t>& sessions,
-                            std::chrono::milliseconds limit) {
-  const Clock::time_point deadline = Clock::now() + limit;
+void EndJob(std::string_view job_id, const std::set<pid_t>& sessions, const SweepTimes& times) {
+  const Clock::time_point start = Clock::now();
   // A process may fork and end while /proc is being listed, and its child be listed nowhere: two
   // listings in a row have to be empty.
   int empty_listings = 0;
-  while (empty_listings < 2 && Clock::now() < deadline) {
+  while (empty_listings < 2 && Clock::now() < start + times.limit) {
     const std::vector<ProcessEntry> processes = ListProcesses(job_id);
     const std::vector<pid_t> members =
         SelectJobProcesses(processes, sessions, ::getpid(), ::getsid(0));
     empty_listings = members.empty() ? empty_listings + 1 : 0;
+    const bool kill = Clock::now() >= start + times.grace;
     std::vector<UniqueFd> pidfds;
     for (const pid_t pid : members) {
-      const auto listed = std::find_if(
-          processes.begin(), processes.end(), [pid](const auto& p) { return p.pid == pid; });
-      UniqueFd pidfd = KillThrough(pid, [&] {
-        const std::optional<ProcessEntry> now = ReadEntry(pid);
-        return now && now->session == listed->session;
-      });
+      const auto listed = std::find_if(processes.begin(), processes.end(),
+                                       [pid](const auto& p) { return p.pid == pid; });
+      UniqueFd pidfd = OpenMember(*listed);
+      if (kill) Kill(pid, pidfd);
       if (pidfd.valid()) pidfds.push_back(std::move(pidfd));
     }
-    WaitForEnd(pidfds, deadline);
+    WaitForEnd(pidfds, start + (kill ? times.limit : times.grace));
   }
 }
 

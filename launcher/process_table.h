@@ -34,14 +34,19 @@ std::vector<pid_t> SelectJobProcesses(std::span<const ProcessEntry> processes,
                                       pid_t self,
                                       pid_t own_session);
 
-// SIGKILL to every child of this process, and to every process that becomes one by that (this
-// process is a subreaper), until none is left. Returns those that are left after `limit`.
+// Helpers that clean up behind a worker (Python's resource tracker unlinks its shared memory) get
+// `grace` to end by themselves; whatever is left after `limit` does not end even by SIGKILL.
+struct SweepTimes {
+  std::chrono::milliseconds grace{300};
+  std::chrono::milliseconds limit{10'000};
+};
+
+// Ends every child of this process, and every process that becomes one by that (this process is a
+// subreaper), until none is left. Blocks. Returns those that are left after the limit.
 // REQUIRES: SIGCHLD is blocked.
-std::vector<pid_t> KillChildrenUntilNoneIsLeft(std::chrono::milliseconds limit);
+std::vector<pid_t> EndChildren(const SweepTimes& times = {});
 
 // The same for a job whose agent is gone, from outside: see SelectJobProcesses.
-void KillJobUntilNoneIsLeft(std::string_view job_id,
-                            const std::set<pid_t>& sessions,
-                            std::chrono::milliseconds limit);
+void EndJob(std::string_view job_id, const std::set<pid_t>& sessions, const SweepTimes& times);
 
 }  // namespace ddprun::launcher

@@ -36,7 +36,9 @@ SignalMask::SignalMask() {
   ::sigprocmask(SIG_BLOCK, &blocked_, &original_);
 }
 
-SignalMask::~SignalMask() { Restore(); }
+SignalMask::~SignalMask() {
+  Restore();
+}
 
 void SignalMask::Restore() const {
   ::sigaction(SIGCHLD, &original_child_action_, nullptr);

@@ -43,8 +43,7 @@ WorkerSpec MakeWorkerSpec(const Target& target,
   spec.error_file = attempt.error_folder + "/" + std::to_string(local_rank) + "/error.json";
   for (size_t i = 0; i < target.argv.size(); ++i) {
     // The program's own name is never rewritten.
-    spec.argv.push_back(i == 0 ? target.argv[i]
-                               : SubstituteLocalRank(target.argv[i], local_rank));
+    spec.argv.push_back(i == 0 ? target.argv[i] : SubstituteLocalRank(target.argv[i], local_rank));
   }
 
   spec.env = base;

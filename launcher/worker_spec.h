@@ -15,10 +15,10 @@ namespace ddprun::launcher {
 struct Attempt {
   rendezvous::Membership membership;
   int local_world_size = 1;
-  std::string job_id;       // DDPRUN_JOB_ID: how a job's processes are recognised
-  std::string run_id;       // TORCHELASTIC_RUN_ID
+  std::string job_id;        // DDPRUN_JOB_ID: how a job's processes are recognised
+  std::string run_id;        // TORCHELASTIC_RUN_ID
   std::string error_folder;  // holds <local_rank>/error.json
-  int node_memory_fd = -1;  // inherited memory file that the node's workers share
+  int node_memory_fd = -1;   // inherited memory file that the node's workers share
   int usable_cores = 1;
 };
 

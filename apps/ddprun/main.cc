@@ -1,0 +1,16 @@
+// ddprun: starts one worker per device, on one node or many, and watches over them.
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "launcher/run.h"
+
+int main(int argc, char** argv) {
+  try {
+    return ddprun::launcher::Run(std::vector<std::string>(argv + 1, argv + argc));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ddprun: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,87 @@
+#include "launcher/run.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "launcher/agent.h"
+#include "launcher/device_count.h"
+#include "launcher/guard.h"
+#include "launcher/job.h"
+#include "launcher/options.h"
+#include "launcher/signals.h"
+#include "launcher/target.h"
+#include "rendezvous/net/address.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+// A descriptor that is opened later must not become somebody's standard output.
+void OpenMissingStandardDescriptors() {
+  int fd = 0;
+  do {
+    fd = ::open("/dev/null", O_RDWR);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
+  ::close(fd);
+}
+
+std::string OwnFolder() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
+bool WantsColor(const Environment& env) {
+  return ::isatty(STDERR_FILENO) == 1 && !env.Get("NO_COLOR") && env.GetOr("TERM", "") != "dumb";
+}
+
+Result<int> RunJob(Options options, const Environment& env) {
+  AgentPlan plan;
+  plan.env = env;
+  // Everything that can be refused is refused before a process is started.
+  DDPRUN_ASSIGN(plan.target, ResolveTarget(options, env, OwnFolder()));
+  DDPRUN_ASSIGN(plan.local_world_size, CountWorkers(options.nproc_per_node, FindDevices(env)));
+  DDPRUN_ASSIGN(const JobFolder folder, JobFolder::Create(env));
+  plan.job_folder = folder.path();
+  plan.job_id = MakeJobId(env);
+  plan.run_id = options.standalone ? MakeUuid() : "none";
+  plan.host = rendezvous::HostName();
+  plan.color = WantsColor(env);
+  plan.options = std::move(options);
+  DDPRUN_ASSIGN(Guard guard, Guard::Start(plan.job_id, plan.job_folder));
+  const SignalMask mask;
+  int code = 0;
+  {
+    Agent agent(std::move(plan), mask, guard);
+    code = agent.Run();
+  }
+  guard.Dismiss();
+  return code;
+}
+
+int Fail(const Error& error) {
+  std::fputs(Render(error).c_str(), stderr);
+  return ExitStatus(error.code);
+}
+
+}  // namespace
+
+int Run(const std::vector<std::string>& args) {
+  OpenMissingStandardDescriptors();
+  const Environment env = Environment::OfProcess();
+  auto parsed = ParseOptions(args, env);
+  if (!parsed) return Fail(parsed.error());
+  if (const auto* text = std::get_if<TextToPrint>(&*parsed)) {
+    std::fputs(text->text.c_str(), stdout);
+    return 0;
+  }
+  const Result<int> code = RunJob(std::get<Options>(*std::move(parsed)), env);
+  return code ? *code : Fail(code.error());
+}
+
+}  // namespace ddprun::launcher
