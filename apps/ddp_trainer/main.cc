@@ -1,0 +1,92 @@
+// ddp-trainer: the worker that trains what a JSON config describes.
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "base/env.h"
+#include "base/failure.h"
+#include "trainer/config/config_text.h"
+#include "trainer/comm/bootstrap.h"
+#include "trainer/loop/job.h"
+#include "trainer/loop/run_worker.h"
+#include "trainer/loop/template_server.h"
+
+namespace {
+
+using ddprun::Environment;
+using ddprun::trainer::Job;
+
+struct Arguments {
+  std::string config;
+  std::vector<std::string> overrides;
+  bool as_template = false;
+};
+
+int Train(const Arguments& arguments, const Environment& environment) {
+  const Job job = ddprun::trainer::OpenJob(arguments.config, arguments.overrides, environment);
+  if (!arguments.as_template) return ddprun::trainer::RunWorker(job, environment);
+  const int64_t fd = ddprun::ValueOrThrow(environment.GetInt("DDPRUN_TEMPLATE_FD", -1, 0, 1 << 20));
+  if (fd < 0) {
+    throw ddprun::Failure({.code = ddprun::Code::kUsage,
+                           .title = "NOT STARTED BY DDPRUN",
+                           .where = "--template",
+                           .what = "DDPRUN_TEMPLATE_FD is not set: --template is how ddprun starts "
+                                   "this program.",
+                           .hint = "Start training with: ddprun " + arguments.config,
+                           .page = "not-started-by-ddprun"});
+  }
+  const ddprun::trainer::TemplateCallbacks callbacks{
+      .check =
+          [&job](const Environment& worker) {
+            const auto rank = ddprun::ValueOrThrow(ddprun::trainer::ReadRankInfo(worker));
+            ddprun::trainer::CheckWorldSize(job, rank.world_size);
+          },
+      .run = [&job](const Environment& worker) { return ddprun::trainer::RunWorker(job, worker); }};
+  return ddprun::trainer::ServeTemplate(
+      ddprun::UniqueFd(static_cast<int>(fd)), environment, callbacks);
+}
+
+int Run(int argc, char** argv, const Environment& environment) {
+  CLI::App app(
+      "Trains what a JSON config describes, as the rank that the environment names.\n"
+      "ddprun starts it: ddprun --nproc_per_node=2 train.json");
+  Arguments arguments;
+  app.add_option("config", arguments.config, "JSON config file (docs/config.md)");
+  app.add_option("--set", arguments.overrides, "Override a key: --set optimizer.learning_rate=1e-4")
+      ->expected(1)
+      ->take_all();
+  app.add_flag("--template", arguments.as_template, "Serve ddprun's requests to fork workers");
+  CLI::App* schema = app.add_subcommand("schema", "Print the JSON Schema of config files");
+  CLI::App* doc = app.add_subcommand("config-doc", "Print docs/config.md");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (schema->parsed()) {
+    std::fputs(ddprun::trainer::WriteSchema().c_str(), stdout);
+    return 0;
+  }
+  if (doc->parsed()) {
+    std::fputs(ddprun::trainer::WriteConfigDoc().c_str(), stdout);
+    return 0;
+  }
+  if (arguments.config.empty()) {
+    std::fputs("ddp-trainer: name a config file (see --help)\n", stderr);
+    return 2;
+  }
+  return Train(arguments, environment);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Environment environment = Environment::OfProcess();
+  try {
+    return Run(argc, argv, environment);
+  } catch (...) {
+    return ddprun::trainer::ReportFailure(ddprun::trainer::CurrentError(), environment);
+  }
+}

@@ -1,0 +1,88 @@
+#include "trainer/loop/job.h"
+
+#include "base/failure.h"
+#include "trainer/config/read_config.h"
+#include "trainer/data/random_dataset.h"
+#include "trainer/data/text_dataset.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+std::unique_ptr<Dataset> OpenText(const Config& config, const std::vector<std::string>& files) {
+  return std::make_unique<TextDataset>(TextDatasetOptions{
+      .patterns = files, .sequence_length = config.data.max_seq_length});
+}
+
+void OpenTextData(Job& job) {
+  const DataConfig& data = job.config.data;
+  std::unique_ptr<Dataset> whole = OpenText(job.config, data.train_files);
+  if (!data.validation_files.empty()) {
+    job.train = std::move(whole);
+    job.validation = OpenText(job.config, data.validation_files);
+    return;
+  }
+  const int64_t set_aside = ValidationCount(whole->size(), data.validation_fraction);
+  if (set_aside == 0) {
+    job.train = std::move(whole);
+    return;
+  }
+  const int64_t kept = whole->size() - set_aside;
+  job.train = std::make_unique<DatasetRange>(*whole, 0, kept);
+  job.validation = std::make_unique<DatasetRange>(*whole, kept, set_aside);
+  job.wholes.push_back(std::move(whole));
+}
+
+Error TooFewSamples(const Job& job, const std::string& what) {
+  return Error{.code = Code::kUsage,
+               .title = "TOO FEW SAMPLES",
+               .where = job.config_path,
+               .what = what,
+               .hint = "Give it more data, or fewer ranks (--nproc_per_node), or shorter samples "
+                       "(data.max_seq_length).",
+               .page = "too-few-samples"};
+}
+
+}  // namespace
+
+Job OpenJob(const std::string& config_path,
+            const std::vector<std::string>& overrides,
+            const Environment& environment) {
+  Job job;
+  job.config_path = config_path;
+  job.config = ValueOrThrow(ReadConfig(config_path, overrides, environment));
+  const DataConfig& data = job.config.data;
+  switch (data.format) {
+    case DataFormat::kText:
+      OpenTextData(job);
+      break;
+    case DataFormat::kRandom:
+      job.train = std::make_unique<RandomDataset>(
+          RandomDatasetOptions{.num_samples = data.num_samples,
+                               .input_size = data.input_size,
+                               .target_size = data.target_size,
+                               .seed = static_cast<uint64_t>(data.data_seed)});
+      break;
+  }
+  return job;
+}
+
+void CheckWorldSize(const Job& job, int world_size) {
+  const int64_t samples = job.train->size();
+  const std::string has = "The training data has " + std::to_string(samples) + " samples";
+  if (samples < world_size) {
+    throw Failure(TooFewSamples(
+        job, has + ", but there are " + std::to_string(world_size) + " ranks: some get none."));
+  }
+  const int64_t batch = job.config.training.per_device_train_batch_size;
+  const int64_t per_rank = (samples + world_size - 1) / world_size;
+  if (job.config.data.dataloader_drop_last && per_rank < batch) {
+    throw Failure(TooFewSamples(job,
+                                has + ", " + std::to_string(per_rank) +
+                                    " for each rank: less than one batch of " +
+                                    std::to_string(batch) +
+                                    ", and data.dataloader_drop_last drops it."));
+  }
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,33 @@
+// What a config says, opened and checked: everything that can be wrong before training starts is
+// found here, once per node, before any rank is forked.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/env.h"
+#include "trainer/config/config.h"
+#include "trainer/data/dataset.h"
+
+namespace ddprun::trainer {
+
+struct Job {
+  Config config;
+  std::string config_path;
+  std::unique_ptr<Dataset> train;
+  std::unique_ptr<Dataset> validation;  // nullptr when there is none
+  // Data sets that `train` and `validation` are parts of.
+  std::vector<std::unique_ptr<Dataset>> wholes;
+};
+
+// Reads the config and opens its data. `overrides`: "section.key=value", as after --set.
+// Throws Failure.
+Job OpenJob(const std::string& config_path,
+            const std::vector<std::string>& overrides,
+            const Environment& environment);
+
+// Whether `world_size` ranks can share the job's data. Throws Failure.
+void CheckWorldSize(const Job& job, int world_size);
+
+}  // namespace ddprun::trainer

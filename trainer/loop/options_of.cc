@@ -1,0 +1,81 @@
+#include "trainer/loop/options_of.h"
+
+#include <cmath>
+
+namespace ddprun::trainer {
+
+ModelOptions ModelOptionsOf(const Config& config, bool initialize) {
+  const ModelConfig& model = config.model;
+  ModelOptions options;
+  options.type = model.type == ModelType::kGpt ? "gpt" : "mlp";
+  options.hidden_size = model.hidden_size;
+  options.num_hidden_layers = model.num_hidden_layers;
+  options.num_attention_heads = model.num_attention_heads;
+  options.intermediate_size = model.intermediate_size;
+  options.vocab_size = model.vocab_size;
+  options.max_positions = config.data.max_seq_length;
+  options.dropout = model.dropout;
+  options.layer_sizes = model.layer_sizes;
+  switch (model.activation) {
+    case Activation::kRelu:
+      options.activation = "relu";
+      break;
+    case Activation::kGelu:
+      options.activation = "gelu";
+      break;
+    case Activation::kNone:
+      options.activation = "none";
+      break;
+  }
+  options.initialize = initialize;
+  return options;
+}
+
+OptimizerOptions OptimizerOptionsOf(const OptimizerConfig& config) {
+  OptimizerOptions options;
+  switch (config.type) {
+    case OptimizerType::kAdamW:
+      options.kind = OptimizerOptions::Kind::kAdamW;
+      break;
+    case OptimizerType::kAdam:
+      options.kind = OptimizerOptions::Kind::kAdam;
+      break;
+    case OptimizerType::kSgd:
+      options.kind = OptimizerOptions::Kind::kSgd;
+      break;
+  }
+  options.betas = config.betas;
+  options.eps = config.eps;
+  options.momentum = config.momentum;
+  return options;
+}
+
+ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_steps) {
+  ScheduleOptions options;
+  switch (config.lr_scheduler_type) {
+    case LrSchedulerType::kConstant:
+      options.shape = ScheduleOptions::Shape::kConstant;
+      break;
+    case LrSchedulerType::kLinear:
+      options.shape = ScheduleOptions::Shape::kLinear;
+      break;
+    case LrSchedulerType::kCosine:
+      options.shape = ScheduleOptions::Shape::kCosine;
+      options.min_lr_ratio = config.min_lr_ratio;
+      break;
+  }
+  options.warmup = config.warmup_steps;
+  options.total_steps = total_steps;
+  return options;
+}
+
+Reducer::Options ReducerOptionsOf(const StrategyConfig& config) {
+  constexpr double kMiB = 1 << 20;
+  Reducer::Options options;
+  options.limits.first_bytes = std::llround(config.first_bucket_mb * kMiB);
+  options.limits.cap_bytes = std::llround(config.bucket_cap_mb * kMiB);
+  options.overlap = config.overlap == Overlap::kBackward;
+  return options;
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,17 @@
+// From the config to the options of the parts that it describes. Pure.
+#pragma once
+
+#include "trainer/config/config.h"
+#include "trainer/models/registry.h"
+#include "trainer/optim/optimizer.h"
+#include "trainer/optim/schedule.h"
+#include "trainer/parallel/reducer.h"
+
+namespace ddprun::trainer {
+
+ModelOptions ModelOptionsOf(const Config& config, bool initialize);
+OptimizerOptions OptimizerOptionsOf(const OptimizerConfig& config);
+ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_steps);
+Reducer::Options ReducerOptionsOf(const StrategyConfig& config);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,159 @@
+#include "trainer/loop/run_worker.h"
+
+#include <ATen/Parallel.h>
+
+#include <cstdio>
+#include <ctime>
+#include <exception>
+
+#include "base/error_file.h"
+#include "base/failure.h"
+#include "trainer/loop/trainer.h"
+#include "trainer/models/generate.h"
+#include "trainer/models/pretrained.h"
+#include "trainer/report/run_folder.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// The number that the launcher gives: LibTorch has read the variable when it was loaded, which
+// for a worker forked from the template was before the launcher said it.
+void SetThreads(const Environment& environment) {
+  const int64_t threads = ValueOrThrow(environment.GetInt("OMP_NUM_THREADS", 0, 1, 4096));
+  if (threads > 0) at::set_num_threads(static_cast<int>(threads));
+}
+
+c10::intrusive_ptr<HostProcessGroup> MakeGroup(const Job& job,
+                                               const RankInfo& rank,
+                                               const Environment& environment) {
+  const StrategyType type = job.config.strategy.type;
+  if (type == StrategyType::kSingle && rank.world_size > 1) {
+    throw Failure(Error{.code = Code::kUsage,
+                        .title = "TOO MANY RANKS",
+                        .where = job.config_path,
+                        .what = "strategy.type is \"single\", but there are " +
+                                std::to_string(rank.world_size) + " ranks.",
+                        .hint = "Start one (--nproc_per_node=1), or take strategy.type \"ddp\".",
+                        .page = "too-many-ranks"});
+  }
+  if (type == StrategyType::kSingle || (type == StrategyType::kAuto && rank.world_size == 1)) {
+    return nullptr;
+  }
+  return InitProcessGroup(environment,
+                          std::chrono::seconds(job.config.comm.init_timeout_seconds));
+}
+
+RunHeader HeaderOf(const Job& job, const RankInfo& rank, const RunFolder& folder, Trainer& trainer) {
+  RunHeader header;
+  header.run_name = folder.name;
+  header.config_hash = folder.config_hash;
+  header.world_size = rank.world_size;
+  header.nodes = rank.world_size / rank.local_world_size;
+  header.local_world_size = rank.local_world_size;
+  header.strategy = rank.world_size > 1 ? "ddp" : "single";
+  header.parameters = ParameterCount(trainer.model());
+  header.facts = {{"device", "cpu"}, {"threads", std::to_string(at::get_num_threads())}};
+  return header;
+}
+
+std::string Announcement(const Job& job, const RunHeader& header, const Trainer& trainer) {
+  const TrainingConfig& training = job.config.training;
+  const int64_t batch = training.per_device_train_batch_size *
+                        training.gradient_accumulation_steps * header.world_size;
+  return "run " + header.run_name + ": " + std::to_string(header.parameters) + " parameters, " +
+         std::to_string(job.train->size()) + " samples, " + std::to_string(header.world_size) +
+         (header.world_size == 1 ? " rank" : " ranks") + " x " +
+         std::to_string(at::get_num_threads()) +
+         (at::get_num_threads() == 1 ? " thread" : " threads") + ", batch " +
+         std::to_string(batch) + ", " + std::to_string(trainer.total_steps()) + " steps";
+}
+
+// What rank 0 leaves behind when training has ended.
+void Finish(const Job& job, const RunFolder& folder, Trainer& trainer, RunReporter& reporter) {
+  if (job.config.checkpoint.save_at_end) {
+    const std::string path = folder.path + "/model";
+    SavePretrained(trainer.model(), path);
+    reporter.PrintLine("weights: " + path + "/model.safetensors");
+  }
+  const EvaluationConfig& evaluation = job.config.evaluation;
+  auto* language_model = dynamic_cast<LanguageModel*>(&trainer.model());
+  if (evaluation.sample_length > 0 && language_model != nullptr) {
+    const std::string text =
+        Generate(*language_model,
+                 {.prompt = evaluation.sample_prompt,
+                  .length = evaluation.sample_length,
+                  .temperature = evaluation.sample_temperature,
+                  .top_k = evaluation.sample_top_k,
+                  .seed = static_cast<uint64_t>(job.config.run.seed)});
+    reporter.PrintLine("sample:\n" + evaluation.sample_prompt + text);
+  }
+  reporter.PrintLine("run folder: " + folder.path);
+}
+
+void TrainAsRankZero(const Job& job, const RankInfo& rank, Trainer& trainer) {
+  const RunFolder folder = ValueOrThrow(MakeRunFolder(job.config, ReportTime::Now().unix_seconds));
+  const RunHeader header = HeaderOf(job, rank, folder, trainer);
+  const ReporterOptions options{.metrics_path = folder.path + "/metrics.jsonl",
+                                .logging_steps = job.config.report.logging_steps,
+                                .bar_fd = ProgressBarFd(job.config.report.progress_bar)};
+  const auto reporter = ValueOrThrow(RunReporter::Create(options, header, ReportTime::Now()));
+  reporter->PrintLine(Announcement(job, header, trainer));
+  try {
+    trainer.Fit(reporter.get());
+    Finish(job, folder, trainer, *reporter);
+  } catch (...) {
+    const RunEnd end{.reason = "failed", .step = trainer.step(), .message = CurrentError().what};
+    reporter->OnEnd(end, ReportTime::Now());
+    throw;
+  }
+  reporter->OnEnd({.reason = "finished", .step = trainer.step()}, ReportTime::Now());
+}
+
+}  // namespace
+
+Error CurrentError() {
+  try {
+    throw;
+  } catch (const Failure& failure) {
+    return failure.error();
+  } catch (const std::exception& exception) {
+    // c10::Error among others: its text has the place and, after it, a C++ backtrace.
+    return Error{.code = Code::kFailed,
+                 .title = "UNEXPECTED ERROR",
+                 .where = "",
+                 .what = exception.what(),
+                 .hint = "",
+                 .page = "unexpected-error"};
+  }
+}
+
+int ReportFailure(const Error& error, const Environment& environment) {
+  const std::string text = Render(error);
+  std::fputs(text.c_str(), stderr);
+  const std::string path = environment.GetOr("TORCHELASTIC_ERROR_FILE", "");
+  if (!path.empty()) {
+    const Status written = WriteErrorFile(path, {.message = text, .timestamp_s = std::time(nullptr)});
+    if (!written.ok()) std::fputs(Render(written.error()).c_str(), stderr);
+  }
+  return ExitStatus(error.code);
+}
+
+int RunWorker(const Job& job, const Environment& environment) {
+  try {
+    SetThreads(environment);
+    const RankInfo rank = ValueOrThrow(ReadRankInfo(environment));
+    CheckWorldSize(job, rank.world_size);
+    Trainer trainer(job, rank, MakeGroup(job, rank, environment));
+    if (rank.rank == 0) {
+      TrainAsRankZero(job, rank, trainer);
+    } else {
+      trainer.Fit(nullptr);
+    }
+    return 0;
+  } catch (...) {
+    return ReportFailure(CurrentError(), environment);
+  }
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,238 @@
+#include "trainer/loop/trainer.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "trainer/data/loader.h"
+#include "trainer/loop/options_of.h"
+#include "trainer/models/pretrained.h"
+#include "trainer/optim/clip.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+double SecondsSince(SteadyClock::time_point begin) {
+  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
+}
+
+int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+DistributedSamplerOptions SamplerOptions(const Job& job, const RankInfo& rank) {
+  const DataConfig& data = job.config.data;
+  return {.dataset_size = job.train->size(),
+          .num_replicas = rank.world_size,
+          .rank = rank.rank,
+          .shuffle = data.shuffle,
+          .seed = static_cast<uint64_t>(data.data_seed),
+          .drop_last = false};
+}
+
+int64_t BatchesPerEpoch(const Config& config, int64_t samples_of_rank) {
+  const int64_t batch = config.training.per_device_train_batch_size;
+  return config.data.dataloader_drop_last ? samples_of_rank / batch
+                                          : DivideUp(samples_of_rank, batch);
+}
+
+int64_t TotalSteps(const RunConfig& run, int64_t steps_per_epoch) {
+  if (run.max_steps > 0) return run.max_steps;
+  return std::max<int64_t>(
+      1, std::llround(std::ceil(run.max_epochs * static_cast<double>(steps_per_epoch))));
+}
+
+std::shared_ptr<Model> BuildModel(const Config& config, const RankInfo& rank) {
+  // Rank 0 draws or reads the weights; the others receive them.
+  const bool owns_weights = rank.rank == 0;
+  const bool pretrained = !config.model.name_or_path.empty();
+  at::manual_seed(static_cast<uint64_t>(config.run.seed));
+  std::shared_ptr<Model> model = MakeModel(ModelOptionsOf(config, owns_weights && !pretrained));
+  if (owns_weights && pretrained) LoadWeights(*model, config.model.name_or_path);
+  // From here on random numbers are dropout's: each rank its own.
+  at::manual_seed(static_cast<uint64_t>(config.run.seed + rank.rank));
+  return model;
+}
+
+std::vector<NamedParameter> NamedTensorsOf(const torch::OrderedDict<std::string, at::Tensor>& all) {
+  std::vector<NamedParameter> result;
+  result.reserve(all.size());
+  for (const auto& item : all) result.push_back({item.key(), item.value()});
+  return result;
+}
+
+std::unique_ptr<Strategy> BuildStrategy(const Config& config,
+                                        const Model& model,
+                                        const c10::intrusive_ptr<HostProcessGroup>& group) {
+  std::vector<NamedParameter> parameters = NamedTensorsOf(model.named_parameters());
+  if (group == nullptr) return MakeSingle(std::move(parameters));
+  return MakeDistributedDataParallel(std::move(parameters),
+                                     NamedTensorsOf(model.named_buffers()),
+                                     group,
+                                     ReducerOptionsOf(config.strategy));
+}
+
+std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config, const Model& model) {
+  std::vector<std::pair<std::string, at::Tensor>> named;
+  for (const auto& item : model.named_parameters()) named.emplace_back(item.key(), item.value());
+  return MakeOptimizer(OptimizerOptionsOf(config),
+                       GroupByDecay(named, config.no_decay, config.weight_decay));
+}
+
+}  // namespace
+
+Trainer::Trainer(const Job& job,
+                 const RankInfo& rank,
+                 c10::intrusive_ptr<HostProcessGroup> group)
+    : job_(job),
+      rank_(rank),
+      group_(std::move(group)),
+      sampler_(SamplerOptions(job, rank)),
+      batches_per_epoch_(BatchesPerEpoch(job.config, sampler_.size())),
+      steps_per_epoch_(
+          DivideUp(batches_per_epoch_, job.config.training.gradient_accumulation_steps)),
+      total_steps_(TotalSteps(job.config.run, steps_per_epoch_)),
+      schedule_(ScheduleOptionsOf(job.config.scheduler, total_steps_)),
+      model_(BuildModel(job.config, rank)),
+      strategy_(BuildStrategy(job.config, *model_, group_)),
+      optimizer_(BuildOptimizer(job.config.optimizer, *model_)) {}
+
+Trainer::~Trainer() = default;
+
+void Trainer::Fit(RunReporter* reporter) {
+  reporter_ = reporter;
+  model_->train();
+  for (int64_t epoch = 0; step_ < total_steps_; ++epoch) RunEpoch(epoch);
+}
+
+void Trainer::RunEpoch(int64_t epoch) {
+  const TrainingConfig& training = job_.config.training;
+  sampler_.set_epoch(epoch);
+  Loader loader(*job_.train,
+                sampler_.Indices(),
+                {.batch_size = training.per_device_train_batch_size,
+                 .drop_last = job_.config.data.dataloader_drop_last,
+                 .prefetch = job_.train->in_memory() ? 0 : 2});
+  while (step_ < total_steps_) {
+    const SteadyClock::time_point begin = SteadyClock::now();
+    // All micro-batches of the step first: the weight of each depends on the samples of all.
+    std::vector<Batch> micro_batches;
+    const size_t wanted = static_cast<size_t>(training.gradient_accumulation_steps);
+    while (micro_batches.size() < wanted) {
+      std::optional<Batch> batch = loader.Next();
+      if (!batch) break;
+      micro_batches.push_back(*std::move(batch));
+    }
+    if (micro_batches.empty()) return;
+    const StepResult result = TrainStep(micro_batches);
+    ++step_;
+    // The first collectives wait for slow starters; later ones only for slow steps.
+    if (step_ == 1 && group_ != nullptr) {
+      group_->setTimeout(std::chrono::seconds(job_.config.comm.train_timeout_seconds));
+    }
+    Report(result, SecondsSince(begin));
+    if (EvaluateNow()) Evaluate();
+  }
+}
+
+Trainer::StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
+  StepResult result;
+  for (const Batch& batch : micro_batches) result.samples += batch.samples;
+  strategy_->BeginStep();
+  at::Tensor loss_sum;
+  for (size_t i = 0; i < micro_batches.size(); ++i) {
+    const Batch& batch = micro_batches[i];
+    strategy_->PrepareBackward(i + 1 == micro_batches.size());
+    at::Tensor loss = model_->Loss(batch);
+    if (micro_batches.size() > 1) {
+      loss = loss * (static_cast<double>(batch.samples) / static_cast<double>(result.samples));
+    }
+    loss.backward();
+    loss_sum = loss_sum.defined() ? loss_sum + loss.detach() : loss.detach();
+  }
+  const double max_norm = job_.config.training.max_grad_norm;
+  const std::vector<at::Tensor> gradients = strategy_->Gradients();
+  result.grad_norm = max_norm > 0 ? ClipGlobalNorm(gradients, max_norm) : GlobalNorm(gradients);
+  optimizer_->Step(job_.config.optimizer.learning_rate * LearningRateFactor(schedule_, step_));
+  result.loss = loss_sum.item<double>();
+  return result;
+}
+
+void Trainer::SumOverRanks(at::Tensor& values) {
+  if (group_ == nullptr) return;
+  c10d::AllreduceOptions options;
+  options.asyncOp = false;
+  std::vector<at::Tensor> tensors = {values};
+  group_->allreduce(tensors, options);
+}
+
+double Trainer::EpochsDone() const {
+  return static_cast<double>(step_) / static_cast<double>(steps_per_epoch_);
+}
+
+void Trainer::Report(const StepResult& result, double step_seconds) {
+  // Every rank's batch has the same number of samples, padding included, so the mean over the
+  // ranks is the mean over the global batch.
+  const double samples = static_cast<double>(result.samples);
+  at::Tensor values = at::tensor({result.loss, samples}, at::kDouble);
+  SumOverRanks(values);
+  if (reporter_ == nullptr) return;
+  const int64_t all_samples = std::llround(values[1].item<double>());
+  StepReport report;
+  report.step = step_;
+  report.max_steps = total_steps_;
+  report.epoch = EpochsDone();
+  report.loss = values[0].item<double>() / rank_.world_size;
+  report.learning_rate =
+      job_.config.optimizer.learning_rate * LearningRateFactor(schedule_, step_ - 1);
+  report.grad_norm = result.grad_norm;
+  report.samples = all_samples;
+  report.tokens = all_samples * job_.train->tokens_per_sample();
+  report.step_seconds = step_seconds;
+  report.exposed_comm_seconds = strategy_->exposed_seconds();
+  reporter_->OnStep(report, ReportTime::Now());
+}
+
+bool Trainer::EvaluateNow() const {
+  if (job_.validation == nullptr) return false;
+  const int64_t every = job_.config.evaluation.eval_steps;
+  return step_ == total_steps_ || (every > 0 && step_ % every == 0);
+}
+
+void Trainer::Evaluate() {
+  const SteadyClock::time_point begin = SteadyClock::now();
+  const at::NoGradGuard no_grad;
+  model_->eval();
+  const DistributedSampler sampler({.dataset_size = job_.validation->size(),
+                                    .num_replicas = rank_.world_size,
+                                    .rank = rank_.rank,
+                                    .shuffle = false});
+  // Without padding: a sample counted twice would falsify the mean. Ranks may differ by a batch;
+  // they meet only in the sum at the end.
+  Loader loader(*job_.validation,
+                sampler.IndicesWithoutPadding(),
+                {.batch_size = job_.config.training.per_device_eval_batch_size});
+  double loss_sum = 0;
+  int64_t samples = 0;
+  while (const std::optional<Batch> batch = loader.Next()) {
+    loss_sum += model_->Loss(*batch).item<double>() * static_cast<double>(batch->samples);
+    samples += batch->samples;
+  }
+  model_->train();
+  at::Tensor sums = at::tensor({loss_sum, static_cast<double>(samples)}, at::kDouble);
+  SumOverRanks(sums);
+  if (reporter_ == nullptr) return;
+  EvalReport report;
+  report.step = step_;
+  report.epoch = EpochsDone();
+  report.loss = sums[0].item<double>() / sums[1].item<double>();
+  report.samples = std::llround(sums[1].item<double>());
+  report.seconds = SecondsSince(begin);
+  reporter_->OnEval(report, ReportTime::Now());
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,65 @@
+// The training loop: one object per rank and run.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "trainer/comm/bootstrap.h"
+#include "trainer/data/sampler.h"
+#include "trainer/loop/job.h"
+#include "trainer/models/model.h"
+#include "trainer/optim/optimizer.h"
+#include "trainer/optim/schedule.h"
+#include "trainer/parallel/strategy.h"
+#include "trainer/report/run_reporter.h"
+
+namespace ddprun::trainer {
+
+// Used by one thread. Every method is a collective where there is a process group.
+class Trainer {
+ public:
+  // Builds model, strategy and optimizer. `job` must outlive the trainer; `group` is nullptr for
+  // a single process. Throws Failure.
+  Trainer(const Job& job, const RankInfo& rank, c10::intrusive_ptr<HostProcessGroup> group);
+  ~Trainer();
+
+  // Trains to the end of the run, with validation as configured. `reporter` is nullptr on all
+  // ranks but 0. Throws Failure.
+  void Fit(RunReporter* reporter);
+
+  Model& model() { return *model_; }
+  int64_t step() const { return step_; }  // optimizer steps done
+  int64_t total_steps() const { return total_steps_; }
+
+ private:
+  struct StepResult {
+    double loss = 0;       // mean over this rank's samples
+    double grad_norm = 0;  // of the averaged gradients, before clipping
+    int64_t samples = 0;   // of this rank
+  };
+
+  void RunEpoch(int64_t epoch);
+  StepResult TrainStep(const std::vector<Batch>& micro_batches);
+  void Report(const StepResult& result, double step_seconds);
+  void Evaluate();
+  bool EvaluateNow() const;
+  double EpochsDone() const;
+  void SumOverRanks(at::Tensor& values);
+
+  const Job& job_;
+  const RankInfo rank_;
+  const c10::intrusive_ptr<HostProcessGroup> group_;
+  DistributedSampler sampler_;
+  const int64_t batches_per_epoch_;  // of this rank; equal on all ranks
+  const int64_t steps_per_epoch_;
+  const int64_t total_steps_;
+  const ScheduleOptions schedule_;
+  std::shared_ptr<Model> model_;
+  std::unique_ptr<Strategy> strategy_;
+  std::unique_ptr<Optimizer> optimizer_;
+  RunReporter* reporter_ = nullptr;
+  int64_t step_ = 0;
+};
+
+}  // namespace ddprun::trainer
