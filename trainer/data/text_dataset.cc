@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <unordered_set>
 
 #include "base/check.h"
@@ -85,7 +86,10 @@ TextDataset::TextDataset(const TextDatasetOptions& options)
   std::unordered_set<std::string> seen;
   for (const std::string& pattern : options.patterns) {
     for (std::string& file : ValueOrThrow(ExpandGlob(pattern))) {
-      if (seen.insert(file).second) files_.push_back(std::move(file));
+      // One file may have several spellings.
+      std::error_code ignored;
+      const std::string canonical = std::filesystem::canonical(file, ignored).string();
+      if (seen.insert(canonical).second) files_.push_back(std::move(file));
     }
   }
   for (const std::string& file : files_) {

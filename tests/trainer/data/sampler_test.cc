@@ -1,0 +1,114 @@
+#include "trainer/data/sampler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/failure.h"
+#include "tests/golden/golden_file.h"
+
+namespace ddprun::trainer {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::ElementsAreArray;
+using testing::IsEmpty;
+
+DistributedSamplerOptions OptionsOf(const json& golden_case, int64_t rank, uint64_t seed) {
+  return {.dataset_size = golden_case.at("size"),
+          .num_replicas = golden_case.at("replicas"),
+          .rank = rank,
+          .shuffle = golden_case.at("shuffle"),
+          .seed = seed,
+          .drop_last = golden_case.at("drop_last")};
+}
+
+std::vector<int64_t> IndicesOf(const DistributedSamplerOptions& options, int64_t epoch) {
+  DistributedSampler sampler(options);
+  sampler.set_epoch(epoch);
+  return sampler.Indices();
+}
+
+TEST(DistributedSampler, EqualsPyTorchIndexForIndex) {
+  const json golden = golden::Read("sampler.json");
+  ASSERT_GE(golden.at("cases").size(), 100);
+  for (const json& golden_case : golden.at("cases")) {
+    const auto ranks = golden_case.at("ranks").get<std::vector<std::vector<int64_t>>>();
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+      const auto options =
+          OptionsOf(golden_case, static_cast<int64_t>(rank), golden.at("seed").get<uint64_t>());
+      EXPECT_THAT(IndicesOf(options, golden_case.at("epoch")), ElementsAreArray(ranks[rank]))
+          << "size " << options.dataset_size << ", rank " << rank << " of " << options.num_replicas
+          << ", drop_last " << options.drop_last;
+    }
+  }
+}
+
+TEST(DistributedSampler, EqualsPyTorchOnALargeDataSet) {
+  const json golden = golden::Read("sampler.json");
+  const json& large = golden.at("large");
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    const auto indices =
+        IndicesOf(OptionsOf(large, rank, golden.at("seed").get<uint64_t>()), large.at("epoch"));
+    const auto head = large.at("ranks").at(rank).get<std::vector<int64_t>>();
+    EXPECT_TRUE(std::equal(head.begin(), head.end(), indices.begin()));
+    int64_t checksum = 0;
+    for (size_t i = 0; i < indices.size(); ++i) {
+      checksum = (checksum + static_cast<int64_t>(i + 1) * indices[i]) % (int64_t{1} << 31);
+    }
+    EXPECT_EQ(checksum, large.at("checksums").at(rank).get<int64_t>());
+  }
+}
+
+TEST(DistributedSampler, CountsEverySampleOnceWithoutPadding) {
+  for (const int64_t size : {1, 2, 5, 7, 8, 9, 100}) {
+    for (const int64_t replicas : {1, 2, 3, 8, 200}) {
+      std::map<int64_t, int> visits;
+      for (int64_t rank = 0; rank < replicas; ++rank) {
+        const DistributedSampler sampler(
+            {.dataset_size = size, .num_replicas = replicas, .rank = rank, .seed = 5});
+        const auto indices = sampler.IndicesWithoutPadding();
+        EXPECT_EQ(static_cast<int64_t>(indices.size()), sampler.size_without_padding());
+        for (const int64_t index : indices) ++visits[index];
+      }
+      EXPECT_EQ(static_cast<int64_t>(visits.size()), size) << replicas << " replicas";
+      for (const auto& [index, count] : visits) EXPECT_EQ(count, 1) << "sample " << index;
+    }
+  }
+}
+
+TEST(DistributedSampler, GivesAnotherOrderInAnotherEpochAndTheSameInTheSame) {
+  const DistributedSamplerOptions options{.dataset_size = 50, .seed = 1};
+  EXPECT_EQ(IndicesOf(options, 2), IndicesOf(options, 2));
+  EXPECT_NE(IndicesOf(options, 2), IndicesOf(options, 3));
+}
+
+TEST(DistributedSampler, RefusesARankThatDoesNotExist) {
+  EXPECT_THROW(DistributedSampler({.dataset_size = 8, .num_replicas = 2, .rank = 2}), Failure);
+  EXPECT_THROW(DistributedSampler({.dataset_size = 8, .num_replicas = 2, .rank = -1}), Failure);
+}
+
+TEST(SelectShare, WrapsTheListAroundAsOftenAsNeeded) {
+  const std::vector<int64_t> order = {30, 10};
+  EXPECT_THAT(SelectShare(order, {.dataset_size = 2, .num_replicas = 5, .rank = 4}),
+              ElementsAre(30));
+  EXPECT_THAT(SelectShare(order, {.dataset_size = 2, .num_replicas = 5, .rank = 3}),
+              ElementsAre(10));
+}
+
+TEST(SelectShare, LeavesTheTailOutWithDropLast) {
+  const std::vector<int64_t> order = {4, 3, 2, 1, 0};
+  EXPECT_THAT(
+      SelectShare(order, {.dataset_size = 5, .num_replicas = 2, .rank = 1, .drop_last = true}),
+      ElementsAre(3, 1));
+}
+
+TEST(SelectShare, GivesNothingOfAnEmptyDataSet) {
+  EXPECT_THAT(SelectShare({}, {.dataset_size = 0, .num_replicas = 2, .rank = 1}), IsEmpty());
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

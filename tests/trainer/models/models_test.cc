@@ -1,0 +1,168 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/failure.h"
+#include "tests/golden/golden_file.h"
+#include "trainer/data/text_dataset.h"
+#include "trainer/models/gpt.h"
+#include "trainer/models/mlp.h"
+#include "trainer/models/pretrained.h"
+#include "trainer/models/registry.h"
+
+namespace ddprun::trainer {
+namespace {
+
+using nlohmann::json;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+GptOptions SmallGpt() {
+  return {.vocab_size = 50, .n_positions = 16, .n_embd = 64, .n_layer = 8, .n_head = 4};
+}
+
+double Deviation(const Model& model, const std::string& name) {
+  return model.named_parameters()[name].std().item<double>();
+}
+
+TEST(Mlp, DrawsTheWeightsThatTorchDrawsFromTheSameSeed) {
+  const json golden = golden::Read("mlp_init.json");
+  for (const json& golden_case : golden.at("cases")) {
+    at::manual_seed(golden_case.at("seed"));
+    const auto model = MakeMlp({.sizes = golden_case.at("sizes")});
+    const auto parameters = model->named_parameters();
+    for (size_t i = 0; i < golden_case.at("layers").size(); ++i) {
+      const json& layer = golden_case.at("layers").at(i);
+      const std::string name = "layers." + std::to_string(i);
+      EXPECT_TRUE(parameters[name + ".weight"].equal(golden::FloatTensor(layer.at("weight"))));
+      EXPECT_TRUE(parameters[name + ".bias"].equal(golden::FloatTensor(layer.at("bias"))));
+    }
+  }
+}
+
+TEST(Mlp, DrawsNothingWhenNotInitialized) {
+  at::manual_seed(1);
+  const auto with = MakeMlp({.sizes = {3, 2}});
+  at::manual_seed(1);
+  MakeMlp({.sizes = {30, 20}, .initialize = false});
+  const auto after = MakeMlp({.sizes = {3, 2}});
+  EXPECT_TRUE(after->parameters()[0].equal(with->parameters()[0]));
+}
+
+TEST(Mlp, AppliesTheActivationBetweenTheLayersOnly) {
+  using Activation = MlpOptions::Activation;
+  for (const auto& [activation, expected] :
+       {std::pair(Activation::kNone, 1.0), std::pair(Activation::kRelu, 4.0)}) {
+    const auto model = MakeMlp({.sizes = {1, 1, 1}, .activation = activation});
+    const auto parameters = model->parameters();
+    const double values[] = {-1.0, 0.0, 1.0, -2.0};  // -x, then h - 2
+    for (size_t i = 0; i < 4; ++i) parameters[i].detach().fill_(values[i]);
+    // x = 1: h = -1 or 0; y = -3 or -2; target -2 or -4 away
+    const Batch batch{golden::FloatTensor({{1.0}}),
+                      golden::FloatTensor({{activation == Activation::kNone ? -2.0 : 0.0}}), 1};
+    EXPECT_DOUBLE_EQ(model->Loss(batch).item<double>(), expected);
+  }
+}
+
+TEST(Gpt, GivesTheLogitsOfTransformers) {
+  const json golden = golden::Read("gpt_losses.json");
+  const auto model = MakeModel(ReadModelOptions(golden::Path("gpt_init")));
+  LoadWeights(*model, golden::Path("gpt_init"));
+  const TextDataset text({.patterns = {golden::Path("text.txt")}, .sequence_length = 32});
+  const Batch batch = text.Get(std::vector<int64_t>{0});
+  const at::Tensor logits =
+      dynamic_cast<LanguageModel&>(*model).Logits(batch.inputs).select(0, 0).select(0, -1);
+  EXPECT_TRUE(logits.allclose(golden::FloatTensor(golden.at("logits_after_sample_0")), /*rtol=*/0,
+                              /*atol=*/2e-6));
+}
+
+TEST(Gpt, NamesItsParametersAsTransformersDoes) {
+  const auto model = MakeGpt(SmallGpt());
+  const auto names = model->named_parameters().keys();
+  EXPECT_EQ(names.front(), "transformer.wte.weight");
+  EXPECT_EQ(names.back(), "transformer.ln_f.bias");
+  EXPECT_THAT(names, Contains("transformer.h.7.attn.c_attn.weight"));
+  EXPECT_THAT(model->named_parameters()["transformer.h.0.attn.c_attn.weight"].sizes(),
+              ElementsAre(64, 192));
+  EXPECT_EQ(names.size(), 2 + 8 * 12 + 2);
+}
+
+TEST(Gpt, StartsWithTheDeviationsOfTransformers) {
+  at::manual_seed(0);
+  const auto model = MakeGpt(SmallGpt());
+  EXPECT_NEAR(Deviation(*model, "transformer.wte.weight"), 0.02, 0.001);
+  EXPECT_NEAR(Deviation(*model, "transformer.h.3.mlp.c_fc.weight"), 0.02, 0.001);
+  EXPECT_NEAR(Deviation(*model, "transformer.h.3.mlp.c_proj.weight"), 0.02 / 4, 0.0003);
+  EXPECT_NEAR(Deviation(*model, "transformer.h.3.attn.c_proj.weight"), 0.02 / 4, 0.0003);
+  // Untrained, it knows nothing.
+  const Batch batch{at::zeros({2, 16}, at::kLong), at::ones({2, 16}, at::kLong), 2};
+  EXPECT_NEAR(model->Loss(batch).item<double>(), std::log(50.0), 0.3);
+}
+
+TEST(Gpt, GivesEveryParameterAGradient) {
+  const auto model = MakeGpt(SmallGpt());
+  const Batch batch{at::zeros({2, 16}, at::kLong), at::ones({2, 16}, at::kLong), 2};
+  model->Loss(batch).backward();
+  for (const auto& parameter : model->named_parameters()) {
+    EXPECT_TRUE(parameter.value().grad().defined()) << parameter.key();
+  }
+}
+
+TEST(Gpt, SeesNoLaterToken) {
+  const auto model = MakeGpt(SmallGpt());
+  const at::Tensor inputs = at::zeros({1, 16}, at::kLong);
+  const at::Tensor before = model->Logits(inputs);
+  inputs.select(1, 9).fill_(7);
+  const at::Tensor after = model->Logits(inputs);
+  EXPECT_TRUE(after.narrow(1, 0, 9).allclose(before.narrow(1, 0, 9), 0, 1e-6));
+  EXPECT_FALSE(after.narrow(1, 9, 7).allclose(before.narrow(1, 9, 7), 0, 1e-6));
+}
+
+TEST(Gpt, DropsOutOnlyWhileTraining) {
+  GptOptions options = SmallGpt();
+  options.dropout = 0.5;
+  const auto model = MakeGpt(options);
+  const at::Tensor inputs = at::zeros({1, 16}, at::kLong);
+  model->train();
+  EXPECT_FALSE(model->Logits(inputs).equal(model->Logits(inputs)));
+  model->eval();
+  EXPECT_TRUE(model->Logits(inputs).equal(model->Logits(inputs)));
+}
+
+TEST(Gpt, RefusesALongerSequenceThanItHasPositionsFor) {
+  EXPECT_THROW(MakeGpt(SmallGpt())->Logits(at::zeros({1, 17}, at::kLong)), Failure);
+}
+
+TEST(MakeModel, BuildsByName) {
+  EXPECT_EQ(ParameterCount(*MakeModel({.type = "mlp", .layer_sizes = {10, 10, 5}})), 165);
+  EXPECT_NE(dynamic_cast<LanguageModel*>(MakeModel({.type = "gpt"}).get()), nullptr);
+}
+
+Error ErrorOf(const ModelOptions& options) {
+  try {
+    MakeModel(options);
+  } catch (const Failure& failure) {
+    return failure.error();
+  }
+  return {};
+}
+
+TEST(MakeModel, RefusesWhatItDoesNotKnow) {
+  EXPECT_THAT(ErrorOf({.type = "gtp"}).hint, HasSubstr("\"gpt\""));
+  EXPECT_THAT(ErrorOf({.type = "mlp", .layer_sizes = {2, 2}, .activation = "rellu"}).hint,
+              HasSubstr("\"relu\""));
+}
+
+TEST(MakeModel, RefusesSizesThatDoNotFit) {
+  EXPECT_THAT(ErrorOf({.type = "gpt", .hidden_size = 30, .num_attention_heads = 4}).what,
+              HasSubstr("hidden_size 30"));
+  EXPECT_THAT(ErrorOf({.type = "gpt", .num_hidden_layers = 0}).title, "WRONG MODEL SIZE");
+  EXPECT_THAT(ErrorOf({.type = "mlp", .layer_sizes = {10}}).what, HasSubstr("[10]"));
+  EXPECT_THAT(ErrorOf({.type = "mlp", .layer_sizes = {10, -1}}).what, HasSubstr("[10, -1]"));
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

@@ -1,0 +1,50 @@
+#include "trainer/optim/clip.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/golden/golden_file.h"
+
+namespace ddprun::trainer {
+namespace {
+
+TEST(ClipGlobalNorm, EqualsPyTorch) {
+  const nlohmann::json golden = golden::Read("optimizers.json");
+  for (const nlohmann::json& golden_case : golden.at("clips")) {
+    std::vector<at::Tensor> gradients;
+    for (const nlohmann::json& gradient : golden.at("gradients").at(1)) {
+      gradients.push_back(golden::FloatTensor(gradient));
+    }
+    const double norm = ClipGlobalNorm(gradients, golden_case.at("max_norm"));
+    EXPECT_DOUBLE_EQ(norm, golden_case.at("norm").get<double>());
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      EXPECT_TRUE(gradients[i].equal(golden::FloatTensor(golden_case.at("clipped").at(i))))
+          << "max_norm " << golden_case.at("max_norm") << ", gradient " << i;
+    }
+  }
+}
+
+TEST(ClipGlobalNorm, LeavesSmallGradientsAlone) {
+  const std::vector<at::Tensor> gradients = {golden::FloatTensor({0.3, 0.4})};
+  EXPECT_NEAR(ClipGlobalNorm(gradients, 1.0), 0.5, 1e-7);
+  EXPECT_TRUE(gradients[0].equal(golden::FloatTensor({0.3, 0.4})));
+}
+
+TEST(ClipGlobalNorm, LetsAnInfiniteGradientShow) {
+  const std::vector<at::Tensor> gradients = {golden::FloatTensor({0.3, 0.4})};
+  gradients[0][1] = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(std::isinf(ClipGlobalNorm(gradients, 1.0)));
+  EXPECT_TRUE(std::isnan(gradients[0][1].item<float>()));
+}
+
+TEST(GlobalNorm, IsTheSameForPartsAsForTheWhole) {
+  const at::Tensor whole = golden::FloatTensor({3.0, 0.0, 4.0, 12.0});
+  EXPECT_DOUBLE_EQ(GlobalNorm({whole}), 13.0);
+  EXPECT_DOUBLE_EQ(GlobalNorm({whole.narrow(0, 0, 1), whole.narrow(0, 1, 3)}), 13.0);
+  EXPECT_EQ(GlobalNorm({}), 0.0);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

@@ -1,0 +1,98 @@
+#include "trainer/optim/optimizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/golden/golden_file.h"
+
+namespace ddprun::trainer {
+namespace {
+
+using nlohmann::json;
+using testing::SizeIs;
+using Kind = OptimizerOptions::Kind;
+
+struct Setting {
+  OptimizerOptions options;
+  double weight_decay = 0;
+};
+
+// As in make_optimizers() of scripts/make_golden.py.
+const std::map<std::string, Setting>& Settings() {
+  static const std::map<std::string, Setting> settings = {
+      {"adamw", {{.kind = Kind::kAdamW, .betas = {0.9, 0.95}}, 0.1}},
+      {"adam", {{.kind = Kind::kAdam, .betas = {0.9, 0.999}}, 0.1}},
+      {"sgd", {{.kind = Kind::kSgd}, 0.0}},
+      {"sgd_decay", {{.kind = Kind::kSgd}, 0.1}},
+      {"sgd_momentum", {{.kind = Kind::kSgd, .momentum = 0.9, .dampening = 0.1}, 0.1}},
+      {"sgd_nesterov", {{.kind = Kind::kSgd, .momentum = 0.9, .nesterov = true}, 0.0}}};
+  return settings;
+}
+
+void ExpectTrajectory(const json& golden, const json& golden_case) {
+  const std::string name = golden_case.at("name");
+  const Setting& setting = Settings().at(name);
+  std::vector<at::Tensor> parameters;
+  for (const json& value : golden.at("initial")) {
+    parameters.push_back(golden::FloatTensor(value).requires_grad_());
+  }
+  const auto optimizer = MakeOptimizer(setting.options, {{{parameters[0]}, setting.weight_decay},
+                                                         {{parameters[1], parameters[2]}, 0}});
+  for (size_t step = 0; step < golden.at("gradients").size(); ++step) {
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const json& gradient = golden.at("gradients").at(step).at(i);
+      parameters[i].mutable_grad() =
+          gradient.is_null() ? at::Tensor() : golden::FloatTensor(gradient);
+    }
+    optimizer->Step(golden.at("learning_rates").at(step));
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const at::Tensor expected = golden::FloatTensor(golden_case.at("after").at(step).at(i));
+      EXPECT_TRUE(parameters[i].allclose(expected, /*rtol=*/1e-6, /*atol=*/1e-6))
+          << name << ", step " << step << ", parameter " << i << "\n"
+          << parameters[i] << "\nexpected\n"
+          << expected;
+    }
+  }
+}
+
+TEST(Optimizer, EqualsTorchOptimStepForStep) {
+  const json golden = golden::Read("optimizers.json");
+  ASSERT_THAT(golden.at("cases"), SizeIs(Settings().size()));
+  for (const json& golden_case : golden.at("cases")) ExpectTrajectory(golden, golden_case);
+}
+
+TEST(Optimizer, RemovesOrClearsGradients) {
+  const at::Tensor parameter = golden::FloatTensor({1.0, 2.0}).requires_grad_();
+  const at::Tensor gradient = golden::FloatTensor({3.0, 4.0});
+  parameter.mutable_grad() = gradient;
+  const auto optimizer = MakeOptimizer({.kind = Kind::kSgd}, {{{parameter}, 0.0}});
+  optimizer->ZeroGrad(/*set_to_none=*/false);
+  EXPECT_TRUE(parameter.grad().is_same(gradient));
+  EXPECT_TRUE(gradient.equal(golden::FloatTensor({0.0, 0.0})));
+  optimizer->ZeroGrad();
+  EXPECT_FALSE(parameter.grad().defined());
+}
+
+TEST(GroupByDecay, SparesParametersByAPartOfTheirName) {
+  const at::Tensor weight = golden::FloatTensor({1.0});
+  const at::Tensor bias = golden::FloatTensor({2.0});
+  const at::Tensor norm = golden::FloatTensor({3.0});
+  const auto groups = GroupByDecay(
+      {{"h.0.ln_1.weight", norm}, {"fc.weight", weight}, {"fc.bias", bias}}, {"bias", "ln_"}, 0.1);
+  ASSERT_THAT(groups, SizeIs(2));
+  EXPECT_EQ(groups[0].weight_decay, 0.1);
+  ASSERT_THAT(groups[0].parameters, SizeIs(1));
+  EXPECT_TRUE(groups[0].parameters[0].is_same(weight));
+  EXPECT_EQ(groups[1].weight_decay, 0.0);
+  ASSERT_THAT(groups[1].parameters, SizeIs(2));
+  EXPECT_TRUE(groups[1].parameters[1].is_same(bias));
+}
+
+TEST(GroupByDecay, LeavesAnEmptyGroupOut) {
+  EXPECT_THAT(GroupByDecay({{"fc.weight", golden::FloatTensor({1.0})}}, {"bias"}, 0.1), SizeIs(1));
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

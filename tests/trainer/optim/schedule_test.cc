@@ -1,0 +1,62 @@
+#include "trainer/optim/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/golden/golden_file.h"
+
+namespace ddprun::trainer {
+namespace {
+
+using Shape = ScheduleOptions::Shape;
+
+TEST(LearningRateFactor, EqualsTransformersStepForStep) {
+  const std::map<std::string, Shape> shapes = {
+      {"constant", Shape::kConstant}, {"linear", Shape::kLinear}, {"cosine", Shape::kCosine}};
+  const nlohmann::json golden = golden::Read("schedules.json");
+  for (const nlohmann::json& golden_case : golden.at("cases")) {
+    const std::string shape = golden_case.at("shape");
+    const ScheduleOptions options{.shape = shapes.at(shape),
+                                  .warmup = golden_case.at("warmup"),
+                                  .min_lr_ratio = golden_case.at("min_lr_ratio"),
+                                  .total_steps = golden_case.at("total_steps")};
+    const auto factors = golden_case.at("factors").get<std::vector<double>>();
+    for (size_t step = 0; step < factors.size(); ++step) {
+      EXPECT_NEAR(LearningRateFactor(options, static_cast<int64_t>(step)), factors[step], 1e-12)
+          << shape << " step " << step;
+    }
+  }
+}
+
+TEST(LearningRateFactor, EndsAtTheMinimumAndStaysThere) {
+  for (const Shape shape : {Shape::kLinear, Shape::kCosine}) {
+    const ScheduleOptions options{
+        .shape = shape, .warmup = 2, .min_lr_ratio = 0.25, .total_steps = 10};
+    EXPECT_DOUBLE_EQ(LearningRateFactor(options, 2), 1.0);
+    EXPECT_DOUBLE_EQ(LearningRateFactor(options, 10), 0.25);
+    EXPECT_DOUBLE_EQ(LearningRateFactor(options, 15), 0.25);
+  }
+}
+
+TEST(LearningRateFactor, StaysAtThePeakWithoutWarmupWhenConstant) {
+  const ScheduleOptions options{.shape = Shape::kConstant, .total_steps = 3};
+  EXPECT_EQ(LearningRateFactor(options, 0), 1.0);
+  EXPECT_EQ(LearningRateFactor(options, 99), 1.0);
+}
+
+TEST(LearningRateFactor, SurvivesAWarmupAsLongAsTheRun) {
+  const ScheduleOptions options{.warmup = 5, .min_lr_ratio = 0.5, .total_steps = 5};
+  EXPECT_DOUBLE_EQ(LearningRateFactor(options, 4), 0.8);
+  EXPECT_DOUBLE_EQ(LearningRateFactor(options, 5), 1.0);
+  EXPECT_DOUBLE_EQ(LearningRateFactor(options, 6), 0.5);
+}
+
+TEST(WarmupSteps, ReadsASmallNumberAsAShareRoundedUp) {
+  EXPECT_EQ(WarmupSteps({.warmup = 0.05, .total_steps = 30}), 2);
+  EXPECT_EQ(WarmupSteps({.warmup = 7, .total_steps = 30}), 7);
+  EXPECT_EQ(WarmupSteps({.warmup = 0, .total_steps = 30}), 0);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
