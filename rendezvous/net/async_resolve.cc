@@ -37,8 +37,8 @@ void StartThread(const std::shared_ptr<Outcome>& outcome, const std::string& hos
 struct AsyncResolve::Shared : std::enable_shared_from_this<AsyncResolve::Shared> {
   explicit Shared(asio::io_context& io) : pipe(io) {}
 
-  void Deliver(Result<std::vector<asio::ip::address>> result) {
-    if (Handler called = std::exchange(handler, nullptr)) called(std::move(result));
+  void Deliver(const Result<std::vector<asio::ip::address>>& result) {
+    if (Handler called = std::exchange(handler, nullptr)) called(result);
   }
 
   asio::posix::stream_descriptor pipe;

@@ -1,0 +1,85 @@
+#include "rendezvous/assign_ranks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "rendezvous/failure_note.h"
+#include "rendezvous/join_text.h"
+#include "rendezvous/store_host.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST(AssignRanks, SumsInTheOrderOfNodes) {
+  const std::vector<RoleInfo> nodes = {{"default", 0, 3}, {"default", 1, 2}};
+  EXPECT_THAT(AssignRanks(nodes),
+              ElementsAre(AssignedRanks{0, 5, 0, 5}, AssignedRanks{3, 5, 3, 5}));
+}
+
+TEST(AssignRanks, CountsEachRoleApart) {
+  const std::vector<RoleInfo> nodes = {{"trainer", 0, 2}, {"reader", 1, 1}, {"trainer", 2, 4}};
+  EXPECT_THAT(AssignRanks(nodes), ElementsAre(AssignedRanks{0, 7, 0, 6}, AssignedRanks{2, 7, 0, 1},
+                                              AssignedRanks{3, 7, 2, 6}));
+}
+
+TEST(AssignRanks, WritesAndReadsTorchElasticsJson) {
+  const auto info = ParseRoleInfo(R"({"role": "default", "rank": 1, "local_world_size": 8})");
+  ASSERT_TRUE(info.has_value());
+  EXPECT_EQ(info->role, "default");
+  EXPECT_EQ(info->node_rank, 1);
+  EXPECT_EQ(info->local_world_size, 8);
+  EXPECT_EQ(ParseRoleInfo(ToJson(*info))->local_world_size, 8);
+  EXPECT_EQ(ParseAssignedRanks("[3, 5, 3, 5]"), (AssignedRanks{3, 5, 3, 5}));
+  EXPECT_EQ(ParseAssignedRanks(ToJson(AssignedRanks{3, 5, 3, 5})), (AssignedRanks{3, 5, 3, 5}));
+}
+
+TEST(AssignRanks, RefusesWhatNoLauncherWrites) {
+  for (const char* text : {"", "[1, 2", "{}", "[1,2,3]", "[1,2,3,\"4\"]", "[-1,2,3,4]", "[1e9]"}) {
+    EXPECT_FALSE(ParseAssignedRanks(text).has_value()) << text;
+  }
+  for (const char* text : {"", "[]", "{\"role\":\"x\",\"rank\":0}",
+                           "{\"role\":1,\"rank\":0,\"local_world_size\":1}"}) {
+    EXPECT_FALSE(ParseRoleInfo(text).has_value()) << text;
+  }
+}
+
+TEST(FailureNote, IsReadAsItWasWritten) {
+  const PeerFailure read = ParseFailureNote(ToJson(PeerFailure{2, "rank 5 said \"no\"\n"}));
+  EXPECT_EQ(read.node_rank, 2);
+  EXPECT_EQ(read.message, "rank 5 said \"no\"\n");
+}
+
+TEST(FailureNote, IsNeverLostForItsForm) {
+  EXPECT_EQ(ParseFailureNote("what?").message, "what?");
+  EXPECT_EQ(ParseFailureNote("what?").node_rank, -1);
+}
+
+TEST(JoinText, NamesTheMissingRanks) {
+  EXPECT_EQ(DescribeJoined(4, std::vector{2, 3}), "2 of 4 nodes joined, missing: 2, 3");
+  EXPECT_EQ(DescribeJoined(8, std::vector{1, 3, 4, 5, 7}),
+            "3 of 8 nodes joined, missing: 1, 3-5, 7");
+  EXPECT_EQ(DescribeJoined(2, {}), "2 of 2 nodes joined");
+}
+
+std::vector<asio::ip::address> Addresses(const std::vector<std::string>& texts) {
+  std::vector<asio::ip::address> addresses;
+  for (const auto& text : texts) addresses.push_back(asio::ip::make_address(text));
+  return addresses;
+}
+
+TEST(OwnAddresses, LeavesOutThoseOfOtherMachines) {
+  EXPECT_THAT(OwnAddresses("localhost", Addresses({"127.0.0.1", "192.0.2.1"}), 2),
+              ElementsAre(asio::ip::make_address("127.0.0.1")));
+}
+
+TEST(OwnAddresses, DoesNotHideANodeOnTheLoopbackThatItsNameMeansThere) {
+  EXPECT_THAT(OwnAddresses("node0", Addresses({"127.0.1.1"}), 2), IsEmpty());
+  EXPECT_THAT(OwnAddresses("node0", Addresses({"127.0.1.1"}), 1),
+              ElementsAre(asio::ip::make_address("127.0.1.1")));
+}
+
+}  // namespace
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,351 @@
+#include "rendezvous/static_rendezvous.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "rendezvous/net/listener.h"
+#include "rendezvous/store/store_server.h"
+#include "rendezvous/store/tcp_store.h"
+#include "tests/rendezvous/loop_thread.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+uint16_t UnusedPort() {
+  return ListenOn(std::vector<asio::ip::address>{asio::ip::address_v4::loopback()}, 0)->port;
+}
+
+// All nodes of a job on one loop: what one does is seen by the others in its turns.
+class StaticRendezvousTest : public testing::Test {
+ protected:
+  struct Node {
+    std::unique_ptr<StaticRendezvous> rendezvous;
+    std::optional<Result<Membership>> joined;
+    std::optional<PeerFailure> failure;
+    std::optional<Status> left;
+    bool reported = false;
+    std::vector<std::string> lines;
+  };
+
+  StaticOptions Options(int nnodes, int node_rank) {
+    StaticOptions options;
+    options.nnodes = nnodes;
+    options.node_rank = node_rank;
+    options.endpoint = {"127.0.0.1", port_};
+    options.join_timeout = std::chrono::seconds(20);
+    options.progress_interval = milliseconds(5);
+    return options;
+  }
+
+  Node& Start(StaticOptions options) {
+    Node& node = nodes_[options.node_rank];
+    options.on_progress = [&node](const std::string& line) { node.lines.push_back(line); };
+    node.rendezvous = *StaticRendezvous::Create(io_, options);
+    Join(node);
+    return node;
+  }
+
+  void Join(Node& node) {
+    node.joined.reset();
+    node.failure.reset();
+    node.rendezvous->Join([&node](Result<Membership> joined) {
+      node.joined = std::move(joined);
+      if (!node.joined->has_value()) return;
+      node.rendezvous->WatchPeers([&node](PeerFailure failure) { node.failure = failure; });
+    });
+  }
+
+  void StartAll(int nnodes) {
+    for (int rank = 0; rank < nnodes; ++rank) Start(Options(nnodes, rank));
+    RunUntil([&] { return AllJoined(); });
+  }
+
+  bool AllJoined() {
+    return std::ranges::all_of(nodes_, [](auto& node) {
+      return node.second.joined.has_value() && node.second.joined->has_value();
+    });
+  }
+
+  template <typename Condition>
+  void RunUntil(Condition condition) {
+    const Deadline deadline = Soon();
+    while (!condition()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "nothing came of it";
+      io_.run_one_for(milliseconds(100));
+    }
+  }
+
+  asio::io_context io_;
+  uint16_t port_ = UnusedPort();
+  std::map<int, Node> nodes_;
+};
+
+TEST_F(StaticRendezvousTest, OneNodeNeedsNoEndpoint) {
+  StaticOptions options;
+  options.local_world_size = 4;
+  Node& node = Start(options);
+  RunUntil([&] { return node.joined.has_value(); });
+  const Membership& membership = **node.joined;
+  EXPECT_EQ(membership.world_size, 4);
+  EXPECT_EQ(membership.base_rank, 0);
+  EXPECT_EQ(membership.master_addr, "127.0.0.1");
+  EXPECT_NE(membership.master_port, 0);
+  EXPECT_EQ(node.rendezvous->worker_store()->port(), membership.master_port);
+}
+
+TEST_F(StaticRendezvousTest, OneNodeGetsAFreshStoreInEveryRound) {
+  Node& node = Start(Options(1, 0));
+  RunUntil([&] { return node.joined.has_value(); });
+  Request set;
+  set.op = Op::kSet;
+  const_cast<StoreServer*>(node.rendezvous->worker_store())->Call(set, [](const auto&) {});
+  EXPECT_EQ(node.rendezvous->worker_store()->num_keys(), 1);
+  Join(node);
+  RunUntil([&] { return node.joined.has_value(); });
+  EXPECT_EQ((*node.joined)->round, 1);
+  EXPECT_EQ((*node.joined)->master_port, port_);
+  EXPECT_EQ(node.rendezvous->worker_store()->num_keys(), 0);
+}
+
+TEST_F(StaticRendezvousTest, GivesRanksInTheOrderOfNodes) {
+  for (const int rank : {2, 0, 1}) {
+    StaticOptions options = Options(3, rank);
+    options.local_world_size = rank + 1;
+    Start(options);
+  }
+  RunUntil([&] { return AllJoined(); });
+  const int base_ranks[] = {0, 1, 3};
+  for (int rank = 0; rank < 3; ++rank) {
+    const Membership& membership = **nodes_[rank].joined;
+    EXPECT_EQ(membership.node_rank, rank);
+    EXPECT_EQ(membership.base_rank, base_ranks[rank]);
+    EXPECT_EQ(membership.world_size, 6);
+    EXPECT_EQ(membership.master_port, port_);
+  }
+}
+
+TEST_F(StaticRendezvousTest, WritesTorchrunsKeys) {
+  StartAll(2);
+  LoopThread loop;  // only so that the blocking client has a server that runs
+  std::thread serving([&] { io_.run_for(std::chrono::seconds(20)); });
+  {
+    auto store = *TcpStore::Connect({"127.0.0.1", port_}, Soon());
+    EXPECT_EQ(*store->Get("none/torchelastic/role_info/1", Soon()),
+              R"({"local_world_size":1,"rank":1,"role":"default"})");
+    EXPECT_EQ(*store->Get("none/torchelastic/assigned_ranks/1", Soon()), "[1,2,1,2]");
+  }
+  io_.stop();
+  serving.join();
+}
+
+TEST_F(StaticRendezvousTest, SaysWhoIsMissing) {
+  Node& host = Start(Options(4, 0));
+  Node& other = Start(Options(4, 3));
+  const std::string line = "2 of 4 nodes joined, missing: 1, 2";
+  RunUntil([&] {
+    return std::ranges::count(host.lines, line) == 1 && std::ranges::count(other.lines, line) == 1;
+  });
+}
+
+TEST_F(StaticRendezvousTest, SaysThatNode0IsNotThereYet) {
+  Node& node = Start(Options(2, 1));
+  RunUntil([&] {
+    return std::ranges::count(node.lines, "waiting for node 0 at 127.0.0.1:" +
+                                              std::to_string(port_) + " (Connection refused)") == 1;
+  });
+  Start(Options(2, 0));
+  RunUntil([&] { return AllJoined(); });
+}
+
+TEST_F(StaticRendezvousTest, GivesUpAtTheDeadlineAndNamesTheMissing) {
+  StaticOptions options = Options(3, 0);
+  options.join_timeout = milliseconds(50);
+  Node& host = Start(options);
+  RunUntil([&] { return host.joined.has_value(); });
+  ASSERT_FALSE(host.joined->has_value());
+  const Error& error = host.joined->error();
+  EXPECT_EQ(error.code, Code::kRendezvous);
+  EXPECT_EQ(error.page, "nodes-missing");
+  EXPECT_THAT(error.what, HasSubstr("1 of 3 nodes joined, missing: 1, 2"));
+  EXPECT_THAT(error.what, HasSubstr("127.0.0.1:" + std::to_string(port_)));
+  EXPECT_THAT(error.what, HasSubstr("this node"));
+}
+
+TEST_F(StaticRendezvousTest, GivesUpWhenNode0NeverComes) {
+  StaticOptions options = Options(2, 1);
+  options.join_timeout = milliseconds(50);
+  Node& node = Start(options);
+  RunUntil([&] { return node.joined.has_value(); });
+  ASSERT_FALSE(node.joined->has_value());
+  EXPECT_EQ(node.joined->error().page, "cannot-reach-store");
+  EXPECT_EQ(node.joined->error().code, Code::kRendezvous);
+}
+
+TEST_F(StaticRendezvousTest, FailsAtOnceWhenThePortIsTaken) {
+  const auto other = *StoreServer::Listen(io_, asio::ip::address_v4::loopback(), port_);
+  Node& host = Start(Options(2, 0));
+  RunUntil([&] { return host.joined.has_value(); });
+  EXPECT_EQ(host.joined->error().page, "port-taken");
+}
+
+TEST_F(StaticRendezvousTest, RefusesASecondNodeWithTheSameRank) {
+  Start(Options(3, 0));
+  Start(Options(3, 1));
+  RunUntil([&] { return !nodes_[0].lines.empty() && nodes_[0].lines.back().starts_with("2 of"); });
+  StaticOptions options = Options(3, 1);
+  const auto twin = *StaticRendezvous::Create(io_, options);
+  std::optional<Result<Membership>> joined;
+  twin->Join([&](Result<Membership> result) { joined = std::move(result); });
+  RunUntil([&] { return joined.has_value(); });
+  ASSERT_FALSE(joined->has_value());
+  EXPECT_EQ(joined->error().page, "node-rank-taken");
+  EXPECT_THAT(joined->error().what, HasSubstr(HostName()));
+}
+
+TEST_F(StaticRendezvousTest, RefusesAnotherNumberOfNodes) {
+  Start(Options(2, 0));
+  Node& node = Start(Options(3, 1));
+  RunUntil([&] { return node.joined.has_value(); });
+  ASSERT_FALSE(node.joined->has_value());
+  EXPECT_EQ(node.joined->error().page, "nnodes-differ");
+}
+
+TEST_F(StaticRendezvousTest, LetsANodeThatDiedWhileWaitingComeAgain) {
+  Start(Options(3, 0));
+  Start(Options(3, 1));
+  const auto host_says = [&](const std::string& start) {
+    return !nodes_[0].lines.empty() && nodes_[0].lines.back().starts_with(start);
+  };
+  RunUntil([&] { return host_says("2 of"); });
+  nodes_.erase(1);
+  RunUntil([&] { return host_says("1 of"); });
+  Start(Options(3, 1));
+  Start(Options(3, 2));
+  RunUntil([&] { return AllJoined(); });
+}
+
+TEST_F(StaticRendezvousTest, TellsEveryNodeOfAFailure) {
+  StartAll(3);
+  nodes_[2].rendezvous->ReportFailure("rank 2 exited with 7", [&] { nodes_[2].reported = true; });
+  RunUntil([&] { return nodes_[2].reported && nodes_[0].failure && nodes_[1].failure; });
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(nodes_[rank].failure->node_rank, 2);
+    EXPECT_EQ(nodes_[rank].failure->message, "rank 2 exited with 7");
+  }
+  EXPECT_FALSE(nodes_[2].failure.has_value());
+}
+
+TEST_F(StaticRendezvousTest, Node0GoesOnlyWhenTheOthersHaveHeard) {
+  StartAll(3);
+  Node& host = nodes_[0];
+  host.rendezvous->ReportFailure("rank 0 exited with 7", [&] {
+    host.reported = true;
+    host.rendezvous.reset();
+  });
+  RunUntil([&] { return host.reported; });
+  RunUntil([&] { return nodes_[1].failure && nodes_[2].failure; });
+  EXPECT_EQ(nodes_[1].failure->message, "rank 0 exited with 7");
+  EXPECT_EQ(nodes_[2].failure->message, "rank 0 exited with 7");
+}
+
+TEST_F(StaticRendezvousTest, TellsEveryNodeThatAnAgentIsGone) {
+  StartAll(3);
+  nodes_[1].rendezvous.reset();
+  RunUntil([&] { return nodes_[0].failure && nodes_[2].failure; });
+  EXPECT_EQ(nodes_[2].failure->node_rank, 1);
+  EXPECT_THAT(nodes_[2].failure->message, HasSubstr("node 1 is gone"));
+}
+
+TEST_F(StaticRendezvousTest, TellsThatNode0IsGone) {
+  StartAll(2);
+  nodes_[0].rendezvous.reset();
+  RunUntil([&] { return nodes_[1].failure.has_value(); });
+  EXPECT_EQ(nodes_[1].failure->node_rank, -1);
+  EXPECT_THAT(nodes_[1].failure->message, HasSubstr("127.0.0.1"));
+}
+
+TEST_F(StaticRendezvousTest, LeavesWhenTheLastNodeHasFinished) {
+  StartAll(3);
+  for (auto& [rank, node] : nodes_) {
+    node.rendezvous->Leave([&node = node](Status status) {
+      node.left = status;
+      node.rendezvous.reset();
+    });
+    if (rank < 2) io_.poll();
+    if (rank < 2) EXPECT_FALSE(node.left.has_value());
+  }
+  RunUntil([&] {
+    return std::ranges::all_of(nodes_, [](auto& node) { return node.second.left.has_value(); });
+  });
+  for (auto& [rank, node] : nodes_) {
+    EXPECT_TRUE(node.left->ok());
+    EXPECT_FALSE(node.failure.has_value());
+  }
+}
+
+TEST_F(StaticRendezvousTest, HearsOfAFailureWhileLeaving) {
+  StartAll(2);
+  nodes_[0].rendezvous->Leave([&](Status status) { nodes_[0].left = status; });
+  nodes_[1].rendezvous->ReportFailure("rank 1 was killed", [] {});
+  RunUntil([&] { return nodes_[0].failure.has_value(); });
+  EXPECT_FALSE(nodes_[0].left.has_value());
+}
+
+TEST_F(StaticRendezvousTest, JoinsAgainAfterAFailureWithAFreshStore) {
+  StartAll(3);
+  nodes_[1].rendezvous->ReportFailure("rank 1 failed", [&] { nodes_[1].reported = true; });
+  RunUntil([&] { return nodes_[1].reported && nodes_[0].failure && nodes_[2].failure; });
+  for (auto& [rank, node] : nodes_) Join(node);
+  RunUntil([&] { return AllJoined(); });
+  const uint16_t fresh = (*nodes_[0].joined)->master_port;
+  EXPECT_NE(fresh, port_);
+  for (auto& [rank, node] : nodes_) {
+    EXPECT_EQ((*node.joined)->round, 1);
+    EXPECT_EQ((*node.joined)->master_port, fresh);
+    EXPECT_EQ((*node.joined)->base_rank, rank);
+  }
+  EXPECT_EQ(nodes_[0].rendezvous->worker_store()->num_keys(), 0);
+  nodes_[2].rendezvous->ReportFailure("rank 2 failed", [] {});
+  RunUntil([&] { return nodes_[0].failure && nodes_[1].failure; });
+  EXPECT_EQ(nodes_[0].failure->message, "rank 2 failed");
+}
+
+TEST_F(StaticRendezvousTest, CanBeDestroyedAtAnyTime) {
+  for (int turns = 0; turns < 60; ++turns) {
+    Start(Options(2, 0));
+    Start(Options(2, 1));
+    for (int i = 0; i < turns; ++i) io_.poll_one();
+    nodes_.clear();
+    io_.restart();
+    io_.run();
+    io_.restart();
+  }
+}
+
+TEST(StaticOptionsCheck, RefusesContradictions) {
+  asio::io_context io;
+  const auto page = [&](int nnodes, int node_rank, HostPort endpoint) {
+    StaticOptions options;
+    options.nnodes = nnodes;
+    options.node_rank = node_rank;
+    options.endpoint = std::move(endpoint);
+    const auto created = StaticRendezvous::Create(io, options);
+    return created.has_value() ? "" : created.error().page;
+  };
+  EXPECT_EQ(page(0, 0, {}), "nnodes");
+  EXPECT_EQ(page(2, 2, {"node0", 1}), "node-rank");
+  EXPECT_EQ(page(2, -1, {"node0", 1}), "node-rank");
+  EXPECT_EQ(page(2, 1, {"node0", 0}), "endpoint");
+  EXPECT_EQ(page(2, 1, {"", 1}), "endpoint");
+  EXPECT_EQ(page(1, 0, {}), "");
+}
+
+}  // namespace
+}  // namespace ddprun::rendezvous
