@@ -31,8 +31,8 @@ std::optional<std::string> Nearest(std::string_view word, std::span<const std::s
   size_t best_distance = limit + 1;
   for (const std::string& candidate : candidates) {
     // At least so many edits are needed; a hostile word may be a megabyte long.
-    const auto [shorter, longer] = std::minmax(word.size(), candidate.size());
-    if (longer - shorter >= best_distance) continue;
+    const size_t longer = std::max(word.size(), candidate.size());
+    if (longer - std::min(word.size(), candidate.size()) >= best_distance) continue;
     const size_t distance = EditDistance(word, candidate);
     if (distance < best_distance) {
       best = &candidate;
