@@ -133,7 +133,7 @@ python_packages() {
   mkdir -p "$ROOT/.deps/tmp"
   local result=0
   TMPDIR=$ROOT/.deps/tmp "$VENV/bin/python" -m pip install --no-deps --require-hashes \
-    --only-binary=:all: --disable-pip-version-check --progress-bar off -r "$list" \
+    --only-binary=:all: --disable-pip-version-check --retries 2 --progress-bar off -r "$list" \
     >>"$LOG" 2>&1 || result=$?
   rm -rf "$ROOT/.deps/tmp"
   if [ "$result" != 0 ]; then
