@@ -46,8 +46,7 @@ class Rendezvous {
 
   // Tells the other nodes that this one failed in this round (`message`: one line, which rank and
   // how; also for a signal that only this node got). `done` when they have been told, or after
-  // about a second. A node that was itself told of a failure calls it too before it exits (the
-  // first message stays): it may host the store, which others still have to read.
+  // about a second. The first message of a round stays.
   virtual void ReportFailure(const std::string& message, std::function<void()> done) = 0;
 
   // This node's workers ended well: `done` when all nodes' have. The store's host stays until

@@ -16,6 +16,9 @@ using std::chrono::milliseconds;
 
 // How long a failing node waits until the others have been told.
 constexpr milliseconds kReportTimeout{1000};
+// How long node 0 lets the others read a failure before it acts on it, since its end ends the
+// store.
+constexpr milliseconds kSpreadTimeout{200};
 // How long node 0 keeps its store after the last node has finished, for the others' last reads.
 constexpr milliseconds kDrainTimeout{2000};
 // While this node leaves, the store may go away before its last answer has been looked at.
@@ -115,7 +118,8 @@ StaticRendezvous::Impl::Impl(asio::io_context& io, StaticOptions options)
       endpoint_(options_.endpoint),
       deadline_(io),
       progress_(io),
-      ending_(io) {
+      ending_(io),
+      spreading_(io) {
   if (endpoint_.host.empty()) endpoint_.host = "127.0.0.1";
 }
 
@@ -128,6 +132,7 @@ void StaticRendezvous::Impl::Stop() {
   deadline_.cancel();
   progress_.cancel();
   ending_.cancel();
+  spreading_.cancel();
   // Through locals: their pending handlers hold this object and let go of it here.
   const auto resolve = std::move(resolve_);
   const auto assigned_watch = std::move(assigned_watch_);
@@ -199,7 +204,7 @@ void StaticRendezvous::Impl::OnFailureNote(const Result<std::string>& note) {
   if (left_ || failure_) return;
   if (note.has_value()) {
     failure_ = ParseFailureNote(*note);
-    if (host()) SpreadFailure(*note);
+    if (host()) return SpreadFailure(*note);
     Request seen;
     seen.op = Op::kSet;
     seen.key = keys_.FailureSeen(round_, options_.node_rank);
@@ -223,6 +228,8 @@ void StaticRendezvous::Impl::SpreadFailure(const std::string& note) {
   for (int node = 1; node < options_.nnodes; ++node) {
     Tell(CompareSet(keys_.Failure(round_, node), note));
   }
+  After(spreading_, kSpreadTimeout, &Impl::DeliverFailure);
+  AwaitSeen();
 }
 
 void StaticRendezvous::Impl::OnAbandoned(const std::vector<std::string>& keys) {
@@ -294,7 +301,7 @@ void StaticRendezvous::Impl::AwaitSeen() {
   for (const int node : asked) {
     const auto heard = [self = shared_from_this(), node] {
       self->unheard_.erase(node);
-      if (self->unheard_.empty()) self->OnReported();
+      if (self->unheard_.empty()) self->OnSpread();
     };
     Request check;
     check.op = Op::kCheck;
@@ -308,7 +315,14 @@ void StaticRendezvous::Impl::AwaitSeen() {
                                         [heard](const Result<Reply>&) { heard(); });
                   });
   }
-  if (asked.empty()) OnReported();
+  if (asked.empty()) OnSpread();
+}
+
+void StaticRendezvous::Impl::OnSpread() {
+  spreading_.cancel();
+  const auto self = shared_from_this();  // the first handler may destroy everything
+  OnReported();
+  DeliverFailure();
 }
 
 void StaticRendezvous::Impl::OnReported() {

@@ -72,6 +72,7 @@ class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezv
   void OnNodeGone(int node);
   void Forget(std::string key);
   void AwaitSeen();
+  void OnSpread();
   void OnReported();
   void OnAllFinished(const Result<Reply>& reply);
 
@@ -89,6 +90,7 @@ class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezv
   asio::steady_timer deadline_;
   asio::steady_timer progress_;
   asio::steady_timer ending_;  // of ReportFailure; of a store that goes away while leaving
+  asio::steady_timer spreading_;
   bool stopped_ = false;
   bool hosted_by_ddprun_ = false;
 

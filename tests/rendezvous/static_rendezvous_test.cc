@@ -5,22 +5,16 @@
 
 #include <map>
 
-#include "rendezvous/net/listener.h"
 #include "rendezvous/store/store_server.h"
 #include "rendezvous/store/tcp_store.h"
 #include "tests/rendezvous/loop_thread.h"
+#include "tests/rendezvous/unused_port.h"
 
 namespace ddprun::rendezvous {
 namespace {
 
 using std::chrono::milliseconds;
-using testing::Contains;
-using testing::ElementsAre;
 using testing::HasSubstr;
-
-uint16_t UnusedPort() {
-  return ListenOn(std::vector<asio::ip::address>{asio::ip::address_v4::loopback()}, 0)->port;
-}
 
 // All nodes of a job on one loop: what one does is seen by the others in its turns.
 class StaticRendezvousTest : public testing::Test {
@@ -133,7 +127,6 @@ TEST_F(StaticRendezvousTest, GivesRanksInTheOrderOfNodes) {
 
 TEST_F(StaticRendezvousTest, WritesTorchrunsKeys) {
   StartAll(2);
-  LoopThread loop;  // only so that the blocking client has a server that runs
   std::thread serving([&] { io_.run_for(std::chrono::seconds(20)); });
   {
     auto store = *TcpStore::Connect({"127.0.0.1", port_}, Soon());
@@ -255,6 +248,17 @@ TEST_F(StaticRendezvousTest, Node0GoesOnlyWhenTheOthersHaveHeard) {
   EXPECT_EQ(nodes_[2].failure->message, "rank 0 exited with 7");
 }
 
+TEST_F(StaticRendezvousTest, Node0HearsLastSoThatItsEndHidesNothing) {
+  StartAll(4);
+  nodes_[0].rendezvous->WatchPeers([&](PeerFailure failure) {
+    nodes_[0].failure = failure;
+    nodes_[0].rendezvous.reset();
+  });
+  nodes_[3].rendezvous->ReportFailure("rank 3 was killed", [] {});
+  RunUntil([&] { return nodes_[0].failure && nodes_[1].failure && nodes_[2].failure; });
+  for (const int rank : {0, 1, 2}) EXPECT_EQ(nodes_[rank].failure->message, "rank 3 was killed");
+}
+
 TEST_F(StaticRendezvousTest, TellsEveryNodeThatAnAgentIsGone) {
   StartAll(3);
   nodes_[1].rendezvous.reset();
@@ -278,8 +282,9 @@ TEST_F(StaticRendezvousTest, LeavesWhenTheLastNodeHasFinished) {
       node.left = status;
       node.rendezvous.reset();
     });
-    if (rank < 2) io_.poll();
-    if (rank < 2) EXPECT_FALSE(node.left.has_value());
+    if (rank == 2) break;
+    io_.poll();
+    EXPECT_FALSE(node.left.has_value());
   }
   RunUntil([&] {
     return std::ranges::all_of(nodes_, [](auto& node) { return node.second.left.has_value(); });

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "rendezvous/net/listener.h"
 #include "rendezvous/store/store_watch.h"
 #include "rendezvous/store/tcp_store.h"
 #include "tests/rendezvous/loop_thread.h"
+#include "tests/rendezvous/unused_port.h"
 
 namespace ddprun::rendezvous {
 namespace {
@@ -20,10 +20,6 @@ Request Add(const std::string& key) {
   request.key = key;
   request.number = 1;
   return request;
-}
-
-uint16_t UnusedPort() {
-  return ListenOn(std::vector<asio::ip::address>{asio::ip::address_v4::loopback()}, 0)->port;
 }
 
 TEST(StoreConnection, AnswersCallsInTheirOrder) {

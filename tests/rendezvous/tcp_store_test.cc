@@ -8,6 +8,7 @@
 #include "rendezvous/net/listener.h"
 #include "rendezvous/store/prefix_store.h"
 #include "tests/rendezvous/loop_thread.h"
+#include "tests/rendezvous/unused_port.h"
 
 namespace ddprun::rendezvous {
 namespace {
@@ -139,17 +140,15 @@ TEST(TcpStoreConnect, HasADeadlineWhereNobodyAnswers) {
 }
 
 TEST(TcpStoreConnect, SaysWhyNobodyCouldBeReached) {
-  uint16_t unused = 0;
-  { unused = SilentServer().listeners.port; }
-  const auto store = TcpStore::Connect({"127.0.0.1", unused}, DeadlineAfter(milliseconds(30)));
+  const auto store =
+      TcpStore::Connect({"127.0.0.1", UnusedPort()}, DeadlineAfter(milliseconds(30)));
   ASSERT_FALSE(store.has_value());
   EXPECT_EQ(store.error().code, Code::kRendezvous);
   EXPECT_THAT(store.error().what, HasSubstr("Connection refused"));
 }
 
 TEST(TcpStoreConnect, TriesUntilTheServerIsThere) {
-  uint16_t port = 0;
-  { port = SilentServer().listeners.port; }
+  const uint16_t port = UnusedPort();
   auto connecting = std::async(std::launch::async, [&] {
     return TcpStore::Connect({"127.0.0.1", port}, Soon());
   });
