@@ -26,7 +26,9 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 }
 
 std::optional<std::string> Nearest(std::string_view word, std::span<const std::string> candidates) {
-  const size_t limit = std::max<size_t>(2, word.size() / 3);
+  // Replacing all of its letters turns a word into any other of that length.
+  const size_t limit =
+      std::min(std::max<size_t>(2, word.size() / 3), std::max<size_t>(1, word.size()) - 1);
   const std::string* best = nullptr;
   size_t best_distance = limit + 1;
   for (const std::string& candidate : candidates) {

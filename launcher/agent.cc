@@ -245,7 +245,7 @@ void Agent::Finish(int exit_code) {
 void Agent::CleanUp() {
   template_.reset();
   rendezvous_.reset();
-  unkillable_ = processes_.SweepDescendants();
+  unkillable_ = processes_.SweepDescendants(guard_.pid());
   if (template_stderr_ != nullptr) template_stderr_->Finish();
   if (group_ != nullptr) group_->FinishOutput();
   phase_ = Phase::kReporting;

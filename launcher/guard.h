@@ -24,6 +24,7 @@ class Guard {
   // Without a Dismiss the guard does its work now.
   ~Guard() = default;
 
+  pid_t pid() const { return pid_; }
   // The process leads a session of its own that belongs to the job, until it is reaped. Processes
   // that have wiped their environment are found by this.
   void Watch(pid_t session_leader);

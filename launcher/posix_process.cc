@@ -207,10 +207,10 @@ void PosixProcessHost::SignalGroup(pid_t pid, int signal) {
   if (watched_.contains(pid)) ::kill(-pid, signal);
 }
 
-std::vector<pid_t> PosixProcessHost::SweepDescendants() {
+std::vector<pid_t> PosixProcessHost::SweepDescendants(pid_t spared) {
   for (const auto& [pid, watched] : watched_) ::kill(pid, SIGKILL);
   watched_.clear();
-  return EndChildren();
+  return EndChildren(spared);
 }
 
 }  // namespace ddprun::launcher

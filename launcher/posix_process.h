@@ -30,9 +30,9 @@ class PosixProcessHost : public ProcessHost {
 
   // To be called on SIGCHLD: reaps what pidfds do not tell of.
   void OnChildSignal();
-  // Ends and reaps every descendant that is left, known or not; blocks (see EndChildren). Returns
-  // those that did not end: processes stuck in the kernel.
-  std::vector<pid_t> SweepDescendants();
+  // Ends and reaps every descendant that is left, known or not, but `spared`; blocks (see
+  // EndChildren). Returns those that did not end: processes stuck in the kernel.
+  std::vector<pid_t> SweepDescendants(pid_t spared);
 
  private:
   struct Watched;

@@ -92,10 +92,11 @@ bool ReapChildren() {
   return !(reaped < 0 && errno == ECHILD);
 }
 
-std::vector<pid_t> ChildrenOf(pid_t parent) {
+std::vector<pid_t> ChildrenOf(pid_t parent, pid_t spared) {
   std::vector<pid_t> children;
   for (const ProcessEntry& process : ListProcesses("")) {
-    if (process.parent == parent && !process.ended) children.push_back(process.pid);
+    if (process.parent != parent || process.pid == spared || process.ended) continue;
+    children.push_back(process.pid);
   }
   return children;
 }
@@ -155,7 +156,7 @@ std::vector<pid_t> SelectJobProcesses(std::span<const ProcessEntry> processes,
   return living;
 }
 
-std::vector<pid_t> EndChildren(const SweepTimes& times) {
+std::vector<pid_t> EndChildren(pid_t spared, const SweepTimes& times) {
   // A child that ended between looking and waiting has left its SIGCHLD pending, so the wait
   // returns at once; the cap only covers signals that were coalesced.
   constexpr timespec kLongestWait{0, 50'000'000};
@@ -166,7 +167,7 @@ std::vector<pid_t> EndChildren(const SweepTimes& times) {
   while (ReapChildren()) {
     const Clock::time_point now = Clock::now();
     if (now > start + times.grace) {
-      const std::vector<pid_t> children = ChildrenOf(::getpid());
+      const std::vector<pid_t> children = ChildrenOf(::getpid(), spared);
       if (now > start + times.limit) return children;
       // A child's number stays its own until we reap it, so this cannot hit another process.
       for (const pid_t child : children) ::kill(child, SIGKILL);

@@ -41,10 +41,10 @@ struct SweepTimes {
   std::chrono::milliseconds limit{10'000};
 };
 
-// Ends every child of this process, and every process that becomes one by that (this process is a
-// subreaper), until none is left. Blocks. Returns those that are left after the limit.
+// Ends every child of this process but `spared`, and every process that becomes one by that (this
+// process is a subreaper), until none is left. Blocks. Returns those that are left after the limit.
 // REQUIRES: SIGCHLD is blocked.
-std::vector<pid_t> EndChildren(const SweepTimes& times = {});
+std::vector<pid_t> EndChildren(pid_t spared, const SweepTimes& times = {});
 
 // The same for a job whose agent is gone, from outside: see SelectJobProcesses.
 void EndJob(std::string_view job_id, const std::set<pid_t>& sessions, const SweepTimes& times);

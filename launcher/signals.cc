@@ -12,7 +12,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-constexpr std::array kHandled = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE};
+constexpr std::array kHandled = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 bool IsIgnored(int signal) {
   struct sigaction action {};
@@ -33,6 +33,8 @@ SignalMask::SignalMask() {
   action.sa_handler = SIG_DFL;
   ::sigaction(SIGCHLD, &action, &original_child_action_);
   ::sigaddset(&blocked_, SIGCHLD);
+  action.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &action, &original_pipe_action_);
   ::sigprocmask(SIG_BLOCK, &blocked_, &original_);
 }
 
@@ -42,6 +44,7 @@ SignalMask::~SignalMask() {
 
 void SignalMask::Restore() const {
   ::sigaction(SIGCHLD, &original_child_action_, nullptr);
+  ::sigaction(SIGPIPE, &original_pipe_action_, nullptr);
   ::sigprocmask(SIG_SETMASK, &original_, nullptr);
 }
 
@@ -70,8 +73,7 @@ void SignalReader::WaitForMore() {
 void SignalReader::ReadAll() {
   signalfd_siginfo info{};
   while (::read(descriptor_.native_handle(), &info, sizeof info) == sizeof info) {
-    const int signal = static_cast<int>(info.ssi_signo);
-    if (signal != SIGPIPE) handler_(signal, static_cast<pid_t>(info.ssi_pid));
+    handler_(static_cast<int>(info.ssi_signo), static_cast<pid_t>(info.ssi_pid));
   }
 }
 

@@ -15,9 +15,10 @@
 
 namespace ddprun::launcher {
 
-// Blocks SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD and SIGPIPE, except those that
-// are ignored (nohup, background jobs of a script): they stay ignored. SIGCHLD gets its default
-// disposition. The destructor puts everything back. Create it before threads are started.
+// Blocks SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGCHLD, except those that are
+// ignored (nohup, background jobs of a script): they stay ignored. SIGCHLD gets its default
+// disposition, SIGPIPE is ignored: a write says EPIPE. The destructor puts everything back. Create
+// it before threads are started.
 class SignalMask {
  public:
   SignalMask();
@@ -33,6 +34,7 @@ class SignalMask {
   sigset_t blocked_{};
   sigset_t original_{};
   struct sigaction original_child_action_ {};
+  struct sigaction original_pipe_action_ {};
 };
 
 class SignalReader {

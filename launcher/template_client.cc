@@ -16,6 +16,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::string_view kSocketVariable = "DDPRUN_TEMPLATE_FD";
 constexpr size_t kMaxMessageBytes = 64 << 10;
 
 std::string Text(const json& message) {
@@ -85,7 +86,7 @@ Result<std::unique_ptr<TemplateClient>> TemplateClient::Start(asio::io_context& 
   }
   UniqueFd ours(ends[0]);
   UniqueFd theirs(ends[1]);
-  request.env.push_back("DDPRUN_TEMPLATE_FD=" + std::to_string(theirs.get()));
+  request.env.push_back(std::string(kSocketVariable) + "=" + std::to_string(theirs.get()));
   request.inherited_fds.push_back(theirs.get());
   DDPRUN_ASSIGN(const pid_t pid, processes.Spawn(request));
   return std::unique_ptr<TemplateClient>(new TemplateClient(io, std::move(ours), pid));
@@ -108,11 +109,13 @@ void TemplateClient::ForkWorkers(const std::vector<ForkOrder>& orders,
   for (const ForkOrder& order : orders) {
     json env = json::object();
     for (const auto& [name, value] : order.env.set) env[name] = value;
+    std::vector<std::string> unset = order.env.unset;
+    unset.emplace_back(kSocketVariable);
     Message message;
     message.text = Text({{"fork",
                           {{"local_rank", order.local_rank},
                            {"env", std::move(env)},
-                           {"unset", order.env.unset}}}});
+                           {"unset", std::move(unset)}}}});
     for (const int fd : order.fds) message.fds.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
     outgoing_.push_back(std::move(message));
   }

@@ -12,6 +12,15 @@ bool IsIdentifier(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+// How much of `text`, which follows a '$', names the local rank: "{local_rank}", or "local_rank"
+// not followed by more of an identifier; 0 when it does not.
+size_t LocalRankLength(std::string_view text) {
+  if (text.starts_with("{local_rank}")) return kLocalRank.size() + 2;
+  const bool bare = text.starts_with(kLocalRank) &&
+                    (text.size() == kLocalRank.size() || !IsIdentifier(text[kLocalRank.size()]));
+  return bare ? kLocalRank.size() : 0;
+}
+
 // Threads of a worker's linear algebra: the cores shared evenly. torchrun says 1 for all, which
 // leaves cores idle, and leaves a single worker alone, which then ignores cgroup limits.
 std::string ThreadsPerWorker(const Attempt& attempt) {
@@ -73,14 +82,15 @@ std::string SubstituteLocalRank(std::string_view text, int local_rank) {
       continue;
     }
     const std::string_view rest = text.substr(i + 1);
-    const bool bare = rest.starts_with(kLocalRank) &&
-                      (rest.size() == kLocalRank.size() || !IsIdentifier(rest[kLocalRank.size()]));
-    if (rest.starts_with("{local_rank}") || bare) {
+    if (const size_t length = LocalRankLength(rest); length > 0) {
       result += std::to_string(local_rank);
-      i += bare ? kLocalRank.size() : kLocalRank.size() + 2;
+      i += length;
     } else {
       result += '$';
-      if (rest.starts_with("$")) ++i;
+      if (rest.starts_with("$") && LocalRankLength(rest.substr(1)) > 0) {
+        result += rest.substr(1, LocalRankLength(rest.substr(1)));
+        i += 1 + LocalRankLength(rest.substr(1));
+      }
     }
   }
   return result;

@@ -36,8 +36,9 @@ WorkerSpec MakeWorkerSpec(const Target& target,
                           int local_rank,
                           const Environment& base);
 
-// Python's Template.safe_substitute with local_rank, which torchrun applies to every argument:
-// ${local_rank} and $local_rank are replaced, $$ becomes $, other text stays.
+// As torchrun does in every argument: ${local_rank} and $local_rank are replaced, a second $ in
+// front prevents that. All other text stays, "$$" too: torchrun makes "$" of it wherever it is
+// (Python's Template), which would break `sh -c 'echo $$'`.
 std::string SubstituteLocalRank(std::string_view text, int local_rank);
 
 }  // namespace ddprun::launcher

@@ -1,0 +1,117 @@
+"""Runs ddprun with real processes and looks at what it leaves behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import uuid
+
+DDPRUN = os.environ["DDPRUN_PROGRAM"]
+FAKE_TEMPLATE = os.environ.get("DDPRUN_FAKE_TEMPLATE", "")
+# Deadlines only say when a test has failed: generous, because test machines are busy.
+DEADLINE_S = 60
+
+
+def wait_until(condition, what):
+    """Waits for the condition; the pause only bounds how often it is looked at."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError("in vain waited for: " + what)
+        time.sleep(0.005)
+
+
+def processes_with(mark):
+    """Living processes that carry the mark in their command line or environment."""
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{name}/stat") as file:
+                state = file.read().rpartition(")")[2].split()[0]
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                text = file.read()
+            with open(f"/proc/{name}/environ", "rb") as file:
+                text += file.read()
+        except OSError:
+            continue
+        if state not in "ZX" and mark.encode() in text:
+            found.append(int(name))
+    return found
+
+
+class LauncherTest(unittest.TestCase):
+    def setUp(self):
+        self.mark = "mark" + uuid.uuid4().hex
+        # Inside the fraction of a number, sleep takes a mark on its command line.
+        self.sleep_mark = str(uuid.uuid4().int)[:18]
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.tmp = os.path.join(self.folder, "tmp")
+        os.mkdir(self.tmp)
+        self.shm_before = set(os.listdir("/dev/shm"))
+        self.addCleanup(self.end_leftovers)
+
+    def end_leftovers(self):
+        for pid in processes_with(self.mark) + processes_with(self.sleep_mark):
+            os.kill(pid, signal.SIGKILL)
+
+    def env(self, **more):
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("PET_", "DDPRUN_"))}
+        env.update(DDPRUN_TEST_MARK=self.mark, TMPDIR=self.tmp, FOLDER=self.folder)
+        if FAKE_TEMPLATE:
+            env["DDPRUN_TRAINER"] = FAKE_TEMPLATE
+        env.update(more)
+        return env
+
+    def start(self, *args, **options):
+        env = self.env(**options.pop("env", {}))
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
+        process = subprocess.Popen([DDPRUN, *args], env=env, cwd=self.folder, **options)
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                self.addCleanup(stream.close)
+        return process
+
+    def finish(self, process):
+        process.out, process.err = process.communicate(timeout=DEADLINE_S)
+        return process
+
+    def run_ddprun(self, *args, **options):
+        return self.finish(self.start(*args, **options))
+
+    def script(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def wait_for_file(self, name):
+        wait_until(lambda: os.path.exists(self.path(name)), "file " + name)
+
+    def pid_in(self, name):
+        """The pid that a process writes; renamed into place, so never half of it."""
+        self.wait_for_file(name)
+        with open(self.path(name)) as file:
+            return int(file.read())
+
+    def assert_nothing_left(self):
+        wait_until(
+            lambda: not processes_with(self.mark) and not processes_with(self.sleep_mark),
+            "all processes of the job to end: "
+            + str(processes_with(self.mark) + processes_with(self.sleep_mark)),
+        )
+        wait_until(lambda: not os.listdir(self.tmp), "the job's folder to go away")
+        self.assertLessEqual(set(os.listdir("/dev/shm")), self.shm_before)
+
+
+def main():
+    unittest.main(verbosity=2, argv=[sys.argv[0], *sys.argv[1:]])
