@@ -15,7 +15,7 @@ struct TextDatasetOptions {
   // Shell patterns, or plain paths: * ? [...] within a name, ** for any number of folders.
   // Relative ones are taken from the working directory. The matches of each pattern are sorted by
   // name, so every rank and every run sees the same text; a file matched twice is read once.
-  std::vector<std::string> patterns;
+  std::vector<std::string> patterns = {};
   int64_t sequence_length = 128;  // T, bytes
 };
 

@@ -9,7 +9,7 @@
 namespace ddprun::trainer {
 
 struct GenerateOptions {
-  std::string prompt;        // empty: starts after a line feed, which is not part of the result
+  std::string prompt = "";   // empty: starts after a line feed, which is not part of the result
   int64_t length = 200;      // bytes to generate
   double temperature = 0.8;  // 0: always the likeliest byte
   int64_t top_k = 40;        // draw among the k likeliest; 0: all

@@ -13,7 +13,7 @@ namespace ddprun::trainer {
 struct MlpOptions {
   enum class Activation { kNone, kRelu, kGelu };
 
-  std::vector<int64_t> sizes;                 // input, hidden ..., output: at least two
+  std::vector<int64_t> sizes = {};            // input, hidden ..., output: at least two
   Activation activation = Activation::kRelu;  // not after the last layer
   // True: drawn from torch's default generator as torch.nn.Linear does, so that after the same
   // manual_seed the weights are those of a Python model that makes its layers in this order.

@@ -22,8 +22,8 @@ struct ModelOptions {
   int64_t max_positions = 128;  // longest sequence, tokens
   double dropout = 0.0;
   // mlp
-  std::vector<int64_t> layer_sizes;  // input, hidden ..., output
-  std::string activation = "relu";   // relu, gelu or none
+  std::vector<int64_t> layer_sizes = {};  // input, hidden ..., output
+  std::string activation = "relu";        // relu, gelu or none
   // False: weights are left uninitialised, for ranks that receive them by broadcast.
   bool initialize = true;
 };

@@ -53,7 +53,7 @@ TEST_F(SafetensorsTest, GivesBackWhatItWrote) {
   const std::string path = folder_.Path("w.safetensors");
   const at::Tensor base = at::randn({3, 5});
   const NamedTensors tensors = {
-      {"f16", base.to(at::kHalf)},       {"odd.bool", base.narrow(1, 0, 1) > 0},
+      {"f16", base.to(at::kHalf)},       {"odd.bool", base.narrow(1, 0, 1).gt(0)},
       {"f32.transposed", base.t()},      {"bf16", base.to(at::kBFloat16)},
       {"i64", at::arange(7, at::kLong)}, {"scalar", base.sum()},
       {"empty", at::zeros({0, 4})}};
