@@ -68,6 +68,15 @@ Job OpenJob(const std::string& config_path,
 }
 
 void CheckWorldSize(const Job& job, int world_size) {
+  if (job.config.strategy.type == StrategyType::kSingle && world_size > 1) {
+    throw Failure(Error{.code = Code::kUsage,
+                        .title = "TOO MANY RANKS",
+                        .where = job.config_path,
+                        .what = "strategy.type is \"single\", but there are " +
+                                std::to_string(world_size) + " ranks.",
+                        .hint = "Start one (--nproc_per_node=1), or take strategy.type \"ddp\".",
+                        .page = "too-many-ranks"});
+  }
   const int64_t samples = job.train->size();
   const std::string has = "The training data has " + std::to_string(samples) + " samples";
   if (samples < world_size) {

@@ -27,7 +27,7 @@ Job OpenJob(const std::string& config_path,
             const std::vector<std::string>& overrides,
             const Environment& environment);
 
-// Whether `world_size` ranks can share the job's data. Throws Failure.
+// Whether `world_size` ranks can train the job: its strategy, and data for each. Throws Failure.
 void CheckWorldSize(const Job& job, int world_size);
 
 }  // namespace ddprun::trainer

@@ -6,6 +6,8 @@
 #include <ctime>
 #include <exception>
 
+#include <nlohmann/json.hpp>
+
 #include "base/error_file.h"
 #include "base/failure.h"
 #include "trainer/loop/trainer.h"
@@ -28,15 +30,6 @@ c10::intrusive_ptr<HostProcessGroup> MakeGroup(const Job& job,
                                                const RankInfo& rank,
                                                const Environment& environment) {
   const StrategyType type = job.config.strategy.type;
-  if (type == StrategyType::kSingle && rank.world_size > 1) {
-    throw Failure(Error{.code = Code::kUsage,
-                        .title = "TOO MANY RANKS",
-                        .where = job.config_path,
-                        .what = "strategy.type is \"single\", but there are " +
-                                std::to_string(rank.world_size) + " ranks.",
-                        .hint = "Start one (--nproc_per_node=1), or take strategy.type \"ddp\".",
-                        .page = "too-many-ranks"});
-  }
   if (type == StrategyType::kSingle || (type == StrategyType::kAuto && rank.world_size == 1)) {
     return nullptr;
   }
@@ -44,7 +37,7 @@ c10::intrusive_ptr<HostProcessGroup> MakeGroup(const Job& job,
                           std::chrono::seconds(job.config.comm.init_timeout_seconds));
 }
 
-RunHeader HeaderOf(const Job& job, const RankInfo& rank, const RunFolder& folder, Trainer& trainer) {
+RunHeader HeaderOf(const RankInfo& rank, const RunFolder& folder, Trainer& trainer) {
   RunHeader header;
   header.run_name = folder.name;
   header.config_hash = folder.config_hash;
@@ -69,6 +62,17 @@ std::string Announcement(const Job& job, const RunHeader& header, const Trainer&
          std::to_string(batch) + ", " + std::to_string(trainer.total_steps()) + " steps";
 }
 
+// Bytes of a model as text that a terminal can show: what is no UTF-8 becomes U+FFFD, control
+// characters, which might move the cursor or worse, become '.'.
+std::string Presentable(std::string bytes) {
+  for (char& c : bytes) {
+    const auto code = static_cast<unsigned char>(c);
+    if ((code < 0x20 && c != '\n' && c != '\t') || code == 0x7f) c = '.';
+  }
+  using nlohmann::json;
+  return json::parse(json(bytes).dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
 // What rank 0 leaves behind when training has ended.
 void Finish(const Job& job, const RunFolder& folder, Trainer& trainer, RunReporter& reporter) {
   if (job.config.checkpoint.save_at_end) {
@@ -86,14 +90,14 @@ void Finish(const Job& job, const RunFolder& folder, Trainer& trainer, RunReport
                   .temperature = evaluation.sample_temperature,
                   .top_k = evaluation.sample_top_k,
                   .seed = static_cast<uint64_t>(job.config.run.seed)});
-    reporter.PrintLine("sample:\n" + evaluation.sample_prompt + text);
+    reporter.PrintLine("sample:\n" + Presentable(evaluation.sample_prompt + text));
   }
   reporter.PrintLine("run folder: " + folder.path);
 }
 
 void TrainAsRankZero(const Job& job, const RankInfo& rank, Trainer& trainer) {
   const RunFolder folder = ValueOrThrow(MakeRunFolder(job.config, ReportTime::Now().unix_seconds));
-  const RunHeader header = HeaderOf(job, rank, folder, trainer);
+  const RunHeader header = HeaderOf(rank, folder, trainer);
   const ReporterOptions options{.metrics_path = folder.path + "/metrics.jsonl",
                                 .logging_steps = job.config.report.logging_steps,
                                 .bar_fd = ProgressBarFd(job.config.report.progress_bar)};
@@ -133,7 +137,9 @@ int ReportFailure(const Error& error, const Environment& environment) {
   std::fputs(text.c_str(), stderr);
   const std::string path = environment.GetOr("TORCHELASTIC_ERROR_FILE", "");
   if (!path.empty()) {
-    const Status written = WriteErrorFile(path, {.message = text, .timestamp_s = std::time(nullptr)});
+    const WorkerError last_words{
+        .message = text, .callstack = "", .timestamp_s = std::time(nullptr)};
+    const Status written = WriteErrorFile(path, last_words);
     if (!written.ok()) std::fputs(Render(written.error()).c_str(), stderr);
   }
   return ExitStatus(error.code);

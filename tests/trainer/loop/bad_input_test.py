@@ -1,0 +1,72 @@
+"""Bad input: one clear message, the right exit code, quickly, and nothing left running."""
+
+import os
+import time
+
+import harness
+import training
+
+
+class BadInput(training.TrainingTest):
+    def expect_refusal(self, config_path, *texts, ranks=2, code=2):
+        begin = time.monotonic()
+        job = self.run_ddprun(f"--nproc_per_node={ranks}", config_path)
+        seconds = time.monotonic() - begin
+        self.assertEqual(job.returncode, code, job.err)
+        for text in texts:
+            self.assertIn(text, job.err)
+        # Once, not once per rank, and no failure report of the launcher on top of it.
+        self.assertEqual(job.err.count("\n-- ") + job.err.startswith("-- "), 1, job.err)
+        self.assertEqual(job.out, "")
+        self.assertLess(seconds, harness.DEADLINE_S / 2)
+        self.assertFalse(os.path.exists(self.path("runs")))
+        self.assert_nothing_left()
+
+    def test_missing_config(self):
+        self.write_config({}, "train.json")
+        self.expect_refusal("trian.json", "trian.json", "train.json")
+
+    def test_broken_json(self):
+        path = self.write_config('{\n  "run": { "name" "x" }\n}\n')
+        self.expect_refusal(path, "train.json:2:19", '  "run": { "name" "x" }', "^")
+
+    def test_unknown_key(self):
+        config = training.toy_config(strategy={"bucket_size_mb": 25})
+        self.expect_refusal(self.write_config(config), "bucket_size_mb", "bucket_cap_mb")
+
+    def test_wrong_type(self):
+        config = training.toy_config(run={"max_steps": "many"})
+        self.expect_refusal(self.write_config(config), "run.max_steps", "an integer")
+
+    def test_value_out_of_range(self):
+        config = training.toy_config(training={"per_device_train_batch_size": 0})
+        self.expect_refusal(self.write_config(config), "per_device_train_batch_size", "from 1 to")
+
+    def test_missing_data_file(self):
+        config = training.gpt_config(data={"train_files": ["nowhere/*.txt"]})
+        self.expect_refusal(self.write_config(config), "nowhere/*.txt")
+
+    def test_text_without_a_byte(self):
+        self.script("empty.txt", "")
+        config = training.gpt_config(data={"train_files": ["empty.txt"]})
+        self.expect_refusal(self.write_config(config), "empty.txt")
+
+    def test_more_ranks_than_samples(self):
+        config = training.toy_config(data={"num_samples": 3})
+        self.expect_refusal(self.write_config(config), "3 samples", "4 ranks", ranks=4)
+
+    def test_single_strategy_with_several_ranks(self):
+        config = training.toy_config(strategy={"type": "single"})
+        self.expect_refusal(self.write_config(config), 'strategy.type is "single"', "2 ranks")
+
+    def test_weights_that_do_not_fit(self):
+        config = training.gpt_config(model={"hidden_size": 64})
+        job = self.run_ddprun("--nproc_per_node=2", self.write_config(config))
+        self.assertNotEqual(job.returncode, 0)
+        self.assertIn("WEIGHTS DO NOT FIT THE MODEL", job.err)
+        self.assertIn("transformer.h.0.attn.c_attn.weight", job.err)
+        self.assert_nothing_left()
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,101 @@
+"""Whoever is killed, however: no process, no file, no shared memory is left."""
+
+import os
+import signal
+
+import harness
+import training
+
+
+class Kill(training.TrainingTest):
+    def start_training(self, ranks=3):
+        """A run without end, in the middle of its steps."""
+        config = training.gpt_config(
+            run={"max_steps": 10**9}, model={"name_or_path": ""}, report={"logging_steps": 1}
+        )
+        job = self.start(f"--nproc_per_node={ranks}", self.write_config(config))
+        while not job.stdout.readline().startswith("step"):
+            self.assertIsNone(job.poll(), "training did not begin")
+        return job
+
+    def processes(self, job):
+        """(template, workers): the children of ddprun that run ddp-trainer."""
+        template, workers = [], []
+        for pid in harness.processes_with(self.mark):
+            with open(f"/proc/{pid}/stat") as file:
+                parent = int(file.read().rpartition(")")[2].split()[1])
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                is_trainer = b"DDPRUN_TEMPLATE_FD=" in file.read()
+            if parent != job.pid or not is_trainer:
+                continue
+            # A worker has mapped the node's memory; the template has not.
+            with open(f"/proc/{pid}/maps") as file:
+                mapped = "ddprun-node-memory" in file.read()
+            (workers if mapped else template).append(pid)
+        self.assertEqual(len(template), 1)
+        return template[0], workers
+
+    def test_of_the_agent_ends_everything(self):
+        job = self.start_training()
+        job.send_signal(signal.SIGKILL)
+        self.finish(job)
+        self.assertEqual(job.returncode, -signal.SIGKILL)
+        self.assert_nothing_left()
+
+    def test_of_a_worker_ends_the_job_and_is_named_first(self):
+        job = self.start_training()
+        _, workers = self.processes(job)
+        self.assertEqual(len(workers), 3)
+        os.kill(workers[1], signal.SIGKILL)
+        self.finish(job)
+        self.assertEqual(job.returncode, 128 + signal.SIGKILL)
+        report = job.err[job.err.index("-- WORKER FAILED") :]
+        self.assertIn(f"exitcode  : -9 (pid: {workers[1]})", report)
+        self.assert_nothing_left()
+
+    def test_of_the_template_lets_the_workers_go_on(self):
+        job = self.start_training()
+        template, workers = self.processes(job)
+        os.kill(template, signal.SIGKILL)
+        for _ in range(50):
+            self.assertTrue(job.stdout.readline().startswith("step"))
+        job.send_signal(signal.SIGTERM)
+        self.finish(job)
+        self.assertEqual(job.returncode, 128 + signal.SIGTERM)
+        self.assertEqual(len(workers), 3)
+        self.assert_nothing_left()
+
+    def test_of_the_template_before_its_workers_exist_is_reported(self):
+        # It stops where it reads its config, a pipe that nobody writes.
+        os.mkfifo(self.path("train.json"))
+        job = self.start("--nproc_per_node=2", self.path("train.json"))
+        harness.wait_until(
+            lambda: any(pid != job.pid for pid in self.trainers()), "the template to start"
+        )
+        for pid in self.trainers():
+            os.kill(pid, signal.SIGKILL)
+        self.finish(job)
+        self.assertNotEqual(job.returncode, 0)
+        self.assert_nothing_left()
+
+    def trainers(self):
+        found = []
+        for pid in harness.processes_with(self.mark):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    if b"--template" in file.read():
+                        found.append(pid)
+            except OSError:
+                pass
+        return found
+
+    def test_by_interrupt_stops_the_run(self):
+        job = self.start_training(2)
+        job.send_signal(signal.SIGINT)
+        self.finish(job)
+        self.assertEqual(job.returncode, 128 + signal.SIGINT)
+        self.assert_nothing_left()
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,123 @@
+"""Whole runs: the same losses as PyTorch, and everything that a run leaves behind."""
+
+import json
+import os
+import re
+
+import harness
+import training
+
+
+class Losses(training.TrainingTest):
+    def assert_close(self, found, expected, tolerance):
+        self.assertEqual(len(found), len(expected))
+        for step, (a, b) in enumerate(zip(found, expected)):
+            self.assertLess(abs(a - b), tolerance, f"step {step + 1}: {a} instead of {b}")
+
+    def test_of_a_gpt_equal_pytorch_ddp(self):
+        golden = training.read_golden("gpt_losses.json")
+        for ranks in (1, 2):
+            with self.subTest(ranks=ranks):
+                self.train(training.gpt_config(run={"name": f"gpt{ranks}"}), ranks)
+                self.assert_close(self.losses(f"gpt{ranks}"), golden["losses"][str(ranks)], 1e-5)
+
+    def test_of_the_toy_model_equal_pytorch_ddp(self):
+        golden = training.read_golden("toy_losses.json")
+        for ranks in (1, 2):
+            with self.subTest(ranks=ranks):
+                self.train(training.toy_config(run={"name": f"toy{ranks}"}), ranks)
+                self.assert_close(self.losses(f"toy{ranks}"), golden["losses"][str(ranks)], 1e-6)
+
+    def test_do_not_depend_on_buckets_or_overlap(self):
+        variants = {
+            "one": {"bucket_cap_mb": 25},
+            "many": {"bucket_cap_mb": 0.001, "first_bucket_mb": 0.001},
+            "none": {"bucket_cap_mb": 0.001, "first_bucket_mb": 0.001, "overlap": "none"},
+        }
+        losses = {}
+        for name, strategy in variants.items():
+            # The norm of clipping is summed bucket by bucket: its last bits follow the layout.
+            config = training.gpt_config(
+                run={"name": name}, strategy=strategy, training={"max_grad_norm": 0}
+            )
+            self.train(config, 4)
+            losses[name] = self.losses(name)
+        self.assertEqual(losses["one"], losses["many"])
+        self.assertEqual(losses["one"], losses["none"])
+
+    def test_of_accumulated_micro_batches_equal_one_large_batch(self):
+        small = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4}
+        large = {"per_device_train_batch_size": 8}
+        # 77 is divided neither by 8 nor by 2: the last step of an epoch is smaller.
+        data = {"num_samples": 77}
+        for name, batches in (("small", small), ("large", large)):
+            self.train(training.toy_config(run={"name": name}, training=batches, data=data))
+        self.assert_close(self.losses("small"), self.losses("large"), 1e-6)
+
+    def test_of_validation_count_every_sample_once(self):
+        # 5 samples on 3 ranks: the sampler would pad with one.
+        for ranks in (1, 3):
+            config = training.gpt_config(
+                run={"name": f"val{ranks}", "max_steps": 1},
+                optimizer={"learning_rate": 0},
+                data={"validation_fraction": 5.5 / 630},
+            )
+            self.train(config, ranks)
+        one, three = self.losses("val1", "validation"), self.losses("val3", "validation")
+        self.assertEqual(len(one), 1)
+        self.assertAlmostEqual(one[0], three[0], delta=1e-6)
+        samples = [m["samples"] for m in self.metrics("val3") if m.get("split") == "validation"]
+        self.assertEqual(samples, [5])
+
+
+class Run(training.TrainingTest):
+    def test_leaves_config_metrics_and_weights(self):
+        job = self.train(training.gpt_config(evaluation={"sample_length": 50}), 2)
+        self.assertEqual(
+            sorted(os.listdir(self.path("runs/gpt"))),
+            ["config.resolved.json", "metrics.jsonl", "model"],
+        )
+        self.assertEqual(
+            sorted(os.listdir(self.path("runs/gpt/model"))), ["config.json", "model.safetensors"]
+        )
+        first, *_, last = self.metrics("gpt")
+        self.assertEqual(first["world_size"], 2)
+        self.assertEqual(last["reason"], "finished")
+        self.assertIn("sample:\n", job.out)
+        self.assert_nothing_left()
+
+    def test_starts_where_the_weights_of_another_end(self):
+        self.train(training.gpt_config(data={"validation_fraction": 0.05}), 2)
+        config = training.gpt_config(
+            run={"name": "again", "max_steps": 1},
+            model={"name_or_path": "runs/gpt/model"},
+            optimizer={"learning_rate": 0},
+            data={"validation_fraction": 0.05},
+        )
+        self.train(config, 2)
+        self.assertAlmostEqual(
+            self.losses("again", "validation")[0],
+            self.losses("gpt", "validation")[-1],
+            delta=1e-6,
+        )
+
+    def test_of_the_resolved_config_repeats_the_losses_to_the_bit(self):
+        self.train(training.gpt_config(), 2)
+        with open(self.path("runs/gpt/config.resolved.json")) as file:
+            resolved = json.load(file)
+        resolved["run"]["name"] = "repeated"
+        self.train(resolved, 2)
+        self.assertEqual(self.losses("repeated"), self.losses("gpt"))
+
+    def test_prints_lines_of_rank_zero_only(self):
+        job = self.train(training.toy_config(), 4)
+        steps = re.findall(r"^step +(\d+)/20", job.out, re.MULTILINE)
+        self.assertEqual([int(step) for step in steps], list(range(1, 21)))
+
+    def test_takes_overrides_from_the_command_line(self):
+        self.train(training.toy_config(), 1, "--set", "run.max_steps=3", "--set", "run.name=x")
+        self.assertEqual(len(self.losses("x")), 3)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,93 @@
+"""JSON configs for whole runs of ddprun with the real ddp-trainer, and what the runs leave."""
+
+import json
+import os
+
+import harness
+
+GOLDEN = os.path.join(os.environ["DDPRUN_SOURCE_DIR"], "tests", "golden")
+
+
+def read_golden(name):
+    with open(os.path.join(GOLDEN, name)) as file:
+        return json.load(file)
+
+
+def gpt_config(**sections):
+    """The run that scripts/make_golden.py makes with PyTorch."""
+    golden = read_golden("gpt_losses.json")
+    config = {
+        "run": {"name": "gpt", "output_dir": "runs/{name}", "max_steps": golden["steps"]},
+        "model": {
+            "type": "gpt",
+            "name_or_path": os.path.join(GOLDEN, "gpt_init"),
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+        },
+        "data": {
+            "train_files": [os.path.join(GOLDEN, "text.txt")],
+            "max_seq_length": golden["sequence_length"],
+            "data_seed": golden["sampler_seed"],
+        },
+        "training": {
+            "per_device_train_batch_size": golden["batch_size_per_rank"],
+            "max_grad_norm": golden["max_grad_norm"],
+        },
+        "optimizer": {
+            "learning_rate": golden["learning_rate"],
+            "betas": golden["betas"],
+            "eps": golden["eps"],
+            "weight_decay": golden["weight_decay"],
+            "no_decay": [],
+        },
+        "scheduler": {"warmup_steps": golden["warmup_steps"], "min_lr_ratio": 0},
+        "report": {"logging_steps": 1},
+    }
+    for section, keys in sections.items():
+        config.setdefault(section, {}).update(keys)
+    return config
+
+
+def toy_config(**sections):
+    """The 10-10-5 model of the goldens."""
+    golden = read_golden("toy_losses.json")
+    config = {
+        "run": {"name": "toy", "seed": golden["model_seed"], "max_steps": golden["steps"]},
+        "model": {"type": "mlp", "layer_sizes": golden["layer_sizes"]},
+        "data": {
+            "format": "random",
+            "num_samples": golden["num_samples"],
+            "input_size": 10,
+            "target_size": 5,
+            "data_seed": golden["data_seed"],
+        },
+        "training": {
+            "per_device_train_batch_size": golden["batch_size_per_rank"],
+            "max_grad_norm": 0,
+        },
+        "optimizer": {"type": "sgd", "learning_rate": golden["learning_rate"]},
+        "scheduler": {"lr_scheduler_type": "constant"},
+        "report": {"logging_steps": 1},
+    }
+    for section, keys in sections.items():
+        config.setdefault(section, {}).update(keys)
+    return config
+
+
+class TrainingTest(harness.LauncherTest):
+    def write_config(self, config, name="train.json"):
+        return self.script(name, config if isinstance(config, str) else json.dumps(config))
+
+    def train(self, config, ranks=1, *more):
+        job = self.run_ddprun(f"--nproc_per_node={ranks}", self.write_config(config), *more)
+        self.assertEqual(job.returncode, 0, job.err)
+        self.assertEqual(job.err, "")
+        return job
+
+    def metrics(self, run):
+        with open(self.path(f"runs/{run}/metrics.jsonl")) as file:
+            return [json.loads(line) for line in file]
+
+    def losses(self, run, split="train"):
+        return [line["loss"] for line in self.metrics(run) if line.get("split") == split]
