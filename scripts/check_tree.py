@@ -162,17 +162,34 @@ def functions(lines):
 
 
 def check_listed(root, paths):
-    """Every source is named by the nearest CMakeLists.txt above it, else nothing builds it."""
+    """Every source is named by the nearest CMakeLists.txt above it, else nothing builds it.
+
+    Headers of tests are not listed, they must be included; examples have builds of their own.
+    """
+    included = set()
     for path in paths:
-        if pathlib.PurePosixPath(path).suffix not in SOURCES or path.startswith("examples/"):
+        if path.startswith("tests/") and path.endswith(tuple(SOURCES)):
+            included.update(re.findall(r'#include "([^"]+)"', (root / path).read_text()))
+    for path in paths:
+        if not path.endswith(tuple(SOURCES)) or path.startswith("examples/"):
             continue
-        for folder in pathlib.PurePosixPath(path).parents:
-            listing = root / folder / "CMakeLists.txt"
-            if listing.exists():
-                name = pathlib.PurePosixPath(path).relative_to(folder).as_posix()
-                if not re.search(rf"(?<![\w/.]){re.escape(name)}(?![\w/.])", listing.read_text()):
-                    yield Finding(path, 1, "unlisted", f"{folder}/CMakeLists.txt does not name it")
-                break
+        if path.startswith("tests/") and path.endswith(".h"):
+            if path not in included:
+                yield Finding(path, 1, "unlisted", "no test includes it")
+        elif not listed(root, pathlib.PurePosixPath(path)):
+            yield Finding(path, 1, "unlisted", "the CMakeLists.txt above it does not name it")
+
+
+def listed(root, path):
+    listing = next((root / folder / "CMakeLists.txt" for folder in path.parents
+                    if (root / folder / "CMakeLists.txt").exists()), None)
+    if listing is None:
+        return False
+    text = listing.read_text()
+    names = [path.relative_to(listing.parent.relative_to(root)).as_posix()]
+    if "}.cc" in text:  # foreach(name ...) ... ${name}.cc
+        names.append(path.stem)
+    return any(re.search(rf"(?<![\w/.]){re.escape(name)}(?![\w/.])", text) for name in names)
 
 
 def check_notes(path, lines):

@@ -81,6 +81,12 @@ class CheckTree(unittest.TestCase):
         files = {"CMakeLists.txt": "other_a.cc", "base/a.cc": ""}
         self.assertEqual([("base/a.cc", "unlisted")], self.findings(files))
 
+    def test_a_header_of_tests_must_be_included_by_one(self):
+        header = {"tests/base/fixture.h": ""}
+        self.assertEqual([("tests/base/fixture.h", "unlisted")], self.findings(header))
+        test = {"tests/base/a_test.cc": '#include "tests/base/fixture.h"\n'}
+        self.assertEqual([], self.findings({**header, **test}))
+
     def test_notes_say_their_type(self):
         note = "TO" + "DO"
         self.assertEqual([("base/a.cc", "note")], self.findings({"base/a.cc": f"// {note}: x\n"}))
