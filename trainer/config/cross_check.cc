@@ -31,7 +31,7 @@ class Checker {
 };
 
 void Checker::Missing(std::string_view path, std::string_view needed_for) {
-  const Key& key = *FindKey(path);
+  const Key& key = GetKey(path);
   // Sizes have 0 in their range only so that a resolved config can hold every key.
   const bool zero_is_absent = key.range.min == 0;
   problems_->Add(entries_.ErrorAbout(
@@ -62,7 +62,7 @@ void Checker::CheckScopes() {
   Config defaults;
   for (const auto& [key, entry] : entries_.all()) {
     if (key->only_for.empty()) continue;
-    const Key& scope = *FindKey(key->only_for);
+    const Key& scope = GetKey(key->only_for);
     const std::string word = SlotText(scope.slot(config));
     const std::string wanted = "\"" + std::string(key->only_value) + "\"";
     if (word == wanted) continue;

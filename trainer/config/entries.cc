@@ -163,7 +163,7 @@ const Entry* Entries::Find(const Key& key) const {
 }
 
 const Entry* Entries::Find(std::string_view path) const {
-  return Find(*FindKey(path));
+  return Find(GetKey(path));
 }
 
 Error Entries::ErrorAbout(std::string_view path, const Diagnostic& diagnostic) const {

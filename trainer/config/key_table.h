@@ -1,4 +1,4 @@
-// The rows of the key table, one function per section; only keys.cc calls them.
+// The rows of the key table, in the order of docs/config.md; only keys.cc calls them.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,11 @@ namespace ddprun::trainer {
 
 std::vector<Key> RunKeys();
 std::vector<Key> ModelKeys();
+std::vector<Key> GptKeys();
+std::vector<Key> MlpKeys();
 std::vector<Key> DataKeys();
+std::vector<Key> TextDataKeys();
+std::vector<Key> RandomDataKeys();
 std::vector<Key> TrainingKeys();
 std::vector<Key> OptimizerKeys();
 std::vector<Key> SchedulerKeys();

@@ -63,6 +63,11 @@ std::vector<Key> ModelKeys() {
        .meaning = "Folder with model.safetensors to start from; empty: fresh weights.",
        .input_path = true,
        .aliases = {{"model_name_or_path", "Hugging Face"}, {"init_from", "nanoGPT"}}},
+  };
+}
+
+std::vector<Key> GptKeys() {
+  return {
       {.section = "model",
        .name = "hidden_size",
        .slot = At<&Config::model, &ModelConfig::hidden_size>,
@@ -115,6 +120,11 @@ std::vector<Key> ModelKeys() {
                    {"embd_pdrop", "GPT-2"},
                    {"attn_pdrop", "GPT-2"},
                    {"hidden_dropout_prob", "Hugging Face"}}},
+  };
+}
+
+std::vector<Key> MlpKeys() {
+  return {
       {.section = "model",
        .name = "layer_sizes",
        .slot = At<&Config::model, &ModelConfig::layer_sizes>,
@@ -140,6 +150,26 @@ std::vector<Key> DataKeys() {
        .slot = At<&Config::data, &DataConfig::format>,
        .meaning = "\"text\": files read by bytes; \"random\": tensors of random numbers.",
        .aliases = {{"dataset_type", "torchtitan"}}},
+      {.section = "data",
+       .name = "shuffle",
+       .slot = At<&Config::data, &DataConfig::shuffle>,
+       .meaning = "Draws a new order of the training samples for every epoch."},
+      {.section = "data",
+       .name = "data_seed",
+       .slot = At<&Config::data, &DataConfig::data_seed>,
+       .meaning = "Seed of the sample order, to change weights and order one at a time.",
+       .range = AtLeast(0),
+       .derived_default = "run.seed"},
+      {.section = "data",
+       .name = "dataloader_drop_last",
+       .slot = At<&Config::data, &DataConfig::dataloader_drop_last>,
+       .meaning = "Leaves out the last, incomplete batch of an epoch instead of padding it.",
+       .aliases = {{"drop_last", "PyTorch"}}},
+  };
+}
+
+std::vector<Key> TextDataKeys() {
+  return {
       {.section = "data",
        .name = "train_files",
        .slot = At<&Config::data, &DataConfig::train_files>,
@@ -183,21 +213,11 @@ std::vector<Key> DataKeys() {
                    {"seq_len", "torchtitan"},
                    {"max_context_length", "torchtitan"},
                    {"n_positions", "GPT-2"}}},
-      {.section = "data",
-       .name = "shuffle",
-       .slot = At<&Config::data, &DataConfig::shuffle>,
-       .meaning = "Draws a new order of the training samples for every epoch."},
-      {.section = "data",
-       .name = "data_seed",
-       .slot = At<&Config::data, &DataConfig::data_seed>,
-       .meaning = "Seed of the sample order, to change weights and order one at a time.",
-       .range = AtLeast(0),
-       .derived_default = "run.seed"},
-      {.section = "data",
-       .name = "dataloader_drop_last",
-       .slot = At<&Config::data, &DataConfig::dataloader_drop_last>,
-       .meaning = "Leaves out the last, incomplete batch of an epoch instead of padding it.",
-       .aliases = {{"drop_last", "PyTorch"}}},
+  };
+}
+
+std::vector<Key> RandomDataKeys() {
+  return {
       {.section = "data",
        .name = "num_samples",
        .slot = At<&Config::data, &DataConfig::num_samples>,

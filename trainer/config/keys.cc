@@ -3,6 +3,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "base/check.h"
 #include "trainer/config/key_table.h"
 
 namespace ddprun::trainer {
@@ -57,8 +58,9 @@ struct AcceptedTextOf {
 
 std::vector<Key> MakeKeys() {
   std::vector<Key> keys;
-  for (auto* rows : {RunKeys, ModelKeys, DataKeys, TrainingKeys, OptimizerKeys, SchedulerKeys,
-                     StrategyKeys, CommKeys, CheckpointKeys, EvaluationKeys, ReportKeys}) {
+  for (auto* rows : {RunKeys, ModelKeys, GptKeys, MlpKeys, DataKeys, TextDataKeys, RandomDataKeys,
+                     TrainingKeys, OptimizerKeys, SchedulerKeys, StrategyKeys, CommKeys,
+                     CheckpointKeys, EvaluationKeys, ReportKeys}) {
     std::vector<Key> section = rows();
     keys.insert(keys.end(), std::make_move_iterator(section.begin()),
                 std::make_move_iterator(section.end()));
@@ -108,6 +110,12 @@ const Key* FindKey(std::string_view path) {
   const size_t dot = path.find('.');
   if (dot == std::string_view::npos) return nullptr;
   return FindKey(path.substr(0, dot), path.substr(dot + 1));
+}
+
+const Key& GetKey(std::string_view path) {
+  const Key* key = FindKey(path);
+  DDPRUN_CHECK(key != nullptr);
+  return *key;
 }
 
 std::string DefaultText(const Key& key) {

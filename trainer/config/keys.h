@@ -62,6 +62,8 @@ const Section* FindSection(std::string_view name);
 const Key* FindKey(std::string_view section, std::string_view name);
 // `path` is "section.name".
 const Key* FindKey(std::string_view path);
+// The key that is known to exist.
+const Key& GetKey(std::string_view path);
 
 // The default as it stands in docs and messages: JSON, or what it follows from.
 std::string DefaultText(const Key& key);

@@ -18,6 +18,7 @@ Result<Config> ReadConfigText(const Source& file,
   Problems problems;
   Entries entries(file.label);
   entries.AddFile(root, &problems);
+  if (root.kind != JsonValue::Kind::kObject) return std::move(problems).Take();
   for (const std::string& text : overrides) entries.AddOverride(text, &problems);
   Config config;
   bool assigned = true;

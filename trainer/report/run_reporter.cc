@@ -22,7 +22,7 @@ void WriteAll(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = ::write(fd, text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return;  // a closed pipe must not end the training
+    if (count <= 0) return;  // nobody reads any more: no reason to end the training
     text.remove_prefix(static_cast<size_t>(count));
   }
 }

@@ -1,0 +1,38 @@
+// Reads configs from text, for tests without files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "trainer/config/read_config.h"
+
+namespace ddprun::trainer {
+
+struct Reading {
+  std::string text;
+  std::vector<std::string> overrides = {};
+  Environment environment = {};
+};
+
+inline Result<Config> Read(const Reading& reading) {
+  const Source source{Source::Kind::kFile, "train.json", reading.text};
+  const ReadContext context{reading.environment, "/configs", "/work"};
+  return ReadConfigText(source, reading.overrides, context);
+}
+
+// What the user sees; "" when there is nothing to complain about.
+inline std::string Complaint(const Reading& reading) {
+  const Result<Config> config = Read(reading);
+  return config.has_value() ? "" : "\n" + Render(config.error());
+}
+
+// The complaint without title bar and page: what tells two errors of a kind apart.
+inline std::string ComplaintBody(const Reading& reading) {
+  const Result<Config> config = Read(reading);
+  if (config.has_value()) return "";
+  const Error& error = config.error();
+  return "\n" + error.what + "\n" + (error.hint.empty() ? "" : error.hint + "\n");
+}
+
+}  // namespace ddprun::trainer

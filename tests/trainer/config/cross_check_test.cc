@@ -1,0 +1,87 @@
+// Keys that must fit each other.
+#include <gtest/gtest.h>
+
+#include "tests/trainer/config/config_text_fixture.h"
+
+namespace ddprun::trainer {
+namespace {
+
+const char* const kGpt = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"}})";
+const char* const kMlp = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
+"data": {"format": "random", "num_samples": 8, "input_size": 10, "target_size": 5}})";
+
+std::string FirstLine(const Reading& reading) {
+  const std::string body = ComplaintBody(reading);
+  return body.empty() ? "" : body.substr(1, body.find('\n', 1) - 1);
+}
+
+TEST(CrossCheck, TheSmallestConfigsAreComplete) {
+  EXPECT_EQ(Complaint({kGpt}), "");
+  EXPECT_EQ(Complaint({kMlp}), "");
+}
+
+TEST(CrossCheck, HeadsShareTheHiddenSizeEqually) {
+  EXPECT_EQ(Complaint({kGpt, {"model.num_attention_heads=3"}}), R"(
+-- KEYS THAT DO NOT FIT ---------------------------------- --set model.num_attention_heads=3
+model.hidden_size (128) is no multiple of model.num_attention_heads (3):
+--set model.num_attention_heads=3
+                                ^
+Every head takes an equal share of the hidden size.
+See docs/errors.md#keys-that-do-not-fit
+)");
+  EXPECT_EQ(FirstLine({kGpt, {"model.hidden_size=130"}}),
+            "model.hidden_size (130) is no multiple of model.num_attention_heads (4):");
+}
+
+TEST(CrossCheck, BytesNeedAVocabularyOf256) {
+  EXPECT_EQ(FirstLine({kGpt, {"model.vocab_size=255"}}),
+            "Text is read by bytes, and bytes have 256 values:");
+}
+
+TEST(CrossCheck, ModelAndDataMustMatch) {
+  EXPECT_EQ(FirstLine({kGpt, {"data.format=random", "data.train_files=[]"}}),
+            "model.type \"gpt\" trains on text, not on random tensors:");
+  EXPECT_EQ(FirstLine({R"({"model": {"type": "mlp", "layer_sizes": [3, 4]}})"}),
+            "model.type \"mlp\" trains on random tensors, not on text:");
+}
+
+TEST(CrossCheck, AnMlpNeedsTwoSizes) {
+  EXPECT_EQ(FirstLine({kMlp, {"model.layer_sizes=[]"}}),
+            "model.layer_sizes is missing; model.type \"mlp\" needs it:");
+  EXPECT_EQ(FirstLine({kMlp, {"model.layer_sizes=[10]"}}), "One size makes no layer:");
+}
+
+TEST(CrossCheck, RandomSizesAreThoseOfTheModel) {
+  EXPECT_EQ(FirstLine({kMlp, {"data.input_size=9"}}),
+            "data.input_size (9) differs from the first of model.layer_sizes (10):");
+  EXPECT_EQ(FirstLine({kMlp, {"data.target_size=9"}}),
+            "data.target_size (9) differs from the last of model.layer_sizes (5):");
+  EXPECT_EQ(FirstLine({kMlp, {"data.num_samples=0"}}),
+            "data.num_samples is missing; data.format \"random\" needs it:");
+}
+
+TEST(CrossCheck, AKeyForAnotherKindIsRefused) {
+  EXPECT_EQ(FirstLine({kGpt, {"model.layer_sizes=[1,2]"}}),
+            "model.layer_sizes is for model.type \"mlp\", but this config has \"gpt\":");
+  EXPECT_EQ(FirstLine({kGpt, {"optimizer.momentum=0.9"}}),
+            "optimizer.momentum is for optimizer.type \"sgd\", but this config has \"adamw\":");
+}
+
+TEST(CrossCheck, AKeyForAnotherKindMayHoldItsDefault) {
+  EXPECT_EQ(Complaint({kGpt, {"optimizer.momentum=0", "model.layer_sizes=[]"}}), "");
+}
+
+TEST(CrossCheck, ValidationComesFromFilesOrFromAFraction) {
+  EXPECT_EQ(FirstLine({kGpt, {"data.validation_files=b", "data.validation_fraction=0.1"}}),
+            "There are data.validation_files already, so no share of the training text is "
+            "needed:");
+}
+
+TEST(CrossCheck, WarmupIsAShareOrAWholeNumber) {
+  EXPECT_EQ(Complaint({kGpt, {"scheduler.warmup_steps=0.1"}}), "");
+  EXPECT_EQ(FirstLine({kGpt, {"scheduler.warmup_steps=1.5"}}),
+            "From 1 on this is a number of steps, which cannot have a fraction:");
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

@@ -1,0 +1,42 @@
+// What is generated from the key table: the docs page and the JSON Schema.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "trainer/config/config_text.h"
+#include "trainer/config/keys.h"
+
+namespace ddprun::trainer {
+namespace {
+
+TEST(ConfigDoc, IsWhatTheTableSays) {
+  std::ifstream file(DDPRUN_SOURCE_DIR "/docs/config.md", std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_TRUE(text.str() == WriteConfigDoc())
+      << "docs/config.md is out of date: ddp-trainer config-doc > docs/config.md";
+}
+
+TEST(ConfigSchema, DescribesEveryKeyWithTypeRangeAndDefault) {
+  const auto schema = nlohmann::json::parse(WriteSchema());
+  for (const Key& key : AllKeys()) {
+    const auto& section = schema["properties"][std::string(key.section)];
+    EXPECT_EQ(section["additionalProperties"], false);
+    EXPECT_TRUE(section["properties"].contains(std::string(key.name))) << key.Path();
+  }
+  const auto& training = schema["properties"]["training"]["properties"];
+  EXPECT_EQ(training["max_grad_norm"]["type"], "number");
+  EXPECT_EQ(training["max_grad_norm"]["minimum"], 0);
+  EXPECT_EQ(training["max_grad_norm"]["default"], 1);
+  EXPECT_EQ(training["per_device_eval_batch_size"]["type"],
+            nlohmann::json::parse(R"(["integer", "null"])"));
+  EXPECT_EQ(schema["properties"]["optimizer"]["properties"]["type"]["enum"],
+            nlohmann::json::parse(R"(["adamw", "adam", "sgd"])"));
+  EXPECT_EQ(schema["required"], nlohmann::json::parse(R"(["model"])"));
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

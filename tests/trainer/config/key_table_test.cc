@@ -1,0 +1,132 @@
+// The table describes every field of Config, and its rows agree with each other.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <type_traits>
+
+#include "tests/trainer/config/config_text_fixture.h"
+#include "trainer/config/config_text.h"
+#include "trainer/config/keys.h"
+
+namespace ddprun::trainer {
+namespace {
+
+// Converts to anything: an aggregate of n fields can be made of n of these, not of n + 1.
+struct Anything {
+  template <typename T>
+  operator T() const;  // NOLINT: implicit, declared only
+};
+
+template <typename T, typename... Fields>
+constexpr size_t FieldCount() {
+  if constexpr (requires { T{Fields{}..., Anything{}}; }) {
+    return FieldCount<T, Fields..., Anything>();
+  } else {
+    return sizeof...(Fields);
+  }
+}
+
+size_t KeysOf(std::string_view section) {
+  size_t count = 0;
+  for (const Key& key : AllKeys()) count += key.section == section ? 1 : 0;
+  return count;
+}
+
+TEST(KeyTable, HasAKeyForEveryField) {
+  EXPECT_EQ(FieldCount<Config>(), AllSections().size());
+  EXPECT_EQ(FieldCount<RunConfig>(), KeysOf("run"));
+  EXPECT_EQ(FieldCount<ModelConfig>(), KeysOf("model"));
+  EXPECT_EQ(FieldCount<DataConfig>(), KeysOf("data"));
+  EXPECT_EQ(FieldCount<TrainingConfig>(), KeysOf("training"));
+  EXPECT_EQ(FieldCount<OptimizerConfig>(), KeysOf("optimizer"));
+  EXPECT_EQ(FieldCount<SchedulerConfig>(), KeysOf("scheduler"));
+  EXPECT_EQ(FieldCount<StrategyConfig>(), KeysOf("strategy"));
+  EXPECT_EQ(FieldCount<CommConfig>(), KeysOf("comm"));
+  EXPECT_EQ(FieldCount<CheckpointConfig>(), KeysOf("checkpoint"));
+  EXPECT_EQ(FieldCount<EvaluationConfig>(), KeysOf("evaluation"));
+  EXPECT_EQ(FieldCount<ReportConfig>(), KeysOf("report"));
+}
+
+// Another value than the default that the key accepts.
+struct ChangeValue {
+  const Key& key;
+  void operator()(bool* field) const { *field = !*field; }
+  void operator()(int64_t* field) const { *field += 1; }
+  void operator()(double* field) const { *field = *field == 0 ? 0.5 : *field / 2; }
+  void operator()(std::string* field) const { *field = "/changed ${x} \"\\ü"; }
+  void operator()(const ChoiceSlot& slot) const {
+    slot.set(slot.field, (slot.get(slot.field) + 1) % slot.words.size());
+  }
+  void operator()(std::array<double, 2>* field) const { *field = {0.123, 0.1 + 0.2}; }
+  void operator()(std::vector<int64_t>* field) const { *field = {3, 2, 1}; }
+  void operator()(std::vector<std::string>* field) const { *field = {"/b*", "/a"}; }
+};
+
+// No config can change all keys at once: some are for one model, data or optimizer only.
+TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
+  const char* const kGpt = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"}})";
+  const char* const kMlp = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
+      "data": {"format": "random", "num_samples": 8, "input_size": 10, "target_size": 5},
+      "optimizer": {"type": "sgd"}})";
+  // Changing these asks for others to change too; the messages' tests read them.
+  const std::set<std::string> kTied = {
+      "model.type",       "data.format",       "model.layer_sizes",        "data.input_size",
+      "data.target_size", "model.hidden_size", "model.num_attention_heads"};
+  for (const Key& key : AllKeys()) {
+    if (kTied.count(key.Path()) > 0) continue;
+    const bool for_mlp =
+        key.only_value == "mlp" || key.only_value == "random" || key.only_value == "sgd";
+    Result<Config> config = Read({for_mlp ? kMlp : kGpt});
+    ASSERT_TRUE(config.has_value()) << Render(config.error());
+    std::visit(ChangeValue{key}, key.slot(*config));
+    const std::string text = WriteResolvedConfig(*config);
+    Result<Config> again = Read({text});
+    ASSERT_TRUE(again.has_value()) << key.Path() << Render(again.error());
+    EXPECT_EQ(SlotText(key.slot(*again)), SlotText(key.slot(*config)));
+    EXPECT_EQ(WriteResolvedConfig(*again), text) << key.Path();
+  }
+}
+
+TEST(KeyTable, EverySectionAndScopeExists) {
+  for (const Key& key : AllKeys()) {
+    EXPECT_NE(FindSection(key.section), nullptr) << key.Path();
+    EXPECT_FALSE(key.meaning.empty()) << key.Path();
+    EXPECT_TRUE(key.meaning.ends_with('.')) << key.Path();
+    if (key.only_for.empty()) continue;
+    const Key* scope = FindKey(key.only_for);
+    ASSERT_NE(scope, nullptr) << key.Path();
+    Config config;
+    const auto words = std::get<ChoiceSlot>(scope->slot(config)).words;
+    EXPECT_NE(std::find(words.begin(), words.end(), key.only_value), words.end()) << key.Path();
+  }
+}
+
+TEST(KeyTable, NoTwoKeysShareAFieldOrAName) {
+  Config config;
+  std::set<const void*> fields;
+  std::set<std::string> paths;
+  for (const Key& key : AllKeys()) {
+    EXPECT_TRUE(paths.insert(key.Path()).second) << key.Path();
+    const void* field = std::visit(
+        [](const auto& slot) -> const void* {
+          if constexpr (std::is_same_v<decltype(slot), const ChoiceSlot&>) {
+            return slot.field;
+          } else {
+            return slot;
+          }
+        },
+        key.slot(config));
+    EXPECT_TRUE(fields.insert(field).second) << key.Path();
+  }
+}
+
+TEST(KeyTable, NoAliasIsAKeyOfItsOwnSection) {
+  for (const Key& key : AllKeys()) {
+    for (const Alias& alias : key.aliases) {
+      EXPECT_EQ(FindKey(key.section, alias.name), nullptr) << key.Path() << " " << alias.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

@@ -1,0 +1,143 @@
+// Values, overrides, defaults that follow from others, and paths.
+#include "trainer/config/read_config.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/trainer/config/config_text_fixture.h"
+
+namespace ddprun::trainer {
+namespace {
+
+Config MustRead(const Reading& reading) {
+  Result<Config> config = Read(reading);
+  EXPECT_TRUE(config.has_value()) << Render(config.error());
+  return config.has_value() ? *config : Config();
+}
+
+const char* const kGpt = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"}})";
+const char* const kMlp = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
+"data": {"format": "random", "num_samples": 8, "input_size": 10, "target_size": 5}})";
+
+TEST(ReadConfig, TakesCommentsTrailingCommasAndSchemaKeys) {
+  const Config config = MustRead({R"(// a run
+{
+  "$schema": "schema.json", "config_version": 1,
+  /* the model */
+  "model": { "type": "gpt", "hidden_size": 64, /* , } */ },
+  "data": { "train_files": ["a", "b",], "shuffle": false, }, // done
+}
+)"});
+  EXPECT_EQ(config.model.hidden_size, 64);
+  EXPECT_FALSE(config.data.shuffle);
+  EXPECT_EQ(config.data.train_files.size(), 2U);
+}
+
+TEST(ReadConfig, ReadsNumbersExactly) {
+  const Config config = MustRead(
+      {kGpt, {"run.seed=9007199254740993", "optimizer.learning_rate=0.1", "run.max_steps=1e3"}});
+  EXPECT_EQ(config.run.seed, 9007199254740993);  // 2^53 + 1: no double holds it
+  EXPECT_EQ(config.optimizer.learning_rate, 0.1);
+  EXPECT_EQ(config.run.max_steps, 1000);
+}
+
+TEST(ReadConfig, RefusesNumbersThatDoNotFit) {
+  for (const char* value : {"1e300", "9223372036854775808", "-1"}) {
+    const Result<Config> config = Read({kGpt, {std::string("run.seed=") + value}});
+    ASSERT_FALSE(config.has_value()) << value;
+    EXPECT_EQ(config.error().page, "out-of-range") << value;
+  }
+}
+
+TEST(ReadConfig, TheLastOverrideWins) {
+  EXPECT_EQ(MustRead({kGpt, {"run.seed=1", "run.seed=2"}}).run.seed, 2);
+}
+
+TEST(ReadConfig, AnOverrideReplacesABadValue) {
+  const char* text =
+      R"({"model": {"type": "gpt"}, "data": {"train_files": "a"}, "run": {"seed": "x"}})";
+  EXPECT_EQ(MustRead({text, {"run.seed=2"}}).run.seed, 2);
+}
+
+TEST(ReadConfig, AnOverrideOfAStringNeedsNoQuotes) {
+  EXPECT_EQ(MustRead({kGpt, {"run.name=first try"}}).run.name, "first try");
+  EXPECT_EQ(MustRead({kGpt, {"run.name=42"}}).run.name, "42");
+  EXPECT_EQ(MustRead({kGpt, {R"(run.name="42")"}}).run.name, "42");
+  EXPECT_EQ(MustRead({kGpt, {"run.name="}}).run.name, "");
+  EXPECT_EQ(MustRead({kGpt, {"evaluation.sample_prompt=a=b"}}).evaluation.sample_prompt, "a=b");
+}
+
+TEST(ReadConfig, InputPathsOfTheFileStartAtItsFolder) {
+  const Config config = MustRead({R"({"model": {"type": "gpt", "name_or_path": "../m"},
+    "data": {"train_files": ["*.txt", "/abs/b.txt"]}})"});
+  EXPECT_EQ(config.data.train_files, (std::vector<std::string>{"/configs/*.txt", "/abs/b.txt"}));
+  EXPECT_EQ(config.model.name_or_path, "/m");
+}
+
+TEST(ReadConfig, InputPathsOfAnOverrideStartAtTheWorkingDirectory) {
+  const Config config = MustRead({kGpt, {"data.train_files=c.txt"}});
+  EXPECT_EQ(config.data.train_files, std::vector<std::string>{"/work/c.txt"});
+}
+
+TEST(ReadConfig, ReplacesEnvironmentVariables) {
+  Environment environment;
+  environment.Set("WHO", "world");
+  const auto prompt = [&](const std::string& text) {
+    return MustRead({kGpt, {"evaluation.sample_prompt=" + text}, environment})
+        .evaluation.sample_prompt;
+  };
+  EXPECT_EQ(prompt("hello ${WHO}, ${WHO}!"), "hello world, world!");
+  EXPECT_EQ(prompt("$${WHO} $WHO ${WHO}"), "${WHO} $WHO world");
+}
+
+TEST(ReadConfig, FillsDefaultsThatFollowFromOtherKeys) {
+  const Config config = MustRead(
+      {kGpt, {"run.seed=7", "model.hidden_size=64", "training.per_device_train_batch_size=3"}});
+  EXPECT_EQ(config.data.data_seed, 7);
+  EXPECT_EQ(config.model.intermediate_size, 256);
+  EXPECT_EQ(config.training.per_device_eval_batch_size, 3);
+  EXPECT_EQ(config.optimizer.weight_decay, 0.1);
+}
+
+TEST(ReadConfig, OnlyAdamWDecaysWeightsUnasked) {
+  EXPECT_EQ(MustRead({kMlp, {"optimizer.type=sgd"}}).optimizer.weight_decay, 0.0);
+  EXPECT_EQ(MustRead({kMlp, {"optimizer.type=adam"}}).optimizer.weight_decay, 0.0);
+  EXPECT_EQ(
+      MustRead({kMlp, {"optimizer.type=sgd", "optimizer.weight_decay=0.1"}}).optimizer.weight_decay,
+      0.1);
+}
+
+TEST(ReadConfig, NullStandsForADefaultThatFollowsFromOthers) {
+  const Config config = MustRead({kGpt, {"run.seed=7", "data.data_seed=null", "run.name=null"}});
+  EXPECT_EQ(config.data.data_seed, 7);
+  EXPECT_EQ(config.run.name, "");
+  const Result<Config> refused = Read({kGpt, {"run.seed=null"}});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().page, "wrong-type");
+}
+
+TEST(ReadConfig, RefusesAnotherConfigVersion) {
+  EXPECT_EQ(ComplaintBody({R"({"config_version": 2, "model": {"type": "gpt"}})"}), R"(
+This ddp-trainer reads config_version 1 only:
+1| {"config_version": 2, "model": {"type": "gpt"}}
+                      ^
+Remove the key, or use the ddp-trainer the file is for.
+)");
+}
+
+TEST(ReadConfig, RefusesWhatIsNoObject) {
+  EXPECT_EQ(ComplaintBody({"[1]"}), R"(
+A config is an object, this is a list:
+1| [1]
+   ^^^
+Begin with { "model": { "type": "gpt" }, ... }.
+)");
+  EXPECT_EQ(ComplaintBody({R"({"model": "gpt"})"}), R"(
+The section "model" is a string here:
+1| {"model": "gpt"}
+             ^^^^^
+Accepted: an object, { ... }.
+)");
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

@@ -1,0 +1,64 @@
+#include "trainer/report/run_folder.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/trainer/report/scratch_folder.h"
+#include "trainer/config/config_text.h"
+
+namespace ddprun::trainer {
+namespace {
+
+constexpr double kStart = 1795228200;  // 2026-11-21 02:30:00 UTC
+
+using RunFolderTest = ScratchFolder;
+
+TEST(RunName, IsTheUtcTimeOfTheStart) {
+  EXPECT_EQ(RunName(kStart), "2026-11-21T02-30-00");
+}
+
+TEST(ConfigHash, TellsTextsApart) {
+  EXPECT_EQ(ConfigHash(""), "cbf29ce484222325");   // the offset basis of FNV-1a
+  EXPECT_EQ(ConfigHash("a"), "af63dc4c8601ec8c");  // test vector of the FNV reference code
+}
+
+TEST_F(RunFolderTest, ANamelessRunIsCalledByItsTime) {
+  Config config;
+  config.run.output_dir = folder_ + "/runs/{name}";
+  const Result<RunFolder> made = MakeRunFolder(config, kStart);
+  ASSERT_TRUE(made.has_value()) << Render(made.error());
+  EXPECT_EQ(made->path, folder_ + "/runs/2026-11-21T02-30-00");
+  EXPECT_EQ(made->name, "2026-11-21T02-30-00");
+}
+
+TEST_F(RunFolderTest, KeepsTheConfigThatWasUsed) {
+  Config config;
+  config.run.name = "first";
+  config.run.output_dir = folder_ + "/{name}";
+  const Result<RunFolder> made = MakeRunFolder(config, kStart);
+  ASSERT_TRUE(made.has_value()) << Render(made.error());
+  EXPECT_EQ(Contents(folder_ + "/first/config.resolved.json"), WriteResolvedConfig(config));
+  EXPECT_EQ(made->config_hash, ConfigHash(WriteResolvedConfig(config)));
+}
+
+TEST_F(RunFolderTest, AnExistingFolderIsNotTouched) {
+  Config config;
+  config.run.output_dir = folder_ + "/fixed/";
+  for (const char* expected : {"/fixed", "/fixed-2", "/fixed-3"}) {
+    const Result<RunFolder> made = MakeRunFolder(config, kStart);
+    ASSERT_TRUE(made.has_value()) << Render(made.error());
+    EXPECT_EQ(made->path, folder_ + expected);
+  }
+}
+
+TEST_F(RunFolderTest, AFileInTheWayIsAnError) {
+  std::ofstream(folder_ + "/file") << "x";
+  Config config;
+  config.run.output_dir = folder_ + "/file/run";
+  const Result<RunFolder> made = MakeRunFolder(config, kStart);
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().page, "run-folder");
+  EXPECT_EQ(made.error().what, "Making " + folder_ + "/file: Not a directory.");
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
