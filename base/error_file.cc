@@ -52,7 +52,8 @@ std::optional<WorkerError> ReadErrorFile(const std::string& path) {
   if (!document.is_object() || !document.contains("message")) return std::nullopt;
   const json& message = document["message"];
   if (message.is_string()) {
-    return WorkerError{message.get<std::string>(), "", Seconds(document.value("timestamp", json()))};
+    return WorkerError{message.get<std::string>(), "",
+                       Seconds(document.value("timestamp", json()))};
   }
   if (!message.is_object() || !message.contains("message")) return std::nullopt;
   const json& inner = message["message"];

@@ -44,7 +44,8 @@ double MedianSeconds(HostProcessGroup& group, int64_t bytes, bool staged) {
   const double rounds = std::clamp(0.5 / estimate[0].item<double>(), 11.0, 20000.0);
   std::vector<double> times;
   for (int i = 0; i < static_cast<int>(rounds); ++i) times.push_back(Once(group, tensors));
-  std::nth_element(times.begin(), times.begin() + static_cast<int64_t>(times.size() / 2), times.end());
+  std::nth_element(times.begin(), times.begin() + static_cast<int64_t>(times.size() / 2),
+                   times.end());
   return times[times.size() / 2];
 }
 
@@ -67,10 +68,7 @@ int Run(int argc, char** argv) {
     const double seconds = MedianSeconds(*group, *bytes, staged);
     if (group->getRank() == 0) {
       std::printf("{\"bytes\": %ld, \"ranks\": %d, \"staged\": %s, \"seconds_median\": %.9f}\n",
-                  static_cast<long>(*bytes),
-                  group->getSize(),
-                  staged ? "true" : "false",
-                  seconds);
+                  static_cast<long>(*bytes), group->getSize(), staged ? "true" : "false", seconds);
       std::fflush(stdout);
     }
   }

@@ -30,8 +30,9 @@ def write_json(folder, name, value):
 
 # --- text -----------------------------------------------------------------------------------------
 
-SUBJECTS = ["the old gardener", "a small boat", "the night train", "our neighbour's dog", "the river",
-            "a letter from the coast", "the lighthouse keeper", "every second clock", "the baker",
+SUBJECTS = ["the old gardener", "a small boat", "the night train", "our neighbour's dog",
+            "the river", "a letter from the coast", "the lighthouse keeper", "every second clock",
+            "the baker",
             "a flock of starlings", "the young engineer", "the quiet valley"]
 VERBS = ["waits for", "remembers", "slowly passes", "carries", "never forgets", "draws a map of",
          "listens to", "leaves behind", "looks after", "returns to", "measures", "greets"]
@@ -121,7 +122,7 @@ def make_mlp_init(folder):
 
 
 def make_gpt_init(folder):
-    """A tiny GPT-2 with noise on every parameter: biases of 0 and gains of 1 would hide mistakes."""
+    """A tiny GPT-2 with noise on every parameter: biases of 0, gains of 1 would hide mistakes."""
     config = transformers.GPT2Config(
         vocab_size=256, n_positions=32, n_embd=32, n_layer=2, n_head=4, resid_pdrop=0.0,
         embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=None, eos_token_id=None)

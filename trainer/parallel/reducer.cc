@@ -66,8 +66,8 @@ void Reducer::InstallHook(size_t index) {
   std::shared_ptr<torch::autograd::Node> accumulator =
       torch::autograd::impl::grad_accumulator(parameters_[index].tensor);
   DDPRUN_CHECK(accumulator != nullptr);
-  const uintptr_t key = accumulator->add_post_hook(
-      std::make_unique<PostHook>([this, index] { OnGradient(index); }));
+  const uintptr_t key =
+      accumulator->add_post_hook(std::make_unique<PostHook>([this, index] { OnGradient(index); }));
   // A variable holds its accumulator weakly; the hook must live as long as we do.
   hooks_.emplace_back(key, std::move(accumulator));
 }
@@ -111,7 +111,8 @@ std::vector<size_t> Reducer::OrderOfRankZero() {
   const int64_t count = static_cast<int64_t>(parameters_.size());
   at::Tensor order = at::empty({count}, at::kLong);
   int64_t* data = order.mutable_data_ptr<int64_t>();
-  for (size_t i = 0; i < arrival_order_.size(); ++i) data[i] = static_cast<int64_t>(arrival_order_[i]);
+  for (size_t i = 0; i < arrival_order_.size(); ++i)
+    data[i] = static_cast<int64_t>(arrival_order_[i]);
   std::vector<at::Tensor> tensors = {order};
   group_->broadcast(tensors, c10d::BroadcastOptions{})->wait();
   return {data, data + count};

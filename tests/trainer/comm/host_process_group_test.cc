@@ -1,7 +1,6 @@
 #include "trainer/comm/host_process_group.h"
 
 #include <ATen/Functions.h>
-
 #include <gtest/gtest.h>
 
 #include "base/failure.h"
@@ -84,7 +83,8 @@ TEST(HostProcessGroup, KeepsTheOrderOfBackgroundOperations) {
     works[40]->wait();
     EXPECT_TRUE(works[10]->isCompleted());
     for (const auto& work : works) work->wait();
-    for (int i = 0; i < 50; ++i) EXPECT_EQ(data[static_cast<size_t>(i)][0].item<double>(), 2 * i + 1);
+    for (int i = 0; i < 50; ++i)
+      EXPECT_EQ(data[static_cast<size_t>(i)][0].item<double>(), 2 * i + 1);
   });
 }
 

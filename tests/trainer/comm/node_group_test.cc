@@ -1,5 +1,6 @@
 #include "trainer/comm/node_group.h"
 
+#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -7,8 +8,6 @@
 #include <cstring>
 #include <numeric>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "tests/trainer/comm/rank_threads.h"
 
@@ -26,9 +25,13 @@ std::unique_ptr<SharedRegion> NewRegion(int size) {
   return std::move(region).value();
 }
 
-Clock::time_point Soon() { return Clock::now() + seconds(30); }
+Clock::time_point Soon() {
+  return Clock::now() + seconds(30);
+}
 
-void Expect(const Status& status) { EXPECT_TRUE(status.ok()) << Render(status.error()); }
+void Expect(const Status& status) {
+  EXPECT_TRUE(status.ok()) << Render(status.error());
+}
 
 // Small whole numbers: sums are exact, so equality is the right test.
 std::vector<float> Values(int rank, size_t count) {
@@ -78,9 +81,15 @@ class NodeGroupSizes : public testing::TestWithParam<Case> {
   }
 };
 
-TEST_P(NodeGroupSizes, AllReducesInPlaceInSharedMemory) { ExpectAllReduce(GetParam().size); }
-TEST_P(NodeGroupSizes, AllReducesStagedTensors) { ExpectAllReduce(0); }
-TEST_P(NodeGroupSizes, AllReducesAMixOfBoth) { ExpectAllReduce(1); }
+TEST_P(NodeGroupSizes, AllReducesInPlaceInSharedMemory) {
+  ExpectAllReduce(GetParam().size);
+}
+TEST_P(NodeGroupSizes, AllReducesStagedTensors) {
+  ExpectAllReduce(0);
+}
+TEST_P(NodeGroupSizes, AllReducesAMixOfBoth) {
+  ExpectAllReduce(1);
+}
 
 TEST_P(NodeGroupSizes, BroadcastsFromEveryRoot) {
   const auto [size, count] = GetParam();
@@ -175,9 +184,8 @@ TEST(NodeGroup, NamesBothOperationsWhenRanksDisagree) {
     NodeGroup group(*region, {.rank = rank});
     std::vector<float> data(10);
     const Status status =
-        rank == 0
-            ? group.AllReduce(data.data(), 10, DataType::kFloat32, Reduction::kSum, Soon())
-            : group.Broadcast(data.data(), 12, 0, Soon());
+        rank == 0 ? group.AllReduce(data.data(), 10, DataType::kFloat32, Reduction::kSum, Soon())
+                  : group.Broadcast(data.data(), 12, 0, Soon());
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().title, "MISMATCHED COLLECTIVES");
     EXPECT_NE(status.error().what.find("all_reduce number 1 (sum of 10 float32)"),
@@ -240,7 +248,8 @@ TEST(NodeGroup, ReportsAKilledProcessToTheOthers) {
   }
   for (int rank = 0; rank < kSize; ++rank) {
     int status = 0;
-    ASSERT_EQ(waitpid(pids[static_cast<size_t>(rank)], &status, 0), pids[static_cast<size_t>(rank)]);
+    ASSERT_EQ(waitpid(pids[static_cast<size_t>(rank)], &status, 0),
+              pids[static_cast<size_t>(rank)]);
     if (rank == 2) {
       EXPECT_TRUE(WIFSIGNALED(status));
     } else {

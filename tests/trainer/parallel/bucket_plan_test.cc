@@ -1,10 +1,10 @@
 #include "trainer/parallel/bucket_plan.h"
 
-#include <numeric>
-#include <random>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
 
 namespace ddprun::trainer {
 namespace {
@@ -36,7 +36,8 @@ TEST(PlanBuckets, HoldsItsRulesOnRandomModels) {
     std::mt19937 random(seed);
     const size_t count = random() % 60;
     std::vector<GradientSize> sizes(count);
-    for (auto& size : sizes) size = {static_cast<int64_t>(random() % 300), static_cast<int>(random() % 3)};
+    for (auto& size : sizes)
+      size = {static_cast<int64_t>(random() % 300), static_cast<int>(random() % 3)};
     std::vector<size_t> order(count);
     std::iota(order.begin(), order.end(), size_t{0});
     std::shuffle(order.begin(), order.end(), random);

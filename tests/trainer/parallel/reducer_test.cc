@@ -1,8 +1,8 @@
 #include "trainer/parallel/reducer.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
 #include <ATen/core/Generator.h>
-#include <ATen/CPUGeneratorImpl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,8 @@ struct Model {
   }
   at::Tensor Loss(const at::Tensor& input) const {
     at::Tensor x = input;
-    for (const NamedParameter& parameter : parameters) x = at::tanh(at::matmul(x, parameter.tensor));
+    for (const NamedParameter& parameter : parameters)
+      x = at::tanh(at::matmul(x, parameter.tensor));
     return x.pow(2).sum();
   }
   std::vector<at::Tensor> Gradients() const {
@@ -92,8 +93,7 @@ TEST_P(ReducerCases, AveragesBitForBitLikeOneProcess) {
   WithGroup(size, [&, micro_batches = micro_batches, overlap = overlap, cap_bytes = cap_bytes](
                       const auto& group, int rank) {
     Model model;
-    Reducer reducer(model.parameters,
-                    group,
+    Reducer reducer(model.parameters, group,
                     {.limits = {.first_bytes = 300, .cap_bytes = cap_bytes}, .overlap = overlap});
     for (int step = 0; step < 3; ++step) {  // the buckets are laid out anew after the first
       reducer.BeginStep();
@@ -140,15 +140,15 @@ TEST(Reducer, LaysOutBucketsInTheOrderOfTheFirstBackward) {
     std::vector<NamedParameter> reversed(model.parameters.rbegin(), model.parameters.rend());
     Reducer reducer(reversed, group, {.limits = {.first_bytes = 1, .cap_bytes = 1}});
     using testing::ElementsAre;
-    EXPECT_THAT(reducer.BucketNames(),
-                ElementsAre(ElementsAre("weight0"), ElementsAre("weight1"), ElementsAre("weight2")));
+    EXPECT_THAT(reducer.BucketNames(), ElementsAre(ElementsAre("weight0"), ElementsAre("weight1"),
+                                                   ElementsAre("weight2")));
     for (int step = 0; step < 2; ++step) {
       reducer.BeginStep();
       reducer.PrepareBackward(true);
       model.Loss(Input(rank, 0)).backward();
     }
-    EXPECT_THAT(reducer.BucketNames(),
-                ElementsAre(ElementsAre("weight2"), ElementsAre("weight1"), ElementsAre("weight0")));
+    EXPECT_THAT(reducer.BucketNames(), ElementsAre(ElementsAre("weight2"), ElementsAre("weight1"),
+                                                   ElementsAre("weight0")));
   });
 }
 
