@@ -14,7 +14,7 @@ OUR_NODE = None  # path of our node program, from the command line
 
 WORKER = """
 import json, os, sys
-names = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "MASTER_ADDR", "MASTER_PORT"]
+names = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT"]
 print(json.dumps({name: os.environ[name] for name in names}))
 """
 
