@@ -80,6 +80,7 @@ Status Agent::StartTemplate() {
   if (::pipe2(ends, O_CLOEXEC) != 0) return SystemError("opening a pipe", errno);
   template_stderr_ = std::make_unique<WorkerStderr>(io_, UniqueFd(ends[0]), stderr_);
   const UniqueFd write_end(ends[1]);
+  guard_.WatchPipe(write_end.get());
   DDPRUN_ASSIGN(template_, TemplateClient::Start(io_, processes_,
                                                  SpawnRequest{.name = plan_.target.program,
                                                               .program = plan_.target.program,

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,10 +12,9 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
-#include <set>
 
 #include "base/env.h"
-#include "launcher/process_table.h"
+#include "launcher/job_sweep.h"
 
 namespace ddprun::launcher {
 
@@ -37,19 +37,20 @@ void LeaveTheUser(int pipe_fd) {
   ::prctl(PR_SET_NAME, "ddprun-guard");
 }
 
-// One line of the pipe: "+pid", "-pid" or the dismissal, on which it returns true.
-bool Take(std::string_view line, std::set<pid_t>& sessions) {
+// One line of the pipe: "+pid", "-pid", "|inode" or the dismissal, on which it returns true.
+bool Take(std::string_view line, JobMarks& marks) {
   if (line == kDismissed) return true;
-  const std::optional<int64_t> pid = ParseInt(line.substr(1));
-  if (!pid) return false;
-  if (line.front() == '+') sessions.insert(static_cast<pid_t>(*pid));
-  if (line.front() == '-') sessions.erase(static_cast<pid_t>(*pid));
+  const std::optional<int64_t> number = ParseInt(line.substr(1));
+  if (!number) return false;
+  if (line.front() == '+') marks.sessions.insert(static_cast<pid_t>(*number));
+  if (line.front() == '-') marks.sessions.erase(static_cast<pid_t>(*number));
+  if (line.front() == '|') marks.pipes.insert(static_cast<uint64_t>(*number));
   return false;
 }
 
 [[noreturn]] void RunGuard(int pipe_fd, const std::string& job_id, const std::string& job_folder) {
   LeaveTheUser(pipe_fd);
-  std::set<pid_t> sessions;
+  JobMarks marks{.job_id = job_id, .sessions = {}, .pipes = {}};
   std::string unread;
   char buffer[512];
   while (true) {
@@ -58,11 +59,11 @@ bool Take(std::string_view line, std::set<pid_t>& sessions) {
     if (got <= 0) break;
     unread.append(buffer, static_cast<size_t>(got));
     for (size_t end = unread.find('\n'); end != std::string::npos; end = unread.find('\n')) {
-      if (end > 0 && Take(unread.substr(0, end), sessions)) ::_exit(0);
+      if (end > 0 && Take(unread.substr(0, end), marks)) ::_exit(0);
       unread.erase(0, end + 1);
     }
   }
-  EndJob(job_id, sessions, SweepTimes{.limit = kSweepLimit});
+  EndJob(marks, SweepTimes{.limit = kSweepLimit});
   std::error_code ignored;
   if (!job_folder.empty()) std::filesystem::remove_all(job_folder, ignored);
   ::_exit(0);
@@ -89,6 +90,11 @@ void Guard::Watch(pid_t session_leader) {
 
 void Guard::Forget(pid_t session_leader) {
   Tell("-" + std::to_string(session_leader));
+}
+
+void Guard::WatchPipe(int fd) {
+  struct stat info {};
+  if (::fstat(fd, &info) == 0) Tell("|" + std::to_string(info.st_ino));
 }
 
 void Guard::Dismiss() {

@@ -25,10 +25,12 @@ class Guard {
   ~Guard() = default;
 
   pid_t pid() const { return pid_; }
-  // The process leads a session of its own that belongs to the job, until it is reaped. Processes
-  // that have wiped their environment are found by this.
+  // The process leads a session of its own that belongs to the job, until it is reaped. It finds
+  // processes that have wiped their environment.
   void Watch(pid_t session_leader);
   void Forget(pid_t session_leader);
+  // A pipe that only processes of the job hold. It finds those that have left the session too.
+  void WatchPipe(int fd);
   // Everything has been cleaned up: the guard ends, and has ended when this returns.
   void Dismiss();
 

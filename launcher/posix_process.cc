@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "base/unique_fd.h"
-#include "launcher/process_table.h"
+#include "launcher/job_sweep.h"
 
 namespace ddprun::launcher {
 

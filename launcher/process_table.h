@@ -1,9 +1,10 @@
-// /proc: which processes belong to a job, and ending them.
+// /proc: which processes there are, and which of them belong to a job.
 #pragma once
 
 #include <sys/types.h>
 
-#include <chrono>
+#include <cstdint>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -12,41 +13,40 @@
 
 namespace ddprun::launcher {
 
+// How processes of a job are recognised.
+struct JobMarks {
+  std::string job_id;        // DDPRUN_JOB_ID in their environment
+  std::set<pid_t> sessions;  // of the workers that have not been reaped
+  std::set<uint64_t> pipes;  // inodes of the workers' stderr, which their children inherit
+};
+
 struct ProcessEntry {
   pid_t pid = 0;
   pid_t parent = 0;
   pid_t session = 0;
-  bool ended = false;   // a zombie
-  bool marked = false;  // its environment carries the job's id
+  uint64_t start_time = 0;  // clock ticks since boot
+  bool ended = false;       // a zombie
+  bool marked = false;      // by its environment or a pipe
 };
 
-// All processes that can be seen. `job_id` empty: environments are not read.
-std::vector<ProcessEntry> ListProcesses(std::string_view job_id);
+std::optional<ProcessEntry> ReadProcess(pid_t pid);
+
+// All processes that can be seen, `marked` left false.
+std::vector<ProcessEntry> ListProcesses();
+
+// Whether a job's environment or pipes mark the process. A pipe does so only for processes that
+// are not older than `job_start`: a server that was there before may have been handed one.
+bool IsMarked(const ProcessEntry& process, const JobMarks& marks, uint64_t job_start);
 
 // Whether an environment block (NAME=value, NUL between) carries DDPRUN_JOB_ID=`job_id`, or the id
 // of a job within it: `job_id`/...
 bool CarriesJobId(std::string_view environment_block, std::string_view job_id);
 
-// Pure: the job's living processes: the marked ones, those in `sessions` (of its workers), and all
+// Pure: the job's living processes: the marked ones, those in `sessions`, and all
 // descendants of either. Never `self`, nor anything in `own_session`.
 std::vector<pid_t> SelectJobProcesses(std::span<const ProcessEntry> processes,
                                       const std::set<pid_t>& sessions,
                                       pid_t self,
                                       pid_t own_session);
-
-// Helpers that clean up behind a worker (Python's resource tracker unlinks its shared memory) get
-// `grace` to end by themselves; whatever is left after `limit` does not end even by SIGKILL.
-struct SweepTimes {
-  std::chrono::milliseconds grace{300};
-  std::chrono::milliseconds limit{10'000};
-};
-
-// Ends every child of this process but `spared`, and every process that becomes one by that (this
-// process is a subreaper), until none is left. Blocks. Returns those that are left after the limit.
-// REQUIRES: SIGCHLD is blocked.
-std::vector<pid_t> EndChildren(pid_t spared, const SweepTimes& times = {});
-
-// The same for a job whose agent is gone, from outside: see SelectJobProcesses.
-void EndJob(std::string_view job_id, const std::set<pid_t>& sessions, const SweepTimes& times);
 
 }  // namespace ddprun::launcher

@@ -81,6 +81,7 @@ Result<UniqueFd> WorkerGroup::Add(const WorkerSpec& spec) {
   if (error) return SystemError("creating a folder for " + spec.error_file, error.value());
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return SystemError("opening a pipe", errno);
+  surroundings_.guard.WatchPipe(ends[1]);
   Worker worker;
   worker.record.rank = spec.rank;
   worker.record.local_rank = spec.local_rank;
