@@ -1,0 +1,49 @@
+#include "base/error.h"
+
+#include <gmock/gmock.h>
+
+#include <cerrno>
+
+namespace ddprun {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+TEST(Error, RendersTitlePlaceEvidenceHintAndPage) {
+  Error error;
+  error.title = "UNKNOWN KEY";
+  error.where = "train.json:14:5";
+  error.what = "I found \"x\".";
+  error.hint = "Did you mean \"y\"?";
+  error.page = "unknown-key";
+  const std::string text = Render(error);
+  EXPECT_THAT(text, StartsWith("-- UNKNOWN KEY ---"));
+  EXPECT_THAT(text, HasSubstr("--- train.json:14:5\nI found \"x\".\nDid you mean \"y\"?\n"));
+  EXPECT_THAT(text, EndsWith("docs/errors.md#unknown-key\n"));
+}
+
+TEST(Error, SaysFirstWhatWasBeingDone) {
+  Error error;
+  error.what = "The port is taken.";
+  EXPECT_EQ(std::move(error).While("joining round 3").what,
+            "While joining round 3:\nThe port is taken.");
+}
+
+TEST(Error, GivesThePromisedExitStatus) {
+  EXPECT_EQ(ExitStatus(Code::kFailed), 1);
+  EXPECT_EQ(ExitStatus(Code::kDeadlineExceeded), 1);
+  EXPECT_EQ(ExitStatus(Code::kUsage), 2);
+  EXPECT_EQ(ExitStatus(Code::kRendezvous), 3);
+  EXPECT_EQ(ExitStatus(Code::kNotExecutable), 126);
+  EXPECT_EQ(ExitStatus(Code::kNotFound), 127);
+}
+
+TEST(Error, OfASystemCallHoldsErrnosText) {
+  EXPECT_THAT(SystemError("opening data.txt", ENOENT).what,
+              HasSubstr("opening data.txt: No such file or directory"));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,33 @@
+#include "base/suggest.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+TEST(EditDistance, CountsInsertionsDeletionsReplacementsAndSwaps) {
+  EXPECT_EQ(EditDistance("nnodes", "nnodes"), 0u);
+  EXPECT_EQ(EditDistance("nodes", "nnodes"), 1u);
+  EXPECT_EQ(EditDistance("nnodse", "nnodes"), 1u);
+  EXPECT_EQ(EditDistance("abc", ""), 3u);
+  EXPECT_EQ(EditDistance("kitten", "sitting"), 3u);
+}
+
+TEST(Nearest, FindsTheMeantWord) {
+  const std::vector<std::string> names = {"nnodes", "node_rank", "master_port"};
+  EXPECT_EQ(Nearest("master_prt", names), "master_port");
+  EXPECT_EQ(Nearest("nodes", names), "nnodes");
+}
+
+TEST(Nearest, IsSilentWhenNothingIsNear) {
+  const std::vector<std::string> names = {"nnodes", "["};
+  EXPECT_EQ(Nearest("bucket", names), std::nullopt);
+  EXPECT_EQ(Nearest("x", names), std::nullopt);
+  EXPECT_EQ(Nearest("", names), std::nullopt);
+  EXPECT_EQ(Nearest("nnodes", {}), std::nullopt);
+}
+
+}  // namespace
+}  // namespace ddprun
