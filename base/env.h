@@ -15,9 +15,10 @@ namespace ddprun {
 
 class Environment {
  public:
+  using Variables = std::map<std::string, std::string, std::less<>>;
+
   Environment() = default;
-  explicit Environment(std::map<std::string, std::string, std::less<>> variables)
-      : variables_(std::move(variables)) {}
+  explicit Environment(Variables variables) : variables_(std::move(variables)) {}
 
   // A copy of this process's environment. Call it before threads are started.
   static Environment OfProcess();
@@ -34,7 +35,7 @@ class Environment {
   std::vector<std::string> Entries() const;
 
  private:
-  std::map<std::string, std::string, std::less<>> variables_;
+  Variables variables_;
 };
 
 // Whole-text integer, no blanks, no trailing characters; nullopt otherwise.

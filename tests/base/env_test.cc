@@ -18,7 +18,7 @@ TEST(Environment, GivesItsEntriesSortedByName) {
 }
 
 TEST(Environment, TellsUnsetFromEmpty) {
-  const Environment env({{"EMPTY", ""}});
+  const Environment env(Environment::Variables{{"EMPTY", ""}});
   EXPECT_EQ(env.Get("EMPTY"), "");
   EXPECT_EQ(env.Get("ABSENT"), std::nullopt);
   EXPECT_EQ(env.GetOr("EMPTY", "fallback"), "");
@@ -26,19 +26,19 @@ TEST(Environment, TellsUnsetFromEmpty) {
 }
 
 TEST(Environment, ReadsIntegersWithinTheirRange) {
-  const Environment env({{"N", "5"}, {"EMPTY", ""}});
+  const Environment env(Environment::Variables{{"N", "5"}, {"EMPTY", ""}});
   EXPECT_EQ(*env.GetInt("N", 1, 0, 5), 5);
   EXPECT_EQ(*env.GetInt("EMPTY", 1, 0, 5), 1);
   EXPECT_EQ(*env.GetInt("ABSENT", 1, 0, 5), 1);
 }
 
 TEST(Environment, NamesTheVariableItsValueAndTheRangeInAnError) {
-  const Environment env({{"N", "6x"}});
+  const Environment env(Environment::Variables{{"N", "6x"}});
   const auto result = env.GetInt("N", 1, 0, 5);
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code, Code::kUsage);
   EXPECT_THAT(result.error().what, HasSubstr("N is \"6x\"; expected an integer from 0 to 5"));
-  EXPECT_FALSE(Environment({{"N", "6"}}).GetInt("N", 1, 0, 5).has_value());
+  EXPECT_FALSE(Environment(Environment::Variables{{"N", "6"}}).GetInt("N", 1, 0, 5).has_value());
 }
 
 TEST(ParseInt, TakesWholeTextsOnly) {

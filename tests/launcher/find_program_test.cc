@@ -13,7 +13,7 @@ class FindProgramTest : public testing::Test {
  protected:
   TempFolder first_;
   TempFolder second_;
-  Environment env_{{{"PATH", first_.path() + ":" + second_.path()}}};
+  Environment env_{Environment::Variables{{"PATH", first_.path() + ":" + second_.path()}}};
 };
 
 TEST_F(FindProgramTest, TakesTheFirstExecutableInPath) {

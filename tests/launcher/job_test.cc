@@ -19,7 +19,8 @@ TEST(Job, HasAnIdOfItsOwn) {
 }
 
 TEST(Job, WithinAnotherJobSaysSoInItsId) {
-  EXPECT_THAT(MakeJobId(Environment({{"DDPRUN_JOB_ID", "outer"}})), StartsWith("outer/"));
+  EXPECT_THAT(MakeJobId(Environment(Environment::Variables{{"DDPRUN_JOB_ID", "outer"}})),
+              StartsWith("outer/"));
 }
 
 TEST(Job, GetsAUuidAsRunId) {
@@ -31,7 +32,8 @@ TEST(JobFolder, IsPrivateAndGoesAwayWithItsContents) {
   const TempFolder temp;
   std::string path;
   {
-    const auto folder = JobFolder::Create(Environment({{"TMPDIR", temp.path()}}));
+    const auto folder =
+        JobFolder::Create(Environment(Environment::Variables{{"TMPDIR", temp.path()}}));
     path = folder->path();
     struct stat info {};
     ASSERT_EQ(::stat(path.c_str(), &info), 0);
@@ -42,7 +44,8 @@ TEST(JobFolder, IsPrivateAndGoesAwayWithItsContents) {
 }
 
 TEST(JobFolder, NamesTheFolderThatCannotBeWrittenTo) {
-  const auto folder = JobFolder::Create(Environment({{"TMPDIR", "/nowhere"}}));
+  const auto folder =
+      JobFolder::Create(Environment(Environment::Variables{{"TMPDIR", "/nowhere"}}));
   ASSERT_FALSE(folder.has_value());
   EXPECT_THAT(folder.error().what, testing::HasSubstr("/nowhere"));
 }

@@ -56,11 +56,11 @@ TEST(Options, LetTheLastOfTwoWin) {
 }
 
 TEST(Options, TakeDefaultsFromPetVariablesUnlessAFlagIsGiven) {
-  const Environment env({{"PET_NPROC_PER_NODE", "auto"},
-                         {"PET_NNODES", "2"},
-                         {"PET_NODE_RANK", "1"},
-                         {"PET_MASTER_PORT", "1234"},
-                         {"PET_NO_PYTHON", "1"}});
+  const Environment env(Environment::Variables{{"PET_NPROC_PER_NODE", "auto"},
+                                               {"PET_NNODES", "2"},
+                                               {"PET_NODE_RANK", "1"},
+                                               {"PET_MASTER_PORT", "1234"},
+                                               {"PET_NO_PYTHON", "1"}});
   const Options options = Parsed({"--nproc_per_node=2", "x"}, env);
   EXPECT_EQ(options.nproc_per_node, "2");
   EXPECT_EQ(options.nnodes, 2);
@@ -90,7 +90,7 @@ TEST(Options, OfStandaloneWinOverNodesAndPorts) {
 TEST(Options, NameFlagValueAndExpectationWhenAValueIsWrong) {
   const Error flag = Refused({"--nproc_per_node=zwei", "x"});
   EXPECT_THAT(flag.what, HasSubstr("--nproc_per_node is \"zwei\"; expected a number from 1"));
-  const Error variable = Refused({"x"}, Environment({{"PET_NNODES", "0"}}));
+  const Error variable = Refused({"x"}, Environment(Environment::Variables{{"PET_NNODES", "0"}}));
   EXPECT_THAT(variable.what, HasSubstr("PET_NNODES is \"0\""));
   for (const char* text :
        {"--nproc_per_node=0", "--nproc_per_node=-1", "--nproc_per_node=", "--node_rank=1",

@@ -22,7 +22,7 @@ class TargetTest : public testing::Test {
   TempFolder bin_;
   std::string python_ = bin_.File("python3", /*executable=*/true);
   std::string trainer_ = bin_.File("ddp-trainer", /*executable=*/true);
-  Environment env_{{{"PATH", bin_.path()}}};
+  Environment env_{Environment::Variables{{"PATH", bin_.path()}}};
 };
 
 TEST_F(TargetTest, RunsAScriptWithUnbufferedPython) {

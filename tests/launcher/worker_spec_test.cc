@@ -34,7 +34,8 @@ Target Program() {
 }
 
 TEST(WorkerSpec, HoldsTorchrunsWholeEnvironment) {
-  const WorkerSpec spec = MakeWorkerSpec(Program(), SecondNode(), 1, Environment({{"KEPT", "1"}}));
+  const WorkerSpec spec = MakeWorkerSpec(Program(), SecondNode(), 1,
+                                         Environment(Environment::Variables{{"KEPT", "1"}}));
   EXPECT_EQ(spec.rank, 4);
   EXPECT_EQ(spec.local_rank, 1);
   EXPECT_THAT(
@@ -51,13 +52,14 @@ TEST(WorkerSpec, HoldsTorchrunsWholeEnvironment) {
 }
 
 TEST(WorkerSpec, KeepsTheUsersThreadsAndNcclSetting) {
-  const Environment env({{"OMP_NUM_THREADS", "3"}, {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "2"}});
+  const Environment env(
+      Environment::Variables{{"OMP_NUM_THREADS", "3"}, {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "2"}});
   EXPECT_THAT(MakeWorkerSpec(Program(), SecondNode(), 0, env).env.Entries(),
               IsSupersetOf({"OMP_NUM_THREADS=3", "TORCH_NCCL_ASYNC_ERROR_HANDLING=2"}));
 }
 
 TEST(WorkerSpec, OverridesTheRanksOfAnOuterJob) {
-  const Environment env({{"RANK", "99"}, {"DDPRUN_JOB_ID", "outer"}});
+  const Environment env(Environment::Variables{{"RANK", "99"}, {"DDPRUN_JOB_ID", "outer"}});
   const WorkerSpec spec = MakeWorkerSpec(Program(), SecondNode(), 0, env);
   EXPECT_EQ(spec.env.Get("RANK"), "3");
   EXPECT_EQ(spec.env.Get("DDPRUN_JOB_ID"), "abc");
