@@ -60,16 +60,31 @@ class FirstFailure(harness.LauncherTest):
         self.assertEqual(others, ["0", "1", "3"])
         self.assertGreater(report.index("rank 0 (local"), report.index("Rank 2 exited"))
 
-    def test_is_found_among_workers_that_fail_because_of_it(self):
-        # Rank 1 fails; its end of the pipe closes, and all others fail at once for that reason.
-        os.mkfifo(self.path("lifeline"))
-        command = (
-            'if test "$RANK" = 1; then exec 3>"$FOLDER/lifeline"; exit 5; fi; '
-            'cat "$FOLDER/lifeline"; exit 6'
+    def test_is_found_among_workers_that_fail_right_after_it(self):
+        # Rank 0 fails as soon as rank 1 has ended, which the launcher may not have looked at yet.
+        program = self.script(
+            "fail.py",
+            "import os, time\n"
+            "path = os.environ['FOLDER'] + '/pid'\n"
+            "if os.environ['RANK'] == '1':\n"
+            "    with open(path + '.tmp', 'w') as file:\n"
+            "        file.write(str(os.getpid()))\n"
+            "    os.rename(path + '.tmp', path)\n"
+            "    os._exit(5)\n"
+            "while not os.path.exists(path):\n"
+            "    time.sleep(0.001)\n"
+            "stat = '/proc/' + open(path).read() + '/stat'\n"
+            "try:\n"
+            "    while open(stat).read().rpartition(')')[2].split()[0] not in 'ZX':\n"
+            "        pass\n"
+            "except OSError:\n"
+            "    pass\n"
+            "os._exit(6)\n",
         )
-        for _ in range(10):
-            job = self.run_ddprun("--nproc_per_node=2", "sh", "-c", command)
+        for _ in range(5):
+            job = self.run_ddprun("--nproc_per_node=2", program)
             self.assertEqual(job.returncode, 5, job.err)
+            os.remove(self.path("pid"))
 
     def test_shows_the_message_in_the_error_file(self):
         text = '{"message": {"message": "ValueError: no data", "extraInfo": {"timestamp": "1"}}}'
