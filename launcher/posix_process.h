@@ -1,4 +1,4 @@
-// ProcessHost on Linux: fork and exec, parent-death signal, pidfds.
+// ProcessHost on Linux: vfork and exec, parent-death signal, pidfds.
 #pragma once
 
 #include <list>

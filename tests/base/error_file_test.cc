@@ -30,7 +30,8 @@ TEST_F(ErrorFile, IsReadAsItWasWritten) {
 
 TEST_F(ErrorFile, OfTorchElasticIsReadInBothForms) {
   const auto decorated = Read(
-      R"({"message": {"message": "RuntimeError: a", "extraInfo": {"py_callstack": "T", "timestamp": "12"}}})");
+      R"({"message": {"message": "RuntimeError: a",
+                      "extraInfo": {"py_callstack": "T", "timestamp": "12"}}})");
   ASSERT_TRUE(decorated.has_value());
   EXPECT_EQ(decorated->message, "RuntimeError: a");
   EXPECT_EQ(decorated->callstack, "T");

@@ -144,7 +144,8 @@ class Output(harness.LauncherTest):
             "rank = os.environ['RANK']\n"
             f"for i in range({lines}):\n"
             "    sys.stderr.write(f'<{rank} {i} ' + 'x' * (i % 90) + '>\\n')\n"
-            f"os.write(1, b''.join(b'<%d>\\n' % i for i in range({lines})) if rank == '0' else b'')\n",
+            "if rank == '0':\n"
+            f"    os.write(1, b''.join(b'<%d>\\n' % i for i in range({lines})))\n",
         )
         job = self.run_ddprun("--nproc_per_node=2", program)
         self.assertEqual(job.returncode, 0)

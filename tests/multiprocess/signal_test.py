@@ -186,7 +186,10 @@ class Template(harness.LauncherTest):
         self.assert_nothing_left()
 
     def test_shares_one_memory_file_among_the_workers(self):
-        command = 'stat -L -c "%i %F" "/proc/self/fd/$DDPRUN_NODE_MEMORY_FD"; env | grep TEMPLATE_FD; true'
+        command = (
+            'stat -L -c "%i %F" "/proc/self/fd/$DDPRUN_NODE_MEMORY_FD"; '
+            "env | grep TEMPLATE_FD; true"
+        )
         job = self.run_ddprun("--nproc_per_node=3", self.config(command=["sh", "-c", command]))
         lines = job.out.splitlines()
         self.assertEqual(len(lines), 3)
