@@ -42,7 +42,7 @@ Agent::Agent(AgentPlan plan, const SignalMask& mask, Guard& guard)
       stderr_(io_, STDERR_FILENO),
       log_("ddprun n" + std::to_string(plan_.options.node_rank),
            ParseLogLevel(plan_.env.GetOr("LOGLEVEL", "")),
-           [this](std::string_view line) { stderr_.Write(line); }),
+           [this](std::string_view line) { stderr_.WriteLines(line); }),
       processes_(io_, mask) {}
 
 Agent::~Agent() = default;
@@ -109,9 +109,10 @@ void Agent::OnSignal(int signal, pid_t sender) {
     return group_->Hurry();
   }
   stop_signal_ = signal;
-  log_.Info("got " + SignalName(signal) +
-            (sender > 0 ? " from pid " + std::to_string(sender) : "") +
-            ", stopping the workers; a second one ends them at once");
+  const std::string from = sender > 0 ? " from pid " + std::to_string(sender) : "";
+  const bool running = phase_ == Phase::kRunning;
+  log_.Info("got " + SignalName(signal) + from +
+            (running ? ", stopping the workers; a second one ends them at once" : ", leaving"));
   TellPeers(128 + signal, "node " + std::to_string(plan_.options.node_rank) + " (" + plan_.host +
                               ") was stopped by " + SignalName(signal));
   if (phase_ == Phase::kRunning) return group_->Stop(signal);
@@ -250,7 +251,7 @@ void Agent::CleanUp() {
   if (template_stderr_ != nullptr) template_stderr_->Finish();
   if (group_ != nullptr) group_->FinishOutput();
   phase_ = Phase::kReporting;
-  stderr_.Write(Report());
+  stderr_.WriteLines(Report());
   io_.restart();
   stderr_.WhenEmpty([this] { io_.stop(); });
   io_.run();

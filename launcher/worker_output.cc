@@ -30,7 +30,14 @@ bool TakesBytes(int fd) {
 void StderrWriter::Write(std::string_view bytes) {
   if (closed_ || bytes.empty()) return;
   queue_ += bytes;
+  at_line_start_ = bytes.back() == '\n';
   if (!retrying_) Drain();
+}
+
+void StderrWriter::WriteLines(std::string_view text) {
+  if (text.empty()) return;
+  if (!at_line_start_) Write("\n");
+  Write(text);
 }
 
 void StderrWriter::WhenEmpty(std::function<void()> done) {

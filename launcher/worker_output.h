@@ -24,6 +24,8 @@ class StderrWriter {
   StderrWriter(asio::io_context& io, int fd) : fd_(fd), retry_(io) {}
 
   void Write(std::string_view bytes);
+  // The launcher's own lines: they begin on a new line, whatever a worker has left unfinished.
+  void WriteLines(std::string_view text);
   // Whether writers should pause; `resume` is called once they may go on.
   bool IsFull() const { return queue_.size() > kFullBytes; }
   void WhenRoom(std::function<void()> resume) { waiting_.push_back(std::move(resume)); }
@@ -39,6 +41,7 @@ class StderrWriter {
   asio::steady_timer retry_;
   std::string queue_;
   bool retrying_ = false;
+  bool at_line_start_ = true;
   bool closed_ = false;  // nobody reads it any more
   std::vector<std::function<void()>> waiting_;
   std::function<void()> when_empty_;

@@ -79,6 +79,18 @@ TEST(StderrWriter, WaitsForASlowReaderAndLosesNothing) {
   EXPECT_EQ(read, text);
 }
 
+TEST(StderrWriter, BeginsOurLinesOnALineOfTheirOwn) {
+  asio::io_context io;
+  Pipe shown;
+  StderrWriter writer(io, shown.write_end.get());
+  writer.WriteLines("first\n");
+  writer.Write("progress 10%\r");
+  writer.WriteLines("report\n");
+  writer.WriteLines("");
+  shown.write_end.reset();
+  EXPECT_EQ(ReadAll(shown.read_end.get()), "first\nprogress 10%\r\nreport\n");
+}
+
 TEST(StderrWriter, GoesOnWithoutAReader) {
   ::signal(SIGPIPE, SIG_IGN);
   asio::io_context io;
