@@ -12,7 +12,7 @@ usage: scripts/test.sh [--long] [--quick]
 
   DDPRUN_NO_PEERS=1     leave out what compares with PyTorch in Python and OpenMPI (5 GB less)
   DDPRUN_TORCH=FOLDER   use this LibTorch (see scripts/setup.sh --help)
-  CI=true               a test left out is a failure, and long tests run
+  CI=true               a test left out is a failure
 TEXT
 }
 
@@ -73,7 +73,7 @@ for option in "$@"; do
   esac
 done
 if [ "${CI:-}" = true ]; then
-  long=1 strict=1
+  strict=1
   [ -z "${DDPRUN_NO_PEERS:-}" ] || fail "DDPRUN_NO_PEERS is set" \
     "CI=true runs every test" "unset it"
 fi

@@ -31,7 +31,9 @@ int Train(const ddprun::Environment& environment) {
 
   MyModule model;
   std::vector<NamedParameter> parameters;
-  for (const auto& item : model.named_parameters()) parameters.push_back({item.key(), item.value()});
+  for (const auto& item : model.named_parameters()) {
+    parameters.push_back({item.key(), item.value()});
+  }
   const auto ddp = MakeDistributedDataParallel(parameters, {}, group, Reducer::Options{});
   const auto optimizer = MakeOptimizer({.kind = OptimizerOptions::Kind::kSgd},
                                        {{.parameters = model.parameters(), .weight_decay = 0}});

@@ -137,7 +137,8 @@ TEST(StoreServer, BoundsWhatAClientThatDoesNotReadCanPileUp) {
   get.key = "/big";
   std::string bytes = Greeting();
   for (int i = 0; i < 10'000; ++i) bytes += Encoded(get);  // 10 GB of answers
-  (void)greedy.Write(bytes, DeadlineAfter(milliseconds(100)));
+  // Either all of it goes into the kernel's buffers, or the server hangs up in the middle.
+  (void)greedy.Write(bytes, Soon());
   EXPECT_EQ(*good->Add("n", 1, Soon()), 1);
   // The server gives up on it in the end, when its kernel buffers have long been full.
   while (served.loop().Do([&] { return served.server().num_connections(); }) > 1) {

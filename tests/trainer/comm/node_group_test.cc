@@ -139,9 +139,9 @@ INSTANTIATE_TEST_SUITE_P(Sizes,
                                          Case{3, 10000},
                                          Case{4, 300001},
                                          Case{8, 5000}),
-                         [](const auto& info) {
-                           return std::to_string(info.param.size) + "Ranks" +
-                                  std::to_string(info.param.count) + "Floats";
+                         [](const auto& test) {
+                           return std::to_string(test.param.size) + "Ranks" +
+                                  std::to_string(test.param.count) + "Floats";
                          });
 
 TEST(NodeGroup, GivesTheSameBitsOnAllRanksAndInEveryRun) {

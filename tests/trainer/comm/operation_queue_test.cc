@@ -30,13 +30,13 @@ TEST(OperationQueue, RunsInTheOrderOfSubmissionWhoeverHelps) {
 
 TEST(OperationQueue, HandsTheErrorToTheOneWhoWaits) {
   OperationQueue queue;
-  const auto bad = queue.Submit([]() -> Status { return Error{.title = "BROKEN"}; });
+  const auto bad = queue.Submit([]() -> Status { return SystemError("BROKEN", 5); });
   const auto good = queue.Submit([]() -> Status { return {}; });
   queue.Wait(*good);
   queue.Wait(*bad);
   EXPECT_TRUE(good->status.ok());
   ASSERT_FALSE(bad->status.ok());
-  EXPECT_EQ(bad->status.error().title, "BROKEN");
+  EXPECT_EQ(bad->status.error().what, "BROKEN: Input/output error");
 }
 
 TEST(OperationQueue, FinishesWhatHasBegunBeforeItIsDestroyed) {

@@ -81,7 +81,7 @@ class Run(training.TrainingTest):
             sorted(os.listdir(self.path("runs/gpt/model"))), ["config.json", "model.safetensors"]
         )
         first, *_, last = self.metrics("gpt")
-        self.assertEqual(first["world_size"], 2)
+        self.assertEqual(first["world"]["size"], 2)
         self.assertEqual(last["reason"], "finished")
         self.assertIn("sample:\n", job.out)
         self.assert_nothing_left()
