@@ -116,6 +116,7 @@ def main():
     options = parser.parse_args()
     dist.init_process_group("gloo")
     train(options)
+    dist.barrier()  # Gloo aborts a rank whose peer has closed while it still sends
     dist.destroy_process_group()
 
 
