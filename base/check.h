@@ -5,11 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define DDPRUN_CHECK(condition)                                                                  \
-  do {                                                                                           \
-    if (!(condition)) [[unlikely]] {                                                             \
-      std::fprintf(stderr, "%s:%d: bug in ddprun: %s does not hold\n", __FILE__, __LINE__,       \
-                   #condition);                                                                  \
-      std::abort();                                                                              \
-    }                                                                                            \
+#define DDPRUN_CHECK(condition)                                                            \
+  do {                                                                                     \
+    if (!(condition)) [[unlikely]] {                                                       \
+      std::fprintf(stderr, "%s:%d: bug in ddprun: %s does not hold\n", __FILE__, __LINE__, \
+                   #condition);                                                            \
+      std::abort();                                                                        \
+    }                                                                                      \
   } while (false)

@@ -10,9 +10,9 @@
 namespace ddprun {
 
 struct WorkerError {
-  std::string message;       // "ValueError: text", or the rendered Error of a ddprun worker
-  std::string callstack;     // may be empty
-  int64_t timestamp_s = 0;   // Unix time, seconds; 0 when the file had none
+  std::string message;      // "ValueError: text", or the rendered Error of a ddprun worker
+  std::string callstack;    // may be empty
+  int64_t timestamp_s = 0;  // Unix time, seconds; 0 when the file had none
 };
 
 // Writes `path` whole or not at all (temporary file, then rename).

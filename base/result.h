@@ -57,16 +57,16 @@ class [[nodiscard]] Status {
 }  // namespace ddprun
 
 // Returns the error of a Status expression from the enclosing function.
-#define DDPRUN_TRY(expression)                                                             \
-  do {                                                                                     \
-    if (auto ddprun_status = (expression); !ddprun_status.ok()) /* NOLINT */               \
-      return std::move(ddprun_status).error();                                             \
+#define DDPRUN_TRY(expression)                                               \
+  do {                                                                       \
+    if (auto ddprun_status = (expression); !ddprun_status.ok()) /* NOLINT */ \
+      return std::move(ddprun_status).error();                               \
   } while (false)
 
 #define DDPRUN_CONCAT_INNER(a, b) a##b
 #define DDPRUN_CONCAT(a, b) DDPRUN_CONCAT_INNER(a, b)
-#define DDPRUN_ASSIGN_IMPL(result, declaration, expression) \
-  auto result = (expression);                               \
+#define DDPRUN_ASSIGN_IMPL(result, declaration, expression)  \
+  auto result = (expression);                                \
   if (!result.has_value()) return std::move(result).error(); \
   declaration = *std::move(result)
 

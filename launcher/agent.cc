@@ -126,21 +126,26 @@ void Agent::OnExit(pid_t pid, const ProcessExit& exit) {
 
 void Agent::OnTemplateExit(const ProcessExit& exit) {
   guard_.Forget(template_->pid());
-  // Workers that exist go on without it; if they are just being forked, the group is told.
-  if (phase_ != Phase::kJoining) return;
-  const bool said_why = std::holds_alternative<Exited>(exit) && ExitCode(exit) != 0;
-  if (said_why) {
-    TellPeers(ExitCode(exit), "node " + std::to_string(plan_.options.node_rank) + " (" +
-                                  plan_.host + ") could not start its workers");
-    return Finish(ExitCode(exit));
+  // With an exit code of its own it has said on standard error why.
+  if (std::holds_alternative<Exited>(exit) && ExitCode(exit) != 0) {
+    template_exit_code_ = ExitCode(exit);
   }
-  FailWith(Error{
+  // Workers that exist go on without it; if they are just being forked, the group is told.
+  if (phase_ != Phase::kJoining) return template_->OnExit(exit);
+  FailWithTemplate(Error{
       .code = Code::kFailed,
       .title = "WORKER TEMPLATE FAILED",
       .where = plan_.target.name,
       .what = plan_.target.program + " " + DescribeExit(exit) + " before it could fork workers.",
       .hint = "",
       .page = "template-failed"});
+}
+
+void Agent::FailWithTemplate(Error error) {
+  if (!template_exit_code_) return FailWith(std::move(error));
+  TellPeers(*template_exit_code_, "node " + std::to_string(plan_.options.node_rank) + " (" +
+                                      plan_.host + ") could not start its workers");
+  Finish(*template_exit_code_);
 }
 
 void Agent::OnJoined(Result<rendezvous::Membership> membership) {
@@ -209,7 +214,7 @@ void Agent::TellPeers(int exit_code, const std::string& text) {
 }
 
 void Agent::OnGroupDone() {
-  if (group_->start_error()) return FailWith(*group_->start_error());
+  if (group_->start_error()) return FailWithTemplate(*group_->start_error());
   const bool well = !group_->first_failure() && !stop_signal_ && !peer_failure_;
   if (!well) return Finish(ExitCodeAfterGroup());
   phase_ = Phase::kLeaving;

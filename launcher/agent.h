@@ -65,6 +65,8 @@ class Agent {
   // Leaves the loop with this exit code, once the other nodes have been told what they must know.
   void Finish(int exit_code);
   void FailWith(Error error);
+  // The same, unless the template has already said on standard error what is wrong.
+  void FailWithTemplate(Error error);
   int ExitCodeAfterGroup() const;
   // After the loop: ends what is left, then says how the job went.
   void CleanUp();
@@ -90,6 +92,7 @@ class Agent {
   Phase phase_ = Phase::kJoining;
   std::optional<rendezvous::Membership> membership_;
   bool template_ready_ = false;
+  std::optional<int> template_exit_code_;
   bool telling_peers_ = false;
   std::optional<int> stop_signal_;
   std::optional<rendezvous::PeerFailure> peer_failure_;

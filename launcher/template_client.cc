@@ -10,6 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "launcher/failure_report.h"
+
 namespace ddprun::launcher {
 
 namespace {
@@ -52,7 +54,7 @@ Error TemplateGone(const std::string& why) {
   return Error{.code = Code::kFailed,
                .title = "WORKER TEMPLATE FAILED",
                .where = "",
-               .what = "The process that forks the workers " + why + ".",
+               .what = "ddp-trainer, which forks the workers, " + why + ".",
                .hint = "",
                .page = "template-failed"};
 }
@@ -133,7 +135,7 @@ void TemplateClient::Receive() {
           text.resize(static_cast<size_t>(got));
           Take(text);
         } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-          return Gone("ended");
+          return;  // it ends: its exit status, which follows, says how
         }
         Receive();
       });
@@ -176,6 +178,10 @@ void TemplateClient::Send() {
     }
     outgoing_.pop_front();
   }
+}
+
+void TemplateClient::OnExit(const ProcessExit& exit) {
+  Gone(DescribeExit(exit));
 }
 
 void TemplateClient::Gone(const std::string& why) {

@@ -54,6 +54,8 @@ class TemplateClient {
   // gone. REQUIRES: ready; the previous call is done.
   void ForkWorkers(const std::vector<ForkOrder>& orders,
                    std::function<void(Result<std::vector<pid_t>>)> done);
+  // Tell it when the template's process has ended: a ForkWorkers() under way fails.
+  void OnExit(const ProcessExit& exit);
 
  private:
   struct Message {

@@ -1,16 +1,16 @@
 // ddp-trainer: the worker that trains what a JSON config describes.
-#include <CLI/CLI.hpp>
-
 #include <unistd.h>
 
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 #include "base/env.h"
 #include "base/failure.h"
-#include "trainer/config/config_text.h"
 #include "trainer/comm/bootstrap.h"
+#include "trainer/config/config_text.h"
 #include "trainer/loop/job.h"
 #include "trainer/loop/run_worker.h"
 #include "trainer/loop/template_server.h"
@@ -46,8 +46,8 @@ int Train(const Arguments& arguments, const Environment& environment) {
             ddprun::trainer::CheckWorldSize(job, rank.world_size);
           },
       .run = [&job](const Environment& worker) { return ddprun::trainer::RunWorker(job, worker); }};
-  return ddprun::trainer::ServeTemplate(
-      ddprun::UniqueFd(static_cast<int>(fd)), environment, callbacks);
+  return ddprun::trainer::ServeTemplate(ddprun::UniqueFd(static_cast<int>(fd)), environment,
+                                        callbacks);
 }
 
 int Run(int argc, char** argv, const Environment& environment) {

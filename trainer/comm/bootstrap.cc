@@ -61,9 +61,8 @@ Result<UniqueFd> NodeMemory(const Environment& environment,
   if (fd >= 0) {
     UniqueFd file(fcntl(static_cast<int>(fd), F_DUPFD_CLOEXEC, 0));
     if (file.valid()) return file;
-    return SystemError("using the node's shared memory, DDPRUN_NODE_MEMORY_FD=" +
-                           std::to_string(fd),
-                       errno);
+    return SystemError(
+        "using the node's shared memory, DDPRUN_NODE_MEMORY_FD=" + std::to_string(fd), errno);
   }
   if (info.world_size == 1) return SharedRegion::CreateFile();
   return ExchangeMemory(environment, info, timeout);
@@ -76,8 +75,7 @@ Result<RankInfo> ReadRankInfo(const Environment& environment) {
   RankInfo info;
   DDPRUN_ASSIGN(const int64_t world, environment.GetInt("WORLD_SIZE", 1, 1, kMaxRanks));
   DDPRUN_ASSIGN(const int64_t rank, environment.GetInt("RANK", 0, 0, world - 1));
-  DDPRUN_ASSIGN(const int64_t local_world,
-                environment.GetInt("LOCAL_WORLD_SIZE", world, 1, world));
+  DDPRUN_ASSIGN(const int64_t local_world, environment.GetInt("LOCAL_WORLD_SIZE", world, 1, world));
   DDPRUN_ASSIGN(const int64_t local_rank,
                 environment.GetInt("LOCAL_RANK", rank % local_world, 0, local_world - 1));
   info.rank = static_cast<int>(rank);
@@ -102,8 +100,8 @@ c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(const Environment& environ
                         .page = "more-than-one-node"});
   }
   const UniqueFd memory = ValueOrThrow(NodeMemory(environment, info, timeout));
-  return HostProcessGroup::Create(
-      memory, {.rank = info.rank, .size = info.world_size, .timeout = timeout});
+  return HostProcessGroup::Create(memory,
+                                  {.rank = info.rank, .size = info.world_size, .timeout = timeout});
 }
 
 }  // namespace ddprun::trainer

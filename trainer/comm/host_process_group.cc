@@ -50,8 +50,8 @@ DataType TypeOf(const at::Tensor& tensor) {
 }
 
 Reduction ReductionOf(const c10d::ReduceOp& op, DataType type) {
-  const bool floating = type != DataType::kInt32 && type != DataType::kInt64 &&
-                        type != DataType::kUInt8;
+  const bool floating =
+      type != DataType::kInt32 && type != DataType::kInt64 && type != DataType::kUInt8;
   switch (op) {
     case c10d::ReduceOp::SUM:
       return Reduction::kSum;
@@ -126,8 +126,7 @@ Status OnContiguous(const at::Tensor& tensor, const Operation& operation) {
 
 c10::intrusive_ptr<HostProcessGroup> HostProcessGroup::Create(const UniqueFd& memory,
                                                               const Options& options) {
-  std::shared_ptr<SharedRegion> region =
-      ValueOrThrow(SharedRegion::Map(memory, options.size));
+  std::shared_ptr<SharedRegion> region = ValueOrThrow(SharedRegion::Map(memory, options.size));
   return c10::intrusive_ptr<HostProcessGroup>::unsafe_steal_from_new(
       new HostProcessGroup(std::move(region), options));
 }
@@ -139,7 +138,9 @@ HostProcessGroup::HostProcessGroup(std::shared_ptr<SharedRegion> region, const O
       group_(*region_, {.rank = options.rank, .spin = SpinTime(options.size)}) {}
 
 // A collective that still waits for peers must not keep a failing process alive.
-HostProcessGroup::~HostProcessGroup() { group_.Cancel(); }
+HostProcessGroup::~HostProcessGroup() {
+  group_.Cancel();
+}
 
 Clock::time_point HostProcessGroup::Deadline(std::chrono::milliseconds timeout) const {
   return Clock::now() + (timeout == c10d::kUnsetTimeout ? timeout_.load() : timeout);
@@ -190,11 +191,10 @@ c10::intrusive_ptr<c10d::Work> HostProcessGroup::_allgather_base(
            "");
   }
   Single({input});
-  return Run(c10d::OpType::_ALLGATHER_BASE,
-             options.asyncOp,
+  return Run(c10d::OpType::_ALLGATHER_BASE, options.asyncOp,
              [this, out = output, in = input.contiguous(), timeout = options.timeout] {
-               return group_.AllGather(
-                   in.data_ptr(), out.data_ptr(), in.nbytes(), Deadline(timeout));
+               return group_.AllGather(in.data_ptr(), out.data_ptr(), in.nbytes(),
+                                       Deadline(timeout));
              });
 }
 
@@ -211,12 +211,11 @@ c10::intrusive_ptr<c10d::Work> HostProcessGroup::allgather(
       Refuse("all_gather needs outputs with the elements and type of the input.", "");
     }
   }
-  return Run(c10d::OpType::ALLGATHER,
-             options.asyncOp,
+  return Run(c10d::OpType::ALLGATHER, options.asyncOp,
              [this, out = outputs[0], input, timeout = options.timeout]() -> Status {
                const at::Tensor all = at::empty({getSize(), input.numel()}, input.options());
-               DDPRUN_TRY(group_.AllGather(
-                   input.data_ptr(), all.data_ptr(), input.nbytes(), Deadline(timeout)));
+               DDPRUN_TRY(group_.AllGather(input.data_ptr(), all.data_ptr(), input.nbytes(),
+                                           Deadline(timeout)));
                for (size_t rank = 0; rank < out.size(); ++rank) {
                  const at::Tensor part = all[static_cast<int64_t>(rank)];
                  out[rank].copy_(part.view(out[rank].sizes()));
@@ -226,9 +225,8 @@ c10::intrusive_ptr<c10d::Work> HostProcessGroup::allgather(
 }
 
 c10::intrusive_ptr<c10d::Work> HostProcessGroup::barrier(const c10d::BarrierOptions& options) {
-  return Run(c10d::OpType::BARRIER, options.asyncOp, [this, timeout = options.timeout] {
-    return group_.Barrier(Deadline(timeout));
-  });
+  return Run(c10d::OpType::BARRIER, options.asyncOp,
+             [this, timeout = options.timeout] { return group_.Barrier(Deadline(timeout)); });
 }
 
 at::Tensor HostProcessGroup::allocateTensor(long size, at::TensorOptions options) {

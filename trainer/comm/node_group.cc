@@ -102,8 +102,9 @@ Status NodeGroup::MeetAndCompare(const Operation& operation) {
                  .what = "Rank " + std::to_string(options_.rank) + " is at " +
                          Describe(operation.header) + ",\nbut rank " + std::to_string(rank) +
                          " is at " + Describe(theirs) + ".",
-                 .hint = "All ranks must call the same collectives, in the same order, with "
-                         "tensors of the same size and type.",
+                 .hint =
+                     "All ranks must call the same collectives, in the same order, with "
+                     "tensors of the same size and type.",
                  .page = "mismatched-collectives"};
   }
   return {};
@@ -143,19 +144,20 @@ Error NodeGroup::TimedOut(const Operation& operation) {
                .where = "rank " + std::to_string(options_.rank),
                .what = "These ranks did not come to " + Describe(operation.header) +
                        " in time: " + missing + ".\nThese are waiting in it: " + present + ".",
-               .hint = "Look at the log of the missing ranks. If they are only slow, raise "
-                       "comm.train_timeout_seconds.",
+               .hint =
+                   "Look at the log of the missing ranks. If they are only slow, raise "
+                   "comm.train_timeout_seconds.",
                .page = "collective-timed-out"};
 }
 
 Error NodeGroup::Cancelled(const Operation& operation) {
-  return Error{.code = Code::kFailed,
-               .title = "COLLECTIVE CANCELLED",
-               .where = "rank " + std::to_string(options_.rank),
-               .what = "This process gave up while it waited in " + Describe(operation.header) +
-                       ".",
-               .hint = "",
-               .page = "collective-cancelled"};
+  return Error{
+      .code = Code::kFailed,
+      .title = "COLLECTIVE CANCELLED",
+      .where = "rank " + std::to_string(options_.rank),
+      .what = "This process gave up while it waited in " + Describe(operation.header) + ".",
+      .hint = "",
+      .page = "collective-cancelled"};
 }
 
 Status NodeGroup::Barrier(Clock::time_point deadline) {
@@ -200,10 +202,7 @@ Status NodeGroup::ReduceLarge(const Operation& operation, void* data) {
       chunks[static_cast<size_t>(rank)] = PieceOf(rank, begin) + chunk.begin;
     }
     const std::vector<const std::byte*> sources(chunks.begin(), chunks.end());
-    ReduceArrays(operation.type(),
-                 operation.reduction(),
-                 sources,
-                 chunks,
+    ReduceArrays(operation.type(), operation.reduction(), sources, chunks,
                  chunk.size() / SizeOf(operation.type()));
     DDPRUN_TRY(Meet(operation));
     if (staged) std::memcpy(own + begin, Staging(), piece);

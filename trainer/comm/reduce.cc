@@ -30,7 +30,9 @@ struct BFloat16 {
   uint16_t bits;
 };
 
-inline float Load(BFloat16 value) { return std::bit_cast<float>(uint32_t{value.bits} << 16); }
+inline float Load(BFloat16 value) {
+  return std::bit_cast<float>(uint32_t{value.bits} << 16);
+}
 
 inline float Load(Half value) {
   // The exponent is re-biased by a multiplication, which gets subnormal values right as well.

@@ -15,7 +15,9 @@ namespace {
 constexpr size_t kHeapBytes = size_t{64} << 30;
 constexpr size_t kPageBytes = 4096;
 
-constexpr size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+constexpr size_t RoundUp(size_t bytes, size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
 
 constexpr size_t kControlBytes = RoundUp(sizeof(ControlBlock), kPageBytes);
 
@@ -58,7 +60,9 @@ Result<std::unique_ptr<SharedRegion>> SharedRegion::Map(const UniqueFd& file, in
 SharedRegion::SharedRegion(UniqueFd file, std::byte* base, int local_size)
     : file_(std::move(file)), base_(base), local_size_(local_size) {}
 
-SharedRegion::~SharedRegion() { munmap(base_, TotalBytes(local_size_)); }
+SharedRegion::~SharedRegion() {
+  munmap(base_, TotalBytes(local_size_));
+}
 
 ControlBlock& SharedRegion::control(int rank) {
   DDPRUN_CHECK(rank >= 0 && rank < local_size_);
@@ -93,9 +97,7 @@ void SharedRegion::Free(int rank, std::byte* data) {
   const auto it = used_.find(static_cast<size_t>(data - base_));
   DDPRUN_CHECK(it != used_.end());
   // Punching the hole also makes the pages read as zeros for the next user.
-  fallocate(file_.get(),
-            FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-            static_cast<off_t>(it->first),
+  fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(it->first),
             static_cast<off_t>(it->second));
   used_.erase(it);
 }

@@ -10,8 +10,8 @@ namespace ddprun::trainer {
 namespace {
 
 std::unique_ptr<Dataset> OpenText(const Config& config, const std::vector<std::string>& files) {
-  return std::make_unique<TextDataset>(TextDatasetOptions{
-      .patterns = files, .sequence_length = config.data.max_seq_length});
+  return std::make_unique<TextDataset>(
+      TextDatasetOptions{.patterns = files, .sequence_length = config.data.max_seq_length});
 }
 
 void OpenTextData(Job& job) {
@@ -38,8 +38,9 @@ Error TooFewSamples(const Job& job, const std::string& what) {
                .title = "TOO FEW SAMPLES",
                .where = job.config_path,
                .what = what,
-               .hint = "Give it more data, or fewer ranks (--nproc_per_node), or shorter samples "
-                       "(data.max_seq_length).",
+               .hint =
+                   "Give it more data, or fewer ranks (--nproc_per_node), or shorter samples "
+                   "(data.max_seq_length).",
                .page = "too-few-samples"};
 }
 
@@ -86,11 +87,9 @@ void CheckWorldSize(const Job& job, int world_size) {
   const int64_t batch = job.config.training.per_device_train_batch_size;
   const int64_t per_rank = (samples + world_size - 1) / world_size;
   if (job.config.data.dataloader_drop_last && per_rank < batch) {
-    throw Failure(TooFewSamples(job,
-                                has + ", " + std::to_string(per_rank) +
-                                    " for each rank: less than one batch of " +
-                                    std::to_string(batch) +
-                                    ", and data.dataloader_drop_last drops it."));
+    throw Failure(TooFewSamples(
+        job, has + ", " + std::to_string(per_rank) + " for each rank: less than one batch of " +
+                 std::to_string(batch) + ", and data.dataloader_drop_last drops it."));
   }
 }
 

@@ -33,8 +33,7 @@ c10::intrusive_ptr<HostProcessGroup> MakeGroup(const Job& job,
   if (type == StrategyType::kSingle || (type == StrategyType::kAuto && rank.world_size == 1)) {
     return nullptr;
   }
-  return InitProcessGroup(environment,
-                          std::chrono::seconds(job.config.comm.init_timeout_seconds));
+  return InitProcessGroup(environment, std::chrono::seconds(job.config.comm.init_timeout_seconds));
 }
 
 RunHeader HeaderOf(const RankInfo& rank, const RunFolder& folder, Trainer& trainer) {
@@ -84,12 +83,11 @@ void Finish(const Job& job, const RunFolder& folder, Trainer& trainer, RunReport
   auto* language_model = dynamic_cast<LanguageModel*>(&trainer.model());
   if (evaluation.sample_length > 0 && language_model != nullptr) {
     const std::string text =
-        Generate(*language_model,
-                 {.prompt = evaluation.sample_prompt,
-                  .length = evaluation.sample_length,
-                  .temperature = evaluation.sample_temperature,
-                  .top_k = evaluation.sample_top_k,
-                  .seed = static_cast<uint64_t>(job.config.run.seed)});
+        Generate(*language_model, {.prompt = evaluation.sample_prompt,
+                                   .length = evaluation.sample_length,
+                                   .temperature = evaluation.sample_temperature,
+                                   .top_k = evaluation.sample_top_k,
+                                   .seed = static_cast<uint64_t>(job.config.run.seed)});
     reporter.PrintLine("sample:\n" + Presentable(evaluation.sample_prompt + text));
   }
   reporter.PrintLine("run folder: " + folder.path);

@@ -94,13 +94,13 @@ std::optional<Message> Receive(const UniqueFd& socket) {
 }
 
 [[noreturn]] void ThrowBadMessage(const json& body) {
-  throw Failure(Error{.code = Code::kFailed,
-                      .title = "BAD MESSAGE",
-                      .where = "worker template",
-                      .what = "ddprun sent a message that this ddp-trainer does not know: " +
-                              body.dump(),
-                      .hint = "ddprun and ddp-trainer must be of the same version.",
-                      .page = "bad-message"});
+  throw Failure(
+      Error{.code = Code::kFailed,
+            .title = "BAD MESSAGE",
+            .where = "worker template",
+            .what = "ddprun sent a message that this ddp-trainer does not know: " + body.dump(),
+            .hint = "ddprun and ddp-trainer must be of the same version.",
+            .page = "bad-message"});
 }
 
 Request ReadRequest(Message message, const Environment& base) {
@@ -145,8 +145,7 @@ size_t ReadBytes(const UniqueFd& pipe, size_t count) {
 void TakeOver(Request& request) {
   for (int fd = 0; fd < 3; ++fd) dup2(request.descriptors[static_cast<size_t>(fd)].get(), fd);
   for (size_t i = 0; i < 3; ++i) request.descriptors[i].reset();
-  request.environment.Set("DDPRUN_NODE_MEMORY_FD",
-                          std::to_string(request.descriptors[3].get()));
+  request.environment.Set("DDPRUN_NODE_MEMORY_FD", std::to_string(request.descriptors[3].get()));
   clearenv();
   for (const std::string& entry : request.environment.Entries()) {
     const size_t equals = entry.find('=');

@@ -22,7 +22,9 @@ double SecondsSince(SteadyClock::time_point begin) {
   return std::chrono::duration<double>(SteadyClock::now() - begin).count();
 }
 
-int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t DivideUp(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 DistributedSamplerOptions SamplerOptions(const Job& job, const RankInfo& rank) {
   const DataConfig& data = job.config.data;
@@ -70,10 +72,8 @@ std::unique_ptr<Strategy> BuildStrategy(const Config& config,
                                         const c10::intrusive_ptr<HostProcessGroup>& group) {
   std::vector<NamedParameter> parameters = NamedTensorsOf(model.named_parameters());
   if (group == nullptr) return MakeSingle(std::move(parameters));
-  return MakeDistributedDataParallel(std::move(parameters),
-                                     NamedTensorsOf(model.named_buffers()),
-                                     group,
-                                     ReducerOptionsOf(config.strategy));
+  return MakeDistributedDataParallel(std::move(parameters), NamedTensorsOf(model.named_buffers()),
+                                     group, ReducerOptionsOf(config.strategy));
 }
 
 std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config, const Model& model) {
@@ -85,9 +85,7 @@ std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config, const M
 
 }  // namespace
 
-Trainer::Trainer(const Job& job,
-                 const RankInfo& rank,
-                 c10::intrusive_ptr<HostProcessGroup> group)
+Trainer::Trainer(const Job& job, const RankInfo& rank, c10::intrusive_ptr<HostProcessGroup> group)
     : job_(job),
       rank_(rank),
       group_(std::move(group)),
@@ -112,8 +110,7 @@ void Trainer::Fit(RunReporter* reporter) {
 void Trainer::RunEpoch(int64_t epoch) {
   const TrainingConfig& training = job_.config.training;
   sampler_.set_epoch(epoch);
-  Loader loader(*job_.train,
-                sampler_.Indices(),
+  Loader loader(*job_.train, sampler_.Indices(),
                 {.batch_size = training.per_device_train_batch_size,
                  .drop_last = job_.config.data.dataloader_drop_last,
                  .prefetch = job_.train->in_memory() ? 0 : 2});
@@ -213,8 +210,7 @@ void Trainer::Evaluate() {
                                     .shuffle = false});
   // Without padding: a sample counted twice would falsify the mean. Ranks may differ by a batch;
   // they meet only in the sum at the end.
-  Loader loader(*job_.validation,
-                sampler.IndicesWithoutPadding(),
+  Loader loader(*job_.validation, sampler.IndicesWithoutPadding(),
                 {.batch_size = job_.config.training.per_device_eval_batch_size});
   double loss_sum = 0;
   int64_t samples = 0;

@@ -7,12 +7,13 @@
 // backward they are laid out anew, once, in the order in which rank 0's gradients really came.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include <ATen/core/Tensor.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "trainer/parallel/bucket_plan.h"
@@ -87,8 +88,8 @@ class Reducer {
 
   std::mutex mutex_;  // guards what follows: hooks of several devices come on several threads
   std::vector<Bucket> buckets_;
-  std::vector<Slot> slots_;           // by parameter
-  std::vector<bool> came_;            // by parameter, in this backward
+  std::vector<Slot> slots_;            // by parameter
+  std::vector<bool> came_;             // by parameter, in this backward
   std::vector<size_t> arrival_order_;  // of the first synchronised backward
   size_t next_to_launch_ = 0;
   bool synchronize_ = true;

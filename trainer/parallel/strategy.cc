@@ -57,8 +57,8 @@ std::unique_ptr<Strategy> MakeDistributedDataParallel(std::vector<NamedParameter
   all.insert(all.end(), buffers.begin(), buffers.end());
   VerifySameModel(all, *group);
   BroadcastFromRankZero(all, *group);
-  return std::make_unique<DistributedDataParallel>(
-      std::move(parameters), std::move(group), options);
+  return std::make_unique<DistributedDataParallel>(std::move(parameters), std::move(group),
+                                                   options);
 }
 
 }  // namespace ddprun::trainer

@@ -48,8 +48,7 @@ std::string FirstDifference(const std::string& theirs, const std::string& mine) 
     if (!has_a && !has_b) return "";
     if (a == b && has_a == has_b) continue;
     return "The first difference is tensor " + std::to_string(number) + ":\n    rank 0 has " +
-           (has_a ? a : "no more tensors") + "\n    here is    " +
-           (has_b ? b : "no more tensors");
+           (has_a ? a : "no more tensors") + "\n    here is    " + (has_b ? b : "no more tensors");
   }
 }
 

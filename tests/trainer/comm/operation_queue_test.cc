@@ -1,9 +1,9 @@
 #include "trainer/comm/operation_queue.h"
 
+#include <gtest/gtest.h>
+
 #include <thread>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 namespace ddprun::trainer {
 namespace {

@@ -1,13 +1,13 @@
 #include "trainer/comm/reduce.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <random>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 namespace ddprun::trainer {
 namespace {
