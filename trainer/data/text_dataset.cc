@@ -1,19 +1,14 @@
 #include "trainer/data/text_dataset.h"
 
 #include <ATen/ops/empty.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <unordered_set>
 
 #include "base/check.h"
 #include "base/failure.h"
-#include "base/unique_fd.h"
 #include "trainer/data/glob.h"
 
 namespace ddprun::trainer {
@@ -53,33 +48,6 @@ Failure TooLittleText(const TextDatasetOptions& options, size_t files, int64_t b
 
 }  // namespace
 
-// One file's bytes; unmapped with the object. Empty for an empty file, which cannot be mapped.
-class TextDataset::Mapping {
- public:
-  explicit Mapping(const std::string& path) {
-    // O_NONBLOCK: opening a pipe would wait for its writer.
-    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!fd.valid()) throw Unreadable(path, ErrnoText(errno));
-    struct stat status = {};
-    if (::fstat(fd.get(), &status) != 0) throw Unreadable(path, ErrnoText(errno));
-    if (!S_ISREG(status.st_mode)) throw Unreadable(path, "it is no regular file");
-    if (status.st_size == 0) return;
-    void* address = ::mmap(nullptr, status.st_size, PROT_READ, MAP_SHARED, fd.get(), 0);
-    if (address == MAP_FAILED) throw Unreadable(path, ErrnoText(errno));
-    bytes_ = {static_cast<const uint8_t*>(address), static_cast<size_t>(status.st_size)};
-  }
-  ~Mapping() {
-    if (!bytes_.empty()) ::munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());  // NOLINT
-  }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-
-  std::span<const uint8_t> bytes() const { return bytes_; }
-
- private:
-  std::span<const uint8_t> bytes_;
-};
-
 TextDataset::TextDataset(const TextDatasetOptions& options)
     : sequence_length_(options.sequence_length) {
   DDPRUN_CHECK(sequence_length_ > 0 && !options.patterns.empty());
@@ -93,11 +61,12 @@ TextDataset::TextDataset(const TextDatasetOptions& options)
     }
   }
   for (const std::string& file : files_) {
-    auto mapping = std::make_unique<Mapping>(file);
-    if (mapping->bytes().empty()) continue;
-    bytes_ += static_cast<int64_t>(mapping->bytes().size());
+    Result<MappedFile> mapped = MappedFile::Open(file);
+    if (!mapped) throw Unreadable(file, mapped.error().what);
+    if (mapped->bytes().empty()) continue;
+    bytes_ += static_cast<int64_t>(mapped->bytes().size());
     ends_.push_back(bytes_);
-    mappings_.push_back(std::move(mapping));
+    mappings_.push_back(*std::move(mapped));
   }
   if (bytes_ < sequence_length_ + 1) throw TooLittleText(options, files_.size(), bytes_);
   // The last target of the last sample must exist too.
@@ -125,7 +94,7 @@ Batch TextDataset::Get(std::span<const int64_t> indices) const {
 void TextDataset::CopyBytes(int64_t begin, std::span<uint8_t> to) const {
   size_t file = std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin();
   while (!to.empty()) {
-    const std::span<const uint8_t> bytes = mappings_[file]->bytes();
+    const std::span<const std::byte> bytes = mappings_[file].bytes();
     const int64_t file_begin = ends_[file] - static_cast<int64_t>(bytes.size());
     const auto part = bytes.subspan(begin - file_begin);
     const size_t count = std::min(part.size(), to.size());

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "base/mapped_file.h"
 #include "trainer/data/dataset.h"
 
 namespace ddprun::trainer {
@@ -36,14 +36,12 @@ class TextDataset final : public Dataset {
   const std::vector<std::string>& files() const { return files_; }
 
  private:
-  class Mapping;
-
   void CopyBytes(int64_t begin, std::span<uint8_t> to) const;
 
   const int64_t sequence_length_;
   std::vector<std::string> files_;
-  std::vector<std::unique_ptr<Mapping>> mappings_;  // of the files that are not empty
-  std::vector<int64_t> ends_;                       // where each mapping ends in the whole text
+  std::vector<MappedFile> mappings_;  // of the files that are not empty
+  std::vector<int64_t> ends_;         // where each mapping ends in the whole text
   int64_t bytes_ = 0;
   int64_t size_ = 0;
 };

@@ -2,14 +2,10 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -18,7 +14,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
-#include "base/unique_fd.h"
 #include "trainer/models/whole_file.h"
 
 namespace ddprun::trainer {
@@ -165,41 +160,22 @@ void CheckCover(const SafetensorsFile& file, int64_t data_begin, int64_t file_si
 
 }  // namespace
 
-class SafetensorsFile::Mapping {
- public:
-  explicit Mapping(const std::string& path) {
-    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!fd.valid()) throw Unreadable(path, ErrnoText(errno));
-    struct stat status = {};
-    if (::fstat(fd.get(), &status) != 0) throw Unreadable(path, ErrnoText(errno));
-    if (!S_ISREG(status.st_mode)) throw Unreadable(path, "it is no regular file");
-    if (static_cast<size_t>(status.st_size) < kLengthBytes) {
-      throw Broken(path, "it has " + std::to_string(status.st_size) + " bytes");
-    }
-    void* address = ::mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-    if (address == MAP_FAILED) throw Unreadable(path, ErrnoText(errno));
-    bytes_ = {static_cast<char*>(address), static_cast<size_t>(status.st_size)};
+SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
+  Result<MappedFile> mapped = MappedFile::Open(path);
+  if (!mapped) throw Unreadable(path, mapped.error().what);
+  mapping_ = std::make_shared<const MappedFile>(*std::move(mapped));
+  const std::span<const std::byte> bytes = mapping_->bytes();
+  if (bytes.size() < kLengthBytes) {
+    throw Broken(path, "it has " + std::to_string(bytes.size()) + " bytes");
   }
-  ~Mapping() { ::munmap(bytes_.data(), bytes_.size()); }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-
-  std::span<char> bytes() const { return bytes_; }
-
- private:
-  std::span<char> bytes_;
-};
-
-SafetensorsFile::SafetensorsFile(const std::string& path)
-    : path_(path), mapping_(std::make_shared<const Mapping>(path)) {
-  const std::span<const char> bytes = mapping_->bytes();
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, bytes.data(), kLengthBytes);
   if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - kLengthBytes) {
     throw Broken(path, "its header should have " + std::to_string(header_bytes) +
                            " bytes, but the file has " + std::to_string(bytes.size()));
   }
-  const json header = ParseHeader(path, {bytes.data() + kLengthBytes, header_bytes});
+  const json header =
+      ParseHeader(path, {reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, header_bytes});
   const auto data_begin = static_cast<int64_t>(kLengthBytes + header_bytes);
   const auto file_size = static_cast<int64_t>(bytes.size());
   for (const auto& [name, value] : header.items()) {
@@ -220,7 +196,8 @@ at::Tensor SafetensorsFile::Get(const std::string& name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) throw Broken(path_, "it has no tensor \"" + name + "\"");
   const Entry& entry = found->second;
-  char* data = mapping_->bytes().data() + entry.begin;
+  // from_blob takes no constant memory, but nobody may write through the result (see the header).
+  auto* data = const_cast<std::byte*>(mapping_->bytes().data()) + entry.begin;
   if (entry.begin % static_cast<int64_t>(at::elementSize(entry.dtype)) == 0) {
     return at::from_blob(
         data, entry.shape, [keep = mapping_](void*) {}, at::TensorOptions(entry.dtype));

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/mapped_file.h"
+
 namespace ddprun::trainer {
 
 // A file, mapped and checked. Immutable: any thread. The tensors it gives keep the mapping alive.
@@ -37,10 +39,8 @@ class SafetensorsFile {
   at::Tensor Get(const std::string& name) const;
 
  private:
-  class Mapping;
-
   std::string path_;
-  std::shared_ptr<const Mapping> mapping_;
+  std::shared_ptr<const MappedFile> mapping_;
   std::map<std::string, Entry> entries_;
   std::map<std::string, std::string> metadata_;
 };
