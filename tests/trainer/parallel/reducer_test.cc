@@ -117,7 +117,14 @@ INSTANTIATE_TEST_SUITE_P(Cases,
                                          Case{2, 3, true, 1000},
                                          Case{3, 2, true, 1},
                                          Case{4, 1, true, 1 << 20},
-                                         Case{8, 1, true, 1000}));
+                                         Case{8, 1, true, 1000}),
+                         [](const auto& test) {
+                           const Case& c = test.param;
+                           return std::to_string(c.size) + "Ranks" +
+                                  std::to_string(c.micro_batches) + "MicroBatches" +
+                                  (c.overlap ? "Overlap" : "NoOverlap") +
+                                  std::to_string(c.cap_bytes) + "Bytes";
+                         });
 
 TEST(Reducer, KeepsGradientsInItsBuckets) {
   WithGroup(2, [](const auto& group, int rank) {
