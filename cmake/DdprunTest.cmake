@@ -18,7 +18,7 @@ function(ddprun_test name)
   if(sanitize IN_LIST ARG_LABELS)
     add_dependencies(sanitize_tests ${name})
   endif()
-  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(${name} TEST_PREFIX ${name}. NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT ${ARG_TIMEOUT})
   # Not through PROPERTIES above, which loses all of a list but its first element.
   set(labels_file ${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake)
