@@ -123,6 +123,55 @@ inline __attribute__((always_inline)) void Loop(std::span<const std::byte* const
 using Sources = std::span<const std::byte* const>;
 using Destinations = std::span<std::byte* const>;
 
+// The case of gradients: N arrays, each of which is replaced by the result. One pass, in which
+// every line is read and written once; the general loop above goes through the accumulator.
+template <typename T, bool kAverage, size_t kArrays>
+inline __attribute__((always_inline)) void AddInPlace(Destinations destinations, size_t count) {
+  T* arrays[kArrays];
+  for (size_t a = 0; a < kArrays; ++a) arrays[a] = reinterpret_cast<T*>(destinations[a]);
+#pragma GCC ivdep
+  for (size_t i = 0; i < count; ++i) {
+    T sum = arrays[0][i];
+    for (size_t a = 1; a < kArrays; ++a) sum += arrays[a][i];
+    if constexpr (kAverage) sum /= static_cast<T>(kArrays);
+    for (size_t a = 0; a < kArrays; ++a) arrays[a][i] = sum;
+  }
+}
+
+// False when there is no such loop for the number of arrays.
+template <typename T, bool kAverage>
+inline __attribute__((always_inline)) bool TryAddInPlace(Destinations destinations, size_t count) {
+  switch (destinations.size()) {
+    case 2:
+      AddInPlace<T, kAverage, 2>(destinations, count);
+      return true;
+    case 3:
+      AddInPlace<T, kAverage, 3>(destinations, count);
+      return true;
+    case 4:
+      AddInPlace<T, kAverage, 4>(destinations, count);
+      return true;
+    case 8:
+      AddInPlace<T, kAverage, 8>(destinations, count);
+      return true;
+    default:
+      return false;
+  }
+}
+
+template <typename T>
+inline __attribute__((always_inline)) bool TryAddInPlace(Reduction reduction,
+                                                         Sources sources,
+                                                         Destinations destinations,
+                                                         size_t count) {
+  if (!std::equal(sources.begin(), sources.end(), destinations.begin(), destinations.end())) {
+    return false;
+  }
+  if (reduction == Reduction::kSum) return TryAddInPlace<T, false>(destinations, count);
+  if (reduction == Reduction::kAvg) return TryAddInPlace<T, true>(destinations, count);
+  return false;
+}
+
 template <typename T, typename A>
 inline __attribute__((always_inline)) void LoopFor(Reduction reduction,
                                                    Sources sources,
@@ -144,10 +193,10 @@ inline __attribute__((always_inline)) void LoopFor(Reduction reduction,
 
 // One per storage type: target_clones needs plain functions.
 DDPRUN_VECTORIZED void ReduceFloat32(Reduction r, Sources s, Destinations d, size_t n) {
-  LoopFor<float, float>(r, s, d, n);
+  if (!TryAddInPlace<float>(r, s, d, n)) LoopFor<float, float>(r, s, d, n);
 }
 DDPRUN_VECTORIZED void ReduceFloat64(Reduction r, Sources s, Destinations d, size_t n) {
-  LoopFor<double, double>(r, s, d, n);
+  if (!TryAddInPlace<double>(r, s, d, n)) LoopFor<double, double>(r, s, d, n);
 }
 DDPRUN_VECTORIZED void ReduceFloat16(Reduction r, Sources s, Destinations d, size_t n) {
   LoopFor<Half, float>(r, s, d, n);

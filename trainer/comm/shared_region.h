@@ -58,7 +58,7 @@ class SharedRegion {
   ControlBlock& control(int rank);
   std::byte* heap(int rank);
 
-  // `bytes` of rank's heap, page-aligned, zeroed; nullptr when the heap is full. Only the process
+  // `bytes` of rank's heap, aligned to 64 bytes, zeroed; nullptr when it is full. Only the process
   // of that rank may allocate from its heap; any thread of it.
   std::byte* Allocate(int rank, size_t bytes);
   // Gives the memory back to the system. Peers must not use it any more.

@@ -51,6 +51,29 @@ TEST(ReduceArrays, EqualsAScalarLoopOnEveryLengthAroundABlock) {
   }
 }
 
+// In place there are loops of their own for some numbers of arrays: all must give the same bits.
+TEST(ReduceArrays, GivesTheSameBitsInPlace) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> value(-2, 2);
+  for (size_t arrays = 1; arrays <= 9; ++arrays) {
+    std::vector<std::vector<float>> in(arrays, std::vector<float>(5003));
+    for (auto& array : in) {
+      for (float& x : array) x = value(random);
+    }
+    for (const Reduction reduction : {Reduction::kSum, Reduction::kAvg, Reduction::kMax}) {
+      const std::vector<float> expected = Reduce(DataType::kFloat32, reduction, in);
+      std::vector<std::vector<float>> out = in;
+      std::vector<std::byte*> places;
+      for (auto& array : out) places.push_back(reinterpret_cast<std::byte*>(array.data()));
+      const std::vector<const std::byte*> sources(places.begin(), places.end());
+      ReduceArrays(DataType::kFloat32, reduction, sources, places, 5003);
+      for (const auto& array : out) {
+        ASSERT_EQ(array, expected) << arrays << " arrays, " << NameOf(reduction);
+      }
+    }
+  }
+}
+
 TEST(ReduceArrays, HandlesIntegers) {
   const std::vector<std::vector<int32_t>> in = {{std::numeric_limits<int32_t>::max(), -5}, {1, 3}};
   const auto sum = Reduce(DataType::kInt32, Reduction::kSum, in);
