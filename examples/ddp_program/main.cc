@@ -53,7 +53,6 @@ int Train(const ddprun::Environment& environment) {
 
   const double error = (model.weight - wanted).abs().max().item<double>();
   std::printf("rank %d of %d: largest error %.1e\n", group->getRank(), group->getSize(), error);
-  group->barrier({})->wait();  // a rank must not leave while a peer still reads its memory
   return error < 1e-3 ? 0 : 1;
 }
 

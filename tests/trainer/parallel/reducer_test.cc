@@ -74,7 +74,6 @@ void WithGroup(int size,
   RunRanks(size, [&](int rank) {
     const auto group = HostProcessGroup::Create(*memory, {.rank = rank, .size = size});
     body(group, rank);
-    group->barrier({})->wait();
   });
 }
 
