@@ -2,8 +2,9 @@
 //
 // Rules of c10d hold: all ranks call the same operations in the same order. With asyncOp (the
 // default of c10d) an operation runs in the background and Work::wait() blocks until its result
-// is there; without, it is done when the call returns. Errors are thrown by wait(), or by the
-// call itself, as ddprun::Failure; they name the operation and the ranks that did not come.
+// is there, which must be while the group exists; without, it is done when the call returns. Errors
+// are thrown by wait(), or by the call itself, as ddprun::Failure; they name the operation and the
+// ranks that did not come.
 #pragma once
 
 #include <memory>
