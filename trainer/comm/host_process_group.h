@@ -1,10 +1,10 @@
 // A process group for CPU tensors: a c10d backend over memory shared by the ranks of a node.
 //
 // Rules of c10d hold: all ranks call the same operations in the same order. With asyncOp (the
-// default of c10d) an operation runs in the background and Work::wait() blocks until its result
-// is there, which must be while the group exists; without, it is done when the call returns. Errors
-// are thrown by wait(), or by the call itself, as ddprun::Failure; they name the operation and the
-// ranks that did not come.
+// default of c10d) an operation runs in the background and Work::wait(), to be called while the
+// group exists, blocks until its result is there; without, it is done when the call returns.
+// Errors are thrown by wait(), or by the call itself, as ddprun::Failure; they name the operation
+// and the ranks that did not come.
 #pragma once
 
 #include <memory>
