@@ -9,13 +9,13 @@
 
 #include "base/env.h"
 #include "base/error.h"
-#include "launcher/agent.h"
-#include "launcher/device_count.h"
-#include "launcher/guard.h"
-#include "launcher/job.h"
-#include "launcher/options.h"
-#include "launcher/signals.h"
-#include "launcher/target.h"
+#include "launcher/agent/agent.h"
+#include "launcher/cli/device_count.h"
+#include "launcher/cli/options.h"
+#include "launcher/cli/target.h"
+#include "launcher/process/guard.h"
+#include "launcher/process/job.h"
+#include "launcher/process/signals.h"
 #include "rendezvous/net/address.h"
 
 namespace ddprun::launcher {

@@ -16,13 +16,21 @@ import sys
 # is its row; a folder without any is an error, so that a new one is placed on purpose.
 STORE = ["rendezvous/store", "rendezvous/net", "base"]
 RENDEZVOUS = ["rendezvous", *STORE]
+LAUNCHER_PARTS = [
+    "launcher/process", "launcher/output", "launcher/cli", "launcher/report", *RENDEZVOUS
+]
 TASK = ["trainer/config", "rendezvous/store", "base"]
 MAY_INCLUDE = {
     "base": [],
     "rendezvous/net": ["base"],
     "rendezvous/store": ["rendezvous/net", "base"],
     "rendezvous": STORE,
-    "launcher": RENDEZVOUS,
+    "launcher/process": ["base"],
+    "launcher/output": ["base"],
+    "launcher/cli": ["base"],
+    "launcher/report": ["launcher/process", *RENDEZVOUS],
+    "launcher/agent": LAUNCHER_PARTS,
+    "launcher": ["launcher/agent", *LAUNCHER_PARTS],
     "trainer/config": ["base"],
     "trainer/report": ["trainer/config", "base"],  # keeps the resolved config
     "trainer/comm": TASK,

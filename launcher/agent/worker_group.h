@@ -1,0 +1,106 @@
+// One node's workers of one attempt, from their start to the last exit status.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "launcher/agent/group_state.h"
+#include "launcher/agent/template_client.h"
+#include "launcher/agent/worker_spec.h"
+#include "launcher/cli/target.h"
+#include "launcher/output/worker_output.h"
+#include "launcher/process/guard.h"
+#include "launcher/process/process.h"
+#include "launcher/report/failure_report.h"
+
+namespace ddprun::launcher {
+
+// What the group uses; everything outlives it.
+struct GroupSurroundings {
+  asio::io_context& io;
+  ProcessHost& processes;
+  Guard& guard;
+  StderrWriter& stderr_writer;
+};
+
+struct GroupHandlers {
+  // The first worker that failed by itself; the others are being stopped. At most once.
+  std::function<void(const WorkerRecord&)> on_first_failure;
+  // No worker is left. Once, from the loop.
+  std::function<void()> on_done;
+};
+
+// Loop thread only.
+class WorkerGroup {
+ public:
+  WorkerGroup(GroupSurroundings surroundings,
+              std::chrono::milliseconds shutdown_timeout,
+              GroupHandlers handlers);
+
+  // One of these, once. A worker that cannot be started ends the group: see start_error().
+  void Start(const Target& target, const std::vector<WorkerSpec>& specs, int node_memory_fd);
+  void StartFromTemplate(TemplateClient& worker_template,
+                         const Environment& template_env,
+                         const std::vector<WorkerSpec>& specs,
+                         int node_memory_fd);
+
+  // Sends the signal to every worker's process group; SIGKILL after the shutdown timeout.
+  void Stop(int signal);
+  // SIGKILL now.
+  void Hurry() { Apply(state_.On(GroupEvent::kHurryAsked)); }
+  // To the workers themselves, not to their children, which may not expect it.
+  void Pass(int signal);
+
+  // Takes the end of a process if it is one of the workers.
+  void OnExit(pid_t pid, const ProcessExit& exit);
+
+  // After on_done and the sweep of whatever the workers left behind: reads the rest of the output.
+  void FinishOutput();
+  // Complete, with last lines and error files, after FinishOutput. In local rank order.
+  std::vector<WorkerRecord> Records() const;
+  // Index of the worker that failed first, before anyone was told to stop.
+  std::optional<size_t> first_failure() const { return first_failure_; }
+  std::chrono::system_clock::time_point first_failure_time() const { return failure_time_; }
+  // The exit code of the first worker that ended with one other than 0, told to stop or not.
+  std::optional<int> first_nonzero_code() const { return first_nonzero_code_; }
+  const std::optional<Error>& start_error() const { return start_error_; }
+
+ private:
+  struct Worker {
+    WorkerRecord record;
+    std::unique_ptr<WorkerStderr> output;
+    std::chrono::steady_clock::time_point ended_at;
+  };
+
+  // The write end of a new worker's stderr pipe.
+  Result<UniqueFd> Add(const WorkerSpec& spec);
+  void Started(size_t index, pid_t pid);
+  void FailStart(Error error);
+  void Apply(GroupAction action);
+  void SignalAll(int signal);
+  void ArmTimer(std::chrono::milliseconds time);
+  size_t NumAlive() const;
+
+  GroupSurroundings surroundings_;
+  std::chrono::milliseconds shutdown_timeout_;
+  GroupHandlers handlers_;
+  GroupState state_;
+  asio::steady_timer timer_;
+  std::vector<Worker> workers_;
+  TemplateClient* forking_ = nullptr;  // while it has been told to fork and has not answered
+  int stop_signal_;
+  std::chrono::steady_clock::time_point stop_time_;
+  std::optional<size_t> first_failure_;
+  std::chrono::system_clock::time_point failure_time_;
+  std::optional<int> first_nonzero_code_;
+  std::optional<Error> start_error_;
+};
+
+}  // namespace ddprun::launcher

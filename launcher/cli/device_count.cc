@@ -1,0 +1,141 @@
+#include "launcher/cli/device_count.h"
+
+#include <dirent.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+namespace ddprun::launcher {
+
+namespace {
+
+constexpr std::string_view kGpuPrefix = "nvidia";
+
+int CountGpuNodes(const std::string& folder) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(folder.c_str()), ::closedir);
+  int count = 0;
+  while (dir != nullptr) {
+    const dirent* entry = ::readdir(dir.get());
+    if (entry == nullptr) break;
+    const std::string_view name(entry->d_name);
+    // nvidiactl, nvidia-uvm and the like are not devices.
+    if (name.starts_with(kGpuPrefix) && ParseInt(name.substr(kGpuPrefix.size()))) ++count;
+  }
+  return count;
+}
+
+int AffinityCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  // EINVAL means more than 1024 CPUs; then the mask does not matter here.
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return CPU_SETSIZE;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+// As the CUDA driver reads the list: it ends at the first entry that names no device.
+int CountVisible(const std::string& list, int gpus) {
+  std::stringstream entries(list);
+  std::string entry;
+  int count = 0;
+  while (std::getline(entries, entry, ',')) {
+    const size_t begin = entry.find_first_not_of(' ');
+    if (begin == std::string::npos) break;
+    entry = entry.substr(begin, entry.find_last_not_of(' ') - begin + 1);
+    const std::optional<int64_t> index = ParseInt(entry);
+    if (index && (*index < 0 || *index >= gpus)) break;
+    const bool uuid = entry.starts_with("GPU-") || entry.starts_with("MIG-");
+    if (!index && !uuid) break;
+    ++count;
+  }
+  return count;
+}
+
+int VisibleGpus(const Devices& devices) {
+  if (devices.gpus == 0 || !devices.visible_gpus) return devices.gpus;
+  return CountVisible(*devices.visible_gpus, devices.gpus);
+}
+
+// cgroup v2: "max 100000" or "<quota> <period>"; nothing when unlimited or absent.
+std::optional<double> QuotaV2(const std::string& folder) {
+  std::ifstream file(folder + "/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || period <= 0) return std::nullopt;
+  const std::optional<int64_t> value = ParseInt(quota);
+  if (!value) return std::nullopt;
+  return static_cast<double>(*value) / period;
+}
+
+std::optional<double> QuotaV1(const std::string& folder) {
+  std::ifstream quota_file(folder + "/cpu.cfs_quota_us");
+  std::ifstream period_file(folder + "/cpu.cfs_period_us");
+  double quota = 0;
+  double period = 0;
+  if (!(quota_file >> quota) || !(period_file >> period) || quota <= 0 || period <= 0) {
+    return std::nullopt;
+  }
+  return quota / period;
+}
+
+// The tightest quota from our own cgroup up to the root.
+double CgroupCores() {
+  double cores = INFINITY;
+  std::ifstream membership("/proc/self/cgroup");
+  std::string line;
+  while (std::getline(membership, line)) {
+    const size_t first = line.find(':');
+    const size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const bool v2 = controllers == ",,";
+    if (!v2 && controllers.find(",cpu,") == std::string::npos) continue;
+    const std::string root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu";
+    std::string path = line.substr(second + 1);
+    while (true) {
+      const std::string folder = root + (path == "/" ? "" : path);
+      const std::optional<double> quota = v2 ? QuotaV2(folder) : QuotaV1(folder);
+      if (quota) cores = std::min(cores, *quota);
+      if (path.empty() || path == "/") break;
+      path.resize(path.find_last_of('/'));
+    }
+  }
+  return cores;
+}
+
+}  // namespace
+
+Devices FindDevices(const Environment& env, const std::string& device_folder) {
+  return Devices{.gpus = CountGpuNodes(device_folder),
+                 .visible_gpus = env.Get("CUDA_VISIBLE_DEVICES"),
+                 .cores = AffinityCores()};
+}
+
+Result<int> CountWorkers(std::string_view text, const Devices& devices) {
+  if (const std::optional<int64_t> number = ParseInt(text)) return static_cast<int>(*number);
+  const int gpus = VisibleGpus(devices);
+  if (text == "cpu" || (text == "auto" && gpus == 0)) return devices.cores;
+  if (gpus > 0) return gpus;
+  const bool hidden = devices.gpus > 0;
+  return Error{.code = Code::kUsage,
+               .title = "NO GPU",
+               .where = "--nproc_per_node=gpu",
+               .what = hidden ? "CUDA_VISIBLE_DEVICES is \"" + devices.visible_gpus.value_or("") +
+                                    "\", which shows none of this node's " +
+                                    std::to_string(devices.gpus) + " GPUs."
+                              : "This node has no GPU: there is no /dev/nvidia0.",
+               .hint = hidden ? "Correct or unset CUDA_VISIBLE_DEVICES."
+                              : "Use --nproc_per_node=auto (GPUs if any, else cores), cpu or a "
+                                "number. In a container, pass the GPUs in.",
+               .page = "no-gpu"};
+}
+
+int UsableCores() {
+  const double cores = std::min<double>(AffinityCores(), CgroupCores());
+  return std::max(1, static_cast<int>(cores));
+}
+
+}  // namespace ddprun::launcher

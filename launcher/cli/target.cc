@@ -1,0 +1,96 @@
+#include "launcher/cli/target.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "launcher/cli/find_program.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+Status CheckReadable(const std::string& path, Code absent, std::string_view kind) {
+  const std::string noun(kind);
+  if (std::filesystem::is_directory(path)) {
+    return Error{.code = absent,
+                 .title = "NOT A FILE",
+                 .where = path,
+                 .what = path + " is a folder; expected a " + noun + ".",
+                 .hint = "Name the file in it.",
+                 .page = "target-not-found"};
+  }
+  if (::access(path.c_str(), R_OK) == 0) return {};
+  const bool exists = ::access(path.c_str(), F_OK) == 0;
+  std::string hint = exists ? "Check its permissions." : SimilarFileHint(path);
+  if (hint.empty()) hint = "Check the path; it is relative to the current folder.";
+  return Error{.code = absent,
+               .title = exists ? "FILE NOT READABLE" : "FILE NOT FOUND",
+               .where = path,
+               .what = exists ? "I may not read the " + noun + " " + path + "."
+                              : "There is no " + noun + " " + path + ".",
+               .hint = std::move(hint),
+               .page = "target-not-found"};
+}
+
+void Append(std::vector<std::string>& to, const std::vector<std::string>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
+Result<std::string> FindTrainer(const Environment& env, const std::string& own_folder) {
+  const std::string named = env.GetOr("DDPRUN_TRAINER", "");
+  if (!named.empty()) return FindProgram(named, env);
+  const std::string beside = own_folder + "/ddp-trainer";
+  if (::access(beside.c_str(), X_OK) == 0) return beside;
+  Result<std::string> found = FindProgram("ddp-trainer", env);
+  if (!found) {
+    found.error().what = "A .json target is run by ddp-trainer, which is neither beside ddprun (" +
+                         own_folder + ") nor in PATH.";
+    found.error().hint = "Build it (DDPRUN_WITH_TRAINER=ON), or name it in DDPRUN_TRAINER.";
+  }
+  return found;
+}
+
+Result<Target> PythonTarget(const Options& options, const Environment& env) {
+  const std::string named = env.GetOr("PYTHON_EXEC", "");
+  Result<std::string> python = FindProgram(named.empty() ? "python3" : named, env);
+  if (!python) {
+    python.error().hint = "Install Python, or name an interpreter in PYTHON_EXEC.";
+    return std::move(python).error();
+  }
+  Target target{.name = options.target, .program = *python, .argv = {*python, "-u"}};
+  if (options.module) target.argv.push_back("-m");
+  target.argv.push_back(options.target);
+  Append(target.argv, options.target_args);
+  return target;
+}
+
+}  // namespace
+
+Result<Target> ResolveTarget(const Options& options,
+                             const Environment& env,
+                             const std::string& own_folder) {
+  const std::string& name = options.target;
+  if (options.module) return PythonTarget(options, env);
+  if (!options.no_python && name.ends_with(".json")) {
+    DDPRUN_TRY(CheckReadable(name, Code::kUsage, "config file"));
+    DDPRUN_ASSIGN(const std::string trainer, FindTrainer(env, own_folder));
+    Target target{.name = name,
+                  .program = trainer,
+                  .argv = {trainer, "--template", name},
+                  .is_trainer_config = true};
+    Append(target.argv, options.target_args);
+    return target;
+  }
+  if (!options.no_python && name.ends_with(".py")) {
+    DDPRUN_TRY(CheckReadable(name, Code::kNotFound, "Python script"));
+    return PythonTarget(options, env);
+  }
+  DDPRUN_ASSIGN(std::string program, FindProgram(name, env));
+  Target target{.name = name, .program = std::move(program), .argv = {name}};
+  Append(target.argv, options.target_args);
+  return target;
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,27 @@
+// What TARGET means and what has to be executed for it, checked before anything is started.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/env.h"
+#include "base/result.h"
+#include "launcher/cli/options.h"
+
+namespace ddprun::launcher {
+
+struct Target {
+  std::string name;     // as the user wrote it, for messages
+  std::string program;  // path for execve
+  // argv of every worker before ${local_rank} is put in; of the template for a trainer config.
+  std::vector<std::string> argv;
+  bool is_trainer_config = false;
+};
+
+// `own_folder` holds this executable; ddp-trainer is looked for there unless $DDPRUN_TRAINER says
+// otherwise. Errors: kNotFound, kNotExecutable; kUsage for a config file that is missing.
+Result<Target> ResolveTarget(const Options& options,
+                             const Environment& env,
+                             const std::string& own_folder);
+
+}  // namespace ddprun::launcher

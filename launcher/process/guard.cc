@@ -1,0 +1,114 @@
+#include "launcher/process/guard.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include "base/env.h"
+#include "launcher/process/job_sweep.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+// Longer than the agent's own: nobody waits for the guard.
+constexpr std::chrono::seconds kSweepLimit{60};
+constexpr std::string_view kDismissed = "dismissed";
+
+void LeaveTheUser(int pipe_fd) {
+  ::setsid();
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  if (::chdir("/") != 0) ::_exit(1);
+  const int null = ::open("/dev/null", O_RDWR);
+  for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);
+  ::dup2(pipe_fd, 3);
+  ::close_range(4, ~0U, 0);
+  ::prctl(PR_SET_NAME, "ddprun-guard");
+}
+
+// One line of the pipe: "+pid", "-pid", "|inode" or the dismissal, on which it returns true.
+bool Take(std::string_view line, JobMarks& marks) {
+  if (line == kDismissed) return true;
+  const std::optional<int64_t> number = ParseInt(line.substr(1));
+  if (!number) return false;
+  if (line.front() == '+') marks.sessions.insert(static_cast<pid_t>(*number));
+  if (line.front() == '-') marks.sessions.erase(static_cast<pid_t>(*number));
+  if (line.front() == '|') marks.pipes.insert(static_cast<uint64_t>(*number));
+  return false;
+}
+
+[[noreturn]] void RunGuard(int pipe_fd, const std::string& job_id, const std::string& job_folder) {
+  LeaveTheUser(pipe_fd);
+  JobMarks marks{.job_id = job_id, .sessions = {}, .pipes = {}};
+  std::string unread;
+  char buffer[512];
+  while (true) {
+    const ssize_t got = ::read(3, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    unread.append(buffer, static_cast<size_t>(got));
+    for (size_t end = unread.find('\n'); end != std::string::npos; end = unread.find('\n')) {
+      if (end > 0 && Take(unread.substr(0, end), marks)) ::_exit(0);
+      unread.erase(0, end + 1);
+    }
+  }
+  EndJob(marks, SweepTimes{.limit = kSweepLimit});
+  std::error_code ignored;
+  if (!job_folder.empty()) std::filesystem::remove_all(job_folder, ignored);
+  ::_exit(0);
+}
+
+}  // namespace
+
+Result<Guard> Guard::Start(const std::string& job_id, const std::string& job_folder) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return SystemError("opening a pipe", errno);
+  UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  // Without an exit signal it is invisible to wait() unless __WALL is asked for: "no child is
+  // left" then means the job's processes alone.
+  const pid_t pid = static_cast<pid_t>(::syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
+  if (pid < 0) return SystemError("starting the guard (clone)", errno);
+  if (pid == 0) RunGuard(read_end.get(), job_id, job_folder);
+  return Guard(pid, std::move(write_end));
+}
+
+void Guard::Watch(pid_t session_leader) {
+  Tell("+" + std::to_string(session_leader));
+}
+
+void Guard::Forget(pid_t session_leader) {
+  Tell("-" + std::to_string(session_leader));
+}
+
+void Guard::WatchPipe(int fd) {
+  struct stat info {};
+  if (::fstat(fd, &info) == 0) Tell("|" + std::to_string(info.st_ino));
+}
+
+void Guard::Dismiss() {
+  Tell(std::string(kDismissed));
+  pipe_.reset();
+  while (::waitpid(pid_, nullptr, __WALL) < 0 && errno == EINTR) {
+  }
+}
+
+void Guard::Tell(const std::string& line) {
+  // Short writes to a pipe are whole or fail; when the guard itself was killed (EPIPE), the
+  // parent-death signal still covers the workers.
+  const std::string text = line + "\n";
+  [[maybe_unused]] const ssize_t written = ::write(pipe_.get(), text.data(), text.size());
+}
+
+}  // namespace ddprun::launcher

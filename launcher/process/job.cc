@@ -1,0 +1,61 @@
+#include "launcher/process/job.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+
+namespace ddprun::launcher {
+
+namespace {
+
+std::string RandomHex(size_t digits) {
+  std::array<uint8_t, 16> bytes{};
+  // 16 bytes come whole once the system has booted.
+  [[maybe_unused]] const ssize_t got = ::getrandom(bytes.data(), bytes.size(), 0);
+  std::string text;
+  for (const uint8_t byte : bytes) {
+    char hex[3];
+    std::snprintf(hex, sizeof hex, "%02x", byte);
+    text += hex;
+  }
+  return text.substr(0, digits);
+}
+
+}  // namespace
+
+std::string MakeJobId(const Environment& env) {
+  const std::string outer = env.GetOr("DDPRUN_JOB_ID", "");
+  return (outer.empty() ? "" : outer + "/") + RandomHex(16);
+}
+
+std::string MakeUuid() {
+  std::string hex = RandomHex(32);
+  hex[12] = '4';
+  hex[16] = "89ab"[hex[16] % 4];
+  for (const size_t at : {8, 13, 18, 23}) hex.insert(at, "-");
+  return hex;
+}
+
+Result<JobFolder> JobFolder::Create(const Environment& env) {
+  std::string base = env.GetOr("TMPDIR", "");
+  if (base.empty()) base = "/tmp";
+  std::string path = base + "/ddprun_XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr) {
+    Error error = SystemError("creating a folder in " + base, errno);
+    error.hint = "Set TMPDIR to a folder that can be written to.";
+    return error;
+  }
+  return JobFolder(std::move(path));
+}
+
+JobFolder::~JobFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace ddprun::launcher

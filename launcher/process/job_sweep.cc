@@ -1,0 +1,117 @@
+#include "launcher/process/job_sweep.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+
+#include "base/unique_fd.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A handle on exactly the process that was listed, even if its number is being reused: what the
+// number means is looked at again once the handle is there.
+UniqueFd OpenMember(const ProcessEntry& listed) {
+  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, listed.pid, 0)));
+  const std::optional<ProcessEntry> now = ReadProcess(listed.pid);
+  if (!now || now->start_time != listed.start_time) return UniqueFd();
+  return pidfd;
+}
+
+void Kill(pid_t pid, const UniqueFd& pidfd) {
+  if (pidfd.valid()) {
+    ::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0);
+  } else if (::syscall(SYS_pidfd_open, ::getpid(), 0) < 0) {
+    ::kill(pid, SIGKILL);  // a kernel without pidfds
+  }
+}
+
+// A pidfd becomes readable when its process ends.
+void WaitForEnd(const std::vector<UniqueFd>& pidfds, Clock::time_point deadline) {
+  for (const UniqueFd& pidfd : pidfds) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) return;
+    pollfd waiting{pidfd.get(), POLLIN, 0};
+    ::poll(&waiting, 1, static_cast<int>(left));
+  }
+}
+
+// Reaps what has ended; false once there is no child at all.
+bool ReapChildren() {
+  pid_t reaped = 0;
+  do {
+    reaped = ::waitpid(-1, nullptr, WNOHANG);
+  } while (reaped > 0);
+  return !(reaped < 0 && errno == ECHILD);
+}
+
+std::vector<pid_t> ChildrenOf(pid_t parent, pid_t spared) {
+  std::vector<pid_t> children;
+  for (const ProcessEntry& process : ListProcesses()) {
+    if (process.parent != parent || process.pid == spared || process.ended) continue;
+    children.push_back(process.pid);
+  }
+  return children;
+}
+
+}  // namespace
+
+std::vector<pid_t> EndChildren(pid_t spared, const SweepTimes& times) {
+  // A child that ended between looking and waiting has left its SIGCHLD pending, so the wait
+  // returns at once; the cap only covers signals that were coalesced.
+  constexpr timespec kLongestWait{0, 50'000'000};
+  const Clock::time_point start = Clock::now();
+  sigset_t child_ended;
+  ::sigemptyset(&child_ended);
+  ::sigaddset(&child_ended, SIGCHLD);
+  while (ReapChildren()) {
+    const Clock::time_point now = Clock::now();
+    if (now > start + times.grace) {
+      const std::vector<pid_t> children = ChildrenOf(::getpid(), spared);
+      if (now > start + times.limit) return children;
+      // A child's number stays its own until we reap it, so this cannot hit another process.
+      for (const pid_t child : children) ::kill(child, SIGKILL);
+    }
+    ::sigtimedwait(&child_ended, nullptr, &kLongestWait);
+  }
+  return {};
+}
+
+void EndJob(const JobMarks& marks, const SweepTimes& times) {
+  const Clock::time_point start = Clock::now();
+  // The guard is older than the workers.
+  const std::optional<ProcessEntry> self = ReadProcess(::getpid());
+  const uint64_t job_start = self ? self->start_time : 0;
+  // A process may fork and end while /proc is being listed, and its child be listed nowhere: two
+  // listings in a row have to be empty.
+  int empty_listings = 0;
+  while (empty_listings < 2 && Clock::now() < start + times.limit) {
+    std::vector<ProcessEntry> processes = ListProcesses();
+    for (ProcessEntry& process : processes) process.marked = IsMarked(process, marks, job_start);
+    const std::vector<pid_t> members =
+        SelectJobProcesses(processes, marks.sessions, ::getpid(), ::getsid(0));
+    empty_listings = members.empty() ? empty_listings + 1 : 0;
+    const bool kill = Clock::now() >= start + times.grace;
+    std::vector<UniqueFd> pidfds;
+    for (const pid_t pid : members) {
+      const auto listed = std::find_if(processes.begin(), processes.end(),
+                                       [pid](const auto& p) { return p.pid == pid; });
+      UniqueFd pidfd = OpenMember(*listed);
+      if (kill) Kill(pid, pidfd);
+      if (pidfd.valid()) pidfds.push_back(std::move(pidfd));
+    }
+    WaitForEnd(pidfds, start + (kill ? times.limit : times.grace));
+  }
+}
+
+}  // namespace ddprun::launcher

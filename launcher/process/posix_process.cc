@@ -1,0 +1,217 @@
+#include "launcher/process/posix_process.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/unique_fd.h"
+#include "launcher/process/job_sweep.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+std::vector<char*> Pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+Error ExecError(const SpawnRequest& request, int error_number) {
+  Error error{.code = Code::kNotExecutable,
+              .title = "PROGRAM NOT EXECUTABLE",
+              .where = request.name,
+              .what = "Executing " + request.program + " failed: " + ErrnoText(error_number) + ".",
+              .hint = "",
+              .page = "program-not-executable"};
+  if (error_number == ENOENT) {
+    error.hint =
+        "The file exists, so the interpreter in its first line (#!) does not, or its "
+        "dynamic loader.";
+  } else if (error_number == ENOEXEC) {
+    error.hint = "It is neither a program for this machine nor a script with a #! line.";
+  } else if (error_number == E2BIG) {
+    error.hint = "Arguments and environment together are too long.";
+  }
+  return error;
+}
+
+// Everything the child needs, prepared before vfork: until exec it runs in our memory.
+struct ChildPlan {
+  const char* program;
+  char** argv;
+  char** env;
+  int stderr_fd;
+  const std::vector<int>* inherited_fds;
+  const SignalMask* mask;
+  pid_t parent;
+  int error_pipe;
+};
+
+[[noreturn]] void RunChild(const ChildPlan& plan) {
+  ::setsid();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The parent may have died before the line above.
+  if (::getppid() != plan.parent) ::_exit(128 + SIGKILL);
+  if (plan.stderr_fd >= 0) ::dup2(plan.stderr_fd, STDERR_FILENO);
+  // As Python's subprocess: nothing but the three standard descriptors passes, whoever opened it.
+  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  for (const int fd : *plan.inherited_fds) ::fcntl(fd, F_SETFD, 0);
+  plan.mask->Restore();
+  ::execve(plan.program, plan.argv, plan.env);
+  const int error_number = errno;
+  [[maybe_unused]] const ssize_t written =
+      ::write(plan.error_pipe, &error_number, sizeof error_number);
+  ::_exit(127);
+}
+
+int OpenPidfd(pid_t pid) {
+  return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+}
+
+std::optional<ProcessExit> ExitOf(const siginfo_t& info) {
+  switch (info.si_code) {
+    case CLD_EXITED:
+      return Exited{info.si_status};
+    case CLD_KILLED:
+      return Signaled{info.si_status, false};
+    case CLD_DUMPED:
+      return Signaled{info.si_status, true};
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+int ExitCode(const ProcessExit& exit) {
+  if (const auto* exited = std::get_if<Exited>(&exit)) return exited->code;
+  return 128 + std::get<Signaled>(exit).signal;
+}
+
+std::string SignalName(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name == nullptr ? "signal " + std::to_string(signal) : std::string("SIG") + name;
+}
+
+struct PosixProcessHost::Watched {
+  pid_t pid;
+  asio::posix::stream_descriptor pidfd;
+  // No pidfd, or it told of an end that wait() did not know of yet: SIGCHLD will tell.
+  bool by_signal = false;
+};
+
+PosixProcessHost::PosixProcessHost(asio::io_context& io, const SignalMask& mask)
+    : io_(io), mask_(mask) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+PosixProcessHost::~PosixProcessHost() = default;
+
+Result<pid_t> PosixProcessHost::Spawn(const SpawnRequest& request) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return SystemError("opening a pipe", errno);
+  UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  std::vector<char*> argv = Pointers(request.argv);
+  std::vector<char*> env = Pointers(request.env);
+  const ChildPlan plan{request.program.c_str(), argv.data(), env.data(), request.stderr_fd,
+                       &request.inherited_fds,  &mask_,      ::getpid(), write_end.get()};
+  // vfork: copying the page tables, and the faults after that, would cost as much as all the rest.
+  // The child makes system calls only, and none of them changes what it shares with us.
+  const pid_t pid = ::vfork();
+  if (pid < 0) return SystemError("starting " + request.name + " (fork)", errno);
+  if (pid == 0) RunChild(plan);
+  write_end.reset();
+  int error_number = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(read_end.get(), &error_number, sizeof error_number);
+  } while (got < 0 && errno == EINTR);
+  if (got == sizeof error_number) {
+    ::waitpid(pid, nullptr, 0);
+    return ExecError(request, error_number);
+  }
+  DDPRUN_TRY(Adopt(pid));
+  return pid;
+}
+
+Status PosixProcessHost::Adopt(pid_t pid) {
+  const int fd = OpenPidfd(pid);
+  // Kernels and sandboxes without pidfds: SIGCHLD tells as well, only less exactly in what order.
+  auto watched = std::make_unique<Watched>(Watched{pid, asio::posix::stream_descriptor(io_)});
+  watched->by_signal = fd < 0;
+  if (fd >= 0) {
+    watched->pidfd.assign(fd);
+    Wait(*watched);
+  } else if (errno != ENOSYS && errno != EPERM) {
+    return SystemError("watching process " + std::to_string(pid), errno);
+  }
+  watched_[pid] = std::move(watched);
+  return {};
+}
+
+void PosixProcessHost::Wait(Watched& watched) {
+  watched.pidfd.async_wait(asio::posix::stream_descriptor::wait_read,
+                           [this, pid = watched.pid](const asio::error_code& error) {
+                             if (!error) TryReap(pid);
+                             ReapStrays();
+                           });
+}
+
+void PosixProcessHost::TryReap(pid_t pid) {
+  const auto it = watched_.find(pid);
+  if (it == watched_.end()) return;
+  siginfo_t info{};
+  const bool known = ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG) == 0;
+  const std::optional<ProcessExit> exit = known && info.si_pid == pid ? ExitOf(info) : std::nullopt;
+  if (!exit) {
+    // An adopted process that ended before it became our child.
+    it->second->by_signal = true;
+    return;
+  }
+  watched_.erase(it);
+  if (handler_) handler_(pid, *exit);
+}
+
+void PosixProcessHost::OnChildSignal() {
+  // pidfds tell in the order in which processes ended; SIGCHLD must not overtake them.
+  std::vector<pid_t> pids;
+  for (const auto& [pid, watched] : watched_) {
+    if (watched->by_signal) pids.push_back(pid);
+  }
+  for (const pid_t pid : pids) TryReap(pid);
+  ReapStrays();
+}
+
+void PosixProcessHost::ReapStrays() {
+  while (true) {
+    siginfo_t info{};
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+    // A known process is reaped by its own event, which comes later and goes on here.
+    if (watched_.contains(info.si_pid)) return;
+    ::waitpid(info.si_pid, nullptr, WNOHANG);
+  }
+}
+
+void PosixProcessHost::Signal(pid_t pid, int signal) {
+  if (watched_.contains(pid)) ::kill(pid, signal);
+}
+
+void PosixProcessHost::SignalGroup(pid_t pid, int signal) {
+  if (watched_.contains(pid)) ::kill(-pid, signal);
+}
+
+std::vector<pid_t> PosixProcessHost::SweepDescendants(pid_t spared) {
+  for (const auto& [pid, watched] : watched_) ::kill(pid, SIGKILL);
+  watched_.clear();
+  return EndChildren(spared);
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,51 @@
+// ProcessHost on Linux: vfork and exec, parent-death signal, pidfds.
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+
+#include "launcher/process/process.h"
+#include "launcher/process/signals.h"
+
+namespace ddprun::launcher {
+
+// Makes this process a child subreaper: descendants whose parents are gone become our children, so
+// that none gets away. REQUIRES: created on the thread that stays longest, since the parent-death
+// signal of children is bound to it.
+class PosixProcessHost : public ProcessHost {
+ public:
+  // `io` and `mask` must outlive the host.
+  PosixProcessHost(asio::io_context& io, const SignalMask& mask);
+  ~PosixProcessHost() override;
+
+  Result<pid_t> Spawn(const SpawnRequest& request) override;
+  Status Adopt(pid_t pid) override;
+  void Signal(pid_t pid, int signal) override;
+  void SignalGroup(pid_t pid, int signal) override;
+  void OnExit(ExitHandler handler) override { handler_ = std::move(handler); }
+
+  // To be called on SIGCHLD: reaps what pidfds do not tell of.
+  void OnChildSignal();
+  // Ends and reaps every descendant that is left, known or not, but `spared`; blocks (see
+  // EndChildren). Returns those that did not end: processes stuck in the kernel.
+  std::vector<pid_t> SweepDescendants(pid_t spared);
+
+ private:
+  struct Watched;
+
+  void Wait(Watched& watched);
+  // Takes the exit status when there is one.
+  void TryReap(pid_t pid);
+  void ReapStrays();
+
+  asio::io_context& io_;
+  const SignalMask& mask_;
+  ExitHandler handler_;
+  std::map<pid_t, std::unique_ptr<Watched>> watched_;
+};
+
+}  // namespace ddprun::launcher

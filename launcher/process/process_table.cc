@@ -1,0 +1,121 @@
+#include "launcher/process/process_table.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "base/env.h"
+#include "base/unique_fd.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+std::string ReadAll(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  char buffer[4096];
+  while (fd.valid()) {
+    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+    if (got <= 0) break;
+    text.append(buffer, static_cast<size_t>(got));
+  }
+  return text;
+}
+
+bool HoldsPipe(pid_t pid, const std::set<uint64_t>& pipes) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/fd";
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
+  while (folder != nullptr) {
+    const dirent* entry = ::readdir(folder.get());
+    if (entry == nullptr) break;
+    char target[64] = {};
+    if (::readlinkat(::dirfd(folder.get()), entry->d_name, target, sizeof target - 1) <= 0)
+      continue;
+    unsigned long inode = 0;
+    if (std::sscanf(target, "pipe:[%lu]", &inode) == 1 && pipes.contains(inode)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<ProcessEntry> ReadProcess(pid_t pid) {
+  // "pid (name) state ppid pgrp session ...", the 22nd is the start time; the name may hold
+  // anything.
+  const std::string text = ReadAll("/proc/" + std::to_string(pid) + "/stat");
+  const size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return std::nullopt;
+  char state = 0;
+  int parent = 0;
+  int session = 0;
+  unsigned long long start_time = 0;
+  const char* format =
+      " %c %d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu";
+  const char* rest = text.c_str() + name_end + 1;
+  if (std::sscanf(rest, format, &state, &parent, &session, &start_time) != 4) return std::nullopt;
+  return ProcessEntry{pid, parent, session, start_time, state == 'Z' || state == 'X', false};
+}
+
+std::vector<ProcessEntry> ListProcesses() {
+  std::vector<ProcessEntry> processes;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc"), ::closedir);
+  while (folder != nullptr) {
+    const dirent* entry = ::readdir(folder.get());
+    if (entry == nullptr) break;
+    const std::optional<int64_t> pid = ParseInt(entry->d_name);
+    if (!pid) continue;
+    if (const auto process = ReadProcess(static_cast<pid_t>(*pid))) processes.push_back(*process);
+  }
+  return processes;
+}
+
+bool IsMarked(const ProcessEntry& process, const JobMarks& marks, uint64_t job_start) {
+  const std::string environment = ReadAll("/proc/" + std::to_string(process.pid) + "/environ");
+  if (CarriesJobId(environment, marks.job_id)) return true;
+  return process.start_time >= job_start && HoldsPipe(process.pid, marks.pipes);
+}
+
+bool CarriesJobId(std::string_view environment_block, std::string_view job_id) {
+  if (job_id.empty()) return false;
+  const std::string wanted = "DDPRUN_JOB_ID=" + std::string(job_id);
+  size_t begin = 0;
+  while (begin < environment_block.size()) {
+    const size_t end = std::min(environment_block.find('\0', begin), environment_block.size());
+    const std::string_view entry = environment_block.substr(begin, end - begin);
+    if (entry.starts_with(wanted)) {
+      return entry.size() == wanted.size() || entry[wanted.size()] == '/';
+    }
+    begin = end + 1;
+  }
+  return false;
+}
+
+std::vector<pid_t> SelectJobProcesses(std::span<const ProcessEntry> processes,
+                                      const std::set<pid_t>& sessions,
+                                      pid_t self,
+                                      pid_t own_session) {
+  std::set<pid_t> members;
+  bool grown = true;
+  while (grown) {
+    grown = false;
+    for (const ProcessEntry& process : processes) {
+      if (process.pid == self || process.session == own_session) continue;
+      const bool belongs =
+          process.marked || sessions.contains(process.session) || members.contains(process.parent);
+      if (belongs && members.insert(process.pid).second) grown = true;
+    }
+  }
+  std::vector<pid_t> living;
+  for (const ProcessEntry& process : processes) {
+    if (!process.ended && members.contains(process.pid)) living.push_back(process.pid);
+  }
+  return living;
+}
+
+}  // namespace ddprun::launcher

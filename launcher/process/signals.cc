@@ -1,0 +1,88 @@
+#include "launcher/process/signals.h"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+namespace ddprun::launcher {
+
+namespace {
+
+constexpr std::array kHandled = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+bool IsIgnored(int signal) {
+  struct sigaction action {};
+  ::sigaction(signal, nullptr, &action);
+  return action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+SignalMask::SignalMask() {
+  ::sigemptyset(&blocked_);
+  // A blocked signal would be delivered even if it is ignored, so those are left alone.
+  for (const int signal : kHandled) {
+    if (!IsIgnored(signal)) ::sigaddset(&blocked_, signal);
+  }
+  // An ignored SIGCHLD would make exit statuses vanish.
+  struct sigaction action {};
+  action.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &action, &original_child_action_);
+  ::sigaddset(&blocked_, SIGCHLD);
+  action.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &action, &original_pipe_action_);
+  ::sigprocmask(SIG_BLOCK, &blocked_, &original_);
+}
+
+SignalMask::~SignalMask() {
+  Restore();
+}
+
+void SignalMask::Restore() const {
+  ::sigaction(SIGCHLD, &original_child_action_, nullptr);
+  ::sigaction(SIGPIPE, &original_pipe_action_, nullptr);
+  ::sigprocmask(SIG_SETMASK, &original_, nullptr);
+}
+
+Result<std::unique_ptr<SignalReader>> SignalReader::Create(asio::io_context& io,
+                                                           const SignalMask& mask,
+                                                           Handler handler) {
+  const int fd = ::signalfd(-1, &mask.blocked(), SFD_CLOEXEC | SFD_NONBLOCK);
+  if (fd < 0) return SystemError("opening a signalfd", errno);
+  return std::unique_ptr<SignalReader>(new SignalReader(io, fd, std::move(handler)));
+}
+
+SignalReader::SignalReader(asio::io_context& io, int fd, Handler handler)
+    : descriptor_(io, fd), handler_(std::move(handler)) {
+  WaitForMore();
+}
+
+void SignalReader::WaitForMore() {
+  descriptor_.async_wait(asio::posix::stream_descriptor::wait_read,
+                         [this](const asio::error_code& error) {
+                           if (error) return;
+                           ReadAll();
+                           WaitForMore();
+                         });
+}
+
+void SignalReader::ReadAll() {
+  signalfd_siginfo info{};
+  while (::read(descriptor_.native_handle(), &info, sizeof info) == sizeof info) {
+    handler_(static_cast<int>(info.ssi_signo), static_cast<pid_t>(info.ssi_pid));
+  }
+}
+
+StopPatience::Meaning StopPatience::Note(std::chrono::steady_clock::time_point now) {
+  if (!first_) {
+    first_ = now;
+    return Meaning::kStop;
+  }
+  return now - *first_ < kSameRequest ? Meaning::kRepeat : Meaning::kHurry;
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,66 @@
+#include "launcher/report/job_end.h"
+
+#include <ctime>
+#include <utility>
+
+#include "launcher/report/peer_message.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+// torchrun's format, in local time.
+std::string TimeText(std::chrono::system_clock::time_point time) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
+  std::tm parts{};
+  ::localtime_r(&seconds, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d_%H:%M:%S", &parts);
+  return text;
+}
+
+std::string WorkerFailure(const JobEnd& end, bool color) {
+  FailureReport report{.program = end.program,
+                       .host = end.host,
+                       .time = TimeText(end.failure_time),
+                       .first = end.workers[*end.first_failure]};
+  for (size_t i = 0; i < end.workers.size(); ++i) {
+    if (i != *end.first_failure) report.others.push_back(end.workers[i]);
+  }
+  return RenderFailure(report, color);
+}
+
+std::string PeerFailureText(const JobEnd& end) {
+  const rendezvous::PeerFailure& failure = *end.peer_failure;
+  Error error;
+  error.title = failure.node_rank < 0 ? "LOST THE OTHER NODES" : "ANOTHER NODE FAILED";
+  if (failure.node_rank >= 0) error.where = "node " + std::to_string(failure.node_rank);
+  error.what = DecodePeerMessage(failure.message).text + ".";
+  error.hint = "This node's workers were stopped. See that node's output for the whole story.";
+  error.page = "another-node-failed";
+  return Render(error);
+}
+
+std::string Unkillable(const std::vector<pid_t>& pids) {
+  if (pids.empty()) return "";
+  std::string list;
+  for (const pid_t pid : pids) list += " " + std::to_string(pid);
+  Error error;
+  error.title = "PROCESSES THAT DO NOT END";
+  error.what = "SIGKILL did not end these processes:" + list + ".";
+  error.hint = "They hang in the kernel (state D in ps), often on a file system or a GPU driver.";
+  error.page = "processes-that-do-not-end";
+  return Render(error);
+}
+
+}  // namespace
+
+std::string RenderJobEnd(const JobEnd& end, bool color) {
+  std::string text;
+  if (end.peer_failure) text += PeerFailureText(end);
+  if (end.error) text += Render(*end.error);
+  if (end.first_failure) text += WorkerFailure(end, color);
+  return text + Unkillable(end.unkillable);
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,66 @@
+#include "launcher/cli/device_count.h"
+
+#include <gmock/gmock.h>
+#include <sched.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace ddprun::launcher {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(DeviceCount, CountsDeviceNodesAndNothingElse) {
+  const std::string folder = testing::TempDir() + "device_count_test";
+  std::filesystem::create_directories(folder);
+  for (const char* name : {"nvidia0", "nvidia1", "nvidia10", "nvidiactl", "nvidia-uvm", "sda1"}) {
+    std::ofstream(folder + "/" + name) << "";
+  }
+  EXPECT_EQ(FindDevices(Environment(), folder).gpus, 3);
+  EXPECT_EQ(FindDevices(Environment(), folder + "/absent").gpus, 0);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(DeviceCount, CountsCoresOfTheAffinityMask) {
+  cpu_set_t mask;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof mask, &mask), 0);
+  EXPECT_EQ(FindDevices(Environment()).cores, CPU_COUNT(&mask));
+  EXPECT_GE(UsableCores(), 1);
+  EXPECT_LE(UsableCores(), CPU_COUNT(&mask));
+}
+
+TEST(DeviceCount, TakesNumbersAsTheyAre) {
+  EXPECT_EQ(*CountWorkers("3", {}), 3);
+}
+
+TEST(DeviceCount, PrefersGpusForAuto) {
+  EXPECT_EQ(*CountWorkers("auto", {.gpus = 4, .visible_gpus = {}, .cores = 16}), 4);
+  EXPECT_EQ(*CountWorkers("auto", {.gpus = 0, .visible_gpus = {}, .cores = 16}), 16);
+  EXPECT_EQ(*CountWorkers("cpu", {.gpus = 4, .visible_gpus = {}, .cores = 16}), 16);
+}
+
+TEST(DeviceCount, ReadsTheListOfVisibleGpusAsTheDriverDoes) {
+  const auto visible = [](const char* list) {
+    return *CountWorkers("auto", {.gpus = 4, .visible_gpus = list, .cores = 99});
+  };
+  EXPECT_EQ(visible("0,2"), 2);
+  EXPECT_EQ(visible("1, 3"), 2);
+  EXPECT_EQ(visible("0,9,1"), 1);
+  EXPECT_EQ(visible("GPU-8932f937,MIG-5"), 2);
+  EXPECT_EQ(visible("-1"), 99);
+  EXPECT_EQ(visible(""), 99);
+}
+
+TEST(DeviceCount, SaysWhyThereIsNoGpu) {
+  const auto none = CountWorkers("gpu", {.gpus = 0, .visible_gpus = {}, .cores = 2});
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(none.error().code, Code::kUsage);
+  EXPECT_THAT(none.error().what, HasSubstr("/dev/nvidia0"));
+  const auto hidden = CountWorkers("gpu", {.gpus = 2, .visible_gpus = "7", .cores = 2});
+  ASSERT_FALSE(hidden.has_value());
+  EXPECT_THAT(hidden.error().what, HasSubstr("CUDA_VISIBLE_DEVICES is \"7\""));
+}
+
+}  // namespace
+}  // namespace ddprun::launcher

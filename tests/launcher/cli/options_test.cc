@@ -1,0 +1,128 @@
+#include "launcher/cli/options.h"
+
+#include <gmock/gmock.h>
+
+namespace ddprun::launcher {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Args = std::vector<std::string>;
+
+Options Parsed(const Args& args, const Environment& env = Environment()) {
+  auto result = ParseOptions(args, env);
+  EXPECT_TRUE(result.has_value()) << Render(result.error());
+  return std::get<Options>(*result);
+}
+
+Error Refused(const Args& args, const Environment& env = Environment()) {
+  auto result = ParseOptions(args, env);
+  EXPECT_FALSE(result.has_value());
+  return result.has_value() ? Error() : result.error();
+}
+
+TEST(Options, HaveTorchrunsDefaults) {
+  const Options options = Parsed({"train.py"});
+  EXPECT_EQ(options.nproc_per_node, "1");
+  EXPECT_EQ(options.nnodes, 1);
+  EXPECT_EQ(options.node_rank, 0);
+  EXPECT_EQ(options.master_addr, "127.0.0.1");
+  EXPECT_EQ(options.master_port, std::nullopt);
+  EXPECT_EQ(options.shutdown_timeout, milliseconds(30'000));
+  EXPECT_EQ(options.target, "train.py");
+}
+
+TEST(Options, AreSpelledWithDashesOrUnderscores) {
+  for (const char* flag : {"--nproc-per-node", "--nproc_per_node", "--nproc_per-node"}) {
+    EXPECT_EQ(Parsed({flag, "4", "x"}).nproc_per_node, "4");
+    EXPECT_EQ(Parsed({std::string(flag) + "=4", "x"}).nproc_per_node, "4");
+  }
+}
+
+TEST(Options, MayBeShortenedWhileTheyStayUnique) {
+  EXPECT_EQ(Parsed({"--nproc=3", "x"}).nproc_per_node, "3");
+  EXPECT_EQ(Refused({"--n=3", "x"}).code, Code::kUsage);
+}
+
+TEST(Options, GiveEverythingBehindTheTargetToTheTarget) {
+  const Options options = Parsed({"--nnodes=1", "train.py", "--nnodes=7", "-h", "--", "--x"});
+  EXPECT_EQ(options.nnodes, 1);
+  EXPECT_THAT(options.target_args, ElementsAre("--nnodes=7", "-h", "--", "--x"));
+}
+
+TEST(Options, LetTheLastOfTwoWin) {
+  EXPECT_EQ(Parsed({"--nproc_per_node=2", "--nproc-per-node=5", "x"}).nproc_per_node, "5");
+}
+
+TEST(Options, TakeDefaultsFromPetVariablesUnlessAFlagIsGiven) {
+  const Environment env(Environment::Variables{{"PET_NPROC_PER_NODE", "auto"},
+                                               {"PET_NNODES", "2"},
+                                               {"PET_NODE_RANK", "1"},
+                                               {"PET_MASTER_PORT", "1234"},
+                                               {"PET_NO_PYTHON", "1"}});
+  const Options options = Parsed({"--nproc_per_node=2", "x"}, env);
+  EXPECT_EQ(options.nproc_per_node, "2");
+  EXPECT_EQ(options.nnodes, 2);
+  EXPECT_EQ(options.node_rank, 1);
+  EXPECT_EQ(options.master_port, 1234);
+  EXPECT_TRUE(options.no_python);
+}
+
+TEST(Options, AcceptAFixedRangeOfNodesOnly) {
+  EXPECT_EQ(Parsed({"--nnodes=2:2", "x"}).nnodes, 2);
+  EXPECT_THAT(Refused({"--nnodes=1:2", "x"}).what, HasSubstr("MIN:MAX (elastic) is not supported"));
+}
+
+TEST(Options, ReadFractionsOfSecondsAndAddressesInBrackets) {
+  EXPECT_EQ(Parsed({"--shutdown-timeout=0.25", "x"}).shutdown_timeout, milliseconds(250));
+  EXPECT_EQ(Parsed({"--master_addr=[::1]", "x"}).master_addr, "::1");
+}
+
+TEST(Options, OfStandaloneWinOverNodesAndPorts) {
+  const Options options =
+      Parsed({"--standalone", "--nnodes=3", "--node_rank=2", "--master_port=5", "x"});
+  EXPECT_EQ(options.nnodes, 1);
+  EXPECT_EQ(options.node_rank, 0);
+  EXPECT_EQ(options.master_port, std::nullopt);
+}
+
+TEST(Options, NameFlagValueAndExpectationWhenAValueIsWrong) {
+  const Error flag = Refused({"--nproc_per_node=zwei", "x"});
+  EXPECT_THAT(flag.what, HasSubstr("--nproc_per_node is \"zwei\"; expected a number from 1"));
+  const Error variable = Refused({"x"}, Environment(Environment::Variables{{"PET_NNODES", "0"}}));
+  EXPECT_THAT(variable.what, HasSubstr("PET_NNODES is \"0\""));
+  for (const char* text :
+       {"--nproc_per_node=0", "--nproc_per_node=-1", "--nproc_per_node=", "--node_rank=1",
+        "--master_port=65536", "--master_addr=", "--shutdown_timeout=-1", "--shutdown_timeout=nan",
+        "--shutdown_timeout=1e99", "--standalone=maybe"}) {
+    EXPECT_EQ(Refused({text, "x"}).code, Code::kUsage) << text;
+  }
+}
+
+TEST(Options, SuggestTheMeantFlag) {
+  EXPECT_THAT(Refused({"--nproc_per_noed=2", "x"}).hint, HasSubstr("--nproc_per_node"));
+  EXPECT_THAT(Refused({"--xyzzy", "x"}).what, HasSubstr("--xyzzy"));
+  EXPECT_EQ(Refused({"-q", "x"}).code, Code::kUsage);
+}
+
+TEST(Options, SayOfTorchrunsOtherFlagsThatTheyAreMissing) {
+  EXPECT_EQ(Refused({"--rdzv-backend=c10d", "x"}).title, "FLAG NOT SUPPORTED YET");
+}
+
+TEST(Options, RefuseALastFlagWithoutValueNoTargetAndContradictions) {
+  EXPECT_EQ(Refused({"--nnodes"}).title, "MISSING VALUE");
+  EXPECT_EQ(Refused({}).title, "NO TARGET");
+  EXPECT_EQ(Refused({"-m", "--no_python", "x"}).title, "FLAGS CONTRADICT");
+}
+
+TEST(Options, PrintHelpAndVersion) {
+  for (const char* flag : {"-h", "--help", "--version"}) {
+    const auto result = ParseOptions({"--nnodes=1", flag}, Environment());
+    ASSERT_TRUE(result.has_value());
+    EXPECT_THAT(std::get<TextToPrint>(*result).text, HasSubstr("ddprun"));
+  }
+}
+
+}  // namespace
+}  // namespace ddprun::launcher

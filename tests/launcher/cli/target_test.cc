@@ -1,0 +1,69 @@
+#include "launcher/cli/target.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/launcher/temp_folder.h"
+
+namespace ddprun::launcher {
+namespace {
+
+using testing::ElementsAre;
+
+class TargetTest : public testing::Test {
+ protected:
+  Result<Target> Resolve(const std::string& name, void (*change)(Options&) = nullptr) {
+    Options options;
+    options.target = name;
+    options.target_args = {"a", "b"};
+    if (change != nullptr) change(options);
+    return ResolveTarget(options, env_, bin_.path());
+  }
+
+  TempFolder bin_;
+  std::string python_ = bin_.File("python3", /*executable=*/true);
+  std::string trainer_ = bin_.File("ddp-trainer", /*executable=*/true);
+  Environment env_{Environment::Variables{{"PATH", bin_.path()}}};
+};
+
+TEST_F(TargetTest, RunsAScriptWithUnbufferedPython) {
+  const std::string script = bin_.File("train.py");
+  EXPECT_THAT(Resolve(script)->argv, ElementsAre(python_, "-u", script, "a", "b"));
+  EXPECT_EQ(Resolve(script)->program, python_);
+}
+
+TEST_F(TargetTest, RunsAModuleWithoutLookingForAFile) {
+  EXPECT_THAT(Resolve("pkg.train", [](Options& o) { o.module = true; })->argv,
+              ElementsAre(python_, "-u", "-m", "pkg.train", "a", "b"));
+}
+
+TEST_F(TargetTest, TakesThePythonThatPythonExecNames) {
+  const std::string other = bin_.File("python4", /*executable=*/true);
+  env_.Set("PYTHON_EXEC", other);
+  EXPECT_EQ(Resolve(bin_.File("train.py"))->program, other);
+}
+
+TEST_F(TargetTest, RunsAConfigThroughTheTrainerBesideDdprun) {
+  const std::string config = bin_.File("train.json");
+  const auto target = Resolve(config);
+  EXPECT_TRUE(target->is_trainer_config);
+  EXPECT_THAT(target->argv, ElementsAre(trainer_, "--template", config, "a", "b"));
+}
+
+TEST_F(TargetTest, RunsAnythingExecutableAsItIs) {
+  const std::string program = bin_.File("program", /*executable=*/true);
+  EXPECT_THAT(Resolve("program")->argv, ElementsAre("program", "a", "b"));
+  EXPECT_EQ(Resolve("program")->program, program);
+  const std::string script = bin_.File("tool.py", /*executable=*/true);
+  EXPECT_THAT(Resolve(script, [](Options& o) { o.no_python = true; })->argv,
+              ElementsAre(script, "a", "b"));
+}
+
+TEST_F(TargetTest, TellsAMissingConfigFromAMissingProgram) {
+  EXPECT_EQ(Resolve("absent.json").error().code, Code::kUsage);
+  EXPECT_EQ(Resolve("absent.py").error().code, Code::kNotFound);
+  EXPECT_EQ(Resolve("absent").error().code, Code::kNotFound);
+  EXPECT_EQ(Resolve(bin_.File("plain")).error().code, Code::kNotExecutable);
+}
+
+}  // namespace
+}  // namespace ddprun::launcher
