@@ -1,23 +1,39 @@
 #include "rendezvous/failure_note.h"
 
+#include <algorithm>
+#include <array>
+
 #include <nlohmann/json.hpp>
 
 namespace ddprun::rendezvous {
 
 using Json = nlohmann::json;
 
-std::string ToJson(const PeerFailure& failure) {
-  const Json json = {{"node", failure.node_rank}, {"message", failure.message}};
+namespace {
+
+// In the order of RoundEnd::Kind.
+constexpr std::array<const char*, 3> kKinds = {"failed", "restart", "regroup"};
+
+}  // namespace
+
+std::string ToJson(const RoundEnd& end) {
+  const Json json = {{"node", end.node_rank},
+                     {"kind", kKinds[static_cast<size_t>(end.kind)]},
+                     {"message", end.message}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-PeerFailure ParseFailureNote(std::string_view json) {
+RoundEnd ParseFailureNote(std::string_view json) {
   const Json parsed = Json::parse(json, nullptr, false);
   const bool understood = parsed.is_object() && parsed.contains("node") &&
                           parsed["node"].is_number_integer() && parsed.contains("message") &&
                           parsed["message"].is_string();
   if (!understood) return {.node_rank = -1, .message = std::string(json)};
-  return {.node_rank = parsed["node"].get<int>(), .message = parsed["message"].get<std::string>()};
+  RoundEnd end{.node_rank = parsed["node"].get<int>(),
+               .message = parsed["message"].get<std::string>()};
+  const auto kind = std::find(kKinds.begin(), kKinds.end(), parsed.value("kind", Json()));
+  if (kind != kKinds.end()) end.kind = static_cast<RoundEnd::Kind>(kind - kKinds.begin());
+  return end;
 }
 
 }  // namespace ddprun::rendezvous

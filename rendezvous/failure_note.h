@@ -8,10 +8,10 @@
 
 namespace ddprun::rendezvous {
 
-// {"node": 2, "message": "rank 5 was killed by SIGKILL"}
-std::string ToJson(const PeerFailure& failure);
+// {"node": 2, "kind": "failed", "message": "rank 5 was killed by SIGKILL"}
+std::string ToJson(const RoundEnd& end);
 
 // Text that is no such note becomes the message, of an unknown node: a failure is never dropped.
-PeerFailure ParseFailureNote(std::string_view json);
+RoundEnd ParseFailureNote(std::string_view json);
 
 }  // namespace ddprun::rendezvous

@@ -10,9 +10,13 @@
 
 namespace ddprun::rendezvous {
 
+class StoreServer;
+
 // This node's place in one round.
 struct Membership {
-  int round = 0;      // counts joins, the same on every node
+  int round = 0;  // counts joins, the same on every node
+  // How many rounds have ended with kRestart, on whatever node: the same number on every node.
+  int restart_count = 0;
   int node_rank = 0;  // GROUP_RANK
   int nnodes = 1;     // GROUP_WORLD_SIZE
   int base_rank = 0;  // RANK of this node's first worker
@@ -23,9 +27,15 @@ struct Membership {
   uint16_t master_port = 0;
 };
 
-// Another node cannot go on.
-struct PeerFailure {
-  int node_rank = -1;  // -1: unknown, the store itself went away
+// Why a round ends, on every node, before its workers have all ended well.
+struct RoundEnd {
+  enum class Kind {
+    kJobFailed,  // for good: stop the workers and end with this result
+    kRestart,    // a worker failed and restarts are left: stop the workers, then Join again
+    kRegroup,    // nodes came or went: as kRestart, but no restart is used up
+  };
+  Kind kind = Kind::kJobFailed;
+  int node_rank = -1;  // of the node that it began with; -1: unknown, or the store went away
   std::string message;
 };
 
@@ -40,19 +50,29 @@ class Rendezvous {
   // All nodes must join equally often.
   virtual void Join(std::function<void(Result<Membership>)> done) = 0;
 
-  // After a successful Join, for this round: calls `handler` at most once, when another node
-  // reports a failure, when its agent is gone, or when the store is.
-  virtual void WatchPeers(std::function<void(PeerFailure)> handler) = 0;
+  // After a successful Join, for this round: calls `handler` at most once, when another node ends
+  // the round, when its agent is gone, when nodes come or go, or when the store is gone.
+  virtual void WatchRound(std::function<void(RoundEnd)> handler) = 0;
 
-  // Tells the other nodes that this one failed in this round (`message`: one line, which rank and
-  // how; also for a signal that only this node got). `done` when they have been told, or after
-  // about a second. The first message of a round stays.
-  virtual void ReportFailure(const std::string& message, std::function<void()> done) = 0;
+  // Ends the round on all nodes (`message`: one line, which rank and how; a signal that only this
+  // node got, too). `done` when they have been told, or after about a second. The first end of a
+  // round stays: if another one was first, WatchRound's handler is called with it before `done`.
+  virtual void EndRound(RoundEnd::Kind kind,
+                        const std::string& message,
+                        std::function<void()> done) = 0;
+
+  // This node leaves for good although its workers have not ended (it was told to stop). The
+  // others go on without it if they may, otherwise the job fails. `done` as of EndRound.
+  virtual void Withdraw(const std::string& message, std::function<void()> done) = 0;
 
   // This node's workers ended well: `done` when all nodes' have. The store's host stays until
-  // then, because other workers may need the store. An Error when the store goes away; a peer's
-  // failure meanwhile comes through WatchPeers, and `done` then never comes.
+  // then, because other workers may need the store. An Error when the store goes away; if the
+  // round ends otherwise meanwhile, that comes through WatchRound, and `done` then never comes.
   virtual void Leave(std::function<void(Status)> done) = 0;
+
+  // The server that this round's workers use, on the node that hosts it (for what they wait on
+  // when a job hangs); null elsewhere.
+  virtual const StoreServer* worker_store() const = 0;
 };
 
 }  // namespace ddprun::rendezvous

@@ -95,16 +95,23 @@ void StaticRendezvous::Join(std::function<void(Result<Membership>)> done) {
   impl_->Join(std::move(done));
 }
 
-void StaticRendezvous::WatchPeers(std::function<void(PeerFailure)> handler) {
-  impl_->WatchPeers(std::move(handler));
+void StaticRendezvous::WatchRound(std::function<void(RoundEnd)> handler) {
+  impl_->WatchRound(std::move(handler));
 }
 
-void StaticRendezvous::ReportFailure(const std::string& message, std::function<void()> done) {
-  impl_->ReportFailure(message, std::move(done));
+void StaticRendezvous::EndRound(RoundEnd::Kind kind,
+                                const std::string& message,
+                                std::function<void()> done) {
+  impl_->EndRound(kind, message, std::move(done));
 }
 
 void StaticRendezvous::Leave(std::function<void(Status)> done) {
   impl_->Leave(std::move(done));
+}
+
+void StaticRendezvous::Withdraw(const std::string& message, std::function<void()> done) {
+  // Its number of nodes is fixed: the others cannot go on without this one.
+  EndRound(RoundEnd::Kind::kJobFailed, message, std::move(done));
 }
 
 const StoreServer* StaticRendezvous::worker_store() const {
@@ -195,7 +202,7 @@ void StaticRendezvous::Impl::WatchKey(const std::string& key,
   });
 }
 
-void StaticRendezvous::Impl::WatchPeers(std::function<void(PeerFailure)> handler) {
+void StaticRendezvous::Impl::WatchRound(std::function<void(RoundEnd)> handler) {
   on_failure_ = std::move(handler);
   asio::post(io_, [self = shared_from_this()] { self->DeliverFailure(); });
 }
@@ -211,7 +218,7 @@ void StaticRendezvous::Impl::OnFailureNote(const Result<std::string>& note) {
     Tell(std::move(seen));
     return DeliverFailure();
   }
-  failure_ = PeerFailure{.node_rank = -1, .message = note.error().what};
+  failure_ = RoundEnd{.node_rank = -1, .message = note.error().what};
   if (on_left_) return After(ending_, kLastAnswerTimeout, &Impl::DeliverFailure);
   DeliverFailure();
 }
@@ -265,13 +272,15 @@ void StaticRendezvous::Impl::OnNodeGone(int node) {
     if (missing_.insert(node).second) AwaitNode(node);
     return;
   }
-  const PeerFailure gone{.node_rank = node,
-                         .message = "node " + std::to_string(node) +
-                                    " is gone: the connection to its agent was closed"};
+  const RoundEnd gone{.node_rank = node,
+                      .message = "node " + std::to_string(node) +
+                                 " is gone: the connection to its agent was closed"};
   Tell(CompareSet(keys_.Failure(round_, 0), ToJson(gone)));
 }
 
-void StaticRendezvous::Impl::ReportFailure(const std::string& message, std::function<void()> done) {
+void StaticRendezvous::Impl::EndRound(RoundEnd::Kind kind,
+                                      const std::string& message,
+                                      std::function<void()> done) {
   on_reported_ = std::move(done);
   // Not at once even if there is nobody to tell: no handler is called from within this call.
   After(ending_, alone() ? milliseconds(0) : kReportTimeout, &Impl::OnReported);
@@ -284,7 +293,7 @@ void StaticRendezvous::Impl::ReportFailure(const std::string& message, std::func
     asio::post(io_, [told] { told(Reply()); });
     return;
   }
-  const PeerFailure own{.node_rank = options_.node_rank, .message = message};
+  const RoundEnd own{.kind = kind, .node_rank = options_.node_rank, .message = message};
   // Node 0 tells the others, if it is one of ours. The first note stays.
   const int last = hosted_by_ddprun_ ? 0 : options_.nnodes - 1;
   for (int node = 0; node < last; ++node) {

@@ -45,13 +45,13 @@ class StaticRendezvous : public Rendezvous {
   ~StaticRendezvous() override;
 
   void Join(std::function<void(Result<Membership>)> done) override;
-  void WatchPeers(std::function<void(PeerFailure)> handler) override;
-  void ReportFailure(const std::string& message, std::function<void()> done) override;
+  void WatchRound(std::function<void(RoundEnd)> handler) override;
+  void EndRound(RoundEnd::Kind kind,
+                const std::string& message,
+                std::function<void()> done) override;
+  void Withdraw(const std::string& message, std::function<void()> done) override;
   void Leave(std::function<void(Status)> done) override;
-
-  // The server that this round's workers use, on the node that hosts it (for what they wait on
-  // when a job hangs); null elsewhere.
-  const StoreServer* worker_store() const;
+  const StoreServer* worker_store() const override;
 
  private:
   class Impl;

@@ -28,8 +28,8 @@ class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezv
   Impl(asio::io_context& io, StaticOptions options);
 
   void Join(std::function<void(Result<Membership>)> done);
-  void WatchPeers(std::function<void(PeerFailure)> handler);
-  void ReportFailure(const std::string& message, std::function<void()> done);
+  void WatchRound(std::function<void(RoundEnd)> handler);
+  void EndRound(RoundEnd::Kind kind, const std::string& message, std::function<void()> done);
   void Leave(std::function<void(Status)> done);
   void Stop();
   const StoreServer* worker_store() const;
@@ -89,7 +89,7 @@ class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezv
   std::unique_ptr<StoreWatch> failure_watch_;
   asio::steady_timer deadline_;
   asio::steady_timer progress_;
-  asio::steady_timer ending_;  // of ReportFailure; of a store that goes away while leaving
+  asio::steady_timer ending_;  // of EndRound; of a store that goes away while leaving
   asio::steady_timer spreading_;
   bool stopped_ = false;
   bool hosted_by_ddprun_ = false;
@@ -102,8 +102,8 @@ class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezv
   std::string identity_;
   std::string last_line_;
   bool looking_ = false;  // a look at who is missing is under way
-  std::function<void(PeerFailure)> on_failure_;
-  std::optional<PeerFailure> failure_;
+  std::function<void(RoundEnd)> on_failure_;
+  std::optional<RoundEnd> failure_;
   bool failure_delivered_ = false;
   std::set<int> unheard_;  // nodes that have not yet read the failure, while reporting it
   std::function<void()> on_reported_;

@@ -22,10 +22,10 @@ constexpr uint16_t kDefaultPort = 29500;
 
 rendezvous::StaticOptions RendezvousOptions(const AgentPlan& plan, const Log& log) {
   const Options& options = plan.options;
-  const bool several = options.nnodes > 1;
+  const bool several = options.several_nodes();
   rendezvous::StaticOptions result;
-  result.nnodes = options.nnodes;
-  result.node_rank = options.node_rank;
+  result.nnodes = options.max_nodes;
+  result.node_rank = options.node_rank.value_or(0);
   result.local_world_size = plan.local_world_size;
   result.run_id = plan.run_id;
   result.endpoint = {options.master_addr, options.master_port.value_or(several ? kDefaultPort : 0)};
@@ -40,7 +40,7 @@ Agent::Agent(AgentPlan plan, const SignalMask& mask, Guard& guard)
       mask_(mask),
       guard_(guard),
       stderr_(io_, STDERR_FILENO),
-      log_("ddprun n" + std::to_string(plan_.options.node_rank),
+      log_("ddprun n" + std::to_string(node_rank()),
            ParseLogLevel(plan_.env.GetOr("LOGLEVEL", "")),
            [this](std::string_view line) { stderr_.WriteLines(line); }),
       processes_(io_, mask) {}
@@ -113,7 +113,7 @@ void Agent::OnSignal(int signal, pid_t sender) {
   const bool running = phase_ == Phase::kRunning;
   log_.Info("got " + SignalName(signal) + from +
             (running ? ", stopping the workers; a second one ends them at once" : ", leaving"));
-  TellPeers(128 + signal, "node " + std::to_string(plan_.options.node_rank) + " (" + plan_.host +
+  TellPeers(128 + signal, "node " + std::to_string(node_rank()) + " (" + plan_.host +
                               ") was stopped by " + SignalName(signal));
   if (phase_ == Phase::kRunning) return group_->Stop(signal);
   Finish(128 + signal);
@@ -143,8 +143,8 @@ void Agent::OnTemplateExit(const ProcessExit& exit) {
 
 void Agent::FailWithTemplate(Error error) {
   if (!template_exit_code_) return FailWith(std::move(error));
-  TellPeers(*template_exit_code_, "node " + std::to_string(plan_.options.node_rank) + " (" +
-                                      plan_.host + ") could not start its workers");
+  TellPeers(*template_exit_code_, "node " + std::to_string(node_rank()) + " (" + plan_.host +
+                                      ") could not start its workers");
   Finish(*template_exit_code_);
 }
 
@@ -154,13 +154,12 @@ void Agent::OnJoined(Result<rendezvous::Membership> membership) {
   if (several_nodes()) {
     log_.Info("all nodes joined", {{"nnodes", std::to_string(membership_->nnodes)},
                                    {"world_size", std::to_string(membership_->world_size)}});
-    rendezvous_->WatchPeers(
-        [this](const rendezvous::PeerFailure& failure) { OnPeerFailure(failure); });
+    rendezvous_->WatchRound([this](const rendezvous::RoundEnd& failure) { OnRoundEnd(failure); });
   }
   StartWorkersIfReady();
 }
 
-void Agent::OnPeerFailure(const rendezvous::PeerFailure& failure) {
+void Agent::OnRoundEnd(const rendezvous::RoundEnd& failure) {
   peer_failure_ = failure;
   if (phase_ == Phase::kRunning) return group_->Stop(SIGTERM);
   Finish(DecodePeerMessage(failure.message).exit_code);
@@ -207,10 +206,11 @@ void Agent::OnFirstFailure(const WorkerRecord& worker) {
 void Agent::TellPeers(int exit_code, const std::string& text) {
   if (!several_nodes() || !membership_ || telling_peers_) return;
   telling_peers_ = true;
-  rendezvous_->ReportFailure(EncodePeerMessage({exit_code, text}), [this] {
-    telling_peers_ = false;
-    if (exit_code_) io_.stop();
-  });
+  rendezvous_->EndRound(rendezvous::RoundEnd::Kind::kJobFailed,
+                        EncodePeerMessage({exit_code, text}), [this] {
+                          telling_peers_ = false;
+                          if (exit_code_) io_.stop();
+                        });
 }
 
 void Agent::OnGroupDone() {
@@ -238,8 +238,8 @@ int Agent::ExitCodeAfterGroup() const {
 
 void Agent::FailWith(Error error) {
   const int code = ExitStatus(error.code);
-  TellPeers(code, "node " + std::to_string(plan_.options.node_rank) + " (" + plan_.host +
-                      ") failed: " + error.what);
+  TellPeers(code,
+            "node " + std::to_string(node_rank()) + " (" + plan_.host + ") failed: " + error.what);
   error_ = std::move(error);
   Finish(code);
 }

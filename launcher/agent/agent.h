@@ -53,7 +53,7 @@ class Agent {
   void OnExit(pid_t pid, const ProcessExit& exit);
   void OnTemplateExit(const ProcessExit& exit);
   void OnJoined(Result<rendezvous::Membership> membership);
-  void OnPeerFailure(const rendezvous::PeerFailure& failure);
+  void OnRoundEnd(const rendezvous::RoundEnd& failure);
   void OnLeft(const Status& left);
   // Once the nodes are together and the template is ready.
   void StartWorkersIfReady();
@@ -71,7 +71,8 @@ class Agent {
   // After the loop: ends what is left, then says how the job went.
   void CleanUp();
   std::string Report() const;
-  bool several_nodes() const { return plan_.options.nnodes > 1; }
+  bool several_nodes() const { return plan_.options.several_nodes(); }
+  int node_rank() const { return plan_.options.node_rank.value_or(0); }
 
   AgentPlan plan_;
   const SignalMask& mask_;
@@ -95,7 +96,7 @@ class Agent {
   std::optional<int> template_exit_code_;
   bool telling_peers_ = false;
   std::optional<int> stop_signal_;
-  std::optional<rendezvous::PeerFailure> peer_failure_;
+  std::optional<rendezvous::RoundEnd> peer_failure_;
   std::optional<Error> error_;
   std::optional<int> exit_code_;
   std::vector<pid_t> unkillable_;

@@ -59,7 +59,8 @@ bool ReadNodes(std::string_view text, Options& options) {
   if (colon != std::string_view::npos) {
     if (!ReadBounded(text.substr(colon + 1), 1, kMaxNodes, high) || low != high) return false;
   }
-  options.nnodes = static_cast<int>(low);
+  options.min_nodes = static_cast<int>(low);
+  options.max_nodes = static_cast<int>(low);
   return true;
 }
 
@@ -227,16 +228,17 @@ class HelpText : public CLI::Formatter {
 
 Status CheckTogether(Options& options) {
   if (options.standalone) {
-    options.nnodes = 1;
+    options.min_nodes = 1;
+    options.max_nodes = 1;
     options.node_rank = 0;
     options.master_addr = "127.0.0.1";
     options.master_port.reset();
   }
-  if (options.node_rank >= options.nnodes) {
-    const std::string nodes = std::to_string(options.nnodes);
+  if (options.node_rank.value_or(0) >= options.max_nodes) {
+    const std::string nodes = std::to_string(options.max_nodes);
     return UsageError("BAD VALUE", "--node_rank",
-                      "--node_rank is " + std::to_string(options.node_rank) + ", but --nnodes is " +
-                          nodes + "; expected 0 to " + std::to_string(options.nnodes - 1) + ".",
+                      "--node_rank is " + std::to_string(*options.node_rank) + ", but --nnodes is " +
+                          nodes + "; expected 0 to " + std::to_string(options.max_nodes - 1) + ".",
                       "", "bad-value");
   }
   if (options.module && options.no_python) {

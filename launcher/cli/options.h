@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -13,18 +15,77 @@
 
 namespace ddprun::launcher {
 
+// Which of a worker's streams: torchrun's numbers for -r and -t.
+struct Streams {
+  bool out = false;
+  bool err = false;
+};
+
+// "3" or "0:1,1:2": one value for every local rank, or one each; ranks not named get none.
+struct StreamsPerRank {
+  Streams all;
+  std::map<int, Streams> of_rank = {};
+
+  Streams Of(int local_rank) const {
+    const auto found = of_rank.find(local_rank);
+    return found == of_rank.end() ? all : found->second;
+  }
+};
+
+enum class Label { kAuto, kAlways, kNever };
+enum class ExitCodeStyle { kWorker, kTorchrun };  // --exit_code
+
 struct Options {
+  // Where workers run.
   std::string nproc_per_node = "1";  // a number, "auto", "cpu" or "gpu": see device_count.h
-  int nnodes = 1;
-  int node_rank = 0;
-  std::string master_addr = "127.0.0.1";  // host name or address of node 0
-  std::optional<uint16_t> master_port;    // unset: chosen (one node) or 29500 (several)
-  bool standalone = false;                // one node, whatever nnodes and master_* say
-  bool module = false;                    // -m: target is a Python module
-  bool no_python = false;                 // target is run as it is
+  int min_nodes = 1;
+  int max_nodes = 1;
+  std::string numa_binding;  // empty, "node", "socket", "exclusive" or "core-complex"
+  bool virtual_local_rank = false;
+
+  // How nodes find each other.
+  std::string rdzv_backend = "static";           // or "c10d"
+  std::string rdzv_endpoint;                     // host[:port], as given
+  std::string rdzv_id = "none";                  // as given; --standalone makes its own
+  std::map<std::string, std::string> rdzv_conf;  // known keys only
+  std::optional<int> node_rank;                  // c10d: a wish, see ElasticRendezvous
+  std::string master_addr = "127.0.0.1";         // host name or address of node 0
+  std::optional<uint16_t> master_port;           // unset: chosen (one node) or 29500 (several)
+  std::string local_addr;                        // empty: the address that reaches the endpoint
+  bool standalone = false;                       // one node, whatever nnodes and master_* say
+
+  // What happens when something fails.
+  int max_restarts = 0;
+  std::chrono::milliseconds monitor_interval{100};     // accepted: ddprun needs no polling
   std::chrono::milliseconds shutdown_timeout{30'000};  // SIGTERM to SIGKILL, as torchrun's 30 s
+  std::optional<std::chrono::milliseconds> exit_barrier_timeout;  // unset: no limit
+  std::optional<std::chrono::milliseconds> hang_timeout;          // unset: no hang detection
+  std::vector<int> signals_to_handle;                             // numbers
+  ExitCodeStyle exit_code = ExitCodeStyle::kWorker;
+  std::string report_file;  // empty: none
+
+  // Output.
+  std::string log_dir;  // empty: a temporary folder that is removed; "/dev/null": none at all
+  StreamsPerRank redirects;
+  StreamsPerRank tee;
+  std::set<int> local_ranks_filter;  // empty: all
+  std::vector<std::string> duplicate_stdout_filters;
+  std::vector<std::string> duplicate_stderr_filters;
+  Label label = Label::kAuto;
+  std::string role = "default";
+
+  // What is run.
+  bool module = false;                 // -m: target is a Python module
+  bool no_python = false;              // target is run as it is
+  bool run_path = false;               // the script runs by runpy.run_path
+  std::optional<bool> use_env;         // torch.distributed.launch's habit: see options.cc
+  std::vector<std::string> overrides;  // --set a.b=c, for a trainer config
+  std::vector<std::string> sweep;      // --sweep a.b=1,2, for a trainer config
+  bool dry_run = false;
   std::string target;
   std::vector<std::string> target_args;
+
+  bool several_nodes() const { return max_nodes > 1; }
 };
 
 // --help and --version: print this on stdout and exit 0.

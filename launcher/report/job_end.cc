@@ -30,8 +30,8 @@ std::string WorkerFailure(const JobEnd& end, bool color) {
   return RenderFailure(report, color);
 }
 
-std::string PeerFailureText(const JobEnd& end) {
-  const rendezvous::PeerFailure& failure = *end.peer_failure;
+std::string RoundEndText(const JobEnd& end) {
+  const rendezvous::RoundEnd& failure = *end.peer_failure;
   Error error;
   error.title = failure.node_rank < 0 ? "LOST THE OTHER NODES" : "ANOTHER NODE FAILED";
   if (failure.node_rank >= 0) error.where = "node " + std::to_string(failure.node_rank);
@@ -57,7 +57,7 @@ std::string Unkillable(const std::vector<pid_t>& pids) {
 
 std::string RenderJobEnd(const JobEnd& end, bool color) {
   std::string text;
-  if (end.peer_failure) text += PeerFailureText(end);
+  if (end.peer_failure) text += RoundEndText(end);
   if (end.error) text += Render(*end.error);
   if (end.first_failure) text += WorkerFailure(end, color);
   return text + Unkillable(end.unkillable);

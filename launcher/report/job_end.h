@@ -21,7 +21,7 @@ struct JobEnd {
   std::optional<size_t> first_failure = {};  // index into workers
   std::chrono::system_clock::time_point failure_time = {};
   std::optional<Error> error;  // the launcher's own
-  std::optional<rendezvous::PeerFailure> peer_failure;
+  std::optional<rendezvous::RoundEnd> peer_failure;
   std::optional<int> stop_signal;
   std::vector<pid_t> unkillable;
 };

@@ -47,7 +47,8 @@ TEST(AssignRanks, RefusesWhatNoLauncherWrites) {
 }
 
 TEST(FailureNote, IsReadAsItWasWritten) {
-  const PeerFailure read = ParseFailureNote(ToJson(PeerFailure{2, "rank 5 said \"no\"\n"}));
+  const RoundEnd read =
+      ParseFailureNote(ToJson(RoundEnd{.node_rank = 2, .message = "rank 5 said \"no\"\n"}));
   EXPECT_EQ(read.node_rank, 2);
   EXPECT_EQ(read.message, "rank 5 said \"no\"\n");
 }

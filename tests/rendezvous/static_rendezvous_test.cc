@@ -22,7 +22,7 @@ class StaticRendezvousTest : public testing::Test {
   struct Node {
     std::unique_ptr<StaticRendezvous> rendezvous;
     std::optional<Result<Membership>> joined;
-    std::optional<PeerFailure> failure;
+    std::optional<RoundEnd> failure;
     std::optional<Status> left;
     bool reported = false;
     std::vector<std::string> lines;
@@ -52,7 +52,7 @@ class StaticRendezvousTest : public testing::Test {
     node.rendezvous->Join([&node](Result<Membership> joined) {
       node.joined = std::move(joined);
       if (!node.joined->has_value()) return;
-      node.rendezvous->WatchPeers([&node](PeerFailure failure) { node.failure = failure; });
+      node.rendezvous->WatchRound([&node](RoundEnd failure) { node.failure = failure; });
     });
   }
 
@@ -226,7 +226,8 @@ TEST_F(StaticRendezvousTest, LetsANodeThatDiedWhileWaitingComeAgain) {
 
 TEST_F(StaticRendezvousTest, TellsEveryNodeOfAFailure) {
   StartAll(3);
-  nodes_[2].rendezvous->ReportFailure("rank 2 exited with 7", [&] { nodes_[2].reported = true; });
+  nodes_[2].rendezvous->EndRound(RoundEnd::Kind::kJobFailed, "rank 2 exited with 7",
+                                 [&] { nodes_[2].reported = true; });
   RunUntil([&] { return nodes_[2].reported && nodes_[0].failure && nodes_[1].failure; });
   for (const int rank : {0, 1}) {
     EXPECT_EQ(nodes_[rank].failure->node_rank, 2);
@@ -238,7 +239,7 @@ TEST_F(StaticRendezvousTest, TellsEveryNodeOfAFailure) {
 TEST_F(StaticRendezvousTest, Node0GoesOnlyWhenTheOthersHaveHeard) {
   StartAll(3);
   Node& host = nodes_[0];
-  host.rendezvous->ReportFailure("rank 0 exited with 7", [&] {
+  host.rendezvous->EndRound(RoundEnd::Kind::kJobFailed, "rank 0 exited with 7", [&] {
     host.reported = true;
     host.rendezvous.reset();
   });
@@ -250,11 +251,11 @@ TEST_F(StaticRendezvousTest, Node0GoesOnlyWhenTheOthersHaveHeard) {
 
 TEST_F(StaticRendezvousTest, Node0HearsLastSoThatItsEndHidesNothing) {
   StartAll(4);
-  nodes_[0].rendezvous->WatchPeers([&](PeerFailure failure) {
+  nodes_[0].rendezvous->WatchRound([&](RoundEnd failure) {
     nodes_[0].failure = failure;
     nodes_[0].rendezvous.reset();
   });
-  nodes_[3].rendezvous->ReportFailure("rank 3 was killed", [] {});
+  nodes_[3].rendezvous->EndRound(RoundEnd::Kind::kJobFailed, "rank 3 was killed", [] {});
   RunUntil([&] { return nodes_[0].failure && nodes_[1].failure && nodes_[2].failure; });
   for (const int rank : {0, 1, 2}) EXPECT_EQ(nodes_[rank].failure->message, "rank 3 was killed");
 }
@@ -298,14 +299,15 @@ TEST_F(StaticRendezvousTest, LeavesWhenTheLastNodeHasFinished) {
 TEST_F(StaticRendezvousTest, HearsOfAFailureWhileLeaving) {
   StartAll(2);
   nodes_[0].rendezvous->Leave([&](Status status) { nodes_[0].left = status; });
-  nodes_[1].rendezvous->ReportFailure("rank 1 was killed", [] {});
+  nodes_[1].rendezvous->EndRound(RoundEnd::Kind::kJobFailed, "rank 1 was killed", [] {});
   RunUntil([&] { return nodes_[0].failure.has_value(); });
   EXPECT_FALSE(nodes_[0].left.has_value());
 }
 
 TEST_F(StaticRendezvousTest, JoinsAgainAfterAFailureWithAFreshStore) {
   StartAll(3);
-  nodes_[1].rendezvous->ReportFailure("rank 1 failed", [&] { nodes_[1].reported = true; });
+  nodes_[1].rendezvous->EndRound(RoundEnd::Kind::kJobFailed, "rank 1 failed",
+                                 [&] { nodes_[1].reported = true; });
   RunUntil([&] { return nodes_[1].reported && nodes_[0].failure && nodes_[2].failure; });
   for (auto& [rank, node] : nodes_) Join(node);
   RunUntil([&] { return AllJoined(); });
@@ -317,7 +319,7 @@ TEST_F(StaticRendezvousTest, JoinsAgainAfterAFailureWithAFreshStore) {
     EXPECT_EQ((*node.joined)->base_rank, rank);
   }
   EXPECT_EQ(nodes_[0].rendezvous->worker_store()->num_keys(), 0);
-  nodes_[2].rendezvous->ReportFailure("rank 2 failed", [] {});
+  nodes_[2].rendezvous->EndRound(RoundEnd::Kind::kJobFailed, "rank 2 failed", [] {});
   RunUntil([&] { return nodes_[0].failure && nodes_[1].failure; });
   EXPECT_EQ(nodes_[0].failure->message, "rank 2 failed");
 }

@@ -25,8 +25,8 @@ Error Refused(const Args& args, const Environment& env = Environment()) {
 TEST(Options, HaveTorchrunsDefaults) {
   const Options options = Parsed({"train.py"});
   EXPECT_EQ(options.nproc_per_node, "1");
-  EXPECT_EQ(options.nnodes, 1);
-  EXPECT_EQ(options.node_rank, 0);
+  EXPECT_EQ(options.max_nodes, 1);
+  EXPECT_EQ(options.node_rank, std::nullopt);
   EXPECT_EQ(options.master_addr, "127.0.0.1");
   EXPECT_EQ(options.master_port, std::nullopt);
   EXPECT_EQ(options.shutdown_timeout, milliseconds(30'000));
@@ -47,7 +47,7 @@ TEST(Options, MayBeShortenedWhileTheyStayUnique) {
 
 TEST(Options, GiveEverythingBehindTheTargetToTheTarget) {
   const Options options = Parsed({"--nnodes=1", "train.py", "--nnodes=7", "-h", "--", "--x"});
-  EXPECT_EQ(options.nnodes, 1);
+  EXPECT_EQ(options.max_nodes, 1);
   EXPECT_THAT(options.target_args, ElementsAre("--nnodes=7", "-h", "--", "--x"));
 }
 
@@ -63,14 +63,14 @@ TEST(Options, TakeDefaultsFromPetVariablesUnlessAFlagIsGiven) {
                                                {"PET_NO_PYTHON", "1"}});
   const Options options = Parsed({"--nproc_per_node=2", "x"}, env);
   EXPECT_EQ(options.nproc_per_node, "2");
-  EXPECT_EQ(options.nnodes, 2);
+  EXPECT_EQ(options.max_nodes, 2);
   EXPECT_EQ(options.node_rank, 1);
   EXPECT_EQ(options.master_port, 1234);
   EXPECT_TRUE(options.no_python);
 }
 
 TEST(Options, AcceptAFixedRangeOfNodesOnly) {
-  EXPECT_EQ(Parsed({"--nnodes=2:2", "x"}).nnodes, 2);
+  EXPECT_EQ(Parsed({"--nnodes=2:2", "x"}).max_nodes, 2);
   EXPECT_THAT(Refused({"--nnodes=1:2", "x"}).what, HasSubstr("MIN:MAX (elastic) is not supported"));
 }
 
@@ -82,7 +82,7 @@ TEST(Options, ReadFractionsOfSecondsAndAddressesInBrackets) {
 TEST(Options, OfStandaloneWinOverNodesAndPorts) {
   const Options options =
       Parsed({"--standalone", "--nnodes=3", "--node_rank=2", "--master_port=5", "x"});
-  EXPECT_EQ(options.nnodes, 1);
+  EXPECT_EQ(options.max_nodes, 1);
   EXPECT_EQ(options.node_rank, 0);
   EXPECT_EQ(options.master_port, std::nullopt);
 }
