@@ -47,6 +47,7 @@ struct ChildPlan {
   const char* program;
   char** argv;
   char** env;
+  int stdout_fd;
   int stderr_fd;
   const std::vector<int>* inherited_fds;
   const SignalMask* mask;
@@ -59,6 +60,7 @@ struct ChildPlan {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The parent may have died before the line above.
   if (::getppid() != plan.parent) ::_exit(128 + SIGKILL);
+  if (plan.stdout_fd >= 0) ::dup2(plan.stdout_fd, STDOUT_FILENO);
   if (plan.stderr_fd >= 0) ::dup2(plan.stderr_fd, STDERR_FILENO);
   // As Python's subprocess: nothing but the three standard descriptors passes, whoever opened it.
   ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
@@ -121,8 +123,9 @@ Result<pid_t> PosixProcessHost::Spawn(const SpawnRequest& request) {
   UniqueFd write_end(ends[1]);
   std::vector<char*> argv = Pointers(request.argv);
   std::vector<char*> env = Pointers(request.env);
-  const ChildPlan plan{request.program.c_str(), argv.data(), env.data(), request.stderr_fd,
-                       &request.inherited_fds,  &mask_,      ::getpid(), write_end.get()};
+  const ChildPlan plan{
+      request.program.c_str(), argv.data(), env.data(), request.stdout_fd, request.stderr_fd,
+      &request.inherited_fds,  &mask_,      ::getpid(), write_end.get()};
   // vfork: copying the page tables, and the faults after that, would cost as much as all the rest.
   // The child makes system calls only, and none of them changes what it shares with us.
   const pid_t pid = ::vfork();

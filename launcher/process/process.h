@@ -33,6 +33,7 @@ struct SpawnRequest {
   std::string program;  // path
   std::vector<std::string> argv;
   std::vector<std::string> env;  // NAME=value
+  int stdout_fd = -1;            // becomes its standard output; -1: inherited
   int stderr_fd = -1;            // becomes its standard error; -1: inherited
   std::vector<int> inherited_fds =
       {};  // kept open under their numbers; all others above 2 are closed
