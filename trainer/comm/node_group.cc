@@ -11,10 +11,6 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Tensors outside the shared heap travel in pieces of this size: a few fit into the last-level
-// cache of one core together.
-constexpr size_t kStagingBytes = size_t{1} << 20;
-
 // Chunks end at cache lines, so that no two ranks write to the same one.
 constexpr size_t kLineBytes = 64;
 
@@ -35,14 +31,6 @@ Range Chunk(size_t bytes, int rank, int size) {
 
 }  // namespace
 
-struct NodeGroup::Operation {
-  OperationHeader header;
-  Clock::time_point deadline;
-
-  DataType type() const { return static_cast<DataType>(header.type); }
-  Reduction reduction() const { return static_cast<Reduction>(header.reduction); }
-};
-
 NodeGroup::NodeGroup(SharedRegion& region, Options options) : region_(region), options_(options) {}
 
 NodeGroup::~NodeGroup() {
@@ -58,7 +46,8 @@ std::byte* NodeGroup::Staging() {
 NodeGroup::Operation NodeGroup::Begin(Kind kind,
                                       const void* data,
                                       size_t bytes,
-                                      Clock::time_point deadline) {
+                                      Clock::time_point deadline,
+                                      std::optional<size_t> own_bytes) {
   ++sequence_;
   Operation operation{.header = {}, .deadline = deadline};
   OperationHeader& header = operation.header;
@@ -66,7 +55,7 @@ NodeGroup::Operation NodeGroup::Begin(Kind kind,
   header.kind = static_cast<uint32_t>(kind);
   header.bytes = bytes;
   if (bytes <= kSlotBytes) return operation;  // travels through the slots
-  int64_t offset = region_.HeapOffset(options_.rank, data, bytes);
+  int64_t offset = region_.HeapOffset(options_.rank, data, own_bytes.value_or(bytes));
   header.direct = offset >= 0 ? 1 : 0;
   if (offset < 0) offset = region_.HeapOffset(options_.rank, Staging(), kStagingBytes);
   header.heap_offset = static_cast<uint64_t>(offset);
@@ -112,19 +101,32 @@ Status NodeGroup::MeetAndCompare(const Operation& operation) {
 
 std::string NodeGroup::Describe(const OperationHeader& header) {
   const std::string number = " number " + std::to_string(header.sequence);
-  const std::string bytes = std::to_string(header.bytes) + " bytes";
+  const std::string root = std::to_string(header.root);
+  const auto bytes = [&](const std::string& whose) {
+    return " (" + std::to_string(header.bytes) + " bytes" + whose + ")";
+  };
+  const auto reduction = [&](const std::string& to) {
+    const DataType type = static_cast<DataType>(header.type);
+    return " (" + std::string(NameOf(static_cast<Reduction>(header.reduction))) + " of " +
+           std::to_string(header.bytes / SizeOf(type)) + " " + std::string(NameOf(type)) + to + ")";
+  };
   switch (static_cast<Kind>(header.kind)) {
-    case Kind::kAllReduce: {
-      const DataType type = static_cast<DataType>(header.type);
-      return "all_reduce" + number + " (" +
-             std::string(NameOf(static_cast<Reduction>(header.reduction))) + " of " +
-             std::to_string(header.bytes / SizeOf(type)) + " " + std::string(NameOf(type)) + ")";
-    }
+    case Kind::kAllReduce:
+      return "all_reduce" + number + reduction("");
+    case Kind::kReduce:
+      return "reduce" + number + reduction(" to rank " + root);
+    case Kind::kReduceScatter:
+      return "reduce_scatter" + number + reduction(", a part for each rank");
     case Kind::kBroadcast:
-      return "broadcast" + number + " (" + bytes + " from rank " + std::to_string(header.root) +
-             ")";
+      return "broadcast" + number + bytes(" from rank " + root);
     case Kind::kAllGather:
-      return "all_gather" + number + " (" + bytes + " of each rank)";
+      return "all_gather" + number + bytes(" of each rank");
+    case Kind::kGather:
+      return "gather" + number + bytes(" of each rank to rank " + root);
+    case Kind::kScatter:
+      return "scatter" + number + bytes(" from rank " + root);
+    case Kind::kAllToAll:
+      return "all_to_all" + number + bytes(" of each rank");
     case Kind::kBarrier:
       return "barrier" + number;
   }
@@ -170,15 +172,37 @@ Status NodeGroup::AllReduce(
   Operation operation = Begin(Kind::kAllReduce, data, bytes, deadline);
   operation.header.type = static_cast<uint32_t>(type);
   operation.header.reduction = static_cast<uint32_t>(reduction);
-  if (bytes <= kSlotBytes) return ReduceThroughSlots(operation, data, count);
-  return ReduceLarge(operation, data);
+  if (bytes <= kSlotBytes) return ReduceThroughSlots(operation, data, count, true);
+  return ReduceLarge(operation, data, {});
+}
+
+Status NodeGroup::Reduce(void* data,
+                         size_t count,
+                         DataType type,
+                         Reduction reduction,
+                         int root,
+                         Clock::time_point deadline) {
+  DDPRUN_CHECK(root >= 0 && root < size());
+  const size_t bytes = count * SizeOf(type);
+  Operation operation = Begin(Kind::kReduce, data, bytes, deadline);
+  operation.header.type = static_cast<uint32_t>(type);
+  operation.header.reduction = static_cast<uint32_t>(reduction);
+  operation.header.root = static_cast<uint32_t>(root);
+  if (bytes <= kSlotBytes) {
+    return ReduceThroughSlots(operation, data, count, options_.rank == root);
+  }
+  return ReduceLarge(operation, data, root);
 }
 
 // Every rank sums everything by itself: more arithmetic, but one meeting instead of two. The slot
 // may be written again two operations later: all peers have then met us in between, after reading.
-Status NodeGroup::ReduceThroughSlots(const Operation& operation, void* data, size_t count) {
+Status NodeGroup::ReduceThroughSlots(const Operation& operation,
+                                     void* data,
+                                     size_t count,
+                                     bool receives) {
   std::memcpy(Slot(options_.rank), data, operation.header.bytes);
   DDPRUN_TRY(MeetAndCompare(operation));
+  if (!receives) return {};
   std::vector<const std::byte*> sources(static_cast<size_t>(size()));
   for (int rank = 0; rank < size(); ++rank) sources[static_cast<size_t>(rank)] = Slot(rank);
   std::byte* destination = static_cast<std::byte*>(data);
@@ -186,8 +210,8 @@ Status NodeGroup::ReduceThroughSlots(const Operation& operation, void* data, siz
   return {};
 }
 
-// Every rank sums its chunk over all ranks and writes the result to all of them.
-Status NodeGroup::ReduceLarge(const Operation& operation, void* data) {
+// Every rank sums its chunk over all ranks and writes the result to all of them, or to the root.
+Status NodeGroup::ReduceLarge(const Operation& operation, void* data, std::optional<int> root) {
   const size_t bytes = operation.header.bytes;
   std::byte* const own = static_cast<std::byte*>(data);
   const bool staged = operation.header.direct == 0;
@@ -202,10 +226,13 @@ Status NodeGroup::ReduceLarge(const Operation& operation, void* data) {
       chunks[static_cast<size_t>(rank)] = PieceOf(rank, begin) + chunk.begin;
     }
     const std::vector<const std::byte*> sources(chunks.begin(), chunks.end());
-    ReduceArrays(operation.type(), operation.reduction(), sources, chunks,
+    std::span<std::byte* const> destinations = chunks;
+    if (root) destinations = destinations.subspan(static_cast<size_t>(*root), 1);
+    ReduceArrays(operation.type(), operation.reduction(), sources, destinations,
                  chunk.size() / SizeOf(operation.type()));
     DDPRUN_TRY(Meet(operation));
-    if (staged) std::memcpy(own + begin, Staging(), piece);
+    const bool receives = !root || *root == options_.rank;
+    if (staged && receives) std::memcpy(own + begin, Staging(), piece);
   }
   return {};
 }
@@ -225,7 +252,8 @@ Status NodeGroup::AllGather(const void* input,
   return Copy(operation, input, output, 0, size());
 }
 
-// Ranks [first, last) give their input; everybody collects the inputs, one after the other.
+// Ranks [first, last) give their input; whoever has an output collects the inputs, one after the
+// other.
 Status NodeGroup::Copy(
     const Operation& operation, const void* input, void* output, int first, int last) {
   const size_t bytes = operation.header.bytes;
@@ -233,7 +261,7 @@ Status NodeGroup::Copy(
   auto* out = static_cast<std::byte*>(output);
   const bool gives = options_.rank >= first && options_.rank < last;
   const auto collect = [&](size_t begin, size_t piece, auto&& source_of) {
-    for (int rank = first; rank < last; ++rank) {
+    for (int rank = first; rank < last && out != nullptr; ++rank) {
       std::byte* destination = out + static_cast<size_t>(rank - first) * bytes + begin;
       const bool in_place = rank == options_.rank && destination == own + begin;
       if (!in_place) std::memcpy(destination, source_of(rank), piece);
@@ -260,10 +288,14 @@ Status NodeGroup::Copy(
 
 // One rank that stages makes all go piece by piece; the others then work in place, piece by piece.
 size_t NodeGroup::PieceBytes(size_t bytes, int first, int last) {
+  return AnyStaged(first, last) ? kStagingBytes : bytes;
+}
+
+bool NodeGroup::AnyStaged(int first, int last) {
   for (int rank = first; rank < last; ++rank) {
-    if (header(rank).direct == 0) return kStagingBytes;
+    if (header(rank).direct == 0) return true;
   }
-  return bytes;
+  return false;
 }
 
 std::byte* NodeGroup::PieceOf(int rank, size_t begin) {

@@ -10,8 +10,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "trainer/comm/data_type.h"
@@ -45,6 +47,36 @@ class NodeGroup {
   // `input`: `bytes` bytes of this rank; `output`: size() * bytes, in rank order. `input` may be
   // this rank's own place in `output`.
   Status AllGather(const void* input, void* output, size_t bytes, Clock::time_point deadline);
+  // As AllReduce, but the result comes to `root` only; elsewhere `data` stays as it is.
+  Status Reduce(void* data,
+                size_t count,
+                DataType type,
+                Reduction reduction,
+                int root,
+                Clock::time_point deadline);
+  // `input`: size() parts of `count` elements; `output`: the reduction of all ranks' parts number
+  // rank().
+  Status ReduceScatter(const void* input,
+                       void* output,
+                       size_t count,
+                       DataType type,
+                       Reduction reduction,
+                       Clock::time_point deadline);
+  // Both: size() parts of `bytes` bytes; part i goes to rank i, part i comes from rank i.
+  Status AllToAll(const void* input, void* output, size_t bytes, Clock::time_point deadline);
+  // The same with parts of different sizes, packed in rank order. An error (on the rank that
+  // expects another size than it is sent) leaves `output` undefined.
+  Status AllToAllV(const void* input,
+                   std::span<const size_t> send_bytes,
+                   void* output,
+                   std::span<const size_t> receive_bytes,
+                   Clock::time_point deadline);
+  // `output`, at root only: size() * bytes, in rank order.
+  Status Gather(
+      const void* input, void* output, size_t bytes, int root, Clock::time_point deadline);
+  // `input`, at root only: size() * bytes; part i goes to rank i.
+  Status Scatter(
+      const void* input, void* output, size_t bytes, int root, Clock::time_point deadline);
   // Returns when all ranks have called it.
   Status Barrier(Clock::time_point deadline);
 
@@ -52,25 +84,61 @@ class NodeGroup {
   void Cancel() { cancelled_ = true; }
 
  private:
-  enum class Kind : uint32_t { kAllReduce = 1, kBroadcast, kAllGather, kBarrier };
-  struct Operation;
+  enum class Kind : uint32_t {
+    kAllReduce = 1,
+    kBroadcast,
+    kAllGather,
+    kBarrier,
+    kReduce,
+    kReduceScatter,
+    kAllToAll,
+    kGather,
+    kScatter,
+  };
+  struct Operation {
+    OperationHeader header;
+    Clock::time_point deadline;
+
+    DataType type() const { return static_cast<DataType>(header.type); }
+    Reduction reduction() const { return static_cast<Reduction>(header.reduction); }
+  };
+  struct Rows;
+  // Tensors outside the shared heap travel in pieces of this size: a few fit into the last-level
+  // cache of one core together.
+  static constexpr size_t kStagingBytes = size_t{1} << 20;
 
   static std::string Describe(const OperationHeader& header);
   ControlBlock& mine() { return region_.control(options_.rank); }
   const OperationHeader& header(int rank) { return region_.control(rank).headers[sequence_ % 2]; }
   std::byte* Slot(int rank) { return region_.control(rank).slots[sequence_ % 2]; }
 
-  Operation Begin(Kind kind, const void* data, size_t bytes, Clock::time_point deadline);
+  // `bytes`: the same on all ranks; `own_bytes`: of `data`, if that is something else.
+  Operation Begin(Kind kind,
+                  const void* data,
+                  size_t bytes,
+                  Clock::time_point deadline,
+                  std::optional<size_t> own_bytes = {});
   Status Meet(const Operation& operation);
   Status MeetAndCompare(const Operation& operation);
   Error TimedOut(const Operation& operation);
   Error Cancelled(const Operation& operation);
   std::byte* Staging();
 
-  Status ReduceThroughSlots(const Operation& operation, void* data, size_t count);
-  Status ReduceLarge(const Operation& operation, void* data);
+  Status ReduceThroughSlots(const Operation& operation, void* data, size_t count, bool receives);
+  Status ReduceLarge(const Operation& operation, void* data, std::optional<int> root);
   Status Copy(const Operation& operation, const void* input, void* output, int first, int last);
+  template <typename Collect>
+  Status ShareRows(const Operation& operation,
+                   const Rows& rows,
+                   const void* input,
+                   int first,
+                   int last,
+                   const Collect& collect);
+  Status ShareSizes(std::span<const size_t> send_bytes,
+                    std::vector<size_t>& all,
+                    Clock::time_point deadline);
   size_t PieceBytes(size_t bytes, int first, int last);
+  bool AnyStaged(int first, int last);
   std::byte* PieceOf(int rank, size_t begin);
 
   SharedRegion& region_;

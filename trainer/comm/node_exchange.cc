@@ -1,0 +1,203 @@
+// The collectives in which each rank gets a part of its own: reduce-scatter, all-to-all, gather,
+// scatter. A rank's input is seen as rows, one for each rank.
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "trainer/comm/node_group.h"
+#include "trainer/comm/reduce.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+constexpr size_t kLineBytes = 64;
+
+Error WrongSizes(int rank, int sender, size_t expected, size_t sent) {
+  return Error{.code = Code::kFailed,
+               .title = "MISMATCHED COLLECTIVES",
+               .where = "rank " + std::to_string(rank),
+               .what = "In all_to_all rank " + std::to_string(rank) + " expects " +
+                       std::to_string(expected) + " bytes from rank " + std::to_string(sender) +
+                       ", which sends " + std::to_string(sent) + ".",
+               .hint = "What one rank sends to another must be what that one expects.",
+               .page = "mismatched-collectives"};
+}
+
+}  // namespace
+
+// Where the rows of every rank's input are. `width` is that of the longest row.
+struct NodeGroup::Rows {
+  size_t width = 0;
+  int size = 1;
+  std::vector<size_t> lengths = {};  // [rank][row]; empty: all rows are `width` long, packed
+  std::vector<size_t> offsets = {};
+
+  size_t Index(int rank, int row) const { return static_cast<size_t>(rank * size + row); }
+  size_t Length(int rank, int row) const {
+    return lengths.empty() ? width : lengths[Index(rank, row)];
+  }
+  size_t Offset(int rank, int row) const {
+    return offsets.empty() ? static_cast<size_t>(row) * width : offsets[Index(rank, row)];
+  }
+};
+
+// Calls collect(begin, columns, source): source(rank, row) points at columns [begin, begin +
+// columns) of that row, of every rank in [first, last). Shorter rows end before.
+template <typename Collect>
+Status NodeGroup::ShareRows(const Operation& operation,
+                            const Rows& rows,
+                            const void* input,
+                            int first,
+                            int last,
+                            const Collect& collect) {
+  const auto* own = static_cast<const std::byte*>(input);
+  const int self = options_.rank;
+  const bool gives = self >= first && self < last;
+  const auto put = [&](std::byte* to, size_t begin, size_t stride) {
+    for (int row = 0; row < size(); ++row) {
+      const size_t length = rows.Length(self, row);
+      if (length <= begin) continue;
+      std::memcpy(to + static_cast<size_t>(row) * stride, own + rows.Offset(self, row) + begin,
+                  std::min(stride, length - begin));
+    }
+  };
+  if (operation.header.bytes <= kSlotBytes) {
+    if (gives) put(Slot(self), 0, rows.width);
+    DDPRUN_TRY(MeetAndCompare(operation));
+    collect(0, rows.width, [&](int rank, int row) -> const std::byte* {
+      return Slot(rank) + static_cast<size_t>(row) * rows.width;
+    });
+    return {};
+  }
+  const size_t stride = kStagingBytes / static_cast<size_t>(size()) / kLineBytes * kLineBytes;
+  const bool staged = gives && operation.header.direct == 0;
+  size_t columns = 0;
+  for (size_t begin = 0; begin < rows.width; begin += columns) {
+    if (staged) put(Staging(), begin, stride);
+    DDPRUN_TRY(begin == 0 ? MeetAndCompare(operation) : Meet(operation));
+    columns = AnyStaged(first, last) ? std::min(stride, rows.width - begin) : rows.width;
+    collect(begin, columns, [&](int rank, int row) -> const std::byte* {
+      const OperationHeader& theirs = header(rank);
+      const std::byte* data = region_.heap(rank) + theirs.heap_offset;
+      if (theirs.direct == 0) return data + static_cast<size_t>(row) * stride;
+      return data + rows.Offset(rank, row) + begin;
+    });
+    DDPRUN_TRY(Meet(operation));  // the sources may change from here on
+  }
+  return {};
+}
+
+Status NodeGroup::ReduceScatter(const void* input,
+                                void* output,
+                                size_t count,
+                                DataType type,
+                                Reduction reduction,
+                                Clock::time_point deadline) {
+  const Rows rows{.width = count * SizeOf(type), .size = size()};
+  const size_t bytes = rows.width * static_cast<size_t>(size());
+  Operation operation = Begin(Kind::kReduceScatter, input, bytes, deadline);
+  operation.header.type = static_cast<uint32_t>(type);
+  operation.header.reduction = static_cast<uint32_t>(reduction);
+  return ShareRows(
+      operation, rows, input, 0, size(), [&](size_t begin, size_t columns, const auto& source) {
+        if (columns == 0) return;
+        std::vector<const std::byte*> sources(static_cast<size_t>(size()));
+        for (int rank = 0; rank < size(); ++rank) {
+          sources[static_cast<size_t>(rank)] = source(rank, options_.rank);
+        }
+        std::byte* destination = static_cast<std::byte*>(output) + begin;
+        ReduceArrays(type, reduction, sources, {&destination, 1}, columns / SizeOf(type));
+      });
+}
+
+Status NodeGroup::AllToAll(const void* input,
+                           void* output,
+                           size_t bytes,
+                           Clock::time_point deadline) {
+  const Rows rows{.width = bytes, .size = size()};
+  const size_t total = bytes * static_cast<size_t>(size());
+  return ShareRows(
+      Begin(Kind::kAllToAll, input, total, deadline), rows, input, 0, size(),
+      [&](size_t begin, size_t columns, const auto& source) {
+        for (int rank = 0; rank < size() && columns > 0; ++rank) {
+          std::memcpy(static_cast<std::byte*>(output) + static_cast<size_t>(rank) * bytes + begin,
+                      source(rank, options_.rank), columns);
+        }
+      });
+}
+
+// Every rank's send_bytes, [rank][row].
+Status NodeGroup::ShareSizes(std::span<const size_t> send_bytes,
+                             std::vector<size_t>& all,
+                             Clock::time_point deadline) {
+  all.resize(send_bytes.size() * send_bytes.size());
+  return AllGather(send_bytes.data(), all.data(), send_bytes.size_bytes(), deadline);
+}
+
+Status NodeGroup::AllToAllV(const void* input,
+                            std::span<const size_t> send_bytes,
+                            void* output,
+                            std::span<const size_t> receive_bytes,
+                            Clock::time_point deadline) {
+  DDPRUN_CHECK(send_bytes.size() == static_cast<size_t>(size()));
+  DDPRUN_CHECK(receive_bytes.size() == static_cast<size_t>(size()));
+  Rows rows{.size = size()};
+  DDPRUN_TRY(ShareSizes(send_bytes, rows.lengths, deadline));
+  rows.offsets.resize(rows.lengths.size());
+  std::optional<Error> wrong;
+  for (int rank = 0; rank < size(); ++rank) {
+    size_t offset = 0;
+    for (int row = 0; row < size(); ++row) {
+      rows.offsets[rows.Index(rank, row)] = offset;
+      offset += rows.Length(rank, row);
+      rows.width = std::max(rows.width, rows.Length(rank, row));
+    }
+    const size_t expected = receive_bytes[static_cast<size_t>(rank)];
+    const size_t sent = rows.Length(rank, options_.rank);
+    if (expected != sent && !wrong) wrong = WrongSizes(options_.rank, rank, expected, sent);
+  }
+  size_t own_bytes = 0;
+  for (const size_t bytes : send_bytes) own_bytes += bytes;
+  const size_t total = rows.width * static_cast<size_t>(size());
+  const Operation operation = Begin(Kind::kAllToAll, input, total, deadline, own_bytes);
+  const Status shared = ShareRows(
+      operation, rows, input, 0, size(), [&](size_t begin, size_t columns, const auto& source) {
+        auto* to = static_cast<std::byte*>(output);
+        for (int rank = 0; rank < size() && !wrong; ++rank) {
+          const size_t length = rows.Length(rank, options_.rank);
+          if (length > begin) {
+            std::memcpy(to + begin, source(rank, options_.rank), std::min(columns, length - begin));
+          }
+          to += length;
+        }
+      });
+  // Only now: the others had to be served.
+  if (wrong) return *wrong;
+  return shared;
+}
+
+Status NodeGroup::Gather(
+    const void* input, void* output, size_t bytes, int root, Clock::time_point deadline) {
+  DDPRUN_CHECK(root >= 0 && root < size());
+  Operation operation = Begin(Kind::kGather, input, bytes, deadline);
+  operation.header.root = static_cast<uint32_t>(root);
+  return Copy(operation, input, options_.rank == root ? output : nullptr, 0, size());
+}
+
+Status NodeGroup::Scatter(
+    const void* input, void* output, size_t bytes, int root, Clock::time_point deadline) {
+  DDPRUN_CHECK(root >= 0 && root < size());
+  const Rows rows{.width = bytes, .size = size()};
+  const size_t total = bytes * static_cast<size_t>(size());
+  Operation operation = Begin(Kind::kScatter, input, total, deadline);
+  operation.header.root = static_cast<uint32_t>(root);
+  return ShareRows(operation, rows, input, root, root + 1,
+                   [&](size_t begin, size_t columns, const auto& source) {
+                     if (columns == 0) return;
+                     std::memcpy(static_cast<std::byte*>(output) + begin,
+                                 source(root, options_.rank), columns);
+                   });
+}
+
+}  // namespace ddprun::trainer
