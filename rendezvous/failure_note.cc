@@ -36,4 +36,18 @@ RoundEnd ParseFailureNote(std::string_view json) {
   return end;
 }
 
+RoundEnd WithoutRestart(RoundEnd end) {
+  constexpr const char* kReason =
+      " (no restart: a node of this job runs torchrun, which cannot restart together with ddprun)";
+  end.kind = RoundEnd::Kind::kJobFailed;
+  Json message = Json::parse(end.message, nullptr, false);
+  if (message.is_object() && message.contains("text") && message["text"].is_string()) {
+    message["text"] = message["text"].get<std::string>() + kReason;
+    end.message = message.dump(-1, ' ', false, Json::error_handler_t::replace);
+  } else {
+    end.message += kReason;
+  }
+  return end;
+}
+
 }  // namespace ddprun::rendezvous

@@ -28,11 +28,13 @@ class JobKeys {
   std::string Node(int node) const { return base_ + "ddprun/node/" + std::to_string(node); }
   // Where the workers of a later round find their fresh store.
   std::string MasterPort(int round) const { return Round(round) + "ddprun/master_port"; }
-  // One per node, so that the host can tell whose watch ended.
+  // Never set: each node waits for its own as long as it lives, so node 0 notices its end.
+  std::string Present(int node) const { return PresentPrefix() + std::to_string(node); }
+  std::string PresentPrefix() const { return base_ + "ddprun/present/"; }
+  // One per node: node 0 decides by its own what the others read in theirs.
   std::string Failure(int round, int node) const {
-    return FailurePrefix(round) + std::to_string(node);
+    return Round(round) + "ddprun/failure/" + std::to_string(node);
   }
-  std::string FailurePrefix(int round) const { return Round(round) + "ddprun/failure/"; }
   std::string FailureSeen(int round, int node) const {
     return Round(round) + "ddprun/failure_seen/" + std::to_string(node);
   }

@@ -81,6 +81,13 @@ Error NnodesDiffer(int here, int on_node_0) {
                          "Start all nodes with the same --nnodes.", "nnodes-differ");
 }
 
+Error NodeLost(std::string_view message) {
+  return RendezvousError(
+      "NODE LOST",
+      "The job cannot restart: " + std::string(message) + ".\nA static job needs all of its nodes.",
+      "See that node's log. With --rdzv_backend=c10d a lost node can be replaced.", "node-lost");
+}
+
 Error BadPeerData(const HostPort& store, std::string_view key, std::string_view value) {
   constexpr size_t kShownBytes = 80;
   Error error =

@@ -32,6 +32,9 @@ Error NodeRankTaken(int node_rank, std::string_view other_host);
 // Node 0 was started for another number of nodes.
 Error NnodesDiffer(int here, int on_node_0);
 
+// A node's agent ended between two rounds of a job whose nodes are fixed.
+Error NodeLost(std::string_view message);
+
 // The other side wrote something that cannot be understood.
 Error BadPeerData(const HostPort& store, std::string_view key, std::string_view value);
 

@@ -4,8 +4,6 @@
 
 #include <asio/post.hpp>
 
-#include "base/env.h"
-#include "rendezvous/failure_note.h"
 #include "rendezvous/static_round.h"
 
 namespace ddprun::rendezvous {
@@ -13,16 +11,6 @@ namespace ddprun::rendezvous {
 namespace {
 
 using std::chrono::milliseconds;
-
-// How long a failing node waits until the others have been told.
-constexpr milliseconds kReportTimeout{1000};
-// How long node 0 lets the others read a failure before it acts on it, since its end ends the
-// store.
-constexpr milliseconds kSpreadTimeout{200};
-// How long node 0 keeps its store after the last node has finished, for the others' last reads.
-constexpr milliseconds kDrainTimeout{2000};
-// While this node leaves, the store may go away before its last answer has been looked at.
-constexpr milliseconds kLastAnswerTimeout{200};
 
 constexpr int kMaxNodes = 100'000;
 
@@ -59,14 +47,6 @@ Status CheckOptions(const StaticOptions& options) {
                       "endpoint");
   }
   return {};
-}
-
-Request CompareSet(std::string key, const std::string& value) {
-  Request request;
-  request.op = Op::kCompareSet;
-  request.key = std::move(key);
-  request.value = value;
-  return request;
 }
 
 Request WaitFor(std::string key) {
@@ -144,6 +124,8 @@ void StaticRendezvous::Impl::Stop() {
   const auto resolve = std::move(resolve_);
   const auto assigned_watch = std::move(assigned_watch_);
   const auto failure_watch = std::move(failure_watch_);
+  const auto left_watch = std::move(left_watch_);
+  const auto presence = std::move(presence_);
   const auto connection = std::move(connection_);
   const auto server = std::move(server_);
   const auto round_server = std::move(round_server_);
@@ -200,183 +182,6 @@ void StaticRendezvous::Impl::WatchKey(const std::string& key,
       if (reply.has_value()) guarded(std::move(reply->values.front()));
     });
   });
-}
-
-void StaticRendezvous::Impl::WatchRound(std::function<void(RoundEnd)> handler) {
-  on_failure_ = std::move(handler);
-  asio::post(io_, [self = shared_from_this()] { self->DeliverFailure(); });
-}
-
-void StaticRendezvous::Impl::OnFailureNote(const Result<std::string>& note) {
-  if (left_ || failure_) return;
-  if (note.has_value()) {
-    failure_ = ParseFailureNote(*note);
-    if (host()) return SpreadFailure(*note);
-    Request seen;
-    seen.op = Op::kSet;
-    seen.key = keys_.FailureSeen(round_, options_.node_rank);
-    Tell(std::move(seen));
-    return DeliverFailure();
-  }
-  failure_ = RoundEnd{.node_rank = -1, .message = note.error().what};
-  if (on_left_) return After(ending_, kLastAnswerTimeout, &Impl::DeliverFailure);
-  DeliverFailure();
-}
-
-void StaticRendezvous::Impl::DeliverFailure() {
-  if (!failure_ || failure_delivered_ || left_ || !on_failure_) return;
-  failure_delivered_ = true;
-  // A copy: the handler may destroy everything.
-  const auto handler = on_failure_;
-  if (failure_->node_rank != options_.node_rank) handler(*failure_);
-}
-
-void StaticRendezvous::Impl::SpreadFailure(const std::string& note) {
-  for (int node = 1; node < options_.nnodes; ++node) {
-    Tell(CompareSet(keys_.Failure(round_, node), note));
-  }
-  After(spreading_, kSpreadTimeout, &Impl::DeliverFailure);
-  AwaitSeen();
-}
-
-void StaticRendezvous::Impl::OnAbandoned(const std::vector<std::string>& keys) {
-  for (const std::string& key : keys) {
-    for (const int round : {round_, round_ + 1}) {
-      const std::string prefix = keys_.FailurePrefix(round);
-      if (!key.starts_with(prefix)) continue;
-      const auto node = ParseInt(std::string_view(key).substr(prefix.size()));
-      if (!node || *node < 1 || *node >= options_.nnodes) continue;
-      if (round == round_) {
-        OnNodeGone(static_cast<int>(*node));
-      } else {
-        // It was ahead of this node, which has yet to join that round.
-        Forget(keys_.RoleInfo(round, static_cast<int>(*node)));
-      }
-    }
-  }
-}
-
-void StaticRendezvous::Impl::Forget(std::string key) {
-  Request forget;
-  forget.op = Op::kDeleteKey;
-  forget.key = std::move(key);
-  Tell(std::move(forget));
-}
-
-void StaticRendezvous::Impl::OnNodeGone(int node) {
-  if (left_ || failure_) return;
-  if (on_joined_ && !assigned_) {
-    // It may be started again.
-    Forget(keys_.Node(node));
-    Forget(keys_.RoleInfo(round_, node));
-    if (missing_.insert(node).second) AwaitNode(node);
-    return;
-  }
-  const RoundEnd gone{.node_rank = node,
-                      .message = "node " + std::to_string(node) +
-                                 " is gone: the connection to its agent was closed"};
-  Tell(CompareSet(keys_.Failure(round_, 0), ToJson(gone)));
-}
-
-void StaticRendezvous::Impl::EndRound(RoundEnd::Kind kind,
-                                      const std::string& message,
-                                      std::function<void()> done) {
-  on_reported_ = std::move(done);
-  // Not at once even if there is nobody to tell: no handler is called from within this call.
-  After(ending_, alone() ? milliseconds(0) : kReportTimeout, &Impl::OnReported);
-  if (alone()) return;
-  const auto told = [self = shared_from_this()](const Result<Reply>&) {
-    if (self->host()) return self->AwaitSeen();
-    self->OnReported();
-  };
-  if (failure_) {
-    asio::post(io_, [told] { told(Reply()); });
-    return;
-  }
-  const RoundEnd own{.kind = kind, .node_rank = options_.node_rank, .message = message};
-  // Node 0 tells the others, if it is one of ours. The first note stays.
-  const int last = hosted_by_ddprun_ ? 0 : options_.nnodes - 1;
-  for (int node = 0; node < last; ++node) {
-    Tell(CompareSet(keys_.Failure(round_, node), ToJson(own)));
-  }
-  store().Call(CompareSet(keys_.Failure(round_, last), ToJson(own)), told);
-}
-
-void StaticRendezvous::Impl::AwaitSeen() {
-  unheard_.clear();
-  for (int node = 1; node < options_.nnodes; ++node) unheard_.insert(node);
-  if (failure_) unheard_.erase(failure_->node_rank);
-  const std::set<int> asked = unheard_;
-  for (const int node : asked) {
-    const auto heard = [self = shared_from_this(), node] {
-      self->unheard_.erase(node);
-      if (self->unheard_.empty()) self->OnSpread();
-    };
-    Request check;
-    check.op = Op::kCheck;
-    check.keys = {keys_.Node(node)};
-    server_->Call(std::move(check),
-                  [self = shared_from_this(), node, heard](const Result<Reply>& reply) {
-                    // A torchrun node does not listen.
-                    if (reply.has_value() && reply->status != kCheckReady) return heard();
-                    if (self->server_ == nullptr) return;
-                    self->server_->Call(WaitFor(self->keys_.FailureSeen(self->round_, node)),
-                                        [heard](const Result<Reply>&) { heard(); });
-                  });
-  }
-  if (asked.empty()) OnSpread();
-}
-
-void StaticRendezvous::Impl::OnSpread() {
-  spreading_.cancel();
-  const auto self = shared_from_this();  // the first handler may destroy everything
-  OnReported();
-  DeliverFailure();
-}
-
-void StaticRendezvous::Impl::OnReported() {
-  ending_.cancel();
-  if (const auto done = std::exchange(on_reported_, nullptr)) done();
-}
-
-void StaticRendezvous::Impl::Leave(std::function<void(Status)> done) {
-  on_left_ = std::move(done);
-  if (alone()) {
-    asio::post(io_, [self = shared_from_this()] { self->OnAllFinished(Reply()); });
-    return;
-  }
-  Request count;
-  count.op = Op::kAdd;
-  count.key = keys_.NumFinished(round_);
-  count.number = 1;
-  const auto self = shared_from_this();
-  store().Call(std::move(count), [self](Result<Reply> reply) {
-    if (!reply.has_value()) return self->OnAllFinished(std::move(reply));
-    if (reply->number == self->options_.nnodes) {
-      Request last;
-      last.op = Op::kSet;
-      last.key = self->keys_.LastFinished(self->round_);
-      last.value = "<val_ignored>";  // torch elastic's own text
-      self->Tell(std::move(last));
-    }
-    self->store().Call(WaitFor(self->keys_.LastFinished(self->round_)),
-                       [self](const Result<Reply>& finished) { self->OnAllFinished(finished); });
-  });
-}
-
-void StaticRendezvous::Impl::OnAllFinished(const Result<Reply>& reply) {
-  if (stopped_) return;
-  left_ = reply.has_value();
-  if (left_ && host() && !alone()) {
-    server_->OnAllDisconnected(kDrainTimeout, [self = shared_from_this()] {
-      if (const auto done = std::exchange(self->on_left_, nullptr)) done({});
-    });
-    return;
-  }
-  const auto done = std::exchange(on_left_, nullptr);
-  if (!done) return;
-  if (left_) return done({});
-  done(reply.error());
 }
 
 }  // namespace ddprun::rendezvous

@@ -37,6 +37,8 @@ struct StaticOptions {
 // Node 0 hosts the store on the endpoint's own address (on all addresses when the endpoint is not
 // one of this machine's, or when its name means loopback only here). One node needs no exchange:
 // Join only opens the port. Every round after the first gets a fresh store on a free port.
+// kRestart needs ddprun on all nodes: next to torchrun nodes it becomes kJobFailed, of which the
+// node that asked hears by WatchRound. A node that is gone fails the job.
 class StaticRendezvous : public Rendezvous {
  public:
   // kUsage when the options contradict each other (page "node-rank", "endpoint").

@@ -6,8 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/env.h"
+#include "rendezvous/failure_note.h"
 #include "rendezvous/join_text.h"
 #include "rendezvous/static_round.h"
+#include "rendezvous/store/request.h"
 #include "rendezvous/store_host.h"
 
 namespace ddprun::rendezvous {
@@ -42,33 +44,27 @@ std::optional<int> NnodesOf(const std::string& identity) {
   return parsed["nnodes"].get<int>();
 }
 
-Request KeyRequest(Op op, std::string key, std::string value = {}) {
-  Request request;
-  request.op = op;
-  request.key = std::move(key);
-  request.value = std::move(value);
-  return request;
-}
-
-Request KeysRequest(Op op, std::vector<std::string> keys) {
-  Request request;
-  request.op = op;
-  request.keys = std::move(keys);
-  return request;
-}
-
 }  // namespace
 
 void StaticRendezvous::Impl::Join(std::function<void(Result<Membership>)> done) {
   ++round_;
+  if (failure_ && failure_->kind == RoundEnd::Kind::kRestart) ++restart_count_;
   on_joined_ = std::move(done);
   missing_.clear();
   for (int node = 0; node < options_.nnodes; ++node) missing_.insert(node);
   assigned_ = false;
   last_line_.clear();
   on_failure_ = nullptr;
+  on_reported_ = nullptr;
+  on_left_ = nullptr;
+  left_ = false;
   failure_.reset();
+  noted_ = false;
   failure_delivered_ = false;
+  asked_end_.reset();
+  ending_.cancel();
+  spreading_.cancel();
+  left_watch_.reset();
   assigned_watch_.reset();
   failure_watch_.reset();
   After(deadline_, options_.join_timeout, &Impl::OnDeadline);
@@ -161,7 +157,10 @@ void StaticRendezvous::Impl::CheckHost() {
 
 void StaticRendezvous::Impl::EnterRound() {
   const int node = options_.node_rank;
-  // The watch comes first: by it node 0 notices when this node's agent dies.
+  // It comes first: by it node 0 notices when this node's agent dies.
+  if (!host() && hosted_by_ddprun_ && presence_ == nullptr) {
+    WatchKey(keys_.Present(node), presence_, [](const Result<std::string>&) {});
+  }
   WatchKey(keys_.Failure(round_, node), failure_watch_,
            [this](const Result<std::string>& note) { OnFailureNote(note); });
   const RoleInfo info{options_.role, node, options_.local_world_size};
@@ -169,6 +168,7 @@ void StaticRendezvous::Impl::EnterRound() {
   WatchKey(keys_.AssignedRanks(round_, node), assigned_watch_,
            [this](const Result<std::string>& value) { OnAssigned(value); });
   if (!host()) return;
+  if (lost_) return RefuseRound();
   for (int other = 0; other < options_.nnodes; ++other) AwaitNode(other);
 }
 
@@ -218,6 +218,8 @@ void StaticRendezvous::Impl::OnAssigned(const Result<std::string>& value) {
   if (!value.has_value()) return FailJoin(value.error());
   const auto ranks = ParseAssignedRanks(*value);
   if (!ranks) {
+    const RoundEnd refused = ParseFailureNote(*value);
+    if (refused.node_rank >= 0) return FailJoin(NodeLost(refused.message));
     const std::string key = keys_.AssignedRanks(round_, options_.node_rank);
     return FailJoin(BadPeerData(endpoint_, key, *value));
   }
@@ -239,6 +241,7 @@ void StaticRendezvous::Impl::FinishJoin(const AssignedRanks& ranks, uint16_t mas
   if (!done) return;
   Membership membership;
   membership.round = round_;
+  membership.restart_count = restart_count_;
   membership.node_rank = options_.node_rank;
   membership.nnodes = options_.nnodes;
   membership.base_rank = ranks.base_rank;
@@ -254,6 +257,10 @@ void StaticRendezvous::Impl::FailJoin(Error error) {
   deadline_.cancel();
   progress_.cancel();
   if (const auto done = std::exchange(on_joined_, nullptr)) done(std::move(error));
+}
+
+void StaticRendezvous::Impl::FailForLostNode() {
+  FailJoin(NodeLost(lost_->message));
 }
 
 void StaticRendezvous::Impl::OnDeadline() {

@@ -22,7 +22,7 @@
 namespace ddprun::rendezvous {
 
 // Loop thread only. Its handlers hold it, so Stop must be called. The join is in
-// static_rendezvous_join.cc, what follows it in static_rendezvous.cc.
+// static_rendezvous_join.cc, the round's end in static_rendezvous_end.cc.
 class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezvous::Impl> {
  public:
   Impl(asio::io_context& io, StaticOptions options);
@@ -70,11 +70,16 @@ class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezv
   void SpreadFailure(const std::string& note);
   void OnAbandoned(const std::vector<std::string>& keys);
   void OnNodeGone(int node);
+  void RefuseRound();
+  void FailForLostNode();
   void Forget(std::string key);
+  void TellSeen();
+  void PublishEnd(const RoundEnd& own);
+  void OnEndTold(int round);
   void AwaitSeen();
   void OnSpread();
   void OnReported();
-  void OnAllFinished(const Result<Reply>& reply);
+  void OnAllFinished(const Status& finished);
 
   asio::io_context& io_;
   const StaticOptions options_;
@@ -87,12 +92,18 @@ class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezv
   std::unique_ptr<StoreConnection> connection_;  // elsewhere
   std::unique_ptr<StoreWatch> assigned_watch_;
   std::unique_ptr<StoreWatch> failure_watch_;
+  std::unique_ptr<StoreWatch> left_watch_;
+  std::unique_ptr<StoreWatch> presence_;  // of a later node, at node 0: over all rounds
   asio::steady_timer deadline_;
   asio::steady_timer progress_;
   asio::steady_timer ending_;  // of EndRound; of a store that goes away while leaving
   asio::steady_timer spreading_;
   bool stopped_ = false;
   bool hosted_by_ddprun_ = false;
+
+  // How many rounds ended with a restart, and whether a node has gone: then no round can follow.
+  int restart_count_ = 0;
+  std::optional<RoundEnd> lost_;  // node 0 knows it
 
   // Of the current round.
   int round_ = -1;
@@ -104,7 +115,9 @@ class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezv
   bool looking_ = false;  // a look at who is missing is under way
   std::function<void(RoundEnd)> on_failure_;
   std::optional<RoundEnd> failure_;
+  bool noted_ = false;  // the failure's key has been read
   bool failure_delivered_ = false;
+  std::optional<RoundEnd::Kind> asked_end_;  // by this node's EndRound
   std::set<int> unheard_;  // nodes that have not yet read the failure, while reporting it
   std::function<void()> on_reported_;
   std::function<void(Status)> on_left_;

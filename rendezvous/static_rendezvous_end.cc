@@ -1,0 +1,259 @@
+// How a round of a static job ends: failures, restarts, nodes that go, and the exit barrier.
+#include <utility>
+
+#include <asio/post.hpp>
+
+#include "base/env.h"
+#include "rendezvous/failure_note.h"
+#include "rendezvous/static_round.h"
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// How long a node that ends the round waits until the others have been told.
+constexpr milliseconds kReportTimeout{1000};
+// How long node 0 lets the others read a failure before it acts on it, since its end ends the
+// store.
+constexpr milliseconds kSpreadTimeout{200};
+// How long node 0 keeps its store after the last node has finished, for the others' last reads.
+constexpr milliseconds kDrainTimeout{2000};
+// While this node leaves, the store may go away before its last answer has been looked at.
+constexpr milliseconds kLastAnswerTimeout{200};
+
+Request CompareSet(std::string key, const std::string& value) {
+  Request request;
+  request.op = Op::kCompareSet;
+  request.key = std::move(key);
+  request.value = value;
+  return request;
+}
+
+Request KeysRequest(Op op, std::vector<std::string> keys) {
+  Request request;
+  request.op = op;
+  request.keys = std::move(keys);
+  return request;
+}
+
+}  // namespace
+
+void StaticRendezvous::Impl::WatchRound(std::function<void(RoundEnd)> handler) {
+  on_failure_ = std::move(handler);
+  asio::post(io_, [self = shared_from_this()] { self->DeliverFailure(); });
+}
+
+void StaticRendezvous::Impl::OnFailureNote(const Result<std::string>& note) {
+  if (left_ || noted_) return;
+  noted_ = true;
+  if (note.has_value()) {
+    failure_ = ParseFailureNote(*note);
+    if (host()) return SpreadFailure(*note);
+    TellSeen();
+    return DeliverFailure();
+  }
+  failure_ = RoundEnd{.node_rank = -1, .message = note.error().what};
+  if (on_left_) return After(ending_, kLastAnswerTimeout, &Impl::DeliverFailure);
+  DeliverFailure();
+}
+
+void StaticRendezvous::Impl::TellSeen() {
+  Request seen;
+  seen.op = Op::kSet;
+  seen.key = keys_.FailureSeen(round_, options_.node_rank);
+  Tell(std::move(seen));
+}
+
+void StaticRendezvous::Impl::DeliverFailure() {
+  if (!failure_ || failure_delivered_ || left_ || !on_failure_) return;
+  failure_delivered_ = true;
+  const bool as_asked = failure_->node_rank == options_.node_rank && asked_end_ == failure_->kind;
+  // A copy: the handler may destroy everything.
+  const auto handler = on_failure_;
+  if (!as_asked) handler(*failure_);
+}
+
+void StaticRendezvous::Impl::SpreadFailure(const std::string& note) {
+  for (int node = 1; node < options_.nnodes; ++node) {
+    Tell(CompareSet(keys_.Failure(round_, node), note));
+  }
+  After(spreading_, kSpreadTimeout, &Impl::DeliverFailure);
+  AwaitSeen();
+}
+
+void StaticRendezvous::Impl::OnAbandoned(const std::vector<std::string>& keys) {
+  const std::string prefix = keys_.PresentPrefix();
+  for (const std::string& key : keys) {
+    if (!key.starts_with(prefix)) continue;
+    const auto node = ParseInt(std::string_view(key).substr(prefix.size()));
+    if (node && *node >= 1 && *node < options_.nnodes) OnNodeGone(static_cast<int>(*node));
+  }
+}
+
+void StaticRendezvous::Impl::Forget(std::string key) {
+  Request forget;
+  forget.op = Op::kDeleteKey;
+  forget.key = std::move(key);
+  Tell(std::move(forget));
+}
+
+void StaticRendezvous::Impl::OnNodeGone(int node) {
+  if (left_) return;
+  if (round_ == 0 && on_joined_ && !assigned_) {
+    // It may be started again.
+    Forget(keys_.Node(node));
+    Forget(keys_.RoleInfo(round_, node));
+    if (missing_.insert(node).second) AwaitNode(node);
+    return;
+  }
+  if (!lost_) {
+    lost_ = RoundEnd{.node_rank = node,
+                     .message = "node " + std::to_string(node) +
+                                " is gone: the connection to its agent was closed"};
+  }
+  if (on_joined_ && !assigned_) return RefuseRound();
+  Tell(CompareSet(keys_.Failure(round_, 0), ToJson(*lost_)));
+}
+
+// A restart cannot bring back a node that is gone. The others read why where they await ranks.
+void StaticRendezvous::Impl::RefuseRound() {
+  assigned_ = true;
+  Request refuse = KeysRequest(Op::kMultiSet, {});
+  for (int node = 1; node < options_.nnodes; ++node) {
+    refuse.keys.push_back(keys_.AssignedRanks(round_, node));
+    refuse.values.push_back(ToJson(*lost_));
+  }
+  Tell(std::move(refuse));
+  After(spreading_, kSpreadTimeout, &Impl::FailForLostNode);
+}
+
+void StaticRendezvous::Impl::EndRound(RoundEnd::Kind kind,
+                                      const std::string& message,
+                                      std::function<void()> done) {
+  on_reported_ = std::move(done);
+  asked_end_ = kind;
+  const RoundEnd own{.kind = kind, .node_rank = options_.node_rank, .message = message};
+  // Not at once even if there is nobody to tell: no handler is called from within this call.
+  After(ending_, alone() ? milliseconds(0) : kReportTimeout, &Impl::OnReported);
+  if (alone()) {
+    failure_ = failure_.value_or(own);
+    return;
+  }
+  if (failure_) {
+    asio::post(io_, [self = shared_from_this(), round = round_] { self->OnEndTold(round); });
+    return;
+  }
+  if (kind == RoundEnd::Kind::kJobFailed) return PublishEnd(own);
+  std::vector<std::string> nodes;
+  for (int node = 0; node < options_.nnodes; ++node) nodes.push_back(keys_.Node(node));
+  store().Call(KeysRequest(Op::kCheck, std::move(nodes)),
+               [self = shared_from_this(), own](const Result<Reply>& reply) {
+                 const bool all_ours = !reply.has_value() || reply->status == kCheckReady;
+                 self->PublishEnd(all_ours ? own : WithoutRestart(own));
+               });
+}
+
+void StaticRendezvous::Impl::PublishEnd(const RoundEnd& own) {
+  if (stopped_) return;
+  // Node 0 tells the others, if it is one of ours. The first note stays.
+  const int last = hosted_by_ddprun_ ? 0 : options_.nnodes - 1;
+  for (int node = 0; node < last; ++node) {
+    Tell(CompareSet(keys_.Failure(round_, node), ToJson(own)));
+  }
+  store().Call(CompareSet(keys_.Failure(round_, last), ToJson(own)),
+               [self = shared_from_this(), round = round_](const Result<Reply>& reply) {
+                 if (round != self->round_) return;
+                 if (reply.has_value() && !self->failure_) {
+                   self->failure_ = ParseFailureNote(reply->values.front());
+                   if (!self->host()) self->TellSeen();
+                 }
+                 self->OnEndTold(round);
+               });
+}
+
+void StaticRendezvous::Impl::OnEndTold(int round) {
+  if (stopped_ || round != round_) return;
+  if (host()) return AwaitSeen();
+  OnSpread();
+}
+
+void StaticRendezvous::Impl::AwaitSeen() {
+  unheard_.clear();
+  for (int node = 1; node < options_.nnodes; ++node) unheard_.insert(node);
+  if (failure_) unheard_.erase(failure_->node_rank);
+  const std::set<int> asked = unheard_;
+  for (const int node : asked) {
+    const auto heard = [self = shared_from_this(), node, round = round_] {
+      if (round != self->round_) return;
+      self->unheard_.erase(node);
+      if (self->unheard_.empty()) self->OnSpread();
+    };
+    server_->Call(KeysRequest(Op::kCheck, {keys_.Node(node)}),
+                  [self = shared_from_this(), key = keys_.FailureSeen(round_, node),
+                   heard](const Result<Reply>& reply) {
+                    // A torchrun node does not listen.
+                    if (reply.has_value() && reply->status != kCheckReady) return heard();
+                    if (self->server_ == nullptr) return;
+                    self->server_->Call(KeysRequest(Op::kWait, {key}),
+                                        [heard](const Result<Reply>&) { heard(); });
+                  });
+  }
+  if (asked.empty()) OnSpread();
+}
+
+void StaticRendezvous::Impl::OnSpread() {
+  spreading_.cancel();
+  const auto self = shared_from_this();  // the first handler may destroy everything
+  DeliverFailure();
+  OnReported();
+}
+
+void StaticRendezvous::Impl::OnReported() {
+  ending_.cancel();
+  if (const auto done = std::exchange(on_reported_, nullptr)) done();
+}
+
+void StaticRendezvous::Impl::Leave(std::function<void(Status)> done) {
+  on_left_ = std::move(done);
+  if (alone()) {
+    asio::post(io_, [self = shared_from_this()] { self->OnAllFinished({}); });
+    return;
+  }
+  Request count;
+  count.op = Op::kAdd;
+  count.key = keys_.NumFinished(round_);
+  count.number = 1;
+  // The barrier has a connection of its own: this one must stay free for a failure.
+  store().Call(
+      std::move(count), [self = shared_from_this(), round = round_](const Result<Reply>& reply) {
+        if (round != self->round_ || self->stopped_) return;
+        if (!reply.has_value()) return self->OnAllFinished(reply.error());
+        if (reply->number == self->options_.nnodes) {
+          Request last;
+          last.op = Op::kSet;
+          last.key = self->keys_.LastFinished(round);
+          last.value = "<val_ignored>";  // torch elastic's own text
+          self->Tell(std::move(last));
+        }
+        self->WatchKey(self->keys_.LastFinished(round), self->left_watch_,
+                       [self](const Result<std::string>& finished) {
+                         self->OnAllFinished(finished.has_value() ? Status() : finished.error());
+                       });
+      });
+}
+
+void StaticRendezvous::Impl::OnAllFinished(const Status& finished) {
+  if (stopped_) return;
+  left_ = finished.ok();
+  if (left_ && host() && !alone()) {
+    server_->OnAllDisconnected(kDrainTimeout, [self = shared_from_this()] {
+      if (const auto done = std::exchange(self->on_left_, nullptr)) done({});
+    });
+    return;
+  }
+  if (const auto done = std::exchange(on_left_, nullptr)) done(finished);
+}
+
+}  // namespace ddprun::rendezvous
