@@ -34,8 +34,14 @@ constexpr size_t RoundUp(size_t bytes, size_t unit) {
 
 constexpr size_t kControlBytes = RoundUp(sizeof(ControlBlock), kPageBytes);
 
+// Where the heaps begin: behind the control blocks and the channels of every pair.
+size_t HeapsOffset(int local_size) {
+  const size_t n = static_cast<size_t>(local_size);
+  return n * kControlBytes + RoundUp(n * n * sizeof(Channel), kPageBytes);
+}
+
 size_t TotalBytes(int local_size) {
-  return static_cast<size_t>(local_size) * (kControlBytes + kHeapBytes);
+  return HeapsOffset(local_size) + static_cast<size_t>(local_size) * kHeapBytes;
 }
 
 }  // namespace
@@ -82,10 +88,17 @@ ControlBlock& SharedRegion::control(int rank) {
   return *reinterpret_cast<ControlBlock*>(base_ + static_cast<size_t>(rank) * kControlBytes);
 }
 
+Channel& SharedRegion::channel(int from, int to) {
+  DDPRUN_CHECK(from >= 0 && from < local_size_ && to >= 0 && to < local_size_);
+  const size_t index =
+      static_cast<size_t>(from) * static_cast<size_t>(local_size_) + static_cast<size_t>(to);
+  std::byte* channels = base_ + static_cast<size_t>(local_size_) * kControlBytes;
+  return reinterpret_cast<Channel*>(channels)[index];
+}
+
 std::byte* SharedRegion::heap(int rank) {
   DDPRUN_CHECK(rank >= 0 && rank < local_size_);
-  return base_ + static_cast<size_t>(local_size_) * kControlBytes +
-         static_cast<size_t>(rank) * kHeapBytes;
+  return base_ + HeapsOffset(local_size_) + static_cast<size_t>(rank) * kHeapBytes;
 }
 
 std::byte* SharedRegion::Allocate(int rank, size_t bytes) {

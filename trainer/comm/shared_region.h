@@ -1,6 +1,6 @@
 // The memory that the ranks of one node share: one unnamed file (memfd), mapped by every rank.
 //
-//   | control block of rank 0 | ... | control block of rank n-1 | heap of rank 0 | ... |
+//   | control block of each rank | channel from each rank to each | heap of each rank |
 //
 // Nothing has a name, so nothing is left in /dev/shm, whoever is killed: the kernel frees the
 // memory with the last process that maps it. The file is sparse; only touched pages cost memory.
@@ -43,6 +43,23 @@ struct ControlBlock {
   alignas(64) std::byte slots[2][kSlotBytes];  // small messages travel here
 };
 
+// A message on its way: where it lies in the sender's heap.
+struct Envelope {
+  uint64_t bytes;
+  uint64_t heap_offset;
+  int32_t tag;
+};
+
+// Messages from one rank to another; see mailbox.h. `read` is written by the receiver only, the
+// rest, but for `sleepers`, by the sender only.
+struct Channel {
+  static constexpr uint32_t kDepth = 16;
+  alignas(64) std::atomic<uint32_t> written;  // envelopes so far; a futex
+  std::atomic<uint32_t> sleepers;             // receivers asleep on `written`
+  alignas(64) std::atomic<uint32_t> read;
+  Envelope envelopes[kDepth];
+};
+
 class SharedRegion {
  public:
   // A new empty file for the ranks of one node (close-on-exec).
@@ -56,6 +73,7 @@ class SharedRegion {
 
   int local_size() const { return local_size_; }
   ControlBlock& control(int rank);
+  Channel& channel(int from, int to);
   std::byte* heap(int rank);
 
   // `bytes` of rank's heap, aligned to 64 bytes, zeroed; nullptr when it is full. Only the process

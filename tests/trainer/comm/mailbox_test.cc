@@ -1,0 +1,182 @@
+#include "trainer/comm/mailbox.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+
+#include "tests/trainer/comm/rank_threads.h"
+
+namespace ddprun::trainer {
+namespace {
+
+Clock::time_point Soon() {
+  return Clock::now() + std::chrono::seconds(60);
+}
+
+void WithMailboxes(int size, const std::function<void(Mailbox& mailbox, int rank)>& body) {
+  auto file = SharedRegion::CreateFile();
+  ASSERT_TRUE(file.has_value());
+  auto region = SharedRegion::Map(*file, size);
+  ASSERT_TRUE(region.has_value());
+  std::vector<std::unique_ptr<Mailbox>> mailboxes;
+  for (int rank = 0; rank < size; ++rank) {
+    mailboxes.push_back(std::make_unique<Mailbox>(**region, Mailbox::Options{.rank = rank}));
+  }
+  RunRanks(size, [&](int rank) { body(*mailboxes[static_cast<size_t>(rank)], rank); });
+}
+
+std::vector<int> Numbers(int first, size_t count) {
+  std::vector<int> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
+
+size_t Bytes(const std::vector<int>& numbers) {
+  return numbers.size() * sizeof(int);
+}
+
+TEST(Mailbox, SendsDoNotWaitForTheirReceivers) {
+  // Both send first; with sends that wait this would never end.
+  WithMailboxes(2, [](Mailbox& mailbox, int rank) {
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{5000}, size_t{3'000'001}}) {
+      const std::vector<int> sent = Numbers(rank * 7, count);
+      std::vector<int> received(count, -1);
+      const auto send = mailbox.Send(sent.data(), Bytes(sent), 1 - rank, 3);
+      const auto receive = mailbox.Receive(received.data(), Bytes(received), 1 - rank, 3);
+      ASSERT_TRUE(mailbox.Wait(*receive, Soon()).ok());
+      ASSERT_TRUE(mailbox.Wait(*send, Soon()).ok());
+      EXPECT_EQ(received, Numbers((1 - rank) * 7, count));
+    }
+  });
+}
+
+TEST(Mailbox, KeepsTheOrderOfOneTagAndLetsTagsPassEachOther) {
+  WithMailboxes(2, [](Mailbox& mailbox, int rank) {
+    constexpr int kMessages = 100;  // more than a channel holds
+    if (rank == 0) {
+      std::vector<Mailbox::Handle> sends;
+      for (int i = 0; i < kMessages; ++i) {
+        for (const int tag : {1, 2}) {
+          const int value = i * 10 + tag;
+          sends.push_back(mailbox.Send(&value, sizeof value, 1, tag));
+        }
+      }
+      for (const auto& send : sends) EXPECT_TRUE(mailbox.Wait(*send, Soon()).ok());
+      return;
+    }
+    for (const int tag : {2, 1}) {
+      for (int i = 0; i < kMessages; ++i) {
+        int value = -1;
+        const auto receive = mailbox.Receive(&value, sizeof value, 0, tag);
+        ASSERT_TRUE(mailbox.Wait(*receive, Soon()).ok());
+        ASSERT_EQ(value, i * 10 + tag);
+      }
+    }
+  });
+}
+
+TEST(Mailbox, ReceivesFromAnyRankAndSaysFromWhich) {
+  WithMailboxes(4, [](Mailbox& mailbox, int rank) {
+    if (rank != 0) {
+      const auto send = mailbox.Send(&rank, sizeof rank, 0, 5);
+      EXPECT_TRUE(mailbox.Wait(*send, Soon()).ok());
+      return;
+    }
+    std::vector<int> senders;
+    for (int i = 1; i < 4; ++i) {
+      int value = -1;
+      const auto receive = mailbox.Receive(&value, sizeof value, Mailbox::kAnyRank, 5);
+      ASSERT_TRUE(mailbox.Wait(*receive, Soon()).ok());
+      EXPECT_EQ(receive->peer, value);
+      senders.push_back(value);
+    }
+    std::sort(senders.begin(), senders.end());
+    EXPECT_EQ(senders, (std::vector<int>{1, 2, 3}));
+  });
+}
+
+// Every rank sends to every rank, itself included, in an order of its own, and receives in another.
+TEST(Mailbox, DeliversARandomExchangeWhole) {
+  constexpr int kSize = 4;
+  constexpr int kEach = 40;
+  WithMailboxes(kSize, [](Mailbox& mailbox, int rank) {
+    struct Planned {
+      int peer;
+      int tag;
+    };
+    std::vector<Planned> plan;
+    for (int peer = 0; peer < kSize; ++peer) {
+      for (int tag = 0; tag < kEach; ++tag) plan.push_back({peer, tag});
+    }
+    std::mt19937 random(static_cast<unsigned>(rank) + 1);
+    const auto length = [](int from, int to, int tag) {
+      return static_cast<size_t>((from * 31 + to * 17 + tag * 101) % 3000);
+    };
+    std::vector<Mailbox::Handle> transfers;
+    std::shuffle(plan.begin(), plan.end(), random);
+    for (const auto& [peer, tag] : plan) {
+      const std::vector<int> sent = Numbers(rank * 1000 + tag, length(rank, peer, tag));
+      transfers.push_back(mailbox.Send(sent.data(), Bytes(sent), peer, tag));
+    }
+    std::shuffle(plan.begin(), plan.end(), random);
+    std::vector<std::vector<int>> received;
+    for (const auto& [peer, tag] : plan) {
+      received.emplace_back(length(peer, rank, tag), -1);
+      transfers.push_back(
+          mailbox.Receive(received.back().data(), Bytes(received.back()), peer, tag));
+    }
+    std::shuffle(transfers.begin(), transfers.end(), random);
+    for (const auto& transfer : transfers) ASSERT_TRUE(mailbox.Wait(*transfer, Soon()).ok());
+    for (size_t i = 0; i < plan.size(); ++i) {
+      const auto& [peer, tag] = plan[i];
+      ASSERT_EQ(received[i], Numbers(peer * 1000 + tag, received[i].size()));
+    }
+  });
+}
+
+TEST(Mailbox, DeliversWhatAnEndedRankHasSent) {
+  auto file = SharedRegion::CreateFile();
+  ASSERT_TRUE(file.has_value());
+  auto region = SharedRegion::Map(*file, 2);
+  ASSERT_TRUE(region.has_value());
+  const std::vector<int> sent = Numbers(5, 100'000);
+  {
+    Mailbox sender(**region, {.rank = 0});
+    EXPECT_TRUE(sender.Wait(*sender.Send(sent.data(), Bytes(sent), 1, 0), Soon()).ok());
+  }
+  Mailbox receiver(**region, {.rank = 1});
+  std::vector<int> received(sent.size(), -1);
+  const auto receive = receiver.Receive(received.data(), Bytes(received), 0, 0);
+  EXPECT_TRUE(receiver.Wait(*receive, Soon()).ok());
+  EXPECT_EQ(received, sent);
+}
+
+TEST(Mailbox, SaysWhichMessageDidNotCome) {
+  WithMailboxes(2, [](Mailbox& mailbox, int rank) {
+    if (rank == 1) return;
+    int value = 0;
+    const auto receive = mailbox.Receive(&value, sizeof value, 1, 9);
+    EXPECT_FALSE(mailbox.Test(*receive));
+    const Status status = mailbox.Wait(*receive, Clock::now() + std::chrono::milliseconds(20));
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().what, "The message from rank 1 (4 bytes, tag 9) did not come.");
+  });
+}
+
+TEST(Mailbox, RefusesAMessageOfAnotherSize) {
+  WithMailboxes(2, [](Mailbox& mailbox, int rank) {
+    const std::vector<int> numbers = Numbers(0, 3);
+    if (rank == 0) {
+      EXPECT_TRUE(mailbox.Wait(*mailbox.Send(numbers.data(), 12, 1, 0), Soon()).ok());
+      return;
+    }
+    int value = 0;
+    const Status status = mailbox.Wait(*mailbox.Receive(&value, sizeof value, 0, 0), Soon());
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().what, "Rank 0 sent 12 bytes with tag 0; rank 1 expected 4.");
+  });
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
