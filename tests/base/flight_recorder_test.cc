@@ -1,0 +1,173 @@
+#include "base/flight_recorder.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+namespace ddprun {
+namespace {
+
+class FlightRecorderTest : public testing::Test {
+ protected:
+  FlightRecorderTest() : file_(*CreateFlightRecorderFile(2)) {}
+
+  std::unique_ptr<FlightRecorder> Attach(int local_rank, int rank) {
+    return *FlightRecorder::Attach(file_, local_rank, rank);
+  }
+  std::optional<FlightSnapshot> Read(int local_rank) {
+    return (*FlightRecorderReader::Open(file_, 2))->Read(local_rank);
+  }
+
+  UniqueFd file_;
+};
+
+constexpr Collective kGradients{
+    .kind = CollectiveKind::kAllReduce, .type = "bfloat16", .elements = 1000, .bytes = 2000};
+
+TEST_F(FlightRecorderTest, HasNothingToTellOfAWorkerThatHasNotAttachedItself) {
+  const auto recorder = Attach(0, 6);
+  EXPECT_FALSE(Read(1).has_value());
+  const std::optional<FlightSnapshot> other = Read(0);
+  ASSERT_TRUE(other.has_value());
+  EXPECT_EQ(other->rank, 6);
+  EXPECT_EQ(other->pid, getpid());
+  EXPECT_EQ(other->phase, WorkerPhase::kStarting);
+  EXPECT_TRUE(other->collectives.empty());
+}
+
+TEST_F(FlightRecorderTest, FollowsACollectiveFromItsScheduleToItsEnd) {
+  const auto recorder = Attach(0, 0);
+  recorder->SetStep(57);
+  recorder->Schedule(CollectiveKind::kAllReduce, 2000, 3);
+  RecordedCollective seen = Read(0)->collectives.at(0);
+  EXPECT_EQ(seen.state, CollectiveState::kScheduled);
+  EXPECT_EQ(seen.bucket, 3);
+  EXPECT_FALSE(seen.started.has_value());
+
+  recorder->Start(1, kGradients);
+  seen = Read(0)->collectives.at(0);
+  EXPECT_EQ(seen.state, CollectiveState::kStarted);
+  EXPECT_EQ(seen.type, "bfloat16");
+  EXPECT_EQ(seen.elements, 1000U);
+  EXPECT_EQ(seen.step, 57);
+  EXPECT_EQ(seen.bucket, 3);
+  EXPECT_EQ(recorder->BucketOf(1), 3);
+  EXPECT_LE(*seen.scheduled, *seen.started);
+
+  recorder->SetWaiting(1, true);
+  EXPECT_EQ(Read(0)->collectives.at(0).state, CollectiveState::kWaiting);
+  recorder->SetWaiting(1, false);
+  EXPECT_EQ(Read(0)->collectives.at(0).state, CollectiveState::kStarted);
+
+  recorder->End(1, true);
+  seen = Read(0)->collectives.at(0);
+  EXPECT_EQ(seen.state, CollectiveState::kCompleted);
+  EXPECT_LE(*seen.started, *seen.ended);
+  EXPECT_EQ(Read(0)->ended, 1U);
+}
+
+TEST_F(FlightRecorderTest, KeepsTheLastCollectivesInOrder) {
+  const auto recorder = Attach(1, 1);
+  for (uint64_t i = 1; i <= 100; ++i) {
+    recorder->Start(i, kGradients);
+    recorder->End(i, i != 100);
+  }
+  const FlightSnapshot snapshot = *Read(1);
+  ASSERT_EQ(snapshot.collectives.size(), kRecordedCollectives);
+  EXPECT_EQ(snapshot.collectives.front().sequence, 101 - kRecordedCollectives);
+  EXPECT_EQ(snapshot.collectives.back().sequence, 100U);
+  EXPECT_EQ(snapshot.collectives.back().state, CollectiveState::kFailed);
+  EXPECT_EQ(snapshot.collectives.back().bucket, -1);
+  EXPECT_EQ(snapshot.scheduled, 100U);
+}
+
+// The ring is full of collectives that have not ended: the next ones must not overwrite them.
+TEST_F(FlightRecorderTest, LeavesOutWhatIsScheduledBeyondTheRing) {
+  const auto recorder = Attach(0, 0);
+  for (int i = 0; i < 100; ++i) recorder->Schedule(CollectiveKind::kAllReduce, 8, i);
+  recorder->Start(1, kGradients);
+  const FlightSnapshot snapshot = *Read(0);
+  EXPECT_EQ(snapshot.scheduled, 100U);
+  EXPECT_EQ(snapshot.collectives.front().sequence, 1U);
+  EXPECT_EQ(snapshot.collectives.front().state, CollectiveState::kStarted);
+  EXPECT_LT(snapshot.collectives.back().sequence, kRecordedCollectives);
+}
+
+TEST_F(FlightRecorderTest, CountsWhatIsNoCollective) {
+  const auto recorder = Attach(0, 0);
+  recorder->SetPhase(WorkerPhase::kEvaluating);
+  recorder->NoteProgress();
+  recorder->NoteProgress();
+  EXPECT_EQ(Read(0)->phase, WorkerPhase::kEvaluating);
+  EXPECT_EQ(Read(0)->progress, 2U);
+}
+
+TEST_F(FlightRecorderTest, OutlivesTheWorker) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto recorder = Attach(1, 5);
+    recorder->SetStep(9);
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  const std::optional<FlightSnapshot> snapshot = Read(1);
+  ASSERT_TRUE(snapshot.has_value());
+  EXPECT_EQ(snapshot->pid, child);
+  EXPECT_EQ(snapshot->step, 9);
+}
+
+TEST_F(FlightRecorderTest, RefusesAPlaceThatItDoesNotHave) {
+  EXPECT_FALSE(FlightRecorder::Attach(file_, 2, 2).has_value());
+  EXPECT_FALSE(FlightRecorder::Attach(file_, -1, 2).has_value());
+  EXPECT_FALSE(FlightRecorder::Attach(UniqueFd(), 0, 0).has_value());
+  EXPECT_FALSE(FlightRecorderReader::Open(file_, 3).has_value());
+}
+
+// A reader maps it: a shorter file would kill the agent.
+TEST_F(FlightRecorderTest, CannotBeMadeShorterByAWorker) {
+  EXPECT_NE(ftruncate(file_.get(), 0), 0);
+}
+
+// What belongs together is seen together, while one thread schedules, another runs, a third reads.
+TEST_F(FlightRecorderTest, NeverShowsHalfACollective) {
+  constexpr uint64_t kCount = 30'000;
+  const auto recorder = Attach(0, 0);
+  std::atomic<uint64_t> handed_over = 0;
+  std::thread submitter([&] {
+    for (uint64_t i = 1; i <= kCount; ++i) {
+      recorder->Schedule(CollectiveKind::kAllReduce, 12 * i, static_cast<int>(i));
+      handed_over.store(i, std::memory_order_release);
+    }
+  });
+  std::thread runner([&] {
+    for (uint64_t i = 1; i <= kCount; ++i) {
+      while (handed_over.load(std::memory_order_acquire) < i) std::this_thread::yield();
+      recorder->Start(i, {CollectiveKind::kAllReduce, "float32", 3 * i, 12 * i});
+      recorder->SetWaiting(i, true);
+      recorder->End(i, true);
+    }
+  });
+  const auto reader = *FlightRecorderReader::Open(file_, 2);
+  size_t seen = 0;
+  uint64_t ended = 0;
+  while (ended < kCount) {
+    const FlightSnapshot snapshot = *reader->Read(0);
+    ended = snapshot.ended;
+    for (const RecordedCollective& collective : snapshot.collectives) {
+      ++seen;
+      ASSERT_EQ(collective.bytes, 12 * collective.sequence);
+      if (collective.state == CollectiveState::kScheduled) continue;
+      ASSERT_EQ(collective.elements, 3 * collective.sequence);
+      if (collective.bucket < 0) continue;
+      ASSERT_EQ(static_cast<uint64_t>(collective.bucket), collective.sequence);
+    }
+  }
+  submitter.join();
+  runner.join();
+  EXPECT_GT(seen, 0U);
+}
+
+}  // namespace
+}  // namespace ddprun
