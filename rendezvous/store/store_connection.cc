@@ -15,6 +15,7 @@
 
 #include "base/unique_fd.h"
 #include "rendezvous/net/async_resolve.h"
+#include "rendezvous/store/wire_decoder.h"
 
 namespace ddprun::rendezvous {
 

@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "rendezvous/store/async_store.h"
 #include "rendezvous/store/store_state.h"
-#include "rendezvous/store/wire.h"
+#include "rendezvous/store/wire_decoder.h"
 
 namespace ddprun::rendezvous {
 

@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "rendezvous/store/store_state.h"
-#include "rendezvous/store/wire.h"
+#include "rendezvous/store/wire_decoder.h"
 
 namespace ddprun::rendezvous {
 

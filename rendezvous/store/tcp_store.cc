@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "rendezvous/store/request.h"
+#include "rendezvous/store/wire_decoder.h"
+
 namespace ddprun::rendezvous {
 
 namespace {
@@ -26,20 +29,6 @@ std::vector<std::string> WireKeys(std::span<const std::string> keys) {
   wire.reserve(keys.size());
   for (const std::string& key : keys) wire.push_back(WireKey(key));
   return wire;
-}
-
-Request KeyRequest(Op op, std::string_view key) {
-  Request request;
-  request.op = op;
-  request.key = WireKey(key);
-  return request;
-}
-
-Request KeysRequest(Op op, std::vector<std::string> keys) {
-  Request request;
-  request.op = op;
-  request.keys = std::move(keys);
-  return request;
 }
 
 Error NotAStore(const HostPort& peer) {
@@ -166,21 +155,19 @@ Status TcpStore::CancelWait(const std::vector<std::string>& keys) {
 
 Status TcpStore::Set(std::string_view key, std::string_view value, Deadline deadline) {
   const std::lock_guard lock(mutex_);
-  Request request = KeyRequest(Op::kSet, key);
-  request.value = value;
-  return Send(request, deadline);
+  return Send(KeyRequest(Op::kSet, WireKey(key), std::string(value)), deadline);
 }
 
 Result<std::string> TcpStore::Get(std::string_view key, Deadline deadline) {
   const std::lock_guard lock(mutex_);
   DDPRUN_TRY(WaitLocked({WireKey(key)}, deadline));
-  DDPRUN_ASSIGN(Reply reply, Exchange(KeyRequest(Op::kGet, key), AfterWait(deadline)));
+  DDPRUN_ASSIGN(Reply reply, Exchange(KeyRequest(Op::kGet, WireKey(key)), AfterWait(deadline)));
   return std::move(reply.values.front());
 }
 
 Result<int64_t> TcpStore::Add(std::string_view key, int64_t delta, Deadline deadline) {
   const std::lock_guard lock(mutex_);
-  Request request = KeyRequest(Op::kAdd, key);
+  Request request = KeyRequest(Op::kAdd, WireKey(key));
   request.number = delta;
   DDPRUN_ASSIGN(const Reply reply, Exchange(request, deadline));
   return reply.number;
@@ -191,7 +178,7 @@ Result<std::string> TcpStore::CompareSet(std::string_view key,
                                          std::string_view desired,
                                          Deadline deadline) {
   const std::lock_guard lock(mutex_);
-  Request request = KeyRequest(Op::kCompareSet, key);
+  Request request = KeyRequest(Op::kCompareSet, WireKey(key));
   request.expected = expected;
   request.value = desired;
   DDPRUN_ASSIGN(Reply reply, Exchange(request, deadline));
@@ -211,7 +198,7 @@ Result<bool> TcpStore::Check(std::span<const std::string> keys, Deadline deadlin
 
 Result<bool> TcpStore::Delete(std::string_view key, Deadline deadline) {
   const std::lock_guard lock(mutex_);
-  DDPRUN_ASSIGN(const Reply reply, Exchange(KeyRequest(Op::kDeleteKey, key), deadline));
+  DDPRUN_ASSIGN(const Reply reply, Exchange(KeyRequest(Op::kDeleteKey, WireKey(key)), deadline));
   return reply.number > 0;
 }
 

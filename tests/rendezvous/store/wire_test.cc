@@ -1,4 +1,4 @@
-#include "rendezvous/store/wire.h"
+#include "rendezvous/store/wire_decoder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
