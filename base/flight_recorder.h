@@ -8,16 +8,11 @@
 // than all the rest.
 #pragma once
 
-#include <sys/types.h>
-
-#include <atomic>
-#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -27,7 +22,18 @@ namespace ddprun {
 inline constexpr std::string_view kFlightRecorderVariable = "DDPRUN_FLIGHT_RECORDER_FD";
 inline constexpr size_t kRecordedCollectives = 64;
 
-enum class CollectiveKind : uint8_t { kOther, kAllReduce, kBroadcast, kAllGather, kBarrier };
+enum class CollectiveKind : uint8_t {
+  kOther,
+  kAllReduce,
+  kBroadcast,
+  kAllGather,
+  kBarrier,
+  kReduce,
+  kReduceScatter,
+  kAllToAll,
+  kGather,
+  kScatter
+};
 enum class CollectiveState : uint8_t {
   kNone,
   kScheduled,  // waits for its turn in this process
@@ -43,10 +49,11 @@ std::string_view NameOf(CollectiveKind kind);
 
 struct Collective {
   CollectiveKind kind = CollectiveKind::kOther;
+  uint16_t group = 0;     // which process group, the same on all its ranks; 0: that of all ranks
+  uint64_t number = 0;    // of this collective within the group, the same on all its ranks
   std::string_view type;  // of the elements, 8 characters at most: "float32"; empty: just bytes
   uint64_t elements = 0;
   uint64_t bytes = 0;
-  uint16_t group = 0;  // which process group; 0: that of all ranks
 };
 
 struct FlightPage;
@@ -55,7 +62,7 @@ struct FlightPage;
 // safe whatever a worker does.
 Result<UniqueFd> CreateFlightRecorderFile(int local_world_size);
 
-// The worker's side. Methods cost a few nanoseconds and never fail.
+// The worker's side: one per process. Methods cost a few nanoseconds and never fail.
 class FlightRecorder {
  public:
   // An Error when `file` has no page for `local_rank`.
@@ -66,80 +73,28 @@ class FlightRecorder {
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
-  // The thread of the training loop.
+  // The thread of the training loop. SetStep: the optimizer step under way, counted from 1.
   void SetPhase(WorkerPhase phase);
   void SetStep(int64_t step);
   // Work that leaves no other trace has gone on: a batch of an evaluation.
   void NoteProgress();
 
-  // The thread that submits collectives; its n-th call is about the collective of sequence number
-  // n, counted from 1. `bucket`: -1 for none.
-  void Schedule(CollectiveKind kind, uint64_t bytes, int bucket);
+  // A collective is in line: its ticket, counted from 1. `bucket`: of the reducer, -1 for none.
+  uint64_t Schedule(const Collective& collective, int bucket);
 
-  // The thread that runs collectives, in order: one at a time. Start() may come without a
-  // Schedule(), but then for all of them.
-  void Start(uint64_t sequence, const Collective& collective);
-  // `waits`: for another rank; otherwise it works on.
-  void SetWaiting(uint64_t sequence, bool waits);
-  void End(uint64_t sequence, bool well);
+  // Each ticket by one thread at a time. Start() may come again, for a later part.
+  void Start(uint64_t ticket, const Collective& collective);
+  // It waits for another rank, or works on.
+  void SetWaiting(uint64_t ticket, bool waits);
+  void End(uint64_t ticket, bool well);
 
-  // What SetStep() said last, and the bucket that was given for `sequence`; for messages.
-  int64_t step() const;
-  int BucketOf(uint64_t sequence) const;
+  // "step 57, bucket 3" of a collective that has been started, as far as it is known; may be empty.
+  std::string Whereabouts(uint64_t ticket) const;
 
  private:
   explicit FlightRecorder(FlightPage* page) : page_(*page) {}
 
   FlightPage& page_;
-};
-
-struct RecordedCollective {
-  using Time = std::chrono::steady_clock::time_point;
-
-  uint64_t sequence = 0;
-  CollectiveKind kind = CollectiveKind::kOther;
-  CollectiveState state = CollectiveState::kNone;
-  uint16_t group = 0;
-  int bucket = -1;   // of the reducer; -1: none
-  std::string type;  // empty: unknown
-  uint64_t elements = 0;
-  uint64_t bytes = 0;
-  int64_t step = 0;  // the optimizer step under way, counted from 1; 0: before the first
-  std::optional<Time> scheduled = {};
-  std::optional<Time> started = {};
-  std::optional<Time> ended = {};
-};
-
-struct FlightSnapshot {
-  int rank = 0;
-  pid_t pid = 0;
-  WorkerPhase phase = WorkerPhase::kStarting;
-  int64_t step = 0;
-  uint64_t scheduled = 0;  // sequence number of the last one that was scheduled, and so on
-  uint64_t started = 0;
-  uint64_t ended = 0;
-  uint64_t progress = 0;                             // counts NoteProgress()
-  std::vector<RecordedCollective> collectives = {};  // oldest first
-};
-
-// The agent's side.
-class FlightRecorderReader {
- public:
-  static Result<std::unique_ptr<FlightRecorderReader>> Open(const UniqueFd& file,
-                                                            int local_world_size);
-  ~FlightRecorderReader();
-  FlightRecorderReader(const FlightRecorderReader&) = delete;
-  FlightRecorderReader& operator=(const FlightRecorderReader&) = delete;
-
-  // nullopt while no worker has attached itself. No collective is ever seen half written: one that
-  // is being written is left out. REQUIRES: 0 <= local_rank < local_world_size.
-  std::optional<FlightSnapshot> Read(int local_rank) const;
-
- private:
-  FlightRecorderReader(const FlightPage* pages, int count) : pages_(pages), count_(count) {}
-
-  const FlightPage* pages_;
-  int count_;
 };
 
 }  // namespace ddprun

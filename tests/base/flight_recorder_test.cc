@@ -1,10 +1,10 @@
-#include "base/flight_recorder.h"
-
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
+
+#include "base/flight_reader.h"
 
 namespace ddprun {
 namespace {
@@ -17,7 +17,7 @@ class FlightRecorderTest : public testing::Test {
     return *FlightRecorder::Attach(file_, local_rank, rank);
   }
   std::optional<FlightSnapshot> Read(int local_rank) {
-    return (*FlightRecorderReader::Open(file_, 2))->Read(local_rank);
+    return (*FlightReader::Open(file_, 2))->Read(local_rank);
   }
 
   UniqueFd file_;
@@ -40,7 +40,7 @@ TEST_F(FlightRecorderTest, HasNothingToTellOfAWorkerThatHasNotAttachedItself) {
 TEST_F(FlightRecorderTest, FollowsACollectiveFromItsScheduleToItsEnd) {
   const auto recorder = Attach(0, 0);
   recorder->SetStep(57);
-  recorder->Schedule(CollectiveKind::kAllReduce, 2000, 3);
+  ASSERT_EQ(recorder->Schedule(kGradients, 3), 1U);
   RecordedCollective seen = Read(0)->collectives.at(0);
   EXPECT_EQ(seen.state, CollectiveState::kScheduled);
   EXPECT_EQ(seen.bucket, 3);
@@ -53,7 +53,7 @@ TEST_F(FlightRecorderTest, FollowsACollectiveFromItsScheduleToItsEnd) {
   EXPECT_EQ(seen.elements, 1000U);
   EXPECT_EQ(seen.step, 57);
   EXPECT_EQ(seen.bucket, 3);
-  EXPECT_EQ(recorder->BucketOf(1), 3);
+  EXPECT_EQ(recorder->Whereabouts(1), "step 57, bucket 3");
   EXPECT_LE(*seen.scheduled, *seen.started);
 
   recorder->SetWaiting(1, true);
@@ -71,13 +71,13 @@ TEST_F(FlightRecorderTest, FollowsACollectiveFromItsScheduleToItsEnd) {
 TEST_F(FlightRecorderTest, KeepsTheLastCollectivesInOrder) {
   const auto recorder = Attach(1, 1);
   for (uint64_t i = 1; i <= 100; ++i) {
-    recorder->Start(i, kGradients);
+    recorder->Start(recorder->Schedule(kGradients, -1), kGradients);
     recorder->End(i, i != 100);
   }
   const FlightSnapshot snapshot = *Read(1);
   ASSERT_EQ(snapshot.collectives.size(), kRecordedCollectives);
-  EXPECT_EQ(snapshot.collectives.front().sequence, 101 - kRecordedCollectives);
-  EXPECT_EQ(snapshot.collectives.back().sequence, 100U);
+  EXPECT_EQ(snapshot.collectives.front().ticket, 101 - kRecordedCollectives);
+  EXPECT_EQ(snapshot.collectives.back().ticket, 100U);
   EXPECT_EQ(snapshot.collectives.back().state, CollectiveState::kFailed);
   EXPECT_EQ(snapshot.collectives.back().bucket, -1);
   EXPECT_EQ(snapshot.scheduled, 100U);
@@ -86,13 +86,19 @@ TEST_F(FlightRecorderTest, KeepsTheLastCollectivesInOrder) {
 // The ring is full of collectives that have not ended: the next ones must not overwrite them.
 TEST_F(FlightRecorderTest, LeavesOutWhatIsScheduledBeyondTheRing) {
   const auto recorder = Attach(0, 0);
-  for (int i = 0; i < 100; ++i) recorder->Schedule(CollectiveKind::kAllReduce, 8, i);
+  for (int i = 0; i < 100; ++i) recorder->Schedule(kGradients, i);
   recorder->Start(1, kGradients);
   const FlightSnapshot snapshot = *Read(0);
   EXPECT_EQ(snapshot.scheduled, 100U);
-  EXPECT_EQ(snapshot.collectives.front().sequence, 1U);
+  EXPECT_EQ(snapshot.collectives.front().ticket, 1U);
   EXPECT_EQ(snapshot.collectives.front().state, CollectiveState::kStarted);
-  EXPECT_LT(snapshot.collectives.back().sequence, kRecordedCollectives);
+  EXPECT_LT(snapshot.collectives.back().ticket, kRecordedCollectives);
+}
+
+TEST_F(FlightRecorderTest, DoesNotKnowWhereItIsBeforeTheFirstStep) {
+  const auto recorder = Attach(0, 0);
+  recorder->Start(recorder->Schedule(kGradients, -1), kGradients);
+  EXPECT_EQ(recorder->Whereabouts(1), "");
 }
 
 TEST_F(FlightRecorderTest, CountsWhatIsNoCollective) {
@@ -122,12 +128,17 @@ TEST_F(FlightRecorderTest, RefusesAPlaceThatItDoesNotHave) {
   EXPECT_FALSE(FlightRecorder::Attach(file_, 2, 2).has_value());
   EXPECT_FALSE(FlightRecorder::Attach(file_, -1, 2).has_value());
   EXPECT_FALSE(FlightRecorder::Attach(UniqueFd(), 0, 0).has_value());
-  EXPECT_FALSE(FlightRecorderReader::Open(file_, 3).has_value());
+  EXPECT_FALSE(FlightReader::Open(file_, 3).has_value());
 }
 
 // A reader maps it: a shorter file would kill the agent.
 TEST_F(FlightRecorderTest, CannotBeMadeShorterByAWorker) {
   EXPECT_NE(ftruncate(file_.get(), 0), 0);
+}
+
+Collective Numbered(uint64_t i) {
+  return {
+      .kind = CollectiveKind::kAllReduce, .type = "float32", .elements = 3 * i, .bytes = 12 * i};
 }
 
 // What belongs together is seen together, while one thread schedules, another runs, a third reads.
@@ -137,19 +148,19 @@ TEST_F(FlightRecorderTest, NeverShowsHalfACollective) {
   std::atomic<uint64_t> handed_over = 0;
   std::thread submitter([&] {
     for (uint64_t i = 1; i <= kCount; ++i) {
-      recorder->Schedule(CollectiveKind::kAllReduce, 12 * i, static_cast<int>(i));
+      recorder->Schedule(Numbered(i), static_cast<int>(i));
       handed_over.store(i, std::memory_order_release);
     }
   });
   std::thread runner([&] {
     for (uint64_t i = 1; i <= kCount; ++i) {
       while (handed_over.load(std::memory_order_acquire) < i) std::this_thread::yield();
-      recorder->Start(i, {CollectiveKind::kAllReduce, "float32", 3 * i, 12 * i});
+      recorder->Start(i, Numbered(i));
       recorder->SetWaiting(i, true);
       recorder->End(i, true);
     }
   });
-  const auto reader = *FlightRecorderReader::Open(file_, 2);
+  const auto reader = *FlightReader::Open(file_, 2);
   size_t seen = 0;
   uint64_t ended = 0;
   while (ended < kCount) {
@@ -157,11 +168,10 @@ TEST_F(FlightRecorderTest, NeverShowsHalfACollective) {
     ended = snapshot.ended;
     for (const RecordedCollective& collective : snapshot.collectives) {
       ++seen;
-      ASSERT_EQ(collective.bytes, 12 * collective.sequence);
-      if (collective.state == CollectiveState::kScheduled) continue;
-      ASSERT_EQ(collective.elements, 3 * collective.sequence);
+      ASSERT_EQ(collective.bytes, 12 * collective.ticket);
+      ASSERT_EQ(collective.elements, 3 * collective.ticket);
       if (collective.bucket < 0) continue;
-      ASSERT_EQ(static_cast<uint64_t>(collective.bucket), collective.sequence);
+      ASSERT_EQ(static_cast<uint64_t>(collective.bucket), collective.ticket);
     }
   }
   submitter.join();

@@ -1,0 +1,82 @@
+// How a page of the flight recorder's file is laid out: written by base/flight_recorder.cc, read by
+// base/flight_reader.cc, used by nobody else.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/flight_recorder.h"
+
+namespace ddprun {
+
+using FlightWord = std::atomic<uint64_t>;
+static_assert(FlightWord::is_always_lock_free && sizeof(FlightWord) == sizeof(uint64_t));
+
+// "ddpfly" and the layout's version.
+inline constexpr uint64_t kFlightMagic = 0x796c'6670'6464'0001;
+inline constexpr size_t kFlightPageBytes = 8192;
+
+// One collective. `version` is odd while the others are being written. Every store of a datum is a
+// release and every load an acquire, which on x86 costs nothing and orders them against `version`
+// as fences would; but the thread sanitizer does not know fences.
+struct FlightEntry {
+  FlightWord version;
+  FlightWord ticket;
+  FlightWord number;
+  FlightWord description;  // see FlightDescription
+  FlightWord type;         // eight characters
+  FlightWord elements;
+  FlightWord bytes;
+  FlightWord step;
+  FlightWord scheduled_ns;  // of the steady clock; 0: has not come yet
+  FlightWord started_ns;
+  FlightWord ended_ns;
+};
+
+// A fresh file is all zeros: a page without an owner.
+struct FlightPage {
+  FlightWord magic;  // written last
+  FlightWord rank;
+  FlightWord pid;
+  FlightWord phase;
+  FlightWord step;
+  FlightWord progress;
+  FlightWord scheduled;
+  FlightWord started;
+  FlightWord ended;
+  FlightEntry entries[kRecordedCollectives];
+  char unused[kFlightPageBytes - 9 * sizeof(FlightWord) -
+              kRecordedCollectives * sizeof(FlightEntry)];
+};
+static_assert(sizeof(FlightPage) == kFlightPageBytes);
+
+struct FlightDescription {
+  CollectiveKind kind;
+  CollectiveState state;
+  uint16_t group;
+  int32_t bucket;
+};
+static_assert(sizeof(FlightDescription) == sizeof(uint64_t));
+
+inline uint64_t Pack(const FlightDescription& description) {
+  return std::bit_cast<uint64_t>(description);
+}
+
+inline FlightDescription Unpack(uint64_t word) {
+  return std::bit_cast<FlightDescription>(word);
+}
+
+inline void Put(FlightWord& word, uint64_t value) {
+  word.store(value, std::memory_order_release);
+}
+
+inline uint64_t Get(const FlightWord& word) {
+  return word.load(std::memory_order_acquire);
+}
+
+// mmap of `count` pages from number `first` on.
+Result<void*> MapFlightPages(const UniqueFd& file, int first, int count, int protection);
+
+}  // namespace ddprun

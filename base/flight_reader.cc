@@ -1,0 +1,98 @@
+#include "base/flight_reader.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/flight_page.h"
+
+namespace ddprun {
+
+namespace {
+
+std::string UnpackText(uint64_t word) {
+  char text[sizeof word];
+  std::memcpy(text, &word, sizeof word);
+  std::string result(text, ::strnlen(text, sizeof text));
+  // Whatever the worker did to its page, this goes to a terminal.
+  std::replace_if(
+      result.begin(), result.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return result;
+}
+
+std::optional<RecordedCollective::Time> TimeOf(uint64_t ns) {
+  if (ns == 0) return std::nullopt;
+  return RecordedCollective::Time(std::chrono::nanoseconds(ns));
+}
+
+RecordedCollective Copy(const FlightEntry& entry) {
+  const FlightDescription description = Unpack(Get(entry.description));
+  RecordedCollective copy;
+  copy.ticket = Get(entry.ticket);
+  copy.number = Get(entry.number);
+  copy.kind = description.kind;
+  copy.state = description.state;
+  copy.group = description.group;
+  copy.bucket = description.bucket;
+  copy.type = UnpackText(Get(entry.type));
+  copy.elements = Get(entry.elements);
+  copy.bytes = Get(entry.bytes);
+  copy.step = static_cast<int64_t>(Get(entry.step));
+  copy.scheduled = TimeOf(Get(entry.scheduled_ns));
+  copy.started = TimeOf(Get(entry.started_ns));
+  copy.ended = TimeOf(Get(entry.ended_ns));
+  return copy;
+}
+
+// nullopt when it is empty, or being written every time one looks.
+std::optional<RecordedCollective> ReadEntry(const FlightEntry& entry) {
+  constexpr int kTries = 16;
+  for (int i = 0; i < kTries; ++i) {
+    const uint64_t before = Get(entry.version);
+    if (before == 0) return std::nullopt;
+    if (before % 2 != 0) continue;
+    RecordedCollective copy = Copy(entry);
+    if (entry.version.load(std::memory_order_relaxed) == before) return copy;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FlightReader>> FlightReader::Open(const UniqueFd& file,
+                                                         int local_world_size) {
+  DDPRUN_ASSIGN(const void* pages, MapFlightPages(file, 0, local_world_size, PROT_READ));
+  return std::unique_ptr<FlightReader>(
+      new FlightReader(static_cast<const FlightPage*>(pages), local_world_size));
+}
+
+FlightReader::~FlightReader() {
+  ::munmap(const_cast<FlightPage*>(pages_), static_cast<size_t>(count_) * kFlightPageBytes);
+}
+
+std::optional<FlightSnapshot> FlightReader::Read(int local_rank) const {
+  DDPRUN_CHECK(local_rank >= 0 && local_rank < count_);
+  const FlightPage& page = pages_[local_rank];
+  if (Get(page.magic) != kFlightMagic) return std::nullopt;
+  FlightSnapshot snapshot;
+  snapshot.rank = static_cast<int>(Get(page.rank));
+  snapshot.pid = static_cast<pid_t>(Get(page.pid));
+  snapshot.phase = static_cast<WorkerPhase>(Get(page.phase));
+  snapshot.step = static_cast<int64_t>(Get(page.step));
+  snapshot.progress = Get(page.progress);
+  snapshot.ended = Get(page.ended);
+  snapshot.started = Get(page.started);
+  snapshot.scheduled = Get(page.scheduled);
+  for (const FlightEntry& entry : page.entries) {
+    if (std::optional<RecordedCollective> copy = ReadEntry(entry)) {
+      snapshot.collectives.push_back(*std::move(copy));
+    }
+  }
+  std::sort(snapshot.collectives.begin(), snapshot.collectives.end(),
+            [](const auto& a, const auto& b) { return a.ticket < b.ticket; });
+  return snapshot;
+}
+
+}  // namespace ddprun
