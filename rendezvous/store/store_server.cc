@@ -26,6 +26,22 @@ constexpr milliseconds kAcceptPause{100};
 // Accepted in a row before others have their turn.
 constexpr int kAcceptBatch = 256;
 
+struct WaitNote {
+  size_t hash = 0;  // of the keys
+  std::chrono::steady_clock::time_point since;
+};
+
+size_t HashOfKeys(const Request& request) {
+  size_t hash = std::hash<std::string>()(request.key);
+  for (const std::string& key : request.keys) hash = hash * 31 + std::hash<std::string>()(key);
+  return hash;
+}
+
+// Whether a wait has come to its end with this reply. (Or a check has, when nothing waits.)
+bool Ends(const Reply& reply) {
+  return reply.form == ReplyForm::kStatus && reply.status == kStopWaiting;
+}
+
 }  // namespace
 
 class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer::Impl>,
@@ -54,6 +70,8 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     sessions_.clear();
     local_.clear();
     on_abandoned_ = nullptr;
+    on_foreign_ = nullptr;
+    on_refused_ = nullptr;
     on_drained_ = nullptr;
     sweep_.cancel();
     drain_.cancel();
@@ -76,6 +94,16 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     }
   }
 
+  void OnForeignConnection(char first_byte, std::function<void(UniqueFd, std::string)> handler) {
+    foreign_byte_ = first_byte;
+    on_foreign_ = std::move(handler);
+  }
+
+  void RefuseKeys(std::string prefix, std::function<void(const std::string&)> handler) {
+    refused_prefix_ = std::move(prefix);
+    on_refused_ = std::move(handler);
+  }
+
   void OnAbandonedWait(std::function<void(const std::vector<std::string>&)> handler) {
     on_abandoned_ = std::move(handler);
   }
@@ -90,20 +118,30 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
 
   std::vector<ParkedWait> ParkedWaits() const {
     std::vector<ParkedWait> waits;
-    for (const auto& [id, session] : sessions_) {
-      auto keys = state_.WaitingFor(id);
-      if (!keys.empty()) waits.push_back({session->peer(), std::move(keys)});
+    for (const auto& [id, note] : wait_notes_) {
+      if (!state_.waits().contains(id)) continue;
+      const auto& session = sessions_.at(id);
+      waits.push_back({session->peer(), session->own(), state_.waits().Missing(id),
+                       state_.waits().at_barrier(id), note.since});
     }
+    std::ranges::sort(waits, {}, &ParkedWait::since);
     return waits;
   }
 
  private:
   Status OnRequest(ConnectionId from, Request request) override {
+    if (on_refused_ && Refused(request)) {
+      asio::post(io_, [self = shared_from_this(), peer = sessions_.at(from)->peer()] {
+        if (const auto handler = self->on_refused_) handler(peer);
+      });
+      return Error{.title = "KEY REFUSED", .where = "", .what = "", .hint = "", .page = ""};
+    }
     return Handle(from, std::move(request));
   }
 
   void OnEnded(ConnectionId connection) override {
     sessions_.erase(connection);
+    wait_notes_.erase(connection);
     auto missing = state_.Disconnect(connection);
     if (!missing.empty() && on_abandoned_) {
       // Posted, because the handler may destroy the server, which is in the middle of something.
@@ -121,11 +159,33 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
 
   void OnStalled() override { ArmSweep(); }
 
+  bool IsForeign(char first_byte) const override {
+    return on_foreign_ && first_byte == foreign_byte_;
+  }
+
+  void OnForeign(ConnectionId from, UniqueFd fd, std::string received) override {
+    OnEnded(from);
+    // Posted, because the handler may destroy the server.
+    asio::post(io_, [self = shared_from_this(), fd = std::move(fd),
+                     received = std::move(received)]() mutable {
+      if (const auto handler = self->on_foreign_) handler(std::move(fd), std::move(received));
+    });
+  }
+
+  bool Refused(const Request& request) const {
+    const auto refused = [&](const std::string& key) { return key.starts_with(refused_prefix_); };
+    return refused(request.key) || std::ranges::any_of(request.keys, refused);
+  }
+
   // Performs a request and sends what it causes, to whomever.
   Status Handle(ConnectionId from, Request request) {
     std::vector<OutgoingReply> replies;
+    const bool may_park = request.op == Op::kWait || request.op == Op::kBarrier;
+    const size_t hash = may_park ? HashOfKeys(request) : 0;
     Status status = state_.Handle(from, std::move(request), replies);
+    if (may_park && state_.waits().contains(from)) NoteWait(from, hash);
     for (OutgoingReply& outgoing : replies) {
+      if (Ends(outgoing.reply)) wait_notes_.erase(outgoing.to);
       // Looked up anew each time: sending may end a session.
       const auto found = sessions_.find(outgoing.to);
       if (found == sessions_.end()) {
@@ -137,6 +197,16 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
       session->Flush();
     }
     return status;
+  }
+
+  // A client that cancels a wait and repeats it has been waiting all the time: what it waits for
+  // is what tells.
+  void NoteWait(ConnectionId connection, size_t hash) {
+    if (!sessions_.contains(connection)) return;  // the host's own
+    const auto [note, is_new] = wait_notes_.try_emplace(connection);
+    if (is_new || note->second.hash != hash) {
+      note->second = {hash, std::chrono::steady_clock::now()};
+    }
   }
 
   void Complete(ConnectionId id, Result<Reply> result) {
@@ -225,8 +295,13 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
   std::vector<stream_descriptor> acceptors_;
   std::unordered_map<ConnectionId, std::shared_ptr<StoreSession>> sessions_;
   std::unordered_map<ConnectionId, Handler> local_;
+  std::unordered_map<ConnectionId, WaitNote> wait_notes_;  // of waits open or cancelled
   std::function<void(const std::vector<std::string>&)> on_abandoned_;
   std::function<void()> on_drained_;
+  char foreign_byte_ = 0;
+  std::function<void(UniqueFd, std::string)> on_foreign_;
+  std::string refused_prefix_;
+  std::function<void(const std::string&)> on_refused_;
   asio::steady_timer sweep_;
   asio::steady_timer drain_;
   asio::steady_timer accept_pause_;
@@ -266,6 +341,16 @@ uint16_t StoreServer::port() const {
 
 void StoreServer::Call(Request request, Handler handler) {
   impl_->Call(std::move(request), std::move(handler));
+}
+
+void StoreServer::OnForeignConnection(char first_byte,
+                                      std::function<void(UniqueFd, std::string)> handler) {
+  impl_->OnForeignConnection(first_byte, std::move(handler));
+}
+
+void StoreServer::RefuseKeys(std::string prefix,
+                             std::function<void(const std::string& peer)> handler) {
+  impl_->RefuseKeys(std::move(prefix), std::move(handler));
 }
 
 void StoreServer::OnAbandonedWait(

@@ -12,6 +12,7 @@
 #include <asio/ip/address.hpp>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "rendezvous/store/async_store.h"
 #include "rendezvous/store/store_state.h"
 #include "rendezvous/store/wire_decoder.h"
@@ -31,8 +32,12 @@ struct StoreServerLimits {
 
 // Who waits for what: the store's host alone can tell that, when a job hangs.
 struct ParkedWait {
-  std::string peer;  // "10.0.0.7:41532"
-  std::vector<std::string> keys;
+  std::string peer;  // "10.0.0.7:41532", and our end of the same connection
+  std::string own;
+  std::vector<std::string> keys;  // of the wire: those that are not there yet
+  bool barrier = false;           // for the others at the barrier of that key
+  // Since when. A client that waits in slices, cancelling and asking again, waits all the time.
+  std::chrono::steady_clock::time_point since;
 };
 
 // Loop thread only. Destroying it closes every connection, which is how clients learn of it.
@@ -60,11 +65,20 @@ class StoreServer : public AsyncStore {
   // gone, or its host.
   void OnAbandonedWait(std::function<void(const std::vector<std::string>& keys)> handler);
 
+  // Another protocol at the same port: a connection whose first byte is `first_byte` goes to
+  // `handler` with what it has sent so far. Not one of TCPStore's, whose clients begin with 0.
+  void OnForeignConnection(char first_byte,
+                           std::function<void(UniqueFd fd, std::string received)> handler);
+
+  // Closes connections that name a key which begins so, and says who it was ("10.0.0.7:41532").
+  void RefuseKeys(std::string prefix, std::function<void(const std::string& peer)> handler);
+
   // Calls `handler` once no network connection is left, or after `timeout`.
   void OnAllDisconnected(std::chrono::milliseconds timeout, std::function<void()> handler);
 
   size_t num_connections() const;
   size_t num_keys() const;
+  // The longest first.
   std::vector<ParkedWait> ParkedWaits() const;
 
  private:

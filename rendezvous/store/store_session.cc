@@ -27,6 +27,15 @@ Error NotValidated() {
   return error;
 }
 
+std::string EndOf(const stream_descriptor& socket, int (*name)(int, sockaddr*, socklen_t*)) {
+  asio::ip::tcp::endpoint endpoint;
+  auto size = static_cast<socklen_t>(endpoint.capacity());
+  const int fd = const_cast<stream_descriptor&>(socket).native_handle();  // not const in asio
+  if (name(fd, endpoint.data(), &size) != 0) return "unknown";
+  endpoint.resize(size);
+  return EndpointText(endpoint.address(), endpoint.port());
+}
+
 }  // namespace
 
 StoreSession::StoreSession(asio::io_context& io,
@@ -67,12 +76,11 @@ void StoreSession::Close() {
 }
 
 std::string StoreSession::peer() const {
-  asio::ip::tcp::endpoint endpoint;
-  auto size = static_cast<socklen_t>(endpoint.capacity());
-  auto& socket = const_cast<stream_descriptor&>(socket_);  // native_handle() is not const in asio
-  if (getpeername(socket.native_handle(), endpoint.data(), &size) != 0) return "unknown";
-  endpoint.resize(size);
-  return ToString(HostPort{endpoint.address().to_string(), endpoint.port()});
+  return EndOf(socket_, getpeername);
+}
+
+std::string StoreSession::own() const {
+  return EndOf(socket_, getsockname);
 }
 
 void StoreSession::ArmRead() {
@@ -97,9 +105,19 @@ void StoreSession::ArmWrite() {
 
 void StoreSession::OnReadable() {
   const ssize_t count = recv(socket_.native_handle(), scratch_.data(), scratch_.size(), 0);
-  if (count > 0) return Run({scratch_.data(), static_cast<size_t>(count)});
+  if (count > 0) {
+    const std::string_view received(scratch_.data(), static_cast<size_t>(count));
+    const bool first = !std::exchange(begun_, true);
+    if (first && owner_->IsForeign(received.front())) return HandOver(std::string(received));
+    return Run(received);
+  }
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return ArmRead();
   End();
+}
+
+void StoreSession::HandOver(std::string received) {
+  Owner* const owner = std::exchange(owner_, nullptr);
+  owner->OnForeign(id_, UniqueFd(socket_.release()), std::move(received));
 }
 
 void StoreSession::OnWritable() {

@@ -30,6 +30,10 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
     virtual void OnEnded(ConnectionId connection) = 0;
     // Replies could not be sent at once.
     virtual void OnStalled() = 0;
+    // Whether connections that begin with this byte speak another protocol, whose these are.
+    virtual bool IsForeign(char first_byte) const = 0;
+    // Such a connection, and what it has sent so far; the session is closed.
+    virtual void OnForeign(ConnectionId from, UniqueFd fd, std::string received) = 0;
 
    protected:
     ~Owner() = default;
@@ -54,7 +58,9 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
   bool stalled() const { return unsent_bytes() > 0; }
   // When it was accepted, or since when it has taken none of its replies.
   Time since() const { return since_; }
+  // The two ends of the connection, "10.0.0.7:41532"; "unknown" once the peer is gone.
   std::string peer() const;
+  std::string own() const;
 
  private:
   bool open() const { return owner_ != nullptr; }
@@ -63,6 +69,7 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
   void ArmWrite();
   void OnReadable();
   void OnWritable();
+  void HandOver(std::string received);
   void Run(std::string_view input);
   void Decode(std::string_view& input);
   Status HandleRequest(Request request);
@@ -78,6 +85,7 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
   std::string out_;  // replies; the first sent_ bytes are with the kernel
   size_t sent_ = 0;
   std::string backlog_;  // received, not decoded because too much is unsent
+  bool begun_ = false;   // something has been received
   bool validated_ = false;
   bool reading_ = false;
   bool writing_ = false;

@@ -1,0 +1,51 @@
+// What a store server does with connections of another protocol at its port.
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "rendezvous/net/socket.h"
+#include "rendezvous/store/tcp_store.h"
+#include "tests/rendezvous/loop_thread.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+TEST(ForeignConnection, GoesToItsHandlerWithWhatItSent) {
+  ServedStore served;
+  std::promise<std::string> promise;
+  served.loop().Do([&] {
+    served.server().OnForeignConnection('d', [&](const UniqueFd& fd, std::string received) {
+      EXPECT_TRUE(fd.valid());
+      promise.set_value(std::move(received));
+    });
+  });
+  auto stream = *Stream::Connect(served.endpoint(), Soon());
+  ASSERT_TRUE(stream.Write("ddprun", Soon()).ok());
+  EXPECT_EQ(promise.get_future().get(), "ddprun");
+  EXPECT_EQ(served.loop().Do([&] { return served.server().num_connections(); }), 0);
+}
+
+TEST(ForeignConnection, LeavesClientsOfTheStoreAlone) {
+  ServedStore served;
+  served.loop().Do([&] {
+    served.server().OnForeignConnection('d', [](const UniqueFd&, const std::string&) {});
+  });
+  auto store = *TcpStore::Connect(served.endpoint(), Soon());
+  EXPECT_EQ(*store->Add("n", 1, Soon()), 1);
+}
+
+TEST(ForeignConnection, AClientThatNamesARefusedKeyIsClosedAndTold) {
+  ServedStore served;
+  std::promise<std::string> peer;
+  served.loop().Do([&] {
+    served.server().RefuseKeys("/torch.rendezvous.",
+                               [&](const std::string& who) { peer.set_value(who); });
+  });
+  auto store = *TcpStore::Connect(served.endpoint(), Soon());
+  EXPECT_EQ(*store->Add("n", 1, Soon()), 1);
+  EXPECT_FALSE(store->Add("torch.rendezvous.none", 1, Soon()).has_value());
+  EXPECT_TRUE(peer.get_future().get().starts_with("127.0.0.1:"));
+}
+
+}  // namespace
+}  // namespace ddprun::rendezvous
