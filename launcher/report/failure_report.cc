@@ -1,45 +1,20 @@
 #include "launcher/report/failure_report.h"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <sstream>
+
+#include "launcher/report/text_block.h"
 
 namespace ddprun::launcher {
 
 namespace {
 
 constexpr size_t kShownOthers = 16;
-constexpr size_t kBarWidth = 92;
-
-std::string_view Explain(int signal) {
-  switch (signal) {
-    case SIGKILL:
-      return "by someone (kill -9), or by the kernel because memory ran out: see dmesg and the "
-             "job's memory limit";
-    case SIGSEGV:
-      return "it touched memory that is not its own";
-    case SIGABRT:
-      return "it ended itself, often after a failed check or an uncaught C++ exception";
-    case SIGBUS:
-      return "often a full /dev/shm, or a mapped file that became shorter";
-    case SIGILL:
-      return "an instruction that this CPU does not have";
-    case SIGFPE:
-      return "often an integer division by zero";
-    case SIGTERM:
-      return "someone asked it to end";
-    default:
-      return "";
-  }
-}
-
-// As torchrun: negative for signals.
-int TorchrunExitCode(const ProcessExit& exit) {
-  if (const auto* exited = std::get_if<Exited>(&exit)) return exited->code;
-  return -std::get<Signaled>(exit).signal;
-}
+constexpr size_t kMaxErrorLines = 60;
+constexpr size_t kLines = 20;
+// What stands right above does not have to be said at length again.
+constexpr size_t kRepeatedLines = 5;
+constexpr size_t kLastWordsBytes = 200;
 
 std::string Duration(std::chrono::milliseconds time) {
   if (time < std::chrono::seconds(1)) return std::to_string(time.count()) + " ms";
@@ -48,97 +23,127 @@ std::string Duration(std::chrono::milliseconds time) {
   return text;
 }
 
-std::string Names(const WorkerRecord& worker) {
-  return "rank " + std::to_string(worker.rank) +
-         " (local_rank: " + std::to_string(worker.local_rank) +
-         ", pid: " + std::to_string(worker.pid) + ")";
-}
-
 std::string OtherLine(const WorkerRecord& worker) {
-  std::string line = "  " + Names(worker) + " ";
-  if (!worker.exit) return line + "does not end, although it got SIGKILL\n";
-  line += DescribeExit(*worker.exit);
+  std::string line = "  " + WorkerName(worker);
+  if (!worker.exit) return line + " does not end, although it got SIGKILL\n";
+  const std::string how = DescribeExit(*worker.exit);
   if (worker.told_to_stop) {
-    line += " after " + Duration(worker.ended_after);
+    line += " " + how + " " + Duration(worker.ended_after) + " after it was told to stop";
   } else if (worker.ended_after.count() < 0) {
-    line += " before that";
+    line += " " + how + " before that";
   } else {
-    line += " by itself " + Duration(worker.ended_after) + " later";
+    line += " " + how + " by itself " + Duration(worker.ended_after) + " later";
+  }
+  if (!worker.standing.empty()) line += "; until then " + worker.standing;
+  if (worker.out_of_memory && worker.out_of_memory->certain) {
+    line += "; " + worker.out_of_memory->what;
   }
   return line + "\n";
 }
 
-std::string Others(const std::vector<WorkerRecord>& others) {
-  std::string text;
+// What may be another cause comes before what followed from the first one.
+int Interest(const WorkerRecord& worker) {
+  if (!worker.exit) return 1;
+  if (worker.told_to_stop) return 2;
+  return ExitCode(*worker.exit) != 0 ? 0 : 3;
+}
+
+std::string Others(std::vector<WorkerRecord> others) {
+  if (others.empty()) return "";
+  std::stable_sort(others.begin(), others.end(),
+                   [](const auto& a, const auto& b) { return Interest(a) < Interest(b); });
+  std::string text = "The other workers of this node:\n";
   for (size_t i = 0; i < std::min(others.size(), kShownOthers); ++i) text += OtherLine(others[i]);
   if (others.size() > kShownOthers) {
     text += "  and " + std::to_string(others.size() - kShownOthers) + " more\n";
   }
-  return text.empty() ? text : "The other workers of this node, stopped by ddprun:\n" + text;
-}
-
-std::string Indented(const std::string& text) {
-  std::stringstream lines(text);
-  std::string line;
-  std::string result;
-  while (std::getline(lines, line)) result += "  | " + line + "\n";
-  return result;
-}
-
-// Its own words: what it left in the error file, else the end of its standard error.
-std::string LastWords(const WorkerRecord& worker) {
-  if (worker.error) {
-    const std::string& words =
-        worker.error->callstack.empty() ? worker.error->message : worker.error->callstack;
-    return "It left this message:\n" + Indented(words);
-  }
-  if (worker.last_lines.empty()) return "It wrote nothing to stderr.\n";
-  std::string text = "Its last lines on stderr:\n";
-  for (const std::string& line : worker.last_lines) text += "  | " + line + "\n";
   return text;
 }
 
-}  // namespace
+// Whether the end of its standard error is still in sight: passed on to ours, and not followed by
+// much from the others.
+bool InSight(const FailureReport& report) {
+  size_t lines_of_others = 0;
+  for (const WorkerRecord& other : report.others) lines_of_others += other.last_lines.size();
+  return report.first.lines_shown && lines_of_others <= kRepeatedLines;
+}
 
-std::string DescribeExit(const ProcessExit& exit) {
-  if (const auto* exited = std::get_if<Exited>(&exit)) {
-    return "exited with code " + std::to_string(exited->code);
+// Its own words: what it left in the error file, else the end of its standard error.
+std::string LastWords(const FailureReport& report) {
+  const WorkerRecord& first = report.first;
+  if (first.error) {
+    const std::string& words =
+        first.error->callstack.empty() ? first.error->message : first.error->callstack;
+    return "It left this message:\n" + Quote(SplitLines(words), kMaxErrorLines);
   }
-  const Signaled& signaled = std::get<Signaled>(exit);
-  return "was killed by " + SignalName(signaled.signal) +
-         (signaled.dumped_core ? " (core dumped)" : "");
+  if (first.last_lines.empty()) return "It wrote nothing to stderr.\n";
+  const size_t shown = std::min(first.last_lines.size(), InSight(report) ? kRepeatedLines : kLines);
+  return "Its last lines on stderr:\n" +
+         Quote({first.last_lines.end() - static_cast<ptrdiff_t>(shown), first.last_lines.end()},
+               shown);
 }
 
-std::string Summarize(const WorkerRecord& worker, const std::string& host) {
-  return Names(worker) + " on " + host + " " +
-         (worker.exit ? DescribeExit(*worker.exit) : "does not end");
-}
-
-std::string RenderFailure(const FailureReport& report, bool color) {
+std::string Fields(const FailureReport& report) {
   const WorkerRecord& first = report.first;
   const ProcessExit exit = first.exit.value_or(Exited{1});
-  std::string bar = "-- WORKER FAILED ";
-  const std::string tail = " " + report.program;
-  if (bar.size() + tail.size() < kBarWidth) bar.append(kBarWidth - bar.size() - tail.size(), '-');
-  std::string text = color ? "\033[1;31m" + bar + tail + "\033[0m\n" : bar + tail + "\n";
-
-  std::string what = "Rank " + std::to_string(first.rank) + " " + DescribeExit(exit);
-  if (const auto* signaled = std::get_if<Signaled>(&exit)) {
-    if (const std::string_view why = Explain(signaled->signal); !why.empty()) {
-      what += ": " + std::string(why);
-    }
-  }
-  text += what + ".\n";
-  text += "  time      : " + report.time + "\n";
+  std::string text = "  time      : " + report.time + "\n";
   text += "  host      : " + report.host + "\n";
   text += "  rank      : " + std::to_string(first.rank) +
           " (local_rank: " + std::to_string(first.local_rank) + ")\n";
   text += "  exitcode  : " + std::to_string(TorchrunExitCode(exit)) +
           " (pid: " + std::to_string(first.pid) + ")\n";
   text += "  error_file: " + (first.error ? first.error_file : "<N/A>") + "\n";
-  text += LastWords(first);
-  text += Others(report.others);
-  text += "See docs/errors.md#worker-failed\n";
+  if (!first.stderr_file.empty()) text += "  stderr    : " + first.stderr_file + "\n";
+  if (!first.core_dump.empty()) text += "  core      : " + first.core_dump + "\n";
+  return text;
+}
+
+// "Rank 1 was killed by SIGKILL: why."
+std::string FirstSentence(const WorkerRecord& first, const std::string& where) {
+  const ProcessExit exit = first.exit.value_or(Exited{1});
+  std::string text = "Rank " + std::to_string(first.rank) + where + " " + DescribeExit(exit);
+  const bool killed = std::holds_alternative<Signaled>(exit);
+  const std::string why =
+      first.out_of_memory && killed ? first.out_of_memory->what : ExplainExit(exit);
+  if (!why.empty()) text += ": " + why;
+  text += ".";
+  if (first.out_of_memory && !killed) {
+    std::string what = first.out_of_memory->what;
+    what[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(what[0])));
+    text += " " + what + ".";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string RenderFailure(const FailureReport& report, const TextStyle& style) {
+  return TitleBar("WORKER FAILED", report.program, style.columns, style.color) +
+         Wrap(FirstSentence(report.first, ""), style.columns) + Fields(report) + LastWords(report) +
+         Others(report.others) + "See docs/errors.md#worker-failed\n";
+}
+
+std::string RenderPeerFailure(const FailureReport& report, int node_rank, const TextStyle& style) {
+  const std::string where = " on " + report.host + " (node " + std::to_string(node_rank) + ")";
+  return TitleBar("ANOTHER NODE FAILED", report.program, style.columns, style.color) +
+         Wrap(FirstSentence(report.first, where), style.columns) + Fields(report) +
+         LastWords(report) +
+         "This node's workers were stopped. See that node's output for the whole story.\n"
+         "See docs/errors.md#another-node-failed\n";
+}
+
+std::string RenderAttemptFailure(const WorkerRecord& first, const std::string& host) {
+  std::string text = Summarize(first, host) + "\n";
+  std::string words = first.error ? first.error->message : "";
+  for (auto line = first.last_lines.rbegin(); words.empty() && line != first.last_lines.rend();
+       ++line) {
+    words = Visible(*line, kLastWordsBytes);
+  }
+  if (!words.empty()) {
+    text += "its last words: " + Visible(SplitLines(words).front(), kLastWordsBytes) + "\n";
+  }
+  if (first.out_of_memory) return text + first.out_of_memory->what + "\n";
+  if (!first.core_dump.empty()) return text + first.core_dump + "\n";
   return text;
 }
 

@@ -3,26 +3,17 @@
 // scripts search for them.
 #pragma once
 
-#include <chrono>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/error_file.h"
-#include "launcher/process/process.h"
+#include "launcher/report/exit_text.h"
+#include "launcher/report/worker_record.h"
 
 namespace ddprun::launcher {
 
-struct WorkerRecord {
-  int rank = 0;
-  int local_rank = 0;
-  pid_t pid = 0;
-  std::optional<ProcessExit> exit;           // absent: still there although killed
-  bool told_to_stop = false;                 // the launcher had signalled it before it ended
-  std::chrono::milliseconds ended_after{0};  // since the first failure; negative: before it
-  std::string error_file;
-  std::optional<WorkerError> error;     // what the error file said
-  std::vector<std::string> last_lines;  // of its standard error
+struct TextStyle {
+  bool color = false;   // for a terminal that shows colours
+  size_t columns = 92;  // longer sentences are wrapped
 };
 
 struct FailureReport {
@@ -33,13 +24,14 @@ struct FailureReport {
   std::vector<WorkerRecord> others = {};
 };
 
-// "exited with code 7", "was killed by SIGKILL".
-std::string DescribeExit(const ProcessExit& exit);
+// The whole screen, ending in a newline.
+std::string RenderFailure(const FailureReport& report, const TextStyle& style);
 
-// "rank 3 (local_rank: 1, pid: 812) on node1 exited with code 7": one line for other nodes.
-std::string Summarize(const WorkerRecord& worker, const std::string& host);
+// The same of a worker on another node, as far as that node has told.
+std::string RenderPeerFailure(const FailureReport& report, int node_rank, const TextStyle& style);
 
-// The whole screen, ending in a newline. `color`: for a terminal.
-std::string RenderFailure(const FailureReport& report, bool color);
+// One to three lines for a failure after which the group is started again, each ending in a
+// newline: who and how; its last words; evidence.
+std::string RenderAttemptFailure(const WorkerRecord& first, const std::string& host);
 
 }  // namespace ddprun::launcher

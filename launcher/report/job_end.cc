@@ -19,7 +19,7 @@ std::string TimeText(std::chrono::system_clock::time_point time) {
   return text;
 }
 
-std::string WorkerFailure(const JobEnd& end, bool color) {
+std::string WorkerFailure(const JobEnd& end, const TextStyle& style) {
   FailureReport report{.program = end.program,
                        .host = end.host,
                        .time = TimeText(end.failure_time),
@@ -27,15 +27,23 @@ std::string WorkerFailure(const JobEnd& end, bool color) {
   for (size_t i = 0; i < end.workers.size(); ++i) {
     if (i != *end.first_failure) report.others.push_back(end.workers[i]);
   }
-  return RenderFailure(report, color);
+  return RenderFailure(report, style);
 }
 
-std::string RoundEndText(const JobEnd& end) {
+std::string PeerFailure(const JobEnd& end, const TextStyle& style) {
   const rendezvous::RoundEnd& failure = *end.peer_failure;
+  const PeerMessage message = DecodePeerMessage(failure.message);
+  if (message.worker) {
+    const FailureReport report{.program = end.program,
+                               .host = message.worker->host,
+                               .time = message.worker->time,
+                               .first = message.worker->record};
+    return RenderPeerFailure(report, failure.node_rank, style);
+  }
   Error error;
   error.title = failure.node_rank < 0 ? "LOST THE OTHER NODES" : "ANOTHER NODE FAILED";
   if (failure.node_rank >= 0) error.where = "node " + std::to_string(failure.node_rank);
-  error.what = DecodePeerMessage(failure.message).text + ".";
+  error.what = message.text + ".";
   error.hint = "This node's workers were stopped. See that node's output for the whole story.";
   error.page = "another-node-failed";
   return Render(error);
@@ -55,11 +63,11 @@ std::string Unkillable(const std::vector<pid_t>& pids) {
 
 }  // namespace
 
-std::string RenderJobEnd(const JobEnd& end, bool color) {
+std::string RenderJobEnd(const JobEnd& end, const TextStyle& style) {
   std::string text;
-  if (end.peer_failure) text += RoundEndText(end);
+  if (end.peer_failure) text += PeerFailure(end, style);
   if (end.error) text += Render(*end.error);
-  if (end.first_failure) text += WorkerFailure(end, color);
+  if (end.first_failure) text += WorkerFailure(end, style);
   return text + Unkillable(end.unkillable);
 }
 

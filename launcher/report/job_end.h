@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "launcher/report/failure_report.h"
+#include "launcher/report/worker_record.h"
 #include "rendezvous/rendezvous.h"
 
 namespace ddprun::launcher {
@@ -27,6 +28,9 @@ struct JobEnd {
 };
 
 // Empty when all went well. What came first stands first.
-std::string RenderJobEnd(const JobEnd& end, bool color);
+std::string RenderJobEnd(const JobEnd& end, const TextStyle& style);
+inline std::string RenderJobEnd(const JobEnd& end, bool color) {
+  return RenderJobEnd(end, TextStyle{.color = color});
+}
 
 }  // namespace ddprun::launcher

@@ -1,14 +1,121 @@
 #include "launcher/report/peer_message.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
+
+#include "launcher/report/text_block.h"
 
 namespace ddprun::launcher {
 
 using nlohmann::json;
 
-std::string EncodePeerMessage(const PeerMessage& message) {
-  const json document = {{"exit_code", message.exit_code}, {"text", message.text}};
+namespace {
+
+// Enough for a Python traceback's end.
+constexpr size_t kMaxLines = 20;
+constexpr size_t kMaxLineBytes = 300;
+
+std::string Dump(const json& document) {
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+json Tail(const std::vector<std::string>& lines) {
+  json tail = json::array();
+  for (size_t i = lines.size() - std::min(lines.size(), kMaxLines); i < lines.size(); ++i) {
+    tail.push_back(Visible(lines[i], kMaxLineBytes));
+  }
+  return tail;
+}
+
+json ToJson(const PeerWorker& worker) {
+  const WorkerRecord& record = worker.record;
+  json object = {{"host", worker.host}, {"time", worker.time},
+                 {"rank", record.rank}, {"local_rank", record.local_rank},
+                 {"pid", record.pid},   {"last_lines", Tail(record.last_lines)}};
+  if (record.exit) {
+    if (const auto* signaled = std::get_if<Signaled>(&*record.exit)) {
+      object["signal"] = signaled->signal;
+      object["core"] = signaled->dumped_core;
+    } else {
+      object["code"] = std::get<Exited>(*record.exit).code;
+    }
+  }
+  if (record.error) {
+    const std::string& words =
+        record.error->callstack.empty() ? record.error->message : record.error->callstack;
+    object["error"] = Tail(SplitLines(words));
+    object["error_file"] = record.error_file;
+  }
+  if (record.out_of_memory) object["out_of_memory"] = record.out_of_memory->what;
+  if (!record.core_dump.empty()) object["core_dump"] = record.core_dump;
+  if (!record.stderr_file.empty()) object["stderr_file"] = record.stderr_file;
+  return object;
+}
+
+template <typename T>
+T Get(const json& object, const char* key, T otherwise) {
+  const auto found = object.find(key);
+  if (found == object.end()) return otherwise;
+  if constexpr (std::is_same_v<T, std::string>) {
+    return found->is_string() ? found->get<T>() : otherwise;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return found->is_boolean() ? found->get<T>() : otherwise;
+  } else {
+    return found->is_number_integer() ? found->get<T>() : otherwise;
+  }
+}
+
+std::vector<std::string> Lines(const json& object, const char* key) {
+  std::vector<std::string> lines;
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_array()) return lines;
+  for (const json& line : *found) {
+    if (line.is_string() && lines.size() < kMaxLines) lines.push_back(line.get<std::string>());
+  }
+  return lines;
+}
+
+PeerWorker ReadWorker(const json& object) {
+  PeerWorker worker{.host = Get<std::string>(object, "host", "?"),
+                    .time = Get<std::string>(object, "time", "?")};
+  WorkerRecord& record = worker.record;
+  record.rank = Get(object, "rank", -1);
+  record.local_rank = Get(object, "local_rank", -1);
+  record.pid = Get(object, "pid", 0);
+  if (const int signal = Get(object, "signal", 0); signal > 0) {
+    record.exit = Signaled{signal, Get(object, "core", false)};
+  } else if (object.contains("code")) {
+    record.exit = Exited{Get(object, "code", 1)};
+  }
+  record.last_lines = Lines(object, "last_lines");
+  if (object.contains("error")) {
+    std::string message;
+    for (const std::string& line : Lines(object, "error")) message += line + "\n";
+    record.error = WorkerError{message, "", 0};
+    record.error_file = Get<std::string>(object, "error_file", "");
+  }
+  if (object.contains("out_of_memory")) {
+    record.out_of_memory = OutOfMemory{true, Get<std::string>(object, "out_of_memory", "?")};
+  }
+  record.core_dump = Get<std::string>(object, "core_dump", "");
+  record.stderr_file = Get<std::string>(object, "stderr_file", "");
+  return worker;
+}
+
+}  // namespace
+
+std::string EncodePeerMessage(const PeerMessage& message) {
+  json document = {{"exit_code", message.exit_code}, {"text", message.text}};
+  if (message.worker) document["worker"] = ToJson(*message.worker);
+  std::string text = Dump(document);
+  // Control characters take six bytes each.
+  for (const char* part : {"last_lines", "error"}) {
+    if (text.size() <= kMaxPeerMessageBytes || !message.worker) break;
+    document["worker"].erase(part);
+    text = Dump(document);
+  }
+  return text;
 }
 
 PeerMessage DecodePeerMessage(std::string_view text) {
@@ -19,7 +126,10 @@ PeerMessage DecodePeerMessage(std::string_view text) {
   if (!ours) return PeerMessage{1, std::string(text)};
   const int code = document["exit_code"].get<int>();
   // 0 would report success for a job that failed.
-  return PeerMessage{code >= 1 && code <= 255 ? code : 1, document["text"].get<std::string>()};
+  PeerMessage message{code >= 1 && code <= 255 ? code : 1, document["text"].get<std::string>()};
+  const json worker = document.value("worker", json());
+  if (worker.is_object()) message.worker = ReadWorker(worker);
+  return message;
 }
 
 }  // namespace ddprun::launcher

@@ -37,7 +37,7 @@ TEST(FailureReport, ShowsTheFirstFailureWithTorchrunsFields) {
   stopped.told_to_stop = true;
   stopped.ended_after = milliseconds(12);
   report.others = {stopped};
-  EXPECT_EQ(RenderFailure(report, /*color=*/false),
+  EXPECT_EQ(RenderFailure(report, {}),
             "-- WORKER FAILED ------------------------------------------------------------------ "
             "train.py\n"
             "Rank 1 exited with code 7.\n"
@@ -49,17 +49,18 @@ TEST(FailureReport, ShowsTheFirstFailureWithTorchrunsFields) {
             "Its last lines on stderr:\n"
             "  | Traceback\n"
             "  | ValueError: boom\n"
-            "The other workers of this node, stopped by ddprun:\n"
-            "  rank 0 (local_rank: 0, pid: 100) was killed by SIGTERM after 12 ms\n"
+            "The other workers of this node:\n"
+            "  rank 0 (local_rank: 0, pid: 100) was killed by SIGTERM 12 ms after it was told to "
+            "stop\n"
             "See docs/errors.md#worker-failed\n");
 }
 
 TEST(FailureReport, ExplainsSignals) {
-  const std::string text = RenderFailure(Report(Worker(0, Signaled{SIGKILL})), false);
+  const std::string text = RenderFailure(Report(Worker(0, Signaled{SIGKILL})), {});
   EXPECT_THAT(text, HasSubstr("Rank 0 was killed by SIGKILL: "));
   EXPECT_THAT(text, HasSubstr("memory ran out"));
   EXPECT_THAT(text, HasSubstr("exitcode  : -9 (pid: 100)"));
-  EXPECT_THAT(RenderFailure(Report(Worker(0, Signaled{SIGSEGV, true})), false),
+  EXPECT_THAT(RenderFailure(Report(Worker(0, Signaled{SIGSEGV, true})), {}),
               HasSubstr("SIGSEGV (core dumped)"));
 }
 
@@ -68,7 +69,7 @@ TEST(FailureReport, PrefersTheErrorFileToTheLastLines) {
   first.last_lines = {"noise"};
   first.error_file = "/tmp/job/0/error.json";
   first.error = WorkerError{"ValueError: x", "", 0};
-  const std::string text = RenderFailure(Report(first), false);
+  const std::string text = RenderFailure(Report(first), {});
   EXPECT_THAT(text, HasSubstr("  | ValueError: x\n"));
   EXPECT_THAT(text, HasSubstr("error_file: /tmp/job/0/error.json"));
   EXPECT_THAT(text, Not(HasSubstr("noise")));
@@ -83,7 +84,7 @@ TEST(FailureReport, TellsVictimsFromWorkersThatEndedByThemselves) {
   WorkerRecord stuck = Worker(3, Exited{0});
   stuck.exit.reset();
   report.others = {by_itself, before, stuck};
-  const std::string text = RenderFailure(report, false);
+  const std::string text = RenderFailure(report, {});
   EXPECT_THAT(text,
               HasSubstr("rank 1 (local_rank: 1, pid: 101) exited with code 1 by itself 1.5 s"));
   EXPECT_THAT(text, HasSubstr("exited with code 0 before that"));
@@ -93,11 +94,86 @@ TEST(FailureReport, TellsVictimsFromWorkersThatEndedByThemselves) {
 TEST(FailureReport, StaysOnOneScreenWithManyWorkers) {
   FailureReport report = Report(Worker(0, Exited{1}));
   for (int rank = 1; rank < 64; ++rank) report.others.push_back(Worker(rank, Exited{1}));
-  EXPECT_THAT(RenderFailure(report, false), HasSubstr("  and 47 more\n"));
+  EXPECT_THAT(RenderFailure(report, {}), HasSubstr("  and 47 more\n"));
+}
+
+TEST(FailureReport, NamesOtherCausesBeforeWhatFollowedFromTheFirst) {
+  FailureReport report = Report(Worker(0, Exited{1}));
+  WorkerRecord stopped = Worker(1, Signaled{SIGTERM});
+  stopped.told_to_stop = true;
+  report.others = {stopped, Worker(2, Exited{3})};
+  const std::string text = RenderFailure(report, {});
+  EXPECT_LT(text.find("rank 2 (local"), text.find("rank 1 (local"));
+}
+
+TEST(FailureReport, RepeatsLittleOfWhatStandsRightAboveIt) {
+  WorkerRecord first = Worker(0, Exited{1});
+  for (int i = 0; i < 20; ++i) first.last_lines.push_back("line " + std::to_string(i));
+  EXPECT_THAT(RenderFailure(Report(first), {}), HasSubstr("| line 0\n"));
+  first.lines_shown = true;
+  FailureReport report = Report(first);
+  EXPECT_THAT(RenderFailure(report, {}), Not(HasSubstr("| line 14\n")));
+  EXPECT_THAT(RenderFailure(report, {}), HasSubstr("| line 15\n"));
+  // What the others said has moved it out of sight.
+  report.others = {Worker(1, Exited{1})};
+  report.others[0].last_lines.assign(20, "noise");
+  EXPECT_THAT(RenderFailure(report, {}), HasSubstr("| line 0\n"));
+}
+
+TEST(FailureReport, GivesEvidenceInsteadOfGuesses) {
+  WorkerRecord first = Worker(0, Signaled{SIGKILL});
+  first.out_of_memory = OutOfMemory{true, "the kernel killed it"};
+  EXPECT_THAT(RenderFailure(Report(first), {}),
+              HasSubstr("Rank 0 was killed by SIGKILL: the kernel killed it.\n"));
+  first.exit = Exited{1};
+  first.out_of_memory->what = "meanwhile something";
+  EXPECT_THAT(RenderFailure(Report(first), {}),
+              HasSubstr("Rank 0 exited with code 1. Meanwhile something.\n"));
+  first.core_dump = "its core should be /tmp/core";
+  EXPECT_THAT(RenderFailure(Report(first), {}), HasSubstr("core      : its core should be"));
+}
+
+TEST(FailureReport, SaysWhatAShellMeansByItsExitCode) {
+  EXPECT_THAT(RenderFailure(Report(Worker(0, Exited{139})), {}), HasSubstr("SIGSEGV"));
+  EXPECT_THAT(RenderFailure(Report(Worker(0, Exited{255})), {}),
+              HasSubstr("Rank 0 exited with code 255.\n"));
+}
+
+TEST(FailureReport, SaysWhatTheOthersWaitedFor) {
+  FailureReport report = Report(Worker(0, Exited{1}));
+  report.others = {Worker(1, Signaled{SIGTERM})};
+  report.others[0].told_to_stop = true;
+  report.others[0].standing = "in all_reduce 41 for 3.2 s";
+  EXPECT_THAT(RenderFailure(report, {}), HasSubstr("until then in all_reduce 41 for 3.2 s\n"));
+}
+
+TEST(FailureReport, OfAnotherNodeNamesThatNode) {
+  WorkerRecord first = Worker(3, Exited{7});
+  first.last_lines = {"boom"};
+  const std::string text = RenderPeerFailure(Report(first), 1, {});
+  EXPECT_THAT(text, StartsWith("-- ANOTHER NODE FAILED "));
+  EXPECT_THAT(text, HasSubstr("Rank 3 on node1 (node 1) exited with code 7.\n"));
+  EXPECT_THAT(text, HasSubstr("exitcode  : 7 (pid: 103)"));
+  EXPECT_THAT(text, HasSubstr("  | boom\n"));
+}
+
+TEST(AttemptFailure, TakesThreeLinesAtMost) {
+  WorkerRecord first = Worker(1, Signaled{SIGSEGV});
+  first.last_lines = {"before", "boom", ""};
+  first.core_dump = "no core was dumped";
+  EXPECT_EQ(RenderAttemptFailure(first, "node1"),
+            "rank 1 (local_rank: 1, pid: 101) on node1 was killed by SIGSEGV\n"
+            "its last words: boom\n"
+            "no core was dumped\n");
+  first = Worker(1, Exited{1});
+  first.error = WorkerError{"ValueError: x\nmore", "", 0};
+  EXPECT_EQ(RenderAttemptFailure(first, "node1"),
+            "rank 1 (local_rank: 1, pid: 101) on node1 exited with code 1\n"
+            "its last words: ValueError: x\n");
 }
 
 TEST(FailureReport, IsColouredOnRequestOnly) {
-  EXPECT_THAT(RenderFailure(Report(Worker(0, Exited{1})), true), StartsWith("\033["));
+  EXPECT_THAT(RenderFailure(Report(Worker(0, Exited{1})), {.color = true}), StartsWith("\033["));
 }
 
 TEST(Summary, IsOneLine) {

@@ -1,0 +1,79 @@
+#include "launcher/report/cgroup_memory.h"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "base/env.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+// Version 1 says "no limit" with a number just below 2^63.
+constexpr int64_t kNoLimit = int64_t{1} << 60;
+
+std::optional<std::string> ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::optional<int64_t> ReadLimit(const std::string& path) {
+  const std::optional<std::string> text = ReadText(path);
+  if (!text) return std::nullopt;
+  const auto limit = ParseInt(text->substr(0, text->find('\n')));  // "max" is none
+  return limit && *limit < kNoLimit ? limit : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<CgroupPath> ParseCgroupPath(std::string_view proc_self_cgroup) {
+  std::stringstream lines{std::string(proc_self_cgroup)};
+  std::string line;
+  std::optional<CgroupPath> found;
+  while (std::getline(lines, line)) {
+    const size_t first = line.find(':');
+    const size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string path = line.substr(second + 1);
+    if (controllers.find(",memory,") != std::string::npos) return CgroupPath{false, path};
+    if (line.starts_with("0::")) found = CgroupPath{true, path};
+  }
+  return found;
+}
+
+std::optional<int64_t> ParseOomKills(std::string_view text) {
+  std::stringstream words{std::string(text)};
+  std::string word;
+  while (words >> word) {
+    int64_t count = 0;
+    if (word == "oom_kill" && words >> count) return count;
+  }
+  return std::nullopt;
+}
+
+std::optional<CgroupMemory> ReadCgroupMemory(const std::string& root) {
+  const std::optional<std::string> own = ReadText(root + "/proc/self/cgroup");
+  const auto group = own ? ParseCgroupPath(*own) : std::nullopt;
+  if (!group) return std::nullopt;
+  const std::string mount = root + (group->version_2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
+  std::string path = group->path == "/" ? "" : group->path;
+  const auto counters =
+      ReadText(mount + path + (group->version_2 ? "/memory.events" : "/memory.oom_control"));
+  const auto kills = counters ? ParseOomKills(*counters) : std::nullopt;
+  if (!kills) return std::nullopt;
+  CgroupMemory memory{.oom_kills = *kills};
+  for (;;) {
+    const auto limit =
+        ReadLimit(mount + path + (group->version_2 ? "/memory.max" : "/memory.limit_in_bytes"));
+    if (limit) memory.limit_bytes = std::min(*limit, memory.limit_bytes.value_or(*limit));
+    if (path.empty()) return memory;
+    path.resize(path.rfind('/'));
+  }
+}
+
+}  // namespace ddprun::launcher

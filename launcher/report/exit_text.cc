@@ -1,0 +1,75 @@
+#include "launcher/report/exit_text.h"
+
+#include <signal.h>
+
+#include <string_view>
+
+namespace ddprun::launcher {
+
+namespace {
+
+std::string_view ExplainSignal(int signal) {
+  switch (signal) {
+    case SIGKILL:
+      return "by someone (kill -9), or by the kernel because memory ran out: see dmesg and the "
+             "job's memory limit";
+    case SIGSEGV:
+      return "it touched memory that is not its own";
+    case SIGABRT:
+      return "it ended itself, often after a failed check or an uncaught C++ exception";
+    case SIGBUS:
+      return "often a full /dev/shm, or a mapped file that became shorter";
+    case SIGILL:
+      return "an instruction that this CPU does not have";
+    case SIGFPE:
+      return "often an integer division by zero";
+    case SIGTERM:
+      return "someone asked it to end";
+    case SIGXCPU:
+      return "its limit of CPU time (ulimit -t) was used up";
+    case SIGXFSZ:
+      return "it wrote a file larger than its limit (ulimit -f)";
+    case SIGSYS:
+      return "a system call that is forbidden here (seccomp)";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+std::string DescribeExit(const ProcessExit& exit) {
+  if (const auto* exited = std::get_if<Exited>(&exit)) {
+    return "exited with code " + std::to_string(exited->code);
+  }
+  const Signaled& signaled = std::get<Signaled>(exit);
+  return "was killed by " + SignalName(signaled.signal) +
+         (signaled.dumped_core ? " (core dumped)" : "");
+}
+
+std::string ExplainExit(const ProcessExit& exit) {
+  if (const auto* signaled = std::get_if<Signaled>(&exit)) {
+    return std::string(ExplainSignal(signaled->signal));
+  }
+  const int code = std::get<Exited>(exit).code;
+  if (code <= 128 || code > 128 + SIGSYS) return "";
+  return "so a shell says that a program of it was killed by " + SignalName(code - 128);
+}
+
+int TorchrunExitCode(const ProcessExit& exit) {
+  if (const auto* exited = std::get_if<Exited>(&exit)) return exited->code;
+  return -std::get<Signaled>(exit).signal;
+}
+
+std::string WorkerName(const WorkerRecord& worker) {
+  return "rank " + std::to_string(worker.rank) +
+         " (local_rank: " + std::to_string(worker.local_rank) +
+         ", pid: " + std::to_string(worker.pid) + ")";
+}
+
+std::string Summarize(const WorkerRecord& worker, const std::string& host) {
+  return WorkerName(worker) + " on " + host + " " +
+         (worker.exit ? DescribeExit(*worker.exit) : "does not end");
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,42 @@
+// What is known about one worker of an attempt once it has ended.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error_file.h"
+#include "launcher/process/process.h"
+
+namespace ddprun::launcher {
+
+struct OutOfMemory {
+  bool certain = false;  // the kernel named this worker
+  std::string what;      // a sentence without its full stop
+};
+
+struct WorkerRecord {
+  int rank = 0;
+  int local_rank = 0;
+  pid_t pid = 0;
+  std::optional<ProcessExit> exit;           // absent: still there although killed
+  bool told_to_stop = false;                 // the launcher had signalled it before it ended
+  std::chrono::milliseconds ended_after{0};  // since the first failure; negative: before it
+  std::chrono::system_clock::time_point started_at = {};
+  std::chrono::system_clock::time_point ended_at = {};
+  std::string error_file;
+  std::optional<WorkerError> error;     // what the error file said
+  std::vector<std::string> last_lines;  // of its standard error
+  bool lines_shown = false;             // its standard error has been passed on to ours
+  std::string stderr_file = {};         // where its standard error is kept; empty: nowhere
+  // What it did or waited for when the first worker failed, as far as that is known:
+  // "in all_reduce 41 for 3.2 s". Empty: unknown.
+  std::string standing = {};
+  std::optional<OutOfMemory> out_of_memory = {};
+  std::string core_dump = {};  // where its memory image is, or why there is none; empty: no matter
+};
+
+}  // namespace ddprun::launcher
