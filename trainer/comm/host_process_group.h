@@ -1,19 +1,22 @@
 // A process group for CPU tensors: a c10d backend over memory shared by the ranks of a node.
 //
 // Rules of c10d hold: all ranks call the same operations in the same order. With asyncOp (the
-// default of c10d) an operation runs in the background and Work::wait(), to be called while the
-// group exists, blocks until its result is there; without, it is done when the call returns.
+// default of c10d) an operation runs in the background and Work::wait() blocks until its result is
+// there; without, it is done when the call returns. A Work may outlive the group, whose end cancels
+// what is still running.
 // Errors are thrown by wait(), or by the call itself, as ddprun::Failure; they name the operation
 // and the ranks that did not come.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "base/unique_fd.h"
-#include "trainer/comm/node_group.h"
 #include "trainer/comm/operation_queue.h"
+#include "trainer/comm/shared_region.h"
 
 namespace ddprun::trainer {
 
@@ -32,23 +35,68 @@ class HostProcessGroup : public c10d::Backend {
 
   const std::string getBackendName() const override { return "ddprun-host"; }
   // For operations that begin after this call.
-  void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
-  void abort() override { group_.Cancel(); }
+  void setTimeout(std::chrono::milliseconds timeout) override;
+  // Ends running and later operations of this process with an error.
+  void abort() override;
+  void setSequenceNumberForGroup() override {}
+  // Collectives begun so far.
+  uint64_t getSequenceNumberForGroup() override;
 
-  // One dense CPU tensor of a type of data_type.h, any shape. Sum, avg, max, min and product.
-  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
-                                           const c10d::AllreduceOptions& options) override;
-  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors,
-                                           const c10d::BroadcastOptions& options) override;
-  // outputs[0]: size() tensors shaped like inputs[0].
-  c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>>& outputs,
-                                           std::vector<at::Tensor>& inputs,
-                                           const c10d::AllgatherOptions& options) override;
-  // output: size() times the elements of input, in rank order.
-  c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& output,
-                                                 at::Tensor& input,
-                                                 const c10d::AllgatherOptions& options) override;
-  c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& options) override;
+  // Below, tensors are dense CPU tensors of any shape; reductions take the types of data_type.h and
+  // sum, avg, max, min and product, all else takes any type. A list of tensors has one element per
+  // process, or one per rank where c10d says so. "_base" and "into_tensor" forms need tensors
+  // without gaps.
+  using Tensors = std::vector<at::Tensor>;
+  using Work = c10::intrusive_ptr<c10d::Work>;
+  Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  Work allreduce_coalesced(Tensors& tensors,
+                           const c10d::AllreduceCoalescedOptions& options) override;
+  Work reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  Work allgather(std::vector<Tensors>& outputs,
+                 Tensors& inputs,
+                 const c10d::AllgatherOptions& options) override;
+  Work _allgather_base(at::Tensor& output,
+                       at::Tensor& input,
+                       const c10d::AllgatherOptions& options) override;
+  Work allgather_into_tensor_coalesced(Tensors& outputs,
+                                       Tensors& inputs,
+                                       const c10d::AllgatherOptions& options) override;
+  Work gather(std::vector<Tensors>& outputs,
+              Tensors& inputs,
+              const c10d::GatherOptions& options) override;
+  Work scatter(Tensors& outputs,
+               std::vector<Tensors>& inputs,
+               const c10d::ScatterOptions& options) override;
+  Work reduce_scatter(Tensors& outputs,
+                      std::vector<Tensors>& inputs,
+                      const c10d::ReduceScatterOptions& options) override;
+  Work _reduce_scatter_base(at::Tensor& output,
+                            at::Tensor& input,
+                            const c10d::ReduceScatterOptions& options) override;
+  Work reduce_scatter_tensor_coalesced(Tensors& outputs,
+                                       Tensors& inputs,
+                                       const c10d::ReduceScatterOptions& options) override;
+  Work alltoall_base(at::Tensor& output,
+                     at::Tensor& input,
+                     std::vector<int64_t>& output_splits,
+                     std::vector<int64_t>& input_splits,
+                     const c10d::AllToAllOptions& options) override;
+  Work alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
+  Work barrier(const c10d::BarrierOptions& options) override;
+  // Throws, and names the ranks that did not come, by itself.
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
+
+  // A send is done once the message is copied; its receiver may come later.
+  Work send(Tensors& tensors, int destination, int tag) override;
+  Work recv(Tensors& tensors, int source, int tag) override;
+  // Work::sourceRank() says from whom, once done.
+  Work recvAnysource(Tensors& tensors, int tag) override;
+
+  // The group of some of this group's ranks, given in the same order on every rank, numbered anew
+  // in that order. A collective over ALL ranks of this group, each with the ranks of its own new
+  // group (none for a rank that gets no group: nullptr).
+  c10::intrusive_ptr<HostProcessGroup> NewGroup(const std::vector<int>& ranks);
 
   // A zeroed 1-d tensor of `size` elements in shared memory: collectives on it, or on views of it
   // that are contiguous, need no copy. It may outlive the group.
@@ -56,15 +104,18 @@ class HostProcessGroup : public c10d::Backend {
   bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
 
  private:
-  HostProcessGroup(std::shared_ptr<SharedRegion> region, const Options& options);
+  struct Core;
+  class CollectiveWork;
+  class MessageWork;
 
-  c10::intrusive_ptr<c10d::Work> Run(c10d::OpType type, bool async, OperationQueue::Function run);
-  Clock::time_point Deadline(std::chrono::milliseconds timeout) const;
+  HostProcessGroup(std::shared_ptr<SharedRegion> region,
+                   const Options& options,
+                   std::chrono::nanoseconds spin);
 
-  const std::shared_ptr<SharedRegion> region_;
-  std::atomic<std::chrono::milliseconds> timeout_;
-  NodeGroup group_;
-  OperationQueue queue_;  // after group_: its thread uses the group
+  Work Run(c10d::OpType type, bool async, OperationQueue::Function run);
+  Work StartMessage(c10d::OpType type, const at::Tensor& tensor, int peer, int tag);
+
+  const std::shared_ptr<Core> core_;  // shared with the Work objects
 };
 
 }  // namespace ddprun::trainer

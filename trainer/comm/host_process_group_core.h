@@ -1,0 +1,41 @@
+// Internal to HostProcessGroup: what its Work objects need after the group itself is gone.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include "base/failure.h"
+#include "trainer/comm/host_process_group.h"
+#include "trainer/comm/mailbox.h"
+#include "trainer/comm/node_group.h"
+#include "trainer/comm/operation_queue.h"
+
+namespace ddprun::trainer {
+
+struct HostProcessGroup::Core {
+  std::shared_ptr<SharedRegion> region;
+  const std::chrono::nanoseconds spin;
+  std::atomic<std::chrono::milliseconds> timeout;
+  std::atomic<uint64_t> begun = 0;  // collectives
+  NodeGroup group;
+  Mailbox mailbox;
+  OperationQueue queue;  // last: its thread uses the group
+
+  Core(std::shared_ptr<SharedRegion> shared,
+       const Options& options,
+       std::chrono::nanoseconds spin_time)
+      : region(std::move(shared)),
+        spin(spin_time),
+        timeout(options.timeout),
+        group(*region, {.rank = options.rank, .spin = spin}),
+        mailbox(*region, {.rank = options.rank, .spin = spin}) {}
+
+  Clock::time_point Deadline(std::chrono::milliseconds own) const {
+    return Clock::now() + (own == c10d::kUnsetTimeout ? timeout.load() : own);
+  }
+};
+
+}  // namespace ddprun::trainer

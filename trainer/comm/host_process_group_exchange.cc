@@ -1,0 +1,219 @@
+// HostProcessGroup: what gathers, scatters and exchanges tensors. Everything is an operation of
+// NodeGroup on flat memory; lists of tensors are packed before and unpacked after.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include "trainer/comm/host_process_group.h"
+#include "trainer/comm/host_process_group_core.h"
+#include "trainer/comm/host_process_group_tensors.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+// A flat tensor for one part of `like` from every rank.
+at::Tensor RoomForAll(const at::Tensor& like, int size) {
+  return at::empty({size * like.numel()}, like.options());
+}
+
+void CheckPairs(const Tensors& outputs, const Tensors& inputs, const std::string& operation) {
+  if (outputs.size() == inputs.size()) return;
+  RefuseTensor(operation + " was given " + std::to_string(outputs.size()) + " outputs and " +
+                   std::to_string(inputs.size()) + " inputs.",
+               "Give one output for each input.");
+}
+
+// Bytes that go to or come from each rank: `splits` counts elements along dimension 0.
+std::vector<size_t> PartBytes(const at::Tensor& tensor,
+                              const std::vector<int64_t>& splits,
+                              int size) {
+  const auto n = static_cast<size_t>(size);
+  const int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
+  std::vector<int64_t> counts = splits;
+  if (counts.empty()) counts.assign(n, rows / size);
+  int64_t total = 0;
+  for (const int64_t count : counts) total += count;
+  if (counts.size() != n || total != rows) {
+    RefuseTensor(
+        "all_to_all was given splits that do not add up to the tensor's first dimension (" +
+            std::to_string(rows) + ") over " + std::to_string(size) + " ranks.",
+        "");
+  }
+  std::vector<size_t> bytes;
+  for (const int64_t count : counts) {
+    bytes.push_back(
+        rows == 0 ? 0 : tensor.nbytes() / static_cast<size_t>(rows) * static_cast<size_t>(count));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+HostProcessGroup::Work HostProcessGroup::_allgather_base(at::Tensor& output,
+                                                         at::Tensor& input,
+                                                         const c10d::AllgatherOptions& options) {
+  Tensors outputs = {output};
+  Tensors inputs = {input};
+  return allgather_into_tensor_coalesced(outputs, inputs, options);
+}
+
+HostProcessGroup::Work HostProcessGroup::allgather_into_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
+  CheckPairs(outputs, inputs, "all_gather");
+  Tensors flat;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    CheckMultiple(outputs[i], inputs[i], getSize(), "all_gather");
+    flat.push_back(inputs[i].contiguous());
+  }
+  return Run(c10d::OpType::_ALLGATHER_BASE, options.asyncOp,
+             [core = core_.get(), outputs, flat, timeout = options.timeout]() -> Status {
+               for (size_t i = 0; i < flat.size(); ++i) {
+                 DDPRUN_TRY(core->group.AllGather(flat[i].data_ptr(), outputs[i].data_ptr(),
+                                                  flat[i].nbytes(), core->Deadline(timeout)));
+               }
+               return {};
+             });
+}
+
+HostProcessGroup::Work HostProcessGroup::allgather(std::vector<Tensors>& outputs,
+                                                   Tensors& inputs,
+                                                   const c10d::AllgatherOptions& options) {
+  const at::Tensor input = Single(inputs).contiguous();
+  return Run(c10d::OpType::ALLGATHER, options.asyncOp,
+             [core = core_.get(), input, size = getSize(), timeout = options.timeout,
+              out = OnePerRank(outputs, input, getSize(), "all_gather")]() -> Status {
+               const at::Tensor all = RoomForAll(input, size);
+               DDPRUN_TRY(core->group.AllGather(input.data_ptr(), all.data_ptr(), input.nbytes(),
+                                                core->Deadline(timeout)));
+               Unpack(all, out);
+               return {};
+             });
+}
+
+HostProcessGroup::Work HostProcessGroup::gather(std::vector<Tensors>& outputs,
+                                                Tensors& inputs,
+                                                const c10d::GatherOptions& options) {
+  const at::Tensor input = Single(inputs).contiguous();
+  const int root = RankOf(options.rootRank, getSize());
+  Tensors out;
+  if (getRank() == root) out = OnePerRank(outputs, input, getSize(), "gather");
+  return Run(c10d::OpType::GATHER, options.asyncOp,
+             [core = core_.get(), input, out, root, size = getSize(),
+              timeout = options.timeout]() -> Status {
+               const at::Tensor all = RoomForAll(input, out.empty() ? 0 : size);
+               DDPRUN_TRY(core->group.Gather(input.data_ptr(), all.data_ptr(), input.nbytes(), root,
+                                             core->Deadline(timeout)));
+               if (!out.empty()) Unpack(all, out);
+               return {};
+             });
+}
+
+HostProcessGroup::Work HostProcessGroup::scatter(Tensors& outputs,
+                                                 std::vector<Tensors>& inputs,
+                                                 const c10d::ScatterOptions& options) {
+  const at::Tensor output = Single(outputs);
+  const int root = RankOf(options.rootRank, getSize());
+  at::Tensor all;
+  if (getRank() == root) all = Packed(OnePerRank(inputs, output, getSize(), "scatter"));
+  return Run(c10d::OpType::SCATTER, options.asyncOp,
+             [core = core_.get(), output, all, root, timeout = options.timeout] {
+               return OnContiguous(output, [&](void* data) {
+                 return core->group.Scatter(all.defined() ? all.data_ptr() : nullptr, data,
+                                            output.nbytes(), root, core->Deadline(timeout));
+               });
+             });
+}
+
+HostProcessGroup::Work HostProcessGroup::reduce_scatter(Tensors& outputs,
+                                                        std::vector<Tensors>& inputs,
+                                                        const c10d::ReduceScatterOptions& options) {
+  Tensors packed = {Packed(OnePerRank(inputs, Single(outputs), getSize(), "reduce_scatter"))};
+  return reduce_scatter_tensor_coalesced(outputs, packed, options);
+}
+
+HostProcessGroup::Work HostProcessGroup::_reduce_scatter_base(
+    at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
+  Tensors outputs = {output};
+  Tensors inputs = {input};
+  return reduce_scatter_tensor_coalesced(outputs, inputs, options);
+}
+
+HostProcessGroup::Work HostProcessGroup::reduce_scatter_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
+  CheckPairs(outputs, inputs, "reduce_scatter");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    CheckMultiple(inputs[i], outputs[i], getSize(), "reduce_scatter");
+    ReductionOf(options.reduceOp, TypeOf(inputs[i]));
+  }
+  return Run(c10d::OpType::_REDUCE_SCATTER_BASE, options.asyncOp,
+             [core = core_.get(), outputs, inputs, op = options.reduceOp,
+              timeout = options.timeout]() -> Status {
+               for (size_t i = 0; i < inputs.size(); ++i) {
+                 const DataType type = TypeOf(inputs[i]);
+                 DDPRUN_TRY(OnContiguous(outputs[i], [&](void* data) {
+                   return core->group.ReduceScatter(inputs[i].data_ptr(), data,
+                                                    static_cast<size_t>(outputs[i].numel()), type,
+                                                    ReductionOf(op, type), core->Deadline(timeout));
+                 }));
+               }
+               return {};
+             });
+}
+
+HostProcessGroup::Work HostProcessGroup::alltoall_base(at::Tensor& output,
+                                                       at::Tensor& input,
+                                                       std::vector<int64_t>& output_splits,
+                                                       std::vector<int64_t>& input_splits,
+                                                       const c10d::AllToAllOptions& options) {
+  CheckOnHost(output);
+  CheckOnHost(input);
+  if (output.dtype() != input.dtype()) RefuseTensor("all_to_all needs tensors of one type.", "");
+  const std::vector<size_t> send = PartBytes(input, input_splits, getSize());
+  const std::vector<size_t> receive = PartBytes(output, output_splits, getSize());
+  const bool equal = output_splits.empty() && input_splits.empty();
+  if (equal && output.numel() != input.numel()) {
+    RefuseTensor("all_to_all without splits needs tensors of one size.", "Give splits.");
+  }
+  return Run(c10d::OpType::ALLTOALL_BASE, options.asyncOp,
+             [core = core_.get(), output, in = input.contiguous(), send, receive, equal,
+              timeout = options.timeout] {
+               return OnContiguous(output, [&](void* data) {
+                 const Clock::time_point deadline = core->Deadline(timeout);
+                 if (equal) return core->group.AllToAll(in.data_ptr(), data, send[0], deadline);
+                 return core->group.AllToAllV(in.data_ptr(), send, data, receive, deadline);
+               });
+             });
+}
+
+HostProcessGroup::Work HostProcessGroup::alltoall(Tensors& outputs,
+                                                  Tensors& inputs,
+                                                  const c10d::AllToAllOptions& options) {
+  const auto n = static_cast<size_t>(getSize());
+  if (outputs.size() != n || inputs.size() != n) {
+    RefuseTensor("all_to_all needs one input and one output per rank (" + std::to_string(n) + ").",
+                 "");
+  }
+  std::vector<size_t> send;
+  std::vector<size_t> receive;
+  int64_t elements = 0;
+  for (size_t rank = 0; rank < n; ++rank) {
+    CheckOnHost(inputs[rank]);
+    CheckOnHost(outputs[rank]);
+    send.push_back(inputs[rank].nbytes());
+    receive.push_back(outputs[rank].nbytes());
+    elements += outputs[rank].numel();
+  }
+  return Run(c10d::OpType::ALLTOALL, options.asyncOp,
+             [core = core_.get(), in = Packed(inputs), outputs, send, receive, elements,
+              timeout = options.timeout]() -> Status {
+               const at::Tensor all = at::empty({elements}, outputs[0].options());
+               DDPRUN_TRY(core->group.AllToAllV(in.data_ptr(), send, all.data_ptr(), receive,
+                                                core->Deadline(timeout)));
+               Unpack(all, outputs);
+               return {};
+             });
+}
+
+}  // namespace ddprun::trainer

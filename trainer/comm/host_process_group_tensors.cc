@@ -1,0 +1,132 @@
+#include "trainer/comm/host_process_group_tensors.h"
+
+#include <ATen/Functions.h>
+
+#include "base/failure.h"
+
+namespace ddprun::trainer {
+
+void RefuseTensor(const std::string& what, const std::string& hint) {
+  throw Failure(Error{.code = Code::kFailed,
+                      .title = "UNSUPPORTED TENSOR",
+                      .where = "",
+                      .what = what,
+                      .hint = hint,
+                      .page = "unsupported-tensor"});
+}
+
+DataType TypeOf(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return DataType::kFloat32;
+    case at::kDouble:
+      return DataType::kFloat64;
+    case at::kHalf:
+      return DataType::kFloat16;
+    case at::kBFloat16:
+      return DataType::kBFloat16;
+    case at::kInt:
+      return DataType::kInt32;
+    case at::kLong:
+      return DataType::kInt64;
+    case at::kByte:
+      return DataType::kUInt8;
+    default:
+      RefuseTensor("A reduction on host memory was given a tensor of type " +
+                       std::string(c10::toString(tensor.scalar_type())) + ".",
+                   "It takes float32, float64, float16, bfloat16, int32, int64 and uint8.");
+  }
+}
+
+Reduction ReductionOf(const c10d::ReduceOp& op, DataType type) {
+  const bool floating =
+      type != DataType::kInt32 && type != DataType::kInt64 && type != DataType::kUInt8;
+  switch (op) {
+    case c10d::ReduceOp::SUM:
+      return Reduction::kSum;
+    case c10d::ReduceOp::AVG:
+      if (!floating) RefuseTensor("Integers cannot be averaged.", "Use a sum and divide.");
+      return Reduction::kAvg;
+    case c10d::ReduceOp::MAX:
+      return Reduction::kMax;
+    case c10d::ReduceOp::MIN:
+      return Reduction::kMin;
+    case c10d::ReduceOp::PRODUCT:
+      return Reduction::kProduct;
+    default:
+      RefuseTensor("A collective was asked for a reduction that it does not have.",
+                   "It has sum, avg, max, min and product.");
+  }
+}
+
+int RankOf(int64_t rank, int size) {
+  if (rank >= 0 && rank < size) return static_cast<int>(rank);
+  throw Failure(Error{.code = Code::kFailed,
+                      .title = "NO SUCH RANK",
+                      .where = "",
+                      .what = "A collective was given rank " + std::to_string(rank) +
+                              "; this group has ranks 0 to " + std::to_string(size - 1) + ".",
+                      .hint = "Ranks are those of the group, not of the whole job.",
+                      .page = "no-such-rank"});
+}
+
+void CheckOnHost(const at::Tensor& tensor) {
+  if (tensor.device().is_cpu() && tensor.layout() == at::kStrided) return;
+  RefuseTensor("A collective on host memory was given a tensor on " + tensor.device().str() + ".",
+               "It takes dense tensors on the CPU.");
+}
+
+const at::Tensor& Single(const std::vector<at::Tensor>& tensors) {
+  if (tensors.size() != 1) {
+    RefuseTensor("A collective was given " + std::to_string(tensors.size()) + " tensors.",
+                 "Give one tensor per process.");
+  }
+  CheckOnHost(tensors[0]);
+  return tensors[0];
+}
+
+const std::vector<at::Tensor>& OnePerRank(const std::vector<std::vector<at::Tensor>>& lists,
+                                          const at::Tensor& like,
+                                          int size,
+                                          const std::string& operation) {
+  if (lists.size() != 1 || lists[0].size() != static_cast<size_t>(size)) {
+    RefuseTensor(operation + " needs one tensor per rank (" + std::to_string(size) + ").", "");
+  }
+  for (const at::Tensor& tensor : lists[0]) {
+    CheckOnHost(tensor);
+    if (tensor.numel() != like.numel() || tensor.dtype() != like.dtype()) {
+      RefuseTensor(operation + " needs tensors with the same elements and type on every side.", "");
+    }
+  }
+  return lists[0];
+}
+
+void CheckMultiple(const at::Tensor& many,
+                   const at::Tensor& one,
+                   int size,
+                   const std::string& operation) {
+  CheckOnHost(many);
+  CheckOnHost(one);
+  if (many.numel() == one.numel() * size && many.dtype() == one.dtype() && many.is_contiguous()) {
+    return;
+  }
+  RefuseTensor(operation + " needs a contiguous tensor of " + std::to_string(size) +
+                   " times the other's elements and of its type.",
+               "");
+}
+
+at::Tensor Packed(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& tensor : tensors) flat.push_back(tensor.reshape({-1}));
+  return at::cat(flat);
+}
+
+void Unpack(const at::Tensor& packed, const std::vector<at::Tensor>& tensors) {
+  int64_t offset = 0;
+  for (const at::Tensor& tensor : tensors) {
+    tensor.copy_(packed.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
+    offset += tensor.numel();
+  }
+}
+
+}  // namespace ddprun::trainer
