@@ -17,7 +17,8 @@ import sys
 STORE = ["rendezvous/store", "rendezvous/net", "base"]
 RENDEZVOUS = ["rendezvous", *STORE]
 LAUNCHER_PARTS = [
-    "launcher/process", "launcher/output", "launcher/cli", "launcher/report", *RENDEZVOUS
+    "launcher/process", "launcher/output", "launcher/cli", "launcher/report", "launcher/store",
+    *RENDEZVOUS
 ]
 TASK = ["trainer/config", "rendezvous/store", "base"]
 MAY_INCLUDE = {
@@ -29,6 +30,7 @@ MAY_INCLUDE = {
     "launcher/output": ["base"],
     "launcher/cli": ["base"],
     "launcher/report": ["launcher/process", *RENDEZVOUS],
+    "launcher/store": ["launcher/process", *RENDEZVOUS],
     "launcher/agent": LAUNCHER_PARTS,
     "launcher": ["launcher/agent", *LAUNCHER_PARTS],
     "trainer/config": ["base"],

@@ -130,6 +130,13 @@ std::string ToString(const HostPort& endpoint) {
   return host + ":" + std::to_string(endpoint.port);
 }
 
+std::string EndpointText(const asio::ip::address& address, uint16_t port) {
+  const bool mapped = address.is_v6() && address.to_v6().is_v4_mapped();
+  const auto plain =
+      mapped ? asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()) : address;
+  return ToString(HostPort{plain.to_string(), port});
+}
+
 std::vector<asio::ip::address> ResolveLocally(std::string_view host,
                                               const std::string& hosts_file) {
   if (const auto literal = ParseLiteral(host)) return {*literal};

@@ -28,6 +28,9 @@ Result<HostPort> ParseHostPort(std::string_view text, uint16_t default_port = 0)
 // "host:port"; an IPv6 literal gets its brackets.
 std::string ToString(const HostPort& endpoint);
 
+// The same for one end of a connection. "::ffff:1.2.3.4" is written as the IPv4 address it means.
+std::string EndpointText(const asio::ip::address& address, uint16_t port);
+
 // Addresses of literals, of localhost and of names in /etc/hosts (this machine's own name usually
 // is there); empty for anything else. Never blocks. `hosts_file` is for tests.
 std::vector<asio::ip::address> ResolveLocally(std::string_view host,

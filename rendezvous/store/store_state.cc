@@ -47,13 +47,10 @@ std::optional<int64_t> ParseCounter(const std::string& text) {
   return number;
 }
 
-void Remove(std::unordered_map<std::string, std::deque<ConnectionId>>& parked,
-            const std::string& key,
-            ConnectionId connection) {
-  const auto found = parked.find(key);
-  if (found == parked.end()) return;
-  std::erase(found->second, connection);
-  if (found->second.empty()) parked.erase(found);
+void StopWaiting(const std::vector<ConnectionId>& woken, std::vector<OutgoingReply>& replies) {
+  for (const ConnectionId connection : woken) {
+    replies.push_back({connection, StatusReply(kStopWaiting)});
+  }
 }
 
 }  // namespace
@@ -86,7 +83,7 @@ Status StoreState::Handle(ConnectionId from, Request request, Replies& replies) 
       return Barrier(from, request, replies);
     case Op::kCancelWait:
       // Answered even without a wait: the wake may have crossed the cancellation on its way.
-      Unpark(from);
+      waits_.Remove(from);
       replies.push_back({from, StatusReply(kWaitCanceled)});
       return {};
   }
@@ -94,16 +91,8 @@ Status StoreState::Handle(ConnectionId from, Request request, Replies& replies) 
 }
 
 std::vector<std::string> StoreState::Disconnect(ConnectionId connection) {
-  std::vector<std::string> missing = WaitingFor(connection);
-  Unpark(connection);
-  return missing;
-}
-
-std::vector<std::string> StoreState::WaitingFor(ConnectionId connection) const {
-  const auto found = parked_.find(connection);
-  if (found == parked_.end()) return {};
-  std::vector<std::string> missing(found->second.missing.begin(), found->second.missing.end());
-  std::ranges::sort(missing);
+  std::vector<std::string> missing = waits_.Missing(connection);
+  waits_.Remove(connection);
   return missing;
 }
 
@@ -126,13 +115,8 @@ Status StoreState::HandleRead(ConnectionId from, const Request& request, Replies
     case Op::kGetNumKeys:
       replies.push_back({from, NumberReply(static_cast<int64_t>(values_.size()))});
       return {};
-    case Op::kListKeys: {
-      Reply reply;
-      reply.form = ReplyForm::kList;
-      for (const auto& [key, value] : values_) reply.values.push_back(key);
-      replies.push_back({from, std::move(reply)});
-      return {};
-    }
+    case Op::kListKeys:
+      return ListKeys(from, replies);
     default: {
       Reply reply;
       reply.form = ReplyForm::kNonce;
@@ -173,7 +157,9 @@ Status StoreState::HandleQueue(ConnectionId from, Request& request, Replies& rep
     total_bytes_ += request.key.size() + request.value.size();
     ++queue_elements_;
     queues_[request.key].push_back(std::move(request.value));
-    WakeOne(request.key, replies);
+    std::vector<ConnectionId> woken;
+    waits_.ArrivedForOne(request.key, woken);
+    StopWaiting(woken, replies);
     return {};
   }
   const auto found = queues_.find(request.key);
@@ -193,37 +179,29 @@ Status StoreState::HandleQueue(ConnectionId from, Request& request, Replies& rep
   return {};
 }
 
-Status StoreState::Wait(ConnectionId from, const Request& request, Replies& replies) {
-  if (parked_.contains(from)) return Refused("A second WAIT while the first is unanswered.");
-  Parked parked;
-  for (const std::string& key : request.keys) {
-    if (!Exists(key)) parked.missing.insert(key);
-  }
-  if (parked.missing.empty()) {
+Status StoreState::Wait(ConnectionId from, Request& request, Replies& replies) {
+  if (waits_.contains(from)) return Refused("A second WAIT while the first is unanswered.");
+  std::erase_if(request.keys, [this](const std::string& key) { return Exists(key); });
+  if (request.keys.empty()) {
     replies.push_back({from, StatusReply(kStopWaiting)});
     return {};
   }
-  for (const std::string& key : parked.missing) waiters_[key].push_back(from);
-  parked_.emplace(from, std::move(parked));
+  DDPRUN_TRY(Reserve(0, WaitTable::CostOf(request.keys)));
+  waits_.Park(from, std::move(request.keys));
   return {};
 }
 
 Status StoreState::Barrier(ConnectionId from, const Request& request, Replies& replies) {
-  if (parked_.contains(from)) return Refused("A BARRIER while a WAIT is unanswered.");
+  if (waits_.contains(from)) return Refused("A BARRIER while a WAIT is unanswered.");
+  DDPRUN_TRY(Reserve(0, WaitTable::CostOf({request.key})));
   DDPRUN_ASSIGN(const int64_t count, AddTo(request.key, 1, replies));
   if (count < request.number) {
-    barriers_[request.key].push_back(from);
-    parked_.emplace(from, Parked{.missing = {request.key}, .barrier = true});
+    waits_.ParkAtBarrier(from, request.key);
     return {};
   }
-  replies.push_back({from, StatusReply(kStopWaiting)});
-  const auto found = barriers_.find(request.key);
-  if (found == barriers_.end()) return {};
-  for (const ConnectionId waiter : found->second) {
-    parked_.erase(waiter);
-    replies.push_back({waiter, StatusReply(kStopWaiting)});
-  }
-  barriers_.erase(found);
+  std::vector<ConnectionId> woken = {from};
+  waits_.OpenBarrier(request.key, woken);
+  StopWaiting(woken, replies);
   return {};
 }
 
@@ -251,6 +229,19 @@ Status StoreState::MultiGet(ConnectionId from, const Request& request, Replies& 
     if (found != values_.end()) bytes += found->second.size();
     if (bytes > limits_.max_reply_bytes) return Refused("The answer would be too large.");
     reply.values.push_back(found == values_.end() ? "" : found->second);
+  }
+  replies.push_back({from, std::move(reply)});
+  return {};
+}
+
+Status StoreState::ListKeys(ConnectionId from, Replies& replies) const {
+  Reply reply;
+  reply.form = ReplyForm::kList;
+  size_t bytes = 0;
+  for (const auto& [key, value] : values_) {
+    bytes += key.size();
+    if (bytes > limits_.max_reply_bytes) return Refused("The answer would be too large.");
+    reply.values.push_back(key);
   }
   replies.push_back({from, std::move(reply)});
   return {};
@@ -289,7 +280,9 @@ Status StoreState::Put(const std::string& key, std::string value, Replies& repli
     total_bytes_ -= found->second.size();
     found->second = std::move(value);
   }
-  WakeAll(key, replies);
+  std::vector<ConnectionId> woken;
+  waits_.Arrived(key, woken);
+  StopWaiting(woken, replies);
   return {};
 }
 
@@ -305,7 +298,7 @@ Status StoreState::Reserve(size_t entries, size_t bytes) const {
   if (values_.size() + queue_elements_ + entries > limits_.max_entries) {
     return Refused("The store is full: " + std::to_string(limits_.max_entries) + " entries.");
   }
-  if (total_bytes_ + bytes > limits_.max_total_bytes) {
+  if (total_bytes() + bytes > limits_.max_total_bytes) {
     return Refused("The store is full: " + std::to_string(limits_.max_total_bytes) + " bytes.");
   }
   return {};
@@ -313,40 +306,6 @@ Status StoreState::Reserve(size_t entries, size_t bytes) const {
 
 bool StoreState::Exists(const std::string& key) const {
   return values_.contains(key) || queues_.contains(key);
-}
-
-void StoreState::Unpark(ConnectionId connection) {
-  const auto found = parked_.find(connection);
-  if (found == parked_.end()) return;
-  for (const std::string& key : found->second.missing) {
-    Remove(found->second.barrier ? barriers_ : waiters_, key, connection);
-  }
-  parked_.erase(found);
-}
-
-void StoreState::WakeAll(const std::string& key, Replies& replies) {
-  const auto found = waiters_.find(key);
-  if (found == waiters_.end()) return;
-  const std::deque<ConnectionId> woken = std::move(found->second);
-  waiters_.erase(found);
-  for (const ConnectionId connection : woken) Arrived(connection, key, replies);
-}
-
-void StoreState::WakeOne(const std::string& key, Replies& replies) {
-  const auto found = waiters_.find(key);
-  if (found == waiters_.end()) return;
-  const ConnectionId connection = found->second.front();
-  found->second.pop_front();
-  if (found->second.empty()) waiters_.erase(found);
-  Arrived(connection, key, replies);
-}
-
-void StoreState::Arrived(ConnectionId connection, const std::string& key, Replies& replies) {
-  const auto found = parked_.find(connection);
-  found->second.missing.erase(key);
-  if (!found->second.missing.empty()) return;
-  parked_.erase(found);
-  replies.push_back({connection, StatusReply(kStopWaiting)});
 }
 
 }  // namespace ddprun::rendezvous

@@ -7,15 +7,13 @@
 #include <deque>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "base/result.h"
+#include "rendezvous/store/wait_table.h"
 #include "rendezvous/store/wire.h"
 
 namespace ddprun::rendezvous {
-
-using ConnectionId = uint64_t;
 
 struct OutgoingReply {
   ConnectionId to = 0;
@@ -23,7 +21,7 @@ struct OutgoingReply {
 };
 
 struct StoreLimits {
-  size_t max_total_bytes = size_t{1} << 30;  // keys, values and queue elements together
+  size_t max_total_bytes = size_t{1} << 30;  // keys, values, queue elements and waits together
   size_t max_entries = size_t{1} << 22;      // keys and queue elements together
   size_t max_reply_bytes = 256 << 20;        // one MULTI_GET may name a large value many times
 };
@@ -40,45 +38,36 @@ class StoreState {
   // Forgets the connection. The keys it was still waiting for, if it was parked.
   std::vector<std::string> Disconnect(ConnectionId connection);
 
-  // What a parked connection still waits for; empty when it is not parked.
-  std::vector<std::string> WaitingFor(ConnectionId connection) const;
+  const WaitTable& waits() const { return waits_; }
   size_t num_keys() const { return values_.size(); }
-  size_t num_parked() const { return parked_.size(); }
+  size_t num_queue_elements() const { return queue_elements_; }
+  // What counts for max_total_bytes.
+  size_t total_bytes() const { return total_bytes_ + waits_.cost_bytes(); }
 
  private:
   using Replies = std::vector<OutgoingReply>;
-  struct Parked {
-    std::unordered_set<std::string> missing;
-    bool barrier = false;
-  };
 
   Status HandleRead(ConnectionId from, const Request& request, Replies& replies);
   Status HandleWrite(ConnectionId from, Request& request, Replies& replies);
   Status HandleQueue(ConnectionId from, Request& request, Replies& replies);
-  Status Wait(ConnectionId from, const Request& request, Replies& replies);
+  Status Wait(ConnectionId from, Request& request, Replies& replies);
   Status Barrier(ConnectionId from, const Request& request, Replies& replies);
   Status CompareSet(ConnectionId from, Request& request, Replies& replies);
   Status MultiGet(ConnectionId from, const Request& request, Replies& replies);
+  Status ListKeys(ConnectionId from, Replies& replies) const;
   Status Append(Request& request, Replies& replies);
   Result<int64_t> AddTo(const std::string& key, int64_t delta, Replies& replies);
   Status Put(const std::string& key, std::string value, Replies& replies);
   bool Erase(const std::string& key);
   Status Reserve(size_t entries, size_t bytes) const;
   bool Exists(const std::string& key) const;
-  void Unpark(ConnectionId connection);
-  void WakeAll(const std::string& key, Replies& replies);
-  void WakeOne(const std::string& key, Replies& replies);
-  void Arrived(ConnectionId connection, const std::string& key, Replies& replies);
 
   const StoreLimits limits_;
-  size_t total_bytes_ = 0;
+  size_t total_bytes_ = 0;  // without the waits
   size_t queue_elements_ = 0;
   std::unordered_map<std::string, std::string> values_;
   std::unordered_map<std::string, std::deque<std::string>> queues_;  // none is empty
-  std::unordered_map<ConnectionId, Parked> parked_;
-  // Who is parked on a key, in order of arrival.
-  std::unordered_map<std::string, std::deque<ConnectionId>> waiters_;
-  std::unordered_map<std::string, std::deque<ConnectionId>> barriers_;
+  WaitTable waits_;
 };
 
 }  // namespace ddprun::rendezvous

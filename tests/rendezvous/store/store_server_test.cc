@@ -211,6 +211,23 @@ TEST(StoreServer, TellsWhatADeadConnectionWaitedFor) {
   EXPECT_THAT(abandoned.get_future().get(), ElementsAre("/a", "/b"));
 }
 
+TEST(StoreServer, CountsAWaitThatIsCancelledAndRepeatedAsOne) {
+  ServedStore served;
+  auto store = *TcpStore::Connect(served.endpoint(), Soon());
+  const std::vector<std::string> keys = {"never"};
+  std::vector<std::chrono::steady_clock::time_point> since;
+  for (int slice = 0; slice < 2; ++slice) {
+    std::thread client([&] { (void)store->Wait(keys, DeadlineAfter(milliseconds(200))); });
+    std::vector<ParkedWait> parked;
+    while (parked.empty()) {
+      parked = served.loop().Do([&] { return served.server().ParkedWaits(); });
+    }
+    since.push_back(parked.at(0).since);
+    client.join();
+  }
+  EXPECT_EQ(since[0], since[1]);
+}
+
 TEST(StoreServer, AnswersItsHostInProcess) {
   ServedStore served;
   std::promise<Reply> woken;

@@ -158,7 +158,7 @@ TEST_F(StoreStateTest, WakesEveryWaiterWhenTheKeyArrives) {
 TEST_F(StoreStateTest, WakesAWaiterOnlyWhenAllItsKeysHaveArrived) {
   Keys(1, Op::kWait, {"a", "b", "a"});
   EXPECT_THAT(Set("a", ""), IsEmpty());
-  EXPECT_THAT(state_.WaitingFor(1), ElementsAre("b"));
+  EXPECT_THAT(state_.waits().Missing(1), ElementsAre("b"));
   EXPECT_THAT(Set("b", ""), ElementsAre("1:ok"));
 }
 
@@ -223,7 +223,7 @@ TEST_F(StoreStateTest, ForgetsWhoDisconnectsAndSaysWhatItWaitedFor) {
   EXPECT_THAT(state_.Disconnect(1), ElementsAre("a", "b"));
   EXPECT_THAT(state_.Disconnect(1), IsEmpty());
   EXPECT_THAT(Set("a", ""), IsEmpty());
-  EXPECT_EQ(state_.num_parked(), 0);
+  EXPECT_EQ(state_.waits().num_parked(), 0);
 }
 
 TEST_F(StoreStateTest, DeletesOnlyWhatExists) {

@@ -1,10 +1,10 @@
-#include "rendezvous/store/wire_decoder.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
+
+#include "rendezvous/store/wire_decoder.h"
 
 namespace ddprun::rendezvous {
 namespace {

@@ -1,0 +1,131 @@
+#include "launcher/store/store_waits.h"
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <unordered_map>
+
+namespace ddprun::launcher {
+
+namespace {
+
+using rendezvous::ParkedWait;
+using rendezvous::SocketEntry;
+using std::chrono::milliseconds;
+
+// A rank may wait for the keys of ten thousand others.
+constexpr size_t kShownKeys = 3;
+
+void AddSocketsOf(const SocketHolder& process, SocketHolders& holders) {
+  const std::string path = "/proc/" + std::to_string(process.pid) + "/fd";
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
+  while (folder != nullptr) {
+    const dirent* entry = ::readdir(folder.get());
+    if (entry == nullptr) break;
+    char target[64] = {};
+    if (::readlinkat(::dirfd(folder.get()), entry->d_name, target, sizeof target - 1) <= 0)
+      continue;
+    unsigned long inode = 0;
+    // Children inherit sockets: the first one listed, the worker itself, keeps it.
+    if (std::sscanf(target, "socket:[%lu]", &inode) == 1) holders.emplace(inode, process);
+  }
+}
+
+std::string KeysText(const std::vector<std::string>& keys) {
+  std::string text;
+  const size_t shown = std::min(keys.size(), kShownKeys);
+  for (size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + keys[i];
+  if (shown < keys.size()) text += " and " + std::to_string(keys.size() - shown) + " more keys";
+  return text;
+}
+
+std::string WaitedText(milliseconds waited) {
+  const auto ms = waited.count();
+  if (ms < 10'000) return std::to_string(ms / 1000) + "." + std::to_string(ms / 100 % 10) + " s";
+  return std::to_string(ms / 1000) + " s";
+}
+
+}  // namespace
+
+std::vector<SocketHolder> ProcessesOfWorkers(std::span<const ProcessEntry> processes,
+                                             std::span<const LocalWorker> workers) {
+  std::unordered_map<pid_t, int> rank_of;
+  std::vector<SocketHolder> found;
+  for (const LocalWorker& worker : workers) {
+    rank_of.emplace(worker.pid, worker.rank);
+    found.push_back({worker.rank, worker.pid});
+  }
+  // A child may stand before its parent in the list.
+  for (size_t known = 0; known != found.size();) {
+    known = found.size();
+    for (const ProcessEntry& process : processes) {
+      if (rank_of.contains(process.pid)) continue;
+      auto owner = rank_of.find(process.session);
+      if (owner == rank_of.end()) owner = rank_of.find(process.parent);
+      if (owner == rank_of.end()) continue;
+      found.push_back({owner->second, process.pid});
+      rank_of.emplace(process.pid, owner->second);
+    }
+  }
+  return found;
+}
+
+std::vector<StoreWait> AttributeWaits(std::span<const ParkedWait> parked,
+                                      std::span<const SocketEntry> sockets,
+                                      const SocketHolders& holders,
+                                      std::chrono::steady_clock::time_point now) {
+  std::unordered_map<std::string, uint64_t> inodes;  // by both ends, as the client sees them
+  for (const SocketEntry& socket : sockets) {
+    inodes.emplace(socket.local + " " + socket.remote, socket.inode);
+  }
+  std::vector<StoreWait> waits;
+  for (const ParkedWait& wait : parked) {
+    StoreWait found;
+    found.peer = wait.peer;
+    found.keys = wait.keys;
+    found.barrier = wait.barrier;
+    found.waited = std::chrono::duration_cast<milliseconds>(now - wait.since);
+    const auto inode = inodes.find(wait.peer + " " + wait.own);
+    const auto holder = inode == inodes.end() ? holders.end() : holders.find(inode->second);
+    if (holder != holders.end()) {
+      found.rank = holder->second.rank;
+      found.pid = holder->second.pid;
+    }
+    waits.push_back(std::move(found));
+  }
+  return waits;
+}
+
+std::vector<StoreWait> FindWaits(const rendezvous::StoreServer& server,
+                                 std::span<const LocalWorker> workers) {
+  const auto parked = server.ParkedWaits();
+  if (parked.empty()) return {};
+  SocketHolders holders;
+  for (const SocketHolder& process : ProcessesOfWorkers(ListProcesses(), workers)) {
+    AddSocketsOf(process, holders);
+  }
+  return AttributeWaits(parked, rendezvous::ReadSocketTable(), holders,
+                        std::chrono::steady_clock::now());
+}
+
+std::string Describe(const StoreWait& wait) {
+  std::string who = wait.peer;
+  if (wait.rank) {
+    who = "rank " + std::to_string(*wait.rank) + " (pid " + std::to_string(wait.pid) + ")";
+  }
+  const std::string waited = who + " has waited " + WaitedText(wait.waited) + " ";
+  if (wait.barrier) return waited + "for the others at barrier " + KeysText(wait.keys);
+  return waited + "for " + KeysText(wait.keys) + ", which nobody has set";
+}
+
+std::vector<std::string> DescribeWaits(const rendezvous::StoreServer& server,
+                                       std::span<const LocalWorker> workers) {
+  std::vector<std::string> lines;
+  for (const StoreWait& wait : FindWaits(server, workers)) lines.push_back(Describe(wait));
+  return lines;
+}
+
+}  // namespace ddprun::launcher
