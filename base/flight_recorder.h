@@ -49,10 +49,10 @@ std::string_view NameOf(CollectiveKind kind);
 
 struct Collective {
   CollectiveKind kind = CollectiveKind::kOther;
-  uint16_t group = 0;     // which process group, the same on all its ranks; 0: that of all ranks
-  uint64_t number = 0;    // of this collective within the group, the same on all its ranks
-  std::string_view type;  // of the elements, 8 characters at most: "float32"; empty: just bytes
-  uint64_t elements = 0;
+  uint16_t group = 0;   // which process group, the same on all its ranks; 0: that of all ranks
+  uint64_t number = 0;  // of this collective within the group, the same on all its ranks
+  std::string_view type = {};  // of the elements, at most 8 characters: "float32"
+  uint64_t elements = 0;       // 0 with no type: just bytes
   uint64_t bytes = 0;
 };
 

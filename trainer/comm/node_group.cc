@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -49,7 +50,9 @@ NodeGroup::Operation NodeGroup::Begin(Kind kind,
                                       Clock::time_point deadline,
                                       std::optional<size_t> own_bytes) {
   ++sequence_;
-  Operation operation{.header = {}, .deadline = deadline};
+  Operation operation{.header = {},
+                      .deadline = deadline,
+                      .recording = Recording(options_.recorder, std::exchange(ticket_, 0))};
   OperationHeader& header = operation.header;
   header.sequence = sequence_;
   header.kind = static_cast<uint32_t>(kind);
@@ -66,25 +69,30 @@ Status NodeGroup::Meet(const Operation& operation) {
   ControlBlock& own = mine();
   ++phase_;
   AdvanceAndWake(own.arrived, own.sleepers, phase_);
+  operation.recording.SetWaiting(true);
   for (int rank = 0; rank < size(); ++rank) {
     if (rank == options_.rank) continue;
     ControlBlock& peer = region_.control(rank);
     const WaitLimits limits{operation.deadline, options_.spin, cancelled_};
     if (!WaitUntilReached(peer.arrived, peer.sleepers, phase_, limits)) {
+      operation.recording.Fail();
       return cancelled_ ? Cancelled(operation) : TimedOut(operation);
     }
   }
+  operation.recording.SetWaiting(false);
   return {};
 }
 
 Status NodeGroup::MeetAndCompare(const Operation& operation) {
   mine().headers[sequence_ % 2] = operation.header;
+  operation.recording.Start(ForRecorder(operation.header));
   DDPRUN_TRY(Meet(operation));
   for (int rank = 0; rank < size(); ++rank) {
     OperationHeader theirs = header(rank);
     theirs.direct = operation.header.direct;  // where the data lies is each rank's own affair
     theirs.heap_offset = operation.header.heap_offset;
     if (theirs == operation.header) continue;
+    operation.recording.Fail();
     return Error{.code = Code::kFailed,
                  .title = "MISMATCHED COLLECTIVES",
                  .where = "rank " + std::to_string(options_.rank),
@@ -129,8 +137,21 @@ std::string NodeGroup::Describe(const OperationHeader& header) {
       return "all_to_all" + number + bytes(" of each rank");
     case Kind::kBarrier:
       return "barrier" + number;
+    case Kind::kOther:
+      break;
   }
   return "an unknown operation" + number;
+}
+
+Collective NodeGroup::ForRecorder(const OperationHeader& header) {
+  const auto kind = static_cast<Kind>(header.kind);
+  Collective collective{.kind = kind, .number = header.sequence, .bytes = header.bytes};
+  if (kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter) {
+    const auto type = static_cast<DataType>(header.type);
+    collective.type = NameOf(type);
+    collective.elements = header.bytes / SizeOf(type);
+  }
+  return collective;
 }
 
 Error NodeGroup::TimedOut(const Operation& operation) {
@@ -141,11 +162,13 @@ Error NodeGroup::TimedOut(const Operation& operation) {
     std::string& list = here ? present : missing;
     list += (list.empty() ? "" : ", ") + std::to_string(rank);
   }
+  const std::string where = operation.recording.Whereabouts();
   return Error{.code = Code::kDeadlineExceeded,
                .title = "COLLECTIVE TIMED OUT",
                .where = "rank " + std::to_string(options_.rank),
                .what = "These ranks did not come to " + Describe(operation.header) +
-                       " in time: " + missing + ".\nThese are waiting in it: " + present + ".",
+                       (where.empty() ? "" : " of " + where) + " in time: " + missing +
+                       ".\nThese are waiting in it: " + present + ".",
                .hint =
                    "Look at the log of the missing ranks. If they are only slow, raise "
                    "comm.train_timeout_seconds.",

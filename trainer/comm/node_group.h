@@ -18,6 +18,7 @@
 #include "base/result.h"
 #include "trainer/comm/data_type.h"
 #include "trainer/comm/futex_wait.h"
+#include "trainer/comm/recording.h"
 #include "trainer/comm/shared_region.h"
 
 namespace ddprun::trainer {
@@ -30,6 +31,8 @@ class NodeGroup {
     int rank = 0;
     // How long a wait spins before it sleeps. Zero when ranks outnumber the cores.
     std::chrono::nanoseconds spin = std::chrono::microseconds(20);
+    // Is told where each operation stands, if there is one; outlives the group.
+    FlightRecorder* recorder = nullptr;
   };
   NodeGroup(SharedRegion& region, Options options);
   ~NodeGroup();
@@ -38,6 +41,8 @@ class NodeGroup {
   int size() const { return region_.local_size(); }
   // Operations begun so far; the number that errors name.
   uint64_t sequence() const { return sequence_; }
+  // The next operation is the one that the recorder has given this ticket.
+  void UseTicket(uint64_t ticket) { ticket_ = ticket; }
 
   // In place: `data` holds `count` elements, on return the reduction over the ranks.
   Status AllReduce(
@@ -84,20 +89,11 @@ class NodeGroup {
   void Cancel() { cancelled_ = true; }
 
  private:
-  enum class Kind : uint32_t {
-    kAllReduce = 1,
-    kBroadcast,
-    kAllGather,
-    kBarrier,
-    kReduce,
-    kReduceScatter,
-    kAllToAll,
-    kGather,
-    kScatter,
-  };
+  using Kind = CollectiveKind;
   struct Operation {
     OperationHeader header;
     Clock::time_point deadline;
+    mutable Recording recording;  // not what the operation is, but what is said of it
 
     DataType type() const { return static_cast<DataType>(header.type); }
     Reduction reduction() const { return static_cast<Reduction>(header.reduction); }
@@ -108,6 +104,7 @@ class NodeGroup {
   static constexpr size_t kStagingBytes = size_t{1} << 20;
 
   static std::string Describe(const OperationHeader& header);
+  static Collective ForRecorder(const OperationHeader& header);
   ControlBlock& mine() { return region_.control(options_.rank); }
   const OperationHeader& header(int rank) { return region_.control(rank).headers[sequence_ % 2]; }
   std::byte* Slot(int rank) { return region_.control(rank).slots[sequence_ % 2]; }
@@ -145,6 +142,7 @@ class NodeGroup {
   const Options options_;
   std::atomic<bool> cancelled_ = false;
   uint64_t sequence_ = 0;
+  uint64_t ticket_ = 0;           // for the next operation; 0: none
   uint32_t phase_ = 0;            // how often this rank has arrived
   std::byte* staging_ = nullptr;  // kStagingBytes of the own heap, allocated when first needed
 };

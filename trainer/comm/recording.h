@@ -1,0 +1,48 @@
+// One collective's entry in the flight recorder, from its start to its end.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/flight_recorder.h"
+
+namespace ddprun::trainer {
+
+// Without a recorder nothing happens. The thread that runs the collective.
+class Recording {
+ public:
+  Recording() = default;
+  // `ticket`: of Schedule(); 0: it was not announced.
+  Recording(FlightRecorder* recorder, uint64_t ticket) : recorder_(recorder), ticket_(ticket) {}
+  Recording(Recording&& other) noexcept
+      : recorder_(std::exchange(other.recorder_, nullptr)), ticket_(other.ticket_) {}
+  Recording& operator=(Recording&&) = delete;
+  // Says that it has ended, if it was started.
+  ~Recording() {
+    if (recorder_ != nullptr && started_) recorder_->End(ticket_, well_);
+  }
+
+  void Start(const Collective& collective) {
+    if (recorder_ == nullptr) return;
+    if (ticket_ == 0) ticket_ = recorder_->Schedule(collective, -1);
+    recorder_->Start(ticket_, collective);
+    started_ = true;
+  }
+  void SetWaiting(bool waits) const {
+    if (recorder_ != nullptr) recorder_->SetWaiting(ticket_, waits);
+  }
+  void Fail() { well_ = false; }
+  // As FlightRecorder::Whereabouts.
+  std::string Whereabouts() const {
+    return recorder_ == nullptr ? "" : recorder_->Whereabouts(ticket_);
+  }
+
+ private:
+  FlightRecorder* recorder_ = nullptr;
+  uint64_t ticket_ = 0;
+  bool started_ = false;
+  bool well_ = true;
+};
+
+}  // namespace ddprun::trainer
