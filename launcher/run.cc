@@ -49,7 +49,7 @@ Result<int> RunJob(Options options, const Environment& env) {
   DDPRUN_ASSIGN(const JobFolder folder, JobFolder::Create(env));
   plan.job_folder = folder.path();
   plan.job_id = MakeJobId(env);
-  plan.run_id = options.standalone ? MakeUuid() : "none";
+  plan.run_id = options.standalone ? MakeUuid() : options.rdzv_id;
   plan.host = rendezvous::HostName();
   plan.color = WantsColor(env);
   plan.options = std::move(options);
@@ -79,6 +79,13 @@ int Run(const std::vector<std::string>& args) {
   if (const auto* text = std::get_if<TextToPrint>(&*parsed)) {
     std::fputs(text->text.c_str(), stdout);
     return 0;
+  }
+  if (std::holds_alternative<VersionsToPrint>(*parsed)) {
+    std::fputs("ddprun " DDPRUN_VERSION "\n", stdout);
+    return 0;
+  }
+  for (const std::string& line : std::get<Options>(*parsed).notes) {
+    std::fputs(("[ddprun] " + line + "\n").c_str(), stderr);
   }
   const Result<int> code = RunJob(std::get<Options>(*std::move(parsed)), env);
   return code ? *code : Fail(code.error());

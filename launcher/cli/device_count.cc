@@ -28,6 +28,22 @@ int CountGpuNodes(const std::string& folder) {
   return count;
 }
 
+// torch.xpu counts GPUs of Intel's; each has one render node.
+int CountXpus(const std::string& folder) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(folder.c_str()), ::closedir);
+  int count = 0;
+  while (dir != nullptr) {
+    const dirent* entry = ::readdir(dir.get());
+    if (entry == nullptr) break;
+    const std::string name(entry->d_name);
+    if (!name.starts_with("renderD")) continue;
+    std::ifstream file(folder + "/" + name + "/device/vendor");
+    std::string vendor;
+    if (file >> vendor && vendor == "0x8086") ++count;
+  }
+  return count;
+}
+
 int AffinityCores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -106,16 +122,32 @@ double CgroupCores() {
   return cores;
 }
 
+Error NoXpu() {
+  return Error{.code = Code::kUsage,
+               .title = "NO GPU",
+               .where = "--nproc_per_node=xpu",
+               .what = "This node has no GPU of Intel's: there is none in /sys/class/drm.",
+               .hint = "Use --nproc_per_node=auto (GPUs if any, else cores), cpu or a number.",
+               .page = "no-gpu"};
+}
+
 }  // namespace
 
-Devices FindDevices(const Environment& env, const std::string& device_folder) {
+Devices FindDevices(const Environment& env,
+                    const std::string& device_folder,
+                    const std::string& drm_folder) {
   return Devices{.gpus = CountGpuNodes(device_folder),
                  .visible_gpus = env.Get("CUDA_VISIBLE_DEVICES"),
-                 .cores = AffinityCores()};
+                 .xpus = CountXpus(drm_folder),
+                 .cores = UsableCores()};
 }
 
 Result<int> CountWorkers(std::string_view text, const Devices& devices) {
   if (const std::optional<int64_t> number = ParseInt(text)) return static_cast<int>(*number);
+  if (text == "xpu") {
+    if (devices.xpus > 0) return devices.xpus;
+    return NoXpu();
+  }
   const int gpus = VisibleGpus(devices);
   if (text == "cpu" || (text == "auto" && gpus == 0)) return devices.cores;
   if (gpus > 0) return gpus;

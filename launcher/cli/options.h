@@ -1,6 +1,8 @@
 // The command line: torchrun's names, in both spellings, with PET_* variables as defaults.
 #pragma once
 
+#include <signal.h>
+
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -37,7 +39,7 @@ enum class ExitCodeStyle { kWorker, kTorchrun };  // --exit_code
 
 struct Options {
   // Where workers run.
-  std::string nproc_per_node = "1";  // a number, "auto", "cpu" or "gpu": see device_count.h
+  std::string nproc_per_node = "1";  // number, auto, cpu, gpu or xpu: see device_count.h
   int min_nodes = 1;
   int max_nodes = 1;
   std::string numa_binding;  // empty, "node", "socket", "exclusive" or "core-complex"
@@ -45,7 +47,7 @@ struct Options {
 
   // How nodes find each other.
   std::string rdzv_backend = "static";           // or "c10d"
-  std::string rdzv_endpoint;                     // host[:port], as given
+  std::string rdzv_endpoint;                     // host[:port], as given; static: in master_*
   std::string rdzv_id = "none";                  // as given; --standalone makes its own
   std::map<std::string, std::string> rdzv_conf;  // known keys only
   std::optional<int> node_rank;                  // c10d: a wish, see ElasticRendezvous
@@ -60,7 +62,8 @@ struct Options {
   std::chrono::milliseconds shutdown_timeout{30'000};  // SIGTERM to SIGKILL, as torchrun's 30 s
   std::optional<std::chrono::milliseconds> exit_barrier_timeout;  // unset: no limit
   std::optional<std::chrono::milliseconds> hang_timeout;          // unset: no hang detection
-  std::vector<int> signals_to_handle;                             // numbers
+  std::vector<int> signals_to_handle{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+  std::string signals_text = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";  // the same, as given
   ExitCodeStyle exit_code = ExitCodeStyle::kWorker;
   std::string report_file;  // empty: none
 
@@ -75,27 +78,33 @@ struct Options {
   std::string role = "default";
 
   // What is run.
-  bool module = false;                 // -m: target is a Python module
-  bool no_python = false;              // target is run as it is
-  bool run_path = false;               // the script runs by runpy.run_path
-  std::optional<bool> use_env;         // torch.distributed.launch's habit: see options.cc
+  bool module = false;     // -m: target is a Python module
+  bool no_python = false;  // target is run as it is
+  bool run_path = false;   // the script runs by runpy.run_path
+  // --use_env=0: scripts get --local-rank=N, as under torch.distributed.launch without --use_env.
+  std::optional<bool> use_env;
   std::vector<std::string> overrides;  // --set a.b=c, for a trainer config
   std::vector<std::string> sweep;      // --sweep a.b=1,2, for a trainer config
   bool dry_run = false;
   std::string target;
   std::vector<std::string> target_args;
 
+  // For the user, one line each: flags that were accepted but change nothing.
+  std::vector<std::string> notes;
+
   bool several_nodes() const { return max_nodes > 1; }
 };
 
-// --help and --version: print this on stdout and exit 0.
+// --help and the like: print this on stdout and exit 0.
 struct TextToPrint {
   std::string text;
 };
+// --version: see versions.h.
+struct VersionsToPrint {};
 
 // `args` without the program's own name. Everything after the target belongs to the target.
 // Errors are kUsage and name the flag or variable, what was found and what is accepted.
-Result<std::variant<Options, TextToPrint>> ParseOptions(const std::vector<std::string>& args,
-                                                        const Environment& env);
+Result<std::variant<Options, TextToPrint, VersionsToPrint>> ParseOptions(
+    const std::vector<std::string>& args, const Environment& env);
 
 }  // namespace ddprun::launcher

@@ -11,6 +11,10 @@ namespace ddprun::launcher {
 
 namespace {
 
+// What torchrun's own interpreter does for --run_path: sys.argv is the script and its arguments.
+constexpr std::string_view kRunPath =
+    "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')";
+
 Status CheckReadable(const std::string& path, Code absent, std::string_view kind) {
   const std::string noun(kind);
   if (std::filesystem::is_directory(path)) {
@@ -60,8 +64,13 @@ Result<Target> PythonTarget(const Options& options, const Environment& env) {
     return std::move(python).error();
   }
   Target target{.name = options.target, .program = *python, .argv = {*python, "-u"}};
-  if (options.module) target.argv.push_back("-m");
+  if (options.run_path) {
+    Append(target.argv, {"-c", std::string(kRunPath)});
+  } else if (options.module) {
+    target.argv.push_back("-m");
+  }
   target.argv.push_back(options.target);
+  if (!options.use_env.value_or(true)) target.argv.push_back("--local-rank=${local_rank}");
   Append(target.argv, options.target_args);
   return target;
 }
@@ -73,6 +82,10 @@ Result<Target> ResolveTarget(const Options& options,
                              const std::string& own_folder) {
   const std::string& name = options.target;
   if (options.module) return PythonTarget(options, env);
+  if (options.run_path) {
+    DDPRUN_TRY(CheckReadable(name, Code::kNotFound, "Python script"));
+    return PythonTarget(options, env);
+  }
   if (!options.no_python && name.ends_with(".json")) {
     DDPRUN_TRY(CheckReadable(name, Code::kUsage, "config file"));
     DDPRUN_ASSIGN(const std::string trainer, FindTrainer(env, own_folder));
@@ -80,6 +93,7 @@ Result<Target> ResolveTarget(const Options& options,
                   .program = trainer,
                   .argv = {trainer, "--template", name},
                   .is_trainer_config = true};
+    for (const std::string& pair : options.overrides) Append(target.argv, {"--set", pair});
     Append(target.argv, options.target_args);
     return target;
   }

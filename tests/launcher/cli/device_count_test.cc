@@ -22,10 +22,24 @@ TEST(DeviceCount, CountsDeviceNodesAndNothingElse) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(DeviceCount, CountsCoresOfTheAffinityMask) {
+TEST(DeviceCount, CountsRenderNodesOfIntelsAsXpus) {
+  const std::string folder = testing::TempDir() + "device_count_drm";
+  const std::pair<const char*, const char*> cards[] = {
+      {"renderD128", "0x8086\n"}, {"renderD129", "0x10de\n"}, {"card0", "0x8086\n"}};
+  for (const auto& [name, vendor] : cards) {
+    std::filesystem::create_directories(folder + "/" + name + "/device");
+    std::ofstream(folder + "/" + name + "/device/vendor") << vendor;
+  }
+  EXPECT_EQ(FindDevices(Environment(), "/nowhere", folder).xpus, 1);
+  EXPECT_EQ(*CountWorkers("xpu", {.visible_gpus = {}, .xpus = 2}), 2);
+  EXPECT_THAT(CountWorkers("xpu", {}).error().what, HasSubstr("Intel"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(DeviceCount, CountsCoresThatItMayKeepBusy) {
   cpu_set_t mask;
   ASSERT_EQ(::sched_getaffinity(0, sizeof mask, &mask), 0);
-  EXPECT_EQ(FindDevices(Environment()).cores, CPU_COUNT(&mask));
+  EXPECT_EQ(FindDevices(Environment()).cores, UsableCores());
   EXPECT_GE(UsableCores(), 1);
   EXPECT_LE(UsableCores(), CPU_COUNT(&mask));
 }

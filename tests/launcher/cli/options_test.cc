@@ -8,6 +8,7 @@ namespace {
 using std::chrono::milliseconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using Args = std::vector<std::string>;
 
 Options Parsed(const Args& args, const Environment& env = Environment()) {
@@ -42,7 +43,12 @@ TEST(Options, AreSpelledWithDashesOrUnderscores) {
 
 TEST(Options, MayBeShortenedWhileTheyStayUnique) {
   EXPECT_EQ(Parsed({"--nproc=3", "x"}).nproc_per_node, "3");
-  EXPECT_EQ(Refused({"--n=3", "x"}).code, Code::kUsage);
+  EXPECT_THAT(Refused({"--n=3", "x"}).hint, HasSubstr("--nnodes"));
+}
+
+TEST(Options, OfTorchrunKeepTheirShortFormsBesideOurs) {
+  EXPECT_EQ(Parsed({"--e=console", "x"}).notes.size(), 1u);  // not --exit_code
+  EXPECT_EQ(Parsed({"--exit_c=torchrun", "x"}).exit_code, ExitCodeStyle::kTorchrun);
 }
 
 TEST(Options, GiveEverythingBehindTheTargetToTheTarget) {
@@ -69,9 +75,15 @@ TEST(Options, TakeDefaultsFromPetVariablesUnlessAFlagIsGiven) {
   EXPECT_TRUE(options.no_python);
 }
 
-TEST(Options, AcceptAFixedRangeOfNodesOnly) {
-  EXPECT_EQ(Parsed({"--nnodes=2:2", "x"}).max_nodes, 2);
-  EXPECT_THAT(Refused({"--nnodes=1:2", "x"}).what, HasSubstr("MIN:MAX (elastic) is not supported"));
+TEST(Options, TakeARangeOfNodesThatStaticMakesItsUpperEnd) {
+  const Options elastic = Parsed({"--nnodes=1:4", "--rdzv_backend=c10d", "x"});
+  EXPECT_EQ(elastic.min_nodes, 1);
+  EXPECT_EQ(elastic.max_nodes, 4);
+  EXPECT_THAT(elastic.notes, IsEmpty());
+  const Options fixed = Parsed({"--nnodes=1:4", "x"});
+  EXPECT_EQ(fixed.min_nodes, 4);
+  EXPECT_THAT(fixed.notes, ElementsAre(HasSubstr("--nnodes=1:4 waits for 4 nodes")));
+  EXPECT_EQ(Refused({"--nnodes=3:2", "x"}).title, "BAD VALUE");
 }
 
 TEST(Options, ReadFractionsOfSecondsAndAddressesInBrackets) {
@@ -92,10 +104,32 @@ TEST(Options, NameFlagValueAndExpectationWhenAValueIsWrong) {
   EXPECT_THAT(flag.what, HasSubstr("--nproc_per_node is \"zwei\"; expected a number from 1"));
   const Error variable = Refused({"x"}, Environment(Environment::Variables{{"PET_NNODES", "0"}}));
   EXPECT_THAT(variable.what, HasSubstr("PET_NNODES is \"0\""));
-  for (const char* text :
-       {"--nproc_per_node=0", "--nproc_per_node=-1", "--nproc_per_node=", "--node_rank=1",
-        "--master_port=65536", "--master_addr=", "--shutdown_timeout=-1", "--shutdown_timeout=nan",
-        "--shutdown_timeout=1e99", "--standalone=maybe"}) {
+  for (const char* text : {"--nproc_per_node=0",
+                           "--nproc_per_node=-1",
+                           "--nproc_per_node=",
+                           "--node_rank=1",
+                           "--master_port=65536",
+                           "--master_addr=",
+                           "--shutdown_timeout=-1",
+                           "--shutdown_timeout=nan",
+                           "--shutdown_timeout=1e99",
+                           "--standalone=maybe",
+                           "--max_restarts=-1",
+                           "--tee=4",
+                           "--redirects=0:",
+                           "--local_ranks_filter=0,a",
+                           "--signals_to_handle=SIGNOPE",
+                           "--signals_to_handle=SIGKILL",
+                           "--numa_binding=core",
+                           "--start_method=thread",
+                           "--label=maybe",
+                           "--exit_code=1",
+                           "--hang_timeout=0",
+                           "--rdzv_backend=gossip",
+                           "--rdzv_endpoint=a:b",
+                           "--rdzv_conf=join_timeout",
+                           "--set=a.b",
+                           "--sweep=a.b"}) {
     EXPECT_EQ(Refused({text, "x"}).code, Code::kUsage) << text;
   }
 }
@@ -106,22 +140,21 @@ TEST(Options, SuggestTheMeantFlag) {
   EXPECT_EQ(Refused({"-q", "x"}).code, Code::kUsage);
 }
 
-TEST(Options, SayOfTorchrunsOtherFlagsThatTheyAreMissing) {
-  EXPECT_EQ(Refused({"--rdzv-backend=c10d", "x"}).title, "FLAG NOT SUPPORTED YET");
-}
-
 TEST(Options, RefuseALastFlagWithoutValueNoTargetAndContradictions) {
   EXPECT_EQ(Refused({"--nnodes"}).title, "MISSING VALUE");
   EXPECT_EQ(Refused({}).title, "NO TARGET");
   EXPECT_EQ(Refused({"-m", "--no_python", "x"}).title, "FLAGS CONTRADICT");
 }
 
-TEST(Options, PrintHelpAndVersion) {
-  for (const char* flag : {"-h", "--help", "--version"}) {
+TEST(Options, AskForHelpOrVersionsWhateverElseIsThere) {
+  for (const char* flag : {"-h", "--help", "--h"}) {
     const auto result = ParseOptions({"--nnodes=1", flag}, Environment());
     ASSERT_TRUE(result.has_value());
-    EXPECT_THAT(std::get<TextToPrint>(*result).text, HasSubstr("ddprun"));
+    EXPECT_THAT(std::get<TextToPrint>(*result).text, HasSubstr("Usage: ddprun"));
   }
+  const auto version = ParseOptions({"--version"}, Environment());
+  ASSERT_TRUE(version.has_value());
+  EXPECT_TRUE(std::holds_alternative<VersionsToPrint>(*version));
 }
 
 }  // namespace

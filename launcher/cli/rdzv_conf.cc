@@ -1,0 +1,158 @@
+#include "launcher/cli/rdzv_conf.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "base/suggest.h"
+#include "launcher/cli/read_value.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+using Conf = std::map<std::string, std::string>;
+
+struct Key {
+  std::string_view name;
+  std::string_view expected;
+  bool (*fits)(std::string_view text);
+};
+
+bool IsTime(std::string_view text) {
+  std::chrono::milliseconds ignored{};
+  return ReadSeconds(text, 0.001, ignored);
+}
+
+bool IsCount(std::string_view text) {
+  int64_t ignored = 0;
+  return ReadBounded(text, 1, 1000, ignored);
+}
+
+// As torch reads booleans here.
+bool IsBool(std::string_view text) {
+  std::string word(text);
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  constexpr std::array<std::string_view, 10> kWords = {"1", "0",   "true", "false", "t",
+                                                       "f", "yes", "no",   "y",     "n"};
+  return std::find(kWords.begin(), kWords.end(), word) != kWords.end();
+}
+
+constexpr std::string_view kSeconds = "a time in seconds, more than 0";
+
+constexpr std::array<Key, 10> kKeys = {{
+    {"join_timeout", kSeconds, IsTime},
+    {"last_call_timeout", kSeconds, IsTime},
+    {"close_timeout", kSeconds, IsTime},
+    {"heartbeat_timeout", kSeconds, IsTime},
+    {"keep_alive_interval", kSeconds, IsTime},
+    {"keep_alive_max_attempt", "a number from 1 to 1000", IsCount},
+    {"read_timeout", kSeconds, IsTime},
+    {"timeout", kSeconds, IsTime},
+    {"is_host", "true or false", IsBool},
+    {"store_type", "tcp (a shared file cannot tell who is there)",
+     [](std::string_view text) { return text == "tcp"; }},
+}};
+
+constexpr std::array<std::string_view, 7> kEtcdKeys = {
+    "etcd_prefix", "protocol", "cert", "key", "cacert", "ssl_cert", "ssl_cert_key"};
+
+Error BadKey(const std::string& key) {
+  std::vector<std::string> names;
+  std::string list;
+  for (const Key& known : kKeys) {
+    names.emplace_back(known.name);
+    list += (list.empty() ? "" : ", ") + std::string(known.name);
+  }
+  const auto nearest = Nearest(key, names);
+  return Error{.code = Code::kUsage,
+               .title = "BAD VALUE",
+               .where = "--rdzv_conf",
+               .what = "--rdzv_conf has no key \"" + key + "\".",
+               .hint = nearest ? "Did you mean " + *nearest + "?" : "It has:\n" + list + ".",
+               .page = "bad-value"};
+}
+
+bool IsHost(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '-' || c == ':' || c == '%';
+  });
+}
+
+}  // namespace
+
+std::optional<EndpointText> ParseEndpoint(std::string_view text) {
+  EndpointText endpoint;
+  std::string_view port;
+  bool has_port = false;
+  if (text.starts_with('[')) {
+    const size_t close = text.find(']');
+    if (close == std::string_view::npos) return std::nullopt;
+    endpoint.host = text.substr(1, close - 1);
+    port = text.substr(close + 1);
+    has_port = !port.empty();
+    if (has_port && port.front() != ':') return std::nullopt;
+    if (has_port) port.remove_prefix(1);
+  } else if (std::count(text.begin(), text.end(), ':') == 1) {
+    const size_t colon = text.find(':');
+    endpoint.host = text.substr(0, colon);
+    port = text.substr(colon + 1);
+    has_port = true;
+  } else {
+    endpoint.host = text;
+  }
+  int64_t number = 0;
+  if (!IsHost(endpoint.host) || (has_port && !ReadBounded(port, 0, 65535, number))) {
+    return std::nullopt;
+  }
+  if (has_port) endpoint.port = static_cast<uint16_t>(number);
+  return endpoint;
+}
+
+bool SplitRdzvConf(std::string_view text, Conf& out) {
+  Conf conf;
+  text = Trimmed(text);
+  while (!text.empty()) {
+    const size_t comma = text.find(',');
+    const std::string_view pair = text.substr(0, comma);
+    const size_t equals = pair.find('=');
+    if (equals == std::string_view::npos) return false;
+    const std::string_view key = Trimmed(pair.substr(0, equals));
+    const std::string_view value = Trimmed(pair.substr(equals + 1));
+    if (key.empty() || value.empty()) return false;
+    conf[std::string(key)] = value;
+    if (comma == std::string_view::npos) break;
+    text.remove_prefix(comma + 1);
+    if (text.empty()) return false;
+  }
+  out = std::move(conf);
+  return true;
+}
+
+Status CheckRdzvConf(Conf& conf, std::vector<std::string>& notes) {
+  for (auto it = conf.begin(); it != conf.end();) {
+    const auto& [name, value] = *it;
+    if (std::find(kEtcdKeys.begin(), kEtcdKeys.end(), name) != kEtcdKeys.end()) {
+      notes.push_back("--rdzv_conf: " + name + " is for etcd and has no effect");
+      it = conf.erase(it);
+      continue;
+    }
+    const auto key = std::find_if(kKeys.begin(), kKeys.end(),
+                                  [&name](const Key& known) { return known.name == name; });
+    if (key == kKeys.end()) return BadKey(name);
+    if (!key->fits(value)) {
+      return Error{.code = Code::kUsage,
+                   .title = "BAD VALUE",
+                   .where = "--rdzv_conf",
+                   .what = "--rdzv_conf: " + name + " is \"" + value + "\"; expected " +
+                           std::string(key->expected) + ".",
+                   .hint = "",
+                   .page = "bad-value"};
+    }
+    ++it;
+  }
+  return {};
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,142 @@
+#include "launcher/cli/read_value.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "base/env.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+constexpr double kYearSeconds = 366 * 86400.0;
+
+std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+bool ReadStreamNumber(std::string_view text, Streams& out) {
+  int64_t value = 0;
+  if (!ReadBounded(text, 0, 3, value)) return false;
+  out = {.out = (value & 1) != 0, .err = (value & 2) != 0};
+  return true;
+}
+
+std::optional<int> SignalNumber(std::string_view name) {
+  if (name.starts_with("SIG")) name.remove_prefix(3);
+  for (int signal = 1; signal < NSIG; ++signal) {
+    const char* const known = ::sigabbrev_np(signal);
+    if (known != nullptr && name == known) return signal;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool ReadBounded(std::string_view text, int64_t min, int64_t max, int64_t& out) {
+  const std::optional<int64_t> value = ParseInt(text);
+  if (!value || *value < min || *value > max) return false;
+  out = *value;
+  return true;
+}
+
+bool ReadSwitch(std::string_view text, bool& out) {
+  if (text == "true" || text == "True" || text == "false" || text == "False") {
+    out = text == "true" || text == "True";
+    return true;
+  }
+  const std::optional<int64_t> value = ParseInt(text);
+  if (!value) return false;
+  out = *value != 0;
+  return true;
+}
+
+bool ReadSeconds(std::string_view text, double min_seconds, std::chrono::milliseconds& out) {
+  double seconds = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  const bool whole = code == std::errc() && end == text.data() + text.size();
+  if (!whole || !(seconds >= min_seconds && seconds <= kYearSeconds)) return false;
+  out = std::chrono::milliseconds(std::llround(seconds * 1000));
+  return true;
+}
+
+bool ReadStreams(std::string_view text, StreamsPerRank& out) {
+  StreamsPerRank result;
+  if (text.find(':') == std::string_view::npos) {
+    if (!ReadStreamNumber(text, result.all)) return false;
+    out = result;
+    return true;
+  }
+  for (const std::string_view part : SplitAt(text, ',')) {
+    const size_t colon = part.find(':');
+    int64_t rank = 0;
+    if (colon == std::string_view::npos ||
+        !ReadBounded(part.substr(0, colon), 0, kMaxLocalWorkers - 1, rank) ||
+        !ReadStreamNumber(part.substr(colon + 1), result.of_rank[static_cast<int>(rank)])) {
+      return false;
+    }
+  }
+  out = result;
+  return true;
+}
+
+bool ReadRanks(std::string_view text, std::set<int>& out) {
+  std::set<int> ranks;
+  if (!text.empty()) {
+    for (const std::string_view part : SplitAt(text, ',')) {
+      int64_t rank = 0;
+      if (!ReadBounded(Trimmed(part), 0, kMaxLocalWorkers - 1, rank)) return false;
+      ranks.insert(static_cast<int>(rank));
+    }
+  }
+  out = std::move(ranks);
+  return true;
+}
+
+std::vector<std::string> SplitWords(std::string_view text) {
+  std::vector<std::string> words;
+  if (text.empty()) return words;
+  words.emplace_back();
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != ',') {
+      words.back() += text[i];
+    } else if (text.substr(i).starts_with(",,")) {
+      words.back() += ',';
+      ++i;
+    } else {
+      words.emplace_back();
+    }
+  }
+  return words;
+}
+
+bool ReadSignals(std::string_view text, std::vector<int>& out) {
+  std::vector<int> signals;
+  for (const std::string_view part : SplitAt(text, ',')) {
+    const std::optional<int> signal = SignalNumber(Trimmed(part));
+    // Nobody can catch these two.
+    if (!signal || *signal == SIGKILL || *signal == SIGSTOP) return false;
+    signals.push_back(*signal);
+  }
+  out = std::move(signals);
+  return true;
+}
+
+std::string_view Trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);
+}
+
+}  // namespace ddprun::launcher
