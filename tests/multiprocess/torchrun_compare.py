@@ -34,17 +34,19 @@ with open(os.path.join(os.environ["FOLDER"], name), "w") as file:
 class Job:
     """A launcher that runs, whichever it is; its output goes to files, so that nothing blocks."""
 
-    def __init__(self, launcher, argv, env, folder, stdin=subprocess.DEVNULL):
+    def __init__(self, launcher, argv, env, folder, stdin=os.devnull, module=None):
         self.launcher = launcher
         self.started = time.monotonic()
         self.ended = None
         self.returncode = None
-        self.files = [open(stdin if isinstance(stdin, str) else os.devnull)]
+        self.files = [open(stdin)]
         for _ in range(2):
             fd = os.memfd_create("output")
             self.files.append(os.fdopen(fd, "r+", errors="replace"))
         if launcher == "torchrun":
-            self.pid, self.status = torchrun_peer.start(argv, env, folder, self.files)
+            self.pid, self.status = torchrun_peer.start(
+                argv, env, folder, self.files, module or "torch.distributed.run"
+            )
         else:
             self.process = subprocess.Popen(
                 [harness.DDPRUN, *argv], env=env, cwd=folder, stdin=self.files[0],

@@ -1,7 +1,7 @@
 """torchrun without its two seconds of import: forked from a process that has imported it once.
 
 Each job runs torch.distributed.run.main in a process of its own, which is all that the command
-torchrun does. torchrun_test.py runs the command itself.
+torchrun does (or torch.distributed.launch.main). torchrun_test.py runs the command itself.
 
     torchrun_peer.py DESCRIPTOR    the process that forks; DESCRIPTOR is a socket to the test
 """
@@ -17,13 +17,13 @@ import sys
 server = None  # socket to the process that forks, once there is one
 
 
-def start(argv, env, cwd, files):
+def start(argv, env, cwd, files, module="torch.distributed.run"):
     """Starts `torchrun ARGV` with FILES as stdin, stdout, stderr: (pid, socket of its status)."""
     global server
     if server is None:
         server = start_server()
     ours, theirs = socket.socketpair()
-    request = json.dumps({"argv": argv, "env": env, "cwd": cwd}).encode()
+    request = json.dumps({"argv": argv, "env": env, "cwd": cwd, "module": module}).encode()
     descriptors = [file.fileno() for file in files] + [theirs.fileno()]
     socket.send_fds(server, [request], descriptors)
     theirs.close()
@@ -51,6 +51,7 @@ def serve(requests):
     """Forks a process per request; returns in the job's process, with its request."""
     import torch.distributed.elastic.rendezvous.c10d_rendezvous_backend  # noqa: F401
     import torch.distributed.elastic.rendezvous.static_tcp_rendezvous  # noqa: F401
+    import torch.distributed.launch
     import torch.distributed.run
 
     # The keepers below need no burying; they wait for the jobs themselves.
@@ -78,7 +79,7 @@ def serve(requests):
     os.environ.clear()
     os.environ.update(request["env"])
     sys.argv = ["torchrun", *request["argv"]]
-    return torch.distributed.run.main
+    return sys.modules[request["module"]].main
 
 
 def keep(pid, descriptors):
