@@ -1,6 +1,7 @@
 #include "launcher/agent/worker_spec.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace ddprun::launcher {
 
@@ -31,13 +32,41 @@ void SetRanks(const Attempt& attempt, int local_rank, Environment& env) {
   const rendezvous::Membership& node = attempt.membership;
   env.Set("RANK", std::to_string(node.base_rank + local_rank));
   env.Set("WORLD_SIZE", std::to_string(node.world_size));
-  env.Set("LOCAL_RANK", std::to_string(local_rank));
+  env.Set("LOCAL_RANK", attempt.virtual_local_rank ? "0" : std::to_string(local_rank));
   env.Set("LOCAL_WORLD_SIZE", std::to_string(attempt.local_world_size));
   env.Set("GROUP_RANK", std::to_string(node.node_rank));
   env.Set("GROUP_WORLD_SIZE", std::to_string(node.nnodes));
   env.Set("ROLE_RANK", std::to_string(node.role_base_rank + local_rank));
   env.Set("ROLE_WORLD_SIZE", std::to_string(node.role_world_size));
-  env.Set("ROLE_NAME", "default");
+  env.Set("ROLE_NAME", attempt.role);
+}
+
+std::vector<std::string> SplitDevices(const std::string& list) {
+  std::vector<std::string> devices;
+  for (size_t begin = 0;;) {
+    const size_t end = list.find(',', begin);
+    std::string device = list.substr(begin, end == std::string::npos ? end : end - begin);
+    std::erase(device, ' ');
+    devices.push_back(std::move(device));
+    if (end == std::string::npos) return devices;
+    begin = end + 1;
+  }
+}
+
+// The one GPU that a worker sees as its device 0.
+std::string OwnDevice(const Environment& base, int local_rank) {
+  const std::optional<std::string> visible = base.Get("CUDA_VISIBLE_DEVICES");
+  if (!visible) return std::to_string(local_rank);
+  return SplitDevices(*visible)[static_cast<size_t>(local_rank)];
+}
+
+void SetElastic(const Attempt& attempt, const std::string& error_file, Environment& env) {
+  env.Set("TORCHELASTIC_RESTART_COUNT", std::to_string(attempt.membership.restart_count));
+  env.Set("TORCHELASTIC_MAX_RESTARTS", std::to_string(attempt.max_restarts));
+  env.Set("TORCHELASTIC_RUN_ID", attempt.run_id);
+  env.Set("TORCHELASTIC_USE_AGENT_STORE", "True");
+  env.Set("TORCHELASTIC_ERROR_FILE", error_file);
+  env.Set("TORCHELASTIC_SIGNALS_TO_HANDLE", attempt.signals_to_handle);
 }
 
 }  // namespace
@@ -49,7 +78,9 @@ WorkerSpec MakeWorkerSpec(const Target& target,
   WorkerSpec spec;
   spec.rank = attempt.membership.base_rank + local_rank;
   spec.local_rank = local_rank;
-  spec.error_file = attempt.error_folder + "/" + std::to_string(local_rank) + "/error.json";
+  if (!attempt.error_folder.empty()) {
+    spec.error_file = attempt.error_folder + "/" + std::to_string(local_rank) + "/error.json";
+  }
   for (size_t i = 0; i < target.argv.size(); ++i) {
     // The program's own name is never rewritten.
     spec.argv.push_back(i == 0 ? target.argv[i] : SubstituteLocalRank(target.argv[i], local_rank));
@@ -59,19 +90,37 @@ WorkerSpec MakeWorkerSpec(const Target& target,
   SetRanks(attempt, local_rank, spec.env);
   spec.env.Set("MASTER_ADDR", attempt.membership.master_addr);
   spec.env.Set("MASTER_PORT", std::to_string(attempt.membership.master_port));
-  spec.env.Set("TORCHELASTIC_RESTART_COUNT", "0");
-  spec.env.Set("TORCHELASTIC_MAX_RESTARTS", "0");
-  spec.env.Set("TORCHELASTIC_RUN_ID", attempt.run_id);
-  spec.env.Set("TORCHELASTIC_USE_AGENT_STORE", "True");
-  spec.env.Set("TORCHELASTIC_ERROR_FILE", spec.error_file);
-  spec.env.Set("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
+  SetElastic(attempt, spec.error_file, spec.env);
+  if (attempt.virtual_local_rank) {
+    spec.env.Set("CUDA_VISIBLE_DEVICES", OwnDevice(base, local_rank));
+  }
   if (!base.Get("TORCH_NCCL_ASYNC_ERROR_HANDLING")) {
     spec.env.Set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   }
   if (!base.Get("OMP_NUM_THREADS")) spec.env.Set("OMP_NUM_THREADS", ThreadsPerWorker(attempt));
   spec.env.Set("DDPRUN_JOB_ID", attempt.job_id);
   spec.env.Set("DDPRUN_NODE_MEMORY_FD", std::to_string(attempt.node_memory_fd));
+  if (!attempt.cpus.empty()) {
+    spec.cpus = attempt.cpus[static_cast<size_t>(local_rank)];
+    // For workers that are forked from a template, which bind themselves.
+    spec.env.Set("DDPRUN_CPUS", FormatCpuList(spec.cpus));
+  }
   return spec;
+}
+
+Status CheckVirtualLocalRank(const Environment& base, int local_world_size) {
+  const std::optional<std::string> visible = base.Get("CUDA_VISIBLE_DEVICES");
+  if (!visible) return {};
+  const size_t count = SplitDevices(*visible).size();
+  if (static_cast<size_t>(local_world_size) <= count) return {};
+  return Error{.code = Code::kUsage,
+               .title = "TOO FEW GPUS",
+               .where = "--virtual_local_rank",
+               .what = "CUDA_VISIBLE_DEVICES is \"" + *visible + "\", which names " +
+                       std::to_string(count) + " GPUs for " + std::to_string(local_world_size) +
+                       " workers; with --virtual_local_rank each needs its own.",
+               .hint = "Start fewer workers, or name more GPUs.",
+               .page = "no-gpu"};
 }
 
 std::string SubstituteLocalRank(std::string_view text, int local_rank) {

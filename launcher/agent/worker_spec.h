@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/cpu_list.h"
 #include "base/env.h"
 #include "launcher/cli/target.h"
 #include "rendezvous/rendezvous.h"
@@ -17,17 +18,24 @@ struct Attempt {
   int local_world_size = 1;
   std::string job_id;        // DDPRUN_JOB_ID: how a job's processes are recognised
   std::string run_id;        // TORCHELASTIC_RUN_ID
-  std::string error_folder;  // holds <local_rank>/error.json
+  std::string error_folder;  // holds <local_rank>/error.json; empty: no error files
   int node_memory_fd = -1;   // inherited memory file that the node's workers share
   int usable_cores = 1;
+  std::string role = "default";    // Options::role
+  int max_restarts = 0;            // Options::max_restarts
+  std::string signals_to_handle =  // Options::signals_text
+      "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
+  bool virtual_local_rank = false;  // Options::virtual_local_rank, after CheckVirtualLocalRank
+  std::vector<CpuSet> cpus = {};    // of each local rank (BindWorkers); empty: not bound
 };
 
 struct WorkerSpec {
   int rank = 0;
   int local_rank = 0;
   std::vector<std::string> argv;
-  Environment env;  // complete
-  std::string error_file;
+  Environment env;         // complete
+  std::string error_file;  // empty: none
+  CpuSet cpus;             // the only ones it may run on; empty: all of ours
 };
 
 // The whole environment of torchrun 2.11's workers, on top of `base`.
@@ -35,6 +43,10 @@ WorkerSpec MakeWorkerSpec(const Target& target,
                           const Attempt& attempt,
                           int local_rank,
                           const Environment& base);
+
+// With --virtual-local-rank each worker gets one entry of CUDA_VISIBLE_DEVICES: kUsage when that
+// names fewer GPUs than there are workers.
+Status CheckVirtualLocalRank(const Environment& base, int local_world_size);
 
 // As torchrun does in every argument: ${local_rank} and $local_rank are replaced, a second $ in
 // front prevents that. All other text stays, "$$" too: torchrun makes "$" of it wherever it is

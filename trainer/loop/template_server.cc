@@ -17,6 +17,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/cpu_list.h"
 #include "base/failure.h"
 
 namespace ddprun::trainer {
@@ -146,6 +147,9 @@ void TakeOver(Request& request) {
   for (int fd = 0; fd < 3; ++fd) dup2(request.descriptors[static_cast<size_t>(fd)].get(), fd);
   for (size_t i = 0; i < 3; ++i) request.descriptors[i].reset();
   request.environment.Set("DDPRUN_NODE_MEMORY_FD", std::to_string(request.descriptors[3].get()));
+  if (const auto cpus = request.environment.Get("DDPRUN_CPUS")) {
+    ThrowIfError(StayOnCpus(ParseCpuList(*cpus)));
+  }
   clearenv();
   for (const std::string& entry : request.environment.Entries()) {
     const size_t equals = entry.find('=');

@@ -78,6 +78,52 @@ TEST(WorkerSpec, PutsTheLocalRankIntoArgumentsButNotIntoTheProgramsName) {
               ElementsAre("${local_rank}", "--local_rank=1"));
 }
 
+TEST(WorkerSpec, SaysRoleRestartsAndSignals) {
+  Attempt attempt = SecondNode();
+  attempt.membership.restart_count = 2;
+  attempt.max_restarts = 3;
+  attempt.role = "reader";
+  attempt.signals_to_handle = "SIGUSR2";
+  EXPECT_THAT(
+      MakeWorkerSpec(Program(), attempt, 0, {}).env.Entries(),
+      IsSupersetOf({"ROLE_NAME=reader", "TORCHELASTIC_RESTART_COUNT=2",
+                    "TORCHELASTIC_MAX_RESTARTS=3", "TORCHELASTIC_SIGNALS_TO_HANDLE=SIGUSR2"}));
+}
+
+TEST(WorkerSpec, HasNoErrorFileWithoutAFolder) {
+  Attempt attempt = SecondNode();
+  attempt.error_folder = "";
+  EXPECT_EQ(MakeWorkerSpec(Program(), attempt, 0, {}).env.Get("TORCHELASTIC_ERROR_FILE"), "");
+}
+
+TEST(WorkerSpec, ShowsEachWorkerItsOwnGpuAsTheFirst) {
+  Attempt attempt = SecondNode();
+  attempt.virtual_local_rank = true;
+  const Environment env(Environment::Variables{{"CUDA_VISIBLE_DEVICES", "4, GPU-ab"}});
+  const WorkerSpec spec = MakeWorkerSpec(Program(), attempt, 1, env);
+  EXPECT_THAT(spec.env.Entries(),
+              IsSupersetOf({"LOCAL_RANK=0", "RANK=4", "CUDA_VISIBLE_DEVICES=GPU-ab"}));
+  EXPECT_EQ(MakeWorkerSpec(Program(), attempt, 1, {}).env.Get("CUDA_VISIBLE_DEVICES"), "1");
+}
+
+TEST(WorkerSpec, NeedsAGpuForEachVirtualLocalRank) {
+  const Environment env(Environment::Variables{{"CUDA_VISIBLE_DEVICES", "4,5"}});
+  EXPECT_TRUE(CheckVirtualLocalRank(env, 2).ok());
+  EXPECT_TRUE(CheckVirtualLocalRank({}, 8).ok());
+  const Status status = CheckVirtualLocalRank(env, 3);
+  ASSERT_FALSE(status.ok());
+  EXPECT_THAT(status.error().what, testing::HasSubstr("names 2 GPUs for 3 workers"));
+}
+
+TEST(WorkerSpec, CarriesTheCpusOfItsLocalRank) {
+  Attempt attempt = SecondNode();
+  attempt.cpus = {{0, 1}, {2, 3, 6}};
+  const WorkerSpec spec = MakeWorkerSpec(Program(), attempt, 1, {});
+  EXPECT_THAT(spec.cpus, ElementsAre(2, 3, 6));
+  EXPECT_EQ(spec.env.Get("DDPRUN_CPUS"), "2-3,6");
+  EXPECT_FALSE(MakeWorkerSpec(Program(), SecondNode(), 1, {}).env.Get("DDPRUN_CPUS"));
+}
+
 TEST(SubstituteLocalRank, ReplacesBothFormsAndKeepsOtherDollars) {
   EXPECT_EQ(SubstituteLocalRank("a${local_rank}b$local_rank.c", 12), "a12b12.c");
   EXPECT_EQ(SubstituteLocalRank("$local_ranks $HOME ${HOME} $", 1), "$local_ranks $HOME ${HOME} $");
