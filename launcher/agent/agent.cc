@@ -39,10 +39,10 @@ Agent::Agent(AgentPlan plan, const SignalMask& mask, Guard& guard)
     : plan_(std::move(plan)),
       mask_(mask),
       guard_(guard),
-      stderr_(io_, STDERR_FILENO),
+      console_(io_, STDOUT_FILENO, STDERR_FILENO),
       log_("ddprun n" + std::to_string(node_rank()),
            ParseLogLevel(plan_.env.GetOr("LOGLEVEL", "")),
-           [this](std::string_view line) { stderr_.WriteLines(line); }),
+           [this](std::string_view line) { console_.err().WriteLines(line); }),
       processes_(io_, mask) {}
 
 Agent::~Agent() = default;
@@ -59,6 +59,14 @@ Status Agent::Begin() {
                   OnSignal(signal, sender);
                 }));
   processes_.OnExit([this](pid_t pid, const ProcessExit& exit) { OnExit(pid, exit); });
+  DDPRUN_ASSIGN(output_, JobOutput::Create({.options = &plan_.options,
+                                            .env = &plan_.env,
+                                            .local_world_size = plan_.local_world_size,
+                                            .is_trainer_config = plan_.target.is_trainer_config,
+                                            .run_id = plan_.run_id,
+                                            .host = plan_.host,
+                                            .job_folder = plan_.job_folder},
+                                           console_, log_));
   // It loads LibTorch while the nodes find each other.
   if (plan_.target.is_trainer_config) DDPRUN_TRY(StartTemplate());
   DDPRUN_ASSIGN(rendezvous_,
@@ -78,7 +86,7 @@ Status Agent::StartTemplate() {
   template_env_.Set("DDPRUN_JOB_ID", plan_.job_id);
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return SystemError("opening a pipe", errno);
-  template_stderr_ = std::make_unique<WorkerStderr>(io_, UniqueFd(ends[0]), stderr_);
+  template_stderr_ = WorkerStream::Start(io_, UniqueFd(ends[0]), {.console = &console_.err()});
   const UniqueFd write_end(ends[1]);
   guard_.WatchPipe(write_end.get());
   DDPRUN_ASSIGN(template_, TemplateClient::Start(io_, processes_,
@@ -173,11 +181,12 @@ void Agent::StartWorkersIfReady() {
 Status Agent::StartWorkers() {
   node_memory_ = UniqueFd(::memfd_create("ddprun-node-memory", MFD_CLOEXEC));
   if (!node_memory_.valid()) return SystemError("creating the node's shared memory", errno);
+  DDPRUN_ASSIGN(AttemptOutput output, output_->MakeAttempt(*membership_));
   const Attempt attempt{.membership = *membership_,
                         .local_world_size = plan_.local_world_size,
                         .job_id = plan_.job_id,
                         .run_id = plan_.run_id,
-                        .error_folder = plan_.job_folder + "/attempt_0",
+                        .error_folder = output.folder,
                         .node_memory_fd = node_memory_.get(),
                         .usable_cores = UsableCores()};
   std::vector<WorkerSpec> specs;
@@ -185,16 +194,16 @@ Status Agent::StartWorkers() {
     specs.push_back(MakeWorkerSpec(plan_.target, attempt, local_rank, plan_.env));
   }
   group_ = std::make_unique<WorkerGroup>(
-      GroupSurroundings{io_, processes_, guard_, stderr_}, plan_.options.shutdown_timeout,
+      GroupSurroundings{io_, processes_, guard_, console_, log_}, plan_.options.shutdown_timeout,
       GroupHandlers{.on_first_failure = [this](const WorkerRecord& w) { OnFirstFailure(w); },
                     .on_done = [this] { OnGroupDone(); }});
   phase_ = Phase::kRunning;
   if (template_ != nullptr) {
     // The template gives each worker the number of the descriptor that it passes on.
     for (WorkerSpec& spec : specs) spec.env.Unset("DDPRUN_NODE_MEMORY_FD");
-    group_->StartFromTemplate(*template_, template_env_, specs, node_memory_.get());
+    group_->StartFromTemplate(*template_, template_env_, specs, std::move(output.plan), node_memory_.get());
   } else {
-    group_->Start(plan_.target, specs, node_memory_.get());
+    group_->Start(plan_.target, specs, std::move(output.plan), node_memory_.get());
   }
   return {};
 }
@@ -256,9 +265,9 @@ void Agent::CleanUp() {
   if (template_stderr_ != nullptr) template_stderr_->Finish();
   if (group_ != nullptr) group_->FinishOutput();
   phase_ = Phase::kReporting;
-  stderr_.WriteLines(Report());
+  console_.err().WriteLines(Report());
   io_.restart();
-  stderr_.WhenEmpty([this] { io_.stop(); });
+  console_.WhenEmpty([this] { io_.stop(); });
   io_.run();
 }
 

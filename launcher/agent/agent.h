@@ -8,11 +8,13 @@
 #include <asio/io_context.hpp>
 
 #include "base/log.h"
+#include "launcher/agent/job_output.h"
 #include "launcher/agent/template_client.h"
 #include "launcher/agent/worker_group.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/target.h"
-#include "launcher/output/worker_output.h"
+#include "launcher/output/console.h"
+#include "launcher/output/worker_stream.h"
 #include "launcher/process/guard.h"
 #include "launcher/process/posix_process.h"
 #include "launcher/process/signals.h"
@@ -78,13 +80,14 @@ class Agent {
   const SignalMask& mask_;
   Guard& guard_;
   asio::io_context io_;
-  StderrWriter stderr_;
+  Console console_;
   Log log_;
   PosixProcessHost processes_;
   StopPatience patience_;
   std::unique_ptr<SignalReader> signals_;
   std::unique_ptr<rendezvous::Rendezvous> rendezvous_;
-  std::unique_ptr<WorkerStderr> template_stderr_;
+  std::optional<JobOutput> output_;
+  std::shared_ptr<WorkerStream> template_stderr_;
   std::unique_ptr<TemplateClient> template_;
   Environment template_env_;
   UniqueFd node_memory_;

@@ -1,12 +1,10 @@
 #include "launcher/agent/worker_group.h"
 
-#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <filesystem>
 #include <utility>
 
 #include <asio/post.hpp>
@@ -17,6 +15,11 @@ namespace {
 
 // What SIGKILL has not ended by then is stuck in the kernel.
 constexpr std::chrono::seconds kKillTimeout{10};
+
+bool IsPipe(int fd) {
+  struct stat info {};
+  return fd >= 0 && ::fstat(fd, &info) == 0 && S_ISFIFO(info.st_mode);
+}
 
 }  // namespace
 
@@ -31,15 +34,19 @@ WorkerGroup::WorkerGroup(GroupSurroundings surroundings,
 
 void WorkerGroup::Start(const Target& target,
                         const std::vector<WorkerSpec>& specs,
+                        GroupOutputPlan output,
                         int node_memory_fd) {
+  OpenOutput(std::move(output));
   for (size_t i = 0; i < specs.size(); ++i) {
-    Result<UniqueFd> stderr_fd = Add(specs[i]);
-    if (!stderr_fd) return FailStart(std::move(stderr_fd).error());
+    const Result<WorkerFds> fds = Add(specs[i]);
+    if (!fds) return FailStart(fds.error());
     SpawnRequest request{.name = target.name,
                          .program = target.program,
                          .argv = specs[i].argv,
                          .env = specs[i].env.Entries(),
-                         .stderr_fd = stderr_fd->get()};
+                         .stdout_fd = fds->out.get(),
+                         .stderr_fd = fds->err.get(),
+                         .cpus = specs[i].cpus};
     if (node_memory_fd >= 0) request.inherited_fds.push_back(node_memory_fd);
     const Result<pid_t> pid = surroundings_.processes.Spawn(request);
     if (!pid) return FailStart(pid.error());
@@ -51,15 +58,19 @@ void WorkerGroup::Start(const Target& target,
 void WorkerGroup::StartFromTemplate(TemplateClient& worker_template,
                                     const Environment& template_env,
                                     const std::vector<WorkerSpec>& specs,
+                                    GroupOutputPlan output,
                                     int node_memory_fd) {
+  OpenOutput(std::move(output));
   std::vector<ForkOrder> orders;
-  std::vector<UniqueFd> stderr_fds;
+  std::vector<WorkerFds> kept;  // until the orders have their copies
   for (const WorkerSpec& spec : specs) {
-    Result<UniqueFd> stderr_fd = Add(spec);
-    if (!stderr_fd) return FailStart(std::move(stderr_fd).error());
+    Result<WorkerFds> fds = Add(spec);
+    if (!fds) return FailStart(std::move(fds).error());
     ForkOrder order{.local_rank = spec.local_rank, .env = ChangeOf(template_env, spec.env)};
-    order.fds = {STDIN_FILENO, STDOUT_FILENO, stderr_fd->get(), node_memory_fd};
-    stderr_fds.push_back(*std::move(stderr_fd));
+    const int out = fds->out.valid() ? fds->out.get() : STDOUT_FILENO;
+    const int err = fds->err.valid() ? fds->err.get() : STDERR_FILENO;
+    order.fds = {STDIN_FILENO, out, err, node_memory_fd};
+    kept.push_back(*std::move(fds));
     orders.push_back(std::move(order));
   }
   forking_ = &worker_template;
@@ -75,21 +86,22 @@ void WorkerGroup::StartFromTemplate(TemplateClient& worker_template,
   });
 }
 
-Result<UniqueFd> WorkerGroup::Add(const WorkerSpec& spec) {
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(spec.error_file).parent_path(), error);
-  if (error) return SystemError("creating a folder for " + spec.error_file, error.value());
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return SystemError("opening a pipe", errno);
-  surroundings_.guard.WatchPipe(ends[1]);
+void WorkerGroup::OpenOutput(GroupOutputPlan plan) {
+  output_.emplace(surroundings_.io, surroundings_.console, std::move(plan),
+                  [&log = surroundings_.log](const std::string& text) { log.Warning(text); });
+}
+
+Result<WorkerFds> WorkerGroup::Add(const WorkerSpec& spec) {
+  DDPRUN_ASSIGN(WorkerFds fds, output_->Open(spec.local_rank));
+  for (const UniqueFd* fd : {&fds.out, &fds.err}) {
+    if (IsPipe(fd->get())) surroundings_.guard.WatchPipe(fd->get());
+  }
   Worker worker;
   worker.record.rank = spec.rank;
   worker.record.local_rank = spec.local_rank;
   worker.record.error_file = spec.error_file;
-  worker.output = std::make_unique<WorkerStderr>(surroundings_.io, UniqueFd(ends[0]),
-                                                 surroundings_.stderr_writer);
   workers_.push_back(std::move(worker));
-  return UniqueFd(ends[1]);
+  return fds;
 }
 
 void WorkerGroup::Started(size_t index, pid_t pid) {
@@ -158,7 +170,9 @@ void WorkerGroup::Apply(GroupAction action) {
     case GroupAction::kFinish:
     case GroupAction::kGiveUp:
       timer_.cancel();
-      asio::post(surroundings_.io, [this] { handlers_.on_done(); });
+      asio::post(surroundings_.io, [alive = std::weak_ptr(alive_), on_done = handlers_.on_done] {
+        if (!alive.expired()) on_done();
+      });
       return;
   }
 }
@@ -173,8 +187,9 @@ void WorkerGroup::SignalAll(int signal) {
 
 void WorkerGroup::ArmTimer(std::chrono::milliseconds time) {
   timer_.expires_after(time);
-  timer_.async_wait([this](const asio::error_code& error) {
-    if (!error) Apply(state_.On(GroupEvent::kGraceOver));
+  timer_.async_wait([alive = std::weak_ptr(alive_)](const asio::error_code& error) {
+    const auto group = alive.lock();
+    if (group != nullptr && !error) (*group)->Apply((*group)->state_.On(GroupEvent::kGraceOver));
   });
 }
 
@@ -185,7 +200,7 @@ size_t WorkerGroup::NumAlive() const {
 }
 
 void WorkerGroup::FinishOutput() {
-  for (Worker& worker : workers_) worker.output->Finish();
+  if (output_) output_->Finish();
 }
 
 std::vector<WorkerRecord> WorkerGroup::Records() const {
@@ -193,8 +208,8 @@ std::vector<WorkerRecord> WorkerGroup::Records() const {
   std::vector<WorkerRecord> records;
   for (const Worker& worker : workers_) {
     WorkerRecord record = worker.record;
-    record.last_lines = worker.output->LastLines();
-    record.error = ReadErrorFile(record.error_file);
+    record.last_lines = output_->LastErrorLines(record.local_rank);
+    if (!record.error_file.empty()) record.error = ReadErrorFile(record.error_file);
     if (record.exit) {
       record.ended_after = std::chrono::duration_cast<milliseconds>(worker.ended_at - stop_time_);
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,11 +12,14 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "base/log.h"
 #include "launcher/agent/group_state.h"
 #include "launcher/agent/template_client.h"
 #include "launcher/agent/worker_spec.h"
 #include "launcher/cli/target.h"
-#include "launcher/output/worker_output.h"
+#include "launcher/output/console.h"
+#include "launcher/output/group_output.h"
+#include "launcher/output/stream_plan.h"
 #include "launcher/process/guard.h"
 #include "launcher/process/process.h"
 #include "launcher/report/failure_report.h"
@@ -27,7 +31,8 @@ struct GroupSurroundings {
   asio::io_context& io;
   ProcessHost& processes;
   Guard& guard;
-  StderrWriter& stderr_writer;
+  Console& console;
+  const Log& log;
 };
 
 struct GroupHandlers {
@@ -45,10 +50,14 @@ class WorkerGroup {
               GroupHandlers handlers);
 
   // One of these, once. A worker that cannot be started ends the group: see start_error().
-  void Start(const Target& target, const std::vector<WorkerSpec>& specs, int node_memory_fd);
+  void Start(const Target& target,
+             const std::vector<WorkerSpec>& specs,
+             GroupOutputPlan output,
+             int node_memory_fd);
   void StartFromTemplate(TemplateClient& worker_template,
                          const Environment& template_env,
                          const std::vector<WorkerSpec>& specs,
+                         GroupOutputPlan output,
                          int node_memory_fd);
 
   // Sends the signal to every worker's process group; SIGKILL after the shutdown timeout.
@@ -71,16 +80,18 @@ class WorkerGroup {
   // The exit code of the first worker that ended with one other than 0, told to stop or not.
   std::optional<int> first_nonzero_code() const { return first_nonzero_code_; }
   const std::optional<Error>& start_error() const { return start_error_; }
+  // What a started worker has printed so far, in bytes: see GroupOutput.
+  uint64_t bytes_seen(int local_rank) const { return output_->bytes_seen(local_rank); }
 
  private:
   struct Worker {
     WorkerRecord record;
-    std::unique_ptr<WorkerStderr> output;
     std::chrono::steady_clock::time_point ended_at;
   };
 
-  // The write end of a new worker's stderr pipe.
-  Result<UniqueFd> Add(const WorkerSpec& spec);
+  void OpenOutput(GroupOutputPlan plan);
+  // A new worker's standard output and error.
+  Result<WorkerFds> Add(const WorkerSpec& spec);
   void Started(size_t index, pid_t pid);
   void FailStart(Error error);
   void Apply(GroupAction action);
@@ -93,6 +104,7 @@ class WorkerGroup {
   GroupHandlers handlers_;
   GroupState state_;
   asio::steady_timer timer_;
+  std::optional<GroupOutput> output_;  // once started
   std::vector<Worker> workers_;
   TemplateClient* forking_ = nullptr;  // while it has been told to fork and has not answered
   int stop_signal_;
@@ -101,6 +113,8 @@ class WorkerGroup {
   std::chrono::system_clock::time_point failure_time_;
   std::optional<int> first_nonzero_code_;
   std::optional<Error> start_error_;
+  // Events that come after the group has gone find this expired.
+  std::shared_ptr<WorkerGroup*> alive_ = std::make_shared<WorkerGroup*>(this);
 };
 
 }  // namespace ddprun::launcher

@@ -5,11 +5,8 @@
 namespace ddprun::launcher {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
-
 TEST(LineBuffer, GivesWholeLinesAndKeepsTheRest) {
-  LineBuffer buffer(20);
+  LineBuffer buffer;
   EXPECT_EQ(buffer.Feed("ab"), "");
   EXPECT_TRUE(buffer.has_partial());
   EXPECT_EQ(buffer.Feed("c\nde\nf"), "abc\nde\n");
@@ -18,13 +15,20 @@ TEST(LineBuffer, GivesWholeLinesAndKeepsTheRest) {
 }
 
 TEST(LineBuffer, GivesProgressBarsAtTheirCarriageReturn) {
-  LineBuffer buffer(20);
+  LineBuffer buffer;
   EXPECT_EQ(buffer.Feed("10%\r20"), "10%\r");
   EXPECT_EQ(buffer.Feed("%\r"), "20%\r");
 }
 
-TEST(LineBuffer, GivesALineThatNeverEndsOnceItIsLong) {
-  LineBuffer buffer(20);
+TEST(LineBuffer, KeepsALongLineWhole) {
+  LineBuffer buffer;
+  const std::string line(10 << 20, 'x');
+  EXPECT_EQ(buffer.Feed(line), "");
+  EXPECT_EQ(buffer.Feed("\n"), line + "\n");
+}
+
+TEST(LineBuffer, GivesALineThatNeverEndsOnceItIsTooLong) {
+  LineBuffer buffer;
   const std::string line(LineBuffer::kMaxPartialBytes + 1, 'x');
   EXPECT_EQ(buffer.Feed(line), line);
 }
@@ -32,25 +36,11 @@ TEST(LineBuffer, GivesALineThatNeverEndsOnceItIsLong) {
 TEST(LineBuffer, LosesNoByteHoweverTheStreamIsCut) {
   const std::string stream("a\n\r\r\nb\0c\n\nprompt? ", 18);
   for (size_t cut = 0; cut <= stream.size(); ++cut) {
-    LineBuffer buffer(20);
+    LineBuffer buffer;
     std::string shown = buffer.Feed(stream.substr(0, cut));
     shown += buffer.Feed(stream.substr(cut));
     EXPECT_EQ(shown + buffer.TakePartial(), stream) << "cut at " << cut;
   }
-}
-
-TEST(LineBuffer, KeepsTheLastLinesAsTheyWereToBeSeen) {
-  LineBuffer buffer(3);
-  buffer.Feed("one\ntwo\r\n10%\r20%\nthree\nlast");
-  EXPECT_THAT(buffer.LastLines(), ElementsAre("20%", "three", "last"));
-  LineBuffer empty(3);
-  EXPECT_THAT(empty.LastLines(), IsEmpty());
-}
-
-TEST(LineBuffer, CutsKeptLinesThatAreHuge) {
-  LineBuffer buffer(3);
-  buffer.Feed(std::string(LineBuffer::kMaxKeptLineBytes * 2, 'x') + "\n");
-  EXPECT_EQ(buffer.LastLines().front().size(), LineBuffer::kMaxKeptLineBytes);
 }
 
 }  // namespace

@@ -1,0 +1,74 @@
+// The standard output and error of one attempt's workers on this node.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <asio/io_context.hpp>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "launcher/output/console.h"
+#include "launcher/output/log_file.h"
+#include "launcher/output/stream_plan.h"
+#include "launcher/output/worker_stream.h"
+
+namespace ddprun::launcher {
+
+// What a worker gets; not valid: our own. To be closed once the worker has it.
+struct WorkerFds {
+  UniqueFd out;
+  UniqueFd err;
+};
+
+// Loop thread only; `console` outlives it.
+class GroupOutput {
+ public:
+  // `warn` gets a line when a log file cannot be written to.
+  GroupOutput(asio::io_context& io, Console& console, GroupOutputPlan plan, LogFile::Warn warn);
+
+  // Once for each local rank, in their order. Fails when a file, pipe or terminal cannot be opened.
+  Result<WorkerFds> Open(int local_rank);
+  // Reads what is there without waiting. For when the workers are gone.
+  void Finish();
+
+  // Of its standard error, wherever that went, for a rank that was opened.
+  std::vector<std::string> LastErrorLines(int local_rank) const;
+  // Bytes that a rank has written so far, as far as they do not go straight to our own stream.
+  uint64_t bytes_seen(int local_rank) const;
+
+ private:
+  struct Stream {
+    std::shared_ptr<WorkerStream> through_us;
+    std::string file;  // that the worker writes itself
+  };
+  struct Worker {
+    Stream out;
+    Stream err;
+  };
+
+  // What standard output and standard error have in common.
+  struct Side {
+    StreamWriter& console;
+    const FilteredLogPlan& filtered;
+    std::optional<LogFile>& filtered_log;
+    bool ends_with_console;
+  };
+
+  Result<UniqueFd> OpenStream(const StreamPlan& plan, const Side& side, Stream& stream);
+  Result<StreamSinks> MakeSinks(const StreamPlan& plan, const Side& side);
+  Status OpenFilteredLogs();
+
+  asio::io_context& io_;
+  Console& console_;
+  GroupOutputPlan plan_;
+  LogFile::Warn warn_;
+  std::optional<LogFile> filtered_out_;
+  std::optional<LogFile> filtered_err_;
+  std::vector<Worker> workers_;
+};
+
+}  // namespace ddprun::launcher

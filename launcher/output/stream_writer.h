@@ -1,0 +1,64 @@
+// One of our own standard streams, written to without ever blocking the loop.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+
+namespace ddprun::launcher {
+
+// The file description is shared with the user's shell, so it is neither made non-blocking nor
+// written to when that would block: a paused terminal must not stop the loop from serving signals.
+// Loop thread only.
+class StreamWriter {
+ public:
+  // `fd` stays the caller's.
+  StreamWriter(asio::io_context& io, int fd);
+
+  // Text of `owner`. If the last text was another's and left its line unfinished, that line is
+  // ended first; a progress bar on a terminal is erased instead, it will be drawn again.
+  void Write(const void* owner, std::string_view bytes);
+  // Whether what `owner` writes now continues the line that it left unfinished.
+  bool ContinuesLineOf(const void* owner) const { return line_owner_ == owner; }
+  // `owner` goes: nothing continues its unfinished line.
+  void Forget(const void* owner);
+  // The launcher's own lines: they begin on a new line, whatever a worker has left unfinished.
+  void WriteLines(std::string_view text);
+
+  // Whether writers should pause; `resume` is called once they may go on.
+  bool IsFull() const { return queue_.size() > kFullBytes; }
+  void WhenRoom(std::function<void()> resume) { waiting_.push_back(std::move(resume)); }
+  // Calls `done` once everything has been written.
+  void WhenEmpty(std::function<void()> done);
+  // Nobody reads the stream any more: what is written is dropped.
+  bool closed() const { return closed_; }
+
+  int fd() const { return fd_; }
+  bool is_terminal() const { return kind_ == Kind::kTerminal; }
+
+ private:
+  enum class Kind { kFile, kTerminal, kOther };
+  static constexpr size_t kFullBytes = 1 << 20;
+
+  void Queue(std::string_view bytes);
+  void Drain();
+  bool TakesBytes() const;
+
+  int fd_;
+  Kind kind_;
+  asio::steady_timer retry_;
+  std::string queue_;
+  bool retrying_ = false;
+  const void* line_owner_ = nullptr;  // of the unfinished line; nullptr: at the start of a line
+  bool line_is_bar_ = false;          // it has gone back to its start with '\r'
+  bool closed_ = false;
+  std::vector<std::function<void()>> waiting_;
+  std::function<void()> when_empty_;
+};
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,147 @@
+#include "launcher/output/worker_stream.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace ddprun::launcher {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// How long a prompt or another line without an end waits for more. Nobody answers a prompt in a
+// file or pipe, and there a line cut by another worker's would do more harm.
+constexpr milliseconds kQuietOnTerminal{100};
+constexpr milliseconds kQuietElsewhere{1000};
+// After a small piece, more is awaited, or else each line of a chatty worker would wake us. What
+// it writes meanwhile stays far below what a pipe holds.
+constexpr milliseconds kPause{2};
+constexpr size_t kSmallPiece = 16 << 10;
+// In one turn of the loop, which has other workers and signals to serve.
+constexpr size_t kTurnBytes = 256 << 10;
+// More than any pipe holds.
+constexpr size_t kFinishBytes = 4 << 20;
+
+}  // namespace
+
+std::shared_ptr<WorkerStream> WorkerStream::Start(asio::io_context& io,
+                                                  UniqueFd read_end,
+                                                  StreamSinks sinks) {
+  std::shared_ptr<WorkerStream> stream(new WorkerStream(io, std::move(read_end), std::move(sinks)));
+  stream->Read();
+  return stream;
+}
+
+WorkerStream::WorkerStream(asio::io_context& io, UniqueFd read_end, StreamSinks sinks)
+    : source_(io, read_end.release()),
+      sinks_(std::move(sinks)),
+      label_(sinks_.label),
+      pause_(io),
+      quiet_(io) {
+  source_.non_blocking(true);
+}
+
+WorkerStream::~WorkerStream() {
+  if (sinks_.console != nullptr) sinks_.console->Forget(this);
+}
+
+void WorkerStream::Read() {
+  source_.async_wait(asio::posix::stream_descriptor::wait_read,
+                     [weak = weak_from_this()](const asio::error_code& error) {
+                       const auto self = weak.lock();
+                       if (self != nullptr && !error) self->OnReadable();
+                     });
+}
+
+void WorkerStream::ReadAfterPause() {
+  pause_.expires_after(kPause);
+  pause_.async_wait([weak = weak_from_this()](const asio::error_code& error) {
+    const auto self = weak.lock();
+    if (self != nullptr && !error) self->Read();
+  });
+}
+
+void WorkerStream::OnReadable() {
+  const size_t taken = Take(kTurnBytes);
+  if (!source_.is_open()) return;
+  if (lines_.has_partial()) ShowPartialLater();
+  if (IsFull()) {
+    sinks_.console->WhenRoom([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->Read();
+    });
+  } else if (taken < kSmallPiece) {
+    ReadAfterPause();
+  } else {
+    Read();
+  }
+}
+
+size_t WorkerStream::Take(size_t limit) {
+  std::array<char, 64 << 10> buffer;
+  size_t taken = 0;
+  while (source_.is_open() && taken < limit) {
+    const ssize_t got = ::read(source_.native_handle(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) break;
+    // A terminal says EIO once nobody holds its other end.
+    if (got <= 0) {
+      End();
+      break;
+    }
+    taken += static_cast<size_t>(got);
+    Pass({buffer.data(), static_cast<size_t>(got)});
+  }
+  if (taken > 0) last_read_ = steady_clock::now();
+  return taken;
+}
+
+void WorkerStream::Pass(std::string_view bytes) {
+  bytes_seen_ += bytes.size();
+  tail_.Add(bytes);
+  if (sinks_.copy) sinks_.copy->Write(bytes);
+  if (sinks_.filter) sinks_.filtered_log->Write(sinks_.filter->Feed(bytes));
+  if (sinks_.console != nullptr) Show(lines_.Feed(bytes));
+  if (sinks_.ends_with_console && sinks_.console->closed()) source_.close();
+}
+
+void WorkerStream::Show(std::string_view bytes) {
+  if (bytes.empty()) return;
+  if (!sinks_.console->ContinuesLineOf(this)) label_.BeginAnew();
+  sinks_.console->Write(this, label_.Put(bytes));
+}
+
+void WorkerStream::End() {
+  source_.close();
+  if (sinks_.filter) sinks_.filtered_log->Write(sinks_.filter->Finish());
+  if (sinks_.console != nullptr) Show(lines_.TakePartial());
+}
+
+void WorkerStream::ShowPartialLater() {
+  if (std::exchange(quiet_pending_, true)) return;
+  const milliseconds quiet = sinks_.console->is_terminal() ? kQuietOnTerminal : kQuietElsewhere;
+  quiet_.expires_at(last_read_ + quiet);
+  quiet_.async_wait([weak = weak_from_this(), quiet](const asio::error_code& error) {
+    const auto self = weak.lock();
+    if (self == nullptr || error) return;
+    self->quiet_pending_ = false;
+    if (!self->lines_.has_partial()) return;
+    if (steady_clock::now() - self->last_read_ < quiet) return self->ShowPartialLater();
+    self->Show(self->lines_.TakePartial());
+  });
+}
+
+void WorkerStream::Finish() {
+  Take(kFinishBytes);
+  if (source_.is_open()) End();
+}
+
+std::vector<std::string> WorkerStream::LastLines() const {
+  return launcher::LastLines(tail_.bytes(), tail_.cut(), kKeptLines);
+}
+
+}  // namespace ddprun::launcher

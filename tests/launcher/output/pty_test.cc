@@ -1,0 +1,43 @@
+#include "launcher/output/pty.h"
+
+#include <sys/ioctl.h>
+
+#include "tests/launcher/output/pipe.h"
+
+namespace ddprun::launcher {
+namespace {
+
+TEST(Pty, IsATerminalThatPassesBytesOnUnchanged) {
+  Result<Pty> pty = OpenPty(-1);
+  ASSERT_TRUE(pty);
+  EXPECT_EQ(::isatty(pty->workers.get()), 1);
+  const std::string bytes("a\nb\r\n\x03\x04\x11\x13\0z", 12);
+  WriteText(pty->workers.get(), bytes);
+  pty->workers.reset();
+  EXPECT_EQ(ReadAll(pty->ours.get()), bytes);
+}
+
+TEST(Pty, DoesNotSendBackWhatWeWrite) {
+  Result<Pty> pty = OpenPty(-1);
+  ASSERT_TRUE(pty);
+  WriteText(pty->ours.get(), "typed\n");
+  WriteText(pty->workers.get(), "printed");
+  pty->workers.reset();
+  EXPECT_EQ(ReadAll(pty->ours.get()), "printed");
+}
+
+TEST(Pty, HasTheSizeOfTheTerminalItIsLike) {
+  Result<Pty> real = OpenPty(-1);
+  ASSERT_TRUE(real);
+  const winsize wide{.ws_row = 7, .ws_col = 133, .ws_xpixel = 0, .ws_ypixel = 0};
+  ASSERT_EQ(::ioctl(real->workers.get(), TIOCSWINSZ, &wide), 0);
+  Result<Pty> copy = OpenPty(real->workers.get());
+  ASSERT_TRUE(copy);
+  winsize size{};
+  ASSERT_EQ(::ioctl(copy->workers.get(), TIOCGWINSZ, &size), 0);
+  EXPECT_EQ(size.ws_row, 7);
+  EXPECT_EQ(size.ws_col, 133);
+}
+
+}  // namespace
+}  // namespace ddprun::launcher
