@@ -15,6 +15,17 @@
 
 namespace ddprun::launcher {
 
+// One attempt on this node, from the start of its workers to the end of the last.
+struct AttemptEnd {
+  rendezvous::Membership membership = {};
+  std::vector<WorkerRecord> workers = {};
+  std::optional<size_t> first_failure = {};  // index into workers
+  std::chrono::system_clock::time_point failure_time = {};
+  std::chrono::system_clock::time_point started_at = {};
+  std::chrono::system_clock::time_point ended_at = {};
+  std::optional<rendezvous::RoundEnd> ended_elsewhere = {};  // another node ended the round
+};
+
 struct JobEnd {
   std::string program;
   std::string host;
@@ -25,6 +36,15 @@ struct JobEnd {
   std::optional<rendezvous::RoundEnd> peer_failure;
   std::optional<int> stop_signal;
   std::vector<pid_t> unkillable;
+
+  // For the report file only.
+  std::string job_id = {};
+  std::string run_id = {};
+  int exit_code = 0;
+  int node_rank = 0;  // as asked for; each attempt has its own
+  std::chrono::system_clock::time_point started_at = {};
+  std::chrono::system_clock::time_point ended_at = {};
+  std::vector<AttemptEnd> attempts = {};  // oldest first
 };
 
 // Empty when all went well. What came first stands first.

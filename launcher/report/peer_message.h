@@ -13,7 +13,7 @@ namespace ddprun::launcher {
 // The worker that failed first, for the other nodes' reports.
 struct PeerWorker {
   std::string host;
-  std::string time;          // as in FailureReport
+  std::string time = {};     // as in FailureReport
   WorkerRecord record = {};  // ranks, pid, exit, last lines, the error file's text, evidence
 };
 
