@@ -1,41 +1,22 @@
 #include "rendezvous/store/store_server.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <unordered_map>
 
-#include <asio/posix/stream_descriptor.hpp>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "rendezvous/net/listener.h"
+#include "rendezvous/net/acceptor.h"
+#include "rendezvous/store/connection_room.h"
 #include "rendezvous/store/store_session.h"
+#include "rendezvous/store/wait_clock.h"
 
 namespace ddprun::rendezvous {
 
 namespace {
 
-using asio::posix::stream_descriptor;
 using std::chrono::milliseconds;
-
-// When the process has no descriptor left for another connection.
-constexpr milliseconds kAcceptPause{100};
-// Accepted in a row before others have their turn.
-constexpr int kAcceptBatch = 256;
-
-struct WaitNote {
-  size_t hash = 0;  // of the keys
-  std::chrono::steady_clock::time_point since;
-};
-
-size_t HashOfKeys(const Request& request) {
-  size_t hash = std::hash<std::string>()(request.key);
-  for (const std::string& key : request.keys) hash = hash * 31 + std::hash<std::string>()(key);
-  return hash;
-}
 
 // Whether a wait has come to its end with this reply. (Or a check has, when nothing waits.)
 bool Ends(const Reply& reply) {
@@ -52,30 +33,27 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
         limits_(limits),
         port_(listeners.port),
         state_(limits.state),
+        max_connections_(limits.max_connections > 0 ? limits.max_connections
+                                                    : ConnectionsThatFit()),
+        acceptor_(std::make_shared<Acceptor>(io, std::move(listeners), AcceptHandlers())),
         sweep_(io),
-        drain_(io),
-        accept_pause_(io) {
-    for (UniqueFd& fd : listeners.fds) acceptors_.emplace_back(io, fd.release());
-  }
+        drain_(io) {}
 
-  void Start() {
-    for (stream_descriptor& acceptor : acceptors_) ArmAccept(acceptor);
-  }
+  void Start() { acceptor_->Start(); }
 
   void Stop() {
     stopped_ = true;
-    asio::error_code ignored;
-    for (stream_descriptor& acceptor : acceptors_) acceptor.close(ignored);
+    acceptor_->Stop();
     for (auto& [id, session] : sessions_) session->Close();
     sessions_.clear();
     local_.clear();
     on_abandoned_ = nullptr;
+    on_exhausted_ = nullptr;
     on_foreign_ = nullptr;
     on_refused_ = nullptr;
     on_drained_ = nullptr;
     sweep_.cancel();
     drain_.cancel();
-    accept_pause_.cancel();
   }
 
   uint16_t port() const { return port_; }
@@ -92,6 +70,10 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     } else if (!answered) {
       Complete(id, Reply());
     }
+  }
+
+  void OnExhausted(std::function<void(const Error&)> handler) {
+    on_exhausted_ = std::move(handler);
   }
 
   void OnForeignConnection(char first_byte, std::function<void(UniqueFd, std::string)> handler) {
@@ -118,7 +100,7 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
 
   std::vector<ParkedWait> ParkedWaits() const {
     std::vector<ParkedWait> waits;
-    for (const auto& [id, note] : wait_notes_) {
+    for (const auto& [id, note] : wait_clock_.notes()) {
       if (!state_.waits().contains(id)) continue;
       const auto& session = sessions_.at(id);
       waits.push_back({session->peer(), session->own(), state_.waits().Missing(id),
@@ -128,8 +110,45 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     return waits;
   }
 
+  StoreStatus Summary() const {
+    StoreStatus status;
+    status.connections = sessions_.size();
+    status.keys = state_.num_keys();
+    status.queue_elements = state_.num_queue_elements();
+    status.bytes = state_.total_bytes();
+    status.buffered_bytes = held_bytes_;
+    const auto waits = ParkedWaits();
+    status.num_waits = waits.size();
+    const auto now = std::chrono::steady_clock::now();
+    for (const ParkedWait& wait : std::span(waits).first(std::min(waits.size(), kMostWaitsTold))) {
+      const size_t told = std::min(wait.keys.size(), kMostKeysTold);
+      status.waits.push_back({wait.peer,
+                              {wait.keys.begin(), wait.keys.begin() + told},
+                              wait.keys.size(),
+                              wait.barrier,
+                              std::chrono::duration_cast<milliseconds>(now - wait.since)});
+    }
+    return status;
+  }
+
  private:
+  Acceptor::Handlers AcceptHandlers() {
+    return {.on_connection = [this](UniqueFd fd) { OnConnection(std::move(fd)); },
+            .has_room = [this] { return sessions_.size() < max_connections_; },
+            .on_exhausted =
+                [this](int problem) {
+                  if (on_exhausted_) on_exhausted_(NoRoomForMore(port_, sessions_.size(), problem));
+                }};
+  }
+
   Status OnRequest(ConnectionId from, Request request) override {
+    if (request.op == Op::kGet && request.key == kStatusKey) {
+      Reply reply;
+      reply.form = ReplyForm::kValue;
+      reply.values.push_back(ToText(Summary()));
+      sessions_.at(from)->Queue(reply);
+      return {};
+    }
     if (on_refused_ && Refused(request)) {
       asio::post(io_, [self = shared_from_this(), peer = sessions_.at(from)->peer()] {
         if (const auto handler = self->on_refused_) handler(peer);
@@ -140,8 +159,9 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
   }
 
   void OnEnded(ConnectionId connection) override {
+    held_bytes_ -= sessions_.at(connection)->held_bytes();
     sessions_.erase(connection);
-    wait_notes_.erase(connection);
+    wait_clock_.Forget(connection);
     auto missing = state_.Disconnect(connection);
     if (!missing.empty() && on_abandoned_) {
       // Posted, because the handler may destroy the server, which is in the middle of something.
@@ -155,6 +175,11 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
         if (self->sessions_.empty()) self->Drained();
       });
     }
+  }
+
+  bool OnHeldBytes(size_t before, size_t now) override {
+    held_bytes_ += now - before;
+    return now < before || held_bytes_ <= limits_.max_buffered_bytes;
   }
 
   void OnStalled() override { ArmSweep(); }
@@ -181,11 +206,13 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
   Status Handle(ConnectionId from, Request request) {
     std::vector<OutgoingReply> replies;
     const bool may_park = request.op == Op::kWait || request.op == Op::kBarrier;
-    const size_t hash = may_park ? HashOfKeys(request) : 0;
+    const size_t hash = may_park ? WaitClock::HashOf(request) : 0;
     Status status = state_.Handle(from, std::move(request), replies);
-    if (may_park && state_.waits().contains(from)) NoteWait(from, hash);
+    if (may_park && state_.waits().contains(from) && sessions_.contains(from)) {
+      wait_clock_.Parked(from, hash, std::chrono::steady_clock::now());
+    }
     for (OutgoingReply& outgoing : replies) {
-      if (Ends(outgoing.reply)) wait_notes_.erase(outgoing.to);
+      if (Ends(outgoing.reply)) wait_clock_.Forget(outgoing.to);
       // Looked up anew each time: sending may end a session.
       const auto found = sessions_.find(outgoing.to);
       if (found == sessions_.end()) {
@@ -199,16 +226,6 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     return status;
   }
 
-  // A client that cancels a wait and repeats it has been waiting all the time: what it waits for
-  // is what tells.
-  void NoteWait(ConnectionId connection, size_t hash) {
-    if (!sessions_.contains(connection)) return;  // the host's own
-    const auto [note, is_new] = wait_notes_.try_emplace(connection);
-    if (is_new || note->second.hash != hash) {
-      note->second = {hash, std::chrono::steady_clock::now()};
-    }
-  }
-
   void Complete(ConnectionId id, Result<Reply> result) {
     auto node = local_.extract(id);
     if (node.empty()) return;
@@ -218,39 +235,13 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     });
   }
 
-  void ArmAccept(stream_descriptor& acceptor) {
-    acceptor.async_wait(stream_descriptor::wait_read,
-                        [self = shared_from_this(), &acceptor](const asio::error_code& error) {
-                          if (!error && !self->stopped_) self->Accept(acceptor);
-                        });
-  }
-
-  void Accept(stream_descriptor& acceptor) {
-    for (int i = 0; i < kAcceptBatch; ++i) {
-      UniqueFd fd(
-          accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (!fd.valid()) {
-        const bool exhausted =
-            errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-        if (exhausted) return PauseAccept(acceptor);
-        if (errno == EAGAIN) break;
-        continue;  // this connection died in the queue
-      }
-      const ConnectionId id = next_id_++;
-      const auto session = std::make_shared<StoreSession>(
-          io_, std::move(fd), id, limits_.wire, limits_.max_unsent_bytes, scratch_, *this);
-      sessions_.emplace(id, session);
-      session->Start();
-      ArmSweep();
-    }
-    ArmAccept(acceptor);
-  }
-
-  void PauseAccept(stream_descriptor& acceptor) {
-    accept_pause_.expires_after(kAcceptPause);
-    accept_pause_.async_wait([self = shared_from_this(), &acceptor](const asio::error_code&) {
-      if (!self->stopped_) self->Accept(acceptor);
-    });
+  void OnConnection(UniqueFd fd) {
+    const ConnectionId id = next_id_++;
+    const auto session = std::make_shared<StoreSession>(io_, std::move(fd), id, limits_.wire,
+                                                        limits_.max_unsent_bytes, scratch_, *this);
+    sessions_.emplace(id, session);
+    session->Start();
+    ArmSweep();
   }
 
   // Runs only while there is a connection that it might have to close, so that an idle agent
@@ -292,19 +283,21 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
   const StoreServerLimits limits_;
   const uint16_t port_;
   StoreState state_;
-  std::vector<stream_descriptor> acceptors_;
+  const size_t max_connections_;
+  const std::shared_ptr<Acceptor> acceptor_;
+  size_t held_bytes_ = 0;  // of all sessions
   std::unordered_map<ConnectionId, std::shared_ptr<StoreSession>> sessions_;
   std::unordered_map<ConnectionId, Handler> local_;
-  std::unordered_map<ConnectionId, WaitNote> wait_notes_;  // of waits open or cancelled
+  WaitClock wait_clock_;
   std::function<void(const std::vector<std::string>&)> on_abandoned_;
   std::function<void()> on_drained_;
+  std::function<void(const Error&)> on_exhausted_;
   char foreign_byte_ = 0;
   std::function<void(UniqueFd, std::string)> on_foreign_;
   std::string refused_prefix_;
   std::function<void(const std::string&)> on_refused_;
   asio::steady_timer sweep_;
   asio::steady_timer drain_;
-  asio::steady_timer accept_pause_;
   ConnectionId next_id_ = 1;
   bool sweeping_ = false;
   bool stopped_ = false;
@@ -358,6 +351,10 @@ void StoreServer::OnAbandonedWait(
   impl_->OnAbandonedWait(std::move(handler));
 }
 
+void StoreServer::OnExhausted(std::function<void(const Error& error)> handler) {
+  impl_->OnExhausted(std::move(handler));
+}
+
 void StoreServer::OnAllDisconnected(milliseconds timeout, std::function<void()> handler) {
   impl_->OnAllDisconnected(timeout, std::move(handler));
 }
@@ -372,6 +369,10 @@ size_t StoreServer::num_keys() const {
 
 std::vector<ParkedWait> StoreServer::ParkedWaits() const {
   return impl_->ParkedWaits();
+}
+
+StoreStatus StoreServer::Summary() const {
+  return impl_->Summary();
 }
 
 }  // namespace ddprun::rendezvous

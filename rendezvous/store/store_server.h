@@ -15,6 +15,7 @@
 #include "base/unique_fd.h"
 #include "rendezvous/store/async_store.h"
 #include "rendezvous/store/store_state.h"
+#include "rendezvous/store/store_status.h"
 #include "rendezvous/store/wire_decoder.h"
 
 namespace ddprun::rendezvous {
@@ -28,6 +29,12 @@ struct StoreServerLimits {
   // more of its requests are read.
   std::chrono::milliseconds stalled_write_timeout{60'000};
   size_t max_unsent_bytes = 4 << 20;
+  // Of all connections together: requests received in part and replies not taken. Whoever wants
+  // more is closed.
+  size_t max_buffered_bytes = size_t{1} << 30;
+  // 0: what the process may have open, less a reserve for its other work. Others wait to be
+  // accepted until somebody leaves.
+  size_t max_connections = 0;
 };
 
 // Who waits for what: the store's host alone can tell that, when a job hangs.
@@ -65,6 +72,10 @@ class StoreServer : public AsyncStore {
   // gone, or its host.
   void OnAbandonedWait(std::function<void(const std::vector<std::string>& keys)> handler);
 
+  // Called once in the server's life, when clients must wait because there is no room for more
+  // connections. The error is for the user (page "too-many-connections").
+  void OnExhausted(std::function<void(const Error& error)> handler);
+
   // Another protocol at the same port: a connection whose first byte is `first_byte` goes to
   // `handler` with what it has sent so far. Not one of TCPStore's, whose clients begin with 0.
   void OnForeignConnection(char first_byte,
@@ -80,6 +91,8 @@ class StoreServer : public AsyncStore {
   size_t num_keys() const;
   // The longest first.
   std::vector<ParkedWait> ParkedWaits() const;
+  // Also what a GET of kStatusKey is answered with.
+  StoreStatus Summary() const;
 
  private:
   class Impl;

@@ -67,6 +67,7 @@ void StoreSession::Flush() {
   if (!open() || running_) return;  // a running session sends at its end
   Send();
   if (open() && unsent_bytes() > 0) ArmWrite();
+  Account();
 }
 
 void StoreSession::Close() {
@@ -141,6 +142,7 @@ void StoreSession::Run(std::string_view input) {
   backlog_.assign(input);
   if (unsent_bytes() > 0) ArmWrite();
   if (backlog_.empty() && unsent_bytes() <= max_unsent_bytes_) ArmRead();
+  Account();
 }
 
 void StoreSession::Decode(std::string_view& input) {
@@ -178,6 +180,13 @@ void StoreSession::Send() {
   if (out_.capacity() > kKeptCapacityBytes) out_ = std::string();
   out_.clear();
   sent_ = 0;
+}
+
+void StoreSession::Account() {
+  if (!open()) return;
+  const size_t now = decoder_.held_bytes() + unsent_bytes() + backlog_.size();
+  const size_t before = std::exchange(held_bytes_, now);
+  if (now != before && !owner_->OnHeldBytes(before, now)) End();
 }
 
 void StoreSession::End() {

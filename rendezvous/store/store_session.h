@@ -30,6 +30,8 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
     virtual void OnEnded(ConnectionId connection) = 0;
     // Replies could not be sent at once.
     virtual void OnStalled() = 0;
+    // The connection keeps `now` bytes in memory, no longer `before`; false closes it.
+    virtual bool OnHeldBytes(size_t before, size_t now) = 0;
     // Whether connections that begin with this byte speak another protocol, whose these are.
     virtual bool IsForeign(char first_byte) const = 0;
     // Such a connection, and what it has sent so far; the session is closed.
@@ -56,6 +58,8 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
 
   bool validated() const { return validated_; }
   bool stalled() const { return unsent_bytes() > 0; }
+  // What it last told its owner to keep in memory.
+  size_t held_bytes() const { return held_bytes_; }
   // When it was accepted, or since when it has taken none of its replies.
   Time since() const { return since_; }
   // The two ends of the connection, "10.0.0.7:41532"; "unknown" once the peer is gone.
@@ -74,6 +78,7 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
   void Decode(std::string_view& input);
   Status HandleRequest(Request request);
   void Send();
+  void Account();
   void End();
 
   asio::posix::stream_descriptor socket_;
@@ -85,7 +90,8 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
   std::string out_;  // replies; the first sent_ bytes are with the kernel
   size_t sent_ = 0;
   std::string backlog_;  // received, not decoded because too much is unsent
-  bool begun_ = false;   // something has been received
+  size_t held_bytes_ = 0;
+  bool begun_ = false;  // something has been received
   bool validated_ = false;
   bool reading_ = false;
   bool writing_ = false;

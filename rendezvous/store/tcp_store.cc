@@ -228,4 +228,17 @@ Result<int64_t> TcpStore::NumKeys(Deadline deadline) {
   return reply.number;
 }
 
+Result<std::vector<std::string>> TcpStore::ListKeys(Deadline deadline) {
+  const std::lock_guard lock(mutex_);
+  DDPRUN_ASSIGN(Reply reply, Exchange(KeyRequest(Op::kListKeys, ""), deadline));
+  return std::move(reply.values);
+}
+
+Result<StoreStatus> TcpStore::ServerStatus(Deadline deadline) {
+  const std::lock_guard lock(mutex_);
+  DDPRUN_ASSIGN(const Reply reply,
+                Exchange(KeyRequest(Op::kGet, std::string(kStatusKey)), deadline));
+  return ParseStoreStatus(reply.values.front());
+}
+
 }  // namespace ddprun::rendezvous

@@ -8,6 +8,7 @@
 
 #include "rendezvous/net/socket.h"
 #include "rendezvous/store/store.h"
+#include "rendezvous/store/store_status.h"
 #include "rendezvous/store/wire.h"
 
 namespace ddprun::rendezvous {
@@ -36,6 +37,11 @@ class TcpStore : public Store {
                   std::span<const std::string> values,
                   Deadline deadline) override;
   Result<int64_t> NumKeys(Deadline deadline) override;
+
+  // All keys of the server, as they are on the wire: with the leading "/".
+  Result<std::vector<std::string>> ListKeys(Deadline deadline);
+  // What a server of ddprun's tells about itself; an Error (page "no-store-status") from others.
+  Result<StoreStatus> ServerStatus(Deadline deadline);
 
  private:
   explicit TcpStore(Stream stream) : stream_(std::move(stream)) {}

@@ -47,10 +47,12 @@ Result<bool> FrameDecoder::TakeString(std::string_view& input, size_t max_bytes,
                        " bytes.");
     }
     have_length_ = true;
+    held_bytes_ += sizeof out;
     out.clear();
   }
   const size_t taken = std::min<size_t>(length_ - out.size(), input.size());
   out.append(input.substr(0, taken));
+  held_bytes_ += taken;
   input.remove_prefix(taken);
   if (out.size() < length_) return false;
   have_length_ = false;
@@ -127,6 +129,7 @@ Result<bool> RequestDecoder::Next(std::string_view& input, Request& request) {
     fields_.remove_prefix(1);
   }
   have_op_ = false;
+  held_bytes_ = 0;
   request = std::move(current_);
   return true;
 }

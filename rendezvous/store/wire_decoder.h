@@ -22,6 +22,10 @@ struct WireLimits {
 // Reads one frame after the other from bytes that arrive in any segmentation. Holds at most the
 // bytes received, so a large announced length costs nothing. Base of the two decoders.
 class FrameDecoder {
+ public:
+  // How much of an incomplete frame it holds, the strings' own size included.
+  size_t held_bytes() const { return held_bytes_; }
+
  protected:
   explicit FrameDecoder(WireLimits limits) : limits_(limits) {}
 
@@ -34,6 +38,7 @@ class FrameDecoder {
 
   const WireLimits limits_;
   size_t message_bytes_ = 0;  // announced strings of the current frame
+  size_t held_bytes_ = 0;
 
  private:
   bool TakeScalar(std::string_view& input, size_t size);

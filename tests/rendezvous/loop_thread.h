@@ -10,6 +10,8 @@
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 
+#include "rendezvous/net/address.h"
+#include "rendezvous/net/socket.h"
 #include "rendezvous/store/store_server.h"
 
 namespace ddprun::rendezvous {

@@ -7,6 +7,7 @@
 
 #include "rendezvous/store/tcp_store.h"
 #include "tests/rendezvous/loop_thread.h"
+#include "tests/rendezvous/store/raw_client.h"
 
 namespace ddprun::rendezvous {
 namespace {
@@ -14,45 +15,6 @@ namespace {
 using std::chrono::milliseconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::string Greeting() {
-  std::string bytes;
-  Request validate;
-  validate.op = Op::kValidate;
-  validate.nonce = kValidateMagic;
-  EncodeRequest(validate, bytes);
-  return bytes;
-}
-
-std::string Encoded(const Request& request) {
-  std::string bytes;
-  EncodeRequest(request, bytes);
-  return bytes;
-}
-
-Request SetRequest(const std::string& key, const std::string& value) {
-  Request request;
-  request.op = Op::kSet;
-  request.key = key;
-  request.value = value;
-  return request;
-}
-
-Stream Connected(const HostPort& endpoint) {
-  return *Stream::Connect(endpoint, Soon());
-}
-
-// Whether the server ends the connection (rather than answer).
-bool IsClosed(Stream& stream) {
-  char byte;
-  const auto count = stream.ReadSome(std::span(&byte, 1), Soon());
-  return !count.has_value() && count.error().code == Code::kFailed;
-}
-
-bool Works(const HostPort& endpoint) {
-  auto store = TcpStore::Connect(endpoint, Soon());
-  return store.has_value() && (*store)->Add("n", 1, Soon()).has_value();
-}
 
 TEST(StoreServer, ServesRequestsThatComeByteByByte) {
   ServedStore served;
@@ -98,75 +60,6 @@ TEST(StoreServer, SurvivesRandomBytes) {
     (void)stream.Write(bytes, Soon());
   }
   EXPECT_TRUE(Works(served.endpoint()));
-}
-
-TEST(StoreServer, ClosesAMessageBeyondTheLimits) {
-  StoreServerLimits limits;
-  limits.wire.max_value_bytes = 1000;
-  ServedStore served(limits);
-  Stream stream = Connected(served.endpoint());
-  ASSERT_TRUE(
-      stream.Write(Greeting() + Encoded(SetRequest("/k", std::string(1001, 'x'))), Soon()).ok());
-  EXPECT_TRUE(IsClosed(stream));
-  EXPECT_TRUE(Works(served.endpoint()));
-}
-
-TEST(StoreServer, ClosesConnectionsThatSayNothing) {
-  StoreServerLimits limits;
-  limits.handshake_timeout = milliseconds(20);
-  ServedStore served(limits);
-  auto patient = *TcpStore::Connect(served.endpoint(), Soon());
-  Stream silent = Connected(served.endpoint());
-  Stream half = Connected(served.endpoint());
-  ASSERT_TRUE(half.Write(Greeting().substr(0, 3), Soon()).ok());
-  EXPECT_TRUE(IsClosed(silent));
-  EXPECT_TRUE(IsClosed(half));
-  EXPECT_EQ(*patient->Add("n", 1, Soon()), 1);
-}
-
-TEST(StoreServer, BoundsWhatAClientThatDoesNotReadCanPileUp) {
-  StoreServerLimits limits;
-  limits.max_unsent_bytes = 1 << 20;
-  limits.stalled_write_timeout = milliseconds(200);
-  ServedStore served(limits);
-  auto good = *TcpStore::Connect(served.endpoint(), Soon());
-  ASSERT_TRUE(good->Set("big", std::string(1 << 20, 'x'), Soon()).ok());
-  Stream greedy = Connected(served.endpoint());
-  Request get;
-  get.op = Op::kGet;
-  get.key = "/big";
-  std::string bytes = Greeting();
-  for (int i = 0; i < 10'000; ++i) bytes += Encoded(get);  // 10 GB of answers
-  // Either all of it goes into the kernel's buffers, or the server hangs up in the middle.
-  (void)greedy.Write(bytes, Soon());
-  EXPECT_EQ(*good->Add("n", 1, Soon()), 1);
-  // The server gives up on it in the end, when its kernel buffers have long been full.
-  while (served.loop().Do([&] { return served.server().num_connections(); }) > 1) {
-    std::this_thread::yield();
-  }
-}
-
-TEST(StoreServer, AnswersAllOfALongPipelineToAReaderThatIsSlow) {
-  StoreServerLimits limits;
-  limits.max_unsent_bytes = 1 << 10;
-  ServedStore served(limits);
-  Stream stream = Connected(served.endpoint());
-  Request get;
-  get.op = Op::kGet;
-  get.key = "/k";
-  constexpr size_t kGets = 3000;
-  constexpr size_t kValueBytes = 5000;
-  std::string bytes = Greeting() + Encoded(SetRequest("/k", std::string(kValueBytes, 'x')));
-  for (size_t i = 0; i < kGets; ++i) bytes += Encoded(get);
-  ASSERT_TRUE(stream.Write(bytes, Soon()).ok());
-  size_t received = 0;
-  std::string buffer(1 << 16, '\0');
-  while (received < kGets * (kValueBytes + 8)) {
-    const auto count = stream.ReadSome(buffer, Soon());
-    ASSERT_TRUE(count.has_value()) << "after " << received;
-    received += *count;
-  }
-  EXPECT_EQ(received, kGets * (kValueBytes + 8));
 }
 
 TEST(StoreServer, WakesManyClients) {

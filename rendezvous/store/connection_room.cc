@@ -1,0 +1,37 @@
+#include "rendezvous/store/connection_room.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+// An agent starts workers beside the store.
+constexpr size_t kMostReservedDescriptors = 256;
+
+}  // namespace
+
+size_t ConnectionsThatFit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::numeric_limits<size_t>::max();
+  const auto all = static_cast<size_t>(limit.rlim_cur);
+  return std::max<size_t>(1, all - std::min(kMostReservedDescriptors, all / 4));
+}
+
+Error NoRoomForMore(uint16_t port, size_t connections, int problem) {
+  Error error;
+  error.title = "NO ROOM FOR MORE CONNECTIONS";
+  error.where = "store at port " + std::to_string(port);
+  error.what =
+      "The store has " + std::to_string(connections) + " connections and can take no more" +
+      (problem == 0 ? "" : ": " + ErrnoText(problem)) + ". Others wait until somebody leaves.";
+  error.hint = "Raise the limit of open files before the start, for example: ulimit -n 65536.";
+  error.page = "too-many-connections";
+  return error;
+}
+
+}  // namespace ddprun::rendezvous

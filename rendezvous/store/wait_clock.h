@@ -1,0 +1,45 @@
+// Since when connections wait.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <unordered_map>
+
+#include "rendezvous/store/wait_table.h"
+#include "rendezvous/store/wire.h"
+
+namespace ddprun::rendezvous {
+
+// Pure but for the clock. A client that cancels a wait and repeats it, as torch's does in slices of
+// 10 s, has waited all the time: only what it waits for tells.
+class WaitClock {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  struct Note {
+    size_t hash = 0;  // of the keys
+    Time since;
+  };
+
+  static size_t HashOf(const Request& request);
+
+  void Parked(ConnectionId connection, size_t hash, Time now) {
+    const auto [note, is_new] = notes_.try_emplace(connection);
+    if (is_new || note->second.hash != hash) note->second = {hash, now};
+  }
+  // Its wait came to its end, or it is gone.
+  void Forget(ConnectionId connection) { notes_.erase(connection); }
+
+  // Of waits that are open or cancelled.
+  const std::unordered_map<ConnectionId, Note>& notes() const { return notes_; }
+
+ private:
+  std::unordered_map<ConnectionId, Note> notes_;
+};
+
+inline size_t WaitClock::HashOf(const Request& request) {
+  size_t hash = std::hash<std::string>()(request.key);
+  for (const std::string& key : request.keys) hash = hash * 31 + std::hash<std::string>()(key);
+  return hash;
+}
+
+}  // namespace ddprun::rendezvous

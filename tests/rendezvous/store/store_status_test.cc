@@ -1,0 +1,65 @@
+#include "rendezvous/store/store_status.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "rendezvous/store/request.h"
+#include "rendezvous/store/wire_decoder.h"
+#include "tests/rendezvous/loop_thread.h"
+#include "tests/rendezvous/store/raw_client.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+
+TEST(StoreStatus, SurvivesItsText) {
+  StoreStatus status;
+  status.connections = 3;
+  status.bytes = 1234;
+  status.num_waits = 1;
+  status.waits = {{"10.0.0.7:4001", {"/a", "/b"}, 9, true, milliseconds(1500)}};
+  const auto read = ParseStoreStatus(ToText(status));
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->connections, 3);
+  EXPECT_EQ(read->bytes, 1234);
+  ASSERT_EQ(read->waits.size(), 1);
+  EXPECT_EQ(read->waits[0].peer, "10.0.0.7:4001");
+  EXPECT_THAT(read->waits[0].keys, ElementsAre("/a", "/b"));
+  EXPECT_EQ(read->waits[0].num_keys, 9);
+  EXPECT_TRUE(read->waits[0].barrier);
+  EXPECT_EQ(read->waits[0].waited, milliseconds(1500));
+}
+
+TEST(StoreStatus, IsNoneOfOursOtherwise) {
+  for (const char* text : {"", "{}", "[1]", "{\"connections\": \"many\"}", "\xff"}) {
+    const auto read = ParseStoreStatus(text);
+    ASSERT_FALSE(read.has_value()) << text;
+    EXPECT_EQ(read.error().page, "no-store-status");
+  }
+}
+
+TEST(StoreStatus, IsWhatTheServerAnswersUnderAKeyThatNoClientHas) {
+  ServedStore served;
+  Stream stream = Connected(served.endpoint());
+  const std::string bytes = Greeting() + Encoded(SetRequest("/k", "v")) +
+                            Encoded(KeyRequest(Op::kGet, std::string(kStatusKey)));
+  ASSERT_TRUE(stream.Write(bytes, Soon()).ok());
+  ReplyDecoder decoder;
+  decoder.Expect(Op::kGet, 0);
+  Reply reply;
+  for (bool complete = false; !complete;) {
+    char buffer[512];
+    std::string_view input(buffer, *stream.ReadSome(buffer, Soon()));
+    complete = *decoder.Next(input, reply);
+  }
+  const auto status = ParseStoreStatus(reply.values.at(0));
+  ASSERT_TRUE(status.has_value());
+  EXPECT_EQ(status->connections, 1);
+  EXPECT_EQ(status->keys, 1);
+  EXPECT_EQ(status->bytes, 3);
+}
+
+}  // namespace
+}  // namespace ddprun::rendezvous
