@@ -11,12 +11,15 @@
 
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "base/flight_recorder.h"
 #include "trainer/parallel/bucket_plan.h"
+#include "trainer/parallel/comm_hook.h"
 
 namespace torch::autograd {
 struct Node;
@@ -30,13 +33,24 @@ struct NamedParameter {
 };
 
 // Used by the thread that runs the training loop; hooks come on autograd's threads. All ranks
-// must have the same parameters in the same order (VerifySameModel).
+// must have the same parameters in the same order (VerifySameModel), dense and on one device.
 class Reducer {
  public:
   struct Options {
-    BucketLimits limits;
+    BucketLimits limits = {};
     bool overlap = true;  // false: all-reduce only when backward has ended
+    // Some parameters may get no gradient in a backward, others in another, and not the same on
+    // every rank. Their part of the average is zero; one that no rank used keeps its gradient as it
+    // is. Costs one small collective a step.
+    bool find_unused_parameters = false;
+    // Every backward uses the same parameters equally often as the first; a parameter may get its
+    // gradient in several pieces (checkpointing) or never. Unused ones cost nothing.
+    bool static_graph = false;
+    std::shared_ptr<CommHook> comm_hook = {};  // none: the plain average
+    // Look at every gradient and throw at the first one that is not finite. Costs a pass over it.
+    bool check_finite = false;
   };
+  // Throws Failure for parameters that it cannot reduce.
   Reducer(std::vector<NamedParameter> parameters,
           c10::intrusive_ptr<c10d::Backend> group,
           const Options& options);
@@ -45,15 +59,24 @@ class Reducer {
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  // Drops all gradients (as zero_grad does) and lays out the buckets anew, if that is due.
+  // Lays out the buckets anew, if that is due: a collective then. Between two steps.
+  void RebuildIfDue();
+  // RebuildIfDue, and drops all gradients (as zero_grad does).
   void BeginStep();
   // Call before every backward. With `synchronize`, gradients are the average over the ranks when
   // backward returns; without, they only add up locally (all micro-batches but the last).
+  // `outputs`: what the loss is made of, if known; with find_unused_parameters the unused ones are
+  // then known before backward, and their buckets do not wait for its end.
   //
-  // backward() throws Failure when a collective fails, or when a parameter got no gradient.
-  void PrepareBackward(bool synchronize);
+  // backward() throws Failure when a collective fails, or when a parameter got no gradient and
+  // that was not to be expected.
+  void PrepareBackward(bool synchronize, std::span<const at::Tensor> outputs = {});
 
-  // The flat gradients, one tensor per bucket, padding free: valid until the next BeginStep().
+  // Takes part in the collectives of one synchronised backward of the other ranks, without
+  // gradients of its own: for a rank that has run out of data.
+  void ShadowBackward();
+
+  // The flat gradients, one tensor per bucket, padding free: valid until the next rebuild.
   std::vector<at::Tensor> FlatGradients() const;
   // Parameter names by bucket, in the order of sending.
   std::vector<std::vector<std::string>> BucketNames() const;
@@ -63,23 +86,40 @@ class Reducer {
  private:
   struct Bucket {
     std::vector<size_t> members;
-    at::Tensor flat;
-    size_t missing = 0;  // gradients that have not come in this backward
-    c10::intrusive_ptr<c10d::Work> work;
+    GradientBucket gradients;
+    size_t missing = 0;  // members that are not ready in this backward
+    std::function<void()> finish = {};
   };
+  // What is known of one parameter.
   struct Slot {
     size_t bucket = 0;
-    at::Tensor view;
+    at::Tensor view;          // its place in the bucket
+    bool ready = false;       // in this backward: nothing more will come
+    bool used = false;        // since the last synchronised backward
+    int calls = 0;            // gradients that came in this backward
+    int expected_calls = -1;  // static_graph, once known
   };
+  enum class Rebuild { kRecording, kDue, kDone };
 
+  void CheckParameters() const;
   void InstallHook(size_t index);
+  void Layout(const std::vector<size_t>& order);
+  std::vector<size_t> OrderOfRankZero();
+
   void OnGradient(size_t index);
+  void TakeGradient(size_t index);
+  void SetReady(size_t index);
+  void SetUnusedReady(size_t index);
   void LaunchReady();
   void Launch(Bucket& bucket, bool in_background);
   void OnBackwardEnd();
-  void Layout(const std::vector<size_t>& order);
-  std::vector<size_t> OrderOfRankZero();
+  void Finish();
+  // By parameter: whether any rank has used it.
+  std::vector<bool> UsedByAnyRank();
+  bool MayBeUnused() const { return options_.find_unused_parameters || options_.static_graph; }
+  bool FirstOfStaticGraph() const { return options_.static_graph && !graph_known_; }
   [[noreturn]] void ThrowMissingGradients() const;
+  [[noreturn]] void ThrowBadGradient(size_t index, const std::string& what) const;
 
   const std::vector<NamedParameter> parameters_;
   const c10::intrusive_ptr<c10d::Backend> group_;
@@ -89,12 +129,13 @@ class Reducer {
   std::mutex mutex_;  // guards what follows: hooks of several devices come on several threads
   std::vector<Bucket> buckets_;
   std::vector<Slot> slots_;            // by parameter
-  std::vector<bool> came_;             // by parameter, in this backward
   std::vector<size_t> arrival_order_;  // of the first synchronised backward
   size_t next_to_launch_ = 0;
   bool synchronize_ = true;
   bool end_queued_ = false;
-  enum class Rebuild { kRecording, kDue, kDone } rebuild_ = Rebuild::kRecording;
+  bool graph_known_ = false;
+  std::vector<bool> used_by_any_;  // static_graph, once known
+  Rebuild rebuild_ = Rebuild::kRecording;
   double exposed_seconds_ = 0;
 };
 

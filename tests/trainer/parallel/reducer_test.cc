@@ -1,24 +1,17 @@
 #include "trainer/parallel/reducer.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
-#include <ATen/core/Generator.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "base/failure.h"
-#include "tests/trainer/comm/rank_threads.h"
-#include "trainer/comm/host_process_group.h"
+#include "tests/trainer/parallel/reducer_fixture.h"
 #include "trainer/parallel/verify_model.h"
 
 namespace ddprun::trainer {
 namespace {
-
-at::Tensor Random(at::IntArrayRef sizes, uint64_t seed) {
-  return at::randn(sizes, at::make_generator<at::CPUGeneratorImpl>(seed));
-}
 
 // Three layers; `Loss` uses them in the order in which they are declared.
 struct Model {
@@ -65,16 +58,6 @@ std::vector<at::Tensor> Expected(int size, int micro_batches) {
   }
   for (at::Tensor& gradient : sum) gradient /= size;
   return sum;
-}
-
-void WithGroup(int size,
-               const std::function<void(c10::intrusive_ptr<HostProcessGroup>, int rank)>& body) {
-  auto memory = SharedRegion::CreateFile();
-  ASSERT_TRUE(memory.has_value());
-  RunRanks(size, [&](int rank) {
-    const auto group = HostProcessGroup::Create(*memory, {.rank = rank, .size = size});
-    body(group, rank);
-  });
 }
 
 struct Case {

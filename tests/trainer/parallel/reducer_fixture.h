@@ -1,0 +1,28 @@
+// Ranks as threads with a process group each, and gradients of known sizes.
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Generator.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+
+#include "tests/trainer/comm/rank_threads.h"
+#include "trainer/comm/host_process_group.h"
+
+namespace ddprun::trainer {
+
+inline at::Tensor Random(at::IntArrayRef sizes, uint64_t seed) {
+  return at::randn(sizes, at::make_generator<at::CPUGeneratorImpl>(seed));
+}
+
+inline void WithGroup(
+    int size, const std::function<void(c10::intrusive_ptr<HostProcessGroup>, int rank)>& body) {
+  auto memory = SharedRegion::CreateFile();
+  ASSERT_TRUE(memory.has_value());
+  RunRanks(size, [&](int rank) {
+    const auto group = HostProcessGroup::Create(*memory, {.rank = rank, .size = size});
+    body(group, rank);
+  });
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,49 @@
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "trainer/parallel/comm_hook.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+class CompressHook : public CommHook {
+ public:
+  explicit CompressHook(at::ScalarType type) : type_(type) {}
+
+  std::function<void()> Start(GradientBucket& bucket, c10d::Backend& group) override {
+    at::Tensor& packed = Packed(bucket, group);
+    packed.copy_(bucket.flat);
+    c10d::AllreduceOptions options;
+    options.reduceOp = c10d::ReduceOp::AVG;
+    std::vector<at::Tensor> tensors = {packed};
+    return [work = group.allreduce(tensors, options), packed, flat = bucket.flat] {
+      work->wait();
+      flat.copy_(packed);
+    };
+  }
+
+ private:
+  // Kept from step to step: fresh shared memory costs more than the copy.
+  at::Tensor& Packed(const GradientBucket& bucket, c10d::Backend& group) {
+    if (packed_.size() <= bucket.index) packed_.resize(bucket.index + 1);
+    at::Tensor& packed = packed_[bucket.index];
+    if (!packed.defined() || packed.numel() != bucket.flat.numel()) {
+      packed = at::Tensor();
+      packed = group.allocateTensor(bucket.flat.numel(), bucket.flat.options().dtype(type_));
+    }
+    return packed;
+  }
+
+  const at::ScalarType type_;
+  std::vector<at::Tensor> packed_;  // by bucket
+};
+
+}  // namespace
+
+std::shared_ptr<CommHook> MakeCompressHook(at::ScalarType type) {
+  return std::make_shared<CompressHook>(type);
+}
+
+}  // namespace ddprun::trainer

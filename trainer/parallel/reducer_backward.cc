@@ -1,0 +1,231 @@
+// The reducer while backward runs: gradients come, buckets leave, averages come back.
+#include <ATen/ops/any.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <chrono>
+
+#include "base/failure.h"
+#include "trainer/parallel/reducer.h"
+#include "trainer/parallel/used_parameters.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// Adds the time of its own life to `sum`.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& sum) : sum_(sum) {}
+  ~Stopwatch() {
+    sum_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  double& sum_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+void Reducer::PrepareBackward(bool synchronize, std::span<const at::Tensor> outputs) {
+  const std::lock_guard lock(mutex_);
+  synchronize_ = synchronize;
+  // Both also undo a backward that ended in an exception.
+  end_queued_ = false;
+  next_to_launch_ = 0;
+  for (Slot& slot : slots_) {
+    slot.ready = false;
+    slot.calls = 0;
+  }
+  for (Bucket& bucket : buckets_) {
+    bucket.missing = bucket.members.size();
+    bucket.finish = nullptr;
+  }
+  if (rebuild_ == Rebuild::kRecording) arrival_order_.clear();
+  if (!synchronize) return;
+  exposed_seconds_ = 0;
+  if (options_.find_unused_parameters && !outputs.empty()) {
+    std::vector<torch::autograd::Node*> accumulators;
+    for (const auto& [key, accumulator] : hooks_) accumulators.push_back(accumulator.get());
+    const std::vector<bool> reached = ReachedBy(outputs, accumulators);
+    for (size_t index = 0; index < reached.size(); ++index) {
+      if (!reached[index]) SetUnusedReady(index);
+    }
+    // Without any gradient to come nothing would call us back.
+    if (std::find(reached.begin(), reached.end(), true) == reached.end()) return Finish();
+  }
+  for (size_t index = 0; index < slots_.size() && graph_known_; ++index) {
+    if (slots_[index].expected_calls == 0) SetUnusedReady(index);
+  }
+  if (options_.overlap && !FirstOfStaticGraph()) LaunchReady();
+}
+
+void Reducer::OnGradient(size_t index) {
+  const std::lock_guard lock(mutex_);
+  TakeGradient(index);
+  Slot& slot = slots_[index];
+  slot.used = true;
+  ++slot.calls;
+  if (!synchronize_ || slot.ready) return;
+  if (!end_queued_) {
+    end_queued_ = true;
+    torch::autograd::Engine::get_default_engine().queue_callback([this] { OnBackwardEnd(); });
+  }
+  if (rebuild_ == Rebuild::kRecording && slot.calls == 1) arrival_order_.push_back(index);
+  // A static graph's first backward tells how often each gradient comes.
+  if (FirstOfStaticGraph() || slot.calls < slot.expected_calls) return;
+  SetReady(index);
+  if (options_.overlap) LaunchReady();
+}
+
+// The first gradient of a step is a tensor of autograd's own; later micro-batches add to the
+// view in place. Copying beats keeping the view defined: that would cost a zeroing and an
+// addition instead.
+void Reducer::TakeGradient(size_t index) {
+  const at::Tensor& view = slots_[index].view;
+  at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
+  if (gradient.layout() != at::kStrided) {
+    ThrowBadGradient(index, "has a sparse gradient, which cannot be reduced in buckets");
+  }
+  if (!gradient.is_alias_of(view)) {
+    view.copy_(gradient);
+    gradient = view;
+  }
+  if (options_.check_finite && !at::isfinite(view).all().item<bool>()) {
+    ThrowBadGradient(index, "has a gradient with infinities or NaNs");
+  }
+}
+
+void Reducer::SetReady(size_t index) {
+  Slot& slot = slots_[index];
+  slot.ready = true;
+  --buckets_[slot.bucket].missing;
+}
+
+// For a parameter that gets no gradient in this backward; it may have one of earlier micro-batches.
+void Reducer::SetUnusedReady(size_t index) {
+  if (slots_[index].ready) return;
+  if (parameters_[index].tensor.grad().defined()) {
+    TakeGradient(index);
+  } else {
+    slots_[index].view.zero_();
+  }
+  SetReady(index);
+}
+
+void Reducer::LaunchReady() {
+  while (next_to_launch_ < buckets_.size() && buckets_[next_to_launch_].missing == 0) {
+    // Nothing is left to compute beside the last one: wait for it right here.
+    const bool last = next_to_launch_ + 1 == buckets_.size();
+    Launch(buckets_[next_to_launch_++], !last);
+  }
+}
+
+void Reducer::Launch(Bucket& bucket, bool in_background) {
+  double ignored = 0;
+  const Stopwatch stopwatch(in_background ? ignored : exposed_seconds_);
+  if (options_.comm_hook != nullptr) {
+    bucket.finish = options_.comm_hook->Start(bucket.gradients, *group_);
+    return;
+  }
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::AVG;
+  options.asyncOp = in_background;
+  std::vector<at::Tensor> tensors = {bucket.gradients.flat};
+  bucket.finish = [work = group_->allreduce(tensors, options)] { work->wait(); };
+}
+
+void Reducer::OnBackwardEnd() {
+  const std::lock_guard lock(mutex_);
+  end_queued_ = false;
+  if (FirstOfStaticGraph()) {
+    for (size_t index = 0; index < slots_.size(); ++index) {
+      slots_[index].expected_calls = slots_[index].calls;
+      if (slots_[index].calls > 0) SetReady(index);
+    }
+  }
+  for (size_t index = 0; index < slots_.size(); ++index) {
+    if (slots_[index].ready) continue;
+    if (!options_.find_unused_parameters && !FirstOfStaticGraph()) ThrowMissingGradients();
+    SetUnusedReady(index);
+  }
+  Finish();
+}
+
+void Reducer::Finish() {
+  LaunchReady();
+  const Stopwatch stopwatch(exposed_seconds_);
+  std::vector<bool> used;
+  if (MayBeUnused()) used = UsedByAnyRank();
+  for (Bucket& bucket : buckets_) {
+    bucket.finish();
+    bucket.finish = nullptr;
+  }
+  for (size_t index = 0; index < used.size(); ++index) {
+    at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
+    if (used[index] && !gradient.defined()) gradient = slots_[index].view;
+  }
+  for (Slot& slot : slots_) slot.used = false;
+  if (options_.static_graph) graph_known_ = true;
+  if (rebuild_ == Rebuild::kRecording) rebuild_ = Rebuild::kDue;
+}
+
+std::vector<bool> Reducer::UsedByAnyRank() {
+  if (graph_known_) return used_by_any_;
+  at::Tensor flags = at::zeros({static_cast<int64_t>(slots_.size())}, at::kByte);
+  uint8_t* data = flags.mutable_data_ptr<uint8_t>();
+  for (size_t index = 0; index < slots_.size(); ++index) data[index] = slots_[index].used ? 1 : 0;
+  std::vector<at::Tensor> tensors = {flags};
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::MAX;
+  options.asyncOp = false;
+  group_->allreduce(tensors, options)->wait();
+  used_by_any_.assign(data, data + slots_.size());
+  return used_by_any_;
+}
+
+void Reducer::ShadowBackward() {
+  PrepareBackward(true);
+  const std::lock_guard lock(mutex_);
+  for (size_t index = 0; index < slots_.size(); ++index) {
+    if (slots_[index].ready) continue;
+    slots_[index].view.zero_();
+    SetReady(index);
+  }
+  Finish();
+}
+
+void Reducer::ThrowMissingGradients() const {
+  constexpr size_t kNamed = 10;
+  std::string names;
+  size_t missing = 0;
+  for (size_t index = 0; index < parameters_.size(); ++index) {
+    if (slots_[index].ready) continue;
+    if (++missing <= kNamed) names += "\n    " + parameters_[index].name;
+  }
+  if (missing > kNamed) names += "\n    and " + std::to_string(missing - kNamed) + " more";
+  throw Failure(Error{.code = Code::kFailed,
+                      .title = "PARAMETERS WITHOUT GRADIENT",
+                      .where = "rank " + std::to_string(group_->getRank()),
+                      .what = "backward() ended, but " + std::to_string(missing) + " of " +
+                              std::to_string(parameters_.size()) +
+                              " parameters got no gradient:" + names,
+                      .hint = "Every parameter must take part in the loss; freeze those that do "
+                              "not (requires_grad_(false)) before the model is wrapped, or set "
+                              "find_unused_parameters.",
+                      .page = "parameters-without-gradient"});
+}
+
+void Reducer::ThrowBadGradient(size_t index, const std::string& what) const {
+  throw Failure(Error{.code = Code::kFailed,
+                      .title = "BAD GRADIENT",
+                      .where = "rank " + std::to_string(group_->getRank()),
+                      .what = parameters_[index].name + " " + what + ".",
+                      .hint = "",
+                      .page = "bad-gradient"});
+}
+
+}  // namespace ddprun::trainer
