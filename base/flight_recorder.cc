@@ -18,6 +18,8 @@ namespace ddprun {
 
 namespace {
 
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
 uint64_t PackText(std::string_view text) {
   uint64_t word = 0;
   std::memcpy(&word, text.data(), std::min(text.size(), sizeof word));
@@ -62,6 +64,11 @@ void Describe(FlightEntry& entry, const Collective& collective, CollectiveState 
 Result<void*> MapFlightPages(const UniqueFd& file, int first, int count, int protection) {
   const auto bytes = static_cast<size_t>(count) * kFlightPageBytes;
   const auto offset = static_cast<off_t>(static_cast<size_t>(first) * kFlightPageBytes);
+  // A process in between may have closed the descriptor and opened another file under its number,
+  // which must not be written to: no file of anybody else carries these seals.
+  if (::fcntl(file.get(), F_GET_SEALS) != kSeals) {
+    return SystemError("using the flight recorder", errno == EBADF ? EBADF : EINVAL);
+  }
   struct stat status = {};
   if (::fstat(file.get(), &status) != 0)
     return SystemError("looking at the flight recorder", errno);
@@ -86,7 +93,7 @@ Result<UniqueFd> CreateFlightRecorderFile(int local_world_size) {
   UniqueFd file(::memfd_create("ddprun-flight-recorder", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const auto bytes = static_cast<off_t>(static_cast<size_t>(local_world_size) * kFlightPageBytes);
   if (!file.valid() || ::ftruncate(file.get(), bytes) != 0 ||
-      ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+      ::fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) {
     return SystemError("creating the flight recorder (memfd_create)", errno);
   }
   return file;
@@ -119,7 +126,8 @@ void FlightRecorder::NoteProgress() {
   Put(page_.progress, Get(page_.progress) + 1);
 }
 
-uint64_t FlightRecorder::Schedule(const Collective& collective, int bucket) {
+uint64_t FlightRecorder::Schedule(const Collective& collective) {
+  const int bucket = next_bucket_.exchange(-1, std::memory_order_relaxed);
   const uint64_t ticket = page_.scheduled.fetch_add(1, std::memory_order_acq_rel) + 1;
   // A place whose last user has not ended belongs to the thread that runs collectives.
   if (ticket - Get(page_.ended) < kRecordedCollectives) {

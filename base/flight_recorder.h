@@ -8,6 +8,7 @@
 // than all the rest.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -65,7 +66,7 @@ Result<UniqueFd> CreateFlightRecorderFile(int local_world_size);
 // The worker's side: one per process. Methods cost a few nanoseconds and never fail.
 class FlightRecorder {
  public:
-  // An Error when `file` has no page for `local_rank`.
+  // An Error when `file` is no recorder's file, or has no page for `local_rank`.
   static Result<std::unique_ptr<FlightRecorder>> Attach(const UniqueFd& file,
                                                         int local_rank,
                                                         int rank);
@@ -76,11 +77,13 @@ class FlightRecorder {
   // The thread of the training loop. SetStep: the optimizer step under way, counted from 1.
   void SetPhase(WorkerPhase phase);
   void SetStep(int64_t step);
-  // Work that leaves no other trace has gone on: a batch of an evaluation.
+  // Work that leaves no other trace has gone on: a micro-batch, a batch of an evaluation.
   void NoteProgress();
 
-  // A collective is in line: its ticket, counted from 1. `bucket`: of the reducer, -1 for none.
-  uint64_t Schedule(const Collective& collective, int bucket);
+  // The next collective is about this bucket of gradients.
+  void SetBucket(int bucket) { next_bucket_.store(bucket, std::memory_order_relaxed); }
+  // A collective is in line: its ticket, counted from 1.
+  uint64_t Schedule(const Collective& collective);
 
   // Each ticket by one thread at a time. Start() may come again, for a later part.
   void Start(uint64_t ticket, const Collective& collective);
@@ -95,6 +98,7 @@ class FlightRecorder {
   explicit FlightRecorder(FlightPage* page) : page_(*page) {}
 
   FlightPage& page_;
+  std::atomic<int> next_bucket_ = -1;
 };
 
 }  // namespace ddprun

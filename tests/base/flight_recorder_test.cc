@@ -40,7 +40,8 @@ TEST_F(FlightRecorderTest, HasNothingToTellOfAWorkerThatHasNotAttachedItself) {
 TEST_F(FlightRecorderTest, FollowsACollectiveFromItsScheduleToItsEnd) {
   const auto recorder = Attach(0, 0);
   recorder->SetStep(57);
-  ASSERT_EQ(recorder->Schedule(kGradients, 3), 1U);
+  recorder->SetBucket(3);
+  ASSERT_EQ(recorder->Schedule(kGradients), 1U);
   RecordedCollective seen = Read(0)->collectives.at(0);
   EXPECT_EQ(seen.state, CollectiveState::kScheduled);
   EXPECT_EQ(seen.bucket, 3);
@@ -71,7 +72,7 @@ TEST_F(FlightRecorderTest, FollowsACollectiveFromItsScheduleToItsEnd) {
 TEST_F(FlightRecorderTest, KeepsTheLastCollectivesInOrder) {
   const auto recorder = Attach(1, 1);
   for (uint64_t i = 1; i <= 100; ++i) {
-    recorder->Start(recorder->Schedule(kGradients, -1), kGradients);
+    recorder->Start(recorder->Schedule(kGradients), kGradients);
     recorder->End(i, i != 100);
   }
   const FlightSnapshot snapshot = *Read(1);
@@ -86,7 +87,7 @@ TEST_F(FlightRecorderTest, KeepsTheLastCollectivesInOrder) {
 // The ring is full of collectives that have not ended: the next ones must not overwrite them.
 TEST_F(FlightRecorderTest, LeavesOutWhatIsScheduledBeyondTheRing) {
   const auto recorder = Attach(0, 0);
-  for (int i = 0; i < 100; ++i) recorder->Schedule(kGradients, i);
+  for (int i = 0; i < 100; ++i) recorder->Schedule(kGradients);
   recorder->Start(1, kGradients);
   const FlightSnapshot snapshot = *Read(0);
   EXPECT_EQ(snapshot.scheduled, 100U);
@@ -97,7 +98,7 @@ TEST_F(FlightRecorderTest, LeavesOutWhatIsScheduledBeyondTheRing) {
 
 TEST_F(FlightRecorderTest, DoesNotKnowWhereItIsBeforeTheFirstStep) {
   const auto recorder = Attach(0, 0);
-  recorder->Start(recorder->Schedule(kGradients, -1), kGradients);
+  recorder->Start(recorder->Schedule(kGradients), kGradients);
   EXPECT_EQ(recorder->Whereabouts(1), "");
 }
 
@@ -131,6 +132,15 @@ TEST_F(FlightRecorderTest, RefusesAPlaceThatItDoesNotHave) {
   EXPECT_FALSE(FlightReader::Open(file_, 3).has_value());
 }
 
+// The descriptor's number may have come to mean something else since the agent gave it.
+TEST_F(FlightRecorderTest, WritesToNoOtherFile) {
+  FILE* other = tmpfile();
+  ASSERT_EQ(ftruncate(fileno(other), 1 << 20), 0);
+  const UniqueFd copy(dup(fileno(other)));
+  EXPECT_FALSE(FlightRecorder::Attach(copy, 0, 0).has_value());
+  fclose(other);
+}
+
 // A reader maps it: a shorter file would kill the agent.
 TEST_F(FlightRecorderTest, CannotBeMadeShorterByAWorker) {
   EXPECT_NE(ftruncate(file_.get(), 0), 0);
@@ -148,7 +158,8 @@ TEST_F(FlightRecorderTest, NeverShowsHalfACollective) {
   std::atomic<uint64_t> handed_over = 0;
   std::thread submitter([&] {
     for (uint64_t i = 1; i <= kCount; ++i) {
-      recorder->Schedule(Numbered(i), static_cast<int>(i));
+      recorder->SetBucket(static_cast<int>(i));
+      recorder->Schedule(Numbered(i));
       handed_over.store(i, std::memory_order_release);
     }
   });

@@ -85,8 +85,19 @@ Result<RankInfo> ReadRankInfo(const Environment& environment) {
   return info;
 }
 
+std::shared_ptr<FlightRecorder> AttachFlightRecorder(const Environment& environment,
+                                                     const RankInfo& rank) {
+  const Result<int64_t> fd = environment.GetInt(kFlightRecorderVariable, -1, 0, 1 << 20);
+  if (!fd || *fd < 0) return nullptr;
+  const UniqueFd file(fcntl(static_cast<int>(*fd), F_DUPFD_CLOEXEC, 0));
+  Result<std::unique_ptr<FlightRecorder>> recorder =
+      FlightRecorder::Attach(file, rank.local_rank, rank.rank);
+  return recorder ? *std::move(recorder) : nullptr;
+}
+
 c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(const Environment& environment,
-                                                      std::chrono::milliseconds timeout) {
+                                                      std::chrono::milliseconds timeout,
+                                                      std::shared_ptr<FlightRecorder> recorder) {
   const RankInfo info = ValueOrThrow(ReadRankInfo(environment));
   if (info.world_size != info.local_world_size) {
     throw Failure(Error{.code = Code::kUsage,
@@ -99,9 +110,12 @@ c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(const Environment& environ
                         .hint = "Start all ranks on one node (--nnodes=1).",
                         .page = "more-than-one-node"});
   }
+  if (recorder == nullptr) recorder = AttachFlightRecorder(environment, info);
   const UniqueFd memory = ValueOrThrow(NodeMemory(environment, info, timeout));
-  return HostProcessGroup::Create(memory,
-                                  {.rank = info.rank, .size = info.world_size, .timeout = timeout});
+  return HostProcessGroup::Create(memory, {.rank = info.rank,
+                                           .size = info.world_size,
+                                           .timeout = timeout,
+                                           .recorder = std::move(recorder)});
 }
 
 }  // namespace ddprun::trainer

@@ -20,11 +20,19 @@ struct RankInfo {
 // kUsage when a variable is no number, or the numbers contradict each other.
 Result<RankInfo> ReadRankInfo(const Environment& environment);
 
+// The flight recorder of the launcher (DDPRUN_FLIGHT_RECORDER_FD); nullptr when it gave none that
+// can be used: it is a help, not a need. One per process.
+std::shared_ptr<FlightRecorder> AttachFlightRecorder(const Environment& environment,
+                                                     const RankInfo& rank);
+
 // The process group of all ranks. A collective. Under ddprun the ranks' shared memory is the
 // descriptor DDPRUN_NODE_MEMORY_FD; under other launchers rank 0 makes it and tells the others
 // through the store at MASTER_ADDR:MASTER_PORT, waiting at most `timeout`.
+// `recorder`: nullptr if this process has none yet; then the launcher's is attached.
 // Throws Failure, also when the ranks are not all on one node.
-c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(const Environment& environment,
-                                                      std::chrono::milliseconds timeout);
+c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(
+    const Environment& environment,
+    std::chrono::milliseconds timeout,
+    std::shared_ptr<FlightRecorder> recorder = {});
 
 }  // namespace ddprun::trainer

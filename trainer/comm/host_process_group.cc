@@ -19,6 +19,23 @@ std::chrono::nanoseconds SpinTime(int ranks) {
   return ranks <= cores ? std::chrono::microseconds(50) : std::chrono::nanoseconds(0);
 }
 
+CollectiveKind KindOf(c10d::OpType type) {
+  switch (type) {
+    case c10d::OpType::ALLREDUCE:
+    case c10d::OpType::ALLREDUCE_COALESCED:
+      return CollectiveKind::kAllReduce;
+    case c10d::OpType::BROADCAST:
+      return CollectiveKind::kBroadcast;
+    case c10d::OpType::_ALLGATHER_BASE:
+    case c10d::OpType::ALLGATHER:
+      return CollectiveKind::kAllGather;
+    case c10d::OpType::BARRIER:
+      return CollectiveKind::kBarrier;
+    default:
+      return CollectiveKind::kOther;  // until it begins
+  }
+}
+
 }  // namespace
 
 // A collective; `entry` is nullptr when it is done.
@@ -82,10 +99,21 @@ uint64_t HostProcessGroup::getSequenceNumberForGroup() {
   return core_->begun;
 }
 
+// `run`, so that its first collective is the one that the recorder is told of here.
+OperationQueue::Function HostProcessGroup::Announced(c10d::OpType type,
+                                                     OperationQueue::Function run) {
+  const uint64_t ticket = core_->recorder->Schedule({.kind = KindOf(type)});
+  return [core = core_.get(), ticket, run = std::move(run)] {
+    core->group.UseTicket(ticket);
+    return run();
+  };
+}
+
 HostProcessGroup::Work HostProcessGroup::Run(c10d::OpType type,
                                              bool async,
                                              OperationQueue::Function run) {
   ++core_->begun;
+  if (core_->recorder != nullptr) run = Announced(type, std::move(run));
   std::shared_ptr<OperationQueue::Entry> entry;
   if (async) {
     entry = core_->queue.Submit(std::move(run));

@@ -14,6 +14,7 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "base/flight_recorder.h"
 #include "base/unique_fd.h"
 #include "trainer/comm/operation_queue.h"
 #include "trainer/comm/shared_region.h"
@@ -26,6 +27,7 @@ class HostProcessGroup : public c10d::Backend {
     int rank = 0;
     int size = 1;
     std::chrono::milliseconds timeout = std::chrono::seconds(100);
+    std::shared_ptr<FlightRecorder> recorder = {};  // is told of every collective, if there is one
   };
   // `memory`: the same file for all ranks of the node (SharedRegion::CreateFile), passed by
   // inheritance or as a descriptor. Throws Failure when it cannot be mapped.
@@ -113,6 +115,7 @@ class HostProcessGroup : public c10d::Backend {
                    std::chrono::nanoseconds spin);
 
   Work Run(c10d::OpType type, bool async, OperationQueue::Function run);
+  OperationQueue::Function Announced(c10d::OpType type, OperationQueue::Function run);
   Work StartMessage(c10d::OpType type, const at::Tensor& tensor, int peer, int tag);
 
   const std::shared_ptr<Core> core_;  // shared with the Work objects

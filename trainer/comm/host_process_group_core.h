@@ -17,6 +17,7 @@ namespace ddprun::trainer {
 
 struct HostProcessGroup::Core {
   std::shared_ptr<SharedRegion> region;
+  const std::shared_ptr<FlightRecorder> recorder;
   const std::chrono::nanoseconds spin;
   std::atomic<std::chrono::milliseconds> timeout;
   std::atomic<uint64_t> begun = 0;  // collectives
@@ -28,9 +29,10 @@ struct HostProcessGroup::Core {
        const Options& options,
        std::chrono::nanoseconds spin_time)
       : region(std::move(shared)),
+        recorder(options.recorder),
         spin(spin_time),
         timeout(options.timeout),
-        group(*region, {.rank = options.rank, .spin = spin}),
+        group(*region, {.rank = options.rank, .spin = spin, .recorder = recorder.get()}),
         mailbox(*region, {.rank = options.rank, .spin = spin}) {}
 
   Clock::time_point Deadline(std::chrono::milliseconds own) const {

@@ -25,7 +25,7 @@ class Recording {
 
   void Start(const Collective& collective) {
     if (recorder_ == nullptr) return;
-    if (ticket_ == 0) ticket_ = recorder_->Schedule(collective, -1);
+    if (ticket_ == 0) ticket_ = recorder_->Schedule(collective);
     recorder_->Start(ticket_, collective);
     started_ = true;
   }

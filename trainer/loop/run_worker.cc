@@ -28,12 +28,14 @@ void SetThreads(const Environment& environment) {
 
 c10::intrusive_ptr<HostProcessGroup> MakeGroup(const Job& job,
                                                const RankInfo& rank,
-                                               const Environment& environment) {
+                                               const Environment& environment,
+                                               std::shared_ptr<FlightRecorder> recorder) {
   const StrategyType type = job.config.strategy.type;
   if (type == StrategyType::kSingle || (type == StrategyType::kAuto && rank.world_size == 1)) {
     return nullptr;
   }
-  return InitProcessGroup(environment, std::chrono::seconds(job.config.comm.init_timeout_seconds));
+  return InitProcessGroup(environment, std::chrono::seconds(job.config.comm.init_timeout_seconds),
+                          std::move(recorder));
 }
 
 RunHeader HeaderOf(const RankInfo& rank, const RunFolder& folder, Trainer& trainer) {
@@ -148,7 +150,8 @@ int RunWorker(const Job& job, const Environment& environment) {
     SetThreads(environment);
     const RankInfo rank = ValueOrThrow(ReadRankInfo(environment));
     CheckWorldSize(job, rank.world_size);
-    Trainer trainer(job, rank, MakeGroup(job, rank, environment));
+    const std::shared_ptr<FlightRecorder> recorder = AttachFlightRecorder(environment, rank);
+    Trainer trainer(job, rank, MakeGroup(job, rank, environment, recorder), recorder);
     if (rank.rank == 0) {
       TrainAsRankZero(job, rank, trainer);
     } else {

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -19,6 +20,7 @@
 
 #include "base/cpu_list.h"
 #include "base/failure.h"
+#include "base/flight_recorder.h"
 
 namespace ddprun::trainer {
 
@@ -27,7 +29,8 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxMessageBytes = size_t{64} << 10;
-constexpr size_t kDescriptors = 4;  // stdin, stdout, stderr, node memory
+constexpr size_t kDescriptors = 5;  // stdin, stdout, stderr, node memory, flight recorder
+constexpr size_t kNeededDescriptors = 4;
 
 struct Request {
   Environment environment;
@@ -106,7 +109,7 @@ std::optional<Message> Receive(const UniqueFd& socket) {
 
 Request ReadRequest(Message message, const Environment& base) {
   const json& fork = message.body["fork"];
-  if (message.descriptors.size() != kDescriptors || !fork.is_object() ||
+  if (message.descriptors.size() < kNeededDescriptors || !fork.is_object() ||
       !fork.value("env", json()).is_object()) {
     ThrowBadMessage(message.body);
   }
@@ -117,7 +120,7 @@ Request ReadRequest(Message message, const Environment& base) {
   for (const auto& [name, value] : fork["env"].items()) {
     request.environment.Set(name, value.get<std::string>());
   }
-  for (size_t i = 0; i < kDescriptors; ++i) {
+  for (size_t i = 0; i < std::min(kDescriptors, message.descriptors.size()); ++i) {
     request.descriptors[i] = std::move(message.descriptors[i]);
   }
   return request;
@@ -149,6 +152,9 @@ void TakeOver(Request& request) {
   request.environment.Set("DDPRUN_NODE_MEMORY_FD", std::to_string(request.descriptors[3].get()));
   if (const auto cpus = request.environment.Get("DDPRUN_CPUS")) {
     ThrowIfError(StayOnCpus(ParseCpuList(*cpus)));
+  }
+  if (request.descriptors[4].valid()) {
+    request.environment.Set(kFlightRecorderVariable, std::to_string(request.descriptors[4].get()));
   }
   clearenv();
   for (const std::string& entry : request.environment.Entries()) {

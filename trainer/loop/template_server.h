@@ -4,7 +4,8 @@
 // Messages are JSON, one per SOCK_SEQPACKET datagram:
 //   template -> agent  {"ready": true}
 //   agent -> template  {"fork": {"local_rank": 0, "env": {...}, "unset": [...]}}, one per worker,
-//                      with four descriptors: stdin, stdout, stderr, the node's shared memory
+//                      with four or five descriptors: stdin, stdout, stderr, the node's shared
+//                      memory, the node's flight recorder
 //   agent -> template  {"go": {"agent_pid": 123}}
 //   template -> agent  {"pids": [...]}, in the order of the requests
 //

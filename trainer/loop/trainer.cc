@@ -85,10 +85,14 @@ std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config, const M
 
 }  // namespace
 
-Trainer::Trainer(const Job& job, const RankInfo& rank, c10::intrusive_ptr<HostProcessGroup> group)
+Trainer::Trainer(const Job& job,
+                 const RankInfo& rank,
+                 c10::intrusive_ptr<HostProcessGroup> group,
+                 std::shared_ptr<FlightRecorder> recorder)
     : job_(job),
       rank_(rank),
       group_(std::move(group)),
+      recorder_(std::move(recorder)),
       sampler_(SamplerOptions(job, rank)),
       batches_per_epoch_(BatchesPerEpoch(job.config, sampler_.size())),
       steps_per_epoch_(
@@ -104,7 +108,13 @@ Trainer::~Trainer() = default;
 void Trainer::Fit(RunReporter* reporter) {
   reporter_ = reporter;
   model_->train();
+  SetPhase(WorkerPhase::kTraining);
   for (int64_t epoch = 0; step_ < total_steps_; ++epoch) RunEpoch(epoch);
+  SetPhase(WorkerPhase::kFinishing);
+}
+
+void Trainer::SetPhase(WorkerPhase phase) {
+  if (recorder_ != nullptr) recorder_->SetPhase(phase);
 }
 
 void Trainer::RunEpoch(int64_t epoch) {
@@ -125,6 +135,7 @@ void Trainer::RunEpoch(int64_t epoch) {
       micro_batches.push_back(*std::move(batch));
     }
     if (micro_batches.empty()) return;
+    if (recorder_ != nullptr) recorder_->SetStep(step_ + 1);
     const StepResult result = TrainStep(micro_batches);
     ++step_;
     // The first collectives wait for slow starters; later ones only for slow steps.
@@ -149,6 +160,7 @@ Trainer::StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) 
       loss = loss * (static_cast<double>(batch.samples) / static_cast<double>(result.samples));
     }
     loss.backward();
+    if (recorder_ != nullptr) recorder_->NoteProgress();
     loss_sum = loss_sum.defined() ? loss_sum + loss.detach() : loss.detach();
   }
   const double max_norm = job_.config.training.max_grad_norm;
@@ -203,6 +215,7 @@ bool Trainer::EvaluateNow() const {
 void Trainer::Evaluate() {
   const SteadyClock::time_point begin = SteadyClock::now();
   const at::NoGradGuard no_grad;
+  SetPhase(WorkerPhase::kEvaluating);
   model_->eval();
   const DistributedSampler sampler({.dataset_size = job_.validation->size(),
                                     .num_replicas = rank_.world_size,
@@ -217,10 +230,12 @@ void Trainer::Evaluate() {
   while (const std::optional<Batch> batch = loader.Next()) {
     loss_sum += model_->Loss(*batch).item<double>() * static_cast<double>(batch->samples);
     samples += batch->samples;
+    if (recorder_ != nullptr) recorder_->NoteProgress();
   }
   model_->train();
   at::Tensor sums = at::tensor({loss_sum, static_cast<double>(samples)}, at::kDouble);
   SumOverRanks(sums);
+  SetPhase(WorkerPhase::kTraining);
   if (reporter_ == nullptr) return;
   EvalReport report;
   report.step = step_;

@@ -20,8 +20,11 @@ namespace ddprun::trainer {
 class Trainer {
  public:
   // Builds model, strategy and optimizer. `job` must outlive the trainer; `group` is nullptr for
-  // a single process. Throws Failure.
-  Trainer(const Job& job, const RankInfo& rank, c10::intrusive_ptr<HostProcessGroup> group);
+  // a single process; `recorder`, which may be nullptr, is told how far it is. Throws Failure.
+  Trainer(const Job& job,
+          const RankInfo& rank,
+          c10::intrusive_ptr<HostProcessGroup> group,
+          std::shared_ptr<FlightRecorder> recorder);
   ~Trainer();
 
   // Trains to the end of the run, with validation as configured. `reporter` is nullptr on all
@@ -41,6 +44,7 @@ class Trainer {
 
   void RunEpoch(int64_t epoch);
   StepResult TrainStep(const std::vector<Batch>& micro_batches);
+  void SetPhase(WorkerPhase phase);
   void Report(const StepResult& result, double step_seconds);
   void Evaluate();
   bool EvaluateNow() const;
@@ -50,6 +54,7 @@ class Trainer {
   const Job& job_;
   const RankInfo rank_;
   const c10::intrusive_ptr<HostProcessGroup> group_;
+  const std::shared_ptr<FlightRecorder> recorder_;
   DistributedSampler sampler_;
   const int64_t batches_per_epoch_;  // of this rank; equal on all ranks
   const int64_t steps_per_epoch_;

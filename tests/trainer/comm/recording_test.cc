@@ -73,7 +73,8 @@ TEST_F(RecordingTest, TellsWhoWaitsAndWhoHasNotCome) {
 
 TEST_F(RecordingTest, PutsStepAndBucketIntoTheTimeoutsMessage) {
   recorders_[0]->SetStep(57);
-  groups_[0]->UseTicket(recorders_[0]->Schedule({.kind = CollectiveKind::kAllReduce}, 3));
+  recorders_[0]->SetBucket(3);
+  groups_[0]->UseTicket(recorders_[0]->Schedule({.kind = CollectiveKind::kAllReduce}));
   const Status status = AllReduce(0, 10, std::chrono::milliseconds(1));
   ASSERT_FALSE(status.ok());
   EXPECT_NE(
@@ -87,7 +88,8 @@ TEST_F(RecordingTest, PutsStepAndBucketIntoTheTimeoutsMessage) {
 
 // A ticket is for one operation.
 TEST_F(RecordingTest, GivesTheNextOperationATicketOfItsOwn) {
-  groups_[0]->UseTicket(recorders_[0]->Schedule({.kind = CollectiveKind::kAllReduce}, 3));
+  recorders_[0]->SetBucket(3);
+  groups_[0]->UseTicket(recorders_[0]->Schedule({.kind = CollectiveKind::kAllReduce}));
   RunRanks(2, [&](int rank) {
     EXPECT_TRUE(AllReduce(rank, 10, kLong).ok());
     EXPECT_TRUE(AllReduce(rank, 10, kLong).ok());
