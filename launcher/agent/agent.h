@@ -1,4 +1,5 @@
-// One node's agent: joins the others, starts the workers, watches over them, and says how it ended.
+// One node's agent: joins the others, starts the workers, watches over them, starts them again if
+// they may be, and says how it ended.
 #pragma once
 
 #include <memory>
@@ -6,35 +7,26 @@
 #include <string>
 
 #include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
 
 #include "base/log.h"
+#include "launcher/agent/agent_plan.h"
+#include "launcher/agent/agent_state.h"
 #include "launcher/agent/job_output.h"
-#include "launcher/agent/template_client.h"
-#include "launcher/agent/worker_group.h"
-#include "launcher/cli/options.h"
-#include "launcher/cli/target.h"
+#include "launcher/agent/job_result.h"
+#include "launcher/agent/restart_policy.h"
+#include "launcher/agent/running_attempt.h"
+#include "launcher/agent/template_host.h"
 #include "launcher/output/console.h"
-#include "launcher/output/worker_stream.h"
 #include "launcher/process/guard.h"
 #include "launcher/process/posix_process.h"
 #include "launcher/process/signals.h"
+#include "launcher/report/peer_message.h"
 #include "rendezvous/rendezvous.h"
 
 namespace ddprun::launcher {
 
-struct AgentPlan {
-  Options options;
-  Target target;
-  Environment env;  // of this process
-  int local_world_size = 1;
-  std::string job_id;
-  std::string run_id;
-  std::string job_folder;
-  std::string host;    // this machine's name, for messages
-  bool color = false;  // standard error is a terminal that shows colours
-};
-
-// Everything happens on the thread that calls Run.
+// Everything happens on the thread that calls Run. What is done when, is agent_state's table.
 class Agent {
  public:
   // `mask` and `guard` must outlive the agent.
@@ -46,35 +38,46 @@ class Agent {
   int Run();
 
  private:
-  // What is still to come decides what a signal means.
-  enum class Phase { kJoining, kRunning, kLeaving, kReporting };
-
   Status Begin();
-  Status StartTemplate();
+  void On(AgentEvent event) { Do(state_.On(event)); }
+  void Do(AgentAction action);
   void OnSignal(int signal, pid_t sender);
+  void OnStopSignal(int signal, pid_t sender);
   void OnExit(pid_t pid, const ProcessExit& exit);
-  void OnTemplateExit(const ProcessExit& exit);
-  void OnJoined(Result<rendezvous::Membership> membership);
-  void OnRoundEnd(const rendezvous::RoundEnd& failure);
-  void OnLeft(const Status& left);
-  // Once the nodes are together and the template is ready.
-  void StartWorkersIfReady();
-  Status StartWorkers();
-  void OnFirstFailure(const WorkerRecord& worker);
-  void OnGroupDone();
-  void TellPeers(int exit_code, const std::string& text);
 
-  // Leaves the loop with this exit code, once the other nodes have been told what they must know.
-  void Finish(int exit_code);
+  // A round, in the order of what happens.
+  Status Join();
+  void OnJoined(Result<rendezvous::Membership> membership);
+  void StartIfReady();
+  void StartWorkers();
+  void OnFirstFailure(const WorkerRecord& worker);
+  void OnRoundEnd(const rendezvous::RoundEnd& end);
+  void OnAttemptGone();
+  void Leave();
+  void StopWorkers();
+  void KillWorkers();
+  void JoinAgain();
+  // A line about the attempt that is over and what follows.
+  void LogRestart() const;
+
+  // This node cannot go on. Tells the others, if they can be told by now.
   void FailWith(Error error);
-  // The same, unless the template has already said on standard error what is wrong.
-  void FailWithTemplate(Error error);
-  int ExitCodeAfterGroup() const;
+  void OnCannotGoOn(const Error& error);
+  // Ends the round everywhere, unless it has ended already.
+  void EndRound(rendezvous::RoundEnd::Kind kind, const PeerMessage& message);
+  // What is done when the other nodes have been told; a later telling replaces it.
+  std::function<void()> Telling();
+  // kSettled follows once nothing has to be waited for.
+  void SettleSoon();
+
   // After the loop: ends what is left, then says how the job went.
-  void CleanUp();
+  int CleanUp();
+  JobCauses Causes() const;
   std::string Report() const;
-  bool several_nodes() const { return plan_.options.several_nodes(); }
-  int node_rank() const { return plan_.options.node_rank.value_or(0); }
+  // "node 1 (host)".
+  std::string Name() const;
+  int node_rank() const;
+  GroupSurroundings Surroundings() { return {io_, processes_, guard_, console_, log_}; }
 
   AgentPlan plan_;
   const SignalMask& mask_;
@@ -84,24 +87,26 @@ class Agent {
   Log log_;
   PosixProcessHost processes_;
   StopPatience patience_;
+  CrashLoop crash_loop_;
+  asio::steady_timer pause_;  // between attempts
   std::unique_ptr<SignalReader> signals_;
   std::unique_ptr<rendezvous::Rendezvous> rendezvous_;
   std::optional<JobOutput> output_;
-  std::shared_ptr<WorkerStream> template_stderr_;
-  std::unique_ptr<TemplateClient> template_;
-  Environment template_env_;
-  UniqueFd node_memory_;
-  std::unique_ptr<WorkerGroup> group_;
+  std::unique_ptr<TemplateHost> template_;
 
-  Phase phase_ = Phase::kJoining;
+  AgentState state_;
+  int telling_ = 0;      // counts, so that an answer can be told from an older one's
+  bool is_told_ = true;  // nobody is being told anything
+
+  // Of the round.
   std::optional<rendezvous::Membership> membership_;
-  bool template_ready_ = false;
-  std::optional<int> template_exit_code_;
-  bool telling_peers_ = false;
+  std::unique_ptr<RunningAttempt> attempt_;
+  std::optional<rendezvous::RoundEnd> round_end_;
+
+  // Of the whole job: why it ends here.
   std::optional<int> stop_signal_;
-  std::optional<rendezvous::RoundEnd> peer_failure_;
   std::optional<Error> error_;
-  std::optional<int> exit_code_;
+  std::optional<int> refusal_;  // exit code of a template that has said itself what is wrong
   std::vector<pid_t> unkillable_;
 };
 

@@ -1,6 +1,7 @@
 #include "launcher/process/posix_process.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -51,6 +52,7 @@ struct ChildPlan {
   int stderr_fd;
   const std::vector<int>* inherited_fds;
   const SignalMask* mask;
+  const std::vector<unsigned long>* cpu_mask;  // null: as ours
   pid_t parent;
   int error_pipe;
 };
@@ -66,6 +68,12 @@ struct ChildPlan {
   ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   for (const int fd : *plan.inherited_fds) ::fcntl(fd, F_SETFD, 0);
   plan.mask->Restore();
+  // Of this process alone, although it still runs in our memory. It was possible when it was asked
+  // for; a mask that has changed since is no reason to fail.
+  if (plan.cpu_mask != nullptr) {
+    ::sched_setaffinity(0, plan.cpu_mask->size() * sizeof(unsigned long),
+                        reinterpret_cast<const cpu_set_t*>(plan.cpu_mask->data()));
+  }
   ::execve(plan.program, plan.argv, plan.env);
   const int error_number = errno;
   [[maybe_unused]] const ssize_t written =
@@ -123,9 +131,17 @@ Result<pid_t> PosixProcessHost::Spawn(const SpawnRequest& request) {
   UniqueFd write_end(ends[1]);
   std::vector<char*> argv = Pointers(request.argv);
   std::vector<char*> env = Pointers(request.env);
-  const ChildPlan plan{
-      request.program.c_str(), argv.data(), env.data(), request.stdout_fd, request.stderr_fd,
-      &request.inherited_fds,  &mask_,      ::getpid(), write_end.get()};
+  const std::vector<unsigned long> cpu_mask = CpuMask(request.cpus);
+  const ChildPlan plan{.program = request.program.c_str(),
+                       .argv = argv.data(),
+                       .env = env.data(),
+                       .stdout_fd = request.stdout_fd,
+                       .stderr_fd = request.stderr_fd,
+                       .inherited_fds = &request.inherited_fds,
+                       .mask = &mask_,
+                       .cpu_mask = request.cpus.empty() ? nullptr : &cpu_mask,
+                       .parent = ::getpid(),
+                       .error_pipe = write_end.get()};
   // vfork: copying the page tables, and the faults after that, would cost as much as all the rest.
   // The child makes system calls only, and none of them changes what it shares with us.
   const pid_t pid = ::vfork();
@@ -191,6 +207,7 @@ void PosixProcessHost::OnChildSignal() {
   }
   for (const pid_t pid : pids) TryReap(pid);
   ReapStrays();
+  if (sweep_ != nullptr) sweep_->Look();
 }
 
 void PosixProcessHost::ReapStrays() {
@@ -211,7 +228,16 @@ void PosixProcessHost::SignalGroup(pid_t pid, int signal) {
   if (watched_.contains(pid)) ::kill(-pid, signal);
 }
 
+void PosixProcessHost::EndStrays(pid_t spared,
+                                 std::set<pid_t> sessions,
+                                 std::function<void(std::vector<pid_t> left)> done) {
+  const auto known = [this, spared](pid_t pid) { return pid == spared || watched_.contains(pid); };
+  sweep_ =
+      std::make_unique<StraySweep>(io_, known, std::move(sessions), SweepTimes(), std::move(done));
+}
+
 std::vector<pid_t> PosixProcessHost::SweepDescendants(pid_t spared) {
+  sweep_.reset();
   for (const auto& [pid, watched] : watched_) ::kill(pid, SIGKILL);
   watched_.clear();
   return EndChildren(spared);

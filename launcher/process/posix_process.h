@@ -10,6 +10,7 @@
 
 #include "launcher/process/process.h"
 #include "launcher/process/signals.h"
+#include "launcher/process/stray_sweep.h"
 
 namespace ddprun::launcher {
 
@@ -26,6 +27,9 @@ class PosixProcessHost : public ProcessHost {
   Status Adopt(pid_t pid) override;
   void Signal(pid_t pid, int signal) override;
   void SignalGroup(pid_t pid, int signal) override;
+  void EndStrays(pid_t spared,
+                 std::set<pid_t> sessions,
+                 std::function<void(std::vector<pid_t> left)> done) override;
   void OnExit(ExitHandler handler) override { handler_ = std::move(handler); }
 
   // To be called on SIGCHLD: reaps what pidfds do not tell of.
@@ -46,6 +50,7 @@ class PosixProcessHost : public ProcessHost {
   const SignalMask& mask_;
   ExitHandler handler_;
   std::map<pid_t, std::unique_ptr<Watched>> watched_;
+  std::unique_ptr<StraySweep> sweep_;
 };
 
 }  // namespace ddprun::launcher

@@ -4,10 +4,12 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "base/cpu_list.h"
 #include "base/result.h"
 
 namespace ddprun::launcher {
@@ -37,6 +39,7 @@ struct SpawnRequest {
   int stderr_fd = -1;            // becomes its standard error; -1: inherited
   std::vector<int> inherited_fds =
       {};  // kept open under their numbers; all others above 2 are closed
+  CpuSet cpus = {};  // the only ones it may run on; empty: all of ours
 };
 
 // Loop thread only.
@@ -55,6 +58,12 @@ class ProcessHost {
   virtual void Signal(pid_t pid, int signal) = 0;
   // To the process group that it leads; nothing happens when the leader has been reaped.
   virtual void SignalGroup(pid_t pid, int signal) = 0;
+  // Ends what spawned or adopted processes have left behind: every other child of this process but
+  // `spared`. Those in `sessions` get SIGTERM first. Calls `done` from the loop with the processes
+  // that do not end. One at a time.
+  virtual void EndStrays(pid_t spared,
+                         std::set<pid_t> sessions,
+                         std::function<void(std::vector<pid_t> left)> done) = 0;
   // Called from the loop for every spawned or adopted process, in the order in which they ended.
   virtual void OnExit(ExitHandler handler) = 0;
 };

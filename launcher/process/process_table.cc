@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <sstream>
 
 #include "base/env.h"
 #include "base/unique_fd.h"
@@ -73,6 +74,30 @@ std::vector<ProcessEntry> ListProcesses() {
     if (const auto process = ReadProcess(static_cast<pid_t>(*pid))) processes.push_back(*process);
   }
   return processes;
+}
+
+std::vector<ProcessEntry> ListChildren() {
+  std::vector<ProcessEntry> children;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/task"), ::closedir);
+  bool listed = false;
+  while (folder != nullptr) {
+    const dirent* entry = ::readdir(folder.get());
+    if (entry == nullptr) break;
+    if (!ParseInt(entry->d_name)) continue;
+    const std::string path = "/proc/self/task/" + std::string(entry->d_name) + "/children";
+    if (::access(path.c_str(), R_OK) != 0) continue;
+    listed = true;
+    std::istringstream pids(ReadAll(path));
+    for (pid_t pid = 0; pids >> pid;) {
+      if (const auto process = ReadProcess(pid)) children.push_back(*process);
+    }
+  }
+  if (listed) return children;
+  // A kernel without CONFIG_PROC_CHILDREN.
+  for (const ProcessEntry& process : ListProcesses()) {
+    if (process.parent == ::getpid()) children.push_back(process);
+  }
+  return children;
 }
 
 bool IsMarked(const ProcessEntry& process, const JobMarks& marks, uint64_t job_start) {

@@ -34,6 +34,9 @@ std::optional<ProcessEntry> ReadProcess(pid_t pid);
 // All processes that can be seen, `marked` left false.
 std::vector<ProcessEntry> ListProcesses();
 
+// The children of this process, zombies included.
+std::vector<ProcessEntry> ListChildren();
+
 // Whether a job's environment or pipes mark the process. A pipe does so only for processes that
 // are not older than `job_start`: a server that was there before may have been handed one.
 bool IsMarked(const ProcessEntry& process, const JobMarks& marks, uint64_t job_start);

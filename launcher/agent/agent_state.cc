@@ -1,0 +1,98 @@
+#include "launcher/agent/agent_state.h"
+
+#include <array>
+
+namespace ddprun::launcher {
+
+namespace {
+
+constexpr size_t kPhases = static_cast<size_t>(AgentPhase::kCount);
+constexpr size_t kEvents = static_cast<size_t>(AgentEvent::kCount);
+
+using enum AgentPhase;
+using Step = AgentStep;
+using Row = std::array<Step, kEvents>;
+constexpr AgentAction kNone = AgentAction::kNone;
+constexpr AgentAction kStart = AgentAction::kStartWorkers;
+constexpr AgentAction kStop = AgentAction::kStopWorkers;
+constexpr AgentAction kKill = AgentAction::kKillWorkers;
+constexpr AgentAction kLeave = AgentAction::kLeave;
+constexpr AgentAction kJoin = AgentAction::kJoin;
+constexpr AgentAction kFinish = AgentAction::kFinish;
+
+// Cells in the order of AgentEvent: ready, cannot run, succeeded, restart asked, end asked, hurry,
+// settled, left. Another end of the round may turn out to have been first, on another node, so
+// kRestarting and kEnding can still change into each other.
+constexpr std::array<Row, kPhases> kTable = {{
+    // kJoining. The round may end before its workers exist here.
+    Row{{{kRunning, kStart},
+         {kCondemned, kNone},
+         {kJoining, kNone},
+         {kRestarting, kStop},
+         {kEnding, kStop},
+         {kEnding, kKill},
+         {kJoining, kNone},
+         {kJoining, kNone}}},
+    // kCondemned
+    Row{{{kEnding, kStop},
+         {kCondemned, kNone},
+         {kCondemned, kNone},
+         {kEnding, kStop},
+         {kEnding, kStop},
+         {kEnding, kKill},
+         {kCondemned, kNone},
+         {kCondemned, kNone}}},
+    // kRunning
+    Row{{{kRunning, kNone},
+         {kEnding, kStop},
+         {kLeaving, kLeave},
+         {kRestarting, kStop},
+         {kEnding, kStop},
+         {kEnding, kKill},
+         {kRunning, kNone},
+         {kRunning, kNone}}},
+    // kLeaving. The workers are gone, but those of a node that fails now may need them again.
+    Row{{{kLeaving, kNone},
+         {kEnding, kStop},
+         {kLeaving, kNone},
+         {kRestarting, kStop},
+         {kEnding, kStop},
+         {kEnding, kKill},
+         {kLeaving, kNone},
+         {kDone, kFinish}}},
+    // kRestarting
+    Row{{{kRestarting, kNone},
+         {kEnding, kStop},
+         {kRestarting, kNone},
+         {kRestarting, kNone},
+         {kEnding, kStop},
+         {kEnding, kKill},
+         {kJoining, kJoin},
+         {kRestarting, kNone}}},
+    // kEnding
+    Row{{{kEnding, kNone},
+         {kEnding, kNone},
+         {kEnding, kNone},
+         {kRestarting, kStop},
+         {kEnding, kNone},
+         {kEnding, kKill},
+         {kDone, kFinish},
+         {kEnding, kNone}}},
+    // kDone
+    Row{{{kDone, kNone},
+         {kDone, kNone},
+         {kDone, kNone},
+         {kDone, kNone},
+         {kDone, kNone},
+         {kDone, kNone},
+         {kDone, kNone},
+         {kDone, kNone}}},
+}};
+
+}  // namespace
+
+AgentStep NextStep(AgentPhase phase, AgentEvent event) {
+  return kTable[static_cast<size_t>(phase)][static_cast<size_t>(event)];
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,68 @@
+// Pure: what a node's agent does next when something happens, as one table of phase by event.
+#pragma once
+
+#include <cstddef>
+
+namespace ddprun::launcher {
+
+enum class AgentPhase {
+  kJoining,     // the nodes find each other, the worker template loads
+  kCondemned,   // cannot run workers here; still joins, because the others have to be told
+  kRunning,     // workers exist
+  kLeaving,     // the workers here ended well, those of other nodes may still run
+  kRestarting,  // the round is over: workers are stopped, the others told; then it joins again
+  kEnding,      // the job is over: workers are stopped, the others told
+  kDone,        // the exit code is known
+  kCount
+};
+
+enum class AgentEvent {
+  kReady,         // joined, and the template, if there is one, can fork
+  kCannotRun,     // while other nodes cannot be told yet
+  kSucceeded,     // all workers of this node exited with 0
+  kRestartAsked,  // the round ends, here or elsewhere, and the job goes on in another one
+  kEndAsked,      // the job ends: for good, by a signal, or because something cannot be done
+  kHurryAsked,    // a second signal: no more patience
+  kSettled,       // no worker is left and the others have been told
+  kLeft,          // the workers of all nodes ended well
+  kCount
+};
+
+enum class AgentAction {
+  kNone,
+  kStartWorkers,
+  kStopWorkers,  // those that there are; kSettled follows in any case
+  kKillWorkers,  // at once
+  kLeave,
+  kJoin,
+  kFinish
+};
+
+struct AgentStep {
+  AgentPhase next;
+  AgentAction action;
+};
+
+// The table's cell.
+AgentStep NextStep(AgentPhase phase, AgentEvent event);
+
+class AgentState {
+ public:
+  AgentPhase phase() const { return phase_; }
+  // The round is over, what belongs to it is being put away.
+  bool settling() const {
+    return phase_ == AgentPhase::kRestarting || phase_ == AgentPhase::kEnding;
+  }
+
+  // Takes the event and returns what has to be done now.
+  AgentAction On(AgentEvent event) {
+    const AgentStep step = NextStep(phase_, event);
+    phase_ = step.next;
+    return step.action;
+  }
+
+ private:
+  AgentPhase phase_ = AgentPhase::kJoining;
+};
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,85 @@
+#include "launcher/agent/running_attempt.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <set>
+#include <utility>
+
+#include "launcher/cli/device_count.h"
+
+namespace ddprun::launcher {
+
+RunningAttempt::RunningAttempt(GroupSurroundings surroundings,
+                               const AgentPlan& plan,
+                               const rendezvous::Membership& membership,
+                               const JobOutput& output,
+                               Handlers handlers)
+    : surroundings_(surroundings),
+      plan_(plan),
+      membership_(membership),
+      output_(output),
+      handlers_(std::move(handlers)),
+      start_(std::chrono::steady_clock::now()),
+      group_(surroundings,
+             plan.options.shutdown_timeout,
+             GroupHandlers{.on_first_failure = handlers_.on_first_failure,
+                           .on_done = [this] { OnWorkersDone(); }}) {}
+
+Status RunningAttempt::Start(TemplateHost* worker_template) {
+  // New for every attempt, like the store: what a killed worker left in it must not be seen.
+  node_memory_ = UniqueFd(::memfd_create("ddprun-node-memory", MFD_CLOEXEC));
+  if (!node_memory_.valid()) return SystemError("creating the node's shared memory", errno);
+  DDPRUN_ASSIGN(AttemptOutput output, output_.MakeAttempt(membership_));
+  std::vector<WorkerSpec> specs = MakeSpecs(output.folder);
+  if (worker_template == nullptr) {
+    group_.Start(plan_.target, specs, std::move(output.plan), node_memory_.get());
+    return {};
+  }
+  // The template gives each worker the number of the descriptor that it passes on.
+  for (WorkerSpec& spec : specs) spec.env.Unset("DDPRUN_NODE_MEMORY_FD");
+  group_.StartFromTemplate(worker_template->client(), worker_template->env(), specs,
+                           std::move(output.plan), node_memory_.get());
+  return {};
+}
+
+std::vector<WorkerSpec> RunningAttempt::MakeSpecs(const std::string& folder) const {
+  const Attempt attempt{.membership = membership_,
+                        .local_world_size = plan_.local_world_size,
+                        .job_id = plan_.job_id,
+                        .run_id = plan_.run_id,
+                        .error_folder = folder,
+                        .node_memory_fd = node_memory_.get(),
+                        .usable_cores = UsableCores(),
+                        .role = plan_.options.role,
+                        .max_restarts = plan_.options.max_restarts,
+                        .signals_to_handle = plan_.options.signals_text,
+                        .virtual_local_rank = plan_.options.virtual_local_rank,
+                        .cpus = plan_.cpus};
+  std::vector<WorkerSpec> specs;
+  for (int local_rank = 0; local_rank < plan_.local_world_size; ++local_rank) {
+    specs.push_back(MakeWorkerSpec(plan_.target, attempt, local_rank, plan_.env));
+  }
+  return specs;
+}
+
+void RunningAttempt::OnWorkersDone() {
+  std::set<pid_t> sessions;
+  for (const WorkerRecord& worker : group_.Records()) {
+    sessions.insert(worker.pid);
+    if (!worker.exit) unkillable_.push_back(worker.pid);
+  }
+  surroundings_.processes.EndStrays(
+      surroundings_.guard.pid(), std::move(sessions), [this](const std::vector<pid_t>& left) {
+        unkillable_.insert(unkillable_.end(), left.begin(), left.end());
+        gone_ = true;
+        handlers_.on_gone();
+      });
+}
+
+std::chrono::milliseconds RunningAttempt::lifetime() const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                               start_);
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,67 @@
+// This node's workers of one round: from what they share, over their start and end, to the last
+// process that they have left behind.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "launcher/agent/agent_plan.h"
+#include "launcher/agent/job_output.h"
+#include "launcher/agent/template_host.h"
+#include "launcher/agent/worker_group.h"
+#include "rendezvous/rendezvous.h"
+
+namespace ddprun::launcher {
+
+// Loop thread only.
+class RunningAttempt {
+ public:
+  struct Handlers {
+    // The first worker that failed by itself; the others are being stopped. At most once.
+    std::function<void(const WorkerRecord&)> on_first_failure;
+    // Neither a worker nor anything that it has started is left. Once, from the loop.
+    std::function<void()> on_gone;
+  };
+
+  // All arguments must outlive the attempt.
+  RunningAttempt(GroupSurroundings surroundings,
+                 const AgentPlan& plan,
+                 const rendezvous::Membership& membership,
+                 const JobOutput& output,
+                 Handlers handlers);
+
+  // `worker_template`: null, or one that is ready. An error when nothing was started; a worker
+  // that cannot be started ends the attempt: see group().start_error().
+  Status Start(TemplateHost* worker_template);
+
+  void Stop(int signal) { group_.Stop(signal); }
+  void Hurry() { group_.Hurry(); }
+  void Pass(int signal) { group_.Pass(signal); }
+  void OnExit(pid_t pid, const ProcessExit& exit) { group_.OnExit(pid, exit); }
+
+  bool gone() const { return gone_; }
+  // What even SIGKILL did not end, once gone().
+  const std::vector<pid_t>& unkillable() const { return unkillable_; }
+  std::chrono::milliseconds lifetime() const;
+  WorkerGroup& group() { return group_; }
+  const WorkerGroup& group() const { return group_; }
+
+ private:
+  std::vector<WorkerSpec> MakeSpecs(const std::string& folder) const;
+  void OnWorkersDone();
+
+  GroupSurroundings surroundings_;
+  const AgentPlan& plan_;
+  const rendezvous::Membership membership_;
+  const JobOutput& output_;
+  Handlers handlers_;
+  const std::chrono::steady_clock::time_point start_;
+  UniqueFd node_memory_;
+  WorkerGroup group_;
+  bool gone_ = false;
+  std::vector<pid_t> unkillable_;
+};
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,78 @@
+#include "launcher/agent/template_host.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "launcher/cli/device_count.h"
+
+namespace ddprun::launcher {
+
+TemplateHost::TemplateHost(GroupSurroundings surroundings, const AgentPlan& plan, Handlers handlers)
+    : surroundings_(surroundings), plan_(plan), handlers_(std::move(handlers)), env_(plan.env) {
+  // Threads are counted when OpenMP is loaded, so this has to be known before the fork.
+  if (!plan.env.Get("OMP_NUM_THREADS")) {
+    const int threads = std::max(1, UsableCores() / plan.local_world_size);
+    env_.Set("OMP_NUM_THREADS", std::to_string(threads));
+  }
+  env_.Set("DDPRUN_JOB_ID", plan.job_id);
+}
+
+Status TemplateHost::EnsureRunning() {
+  if (running_) return {};
+  refusal_.reset();
+  FinishOutput();
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return SystemError("opening a pipe", errno);
+  stderr_ = WorkerStream::Start(surroundings_.io, UniqueFd(ends[0]),
+                                {.console = &surroundings_.console.err()});
+  const UniqueFd write_end(ends[1]);
+  surroundings_.guard.WatchPipe(write_end.get());
+  DDPRUN_ASSIGN(client_, TemplateClient::Start(surroundings_.io, surroundings_.processes,
+                                               SpawnRequest{.name = plan_.target.program,
+                                                            .program = plan_.target.program,
+                                                            .argv = plan_.target.argv,
+                                                            .env = env_.Entries(),
+                                                            .stderr_fd = write_end.get()}));
+  running_ = true;
+  surroundings_.guard.Watch(client_->pid());
+  client_->WhenReady([this] {
+    ready_ = true;
+    handlers_.on_ready();
+  });
+  return {};
+}
+
+bool TemplateHost::OnExit(pid_t pid, const ProcessExit& exit) {
+  if (client_ == nullptr || pid != client_->pid()) return false;
+  surroundings_.guard.Forget(pid);
+  running_ = false;
+  // With an exit code of its own it has said on standard error why.
+  if (std::holds_alternative<Exited>(exit) && ExitCode(exit) != 0) refusal_ = ExitCode(exit);
+  // Workers that exist go on without it; if they are just being forked, their group is told.
+  if (std::exchange(ready_, false)) {
+    client_->OnExit(exit);
+  } else {
+    handlers_.on_lost(Error{
+        .code = Code::kFailed,
+        .title = "WORKER TEMPLATE FAILED",
+        .where = plan_.target.name,
+        .what = plan_.target.program + " " + DescribeExit(exit) + " before it could fork workers.",
+        .hint = "",
+        .page = "template-failed"});
+  }
+  return true;
+}
+
+void TemplateHost::Close() {
+  client_.reset();
+}
+
+void TemplateHost::FinishOutput() {
+  if (stderr_ != nullptr) stderr_->Finish();
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,72 @@
+#include "launcher/process/stray_sweep.h"
+
+#include <signal.h>
+
+#include <utility>
+
+#include <asio/post.hpp>
+
+#include "launcher/process/process_table.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Only for what the deaths of children do not tell of: the grace period, and processes that are
+// adopted without any of ours ending.
+constexpr std::chrono::milliseconds kLookAgain{50};
+
+}  // namespace
+
+StraySweep::StraySweep(asio::io_context& io,
+                       std::function<bool(pid_t)> known,
+                       std::set<pid_t> sessions,
+                       const SweepTimes& times,
+                       Done done)
+    : io_(io),
+      known_(std::move(known)),
+      sessions_(std::move(sessions)),
+      times_(times),
+      done_(std::move(done)),
+      start_(Clock::now()),
+      timer_(io) {
+  Look();
+}
+
+void StraySweep::Look() {
+  if (!done_) return;
+  // While a child ends, its own children may be listed neither under it nor under us yet.
+  if (SignalStrays().empty() && SignalStrays().empty()) return Finish({});
+  if (Clock::now() > start_ + times_.limit) return Finish(SignalStrays());
+  timer_.expires_after(kLookAgain);
+  timer_.async_wait([this](const asio::error_code& error) {
+    if (!error) Look();
+  });
+}
+
+std::vector<pid_t> StraySweep::SignalStrays() {
+  const bool kill = Clock::now() >= start_ + times_.grace;
+  std::vector<pid_t> strays;
+  for (const ProcessEntry& child : ListChildren()) {
+    if (child.ended || known_(child.pid)) continue;
+    strays.push_back(child.pid);
+    // A child's number stays its own until it is reaped, which only this thread does.
+    if (kill) {
+      ::kill(child.pid, SIGKILL);
+    } else if (sessions_.contains(child.session) && told_.insert(child.pid).second) {
+      ::kill(child.pid, SIGTERM);
+    }
+  }
+  return strays;
+}
+
+void StraySweep::Finish(std::vector<pid_t> left) {
+  timer_.cancel();
+  asio::post(io_, [done = std::exchange(done_, nullptr), left = std::move(left)]() mutable {
+    done(std::move(left));
+  });
+}
+
+}  // namespace ddprun::launcher

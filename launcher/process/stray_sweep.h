@@ -1,0 +1,51 @@
+// Ending what the workers of an attempt have left behind, while the loop goes on.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "launcher/process/job_sweep.h"
+
+namespace ddprun::launcher {
+
+// Loop thread only. A stray is a child of this process that is not `known`; orphans of the job
+// become children, since this process is a subreaper. Those in a worker's own session get SIGTERM
+// at once, as they would have if the worker had been stopped; all others get time to end by
+// themselves. Then SIGKILL.
+class StraySweep {
+ public:
+  using Done = std::function<void(std::vector<pid_t> left)>;
+
+  // Calls `done` from the loop once no stray is left, or with those that even SIGKILL does not end
+  // within the limit. `known` must stay callable until then.
+  StraySweep(asio::io_context& io,
+             std::function<bool(pid_t)> known,
+             std::set<pid_t> sessions,
+             const SweepTimes& times,
+             Done done);
+
+  // To be called when children have been reaped.
+  void Look();
+
+ private:
+  std::vector<pid_t> SignalStrays();
+  void Finish(std::vector<pid_t> left);
+
+  asio::io_context& io_;
+  std::function<bool(pid_t)> known_;
+  std::set<pid_t> sessions_;
+  SweepTimes times_;
+  Done done_;
+  std::chrono::steady_clock::time_point start_;
+  std::set<pid_t> told_;  // SIGTERM is sent once
+  asio::steady_timer timer_;
+};
+
+}  // namespace ddprun::launcher
