@@ -33,7 +33,8 @@ Result<JobOutput> JobOutput::Create(const JobOutputSetup& setup, Console& consol
   JobOutput output(setup, std::move(logs));
   output.out_is_terminal_ = console.out().is_terminal();
   output.err_is_terminal_ = console.err().is_terminal();
-  output.color_ = setup.env->GetOr("NO_COLOR", "").empty() && setup.env->GetOr("TERM", "") != "dumb";
+  output.color_ =
+      setup.env->GetOr("NO_COLOR", "").empty() && setup.env->GetOr("TERM", "") != "dumb";
   return output;
 }
 
@@ -42,15 +43,15 @@ Result<AttemptOutput> JobOutput::MakeAttempt(const rendezvous::Membership& membe
   DDPRUN_ASSIGN(attempt.folder,
                 logs_.MakeAttempt(membership.restart_count, setup_.local_world_size));
   attempt.plan = PlanOutput(*setup_.options, {.membership = membership,
-                                             .local_world_size = setup_.local_world_size,
-                                             .host = setup_.host,
-                                             .attempt_folder = attempt.folder,
-                                             .is_trainer_config = setup_.is_trainer_config,
-                                             .out_is_terminal = out_is_terminal_,
-                                             .err_is_terminal = err_is_terminal_,
-                                             .color = color_,
-                                             .prefix_template = setup_.env->GetOr(
-                                                 "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "")});
+                                              .local_world_size = setup_.local_world_size,
+                                              .host = setup_.host,
+                                              .attempt_folder = attempt.folder,
+                                              .is_trainer_config = setup_.is_trainer_config,
+                                              .out_is_terminal = out_is_terminal_,
+                                              .err_is_terminal = err_is_terminal_,
+                                              .color = color_,
+                                              .prefix_template = setup_.env->GetOr(
+                                                  "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "")});
   return attempt;
 }
 
