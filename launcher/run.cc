@@ -16,6 +16,7 @@
 #include "launcher/process/guard.h"
 #include "launcher/process/job.h"
 #include "launcher/process/signals.h"
+#include "launcher/store/store_command.h"
 #include "rendezvous/net/address.h"
 
 namespace ddprun::launcher {
@@ -74,6 +75,10 @@ int Fail(const Error& error) {
 int Run(const std::vector<std::string>& args) {
   OpenMissingStandardDescriptors();
   const Environment env = Environment::OfProcess();
+  if (!args.empty() \&\& args.front() == "store") {
+    const Result<int> code = RunStoreCommand({args.begin() + 1, args.end()}, env);
+    return code ? *code : Fail(code.error());
+  }
   auto parsed = ParseOptions(args, env);
   if (!parsed) return Fail(parsed.error());
   if (const auto* text = std::get_if<TextToPrint>(&*parsed)) {

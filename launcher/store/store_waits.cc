@@ -34,11 +34,14 @@ void AddSocketsOf(const SocketHolder& process, SocketHolders& holders) {
   }
 }
 
-std::string KeysText(const std::vector<std::string>& keys) {
+std::string KeysText(const StoreWait& wait) {
+  const std::vector<std::string>& keys = wait.keys;
   std::string text;
   const size_t shown = std::min(keys.size(), kShownKeys);
   for (size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + keys[i];
-  if (shown < keys.size()) text += " and " + std::to_string(keys.size() - shown) + " more keys";
+  if (shown < wait.num_keys) {
+    text += " and " + std::to_string(wait.num_keys - shown) + " more keys";
+  }
   return text;
 }
 
@@ -86,6 +89,7 @@ std::vector<StoreWait> AttributeWaits(std::span<const ParkedWait> parked,
     StoreWait found;
     found.peer = wait.peer;
     found.keys = wait.keys;
+    found.num_keys = wait.keys.size();
     found.barrier = wait.barrier;
     found.waited = std::chrono::duration_cast<milliseconds>(now - wait.since);
     const auto inode = inodes.find(wait.peer + " " + wait.own);
@@ -117,8 +121,8 @@ std::string Describe(const StoreWait& wait) {
     who = "rank " + std::to_string(*wait.rank) + " (pid " + std::to_string(wait.pid) + ")";
   }
   const std::string waited = who + " has waited " + WaitedText(wait.waited) + " ";
-  if (wait.barrier) return waited + "for the others at barrier " + KeysText(wait.keys);
-  return waited + "for " + KeysText(wait.keys) + ", which nobody has set";
+  if (wait.barrier) return waited + "for the others at barrier " + KeysText(wait);
+  return waited + "for " + KeysText(wait) + ", which nobody has set";
 }
 
 std::vector<std::string> DescribeWaits(const rendezvous::StoreServer& server,

@@ -28,6 +28,7 @@ struct StoreWait {
   pid_t pid = 0;            // of the process that waits, the worker or a descendant; 0: not known
   std::string peer;         // "10.0.0.7:41532"
   std::vector<std::string> keys;
+  size_t num_keys = 0;  // `keys` may be the first ones only
   bool barrier = false;
   std::chrono::milliseconds waited{0};
 };

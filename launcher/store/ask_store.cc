@@ -1,0 +1,97 @@
+#include "launcher/store/ask_store.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "launcher/store/status_text.h"
+#include "rendezvous/store/tcp_store.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+using rendezvous::Deadline;
+using rendezvous::DeadlineAfter;
+using rendezvous::TcpStore;
+using std::chrono::milliseconds;
+using Verb = StoreAskOptions::Verb;
+
+// A store answers at once; only what is waited for may take long.
+constexpr milliseconds kAnswerTimeout{5'000};
+// As good as no limit, and far from where clocks overflow.
+constexpr milliseconds kNoLimit{std::chrono::hours(24 * 365)};
+
+Error NoSuchKey(const StoreAskOptions& options) {
+  Error error;
+  error.title = "NO SUCH KEY";
+  error.where = "store " + ToString(options.endpoint);
+  error.what = "The store has no key \"" + options.keys.front() + "\".";
+  error.hint =
+      "Show its keys with: ddprun store list --endpoint " + ToString(options.endpoint) + ".";
+  error.page = "no-such-key";
+  return error;
+}
+
+void Print(std::FILE* out, const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), out);
+  if (!text.ends_with('\n')) std::fputc('\n', out);
+}
+
+Result<int> Get(TcpStore& store, const StoreAskOptions& options, std::FILE* out) {
+  const Deadline soon = DeadlineAfter(kAnswerTimeout);
+  if (!options.timeout) {
+    DDPRUN_ASSIGN(const bool there, store.Check(options.keys, soon));
+    if (!there) return NoSuchKey(options);
+  }
+  const Deadline deadline = options.timeout ? DeadlineAfter(*options.timeout) : soon;
+  DDPRUN_ASSIGN(const std::string value, store.Get(options.keys.front(), deadline));
+  Print(out, value);
+  return 0;
+}
+
+Result<int> Set(TcpStore& store, const StoreAskOptions& options) {
+  const Deadline soon = DeadlineAfter(kAnswerTimeout);
+  DDPRUN_TRY(store.Set(options.keys.front(), options.value, soon));
+  // SET has no answer: one to something else says that it has been done.
+  DDPRUN_ASSIGN(const bool there, store.Check(options.keys, soon));
+  return there ? 0 : 1;
+}
+
+Result<int> List(TcpStore& store, std::FILE* out) {
+  DDPRUN_ASSIGN(std::vector<std::string> keys, store.ListKeys(DeadlineAfter(kAnswerTimeout)));
+  std::ranges::sort(keys);
+  for (const std::string& key : keys) Print(out, key);
+  return 0;
+}
+
+}  // namespace
+
+Result<int> AskStore(const StoreAskOptions& options, std::FILE* out) {
+  DDPRUN_ASSIGN(const std::unique_ptr<TcpStore> store,
+                TcpStore::Connect(options.endpoint, DeadlineAfter(kAnswerTimeout)));
+  const Deadline soon = DeadlineAfter(kAnswerTimeout);
+  switch (options.verb) {
+    case Verb::kGet:
+      return Get(*store, options, out);
+    case Verb::kSet:
+      return Set(*store, options);
+    case Verb::kWait:
+      DDPRUN_TRY(store->Wait(options.keys, DeadlineAfter(options.timeout.value_or(kNoLimit))));
+      return 0;
+    case Verb::kList:
+      return List(*store, out);
+    case Verb::kDelete: {
+      DDPRUN_ASSIGN(const bool existed, store->Delete(options.keys.front(), soon));
+      if (!existed) return NoSuchKey(options);
+      return 0;
+    }
+    case Verb::kStatus: {
+      DDPRUN_ASSIGN(const auto status, store->ServerStatus(soon));
+      Print(out, StatusText(status));
+      return 0;
+    }
+  }
+  return 0;
+}
+
+}  // namespace ddprun::launcher

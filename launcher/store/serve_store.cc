@@ -1,0 +1,90 @@
+#include "launcher/store/serve_store.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <cstdio>
+
+#include <asio/io_context.hpp>
+
+#include "launcher/process/signals.h"
+#include "launcher/store/status_text.h"
+#include "rendezvous/store/store_server.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+using rendezvous::HostPort;
+using rendezvous::StoreServer;
+
+// Every connection is a descriptor, and the usual limit of 1024 is less than a job may need.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+Result<std::vector<asio::ip::address>> AddressesOf(const std::string& host) {
+  auto addresses = rendezvous::ResolveLocally(host);
+  if (!addresses.empty()) return addresses;
+  return rendezvous::ResolveByNameServer(host);
+}
+
+Result<std::unique_ptr<StoreServer>> Listen(asio::io_context& io,
+                                            const StoreServeOptions& options) {
+  if (!options.host.empty()) {
+    DDPRUN_ASSIGN(const auto addresses, AddressesOf(options.host));
+    return StoreServer::Listen(io, addresses, options.port);
+  }
+  auto both_families = StoreServer::Listen(io, asio::ip::address_v6::any(), options.port);
+  // Without IPv6 in the kernel there is only the other one.
+  if (both_families.has_value() || both_families.error().page == "port-taken") {
+    return both_families;
+  }
+  return StoreServer::Listen(io, asio::ip::address_v4::any(), options.port);
+}
+
+// The hints name a job's flags.
+Error ForThisCommand(Error error) {
+  if (error.page == "port-taken")
+    error.hint = "Choose another one with --port; 0 takes a free one.";
+  if (error.page == "cannot-listen") error.hint = "Check --host and --port.";
+  return error;
+}
+
+void SayWhere(const StoreServeOptions& options, uint16_t port) {
+  const std::string place =
+      ToString(HostPort{options.host.empty() ? rendezvous::HostName() : options.host, port});
+  std::printf("listening on %s\n", place.c_str());
+  std::fflush(stdout);
+  std::fprintf(stderr,
+               "[ddprun store] nodes join with --rdzv_backend=c10d --rdzv_endpoint=%s, torchrun's "
+               "also with --rdzv_conf=is_host=0\n",
+               place.c_str());
+}
+
+}  // namespace
+
+Result<int> ServeStore(const StoreServeOptions& options) {
+  const SignalMask mask;
+  RaiseDescriptorLimit();
+  asio::io_context io;
+  auto listening = Listen(io, options);
+  if (!listening.has_value()) return ForThisCommand(std::move(listening).error());
+  const std::unique_ptr<StoreServer> server = *std::move(listening);
+  server->OnExhausted([](const Error& error) { std::fputs(Render(error).c_str(), stderr); });
+  DDPRUN_ASSIGN(const auto signals, SignalReader::Create(io, mask, [&](int signal, pid_t) {
+                  if (signal == SIGUSR1) {
+                    std::fputs(StatusText(server->Summary()).c_str(), stderr);
+                  } else if (signal != SIGUSR2 && signal != SIGCHLD) {
+                    io.stop();
+                  }
+                }));
+  SayWhere(options, server->port());
+  io.run();
+  return 0;
+}
+
+}  // namespace ddprun::launcher

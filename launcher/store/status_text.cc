@@ -1,0 +1,44 @@
+#include "launcher/store/status_text.h"
+
+#include <cstdio>
+
+#include "launcher/store/store_waits.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+std::string SizeText(size_t bytes) {
+  char text[32];
+  if (bytes < 10'000) {
+    std::snprintf(text, sizeof text, "%zu bytes", bytes);
+  } else {
+    std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string StatusText(const rendezvous::StoreStatus& status) {
+  std::string text =
+      "connections=" + std::to_string(status.connections) + " keys=" + std::to_string(status.keys) +
+      " queued=" + std::to_string(status.queue_elements) +
+      " waiting=" + std::to_string(status.num_waits) + " memory=" + SizeText(status.bytes) +
+      " unfinished=" + SizeText(status.buffered_bytes) + "\n";
+  for (const rendezvous::WaitStatus& wait : status.waits) {
+    StoreWait shown;
+    shown.peer = wait.peer;
+    shown.keys = wait.keys;
+    shown.num_keys = wait.num_keys;
+    shown.barrier = wait.barrier;
+    shown.waited = wait.waited;
+    text += Describe(shown) + "\n";
+  }
+  if (status.waits.size() < status.num_waits) {
+    text += "and " + std::to_string(status.num_waits - status.waits.size()) + " more\n";
+  }
+  return text;
+}
+
+}  // namespace ddprun::launcher
