@@ -36,6 +36,14 @@ RoundEnd ParseFailureNote(std::string_view json) {
   return end;
 }
 
+std::string MessageText(const std::string& message) {
+  const Json parsed = Json::parse(message, nullptr, false);
+  if (!parsed.is_object() || !parsed.contains("text") || !parsed["text"].is_string()) {
+    return message;
+  }
+  return parsed["text"].get<std::string>();
+}
+
 RoundEnd WithoutRestart(RoundEnd end) {
   constexpr const char* kReason =
       " (no restart: a node of this job runs torchrun, which cannot restart together with ddprun)";

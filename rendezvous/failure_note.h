@@ -14,6 +14,9 @@ std::string ToJson(const RoundEnd& end);
 // Text that is no such note becomes the message, of an unknown node: a failure is never dropped.
 RoundEnd ParseFailureNote(std::string_view json);
 
+// What a message says to a person: it may be a launcher's JSON, then it is its "text".
+std::string MessageText(const std::string& message);
+
 // The end of the job that takes the restart's place where a node runs torchrun: its agents restart
 // on their own. The reason is put behind the message, or behind "text" in a message of JSON.
 RoundEnd WithoutRestart(RoundEnd end);

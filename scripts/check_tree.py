@@ -15,9 +15,10 @@ import sys
 # What the sources of a folder may include besides their own folder. The nearest row above a file
 # is its row; a folder without any is an error, so that a new one is placed on purpose.
 STORE = ["rendezvous/store", "rendezvous/net", "base"]
-RENDEZVOUS = ["rendezvous", *STORE]
+RENDEZVOUS = ["rendezvous/elastic", "rendezvous", *STORE]
 LAUNCHER_PARTS = [
     "launcher/process", "launcher/output", "launcher/cli", "launcher/report", "launcher/store",
+    "launcher/hang",
     *RENDEZVOUS
 ]
 TASK = ["trainer/config", "rendezvous/store", "base"]
@@ -26,11 +27,13 @@ MAY_INCLUDE = {
     "rendezvous/net": ["base"],
     "rendezvous/store": ["rendezvous/net", "base"],
     "rendezvous": STORE,
+    "rendezvous/elastic": ["rendezvous", *STORE],
     "launcher/process": ["base"],
     "launcher/output": ["base"],
     "launcher/cli": ["base"],
     "launcher/report": ["launcher/process", *RENDEZVOUS],
     "launcher/store": ["launcher/process", *RENDEZVOUS],
+    "launcher/hang": ["launcher/process", "launcher/store", *RENDEZVOUS],
     "launcher/agent": LAUNCHER_PARTS,
     "launcher": ["launcher/agent", *LAUNCHER_PARTS],
     "trainer/config": ["base"],

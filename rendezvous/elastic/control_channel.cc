@@ -1,0 +1,251 @@
+#include "rendezvous/elastic/control_channel.h"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <asio/ip/tcp.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "rendezvous/elastic/elastic_text.h"
+#include "rendezvous/net/socket.h"
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+using asio::posix::stream_descriptor;
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kHeaderBytes = 4;
+constexpr size_t kMaxMessageBytes = 256 << 10;
+// An end that lets so much pile up does not read.
+constexpr size_t kMaxUnsentBytes = 4 << 20;
+
+using AddressOf = int (*)(int, sockaddr*, socklen_t*);
+
+asio::ip::address Address(int fd, AddressOf end) {
+  asio::ip::tcp::endpoint endpoint;
+  auto size = static_cast<socklen_t>(endpoint.capacity());
+  if (end(fd, endpoint.data(), &size) != 0) return {};
+  endpoint.resize(size);
+  const asio::ip::address address = endpoint.address();
+  // A socket of both families shows IPv4 peers in IPv6 clothes.
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+  }
+  return address;
+}
+
+}  // namespace
+
+class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel::Impl> {
+ public:
+  Impl(asio::io_context& io, End end, UniqueFd fd, std::string received, Handlers handlers)
+      : io_(io),
+        peer_(Address(fd.get(), getpeername)),
+        own_(Address(fd.get(), getsockname)),
+        handlers_(std::move(handlers)),
+        socket_(io, fd.release()),
+        timer_(io),
+        in_(std::move(received)),
+        greeted_(end == End::kNode) {
+    if (end == End::kNode) out_ = kControlPreamble;
+    TuneConnection(socket_.native_handle());
+  }
+
+  void Start() {
+    asio::post(io_, [self = shared_from_this()] {
+      if (self->open_ && self->Parse()) self->ArmRead();
+    });
+  }
+
+  void Stop() {
+    open_ = false;
+    handlers_ = {};
+    timer_.cancel();
+    asio::error_code ignored;
+    socket_.close(ignored);
+  }
+
+  void Send(const json& message) {
+    if (!open_) return;
+    const std::string text = message.dump(-1, ' ', false, json::error_handler_t::replace);
+    for (int shift = 24; shift >= 0; shift -= 8) {
+      out_.push_back(static_cast<char>((text.size() >> shift) & 0xff));
+    }
+    out_ += text;
+    if (!writing_) Write();
+  }
+
+  void StartKeepAlive(const KeepAlive& keep_alive) {
+    keep_alive_ = keep_alive;
+    last_heard_ = Clock::now();
+    ArmTimer();
+  }
+
+  const asio::ip::address& peer() const { return peer_; }
+  const asio::ip::address& own() const { return own_; }
+
+ private:
+  void ArmTimer() {
+    timer_.expires_after(keep_alive_.interval);
+    timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+      if (!error && self->open_) self->OnTimer();
+    });
+  }
+
+  void OnTimer() {
+    const auto now = Clock::now();
+    // This process was stopped meanwhile: what came in the meantime has not been read.
+    if (now - timer_.expiry() > keep_alive_.interval) last_heard_ = now;
+    const auto allowed = keep_alive_.interval * keep_alive_.max_attempts;
+    if (now - last_heard_ >= allowed) {
+      return Close("nothing was heard from it for " +
+                   DurationText(std::chrono::duration_cast<std::chrono::milliseconds>(allowed)));
+    }
+    Send({{"type", "alive"}});
+    if (open_) ArmTimer();
+  }
+
+  void ArmRead() {
+    socket_.async_wait(stream_descriptor::wait_read,
+                       [self = shared_from_this()](const asio::error_code& error) {
+                         if (!error && self->open_) self->OnReadable();
+                       });
+  }
+
+  void OnReadable() {
+    std::array<char, 16 << 10> buffer;
+    const ssize_t count = recv(socket_.native_handle(), buffer.data(), buffer.size(), 0);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return ArmRead();
+    if (count < 0) return Close("its connection failed: " + ErrnoText(errno));
+    if (count == 0) return Close("its connection was closed");
+    last_heard_ = Clock::now();
+    in_.append(buffer.data(), static_cast<size_t>(count));
+    if (Parse()) ArmRead();
+  }
+
+  // Hands out the complete messages; false when the channel has ended meanwhile.
+  bool Parse() {
+    if (!greeted_ && in_.size() < kControlPreamble.size()) return true;
+    if (!greeted_ && !in_.starts_with(kControlPreamble)) {
+      Close("it is no ddprun");
+      return false;
+    }
+    size_t begin = std::exchange(greeted_, true) ? 0 : kControlPreamble.size();
+    while (in_.size() - begin >= kHeaderBytes) {
+      size_t length = 0;
+      for (size_t i = 0; i < kHeaderBytes; ++i) {
+        length = length << 8 | static_cast<unsigned char>(in_[begin + i]);
+      }
+      if (length > kMaxMessageBytes) {
+        Close("it sent a message of " + std::to_string(length) + " bytes");
+        return false;
+      }
+      if (in_.size() - begin - kHeaderBytes < length) break;
+      const auto text = std::string_view(in_).substr(begin + kHeaderBytes, length);
+      const json message = json::parse(text, nullptr, /*allow_exceptions=*/false);
+      if (!message.is_object() || !message.contains("type") || !message["type"].is_string()) {
+        Close("it sent something that is no message");
+        return false;
+      }
+      begin += kHeaderBytes + length;
+      // A copy: the handler may destroy the channel.
+      const auto handler = handlers_.on_message;
+      handler(message);
+      if (!open_) return false;
+    }
+    in_.erase(0, begin);
+    return true;
+  }
+
+  void Write() {
+    writing_ = false;
+    while (sent_ < out_.size()) {
+      const ssize_t count =
+          send(socket_.native_handle(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL);
+      if (count >= 0) {
+        sent_ += static_cast<size_t>(count);
+      } else if (errno == EAGAIN) {
+        return ArmWrite();
+      } else if (errno != EINTR) {
+        return;  // reading reports how the connection ended
+      }
+    }
+    out_.clear();
+    sent_ = 0;
+  }
+
+  void ArmWrite() {
+    if (out_.size() - sent_ > kMaxUnsentBytes) return CloseLater("it does not read");
+    writing_ = true;
+    socket_.async_wait(stream_descriptor::wait_write,
+                       [self = shared_from_this()](const asio::error_code& error) {
+                         if (!error && self->open_) self->Write();
+                       });
+  }
+
+  // Send is called from within whatever the owner does, which must not lose the channel.
+  void CloseLater(const std::string& reason) {
+    asio::post(io_, [self = shared_from_this(), reason] { self->Close(reason); });
+  }
+
+  void Close(const std::string& reason) {
+    if (!open_) return;
+    const auto handler = std::move(handlers_.on_closed);
+    Stop();
+    handler(reason);
+  }
+
+  asio::io_context& io_;
+  const asio::ip::address peer_;
+  const asio::ip::address own_;
+  Handlers handlers_;
+  stream_descriptor socket_;
+  asio::steady_timer timer_;
+  KeepAlive keep_alive_;
+  Clock::time_point last_heard_;
+  std::string in_;
+  bool greeted_;  // the preamble has come, or none is expected
+  std::string out_;
+  size_t sent_ = 0;
+  bool writing_ = false;
+  bool open_ = true;
+};
+
+ControlChannel::ControlChannel(
+    asio::io_context& io, End end, UniqueFd fd, std::string received, Handlers handlers)
+    : impl_(std::make_shared<Impl>(
+          io, end, std::move(fd), std::move(received), std::move(handlers))) {
+  impl_->Start();
+}
+
+ControlChannel::~ControlChannel() {
+  impl_->Stop();
+}
+
+void ControlChannel::Send(const json& message) {
+  impl_->Send(message);
+}
+
+void ControlChannel::StartKeepAlive(const KeepAlive& keep_alive) {
+  impl_->StartKeepAlive(keep_alive);
+}
+
+asio::ip::address ControlChannel::peer() const {
+  return impl_->peer();
+}
+
+asio::ip::address ControlChannel::own() const {
+  return impl_->own();
+}
+
+}  // namespace ddprun::rendezvous

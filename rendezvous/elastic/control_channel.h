@@ -1,0 +1,60 @@
+// One control connection, at either end: JSON messages both ways, and the watch over whether the
+// other end still lives.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <asio/io_context.hpp>
+#include <asio/ip/address.hpp>
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/unique_fd.h"
+
+namespace ddprun::rendezvous {
+
+// What a node sends first. Its first byte tells the store server that this is no TCPStore client.
+inline constexpr std::string_view kControlPreamble = "ddprun\n";
+
+// The other end is taken for dead when nothing came for interval * attempts, torchrun's
+// keep_alive_interval and keep_alive_max_attempt.
+struct KeepAlive {
+  std::chrono::milliseconds interval{5'000};
+  int max_attempts = 3;
+};
+
+// A message is its length (4 bytes, big-endian) and that many bytes of a JSON object. Loop thread
+// only. Handlers are called from the loop and may destroy the channel.
+class ControlChannel {
+ public:
+  struct Handlers {
+    std::function<void(const nlohmann::json& message)> on_message;
+    // Once, when the other end closed it, fell silent, or sent what is no message; `reason` ends
+    // a sentence: "its connection was closed".
+    std::function<void(const std::string& reason)> on_closed;
+  };
+
+  enum class End { kNode, kCoordinator };
+
+  // A node sends the preamble, the coordinator expects it. `received`: what has already been read
+  // from `fd`.
+  ControlChannel(
+      asio::io_context& io, End end, UniqueFd fd, std::string received, Handlers handlers);
+  ~ControlChannel();
+
+  void Send(const nlohmann::json& message);
+  // Sends signs of life from now on and expects them.
+  void StartKeepAlive(const KeepAlive& keep_alive);
+
+  asio::ip::address peer() const;
+  asio::ip::address own() const;
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun::rendezvous

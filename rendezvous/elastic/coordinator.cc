@@ -1,0 +1,318 @@
+#include "rendezvous/elastic/coordinator.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "rendezvous/elastic/control_channel.h"
+#include "rendezvous/elastic/control_message.h"
+#include "rendezvous/elastic/elastic_text.h"
+#include "rendezvous/elastic/round_state.h"
+#include "rendezvous/store/store_server.h"
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+// Connections that have not yet said whose node they are.
+constexpr size_t kMaxStrangers = 4096;
+
+// What two nodes of one job must agree on; nullopt: they do.
+std::optional<Error> Disagreement(const JobRules& here, const JobRules& there) {
+  const std::string nnodes = NnodesText(here.min_nodes, here.max_nodes);
+  const std::string other = NnodesText(there.min_nodes, there.max_nodes);
+  if (nnodes != other) return NodesDisagree("--nnodes", nnodes, other);
+  if (here.max_restarts == there.max_restarts) return std::nullopt;
+  return NodesDisagree("--max_restarts", std::to_string(here.max_restarts),
+                       std::to_string(there.max_restarts));
+}
+
+}  // namespace
+
+class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl> {
+ public:
+  Impl(asio::io_context& io, CoordinatorOptions options)
+      : io_(io), options_(std::move(options)), timer_(io), hearing_(io) {}
+
+  void Stop() {
+    stopped_ = true;
+    on_heard_ = nullptr;
+    peers_.clear();
+    jobs_.clear();
+    timer_.cancel();
+    hearing_.cancel();
+  }
+
+  void Accept(UniqueFd fd, std::string received) {
+    if (stopped_ || num_strangers() >= kMaxStrangers) return;
+    const NodeId id = ++last_id_;
+    Peer& peer = peers_[id];
+    peer.since = Clock::now();
+    // The channel is this object's, so it cannot outlive it.
+    peer.channel = std::make_unique<ControlChannel>(
+        io_, ControlChannel::End::kCoordinator, std::move(fd), std::move(received),
+        ControlChannel::Handlers{
+            .on_message = [this, id](const json& message) { OnMessage(id, message); },
+            .on_closed = [this, id](const std::string& reason) { OnClosed(id, reason); }});
+    ArmTimer();
+  }
+
+  void WhenAllHeard(milliseconds timeout, std::function<void()> handler) {
+    on_heard_ = std::move(handler);
+    hearing_.expires_after(AllHeard() ? milliseconds(0) : timeout);
+    hearing_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+      if (!error) self->Heard();
+    });
+  }
+
+  size_t num_jobs() const { return jobs_.size(); }
+  size_t num_nodes() const { return peers_.size() - num_strangers(); }
+
+ private:
+  struct Peer {
+    std::unique_ptr<ControlChannel> channel;
+    std::optional<Hello> hello;
+    bool dismissed = false;  // refused: it is expected to go
+    bool owes_heard = false;
+    Clock::time_point since;  // when it came, or was dismissed
+  };
+  struct Job {
+    RoundState state;
+    StorePlace place;
+  };
+
+  size_t num_strangers() const {
+    return static_cast<size_t>(std::ranges::count_if(
+        peers_, [](const auto& peer) { return !peer.second.hello.has_value(); }));
+  }
+
+  void OnMessage(NodeId id, const json& message) {
+    Peer& peer = peers_.at(id);
+    if (peer.dismissed) return;
+    if (!peer.hello) return OnHello(id, peer, message);
+    const std::string type = TextOf(message, "type");
+    if (type == "alive") return;
+    if (type == "heard") {
+      peer.owes_heard = false;
+      if (AllHeard()) PostHeard();
+      return;
+    }
+    const auto job = jobs_.find(peer.hello->run_id);
+    if (job == jobs_.end()) return;
+    Dispatch(job->second, Handle(job->second, id, peer, type, message));
+    if (type == "withdraw") peer.channel->Send({{"type", "withdrawn"}});
+    Tidy();
+  }
+
+  Actions Handle(Job& job, NodeId id, const Peer& peer, const std::string& type, const json& m) {
+    const auto now = Clock::now();
+    const int64_t attempt = NumberOf(m, "attempt");
+    if (type == "join") return job.state.OnJoin(id, peer.hello->node, now);
+    if (type == "opened") {
+      const auto port = static_cast<uint16_t>(NumberOf(m, "port"));
+      return job.state.OnOpened(id, attempt, {job.place.address, port});
+    }
+    if (type == "reached") return job.state.OnReached(id, attempt);
+    if (type == "unreached") return job.state.OnUnreached(id, attempt, TextOf(m, "problem"));
+    if (type == "end") return job.state.OnEnd(id, attempt, KindOf(m), TextOf(m, "message"), now);
+    if (type == "leave") return job.state.OnLeave(id, attempt, now);
+    if (type == "withdraw") {
+      return job.state.OnWithdraw(id, TextOf(m, "message"), FlagOf(m, "ends_job"), now);
+    }
+    return {};
+  }
+
+  void OnHello(NodeId id, Peer& peer, const json& message) {
+    auto hello = ParseHello(message);
+    if (!hello.has_value()) {
+      Error error = NotACoordinator({}, hello.error().what);
+      error.title = "NODE REFUSED";
+      error.where.clear();
+      error.what = "The rendezvous refused this node: " + hello.error().what + ".";
+      return Dismiss(peer, error);
+    }
+    auto job = jobs_.find(hello->run_id);
+    if (job != jobs_.end() && Forgotten(job->second)) {
+      jobs_.erase(job);
+      job = jobs_.end();
+    }
+    if (job == jobs_.end()) {
+      job = jobs_.emplace(hello->run_id, Job{RoundState(hello->rules), {}}).first;
+    }
+    if (const auto error = Disagreement(hello->rules, job->second.state.rules())) {
+      return Dismiss(peer, *error);
+    }
+    peer.hello = *std::move(hello);
+    peer.channel->Send({{"type", "welcome"}, {"node", id}});
+    peer.channel->StartKeepAlive(peer.hello->keep_alive);
+  }
+
+  void Dismiss(Peer& peer, const Error& error) {
+    peer.dismissed = true;
+    peer.since = Clock::now();
+    peer.channel->Send(ToJson(RefuseJoin{error}));
+    ArmTimer();
+  }
+
+  void OnClosed(NodeId id, const std::string& reason) {
+    const auto found = peers_.find(id);
+    const auto hello = std::move(found->second.hello);
+    peers_.erase(found);
+    if (AllHeard()) PostHeard();
+    if (!hello) return;
+    const auto job = jobs_.find(hello->run_id);
+    if (job == jobs_.end()) return;
+    Dispatch(job->second, job->second.state.OnGone(id, reason, Clock::now()));
+    Tidy();
+  }
+
+  void Dispatch(Job& job, const Actions& actions) {
+    for (const Outgoing& outgoing : actions) {
+      const auto peer = peers_.find(outgoing.to);
+      if (peer == peers_.end()) continue;
+      peer->second.owes_heard |= IsResult(outgoing);
+      if (const auto* open = std::get_if<OpenStore>(&outgoing.what)) {
+        job.place = PlaceOfStore(job.state);
+        peer->second.channel->Send(ToJson(*open, job.place));
+        continue;
+      }
+      std::visit(
+          [&](const auto& what) {
+            if constexpr (!std::is_same_v<std::decay_t<decltype(what)>, OpenStore>) {
+              peer->second.channel->Send(ToJson(what));
+            }
+          },
+          outgoing.what);
+    }
+  }
+
+  static bool IsResult(const Outgoing& outgoing) {
+    if (const auto* end = std::get_if<TellEnd>(&outgoing.what)) {
+      return end->end.kind == RoundEnd::Kind::kJobFailed;
+    }
+    return std::holds_alternative<AllLeft>(outgoing.what) ||
+           std::holds_alternative<RefuseJoin>(outgoing.what);
+  }
+
+  // Where the others reach the node of rank 0: no name, nothing that it would have to know itself.
+  StorePlace PlaceOfStore(const RoundState& state) const {
+    const auto channel = [&](NodeId id) -> const ControlChannel& { return *peers_.at(id).channel; };
+    const std::vector<NodeId>& members = state.members();
+    const auto elsewhere =
+        std::ranges::find_if(members, [&](NodeId id) { return !channel(id).peer().is_loopback(); });
+    const bool only_here = elsewhere == members.end();
+    const std::string& wish = peers_.at(members.front()).hello->local_addr;
+    if (!wish.empty()) return {wish, only_here && NamesLoopback(wish)};
+    const asio::ip::address seen = channel(members.front()).peer();
+    if (members.size() == 1 && !seen.is_loopback()) return {"127.0.0.1", true};
+    // It is on this machine: the others reach it where they reach the coordinator.
+    if (seen.is_loopback() && !only_here) return {channel(*elsewhere).own().to_string(), false};
+    return {seen.to_string(), only_here};
+  }
+
+  bool Forgotten(const Job& job) const {
+    return job.state.done() && Clock::now() >= job.state.done_since() + options_.close_timeout;
+  }
+
+  // Drops the jobs that nobody needs any more.
+  void Tidy() {
+    std::erase_if(jobs_, [&](const auto& job) {
+      return job.second.state.empty() && (!job.second.state.done() || Forgotten(job.second));
+    });
+    ArmTimer();
+  }
+
+  void ArmTimer() {
+    std::optional<Clock::time_point> next;
+    const auto consider = [&](std::optional<Clock::time_point> time) {
+      if (time) next = next ? std::min(*next, *time) : time;
+    };
+    for (const auto& [id, job] : jobs_) {
+      consider(job.state.NextDeadline());
+      if (job.state.done() && !Forgotten(job))
+        consider(job.state.done_since() + options_.close_timeout);
+    }
+    if (num_strangers() > 0) consider(Clock::now() + options_.handshake_timeout / 2);
+    if (!next) {
+      timer_.cancel();
+      return;
+    }
+    timer_.expires_at(*next);
+    timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+      if (!error && !self->stopped_) self->OnTimer();
+    });
+  }
+
+  void OnTimer() {
+    const auto now = Clock::now();
+    std::erase_if(peers_, [&](const auto& peer) {
+      return !peer.second.hello && now - peer.second.since >= options_.handshake_timeout;
+    });
+    for (auto& [id, job] : jobs_) Dispatch(job, job.state.OnTime(now));
+    Tidy();
+  }
+
+  bool AllHeard() const {
+    return std::ranges::none_of(peers_, [](const auto& peer) { return peer.second.owes_heard; });
+  }
+
+  void PostHeard() {
+    if (!on_heard_) return;
+    asio::post(io_, [self = shared_from_this()] {
+      if (self->AllHeard()) self->Heard();
+    });
+  }
+
+  void Heard() {
+    hearing_.cancel();
+    if (const auto handler = std::exchange(on_heard_, nullptr)) handler();
+  }
+
+  asio::io_context& io_;
+  const CoordinatorOptions options_;
+  std::map<NodeId, Peer> peers_;
+  std::map<std::string, Job> jobs_;
+  NodeId last_id_ = 0;
+  asio::steady_timer timer_;
+  asio::steady_timer hearing_;
+  std::function<void()> on_heard_;
+  bool stopped_ = false;
+};
+
+Coordinator::Coordinator(asio::io_context& io, CoordinatorOptions options)
+    : impl_(std::make_shared<Impl>(io, std::move(options))) {}
+
+Coordinator::~Coordinator() {
+  impl_->Stop();
+}
+
+void Coordinator::ServeOn(StoreServer& server) {
+  server.OnForeignConnection(kControlPreamble.front(),
+                             [impl = std::weak_ptr(impl_)](UniqueFd fd, std::string received) {
+                               if (const auto alive = impl.lock())
+                                 alive->Accept(std::move(fd), std::move(received));
+                             });
+}
+
+void Coordinator::WhenAllHeard(milliseconds timeout, std::function<void()> handler) {
+  impl_->WhenAllHeard(timeout, std::move(handler));
+}
+
+size_t Coordinator::num_jobs() const {
+  return impl_->num_jobs();
+}
+
+size_t Coordinator::num_nodes() const {
+  return impl_->num_nodes();
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,164 @@
+// How a node finds the coordinator, or becomes its host.
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <asio/post.hpp>
+#include <nlohmann/json.hpp>
+
+#include "rendezvous/elastic/control_message.h"
+#include "rendezvous/elastic/elastic_node.h"
+#include "rendezvous/elastic/elastic_text.h"
+#include "rendezvous/store_host.h"
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstPause{10};
+constexpr milliseconds kLongestPause{1000};
+// So often may a connection be closed without a word before it is no ddprun that listens there.
+constexpr int kMaxRejections = 3;
+
+}  // namespace
+
+ElasticRendezvous::Impl::Impl(asio::io_context& io, ElasticOptions options)
+    : io_(io),
+      options_(std::move(options)),
+      target_(options_.endpoint),
+      deadline_(io),
+      pause_timer_(io),
+      progress_(io),
+      ending_(io),
+      barrier_(io),
+      pause_(kFirstPause) {
+  if (target_.host.empty()) target_.host = "127.0.0.1";
+}
+
+void ElasticRendezvous::Impl::FindCoordinator() {
+  After(deadline_, options_.rules.join_timeout, &Impl::OnJoinTime);
+  if (options_.is_host == false) return Connect();
+  resolve_ = std::make_unique<AsyncResolve>(
+      io_, target_.host, [self = shared_from_this()](Result<std::vector<asio::ip::address>> found) {
+        if (!self->stopped_) self->OnResolved(std::move(found));
+      });
+}
+
+void ElasticRendezvous::Impl::OnResolved(Result<std::vector<asio::ip::address>> found) {
+  if (found.has_value()) addresses_ = *std::move(found);
+  if (TryToHost()) Connect();
+}
+
+// False when the join has failed; otherwise there is someone to connect to, here or elsewhere.
+bool ElasticRendezvous::Impl::TryToHost() {
+  const bool ours = std::ranges::any_of(addresses_, IsOwnAddress);
+  if (hosting() || !options_.is_host.value_or(ours)) return true;
+  const auto own = OwnAddresses(target_.host, addresses_, options_.rules.max_nodes);
+  auto server = ListenOnOwn(io_, own, target_.port);
+  if (!server.has_value()) {
+    // Another agent of this machine was first.
+    if (server.error().page == "port-taken" && !options_.is_host) return true;
+    FailJoin(std::move(server).error());
+    return false;
+  }
+  server_ = *std::move(server);
+  target_ = {own.empty() ? "127.0.0.1" : own.front().to_string(), server_->port()};
+  coordinator_ = std::make_unique<Coordinator>(
+      io_, CoordinatorOptions{.close_timeout = options_.close_timeout});
+  coordinator_->ServeOn(*server_);
+  server_->RefuseKeys("/torch.rendezvous.", [self = weak_from_this()](const std::string& peer) {
+    const auto node = self.lock();
+    if (!node || std::exchange(node->told_mixed_, true) || !node->options_.on_progress) return;
+    node->options_.on_progress("a torchrun node (" + peer +
+                               ") was refused: mixed launchers need --rdzv_backend=static, or a "
+                               "store of their own from `ddprun store`");
+  });
+  return true;
+}
+
+void ElasticRendezvous::Impl::Connect() {
+  if (!on_joined_) return;
+  connect_ = std::make_unique<ControlConnect>(io_, target_,
+                                              [self = shared_from_this()](Result<UniqueFd> fd) {
+                                                if (!self->stopped_)
+                                                  self->OnConnected(std::move(fd));
+                                              });
+}
+
+void ElasticRendezvous::Impl::OnConnected(Result<UniqueFd> fd) {
+  if (!fd.has_value()) return TryAgain(fd.error().what);
+  welcome_ = false;
+  // The channel is this object's, so it cannot outlive it.
+  channel_ = std::make_unique<ControlChannel>(
+      io_, ControlChannel::End::kNode, *std::move(fd), "",
+      ControlChannel::Handlers{
+          .on_message = [this](const json& message) { OnMessage(message); },
+          .on_closed = [this](const std::string& reason) { OnClosed(reason); }});
+  Hello hello;
+  hello.run_id = options_.run_id;
+  hello.rules = options_.rules;
+  hello.node = {.host = HostName(),
+                .pid = getpid(),
+                .wished_rank = options_.wished_rank,
+                .local_world_size = options_.local_world_size,
+                .role = options_.role};
+  hello.keep_alive = options_.keep_alive;
+  hello.local_addr = options_.local_addr;
+  Send(ToJson(hello));
+  Send({{"type", "join"}});
+  channel_->StartKeepAlive(options_.keep_alive);
+}
+
+void ElasticRendezvous::Impl::TryAgain(const std::string& problem) {
+  if (!on_joined_) return;
+  problem_ = problem;
+  Note("waiting for the rendezvous at " + ToString(target_) + " (" + problem + ")");
+  pause_timer_.expires_after(pause_);
+  pause_ = std::min(pause_ * 3 / 2 + milliseconds(1), kLongestPause);
+  pause_timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+    if (error || self->stopped_) return;
+    if (self->TryToHost()) self->Connect();
+  });
+}
+
+void ElasticRendezvous::Impl::OnClosed(const std::string& reason) {
+  const auto self = shared_from_this();  // a handler may destroy everything
+  channel_.reset();
+  if (!welcome_ && ++rejections_ >= kMaxRejections) {
+    return FailJoin(NotACoordinator(target_, reason));
+  }
+  const bool first_join = on_joined_ && attempt_ < 0;
+  if (first_join && !hosting()) return TryAgain(reason);
+  lost_ = CoordinatorLost(target_, reason);
+  if (on_joined_) return FailJoin(*lost_);
+  if (running_) {
+    end_ = RoundEnd{.node_rank = -1,
+                    .message = "the rendezvous at " + ToString(target_) + " is gone: " + reason};
+  }
+  EndAndReport();
+}
+
+// Only the way to the coordinator has a deadline here; who is missing, it knows itself.
+void ElasticRendezvous::Impl::OnJoinTime() {
+  if (on_joined_ && !welcome_) {
+    FailJoin(NoCoordinator(target_, problem_.empty() ? "no attempt has ended" : problem_,
+                           options_.rules.join_timeout));
+  }
+}
+
+void ElasticRendezvous::Impl::OnProgressTime() {
+  After(progress_, options_.progress_interval, &Impl::OnProgressTime);
+  if (line_ == said_line_ || !options_.on_progress) return;
+  said_line_ = line_;
+  options_.on_progress(line_);
+}
+
+void ElasticRendezvous::Impl::Note(const std::string& line) {
+  line_ = line;
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,115 @@
+// Internal to elastic_rendezvous: one node's side of the control connection, on the event loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+#include <nlohmann/json_fwd.hpp>
+
+#include "rendezvous/elastic/control_channel.h"
+#include "rendezvous/elastic/control_connect.h"
+#include "rendezvous/elastic/coordinator.h"
+#include "rendezvous/elastic/elastic_rendezvous.h"
+#include "rendezvous/net/async_resolve.h"
+#include "rendezvous/store/store_connection.h"
+#include "rendezvous/store/store_server.h"
+
+namespace ddprun::rendezvous {
+
+// Loop thread only. Its handlers hold it, so Stop must be called. Finding the coordinator is in
+// elastic_connect.cc, the rounds are in elastic_rendezvous.cc.
+class ElasticRendezvous::Impl : public std::enable_shared_from_this<ElasticRendezvous::Impl> {
+ public:
+  Impl(asio::io_context& io, ElasticOptions options);
+
+  void Join(std::function<void(Result<Membership>)> done);
+  void WatchRound(std::function<void(RoundEnd)> handler);
+  void EndRound(RoundEnd::Kind kind, const std::string& message, std::function<void()> done);
+  void Withdraw(const std::string& message, std::function<void()> done);
+  void Leave(std::function<void(Status)> done);
+  void Stop();
+  const StoreServer* worker_store() const { return round_server_.get(); }
+
+ private:
+  bool hosting() const { return coordinator_ != nullptr; }
+  void After(asio::steady_timer& timer, std::chrono::milliseconds time, void (Impl::*action)());
+  void Post(void (Impl::*action)());
+
+  // Finding the coordinator.
+  void FindCoordinator();
+  void OnResolved(Result<std::vector<asio::ip::address>> found);
+  bool TryToHost();
+  void Connect();
+  void OnConnected(Result<UniqueFd> fd);
+  void TryAgain(const std::string& problem);
+  void OnJoinTime();
+  void OnProgressTime();
+  void Note(const std::string& line);
+
+  // What the coordinator says.
+  void OnMessage(const nlohmann::json& message);
+  void OpenStore(const nlohmann::json& message);
+  void ReachStore(const nlohmann::json& message);
+  void OnReached(const Result<Reply>& reply);
+  void OnRoundEnd(const nlohmann::json& message);
+  void OnRefused(const nlohmann::json& message);
+  void OnClosed(const std::string& reason);
+  // Does it once the other nodes have heard how the job ended: with this node the coordinator goes.
+  void AfterOthersHeard(void (Impl::*action)());
+
+  void Send(const nlohmann::json& message);
+  void FinishJoin();
+  void FailJoin(Error error);
+  void FailWithRefusal();
+  void DeliverEnd();
+  void OnEnded();
+  void EndAndReport();
+  void FinishLeave();
+  void OnBarrierTime();
+
+  asio::io_context& io_;
+  const ElasticOptions options_;
+  HostPort target_;  // where this node connects to the coordinator
+  std::vector<asio::ip::address> addresses_;
+  std::unique_ptr<AsyncResolve> resolve_;
+  std::unique_ptr<StoreServer> server_;  // if this node hosts the coordinator
+  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<ControlConnect> connect_;
+  std::unique_ptr<ControlChannel> channel_;
+  asio::steady_timer deadline_;
+  asio::steady_timer pause_timer_;
+  asio::steady_timer progress_;
+  asio::steady_timer ending_;
+  asio::steady_timer barrier_;
+  std::chrono::milliseconds pause_;
+  std::string problem_;      // why there is no connection yet
+  int rejections_ = 0;       // connections that ended before the coordinator said anything
+  bool welcome_ = false;     // it did
+  bool told_mixed_ = false;  // a torchrun node came
+  bool stopped_ = false;
+  std::optional<Error> lost_;  // the coordinator went away
+  std::string line_;           // the latest about the wait, and the last one said
+  std::string said_line_;
+
+  // Of the current round.
+  int64_t attempt_ = -1;
+  bool running_ = false;  // it has started here and has not ended
+  std::function<void(Result<Membership>)> on_joined_;
+  Membership membership_;
+  std::unique_ptr<StoreServer> round_server_;  // on the node of rank 0
+  std::unique_ptr<StoreConnection> probe_;
+  std::optional<Error> refusal_;
+  std::function<void(RoundEnd)> on_end_;
+  std::optional<RoundEnd> end_;
+  bool end_delivered_ = false;
+  std::optional<RoundEnd::Kind> asked_end_;  // by this node
+  std::function<void()> on_ended_;
+  std::function<void(Status)> on_left_;
+};
+
+}  // namespace ddprun::rendezvous

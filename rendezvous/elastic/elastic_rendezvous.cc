@@ -1,0 +1,306 @@
+#include "rendezvous/elastic/elastic_rendezvous.h"
+
+#include <utility>
+
+#include <asio/post.hpp>
+#include <nlohmann/json.hpp>
+
+#include "rendezvous/elastic/control_message.h"
+#include "rendezvous/elastic/elastic_node.h"
+#include "rendezvous/elastic/elastic_text.h"
+#include "rendezvous/store_host.h"
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+// How long a node that ends the round or goes waits until it has been heard.
+constexpr milliseconds kReportTimeout{1500};
+// How long the coordinator's node waits until all nodes know how the job ended.
+constexpr milliseconds kHearTimeout{1000};
+
+}  // namespace
+
+Result<std::unique_ptr<ElasticRendezvous>> ElasticRendezvous::Create(asio::io_context& io,
+                                                                     ElasticOptions options) {
+  const JobRules& rules = options.rules;
+  Error error;
+  error.code = Code::kUsage;
+  if (rules.min_nodes < 1 || rules.max_nodes < rules.min_nodes) {
+    error.title = "BAD NUMBER OF NODES";
+    error.what = "--nnodes is " + std::to_string(rules.min_nodes) + ":" +
+                 std::to_string(rules.max_nodes) + "; MIN is at least 1 and at most MAX.";
+    error.page = "nnodes";
+    return error;
+  }
+  if (!options.endpoint.host.empty() && options.endpoint.port == 0) {
+    error.title = "ENDPOINT MISSING";
+    error.what = "--rdzv_endpoint " + options.endpoint.host + " has no port.";
+    error.hint = "Give --rdzv_endpoint=host:port, the same on every node.";
+    error.page = "endpoint";
+    return error;
+  }
+  return std::unique_ptr<ElasticRendezvous>(
+      new ElasticRendezvous(std::make_shared<Impl>(io, std::move(options))));
+}
+
+ElasticRendezvous::ElasticRendezvous(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+ElasticRendezvous::~ElasticRendezvous() {
+  impl_->Stop();
+}
+
+void ElasticRendezvous::Join(std::function<void(Result<Membership>)> done) {
+  impl_->Join(std::move(done));
+}
+
+void ElasticRendezvous::WatchRound(std::function<void(RoundEnd)> handler) {
+  impl_->WatchRound(std::move(handler));
+}
+
+void ElasticRendezvous::EndRound(RoundEnd::Kind kind,
+                                 const std::string& message,
+                                 std::function<void()> done) {
+  impl_->EndRound(kind, message, std::move(done));
+}
+
+void ElasticRendezvous::Withdraw(const std::string& message, std::function<void()> done) {
+  impl_->Withdraw(message, std::move(done));
+}
+
+void ElasticRendezvous::Leave(std::function<void(Status)> done) {
+  impl_->Leave(std::move(done));
+}
+
+const StoreServer* ElasticRendezvous::worker_store() const {
+  return impl_->worker_store();
+}
+
+void ElasticRendezvous::Impl::Stop() {
+  stopped_ = true;
+  on_joined_ = nullptr;
+  on_end_ = nullptr;
+  on_ended_ = nullptr;
+  on_left_ = nullptr;
+  for (auto* timer : {&deadline_, &pause_timer_, &progress_, &ending_, &barrier_}) timer->cancel();
+  // Through locals: their pending handlers hold this object and let go of it here.
+  const auto resolve = std::move(resolve_);
+  const auto connect = std::move(connect_);
+  const auto probe = std::move(probe_);
+  const auto channel = std::move(channel_);
+  const auto coordinator = std::move(coordinator_);
+  const auto server = std::move(server_);
+  const auto round_server = std::move(round_server_);
+}
+
+void ElasticRendezvous::Impl::After(asio::steady_timer& timer,
+                                    milliseconds time,
+                                    void (Impl::*action)()) {
+  timer.expires_after(time);
+  timer.async_wait([self = shared_from_this(), action](const asio::error_code& error) {
+    if (!error && !self->stopped_) (self.get()->*action)();
+  });
+}
+
+void ElasticRendezvous::Impl::Post(void (Impl::*action)()) {
+  asio::post(io_, [self = shared_from_this(), action] {
+    if (!self->stopped_) (self.get()->*action)();
+  });
+}
+
+void ElasticRendezvous::Impl::Send(const json& message) {
+  if (channel_ != nullptr) channel_->Send(message);
+}
+
+void ElasticRendezvous::Impl::Join(std::function<void(Result<Membership>)> done) {
+  on_joined_ = std::move(done);
+  on_end_ = nullptr;
+  on_ended_ = nullptr;
+  on_left_ = nullptr;
+  end_.reset();
+  asked_end_.reset();
+  end_delivered_ = false;
+  running_ = false;
+  ending_.cancel();
+  barrier_.cancel();
+  round_server_.reset();
+  line_.clear();
+  said_line_.clear();
+  After(progress_, options_.progress_interval, &Impl::OnProgressTime);
+  if (lost_) {
+    asio::post(io_, [self = shared_from_this()] { self->FailJoin(*self->lost_); });
+  } else if (channel_ == nullptr) {
+    FindCoordinator();
+  } else {
+    Send({{"type", "join"}});
+  }
+}
+
+void ElasticRendezvous::Impl::OnMessage(const json& message) {
+  const auto self = shared_from_this();  // a handler may destroy everything
+  const std::string type = TextOf(message, "type");
+  welcome_ = true;
+  rejections_ = 0;
+  if (type == "progress") return Note(TextOf(message, "line"));
+  if (type == "open") return OpenStore(message);
+  if (type == "reach") return ReachStore(message);
+  if (type == "refuse") return OnRefused(message);
+  if (type == "withdrawn") return AfterOthersHeard(&Impl::OnEnded);
+  if (NumberOf(message, "attempt") != attempt_) return;
+  if (type == "start") return FinishJoin();
+  if (type == "end") return OnRoundEnd(message);
+  if (type != "all_left") return;
+  running_ = false;
+  Send({{"type", "heard"}});
+  AfterOthersHeard(&Impl::FinishLeave);
+}
+
+void ElasticRendezvous::Impl::OpenStore(const json& message) {
+  attempt_ = NumberOf(message, "attempt");
+  std::vector<asio::ip::address> addresses;
+  if (FlagOf(message, "loopback_only")) addresses = ResolveLocally(TextOf(message, "address"));
+  auto server = ListenOnOwn(io_, addresses, 0);
+  if (!server.has_value()) {
+    return Send({{"type", "unreached"}, {"attempt", attempt_}, {"problem", server.error().what}});
+  }
+  round_server_ = *std::move(server);
+  Send({{"type", "opened"}, {"attempt", attempt_}, {"port", round_server_->port()}});
+}
+
+void ElasticRendezvous::Impl::ReachStore(const json& message) {
+  attempt_ = NumberOf(message, "attempt");
+  membership_ = MembershipOf(message);
+  if (membership_.node_rank != 0) round_server_.reset();
+  probe_ = std::make_unique<StoreConnection>(
+      io_, HostPort{membership_.master_addr, membership_.master_port},
+      DeadlineAfter(options_.reach_timeout));
+  probe_->Call(Request(),
+               [self = shared_from_this()](const Result<Reply>& reply) { self->OnReached(reply); });
+}
+
+void ElasticRendezvous::Impl::OnReached(const Result<Reply>& reply) {
+  const std::string problem = probe_ == nullptr ? std::string() : probe_->last_problem();
+  probe_.reset();
+  if (reply.has_value()) return Send({{"type", "reached"}, {"attempt", attempt_}});
+  Send({{"type", "unreached"},
+        {"attempt", attempt_},
+        {"problem", problem.empty() ? reply.error().what : problem}});
+}
+
+void ElasticRendezvous::Impl::FinishJoin() {
+  const auto done = std::exchange(on_joined_, nullptr);
+  if (!done) return;
+  running_ = true;
+  deadline_.cancel();
+  progress_.cancel();
+  done(membership_);
+}
+
+void ElasticRendezvous::Impl::FailJoin(Error error) {
+  deadline_.cancel();
+  pause_timer_.cancel();
+  progress_.cancel();
+  if (const auto done = std::exchange(on_joined_, nullptr)) done(std::move(error));
+}
+
+void ElasticRendezvous::Impl::OnRefused(const json& message) {
+  refusal_ = RefusalOf(message);
+  Send({{"type", "heard"}});
+  AfterOthersHeard(&Impl::FailWithRefusal);
+}
+
+void ElasticRendezvous::Impl::FailWithRefusal() {
+  FailJoin(*refusal_);
+}
+
+void ElasticRendezvous::Impl::AfterOthersHeard(void (Impl::*action)()) {
+  if (!hosting()) return (this->*action)();
+  coordinator_->WhenAllHeard(kHearTimeout, [self = shared_from_this(), action] {
+    if (!self->stopped_) (self.get()->*action)();
+  });
+}
+
+void ElasticRendezvous::Impl::WatchRound(std::function<void(RoundEnd)> handler) {
+  on_end_ = std::move(handler);
+  Post(&Impl::DeliverEnd);
+}
+
+void ElasticRendezvous::Impl::OnRoundEnd(const json& message) {
+  if (!running_) return;
+  running_ = false;
+  end_ = RoundEnd{.kind = KindOf(message),
+                  .node_rank = static_cast<int>(NumberOf(message, "node_rank")),
+                  .message = TextOf(message, "message")};
+  if (end_->kind != RoundEnd::Kind::kJobFailed) return EndAndReport();
+  Send({{"type", "heard"}});
+  AfterOthersHeard(&Impl::EndAndReport);
+}
+
+void ElasticRendezvous::Impl::EndAndReport() {
+  const auto self = shared_from_this();  // the first handler may destroy everything
+  DeliverEnd();
+  OnEnded();
+}
+
+void ElasticRendezvous::Impl::DeliverEnd() {
+  if (!end_ || end_delivered_ || !on_end_) return;
+  end_delivered_ = true;
+  barrier_.cancel();
+  const bool as_asked = end_->node_rank == membership_.node_rank && asked_end_ == end_->kind;
+  // A copy: the handler may destroy everything.
+  const auto handler = on_end_;
+  if (!as_asked) handler(*end_);
+}
+
+void ElasticRendezvous::Impl::EndRound(RoundEnd::Kind kind,
+                                       const std::string& message,
+                                       std::function<void()> done) {
+  on_ended_ = std::move(done);
+  asked_end_ = kind;
+  if (!running_ && end_ && hosting()) return AfterOthersHeard(&Impl::EndAndReport);
+  if (!running_ || channel_ == nullptr) return Post(&Impl::EndAndReport);
+  Send({{"type", "end"}, {"attempt", attempt_}, {"kind", KindText(kind)}, {"message", message}});
+  After(ending_, kReportTimeout, &Impl::OnEnded);
+}
+
+void ElasticRendezvous::Impl::OnEnded() {
+  ending_.cancel();
+  if (const auto done = std::exchange(on_ended_, nullptr)) done();
+}
+
+void ElasticRendezvous::Impl::Withdraw(const std::string& message, std::function<void()> done) {
+  on_ended_ = std::move(done);
+  on_joined_ = nullptr;
+  // Nobody tells the node that goes of its own going.
+  on_end_ = nullptr;
+  if (channel_ == nullptr) return Post(&Impl::OnEnded);
+  Send({{"type", "withdraw"}, {"message", message}, {"ends_job", hosting()}});
+  After(ending_, kReportTimeout, &Impl::OnEnded);
+}
+
+void ElasticRendezvous::Impl::Leave(std::function<void(Status)> done) {
+  on_left_ = std::move(done);
+  Send({{"type", "leave"}, {"attempt", attempt_}});
+  if (options_.exit_barrier_timeout) {
+    After(barrier_, *options_.exit_barrier_timeout, &Impl::OnBarrierTime);
+  }
+}
+
+void ElasticRendezvous::Impl::OnBarrierTime() {
+  if (options_.on_progress && on_left_) {
+    options_.on_progress("other nodes have not ended " +
+                         DurationText(*options_.exit_barrier_timeout) +
+                         " after this one (--exit_barrier_timeout): not waiting any longer");
+  }
+  FinishLeave();
+}
+
+void ElasticRendezvous::Impl::FinishLeave() {
+  barrier_.cancel();
+  if (const auto done = std::exchange(on_left_, nullptr)) done({});
+}
+
+}  // namespace ddprun::rendezvous

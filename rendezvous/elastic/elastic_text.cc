@@ -1,0 +1,113 @@
+#include "rendezvous/elastic/elastic_text.h"
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+Error RendezvousError(std::string title, std::string what, std::string hint, std::string page) {
+  Error error;
+  error.code = Code::kRendezvous;
+  error.title = std::move(title);
+  error.what = std::move(what);
+  error.hint = std::move(hint);
+  error.page = std::move(page);
+  return error;
+}
+
+}  // namespace
+
+std::string DurationText(std::chrono::milliseconds time) {
+  const auto ms = time.count();
+  if (ms > 0 && ms % 60'000 == 0) return std::to_string(ms / 60'000) + " min";
+  if (ms % 1000 == 0) return std::to_string(ms / 1000) + " s";
+  return std::to_string(ms) + " ms";
+}
+
+std::string NnodesText(int min_nodes, int max_nodes) {
+  const std::string most = std::to_string(max_nodes);
+  return min_nodes == max_nodes ? most : std::to_string(min_nodes) + " to " + most;
+}
+
+Error NodesDidNotCome(std::string_view line, std::chrono::milliseconds waited) {
+  return RendezvousError("NODES MISSING",
+                         "After " + DurationText(waited) + ": " + std::string(line) + ".",
+                         "Start the missing nodes with the same --rdzv_endpoint, --rdzv_id and "
+                         "--nnodes. How long to wait\nis --rdzv_conf=join_timeout=SECONDS.",
+                         "nodes-missing");
+}
+
+Error JobHasEnded(std::string_view failure) {
+  const std::string how =
+      failure.empty() ? "All its workers ended well." : "It failed: " + std::string(failure) + ".";
+  return RendezvousError(
+      "JOB HAS ENDED",
+      "The job with this --rdzv_id has ended, so nobody can join it any more.\n" + how,
+      "For a new job use another --rdzv_id, or start it a little later.", "job-has-ended");
+}
+
+Error NodesDisagree(std::string_view what, std::string_view here, std::string_view there) {
+  return RendezvousError("NODES DISAGREE",
+                         std::string(what) + " is " + std::string(here) + " here and " +
+                             std::string(there) + " on the node that came first.",
+                         "Start all nodes with the same " + std::string(what) + ".",
+                         "nnodes-differ");
+}
+
+Error NodesCannotReach(std::string_view node,
+                       std::string_view master,
+                       const HostPort& store,
+                       std::string_view problem) {
+  Error error = RendezvousError(
+      "NODES CANNOT REACH EACH OTHER",
+      std::string(node) + " cannot reach " + ToString(store) + ", the store of " +
+          std::string(master) + ": " + std::string(problem) +
+          ".\nWorkers need it, so none were "
+          "started.",
+      "Is a firewall between them? Is this the address of the network that they share? If not, "
+      "give\n" +
+          std::string(master) + " the right one with --local_addr.",
+      "nodes-cannot-reach");
+  error.where = ToString(store);
+  return error;
+}
+
+Error NoCoordinator(const HostPort& endpoint,
+                    std::string_view problem,
+                    std::chrono::milliseconds waited) {
+  const std::string place = ToString(endpoint);
+  Error error = RendezvousError(
+      "CANNOT REACH THE RENDEZVOUS",
+      "Nobody hosted the rendezvous at " + place + " within " + DurationText(waited) + ": " +
+          std::string(problem) + ".",
+      "The node that has the address " + endpoint.host +
+          " hosts it: start ddprun there, too, with the same\n--rdzv_endpoint; or run `ddprun "
+          "store` there. This node has no interface with that address.",
+      "no-rendezvous");
+  error.where = place;
+  return error;
+}
+
+Error NotACoordinator(const HostPort& endpoint, std::string_view problem) {
+  const std::string place = ToString(endpoint);
+  Error error = RendezvousError(
+      "NOT A DDPRUN RENDEZVOUS",
+      "What listens at " + place + " does not answer as ddprun does: " + std::string(problem) + ".",
+      "Nodes of torchrun and ddprun can share a job with --rdzv_backend=static, not with c10d.\nIf "
+      "another program has the port, choose another one in --rdzv_endpoint.",
+      "no-rendezvous");
+  error.where = place;
+  return error;
+}
+
+Error CoordinatorLost(const HostPort& endpoint, std::string_view reason) {
+  Error error = RendezvousError(
+      "RENDEZVOUS LOST",
+      "The node that hosts the rendezvous at " + ToString(endpoint) +
+          " is gone: " + std::string(reason) + ".",
+      "Its own output says why. To outlive any node of the job, host it apart: ddprun store.",
+      "rendezvous-lost");
+  error.where = ToString(endpoint);
+  return error;
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,46 @@
+// What the c10d back end says to its users. Pure.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "rendezvous/net/address.h"
+
+namespace ddprun::rendezvous {
+
+// "30 s", "1.5 s", "10 min".
+std::string DurationText(std::chrono::milliseconds time);
+
+// "4" or "2 to 4".
+std::string NnodesText(int min_nodes, int max_nodes);
+
+// The nodes did not come in time. `line` is the last progress line.
+Error NodesDidNotCome(std::string_view line, std::chrono::milliseconds waited);
+
+// Whoever comes after the end of the job. `failure`: empty when it ended well.
+Error JobHasEnded(std::string_view failure);
+
+// Another node of this job was started with other numbers. `what`: "--nnodes", for instance.
+Error NodesDisagree(std::string_view what, std::string_view here, std::string_view there);
+
+// A node cannot reach the store of the node with rank 0, so no worker could.
+Error NodesCannotReach(std::string_view node,
+                       std::string_view master,
+                       const HostPort& store,
+                       std::string_view problem);
+
+// Nobody answered at the endpoint before the deadline.
+Error NoCoordinator(const HostPort& endpoint,
+                    std::string_view problem,
+                    std::chrono::milliseconds waited);
+
+// Something else than ddprun listens at the endpoint, or a version that cannot be understood.
+Error NotACoordinator(const HostPort& endpoint, std::string_view problem);
+
+// The node that hosts the rendezvous is gone.
+Error CoordinatorLost(const HostPort& endpoint, std::string_view reason);
+
+}  // namespace ddprun::rendezvous

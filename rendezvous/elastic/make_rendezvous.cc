@@ -1,0 +1,163 @@
+#include "rendezvous/elastic/make_rendezvous.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "rendezvous/elastic/elastic_rendezvous.h"
+#include "rendezvous/static_rendezvous.h"
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr uint16_t kStaticPort = 29500;
+constexpr uint16_t kElasticPort = 29400;
+constexpr double kLongestSeconds = 3600.0 * 24 * 365;
+
+Error BadConf(const std::string& key, const std::string& value, std::string_view expected) {
+  Error error;
+  error.code = Code::kUsage;
+  error.title = "BAD VALUE";
+  error.where = "--rdzv_conf";
+  error.what = key + " is \"" + value + "\"; " + std::string(expected) + " is expected.";
+  error.page = "bad-value";
+  return error;
+}
+
+// The values of --rdzv_conf with the first problem among them.
+class Conf {
+ public:
+  explicit Conf(const std::map<std::string, std::string>& values) : values_(values) {}
+
+  milliseconds Seconds(const std::string& key, milliseconds fallback) {
+    const auto found = values_.find(key);
+    if (found == values_.end()) return fallback;
+    char* end = nullptr;
+    const double seconds = std::strtod(found->second.c_str(), &end);
+    const bool number = end != found->second.c_str() && *end == '\0';
+    if (!number || !(seconds >= 0) || seconds > kLongestSeconds) {
+      Note(key, found->second, "a number of seconds");
+      return fallback;
+    }
+    return milliseconds(std::llround(seconds * 1000));
+  }
+
+  int Count(const std::string& key, int fallback) {
+    const auto found = values_.find(key);
+    if (found == values_.end()) return fallback;
+    char* end = nullptr;
+    const long count = std::strtol(found->second.c_str(), &end, 10);
+    if (end == found->second.c_str() || *end != '\0' || count < 1 || count > 1'000'000) {
+      Note(key, found->second, "a whole number from 1");
+      return fallback;
+    }
+    return static_cast<int>(count);
+  }
+
+  std::optional<bool> Flag(const std::string& key) {
+    const auto found = values_.find(key);
+    if (found == values_.end()) return std::nullopt;
+    std::string text;
+    for (const char c : found->second) text += static_cast<char>(c | 0x20);
+    // A digit has that bit already.
+    for (const char* yes : {"1", "true", "t", "yes", "y"}) {
+      if (text == yes) return true;
+    }
+    for (const char* no : {"0", "false", "f", "no", "n"}) {
+      if (text == no) return false;
+    }
+    Note(key, found->second, "true or false");
+    return std::nullopt;
+  }
+
+  const std::optional<Error>& problem() const { return problem_; }
+
+ private:
+  void Note(const std::string& key, const std::string& value, std::string_view expected) {
+    if (!problem_) problem_ = BadConf(key, value, expected);
+  }
+
+  const std::map<std::string, std::string>& values_;
+  std::optional<Error> problem_;
+};
+
+Result<std::unique_ptr<Rendezvous>> MakeStatic(asio::io_context& io,
+                                               const RendezvousOptions& options) {
+  const bool alone = options.standalone || options.max_nodes == 1;
+  Conf conf(options.conf);
+  StaticOptions result;
+  result.run_id = options.run_id;
+  result.nnodes = options.standalone ? 1 : options.max_nodes;
+  result.node_rank = options.standalone ? 0 : options.node_rank.value_or(0);
+  result.local_world_size = options.local_world_size;
+  result.role = options.role;
+  result.join_timeout = conf.Seconds("timeout", result.join_timeout);
+  result.on_progress = options.on_progress;
+  if (conf.problem()) return *conf.problem();
+  if (options.standalone) {
+    result.endpoint = {};
+  } else if (!options.endpoint.empty()) {
+    DDPRUN_ASSIGN(result.endpoint,
+                  ParseHostPort(options.endpoint, options.master_port.value_or(kStaticPort)));
+  } else {
+    result.endpoint = {options.master_addr,
+                       options.master_port.value_or(alone ? uint16_t{0} : kStaticPort)};
+  }
+  DDPRUN_ASSIGN(auto rendezvous, StaticRendezvous::Create(io, std::move(result)));
+  return std::unique_ptr<Rendezvous>(std::move(rendezvous));
+}
+
+Result<std::unique_ptr<Rendezvous>> MakeElastic(asio::io_context& io,
+                                                const RendezvousOptions& options) {
+  Conf conf(options.conf);
+  ElasticOptions result;
+  result.run_id = options.run_id;
+  result.rules.min_nodes = options.min_nodes;
+  result.rules.max_nodes = options.max_nodes;
+  result.rules.max_restarts = options.max_restarts;
+  // torchrun ignores "timeout" here, though its users give it for this.
+  result.rules.join_timeout =
+      conf.Seconds("join_timeout", conf.Seconds("timeout", result.rules.join_timeout));
+  result.rules.last_call_timeout =
+      conf.Seconds("last_call_timeout", result.rules.last_call_timeout);
+  result.close_timeout = conf.Seconds("close_timeout", result.close_timeout);
+  result.keep_alive.interval = conf.Seconds("keep_alive_interval", result.keep_alive.interval);
+  result.keep_alive.max_attempts =
+      conf.Count("keep_alive_max_attempt", result.keep_alive.max_attempts);
+  result.is_host = conf.Flag("is_host");
+  if (conf.problem()) return *conf.problem();
+  if (result.keep_alive.interval <= milliseconds(0)) {
+    return BadConf("keep_alive_interval", options.conf.at("keep_alive_interval"),
+                   "more than 0 seconds");
+  }
+  if (result.rules.join_timeout <= milliseconds(0)) {
+    const char* key = options.conf.contains("join_timeout") ? "join_timeout" : "timeout";
+    return BadConf(key, options.conf.at(key), "more than 0 seconds");
+  }
+  result.wished_rank = options.node_rank;
+  result.local_world_size = options.local_world_size;
+  result.role = options.role;
+  const std::string endpoint = options.endpoint.empty() ? "localhost" : options.endpoint;
+  DDPRUN_ASSIGN(result.endpoint, ParseHostPort(endpoint, kElasticPort));
+  result.local_addr = options.local_addr;
+  result.exit_barrier_timeout = options.exit_barrier_timeout;
+  result.on_progress = options.on_progress;
+  DDPRUN_ASSIGN(auto rendezvous, ElasticRendezvous::Create(io, std::move(result)));
+  return std::unique_ptr<Rendezvous>(std::move(rendezvous));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Rendezvous>> MakeRendezvous(asio::io_context& io,
+                                                   const RendezvousOptions& options) {
+  // One node that nobody can find needs no coordinator.
+  const bool alone = options.standalone || (options.max_nodes == 1 && options.endpoint.empty());
+  if (alone || options.backend == "static") return MakeStatic(io, options);
+  return MakeElastic(io, options);
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,333 @@
+#include "rendezvous/elastic/round_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/assign_ranks.h"
+#include "rendezvous/elastic/elastic_text.h"
+#include "rendezvous/failure_note.h"
+#include "rendezvous/join_text.h"
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+// Between two progress lines: a thousand nodes come within a second.
+constexpr std::chrono::milliseconds kLinePause{1000};
+
+std::string NameOf(const NodeInfo& info) {
+  return info.host + ", pid " + std::to_string(info.pid);
+}
+
+std::string NodeText(int rank, const NodeInfo& info) {
+  return "node " + std::to_string(rank) + " (" + NameOf(info) + ")";
+}
+
+}  // namespace
+
+RoundState::RoundState(JobRules rules) : rules_(rules) {}
+
+Actions RoundState::OnJoin(NodeId id, const NodeInfo& info, Time now) {
+  now_ = now;
+  const bool is_new = !nodes_.contains(id);
+  Node& node = nodes_[id];
+  if (phase_ == Phase::kDone) {
+    actions_.push_back({id, RefuseJoin{*refusal_}});
+    return Take();
+  }
+  if (node.waiting || (phase_ == Phase::kRunning && RankOf(id) >= 0)) return Take();
+  node.info = info;
+  node.waiting = true;
+  node.waits_since = now;
+  if (is_new && NumWaiting() == 1 && rounds_ == 0) gathering_since_ = now;
+  const bool room = static_cast<int>(members_.size()) < rules_.max_nodes;
+  if (forming() && room) BackToGathering();
+  if (phase_ == Phase::kRunning && room && left_.empty()) {
+    EndRound({.kind = RoundEnd::Kind::kRegroup,
+              .node_rank = -1,
+              .message = "another node came: " + NameOf(info)});
+  } else if (phase_ == Phase::kRunning) {
+    actions_.push_back({id, TellProgress{"the job runs on " + std::to_string(members_.size()) +
+                                         " nodes: waiting as a spare"}});
+  }
+  Gather();
+  return Take();
+}
+
+Actions RoundState::OnOpened(NodeId id, int64_t attempt, const HostPort& store) {
+  if (!IsCurrent(id, attempt, Phase::kOpening) || id != members_.front()) return {};
+  phase_ = Phase::kReaching;
+  std::vector<RoleInfo> infos;
+  for (const NodeId member : members_) {
+    const NodeInfo& info = nodes_.at(member).info;
+    infos.push_back({info.role, static_cast<int>(infos.size()), info.local_world_size});
+  }
+  const std::vector<AssignedRanks> ranks = AssignRanks(infos);
+  for (size_t i = 0; i < members_.size(); ++i) {
+    Membership membership;
+    membership.round = rounds_;
+    membership.restart_count = restarts_;
+    membership.node_rank = static_cast<int>(i);
+    membership.nnodes = static_cast<int>(members_.size());
+    membership.base_rank = ranks[i].base_rank;
+    membership.world_size = ranks[i].world_size;
+    membership.role_base_rank = ranks[i].role_base_rank;
+    membership.role_world_size = ranks[i].role_world_size;
+    membership.master_addr = store.host;
+    membership.master_port = store.port;
+    actions_.push_back({members_[i], ReachStore{attempt_, std::move(membership)}});
+  }
+  store_ = store;
+  return Take();
+}
+
+Actions RoundState::OnReached(NodeId id, int64_t attempt) {
+  if (!IsCurrent(id, attempt, Phase::kReaching)) return {};
+  reached_.insert(id);
+  if (reached_.size() == members_.size()) Start();
+  return Take();
+}
+
+Actions RoundState::OnUnreached(NodeId id, int64_t attempt, const std::string& problem) {
+  if (!IsCurrent(id, attempt, phase_) || !forming()) return {};
+  const NodeInfo& master = nodes_.at(members_.front()).info;
+  Close(NodesCannotReach(NodeText(RankOf(id), nodes_.at(id).info), NodeText(0, master), store_,
+                         problem));
+  return Take();
+}
+
+Actions RoundState::OnEnd(
+    NodeId id, int64_t attempt, RoundEnd::Kind kind, const std::string& message, Time now) {
+  now_ = now;
+  if (!IsCurrent(id, attempt, Phase::kRunning)) return {};
+  EndRound({.kind = kind, .node_rank = RankOf(id), .message = message});
+  Gather();
+  return Take();
+}
+
+Actions RoundState::OnLeave(NodeId id, int64_t attempt, Time now) {
+  now_ = now;
+  if (!IsCurrent(id, attempt, Phase::kRunning)) return {};
+  left_.insert(id);
+  FinishIfAllLeft();
+  return Take();
+}
+
+Actions RoundState::OnWithdraw(NodeId id, const std::string& message, bool ends_job, Time now) {
+  now_ = now;
+  const auto found = nodes_.find(id);
+  if (found == nodes_.end() || phase_ == Phase::kDone) return {};
+  const int rank = RankOf(id);
+  if (ends_job) {
+    if (phase_ == Phase::kRunning) {
+      EndRound({.kind = RoundEnd::Kind::kJobFailed, .node_rank = rank, .message = message});
+    } else {
+      Close(JobHasEnded(MessageText(message)));
+    }
+    return Take();
+  }
+  const Node gone = found->second;
+  nodes_.erase(found);
+  Lose(id, rank, gone, message);
+  return Take();
+}
+
+Actions RoundState::OnGone(NodeId id, const std::string& how, Time now) {
+  now_ = now;
+  const auto found = nodes_.find(id);
+  if (found == nodes_.end()) return {};
+  const Node gone = found->second;
+  nodes_.erase(found);
+  const int rank = RankOf(id);
+  Lose(id, rank, gone, NodeText(rank, gone.info) + " is gone: " + how);
+  return Take();
+}
+
+void RoundState::Lose(NodeId id, int rank, const Node& gone, const std::string& message) {
+  if (phase_ == Phase::kDone) return;
+  if (gone.seat) lost_[*gone.seat] = NodeText(*gone.seat, gone.info);
+  if (phase_ != Phase::kRunning) {
+    if (forming() && rank >= 0) BackToGathering();
+    return Gather();
+  }
+  if (rank < 0) return;  // a spare
+  // Once its workers have ended well nobody misses it, unless the others need its store.
+  if (left_.contains(id) && rank > 0) return FinishIfAllLeft();
+  auto kind = RoundEnd::Kind::kRegroup;
+  if (!rules_.elastic()) {
+    kind = restarts_ < rules_.max_restarts ? RoundEnd::Kind::kRestart : RoundEnd::Kind::kJobFailed;
+  }
+  EndRound({.kind = kind, .node_rank = rank, .message = message});
+  Gather();
+}
+
+Actions RoundState::OnTime(Time now) {
+  now_ = now;
+  if (phase_ != Phase::kGathering) return Take();
+  Gather();
+  RefuseOverdue();
+  return Take();
+}
+
+std::optional<RoundState::Time> RoundState::NextDeadline() const {
+  if (phase_ != Phase::kGathering) return std::nullopt;
+  std::optional<Time> next;
+  const auto consider = [&](Time time) { next = next ? std::min(*next, time) : time; };
+  for (const auto& [id, node] : nodes_) {
+    if (node.waiting) consider(OverdueAt(node));
+  }
+  if (!next) return std::nullopt;  // nobody waits
+  if (last_call_) next = last_call_;
+  if (WaitingLine() != told_line_) consider(next_line_);
+  return next;
+}
+
+void RoundState::Gather() {
+  if (phase_ != Phase::kGathering) return;
+  if (Complete()) return Form();
+  TellWaiting();
+}
+
+bool RoundState::Complete() {
+  const int waiting = NumWaiting();
+  if (waiting < rules_.min_nodes) {
+    last_call_.reset();
+    return false;
+  }
+  if (rounds_ > 0) {
+    // Those who were there come back when their workers have stopped.
+    const bool all_back = std::ranges::all_of(
+        nodes_, [](const auto& node) { return !node.second.seat || node.second.waiting; });
+    return all_back || now_ >= gathering_since_ + rules_.join_timeout;
+  }
+  if (waiting >= rules_.max_nodes) return true;
+  if (!last_call_) last_call_ = now_ + rules_.last_call_timeout;
+  return now_ >= *last_call_;
+}
+
+void RoundState::Form() {
+  std::vector<Candidate> candidates;
+  for (const auto& [id, node] : nodes_) {
+    if (node.waiting) candidates.push_back({id, node.seat, node.info.wished_rank});
+  }
+  members_ = SeatNodes(candidates, rules_.max_nodes);
+  phase_ = Phase::kOpening;
+  reached_.clear();
+  left_.clear();
+  actions_.push_back({members_.front(), OpenStore{++attempt_}});
+}
+
+void RoundState::BackToGathering() {
+  phase_ = Phase::kGathering;
+  members_.clear();
+}
+
+void RoundState::Start() {
+  phase_ = Phase::kRunning;
+  ++rounds_;
+  lost_.clear();
+  last_call_.reset();
+  told_line_.clear();
+  for (auto& [id, node] : nodes_) node.seat.reset();
+  for (size_t i = 0; i < members_.size(); ++i) {
+    Node& node = nodes_.at(members_[i]);
+    node.seat = static_cast<int>(i);
+    node.waiting = false;
+  }
+  TellMembers(StartRound{attempt_});
+}
+
+void RoundState::EndRound(const RoundEnd& end) {
+  if (end.kind == RoundEnd::Kind::kRestart) ++restarts_;
+  TellMembers(TellEnd{attempt_, end});
+  if (end.kind == RoundEnd::Kind::kJobFailed) return Close(JobHasEnded(MessageText(end.message)));
+  phase_ = Phase::kGathering;
+  gathering_since_ = now_;
+  members_.clear();
+}
+
+void RoundState::FinishIfAllLeft() {
+  if (left_.size() < members_.size()) return;
+  TellMembers(AllLeft{attempt_});
+  Close(JobHasEnded(""));
+}
+
+void RoundState::Close(const Error& refusal) {
+  phase_ = Phase::kDone;
+  done_since_ = now_;
+  refusal_ = refusal;
+  for (auto& [id, node] : nodes_) {
+    if (std::exchange(node.waiting, false)) actions_.push_back({id, RefuseJoin{refusal}});
+  }
+}
+
+void RoundState::RefuseOverdue() {
+  if (phase_ != Phase::kGathering || last_call_) return;
+  const Error refusal = NodesDidNotCome(WaitingLine(), rules_.join_timeout);
+  for (auto& [id, node] : nodes_) {
+    if (!node.waiting || now_ < OverdueAt(node)) continue;
+    // Before the first round others may still come together; after it the job has lost a node.
+    if (rounds_ > 0) return Close(refusal);
+    node.waiting = false;
+    actions_.push_back({id, RefuseJoin{refusal}});
+  }
+}
+
+void RoundState::TellWaiting() {
+  const std::string line = WaitingLine();
+  if (line == told_line_ || now_ < next_line_) return;
+  told_line_ = line;
+  next_line_ = now_ + kLinePause;
+  for (const auto& [id, node] : nodes_) {
+    if (node.waiting) actions_.push_back({id, TellProgress{line}});
+  }
+}
+
+std::string RoundState::WaitingLine() const {
+  const int waiting = NumWaiting();
+  if (last_call_ && rounds_ == 0) {
+    return std::to_string(waiting) + " nodes joined and " + std::to_string(rules_.max_nodes) +
+           " may: starting after " + DurationText(rules_.last_call_timeout) +
+           " without the others (--rdzv_conf=last_call_timeout=SECONDS)";
+  }
+  std::string line = std::to_string(waiting) + " of " +
+                     NnodesText(rules_.min_nodes, rules_.max_nodes) + " nodes joined";
+  for (const auto& [id, node] : nodes_) {
+    if (node.seat && !node.waiting) {
+      line += ", waiting for " + NodeText(*node.seat, node.info) + " to stop its workers";
+    }
+  }
+  for (const auto& [seat, name] : lost_) line += ", waiting for a replacement of " + name;
+  return line;
+}
+
+template <typename Action>
+void RoundState::TellMembers(const Action& action) {
+  for (const NodeId member : members_) {
+    if (nodes_.contains(member)) actions_.push_back({member, action});
+  }
+}
+
+Actions RoundState::Take() {
+  return std::exchange(actions_, {});
+}
+
+bool RoundState::IsCurrent(NodeId id, int64_t attempt, Phase phase) const {
+  return phase_ == phase && attempt == attempt_ && RankOf(id) >= 0;
+}
+
+int RoundState::NumWaiting() const {
+  return static_cast<int>(
+      std::ranges::count_if(nodes_, [](const auto& node) { return node.second.waiting; }));
+}
+
+int RoundState::RankOf(NodeId id) const {
+  const auto found = std::ranges::find(members_, id);
+  return found == members_.end() ? -1 : static_cast<int>(found - members_.begin());
+}
+
+RoundState::Time RoundState::OverdueAt(const Node& node) const {
+  return std::max(node.waits_since, gathering_since_) + rules_.join_timeout;
+}
+
+}  // namespace ddprun::rendezvous

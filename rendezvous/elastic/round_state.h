@@ -1,0 +1,106 @@
+// The coordinator's view of one job: which nodes are there, which round they form, how it ends.
+// Pure: events in, actions out, time from outside. Nothing is sent or waited for here.
+//
+//   gathering -> opening -> reaching -> running -> gathering ... -> done
+//
+// In `opening` the node of rank 0 opens a fresh store, in `reaching` every node tries to reach it;
+// a node that comes or goes meanwhile takes the job back to gathering.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "rendezvous/elastic/round_actions.h"
+#include "rendezvous/net/address.h"
+
+namespace ddprun::rendezvous {
+
+class RoundState {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  explicit RoundState(JobRules rules);
+
+  // A node wants to be in the next round: for the first time, or again after a round has ended.
+  Actions OnJoin(NodeId node, const NodeInfo& info, Time now);
+  Actions OnOpened(NodeId node, int64_t attempt, const HostPort& store);
+  Actions OnReached(NodeId node, int64_t attempt);
+  Actions OnUnreached(NodeId node, int64_t attempt, const std::string& problem);
+  // The first end of a round counts; all its nodes are told.
+  Actions OnEnd(
+      NodeId node, int64_t attempt, RoundEnd::Kind kind, const std::string& message, Time now);
+  Actions OnLeave(NodeId node, int64_t attempt, Time now);
+  // The node goes, whatever its round does. `ends_job`: the others cannot go on without it.
+  Actions OnWithdraw(NodeId node, const std::string& message, bool ends_job, Time now);
+  // Its connection ended. `how` follows "node 1 (host) is gone: ".
+  Actions OnGone(NodeId node, const std::string& how, Time now);
+  Actions OnTime(Time now);
+
+  // When OnTime has something to do next, if nothing happens before.
+  std::optional<Time> NextDeadline() const;
+
+  const JobRules& rules() const { return rules_; }
+  bool done() const { return phase_ == Phase::kDone; }
+  Time done_since() const { return done_since_; }
+  bool empty() const { return nodes_.empty(); }
+  // By node rank, of the round that is being formed or runs.
+  const std::vector<NodeId>& members() const { return members_; }
+
+ private:
+  enum class Phase { kGathering, kOpening, kReaching, kRunning, kDone };
+  struct Node {
+    NodeInfo info;
+    bool waiting = false;  // in Join
+    Time waits_since;
+    std::optional<int> seat = {};  // its node rank in the last round that ran
+  };
+
+  void Gather();
+  bool Complete();
+  void Form();
+  void BackToGathering();
+  void Start();
+  void EndRound(const RoundEnd& end);
+  void Lose(NodeId id, int rank, const Node& gone, const std::string& message);
+  void FinishIfAllLeft();
+  void Close(const Error& refusal);
+  void RefuseOverdue();
+  void TellWaiting();
+  template <typename Action>
+  void TellMembers(const Action& action);
+  Actions Take();
+
+  bool forming() const { return phase_ == Phase::kOpening || phase_ == Phase::kReaching; }
+  bool IsCurrent(NodeId id, int64_t attempt, Phase phase) const;
+  int NumWaiting() const;
+  int RankOf(NodeId id) const;  // in members_, or -1
+  std::string WaitingLine() const;
+  Time OverdueAt(const Node& node) const;
+
+  const JobRules rules_;
+  Phase phase_ = Phase::kGathering;
+  std::map<NodeId, Node> nodes_;
+  std::vector<NodeId> members_;
+  std::set<NodeId> reached_;         // of the members, in this round
+  std::set<NodeId> left_;            // whose workers ended well
+  std::map<int, std::string> lost_;  // by seat: whom a round after the first misses
+  HostPort store_;                   // of the round that is being formed
+  int64_t attempt_ = 0;
+  int rounds_ = 0;  // that have started
+  int restarts_ = 0;
+  std::optional<Time> last_call_;  // when the first round starts with those who are in
+  Time gathering_since_;
+  Time done_since_;
+  std::optional<Error> refusal_;  // of late-comers, once done
+  std::string told_line_;
+  Time next_line_;
+  Time now_;
+  Actions actions_;
+};
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,109 @@
+#include "rendezvous/elastic/control_message.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace ddprun::rendezvous {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+Hello SomeHello() {
+  Hello hello;
+  hello.run_id = "job";
+  hello.rules.min_nodes = 2;
+  hello.rules.max_nodes = 4;
+  hello.rules.max_restarts = 3;
+  hello.rules.join_timeout = std::chrono::milliseconds(1500);
+  hello.node = {.host = "a", .pid = 7, .wished_rank = 2, .local_world_size = 8, .role = "r"};
+  hello.keep_alive = {std::chrono::milliseconds(250), 2};
+  hello.local_addr = "10.0.0.7";
+  return hello;
+}
+
+TEST(ControlMessage, AHelloComesBackAsItWas) {
+  const Hello back = *ParseHello(ToJson(SomeHello()));
+  EXPECT_EQ(back.run_id, "job");
+  EXPECT_EQ(back.rules.min_nodes, 2);
+  EXPECT_EQ(back.rules.max_nodes, 4);
+  EXPECT_EQ(back.rules.max_restarts, 3);
+  EXPECT_EQ(back.rules.join_timeout.count(), 1500);
+  EXPECT_EQ(back.rules.last_call_timeout.count(), 30'000);
+  EXPECT_EQ(back.node.host, "a");
+  EXPECT_EQ(back.node.wished_rank, 2);
+  EXPECT_EQ(back.node.local_world_size, 8);
+  EXPECT_EQ(back.node.role, "r");
+  EXPECT_EQ(back.keep_alive.interval.count(), 250);
+  EXPECT_EQ(back.keep_alive.max_attempts, 2);
+  EXPECT_EQ(back.local_addr, "10.0.0.7");
+}
+
+TEST(ControlMessage, RefusesNonsenseInAHello) {
+  const json good = ToJson(SomeHello());
+  for (const auto& [key, value] : std::map<std::string, json>{{"min_nodes", 5},
+                                                              {"min_nodes", 0},
+                                                              {"max_nodes", 1 << 29},
+                                                              {"max_restarts", -1},
+                                                              {"join_timeout_ms", "soon"},
+                                                              {"local_world_size", 1e300},
+                                                              {"keep_alive_interval_ms", 0},
+                                                              {"keep_alive_max_attempt", nullptr},
+                                                              {"type", "join"}}) {
+    json bad = good;
+    bad[key] = value;
+    EXPECT_FALSE(ParseHello(bad).has_value()) << key;
+  }
+  EXPECT_FALSE(ParseHello(json::object()).has_value());
+}
+
+TEST(ControlMessage, SaysWhichVersionOfTheProtocolIsSpoken) {
+  json other = ToJson(SomeHello());
+  other["protocol"] = 9;
+  const auto parsed = ParseHello(other);
+  ASSERT_FALSE(parsed.has_value());
+  EXPECT_THAT(parsed.error().what, HasSubstr("version 9"));
+  EXPECT_THAT(parsed.error().what, HasSubstr("version 1"));
+}
+
+TEST(ControlMessage, AMembershipComesBackAsItWas) {
+  ReachStore reach;
+  reach.attempt = 5;
+  reach.membership.round = 2;
+  reach.membership.restart_count = 1;
+  reach.membership.node_rank = 3;
+  reach.membership.nnodes = 4;
+  reach.membership.base_rank = 24;
+  reach.membership.world_size = 32;
+  reach.membership.role_base_rank = 8;
+  reach.membership.role_world_size = 16;
+  reach.membership.master_addr = "::1";
+  reach.membership.master_port = 65'000;
+  const json message = ToJson(reach);
+  const Membership back = MembershipOf(message);
+  EXPECT_EQ(NumberOf(message, "attempt"), 5);
+  EXPECT_EQ(back.round, 2);
+  EXPECT_EQ(back.restart_count, 1);
+  EXPECT_EQ(back.node_rank, 3);
+  EXPECT_EQ(back.nnodes, 4);
+  EXPECT_EQ(back.base_rank, 24);
+  EXPECT_EQ(back.world_size, 32);
+  EXPECT_EQ(back.role_base_rank, 8);
+  EXPECT_EQ(back.role_world_size, 16);
+  EXPECT_EQ(back.master_addr, "::1");
+  EXPECT_EQ(back.master_port, 65'000);
+}
+
+TEST(ControlMessage, AnEndOfAnUnknownKindIsAFailure) {
+  for (const auto kind :
+       {RoundEnd::Kind::kJobFailed, RoundEnd::Kind::kRestart, RoundEnd::Kind::kRegroup}) {
+    EXPECT_EQ(KindOf(ToJson(TellEnd{1, {.kind = kind, .message = ""}})), kind);
+  }
+  EXPECT_EQ(KindOf(json{{"kind", "celebrate"}}), RoundEnd::Kind::kJobFailed);
+  EXPECT_EQ(KindOf(json{{"kind", 3}}), RoundEnd::Kind::kJobFailed);
+}
+
+}  // namespace
+}  // namespace ddprun::rendezvous

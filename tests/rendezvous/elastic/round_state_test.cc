@@ -1,0 +1,444 @@
+#include "rendezvous/elastic/round_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace ddprun::rendezvous {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Kind = RoundEnd::Kind;
+
+constexpr NodeId kA = 1, kB = 2, kC = 3, kD = 4;
+
+class RoundStateTest : public testing::Test {
+ protected:
+  void Make(int min_nodes, int max_nodes, int max_restarts = 0) {
+    JobRules rules;
+    rules.min_nodes = min_nodes;
+    rules.max_nodes = max_nodes;
+    rules.max_restarts = max_restarts;
+    state_.emplace(rules);
+  }
+
+  // Keeps what was told to whom, and answers at once for nodes that behave.
+  void Take(const Actions& actions) {
+    for (const Outgoing& outgoing : actions) {
+      log_.push_back(outgoing);
+      if (!answering_) continue;
+      if (const auto* open = std::get_if<OpenStore>(&outgoing.what)) {
+        Take(state_->OnOpened(outgoing.to, open->attempt, {"10.0.0.1", 4000}));
+      } else if (const auto* reach = std::get_if<ReachStore>(&outgoing.what)) {
+        memberships_[outgoing.to] = reach->membership;
+        attempt_ = reach->attempt;
+        Take(state_->OnReached(outgoing.to, reach->attempt));
+      }
+    }
+  }
+
+  void Join(NodeId id, std::optional<int> wish = {}) {
+    NodeInfo info;
+    info.host = std::string(1, static_cast<char>('a' + id - 1));
+    info.pid = static_cast<int>(100 + id);
+    info.wished_rank = wish;
+    Take(state_->OnJoin(id, info, now_));
+  }
+  void End(NodeId id, Kind kind, const std::string& message = "rank 1 exited") {
+    Take(state_->OnEnd(id, attempt_, kind, message, now_));
+  }
+  void Leave(NodeId id) { Take(state_->OnLeave(id, attempt_, now_)); }
+  void Lose(NodeId id) { Take(state_->OnGone(id, "its connection was closed", now_)); }
+  void Pass(milliseconds time) {
+    now_ += time;
+    Take(state_->OnTime(now_));
+  }
+
+  template <typename What>
+  std::vector<NodeId> Told() const {
+    std::vector<NodeId> told;
+    for (const Outgoing& outgoing : log_) {
+      if (std::holds_alternative<What>(outgoing.what)) told.push_back(outgoing.to);
+    }
+    std::ranges::sort(told);
+    return told;
+  }
+  template <typename What>
+  const What& Last() const {
+    const What* last = nullptr;
+    for (const Outgoing& outgoing : log_) {
+      if (const auto* what = std::get_if<What>(&outgoing.what)) last = what;
+    }
+    EXPECT_NE(last, nullptr);
+    static const What none{};
+    return last == nullptr ? none : *last;
+  }
+
+  std::optional<RoundState> state_;
+  RoundState::Time now_ = RoundState::Time() + std::chrono::hours(1);
+  bool answering_ = true;
+  std::vector<Outgoing> log_;
+  std::map<NodeId, Membership> memberships_;
+  int64_t attempt_ = 0;
+};
+
+using Nodes = std::vector<NodeId>;
+
+TEST_F(RoundStateTest, StartsAtOnceWhenTheLastNodeIsIn) {
+  Make(3, 3);
+  Join(kA);
+  Join(kB);
+  EXPECT_THAT(Told<StartRound>(), IsEmpty());
+  EXPECT_EQ(Last<TellProgress>().line, "1 of 3 nodes joined");
+  Join(kC);
+  EXPECT_EQ(Told<StartRound>(), (Nodes{kA, kB, kC}));
+  for (const NodeId id : {kA, kB, kC}) {
+    const Membership& membership = memberships_[id];
+    EXPECT_EQ(membership.node_rank, static_cast<int>(id) - 1);
+    EXPECT_EQ(membership.base_rank, static_cast<int>(id) - 1);
+    EXPECT_EQ(membership.nnodes, 3);
+    EXPECT_EQ(membership.world_size, 3);
+    EXPECT_EQ(membership.round, 0);
+    EXPECT_EQ(membership.master_addr, "10.0.0.1");
+    EXPECT_EQ(membership.master_port, 4000);
+  }
+}
+
+TEST_F(RoundStateTest, WaitsForTheLastCallBetweenMinAndMax) {
+  Make(1, 3);
+  Join(kA);
+  EXPECT_EQ(state_->NextDeadline(), now_ + seconds(30));
+  Pass(seconds(10));
+  Join(kB);
+  Pass(seconds(19));
+  EXPECT_THAT(Told<StartRound>(), IsEmpty());
+  EXPECT_EQ(state_->NextDeadline(), now_ + seconds(1));
+  Pass(seconds(1));
+  EXPECT_EQ(Told<StartRound>(), (Nodes{kA, kB}));
+  EXPECT_EQ(state_->NextDeadline(), std::nullopt);
+}
+
+TEST_F(RoundStateTest, ALostNodeStopsTheLastCall) {
+  Make(2, 3);
+  Join(kA);
+  Join(kB);
+  Lose(kB);
+  Pass(seconds(40));
+  EXPECT_THAT(Told<StartRound>(), IsEmpty());
+  Join(kC);
+  Pass(seconds(30));
+  EXPECT_EQ(Told<StartRound>(), (Nodes{kA, kC}));
+}
+
+TEST_F(RoundStateTest, ARestartIsOfAllNodesAndCountedOnce) {
+  Make(2, 2, 3);
+  Join(kA);
+  Join(kB);
+  End(kB, Kind::kRestart, "rank 1 exited with 7");
+  EXPECT_EQ(Told<TellEnd>(), (Nodes{kA, kB}));
+  EXPECT_EQ(Last<TellEnd>().end.node_rank, 1);
+  EXPECT_EQ(Last<TellEnd>().end.message, "rank 1 exited with 7");
+  End(kA, Kind::kRestart);  // it crossed
+  EXPECT_EQ(Told<TellEnd>().size(), 2);
+  Join(kA);
+  Pass(seconds(1));
+  EXPECT_THAT(Last<TellProgress>().line, HasSubstr("waiting for node 1 (b, pid 102) to stop"));
+  Join(kB);
+  EXPECT_EQ(Told<StartRound>().size(), 4);
+  EXPECT_EQ(memberships_[kA].restart_count, 1);
+  EXPECT_EQ(memberships_[kB].restart_count, 1);
+  EXPECT_EQ(memberships_[kB].round, 1);
+  EXPECT_EQ(memberships_[kB].node_rank, 1);
+}
+
+TEST_F(RoundStateTest, ALaterRoundNeedsNoLastCall) {
+  Make(1, 4, 1);
+  Join(kA);
+  Join(kB);
+  Pass(seconds(30));
+  End(kA, Kind::kRestart);
+  Join(kB);
+  Join(kA);
+  EXPECT_EQ(Told<StartRound>(), (Nodes{kA, kA, kB, kB}));
+  EXPECT_EQ(memberships_[kA].node_rank, 0);
+}
+
+TEST_F(RoundStateTest, ANodeThatComesWhereThereIsRoomRegroupsUncounted) {
+  Make(1, 2);
+  Join(kA);
+  Pass(seconds(30));
+  EXPECT_EQ(memberships_[kA].nnodes, 1);
+  Join(kB, 0);
+  EXPECT_EQ(Told<TellEnd>(), (Nodes{kA}));
+  EXPECT_EQ(Last<TellEnd>().end.kind, Kind::kRegroup);
+  Join(kA);
+  for (const NodeId id : {kA, kB}) {
+    EXPECT_EQ(memberships_[id].nnodes, 2);
+    EXPECT_EQ(memberships_[id].restart_count, 0);
+    EXPECT_EQ(memberships_[id].round, 1);
+  }
+  EXPECT_EQ(memberships_[kA].node_rank, 0) << "it was there first, whatever the other wishes";
+}
+
+TEST_F(RoundStateTest, ANodeThatComesWhileARoundIsFormedIsTakenIn) {
+  Make(1, 2);
+  answering_ = false;
+  Join(kA);
+  Pass(seconds(30));
+  const int64_t stale = Last<OpenStore>().attempt;
+  Join(kB);
+  EXPECT_GT(Last<OpenStore>().attempt, stale);
+  EXPECT_THAT(state_->OnOpened(kA, stale, {"10.0.0.1", 1}), IsEmpty());
+  answering_ = true;
+  Take(state_->OnOpened(kA, Last<OpenStore>().attempt, {"10.0.0.1", 2}));
+  EXPECT_EQ(Told<StartRound>(), (Nodes{kA, kB}));
+  EXPECT_EQ(memberships_[kB].master_port, 2);
+}
+
+TEST_F(RoundStateTest, ANodeLostWhileARoundIsFormedIsWaitedForAnew) {
+  Make(2, 2);
+  answering_ = false;
+  Join(kA);
+  Join(kB);
+  Take(state_->OnOpened(kA, Last<OpenStore>().attempt, {"10.0.0.1", 1}));
+  Lose(kA);
+  EXPECT_THAT(Told<StartRound>(), IsEmpty());
+  answering_ = true;
+  Join(kC);
+  EXPECT_EQ(Told<StartRound>(), (Nodes{kB, kC}));
+}
+
+TEST_F(RoundStateTest, ALostNodeOfAnElasticJobRegroups) {
+  Make(1, 2);
+  Join(kA);
+  Join(kB);
+  Lose(kB);
+  EXPECT_EQ(Told<TellEnd>(), (Nodes{kA}));
+  EXPECT_EQ(Last<TellEnd>().end.kind, Kind::kRegroup);
+  EXPECT_EQ(Last<TellEnd>().end.message, "node 1 (b, pid 102) is gone: its connection was closed");
+  Join(kA);
+  EXPECT_EQ(memberships_[kA].nnodes, 1);
+  Join(kC);
+  Join(kA);
+  EXPECT_EQ(memberships_[kC].node_rank, 1);
+  EXPECT_EQ(memberships_[kA].node_rank, 0);
+  EXPECT_EQ(memberships_[kA].restart_count, 0);
+}
+
+TEST_F(RoundStateTest, ALostNodeOfAFixedJobUsesUpARestart) {
+  Make(2, 2, 1);
+  Join(kA);
+  Join(kB);
+  Lose(kA);
+  EXPECT_EQ(Last<TellEnd>().end.kind, Kind::kRestart);
+  Join(kB);
+  Pass(seconds(1));
+  EXPECT_THAT(Last<TellProgress>().line, HasSubstr("a replacement of node 0 (a, pid 101)"));
+  Join(kC);
+  EXPECT_EQ(memberships_[kC].node_rank, 0);
+  EXPECT_EQ(memberships_[kB].node_rank, 1);
+  EXPECT_EQ(memberships_[kC].restart_count, 1);
+  Lose(kC);
+  EXPECT_EQ(Last<TellEnd>().end.kind, Kind::kJobFailed);
+  EXPECT_TRUE(state_->done());
+}
+
+TEST_F(RoundStateTest, WithoutAReplacementTheJobEndsAtTheJoinTimeout) {
+  Make(2, 2, 5);
+  Join(kA);
+  Join(kB);
+  Lose(kB);
+  Pass(seconds(3));
+  Join(kA);
+  Pass(seconds(600));
+  EXPECT_EQ(Told<RefuseJoin>(), (Nodes{kA}));
+  EXPECT_EQ(Last<RefuseJoin>().error.page, "nodes-missing");
+  EXPECT_THAT(Last<RefuseJoin>().error.what, HasSubstr("node 1 (b, pid 102)"));
+  EXPECT_TRUE(state_->done());
+}
+
+TEST_F(RoundStateTest, BeforeTheFirstRoundEachNodeGivesUpForItself) {
+  Make(3, 3);
+  Join(kA);
+  Pass(seconds(300));
+  Join(kB);
+  Pass(seconds(300));
+  EXPECT_EQ(Told<RefuseJoin>(), (Nodes{kA}));
+  EXPECT_FALSE(state_->done());
+}
+
+TEST_F(RoundStateTest, SparesWaitAndFillHoles) {
+  Make(2, 2, 1);
+  Join(kA);
+  Join(kB);
+  Join(kC);
+  EXPECT_THAT(Told<TellEnd>(), IsEmpty());
+  EXPECT_THAT(Last<TellProgress>().line, HasSubstr("spare"));
+  Lose(kA);
+  Join(kB);
+  EXPECT_EQ(memberships_[kC].node_rank, 0);
+  EXPECT_EQ(memberships_[kB].node_rank, 1);
+}
+
+TEST_F(RoundStateTest, ASpareDoesNotDisplaceANodeThatStopsItsWorkers) {
+  Make(2, 2, 1);
+  Join(kA);
+  Join(kB);
+  Join(kC);
+  End(kA, Kind::kRestart);
+  Join(kA);
+  Pass(seconds(29));
+  Join(kB);
+  EXPECT_EQ(memberships_[kB].round, 1);
+  EXPECT_EQ(memberships_.count(kC), 0);
+}
+
+TEST_F(RoundStateTest, AllLeaveTogether) {
+  Make(2, 2);
+  Join(kA);
+  Join(kB);
+  Leave(kA);
+  EXPECT_THAT(Told<AllLeft>(), IsEmpty());
+  Leave(kB);
+  EXPECT_EQ(Told<AllLeft>(), (Nodes{kA, kB}));
+  Join(kC);
+  EXPECT_EQ(Told<RefuseJoin>(), (Nodes{kC}));
+  EXPECT_THAT(Last<RefuseJoin>().error.what, HasSubstr("ended well"));
+}
+
+TEST_F(RoundStateTest, AFailureReachesThoseWhoWaitAtTheExit) {
+  Make(2, 2);
+  Join(kA);
+  Join(kB);
+  Leave(kA);
+  End(kB, Kind::kJobFailed, R"({"exit_code": 7, "text": "rank 1 exited with 7"})");
+  EXPECT_EQ(Told<TellEnd>(), (Nodes{kA, kB}));
+  EXPECT_THAT(Told<AllLeft>(), IsEmpty());
+  Join(kC);
+  EXPECT_THAT(Last<RefuseJoin>().error.what, HasSubstr("It failed: rank 1 exited with 7."));
+}
+
+TEST_F(RoundStateTest, WhoWaitsAtTheExitJoinsARestart) {
+  Make(2, 2, 1);
+  Join(kA);
+  Join(kB);
+  Leave(kA);
+  End(kB, Kind::kRestart);
+  Join(kA);
+  Join(kB);
+  Leave(kB);
+  EXPECT_THAT(Told<AllLeft>(), IsEmpty());
+  Leave(kA);
+  EXPECT_EQ(Told<AllLeft>(), (Nodes{kA, kB}));
+}
+
+TEST_F(RoundStateTest, AnAgentThatDiesAtTheExitIsMissedOnlyIfItHasTheStore) {
+  Make(2, 2);
+  Join(kA);
+  Join(kB);
+  Leave(kB);
+  Lose(kB);
+  EXPECT_THAT(Told<TellEnd>(), IsEmpty());
+  Leave(kA);
+  EXPECT_EQ(Told<AllLeft>(), (Nodes{kA}));
+
+  Make(2, 2);
+  Join(kA);
+  Join(kB);
+  Leave(kA);
+  Lose(kA);
+  EXPECT_EQ(Last<TellEnd>().end.kind, Kind::kJobFailed);
+}
+
+TEST_F(RoundStateTest, ANewcomerDoesNotUndoFinishedWork) {
+  Make(1, 3);
+  Join(kA);
+  Join(kB);
+  Pass(seconds(30));
+  Leave(kA);
+  Join(kC);
+  EXPECT_THAT(Told<TellEnd>(), IsEmpty());
+  Leave(kB);
+  EXPECT_EQ(Told<AllLeft>(), (Nodes{kA, kB}));
+  EXPECT_EQ(Told<RefuseJoin>(), (Nodes{kC}));
+}
+
+TEST_F(RoundStateTest, AWithdrawnNodeIsLikeALostOne) {
+  Make(1, 2);
+  Join(kA);
+  Join(kB);
+  Take(state_->OnWithdraw(kA, "node 0 was stopped by SIGTERM", false, now_));
+  EXPECT_EQ(Told<TellEnd>(), (Nodes{kB}));
+  EXPECT_EQ(Last<TellEnd>().end.kind, Kind::kRegroup);
+  EXPECT_EQ(Last<TellEnd>().end.message, "node 0 was stopped by SIGTERM");
+  Lose(kA);
+  Join(kB);
+  EXPECT_EQ(memberships_[kB].node_rank, 0);
+}
+
+TEST_F(RoundStateTest, WhenTheHostWithdrawsTheJobHasFailed) {
+  Make(1, 2);
+  Join(kA);
+  Join(kB);
+  Take(state_->OnWithdraw(kA, "stopped by SIGTERM", true, now_));
+  EXPECT_EQ(Last<TellEnd>().end.kind, Kind::kJobFailed);
+  EXPECT_TRUE(state_->done());
+
+  Make(2, 2);
+  Join(kA);
+  Take(state_->OnWithdraw(kB, "of nobody known", true, now_));
+  Take(state_->OnWithdraw(kA, "stopped by SIGTERM", true, now_));
+  EXPECT_THAT(Last<RefuseJoin>().error.what, HasSubstr("stopped by SIGTERM"));
+}
+
+TEST_F(RoundStateTest, SaysWhoCannotReachWhom) {
+  Make(2, 2);
+  answering_ = false;
+  Join(kA);
+  Join(kB);
+  const int64_t attempt = Last<OpenStore>().attempt;
+  Take(state_->OnOpened(kA, attempt, {"10.0.0.1", 4000}));
+  Take(state_->OnReached(kA, attempt));
+  Take(state_->OnUnreached(kB, attempt, "Connection refused"));
+  EXPECT_EQ(Told<RefuseJoin>(), (Nodes{kA, kB}));
+  EXPECT_THAT(Last<RefuseJoin>().error.what,
+              HasSubstr("node 1 (b, pid 102) cannot reach 10.0.0.1:4000, the store of node 0 (a, "
+                        "pid 101): Connection refused"));
+}
+
+TEST_F(RoundStateTest, WhoDoesNotComeBackInTimeIsLeftBehind) {
+  Make(1, 2, 1);
+  Join(kA);
+  Join(kB);
+  End(kA, Kind::kRestart);
+  Join(kA);
+  Pass(seconds(600));
+  EXPECT_EQ(memberships_[kA].nnodes, 1);
+  Join(kB);
+  EXPECT_EQ(Last<TellEnd>().end.kind, Kind::kRegroup);
+  Join(kA);
+  EXPECT_EQ(memberships_[kB].nnodes, 2);
+  EXPECT_EQ(memberships_[kA].node_rank, 0);
+}
+
+TEST_F(RoundStateTest, IgnoresWhatBelongsToNoRound) {
+  Make(1, 2);
+  Lose(kD);
+  Take(state_->OnReached(kD, 1));
+  Take(state_->OnLeave(kD, 0, now_));
+  Join(kA);
+  Join(kB);
+  log_.clear();
+  End(kD, Kind::kJobFailed);
+  Join(kA);
+  Take(state_->OnOpened(kA, attempt_, {"x", 1}));
+  Take(state_->OnUnreached(kA, attempt_, "late"));
+  EXPECT_THAT(log_, IsEmpty());
+}
+
+}  // namespace
+}  // namespace ddprun::rendezvous
