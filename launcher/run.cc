@@ -75,7 +75,7 @@ int Fail(const Error& error) {
 int Run(const std::vector<std::string>& args) {
   OpenMissingStandardDescriptors();
   const Environment env = Environment::OfProcess();
-  if (!args.empty() \&\& args.front() == "store") {
+  if (!args.empty() && args.front() == "store") {
     const Result<int> code = RunStoreCommand({args.begin() + 1, args.end()}, env);
     return code ? *code : Fail(code.error());
   }
