@@ -19,6 +19,7 @@ RENDEZVOUS = ["rendezvous/elastic", "rendezvous", *STORE]
 LAUNCHER_PARTS = [
     "launcher/process", "launcher/output", "launcher/cli", "launcher/report", "launcher/store",
     "launcher/hang",
+    "launcher/hang",
     *RENDEZVOUS
 ]
 TASK = ["trainer/config", "rendezvous/store", "base"]
@@ -33,6 +34,7 @@ MAY_INCLUDE = {
     "launcher/cli": ["base"],
     "launcher/report": ["launcher/process", *RENDEZVOUS],
     "launcher/store": ["launcher/process", *RENDEZVOUS],
+    "launcher/hang": ["launcher/process", "launcher/store", *RENDEZVOUS],
     "launcher/hang": ["launcher/process", "launcher/store", *RENDEZVOUS],
     "launcher/agent": LAUNCHER_PARTS,
     "launcher": ["launcher/agent", *LAUNCHER_PARTS],

@@ -1,0 +1,122 @@
+#include "launcher/hang/culprit.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace ddprun::launcher {
+
+namespace {
+
+using Standings = std::span<const Standing>;
+
+template <typename Predicate>
+std::vector<int> RanksThat(Standings standings, const Predicate& predicate) {
+  std::vector<int> ranks;
+  for (const Standing& standing : standings) {
+    if (predicate(standing)) ranks.push_back(standing.rank);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+// A reason that is true of all ranks, or of none, tells nothing.
+bool TellsApart(const std::vector<int>& ranks, Standings standings) {
+  return !ranks.empty() && ranks.size() < standings.size();
+}
+
+Culprit Stopped(Standings standings) {
+  return {RanksThat(standings,
+                    [](const Standing& s) { return s.place.state == 'T' || s.place.state == 't'; }),
+          "is stopped (state T): by SIGSTOP, or by a debugger"};
+}
+
+// How far the rank has come in the process group.
+uint64_t NumberIn(const Standing& standing, uint16_t group) {
+  uint64_t number = 0;
+  if (!standing.flight) return number;
+  for (const RecordedCollective& collective : standing.flight->collectives) {
+    if (collective.group == group) number = std::max(number, collective.number);
+  }
+  return number;
+}
+
+Culprit Missing(Standings standings) {
+  const RecordedCollective* awaited = nullptr;  // the earliest one that somebody waits in
+  for (const Standing& standing : standings) {
+    if (!standing.flight) continue;
+    for (const RecordedCollective& collective : standing.flight->collectives) {
+      if (collective.state != CollectiveState::kWaiting) continue;
+      if (awaited == nullptr || collective.number < awaited->number) awaited = &collective;
+    }
+  }
+  if (awaited == nullptr) return {};
+  return {
+      RanksThat(standings,
+                [&](const Standing& s) { return NumberIn(s, awaited->group) < awaited->number; }),
+      "has not come to " + std::string(NameOf(awaited->kind)) + " " +
+          std::to_string(awaited->number)};
+}
+
+Culprit InKernel(Standings standings) {
+  return {RanksThat(standings, [](const Standing& s) { return s.place.state == 'D'; }),
+          "hangs in the kernel (state D)"};
+}
+
+Culprit NotInStore(Standings standings, std::span<const StoreWait> waits) {
+  std::set<int> waiting;
+  for (const StoreWait& wait : waits) {
+    if (wait.rank) waiting.insert(*wait.rank);
+  }
+  if (waiting.empty()) return {};
+  return {RanksThat(standings, [&](const Standing& s) { return !waiting.contains(s.rank); }),
+          "does not wait in the store, where others do"};
+}
+
+Culprit OddOneOut(Standings standings) {
+  if (standings.size() < 3) return {};
+  std::map<std::optional<long>, size_t> calls;
+  for (const Standing& standing : standings) ++calls[standing.place.system_call];
+  const auto odd =
+      std::find_if(calls.begin(), calls.end(), [](const auto& c) { return c.second == 1; });
+  if (calls.size() != 2 || odd == calls.end()) return {};
+  return {
+      RanksThat(standings, [&](const Standing& s) { return s.place.system_call == odd->first; }),
+      "is somewhere else than the others"};
+}
+
+Culprit FirstToStop(Standings standings) {
+  if (standings.size() < 2) return {};
+  std::vector<std::chrono::milliseconds> times;
+  for (const Standing& standing : standings) times.push_back(standing.still_for);
+  std::sort(times.rbegin(), times.rend());
+  // Whoever waits for it stops some time later. Smaller differences come from looking now and then.
+  if (times[0] < times[1] * 3 / 2) return {};
+  return {RanksThat(standings, [&](const Standing& s) { return s.still_for == times[0]; }),
+          "stopped moving long before the others"};
+}
+
+}  // namespace
+
+Culprit FindCulprit(Standings standings, std::span<const StoreWait> waits) {
+  if (Culprit stopped = Stopped(standings); !stopped.ranks.empty()) return stopped;
+  for (Culprit& found :
+       std::vector<Culprit>{Missing(standings), InKernel(standings), NotInStore(standings, waits),
+                            OddOneOut(standings), FirstToStop(standings)}) {
+    if (TellsApart(found.ranks, standings)) return std::move(found);
+  }
+  return {};
+}
+
+const RecordedCollective* LastCollective(const FlightSnapshot& flight) {
+  const RecordedCollective* last = nullptr;
+  for (const RecordedCollective& collective : flight.collectives) {
+    const bool begun = collective.started.has_value();
+    if (begun && (last == nullptr || collective.ticket > last->ticket)) last = &collective;
+  }
+  return last;
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,81 @@
+#include "launcher/hang/hang_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "launcher/hang/process_place.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// A look costs about a millisecond of CPU time.
+milliseconds IntervalFor(milliseconds timeout) {
+  return std::clamp(timeout / 5, milliseconds(50), milliseconds(15'000));
+}
+
+std::vector<LocalWorker> ProcessesOf(const std::vector<LiveWorker>& workers) {
+  std::vector<LocalWorker> processes;
+  for (const LiveWorker& worker : workers) processes.push_back({worker.rank, worker.pid});
+  return processes;
+}
+
+}  // namespace
+
+HangWatch::HangWatch(asio::io_context& io,
+                     milliseconds timeout,
+                     HangSources sources,
+                     std::function<void(const HangReport&)> on_hang)
+    : timeout_(timeout),
+      interval_(IntervalFor(timeout)),
+      sources_(std::move(sources)),
+      on_hang_(std::move(on_hang)),
+      state_(timeout, interval_),
+      timer_(io) {
+  LookLater();
+}
+
+void HangWatch::LookLater() {
+  timer_.expires_after(interval_);
+  timer_.async_wait([this](const asio::error_code& error) {
+    if (!error) Look();
+  });
+}
+
+void HangWatch::Look() {
+  const std::vector<LiveWorker> workers = sources_.workers();
+  std::map<pid_t, milliseconds> cpu_times = CpuTimes(ProcessesOf(workers));
+  std::vector<WorkerSample> samples;
+  for (const LiveWorker& worker : workers) {
+    WorkerSample sample{
+        .pid = worker.pid, .cpu_time = cpu_times[worker.pid], .output_bytes = worker.output_bytes};
+    if (sources_.flight != nullptr) sample.flight = sources_.flight->Read(worker.local_rank);
+    samples.push_back(std::move(sample));
+  }
+  if (!state_.Add(std::chrono::steady_clock::now(), samples)) return LookLater();
+  on_hang_(Report(workers, samples));
+}
+
+HangReport HangWatch::Report(const std::vector<LiveWorker>& workers,
+                             const std::vector<WorkerSample>& samples) const {
+  HangReport report{.timeout = timeout_,
+                    .still_for = state_.still_for(),
+                    .now = std::chrono::steady_clock::now()};
+  for (size_t i = 0; i < workers.size(); ++i) {
+    const LiveWorker& worker = workers[i];
+    report.standings.push_back({.rank = worker.rank,
+                                .local_rank = worker.local_rank,
+                                .pid = worker.pid,
+                                .flight = samples[i].flight,
+                                .place = LookAt(worker.pid),
+                                .still_for = state_.StillFor(worker.pid),
+                                .silent_for = state_.SilentFor(worker.pid)});
+  }
+  if (sources_.store_waits) report.waits = sources_.store_waits(ProcessesOf(workers));
+  report.culprit = FindCulprit(report.standings, report.waits);
+  return report;
+}
+
+}  // namespace ddprun::launcher

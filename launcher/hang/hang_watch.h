@@ -1,0 +1,60 @@
+// Looks at a node's workers now and then, and tells when they hang.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "base/flight_reader.h"
+#include "launcher/hang/hang_report.h"
+#include "launcher/hang/hang_state.h"
+
+namespace ddprun::launcher {
+
+struct LiveWorker {
+  int rank = 0;
+  int local_rank = 0;
+  pid_t pid = 0;
+  uint64_t output_bytes = 0;  // printed so far
+};
+
+// What the watch asks; called from the loop.
+struct HangSources {
+  std::function<std::vector<LiveWorker>()> workers;  // that have started and not ended, by rank
+  std::function<std::vector<StoreWait>(std::span<const LocalWorker>)> store_waits;
+  std::unique_ptr<FlightReader> flight;  // nullptr: no worker writes one
+};
+
+// Loop thread only. Destroying it ends the watch.
+class HangWatch {
+ public:
+  // Calls `on_hang` once, from the loop, when the workers have not moved for `timeout`; about a
+  // fifth of it later at most.
+  HangWatch(asio::io_context& io,
+            std::chrono::milliseconds timeout,
+            HangSources sources,
+            std::function<void(const HangReport&)> on_hang);
+
+ private:
+  void LookLater();
+  void Look();
+  HangReport Report(const std::vector<LiveWorker>& workers,
+                    const std::vector<WorkerSample>& samples) const;
+
+  const std::chrono::milliseconds timeout_;
+  const std::chrono::milliseconds interval_;
+  const HangSources sources_;
+  const std::function<void(const HangReport&)> on_hang_;
+  HangState state_;
+  asio::steady_timer timer_;
+};
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,82 @@
+#include "launcher/hang/culprit.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/launcher/hang/standings.h"
+
+namespace ddprun::launcher {
+namespace {
+
+using State = CollectiveState;
+using Ranks = std::vector<int>;
+
+Culprit Find(const std::vector<Standing>& standings, const std::vector<StoreWait>& waits = {}) {
+  return FindCulprit(standings, waits);
+}
+
+TEST(Culprit, IsTheRankThatHasNotComeToTheCollective) {
+  const Culprit culprit = Find({In(0, 418, State::kWaiting), In(1, 418, State::kWaiting),
+                                In(2, 417, State::kCompleted), In(3, 418, State::kWaiting)});
+  EXPECT_EQ(culprit.ranks, Ranks{2});
+  EXPECT_EQ(culprit.reason, "has not come to all_reduce 418");
+}
+
+TEST(Culprit, IsTheRankThatHasOnlyPutTheCollectiveInLine) {
+  Standing busy = In(1, 417, State::kWaiting);
+  RecordedCollective in_line = AllReduce(0, State::kScheduled);
+  in_line.ticket = 418;
+  busy.flight->collectives.back().state = State::kCompleted;
+  busy.flight->collectives.push_back(in_line);
+  EXPECT_EQ(Find({In(0, 418, State::kWaiting), busy}).ranks, Ranks{1});
+}
+
+TEST(Culprit, IsTheRankThatHasNoPageYetWhileOthersWait) {
+  EXPECT_EQ(Find({At(0, 'R', 1), In(1, 1, State::kWaiting)}).ranks, Ranks{0});
+}
+
+TEST(Culprit, IsNobodyWhenAllWaitInTheSameCollective) {
+  EXPECT_TRUE(Find({In(0, 7, State::kWaiting), In(1, 7, State::kWaiting)}).ranks.empty());
+}
+
+// Being stopped explains everything else.
+TEST(Culprit, IsAStoppedProcessBeforeAnythingElse) {
+  Standing stopped = In(1, 418, State::kStarted);
+  stopped.place.state = 'T';
+  const Culprit culprit =
+      Find({In(0, 418, State::kWaiting), stopped, In(2, 417, State::kCompleted)});
+  EXPECT_EQ(culprit.ranks, Ranks{1});
+  EXPECT_NE(culprit.reason.find("SIGSTOP"), std::string::npos);
+}
+
+TEST(Culprit, IsEveryStoppedProcess) {
+  EXPECT_EQ(Find({At(0, 'T', 1), At(1, 'T', 1)}).ranks, (Ranks{0, 1}));
+}
+
+TEST(Culprit, IsTheOneThatHangsInTheKernel) {
+  EXPECT_EQ(Find({At(0, 'S', 1), At(1, 'D', 1)}).ranks, Ranks{1});
+}
+
+TEST(Culprit, IsWhoDoesNotWaitInTheStoreWhereOthersDo) {
+  const std::vector<StoreWait> waits = {{.rank = 0, .peer = "", .keys = {"k"}},
+                                        {.rank = 2, .peer = "", .keys = {"k"}}};
+  EXPECT_EQ(Find({At(0, 'S', 1), At(1, 'S', 1), At(2, 'S', 1)}, waits).ranks, Ranks{1});
+  EXPECT_TRUE(Find({At(0, 'S', 1), At(2, 'S', 1)}, waits).ranks.empty());
+}
+
+TEST(Culprit, IsTheOneInAnotherSystemCall) {
+  EXPECT_EQ(Find({At(0, 'S', 0), At(1, 'S', 0), At(2, 'S', 35), At(3, 'S', 0)}).ranks, Ranks{2});
+  EXPECT_TRUE(Find({At(0, 'S', 0), At(1, 'S', 35)}).ranks.empty());
+  EXPECT_TRUE(Find({At(0, 'S', 0), At(1, 'S', 35), At(2, 'S', 7)}).ranks.empty());
+}
+
+TEST(Culprit, IsTheOneThatStoppedLongBeforeTheOthers) {
+  EXPECT_EQ(Find({At(0, 'S', 0, 60), At(1, 'S', 0, 200)}).ranks, Ranks{1});
+  EXPECT_TRUE(Find({At(0, 'S', 0, 60), At(1, 'S', 0, 65)}).ranks.empty());
+}
+
+TEST(Culprit, IsNotLookedForInAWorkerAlone) {
+  EXPECT_TRUE(Find({At(0, 'S', 0)}).ranks.empty());
+}
+
+}  // namespace
+}  // namespace ddprun::launcher

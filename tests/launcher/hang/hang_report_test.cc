@@ -1,0 +1,80 @@
+#include "launcher/hang/hang_report.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/launcher/hang/standings.h"
+
+namespace ddprun::launcher {
+namespace {
+
+using State = CollectiveState;
+using std::chrono::seconds;
+
+HangReport ThreeRanks() {
+  HangReport report{.timeout = seconds(300),
+                    .still_for = seconds(312),
+                    .now = RecordedCollective::Time(seconds(412))};
+  Standing waiting = In(0, 418, State::kWaiting);
+  RecordedCollective& collective = waiting.flight->collectives.back();
+  collective.bucket = 3;
+  collective.bytes = 25'000'000;
+  collective.type = "float32";
+  collective.step = 57;
+  waiting.place = {.state = 'S', .where = "futex (a lock or a thread's end)"};
+  Standing stopped = In(2, 417, State::kCompleted);
+  stopped.place = {.state = 'T'};
+  report.standings = {waiting, At(1, 'S', 0), stopped};
+  report.culprit = {{2}, "is stopped (state T): by SIGSTOP, or by a debugger"};
+  return report;
+}
+
+TEST(HangReport, PutsTheCulpritFirstAndSaysWhereEveryRankStands) {
+  EXPECT_EQ(
+      RenderHang(ThreeRanks(), "train.json", false),
+      "-- WORKERS HANG ----------------------------------------------------------------- "
+      "train.json\n"
+      "No worker of this node has moved for 312 s (--hang_timeout=300 s).\n"
+      "The others wait for: rank 2 is stopped (state T): by SIGSTOP, or by a debugger.\n"
+      "  rank 2 (local_rank: 2, pid: 102) was last seen in all_reduce 417, which ended 311 s ago; "
+      "state T (stopped by a signal)\n"
+      "  rank 0 (local_rank: 0, pid: 100) waits in all_reduce 418 (bucket 3, 25.0 MB of float32) "
+      "of step 57 for 312 s; state S (sleeping), in futex (a lock or a thread's end)\n"
+      "  rank 1 (local_rank: 1, pid: 101) state S (sleeping), in somewhere; has not moved for "
+      "60.0 s, nor printed for 60.0 s\n"
+      "The stacks that the workers printed when they were ended stand above.\n"
+      "See docs/errors.md#workers-hang\n");
+}
+
+TEST(HangReport, SaysWhoWaitsInTheStore) {
+  HangReport report = ThreeRanks();
+  report.waits = {{.rank = 1, .pid = 101, .peer = "", .keys = {"/a"}, .waited = seconds(40)}};
+  const std::string text = RenderHang(report, "train.py", false);
+  EXPECT_NE(text.find("Waits in the store:\n  rank 1"), std::string::npos) << text;
+}
+
+TEST(HangReport, IsOneLineForOtherNodes) {
+  EXPECT_EQ(Summarize(ThreeRanks()),
+            "no worker has moved for 312 s: rank 2 is stopped (state T): by SIGSTOP, or by a "
+            "debugger");
+  HangReport none = ThreeRanks();
+  none.culprit = {};
+  EXPECT_EQ(Summarize(none), "no worker has moved for 312 s: no rank stands out");
+  none.culprit = {{1, 2, 5, 7}, "has not come to barrier 3"};
+  EXPECT_EQ(Summarize(none),
+            "no worker has moved for 312 s: ranks 1, 2 and 2 others, each of which has not come "
+            "to barrier 3");
+}
+
+TEST(HangReport, SaysWhenARankHasBegunNothing) {
+  Standing fresh{.flight = FlightSnapshot{}};
+  EXPECT_EQ(DescribeStanding(fresh, {}), "has begun no collective yet; state ? (unknown)");
+}
+
+TEST(HangReport, StaysReadableWithManyRanks) {
+  HangReport report = ThreeRanks();
+  for (int rank = 3; rank < 100; ++rank) report.standings.push_back(At(rank, 'S', 0));
+  EXPECT_NE(RenderHang(report, "x", false).find("  and 36 more ranks\n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ddprun::launcher
