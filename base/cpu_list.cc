@@ -3,7 +3,6 @@
 #include <sched.h>
 
 #include <cerrno>
-#include <memory>
 #include <optional>
 #include <sstream>
 
@@ -16,18 +15,7 @@ namespace {
 // Larger than the kernel's own masks, so that machines with more than 1024 CPUs are read, too.
 constexpr int kMaxCpus = 8192;
 
-struct FreeMask {
-  void operator()(cpu_set_t* mask) const { CPU_FREE(mask); }
-};
-using Mask = std::unique_ptr<cpu_set_t, FreeMask>;
-
-const size_t kMaskSize = CPU_ALLOC_SIZE(kMaxCpus);
-
-Mask EmptyMask() {
-  Mask mask(CPU_ALLOC(kMaxCpus));
-  CPU_ZERO_S(kMaskSize, mask.get());
-  return mask;
-}
+constexpr int kBitsPerWord = 8 * sizeof(unsigned long);
 
 }  // namespace
 
@@ -57,12 +45,24 @@ std::string FormatCpuList(const CpuSet& cpus) {
   return text;
 }
 
+std::vector<unsigned long> CpuMask(const CpuSet& cpus) {
+  std::vector<unsigned long> words(kMaxCpus / kBitsPerWord);
+  for (const int cpu : cpus) {
+    if (cpu < 0 || cpu >= kMaxCpus) continue;
+    words[static_cast<size_t>(cpu / kBitsPerWord)] |= 1UL << (cpu % kBitsPerWord);
+  }
+  return words;
+}
+
 CpuSet AllowedCpus() {
-  const Mask mask = EmptyMask();
+  std::vector<unsigned long> words = CpuMask({});
   CpuSet cpus;
-  if (::sched_getaffinity(0, kMaskSize, mask.get()) == 0) {
+  if (::sched_getaffinity(0, words.size() * sizeof words[0],
+                          reinterpret_cast<cpu_set_t*>(words.data())) == 0) {
     for (int cpu = 0; cpu < kMaxCpus; ++cpu) {
-      if (CPU_ISSET_S(cpu, kMaskSize, mask.get())) cpus.insert(cpu);
+      if ((words[static_cast<size_t>(cpu / kBitsPerWord)] >> (cpu % kBitsPerWord) & 1) != 0) {
+        cpus.insert(cpu);
+      }
     }
   }
   if (cpus.empty()) cpus.insert(0);
@@ -70,11 +70,11 @@ CpuSet AllowedCpus() {
 }
 
 Status StayOnCpus(const CpuSet& cpus) {
-  const Mask mask = EmptyMask();
-  for (const int cpu : cpus) {
-    if (cpu >= 0 && cpu < kMaxCpus) CPU_SET_S(cpu, kMaskSize, mask.get());
+  const std::vector<unsigned long> words = CpuMask(cpus);
+  if (::sched_setaffinity(0, words.size() * sizeof words[0],
+                          reinterpret_cast<const cpu_set_t*>(words.data())) == 0) {
+    return {};
   }
-  if (::sched_setaffinity(0, kMaskSize, mask.get()) == 0) return {};
   return SystemError("binding to the CPUs " + FormatCpuList(cpus), errno);
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -14,6 +15,9 @@ using CpuSet = std::set<int>;
 // Parts that are no numbers are left out.
 CpuSet ParseCpuList(std::string_view text);
 std::string FormatCpuList(const CpuSet& cpus);
+
+// As sched_setaffinity wants it: bit n for CPU n.
+std::vector<unsigned long> CpuMask(const CpuSet& cpus);
 
 // The affinity mask of the calling thread; never empty.
 CpuSet AllowedCpus();

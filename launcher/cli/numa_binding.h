@@ -28,9 +28,6 @@ CpuTopology ReadCpuTopology(const Environment& env,
                             const CpuSet& allowed,
                             const std::string& root = "");
 
-// The affinity mask of this thread.
-CpuSet AllowedCpus();
-
 // `mode` as in Options::numa_binding, not empty. One set for each local rank. GPU i is local rank
 // i's; without GPUs the workers take the NUMA nodes in turn. kUsage when a worker would get none.
 Result<std::vector<CpuSet>> BindWorkers(std::string_view mode,
