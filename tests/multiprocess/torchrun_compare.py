@@ -16,7 +16,7 @@ import torchrun_peer
 
 LAUNCHERS = ("torchrun", "ddprun")
 # torchrun on a busy machine takes tens of seconds for what takes one on an idle one.
-DEADLINE_S = 5 * harness.DEADLINE_S
+DEADLINE_S = 2 * harness.DEADLINE_S
 
 # Writes what the worker was given to $FOLDER/<name>.<rank>.<attempt>.json.
 DUMP = """
@@ -115,6 +115,9 @@ class CompareTest(harness.LauncherTest):
         folder = self.of(launcher)
         whole = self.env(FOLDER=folder, TMPDIR=self.of(launcher, "tmp"), **(env or {}))
         whole.setdefault("PYTHON_EXEC", sys.executable)
+        if launcher == "torchrun":
+            # Its default port is always the same one, so that two tests could not run at once.
+            whole.setdefault("PET_MASTER_PORT", str(free_port()))
         job = Job(launcher, list(argv), whole, folder, **options)
         self.addCleanup(job.close)
         return job

@@ -9,7 +9,7 @@ import torchrun_compare
 # What only ddprun gives its workers.
 OURS = {"DDPRUN_JOB_ID", "DDPRUN_NODE_MEMORY_FD"}
 # No two runs have the same; each has a check of its own below.
-VARYING = {"MASTER_PORT", "TORCHELASTIC_ERROR_FILE"}
+VARYING = {"MASTER_PORT", "PET_MASTER_PORT", "TORCHELASTIC_ERROR_FILE"}
 
 
 class EnvironmentTest(torchrun_compare.CompareTest):
