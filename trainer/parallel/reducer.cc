@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/strides.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -28,6 +29,14 @@ class PostHook : public torch::autograd::FunctionPostHook {
  private:
   const std::function<void()> call_;
 };
+
+// A part of `flat` that autograd does not know as a view: torch::optim's zero_grad(false) cannot
+// detach those.
+at::Tensor PartOf(const at::Tensor& flat, int64_t offset, at::IntArrayRef sizes) {
+  at::Tensor part = at::empty({0}, flat.options());
+  part.set_(flat.storage(), flat.storage_offset() + offset, sizes, c10::contiguous_strides(sizes));
+  return part;
+}
 
 }  // namespace
 
@@ -96,7 +105,7 @@ void Reducer::Layout(const std::vector<size_t>& order) {
     for (const size_t index : members) {
       const at::Tensor& parameter = parameters_[index].tensor;
       slots_[index].bucket = buckets_.size();
-      slots_[index].view = flat.narrow(0, offset, parameter.numel()).view(parameter.sizes());
+      slots_[index].view = PartOf(flat, offset, parameter.sizes());
       offset += parameter.numel();
     }
     buckets_.push_back(

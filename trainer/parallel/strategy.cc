@@ -56,7 +56,7 @@ std::unique_ptr<Strategy> MakeDistributedDataParallel(std::vector<NamedParameter
   std::vector<NamedParameter> all = parameters;
   all.insert(all.end(), buffers.begin(), buffers.end());
   VerifySameModel(all, *group);
-  BroadcastFromRankZero(all, *group);
+  BroadcastFrom(0, all, *group);
   return std::make_unique<DistributedDataParallel>(std::move(parameters), std::move(group),
                                                    options);
 }

@@ -78,13 +78,15 @@ void VerifySameModel(const std::vector<NamedParameter>& tensors, c10d::Backend& 
                       .page = "different-models"});
 }
 
-void BroadcastFromRankZero(const std::vector<NamedParameter>& tensors, c10d::Backend& group) {
+void BroadcastFrom(int root, const std::vector<NamedParameter>& tensors, c10d::Backend& group) {
   const at::NoGradGuard no_grad;
+  c10d::BroadcastOptions options;
+  options.rootRank = root;
   std::vector<c10::intrusive_ptr<c10d::Work>> works;
   works.reserve(tensors.size());
   for (const NamedParameter& parameter : tensors) {
     std::vector<at::Tensor> single = {parameter.tensor.detach()};
-    works.push_back(group.broadcast(single, c10d::BroadcastOptions{}));
+    works.push_back(group.broadcast(single, options));
   }
   for (const auto& work : works) work->wait();
 }

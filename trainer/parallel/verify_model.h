@@ -11,7 +11,7 @@ namespace ddprun::trainer {
 // tensors differ between ranks; ranks that differ from rank 0 name the first difference.
 void VerifySameModel(const std::vector<NamedParameter>& tensors, c10d::Backend& group);
 
-// A collective. Copies rank 0's values into the tensors of all ranks.
-void BroadcastFromRankZero(const std::vector<NamedParameter>& tensors, c10d::Backend& group);
+// A collective. Copies the root's values into the tensors of all ranks.
+void BroadcastFrom(int root, const std::vector<NamedParameter>& tensors, c10d::Backend& group);
 
 }  // namespace ddprun::trainer

@@ -166,7 +166,7 @@ TEST(VerifySameModel, AcceptsEqualModelsAndCopiesRankZero) {
     Model model;
     VerifySameModel(model.parameters, *group);
     for (const auto& parameter : model.parameters) parameter.tensor.detach().add_(rank);
-    BroadcastFromRankZero(model.parameters, *group);
+    BroadcastFrom(0, model.parameters, *group);
     const Model fresh;
     for (size_t i = 0; i < fresh.parameters.size(); ++i) {
       EXPECT_TRUE(at::equal(model.parameters[i].tensor, fresh.parameters[i].tensor));

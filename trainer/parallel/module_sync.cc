@@ -1,0 +1,97 @@
+#include "trainer/parallel/module_sync.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <torch/nn/module.h>
+
+#include <cmath>
+
+#include "trainer/parallel/verify_model.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+int64_t Bytes(double megabytes) {
+  return std::llround(megabytes * 1024 * 1024);
+}
+
+Reducer::Options ReducerOptions(const DistributedDataParallelOptions& options) {
+  return {.limits = {.first_bytes = Bytes(options.first_bucket_mb),
+                     .cap_bytes = Bytes(options.bucket_cap_mb)},
+          .find_unused_parameters = options.find_unused_parameters,
+          .static_graph = options.static_graph,
+          .comm_hook = options.comm_hook,
+          .check_finite = options.check_finite};
+}
+
+}  // namespace
+
+ModuleSync::ModuleSync(const torch::nn::Module& module,
+                       c10::intrusive_ptr<c10d::Backend> group,
+                       const DistributedDataParallelOptions& options)
+    : group_(std::move(group)), broadcast_buffers_(options.broadcast_buffers) {
+  for (const auto& item : module.named_parameters()) {
+    (item.value().requires_grad() ? parameters_ : others_).push_back({item.key(), item.value()});
+  }
+  for (const auto& item : module.named_buffers()) buffers_.push_back({item.key(), item.value()});
+  others_.insert(others_.end(), buffers_.begin(), buffers_.end());
+  std::vector<NamedParameter> all = parameters_;
+  all.insert(all.end(), others_.begin(), others_.end());
+  VerifySameModel(all, *group_);
+  BroadcastFrom(0, all, *group_);
+  reducer_ = std::make_unique<Reducer>(parameters_, group_, ReducerOptions(options));
+}
+
+void ModuleSync::BeforeForward() {
+  if (!at::GradMode::is_enabled()) return;
+  if (joining_) authority_ = Announce(/*active=*/true).last_active;
+  reducer_->RebuildIfDue();
+  if (synchronize_) SyncBuffers(authority_);
+}
+
+void ModuleSync::AfterForward(std::span<const at::Tensor> outputs) {
+  if (at::GradMode::is_enabled()) reducer_->PrepareBackward(synchronize_, outputs);
+}
+
+void ModuleSync::SyncBuffers(int root) {
+  if (broadcast_buffers_ && !buffers_.empty()) BroadcastFrom(root, buffers_, *group_);
+}
+
+ModuleSync::Others ModuleSync::Announce(bool active) {
+  at::Tensor state = at::empty({2}, at::kLong);
+  int64_t* data = state.mutable_data_ptr<int64_t>();
+  data[0] = active ? group_->getRank() : -1;
+  data[1] = active && synchronize_ ? 1 : 0;
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::MAX;
+  options.asyncOp = false;
+  std::vector<at::Tensor> tensors = {state};
+  group_->allreduce(tensors, options)->wait();
+  return {.last_active = static_cast<int>(data[0]), .synchronize = data[1] != 0};
+}
+
+void ModuleSync::Join(const std::function<void()>& body) {
+  joining_ = true;
+  authority_ = 0;
+  try {
+    body();
+  } catch (...) {
+    joining_ = false;
+    throw;
+  }
+  for (Others others = Announce(false); others.last_active >= 0; others = Announce(false)) {
+    authority_ = others.last_active;
+    reducer_->RebuildIfDue();
+    if (!others.synchronize) continue;
+    SyncBuffers(authority_);
+    reducer_->ShadowBackward();
+  }
+  joining_ = false;
+  std::vector<NamedParameter> all = parameters_;
+  all.insert(all.end(), others_.begin(), others_.end());
+  BroadcastFrom(authority_, all, *group_);
+  authority_ = 0;
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,79 @@
+// What DistributedDataParallel does around a module's forward, for a module of any type.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "trainer/parallel/reducer.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace ddprun::trainer {
+
+struct DistributedDataParallelOptions {
+  double bucket_cap_mb = 25;
+  double first_bucket_mb = 1;
+  bool find_unused_parameters = false;  // see Reducer::Options, also for the next ones
+  bool static_graph = false;
+  bool check_finite = false;
+  bool broadcast_buffers = true;  // rank 0's, before every forward that synchronises
+  std::shared_ptr<CommHook> comm_hook = {};
+};
+
+// One thread.
+class ModuleSync {
+ public:
+  ModuleSync(const torch::nn::Module& module,
+             c10::intrusive_ptr<c10d::Backend> group,
+             const DistributedDataParallelOptions& options);
+
+  void BeforeForward();
+  void AfterForward(std::span<const at::Tensor> outputs);
+  void Join(const std::function<void()>& body);
+
+  class NoSync {
+   public:
+    explicit NoSync(bool& synchronize) : synchronize_(synchronize), before_(synchronize) {
+      synchronize_ = false;
+    }
+    ~NoSync() { synchronize_ = before_; }
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    bool& synchronize_;
+    const bool before_;
+  };
+  NoSync no_sync() { return NoSync(synchronize_); }
+
+  double exposed_seconds() const { return reducer_->exposed_seconds(); }
+
+ private:
+  // While ranks may run out of data: who still has some, and what they are about to do.
+  struct Others {
+    int last_active = -1;  // the highest rank that has a batch; -1: none
+    bool synchronize = false;
+  };
+  Others Announce(bool active);
+  void SyncBuffers(int root);
+
+  const c10::intrusive_ptr<c10d::Backend> group_;
+  std::vector<NamedParameter> parameters_;  // those that are trained
+  std::vector<NamedParameter> others_;      // frozen parameters and buffers
+  std::vector<NamedParameter> buffers_;
+  const bool broadcast_buffers_;
+  std::unique_ptr<Reducer> reducer_;
+  bool synchronize_ = true;
+  bool joining_ = false;
+  int authority_ = 0;  // whose state counts
+};
+
+}  // namespace ddprun::trainer
