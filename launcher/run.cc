@@ -10,13 +10,17 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "launcher/agent/agent.h"
+#include "launcher/agent/worker_spec.h"
 #include "launcher/cli/device_count.h"
+#include "launcher/cli/numa_binding.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/target.h"
+#include "launcher/dry_run.h"
 #include "launcher/process/guard.h"
 #include "launcher/process/job.h"
 #include "launcher/process/signals.h"
 #include "launcher/store/store_command.h"
+#include "launcher/versions.h"
 #include "rendezvous/net/address.h"
 
 namespace ddprun::launcher {
@@ -47,6 +51,21 @@ Result<int> RunJob(Options options, const Environment& env) {
   // Everything that can be refused is refused before a process is started.
   DDPRUN_ASSIGN(plan.target, ResolveTarget(options, env, OwnFolder()));
   DDPRUN_ASSIGN(plan.local_world_size, CountWorkers(options.nproc_per_node, FindDevices(env)));
+  if (options.virtual_local_rank) DDPRUN_TRY(CheckVirtualLocalRank(env, plan.local_world_size));
+  if (!options.numa_binding.empty()) {
+    DDPRUN_ASSIGN(plan.cpus, BindWorkers(options.numa_binding, plan.local_world_size,
+                                         ReadCpuTopology(env, AllowedCpus())));
+  }
+  if (options.dry_run) {
+    const std::string text = DryRunText({.options = options,
+                                         .target = plan.target,
+                                         .env = env,
+                                         .local_world_size = plan.local_world_size,
+                                         .usable_cores = UsableCores(),
+                                         .cpus = plan.cpus});
+    std::fputs(text.c_str(), stdout);
+    return 0;
+  }
   DDPRUN_ASSIGN(const JobFolder folder, JobFolder::Create(env));
   plan.job_folder = folder.path();
   plan.job_id = MakeJobId(env);
@@ -86,7 +105,7 @@ int Run(const std::vector<std::string>& args) {
     return 0;
   }
   if (std::holds_alternative<VersionsToPrint>(*parsed)) {
-    std::fputs("ddprun " DDPRUN_VERSION "\n", stdout);
+    std::fputs(VersionsText(env, OwnFolder()).c_str(), stdout);
     return 0;
   }
   for (const std::string& line : std::get<Options>(*parsed).notes) {

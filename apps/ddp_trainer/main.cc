@@ -1,4 +1,5 @@
 // ddp-trainer: the worker that trains what a JSON config describes.
+#include <torch/version.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -54,6 +55,7 @@ int Run(int argc, char** argv, const Environment& environment) {
   CLI::App app(
       "Trains what a JSON config describes, as the rank that the environment names.\n"
       "ddprun starts it: ddprun --nproc_per_node=2 train.json");
+  app.set_version_flag("--version", "ddp-trainer " DDPRUN_VERSION "\nLibTorch " TORCH_VERSION);
   Arguments arguments;
   app.add_option("config", arguments.config, "JSON config file (docs/config.md)");
   app.add_option("--set", arguments.overrides, "Override a key: --set optimizer.learning_rate=1e-4")

@@ -32,6 +32,14 @@ std::vector<Flag> PrintingFlags() {
   return {
       {.name = "help", .short_names = "h", .help = "Print this and end"},
       {.name = "version", .of_torchrun = false, .help = "Print versions and end"},
+      {.name = "print_completion",
+       .value = "SHELL",
+       .of_torchrun = false,
+       .help = "Print the completion script for bash or zsh and end",
+       .expected = "bash or zsh",
+       .completion = Completion::kChoices,
+       .choices = "bash zsh"},
+      {.name = "print_man_page", .of_torchrun = false, .help = "Print ddprun(1) as roff and end"},
   };
 }
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "launcher/cli/check_together.h"
+#include "launcher/cli/completion.h"
 #include "launcher/cli/flag.h"
 #include "launcher/cli/help_text.h"
+#include "launcher/cli/man_page.h"
 #include "launcher/cli/split_args.h"
 
 namespace ddprun::launcher {
@@ -25,6 +27,12 @@ Error BadValue(const Flag& flag, const std::string& shown_name, const std::strin
 
 Result<Parsed> Print(const GivenFlag& given, const std::vector<Flag>& flags) {
   if (given.flag.name == "version") return Parsed(VersionsToPrint{});
+  if (given.flag.name == "print_man_page") return Parsed(TextToPrint{ManPage(flags)});
+  if (given.flag.name == "print_completion") {
+    if (given.value == "bash") return Parsed(TextToPrint{BashCompletion(flags)});
+    if (given.value == "zsh") return Parsed(TextToPrint{ZshCompletion(flags)});
+    return BadValue(given.flag, "--print_completion", given.value);
+  }
   return Parsed(TextToPrint{HelpText(flags)});
 }
 

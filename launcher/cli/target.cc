@@ -42,20 +42,6 @@ void Append(std::vector<std::string>& to, const std::vector<std::string>& more) 
   to.insert(to.end(), more.begin(), more.end());
 }
 
-Result<std::string> FindTrainer(const Environment& env, const std::string& own_folder) {
-  const std::string named = env.GetOr("DDPRUN_TRAINER", "");
-  if (!named.empty()) return FindProgram(named, env);
-  const std::string beside = own_folder + "/ddp-trainer";
-  if (::access(beside.c_str(), X_OK) == 0) return beside;
-  Result<std::string> found = FindProgram("ddp-trainer", env);
-  if (!found) {
-    found.error().what = "A .json target is run by ddp-trainer, which is neither beside ddprun (" +
-                         own_folder + ") nor in PATH.";
-    found.error().hint = "Build it (DDPRUN_WITH_TRAINER=ON), or name it in DDPRUN_TRAINER.";
-  }
-  return found;
-}
-
 Result<Target> PythonTarget(const Options& options, const Environment& env) {
   const std::string named = env.GetOr("PYTHON_EXEC", "");
   Result<std::string> python = FindProgram(named.empty() ? "python3" : named, env);
@@ -76,6 +62,20 @@ Result<Target> PythonTarget(const Options& options, const Environment& env) {
 }
 
 }  // namespace
+
+Result<std::string> FindTrainer(const Environment& env, const std::string& own_folder) {
+  const std::string named = env.GetOr("DDPRUN_TRAINER", "");
+  if (!named.empty()) return FindProgram(named, env);
+  const std::string beside = own_folder + "/ddp-trainer";
+  if (::access(beside.c_str(), X_OK) == 0) return beside;
+  Result<std::string> found = FindProgram("ddp-trainer", env);
+  if (!found) {
+    found.error().what = "A .json target is run by ddp-trainer, which is neither beside ddprun (" +
+                         own_folder + ") nor in PATH.";
+    found.error().hint = "Build it (DDPRUN_WITH_TRAINER=ON), or name it in DDPRUN_TRAINER.";
+  }
+  return found;
+}
 
 Result<Target> ResolveTarget(const Options& options,
                              const Environment& env,

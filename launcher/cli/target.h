@@ -24,4 +24,7 @@ Result<Target> ResolveTarget(const Options& options,
                              const Environment& env,
                              const std::string& own_folder);
 
+// The ddp-trainer of trainer configs.
+Result<std::string> FindTrainer(const Environment& env, const std::string& own_folder);
+
 }  // namespace ddprun::launcher
