@@ -34,10 +34,7 @@ ElasticRendezvous::Impl::Impl(asio::io_context& io, ElasticOptions options)
       pause_timer_(io),
       progress_(io),
       ending_(io),
-      barrier_(io),
-      pause_(kFirstPause) {
-  if (target_.host.empty()) target_.host = "127.0.0.1";
-}
+      pause_(kFirstPause) {}
 
 void ElasticRendezvous::Impl::FindCoordinator() {
   After(deadline_, options_.rules.join_timeout, &Impl::OnJoinTime);

@@ -70,7 +70,6 @@ class ElasticRendezvous::Impl : public std::enable_shared_from_this<ElasticRende
   void OnEnded();
   void EndAndReport();
   void FinishLeave();
-  void OnBarrierTime();
 
   asio::io_context& io_;
   const ElasticOptions options_;
@@ -85,7 +84,6 @@ class ElasticRendezvous::Impl : public std::enable_shared_from_this<ElasticRende
   asio::steady_timer pause_timer_;
   asio::steady_timer progress_;
   asio::steady_timer ending_;
-  asio::steady_timer barrier_;
   std::chrono::milliseconds pause_;
   std::string problem_;      // why there is no connection yet
   int rejections_ = 0;       // connections that ended before the coordinator said anything

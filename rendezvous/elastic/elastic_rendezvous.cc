@@ -36,9 +36,10 @@ Result<std::unique_ptr<ElasticRendezvous>> ElasticRendezvous::Create(asio::io_co
     error.page = "nnodes";
     return error;
   }
-  if (!options.endpoint.host.empty() && options.endpoint.port == 0) {
+  if (options.endpoint.host.empty() || options.endpoint.port == 0) {
     error.title = "ENDPOINT MISSING";
-    error.what = "--rdzv_endpoint " + options.endpoint.host + " has no port.";
+    error.what = "Several nodes must know at which host and port they meet; --rdzv_endpoint says " +
+                 ToString(options.endpoint) + ".";
     error.hint = "Give --rdzv_endpoint=host:port, the same on every node.";
     error.page = "endpoint";
     return error;
@@ -85,7 +86,7 @@ void ElasticRendezvous::Impl::Stop() {
   on_end_ = nullptr;
   on_ended_ = nullptr;
   on_left_ = nullptr;
-  for (auto* timer : {&deadline_, &pause_timer_, &progress_, &ending_, &barrier_}) timer->cancel();
+  for (auto* timer : {&deadline_, &pause_timer_, &progress_, &ending_}) timer->cancel();
   // Through locals: their pending handlers hold this object and let go of it here.
   const auto resolve = std::move(resolve_);
   const auto connect = std::move(connect_);
@@ -125,7 +126,6 @@ void ElasticRendezvous::Impl::Join(std::function<void(Result<Membership>)> done)
   end_delivered_ = false;
   running_ = false;
   ending_.cancel();
-  barrier_.cancel();
   round_server_.reset();
   line_.clear();
   said_line_.clear();
@@ -248,7 +248,6 @@ void ElasticRendezvous::Impl::EndAndReport() {
 void ElasticRendezvous::Impl::DeliverEnd() {
   if (!end_ || end_delivered_ || !on_end_) return;
   end_delivered_ = true;
-  barrier_.cancel();
   const bool as_asked = end_->node_rank == membership_.node_rank && asked_end_ == end_->kind;
   // A copy: the handler may destroy everything.
   const auto handler = on_end_;
@@ -284,22 +283,9 @@ void ElasticRendezvous::Impl::Withdraw(const std::string& message, std::function
 void ElasticRendezvous::Impl::Leave(std::function<void(Status)> done) {
   on_left_ = std::move(done);
   Send({{"type", "leave"}, {"attempt", attempt_}});
-  if (options_.exit_barrier_timeout) {
-    After(barrier_, *options_.exit_barrier_timeout, &Impl::OnBarrierTime);
-  }
-}
-
-void ElasticRendezvous::Impl::OnBarrierTime() {
-  if (options_.on_progress && on_left_) {
-    options_.on_progress("other nodes have not ended " +
-                         DurationText(*options_.exit_barrier_timeout) +
-                         " after this one (--exit_barrier_timeout): not waiting any longer");
-  }
-  FinishLeave();
 }
 
 void ElasticRendezvous::Impl::FinishLeave() {
-  barrier_.cancel();
   if (const auto done = std::exchange(on_left_, nullptr)) done({});
 }
 

@@ -24,8 +24,7 @@ struct ElasticOptions {
   std::optional<int> wished_rank;  // --node_rank: see SeatNodes
   int local_world_size = 1;
   std::string role = "default";
-  // Of the coordinator. An empty host means this machine only, with port 0 a free one: no other
-  // node can join then.
+  // Of the coordinator.
   HostPort endpoint;
   // Whether this node hosts the coordinator; unset: if the endpoint is an address of this machine
   // and nobody listens there yet.
@@ -35,8 +34,6 @@ struct ElasticOptions {
   KeepAlive keep_alive;
   // To reach the round's store, which listens already, before the join is given up.
   std::chrono::milliseconds reach_timeout{10'000};
-  // How long Leave waits for the others; unset: for ever.
-  std::optional<std::chrono::milliseconds> exit_barrier_timeout;
   // One line about the wait, such as "1 of 2 nodes joined". May be empty.
   std::function<void(const std::string& line)> on_progress;
   // First line after this, then at most one per interval and only when it says something new.

@@ -87,32 +87,25 @@ class Conf {
 
 Result<std::unique_ptr<Rendezvous>> MakeStatic(asio::io_context& io,
                                                const RendezvousOptions& options) {
-  const bool alone = options.standalone || options.max_nodes == 1;
   Conf conf(options.conf);
   StaticOptions result;
   result.run_id = options.run_id;
-  result.nnodes = options.standalone ? 1 : options.max_nodes;
-  result.node_rank = options.standalone ? 0 : options.node_rank.value_or(0);
+  result.nnodes = options.max_nodes;
+  result.node_rank = options.max_nodes == 1 ? 0 : options.node_rank.value_or(0);
   result.local_world_size = options.local_world_size;
   result.role = options.role;
+  const uint16_t default_port = options.max_nodes == 1 ? 0 : kStaticPort;
+  result.endpoint = {options.master_addr, options.master_port.value_or(default_port)};
   result.join_timeout = conf.Seconds("timeout", result.join_timeout);
   result.on_progress = options.on_progress;
   if (conf.problem()) return *conf.problem();
-  if (options.standalone) {
-    result.endpoint = {};
-  } else if (!options.endpoint.empty()) {
-    DDPRUN_ASSIGN(result.endpoint,
-                  ParseHostPort(options.endpoint, options.master_port.value_or(kStaticPort)));
-  } else {
-    result.endpoint = {options.master_addr,
-                       options.master_port.value_or(alone ? uint16_t{0} : kStaticPort)};
-  }
   DDPRUN_ASSIGN(auto rendezvous, StaticRendezvous::Create(io, std::move(result)));
   return std::unique_ptr<Rendezvous>(std::move(rendezvous));
 }
 
 Result<std::unique_ptr<Rendezvous>> MakeElastic(asio::io_context& io,
-                                                const RendezvousOptions& options) {
+                                                const RendezvousOptions& options,
+                                                HostPort endpoint) {
   Conf conf(options.conf);
   ElasticOptions result;
   result.run_id = options.run_id;
@@ -141,10 +134,8 @@ Result<std::unique_ptr<Rendezvous>> MakeElastic(asio::io_context& io,
   result.wished_rank = options.node_rank;
   result.local_world_size = options.local_world_size;
   result.role = options.role;
-  const std::string endpoint = options.endpoint.empty() ? "localhost" : options.endpoint;
-  DDPRUN_ASSIGN(result.endpoint, ParseHostPort(endpoint, kElasticPort));
+  result.endpoint = std::move(endpoint);
   result.local_addr = options.local_addr;
-  result.exit_barrier_timeout = options.exit_barrier_timeout;
   result.on_progress = options.on_progress;
   DDPRUN_ASSIGN(auto rendezvous, ElasticRendezvous::Create(io, std::move(result)));
   return std::unique_ptr<Rendezvous>(std::move(rendezvous));
@@ -154,10 +145,19 @@ Result<std::unique_ptr<Rendezvous>> MakeElastic(asio::io_context& io,
 
 Result<std::unique_ptr<Rendezvous>> MakeRendezvous(asio::io_context& io,
                                                    const RendezvousOptions& options) {
+  if (options.backend == "static") return MakeStatic(io, options);
+  HostPort endpoint{"localhost", options.max_nodes == 1 ? uint16_t{0} : kElasticPort};
+  if (!options.endpoint.empty()) {
+    DDPRUN_ASSIGN(endpoint, ParseHostPort(options.endpoint, kElasticPort));
+  }
   // One node that nobody can find needs no coordinator.
-  const bool alone = options.standalone || (options.max_nodes == 1 && options.endpoint.empty());
-  if (alone || options.backend == "static") return MakeStatic(io, options);
-  return MakeElastic(io, options);
+  if (options.max_nodes == 1 && endpoint.port == 0) {
+    RendezvousOptions alone = options;
+    alone.master_addr = "127.0.0.1";
+    alone.master_port.reset();
+    return MakeStatic(io, alone);
+  }
+  return MakeElastic(io, options, std::move(endpoint));
 }
 
 }  // namespace ddprun::rendezvous

@@ -1,7 +1,6 @@
 // Which back end a node uses, from what its command line says.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -26,15 +25,14 @@ struct RendezvousOptions {
   int local_world_size = 1;
   std::string role = "default";
   int max_restarts = 0;
-  std::string endpoint;  // host[:port]; static: empty stands for master_addr and master_port
+  std::string endpoint;  // c10d: host[:port]; empty: localhost, port 29400
+  // static: where node 0's store is; without a port 29500, or a free one on a single node.
   std::string master_addr = "127.0.0.1";
   std::optional<uint16_t> master_port = {};
   std::string local_addr;
-  bool standalone = false;  // one node, on the loopback, at a free port
   // --rdzv_conf: join_timeout, last_call_timeout, close_timeout, keep_alive_interval, timeout (all
   // in seconds), keep_alive_max_attempt, is_host. torchrun's other keys do nothing here.
   std::map<std::string, std::string> conf;
-  std::optional<std::chrono::milliseconds> exit_barrier_timeout = {};
   std::function<void(const std::string& line)> on_progress;
 };
 

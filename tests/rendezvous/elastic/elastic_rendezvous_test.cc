@@ -239,18 +239,6 @@ TEST_F(ElasticRendezvousTest, TheHostLeavesAfterTheOthersHaveHeard) {
   }
 }
 
-TEST_F(ElasticRendezvousTest, TheExitBarrierMayHaveALimit) {
-  ElasticOptions options = Options(2, 2);
-  options.exit_barrier_timeout = std::chrono::milliseconds(1);
-  Start("a", options);
-  Start("b", options);
-  RunUntil([&] { return AllRun(); });
-  Leave(nodes_["b"]);
-  RunUntil([&] { return nodes_["b"].left.has_value(); });
-  EXPECT_TRUE(nodes_["b"].left->ok()) << "success stays success";
-  EXPECT_THAT(nodes_["b"].lines, Contains(HasSubstr("not waiting any longer")));
-}
-
 TEST_F(ElasticRendezvousTest, WithoutItsHostTheJobHasFailedAtOnce) {
   for (const char* name : {"a", "b"}) Start(name, Options(1, 2));
   RunUntil([&] { return AllRun(); });

@@ -38,7 +38,7 @@ TEST_F(MakeRendezvousTest, OneNodeThatNobodyCanFindNeedsNoCoordinator) {
   EXPECT_FALSE(MakesElastic());
   options_.endpoint = "localhost:29400";
   EXPECT_TRUE(MakesElastic());
-  options_.standalone = true;
+  options_.endpoint = "localhost:0";
   EXPECT_FALSE(MakesElastic());
 }
 
@@ -49,6 +49,9 @@ TEST_F(MakeRendezvousTest, TakesLiteralsOfBothFamilies) {
     EXPECT_TRUE(MakesElastic()) << endpoint;
   }
   options_.endpoint = "node:port";
+  EXPECT_EQ(PageOfError(), "endpoint");
+  options_.endpoint = "node:0";
+  options_.max_nodes = 2;
   EXPECT_EQ(PageOfError(), "endpoint");
 }
 
