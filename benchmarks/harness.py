@@ -61,9 +61,10 @@ def environment():
             if name not in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "MASTER_ADDR", "MASTER_PORT")}
 
 
-def start(argv, **options):
-    """In a session of its own, so that stop() reaches all that it started."""
-    return subprocess.Popen(argv, env=environment(), start_new_session=True, **options)
+def start(argv, more=None, **options):
+    """In a session of its own, so that stop() reaches all that it started; MORE variables."""
+    env = {**environment(), **(more or {})}
+    return subprocess.Popen(argv, env=env, start_new_session=True, **options)
 
 
 def stop(process):
