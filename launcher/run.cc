@@ -19,6 +19,7 @@
 #include "launcher/process/guard.h"
 #include "launcher/process/job.h"
 #include "launcher/process/signals.h"
+#include "launcher/report/report_file.h"
 #include "launcher/store/store_command.h"
 #include "launcher/versions.h"
 #include "rendezvous/net/address.h"
@@ -56,6 +57,11 @@ Result<int> RunJob(Options options, const Environment& env) {
     DDPRUN_ASSIGN(plan.cpus, BindWorkers(options.numa_binding, plan.local_world_size,
                                          ReadCpuTopology(env, AllowedCpus())));
   }
+  plan.host = rendezvous::HostName();
+  if (!options.report_file.empty()) {
+    DDPRUN_TRY(CheckReportFile(ReportPath(options.report_file, options.node_rank.value_or(0),
+                                          plan.host, options.several_nodes())));
+  }
   if (options.dry_run) {
     const std::string text = DryRunText({.options = options,
                                          .target = plan.target,
@@ -70,7 +76,6 @@ Result<int> RunJob(Options options, const Environment& env) {
   plan.job_folder = folder.path();
   plan.job_id = MakeJobId(env);
   plan.run_id = options.standalone ? MakeUuid() : options.rdzv_id;
-  plan.host = rendezvous::HostName();
   plan.color = WantsColor(env);
   plan.options = std::move(options);
   DDPRUN_ASSIGN(Guard guard, Guard::Start(plan.job_id, plan.job_folder));

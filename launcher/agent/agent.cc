@@ -8,7 +8,10 @@
 #include <asio/post.hpp>
 
 #include "launcher/agent/open_rendezvous.h"
-#include "launcher/report/job_end.h"
+#include "launcher/report/report_file.h"
+#include "launcher/report/report_json.h"
+#include "launcher/report/terminal_style.h"
+#include "launcher/report/text_block.h"
 
 namespace ddprun::launcher {
 
@@ -23,6 +26,7 @@ Agent::Agent(AgentPlan plan, const SignalMask& mask, Guard& guard)
            ParseLogLevel(plan_.env.GetOr("LOGLEVEL", "")),
            [this](std::string_view line) { console_.err().WriteLines(line); }),
       processes_(io_, mask),
+      history_(plan_.host),
       pause_(io_) {}
 
 Agent::~Agent() = default;
@@ -138,6 +142,7 @@ void Agent::StartIfReady() {
 }
 
 void Agent::StartWorkers() {
+  history_.BeginAttempt(*membership_);
   attempt_ = std::make_unique<RunningAttempt>(
       Surroundings(), plan_, *membership_, *output_,
       RunningAttempt::Handlers{
@@ -151,7 +156,7 @@ void Agent::StartWorkers() {
 
 void Agent::OnFirstFailure(const WorkerRecord& worker) {
   const Kind kind = EndAfterFailure(membership_->restart_count, plan_.options.max_restarts);
-  EndRound(kind, {ExitCode(*worker.exit), Summarize(worker, plan_.host)});
+  EndRound(kind, history_.TellOf(worker));
   On(kind == Kind::kRestart ? AgentEvent::kRestartAsked : AgentEvent::kEndAsked);
 }
 
@@ -198,12 +203,15 @@ void Agent::KillWorkers() {
 }
 
 void Agent::JoinAgain() {
+  if (attempt_ != nullptr) {
+    attempt_->group().FinishOutput();
+    history_.EndAttempt(attempt_->group(), round_end_);
+  }
   LogRestart();
   std::chrono::milliseconds pause{0};
   if (attempt_ != nullptr && round_end_->kind == Kind::kRestart) {
     pause = crash_loop_.PauseAfter(attempt_->lifetime());
   }
-  if (attempt_ != nullptr) attempt_->group().FinishOutput();
   attempt_.reset();
   membership_.reset();
   round_end_.reset();
@@ -215,10 +223,14 @@ void Agent::JoinAgain() {
 }
 
 void Agent::LogRestart() const {
-  const std::string line = DecodePeerMessage(round_end_->message).text;
+  const PeerMessage message = DecodePeerMessage(round_end_->message);
+  const std::string& line = message.text;
   if (round_end_->kind == Kind::kRegroup) return log_.Warning(line + "; the nodes join anew");
   log_.Warning(line + "; restart " + std::to_string(membership_->restart_count + 1) + " of " +
                std::to_string(plan_.options.max_restarts));
+  if (!message.worker) return;
+  const auto lines = SplitLines(RenderAttemptFailure(message.worker->record, message.worker->host));
+  for (size_t i = 1; i < lines.size(); ++i) log_.Warning(lines[i]);
 }
 
 void Agent::FailWith(Error error) {
@@ -266,8 +278,11 @@ int Agent::CleanUp() {
   rendezvous_.reset();
   unkillable_ = processes_.SweepDescendants(guard_.pid());
   if (template_ != nullptr) template_->FinishOutput();
-  if (attempt_ != nullptr) attempt_->group().FinishOutput();
-  console_.err().WriteLines(Report());
+  if (attempt_ != nullptr) {
+    attempt_->group().FinishOutput();
+    history_.EndAttempt(attempt_->group(), round_end_);
+  }
+  Report(DescribeEnd());
   io_.restart();
   console_.WhenEmpty([this] { io_.stop(); });
   io_.run();
@@ -288,21 +303,34 @@ JobCauses Agent::Causes() const {
   return causes;
 }
 
-std::string Agent::Report() const {
+JobEnd Agent::DescribeEnd() const {
   const JobCauses causes = Causes();
   JobEnd end;
   end.program = plan_.target.name;
   end.host = plan_.host;
-  end.stop_signal = stop_signal_;
-  end.unkillable = unkillable_;
+  end.attempts = history_.attempts();
+  end.worker_failed = EndedByOwnWorker(causes);
   if (!refusal_) end.error = error_;
   if (EndedElsewhere(causes)) end.peer_failure = round_end_;
-  if (attempt_ != nullptr) {
-    end.workers = attempt_->group().Records();
-    if (EndedByOwnWorker(causes)) end.first_failure = attempt_->group().first_failure();
-    end.failure_time = attempt_->group().first_failure_time();
-  }
-  return RenderJobEnd(end, plan_.color);
+  end.stop_signal = stop_signal_;
+  end.unkillable = unkillable_;
+  end.job_id = plan_.job_id;
+  end.run_id = plan_.run_id;
+  end.exit_code = StyledExitCode(JobExitCode(causes), plan_.options.exit_code);
+  end.node_rank = node_rank();
+  end.started_at = history_.started_at();
+  end.ended_at = std::chrono::system_clock::now();
+  return end;
+}
+
+void Agent::Report(const JobEnd& end) {
+  console_.err().WriteLines(RenderJobEnd(end, TerminalStyle(STDERR_FILENO, plan_.color)));
+  const Options& options = plan_.options;
+  if (options.report_file.empty()) return;
+  const std::string path =
+      ReportPath(options.report_file, end.node_rank, plan_.host, options.several_nodes());
+  const Status written = WriteReportFile(path, RenderReportJson(end));
+  if (!written.ok()) log_.Error(written.error().what);
 }
 
 std::string Agent::Name() const {

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "launcher/agent/agent_plan.h"
 #include "launcher/agent/agent_state.h"
+#include "launcher/agent/job_history.h"
 #include "launcher/agent/job_output.h"
 #include "launcher/agent/job_result.h"
 #include "launcher/agent/restart_policy.h"
@@ -21,6 +22,7 @@
 #include "launcher/process/guard.h"
 #include "launcher/process/posix_process.h"
 #include "launcher/process/signals.h"
+#include "launcher/report/job_end.h"
 #include "launcher/report/peer_message.h"
 #include "rendezvous/rendezvous.h"
 
@@ -73,7 +75,9 @@ class Agent {
   // After the loop: ends what is left, then says how the job went.
   int CleanUp();
   JobCauses Causes() const;
-  std::string Report() const;
+  JobEnd DescribeEnd() const;
+  // On standard error, and in the file that --report_file asks for.
+  void Report(const JobEnd& end);
   // "node 1 (host)".
   std::string Name() const;
   int node_rank() const;
@@ -88,6 +92,7 @@ class Agent {
   PosixProcessHost processes_;
   StopPatience patience_;
   CrashLoop crash_loop_;
+  JobHistory history_;
   asio::steady_timer pause_;  // between attempts
   std::unique_ptr<SignalReader> signals_;
   std::unique_ptr<rendezvous::Rendezvous> rendezvous_;

@@ -106,6 +106,7 @@ Result<WorkerFds> WorkerGroup::Add(const WorkerSpec& spec) {
 
 void WorkerGroup::Started(size_t index, pid_t pid) {
   workers_[index].record.pid = pid;
+  workers_[index].record.started_at = std::chrono::system_clock::now();
   surroundings_.guard.Watch(pid);
 }
 
@@ -138,6 +139,7 @@ void WorkerGroup::OnExit(pid_t pid, const ProcessExit& exit) {
   if (worker == workers_.end()) return;
   surroundings_.guard.Forget(pid);
   worker->record.exit = exit;
+  worker->record.ended_at = std::chrono::system_clock::now();
   worker->ended_at = std::chrono::steady_clock::now();
   const int code = ExitCode(exit);
   if (code != 0 && !first_nonzero_code_ && std::holds_alternative<Exited>(exit)) {
@@ -148,9 +150,10 @@ void WorkerGroup::OnExit(pid_t pid, const ProcessExit& exit) {
       state_.On(code == 0 ? GroupEvent::kWorkerSucceeded : GroupEvent::kWorkerFailed);
   if (before != state_.phase() && !first_failure_) {
     first_failure_ = static_cast<size_t>(worker - workers_.begin());
-    failure_time_ = std::chrono::system_clock::now();
+    failure_time_ = worker->record.ended_at;
     stop_time_ = worker->ended_at;
-    if (handlers_.on_first_failure) handlers_.on_first_failure(worker->record);
+    output_->CatchUp(worker->record.local_rank);
+    if (handlers_.on_first_failure) handlers_.on_first_failure(Complete(*worker));
   }
   Apply(action);
   if (NumAlive() == 0 && forking_ == nullptr) Apply(state_.On(GroupEvent::kAllGone));
@@ -203,18 +206,22 @@ void WorkerGroup::FinishOutput() {
   if (output_) output_->Finish();
 }
 
-std::vector<WorkerRecord> WorkerGroup::Records() const {
-  using std::chrono::milliseconds;
-  std::vector<WorkerRecord> records;
-  for (const Worker& worker : workers_) {
-    WorkerRecord record = worker.record;
-    record.last_lines = output_->LastErrorLines(record.local_rank);
-    if (!record.error_file.empty()) record.error = ReadErrorFile(record.error_file);
-    if (record.exit) {
-      record.ended_after = std::chrono::duration_cast<milliseconds>(worker.ended_at - stop_time_);
-    }
-    records.push_back(std::move(record));
+WorkerRecord WorkerGroup::Complete(const Worker& worker) const {
+  WorkerRecord record = worker.record;
+  record.last_lines = output_->LastErrorLines(record.local_rank);
+  record.lines_shown = output_->shows_errors(record.local_rank);
+  record.stderr_file = output_->error_log(record.local_rank);
+  if (!record.error_file.empty()) record.error = ReadErrorFile(record.error_file);
+  if (record.exit) {
+    record.ended_after =
+        std::chrono::duration_cast<std::chrono::milliseconds>(worker.ended_at - stop_time_);
   }
+  return record;
+}
+
+std::vector<WorkerRecord> WorkerGroup::Records() const {
+  std::vector<WorkerRecord> records;
+  for (const Worker& worker : workers_) records.push_back(Complete(worker));
   return records;
 }
 

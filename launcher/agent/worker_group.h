@@ -36,7 +36,8 @@ struct GroupSurroundings {
 };
 
 struct GroupHandlers {
-  // The first worker that failed by itself; the others are being stopped. At most once.
+  // The first worker that failed by itself, with its last lines; the others are being stopped. At
+  // most once.
   std::function<void(const WorkerRecord&)> on_first_failure;
   // No worker is left. Once, from the loop.
   std::function<void()> on_done;
@@ -98,6 +99,7 @@ class WorkerGroup {
   void SignalAll(int signal);
   void ArmTimer(std::chrono::milliseconds time);
   size_t NumAlive() const;
+  WorkerRecord Complete(const Worker& worker) const;
 
   GroupSurroundings surroundings_;
   std::chrono::milliseconds shutdown_timeout_;

@@ -104,6 +104,20 @@ void GroupOutput::Finish() {
   }
 }
 
+void GroupOutput::CatchUp(int local_rank) {
+  const Stream& err = workers_[static_cast<size_t>(local_rank)].err;
+  if (err.through_us != nullptr) err.through_us->CatchUp();
+}
+
+const std::string& GroupOutput::error_log(int local_rank) const {
+  return plan_.workers[static_cast<size_t>(local_rank)].err.file;
+}
+
+bool GroupOutput::shows_errors(int local_rank) const {
+  const StreamPlan& err = plan_.workers[static_cast<size_t>(local_rank)].err;
+  return err.route != Route::kFile && err.shown;
+}
+
 std::vector<std::string> GroupOutput::LastErrorLines(int local_rank) const {
   const Stream& err = workers_[static_cast<size_t>(local_rank)].err;
   if (err.through_us != nullptr) return err.through_us->LastLines();

@@ -35,8 +35,13 @@ class GroupOutput {
   // Reads what is there without waiting. For when the workers are gone.
   void Finish();
 
+  // Reads what a rank has written to its standard error so far, for its last lines.
+  void CatchUp(int local_rank);
   // Of its standard error, wherever that went, for a rank that was opened.
   std::vector<std::string> LastErrorLines(int local_rank) const;
+  // Where that is kept, empty: nowhere; and whether the user sees all of it.
+  const std::string& error_log(int local_rank) const;
+  bool shows_errors(int local_rank) const;
   // Bytes that a rank has written so far, as far as they do not go straight to our own stream.
   uint64_t bytes_seen(int local_rank) const;
 

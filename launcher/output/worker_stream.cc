@@ -135,6 +135,10 @@ void WorkerStream::ShowPartialLater() {
   });
 }
 
+void WorkerStream::CatchUp() {
+  Take(kFinishBytes);
+}
+
 void WorkerStream::Finish() {
   Take(kFinishBytes);
   if (source_.is_open()) End();

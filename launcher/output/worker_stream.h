@@ -46,7 +46,9 @@ class WorkerStream : public std::enable_shared_from_this<WorkerStream> {
                                              StreamSinks sinks);
   ~WorkerStream();
 
-  // Reads what is there without waiting, and passes on an unfinished line. For when the processes
+  // Reads what is there without waiting.
+  void CatchUp();
+  // The same, and passes on an unfinished line. For when the processes
   // that could write are gone.
   void Finish();
   std::vector<std::string> LastLines() const;

@@ -22,7 +22,6 @@ namespace {
 
 // Longer than the agent's own: nobody waits for the guard.
 constexpr std::chrono::seconds kSweepLimit{60};
-constexpr std::string_view kDismissed = "dismissed";
 
 void LeaveTheUser(int pipe_fd) {
   ::setsid();
@@ -37,15 +36,13 @@ void LeaveTheUser(int pipe_fd) {
   ::prctl(PR_SET_NAME, "ddprun-guard");
 }
 
-// One line of the pipe: "+pid", "-pid", "|inode" or the dismissal, on which it returns true.
-bool Take(std::string_view line, JobMarks& marks) {
-  if (line == kDismissed) return true;
+// One line of the pipe: "+pid", "-pid" or "|inode".
+void Take(std::string_view line, JobMarks& marks) {
   const std::optional<int64_t> number = ParseInt(line.substr(1));
-  if (!number) return false;
+  if (!number) return;
   if (line.front() == '+') marks.sessions.insert(static_cast<pid_t>(*number));
   if (line.front() == '-') marks.sessions.erase(static_cast<pid_t>(*number));
   if (line.front() == '|') marks.pipes.insert(static_cast<uint64_t>(*number));
-  return false;
 }
 
 [[noreturn]] void RunGuard(int pipe_fd, const std::string& job_id, const std::string& job_folder) {
@@ -59,7 +56,7 @@ bool Take(std::string_view line, JobMarks& marks) {
     if (got <= 0) break;
     unread.append(buffer, static_cast<size_t>(got));
     for (size_t end = unread.find('\n'); end != std::string::npos; end = unread.find('\n')) {
-      if (end > 0 && Take(unread.substr(0, end), marks)) ::_exit(0);
+      if (end > 0) Take(unread.substr(0, end), marks);
       unread.erase(0, end + 1);
     }
   }
@@ -98,7 +95,9 @@ void Guard::WatchPipe(int fd) {
 }
 
 void Guard::Dismiss() {
-  Tell(std::string(kDismissed));
+  // A guard that somebody has frozen (SIGSTOP) would not read a message. While the pipe is open it
+  // has nothing to clean up.
+  ::kill(pid_, SIGKILL);
   pipe_.reset();
   while (::waitpid(pid_, nullptr, __WALL) < 0 && errno == EINTR) {
   }

@@ -11,7 +11,7 @@ namespace ddprun::launcher {
 // Make one before workers start; ask it once they have ended. Reads a few files of /proc and /sys.
 class Evidence {
  public:
-  // Fills in `out_of_memory` and `core_dump` of those that ended badly since the last call.
+  // Fills in `out_of_memory` and `core_dump` of those that have ended badly.
   void Add(std::vector<WorkerRecord>& workers);
 
  private:

@@ -9,23 +9,14 @@ namespace ddprun::launcher {
 
 namespace {
 
-// torchrun's format, in local time.
-std::string TimeText(std::chrono::system_clock::time_point time) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
-  std::tm parts{};
-  ::localtime_r(&seconds, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%d_%H:%M:%S", &parts);
-  return text;
-}
-
 std::string WorkerFailure(const JobEnd& end, const TextStyle& style) {
+  const AttemptEnd& last = end.attempts.back();
   FailureReport report{.program = end.program,
                        .host = end.host,
-                       .time = TimeText(end.failure_time),
-                       .first = end.workers[*end.first_failure]};
-  for (size_t i = 0; i < end.workers.size(); ++i) {
-    if (i != *end.first_failure) report.others.push_back(end.workers[i]);
+                       .time = TimeText(last.failure_time),
+                       .first = last.workers[*last.first_failure]};
+  for (size_t i = 0; i < last.workers.size(); ++i) {
+    if (i != *last.first_failure) report.others.push_back(last.workers[i]);
   }
   return RenderFailure(report, style);
 }
@@ -63,11 +54,20 @@ std::string Unkillable(const std::vector<pid_t>& pids) {
 
 }  // namespace
 
+std::string TimeText(std::chrono::system_clock::time_point time) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
+  std::tm parts{};
+  ::localtime_r(&seconds, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d_%H:%M:%S", &parts);
+  return text;
+}
+
 std::string RenderJobEnd(const JobEnd& end, const TextStyle& style) {
   std::string text;
   if (end.peer_failure) text += PeerFailure(end, style);
   if (end.error) text += Render(*end.error);
-  if (end.first_failure) text += WorkerFailure(end, style);
+  if (end.worker_failed) text += WorkerFailure(end, style);
   return text + Unkillable(end.unkillable);
 }
 

@@ -29,10 +29,9 @@ struct AttemptEnd {
 struct JobEnd {
   std::string program;
   std::string host;
-  std::vector<WorkerRecord> workers = {};
-  std::optional<size_t> first_failure = {};  // index into workers
-  std::chrono::system_clock::time_point failure_time = {};
-  std::optional<Error> error;  // the launcher's own
+  std::vector<AttemptEnd> attempts = {};  // oldest first
+  bool worker_failed = false;             // the last attempt's first failure ended the job
+  std::optional<Error> error;             // the launcher's own
   std::optional<rendezvous::RoundEnd> peer_failure;
   std::optional<int> stop_signal;
   std::vector<pid_t> unkillable;
@@ -44,13 +43,12 @@ struct JobEnd {
   int node_rank = 0;  // as asked for; each attempt has its own
   std::chrono::system_clock::time_point started_at = {};
   std::chrono::system_clock::time_point ended_at = {};
-  std::vector<AttemptEnd> attempts = {};  // oldest first
 };
+
+// As torchrun writes it, in local time: 2026-11-21_00:24:56.
+std::string TimeText(std::chrono::system_clock::time_point time);
 
 // Empty when all went well. What came first stands first.
 std::string RenderJobEnd(const JobEnd& end, const TextStyle& style);
-inline std::string RenderJobEnd(const JobEnd& end, bool color) {
-  return RenderJobEnd(end, TextStyle{.color = color});
-}
 
 }  // namespace ddprun::launcher

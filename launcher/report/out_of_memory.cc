@@ -63,11 +63,11 @@ std::optional<OutOfMemory> ExplainOutOfMemory(const WorkerRecord& worker,
 }
 
 MemoryEvidence MemoryWatch::Look() {
-  MemoryEvidence evidence{.kills = log_.ReadKills()};
+  for (KernelKill& kill : log_.ReadKills()) kills_.push_back(std::move(kill));
+  MemoryEvidence evidence{.kills = kills_};
   const std::optional<CgroupMemory> now = ReadCgroupMemory();
   if (now && before_) evidence.cgroup_kills = now->oom_kills - before_->oom_kills;
   if (now) evidence.limit_bytes = now->limit_bytes;
-  before_ = now;
   return evidence;
 }
 

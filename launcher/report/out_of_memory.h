@@ -23,16 +23,17 @@ struct MemoryEvidence {
 std::optional<OutOfMemory> ExplainOutOfMemory(const WorkerRecord& worker,
                                               const MemoryEvidence& evidence);
 
-// Looks when it is made, and again when asked.
+// Looks when it is made, and again whenever asked.
 class MemoryWatch {
  public:
   MemoryWatch() : before_(ReadCgroupMemory()) {}
-  // Since it was made or asked last.
+  // Since it was made.
   MemoryEvidence Look();
 
  private:
   std::optional<CgroupMemory> before_;
   KernelLog log_;
+  std::vector<KernelKill> kills_;
 };
 
 }  // namespace ddprun::launcher

@@ -118,18 +118,17 @@ Json AttemptJson(const AttemptEnd& attempt, const std::string& host) {
 
 // What the text report begins with: a worker here, or what another node has told.
 Json FirstCause(const JobEnd& end) {
-  const bool failed = end.exit_code != 0 && !end.attempts.empty();
-  const AttemptEnd* last = failed ? &end.attempts.back() : nullptr;
   Json json = {{"text", nullptr}, {"node_rank", nullptr}, {"worker", nullptr}};
   if (const auto& elsewhere = end.peer_failure) {
     const Json round_end = RoundEndJson(elsewhere);
     json = {{"text", round_end["message"]},
             {"node_rank", round_end["node_rank"]},
             {"worker", round_end["worker"]}};
-  } else if (last != nullptr && last->first_failure) {
-    const WorkerRecord& worker = last->workers[*last->first_failure];
+  } else if (end.worker_failed) {
+    const AttemptEnd& last = end.attempts.back();
+    const WorkerRecord& worker = last.workers[*last.first_failure];
     json = {{"text", Summarize(worker, end.host)},
-            {"node_rank", last->membership.node_rank},
+            {"node_rank", last.membership.node_rank},
             {"worker", WorkerJson(worker, end.host)}};
   } else if (end.error) {
     json["text"] = end.error->what;

@@ -34,6 +34,7 @@ JobEnd FailedJob() {
   attempt.workers[1].started_at = system_clock::time_point(std::chrono::milliseconds(1500));
   attempt.first_failure = 1;
   end.attempts = {attempt};
+  end.worker_failed = true;
   return end;
 }
 

@@ -1,0 +1,36 @@
+#include "launcher/agent/job_history.h"
+
+#include <utility>
+
+namespace ddprun::launcher {
+
+void JobHistory::BeginAttempt(const rendezvous::Membership& membership) {
+  evidence_ = std::make_unique<Evidence>();
+  current_ = AttemptEnd{.membership = membership, .started_at = std::chrono::system_clock::now()};
+}
+
+PeerMessage JobHistory::TellOf(const WorkerRecord& worker) const {
+  std::vector<WorkerRecord> known = {worker};
+  if (evidence_ != nullptr) evidence_->Add(known);
+  return PeerMessage{
+      .exit_code = ExitCode(*worker.exit),
+      .text = Summarize(worker, host_),
+      .worker = PeerWorker{
+          .host = host_, .time = TimeText(worker.ended_at), .record = std::move(known[0])}};
+}
+
+void JobHistory::EndAttempt(const WorkerGroup& group,
+                            const std::optional<rendezvous::RoundEnd>& round_end) {
+  current_.workers = group.Records();
+  if (evidence_ != nullptr) evidence_->Add(current_.workers);
+  current_.first_failure = group.first_failure();
+  if (group.first_failure()) current_.failure_time = group.first_failure_time();
+  current_.ended_at = std::chrono::system_clock::now();
+  if (round_end && round_end->node_rank != current_.membership.node_rank) {
+    current_.ended_elsewhere = round_end;
+  }
+  attempts_.push_back(std::move(current_));
+  current_ = {};
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,41 @@
+// What has happened on this node since the start, kept for the reports.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "launcher/agent/worker_group.h"
+#include "launcher/report/evidence.h"
+#include "launcher/report/job_end.h"
+#include "launcher/report/peer_message.h"
+#include "rendezvous/rendezvous.h"
+
+namespace ddprun::launcher {
+
+// Loop thread only.
+class JobHistory {
+ public:
+  explicit JobHistory(std::string host) : host_(std::move(host)) {}
+
+  // An attempt's workers are about to be started.
+  void BeginAttempt(const rendezvous::Membership& membership);
+  // What the other nodes are told of a worker that has just failed.
+  PeerMessage TellOf(const WorkerRecord& worker) const;
+  // None of the attempt's workers is left, and its output is complete. `round_end`: how its round
+  // ended, if it did not simply succeed.
+  void EndAttempt(const WorkerGroup& group, const std::optional<rendezvous::RoundEnd>& round_end);
+
+  // Oldest first; the last one too, once it has ended.
+  const std::vector<AttemptEnd>& attempts() const { return attempts_; }
+  std::chrono::system_clock::time_point started_at() const { return started_at_; }
+
+ private:
+  std::string host_;
+  std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
+  std::unique_ptr<Evidence> evidence_;  // of the attempt that runs
+  AttemptEnd current_;
+  std::vector<AttemptEnd> attempts_;
+};
+
+}  // namespace ddprun::launcher
