@@ -13,6 +13,7 @@
 #include "rendezvous/elastic/control_message.h"
 #include "rendezvous/elastic/elastic_text.h"
 #include "rendezvous/elastic/round_state.h"
+#include "rendezvous/failure_note.h"
 #include "rendezvous/store/store_server.h"
 
 namespace ddprun::rendezvous {
@@ -34,6 +35,19 @@ std::optional<Error> Disagreement(const JobRules& here, const JobRules& there) {
   if (here.max_restarts == there.max_restarts) return std::nullopt;
   return NodesDisagree("--max_restarts", std::to_string(here.max_restarts),
                        std::to_string(there.max_restarts));
+}
+
+// Empty for what is not worth a line.
+std::string LogLine(const Outgoing& outgoing, size_t num_members) {
+  if (std::holds_alternative<StartRound>(outgoing.what)) {
+    return "a round starts, nodes: " + std::to_string(num_members);
+  }
+  if (std::holds_alternative<AllLeft>(outgoing.what)) return "all workers ended well";
+  if (const auto* told = std::get_if<TellEnd>(&outgoing.what)) {
+    return std::string(KindText(told->end.kind)) + ": " + MessageText(told->end.message);
+  }
+  const auto* refused = std::get_if<RefuseJoin>(&outgoing.what);
+  return refused == nullptr ? "" : "a node was refused: " + refused->error.title;
 }
 
 }  // namespace
@@ -86,6 +100,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     Clock::time_point since;  // when it came, or was dismissed
   };
   struct Job {
+    std::string run_id;
     RoundState state;
     StorePlace place;
   };
@@ -146,7 +161,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
       job = jobs_.end();
     }
     if (job == jobs_.end()) {
-      job = jobs_.emplace(hello->run_id, Job{RoundState(hello->rules), {}}).first;
+      job = jobs_.emplace(hello->run_id, Job{hello->run_id, RoundState(hello->rules), {}}).first;
     }
     if (const auto error = Disagreement(hello->rules, job->second.state.rules())) {
       return Dismiss(peer, *error);
@@ -175,7 +190,19 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     Tidy();
   }
 
+  void Log(const Job& job, const Actions& actions) const {
+    // All nodes are told the same: once is enough.
+    std::string said;
+    for (const Outgoing& outgoing : actions) {
+      const std::string line = LogLine(outgoing, job.state.members().size());
+      if (line.empty() || line == said) continue;
+      said = line;
+      options_.on_log("job " + job.run_id + ": " + line);
+    }
+  }
+
   void Dispatch(Job& job, const Actions& actions) {
+    if (options_.on_log) Log(job, actions);
     for (const Outgoing& outgoing : actions) {
       const auto peer = peers_.find(outgoing.to);
       if (peer == peers_.end()) continue;

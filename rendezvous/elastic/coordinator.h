@@ -8,6 +8,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include <asio/io_context.hpp>
 
@@ -21,6 +22,8 @@ struct CoordinatorOptions {
   std::chrono::milliseconds close_timeout{30'000};
   // Until a new connection has said whose node it is.
   std::chrono::milliseconds handshake_timeout{10'000};
+  // One line for each round that starts or ends, and for each node that is refused. May be empty.
+  std::function<void(const std::string& line)> on_log = {};
 };
 
 // Any number of jobs, told apart by their run ids. Loop thread only. Destroying it closes the
