@@ -150,13 +150,23 @@ void Agent::StartWorkers() {
           .on_gone = [this] { OnAttemptGone(); }});
   if (Status started = attempt_->Start(template_.get()); !started.ok()) {
     attempt_.reset();
-    FailWith(std::move(started).error());
+    return FailWith(std::move(started).error());
   }
+  Status watched = attempt_->WatchForHang([this] { return rendezvous_->worker_store(); },
+                                          [this](const HangReport& report) { OnHang(report); });
+  if (!watched.ok()) FailWith(std::move(watched).error());
 }
 
 void Agent::OnFirstFailure(const WorkerRecord& worker) {
   const Kind kind = EndAfterFailure(membership_->restart_count, plan_.options.max_restarts);
   EndRound(kind, history_.TellOf(worker));
+  On(kind == Kind::kRestart ? AgentEvent::kRestartAsked : AgentEvent::kEndAsked);
+}
+
+void Agent::OnHang(const HangReport& report) {
+  log_.Warning(Summarize(report) + "; asking the workers for their stacks");
+  const Kind kind = EndAfterFailure(membership_->restart_count, plan_.options.max_restarts);
+  EndRound(kind, {kHangExitCode, Name() + ": " + Summarize(report)});
   On(kind == Kind::kRestart ? AgentEvent::kRestartAsked : AgentEvent::kEndAsked);
 }
 
@@ -206,6 +216,7 @@ void Agent::JoinAgain() {
   if (attempt_ != nullptr) {
     attempt_->group().FinishOutput();
     history_.EndAttempt(attempt_->group(), round_end_);
+    console_.err().WriteLines(HangText());
   }
   LogRestart();
   std::chrono::milliseconds pause{0};
@@ -281,6 +292,7 @@ int Agent::CleanUp() {
   if (attempt_ != nullptr) {
     attempt_->group().FinishOutput();
     history_.EndAttempt(attempt_->group(), round_end_);
+    console_.err().WriteLines(HangText());
   }
   Report(DescribeEnd());
   io_.restart();
@@ -300,6 +312,7 @@ JobCauses Agent::Causes() const {
   const WorkerGroup& group = attempt_->group();
   if (group.first_failure()) causes.first_failure = group.Records()[*group.first_failure()].exit;
   causes.stopped_code = group.first_nonzero_code();
+  causes.hung = attempt_->hang().has_value();
   return causes;
 }
 
@@ -331,6 +344,11 @@ void Agent::Report(const JobEnd& end) {
       ReportPath(options.report_file, end.node_rank, plan_.host, options.several_nodes());
   const Status written = WriteReportFile(path, RenderReportJson(end));
   if (!written.ok()) log_.Error(written.error().what);
+}
+
+std::string Agent::HangText() const {
+  const std::optional<HangReport> hang = attempt_ == nullptr ? std::nullopt : attempt_->hang();
+  return hang ? RenderHang(*hang, plan_.target.name, plan_.color) : "";
 }
 
 std::string Agent::Name() const {

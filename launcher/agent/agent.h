@@ -53,6 +53,7 @@ class Agent {
   void StartIfReady();
   void StartWorkers();
   void OnFirstFailure(const WorkerRecord& worker);
+  void OnHang(const HangReport& report);
   void OnRoundEnd(const rendezvous::RoundEnd& end);
   void OnAttemptGone();
   void Leave();
@@ -78,6 +79,8 @@ class Agent {
   JobEnd DescribeEnd() const;
   // On standard error, and in the file that --report_file asks for.
   void Report(const JobEnd& end);
+  // Empty when the workers have not hung.
+  std::string HangText() const;
   // "node 1 (host)".
   std::string Name() const;
   int node_rank() const;

@@ -1,5 +1,6 @@
 #include "launcher/agent/job_result.h"
 
+#include "launcher/hang/hang_report.h"
 #include "launcher/report/peer_message.h"
 
 namespace ddprun::launcher {
@@ -26,6 +27,7 @@ int JobExitCode(const JobCauses& causes) {
   if (EndedElsewhere(causes)) return DecodePeerMessage(causes.round_end->message).exit_code;
   if (causes.refusal) return *causes.refusal;
   if (causes.error) return ExitStatus(causes.error->code);
+  if (causes.hung && (!causes.round_end || JobFailed(causes))) return kHangExitCode;
   if (EndedByOwnWorker(causes)) return ExitCode(*causes.first_failure);
   if (!causes.stop_signal) return 0;
   const int stopped = 128 + *causes.stop_signal;

@@ -18,6 +18,7 @@ struct JobCauses {
   std::optional<Error> error = {};                     // the launcher's own
   std::optional<int> refusal = {};                     // exit code of a worker template
   std::optional<ProcessExit> first_failure = {};       // of a worker here, in the last round
+  bool hung = false;  // the workers here were ended because they did not move
   std::optional<int> stop_signal = {};
   std::optional<int> stopped_code =
       {};  // the first other than 0 that a worker told to stop ended with

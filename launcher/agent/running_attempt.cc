@@ -32,6 +32,12 @@ Status RunningAttempt::Start(TemplateHost* worker_template) {
   if (!node_memory_.valid()) return SystemError("creating the node's shared memory", errno);
   DDPRUN_ASSIGN(AttemptOutput output, output_.MakeAttempt(membership_));
   std::vector<WorkerSpec> specs = MakeSpecs(output.folder);
+  if (plan_.options.hang_timeout) {
+    DDPRUN_ASSIGN(hang_guard_, HangGuard::Create(surroundings_.io, *plan_.options.hang_timeout,
+                                                 plan_.local_world_size));
+    hang_guard_->Prepare(specs, plan_.env);
+    group_.ShareFlightRecorder(hang_guard_->recorder_fd());
+  }
   if (worker_template == nullptr) {
     group_.Start(plan_.target, specs, std::move(output.plan), node_memory_.get());
     return {};
@@ -75,6 +81,16 @@ void RunningAttempt::OnWorkersDone() {
         gone_ = true;
         handlers_.on_gone();
       });
+}
+
+Status RunningAttempt::WatchForHang(HangGuard::StoreOf store,
+                                    std::function<void(const HangReport&)> on_hang) {
+  if (hang_guard_ == nullptr) return {};
+  return hang_guard_->Watch(group_, std::move(store), std::move(on_hang));
+}
+
+std::optional<HangReport> RunningAttempt::hang() const {
+  return hang_guard_ == nullptr ? std::nullopt : hang_guard_->report();
 }
 
 std::chrono::milliseconds RunningAttempt::lifetime() const {

@@ -5,9 +5,11 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "launcher/agent/agent_plan.h"
+#include "launcher/agent/hang_guard.h"
 #include "launcher/agent/job_output.h"
 #include "launcher/agent/template_host.h"
 #include "launcher/agent/worker_group.h"
@@ -41,6 +43,11 @@ class RunningAttempt {
   void Pass(int signal) { group_.Pass(signal); }
   void OnExit(pid_t pid, const ProcessExit& exit) { group_.OnExit(pid, exit); }
 
+  // Once started, with --hang_timeout only: tells of workers that hang, and ends them.
+  Status WatchForHang(HangGuard::StoreOf store, std::function<void(const HangReport&)> on_hang);
+  // nullopt: they have not hung.
+  std::optional<HangReport> hang() const;
+
   bool gone() const { return gone_; }
   // What even SIGKILL did not end, once gone().
   const std::vector<pid_t>& unkillable() const { return unkillable_; }
@@ -60,6 +67,7 @@ class RunningAttempt {
   const std::chrono::steady_clock::time_point start_;
   UniqueFd node_memory_;
   WorkerGroup group_;
+  std::unique_ptr<HangGuard> hang_guard_;  // after group_, which it watches
   bool gone_ = false;
   std::vector<pid_t> unkillable_;
 };

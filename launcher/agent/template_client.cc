@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -20,6 +21,7 @@ using nlohmann::json;
 
 constexpr std::string_view kSocketVariable = "DDPRUN_TEMPLATE_FD";
 constexpr size_t kMaxMessageBytes = 64 << 10;
+constexpr size_t kMaxDescriptors = 5;
 
 std::string Text(const json& message) {
   // Environments may hold any bytes; JSON holds UTF-8 only.
@@ -32,7 +34,7 @@ int SendMessage(int socket, const std::string& text, const std::vector<UniqueFd>
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(4 * sizeof(int))> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control{};
   if (!fds.empty()) {
     header.msg_control = control.data();
     header.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
@@ -40,7 +42,7 @@ int SendMessage(int socket, const std::string& text, const std::vector<UniqueFd>
     rights->cmsg_level = SOL_SOCKET;
     rights->cmsg_type = SCM_RIGHTS;
     rights->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
-    std::array<int, 4> numbers{};
+    std::array<int, kMaxDescriptors> numbers{};
     for (size_t i = 0; i < fds.size(); ++i) numbers[i] = fds[i].get();
     std::memcpy(CMSG_DATA(rights), numbers.data(), fds.size() * sizeof(int));
   }

@@ -2,12 +2,12 @@
 // node's workers. The messages are one JSON datagram each on a SOCK_SEQPACKET socket:
 //   template -> agent  {"ready":true}, {"pids":[...]} in local rank order
 //   agent -> template  {"fork":{"local_rank":i,"env":{...},"unset":[...]}} with the descriptors
-//                      [stdin, stdout, stderr, node memory], then {"go":{"agent_pid":P}}
+//                      [stdin, stdout, stderr, node memory] and, if there is one, the flight
+//                      recorder, then {"go":{"agent_pid":P}}
 #pragma once
 
 #include <sys/types.h>
 
-#include <array>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -34,8 +34,7 @@ EnvironmentChange ChangeOf(const Environment& from, const Environment& to);
 struct ForkOrder {
   int local_rank = 0;
   EnvironmentChange env;
-  std::array<int, 4>
-      fds{};  // stdin, stdout, stderr, node memory; borrowed until ForkWorkers returns
+  std::vector<int> fds = {};  // as above; borrowed until ForkWorkers returns
 };
 
 // Loop thread only. Destroying it closes the socket, on which the template exits.

@@ -47,7 +47,9 @@ void WorkerGroup::Start(const Target& target,
                          .stdout_fd = fds->out.get(),
                          .stderr_fd = fds->err.get(),
                          .cpus = specs[i].cpus};
-    if (node_memory_fd >= 0) request.inherited_fds.push_back(node_memory_fd);
+    for (const int fd : {node_memory_fd, flight_recorder_fd_}) {
+      if (fd >= 0) request.inherited_fds.push_back(fd);
+    }
     const Result<pid_t> pid = surroundings_.processes.Spawn(request);
     if (!pid) return FailStart(pid.error());
     Started(i, *pid);
@@ -70,6 +72,7 @@ void WorkerGroup::StartFromTemplate(TemplateClient& worker_template,
     const int out = fds->out.valid() ? fds->out.get() : STDOUT_FILENO;
     const int err = fds->err.valid() ? fds->err.get() : STDERR_FILENO;
     order.fds = {STDIN_FILENO, out, err, node_memory_fd};
+    if (flight_recorder_fd_ >= 0) order.fds.push_back(flight_recorder_fd_);
     kept.push_back(*std::move(fds));
     orders.push_back(std::move(order));
   }
@@ -129,6 +132,12 @@ void WorkerGroup::Stop(int signal) {
 void WorkerGroup::Pass(int signal) {
   for (const Worker& worker : workers_) {
     if (worker.record.pid != 0) surroundings_.processes.Signal(worker.record.pid, signal);
+  }
+}
+
+void WorkerGroup::PassToAll(int signal) {
+  for (const Worker& worker : workers_) {
+    if (worker.record.pid != 0) surroundings_.processes.SignalGroup(worker.record.pid, signal);
   }
 }
 
@@ -200,6 +209,16 @@ size_t WorkerGroup::NumAlive() const {
   return static_cast<size_t>(std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) {
     return w.record.pid != 0 && !w.record.exit;
   }));
+}
+
+std::vector<LiveWorker> WorkerGroup::Living() const {
+  std::vector<LiveWorker> living;
+  for (const Worker& worker : workers_) {
+    const WorkerRecord& record = worker.record;
+    if (record.pid == 0 || record.exit) continue;
+    living.push_back({record.rank, record.local_rank, record.pid, bytes_seen(record.local_rank)});
+  }
+  return living;
 }
 
 void WorkerGroup::FinishOutput() {

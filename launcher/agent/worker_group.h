@@ -17,6 +17,7 @@
 #include "launcher/agent/template_client.h"
 #include "launcher/agent/worker_spec.h"
 #include "launcher/cli/target.h"
+#include "launcher/hang/hang_watch.h"
 #include "launcher/output/console.h"
 #include "launcher/output/group_output.h"
 #include "launcher/output/stream_plan.h"
@@ -61,12 +62,17 @@ class WorkerGroup {
                          GroupOutputPlan output,
                          int node_memory_fd);
 
+  // Before a start: a further descriptor that every worker gets.
+  void ShareFlightRecorder(int fd) { flight_recorder_fd_ = fd; }
+
   // Sends the signal to every worker's process group; SIGKILL after the shutdown timeout.
   void Stop(int signal);
   // SIGKILL now.
   void Hurry() { Apply(state_.On(GroupEvent::kHurryAsked)); }
   // To the workers themselves, not to their children, which may not expect it.
   void Pass(int signal);
+  // To the workers and their children: stopping and continuing them.
+  void PassToAll(int signal);
 
   // Takes the end of a process if it is one of the workers.
   void OnExit(pid_t pid, const ProcessExit& exit);
@@ -81,6 +87,8 @@ class WorkerGroup {
   // The exit code of the first worker that ended with one other than 0, told to stop or not.
   std::optional<int> first_nonzero_code() const { return first_nonzero_code_; }
   const std::optional<Error>& start_error() const { return start_error_; }
+  // Those that have started and not ended, by local rank.
+  std::vector<LiveWorker> Living() const;
   // What a started worker has printed so far, in bytes: see GroupOutput.
   uint64_t bytes_seen(int local_rank) const { return output_->bytes_seen(local_rank); }
 
@@ -109,6 +117,7 @@ class WorkerGroup {
   std::optional<GroupOutput> output_;  // once started
   std::vector<Worker> workers_;
   TemplateClient* forking_ = nullptr;  // while it has been told to fork and has not answered
+  int flight_recorder_fd_ = -1;
   int stop_signal_;
   std::chrono::steady_clock::time_point stop_time_;
   std::optional<size_t> first_failure_;

@@ -39,8 +39,8 @@ HangWatch::HangWatch(asio::io_context& io,
 
 void HangWatch::LookLater() {
   timer_.expires_after(interval_);
-  timer_.async_wait([this](const asio::error_code& error) {
-    if (!error) Look();
+  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
+    if (!error && !alive.expired()) Look();
   });
 }
 

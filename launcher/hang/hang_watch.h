@@ -55,6 +55,8 @@ class HangWatch {
   const std::function<void(const HangReport&)> on_hang_;
   HangState state_;
   asio::steady_timer timer_;
+  // A wait that has ended but not been told of yet finds this expired.
+  std::shared_ptr<HangWatch*> alive_ = std::make_shared<HangWatch*>(this);
 };
 
 }  // namespace ddprun::launcher
