@@ -2,29 +2,38 @@
 
 #include <limits.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <utility>
+
+#include <asio/error.hpp>
+
+#include "base/unique_fd.h"
 
 namespace ddprun::launcher {
 
 namespace {
 
-// How soon a blocked terminal or pipe is looked at again.
-constexpr std::chrono::milliseconds kBlockedDelay{10};
 constexpr std::string_view kEraseLine = "\r\x1b[K";
 
 }  // namespace
 
 StreamWriter::StreamWriter(asio::io_context& io, int fd)
-    : fd_(fd), kind_(Kind::kOther), retry_(io) {
+    : fd_(fd), kind_(Kind::kOther), writable_(io) {
   struct stat info {};
   if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) kind_ = Kind::kFile;
   if (::isatty(fd) == 1) kind_ = Kind::kTerminal;
+  UniqueFd watcher(::epoll_create1(EPOLL_CLOEXEC));
+  epoll_event event{};
+  event.events = EPOLLOUT;
+  // Refused for what never blocks.
+  if (watcher.valid() && ::epoll_ctl(watcher.get(), EPOLL_CTL_ADD, fd, &event) == 0) {
+    writable_.assign(watcher.release());
+  }
 }
 
 void StreamWriter::Write(const void* owner, std::string_view bytes) {
@@ -54,12 +63,12 @@ void StreamWriter::WriteLines(std::string_view text) {
 void StreamWriter::Queue(std::string_view bytes) {
   if (closed_) return;
   queue_ += bytes;
-  if (!retrying_) Drain();
+  if (!waiting_to_write_) Drain();
 }
 
 void StreamWriter::WhenEmpty(std::function<void()> done) {
   when_empty_ = std::move(done);
-  if (!retrying_) Drain();
+  if (!waiting_to_write_) Drain();
 }
 
 // A pipe that poll() calls writable takes PIPE_BUF bytes without blocking.
@@ -70,7 +79,7 @@ bool StreamWriter::TakesBytes() const {
 }
 
 void StreamWriter::Drain() {
-  retrying_ = false;
+  waiting_to_write_ = false;
   size_t sent = 0;
   while (sent < queue_.size() && TakesBytes()) {
     const size_t left = queue_.size() - sent;
@@ -90,16 +99,20 @@ void StreamWriter::Drain() {
     for (const auto& resume : std::exchange(waiting_, {})) resume();
   }
   // A resumed writer may have queued, and drained, more.
-  if (retrying_) return;
+  if (waiting_to_write_) return;
   if (queue_.empty()) {
     if (when_empty_) std::exchange(when_empty_, nullptr)();
     return;
   }
-  retrying_ = true;
-  retry_.expires_after(kBlockedDelay);
-  retry_.async_wait([this](const asio::error_code& error) {
-    if (!error) Drain();
-  });
+  DrainLater();
+}
+
+void StreamWriter::DrainLater() {
+  waiting_to_write_ = true;
+  writable_.async_wait(asio::posix::stream_descriptor::wait_read,
+                       [this](const asio::error_code& error) {
+                         if (error != asio::error::operation_aborted) Drain();
+                       });
 }
 
 }  // namespace ddprun::launcher

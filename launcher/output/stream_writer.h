@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
+#include <asio/posix/stream_descriptor.hpp>
 
 namespace ddprun::launcher {
 
@@ -47,13 +47,16 @@ class StreamWriter {
 
   void Queue(std::string_view bytes);
   void Drain();
+  void DrainLater();
   bool TakesBytes() const;
 
   int fd_;
   Kind kind_;
-  asio::steady_timer retry_;
+  // An epoll set with fd_ in it: it can be read when fd_ can be written to. Asio would make fd_
+  // itself non-blocking.
+  asio::posix::stream_descriptor writable_;
   std::string queue_;
-  bool retrying_ = false;
+  bool waiting_to_write_ = false;
   const void* line_owner_ = nullptr;  // of the unfinished line; nullptr: at the start of a line
   bool line_is_bar_ = false;          // it has gone back to its start with '\r'
   bool closed_ = false;
