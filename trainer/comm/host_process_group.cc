@@ -44,8 +44,12 @@ class HostProcessGroup::CollectiveWork : public c10d::Work {
   CollectiveWork(int rank,
                  c10d::OpType type,
                  std::shared_ptr<Core> core,
-                 std::shared_ptr<OperationQueue::Entry> entry)
-      : c10d::Work(rank, type), core_(std::move(core)), entry_(std::move(entry)) {}
+                 std::shared_ptr<OperationQueue::Entry> entry,
+                 Tensors outputs)
+      : c10d::Work(rank, type),
+        core_(std::move(core)),
+        entry_(std::move(entry)),
+        outputs_(std::move(outputs)) {}
 
   bool isCompleted() override {
     return entry_ == nullptr || entry_->done.load(std::memory_order_acquire);
@@ -62,10 +66,29 @@ class HostProcessGroup::CollectiveWork : public c10d::Work {
     return true;
   }
   void synchronize() override { wait(kNoTimeout); }
+  Tensors result() override { return outputs_; }
+  // Of result(). One thread.
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    if (future_ != nullptr) return future_;
+    future_ =
+        c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+    const auto complete = [future = future_, outputs = outputs_](const Status& status) {
+      if (status.ok()) return future->markCompleted(c10::IValue(outputs));
+      future->setError(std::make_exception_ptr(Failure(status.error())));
+    };
+    if (entry_ == nullptr) {
+      complete({});
+    } else {
+      core_->queue.OnDone(*entry_, complete);
+    }
+    return future_;
+  }
 
  private:
   const std::shared_ptr<Core> core_;
   const std::shared_ptr<OperationQueue::Entry> entry_;
+  const Tensors outputs_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
 c10::intrusive_ptr<HostProcessGroup> HostProcessGroup::Create(const UniqueFd& memory,
@@ -111,6 +134,7 @@ OperationQueue::Function HostProcessGroup::Announced(c10d::OpType type,
 
 HostProcessGroup::Work HostProcessGroup::Run(c10d::OpType type,
                                              bool async,
+                                             Tensors outputs,
                                              OperationQueue::Function run) {
   ++core_->begun;
   if (core_->recorder != nullptr) run = Announced(type, std::move(run));
@@ -120,7 +144,8 @@ HostProcessGroup::Work HostProcessGroup::Run(c10d::OpType type,
   } else {
     ThrowIfError(core_->queue.RunNow(run));
   }
-  return c10::make_intrusive<CollectiveWork>(getRank(), type, core_, std::move(entry));
+  return c10::make_intrusive<CollectiveWork>(getRank(), type, core_, std::move(entry),
+                                             std::move(outputs));
 }
 
 HostProcessGroup::Work HostProcessGroup::allreduce(std::vector<at::Tensor>& tensors,
@@ -128,20 +153,21 @@ HostProcessGroup::Work HostProcessGroup::allreduce(std::vector<at::Tensor>& tens
   const at::Tensor tensor = Single(tensors);
   const DataType type = TypeOf(tensor);
   const Reduction reduction = ReductionOf(options.reduceOp, type);
-  return Run(
-      c10d::OpType::ALLREDUCE, options.asyncOp, [=, core = core_.get(), timeout = options.timeout] {
-        return OnContiguous(tensor, [&](void* data) {
-          const size_t count = static_cast<size_t>(tensor.numel());
-          return core->group.AllReduce(data, count, type, reduction, core->Deadline(timeout));
-        });
-      });
+  return Run(c10d::OpType::ALLREDUCE, options.asyncOp, tensors,
+             [=, core = core_.get(), timeout = options.timeout] {
+               return OnContiguous(tensor, [&](void* data) {
+                 const size_t count = static_cast<size_t>(tensor.numel());
+                 return core->group.AllReduce(data, count, type, reduction,
+                                              core->Deadline(timeout));
+               });
+             });
 }
 
 HostProcessGroup::Work HostProcessGroup::broadcast(std::vector<at::Tensor>& tensors,
                                                    const c10d::BroadcastOptions& options) {
   const at::Tensor tensor = Single(tensors);
   const int root = RankOf(options.rootRank, getSize());
-  return Run(c10d::OpType::BROADCAST, options.asyncOp,
+  return Run(c10d::OpType::BROADCAST, options.asyncOp, tensors,
              [=, core = core_.get(), timeout = options.timeout] {
                return OnContiguous(tensor, [&](void* data) {
                  return core->group.Broadcast(data, tensor.nbytes(), root, core->Deadline(timeout));
@@ -156,7 +182,7 @@ HostProcessGroup::Work HostProcessGroup::allreduce_coalesced(
     ReductionOf(options.reduceOp, TypeOf(tensor));
   }
   return Run(
-      c10d::OpType::ALLREDUCE_COALESCED, options.asyncOp,
+      c10d::OpType::ALLREDUCE_COALESCED, options.asyncOp, tensors,
       [core = core_.get(), tensors, op = options.reduceOp, timeout = options.timeout]() -> Status {
         for (const at::Tensor& tensor : tensors) {
           const DataType type = TypeOf(tensor);
@@ -175,7 +201,7 @@ HostProcessGroup::Work HostProcessGroup::reduce(Tensors& tensors,
   const DataType type = TypeOf(tensor);
   const Reduction reduction = ReductionOf(options.reduceOp, type);
   const int root = RankOf(options.rootRank, getSize());
-  return Run(c10d::OpType::REDUCE, options.asyncOp,
+  return Run(c10d::OpType::REDUCE, options.asyncOp, tensors,
              [=, core = core_.get(), timeout = options.timeout]() -> Status {
                const at::Tensor data = tensor.contiguous();
                DDPRUN_TRY(core->group.Reduce(data.data_ptr(), static_cast<size_t>(data.numel()),
@@ -191,7 +217,7 @@ void HostProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options,
 }
 
 HostProcessGroup::Work HostProcessGroup::barrier(const c10d::BarrierOptions& options) {
-  return Run(c10d::OpType::BARRIER, options.asyncOp,
+  return Run(c10d::OpType::BARRIER, options.asyncOp, {},
              [core = core_.get(), timeout = options.timeout] {
                return core->group.Barrier(core->Deadline(timeout));
              });

@@ -114,7 +114,8 @@ class HostProcessGroup : public c10d::Backend {
                    const Options& options,
                    std::chrono::nanoseconds spin);
 
-  Work Run(c10d::OpType type, bool async, OperationQueue::Function run);
+  // `outputs`: what the operation writes, for its future.
+  Work Run(c10d::OpType type, bool async, Tensors outputs, OperationQueue::Function run);
   OperationQueue::Function Announced(c10d::OpType type, OperationQueue::Function run);
   Work StartMessage(c10d::OpType type, const at::Tensor& tensor, int peer, int tag);
 

@@ -67,7 +67,7 @@ HostProcessGroup::Work HostProcessGroup::allgather_into_tensor_coalesced(
     CheckMultiple(outputs[i], inputs[i], getSize(), "all_gather");
     flat.push_back(inputs[i].contiguous());
   }
-  return Run(c10d::OpType::_ALLGATHER_BASE, options.asyncOp,
+  return Run(c10d::OpType::_ALLGATHER_BASE, options.asyncOp, outputs,
              [core = core_.get(), outputs, flat, timeout = options.timeout]() -> Status {
                for (size_t i = 0; i < flat.size(); ++i) {
                  DDPRUN_TRY(core->group.AllGather(flat[i].data_ptr(), outputs[i].data_ptr(),
@@ -81,7 +81,7 @@ HostProcessGroup::Work HostProcessGroup::allgather(std::vector<Tensors>& outputs
                                                    Tensors& inputs,
                                                    const c10d::AllgatherOptions& options) {
   const at::Tensor input = Single(inputs).contiguous();
-  return Run(c10d::OpType::ALLGATHER, options.asyncOp,
+  return Run(c10d::OpType::ALLGATHER, options.asyncOp, outputs.empty() ? Tensors{} : outputs[0],
              [core = core_.get(), input, size = getSize(), timeout = options.timeout,
               out = OnePerRank(outputs, input, getSize(), "all_gather")]() -> Status {
                const at::Tensor all = RoomForAll(input, size);
@@ -99,7 +99,7 @@ HostProcessGroup::Work HostProcessGroup::gather(std::vector<Tensors>& outputs,
   const int root = RankOf(options.rootRank, getSize());
   Tensors out;
   if (getRank() == root) out = OnePerRank(outputs, input, getSize(), "gather");
-  return Run(c10d::OpType::GATHER, options.asyncOp,
+  return Run(c10d::OpType::GATHER, options.asyncOp, out,
              [core = core_.get(), input, out, root, size = getSize(),
               timeout = options.timeout]() -> Status {
                const at::Tensor all = RoomForAll(input, out.empty() ? 0 : size);
@@ -117,7 +117,7 @@ HostProcessGroup::Work HostProcessGroup::scatter(Tensors& outputs,
   const int root = RankOf(options.rootRank, getSize());
   at::Tensor all;
   if (getRank() == root) all = Packed(OnePerRank(inputs, output, getSize(), "scatter"));
-  return Run(c10d::OpType::SCATTER, options.asyncOp,
+  return Run(c10d::OpType::SCATTER, options.asyncOp, outputs,
              [core = core_.get(), output, all, root, timeout = options.timeout] {
                return OnContiguous(output, [&](void* data) {
                  return core->group.Scatter(all.defined() ? all.data_ptr() : nullptr, data,
@@ -147,7 +147,7 @@ HostProcessGroup::Work HostProcessGroup::reduce_scatter_tensor_coalesced(
     CheckMultiple(inputs[i], outputs[i], getSize(), "reduce_scatter");
     ReductionOf(options.reduceOp, TypeOf(inputs[i]));
   }
-  return Run(c10d::OpType::_REDUCE_SCATTER_BASE, options.asyncOp,
+  return Run(c10d::OpType::_REDUCE_SCATTER_BASE, options.asyncOp, outputs,
              [core = core_.get(), outputs, inputs, op = options.reduceOp,
               timeout = options.timeout]() -> Status {
                for (size_t i = 0; i < inputs.size(); ++i) {
@@ -176,7 +176,7 @@ HostProcessGroup::Work HostProcessGroup::alltoall_base(at::Tensor& output,
   if (equal && output.numel() != input.numel()) {
     RefuseTensor("all_to_all without splits needs tensors of one size.", "Give splits.");
   }
-  return Run(c10d::OpType::ALLTOALL_BASE, options.asyncOp,
+  return Run(c10d::OpType::ALLTOALL_BASE, options.asyncOp, {output},
              [core = core_.get(), output, in = input.contiguous(), send, receive, equal,
               timeout = options.timeout] {
                return OnContiguous(output, [&](void* data) {
@@ -205,7 +205,7 @@ HostProcessGroup::Work HostProcessGroup::alltoall(Tensors& outputs,
     receive.push_back(outputs[rank].nbytes());
     elements += outputs[rank].numel();
   }
-  return Run(c10d::OpType::ALLTOALL, options.asyncOp,
+  return Run(c10d::OpType::ALLTOALL, options.asyncOp, outputs,
              [core = core_.get(), in = Packed(inputs), outputs, send, receive, elements,
               timeout = options.timeout]() -> Status {
                const at::Tensor all = at::empty({elements}, outputs[0].options());

@@ -23,6 +23,17 @@ std::shared_ptr<OperationQueue::Entry> OperationQueue::Submit(Function run) {
   return entry;
 }
 
+void OperationQueue::OnDone(Entry& entry, std::function<void(const Status&)> call) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!entry.done.load(std::memory_order_acquire)) {
+      entry.on_done = std::move(call);
+      return;
+    }
+  }
+  call(entry.status);
+}
+
 void OperationQueue::Wait(Entry& entry) {
   while (!entry.done.load(std::memory_order_acquire)) {
     const std::lock_guard turn(turn_);
@@ -48,7 +59,13 @@ bool OperationQueue::RunFront() {
   }
   entry->status = entry->run();
   entry->run = nullptr;  // what it holds (tensors) is not needed any more
-  entry->done.store(true, std::memory_order_release);
+  std::function<void(const Status&)> on_done;
+  {
+    const std::lock_guard lock(mutex_);
+    entry->done.store(true, std::memory_order_release);
+    on_done = std::move(entry->on_done);
+  }
+  if (on_done) on_done(entry->status);
   return true;
 }
 

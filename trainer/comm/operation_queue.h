@@ -26,12 +26,15 @@ class OperationQueue {
   struct Entry {
     Function run;
     std::atomic<bool> done = false;
-    Status status;  // valid once done
+    Status status;                               // valid once done
+    std::function<void(const Status&)> on_done;  // guarded by the queue's mutex
   };
 
   ~OperationQueue();
 
   std::shared_ptr<Entry> Submit(Function run);
+  // Calls `call` once the entry is done: now, or later from the thread that runs it. Once an entry.
+  void OnDone(Entry& entry, std::function<void(const Status&)> call);
   // Returns when the entry is done.
   void Wait(Entry& entry);
   // Runs everything submitted before, then `run`, on this thread.

@@ -77,7 +77,7 @@ TEST(HostExchange, ExchangesRowsBySplits) {
 
 TEST(HostExchange, ReducesToTheRootAlsoATensorWithGaps) {
   WithGroup(3, [](HostProcessGroup& group, int rank) {
-    const at::Tensor before = at::full({2, 3}, rank + 1.0F).t();
+    const at::Tensor before = at::full({2, 3}, rank + 1, at::kFloat).t();
     Tensors tensors = {before.clone(at::MemoryFormat::Preserve)};
     c10d::ReduceOptions options;
     options.rootRank = 2;
@@ -115,7 +115,7 @@ TEST(HostExchange, MessagesArriveInTensorsWithGaps) {
 
 TEST(HostExchange, ReceivedIsCompleteOnceItSaysSo) {
   WithGroup(2, [](HostProcessGroup& group, int rank) {
-    Tensors tensors = {at::full({100, 3}, rank * 1.0F).t()};
+    Tensors tensors = {at::full({100, 3}, rank, at::kFloat).t()};
     if (rank == 0) {
       group.send(tensors, 1, 0)->wait();
       return;
