@@ -53,7 +53,8 @@ def measure(options, folder, case):
     for _ in range(options.rounds):
         for lines in (0, options.lines):
             for name, argv in sides.items():
-                found[name][lines].append(run([*argv, str(lines), case], lines * options.workers))
+                sample = run([*argv, str(lines), case], lines * options.workers)
+                found[name][lines].append(sample)
 
     def beyond(name, index):
         printing, idle = ([sample[index] for sample in found[name][lines]]
