@@ -44,7 +44,8 @@ def run(argv, lines_expected):
 def measure(options, folder, case):
     worker = os.path.join(folder, "worker.py")
     pathlib.Path(worker).write_text(WORKER)
-    flags = ["--standalone", "-t", "3", f"--log_dir={folder}/logs", "--no_python", "python3", worker]
+    flags = ["--standalone", "-t", "3", f"--log_dir={folder}/logs", "--no_python", "python3",
+             worker]
     sides = harness.sides(options, {
         "ddprun": [*harness.ddprun(options, options.workers), *flags],
         "torchrun": [*harness.torchrun(options.workers), *flags],
