@@ -70,7 +70,8 @@ StreamPlan PlanStream(const Options& options,
   if (!plan.shown) return plan;
   const bool labelled = WantsLabel(options, here, wishes.is_terminal);
   if (labelled) plan.label = RankLabel(here, rank, here.color && wishes.is_terminal);
-  const bool alone = here.local_world_size == 1 && !labelled;
+  // Hang detection has to see that something is printed.
+  const bool alone = here.local_world_size == 1 && !labelled && !options.hang_timeout;
   if (wishes.is_out && alone)
     plan.route = Route::kInherit;
   else if (wishes.is_terminal && (wishes.is_out || labelled))
