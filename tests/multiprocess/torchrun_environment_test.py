@@ -199,6 +199,29 @@ class Nodes(EnvironmentTest):
             ["0", "1", "2", "0", "3", "4"],
         )
 
+    def test_are_one_world_when_each_static_node_has_another_launcher(self):
+        for order in (torchrun_compare.LAUNCHERS, torchrun_compare.LAUNCHERS[::-1]):
+            with self.subTest(order=order):
+                port = str(torchrun_compare.free_port())
+                jobs = []
+                for node, launcher in enumerate(order):
+                    flags = self.static(node, 2, "--nproc_per_node=2", "--rdzv_id=mixed")
+                    flags = [re.sub("PORT", port, flag) for flag in flags]
+                    jobs.append(self.launch(launcher, *flags, self.worker,
+                                            env={"OMP_NUM_THREADS": "1", "DUMP": order[0]}))
+                for job in jobs:
+                    self.assertEqual(job.wait().returncode, 0, job.err)
+                for node, launcher in enumerate(order):
+                    found = self.dumps(launcher, order[0])
+                    self.assertEqual(sorted(found), [f"{2 * node}.0", f"{2 * node + 1}.0"])
+                    for value in found.values():
+                        env = value["env"]
+                        self.assertEqual(
+                            [env[name] for name in ("WORLD_SIZE", "GROUP_RANK", "ROLE_WORLD_SIZE",
+                                                    "MASTER_ADDR", "MASTER_PORT")],
+                            ["4", str(node), "4", "127.0.0.1", port],
+                        )
+
     def test_are_the_same_on_two_c10d_nodes(self):
         flags = ["--nnodes=2", "--rdzv_backend=c10d", "--rdzv_endpoint=127.0.0.1:PORT",
                  "--rdzv_id=two", "--nproc_per_node=2", "--local_addr=127.0.0.1"]
