@@ -21,6 +21,7 @@
 #include "launcher/process/signals.h"
 #include "launcher/report/report_file.h"
 #include "launcher/store/store_command.h"
+#include "launcher/sweep/run_sweep.h"
 #include "launcher/versions.h"
 #include "rendezvous/net/address.h"
 
@@ -94,6 +95,17 @@ int Fail(const Error& error) {
   return ExitStatus(error.code);
 }
 
+Result<int> RunWhatIsAsked(Options options, const Environment& env) {
+  if (options.sweep.empty() || options.dry_run) return RunJob(std::move(options), env);
+  // What all runs would stumble over is said once.
+  DDPRUN_ASSIGN(const Target target, ResolveTarget(options, env, OwnFolder()));
+  DDPRUN_ASSIGN(const int workers, CountWorkers(options.nproc_per_node, FindDevices(env)));
+  return RunSweep({.options = std::move(options), .workers = workers, .run = [&env](Options run) {
+                     const Result<int> code = RunJob(std::move(run), env);
+                     return code ? *code : Fail(code.error());
+                   }});
+}
+
 }  // namespace
 
 int Run(const std::vector<std::string>& args) {
@@ -116,7 +128,7 @@ int Run(const std::vector<std::string>& args) {
   for (const std::string& line : std::get<Options>(*parsed).notes) {
     std::fputs(("[ddprun] " + line + "\n").c_str(), stderr);
   }
-  const Result<int> code = RunJob(std::get<Options>(*std::move(parsed)), env);
+  const Result<int> code = RunWhatIsAsked(std::get<Options>(*std::move(parsed)), env);
   return code ? *code : Fail(code.error());
 }
 

@@ -1,0 +1,57 @@
+#include "launcher/sweep/run_summary.h"
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+namespace ddprun::launcher {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// "nan" and "inf" stand for themselves: they are no JSON.
+std::optional<double> Number(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end()) return std::nullopt;
+  if (found->is_number()) return found->get<double>();
+  if (*found == "nan") return std::nan("");
+  if (*found == "inf") return std::numeric_limits<double>::infinity();
+  if (*found == "-inf") return -std::numeric_limits<double>::infinity();
+  return std::nullopt;
+}
+
+void ReadLine(const Json& line, RunSummary& summary) {
+  if (const auto step = Number(line, "step")) summary.steps = static_cast<int64_t>(*step);
+  const std::string split = line.value("split", "");
+  if (split == "validation") {
+    summary.validation_loss = Number(line, "loss");
+  } else if (split == "train") {
+    summary.loss = Number(line, "mean_loss");
+    if (summary.loss && std::isfinite(*summary.loss)) {
+      summary.curve.push_back({summary.steps, *summary.loss});
+    }
+  }
+}
+
+}  // namespace
+
+RunSummary ReadRunSummary(const std::string& metrics_path) {
+  RunSummary summary;
+  std::optional<double> begin;
+  std::ifstream file(metrics_path);
+  for (std::string text; std::getline(file, text);) {
+    const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!line.is_object()) continue;
+    if (const auto now = Number(line, "ts")) {
+      if (!begin) begin = now;
+      summary.seconds = *now - *begin;
+    }
+    ReadLine(line, summary);
+  }
+  return summary;
+}
+
+}  // namespace ddprun::launcher

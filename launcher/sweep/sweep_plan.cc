@@ -1,0 +1,123 @@
+#include "launcher/sweep/sweep_plan.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+namespace ddprun::launcher {
+
+namespace {
+
+constexpr size_t kMaxRuns = 10'000;
+// File systems take names of 255 bytes, and a number may follow.
+constexpr size_t kMaxName = 200;
+
+struct Axis {
+  std::string key;
+  std::string label;  // in names of folders
+  std::vector<std::string> values;
+};
+
+Error BadSweep(const std::string& text, std::string what) {
+  return Error{.code = Code::kUsage,
+               .title = "BAD SWEEP",
+               .where = "--sweep=" + text,
+               .what = std::move(what),
+               .hint = "Example: --sweep optimizer.learning_rate=1e-4,3e-4",
+               .page = "bad-sweep"};
+}
+
+std::vector<std::string> SplitValues(std::string_view text) {
+  std::vector<std::string> values(1);
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"' && (i == 0 || text[i - 1] != '\\')) quoted = !quoted;
+    if (!quoted && (c == '[' || c == '{')) ++depth;
+    if (!quoted && (c == ']' || c == '}')) --depth;
+    if (c == ',' && !quoted && depth == 0) {
+      values.emplace_back();
+    } else {
+      values.back() += c;
+    }
+  }
+  return values;
+}
+
+// The last part of the key where that is clear.
+void Label(std::vector<Axis>& axes) {
+  std::multiset<std::string> leaves;
+  const auto leaf = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
+  for (const Axis& axis : axes) leaves.insert(leaf(axis.key));
+  for (Axis& axis : axes) {
+    axis.label = leaves.count(leaf(axis.key)) > 1 ? axis.key : leaf(axis.key);
+  }
+}
+
+std::string FolderName(const std::string& text) {
+  std::string name;
+  for (const char c : text) {
+    if (std::string_view(" []{}\"").find(c) != std::string_view::npos) continue;
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+                       std::string_view("._-+=,").find(c) != std::string_view::npos;
+    name += plain ? c : '_';
+  }
+  return name.substr(0, kMaxName);
+}
+
+// Different values may look the same in a name.
+void MakeNamesDiffer(std::vector<SweepRun>& runs) {
+  std::set<std::string> taken;
+  for (SweepRun& run : runs) {
+    const std::string name = run.name;
+    for (int number = 2; !taken.insert(run.name).second; ++number) {
+      run.name = name + "." + std::to_string(number);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> SweepRun::Overrides() const {
+  std::vector<std::string> overrides;
+  for (const auto& [key, value] : values) overrides.push_back(key + "=" + value);
+  return overrides;
+}
+
+Result<std::vector<SweepRun>> PlanSweep(const std::vector<std::string>& texts) {
+  std::vector<Axis> axes;
+  size_t count = 1;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    Axis axis{.key = text.substr(0, equals), .label = "", .values = {}};
+    if (equals != std::string::npos) axis.values = SplitValues(text.substr(equals + 1));
+    for (const std::string& value : axis.values) {
+      if (value.empty()) return BadSweep(text, axis.key + " has an empty value.");
+    }
+    const bool again = std::any_of(axes.begin(), axes.end(),
+                                   [&axis](const Axis& other) { return other.key == axis.key; });
+    if (again) return BadSweep(text, axis.key + " is swept twice; give all its values in one.");
+    count *= axis.values.size();
+    if (count > kMaxRuns) return BadSweep(text, "More than 10000 runs come of it.");
+    axes.push_back(std::move(axis));
+  }
+  Label(axes);
+  std::vector<SweepRun> runs(1);
+  for (const Axis& axis : axes) {
+    std::vector<SweepRun> longer;
+    for (const SweepRun& run : runs) {
+      for (const std::string& value : axis.values) {
+        longer.push_back(run);
+        longer.back().values.emplace_back(axis.key, value);
+        longer.back().name += (run.name.empty() ? "" : ",") + axis.label + "=" + value;
+      }
+    }
+    runs = std::move(longer);
+  }
+  for (SweepRun& run : runs) run.name = FolderName(run.name);
+  MakeNamesDiffer(runs);
+  return runs;
+}
+
+}  // namespace ddprun::launcher

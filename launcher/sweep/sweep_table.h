@@ -1,0 +1,31 @@
+// Pure: the runs of a sweep side by side, for a terminal, a spreadsheet and a browser.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launcher/sweep/run_summary.h"
+
+namespace ddprun::launcher {
+
+struct SweepRow {
+  std::vector<std::pair<std::string, std::string>> values;  // key, value; the same keys in all rows
+  std::string status;                                       // "finished", "exit code 3", ...
+  bool finished = false;
+  RunSummary summary;
+  std::string folder;  // empty: it has none
+};
+
+// Aligned columns, without folders and what no run has; the best run (least validation loss, else
+// least loss) has a * in front.
+std::string TerminalTable(const std::vector<SweepRow>& rows);
+
+// RFC 4180, numbers in full.
+std::string CsvTable(const std::vector<SweepRow>& rows);
+
+// One file without anything from elsewhere: the table, which sorts at a click, and the losses of
+// all runs as curves. `title`: what was swept.
+std::string HtmlTable(const std::string& title, const std::vector<SweepRow>& rows);
+
+}  // namespace ddprun::launcher

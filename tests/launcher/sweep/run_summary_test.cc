@@ -1,0 +1,55 @@
+#include "launcher/sweep/run_summary.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+
+namespace ddprun::launcher {
+namespace {
+
+RunSummary Summary(const std::string& text) {
+  const std::string path = testing::TempDir() + "run_summary_test.jsonl";
+  std::ofstream(path) << text;
+  const RunSummary summary = ReadRunSummary(path);
+  std::remove(path.c_str());
+  return summary;
+}
+
+TEST(RunSummary, TakesTheLastLossesAndTheTimeBetween) {
+  const RunSummary summary = Summary(
+      "{\"ts\": 10, \"event\": \"start\"}\n"
+      "{\"ts\": 11, \"step\": 1, \"split\": \"train\", \"loss\": 9, \"mean_loss\": 3.5}\n"
+      "{\"ts\": 12, \"step\": 4, \"split\": \"train\", \"loss\": 9, \"mean_loss\": 2.5}\n"
+      "{\"ts\": 13, \"step\": 4, \"split\": \"validation\", \"loss\": 2.75}\n"
+      "{\"ts\": 14.5, \"event\": \"end\", \"step\": 4}\n");
+  EXPECT_EQ(summary.steps, 4);
+  EXPECT_EQ(summary.loss, 2.5);
+  EXPECT_EQ(summary.validation_loss, 2.75);
+  EXPECT_EQ(summary.seconds, 4.5);
+  ASSERT_EQ(summary.curve.size(), 2u);
+  EXPECT_EQ(summary.curve[1].loss, 2.5);
+}
+
+TEST(RunSummary, PassesOverALineThatWasCutShort) {
+  const RunSummary summary =
+      Summary("{\"ts\": 1, \"step\": 2, \"split\": \"train\", \"mean_loss\": 1}\n{\"ts\": 2, \"st");
+  EXPECT_EQ(summary.steps, 2);
+  EXPECT_EQ(summary.loss, 1);
+}
+
+TEST(RunSummary, KeepsADivergedLossOutOfTheCurve) {
+  const RunSummary summary =
+      Summary("{\"ts\": 1, \"step\": 2, \"split\": \"train\", \"mean_loss\": \"nan\"}\n");
+  ASSERT_TRUE(summary.loss.has_value());
+  EXPECT_TRUE(std::isnan(*summary.loss));
+  EXPECT_TRUE(summary.curve.empty());
+}
+
+TEST(RunSummary, IsEmptyWithoutAFile) {
+  EXPECT_FALSE(ReadRunSummary("/nowhere/metrics.jsonl").loss.has_value());
+}
+
+}  // namespace
+}  // namespace ddprun::launcher

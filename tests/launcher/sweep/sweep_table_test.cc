@@ -1,0 +1,72 @@
+#include "launcher/sweep/sweep_table.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+namespace ddprun::launcher {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+SweepRow Row(const std::string& value, double loss) {
+  SweepRow row{.values = {{"a.b", value}},
+               .status = "finished",
+               .finished = true,
+               .summary = {},
+               .folder = "f/" + value};
+  row.summary.steps = 20;
+  row.summary.loss = loss;
+  row.summary.curve = {{1, loss + 1}, {20, loss}};
+  return row;
+}
+
+SweepRow Failed(const std::string& value) {
+  return {.values = {{"a.b", value}},
+          .status = "exit code 3",
+          .finished = false,
+          .summary = {},
+          .folder = ""};
+}
+
+TEST(SweepTable, AlignsColumnsAndMarksTheBestRun) {
+  EXPECT_EQ(TerminalTable({Row("1", 0.5), Row("22", 0.25), Failed("3")}),
+            "  a.b  steps  loss  status\n"
+            "  1    20     0.5   finished\n"
+            "* 22   20     0.25  finished\n"
+            "  3                 exit code 3\n");
+}
+
+TEST(SweepTable, GoesByTheValidationLossWhereThereIsOne) {
+  SweepRow first = Row("1", 0.1);
+  SweepRow second = Row("2", 0.2);
+  first.summary.validation_loss = 0.9;
+  second.summary.validation_loss = 0.8;
+  EXPECT_THAT(TerminalTable({first, second}), HasSubstr("\n* 2"));
+}
+
+TEST(SweepTable, NeverCallsADivergedOrFailedRunTheBest) {
+  SweepRow failed = Failed("2");
+  failed.summary.loss = 0.1;
+  EXPECT_THAT(TerminalTable({Row("1", std::nan("")), failed}), Not(HasSubstr("*")));
+}
+
+TEST(SweepTable, QuotesForCsvAndKeepsNumbersInFull) {
+  EXPECT_EQ(CsvTable({Row("[1,\"x\"]", 1.0 / 3)}),
+            "a.b,steps,loss,validation,seconds,status,folder\r\n"
+            "\"[1,\"\"x\"\"]\",20,0.3333333333333333,,,finished,\"f/[1,\"\"x\"\"]\"\r\n");
+}
+
+TEST(SweepTable, IsAPageThatNeedsNothingFromElsewhere) {
+  const std::string page = HtmlTable("Sweep of a<b", {Row("<1>", 0.5), Failed("2")});
+  EXPECT_THAT(page, HasSubstr("<title>Sweep of a&lt;b</title>"));
+  EXPECT_THAT(page, HasSubstr("&lt;1>"));
+  EXPECT_THAT(page, HasSubstr("<polyline"));
+  EXPECT_THAT(page, HasSubstr("class=\"failed\""));
+  EXPECT_THAT(page, Not(HasSubstr("http")));
+  EXPECT_THAT(page, Not(HasSubstr("src=")));
+}
+
+}  // namespace
+}  // namespace ddprun::launcher
