@@ -26,7 +26,7 @@ Agent::Agent(AgentPlan plan, const SignalMask& mask, Guard& guard)
            ParseLogLevel(plan_.env.GetOr("LOGLEVEL", "")),
            [this](std::string_view line) { console_.err().WriteLines(line); }),
       processes_(io_, mask),
-      history_(plan_.host),
+      history_(plan_.host, plan_.job_folder),
       pause_(io_) {}
 
 Agent::~Agent() = default;

@@ -11,7 +11,7 @@ void JobHistory::BeginAttempt(const rendezvous::Membership& membership) {
 
 PeerMessage JobHistory::TellOf(const WorkerRecord& worker) const {
   std::vector<WorkerRecord> known = {worker};
-  if (evidence_ != nullptr) evidence_->Add(known);
+  Complete(known);
   return PeerMessage{
       .exit_code = ExitCode(*worker.exit),
       .text = Summarize(worker, host_),
@@ -22,7 +22,7 @@ PeerMessage JobHistory::TellOf(const WorkerRecord& worker) const {
 void JobHistory::EndAttempt(const WorkerGroup& group,
                             const std::optional<rendezvous::RoundEnd>& round_end) {
   current_.workers = group.Records();
-  if (evidence_ != nullptr) evidence_->Add(current_.workers);
+  Complete(current_.workers);
   current_.first_failure = group.first_failure();
   if (group.first_failure()) current_.failure_time = group.first_failure_time();
   current_.ended_at = std::chrono::system_clock::now();
@@ -31,6 +31,13 @@ void JobHistory::EndAttempt(const WorkerGroup& group,
   }
   attempts_.push_back(std::move(current_));
   current_ = {};
+}
+
+void JobHistory::Complete(std::vector<WorkerRecord>& workers) const {
+  if (evidence_ != nullptr) evidence_->Add(workers);
+  for (WorkerRecord& worker : workers) {
+    worker.error_file_removed = worker.error_file.starts_with(job_folder_ + "/");
+  }
 }
 
 }  // namespace ddprun::launcher

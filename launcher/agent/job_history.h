@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/agent/worker_group.h"
@@ -16,7 +18,9 @@ namespace ddprun::launcher {
 // Loop thread only.
 class JobHistory {
  public:
-  explicit JobHistory(std::string host) : host_(std::move(host)) {}
+  // `job_folder`: private, removed after the job.
+  JobHistory(std::string host, std::string job_folder)
+      : host_(std::move(host)), job_folder_(std::move(job_folder)) {}
 
   // An attempt's workers are about to be started.
   void BeginAttempt(const rendezvous::Membership& membership);
@@ -31,7 +35,11 @@ class JobHistory {
   std::chrono::system_clock::time_point started_at() const { return started_at_; }
 
  private:
+  // Adds what this machine knows.
+  void Complete(std::vector<WorkerRecord>& workers) const;
+
   std::string host_;
+  std::string job_folder_;
   std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
   std::unique_ptr<Evidence> evidence_;  // of the attempt that runs
   AttemptEnd current_;

@@ -92,10 +92,20 @@ std::string Fields(const FailureReport& report) {
           " (local_rank: " + std::to_string(first.local_rank) + ")\n";
   text += "  exitcode  : " + std::to_string(TorchrunExitCode(exit)) +
           " (pid: " + std::to_string(first.pid) + ")\n";
-  text += "  error_file: " + (first.error ? first.error_file : "<N/A>") + "\n";
+  text += "  error_file: " + (first.error ? first.error_file : "<N/A>");
+  text += first.error && first.error_file_removed ? " (removed; --log_dir keeps it)\n" : "\n";
   if (!first.stderr_file.empty()) text += "  stderr    : " + first.stderr_file + "\n";
   if (!first.core_dump.empty()) text += "  core      : " + first.core_dump + "\n";
   return text;
+}
+
+// The line of an error's text that says most: the end of a Python traceback, what stands under the
+// title of an error of ours, the first one of any other.
+std::string Gist(const std::string& message) {
+  const std::vector<std::string> lines = SplitLines(message);
+  if (lines.empty()) return "";
+  if (lines[0].starts_with("Traceback")) return lines.back();
+  return lines[0].starts_with("-- ") && lines.size() > 1 ? lines[1] : lines[0];
 }
 
 // "Rank 1 was killed by SIGKILL: why."
@@ -134,14 +144,12 @@ std::string RenderPeerFailure(const FailureReport& report, int node_rank, const 
 
 std::string RenderAttemptFailure(const WorkerRecord& first, const std::string& host) {
   std::string text = Summarize(first, host) + "\n";
-  std::string words = first.error ? first.error->message : "";
+  std::string words = first.error ? Gist(first.error->message) : "";
   for (auto line = first.last_lines.rbegin(); words.empty() && line != first.last_lines.rend();
        ++line) {
     words = Visible(*line, kLastWordsBytes);
   }
-  if (!words.empty()) {
-    text += "its last words: " + Visible(SplitLines(words).front(), kLastWordsBytes) + "\n";
-  }
+  if (!words.empty()) text += "its last words: " + Visible(words, kLastWordsBytes) + "\n";
   if (first.out_of_memory) return text + first.out_of_memory->what + "\n";
   if (!first.core_dump.empty()) return text + first.core_dump + "\n";
   return text;

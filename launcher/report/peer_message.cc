@@ -46,6 +46,7 @@ json ToJson(const PeerWorker& worker) {
         record.error->callstack.empty() ? record.error->message : record.error->callstack;
     object["error"] = Tail(SplitLines(words));
     object["error_file"] = record.error_file;
+    object["error_file_removed"] = record.error_file_removed;
   }
   if (record.out_of_memory) object["out_of_memory"] = record.out_of_memory->what;
   if (!record.core_dump.empty()) object["core_dump"] = record.core_dump;
@@ -94,6 +95,7 @@ PeerWorker ReadWorker(const json& object) {
     for (const std::string& line : Lines(object, "error")) message += line + "\n";
     record.error = WorkerError{message, "", 0};
     record.error_file = Get<std::string>(object, "error_file", "");
+    record.error_file_removed = Get(object, "error_file_removed", false);
   }
   if (object.contains("out_of_memory")) {
     record.out_of_memory = OutOfMemory{true, Get<std::string>(object, "out_of_memory", "?")};

@@ -61,7 +61,8 @@ Json WorkerJson(const WorkerRecord& worker, const std::string& host) {
                {"host", host},
                {"pid", worker.pid},
                {"exit", ExitJson(worker.exit)}};
-  json["error_file"] = worker.error ? Json(worker.error_file) : Json(nullptr);
+  json["error_file"] =
+      worker.error && !worker.error_file_removed ? Json(worker.error_file) : Json(nullptr);
   json["error"] = ErrorJson(worker.error);
   json["last_lines"] = worker.last_lines;
   json["stderr_file"] = TextOrNull(worker.stderr_file);

@@ -28,6 +28,7 @@ struct WorkerRecord {
   std::chrono::system_clock::time_point started_at = {};
   std::chrono::system_clock::time_point ended_at = {};
   std::string error_file;
+  bool error_file_removed = false;      // with the job's private folder
   std::optional<WorkerError> error;     // what the error file said
   std::vector<std::string> last_lines;  // of its standard error
   bool lines_shown = false;             // its standard error has been passed on to ours

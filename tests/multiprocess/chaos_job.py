@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -58,10 +59,12 @@ def is_free(port):
     return True
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def unused_port():
+    """Below the range from which the kernel gives ports to clients."""
+    while True:
+        port = random.randint(20000, 32000)
+        if is_free(port):
+            return port
 
 
 class ChaosJob(harness.LauncherTest):
@@ -103,36 +106,42 @@ class ChaosJob(harness.LauncherTest):
 
     def start_job(self, plan):
         env = {"DDPRUN_TRAINER": TRAINER} if plan.kind == "trainer" else {}
-        port = free_port()
+        self.port = unused_port()
         if len(plan.nproc) > 1:
-            self.ports.add(port)
+            self.ports.add(self.port)
         self.nodes = []
-        for node, nproc in enumerate(plan.nproc):
-            flags = [f"--nproc_per_node={nproc}", f"--max_restarts={plan.max_restarts}"]
-            flags.append("--shutdown_timeout=5")
-            if len(plan.nproc) > 1:
-                flags += self.node_flags(plan, node, port)
-            # Into files: nothing waits for a pipe that a survivor might hold.
-            with open(self.path(f"out.{node}"), "w") as out:
-                with open(self.path(f"err.{node}"), "w") as err:
-                    job = self.start(*flags, *self.target(plan), env=env, stdout=out, stderr=err)
-            self.addCleanup(self.put_to_rest, job)
-            self.nodes.append(job)
+        for node in range(len(plan.nproc)):
+            self.start_node(plan, node, env)
 
-    def node_flags(self, plan, node, port):
+    def start_node(self, plan, node, env=None):
+        flags = [f"--nproc_per_node={plan.nproc[node]}", f"--max_restarts={plan.max_restarts}"]
+        flags.append("--shutdown_timeout=5")
+        if len(plan.nproc) > 1:
+            flags += self.node_flags(plan, node)
+        # Into files: nothing waits for a pipe that a survivor might hold.
+        number = len(self.nodes)
+        with open(self.path(f"out.{number}"), "w") as out:
+            with open(self.path(f"err.{number}"), "w") as err:
+                job = self.start(*flags, *self.target(plan), env=env or {}, stdout=out, stderr=err)
+        self.addCleanup(self.put_to_rest, job)
+        self.nodes.append(job)
+
+    def node_flags(self, plan, node):
         if plan.backend == "c10d":
+            conf = f"is_host={int(node == 0)},last_call_timeout=0.05,join_timeout=60"
             return [
-                f"--nnodes={len(plan.nproc)}",
+                f"--nnodes={plan.min_nodes}:{len(plan.nproc)}",
                 "--rdzv_backend=c10d",
-                f"--rdzv_endpoint=127.0.0.1:{port}",
+                f"--rdzv_endpoint=127.0.0.1:{self.port}",
                 f"--rdzv_id=chaos{plan.seed}",
+                f"--rdzv_conf={conf}",
                 f"--node_rank={node}",
             ]
         return [
             f"--nnodes={len(plan.nproc)}",
             f"--node_rank={node}",
             "--master_addr=127.0.0.1",
-            f"--master_port={port}",
+            f"--master_port={self.port}",
         ]
 
     def put_to_rest(self, job):
@@ -159,11 +168,19 @@ class ChaosJob(harness.LauncherTest):
             if b"ddprun-node-memory" in read_bytes(f"/proc/{pid}/maps")
         ]
 
-    def all_running(self, plan):
+    def has_ended(self, plan):
+        """Whether a node has that nobody has killed on purpose."""
+        return any(
+            job.poll() is not None
+            for node, job in enumerate(self.nodes)
+            if node != plan.node or not plan.is_replaced
+        )
+
+    def all_running(self, plan, attempt=0):
         if plan.kind == "trainer":
             return "step" in read_bytes(self.path("out.0")).decode(errors="replace")
         return all(
-            self.worker_pids(plan, node, local_rank)
+            self.worker_pids(plan, node, local_rank, attempt)
             for node, nproc in enumerate(plan.nproc)
             for local_rank in range(nproc)
         )
@@ -218,7 +235,7 @@ class ChaosJob(harness.LauncherTest):
         first = {"kill": signal.SIGKILL, "stop": signal.SIGTERM}.get(plan.action, signal.SIGSTOP)
         try:
             os.kill(pid, first)
-            if first == signal.SIGSTOP:
+            if plan.action.startswith("freeze and"):
                 time.sleep(plan.frozen_s)
                 wake = plan.action == "freeze and wake"
                 os.kill(pid, signal.SIGCONT if wake else signal.SIGKILL)
@@ -244,7 +261,10 @@ class ChaosJob(harness.LauncherTest):
         time.sleep(plan.delay_s)
         victim = self.hit(plan)
         hit_at = time.monotonic()
-        if plan.victim == "worker" and plan.deadly and plan.max_restarts and plan.when == "run":
+        if plan.is_replaced:
+            self.start_node(plan, plan.node)
+        restarts = plan.victim == "worker" and plan.deadly and plan.max_restarts > 0
+        if plan.is_replaced or (restarts and plan.when == "run"):
             self.wait_for_second_attempt(plan)
         ends_by_itself = chaos_plan.job_fails(plan) and victim is not None
         if not ends_by_itself:
@@ -262,8 +282,7 @@ class ChaosJob(harness.LauncherTest):
             return
         try:
             harness.wait_until(
-                lambda: self.worker_pids(plan, plan.node, plan.local_rank, attempt=1)
-                or any(n.poll() is not None for n in self.nodes),
+                lambda: self.all_running(plan, attempt=1) or self.has_ended(plan),
                 "the second attempt",
             )
         except AssertionError as error:
@@ -276,6 +295,8 @@ class ChaosJob(harness.LauncherTest):
         accepted = chaos_plan.accepted_codes(plan)
         if victim is None:
             accepted = [{0} for _ in codes]
+        elif plan.is_replaced:
+            accepted.append({0})
         for node, code in enumerate(codes):
             self.assertIn(code, accepted[node], f"node {node} of {self.everything(plan)}")
         if victim is not None and plan.victim == "worker" and plan.deadly:

@@ -8,15 +8,16 @@ import signal
 # template that stands in for ddp-trainer, ddp-trainer itself.
 KINDS = ("shell", "python", "template", "trainer")
 VICTIMS = ("agent", "guard", "template", "worker", "child")
-# SIGKILL, SIGTERM, SIGSTOP with a SIGCONT or a SIGKILL after it.
-ACTIONS = ("kill", "stop", "freeze and wake", "freeze and kill")
+# SIGKILL, SIGTERM, SIGSTOP for good, SIGSTOP with a SIGCONT or a SIGKILL after it.
+ACTIONS = ("kill", "stop", "freeze", "freeze and wake", "freeze and kill")
 
 
 @dataclasses.dataclass
 class Plan:
     seed: int
     kind: str
-    backend: str  # how nodes meet: "static", or "c10d"
+    backend: str  # how nodes meet: "static", or "c10d", whose store node 0 hosts
+    min_nodes: int  # fewer than there are: the job goes on without the others
     nproc: list  # workers of each node
     max_restarts: int
     victim: str
@@ -38,10 +39,17 @@ class Plan:
     @property
     def deadly(self):
         """Whether the victim ends by what is done to it."""
-        if self.action == "freeze and wake":
+        if self.action in ("freeze", "freeze and wake"):
             return False
         # The guard and the children of the workers take no notice of SIGTERM.
         return not (self.action == "stop" and self.victim in ("guard", "child"))
+
+    @property
+    def is_replaced(self):
+        """Whether another node takes the place of the victim's."""
+        lost = self.victim == "agent" and self.deadly and self.when == "run" and self.node > 0
+        fixed_size = self.min_nodes == len(self.nproc)
+        return lost and self.backend == "c10d" and fixed_size and self.max_restarts > 0
 
     @property
     def signal(self):
@@ -49,6 +57,8 @@ class Plan:
 
     def __str__(self):
         nodes = "+".join(map(str, self.nproc))
+        if self.min_nodes < len(self.nproc):
+            nodes += f" (at least {self.min_nodes} node)"
         where = f"node {self.node}"
         if self.victim in ("worker", "child"):
             where += f" local rank {self.local_rank}"
@@ -84,14 +94,20 @@ def make_plan(seed, kinds=KINDS, backends=("static", "c10d")):
         when = "run"
     if when == "end" and kind == "trainer":
         when = "run"
+    # A job waits for ever for a worker or an agent that is frozen for good, or for a template that
+    # has forked nobody yet.
+    waits = victim in ("agent", "worker") or when == "start"
+    weights = (4, 2, 0 if waits else 2, 1, 2)
+    backend = draw.choice(backends) if nodes > 1 else "static"
     return Plan(
         seed=seed,
         kind=kind,
-        backend=draw.choice(backends),
+        backend=backend,
+        min_nodes=draw.randint(1, nodes) if backend == "c10d" else nodes,
         nproc=nproc,
         max_restarts=draw.choice((0, 0, 1, 2)),
         victim=victim,
-        action=draw.choices(ACTIONS, (4, 2, 1, 2))[0],
+        action=draw.choices(ACTIONS, weights)[0],
         node=node,
         local_rank=draw.randrange(nproc[node]),
         when=when,
@@ -105,7 +121,8 @@ def job_fails(plan):
     if not plan.deadly:
         return False
     if plan.victim == "agent":
-        return True
+        goes_on = plan.node > 0 and plan.min_nodes < len(plan.nproc)
+        return not goes_on and not plan.is_replaced
     return plan.victim == "worker" and plan.max_restarts == 0
 
 
@@ -128,6 +145,8 @@ def accepted_codes(plan):
     else:
         codes = [{1} for _ in plan.nproc]
         codes[plan.node] = {-plan.signal}
+    if plan.victim == "agent" and plan.deadly and not job_fails(plan):
+        codes = [accepted if node == plan.node else {0} for node, accepted in enumerate(codes)]
     if plan.when == "end":
         # Who comes too late changes nothing.
         codes = [accepted | {0} for accepted in codes]

@@ -15,14 +15,13 @@ import unittest
 import chaos_job
 import chaos_plan
 
-BACKENDS = ("static",)
 done = collections.Counter()
 durations_s = []
 
 
 class Chaos(chaos_job.ChaosJob):
     def follow(self, seed, kinds):
-        plan = chaos_plan.make_plan(seed, kinds, BACKENDS)
+        plan = chaos_plan.make_plan(seed, kinds)
         print(plan, flush=True)
         victim, duration_s = self.run_plan(plan)
         self.check(plan, victim)
