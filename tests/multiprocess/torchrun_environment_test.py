@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 
 import harness
 import torchrun_compare
@@ -229,6 +230,25 @@ class Nodes(EnvironmentTest):
         self.assert_equal_environments(4)
         for launcher in torchrun_compare.LAUNCHERS:
             self.assertEqual(len(set(self.values(launcher, "MASTER_PORT").values())), 1)
+
+    def test_are_the_same_on_nodes_that_meet_at_a_store_of_their_own(self):
+        for launcher in torchrun_compare.LAUNCHERS:
+            store = subprocess.Popen(
+                [harness.DDPRUN, "store", "--host=127.0.0.1", "--port=0"], env=self.env(),
+                stdout=subprocess.PIPE, text=True,
+            )
+            self.addCleanup(store.stdout.close)
+            self.addCleanup(store.wait)
+            self.addCleanup(store.kill)
+            endpoint = store.stdout.readline().split()[-1]
+            flags = ["--nnodes=2", "--rdzv_backend=c10d", f"--rdzv_endpoint={endpoint}",
+                     "--rdzv_conf=is_host=0", "--local_addr=127.0.0.1", "--rdzv_id=two",
+                     self.worker]
+            jobs = [self.launch(launcher, *flags, env={"OMP_NUM_THREADS": "1"}) for _ in (0, 1)]
+            for job in jobs:
+                self.assertEqual(job.wait().returncode, 0, f"{launcher}: {job.err}")
+            self.assertEqual(len(set(self.values(launcher, "MASTER_PORT").values())), 1)
+        self.assert_equal_environments(2)
 
     def test_are_the_same_on_two_elastic_nodes_whatever_the_last_call(self):
         flags = ["--nnodes=1:2", "--rdzv_backend=c10d", "--rdzv_endpoint=127.0.0.1:PORT",
