@@ -139,7 +139,7 @@ Status CheckRdzvConf(Conf& conf, std::vector<std::string>& notes) {
       continue;
     }
     const auto key = std::find_if(kKeys.begin(), kKeys.end(),
-                                  [&name](const Key& known) { return known.name == name; });
+                                  [&wanted = name](const Key& known) { return known.name == wanted; });
     if (key == kKeys.end()) return BadKey(name);
     if (!key->fits(value)) {
       return Error{.code = Code::kUsage,
