@@ -34,7 +34,7 @@ void Send(int socket, const json& message) {
 bool Receive(int socket, json& message, std::vector<int>& fds) {
   std::vector<char> text(64 << 10);
   iovec part{text.data(), text.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(4 * sizeof(int))> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(5 * sizeof(int))> control{};
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;

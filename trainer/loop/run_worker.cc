@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/abort_stack.h"
 #include "base/error_file.h"
 #include "base/failure.h"
 #include "trainer/loop/trainer.h"
@@ -151,6 +152,8 @@ int RunWorker(const Job& job, const Environment& environment) {
     const RankInfo rank = ValueOrThrow(ReadRankInfo(environment));
     CheckWorldSize(job, rank.world_size);
     const std::shared_ptr<FlightRecorder> recorder = AttachFlightRecorder(environment, rank);
+    // Who gives a recorder ends a worker that hangs with SIGABRT.
+    if (recorder != nullptr) PrintStackOnAbort();
     Trainer trainer(job, rank, MakeGroup(job, rank, environment, recorder), recorder);
     if (rank.rank == 0) {
       TrainAsRankZero(job, rank, trainer);

@@ -69,11 +69,14 @@ std::vector<NamedParameter> NamedTensorsOf(const torch::OrderedDict<std::string,
 
 std::unique_ptr<Strategy> BuildStrategy(const Config& config,
                                         const Model& model,
-                                        const c10::intrusive_ptr<HostProcessGroup>& group) {
+                                        const c10::intrusive_ptr<HostProcessGroup>& group,
+                                        FlightRecorder* recorder) {
   std::vector<NamedParameter> parameters = NamedTensorsOf(model.named_parameters());
   if (group == nullptr) return MakeSingle(std::move(parameters));
+  Reducer::Options options = ReducerOptionsOf(config.strategy);
+  options.recorder = recorder;
   return MakeDistributedDataParallel(std::move(parameters), NamedTensorsOf(model.named_buffers()),
-                                     group, ReducerOptionsOf(config.strategy));
+                                     group, options);
 }
 
 std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config, const Model& model) {
@@ -100,7 +103,7 @@ Trainer::Trainer(const Job& job,
       total_steps_(TotalSteps(job.config.run, steps_per_epoch_)),
       schedule_(ScheduleOptionsOf(job.config.scheduler, total_steps_)),
       model_(BuildModel(job.config, rank)),
-      strategy_(BuildStrategy(job.config, *model_, group_)),
+      strategy_(BuildStrategy(job.config, *model_, group_, recorder_.get())),
       optimizer_(BuildOptimizer(job.config.optimizer, *model_)) {}
 
 Trainer::~Trainer() = default;

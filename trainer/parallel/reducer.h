@@ -49,6 +49,7 @@ class Reducer {
     std::shared_ptr<CommHook> comm_hook = {};  // none: the plain average
     // Look at every gradient and throw at the first one that is not finite. Costs a pass over it.
     bool check_finite = false;
+    FlightRecorder* recorder = nullptr;  // is told which bucket is sent; outlives the reducer
   };
   // Throws Failure for parameters that it cannot reduce.
   Reducer(std::vector<NamedParameter> parameters,

@@ -120,6 +120,9 @@ void Reducer::LaunchReady() {
   while (next_to_launch_ < buckets_.size() && buckets_[next_to_launch_].missing == 0) {
     // Nothing is left to compute beside the last one: wait for it right here.
     const bool last = next_to_launch_ + 1 == buckets_.size();
+    if (options_.recorder != nullptr) {
+      options_.recorder->SetBucket(static_cast<int>(next_to_launch_));
+    }
     Launch(buckets_[next_to_launch_++], !last);
   }
 }

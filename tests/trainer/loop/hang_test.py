@@ -1,0 +1,42 @@
+"""--hang_timeout and ddp-trainer: the flight recorder says who waits in what, and for whom."""
+
+import os
+import signal
+
+import harness
+import training
+
+
+class Hang(training.TrainingTest):
+    def test_names_the_collective_and_the_rank_that_does_not_come(self):
+        config = training.gpt_config(
+            run={"max_steps": 10**9}, model={"name_or_path": ""}, report={"logging_steps": 1}
+        )
+        job = self.start("--nproc_per_node=3", "--hang_timeout=4", self.write_config(config))
+        while not job.stdout.readline().startswith("step"):
+            self.assertIsNone(job.poll(), "training did not begin")
+        os.kill(self.worker_of_rank(1), signal.SIGSTOP)
+        self.finish(job)
+        self.assertEqual(job.returncode, 124, job.err)
+        report = job.err[job.err.index("-- WORKERS HANG") :]
+        lines = report.splitlines()
+        self.assertIn("The others wait for: rank 1 is stopped (state T)", lines[2])
+        self.assertTrue(lines[3].startswith("  rank 1 "), lines[3])
+        for line, rank in zip(lines[4:6], (0, 2)):
+            self.assertRegex(line, rf"^  rank {rank} .* waits in \w+ \d+ .*of step \d+ for ")
+        self.assertIn("Stack of this worker", job.err)
+        self.assert_nothing_left()
+
+    def worker_of_rank(self, rank):
+        """A forked worker has mapped the recorder; its environment is not in /proc."""
+        for pid in harness.processes_with(self.mark):
+            with open(f"/proc/{pid}/maps") as file:
+                pages = [line for line in file if "ddprun-flight-recorder" in line]
+            # Its page: the third column is the offset in the file.
+            if pages and "rw" in pages[0] and int(pages[0].split()[2], 16) == rank * 8192:
+                return pid
+        raise AssertionError("no worker of that rank")
+
+
+if __name__ == "__main__":
+    harness.main()
