@@ -12,14 +12,19 @@ namespace {
 // Lines of text in the source, before "-" becomes "\\-".
 constexpr size_t kTextWidth = 70;
 
-constexpr std::string_view kHead = R"(.TH DDPRUN 1 2026-11-21 "ddprun )" DDPRUN_VERSION R"(" "User Commands"
-.SH NAME
+constexpr std::string_view kTitle =
+    ".TH DDPRUN 1 2026-11-21 \"ddprun " DDPRUN_VERSION "\" \"User Commands\"\n";
+
+constexpr std::string_view kHead = R"(.SH NAME
 ddprun \- start one worker process per device, on one node or many
 .SH SYNOPSIS
 .B ddprun
 .RI [ options ]
 .I TARGET
 .RI [ args ...]
+.br
+.B ddprun store
+.RI [ options ]
 .SH DESCRIPTION
 .B ddprun
 starts the workers of a distributed job on this node, gives them the environment
@@ -145,7 +150,8 @@ std::string Entry(const Flag& flag) {
 }  // namespace
 
 std::string ManPage(std::span<const Flag> flags) {
-  std::string text(kHead);
+  std::string text(kTitle);
+  text += kHead;
   for (int group = 0; group < kFlagGroups; ++group) {
     text += ".SS " + std::string(GroupTitle(static_cast<FlagGroup>(group))) + "\n";
     for (const Flag& flag : flags) {

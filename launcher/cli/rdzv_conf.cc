@@ -138,8 +138,9 @@ Status CheckRdzvConf(Conf& conf, std::vector<std::string>& notes) {
       it = conf.erase(it);
       continue;
     }
-    const auto key = std::find_if(kKeys.begin(), kKeys.end(),
-                                  [&wanted = name](const Key& known) { return known.name == wanted; });
+    const auto key = std::find_if(kKeys.begin(), kKeys.end(), [&key_name = name](const Key& known) {
+      return known.name == key_name;
+    });
     if (key == kKeys.end()) return BadKey(name);
     if (!key->fits(value)) {
       return Error{.code = Code::kUsage,

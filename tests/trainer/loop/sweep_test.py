@@ -68,7 +68,10 @@ class SweepTest(harness.LauncherTest):
 
     def test_is_stopped_by_a_signal_and_marks_nothing_then(self):
         job = self.start(
-            "--sweep=run.seed=1,2", "--set=run.max_steps=100000000", "t.json", start_new_session=True
+            "--sweep=run.seed=1,2",
+            "--set=run.max_steps=100000000",
+            "t.json",
+            start_new_session=True,
         )
         harness.wait_until(
             lambda: os.path.exists(self.path("sweeps/t/seed=1/metrics.jsonl")), "the first run"
