@@ -28,7 +28,7 @@ std::string OtherLine(const WorkerRecord& worker) {
   if (!worker.exit) return line + " does not end, although it got SIGKILL\n";
   const std::string how = DescribeExit(*worker.exit);
   if (worker.told_to_stop) {
-    line += " " + how + " " + Duration(worker.ended_after) + " after it was told to stop";
+    line += " " + how + " when told to stop (" + Duration(worker.ended_after) + ")";
   } else if (worker.ended_after.count() < 0) {
     line += " " + how + " before that";
   } else {

@@ -125,7 +125,7 @@ class Shutdown(harness.LauncherTest):
         )
         self.assertEqual(job.returncode, 3)
         self.assertGreaterEqual(time.monotonic() - begin, 0.5)
-        self.assertRegex(job.err, r"rank 1 .* was killed by SIGKILL \d+ ms after it was told")
+        self.assertRegex(job.err, r"rank 1 .* was killed by SIGKILL when told to stop \(\d+ ms\)")
         self.assert_nothing_left()
 
     def test_leaves_no_background_process_of_a_worker_that_succeeded(self):

@@ -8,7 +8,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 FOLDERS = ("apps", "base", "launcher", "rendezvous", "trainer")
 ANCHOR = r"[a-z0-9]+(?:-[a-z0-9]+)*"
 # Error helpers take the page as their last argument.
-HELPER = re.compile(r"\b(\w+)\([^()]*\bstd::string(?:_view)? page\)")
+HELPER = re.compile(r'\b(\w+)\([^()]*\b(?:std::string(?:_view)?|const char\*) page'
+                    r'(?:\s*=\s*"[^"]*")?\)')
 
 
 def arguments(text, opening):
@@ -39,12 +40,14 @@ def named_pages(sources):
 class NamedPages(unittest.TestCase):
 
     def test_are_found_however_they_are_given(self):
-        self.assertEqual({"a-b", "c", "d-1", "e"}, named_pages([
+        self.assertEqual({"a-b", "c", "d-1", "e", "f", "g"}, named_pages([
             'error.page = "a-b";',
             'text += "See docs/errors.md#c\\n";',
             'Error Make(std::string what, std::string page) {',
             'return Make("(" + Name(x) + "no-page", "d-1");',
             'Error{.what = Make, .page = "e"}',
+            'Error Refuse(std::string what, const char* page = "f") {',
+            'return Refuse("x", "g");',
         ]))
 
     def test_have_a_section_each_and_every_section_is_named(self):

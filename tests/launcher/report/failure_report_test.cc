@@ -50,8 +50,7 @@ TEST(FailureReport, ShowsTheFirstFailureWithTorchrunsFields) {
             "  | Traceback\n"
             "  | ValueError: boom\n"
             "The other workers of this node:\n"
-            "  rank 0 (local_rank: 0, pid: 100) was killed by SIGTERM 12 ms after it was told to "
-            "stop\n"
+            "  rank 0 (local_rank: 0, pid: 100) was killed by SIGTERM when told to stop (12 ms)\n"
             "See docs/errors.md#worker-failed\n");
 }
 
