@@ -22,6 +22,7 @@
 #include "launcher/report/report_file.h"
 #include "launcher/store/store_command.h"
 #include "launcher/sweep/run_sweep.h"
+#include "launcher/sweep/sweep_plan.h"
 #include "launcher/versions.h"
 #include "rendezvous/net/address.h"
 
@@ -96,7 +97,13 @@ int Fail(const Error& error) {
 }
 
 Result<int> RunWhatIsAsked(Options options, const Environment& env) {
-  if (options.sweep.empty() || options.dry_run) return RunJob(std::move(options), env);
+  if (options.sweep.empty()) return RunJob(std::move(options), env);
+  if (options.dry_run) {
+    DDPRUN_ASSIGN(const std::vector<SweepRun> runs, PlanSweep(options.sweep));
+    std::fputs(("# The first of " + std::to_string(runs.size()) + " runs:\n").c_str(), stdout);
+    for (const std::string& pair : runs.front().Overrides()) options.overrides.push_back(pair);
+    return RunJob(std::move(options), env);
+  }
   // What all runs would stumble over is said once.
   DDPRUN_ASSIGN(const Target target, ResolveTarget(options, env, OwnFolder()));
   DDPRUN_ASSIGN(const int workers, CountWorkers(options.nproc_per_node, FindDevices(env)));
