@@ -57,6 +57,7 @@ MAY_INCLUDE = {
     "apps/ddp_trainer": ["trainer/loop", "trainer/comm", "trainer/report", *TASK],
     "tests": ["*"],
     "benchmarks": ["*"],
+    "fuzz": ["*"],
     "examples": ["*"],
 }
 
@@ -218,8 +219,8 @@ def check_notes(path, lines):
 
 def tree(root):
     """The paths of what is ours to check, from the root."""
-    tops = ["apps", "base", "benchmarks", "cmake", "examples", "launcher", "rendezvous", "scripts",
-            "tests", "trainer"]
+    tops = ["apps", "base", "benchmarks", "cmake", "examples", "fuzz", "launcher", "rendezvous",
+            "scripts", "tests", "trainer"]
     for top in tops:
         for path in sorted((root / top).rglob("*")):
             if path.is_file() and path.suffix in SOURCES | OTHER and "golden" not in path.parts:

@@ -24,7 +24,7 @@ VENV=$ROOT/.deps/venv
 LOG=$ROOT/.deps/setup.log
 APT_BUILD="g++ cmake ninja-build ccache git python3 python3-venv libcli11-dev nlohmann-json3-dev
            libasio-dev rapidjson-dev"
-APT_TESTS="libgtest-dev libgmock-dev mandoc zsh"
+APT_TESTS="libgtest-dev libgmock-dev mandoc zsh clang"
 APT_PEERS="openmpi-bin libopenmpi-dev tmux"
 
 # Ends the script unless as_root will work.

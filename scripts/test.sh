@@ -41,7 +41,7 @@ check_core() {
 run_all_tests() {
   local folder=build/release filter=(-LE '^long$')
   [ "$long" = 0 ] || filter=()
-  configure release -DDDPRUN_BUILD_TESTS=ON -DDDPRUN_BUILD_BENCHMARKS=ON
+  configure release -DDDPRUN_BUILD_TESTS=ON -DDDPRUN_BUILD_BENCHMARKS=ON -DDDPRUN_FUZZ=ON
   build release
   say "Test $folder"
   rm -f "$folder/tests.xml" "$folder/tests.closing"

@@ -30,8 +30,7 @@ void WaitTable::Add(Keys& keys, const std::string& key, ConnectionId connection,
 
 void WaitTable::Park(ConnectionId connection, std::vector<std::string> keys) {
   std::ranges::sort(keys);
-  const auto duplicates = std::ranges::unique(keys);
-  keys.erase(duplicates.begin(), duplicates.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   Parked& parked = parked_[connection];
   parked.ticket = next_ticket_++;
   parked.keys.reserve(keys.size());

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Writes a first corpus for each fuzzer: make_seeds.py FOLDER makes FOLDER/<fuzzer>/*.
+
+What fuzzers find out slowly, or never: the frames of real clients, the texts that peers write, the
+flags by name.
+"""
+
+import json
+import pathlib
+import struct
+import sys
+
+VALIDATE = b"\x00" + struct.pack("<I", 0x3C85F7CE)
+PING = b"\x0d" + struct.pack("<I", 7)
+
+
+def text(value):
+    return struct.pack("<Q", len(value)) + value
+
+
+def texts(*values):
+    return struct.pack("<Q", len(values)) + b"".join(text(value) for value in values)
+
+
+def pairs(*values):
+    return struct.pack("<Q", len(values)) + b"".join(text(k) + text(v) for k, v in values)
+
+
+REQUESTS = [
+    VALIDATE + PING,
+    b"\x01" + text(b"/k") + text(b"v"),
+    b"\x02" + text(b"/k") + text(b"") + text(b"new"),
+    b"\x03" + text(b"/k"),
+    b"\x04" + text(b"init/") + struct.pack("<q", 1),
+    b"\x05" + texts(b"/k", b"/q"),
+    b"\x06" + texts(b"/k", b"/absent"),
+    b"\x07",
+    b"\x08" + text(b"/k"),
+    b"\x09" + text(b"/k") + text(b"more"),
+    b"\x0a" + texts(b"/k", b"/k"),
+    b"\x0b" + pairs((b"/a", b"1"), (b"/b", b"22")),
+    b"\x0c",
+    b"\x0e" + text(b"/q") + text(b"one"),
+    b"\x0f" + text(b"/q"),
+    b"\x10" + text(b"/q"),
+    b"\x11",
+    b"\x12" + text(b"/b") + struct.pack("<q", 2),
+]
+REPLIES = {
+    0x05: b"\x01", 0x06: b"\x00", 0x0d: struct.pack("<I", 7), 0x04: struct.pack("<q", -2),
+    0x03: text(b"value"), 0x0a: text(b"1") + text(b""),
+    0x0f: struct.pack("<q", 2) + text(b"one"),
+    0x11: struct.pack("<q", 2) + text(b"/a") + text(b"/b"),
+}
+
+
+def wire():
+    for segment in (0, 3, 15):
+        yield bytes([0x80, segment]) + b"".join(REQUESTS)
+    for request in REQUESTS:
+        yield b"\x80\x00" + request
+    for op, reply in REPLIES.items():
+        yield bytes([op, 1, 2]) + reply
+
+
+def histories():
+    # Each request by name, then the wait of one connection that another one ends.
+    for op in range(0x13):
+        yield bytes([0, op, 1, 0, 2, 4, 2, 0, 2, 1, 4])
+    wait = bytes([0, 6, 0, 0, 0, 0, 2, 0, 0, 1, 0])
+    yield wait + bytes([1, 1, 0, 0, 4, 0, 0]) + bytes([1, 1, 0, 1, 4, 0, 0])
+    yield wait + bytes([0, 12, 0, 0, 0, 0, 0]) + b"\xf0"
+    yield b"".join(bytes([who, 0x12, 3, 0, 0, 0, 0]) for who in range(3))
+
+
+def sessions():
+    begin = b"".join(bytes([who, 0xFF]) for who in range(3))
+    yield begin
+    for op in range(0x13):
+        yield begin + bytes([0, 0, op, 1, 0, 2, 4, 2, 0]) + b"\x00\xb0"
+    yield begin + b"\x00\x9f" * 3 + b"\x00\xb0" * 3 + b"\x00\xc0"
+
+
+def peer_texts():
+    role = {"role": "default", "rank": 1, "local_world_size": 2}
+    note = {"node": 2, "kind": "failed", "message": "rank 5 was killed by SIGKILL"}
+    hello = {"type": "hello", "protocol": 1, "run_id": "job", "min_nodes": 1, "max_nodes": 2}
+    wait = {"peer": "1.2.3.4:5", "keys": ["/k"], "num_keys": 1, "barrier": False, "waited_ms": 5}
+    status = {"connections": 1, "keys": 1, "queue_elements": 0, "bytes": 3, "buffered_bytes": 0,
+              "num_waits": 1, "waits": [wait]}
+    socket = "  0: 0100007F:733C 0000000000000000FFFF00000100007F:9C40 01 0:0 0:0 0 0 0 54321 1\n"
+    for reader, value in [(0, json.dumps(role)), (0, "[0, 4, 0, 4]"), (1, json.dumps(note)),
+                          (2, json.dumps(hello)), (3, json.dumps(status)), (4, "[::1]:29500"),
+                          (4, "node7:29400"), (5, socket)]:
+        yield bytes([reader]) + value.encode()
+
+
+def options():
+    for words in (["--nnodes=1:4", "--nproc-per-node", "gpu", "--rdzv_backend=c10d", "train.py"],
+                  ["PET_NNODES=2", "-r", "0:1,1:2", "--tee=3", "-m", "package.module", "--lr=1"],
+                  ["--rdzv_conf=join_timeout=5,is_host=0", "--rdzv_endpoint=[::1]:29400", "a"],
+                  ["--set", "a.b=1", "--sweep", "c=1,2", "--dry_run", "train.json"],
+                  ["--max_restarts=3", "--signals_to_handle=SIGTERM,SIGINT", "--no_python", "x"]):
+        yield "\n".join(words).encode()
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    for name, make in [("wire", wire), ("store_state", histories), ("store_session", sessions),
+                       ("peer_text", peer_texts), ("options", options)]:
+        folder = root / name
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, seed in enumerate(make()):
+            (folder / f"seed{number:02}").write_bytes(seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+// Texts that other processes write and we read: ranks, failures, the control connection's messages,
+// a store's state, addresses, the kernel's table of sockets. None may do more than be refused.
+#include <nlohmann/json.hpp>
+
+#include "fuzz/input.h"
+#include "rendezvous/assign_ranks.h"
+#include "rendezvous/elastic/control_message.h"
+#include "rendezvous/failure_note.h"
+#include "rendezvous/net/address.h"
+#include "rendezvous/net/socket_table.h"
+#include "rendezvous/store/store_status.h"
+
+namespace ddprun::fuzz {
+namespace {
+
+using namespace rendezvous;
+
+void ReadRanks(std::string_view text) {
+  if (const auto info = ParseRoleInfo(text)) Require(ParseRoleInfo(ToJson(*info)).has_value());
+  (void)ParseAssignedRanks(text);
+}
+
+void ReadFailure(std::string_view text) {
+  const RoundEnd end = ParseFailureNote(text);
+  const RoundEnd again = ParseFailureNote(ToJson(end));
+  Require(again.node_rank == end.node_rank && again.kind == end.kind);
+  (void)MessageText(end.message);
+  (void)ToJson(WithoutRestart(end));
+}
+
+void ReadControlMessage(std::string_view text) {
+  const auto message = nlohmann::json::parse(text, nullptr, false);
+  if (!message.is_object()) return;
+  if (const auto hello = ParseHello(message); hello.has_value()) {
+    Require(ParseHello(ToJson(*hello)).has_value());
+  }
+  (void)MembershipOf(message);
+  (void)KindOf(message);
+  (void)RefusalOf(message);
+  (void)TextOf(message, "type");
+  (void)NumberOf(message, "attempt");
+  (void)FlagOf(message, "loopback_only");
+}
+
+void ReadStatus(std::string_view text) {
+  if (const auto status = ParseStoreStatus(text); status.has_value()) {
+    Require(ParseStoreStatus(ToText(*status)).has_value());
+  }
+}
+
+void ReadAddress(std::string_view text) {
+  const auto endpoint = ParseHostPort(text, 29400);
+  if (!endpoint.has_value()) return;
+  const auto again = ParseHostPort(ToString(*endpoint), 29400);
+  Require(again.has_value() && *again == *endpoint);
+}
+
+}  // namespace
+}  // namespace ddprun::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace ddprun::fuzz;
+  Input input(data, size);
+  const uint8_t reader = input.Byte();
+  const std::string_view text = input.Rest();
+  switch (reader % 6) {
+    case 0:
+      ReadRanks(text);
+      break;
+    case 1:
+      ReadFailure(text);
+      break;
+    case 2:
+      ReadControlMessage(text);
+      break;
+    case 3:
+      ReadStatus(text);
+      break;
+    case 4:
+      ReadAddress(text);
+      break;
+    default:
+      (void)ddprun::rendezvous::ParseSocketTable(text);
+  }
+  return 0;
+}
