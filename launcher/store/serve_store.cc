@@ -9,6 +9,7 @@
 
 #include "launcher/process/signals.h"
 #include "launcher/store/status_text.h"
+#include "rendezvous/elastic/coordinator.h"
 #include "rendezvous/store/store_server.h"
 
 namespace ddprun::launcher {
@@ -82,6 +83,12 @@ Result<int> ServeStore(const StoreServeOptions& options) {
                     io.stop();
                   }
                 }));
+  rendezvous::CoordinatorOptions coordination;
+  coordination.on_log = [](const std::string& line) {
+    std::fprintf(stderr, "[ddprun store] %s\n", line.c_str());
+  };
+  rendezvous::Coordinator coordinator(io, coordination);
+  coordinator.ServeOn(*server);
   SayWhere(options, server->port());
   io.run();
   return 0;

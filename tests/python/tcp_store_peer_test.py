@@ -101,6 +101,38 @@ class StoreCalls:
         self.assertEqual(self.store.get("inner/outer/k"), b"v")
         self.assertEqual(prefixed.get("k"), b"v")
 
+    def test_list_keys_through_a_prefix(self):
+        prefixed = PrefixStore("p", self.store)
+        prefixed.set("a", "1")
+        self.store.set("other", "2")
+        if hasattr(prefixed, "list_keys"):
+            self.assertEqual(prefixed.list_keys(), ["a"])
+        self.assertEqual(prefixed.num_keys(), 2)
+
+    def test_every_call_through_a_prefix(self):
+        prefixed = PrefixStore("p", self.store)
+        self.assertEqual(prefixed.add("n", 2), 2)
+        prefixed.append("k", "ab")
+        self.assertEqual(prefixed.compare_set("k", "ab", "cd"), b"cd")
+        prefixed.multi_set(["a", "b"], ["1", "2"])
+        self.assertEqual(prefixed.multi_get(["a", "b"]), [b"1", b"2"])
+        self.assertTrue(prefixed.check(["a", "k"]))
+        prefixed.wait(["a"], datetime.timedelta(seconds=30))
+        self.assertTrue(prefixed.delete_key("a"))
+
+    def test_the_timeout_of_the_store_bounds_get(self):
+        self.store.set_timeout(datetime.timedelta(milliseconds=50))
+        with self.assertRaises(DistStoreError):
+            self.store.get("never")
+        self.assertEqual(self.store.timeout, datetime.timedelta(milliseconds=50))
+        with self.assertRaises(DistStoreError):
+            self.store.multi_get(["never"])
+
+    def test_binary_values(self):
+        value = bytes(range(256)) * 3
+        self.store.set("k", value)
+        self.assertEqual(self.store.get("k"), value)
+
     def test_clone(self):
         if not hasattr(self.store, "clone"):
             self.skipTest("this torch has no clone()")
@@ -143,6 +175,19 @@ class LibuvClient(StoreCalls, unittest.TestCase):
         self.assertEqual(self.store.queue_pop("q"), b"one")
         self.assertEqual(self.store.queue_pop("q"), b"two")
         self.assertEqual(self.store.queue_len("q"), 0)
+
+    def test_queue_pop_without_blocking(self):
+        with self.assertRaisesRegex(DistStoreError, "queue"):
+            self.store.queue_pop("q", False)
+        self.store.queue_push("q", "one")
+        self.assertEqual(self.store.queue_pop("q", False), b"one")
+
+    def test_queues_are_no_keys(self):
+        self.store.queue_push("q", "one")
+        self.assertEqual(self.store.num_keys(), 0)
+        self.assertTrue(self.store.check(["q"]))
+        self.assertFalse(self.store.delete_key("q"))
+        self.assertEqual(self.store.queue_len("q"), 1)
 
     def test_queue_pop_waits_for_another_client(self):
         other = self.connect()
