@@ -280,7 +280,7 @@ class MoreNodes(ElasticJob):
                 self.wait_for_world(1, 0, "a")
                 nodes.append(self.node("b", f"--local_addr={second}", nnodes="1:2"))
                 last = self.wait_for_world(2, 0, "a", "b")
-                self.assertTrue(last[0][2].startswith(first), "the node that was there keeps rank 0")
+                self.assertTrue(last[0][2].startswith(first), "who was there keeps rank 0")
                 self.touch("finish")
                 for node in nodes:
                     self.finish(node)

@@ -148,7 +148,8 @@ class Simulation {
 
   void Hear(NodeId id, SimNode& node, const OpenStore& open) {
     node.outbox.push_back([this, id, open] {
-      return state_->OnOpened(id, open.attempt, {"host" + std::to_string(id), 1});
+      return state_->OnOpened(id, open.attempt,
+                              {"host" + std::to_string(id), static_cast<uint16_t>(open.attempt)});
     });
   }
   void Hear(NodeId id, SimNode& node, const ReachStore& reach) {
@@ -198,6 +199,7 @@ class Simulation {
     EXPECT_EQ(now.world_size, first.world_size);
     EXPECT_EQ(now.restart_count, first.restart_count);
     EXPECT_EQ(now.master_addr, first.master_addr);
+    EXPECT_EQ(now.master_port, node.attempt) << "a store that was opened for another round";
     EXPECT_GE(now.nnodes, rules_.min_nodes);
     EXPECT_LE(now.nnodes, rules_.max_nodes);
     EXPECT_LT(now.node_rank, now.nnodes);
