@@ -81,7 +81,7 @@ Result<int> RunJob(Options options, const Environment& env) {
   plan.color = WantsColor(env);
   plan.options = std::move(options);
   DDPRUN_ASSIGN(Guard guard, Guard::Start(plan.job_id, plan.job_folder));
-  const SignalMask mask;
+  const SignalMask mask(plan.options.signals_to_handle);
   int code = 0;
   {
     Agent agent(std::move(plan), mask, guard);

@@ -3,11 +3,14 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <sstream>
 #include <utility>
 
 #include <asio/post.hpp>
 
 #include "launcher/agent/open_rendezvous.h"
+#include "launcher/agent/parent_error_file.h"
 #include "launcher/report/report_file.h"
 #include "launcher/report/report_json.h"
 #include "launcher/report/terminal_style.h"
@@ -16,6 +19,22 @@
 namespace ddprun::launcher {
 
 using Kind = rendezvous::RoundEnd::Kind;
+
+namespace {
+
+Error ExitBarrierError(std::chrono::milliseconds limit) {
+  std::ostringstream seconds;
+  seconds << static_cast<double>(limit.count()) / 1000;
+  return Error{.code = Code::kRendezvous,
+               .title = "EXIT BARRIER TIMED OUT",
+               .where = "--exit_barrier_timeout",
+               .what = "This node's workers have ended well, but those of other nodes have not " +
+                       seconds.str() + " s later.",
+               .hint = "Without the option there is no limit.",
+               .page = "exit-barrier"};
+}
+
+}  // namespace
 
 Agent::Agent(AgentPlan plan, const SignalMask& mask, Guard& guard)
     : plan_(std::move(plan)),
@@ -27,7 +46,7 @@ Agent::Agent(AgentPlan plan, const SignalMask& mask, Guard& guard)
            [this](std::string_view line) { console_.err().WriteLines(line); }),
       processes_(io_, mask),
       history_(plan_.host, plan_.job_folder),
-      pause_(io_) {}
+      timer_(io_) {}
 
 Agent::~Agent() = default;
 
@@ -84,11 +103,22 @@ void Agent::Do(AgentAction action) {
 
 void Agent::OnSignal(int signal, pid_t sender) {
   if (signal == SIGCHLD) return processes_.OnChildSignal();
-  if (signal == SIGUSR1 || signal == SIGUSR2) {
-    if (attempt_ != nullptr) attempt_->Pass(signal);
-    return;
+  const std::vector<int>& stop = plan_.options.signals_to_handle;
+  if (std::find(stop.begin(), stop.end(), signal) != stop.end()) {
+    return OnStopSignal(signal, sender);
   }
-  OnStopSignal(signal, sender);
+  if (signal == SIGTSTP) return Suspend();
+  if (attempt_ == nullptr) return;
+  if (signal == SIGCONT) return attempt_->group().PassToAll(SIGCONT);
+  attempt_->Pass(signal);
+}
+
+// Ctrl-Z. The workers do not get it from the terminal, since they are in sessions of their own, and
+// a group whose parent is in another session ignores SIGTSTP: hence SIGSTOP. SIGCONT, which follows
+// on "fg", reaches OnSignal.
+void Agent::Suspend() {
+  if (attempt_ != nullptr) attempt_->group().PassToAll(SIGSTOP);
+  ::kill(::getpid(), SIGSTOP);
 }
 
 void Agent::OnStopSignal(int signal, pid_t sender) {
@@ -197,16 +227,22 @@ void Agent::Leave() {
     if (left.ok()) return On(AgentEvent::kLeft);
     FailWith(left.error());
   });
+  const auto limit = plan_.options.exit_barrier_timeout;
+  if (!limit) return;
+  timer_.expires_after(*limit);
+  timer_.async_wait([this, limit](const asio::error_code& error) {
+    if (!error && state_.phase() == AgentPhase::kLeaving) FailWith(ExitBarrierError(*limit));
+  });
 }
 
 void Agent::StopWorkers() {
-  pause_.cancel();
+  timer_.cancel();
   if (attempt_ != nullptr) attempt_->Stop(stop_signal_.value_or(SIGTERM));
   SettleSoon();
 }
 
 void Agent::KillWorkers() {
-  pause_.cancel();
+  timer_.cancel();
   if (attempt_ != nullptr) attempt_->Hurry();
   is_told_ = true;
   SettleSoon();
@@ -226,8 +262,8 @@ void Agent::JoinAgain() {
   attempt_.reset();
   membership_.reset();
   round_end_.reset();
-  pause_.expires_after(pause);
-  pause_.async_wait([this](const asio::error_code& error) {
+  timer_.expires_after(pause);
+  timer_.async_wait([this](const asio::error_code& error) {
     if (error || state_.phase() != AgentPhase::kJoining) return;
     if (Status joining = Join(); !joining.ok()) FailWith(std::move(joining).error());
   });
@@ -294,6 +330,7 @@ int Agent::CleanUp() {
     history_.EndAttempt(attempt_->group(), round_end_);
     console_.err().WriteLines(HangText());
   }
+  TellParent();
   Report(DescribeEnd());
   io_.restart();
   console_.WhenEmpty([this] { io_.stop(); });
@@ -349,6 +386,15 @@ void Agent::Report(const JobEnd& end) {
 std::string Agent::HangText() const {
   const std::optional<HangReport> hang = attempt_ == nullptr ? std::nullopt : attempt_->hang();
   return hang ? RenderHang(*hang, plan_.target.name, plan_.color) : "";
+}
+
+void Agent::TellParent() const {
+  const std::optional<std::string> parent_file = plan_.env.Get("TORCHELASTIC_ERROR_FILE");
+  if (!parent_file || parent_file->empty() || !EndedByOwnWorker(Causes())) return;
+  const WorkerGroup& group = attempt_->group();
+  const WorkerRecord worker = group.Records()[*group.first_failure()];
+  const Status told = PassErrorFileOn(worker.error_file, *worker.exit, *parent_file);
+  if (!told.ok()) log_.Warning(told.error().what);
 }
 
 std::string Agent::Name() const {

@@ -44,6 +44,7 @@ class Agent {
   void On(AgentEvent event) { Do(state_.On(event)); }
   void Do(AgentAction action);
   void OnSignal(int signal, pid_t sender);
+  void Suspend();
   void OnStopSignal(int signal, pid_t sender);
   void OnExit(pid_t pid, const ProcessExit& exit);
 
@@ -79,6 +80,7 @@ class Agent {
   JobEnd DescribeEnd() const;
   // On standard error, and in the file that --report_file asks for.
   void Report(const JobEnd& end);
+  void TellParent() const;
   // Empty when the workers have not hung.
   std::string HangText() const;
   // "node 1 (host)".
@@ -96,7 +98,7 @@ class Agent {
   StopPatience patience_;
   CrashLoop crash_loop_;
   JobHistory history_;
-  asio::steady_timer pause_;  // between attempts
+  asio::steady_timer timer_;  // of the phase: the pause before it joins, the limit of leaving
   std::unique_ptr<SignalReader> signals_;
   std::unique_ptr<rendezvous::Rendezvous> rendezvous_;
   std::optional<JobOutput> output_;

@@ -52,6 +52,7 @@ struct ChildPlan {
   int stderr_fd;
   const std::vector<int>* inherited_fds;
   const SignalMask* mask;
+  const OpenFileLimit* files;
   const std::vector<unsigned long>* cpu_mask;  // null: as ours
   pid_t parent;
   int error_pipe;
@@ -68,6 +69,7 @@ struct ChildPlan {
   ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   for (const int fd : *plan.inherited_fds) ::fcntl(fd, F_SETFD, 0);
   plan.mask->Restore();
+  plan.files->Restore();
   // Of this process alone, although it still runs in our memory. It was possible when it was asked
   // for; a mask that has changed since is no reason to fail.
   if (plan.cpu_mask != nullptr) {
@@ -139,6 +141,7 @@ Result<pid_t> PosixProcessHost::Spawn(const SpawnRequest& request) {
                        .stderr_fd = request.stderr_fd,
                        .inherited_fds = &request.inherited_fds,
                        .mask = &mask_,
+                       .files = &files_,
                        .cpu_mask = request.cpus.empty() ? nullptr : &cpu_mask,
                        .parent = ::getpid(),
                        .error_pipe = write_end.get()};
@@ -225,7 +228,9 @@ void PosixProcessHost::Signal(pid_t pid, int signal) {
 }
 
 void PosixProcessHost::SignalGroup(pid_t pid, int signal) {
-  if (watched_.contains(pid)) ::kill(-pid, signal);
+  if (!watched_.contains(pid)) return;
+  // A worker that the template has just forked does not lead its group yet.
+  if (::kill(-pid, signal) != 0 && errno == ESRCH) ::kill(pid, signal);
 }
 
 void PosixProcessHost::EndStrays(pid_t spared,

@@ -8,15 +8,16 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
+#include "launcher/process/open_file_limit.h"
 #include "launcher/process/process.h"
 #include "launcher/process/signals.h"
 #include "launcher/process/stray_sweep.h"
 
 namespace ddprun::launcher {
 
-// Makes this process a child subreaper: descendants whose parents are gone become our children, so
-// that none gets away. REQUIRES: created on the thread that stays longest, since the parent-death
-// signal of children is bound to it.
+// Raises the limit of open files, not for children. Makes this process a child subreaper:
+// descendants whose parents are gone become our children, so that none gets away. REQUIRES: created
+// on the thread that stays longest, since the parent-death signal of children is bound to it.
 class PosixProcessHost : public ProcessHost {
  public:
   // `io` and `mask` must outlive the host.
@@ -48,6 +49,7 @@ class PosixProcessHost : public ProcessHost {
 
   asio::io_context& io_;
   const SignalMask& mask_;
+  const OpenFileLimit files_;
   ExitHandler handler_;
   std::map<pid_t, std::unique_ptr<Watched>> watched_;
   std::unique_ptr<StraySweep> sweep_;

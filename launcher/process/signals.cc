@@ -12,7 +12,8 @@ namespace ddprun::launcher {
 
 namespace {
 
-constexpr std::array kHandled = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+// Whatever the user asks for: signals for the workers, and those of a terminal's job control.
+constexpr std::array kPassed = {SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
 bool IsIgnored(int signal) {
   struct sigaction action {};
@@ -22,11 +23,13 @@ bool IsIgnored(int signal) {
 
 }  // namespace
 
-SignalMask::SignalMask() {
+SignalMask::SignalMask(const std::vector<int>& stop_signals) {
   ::sigemptyset(&blocked_);
   // A blocked signal would be delivered even if it is ignored, so those are left alone.
-  for (const int signal : kHandled) {
-    if (!IsIgnored(signal)) ::sigaddset(&blocked_, signal);
+  for (const auto& signals : {stop_signals, std::vector<int>(kPassed.begin(), kPassed.end())}) {
+    for (const int signal : signals) {
+      if (!IsIgnored(signal)) ::sigaddset(&blocked_, signal);
+    }
   }
   // An ignored SIGCHLD would make exit statuses vanish.
   struct sigaction action {};

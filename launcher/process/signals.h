@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -15,13 +16,13 @@
 
 namespace ddprun::launcher {
 
-// Blocks SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGCHLD, except those that are
-// ignored (nohup, background jobs of a script): they stay ignored. SIGCHLD gets its default
-// disposition, SIGPIPE is ignored: a write says EPIPE. The destructor puts everything back. Create
-// it before threads are started.
+// Blocks the signals that ask to stop, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT and SIGCHLD, except those
+// that are ignored (nohup, background jobs of a script): they stay ignored. SIGCHLD gets its
+// default disposition, SIGPIPE is ignored: a write says EPIPE. The destructor puts everything back.
+// Create it before threads are started.
 class SignalMask {
  public:
-  SignalMask();
+  explicit SignalMask(const std::vector<int>& stop_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT});
   ~SignalMask();
   SignalMask(const SignalMask&) = delete;
   SignalMask& operator=(const SignalMask&) = delete;
