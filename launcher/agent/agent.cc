@@ -251,7 +251,7 @@ void Agent::KillWorkers() {
 void Agent::JoinAgain() {
   if (attempt_ != nullptr) {
     attempt_->group().FinishOutput();
-    history_.EndAttempt(attempt_->group(), round_end_);
+    history_.EndAttempt(*attempt_, round_end_);
     console_.err().WriteLines(HangText());
   }
   LogRestart();
@@ -327,7 +327,7 @@ int Agent::CleanUp() {
   if (template_ != nullptr) template_->FinishOutput();
   if (attempt_ != nullptr) {
     attempt_->group().FinishOutput();
-    history_.EndAttempt(attempt_->group(), round_end_);
+    history_.EndAttempt(*attempt_, round_end_);
     console_.err().WriteLines(HangText());
   }
   TellParent();

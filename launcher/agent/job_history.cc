@@ -19,8 +19,9 @@ PeerMessage JobHistory::TellOf(const WorkerRecord& worker) const {
           .host = host_, .time = TimeText(worker.ended_at), .record = std::move(known[0])}};
 }
 
-void JobHistory::EndAttempt(const WorkerGroup& group,
+void JobHistory::EndAttempt(const RunningAttempt& attempt,
                             const std::optional<rendezvous::RoundEnd>& round_end) {
+  const WorkerGroup& group = attempt.group();
   current_.workers = group.Records();
   Complete(current_.workers);
   current_.first_failure = group.first_failure();
@@ -29,6 +30,7 @@ void JobHistory::EndAttempt(const WorkerGroup& group,
   if (round_end && round_end->node_rank != current_.membership.node_rank) {
     current_.ended_elsewhere = round_end;
   }
+  if (const auto hang = attempt.hang()) current_.hang = Summarize(*hang);
   attempts_.push_back(std::move(current_));
   current_ = {};
 }

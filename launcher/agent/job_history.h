@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/agent/worker_group.h"
+#include "launcher/agent/running_attempt.h"
 #include "launcher/report/evidence.h"
 #include "launcher/report/job_end.h"
 #include "launcher/report/peer_message.h"
@@ -28,7 +28,8 @@ class JobHistory {
   PeerMessage TellOf(const WorkerRecord& worker) const;
   // None of the attempt's workers is left, and its output is complete. `round_end`: how its round
   // ended, if it did not simply succeed.
-  void EndAttempt(const WorkerGroup& group, const std::optional<rendezvous::RoundEnd>& round_end);
+  void EndAttempt(const RunningAttempt& attempt,
+                  const std::optional<rendezvous::RoundEnd>& round_end);
 
   // Oldest first; the last one too, once it has ended.
   const std::vector<AttemptEnd>& attempts() const { return attempts_; }

@@ -24,6 +24,7 @@ struct AttemptEnd {
   std::chrono::system_clock::time_point started_at = {};
   std::chrono::system_clock::time_point ended_at = {};
   std::optional<rendezvous::RoundEnd> ended_elsewhere = {};  // another node ended the round
+  std::string hang = {};  // for whom its workers waited in vain, if --hang_timeout ended them
 };
 
 struct JobEnd {

@@ -109,7 +109,8 @@ Json AttemptJson(const AttemptEnd& attempt, const std::string& host) {
                {"started_at", TimeJson(attempt.started_at)},
                {"ended_at", TimeJson(attempt.ended_at)},
                {"first_failure_at", TimeJson(attempt.failure_time)},
-               {"ended_elsewhere", RoundEndJson(attempt.ended_elsewhere)}};
+               {"ended_elsewhere", RoundEndJson(attempt.ended_elsewhere)},
+               {"hang", TextOrNull(attempt.hang)}};
   json["workers"] = Json::array();
   for (size_t i = 0; i < attempt.workers.size(); ++i) {
     json["workers"].push_back(OwnWorkerJson(attempt.workers[i], host, attempt.first_failure == i));
@@ -125,6 +126,9 @@ Json FirstCause(const JobEnd& end) {
     json = {{"text", round_end["message"]},
             {"node_rank", round_end["node_rank"]},
             {"worker", round_end["worker"]}};
+  } else if (!end.attempts.empty() && !end.attempts.back().hang.empty()) {
+    json["text"] = end.attempts.back().hang;
+    json["node_rank"] = end.attempts.back().membership.node_rank;
   } else if (end.worker_failed) {
     const AttemptEnd& last = end.attempts.back();
     const WorkerRecord& worker = last.workers[*last.first_failure];
