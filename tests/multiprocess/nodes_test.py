@@ -57,7 +57,8 @@ class TwoNodes(harness.LauncherTest):
                 self.assertIn(f"Rank {failing} exited with code 42", nodes[failing].err)
                 other = nodes[1 - failing].err
                 self.assertIn("ANOTHER NODE FAILED", other)
-                self.assertIn(f"rank {failing} (local_rank: 0, pid: ", other)
+                self.assertIn(f"Rank {failing} on ", other)
+                self.assertIn("  exitcode  : 42 (pid: ", other)
                 self.assertIn("exited with code 42", other)
                 self.assert_nothing_left()
                 self.port = free_port()
