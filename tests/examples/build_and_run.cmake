@@ -1,4 +1,5 @@
-# Installs ddprun, builds an example against the installed package, runs it with two ranks.
+# Builds an example against the installed package and runs it with two ranks, under ddprun and as
+# srun starts programs.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result)
   if(result)
@@ -6,10 +7,14 @@ function(run)
   endif()
 endfunction()
 
-file(REMOVE_RECURSE ${WORK_DIR}/installed ${WORK_DIR}/build)
-run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/installed)
-run(${CMAKE_COMMAND} -S ${SOURCE_DIR} -B ${WORK_DIR}/build -G Ninja
-    -DCMAKE_PREFIX_PATH=${WORK_DIR}/installed -DDDPRUN_TORCH=${TORCH}
+set(build ${WORK_DIR}/${PROGRAM})
+file(REMOVE_RECURSE ${build})
+run(${CMAKE_COMMAND} -S ${SOURCE_DIR} -B ${build} -G Ninja
+    -DCMAKE_PREFIX_PATH=${INSTALLED} -DDDPRUN_TORCH=${TORCH}
     -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER})
-run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
-run(${WORK_DIR}/installed/bin/ddprun --nproc_per_node=2 ${WORK_DIR}/build/ddp_program)
+run(${CMAKE_COMMAND} --build ${build})
+run(${INSTALLED}/bin/ddprun --nproc_per_node=2 ${build}/${PROGRAM})
+run(sh -c "export SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 \
+                  SLURM_STEP_TASKS_PER_NODE=2 SLURM_NODEID=0
+           SLURM_PROCID=1 SLURM_LOCALID=1 ${build}/${PROGRAM} &
+           SLURM_PROCID=0 SLURM_LOCALID=0 ${build}/${PROGRAM} && wait $!")

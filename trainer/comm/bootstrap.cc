@@ -3,14 +3,20 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <optional>
+#include <string_view>
 
 #include "base/failure.h"
 #include "rendezvous/store/tcp_store.h"
+#include "trainer/comm/share_file.h"
 
 namespace ddprun::trainer {
 
 namespace {
+
+constexpr int64_t kMaxRanks = 1 << 20;
 
 // Under the run id and the restart count: the store may be the same for all attempts of a job.
 std::string MemoryKey(const Environment& environment) {
@@ -54,6 +60,44 @@ Result<UniqueFd> ExchangeMemory(const Environment& environment,
   return file;
 }
 
+// Started by srun itself. In a batch script SLURM_PROCID is there too; the step is not.
+bool UnderSrun(const Environment& environment) {
+  return !environment.Get("RANK") && environment.Get("SLURM_STEP_ID").has_value();
+}
+
+// The entry of `node` in SLURM's "2(x3),1": tasks per node, runs of equal numbers put together.
+std::optional<int64_t> TasksOnNode(std::string_view text, int64_t node) {
+  while (!text.empty()) {
+    const std::string_view entry = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), entry.size() + 1));
+    const size_t repeat = entry.find("(x");
+    const std::optional<int64_t> tasks = ParseInt(entry.substr(0, repeat));
+    std::optional<int64_t> nodes = 1;
+    if (repeat != std::string_view::npos && entry.ends_with(')')) {
+      nodes = ParseInt(entry.substr(repeat + 2, entry.size() - repeat - 3));
+    }
+    if (!tasks || !nodes) return std::nullopt;
+    if (node < *nodes) return tasks;
+    node -= *nodes;
+  }
+  return std::nullopt;
+}
+
+Result<RankInfo> RankInfoOfSrun(const Environment& environment) {
+  RankInfo info;
+  DDPRUN_ASSIGN(const int64_t world, environment.GetInt("SLURM_STEP_NUM_TASKS", 1, 1, kMaxRanks));
+  DDPRUN_ASSIGN(const int64_t rank, environment.GetInt("SLURM_PROCID", 0, 0, world - 1));
+  DDPRUN_ASSIGN(const int64_t node, environment.GetInt("SLURM_NODEID", 0, 0, kMaxRanks));
+  const int64_t local_world =
+      TasksOnNode(environment.GetOr("SLURM_STEP_TASKS_PER_NODE", ""), node).value_or(world);
+  DDPRUN_ASSIGN(const int64_t local, environment.GetInt("SLURM_LOCALID", 0, 0, local_world - 1));
+  info.rank = static_cast<int>(rank);
+  info.world_size = static_cast<int>(world);
+  info.local_rank = static_cast<int>(local);
+  info.local_world_size = static_cast<int>(local_world);
+  return info;
+}
+
 Result<UniqueFd> NodeMemory(const Environment& environment,
                             const RankInfo& info,
                             std::chrono::milliseconds timeout) {
@@ -65,13 +109,20 @@ Result<UniqueFd> NodeMemory(const Environment& environment,
         "using the node's shared memory, DDPRUN_NODE_MEMORY_FD=" + std::to_string(fd), errno);
   }
   if (info.world_size == 1) return SharedRegion::CreateFile();
-  return ExchangeMemory(environment, info, timeout);
+  if (environment.Get("MASTER_ADDR") || !UnderSrun(environment)) {
+    return ExchangeMemory(environment, info, timeout);
+  }
+  // srun brings neither memory nor a store.
+  const std::string name = "ddprun." + std::to_string(getuid()) + "." +
+                           environment.GetOr("SLURM_JOB_ID", "") + "." +
+                           environment.GetOr("SLURM_STEP_ID", "");
+  return ShareFile(name, info.rank, info.world_size, timeout, SharedRegion::CreateFile);
 }
 
 }  // namespace
 
 Result<RankInfo> ReadRankInfo(const Environment& environment) {
-  constexpr int64_t kMaxRanks = 1 << 20;
+  if (UnderSrun(environment)) return RankInfoOfSrun(environment);
   RankInfo info;
   DDPRUN_ASSIGN(const int64_t world, environment.GetInt("WORLD_SIZE", 1, 1, kMaxRanks));
   DDPRUN_ASSIGN(const int64_t rank, environment.GetInt("RANK", 0, 0, world - 1));
@@ -119,3 +170,12 @@ c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(const Environment& environ
 }
 
 }  // namespace ddprun::trainer
+
+namespace ddprun {
+
+c10::intrusive_ptr<trainer::HostProcessGroup> init_process_group(
+    std::chrono::milliseconds timeout) {
+  return trainer::InitProcessGroup(Environment::OfProcess(), timeout);
+}
+
+}  // namespace ddprun

@@ -8,8 +8,8 @@
 
 namespace ddprun::trainer {
 
-// Where this process stands: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE. A process started
-// without a launcher is rank 0 of 1.
+// Where this process stands: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, or what srun says. A
+// process started without a launcher is rank 0 of 1.
 struct RankInfo {
   int rank = 0;
   int world_size = 1;
@@ -27,7 +27,8 @@ std::shared_ptr<FlightRecorder> AttachFlightRecorder(const Environment& environm
 
 // The process group of all ranks. A collective. Under ddprun the ranks' shared memory is the
 // descriptor DDPRUN_NODE_MEMORY_FD; under other launchers rank 0 makes it and tells the others
-// through the store at MASTER_ADDR:MASTER_PORT, waiting at most `timeout`.
+// through the store at MASTER_ADDR:MASTER_PORT, under srun through a local socket, waiting at most
+// `timeout`.
 // `recorder`: nullptr if this process has none yet; then the launcher's is attached.
 // Throws Failure, also when the ranks are not all on one node.
 c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(
@@ -36,3 +37,13 @@ c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(
     std::shared_ptr<FlightRecorder> recorder = {});
 
 }  // namespace ddprun::trainer
+
+namespace ddprun {
+
+// For a program of your own: the process group of all ranks, from the environment that ddprun,
+// torchrun or srun has set. A collective. `timeout` is also that of every later collective.
+// Throws Failure. Names as torch.distributed's.
+c10::intrusive_ptr<trainer::HostProcessGroup> init_process_group(
+    std::chrono::milliseconds timeout = std::chrono::minutes(30));
+
+}  // namespace ddprun
