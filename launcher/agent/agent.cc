@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 
 #include <asio/post.hpp>
@@ -15,22 +14,6 @@
 namespace ddprun::launcher {
 
 using Kind = rendezvous::RoundEnd::Kind;
-
-namespace {
-
-Error ExitBarrierError(std::chrono::milliseconds limit) {
-  std::ostringstream seconds;
-  seconds << static_cast<double>(limit.count()) / 1000;
-  return Error{.code = Code::kRendezvous,
-               .title = "EXIT BARRIER TIMED OUT",
-               .where = "--exit_barrier_timeout",
-               .what = "This node's workers have ended well, but those of other nodes have not " +
-                       seconds.str() + " s later.",
-               .hint = "Without the option there is no limit.",
-               .page = "exit-barrier"};
-}
-
-}  // namespace
 
 Agent::Agent(AgentPlan plan, const SignalMask& mask, Guard& guard)
     : plan_(std::move(plan)),

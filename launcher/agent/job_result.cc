@@ -1,5 +1,7 @@
 #include "launcher/agent/job_result.h"
 
+#include <sstream>
+
 #include "launcher/hang/hang_report.h"
 #include "launcher/report/peer_message.h"
 
@@ -34,6 +36,18 @@ int JobExitCode(const JobCauses& causes) {
   // A batch system may ask for a code that says "put me back into the queue". The other nodes have
   // been told of the signal before it was known.
   return causes.several_nodes ? stopped : causes.stopped_code.value_or(stopped);
+}
+
+Error ExitBarrierError(std::chrono::milliseconds limit) {
+  std::ostringstream seconds;
+  seconds << static_cast<double>(limit.count()) / 1000;
+  return Error{.code = Code::kRendezvous,
+               .title = "EXIT BARRIER TIMED OUT",
+               .where = "--exit_barrier_timeout",
+               .what = "This node's workers have ended well, but those of other nodes have not " +
+                       seconds.str() + " s later.",
+               .hint = "Without the option there is no limit.",
+               .page = "exit-barrier"};
 }
 
 int StyledExitCode(int code, ExitCodeStyle style) {

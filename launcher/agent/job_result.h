@@ -1,6 +1,7 @@
 // Pure: how a job that did not simply succeed ended here, and so ddprun's exit code.
 #pragma once
 
+#include <chrono>
 #include <optional>
 
 #include "base/error.h"
@@ -31,6 +32,8 @@ bool EndedElsewhere(const JobCauses& causes);
 
 // The same on every node that the end has reached. 0 when nothing went wrong.
 int JobExitCode(const JobCauses& causes);
+// The workers of other nodes have not ended within --exit_barrier_timeout.
+Error ExitBarrierError(std::chrono::milliseconds limit);
 // torchrun knows 0, 1 and 2 only.
 int StyledExitCode(int code, ExitCodeStyle style);
 

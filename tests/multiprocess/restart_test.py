@@ -159,7 +159,9 @@ class Restart(harness.LauncherTest):
 
     def test_starts_the_template_anew_if_it_was_killed(self):
         os.mkfifo(self.path("fifo"))
-        command = ATTEMPT + WRITE_PID + 'test "$ATTEMPT" = 1 || { read x < "$FOLDER/fifo"; exit 9; }'
+        command = ATTEMPT + WRITE_PID + (
+            'test "$ATTEMPT" = 1 || { read line < "$FOLDER/fifo"; exit 9; }'
+        )
         config = self.script("job.json", json.dumps({"command": ["sh", "-c", command]}))
         job = self.start("--max_restarts=1", config)
         self.pid_in("pid.0.0")
