@@ -170,6 +170,9 @@ class Restart(harness.LauncherTest):
         ]
         self.assertEqual(len(templates), 1)
         os.kill(templates[0], signal.SIGKILL)
+        harness.wait_until(
+            lambda: not os.path.exists(f"/proc/{templates[0]}"), "the agent to notice"
+        )
         with open(self.path("fifo"), "w") as fifo:
             fifo.write("go\n")
         self.finish(job)
