@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 
 import harness
@@ -78,9 +79,14 @@ class Job:
 
     def wait(self):
         """The time at which the last launcher has returned."""
+        # wait(timeout=...) would look only every 50 ms.
+        watchdog = threading.Timer(120, lambda: [launcher.kill() for launcher in self.launchers])
+        watchdog.start()
         for launcher in self.launchers:
-            launcher.wait(timeout=120)
-        return time.time()
+            launcher.wait()
+        end = time.time()
+        watchdog.cancel()
+        return end
 
     def members(self):
         """Workers and their children, known by the folder in their environment."""
