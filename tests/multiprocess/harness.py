@@ -16,11 +16,12 @@ DEADLINE_S = 60
 
 
 def wait_until(condition, what):
-    """Waits for the condition; the pause only bounds how often it is looked at."""
+    """Waits for the condition; the pause only bounds how often it is looked at. `what` is a text,
+    or a function that says it when the wait was in vain."""
     deadline = time.monotonic() + DEADLINE_S
     while not condition():
         if time.monotonic() > deadline:
-            raise AssertionError("in vain waited for: " + what)
+            raise AssertionError("in vain waited for: " + (what() if callable(what) else what))
         time.sleep(0.005)
 
 
@@ -42,6 +43,30 @@ def processes_with(mark):
         if state not in "ZX" and mark.encode() in text:
             found.append(int(name))
     return found
+
+
+def shared_files_in_use():
+    """Names in /dev/shm of what a living process has mapped or open."""
+    used = set()
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/maps") as file:
+                paths = [line.split(maxsplit=5)[-1].rstrip("\n") for line in file]
+            for entry in os.scandir(f"/proc/{name}/fd"):
+                paths.append(os.readlink(entry.path))
+        except OSError:
+            continue
+        used.update(path[9:] for path in paths if path.startswith("/dev/shm/"))
+    return used
+
+
+def is_own_shared_file(name):
+    try:
+        return os.stat("/dev/shm/" + name).st_uid == os.geteuid()
+    except OSError:
+        return False
 
 
 class LauncherTest(unittest.TestCase):
@@ -106,11 +131,25 @@ class LauncherTest(unittest.TestCase):
     def assert_nothing_left(self):
         wait_until(
             lambda: not processes_with(self.mark) and not processes_with(self.sleep_mark),
-            "all processes of the job to end: "
+            lambda: "all processes of the job to end: "
             + str(processes_with(self.mark) + processes_with(self.sleep_mark)),
         )
         wait_until(lambda: not os.listdir(self.tmp), "the job's folder to go away")
-        self.assertLessEqual(set(os.listdir("/dev/shm")), self.shm_before)
+        self.assert_no_shared_memory_left()
+
+    def shared_memory_left(self):
+        """Files in /dev/shm that are new since the test began and that nobody holds. To be asked
+        when all processes of the job have ended: whoever holds one then is another program's."""
+        new = set(os.listdir("/dev/shm")) - self.shm_before
+        return set(filter(is_own_shared_file, new - shared_files_in_use())) if new else new
+
+    def assert_no_shared_memory_left(self):
+        # Another program may be between making or letting go of a file and removing it; the job
+        # has nobody left who could.
+        wait_until(
+            lambda: not self.shared_memory_left(),
+            lambda: f"nothing to be left in /dev/shm: {self.shared_memory_left()}",
+        )
 
 
 def main():

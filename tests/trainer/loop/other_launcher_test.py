@@ -30,7 +30,7 @@ class OtherLauncher(training.TrainingTest):
         )
         self.assertEqual(job.returncode, 0, job.stderr)
         self.expect_golden_losses("torchrun", 2)
-        self.assertLessEqual(set(os.listdir("/dev/shm")), self.shm_before)
+        self.assert_no_shared_memory_left()
 
     def test_without_launcher_it_is_the_only_rank(self):
         config = self.write_config(training.toy_config(run={"name": "alone"}))
