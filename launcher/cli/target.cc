@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "launcher/cli/find_program.h"
@@ -61,6 +62,24 @@ Result<Target> PythonTarget(const Options& options, const Environment& env) {
   return target;
 }
 
+// What torchrun runs with Python and cannot be executed itself: a script without suffix and execute
+// permission, a folder with a __main__.py. Not what somebody forgot to make executable, to which
+// Python would answer with nonsense: a program, or a script with another interpreter in its #!
+// line.
+bool IsPythonWithoutSuffix(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return std::filesystem::exists(path + "/__main__.py", ignored);
+  }
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  if (::access(path.c_str(), X_OK) == 0) return false;
+  std::string line;
+  std::ifstream file(path, std::ios::binary);
+  std::getline(file, line);
+  if (line.starts_with("#!")) return line.find("python") != std::string::npos;
+  return file.good() && !line.starts_with("\177ELF");
+}
+
 }  // namespace
 
 Result<std::string> FindTrainer(const Environment& env, const std::string& own_folder) {
@@ -101,6 +120,7 @@ Result<Target> ResolveTarget(const Options& options,
     DDPRUN_TRY(CheckReadable(name, Code::kNotFound, "Python script"));
     return PythonTarget(options, env);
   }
+  if (!options.no_python && IsPythonWithoutSuffix(name)) return PythonTarget(options, env);
   DDPRUN_ASSIGN(std::string program, FindProgram(name, env));
   Target target{.name = name, .program = std::move(program), .argv = {name}};
   Append(target.argv, options.target_args);

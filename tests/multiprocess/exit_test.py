@@ -33,7 +33,7 @@ class ExitCode(harness.LauncherTest):
         self.assertIn("exitcode  : -11 (pid: ", job.err)
 
     def test_is_126_or_127_when_the_program_cannot_be_executed(self):
-        self.script("plain", "no program\n")
+        self.script("plain", "#!/bin/sh\n")
         os.chmod(self.script("no_interpreter", "#!/nowhere/interpreter\n"), 0o755)
         for program, code in (("./absent", 127), ("./plain", 126), ("./no_interpreter", 126)):
             with self.subTest(program):

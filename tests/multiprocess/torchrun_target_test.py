@@ -117,6 +117,16 @@ class Target(TargetTest):
             given = "--local-rank=1" in self.dumped("ddprun")["1.0"]["argv"]
             self.assertEqual(given, not flags)
 
+    def test_is_python_without_a_suffix(self):
+        package = self.path("package")
+        os.mkdir(package)
+        for name in ("plain", "package/__main__.py"):
+            self.script(name, torchrun_compare.DUMP)
+        for target in (self.path("plain"), package):
+            with self.subTest(target=target):
+                self.succeed("--nproc_per_node=2", target, *WORDS)
+                self.assert_same_dumps()
+
     def test_may_be_what_torchrun_would_not_run(self):
         # Without --no_python: an executable that is no Python script runs as it is.
         os.chmod(self.script("program", SHELL_DUMP), 0o755)

@@ -58,6 +58,21 @@ TEST_F(TargetTest, RunsAnythingExecutableAsItIs) {
               ElementsAre(script, "a", "b"));
 }
 
+TEST_F(TargetTest, RunsWithPythonWhatTorchrunRunsWithoutASuffix) {
+  const std::string script = bin_.path() + "/train";
+  std::ofstream(script) << "import os\n";
+  EXPECT_THAT(Resolve(script)->argv, ElementsAre(python_, "-u", script, "a", "b"));
+  std::ofstream(script) << "#!/usr/bin/env python3\nimport os\n";
+  EXPECT_EQ(Resolve(script)->program, python_);
+  std::ofstream(script) << "\177ELF\n";
+  EXPECT_EQ(Resolve(script).error().code, Code::kNotExecutable);
+  const std::string package = bin_.path() + "/package";
+  std::filesystem::create_directory(package);
+  EXPECT_EQ(Resolve(package).error().code, Code::kNotExecutable);
+  std::ofstream(package + "/__main__.py") << "import os\n";
+  EXPECT_THAT(Resolve(package)->argv, ElementsAre(python_, "-u", package, "a", "b"));
+}
+
 TEST_F(TargetTest, TellsAMissingConfigFromAMissingProgram) {
   EXPECT_EQ(Resolve("absent.json").error().code, Code::kUsage);
   EXPECT_EQ(Resolve("absent.py").error().code, Code::kNotFound);
