@@ -31,6 +31,10 @@ class JobKeys {
   // Never set: each node waits for its own as long as it lives, so node 0 notices its end.
   std::string Present(int node) const { return PresentPrefix() + std::to_string(node); }
   std::string PresentPrefix() const { return base_ + "ddprun/present/"; }
+  // Its workers have ended well, so its end is no loss.
+  std::string Left(int round, int node) const {
+    return Round(round) + "ddprun/left/" + std::to_string(node);
+  }
   // One per node: node 0 decides by its own what the others read in theirs.
   std::string Failure(int round, int node) const {
     return Round(round) + "ddprun/failure/" + std::to_string(node);

@@ -70,6 +70,10 @@ class Rendezvous {
   // round ends otherwise meanwhile, that comes through WatchRound, and `done` then never comes.
   virtual void Leave(std::function<void(Status)> done) = 0;
 
+  // After Leave, before its `done`: whether this node may end all the same. The others know that
+  // its workers ended well, and it hosts neither their store nor the place where nodes meet.
+  virtual bool may_go() const = 0;
+
   // The server that this round's workers use, on the node that hosts it (for what they wait on
   // when a job hangs); null elsewhere.
   virtual const StoreServer* worker_store() const = 0;

@@ -131,6 +131,10 @@ void StaticRendezvous::Impl::Stop() {
   const auto round_server = std::move(round_server_);
 }
 
+bool StaticRendezvous::may_go() const {
+  return impl_->may_go();
+}
+
 const StoreServer* StaticRendezvous::Impl::worker_store() const {
   return round_server_ != nullptr ? round_server_.get() : server_.get();
 }

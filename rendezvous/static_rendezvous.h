@@ -53,6 +53,7 @@ class StaticRendezvous : public Rendezvous {
                 std::function<void()> done) override;
   void Withdraw(const std::string& message, std::function<void()> done) override;
   void Leave(std::function<void(Status)> done) override;
+  bool may_go() const override;
   const StoreServer* worker_store() const override;
 
  private:

@@ -108,13 +108,21 @@ void StaticRendezvous::Impl::OnNodeGone(int node) {
     if (missing_.insert(node).second) AwaitNode(node);
     return;
   }
-  if (!lost_) {
-    lost_ = RoundEnd{.node_rank = node,
-                     .message = "node " + std::to_string(node) +
-                                " is gone: the connection to its agent was closed"};
-  }
+  server_->Call(KeysRequest(Op::kCheck, {keys_.Left(round_, node)}),
+                [self = shared_from_this(), node](const Result<Reply>& reply) {
+                  self->OnNodeLost(node, reply.has_value() && reply->status == kCheckReady);
+                });
+}
+
+void StaticRendezvous::Impl::OnNodeLost(int node, bool had_left) {
+  if (stopped_ || left_) return;
+  const std::string how =
+      had_left ? "its workers had ended well" : "the connection to its agent was closed";
+  const RoundEnd end{.node_rank = node,
+                     .message = "node " + std::to_string(node) + " is gone: " + how};
+  if (!lost_) lost_ = end;
   if (on_joined_ && !assigned_) return RefuseRound();
-  Tell(CompareSet(keys_.Failure(round_, 0), ToJson(*lost_)));
+  if (!had_left) Tell(CompareSet(keys_.Failure(round_, 0), ToJson(end)));
 }
 
 // A restart cannot bring back a node that is gone. The others read why where they await ranks.
@@ -221,6 +229,12 @@ void StaticRendezvous::Impl::Leave(std::function<void(Status)> done) {
     asio::post(io_, [self = shared_from_this()] { self->OnAllFinished({}); });
     return;
   }
+  if (!host()) {
+    Request mark;
+    mark.op = Op::kSet;
+    mark.key = keys_.Left(round_, options_.node_rank);
+    Tell(std::move(mark));
+  }
   Request count;
   count.op = Op::kAdd;
   count.key = keys_.NumFinished(round_);
@@ -230,6 +244,7 @@ void StaticRendezvous::Impl::Leave(std::function<void(Status)> done) {
       std::move(count), [self = shared_from_this(), round = round_](const Result<Reply>& reply) {
         if (round != self->round_ || self->stopped_) return;
         if (!reply.has_value()) return self->OnAllFinished(reply.error());
+        self->leave_known_ = true;
         if (reply->number == self->options_.nnodes) {
           Request last;
           last.op = Op::kSet;

@@ -58,6 +58,7 @@ void StaticRendezvous::Impl::Join(std::function<void(Result<Membership>)> done) 
   on_reported_ = nullptr;
   on_left_ = nullptr;
   left_ = false;
+  leave_known_ = false;
   failure_.reset();
   noted_ = false;
   failure_delivered_ = false;

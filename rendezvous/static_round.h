@@ -32,6 +32,7 @@ class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezv
   void EndRound(RoundEnd::Kind kind, const std::string& message, std::function<void()> done);
   void Leave(std::function<void(Status)> done);
   void Stop();
+  bool may_go() const { return leave_known_ && !host(); }
   const StoreServer* worker_store() const;
 
  private:
@@ -70,6 +71,7 @@ class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezv
   void SpreadFailure(const std::string& note);
   void OnAbandoned(const std::vector<std::string>& keys);
   void OnNodeGone(int node);
+  void OnNodeLost(int node, bool had_left);
   void RefuseRound();
   void FailForLostNode();
   void Forget(std::string key);
@@ -121,6 +123,7 @@ class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezv
   std::set<int> unheard_;  // nodes that have not yet read the failure, while reporting it
   std::function<void()> on_reported_;
   std::function<void(Status)> on_left_;
+  bool leave_known_ = false;  // node 0 has counted this node among those that are done
   bool left_ = false;
 };
 

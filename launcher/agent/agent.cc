@@ -209,9 +209,15 @@ void Agent::Leave() {
   const auto limit = plan_.options.exit_barrier_timeout;
   if (!limit) return;
   timer_.expires_after(*limit);
-  timer_.async_wait([this, limit](const asio::error_code& error) {
-    if (!error && state_.phase() == AgentPhase::kLeaving) FailWith(ExitBarrierError(*limit));
+  timer_.async_wait([this](const asio::error_code& error) {
+    if (!error && state_.phase() == AgentPhase::kLeaving) OnExitBarrierTime();
   });
+}
+
+void Agent::OnExitBarrierTime() {
+  const bool alone = rendezvous_->may_go();
+  log_.Warning(ExitBarrierLine(*plan_.options.exit_barrier_timeout, alone));
+  if (alone) On(AgentEvent::kLeft);
 }
 
 void Agent::StopWorkers() {

@@ -58,6 +58,8 @@ class Agent {
   void OnRoundEnd(const rendezvous::RoundEnd& end);
   void OnAttemptGone();
   void Leave();
+  // The other nodes have not left either: this one goes alone, if they can do without it.
+  void OnExitBarrierTime();
   void StopWorkers();
   void KillWorkers();
   void JoinAgain();

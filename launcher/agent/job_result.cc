@@ -38,16 +38,12 @@ int JobExitCode(const JobCauses& causes) {
   return causes.several_nodes ? stopped : causes.stopped_code.value_or(stopped);
 }
 
-Error ExitBarrierError(std::chrono::milliseconds limit) {
-  std::ostringstream seconds;
-  seconds << static_cast<double>(limit.count()) / 1000;
-  return Error{.code = Code::kRendezvous,
-               .title = "EXIT BARRIER TIMED OUT",
-               .where = "--exit_barrier_timeout",
-               .what = "This node's workers have ended well, but those of other nodes have not " +
-                       seconds.str() + " s later.",
-               .hint = "Without the option there is no limit.",
-               .page = "exit-barrier"};
+std::string ExitBarrierLine(std::chrono::milliseconds limit, bool goes) {
+  std::ostringstream line;
+  line << "the workers of this node have ended well, those of other nodes have not "
+       << static_cast<double>(limit.count()) / 1000 << " s later (--exit_barrier_timeout); "
+       << (goes ? "leaving without them" : "waiting on, since they need what this node hosts");
+  return line.str();
 }
 
 int StyledExitCode(int code, ExitCodeStyle style) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
 
 #include "base/error.h"
 #include "launcher/cli/options.h"
@@ -32,8 +33,9 @@ bool EndedElsewhere(const JobCauses& causes);
 
 // The same on every node that the end has reached. 0 when nothing went wrong.
 int JobExitCode(const JobCauses& causes);
-// The workers of other nodes have not ended within --exit_barrier_timeout.
-Error ExitBarrierError(std::chrono::milliseconds limit);
+// The workers of other nodes have not ended within --exit_barrier_timeout: this node goes without
+// waiting for them, or stays because they need it.
+std::string ExitBarrierLine(std::chrono::milliseconds limit, bool goes);
 // torchrun knows 0, 1 and 2 only.
 int StyledExitCode(int code, ExitCodeStyle style);
 

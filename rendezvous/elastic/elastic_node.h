@@ -33,6 +33,7 @@ class ElasticRendezvous::Impl : public std::enable_shared_from_this<ElasticRende
   void Withdraw(const std::string& message, std::function<void()> done);
   void Leave(std::function<void(Status)> done);
   void Stop();
+  bool may_go() const { return !hosting() && round_server_ == nullptr; }
   const StoreServer* worker_store() const { return round_server_.get(); }
 
  private:

@@ -76,6 +76,10 @@ void ElasticRendezvous::Leave(std::function<void(Status)> done) {
   impl_->Leave(std::move(done));
 }
 
+bool ElasticRendezvous::may_go() const {
+  return impl_->may_go();
+}
+
 const StoreServer* ElasticRendezvous::worker_store() const {
   return impl_->worker_store();
 }

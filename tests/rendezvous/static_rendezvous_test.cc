@@ -202,6 +202,19 @@ TEST_F(StaticRendezvousTest, TellsEveryNodeThatAnAgentIsGone) {
   EXPECT_THAT(nodes_[2].failure->message, HasSubstr("node 1 is gone"));
 }
 
+TEST_F(StaticRendezvousTest, DoesNotMissANodeWhoseWorkersEndedWell) {
+  StartAll(3);
+  for (const int rank : {0, 1}) nodes_[rank].rendezvous->Leave([](const Status&) {});
+  RunUntil([&] { return nodes_[1].rendezvous->may_go(); });
+  EXPECT_FALSE(nodes_[0].rendezvous->may_go());
+  EXPECT_FALSE(nodes_[2].rendezvous->may_go());
+  nodes_[1].rendezvous.reset();
+  // Whoever has not left is missed, and the first loss is what all hear of.
+  nodes_[2].rendezvous.reset();
+  RunUntil([&] { return nodes_[0].failure.has_value(); });
+  EXPECT_EQ(nodes_[0].failure->node_rank, 2);
+}
+
 TEST_F(StaticRendezvousTest, TellsThatNode0IsGone) {
   StartAll(2);
   nodes_[0].rendezvous.reset();
