@@ -113,6 +113,10 @@ void HostProcessGroup::setTimeout(std::chrono::milliseconds timeout) {
   core_->timeout = timeout;
 }
 
+void HostProcessGroup::SetAllReduceAlgorithm(AllReduceAlgorithm algorithm) {
+  core_->algorithm = algorithm;
+}
+
 void HostProcessGroup::abort() {
   core_->group.Cancel();
   core_->mailbox.Cancel();
@@ -153,14 +157,15 @@ HostProcessGroup::Work HostProcessGroup::allreduce(std::vector<at::Tensor>& tens
   const at::Tensor tensor = Single(tensors);
   const DataType type = TypeOf(tensor);
   const Reduction reduction = ReductionOf(options.reduceOp, type);
-  return Run(c10d::OpType::ALLREDUCE, options.asyncOp, tensors,
-             [=, core = core_.get(), timeout = options.timeout] {
-               return OnContiguous(tensor, [&](void* data) {
-                 const size_t count = static_cast<size_t>(tensor.numel());
-                 return core->group.AllReduce(data, count, type, reduction,
-                                              core->Deadline(timeout));
-               });
-             });
+  return Run(
+      c10d::OpType::ALLREDUCE, options.asyncOp, tensors,
+      [=, core = core_.get(), timeout = options.timeout, algorithm = core_->algorithm.load()] {
+        return OnContiguous(tensor, [&](void* data) {
+          const size_t count = static_cast<size_t>(tensor.numel());
+          return core->group.AllReduce(data, count, type, reduction, core->Deadline(timeout),
+                                       algorithm);
+        });
+      });
 }
 
 HostProcessGroup::Work HostProcessGroup::broadcast(std::vector<at::Tensor>& tensors,
@@ -181,18 +186,19 @@ HostProcessGroup::Work HostProcessGroup::allreduce_coalesced(
     CheckOnHost(tensor);
     ReductionOf(options.reduceOp, TypeOf(tensor));
   }
-  return Run(
-      c10d::OpType::ALLREDUCE_COALESCED, options.asyncOp, tensors,
-      [core = core_.get(), tensors, op = options.reduceOp, timeout = options.timeout]() -> Status {
-        for (const at::Tensor& tensor : tensors) {
-          const DataType type = TypeOf(tensor);
-          DDPRUN_TRY(OnContiguous(tensor, [&](void* data) {
-            return core->group.AllReduce(data, static_cast<size_t>(tensor.numel()), type,
-                                         ReductionOf(op, type), core->Deadline(timeout));
-          }));
-        }
-        return {};
-      });
+  return Run(c10d::OpType::ALLREDUCE_COALESCED, options.asyncOp, tensors,
+             [core = core_.get(), tensors, op = options.reduceOp, timeout = options.timeout,
+              algorithm = core_->algorithm.load()]() -> Status {
+               for (const at::Tensor& tensor : tensors) {
+                 const DataType type = TypeOf(tensor);
+                 DDPRUN_TRY(OnContiguous(tensor, [&](void* data) {
+                   return core->group.AllReduce(data, static_cast<size_t>(tensor.numel()), type,
+                                                ReductionOf(op, type), core->Deadline(timeout),
+                                                algorithm);
+                 }));
+               }
+               return {};
+             });
 }
 
 HostProcessGroup::Work HostProcessGroup::reduce(Tensors& tensors,

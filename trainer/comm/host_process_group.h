@@ -16,6 +16,7 @@
 
 #include "base/flight_recorder.h"
 #include "base/unique_fd.h"
+#include "trainer/comm/data_type.h"
 #include "trainer/comm/operation_queue.h"
 #include "trainer/comm/shared_region.h"
 
@@ -38,6 +39,8 @@ class HostProcessGroup : public c10d::Backend {
   const std::string getBackendName() const override { return "ddprun-host"; }
   // For operations that begin after this call.
   void setTimeout(std::chrono::milliseconds timeout) override;
+  // How later all-reduces are done; at the same place on all ranks. Any thread.
+  void SetAllReduceAlgorithm(AllReduceAlgorithm algorithm);
   // Ends running and later operations of this process with an error.
   void abort() override;
   void setSequenceNumberForGroup() override {}

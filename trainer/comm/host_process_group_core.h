@@ -20,6 +20,7 @@ struct HostProcessGroup::Core {
   const std::shared_ptr<FlightRecorder> recorder;
   const std::chrono::nanoseconds spin;
   std::atomic<std::chrono::milliseconds> timeout;
+  std::atomic<AllReduceAlgorithm> algorithm = AllReduceAlgorithm::kDirect;
   std::atomic<uint64_t> begun = 0;  // collectives
   NodeGroup group;
   Mailbox mailbox;

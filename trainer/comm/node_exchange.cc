@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "trainer/comm/chunk.h"
 #include "trainer/comm/node_group.h"
 #include "trainer/comm/reduce.h"
 

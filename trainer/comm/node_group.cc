@@ -6,31 +6,10 @@
 #include <vector>
 
 #include "base/check.h"
+#include "trainer/comm/chunk.h"
 #include "trainer/comm/reduce.h"
 
 namespace ddprun::trainer {
-
-namespace {
-
-// Chunks end at cache lines, so that no two ranks write to the same one.
-constexpr size_t kLineBytes = 64;
-
-struct Range {
-  size_t begin = 0;
-  size_t end = 0;
-  size_t size() const { return end - begin; }
-};
-
-// The part of `bytes` that rank of size works on.
-Range Chunk(size_t bytes, int rank, int size) {
-  const size_t lines = (bytes + kLineBytes - 1) / kLineBytes;
-  const size_t n = static_cast<size_t>(size);
-  const size_t r = static_cast<size_t>(rank);
-  return {std::min(bytes, lines * r / n * kLineBytes),
-          std::min(bytes, lines * (r + 1) / n * kLineBytes)};
-}
-
-}  // namespace
 
 NodeGroup::NodeGroup(SharedRegion& region, Options options) : region_(region), options_(options) {}
 
@@ -57,12 +36,15 @@ NodeGroup::Operation NodeGroup::Begin(Kind kind,
   header.sequence = sequence_;
   header.kind = static_cast<uint32_t>(kind);
   header.bytes = bytes;
-  if (bytes <= kSlotBytes) return operation;  // travels through the slots
-  int64_t offset = region_.HeapOffset(options_.rank, data, own_bytes.value_or(bytes));
+  if (bytes > kSlotBytes) Place(header, data, own_bytes.value_or(bytes));  // else: through slots
+  return operation;
+}
+
+void NodeGroup::Place(OperationHeader& header, const void* data, size_t bytes) {
+  int64_t offset = region_.HeapOffset(options_.rank, data, bytes);
   header.direct = offset >= 0 ? 1 : 0;
   if (offset < 0) offset = region_.HeapOffset(options_.rank, Staging(), kStagingBytes);
   header.heap_offset = static_cast<uint64_t>(offset);
-  return operation;
 }
 
 Status NodeGroup::Meet(const Operation& operation) {
@@ -107,53 +89,6 @@ Status NodeGroup::MeetAndCompare(const Operation& operation) {
   return {};
 }
 
-std::string NodeGroup::Describe(const OperationHeader& header) {
-  const std::string number = " number " + std::to_string(header.sequence);
-  const std::string root = std::to_string(header.root);
-  const auto bytes = [&](const std::string& whose) {
-    return " (" + std::to_string(header.bytes) + " bytes" + whose + ")";
-  };
-  const auto reduction = [&](const std::string& to) {
-    const DataType type = static_cast<DataType>(header.type);
-    return " (" + std::string(NameOf(static_cast<Reduction>(header.reduction))) + " of " +
-           std::to_string(header.bytes / SizeOf(type)) + " " + std::string(NameOf(type)) + to + ")";
-  };
-  switch (static_cast<Kind>(header.kind)) {
-    case Kind::kAllReduce:
-      return "all_reduce" + number + reduction("");
-    case Kind::kReduce:
-      return "reduce" + number + reduction(" to rank " + root);
-    case Kind::kReduceScatter:
-      return "reduce_scatter" + number + reduction(", a part for each rank");
-    case Kind::kBroadcast:
-      return "broadcast" + number + bytes(" from rank " + root);
-    case Kind::kAllGather:
-      return "all_gather" + number + bytes(" of each rank");
-    case Kind::kGather:
-      return "gather" + number + bytes(" of each rank to rank " + root);
-    case Kind::kScatter:
-      return "scatter" + number + bytes(" from rank " + root);
-    case Kind::kAllToAll:
-      return "all_to_all" + number + bytes(" of each rank");
-    case Kind::kBarrier:
-      return "barrier" + number;
-    case Kind::kOther:
-      break;
-  }
-  return "an unknown operation" + number;
-}
-
-Collective NodeGroup::ForRecorder(const OperationHeader& header) {
-  const auto kind = static_cast<Kind>(header.kind);
-  Collective collective{.kind = kind, .number = header.sequence, .bytes = header.bytes};
-  if (kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter) {
-    const auto type = static_cast<DataType>(header.type);
-    collective.type = NameOf(type);
-    collective.elements = header.bytes / SizeOf(type);
-  }
-  return collective;
-}
-
 Error NodeGroup::TimedOut(const Operation& operation) {
   std::string missing;
   std::string present;
@@ -189,12 +124,17 @@ Status NodeGroup::Barrier(Clock::time_point deadline) {
   return MeetAndCompare(Begin(Kind::kBarrier, nullptr, 0, deadline));
 }
 
-Status NodeGroup::AllReduce(
-    void* data, size_t count, DataType type, Reduction reduction, Clock::time_point deadline) {
+Status NodeGroup::AllReduce(void* data,
+                            size_t count,
+                            DataType type,
+                            Reduction reduction,
+                            Clock::time_point deadline,
+                            AllReduceAlgorithm algorithm) {
   const size_t bytes = count * SizeOf(type);
   Operation operation = Begin(Kind::kAllReduce, data, bytes, deadline);
   operation.header.type = static_cast<uint32_t>(type);
   operation.header.reduction = static_cast<uint32_t>(reduction);
+  if (algorithm != AllReduceAlgorithm::kDirect) return AllReduceBy(algorithm, operation, data);
   if (bytes <= kSlotBytes) return ReduceThroughSlots(operation, data, count, true);
   return ReduceLarge(operation, data, {});
 }
@@ -233,31 +173,41 @@ Status NodeGroup::ReduceThroughSlots(const Operation& operation,
   return {};
 }
 
-// Every rank sums its chunk over all ranks and writes the result to all of them, or to the root.
-Status NodeGroup::ReduceLarge(const Operation& operation, void* data, std::optional<int> root) {
+Status NodeGroup::InPieces(const Operation& operation,
+                           void* data,
+                           bool receives,
+                           const Work& work) {
   const size_t bytes = operation.header.bytes;
   std::byte* const own = static_cast<std::byte*>(data);
   const bool staged = operation.header.direct == 0;
-  std::vector<std::byte*> chunks(static_cast<size_t>(size()));
-  size_t piece = 0;
-  for (size_t begin = 0; begin < bytes; begin += piece) {
-    if (staged) std::memcpy(Staging(), own + begin, std::min(kStagingBytes, bytes - begin));
+  size_t begin = 0;
+  do {
+    const size_t rest = bytes - begin;
+    if (staged && rest > 0) std::memcpy(Staging(), own + begin, std::min(kStagingBytes, rest));
     DDPRUN_TRY(begin == 0 ? MeetAndCompare(operation) : Meet(operation));
-    piece = std::min(PieceBytes(bytes, 0, size()), bytes - begin);
-    const Range chunk = Chunk(piece, options_.rank, size());
-    for (int rank = 0; rank < size(); ++rank) {
-      chunks[static_cast<size_t>(rank)] = PieceOf(rank, begin) + chunk.begin;
-    }
+    const size_t piece = std::min(PieceBytes(bytes, 0, size()), rest);
+    DDPRUN_TRY(work(begin, piece));
+    DDPRUN_TRY(Meet(operation));
+    if (staged && receives && piece > 0) std::memcpy(own + begin, Staging(), piece);
+    begin += piece;
+  } while (begin < bytes);
+  return {};
+}
+
+// Every rank sums its chunk over all ranks and writes the result to all of them, or to the root.
+Status NodeGroup::ReduceLarge(const Operation& operation, void* data, std::optional<int> root) {
+  const bool receives = !root || *root == options_.rank;
+  return InPieces(operation, data, receives, [&](size_t begin, size_t bytes) -> Status {
+    const Chunk chunk = ChunkOf(bytes, options_.rank, size());
+    std::vector<std::byte*> chunks = Pieces(begin);
+    for (std::byte*& piece : chunks) piece += chunk.begin;
     const std::vector<const std::byte*> sources(chunks.begin(), chunks.end());
     std::span<std::byte* const> destinations = chunks;
     if (root) destinations = destinations.subspan(static_cast<size_t>(*root), 1);
     ReduceArrays(operation.type(), operation.reduction(), sources, destinations,
                  chunk.size() / SizeOf(operation.type()));
-    DDPRUN_TRY(Meet(operation));
-    const bool receives = !root || *root == options_.rank;
-    if (staged && receives) std::memcpy(own + begin, Staging(), piece);
-  }
-  return {};
+    return {};
+  });
 }
 
 Status NodeGroup::Broadcast(void* data, size_t bytes, int root, Clock::time_point deadline) {
@@ -319,6 +269,12 @@ bool NodeGroup::AnyStaged(int first, int last) {
     if (header(rank).direct == 0) return true;
   }
   return false;
+}
+
+std::vector<std::byte*> NodeGroup::Pieces(size_t begin) {
+  std::vector<std::byte*> pieces;
+  for (int rank = 0; rank < size(); ++rank) pieces.push_back(PieceOf(rank, begin));
+  return pieces;
 }
 
 std::byte* NodeGroup::PieceOf(int rank, size_t begin) {

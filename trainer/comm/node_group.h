@@ -2,23 +2,23 @@
 //
 // All ranks must call the same operations in the same order with the same sizes; where they do
 // not, every rank gets an error that names the two operations. Results are bit-identical on all
-// ranks and from run to run: sums are taken in rank order, each element by one rank only.
+// ranks and from run to run: sums are taken in rank order, but for AllReduceAlgorithm::kRing.
 //
 // Cost: an all-reduce of up to kSlotBytes takes one meeting of the ranks; a larger one two, and
 // no copy when the data of every rank lies in memory from Allocate(); otherwise it is staged
 // through the heap in pieces.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "trainer/comm/data_type.h"
 #include "trainer/comm/futex_wait.h"
-#include "trainer/comm/recording.h"
+#include "trainer/comm/node_operation.h"
 #include "trainer/comm/shared_region.h"
 
 namespace ddprun::trainer {
@@ -45,8 +45,12 @@ class NodeGroup {
   void UseTicket(uint64_t ticket) { ticket_ = ticket; }
 
   // In place: `data` holds `count` elements, on return the reduction over the ranks.
-  Status AllReduce(
-      void* data, size_t count, DataType type, Reduction reduction, Clock::time_point deadline);
+  Status AllReduce(void* data,
+                   size_t count,
+                   DataType type,
+                   Reduction reduction,
+                   Clock::time_point deadline,
+                   AllReduceAlgorithm algorithm = AllReduceAlgorithm::kDirect);
   // `data` holds `bytes` bytes: read at `root`, written elsewhere.
   Status Broadcast(void* data, size_t bytes, int root, Clock::time_point deadline);
   // `input`: `bytes` bytes of this rank; `output`: size() * bytes, in rank order. `input` may be
@@ -90,21 +94,10 @@ class NodeGroup {
 
  private:
   using Kind = CollectiveKind;
-  struct Operation {
-    OperationHeader header;
-    Clock::time_point deadline;
-    mutable Recording recording;  // not what the operation is, but what is said of it
-
-    DataType type() const { return static_cast<DataType>(header.type); }
-    Reduction reduction() const { return static_cast<Reduction>(header.reduction); }
-  };
+  using Operation = NodeOperation;
   struct Rows;
-  // Tensors outside the shared heap travel in pieces of this size: a few fit into the last-level
-  // cache of one core together.
-  static constexpr size_t kStagingBytes = size_t{1} << 20;
+  struct Study;  // the other algorithms of all-reduce
 
-  static std::string Describe(const OperationHeader& header);
-  static Collective ForRecorder(const OperationHeader& header);
   ControlBlock& mine() { return region_.control(options_.rank); }
   const OperationHeader& header(int rank) { return region_.control(rank).headers[sequence_ % 2]; }
   std::byte* Slot(int rank) { return region_.control(rank).slots[sequence_ % 2]; }
@@ -115,6 +108,7 @@ class NodeGroup {
                   size_t bytes,
                   Clock::time_point deadline,
                   std::optional<size_t> own_bytes = {});
+  void Place(OperationHeader& header, const void* data, size_t bytes);
   Status Meet(const Operation& operation);
   Status MeetAndCompare(const Operation& operation);
   Error TimedOut(const Operation& operation);
@@ -123,6 +117,12 @@ class NodeGroup {
 
   Status ReduceThroughSlots(const Operation& operation, void* data, size_t count, bool receives);
   Status ReduceLarge(const Operation& operation, void* data, std::optional<int> root);
+  // Piece by piece: work(begin, bytes) with PieceOf(every rank, begin) in place; then `data` has
+  // what this rank's piece holds, if it `receives`.
+  using Work = std::function<Status(size_t begin, size_t bytes)>;
+  Status InPieces(const Operation& operation, void* data, bool receives, const Work& work);
+  Status AllReduceBy(AllReduceAlgorithm algorithm, Operation& operation, void* data);
+  std::vector<std::byte*> Pieces(size_t begin);
   Status Copy(const Operation& operation, const void* input, void* output, int first, int last);
   template <typename Collect>
   Status ShareRows(const Operation& operation,

@@ -217,6 +217,14 @@ DDPRUN_VECTORIZED void ReduceUInt8(Reduction r, Sources s, Destinations d, size_
   LoopFor<uint8_t, uint8_t>(r, s, d, n);
 }
 
+template <typename T, typename A>
+void Divide(std::byte* data, size_t count, int divisor) {
+  T* const values = reinterpret_cast<T*>(data);
+  for (size_t i = 0; i < count; ++i) {
+    Store(Load(values[i]) / static_cast<A>(divisor), &values[i]);
+  }
+}
+
 bool IsFloatingPoint(DataType type) {
   return type == DataType::kFloat32 || type == DataType::kFloat64 || type == DataType::kFloat16 ||
          type == DataType::kBFloat16;
@@ -244,6 +252,24 @@ void ReduceArrays(
     case DataType::kUInt8:
       return ReduceUInt8(reduction, sources, destinations, count);
   }
+}
+
+void DivideArray(DataType type, std::byte* data, size_t count, int divisor) {
+  switch (type) {
+    case DataType::kFloat32:
+      return Divide<float, float>(data, count, divisor);
+    case DataType::kFloat64:
+      return Divide<double, double>(data, count, divisor);
+    case DataType::kFloat16:
+      return Divide<Half, float>(data, count, divisor);
+    case DataType::kBFloat16:
+      return Divide<BFloat16, float>(data, count, divisor);
+    case DataType::kInt32:
+    case DataType::kInt64:
+    case DataType::kUInt8:
+      break;
+  }
+  DDPRUN_CHECK(IsFloatingPoint(type));
 }
 
 size_t SizeOf(DataType type) {
@@ -297,6 +323,20 @@ std::string_view NameOf(Reduction reduction) {
       return "product";
   }
   return "unknown reduction";
+}
+
+std::string_view NameOf(AllReduceAlgorithm algorithm) {
+  switch (algorithm) {
+    case AllReduceAlgorithm::kDirect:
+      return "direct";
+    case AllReduceAlgorithm::kReduceBroadcast:
+      return "reduce_broadcast";
+    case AllReduceAlgorithm::kAllToAll:
+      return "all_to_all";
+    case AllReduceAlgorithm::kRing:
+      return "ring";
+  }
+  return "unknown algorithm";
 }
 
 }  // namespace ddprun::trainer

@@ -20,4 +20,7 @@ void ReduceArrays(DataType type,
                   std::span<std::byte* const> destinations,
                   size_t count);
 
+// Divides `count` elements of a floating-point type in place.
+void DivideArray(DataType type, std::byte* data, size_t count, int divisor);
+
 }  // namespace ddprun::trainer

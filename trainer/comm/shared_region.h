@@ -30,6 +30,7 @@ struct OperationHeader {
   uint32_t type;
   uint32_t reduction;
   uint32_t root;
+  uint32_t algorithm;
   uint32_t direct;  // the data lies in the rank's heap; otherwise it is staged piece by piece
   bool operator==(const OperationHeader&) const = default;
 };

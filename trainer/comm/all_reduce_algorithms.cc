@@ -1,0 +1,99 @@
+// The textbook's ways to all-reduce, to be measured beside the default. They work in memory that is
+// shared, so "to send" is to let a neighbour read; each rank fetches for itself.
+#include <cstring>
+
+#include "trainer/comm/chunk.h"
+#include "trainer/comm/node_group.h"
+#include "trainer/comm/reduce.h"
+
+namespace ddprun::trainer {
+
+// Each works on one piece of the data, which is in place on all ranks.
+struct NodeGroup::Study {
+  NodeGroup& group;
+  const Operation& operation;
+
+  Status ReduceThenBroadcast(size_t begin, size_t bytes);
+  Status FetchAllAndSum(size_t begin, size_t bytes);
+  Status PassAroundRing(size_t begin, size_t bytes);
+};
+
+Status NodeGroup::AllReduceBy(AllReduceAlgorithm algorithm, Operation& operation, void* data) {
+  operation.header.algorithm = static_cast<uint32_t>(algorithm);
+  // Small ones too: through the slots all algorithms would be the same.
+  if (operation.header.bytes <= kSlotBytes) Place(operation.header, data, operation.header.bytes);
+  Study study{*this, operation};
+  return InPieces(operation, data, true, [&](size_t begin, size_t bytes) -> Status {
+    switch (algorithm) {
+      case AllReduceAlgorithm::kDirect:
+        break;
+      case AllReduceAlgorithm::kReduceBroadcast:
+        return study.ReduceThenBroadcast(begin, bytes);
+      case AllReduceAlgorithm::kAllToAll:
+        return study.FetchAllAndSum(begin, bytes);
+      case AllReduceAlgorithm::kRing:
+        return study.PassAroundRing(begin, bytes);
+    }
+    return {};
+  });
+}
+
+Status NodeGroup::Study::ReduceThenBroadcast(size_t begin, size_t bytes) {
+  const std::vector<std::byte*> pieces = group.Pieces(begin);
+  const bool root = group.rank() == 0;
+  if (root) {
+    const std::vector<const std::byte*> sources(pieces.begin(), pieces.end());
+    ReduceArrays(operation.type(), operation.reduction(), sources, {pieces.data(), 1},
+                 bytes / SizeOf(operation.type()));
+  }
+  DDPRUN_TRY(group.Meet(operation));
+  if (!root) std::memcpy(pieces[static_cast<size_t>(group.rank())], pieces[0], bytes);
+  return {};
+}
+
+// In blocks: a block of the input is overwritten only when all ranks have read it.
+Status NodeGroup::Study::FetchAllAndSum(size_t begin, size_t bytes) {
+  const std::vector<std::byte*> pieces = group.Pieces(begin);
+  std::vector<std::byte> sum(std::min(bytes, kStagingBytes));
+  std::vector<const std::byte*> sources(pieces.size());
+  std::byte* const result = sum.data();
+  for (size_t at = 0; at < bytes; at += sum.size()) {
+    const size_t block = std::min(sum.size(), bytes - at);
+    for (size_t i = 0; i < pieces.size(); ++i) sources[i] = pieces[i] + at;
+    ReduceArrays(operation.type(), operation.reduction(), sources, {&result, 1},
+                 block / SizeOf(operation.type()));
+    DDPRUN_TRY(group.Meet(operation));
+    std::memcpy(pieces[static_cast<size_t>(group.rank())] + at, result, block);
+  }
+  return {};
+}
+
+// Reduce-scatter around the ring: in each step a rank adds its own part to what its left neighbour
+// has summed of it so far; part c starts at rank c and is complete at rank c - 1. Then the
+// complete parts go around in the same way.
+Status NodeGroup::Study::PassAroundRing(size_t begin, size_t bytes) {
+  const int n = group.size();
+  if (n == 1) return {};
+  const int rank = group.rank();
+  std::byte* const own = group.PieceOf(rank, begin);
+  const std::byte* const left = group.PieceOf((rank + n - 1) % n, begin);
+  const bool average = operation.reduction() == Reduction::kAvg;
+  const Reduction step_reduction = average ? Reduction::kSum : operation.reduction();
+  for (int step = 0; step < n - 1; ++step) {
+    const Chunk chunk = ChunkOf(bytes, (rank + 2 * n - step - 1) % n, n);
+    const size_t count = chunk.size() / SizeOf(operation.type());
+    std::byte* const mine = own + chunk.begin;
+    const std::byte* const sources[] = {left + chunk.begin, mine};
+    ReduceArrays(operation.type(), step_reduction, sources, {&mine, 1}, count);
+    if (average && step == n - 2) DivideArray(operation.type(), mine, count, n);
+    DDPRUN_TRY(group.Meet(operation));
+  }
+  for (int step = 0; step < n - 1; ++step) {
+    const Chunk chunk = ChunkOf(bytes, (rank + n - step) % n, n);
+    std::memcpy(own + chunk.begin, left + chunk.begin, chunk.size());
+    DDPRUN_TRY(group.Meet(operation));
+  }
+  return {};
+}
+
+}  // namespace ddprun::trainer

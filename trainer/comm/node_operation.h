@@ -1,0 +1,28 @@
+// One collective of a node's ranks while it runs, and how it is told to people.
+#pragma once
+
+#include <string>
+
+#include "base/flight_recorder.h"
+#include "trainer/comm/data_type.h"
+#include "trainer/comm/futex_wait.h"
+#include "trainer/comm/recording.h"
+#include "trainer/comm/shared_region.h"
+
+namespace ddprun::trainer {
+
+struct NodeOperation {
+  OperationHeader header;
+  Clock::time_point deadline;
+  mutable Recording recording;  // not what the operation is, but what is said of it
+
+  DataType type() const { return static_cast<DataType>(header.type); }
+  Reduction reduction() const { return static_cast<Reduction>(header.reduction); }
+};
+
+// "all_reduce number 3 (sum of 10 float32)".
+std::string Describe(const OperationHeader& header);
+
+Collective ForRecorder(const OperationHeader& header);
+
+}  // namespace ddprun::trainer
