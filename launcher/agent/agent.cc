@@ -20,14 +20,20 @@ Agent::Agent(AgentPlan plan, const SignalMask& mask, Guard& guard)
       mask_(mask),
       guard_(guard),
       console_(io_, STDOUT_FILENO, STDERR_FILENO),
-      log_("ddprun n" + std::to_string(plan_.options.node_rank.value_or(0)),
-           ParseLogLevel(plan_.env.GetOr("LOGLEVEL", "")),
-           [this](std::string_view line) { console_.err().WriteLines(line); }),
+      log_(MakeLog(plan_.options.rdzv_backend == "c10d" && plan_.options.several_nodes()
+                       ? plan_.options.node_rank
+                       : plan_.options.node_rank.value_or(0))),
       processes_(io_, mask),
       history_(plan_.host, plan_.job_folder),
       timer_(io_) {}
 
 Agent::~Agent() = default;
+
+Log Agent::MakeLog(std::optional<int> node_rank) {
+  return Log(node_rank ? "ddprun n" + std::to_string(*node_rank) : "ddprun",
+             ParseLogLevel(plan_.env.GetOr("LOGLEVEL", "")),
+             [this](std::string_view line) { console_.err().WriteLines(line); });
+}
 
 int Agent::Run() {
   if (Status begun = Begin(); !begun.ok()) {
@@ -55,7 +61,7 @@ Status Agent::Begin() {
     template_ = std::make_unique<TemplateHost>(
         Surroundings(), plan_,
         TemplateHost::Handlers{.on_ready = [this] { StartIfReady(); },
-                               .on_lost = [this](const Error& e) { OnCannotGoOn(e); }});
+                               .on_lost = [this](const Error& e) { OnTemplateLost(e); }});
   }
   DDPRUN_ASSIGN(rendezvous_, OpenRendezvous(io_, plan_, log_));
   return Join();
@@ -123,6 +129,23 @@ void Agent::OnExit(pid_t pid, const ProcessExit& exit) {
   if (attempt_ != nullptr) attempt_->OnExit(pid, exit);
 }
 
+bool Agent::may_restart() const {
+  return EndAfterFailure(membership_ ? membership_->restart_count : 0,
+                         plan_.options.max_restarts) == Kind::kRestart;
+}
+
+void Agent::OnTemplateLost(const Error& error) {
+  if (template_->refusal()) return OnCannotGoOn(error);
+  // Its workers go on without it, and the next round starts another one.
+  if (state_.phase() != AgentPhase::kJoining) return;
+  if (template_renewed_ || !may_restart()) return OnCannotGoOn(error);
+  template_renewed_ = true;
+  log_.Warning(error.what + " Another one is started.");
+  if (Status started = template_->EnsureRunning(); !started.ok()) {
+    FailWith(std::move(started).error());
+  }
+}
+
 Status Agent::Join() {
   // It loads LibTorch while the nodes find each other.
   if (template_ != nullptr) DDPRUN_TRY(template_->EnsureRunning());
@@ -137,6 +160,7 @@ void Agent::OnJoined(Result<rendezvous::Membership> membership) {
     return On(AgentEvent::kEndAsked);
   }
   membership_ = *std::move(membership);
+  log_ = MakeLog(membership_->node_rank);
   if (plan_.options.several_nodes()) {
     log_.Info("all nodes joined", {{"nnodes", std::to_string(membership_->nnodes)},
                                    {"world_size", std::to_string(membership_->world_size)}});
@@ -192,9 +216,16 @@ void Agent::OnAttemptGone() {
     for (const pid_t pid : attempt_->unkillable()) pids += " " + std::to_string(pid);
     log_.Warning("SIGKILL did not end these processes:" + pids);
   }
-  if (attempt_->group().start_error()) OnCannotGoOn(*attempt_->group().start_error());
+  if (attempt_->group().start_error()) OnCannotStart(*attempt_->group().start_error());
   On(AgentEvent::kSucceeded);
   SettleSoon();
+}
+
+void Agent::OnCannotStart(const Error& error) {
+  const bool killed = template_ != nullptr && !template_->ready() && !template_->refusal();
+  if (!killed || !may_restart()) return OnCannotGoOn(error);
+  EndRound(Kind::kRestart, {ExitStatus(error.code), Name() + ": " + error.what});
+  On(AgentEvent::kRestartAsked);
 }
 
 void Agent::Leave() {
@@ -247,6 +278,7 @@ void Agent::JoinAgain() {
   attempt_.reset();
   membership_.reset();
   round_end_.reset();
+  template_renewed_ = false;
   timer_.expires_after(pause);
   timer_.async_wait([this](const asio::error_code& error) {
     if (error || state_.phase() != AgentPhase::kJoining) return;

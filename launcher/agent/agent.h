@@ -47,6 +47,7 @@ class Agent {
   void Suspend();
   void OnStopSignal(int signal, pid_t sender);
   void OnExit(pid_t pid, const ProcessExit& exit);
+  void OnTemplateLost(const Error& error);
 
   // A round, in the order of what happens.
   Status Join();
@@ -57,6 +58,7 @@ class Agent {
   void OnHang(const HangReport& report);
   void OnRoundEnd(const rendezvous::RoundEnd& end);
   void OnAttemptGone();
+  void OnCannotStart(const Error& error);
   void Leave();
   // The other nodes have not left either: this one goes alone, if they can do without it.
   void OnExitBarrierTime();
@@ -66,6 +68,7 @@ class Agent {
   // A line about the attempt that is over and what follows.
   void LogRestart() const;
 
+  bool may_restart() const;
   // This node cannot go on. Tells the others, if they can be told by now.
   void FailWith(Error error);
   void OnCannotGoOn(const Error& error);
@@ -85,6 +88,8 @@ class Agent {
   void TellParent() const;
   // Empty when the workers have not hung.
   std::string HangText() const;
+  // Its lines carry the node's rank, once that is known.
+  Log MakeLog(std::optional<int> node_rank);
   // "node 1 (host)".
   std::string Name() const;
   int node_rank() const;
@@ -114,6 +119,7 @@ class Agent {
   std::optional<rendezvous::Membership> membership_;
   std::unique_ptr<RunningAttempt> attempt_;
   std::optional<rendezvous::RoundEnd> round_end_;
+  bool template_renewed_ = false;  // the one that was there to fork was killed before it had
 
   // Of the whole job: why it ends here.
   std::optional<int> stop_signal_;

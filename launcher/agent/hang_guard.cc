@@ -15,41 +15,38 @@ constexpr std::chrono::seconds kDumpTime{5};
 
 }  // namespace
 
-Result<std::unique_ptr<HangGuard>> HangGuard::Create(asio::io_context& io,
-                                                     std::chrono::milliseconds timeout,
-                                                     int local_world_size) {
-  DDPRUN_ASSIGN(UniqueFd recorder, CreateFlightRecorderFile(local_world_size));
-  return std::unique_ptr<HangGuard>(
-      new HangGuard(io, timeout, local_world_size, std::move(recorder)));
-}
-
-void HangGuard::Prepare(std::vector<WorkerSpec>& specs, const Environment& base) const {
+void HangGuard::Prepare(std::vector<WorkerSpec>& specs, const Environment& base) {
   for (WorkerSpec& spec : specs) {
-    // The template gives each worker the number of the descriptor that it passes on.
-    spec.env.Set(kFlightRecorderVariable, std::to_string(recorder_.get()));
     // Python then prints the stack of every thread on SIGABRT.
     if (!base.Get("PYTHONFAULTHANDLER")) spec.env.Set("PYTHONFAULTHANDLER", "1");
   }
 }
 
-Status HangGuard::Watch(WorkerGroup& group,
-                        StoreOf store,
-                        std::function<void(const HangReport&)> on_hang) {
+void HangGuard::Watch(WorkerGroup& group,
+                      std::unique_ptr<FlightReader> flight,
+                      StoreOf store,
+                      std::function<void(const HangReport&)> on_hang) {
   HangSources sources;
   sources.workers = [&group] { return group.Living(); };
   sources.store_waits = [store = std::move(store)](std::span<const LocalWorker> workers) {
     const rendezvous::StoreServer* server = store();
     return server == nullptr ? std::vector<StoreWait>() : FindWaits(*server, workers);
   };
-  DDPRUN_ASSIGN(sources.flight, FlightReader::Open(recorder_, local_world_size_));
+  sources.flight = std::move(flight);
   watch_ = std::make_unique<HangWatch>(
       io_, timeout_, std::move(sources),
       [this, &group, on_hang = std::move(on_hang)](const HangReport& report) {
         report_ = report;
+        bytes_before_ = group.bytes_seen();
         End(group);
         on_hang(report);
       });
-  return {};
+}
+
+std::optional<HangReport> HangGuard::report(const WorkerGroup& group) const {
+  std::optional<HangReport> report = report_;
+  if (report) report->printed_stacks = group.bytes_seen() > bytes_before_;
+  return report;
 }
 
 void HangGuard::End(WorkerGroup& group) {

@@ -1,5 +1,4 @@
-// What one attempt does about hangs: the workers' flight recorder, the watch, and the end of a
-// group that hangs.
+// What one attempt does about hangs: the watch, and the end of a group that hangs.
 #pragma once
 
 #include <functional>
@@ -10,7 +9,7 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "base/unique_fd.h"
+#include "base/flight_reader.h"
 #include "launcher/agent/worker_group.h"
 #include "launcher/agent/worker_spec.h"
 #include "launcher/hang/hang_watch.h"
@@ -23,39 +22,31 @@ class HangGuard {
   // The store server that the workers use, if this node hosts it; else nullptr.
   using StoreOf = std::function<const rendezvous::StoreServer*()>;
 
-  static Result<std::unique_ptr<HangGuard>> Create(asio::io_context& io,
-                                                   std::chrono::milliseconds timeout,
-                                                   int local_world_size);
+  HangGuard(asio::io_context& io, std::chrono::milliseconds timeout)
+      : io_(io), timeout_(timeout), dump_timer_(io) {}
 
-  int recorder_fd() const { return recorder_.get(); }
   // What lets a worker tell where it is when it is ended. `base`: the user's own environment.
-  void Prepare(std::vector<WorkerSpec>& specs, const Environment& base) const;
+  static void Prepare(std::vector<WorkerSpec>& specs, const Environment& base);
 
   // From now on `group`, which outlives this, is watched. When it hangs, its workers get SIGABRT,
   // on which they print their stacks, and SIGKILL a little later; `on_hang` is called in between.
-  Status Watch(WorkerGroup& group, StoreOf store, std::function<void(const HangReport&)> on_hang);
+  void Watch(WorkerGroup& group,
+             std::unique_ptr<FlightReader> flight,
+             StoreOf store,
+             std::function<void(const HangReport&)> on_hang);
 
-  const std::optional<HangReport>& report() const { return report_; }
+  // Of the group that is watched; nullopt: it has not hung.
+  std::optional<HangReport> report(const WorkerGroup& group) const;
 
  private:
-  HangGuard(asio::io_context& io,
-            std::chrono::milliseconds timeout,
-            int local_world_size,
-            UniqueFd recorder)
-      : io_(io),
-        timeout_(timeout),
-        local_world_size_(local_world_size),
-        recorder_(std::move(recorder)),
-        dump_timer_(io) {}
   void End(WorkerGroup& group);
 
   asio::io_context& io_;
   const std::chrono::milliseconds timeout_;
-  const int local_world_size_;
-  const UniqueFd recorder_;
   asio::steady_timer dump_timer_;
   std::unique_ptr<HangWatch> watch_;
   std::optional<HangReport> report_;
+  uint64_t bytes_before_ = 0;  // that the workers had printed when they were told to end
   // A wait that has ended but not been told of yet finds this expired.
   std::shared_ptr<HangGuard*> alive_ = std::make_shared<HangGuard*>(this);
 };

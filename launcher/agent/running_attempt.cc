@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "launcher/cli/device_count.h"
+#include "launcher/hang/flight_text.h"
 
 namespace ddprun::launcher {
 
@@ -23,7 +24,7 @@ RunningAttempt::RunningAttempt(GroupSurroundings surroundings,
       start_(std::chrono::steady_clock::now()),
       group_(surroundings,
              plan.options.shutdown_timeout,
-             GroupHandlers{.on_first_failure = handlers_.on_first_failure,
+             GroupHandlers{.on_first_failure = [this](const WorkerRecord& w) { OnFirstFailure(w); },
                            .on_done = [this] { OnWorkersDone(); }}) {}
 
 Status RunningAttempt::Start(TemplateHost* worker_template) {
@@ -32,17 +33,18 @@ Status RunningAttempt::Start(TemplateHost* worker_template) {
   if (!node_memory_.valid()) return SystemError("creating the node's shared memory", errno);
   DDPRUN_ASSIGN(AttemptOutput output, output_.MakeAttempt(membership_));
   std::vector<WorkerSpec> specs = MakeSpecs(output.folder);
-  if (plan_.options.hang_timeout) {
-    DDPRUN_ASSIGN(hang_guard_, HangGuard::Create(surroundings_.io, *plan_.options.hang_timeout,
-                                                 plan_.local_world_size));
-    hang_guard_->Prepare(specs, plan_.env);
-    group_.ShareFlightRecorder(hang_guard_->recorder_fd());
+  if (plan_.options.hang_timeout) HangGuard::Prepare(specs, plan_.env);
+  DDPRUN_ASSIGN(recorder_, CreateFlightRecorderFile(plan_.local_world_size));
+  DDPRUN_ASSIGN(flight_, FlightReader::Open(recorder_, plan_.local_world_size));
+  group_.ShareFlightRecorder(recorder_.get());
+  for (WorkerSpec& spec : specs) {
+    spec.env.Set(kFlightRecorderVariable, std::to_string(recorder_.get()));
   }
   if (worker_template == nullptr) {
     group_.Start(plan_.target, specs, std::move(output.plan), node_memory_.get());
     return {};
   }
-  // The template gives each worker the number of the descriptor that it passes on.
+  // The template gives each worker the numbers of the descriptors that it passes on.
   for (WorkerSpec& spec : specs) spec.env.Unset("DDPRUN_NODE_MEMORY_FD");
   group_.StartFromTemplate(worker_template->client(), worker_template->env(), specs,
                            std::move(output.plan), node_memory_.get());
@@ -69,6 +71,26 @@ std::vector<WorkerSpec> RunningAttempt::MakeSpecs(const std::string& folder) con
   return specs;
 }
 
+void RunningAttempt::Stop(int signal) {
+  NoteStandings();
+  group_.Stop(signal);
+}
+
+void RunningAttempt::OnFirstFailure(const WorkerRecord& worker) {
+  NoteStandings();
+  handlers_.on_first_failure(worker);
+}
+
+void RunningAttempt::NoteStandings() {
+  if (flight_ == nullptr || std::exchange(standings_noted_, true)) return;
+  const auto now = std::chrono::steady_clock::now();
+  for (const LiveWorker& worker : group_.Living()) {
+    if (const auto flight = flight_->Read(worker.local_rank)) {
+      group_.NoteStanding(worker.local_rank, DescribePastFlight(*flight, now));
+    }
+  }
+}
+
 void RunningAttempt::OnWorkersDone() {
   std::set<pid_t> sessions;
   for (const WorkerRecord& worker : group_.Records()) {
@@ -85,12 +107,15 @@ void RunningAttempt::OnWorkersDone() {
 
 Status RunningAttempt::WatchForHang(HangGuard::StoreOf store,
                                     std::function<void(const HangReport&)> on_hang) {
-  if (hang_guard_ == nullptr) return {};
-  return hang_guard_->Watch(group_, std::move(store), std::move(on_hang));
+  if (!plan_.options.hang_timeout) return {};
+  DDPRUN_ASSIGN(auto flight, FlightReader::Open(recorder_, plan_.local_world_size));
+  hang_guard_ = std::make_unique<HangGuard>(surroundings_.io, *plan_.options.hang_timeout);
+  hang_guard_->Watch(group_, std::move(flight), std::move(store), std::move(on_hang));
+  return {};
 }
 
 std::optional<HangReport> RunningAttempt::hang() const {
-  return hang_guard_ == nullptr ? std::nullopt : hang_guard_->report();
+  return hang_guard_ == nullptr ? std::nullopt : hang_guard_->report(group_);
 }
 
 std::chrono::milliseconds RunningAttempt::lifetime() const {

@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/flight_reader.h"
+#include "base/unique_fd.h"
 #include "launcher/agent/agent_plan.h"
 #include "launcher/agent/hang_guard.h"
 #include "launcher/agent/job_output.h"
@@ -38,7 +40,7 @@ class RunningAttempt {
   // that cannot be started ends the attempt: see group().start_error().
   Status Start(TemplateHost* worker_template);
 
-  void Stop(int signal) { group_.Stop(signal); }
+  void Stop(int signal);
   void Hurry() { group_.Hurry(); }
   void Pass(int signal) { group_.Pass(signal); }
   void OnExit(pid_t pid, const ProcessExit& exit) { group_.OnExit(pid, exit); }
@@ -57,6 +59,9 @@ class RunningAttempt {
 
  private:
   std::vector<WorkerSpec> MakeSpecs(const std::string& folder) const;
+  void OnFirstFailure(const WorkerRecord& worker);
+  // What the living workers do at this moment, for the reports. The first call counts.
+  void NoteStandings();
   void OnWorkersDone();
 
   GroupSurroundings surroundings_;
@@ -66,6 +71,9 @@ class RunningAttempt {
   Handlers handlers_;
   const std::chrono::steady_clock::time_point start_;
   UniqueFd node_memory_;
+  UniqueFd recorder_;
+  std::unique_ptr<FlightReader> flight_;
+  bool standings_noted_ = false;
   WorkerGroup group_;
   std::unique_ptr<HangGuard> hang_guard_;  // after group_, which it watches
   bool gone_ = false;

@@ -53,6 +53,8 @@ class TemplateClient {
   // gone. REQUIRES: ready; the previous call is done.
   void ForkWorkers(const std::vector<ForkOrder>& orders,
                    std::function<void(Result<std::vector<pid_t>>)> done);
+  // ForkWorkers() is under way.
+  bool forking() const { return forked_ != nullptr; }
   // Tell it when the template's process has ended: a ForkWorkers() under way fails.
   void OnExit(const ProcessExit& exit);
 

@@ -52,18 +52,18 @@ bool TemplateHost::OnExit(pid_t pid, const ProcessExit& exit) {
   running_ = false;
   // With an exit code of its own it has said on standard error why.
   if (std::holds_alternative<Exited>(exit) && ExitCode(exit) != 0) refusal_ = ExitCode(exit);
-  // Workers that exist go on without it; if they are just being forked, their group is told.
-  if (std::exchange(ready_, false)) {
+  ready_ = false;
+  if (client_->forking()) {
     client_->OnExit(exit);
-  } else {
-    handlers_.on_lost(Error{
-        .code = Code::kFailed,
-        .title = "WORKER TEMPLATE FAILED",
-        .where = plan_.target.name,
-        .what = plan_.target.program + " " + DescribeExit(exit) + " before it could fork workers.",
-        .hint = "",
-        .page = "template-failed"});
+    return true;
   }
+  handlers_.on_lost(Error{
+      .code = Code::kFailed,
+      .title = "WORKER TEMPLATE FAILED",
+      .where = plan_.target.name,
+      .what = plan_.target.program + " " + DescribeExit(exit) + " before it could fork workers.",
+      .hint = "",
+      .page = "template-failed"});
   return true;
 }
 

@@ -16,7 +16,8 @@ class TemplateHost {
  public:
   struct Handlers {
     std::function<void()> on_ready;
-    // It ended before it could fork. What it said itself is on standard error already.
+    // It ended, without being asked to fork just then: a fork under way fails by itself. What it
+    // said is on standard error already.
     std::function<void(Error)> on_lost;
   };
 

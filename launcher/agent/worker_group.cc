@@ -221,6 +221,20 @@ std::vector<LiveWorker> WorkerGroup::Living() const {
   return living;
 }
 
+uint64_t WorkerGroup::bytes_seen() const {
+  uint64_t sum = 0;
+  for (const Worker& worker : workers_) {
+    if (worker.record.pid != 0) sum += bytes_seen(worker.record.local_rank);
+  }
+  return sum;
+}
+
+void WorkerGroup::NoteStanding(int local_rank, std::string standing) {
+  for (Worker& worker : workers_) {
+    if (worker.record.local_rank == local_rank) worker.record.standing = std::move(standing);
+  }
+}
+
 void WorkerGroup::FinishOutput() {
   if (output_) output_->Finish();
 }

@@ -89,8 +89,12 @@ class WorkerGroup {
   const std::optional<Error>& start_error() const { return start_error_; }
   // Those that have started and not ended, by local rank.
   std::vector<LiveWorker> Living() const;
-  // What a started worker has printed so far, in bytes: see GroupOutput.
+  // What a started worker, or all of them, have printed so far, in bytes: see GroupOutput.
   uint64_t bytes_seen(int local_rank) const { return output_->bytes_seen(local_rank); }
+  uint64_t bytes_seen() const;
+
+  // What a worker did when the first one failed: for its record.
+  void NoteStanding(int local_rank, std::string standing);
 
  private:
   struct Worker {

@@ -1,7 +1,8 @@
 #include "launcher/hang/hang_report.h"
 
 #include <algorithm>
-#include <cstdio>
+
+#include "launcher/hang/flight_text.h"
 
 namespace ddprun::launcher {
 
@@ -12,26 +13,6 @@ using std::chrono::milliseconds;
 constexpr size_t kShownRanks = 64;
 constexpr size_t kShownWaits = 16;
 constexpr size_t kBarWidth = 92;
-
-std::string Number(double value, const char* unit) {
-  char text[48];
-  std::snprintf(text, sizeof text, value < 100 ? "%.1f %s" : "%.0f %s", value, unit);
-  return text;
-}
-
-std::string Seconds(milliseconds time) {
-  return Number(static_cast<double>(std::max(time, milliseconds(0)).count()) / 1000, "s");
-}
-
-std::string Since(std::optional<RecordedCollective::Time> time, RecordedCollective::Time now) {
-  return time ? Seconds(std::chrono::duration_cast<milliseconds>(now - *time)) : "some time";
-}
-
-std::string Bytes(uint64_t bytes) {
-  const auto value = static_cast<double>(bytes);
-  if (bytes < 1000) return std::to_string(bytes) + " bytes";
-  return value < 1e6 ? Number(value / 1e3, "KB") : Number(value / 1e6, "MB");
-}
 
 std::string StateName(char state) {
   switch (state) {
@@ -49,34 +30,6 @@ std::string StateName(char state) {
       return "ended, not yet reaped";
     default:
       return "unknown";
-  }
-}
-
-// "all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57".
-std::string Describe(const RecordedCollective& collective) {
-  std::string text = std::string(NameOf(collective.kind)) + " " + std::to_string(collective.number);
-  std::string details;
-  if (collective.bucket >= 0) details = "bucket " + std::to_string(collective.bucket);
-  if (collective.bytes > 0) {
-    details += (details.empty() ? "" : ", ") + Bytes(collective.bytes);
-    if (!collective.type.empty()) details += " of " + collective.type;
-  }
-  if (!details.empty()) text += " (" + details + ")";
-  if (collective.step > 0) text += " of step " + std::to_string(collective.step);
-  return text;
-}
-
-std::string DescribeFlight(const FlightSnapshot& flight, RecordedCollective::Time now) {
-  const RecordedCollective* last = LastCollective(flight);
-  if (last == nullptr) return "has begun no collective yet";
-  switch (last->state) {
-    case CollectiveState::kWaiting:
-      return "waits in " + Describe(*last) + " for " + Since(last->started, now);
-    case CollectiveState::kStarted:
-      return "works in " + Describe(*last) + " for " + Since(last->started, now);
-    default:
-      return "was last seen in " + Describe(*last) + ", which ended " + Since(last->ended, now) +
-             " ago";
   }
 }
 
@@ -124,7 +77,8 @@ std::string Bar(const std::string& program, bool color) {
 }  // namespace
 
 std::string Summarize(const HangReport& report) {
-  return "no worker has moved for " + Seconds(report.still_for) + ": " + CulpritSentence(report);
+  return "no worker has moved for " + SecondsText(report.still_for) + ": " +
+         CulpritSentence(report);
 }
 
 std::string DescribeStanding(const Standing& standing, std::chrono::steady_clock::time_point now) {
@@ -132,17 +86,18 @@ std::string DescribeStanding(const Standing& standing, std::chrono::steady_clock
   if (standing.flight) text = DescribeFlight(*standing.flight, now) + "; ";
   text += Place(standing.place);
   if (!standing.flight) {
-    text += "; has not moved for " + Seconds(standing.still_for) + ", nor printed for " +
-            Seconds(standing.silent_for);
+    text += "; has not moved for " + SecondsText(standing.still_for) + ", nor printed for " +
+            SecondsText(standing.silent_for);
   }
   return text;
 }
 
 std::string RenderHang(const HangReport& report, const std::string& program, bool color) {
   std::string text = Bar(program, color);
-  text += "No worker of this node has moved for " + Seconds(report.still_for) +
-          " (--hang_timeout=" + Seconds(report.timeout) + ").\n";
-  text += "The others wait for: " + CulpritSentence(report) + ".\n";
+  text += "No worker of this node has moved for " + SecondsText(report.still_for) +
+          " (--hang_timeout=" + SecondsText(report.timeout) + ").\n";
+  text += report.culprit.ranks.empty() ? "No rank stands out.\n"
+                                       : "The others wait for: " + CulpritSentence(report) + ".\n";
   std::vector<Standing> ordered = report.standings;
   std::stable_sort(ordered.begin(), ordered.end(), [&](const Standing& a, const Standing& b) {
     return IsCulprit(report, a) && !IsCulprit(report, b);
@@ -157,7 +112,9 @@ std::string RenderHang(const HangReport& report, const std::string& program, boo
   for (size_t i = 0; i < std::min(report.waits.size(), kShownWaits); ++i) {
     text += "  " + Describe(report.waits[i]) + "\n";
   }
-  text += "The stacks that the workers printed when they were ended stand above.\n";
+  if (report.printed_stacks) {
+    text += "The stacks that the workers printed when they were ended stand above.\n";
+  }
   text += "See docs/errors.md#workers-hang\n";
   return text;
 }

@@ -21,6 +21,7 @@ struct HangReport {
   std::vector<Standing> standings = {};  // of the workers that live, by rank
   std::vector<StoreWait> waits = {};     // in a store that this node hosts
   Culprit culprit = {};
+  bool printed_stacks = false;  // the workers printed something after they were told to end
 };
 
 // One line for logs and other nodes: "no worker has moved for 300 s: rank 2 has not come to

@@ -1,5 +1,7 @@
 // Stands in for ddp-trainer in tests: speaks the template protocol (launcher/template_client.h)
-// without LibTorch. Its config: {"command": [...], "exit_before_ready": n, "hang": true}.
+// without LibTorch. Its config: {"command": [...], "exit_before_ready": n, "hang": true,
+// "killed_when_ready": file, "killed_when_asked": file}: the latter two kill it once, and make the
+// file.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -64,6 +66,9 @@ bool Receive(int socket, json& message, std::vector<int>& fds) {
   }
   for (const json& name : order.fork["unset"]) ::unsetenv(name.get<std::string>().c_str());
   ::setenv("DDPRUN_NODE_MEMORY_FD", std::to_string(order.fds[3]).c_str(), 1);
+  if (order.fds.size() > 4) {
+    ::setenv("DDPRUN_FLIGHT_RECORDER_FD", std::to_string(order.fds[4]).c_str(), 1);
+  }
   std::vector<std::string> words = command;
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -97,6 +102,14 @@ void ForkAll(int socket, const std::vector<Order>& orders, const json& command, 
   ::close(gate[1]);
 }
 
+void DieOnce(const json& config, const char* when) {
+  if (!config.contains(when)) return;
+  const std::string path = config[when];
+  if (::access(path.c_str(), F_OK) == 0) return;
+  std::ofstream(path).flush();
+  ::kill(::getpid(), SIGKILL);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -112,12 +125,14 @@ int main(int argc, char** argv) {
   if (config.contains("exit_before_ready")) return config["exit_before_ready"].get<int>();
   while (config.contains("hang")) ::pause();
   Send(socket, {{"ready", true}});
+  DieOnce(config, "killed_when_ready");
   std::vector<Order> orders;
   json message;
   std::vector<int> fds;
   while (Receive(socket, message, fds)) {
     if (message.contains("fork")) orders.push_back({message["fork"], fds});
     if (message.contains("go")) {
+      DieOnce(config, "killed_when_asked");
       ForkAll(socket, orders, config["command"], message["go"]["agent_pid"].get<pid_t>());
       orders.clear();
     }

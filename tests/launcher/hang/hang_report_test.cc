@@ -25,6 +25,7 @@ HangReport ThreeRanks() {
   stopped.place = {.state = 'T'};
   report.standings = {waiting, At(1, 'S', 0), stopped};
   report.culprit = {{2}, "is stopped (state T): by SIGSTOP, or by a debugger"};
+  report.printed_stacks = true;
   return report;
 }
 
@@ -43,6 +44,16 @@ TEST(HangReport, PutsTheCulpritFirstAndSaysWhereEveryRankStands) {
       "60.0 s, nor printed for 60.0 s\n"
       "The stacks that the workers printed when they were ended stand above.\n"
       "See docs/errors.md#workers-hang\n");
+}
+
+TEST(HangReport, NamesNobodyWhenNoRankStandsOutAndNoStacksThatAreNotThere) {
+  HangReport report = ThreeRanks();
+  report.culprit = {};
+  report.printed_stacks = false;
+  const std::string text = RenderHang(report, "train.py", false);
+  EXPECT_NE(text.find("\nNo rank stands out.\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("wait for"), std::string::npos) << text;
+  EXPECT_EQ(text.find("stacks"), std::string::npos) << text;
 }
 
 TEST(HangReport, SaysWhoWaitsInTheStore) {

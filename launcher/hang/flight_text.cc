@@ -1,0 +1,91 @@
+#include "launcher/hang/flight_text.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "launcher/hang/culprit.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+using std::chrono::milliseconds;
+using Time = RecordedCollective::Time;
+
+std::string Number(double value, const char* unit) {
+  char text[48];
+  std::snprintf(text, sizeof text, value < 100 ? "%.1f %s" : "%.0f %s", value, unit);
+  return text;
+}
+
+std::string Bytes(uint64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (bytes < 1000) return std::to_string(bytes) + " bytes";
+  return value < 1e6 ? Number(value / 1e3, "KB") : Number(value / 1e6, "MB");
+}
+
+milliseconds Elapsed(Time since, Time now) {
+  return std::max(std::chrono::duration_cast<milliseconds>(now - since), milliseconds(0));
+}
+
+std::string Since(std::optional<Time> time, Time now) {
+  return time ? SecondsText(Elapsed(*time, now)) : "some time";
+}
+
+// A job that fails has not waited for long.
+std::string ShortSince(std::optional<Time> time, Time then) {
+  if (!time) return "some time";
+  const milliseconds elapsed = Elapsed(*time, then);
+  return elapsed < std::chrono::seconds(1) ? std::to_string(elapsed.count()) + " ms"
+                                           : SecondsText(elapsed);
+}
+
+// "all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57".
+std::string Describe(const RecordedCollective& collective) {
+  std::string text = std::string(NameOf(collective.kind)) + " " + std::to_string(collective.number);
+  std::string details;
+  if (collective.bucket >= 0) details = "bucket " + std::to_string(collective.bucket);
+  if (collective.bytes > 0) {
+    details += (details.empty() ? "" : ", ") + Bytes(collective.bytes);
+    if (!collective.type.empty()) details += " of " + collective.type;
+  }
+  if (!details.empty()) text += " (" + details + ")";
+  if (collective.step > 0) text += " of step " + std::to_string(collective.step);
+  return text;
+}
+
+}  // namespace
+
+std::string SecondsText(milliseconds time) {
+  return Number(static_cast<double>(std::max(time, milliseconds(0)).count()) / 1000, "s");
+}
+
+std::string DescribeFlight(const FlightSnapshot& flight, Time now) {
+  const RecordedCollective* last = LastCollective(flight);
+  if (last == nullptr) return "has begun no collective yet";
+  switch (last->state) {
+    case CollectiveState::kWaiting:
+      return "waits in " + Describe(*last) + " for " + Since(last->started, now);
+    case CollectiveState::kStarted:
+      return "works in " + Describe(*last) + " for " + Since(last->started, now);
+    default:
+      return "was last seen in " + Describe(*last) + ", which ended " + Since(last->ended, now) +
+             " ago";
+  }
+}
+
+std::string DescribePastFlight(const FlightSnapshot& flight, Time then) {
+  const RecordedCollective* last = LastCollective(flight);
+  if (last == nullptr) return "had begun no collective";
+  switch (last->state) {
+    case CollectiveState::kWaiting:
+      return "waited in " + Describe(*last) + " for " + ShortSince(last->started, then);
+    case CollectiveState::kStarted:
+      return "worked in " + Describe(*last) + " for " + ShortSince(last->started, then);
+    default:
+      return "was last seen in " + Describe(*last) + ", which had ended " +
+             ShortSince(last->ended, then) + " before";
+  }
+}
+
+}  // namespace ddprun::launcher

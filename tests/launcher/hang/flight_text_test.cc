@@ -1,0 +1,46 @@
+#include "launcher/hang/flight_text.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/launcher/hang/standings.h"
+
+namespace ddprun::launcher {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using State = CollectiveState;
+
+// The collectives of standings.h begin at 100 s.
+constexpr RecordedCollective::Time kThen(seconds(100) + milliseconds(12));
+
+TEST(DescribePastFlight, SaysInWhatTheWorkerWaitedAndForHowLong) {
+  Standing standing = In(0, 418, State::kWaiting);
+  RecordedCollective& collective = standing.flight->collectives.back();
+  collective.bucket = 3;
+  collective.bytes = 25'000'000;
+  collective.type = "float32";
+  collective.step = 57;
+  EXPECT_EQ(DescribePastFlight(*standing.flight, kThen),
+            "waited in all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57 for 12 ms");
+}
+
+TEST(DescribePastFlight, TellsWorkingFromWaiting) {
+  EXPECT_EQ(DescribePastFlight(*In(0, 5, State::kStarted).flight, kThen + seconds(3)),
+            "worked in all_reduce 5 for 3.0 s");
+}
+
+TEST(DescribePastFlight, NamesTheLastCollectiveOfAWorkerThatWasInNone) {
+  EXPECT_EQ(DescribePastFlight(*In(0, 5, State::kCompleted).flight, kThen + seconds(1)),
+            "was last seen in all_reduce 5, which had ended 12 ms before");
+  EXPECT_EQ(DescribePastFlight(FlightSnapshot{}, kThen), "had begun no collective");
+}
+
+TEST(DescribePastFlight, ShowsNoTimeBelowZeroThoughTheRecordersClockIsCoarse) {
+  EXPECT_EQ(
+      DescribePastFlight(*In(0, 5, State::kWaiting).flight, RecordedCollective::Time(seconds(99))),
+      "waited in all_reduce 5 for 0 ms");
+}
+
+}  // namespace
+}  // namespace ddprun::launcher
