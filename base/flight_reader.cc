@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "base/flight_page.h"
@@ -22,8 +23,9 @@ std::string UnpackText(uint64_t word) {
   return result;
 }
 
+// nullopt too for what no clock says: how long ago that was would overflow.
 std::optional<RecordedCollective::Time> TimeOf(uint64_t ns) {
-  if (ns == 0) return std::nullopt;
+  if (ns == 0 || !std::in_range<int64_t>(ns)) return std::nullopt;
   return RecordedCollective::Time(std::chrono::nanoseconds(ns));
 }
 

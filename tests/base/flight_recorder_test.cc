@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "base/flight_page.h"
 #include "base/flight_reader.h"
 
 namespace ddprun {
@@ -139,6 +140,19 @@ TEST_F(FlightRecorderTest, WritesToNoOtherFile) {
   const UniqueFd copy(dup(fileno(other)));
   EXPECT_FALSE(FlightRecorder::Attach(copy, 0, 0).has_value());
   fclose(other);
+}
+
+TEST_F(FlightRecorderTest, TakesNonsenseForNoTime) {
+  const auto recorder = Attach(0, 0);
+  const std::string nonsense(kFlightPageBytes - sizeof kFlightMagic, '\xfe');
+  ASSERT_GT(pwrite(file_.get(), nonsense.data(), nonsense.size(), sizeof kFlightMagic), 0);
+  const std::optional<FlightSnapshot> snapshot = Read(0);
+  ASSERT_EQ(snapshot->collectives.size(), kRecordedCollectives);
+  for (const RecordedCollective& collective : snapshot->collectives) {
+    EXPECT_EQ(collective.type, "????????");
+    EXPECT_EQ(NameOf(collective.kind), "collective");
+    EXPECT_FALSE(collective.scheduled || collective.started || collective.ended);
+  }
 }
 
 // A reader maps it: a shorter file would kill the agent.
