@@ -193,7 +193,13 @@ void WorkerGroup::SignalAll(int signal) {
   for (Worker& worker : workers_) {
     if (worker.record.pid == 0 || worker.record.exit) continue;
     worker.record.told_to_stop = true;
-    surroundings_.processes.SignalGroup(worker.record.pid, signal);
+    // SIGABRT asks for the worker's own stacks. It would also end Python's resource tracker, which
+    // ignores SIGTERM and removes the worker's named shared memory when the worker has gone.
+    if (signal == SIGABRT) {
+      surroundings_.processes.Signal(worker.record.pid, signal);
+    } else {
+      surroundings_.processes.SignalGroup(worker.record.pid, signal);
+    }
   }
 }
 

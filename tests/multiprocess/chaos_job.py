@@ -13,6 +13,8 @@ import chaos_plan
 import harness
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+# Longer than the workers, which only sleep, do so before one is frozen or after they are released.
+HANG_TIMEOUT_S = 4
 TRAINER = os.environ.get("DDPRUN_CHAOS_TRAINER", "")
 
 
@@ -116,6 +118,8 @@ class ChaosJob(harness.LauncherTest):
     def start_node(self, plan, node, env=None):
         flags = [f"--nproc_per_node={plan.nproc[node]}", f"--max_restarts={plan.max_restarts}"]
         flags.append("--shutdown_timeout=5")
+        if plan.hangs:
+            flags.append(f"--hang_timeout={HANG_TIMEOUT_S}")
         if len(plan.nproc) > 1:
             flags += self.node_flags(plan, node)
         # Into files: nothing waits for a pipe that a survivor might hold.
@@ -299,9 +303,11 @@ class ChaosJob(harness.LauncherTest):
             accepted.append({0})
         for node, code in enumerate(codes):
             self.assertIn(code, accepted[node], f"node {node} of {self.everything(plan)}")
-        if victim is not None and plan.victim == "worker" and plan.deadly:
+        if victim is not None and plan.hangs:
+            self.check_hang(plan, victim, codes[0])
+        elif victim is not None and plan.victim == "worker" and plan.deadly:
             self.check_first_cause(plan, victim, codes)
-        if all(code == 0 for code in codes):
+        if all(code == 0 for code in codes) and not (plan.hangs and victim is not None):
             for node in range(len(codes)):
                 self.assertNotIn("-- ", self.err(node), "a job that went well complains")
         self.check_nothing_left(plan)
@@ -320,6 +326,16 @@ class ChaosJob(harness.LauncherTest):
                 report = text[text.index(title) :]
                 first = re.search(r"pid: (\d+)", report)
                 self.assertEqual(int(first[1]), victim, self.everything(plan))
+
+    def check_hang(self, plan, victim, code):
+        if code == 0 and plan.when == "end":
+            return  # it may have ended just before
+        text = self.err(0)
+        self.assertIn("no worker has moved for", text, self.everything(plan))
+        if code != 0:
+            self.assertIn("-- WORKERS HANG", text, self.everything(plan))
+            frozen = rf"rank \d+ \(local_rank: \d+, pid: {victim}\) .*state [Tt]"
+            self.assertRegex(text, frozen, self.everything(plan))
 
     def check_nothing_left(self, plan):
         try:

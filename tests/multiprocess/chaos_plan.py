@@ -8,6 +8,7 @@ import signal
 # template that stands in for ddp-trainer, ddp-trainer itself.
 KINDS = ("shell", "python", "template", "trainer")
 VICTIMS = ("agent", "guard", "template", "worker", "child")
+HANG_EXIT_CODE = 124
 # SIGKILL, SIGTERM, SIGSTOP for good, SIGSTOP with a SIGCONT or a SIGKILL after it.
 ACTIONS = ("kill", "stop", "freeze", "freeze and wake", "freeze and kill")
 
@@ -37,8 +38,15 @@ class Plan:
         return sum(self.nproc[: self.node]) + self.local_rank
 
     @property
+    def hangs(self):
+        """Whether only --hang_timeout can end the job."""
+        return self.victim == "worker" and self.action == "freeze"
+
+    @property
     def deadly(self):
-        """Whether the victim ends by what is done to it."""
+        """Whether the victim ends by what is done to it, or by what ddprun does about it."""
+        if self.hangs:
+            return True
         if self.action in ("freeze", "freeze and wake"):
             return False
         # The guard and the children of the workers take no notice of SIGTERM.
@@ -94,9 +102,11 @@ def make_plan(seed, kinds=KINDS, backends=("static", "c10d")):
         when = "run"
     if when == "end" and kind == "trainer":
         when = "run"
-    # A job waits for ever for a worker or an agent that is frozen for good, or for a template that
-    # has forked nobody yet.
-    waits = victim in ("agent", "worker") or when == "start"
+    # A job waits for ever for an agent that is frozen for good, or for a template that has forked
+    # nobody yet. A frozen worker is found by --hang_timeout, unless others go on: the shells do, they
+    # look for a file; and on two nodes those of the other one would look as if they hung too.
+    found = nodes == 1 and kind in ("python", "trainer")
+    waits = victim == "agent" or when == "start" or (victim == "worker" and not found)
     weights = (4, 2, 0 if waits else 2, 1, 2)
     backend = draw.choice(backends) if nodes > 1 else "static"
     return Plan(
@@ -128,7 +138,7 @@ def job_fails(plan):
 
 def accepted_codes(plan):
     """The exit codes that each node's ddprun may have, as Popen has them: a list of sets."""
-    deadly = 128 + plan.signal
+    deadly = HANG_EXIT_CODE if plan.hangs else 128 + plan.signal
     if not plan.deadly or plan.victim in ("guard", "child"):
         codes = [{0} for _ in plan.nproc]
     elif plan.victim == "worker":
