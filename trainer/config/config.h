@@ -80,7 +80,7 @@ struct SchedulerConfig {
 };
 
 enum class StrategyType { kAuto, kSingle, kDdp };
-enum class Overlap { kBackward, kNone };
+enum class Overlap { kBackward, kStep, kBoth, kNone };
 
 struct StrategyConfig {
   StrategyType type = StrategyType::kAuto;  // auto: ddp when the world has more than one rank
@@ -89,9 +89,12 @@ struct StrategyConfig {
   Overlap overlap = Overlap::kBackward;
 };
 
+enum class Algorithm { kDirect, kReduceBroadcast, kAllToAll, kRing };
+
 struct CommConfig {
   int64_t init_timeout_seconds = 300;  // until the first step is done
   int64_t train_timeout_seconds = 100;
+  Algorithm algorithm = Algorithm::kDirect;  // of all-reduces
 };
 
 struct CheckpointConfig {

@@ -18,6 +18,7 @@ class Checker {
   void CheckModel();
   void CheckData();
   void CheckScheduler();
+  void CheckStrategy();
 
  private:
   bool Given(std::string_view path) const { return entries_.Find(path) != nullptr; }
@@ -147,6 +148,17 @@ void Checker::CheckScheduler() {
            "Below 1 it is a share of the run: 0.1 warms up over the first tenth.");
 }
 
+void Checker::CheckStrategy() {
+  const Overlap overlap = config_.strategy.overlap;
+  if (overlap == Overlap::kBackward || overlap == Overlap::kNone) return;
+  Config config = config_;
+  if (config.training.max_grad_norm == 0) return;
+  Conflict("strategy.overlap",
+           "The optimizer starts before all gradients are reduced, but training.max_grad_norm (" +
+               SlotText(&config.training.max_grad_norm) + ") needs the norm of all:",
+           "Set training.max_grad_norm to 0, or strategy.overlap to \"backward\".");
+}
+
 }  // namespace
 
 void FillDerivedDefaults(const Entries& entries, Config* config) {
@@ -175,6 +187,7 @@ void CrossCheck(const Entries& entries, const Config& config, Problems* problems
   checker.CheckModel();
   checker.CheckData();
   checker.CheckScheduler();
+  checker.CheckStrategy();
 }
 
 }  // namespace ddprun::trainer

@@ -157,8 +157,9 @@ std::vector<Key> StrategyKeys() {
       {.section = "strategy",
        .name = "overlap",
        .slot = At<&Config::strategy, &StrategyConfig::overlap>,
-       .meaning = "\"backward\" all-reduces while the backward pass goes on, \"none\" after it: "
-                  "to see what the overlap gains.",
+       .meaning = "What goes on while gradients are all-reduced: the backward pass; the optimizer "
+                  "step, bucket by bucket; both; or nothing. \"step\" and \"both\" need "
+                  "training.max_grad_norm 0.",
        .aliases = {{"overlap_comm", "DeepSpeed"}}},
   };
 }
@@ -178,6 +179,11 @@ std::vector<Key> CommKeys() {
        .meaning = "Longest wait for another rank after that; then the error names who is missing.",
        .unit = "seconds",
        .range = kTimeout},
+      {.section = "comm",
+       .name = "algorithm",
+       .slot = At<&Config::comm, &CommConfig::algorithm>,
+       .meaning = "How gradients are all-reduced within a node. \"direct\" is the fastest; the "
+                  "others are for study (docs/overlap.md)."},
   };
 }
 

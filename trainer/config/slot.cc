@@ -61,7 +61,13 @@ Words WordsOf(StrategyType /*type*/) {
 }
 
 Words WordsOf(Overlap /*type*/) {
-  static constexpr std::array<std::string_view, 2> kWords = {"backward", "none"};
+  static constexpr std::array<std::string_view, 4> kWords = {"backward", "step", "both", "none"};
+  return kWords;
+}
+
+Words WordsOf(Algorithm /*type*/) {
+  static constexpr std::array<std::string_view, 4> kWords = {"direct", "reduce_broadcast",
+                                                             "all_to_all", "ring"};
   return kWords;
 }
 

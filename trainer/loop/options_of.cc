@@ -74,8 +74,35 @@ Reducer::Options ReducerOptionsOf(const StrategyConfig& config) {
   Reducer::Options options;
   options.limits.first_bytes = std::llround(config.first_bucket_mb * kMiB);
   options.limits.cap_bytes = std::llround(config.bucket_cap_mb * kMiB);
-  options.overlap = config.overlap == Overlap::kBackward;
+  switch (config.overlap) {
+    case Overlap::kBackward:
+      options.overlap = Reducer::Overlap::kBackward;
+      break;
+    case Overlap::kStep:
+      options.overlap = Reducer::Overlap::kStep;
+      break;
+    case Overlap::kBoth:
+      options.overlap = Reducer::Overlap::kBoth;
+      break;
+    case Overlap::kNone:
+      options.overlap = Reducer::Overlap::kNone;
+      break;
+  }
   return options;
+}
+
+AllReduceAlgorithm AlgorithmOf(const CommConfig& config) {
+  switch (config.algorithm) {
+    case Algorithm::kDirect:
+      break;
+    case Algorithm::kReduceBroadcast:
+      return AllReduceAlgorithm::kReduceBroadcast;
+    case Algorithm::kAllToAll:
+      return AllReduceAlgorithm::kAllToAll;
+    case Algorithm::kRing:
+      return AllReduceAlgorithm::kRing;
+  }
+  return AllReduceAlgorithm::kDirect;
 }
 
 }  // namespace ddprun::trainer

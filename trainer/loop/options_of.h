@@ -1,6 +1,7 @@
 // From the config to the options of the parts that it describes. Pure.
 #pragma once
 
+#include "trainer/comm/data_type.h"
 #include "trainer/config/config.h"
 #include "trainer/models/registry.h"
 #include "trainer/optim/optimizer.h"
@@ -13,5 +14,6 @@ ModelOptions ModelOptionsOf(const Config& config, bool initialize);
 OptimizerOptions OptimizerOptionsOf(const OptimizerConfig& config);
 ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_steps);
 Reducer::Options ReducerOptionsOf(const StrategyConfig& config);
+AllReduceAlgorithm AlgorithmOf(const CommConfig& config);
 
 }  // namespace ddprun::trainer

@@ -11,6 +11,7 @@
 #include "base/abort_stack.h"
 #include "base/error_file.h"
 #include "base/failure.h"
+#include "trainer/loop/options_of.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/models/generate.h"
 #include "trainer/models/pretrained.h"
@@ -35,8 +36,10 @@ c10::intrusive_ptr<HostProcessGroup> MakeGroup(const Job& job,
   if (type == StrategyType::kSingle || (type == StrategyType::kAuto && rank.world_size == 1)) {
     return nullptr;
   }
-  return InitProcessGroup(environment, std::chrono::seconds(job.config.comm.init_timeout_seconds),
-                          std::move(recorder));
+  auto group = InitProcessGroup(
+      environment, std::chrono::seconds(job.config.comm.init_timeout_seconds), std::move(recorder));
+  group->SetAllReduceAlgorithm(AlgorithmOf(job.config.comm));
+  return group;
 }
 
 RunHeader HeaderOf(const RankInfo& rank, const RunFolder& folder, Trainer& trainer) {

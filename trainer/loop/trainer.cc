@@ -166,12 +166,24 @@ Trainer::StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) 
     if (recorder_ != nullptr) recorder_->NoteProgress();
     loss_sum = loss_sum.defined() ? loss_sum + loss.detach() : loss.detach();
   }
-  const double max_norm = job_.config.training.max_grad_norm;
-  const std::vector<at::Tensor> gradients = strategy_->Gradients();
-  result.grad_norm = max_norm > 0 ? ClipGlobalNorm(gradients, max_norm) : GlobalNorm(gradients);
-  optimizer_->Step(job_.config.optimizer.learning_rate * LearningRateFactor(schedule_, step_));
+  result.grad_norm = Update();
   result.loss = loss_sum.item<double>();
   return result;
+}
+
+double Trainer::Update() {
+  const double max_norm = job_.config.training.max_grad_norm;
+  const double rate = job_.config.optimizer.learning_rate * LearningRateFactor(schedule_, step_);
+  const auto update = [&](std::span<const at::Tensor> parameters) {
+    optimizer_->Step(rate, parameters);
+  };
+  if (max_norm > 0) {
+    const double norm = ClipGlobalNorm(strategy_->Gradients(), max_norm);
+    strategy_->UpdateReady(update);
+    return norm;
+  }
+  strategy_->UpdateReady(update);
+  return GlobalNorm(strategy_->Gradients());  // afterwards: it needs the gradients of all buckets
 }
 
 void Trainer::SumOverRanks(at::Tensor& values) {

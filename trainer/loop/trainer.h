@@ -44,6 +44,8 @@ class Trainer {
 
   void RunEpoch(int64_t epoch);
   StepResult TrainStep(const std::vector<Batch>& micro_batches);
+  // Clips and updates; returns the norm.
+  double Update();
   void SetPhase(WorkerPhase phase);
   void Report(const StepResult& result, double step_seconds);
   void Evaluate();

@@ -11,6 +11,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace ddprun::trainer {
 
 namespace {
@@ -31,10 +33,10 @@ class AdamOptimizer final : public Optimizer {
     at::Tensor step;  // float32 scalar on the parameter's device, as the fused kernels want it
   };
 
-  void StepGroup(size_t group, double learning_rate) override {
+  void StepGroup(size_t group, std::span<const size_t> members, double learning_rate) override {
     const ParameterGroup& parameters = groups_[group];
     Tensors values, gradients, first, second, steps;
-    for (size_t i = 0; i < parameters.parameters.size(); ++i) {
+    for (const size_t i : members) {
       const at::Tensor& parameter = parameters.parameters[i];
       if (!parameter.grad().defined()) continue;
       State& state = states_[group][i];
@@ -87,11 +89,11 @@ class SgdOptimizer final : public Optimizer {
     Tensors momentum;  // empty without momentum
   };
 
-  void StepGroup(size_t group, double learning_rate) override {
+  void StepGroup(size_t group, std::span<const size_t> members, double learning_rate) override {
     const ParameterGroup& parameters = groups_[group];
     // The kernel's is_first_step holds for a whole call: momentum starts as the gradient then.
     Operands first, later;
-    for (size_t i = 0; i < parameters.parameters.size(); ++i) {
+    for (const size_t i : members) {
       const at::Tensor& parameter = parameters.parameters[i];
       if (!parameter.grad().defined()) continue;
       at::Tensor& momentum = momentum_[group][i];
@@ -119,9 +121,30 @@ class SgdOptimizer final : public Optimizer {
 
 }  // namespace
 
+Optimizer::Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(groups)) {
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    std::vector<size_t>& members = all_.emplace_back();
+    for (const at::Tensor& parameter : groups_[group].parameters) {
+      places_.insert({parameter.unsafeGetTensorImpl(), {group, members.size()}});
+      members.push_back(members.size());
+    }
+  }
+}
+
 void Optimizer::Step(double learning_rate) {
   const at::NoGradGuard no_grad;
-  for (size_t i = 0; i < groups_.size(); ++i) StepGroup(i, learning_rate);
+  for (size_t i = 0; i < groups_.size(); ++i) StepGroup(i, all_[i], learning_rate);
+}
+
+void Optimizer::Step(double learning_rate, std::span<const at::Tensor> parameters) {
+  const at::NoGradGuard no_grad;
+  std::vector<std::vector<size_t>> members(groups_.size());
+  for (const at::Tensor& parameter : parameters) {
+    const auto found = places_.find(parameter.unsafeGetTensorImpl());
+    DDPRUN_CHECK(found != places_.end());
+    members[found->second.group].push_back(found->second.member);
+  }
+  for (size_t i = 0; i < groups_.size(); ++i) StepGroup(i, members[i], learning_rate);
 }
 
 void Optimizer::ZeroGrad(bool set_to_none) {

@@ -6,7 +6,9 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -41,11 +43,13 @@ std::vector<ParameterGroup> GroupByDecay(
 // device. A parameter without gradient is left alone, as torch.optim does.
 class Optimizer {
  public:
-  explicit Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(groups)) {}
+  explicit Optimizer(std::vector<ParameterGroup> groups);
   virtual ~Optimizer() = default;
 
   // One step with the gradients as they are. No autograd graph is recorded.
   void Step(double learning_rate);
+  // The same for some of the parameters: step by step, parts of all may be given in any order.
+  void Step(double learning_rate, std::span<const at::Tensor> parameters);
 
   // False keeps the tensors and fills them with zeros: for gradients that are views of buckets.
   void ZeroGrad(bool set_to_none = true);
@@ -53,9 +57,18 @@ class Optimizer {
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
  protected:
-  virtual void StepGroup(size_t group, double learning_rate) = 0;
+  // `members`: indices of the group's parameters, those to update.
+  virtual void StepGroup(size_t group, std::span<const size_t> members, double learning_rate) = 0;
 
   std::vector<ParameterGroup> groups_;
+
+ private:
+  struct Place {
+    size_t group;
+    size_t member;
+  };
+  std::unordered_map<const c10::TensorImpl*, Place> places_;
+  std::vector<std::vector<size_t>> all_;  // by group: all members
 };
 
 std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerOptions& options,

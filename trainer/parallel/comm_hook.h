@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
@@ -17,6 +18,8 @@ struct GradientBucket {
   // All gradients of the bucket, one after the other: 1-d, in memory of the group's
   // allocateTensor. On Start this rank's gradients, after Finish the result.
   at::Tensor flat;
+  // The same memory as one gradient for each parameter, in the parameters' shapes.
+  std::vector<at::Tensor> gradients = {};
 };
 
 class CommHook {
@@ -25,7 +28,8 @@ class CommHook {
 
   // Begins to reduce the bucket and returns what has to be called to finish: it waits and leaves
   // the average in bucket.flat. Both are called on the thread that runs backward(), for all buckets
-  // in the same order on all ranks; between them backward goes on. Exceptions leave backward().
+  // in the same order on all ranks; between them backward goes on, or the update of other buckets'
+  // parameters (Reducer::WaitForBuckets). Exceptions leave backward(), or that.
   // `bucket` and `group` stay until the finish.
   virtual std::function<void()> Start(GradientBucket& bucket, c10d::Backend& group) = 0;
 };
@@ -34,5 +38,16 @@ class CommHook {
 // significant digits. Sums are rounded once. As PyTorch's fp16_compress_hook and
 // bf16_compress_hook.
 std::shared_ptr<CommHook> MakeCompressHook(at::ScalarType type);
+
+// Gradients of matrices travel as the product of two thin ones; what that leaves out is added to
+// the next step's gradient. PowerSGD of Vogels, Karimireddy and Jaggi (2019); options and defaults
+// as PyTorch's PowerSGDState. Keeps a copy of the gradients (the error) in memory.
+struct PowerSgdOptions {
+  int64_t rank = 1;            // columns of the thin matrices
+  int64_t start_step = 1000;   // plain averages before: early gradients compress badly
+  double min_compression = 2;  // matrices that would shrink by less travel as they are
+  uint64_t seed = 0;           // of the first thin matrices; the same on all ranks
+};
+std::shared_ptr<CommHook> MakePowerSgdHook(const PowerSgdOptions& options);
 
 }  // namespace ddprun::trainer

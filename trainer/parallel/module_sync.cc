@@ -16,7 +16,7 @@ int64_t Bytes(double megabytes) {
   return std::llround(megabytes * 1024 * 1024);
 }
 
-Reducer::Options ReducerOptions(const DistributedDataParallelOptions& options) {
+Reducer::Options OptionsOfReducer(const DistributedDataParallelOptions& options) {
   return {.limits = {.first_bytes = Bytes(options.first_bucket_mb),
                      .cap_bytes = Bytes(options.bucket_cap_mb)},
           .find_unused_parameters = options.find_unused_parameters,
@@ -40,7 +40,7 @@ ModuleSync::ModuleSync(const torch::nn::Module& module,
   all.insert(all.end(), others_.begin(), others_.end());
   VerifySameModel(all, *group_);
   BroadcastFrom(0, all, *group_);
-  reducer_ = std::make_unique<Reducer>(parameters_, group_, ReducerOptions(options));
+  reducer_ = std::make_unique<Reducer>(parameters_, group_, OptionsOfReducer(options));
 }
 
 void ModuleSync::BeforeForward() {

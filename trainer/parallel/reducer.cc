@@ -102,19 +102,26 @@ void Reducer::Layout(const std::vector<size_t>& order) {
                                 ? group_->allocateTensor(elements, type)
                                 : at::zeros({elements}, type);
     int64_t offset = 0;
+    std::vector<at::Tensor> parameters;
     for (const size_t index : members) {
       const at::Tensor& parameter = parameters_[index].tensor;
+      parameters.push_back(parameter);
       slots_[index].bucket = buckets_.size();
       slots_[index].view = PartOf(flat, offset, parameter.sizes());
       offset += parameter.numel();
     }
+    std::vector<at::Tensor> views;
+    for (const size_t index : members) views.push_back(slots_[index].view);
     buckets_.push_back(
-        {.members = std::move(members), .gradients = {.index = buckets_.size(), .flat = flat}});
+        {.members = std::move(members),
+         .parameters = std::move(parameters),
+         .gradients = {.index = buckets_.size(), .flat = flat, .gradients = std::move(views)}});
   }
   if (!buckets_.empty()) buckets_.back().gradients.last = true;
 }
 
 void Reducer::RebuildIfDue() {
+  WaitForBuckets();
   const std::lock_guard lock(mutex_);
   if (rebuild_ != Rebuild::kDue) return;
   Layout(OrderOfRankZero());

@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -17,9 +18,7 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "base/flight_recorder.h"
-#include "trainer/parallel/bucket_plan.h"
-#include "trainer/parallel/comm_hook.h"
+#include "trainer/parallel/reducer_options.h"
 
 namespace torch::autograd {
 struct Node;
@@ -27,30 +26,13 @@ struct Node;
 
 namespace ddprun::trainer {
 
-struct NamedParameter {
-  std::string name;
-  at::Tensor tensor;  // a leaf that requires a gradient
-};
-
 // Used by the thread that runs the training loop; hooks come on autograd's threads. All ranks
 // must have the same parameters in the same order (VerifySameModel), dense and on one device.
 class Reducer {
  public:
-  struct Options {
-    BucketLimits limits = {};
-    bool overlap = true;  // false: all-reduce only when backward has ended
-    // Some parameters may get no gradient in a backward, others in another, and not the same on
-    // every rank. Their part of the average is zero; one that no rank used keeps its gradient as it
-    // is. Costs one small collective a step.
-    bool find_unused_parameters = false;
-    // Every backward uses the same parameters equally often as the first; a parameter may get its
-    // gradient in several pieces (checkpointing) or never. Unused ones cost nothing.
-    bool static_graph = false;
-    std::shared_ptr<CommHook> comm_hook = {};  // none: the plain average
-    // Look at every gradient and throw at the first one that is not finite. Costs a pass over it.
-    bool check_finite = false;
-    FlightRecorder* recorder = nullptr;  // is told which bucket is sent; outlives the reducer
-  };
+  using Options = ReducerOptions;
+  using Overlap = ReducerOptions::Overlap;
+
   // Throws Failure for parameters that it cannot reduce.
   Reducer(std::vector<NamedParameter> parameters,
           c10::intrusive_ptr<c10d::Backend> group,
@@ -65,13 +47,21 @@ class Reducer {
   // RebuildIfDue, and drops all gradients (as zero_grad does).
   void BeginStep();
   // Call before every backward. With `synchronize`, gradients are the average over the ranks when
-  // backward returns; without, they only add up locally (all micro-batches but the last).
+  // backward returns (Overlap kStep, kBoth: once WaitForBuckets has come to them); without, they
+  // only add up locally (all micro-batches but the last).
   // `outputs`: what the loss is made of, if known; with find_unused_parameters the unused ones are
   // then known before backward, and their buckets do not wait for its end.
   //
   // backward() throws Failure when a collective fails, or when a parameter got no gradient and
   // that was not to be expected.
   void PrepareBackward(bool synchronize, std::span<const at::Tensor> outputs = {});
+
+  // Returns when all gradients are averaged: at once, unless they are waited for in the update
+  // (Overlap kStep, kBoth). Calls `ready` with the parameters of one bucket after the other, in
+  // the order of sending; those of later buckets are still being averaged then. Throws Failure when
+  // a collective fails; the buckets before it have been given to `ready`.
+  using Ready = std::function<void(std::span<const at::Tensor> parameters)>;
+  void WaitForBuckets(const Ready& ready = {});
 
   // Takes part in the collectives of one synchronised backward of the other ranks, without
   // gradients of its own: for a rank that has run out of data.
@@ -81,12 +71,13 @@ class Reducer {
   std::vector<at::Tensor> FlatGradients() const;
   // Parameter names by bucket, in the order of sending.
   std::vector<std::vector<std::string>> BucketNames() const;
-  // How long the last synchronised backward waited for communication.
+  // How long the last synchronised backward, and WaitForBuckets after it, waited for communication.
   double exposed_seconds() const { return exposed_seconds_; }
 
  private:
   struct Bucket {
     std::vector<size_t> members;
+    std::vector<at::Tensor> parameters;  // of the members
     GradientBucket gradients;
     size_t missing = 0;  // members that are not ready in this backward
     std::function<void()> finish = {};
@@ -115,6 +106,7 @@ class Reducer {
   void Launch(Bucket& bucket, bool in_background);
   void OnBackwardEnd();
   void Finish();
+  void Wait(Bucket& bucket);
   // By parameter: whether any rank has used it.
   std::vector<bool> UsedByAnyRank();
   bool MayBeUnused() const { return options_.find_unused_parameters || options_.static_graph; }
@@ -134,6 +126,7 @@ class Reducer {
   size_t next_to_launch_ = 0;
   bool synchronize_ = true;
   bool end_queued_ = false;
+  bool in_flight_ = false;  // backward has ended, its buckets have not been waited for
   bool graph_known_ = false;
   std::vector<bool> used_by_any_;  // static_graph, once known
   Rebuild rebuild_ = Rebuild::kRecording;

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/function.h>
 
 #include <chrono>
+#include <utility>
 
 #include "base/failure.h"
 #include "trainer/parallel/reducer.h"
@@ -31,6 +32,7 @@ class Stopwatch {
 }  // namespace
 
 void Reducer::PrepareBackward(bool synchronize, std::span<const at::Tensor> outputs) {
+  WaitForBuckets();
   const std::lock_guard lock(mutex_);
   synchronize_ = synchronize;
   // Both also undo a backward that ended in an exception.
@@ -60,7 +62,7 @@ void Reducer::PrepareBackward(bool synchronize, std::span<const at::Tensor> outp
   for (size_t index = 0; index < slots_.size() && graph_known_; ++index) {
     if (slots_[index].expected_calls == 0) SetUnusedReady(index);
   }
-  if (options_.overlap && !FirstOfStaticGraph()) LaunchReady();
+  if (options_.SendsInBackward() && !FirstOfStaticGraph()) LaunchReady();
 }
 
 void Reducer::OnGradient(size_t index) {
@@ -78,7 +80,7 @@ void Reducer::OnGradient(size_t index) {
   // A static graph's first backward tells how often each gradient comes.
   if (FirstOfStaticGraph() || slot.calls < slot.expected_calls) return;
   SetReady(index);
-  if (options_.overlap) LaunchReady();
+  if (options_.SendsInBackward()) LaunchReady();
 }
 
 // The first gradient of a step is a tensor of autograd's own; later micro-batches add to the
@@ -118,8 +120,8 @@ void Reducer::SetUnusedReady(size_t index) {
 
 void Reducer::LaunchReady() {
   while (next_to_launch_ < buckets_.size() && buckets_[next_to_launch_].missing == 0) {
-    // Nothing is left to compute beside the last one: wait for it right here.
-    const bool last = next_to_launch_ + 1 == buckets_.size();
+    // Where nothing is left to compute beside the last one, wait for it right here.
+    const bool last = !options_.WaitsInStep() && next_to_launch_ + 1 == buckets_.size();
     if (options_.recorder != nullptr) {
       options_.recorder->SetBucket(static_cast<int>(next_to_launch_));
     }
@@ -159,13 +161,15 @@ void Reducer::OnBackwardEnd() {
 }
 
 void Reducer::Finish() {
-  LaunchReady();
-  const Stopwatch stopwatch(exposed_seconds_);
+  // Buckets that are sent now go after this small collective, which is waited for here.
+  const bool first = MayBeUnused() && !options_.SendsInBackward();
   std::vector<bool> used;
-  if (MayBeUnused()) used = UsedByAnyRank();
+  if (first) used = UsedByAnyRank();
+  LaunchReady();
+  if (MayBeUnused() && !first) used = UsedByAnyRank();
+  in_flight_ = options_.WaitsInStep();
   for (Bucket& bucket : buckets_) {
-    bucket.finish();
-    bucket.finish = nullptr;
+    if (!in_flight_) Wait(bucket);
   }
   for (size_t index = 0; index < used.size(); ++index) {
     at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
@@ -176,8 +180,23 @@ void Reducer::Finish() {
   if (rebuild_ == Rebuild::kRecording) rebuild_ = Rebuild::kDue;
 }
 
+void Reducer::Wait(Bucket& bucket) {
+  const Stopwatch stopwatch(exposed_seconds_);
+  const std::function<void()> finish = std::exchange(bucket.finish, nullptr);
+  finish();
+}
+
+void Reducer::WaitForBuckets(const Ready& ready) {
+  const bool in_flight = std::exchange(in_flight_, false);
+  for (Bucket& bucket : buckets_) {
+    if (in_flight) Wait(bucket);
+    if (ready) ready(bucket.parameters);
+  }
+}
+
 std::vector<bool> Reducer::UsedByAnyRank() {
   if (graph_known_) return used_by_any_;
+  const Stopwatch stopwatch(exposed_seconds_);
   at::Tensor flags = at::zeros({static_cast<int64_t>(slots_.size())}, at::kByte);
   uint8_t* data = flags.mutable_data_ptr<uint8_t>();
   for (size_t index = 0; index < slots_.size(); ++index) data[index] = slots_[index].used ? 1 : 0;
@@ -192,13 +211,16 @@ std::vector<bool> Reducer::UsedByAnyRank() {
 
 void Reducer::ShadowBackward() {
   PrepareBackward(true);
-  const std::lock_guard lock(mutex_);
-  for (size_t index = 0; index < slots_.size(); ++index) {
-    if (slots_[index].ready) continue;
-    slots_[index].view.zero_();
-    SetReady(index);
+  {
+    const std::lock_guard lock(mutex_);
+    for (size_t index = 0; index < slots_.size(); ++index) {
+      if (slots_[index].ready) continue;
+      slots_[index].view.zero_();
+      SetReady(index);
+    }
+    Finish();
   }
-  Finish();
+  WaitForBuckets();
 }
 
 void Reducer::ThrowMissingGradients() const {

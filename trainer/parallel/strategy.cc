@@ -6,25 +6,33 @@ namespace ddprun::trainer {
 
 namespace {
 
+std::vector<at::Tensor> TensorsOf(const std::vector<NamedParameter>& parameters) {
+  std::vector<at::Tensor> tensors;
+  for (const NamedParameter& parameter : parameters) tensors.push_back(parameter.tensor);
+  return tensors;
+}
+
 class Single : public Strategy {
  public:
-  explicit Single(std::vector<NamedParameter> parameters) : parameters_(std::move(parameters)) {}
+  explicit Single(const std::vector<NamedParameter>& parameters)
+      : parameters_(TensorsOf(parameters)) {}
 
   void BeginStep() override {
-    for (const NamedParameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
+    for (const at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
   }
   void PrepareBackward(bool /*last*/) override {}
-  std::vector<at::Tensor> Gradients() const override {
+  std::vector<at::Tensor> Gradients() override {
     std::vector<at::Tensor> gradients;
-    for (const NamedParameter& parameter : parameters_) {
-      if (parameter.tensor.grad().defined()) gradients.push_back(parameter.tensor.grad());
+    for (const at::Tensor& parameter : parameters_) {
+      if (parameter.grad().defined()) gradients.push_back(parameter.grad());
     }
     return gradients;
   }
+  void UpdateReady(const Reducer::Ready& update) override { update(parameters_); }
   double exposed_seconds() const override { return 0; }
 
  private:
-  const std::vector<NamedParameter> parameters_;
+  const std::vector<at::Tensor> parameters_;
 };
 
 class DistributedDataParallel : public Strategy {
@@ -32,21 +40,33 @@ class DistributedDataParallel : public Strategy {
   DistributedDataParallel(std::vector<NamedParameter> parameters,
                           c10::intrusive_ptr<c10d::Backend> group,
                           const Reducer::Options& options)
-      : reducer_(std::move(parameters), std::move(group), options) {}
+      : by_bucket_(options.WaitsInStep()),
+        parameters_(TensorsOf(parameters)),
+        reducer_(std::move(parameters), std::move(group), options) {}
 
   void BeginStep() override { reducer_.BeginStep(); }
   void PrepareBackward(bool last) override { reducer_.PrepareBackward(last); }
-  std::vector<at::Tensor> Gradients() const override { return reducer_.FlatGradients(); }
+  std::vector<at::Tensor> Gradients() override {
+    reducer_.WaitForBuckets();
+    return reducer_.FlatGradients();
+  }
+  void UpdateReady(const Reducer::Ready& update) override {
+    // Fewer calls of the optimizer's kernels where there is nothing to wait for in between.
+    if (by_bucket_) return reducer_.WaitForBuckets(update);
+    update(parameters_);
+  }
   double exposed_seconds() const override { return reducer_.exposed_seconds(); }
 
  private:
+  const bool by_bucket_;
+  const std::vector<at::Tensor> parameters_;
   Reducer reducer_;
 };
 
 }  // namespace
 
 std::unique_ptr<Strategy> MakeSingle(std::vector<NamedParameter> parameters) {
-  return std::make_unique<Single>(std::move(parameters));
+  return std::make_unique<Single>(parameters);
 }
 
 std::unique_ptr<Strategy> MakeDistributedDataParallel(std::vector<NamedParameter> parameters,

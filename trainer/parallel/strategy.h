@@ -10,8 +10,9 @@
 
 namespace ddprun::trainer {
 
-// One step: BeginStep(), then for every micro-batch PrepareBackward() and backward(), then clip
-// Gradients() and update the parameters. One thread.
+// One step: BeginStep(), then for every micro-batch PrepareBackward() and backward(); then clip
+// Gradients(), if that is wanted, and update the parameters as UpdateReady() names them. One
+// thread.
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -20,8 +21,13 @@ class Strategy {
   virtual void BeginStep() = 0;
   // `last`: after this backward the gradients are those of the global batch.
   virtual void PrepareBackward(bool last) = 0;
-  // Tensors that hold all gradients; in-place changes of them change the gradients.
-  virtual std::vector<at::Tensor> Gradients() const = 0;
+  // Tensors that hold all gradients; in-place changes of them change the gradients. Waits for those
+  // that are still being reduced.
+  virtual std::vector<at::Tensor> Gradients() = 0;
+  // Calls `update` with parameters whose gradients are those of the global batch: once with all, or
+  // bucket by bucket, the next one being reduced meanwhile. Throws Failure when a collective fails;
+  // some parameters may have been updated then.
+  virtual void UpdateReady(const Reducer::Ready& update) = 0;
   // What the last step spent waiting for communication, in seconds.
   virtual double exposed_seconds() const = 0;
 };

@@ -60,6 +60,16 @@ TEST(CrossCheck, RandomSizesAreThoseOfTheModel) {
             "data.num_samples is missing; data.format \"random\" needs it:");
 }
 
+TEST(CrossCheck, ClippingNeedsAllGradientsBeforeTheStep) {
+  const std::string title =
+      "The optimizer starts before all gradients are reduced, but "
+      "training.max_grad_norm (1) needs the norm of all:";
+  EXPECT_EQ(FirstLine({kGpt, {"strategy.overlap=step"}}), title);
+  EXPECT_EQ(FirstLine({kGpt, {"strategy.overlap=both"}}), title);
+  EXPECT_EQ(Complaint({kGpt, {"strategy.overlap=step", "training.max_grad_norm=0"}}), "");
+  EXPECT_EQ(Complaint({kGpt, {"strategy.overlap=none"}}), "");
+}
+
 TEST(CrossCheck, AKeyForAnotherKindIsRefused) {
   EXPECT_EQ(FirstLine({kGpt, {"model.layer_sizes=[1,2]"}}),
             "model.layer_sizes is for model.type \"mlp\", but this config has \"gpt\":");

@@ -1,5 +1,7 @@
 #include "trainer/optim/optimizer.h"
 
+#include <ATen/ops/equal.h>
+#include <ATen/ops/linspace.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,6 +55,35 @@ void ExpectTrajectory(const json& golden, const json& golden_case) {
           << name << ", step " << step << ", parameter " << i << "\n"
           << parameters[i] << "\nexpected\n"
           << expected;
+    }
+  }
+}
+
+// Parameters with a gradient each, and what `step` makes of them in three steps.
+template <typename StepAll>
+std::vector<at::Tensor> Stepped(const OptimizerOptions& options, const StepAll& step) {
+  std::vector<at::Tensor> parameters;
+  for (int i = 0; i < 4; ++i) {
+    parameters.push_back(at::linspace(-1, 1 + i, 37).requires_grad_());
+    parameters[static_cast<size_t>(i)].mutable_grad() = at::linspace(1, -i, 37);
+  }
+  const auto optimizer = MakeOptimizer(
+      options, {{{parameters[0], parameters[2]}, 0.1}, {{parameters[1], parameters[3]}, 0}});
+  for (int i = 0; i < 3; ++i) step(*optimizer, parameters);
+  return parameters;
+}
+
+TEST(Optimizer, MakesTheSameStepInParts) {
+  for (const auto& [name, setting] : Settings()) {
+    const auto whole =
+        Stepped(setting.options, [](Optimizer& optimizer, const auto&) { optimizer.Step(0.01); });
+    const auto parts = Stepped(setting.options, [](Optimizer& optimizer, const auto& parameters) {
+      optimizer.Step(0.01, std::span(parameters).subspan(1));
+      optimizer.Step(0.01, {});
+      optimizer.Step(0.01, std::span(parameters).first(1));
+    });
+    for (size_t i = 0; i < whole.size(); ++i) {
+      EXPECT_TRUE(at::equal(whole[i], parts[i])) << name << ", parameter " << i;
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/failure.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
@@ -63,9 +64,19 @@ std::vector<at::Tensor> Expected(int size, int micro_batches) {
 struct Case {
   int size;
   int micro_batches;
-  bool overlap;
+  Reducer::Overlap overlap;
   int64_t cap_bytes;
 };
+
+constexpr auto kBackward = Reducer::Overlap::kBackward;
+constexpr auto kStep = Reducer::Overlap::kStep;
+constexpr auto kBoth = Reducer::Overlap::kBoth;
+constexpr auto kNone = Reducer::Overlap::kNone;
+
+std::string NameOf(Reducer::Overlap overlap) {
+  const std::array<const char*, 4> names = {"Backward", "Step", "Both", "None"};
+  return names[static_cast<size_t>(overlap)];
+}
 
 class ReducerCases : public testing::TestWithParam<Case> {};
 
@@ -83,6 +94,7 @@ TEST_P(ReducerCases, AveragesBitForBitLikeOneProcess) {
         reducer.PrepareBackward(micro + 1 == micro_batches);
         model.Loss(Input(rank, micro)).backward();
       }
+      reducer.WaitForBuckets();
       const std::vector<at::Tensor> gradients = model.Gradients();
       for (size_t i = 0; i < expected.size(); ++i) {
         ASSERT_TRUE(at::equal(gradients[i], expected[i])) << "step " << step << " gradient " << i;
@@ -93,19 +105,21 @@ TEST_P(ReducerCases, AveragesBitForBitLikeOneProcess) {
 
 INSTANTIATE_TEST_SUITE_P(Cases,
                          ReducerCases,
-                         testing::Values(Case{1, 1, true, 1000},
-                                         Case{2, 1, true, 1000},
-                                         Case{2, 1, false, 1000},
-                                         Case{2, 3, true, 1000},
-                                         Case{3, 2, true, 1},
-                                         Case{4, 1, true, 1 << 20},
-                                         Case{8, 1, true, 1000}),
+                         testing::Values(Case{1, 1, kBackward, 1000},
+                                         Case{2, 1, kBackward, 1000},
+                                         Case{2, 1, kNone, 1000},
+                                         Case{2, 1, kStep, 1000},
+                                         Case{2, 3, kStep, 1000},
+                                         Case{3, 2, kBoth, 1},
+                                         Case{2, 3, kBackward, 1000},
+                                         Case{3, 2, kBackward, 1},
+                                         Case{4, 1, kBackward, 1 << 20},
+                                         Case{8, 1, kBackward, 1000}),
                          [](const auto& test) {
                            const Case& c = test.param;
                            return std::to_string(c.size) + "Ranks" +
                                   std::to_string(c.micro_batches) + "MicroBatches" +
-                                  (c.overlap ? "Overlap" : "NoOverlap") +
-                                  std::to_string(c.cap_bytes) + "Bytes";
+                                  NameOf(c.overlap) + std::to_string(c.cap_bytes) + "Bytes";
                          });
 
 TEST(Reducer, KeepsGradientsInItsBuckets) {
