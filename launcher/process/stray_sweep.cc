@@ -41,8 +41,9 @@ void StraySweep::Look() {
   if (SignalStrays().empty() && SignalStrays().empty()) return Finish({});
   if (Clock::now() > start_ + times_.limit) return Finish(SignalStrays());
   timer_.expires_after(kLookAgain);
-  timer_.async_wait([this](const asio::error_code& error) {
-    if (!error) Look();
+  // A timer that is due already is not cancelled any more.
+  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
+    if (!error && !alive.expired()) Look();
   });
 }
 

@@ -4,7 +4,7 @@
 #include <sys/types.h>
 
 #include <functional>
-#include <optional>
+#include <memory>
 #include <set>
 #include <vector>
 
@@ -24,7 +24,7 @@ class StraySweep {
   using Done = std::function<void(std::vector<pid_t> left)>;
 
   // Calls `done` from the loop once no stray is left, or with those that even SIGKILL does not end
-  // within the limit. `known` must stay callable until then.
+  // within the limit. `known` must stay callable until then, or until this object is destroyed.
   StraySweep(asio::io_context& io,
              std::function<bool(pid_t)> known,
              std::set<pid_t> sessions,
@@ -46,6 +46,7 @@ class StraySweep {
   std::chrono::steady_clock::time_point start_;
   std::set<pid_t> told_;  // SIGTERM is sent once
   asio::steady_timer timer_;
+  std::shared_ptr<StraySweep*> alive_ = std::make_shared<StraySweep*>(this);
 };
 
 }  // namespace ddprun::launcher
