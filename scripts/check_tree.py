@@ -55,6 +55,9 @@ MAY_INCLUDE = {
     ],
     "apps/ddprun": ["launcher", *RENDEZVOUS],
     "apps/ddp_trainer": ["trainer/loop", "trainer/comm", "trainer/report", *TASK],
+    "apps/ddp_bench": [
+        "trainer/comm", "trainer/models", "trainer/optim", "trainer/parallel", *TASK
+    ],
     "tests": ["*"],
     "benchmarks": ["*"],
     "fuzz": ["*"],
@@ -64,8 +67,8 @@ MAY_INCLUDE = {
 # LibTorch is slow to load and to compile, and absent from the core preset.
 MAY_INCLUDE_TORCH = [
     "trainer/comm", "trainer/data", "trainer/models", "trainer/optim", "trainer/parallel",
-    "trainer/loop", "trainer/checkpoint", "apps/ddp_trainer", "tests/trainer", "benchmarks",
-    "examples"
+    "trainer/loop", "trainer/checkpoint", "apps/ddp_bench", "apps/ddp_trainer",
+    "tests/trainer", "benchmarks", "examples"
 ]
 # Here only these files may: the rest of the folder builds and is tested without LibTorch.
 TORCH_FILES = {"trainer/comm": r"host_process_group(_\w+)?\.(h|cc)"}

@@ -1,0 +1,34 @@
+// A process group that is as slow as a network link, without using the processor for it: what a
+// collective costs where other hardware carries it. An emulation, not a network.
+#pragma once
+
+#include <memory>
+
+#include "trainer/comm/host_process_group.h"
+#include "trainer/comm/operation_queue.h"
+
+namespace ddprun::bench {
+
+// Each all-reduce of n ranks first takes the time that a link of `gigabit` per second needs for
+// the bytes of a ring, 2 (n - 1) / n of the tensor; then it is done through shared memory. One at a
+// time. Has the collectives that a reducer needs. One thread calls it.
+class LinkGroup : public c10d::Backend {
+ public:
+  LinkGroup(c10::intrusive_ptr<trainer::HostProcessGroup> group, double gigabit);
+
+  const std::string getBackendName() const override { return "ddprun-link"; }
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
+                                           const c10d::AllreduceOptions& options) override;
+  // At once: not what is measured.
+  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors,
+                                           const c10d::BroadcastOptions& options) override;
+  at::Tensor allocateTensor(long size, at::TensorOptions options) override;
+  bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
+
+ private:
+  const c10::intrusive_ptr<trainer::HostProcessGroup> group_;
+  const double seconds_per_byte_;
+  const std::shared_ptr<trainer::OperationQueue> queue_;
+};
+
+}  // namespace ddprun::bench

@@ -1,0 +1,73 @@
+#include "apps/ddp_bench/step_case.h"
+
+#include <ATen/Functions.h>
+
+#include "base/check.h"
+
+namespace ddprun::bench {
+
+namespace {
+
+constexpr int64_t kVocabulary = 256;
+
+trainer::ModelOptions ModelOptionsOf(const CaseOptions& options) {
+  trainer::ModelOptions model;
+  model.type = options.model;
+  if (options.model == "mlp") {
+    model.layer_sizes = options.sizes;
+    return model;
+  }
+  DDPRUN_CHECK(options.sizes.size() == 3);
+  model.hidden_size = options.sizes[0];
+  model.num_hidden_layers = options.sizes[1];
+  model.num_attention_heads = options.sizes[2];
+  model.vocab_size = kVocabulary;
+  model.max_positions = options.sequence;
+  return model;
+}
+
+trainer::Batch MakeBatch(const CaseOptions& options) {
+  if (options.model == "mlp") {
+    return {at::randn({options.batch, options.sizes.front()}),
+            at::randn({options.batch, options.sizes.back()}), options.batch};
+  }
+  const std::vector<int64_t> shape = {options.batch, options.sequence};
+  return {at::randint(kVocabulary, shape, at::kLong), at::randint(kVocabulary, shape, at::kLong),
+          options.batch};
+}
+
+}  // namespace
+
+StepCase MakeCase(const CaseOptions& options, int rank) {
+  StepCase result;
+  at::manual_seed(42);
+  result.model = trainer::MakeModel(ModelOptionsOf(options));
+  at::manual_seed(static_cast<uint64_t>(100 + rank));
+  result.batch = MakeBatch(options);
+  result.name = options.model;
+  for (size_t i = 0; i < options.sizes.size(); ++i) {
+    result.name += (i == 0 ? " " : "-") + std::to_string(options.sizes[i]);
+  }
+  using Kind = trainer::OptimizerOptions::Kind;
+  const Kind kind = options.optimizer == "sgd" ? Kind::kSgd : Kind::kAdamW;
+  result.optimizer = trainer::MakeOptimizer({.kind = kind}, {{result.model->parameters(), 0.0}});
+  return result;
+}
+
+std::vector<trainer::NamedParameter> StepCase::Parameters() const {
+  std::vector<trainer::NamedParameter> parameters;
+  for (const auto& item : model->named_parameters()) {
+    parameters.push_back({item.key(), item.value()});
+  }
+  return parameters;
+}
+
+int64_t StepCase::GradientBytes() const {
+  int64_t bytes = 0;
+  for (const at::Tensor& parameter : model->parameters()) {
+    bytes += static_cast<int64_t>(parameter.nbytes());
+  }
+  return bytes;
+}
+
+}  // namespace ddprun::bench

@@ -1,0 +1,173 @@
+#include "apps/ddp_bench/step_sweep.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+
+#include "apps/ddp_bench/gradient_sync.h"
+#include "apps/ddp_bench/link_group.h"
+#include "apps/ddp_bench/table.h"
+
+namespace ddprun::bench {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Group = c10::intrusive_ptr<trainer::HostProcessGroup>;
+using Times = std::map<std::string, std::vector<double>>;  // by phase
+
+constexpr int kWarmup = 2;  // buckets are laid out anew after the first
+constexpr double kLearningRate = 1e-4;
+const std::vector<std::string> kPhases = {"forward", "backward",   "update",
+                                          "step",    "all_reduce", "waited"};
+
+double Seconds(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+trainer::BucketLimits LimitsOf(const Variant& variant) {
+  constexpr double kMiB = 1 << 20;
+  return {.first_bytes = std::llround(std::min(1.0, variant.bucket_mb) * kMiB),
+          .cap_bytes = std::llround(variant.bucket_mb * kMiB)};
+}
+
+std::unique_ptr<GradientSync> MakeSync(const Group& group,
+                                       const c10::intrusive_ptr<c10d::Backend>& carrier,
+                                       const StepCase& what,
+                                       const Variant& variant) {
+  switch (variant.sync) {
+    case Variant::Sync::kSingle:
+      break;
+    case Variant::Sync::kLocal:
+    case Variant::Sync::kDdprun:
+      return MakeReducer(what.Parameters(), carrier,
+                         {.limits = LimitsOf(variant), .overlap = variant.overlap},
+                         /*communicate=*/variant.sync == Variant::Sync::kDdprun);
+    case Variant::Sync::kTorch:
+      return MakeTorchReducer(what.Parameters(), group, LimitsOf(variant));
+  }
+  return MakeSingle(what.Parameters());
+}
+
+void OneStep(const StepCase& what, GradientSync& sync, Times& times) {
+  sync.BeginStep();
+  const Clock::time_point begin = Clock::now();
+  const at::Tensor loss = what.model->Loss(what.batch);
+  sync.Prepare();
+  const Clock::time_point forward = Clock::now();
+  loss.backward();
+  const Clock::time_point backward = Clock::now();
+  sync.Update([&](std::span<const at::Tensor> parameters) {
+    what.optimizer->Step(kLearningRate, parameters);
+  });
+  times["forward"].push_back(Seconds(begin, forward));
+  times["backward"].push_back(Seconds(forward, backward));
+  times["update"].push_back(Seconds(backward, Clock::now()));
+  times["waited"].push_back(sync.waited());
+}
+
+// All buckets of a step one after the other, with nothing beside.
+double AllReduceAlone(c10d::Backend& carrier, const GradientSync& sync) {
+  c10d::AllreduceOptions options;
+  options.asyncOp = false;
+  std::vector<double> rounds;
+  for (int round = 0; round < 3; ++round) {
+    const Clock::time_point begin = Clock::now();
+    for (const at::Tensor& bucket : sync.Buckets()) {
+      std::vector<at::Tensor> tensors = {bucket};
+      carrier.allreduce(tensors, options);
+    }
+    rounds.push_back(Seconds(begin, Clock::now()));
+  }
+  return Median(rounds);
+}
+
+// One round of one variant: its medians.
+std::map<std::string, double> Round(const Group& group,
+                                    c10d::Backend& carrier,
+                                    const StepCase& what,
+                                    GradientSync& sync,
+                                    int steps) {
+  Times warmup;
+  for (int step = 0; step < kWarmup; ++step) OneStep(what, sync, warmup);
+  group->barrier({})->wait();
+  Times times;
+  const Clock::time_point begin = Clock::now();
+  for (int step = 0; step < steps; ++step) OneStep(what, sync, times);
+  std::map<std::string, double> result = {{"step", Seconds(begin, Clock::now()) / steps}};
+  for (const auto& [phase, values] : times) result[phase] = Median(values);
+  group->barrier({})->wait();
+  result["all_reduce"] = AllReduceAlone(carrier, sync);
+  return result;
+}
+
+void PrintSteps(const nlohmann::json& report) {
+  std::vector<std::vector<std::string>> table = {{report["model"].get<std::string>() + ", " +
+                                                      std::to_string(report["ranks"].get<int>()) +
+                                                      " ranks",
+                                                  "buckets", "forward", "backward", "update",
+                                                  "all-reduce alone", "waited", "step", "exposed"}};
+  for (const auto& result : report["results"]) {
+    std::vector<std::string>& row = table.emplace_back();
+    row.push_back(result["name"]);
+    row.push_back(std::to_string(result["buckets"].get<size_t>()));
+    for (const char* phase : {"forward", "backward", "update", "all_reduce", "waited", "step"}) {
+      const double value = result[phase];
+      row.push_back(value > 1e-6 ? TimeText(value) : "-");
+    }
+    const double exposed = result.value("exposed", 0.0);
+    row.push_back((exposed < 0 ? "-" : "") + TimeText(std::abs(exposed)));
+  }
+  PrintTable(table);
+}
+
+}  // namespace
+
+nlohmann::json SweepSteps(const Group& group,
+                          const StepCase& what,
+                          const std::vector<Variant>& variants,
+                          const SweepOptions& options) {
+  c10::intrusive_ptr<c10d::Backend> carrier = group;
+  if (options.link_gigabit > 0) {
+    carrier = c10::make_intrusive<LinkGroup>(group, options.link_gigabit);
+  }
+  std::vector<Times> times(variants.size());
+  std::vector<size_t> buckets(variants.size());
+  for (int round = 0; round < options.rounds; ++round) {
+    for (size_t turn = 0; turn < variants.size(); ++turn) {
+      const size_t i = (turn + static_cast<size_t>(round)) % variants.size();
+      const auto sync = MakeSync(group, carrier, what, variants[i]);
+      for (const auto& [phase, seconds] : Round(group, *carrier, what, *sync, options.steps)) {
+        times[i][phase].push_back(seconds);
+      }
+      buckets[i] = sync->Buckets().size();
+    }
+  }
+  nlohmann::json report = {{"benchmark", "steps"},
+                           {"ranks", group->getSize()},
+                           {"model", what.name},
+                           {"gradient_bytes", what.GradientBytes()},
+                           {"link_gigabit", options.link_gigabit},
+                           {"results", nlohmann::json::array()}};
+  for (size_t i = 0; i < variants.size(); ++i) {
+    nlohmann::json result = {{"name", variants[i].name},
+                             {"bucket_mb", variants[i].bucket_mb},
+                             {"buckets", buckets[i]},
+                             {"step_all", times[i]["step"]}};
+    for (const std::string& phase : kPhases) result[phase] = Median(times[i][phase]);
+    report["results"].push_back(std::move(result));
+  }
+  for (size_t i = 0; i < variants.size(); ++i) {
+    // Round by round: what ran at about the same time is compared.
+    std::vector<double> exposed;
+    for (size_t round = 0; round < times[0]["step"].size(); ++round) {
+      exposed.push_back(times[i]["step"][round] - times[0]["step"][round]);
+    }
+    report["results"][i]["exposed"] = Median(exposed);
+  }
+  if (group->getRank() == 0) PrintSteps(report);
+  return report;
+}
+
+}  // namespace ddprun::bench

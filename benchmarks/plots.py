@@ -1,0 +1,105 @@
+"""Plots as inline SVG, and the page around them: one HTML file that needs nothing else."""
+
+import html
+import math
+
+COLORS = ["#2a6fbb", "#d1495b", "#3a9b5c", "#e0a030", "#7b5ea7", "#5c6770"]
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 300, 64, 150, 12, 44
+
+
+def text(x, y, words, anchor="middle", turn=""):
+    return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {turn}>'
+            f"{html.escape(str(words))}</text>")
+
+
+def svg(parts):
+    return (f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" font-size="11" '
+            f'font-family="sans-serif">{"".join(parts)}</svg>')
+
+
+def legend(names):
+    x = WIDTH - RIGHT + 14
+    parts = []
+    for i, name in enumerate(names):
+        y = TOP + 14 + 18 * i
+        parts.append(f'<rect x="{x}" y="{y - 9}" width="10" height="10" fill="{COLORS[i]}"/>')
+        parts.append(text(x + 16, y, name, "start"))
+    return parts
+
+
+def axes(x_label, y_label):
+    bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
+    middle = (TOP + bottom) / 2
+    return [f'<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="#444"/>',
+            text((LEFT + right) / 2, HEIGHT - 6, x_label),
+            text(14, middle, y_label, turn=f'transform="rotate(-90 14 {middle:.0f})"')]
+
+
+def lines(series, x_label, y_label, x_text, y_text, y_from_zero=False):
+    """series: {name: [(x, y), ...]}; x logarithmic, y too unless it starts from zero."""
+    points = [point for values in series.values() for point in values]
+    xs = sorted({x for x, _ in points})
+    ys = [y for _, y in points]
+    low, high = (0, max(ys) * 1.1) if y_from_zero else (min(ys) / 1.3, max(ys) * 1.3)
+    bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
+
+    def at_x(x):
+        return LEFT + 12 + (right - LEFT - 24) * math.log(x / xs[0]) / math.log(xs[-1] / xs[0])
+
+    def at_y(y):
+        if y_from_zero:
+            return bottom - (bottom - TOP) * y / high
+        return bottom - (bottom - TOP) * math.log(y / low) / math.log(high / low)
+
+    parts = axes(x_label, y_label)
+    parts += [text(at_x(x), bottom + 16, x_text(x)) for x in xs]
+    for i in range(5):
+        y = low + (high - low) * i / 4 if y_from_zero else low * (high / low) ** (i / 4)
+        parts.append(text(LEFT - 6, at_y(y) + 4, y_text(y), "end"))
+        parts.append(f'<path d="M{LEFT} {at_y(y):.1f}H{right}" stroke="#ddd"/>')
+    for i, values in enumerate(series.values()):
+        path = " ".join(f"{at_x(x):.1f},{at_y(y):.1f}" for x, y in values)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{COLORS[i]}" '
+                     'stroke-width="2"/>')
+        parts += [f'<circle cx="{at_x(x):.1f}" cy="{at_y(y):.1f}" r="3" fill="{COLORS[i]}"/>'
+                  for x, y in values]
+    return svg(parts + legend(series))
+
+
+def bars(rows, parts_of_bar, x_label, x_text):
+    """Horizontal stacked bars. rows: {name: [one value per part]}."""
+    longest = max(sum(values) for values in rows.values()) * 1.05
+    left, right, bottom = LEFT + 60, WIDTH - RIGHT, HEIGHT - BOTTOM
+    step = (bottom - TOP) / len(rows)
+    parts = [f'<path d="M{left} {TOP}V{bottom}H{right}" fill="none" stroke="#444"/>',
+             text((left + right) / 2, HEIGHT - 6, x_label)]
+    for i in range(5):
+        value = longest * i / 4
+        parts.append(text(left + (right - left) * i / 4, bottom + 16, x_text(value)))
+    for row, (name, values) in enumerate(rows.items()):
+        y = TOP + step * row + step * 0.15
+        parts.append(text(left - 6, y + step * 0.4, name, "end"))
+        x = left
+        for i, value in enumerate(values):
+            width = (right - left) * max(value, 0) / longest
+            parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
+                         f'height="{step * 0.7:.1f}" fill="{COLORS[i]}"/>')
+            x += width
+    return svg(parts + legend(parts_of_bar))
+
+
+def html_table(rows):
+    cells = ["".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in row)
+             for tag, row in (("th" if i == 0 else "td", row) for i, row in enumerate(rows))]
+    return "<table>" + "".join(f"<tr>{line}</tr>" for line in cells) + "</table>"
+
+
+def page(title, sections):
+    """sections: [(heading, plots and tables as HTML), ...]."""
+    style = ("body{font:15px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
+             "svg{width:100%;max-width:46em}td,th{padding:.2em .7em;text-align:right;"
+             "border-bottom:1px solid #ddd}td:first-child,th:first-child{text-align:left}"
+             "table{border-collapse:collapse}")
+    body = "".join(f"<h2>{html.escape(heading)}</h2>{content}" for heading, content in sections)
+    return (f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}'
+            f"</title><style>{style}</style><h1>{html.escape(title)}</h1>{body}</html>\n")
