@@ -1,0 +1,142 @@
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/linalg_qr.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+#include "trainer/parallel/comm_hook.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// One gradient seen as a matrix [n, m], and its factors P [n, r], Q [m, r]: the gradient is about
+// P * Q^T, with orthonormal columns in P.
+struct Factored {
+  at::Tensor matrix;      // a view of the bucket
+  at::Tensor error = {};  // what earlier steps left out
+  at::Tensor p = {};
+  at::Tensor q = {};
+};
+
+struct BucketState {
+  at::Tensor flat;  // of the bucket that this is the state of: buckets are laid out anew once
+  std::vector<Factored> factored = {};
+  std::vector<at::Tensor> whole = {};  // views of gradients that travel as they are
+};
+
+at::Tensor Flat(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& tensor : tensors) flat.push_back(tensor.reshape({-1}));
+  return at::cat(flat);
+}
+
+void CopyBack(const at::Tensor& flat, const std::vector<at::Tensor>& tensors) {
+  int64_t offset = 0;
+  for (at::Tensor tensor : tensors) {
+    tensor.copy_(flat.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
+    offset += tensor.numel();
+  }
+}
+
+c10::intrusive_ptr<c10d::Work> Average(const at::Tensor& tensor, c10d::Backend& group) {
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::AVG;
+  std::vector<at::Tensor> tensors = {tensor};
+  return group.allreduce(tensors, options);
+}
+
+at::Tensor Orthonormal(const at::Tensor& columns) {
+  return std::get<0>(at::linalg_qr(columns));
+}
+
+class PowerSgdHook : public CommHook {
+ public:
+  explicit PowerSgdHook(const PowerSgdOptions& options) : options_(options) {}
+
+  std::function<void()> Start(GradientBucket& bucket, c10d::Backend& group) override {
+    const at::NoGradGuard no_grad;
+    if (bucket.index == 0) ++step_;
+    if (step_ <= options_.start_step) {
+      return [work = Average(bucket.flat, group)] { work->wait(); };
+    }
+    BucketState& state = StateOf(bucket);
+    // Everything that goes first in one message: gradients as they are, then all P.
+    std::vector<at::Tensor> first = state.whole;
+    for (Factored& part : state.factored) {
+      part.matrix.add_(part.error);
+      part.p = at::matmul(part.matrix, Orthonormal(part.q));
+      first.push_back(part.p);
+    }
+    const at::Tensor packed = Flat(first);
+    return [this, &state, &group, first, packed, work = Average(packed, group)] {
+      const at::NoGradGuard no_guard;
+      work->wait();
+      CopyBack(packed, first);
+      Finish(state, group);
+    };
+  }
+
+ private:
+  static void Finish(BucketState& state, c10d::Backend& group) {
+    if (state.factored.empty()) return;
+    std::vector<at::Tensor> second;
+    for (Factored& part : state.factored) {
+      part.p = Orthonormal(part.p);
+      part.q = at::matmul(part.matrix.t(), part.p);
+      second.push_back(part.q);
+    }
+    const at::Tensor packed = Flat(second);
+    Average(packed, group)->wait();
+    CopyBack(packed, second);
+    for (Factored& part : state.factored) {
+      const at::Tensor product = at::matmul(part.p, part.q.t());
+      part.error = part.matrix - product;
+      part.matrix.copy_(product);
+    }
+  }
+
+  BucketState& StateOf(const GradientBucket& bucket) {
+    if (states_.size() <= bucket.index) states_.resize(bucket.index + 1);
+    BucketState& state = states_[bucket.index];
+    if (state.flat.defined() && state.flat.is_same(bucket.flat)) return state;
+    state = BucketState{.flat = bucket.flat};
+    at::Generator generator =
+        at::make_generator<at::CPUGeneratorImpl>(options_.seed + bucket.index);
+    for (const at::Tensor& gradient : bucket.gradients) {
+      const int64_t n = gradient.dim() < 2 ? 1 : gradient.size(0);
+      const int64_t m = gradient.numel() / std::max<int64_t>(n, 1);
+      const int64_t rank = std::min({options_.rank, n, m});
+      const auto factors = static_cast<double>((n + m) * rank);
+      if (n < 2 || m < 2 || factors * options_.min_compression >= static_cast<double>(n * m)) {
+        state.whole.push_back(gradient);
+        continue;
+      }
+      Factored part{.matrix = gradient.view({n, m})};
+      part.error = at::zeros_like(part.matrix);
+      part.q = at::randn({m, rank}, generator, gradient.options().dtype(at::kFloat))
+                   .to(gradient.scalar_type());
+      state.factored.push_back(std::move(part));
+    }
+    return state;
+  }
+
+  const PowerSgdOptions options_;
+  int64_t step_ = 0;
+  std::deque<BucketState> states_;  // by bucket; finishes hold references
+};
+
+}  // namespace
+
+std::shared_ptr<CommHook> MakePowerSgdHook(const PowerSgdOptions& options) {
+  return std::make_shared<PowerSgdHook>(options);
+}
+
+}  // namespace ddprun::trainer
