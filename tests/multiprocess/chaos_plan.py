@@ -103,8 +103,8 @@ def make_plan(seed, kinds=KINDS, backends=("static", "c10d")):
     if when == "end" and kind == "trainer":
         when = "run"
     # A job waits for ever for an agent that is frozen for good, or for a template that has forked
-    # nobody yet. A frozen worker is found by --hang_timeout, unless others go on: the shells do, they
-    # look for a file; and on two nodes those of the other one would look as if they hung too.
+    # nobody yet. A frozen worker is found by --hang_timeout, unless others go on: the shells do,
+    # they look for a file; and on two nodes those of the other one would look as if they hung too.
     found = nodes == 1 and kind in ("python", "trainer")
     waits = victim == "agent" or when == "start" or (victim == "worker" and not found)
     weights = (4, 2, 0 if waits else 2, 1, 2)
