@@ -240,8 +240,8 @@ def write_page(path, parts):
 def main():
     parser = harness.parser(__doc__, rounds=3)
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
-    parser.add_argument("--links", type=float, nargs="*", default=[2],
-                        help="emulated links in Gbit/s; default: 2")
+    parser.add_argument("--links", type=float, nargs="*", default=[10, 2],
+                        help="emulated links in Gbit/s; default: 10 and 2")
     parser.add_argument("--page", type=pathlib.Path, default="runs/overlap.html")
     parser.add_argument("--docs", type=pathlib.Path, help="update the tables of this file")
     options = parser.parse_args()
