@@ -5,6 +5,7 @@
 #include <asio/post.hpp>
 
 #include "rendezvous/static_round.h"
+#include "rendezvous/store/request.h"
 
 namespace ddprun::rendezvous {
 
@@ -47,13 +48,6 @@ Status CheckOptions(const StaticOptions& options) {
                       "endpoint");
   }
   return {};
-}
-
-Request WaitFor(std::string key) {
-  Request request;
-  request.op = Op::kWait;
-  request.keys = {std::move(key)};
-  return request;
 }
 
 }  // namespace
@@ -124,7 +118,7 @@ void StaticRendezvous::Impl::Stop() {
   const auto resolve = std::move(resolve_);
   const auto assigned_watch = std::move(assigned_watch_);
   const auto failure_watch = std::move(failure_watch_);
-  const auto left_watch = std::move(left_watch_);
+  const auto barrier = std::move(barrier_);
   const auto presence = std::move(presence_);
   const auto connection = std::move(connection_);
   const auto server = std::move(server_);
@@ -178,7 +172,7 @@ void StaticRendezvous::Impl::WatchKey(const std::string& key,
                                          DeadlineAfter(options_.join_timeout), key, guarded);
     return;
   }
-  server_->Call(WaitFor(key), [this, key, guarded](const Result<Reply>&) {
+  server_->Call(KeysRequest(Op::kWait, {key}), [this, key, guarded](const Result<Reply>&) {
     Request get;
     get.op = Op::kGet;
     get.key = key;

@@ -6,6 +6,7 @@
 #include "base/env.h"
 #include "rendezvous/failure_note.h"
 #include "rendezvous/static_round.h"
+#include "rendezvous/store/request.h"
 
 namespace ddprun::rendezvous {
 
@@ -28,13 +29,6 @@ Request CompareSet(std::string key, const std::string& value) {
   request.op = Op::kCompareSet;
   request.key = std::move(key);
   request.value = value;
-  return request;
-}
-
-Request KeysRequest(Op op, std::vector<std::string> keys) {
-  Request request;
-  request.op = op;
-  request.keys = std::move(keys);
   return request;
 }
 
@@ -235,32 +229,61 @@ void StaticRendezvous::Impl::Leave(std::function<void(Status)> done) {
     mark.key = keys_.Left(round_, options_.node_rank);
     Tell(std::move(mark));
   }
+  if (host()) return EnterBarrier();
+  // Its own connection, as the other one must stay free for a failure; and it waits before this
+  // node is counted: torchrun's node 0 goes as soon as the last node is, and takes with it what it
+  // has not read by then.
+  barrier_ = std::make_unique<StoreConnection>(io_, options_.endpoint,
+                                               DeadlineAfter(options_.join_timeout));
+  barrier_->Call(KeysRequest(Op::kCheck, {keys_.LastFinished(round_)}),
+                 Guarded([this](const Result<Reply>& reply) {
+                   if (!reply.has_value()) return OnAllFinished(reply.error());
+                   AwaitLast(*barrier_);
+                   EnterBarrier();
+                 }));
+}
+
+void StaticRendezvous::Impl::AwaitLast(AsyncStore& waiting) {
+  waiting.Call(KeysRequest(Op::kWait, {keys_.LastFinished(round_)}),
+               Guarded([this](const Result<Reply>& reply) {
+                 OnAllFinished(reply.has_value() ? Status() : reply.error());
+               }));
+}
+
+void StaticRendezvous::Impl::EnterBarrier() {
   Request count;
   count.op = Op::kAdd;
   count.key = keys_.NumFinished(round_);
   count.number = 1;
-  // The barrier has a connection of its own: this one must stay free for a failure.
-  store().Call(
-      std::move(count), [self = shared_from_this(), round = round_](const Result<Reply>& reply) {
-        if (round != self->round_ || self->stopped_) return;
-        if (!reply.has_value()) return self->OnAllFinished(reply.error());
-        self->leave_known_ = true;
-        if (reply->number == self->options_.nnodes) {
-          Request last;
-          last.op = Op::kSet;
-          last.key = self->keys_.LastFinished(round);
-          last.value = "<val_ignored>";  // torch elastic's own text
-          self->Tell(std::move(last));
-        }
-        self->WatchKey(self->keys_.LastFinished(round), self->left_watch_,
-                       [self](const Result<std::string>& finished) {
-                         self->OnAllFinished(finished.has_value() ? Status() : finished.error());
-                       });
-      });
+  store().Call(std::move(count), Guarded([this](const Result<Reply>& reply) {
+                 if (!reply.has_value()) return OnAllFinished(reply.error());
+                 leave_known_ = true;
+                 if (reply->number == options_.nnodes) return FinishForAll();
+                 if (host()) AwaitLast(*server_);
+               }));
+}
+
+// For answers that count only in this round.
+AsyncStore::Handler StaticRendezvous::Impl::Guarded(
+    std::function<void(const Result<Reply>&)> then) {
+  return [self = shared_from_this(), round = round_,
+          then = std::move(then)](const Result<Reply>& reply) {
+    if (round == self->round_ && !self->stopped_) then(reply);
+  };
+}
+
+// This node is the last: all have ended well, whatever becomes of the store. torchrun's node 0 goes
+// as soon as it is told, with requests of ours unanswered.
+void StaticRendezvous::Impl::FinishForAll() {
+  // The value is torch elastic's own.
+  Tell(KeyRequest(Op::kSet, keys_.LastFinished(round_), "<val_ignored>"));
+  // A request with an answer: the one before has arrived when it comes.
+  store().Call(KeysRequest(Op::kCheck, {keys_.LastFinished(round_)}),
+               Guarded([this](const Result<Reply>&) { OnAllFinished({}); }));
 }
 
 void StaticRendezvous::Impl::OnAllFinished(const Status& finished) {
-  if (stopped_) return;
+  if (stopped_ || left_) return;
   left_ = finished.ok();
   if (left_ && host() && !alone()) {
     server_->OnAllDisconnected(kDrainTimeout, [self = shared_from_this()] {

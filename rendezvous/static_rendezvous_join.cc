@@ -65,7 +65,7 @@ void StaticRendezvous::Impl::Join(std::function<void(Result<Membership>)> done) 
   asked_end_.reset();
   ending_.cancel();
   spreading_.cancel();
-  left_watch_.reset();
+  barrier_.reset();
   assigned_watch_.reset();
   failure_watch_.reset();
   After(deadline_, options_.join_timeout, &Impl::OnDeadline);

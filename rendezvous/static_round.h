@@ -81,6 +81,10 @@ class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezv
   void AwaitSeen();
   void OnSpread();
   void OnReported();
+  AsyncStore::Handler Guarded(std::function<void(const Result<Reply>&)> then);
+  void EnterBarrier();
+  void AwaitLast(AsyncStore& waiting);
+  void FinishForAll();
   void OnAllFinished(const Status& finished);
 
   asio::io_context& io_;
@@ -94,8 +98,8 @@ class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezv
   std::unique_ptr<StoreConnection> connection_;  // elsewhere
   std::unique_ptr<StoreWatch> assigned_watch_;
   std::unique_ptr<StoreWatch> failure_watch_;
-  std::unique_ptr<StoreWatch> left_watch_;
-  std::unique_ptr<StoreWatch> presence_;  // of a later node, at node 0: over all rounds
+  std::unique_ptr<StoreConnection> barrier_;  // of a node that leaves
+  std::unique_ptr<StoreWatch> presence_;      // of a later node, at node 0: over all rounds
   asio::steady_timer deadline_;
   asio::steady_timer progress_;
   asio::steady_timer ending_;  // of EndRound; of a store that goes away while leaving
