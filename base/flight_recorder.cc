@@ -22,7 +22,7 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 uint64_t PackText(std::string_view text) {
   uint64_t word = 0;
-  std::memcpy(&word, text.data(), std::min(text.size(), sizeof word));
+  if (!text.empty()) std::memcpy(&word, text.data(), std::min(text.size(), sizeof word));
   return word;
 }
 

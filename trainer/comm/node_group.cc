@@ -163,7 +163,8 @@ Status NodeGroup::ReduceThroughSlots(const Operation& operation,
                                      void* data,
                                      size_t count,
                                      bool receives) {
-  std::memcpy(Slot(options_.rank), data, operation.header.bytes);
+  // An empty tensor may have no memory.
+  if (count > 0) std::memcpy(Slot(options_.rank), data, operation.header.bytes);
   DDPRUN_TRY(MeetAndCompare(operation));
   if (!receives) return {};
   std::vector<const std::byte*> sources(static_cast<size_t>(size()));

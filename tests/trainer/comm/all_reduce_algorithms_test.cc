@@ -59,9 +59,10 @@ class AlgorithmSizes : public testing::TestWithParam<std::tuple<AllReduceAlgorit
       const size_t bytes = count() * sizeof(T);
       if (rank < direct) data = reinterpret_cast<T*>((*region)->Allocate(rank, bytes + 64));
       for (int round = 0; round < 2 && count() > 0; ++round) {
-        std::memcpy(data, own.data(), bytes);
+        if (bytes > 0) std::memcpy(data, own.data(), bytes);
         Expect(group.AllReduce(data, count(), type, reduction, Soon(), algorithm()));
-        ASSERT_EQ(std::memcmp(data, expected.data(), bytes), 0) << "rank " << rank;
+        const bool equal = bytes == 0 || std::memcmp(data, expected.data(), bytes) == 0;
+        ASSERT_TRUE(equal) << "rank " << rank;
       }
       if (count() == 0) {
         Expect(group.AllReduce(data, 0, type, reduction, Soon(), algorithm()));

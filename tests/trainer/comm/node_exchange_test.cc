@@ -48,13 +48,14 @@ class NodeExchange : public testing::TestWithParam<Case> {
       const std::vector<int64_t> own = Parts(rank, size(), count());
       const size_t total = own.size() * sizeof(int64_t);
       std::byte* shared = (*region)->Allocate(rank, total);
-      std::memcpy(shared, own.data(), total);
+      if (total > 0) std::memcpy(shared, own.data(), total);
       const auto* direct = reinterpret_cast<const int64_t*>(shared);
       body(group, rank, own.data());
       body(group, rank, direct);
       body(group, rank, rank % 2 == 0 ? own.data() : direct);
       EXPECT_TRUE(group.Barrier(Soon()).ok());
-      EXPECT_EQ(std::memcmp(shared, own.data(), total), 0) << "an input was written to";
+      const bool kept = total == 0 || std::memcmp(shared, own.data(), total) == 0;
+      EXPECT_TRUE(kept) << "an input was written to";
     });
   }
 
