@@ -25,7 +25,12 @@ run_sanitizer() {
   # One OpenMP thread: LibTorch's own threads are not instrumented, and would look like races.
   ASAN_OPTIONS=detect_leaks=1 TSAN_OPTIONS=halt_on_error=1 OMP_NUM_THREADS=1 \
     UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-    ctest --preset "$1" -j2 --no-tests=error || failed+=("build/$1")
+    ctest --preset "$1" -j2 --no-tests=error || failed+=("build/$1: $(failed_tests "$1")")
+}
+
+# The names of the tests that failed in the last run of a build.
+failed_tests() {
+  sed 's/^[0-9]*://' "build/$1/Testing/Temporary/LastTestsFailed.log" 2>/dev/null | paste -sd ' '
 }
 
 # ddprun and its libraries build where there is no LibTorch at all. Their tests are run in release.

@@ -31,7 +31,7 @@ class LoopThread {
   auto Do(Action action) {
     std::packaged_task<decltype(action())()> task(std::move(action));
     auto result = task.get_future();
-    asio::post(io_, [&task] { task(); });
+    asio::post(io_, std::move(task));
     return result.get();
   }
 

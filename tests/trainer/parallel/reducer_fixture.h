@@ -19,6 +19,8 @@ inline void WithGroup(
     int size, const std::function<void(c10::intrusive_ptr<HostProcessGroup>, int rank)>& body) {
   auto memory = SharedRegion::CreateFile();
   ASSERT_TRUE(memory.has_value());
+  // Made at first use behind a guard that the thread sanitizer does not see in LibTorch.
+  (void)at::detail::getDefaultCPUGenerator();
   RunRanks(size, [&](int rank) {
     const auto group = HostProcessGroup::Create(*memory, {.rank = rank, .size = size});
     body(group, rank);
