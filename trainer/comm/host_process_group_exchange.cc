@@ -1,7 +1,7 @@
 // HostProcessGroup: what gathers, scatters and exchanges tensors. Everything is an operation of
 // NodeGroup on flat memory; lists of tensors are packed before and unpacked after.
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/flatten_dense_tensors.h>
 
 #include "trainer/comm/host_process_group.h"
 #include "trainer/comm/host_process_group_core.h"
@@ -116,7 +116,8 @@ HostProcessGroup::Work HostProcessGroup::scatter(Tensors& outputs,
   const at::Tensor output = Single(outputs);
   const int root = RankOf(options.rootRank, getSize());
   at::Tensor all;
-  if (getRank() == root) all = Packed(OnePerRank(inputs, output, getSize(), "scatter"));
+  if (getRank() == root)
+    all = at::flatten_dense_tensors(OnePerRank(inputs, output, getSize(), "scatter"));
   return Run(c10d::OpType::SCATTER, options.asyncOp, outputs,
              [core = core_.get(), output, all, root, timeout = options.timeout] {
                return OnContiguous(output, [&](void* data) {
@@ -129,7 +130,8 @@ HostProcessGroup::Work HostProcessGroup::scatter(Tensors& outputs,
 HostProcessGroup::Work HostProcessGroup::reduce_scatter(Tensors& outputs,
                                                         std::vector<Tensors>& inputs,
                                                         const c10d::ReduceScatterOptions& options) {
-  Tensors packed = {Packed(OnePerRank(inputs, Single(outputs), getSize(), "reduce_scatter"))};
+  Tensors packed = {
+      at::flatten_dense_tensors(OnePerRank(inputs, Single(outputs), getSize(), "reduce_scatter"))};
   return reduce_scatter_tensor_coalesced(outputs, packed, options);
 }
 
@@ -206,8 +208,8 @@ HostProcessGroup::Work HostProcessGroup::alltoall(Tensors& outputs,
     elements += outputs[rank].numel();
   }
   return Run(c10d::OpType::ALLTOALL, options.asyncOp, outputs,
-             [core = core_.get(), in = Packed(inputs), outputs, send, receive, elements,
-              timeout = options.timeout]() -> Status {
+             [core = core_.get(), in = at::flatten_dense_tensors(inputs), outputs, send, receive,
+              elements, timeout = options.timeout]() -> Status {
                const at::Tensor all = at::empty({elements}, outputs[0].options());
                DDPRUN_TRY(core->group.AllToAllV(in.data_ptr(), send, all.data_ptr(), receive,
                                                 core->Deadline(timeout)));

@@ -1,6 +1,7 @@
 #include "trainer/comm/host_process_group_tensors.h"
 
-#include <ATen/Functions.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/unflatten_dense_tensors.h>
 
 #include "base/failure.h"
 
@@ -115,18 +116,8 @@ void CheckMultiple(const at::Tensor& many,
                "");
 }
 
-at::Tensor Packed(const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> flat;
-  for (const at::Tensor& tensor : tensors) flat.push_back(tensor.reshape({-1}));
-  return at::cat(flat);
-}
-
 void Unpack(const at::Tensor& packed, const std::vector<at::Tensor>& tensors) {
-  int64_t offset = 0;
-  for (const at::Tensor& tensor : tensors) {
-    tensor.copy_(packed.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
-    offset += tensor.numel();
-  }
+  at::_foreach_copy_(tensors, at::unflatten_dense_tensors(packed, tensors));
 }
 
 }  // namespace ddprun::trainer

@@ -35,9 +35,7 @@ void CheckMultiple(const at::Tensor& many,
                    int size,
                    const std::string& operation);
 
-// The tensors one after the other, flat; they have one type.
-at::Tensor Packed(const std::vector<at::Tensor>& tensors);
-// What Packed() has put together, back into the tensors.
+// What at::flatten_dense_tensors has put together, back into the tensors.
 void Unpack(const at::Tensor& packed, const std::vector<at::Tensor>& tensors);
 
 // Runs `operation` on the data of `tensor`, through a contiguous copy where it has gaps.

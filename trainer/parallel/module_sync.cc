@@ -31,16 +31,16 @@ ModuleSync::ModuleSync(const torch::nn::Module& module,
                        c10::intrusive_ptr<c10d::Backend> group,
                        const DistributedDataParallelOptions& options)
     : group_(std::move(group)), broadcast_buffers_(options.broadcast_buffers) {
+  std::vector<NamedParameter> trained;
   for (const auto& item : module.named_parameters()) {
-    (item.value().requires_grad() ? parameters_ : others_).push_back({item.key(), item.value()});
+    all_.push_back({item.key(), item.value()});
+    if (item.value().requires_grad()) trained.push_back(all_.back());
   }
   for (const auto& item : module.named_buffers()) buffers_.push_back({item.key(), item.value()});
-  others_.insert(others_.end(), buffers_.begin(), buffers_.end());
-  std::vector<NamedParameter> all = parameters_;
-  all.insert(all.end(), others_.begin(), others_.end());
-  VerifySameModel(all, *group_);
-  BroadcastFrom(0, all, *group_);
-  reducer_ = std::make_unique<Reducer>(parameters_, group_, OptionsOfReducer(options));
+  all_.insert(all_.end(), buffers_.begin(), buffers_.end());
+  VerifySameModel(all_, *group_);
+  BroadcastFrom(0, all_, *group_);
+  reducer_ = std::make_unique<Reducer>(std::move(trained), group_, OptionsOfReducer(options));
 }
 
 void ModuleSync::BeforeForward() {
@@ -88,9 +88,7 @@ void ModuleSync::Join(const std::function<void()>& body) {
     reducer_->ShadowBackward();
   }
   joining_ = false;
-  std::vector<NamedParameter> all = parameters_;
-  all.insert(all.end(), others_.begin(), others_.end());
-  BroadcastFrom(authority_, all, *group_);
+  BroadcastFrom(authority_, all_, *group_);
   authority_ = 0;
 }
 

@@ -66,8 +66,7 @@ class ModuleSync {
   void SyncBuffers(int root);
 
   const c10::intrusive_ptr<c10d::Backend> group_;
-  std::vector<NamedParameter> parameters_;  // those that are trained
-  std::vector<NamedParameter> others_;      // frozen parameters and buffers
+  std::vector<NamedParameter> all_;  // parameters, trained or frozen, and buffers
   std::vector<NamedParameter> buffers_;
   const bool broadcast_buffers_;
   std::unique_ptr<Reducer> reducer_;

@@ -1,10 +1,12 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/flatten_dense_tensors.h>
 #include <ATen/ops/linalg_qr.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/unflatten_dense_tensors.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
@@ -32,18 +34,8 @@ struct BucketState {
   std::vector<at::Tensor> whole = {};  // views of gradients that travel as they are
 };
 
-at::Tensor Flat(const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> flat;
-  for (const at::Tensor& tensor : tensors) flat.push_back(tensor.reshape({-1}));
-  return at::cat(flat);
-}
-
 void CopyBack(const at::Tensor& flat, const std::vector<at::Tensor>& tensors) {
-  int64_t offset = 0;
-  for (at::Tensor tensor : tensors) {
-    tensor.copy_(flat.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
-    offset += tensor.numel();
-  }
+  at::_foreach_copy_(tensors, at::unflatten_dense_tensors(flat, tensors));
 }
 
 c10::intrusive_ptr<c10d::Work> Average(const at::Tensor& tensor, c10d::Backend& group) {
@@ -75,7 +67,7 @@ class PowerSgdHook : public CommHook {
       part.p = at::matmul(part.matrix, Orthonormal(part.q));
       first.push_back(part.p);
     }
-    const at::Tensor packed = Flat(first);
+    const at::Tensor packed = at::flatten_dense_tensors(first);
     return [this, &state, &group, first, packed, work = Average(packed, group)] {
       const at::NoGradGuard no_guard;
       work->wait();
@@ -93,7 +85,7 @@ class PowerSgdHook : public CommHook {
       part.q = at::matmul(part.matrix.t(), part.p);
       second.push_back(part.q);
     }
-    const at::Tensor packed = Flat(second);
+    const at::Tensor packed = at::flatten_dense_tensors(second);
     Average(packed, group)->wait();
     CopyBack(packed, second);
     for (Factored& part : state.factored) {

@@ -103,15 +103,15 @@ void Reducer::Layout(const std::vector<size_t>& order) {
                                 : at::zeros({elements}, type);
     int64_t offset = 0;
     std::vector<at::Tensor> parameters;
+    std::vector<at::Tensor> views;
     for (const size_t index : members) {
       const at::Tensor& parameter = parameters_[index].tensor;
       parameters.push_back(parameter);
       slots_[index].bucket = buckets_.size();
       slots_[index].view = PartOf(flat, offset, parameter.sizes());
+      views.push_back(slots_[index].view);
       offset += parameter.numel();
     }
-    std::vector<at::Tensor> views;
-    for (const size_t index : members) views.push_back(slots_[index].view);
     buckets_.push_back(
         {.members = std::move(members),
          .parameters = std::move(parameters),
