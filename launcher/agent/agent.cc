@@ -185,22 +185,23 @@ void Agent::StartWorkers() {
     attempt_.reset();
     return FailWith(std::move(started).error());
   }
-  Status watched = attempt_->WatchForHang([this] { return rendezvous_->worker_store(); },
-                                          [this](const HangReport& report) { OnHang(report); });
-  if (!watched.ok()) FailWith(std::move(watched).error());
+  attempt_->WatchForHang([this] { return rendezvous_->worker_store(); },
+                         [this](const HangReport& report) { OnHang(report); });
 }
 
 void Agent::OnFirstFailure(const WorkerRecord& worker) {
-  const Kind kind = EndAfterFailure(membership_->restart_count, plan_.options.max_restarts);
-  EndRound(kind, history_.TellOf(worker));
-  On(kind == Kind::kRestart ? AgentEvent::kRestartAsked : AgentEvent::kEndAsked);
+  RestartOrEnd(history_.TellOf(worker));
 }
 
 void Agent::OnHang(const HangReport& report) {
   log_.Warning(Summarize(report) + "; asking the workers for their stacks");
-  const Kind kind = EndAfterFailure(membership_->restart_count, plan_.options.max_restarts);
-  EndRound(kind, {kHangExitCode, Name() + ": " + Summarize(report)});
-  On(kind == Kind::kRestart ? AgentEvent::kRestartAsked : AgentEvent::kEndAsked);
+  RestartOrEnd({kHangExitCode, Name() + ": " + Summarize(report)});
+}
+
+void Agent::RestartOrEnd(const PeerMessage& message) {
+  const bool restart = may_restart();
+  EndRound(restart ? Kind::kRestart : Kind::kJobFailed, message);
+  On(restart ? AgentEvent::kRestartAsked : AgentEvent::kEndAsked);
 }
 
 void Agent::OnRoundEnd(const rendezvous::RoundEnd& end) {
@@ -224,8 +225,7 @@ void Agent::OnAttemptGone() {
 void Agent::OnCannotStart(const Error& error) {
   const bool killed = template_ != nullptr && !template_->ready() && !template_->refusal();
   if (!killed || !may_restart()) return OnCannotGoOn(error);
-  EndRound(Kind::kRestart, {ExitStatus(error.code), Name() + ": " + error.what});
-  On(AgentEvent::kRestartAsked);
+  RestartOrEnd({ExitStatus(error.code), Name() + ": " + error.what});
 }
 
 void Agent::Leave() {

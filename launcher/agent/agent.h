@@ -56,6 +56,8 @@ class Agent {
   void StartWorkers();
   void OnFirstFailure(const WorkerRecord& worker);
   void OnHang(const HangReport& report);
+  // This node's workers cannot go on: all nodes start again, or the job ends.
+  void RestartOrEnd(const PeerMessage& message);
   void OnRoundEnd(const rendezvous::RoundEnd& end);
   void OnAttemptGone();
   void OnCannotStart(const Error& error);

@@ -23,7 +23,7 @@ void HangGuard::Prepare(std::vector<WorkerSpec>& specs, const Environment& base)
 }
 
 void HangGuard::Watch(WorkerGroup& group,
-                      std::unique_ptr<FlightReader> flight,
+                      const FlightReader& flight,
                       StoreOf store,
                       std::function<void(const HangReport&)> on_hang) {
   HangSources sources;
@@ -32,7 +32,7 @@ void HangGuard::Watch(WorkerGroup& group,
     const rendezvous::StoreServer* server = store();
     return server == nullptr ? std::vector<StoreWait>() : FindWaits(*server, workers);
   };
-  sources.flight = std::move(flight);
+  sources.flight = &flight;
   watch_ = std::make_unique<HangWatch>(
       io_, timeout_, std::move(sources),
       [this, &group, on_hang = std::move(on_hang)](const HangReport& report) {

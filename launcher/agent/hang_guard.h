@@ -28,10 +28,11 @@ class HangGuard {
   // What lets a worker tell where it is when it is ended. `base`: the user's own environment.
   static void Prepare(std::vector<WorkerSpec>& specs, const Environment& base);
 
-  // From now on `group`, which outlives this, is watched. When it hangs, its workers get SIGABRT,
-  // on which they print their stacks, and SIGKILL a little later; `on_hang` is called in between.
+  // From now on `group` is watched; it and `flight` outlive this. When it hangs, its workers get
+  // SIGABRT, on which they print their stacks, and SIGKILL a little later; `on_hang` is called in
+  // between.
   void Watch(WorkerGroup& group,
-             std::unique_ptr<FlightReader> flight,
+             const FlightReader& flight,
              StoreOf store,
              std::function<void(const HangReport&)> on_hang);
 

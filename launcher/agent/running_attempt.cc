@@ -105,13 +105,11 @@ void RunningAttempt::OnWorkersDone() {
       });
 }
 
-Status RunningAttempt::WatchForHang(HangGuard::StoreOf store,
-                                    std::function<void(const HangReport&)> on_hang) {
-  if (!plan_.options.hang_timeout) return {};
-  DDPRUN_ASSIGN(auto flight, FlightReader::Open(recorder_, plan_.local_world_size));
+void RunningAttempt::WatchForHang(HangGuard::StoreOf store,
+                                  std::function<void(const HangReport&)> on_hang) {
+  if (!plan_.options.hang_timeout) return;
   hang_guard_ = std::make_unique<HangGuard>(surroundings_.io, *plan_.options.hang_timeout);
-  hang_guard_->Watch(group_, std::move(flight), std::move(store), std::move(on_hang));
-  return {};
+  hang_guard_->Watch(group_, *flight_, std::move(store), std::move(on_hang));
 }
 
 std::optional<HangReport> RunningAttempt::hang() const {

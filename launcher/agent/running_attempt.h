@@ -46,7 +46,7 @@ class RunningAttempt {
   void OnExit(pid_t pid, const ProcessExit& exit) { group_.OnExit(pid, exit); }
 
   // Once started, with --hang_timeout only: tells of workers that hang, and ends them.
-  Status WatchForHang(HangGuard::StoreOf store, std::function<void(const HangReport&)> on_hang);
+  void WatchForHang(HangGuard::StoreOf store, std::function<void(const HangReport&)> on_hang);
   // nullopt: they have not hung.
   std::optional<HangReport> hang() const;
 
@@ -75,7 +75,7 @@ class RunningAttempt {
   std::unique_ptr<FlightReader> flight_;
   bool standings_noted_ = false;
   WorkerGroup group_;
-  std::unique_ptr<HangGuard> hang_guard_;  // after group_, which it watches
+  std::unique_ptr<HangGuard> hang_guard_;  // after group_ and flight_, which it watches
   bool gone_ = false;
   std::vector<pid_t> unkillable_;
 };

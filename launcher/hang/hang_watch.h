@@ -30,7 +30,7 @@ struct LiveWorker {
 struct HangSources {
   std::function<std::vector<LiveWorker>()> workers;  // that have started and not ended, by rank
   std::function<std::vector<StoreWait>(std::span<const LocalWorker>)> store_waits;
-  std::unique_ptr<FlightReader> flight;  // nullptr: no worker writes one
+  const FlightReader* flight = nullptr;  // outlives the watch; nullptr: no worker writes one
 };
 
 // Loop thread only. Destroying it ends the watch.

@@ -53,7 +53,8 @@ TEST_F(HangWatchTest, ReadsTheFlightRecorder) {
   sources.workers = [&, bytes = uint64_t{0}]() mutable {
     return std::vector<LiveWorker>{{4, 0, pid_, ++bytes}};
   };
-  sources.flight = *FlightReader::Open(file, 1);
+  const auto flight = *FlightReader::Open(file, 1);
+  sources.flight = flight.get();
   const HangWatch watch(io_, std::chrono::milliseconds(300), std::move(sources),
                         [&](const HangReport& report) { report_ = report; });
   io_.run();
