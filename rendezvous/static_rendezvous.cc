@@ -173,10 +173,7 @@ void StaticRendezvous::Impl::WatchKey(const std::string& key,
     return;
   }
   server_->Call(KeysRequest(Op::kWait, {key}), [this, key, guarded](const Result<Reply>&) {
-    Request get;
-    get.op = Op::kGet;
-    get.key = key;
-    server_->Call(std::move(get), [guarded](Result<Reply> reply) {
+    server_->Call(KeyRequest(Op::kGet, key), [guarded](Result<Reply> reply) {
       if (reply.has_value()) guarded(std::move(reply->values.front()));
     });
   });

@@ -24,12 +24,9 @@ constexpr milliseconds kDrainTimeout{2000};
 // While this node leaves, the store may go away before its last answer has been looked at.
 constexpr milliseconds kLastAnswerTimeout{200};
 
+// Sets what nobody has set yet.
 Request CompareSet(std::string key, const std::string& value) {
-  Request request;
-  request.op = Op::kCompareSet;
-  request.key = std::move(key);
-  request.value = value;
-  return request;
+  return KeyRequest(Op::kCompareSet, std::move(key), value);
 }
 
 }  // namespace
@@ -54,10 +51,7 @@ void StaticRendezvous::Impl::OnFailureNote(const Result<std::string>& note) {
 }
 
 void StaticRendezvous::Impl::TellSeen() {
-  Request seen;
-  seen.op = Op::kSet;
-  seen.key = keys_.FailureSeen(round_, options_.node_rank);
-  Tell(std::move(seen));
+  Tell(KeyRequest(Op::kSet, keys_.FailureSeen(round_, options_.node_rank)));
 }
 
 void StaticRendezvous::Impl::DeliverFailure() {
@@ -87,10 +81,7 @@ void StaticRendezvous::Impl::OnAbandoned(const std::vector<std::string>& keys) {
 }
 
 void StaticRendezvous::Impl::Forget(std::string key) {
-  Request forget;
-  forget.op = Op::kDeleteKey;
-  forget.key = std::move(key);
-  Tell(std::move(forget));
+  Tell(KeyRequest(Op::kDeleteKey, std::move(key)));
 }
 
 void StaticRendezvous::Impl::OnNodeGone(int node) {
@@ -223,13 +214,8 @@ void StaticRendezvous::Impl::Leave(std::function<void(Status)> done) {
     asio::post(io_, [self = shared_from_this()] { self->OnAllFinished({}); });
     return;
   }
-  if (!host()) {
-    Request mark;
-    mark.op = Op::kSet;
-    mark.key = keys_.Left(round_, options_.node_rank);
-    Tell(std::move(mark));
-  }
   if (host()) return EnterBarrier();
+  Tell(KeyRequest(Op::kSet, keys_.Left(round_, options_.node_rank)));
   // Its own connection, as the other one must stay free for a failure; and it waits before this
   // node is counted: torchrun's node 0 goes as soon as the last node is, and takes with it what it
   // has not read by then.
@@ -251,9 +237,7 @@ void StaticRendezvous::Impl::AwaitLast(AsyncStore& waiting) {
 }
 
 void StaticRendezvous::Impl::EnterBarrier() {
-  Request count;
-  count.op = Op::kAdd;
-  count.key = keys_.NumFinished(round_);
+  Request count = KeyRequest(Op::kAdd, keys_.NumFinished(round_));
   count.number = 1;
   store().Call(std::move(count), Guarded([this](const Result<Reply>& reply) {
                  if (!reply.has_value()) return OnAllFinished(reply.error());

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "rendezvous/store/request.h"
+
 namespace ddprun::rendezvous {
 
 StoreWatch::StoreWatch(asio::io_context& io,
@@ -10,16 +12,12 @@ StoreWatch::StoreWatch(asio::io_context& io,
                        std::string key,
                        Handler handler)
     : connection_(io, server, connect_deadline) {
-  Request wait;
-  wait.op = Op::kWait;
-  wait.keys = {key};
+  // Made before the call: the handler takes the key, and arguments have no order.
+  Request wait = KeysRequest(Op::kWait, {key});
   connection_.Call(std::move(wait),
                    [this, key = std::move(key), handler = std::move(handler)](Result<Reply> woken) {
                      if (!woken.has_value()) return handler(std::move(woken).error());
-                     Request get;
-                     get.op = Op::kGet;
-                     get.key = key;
-                     connection_.Call(std::move(get), [handler](Result<Reply> reply) {
+                     connection_.Call(KeyRequest(Op::kGet, key), [handler](Result<Reply> reply) {
                        if (!reply.has_value()) return handler(std::move(reply).error());
                        handler(std::move(reply->values.front()));
                      });
