@@ -28,12 +28,16 @@ trainer::ModelOptions ModelOptionsOf(const CaseOptions& options) {
 
 trainer::Batch MakeBatch(const CaseOptions& options) {
   if (options.model == "mlp") {
-    return {at::randn({options.batch, options.sizes.front()}),
-            at::randn({options.batch, options.sizes.back()}), options.batch};
+    return {.inputs = at::randn({options.batch, options.sizes.front()}),
+            .targets = at::randn({options.batch, options.sizes.back()}),
+            .samples = options.batch,
+            .predictions = options.batch};
   }
   const std::vector<int64_t> shape = {options.batch, options.sequence};
-  return {at::randint(kVocabulary, shape, at::kLong), at::randint(kVocabulary, shape, at::kLong),
-          options.batch};
+  return {.inputs = at::randint(kVocabulary, shape, at::kLong),
+          .targets = at::randint(kVocabulary, shape, at::kLong),
+          .samples = options.batch,
+          .predictions = options.batch * options.sequence};
 }
 
 }  // namespace

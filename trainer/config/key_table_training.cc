@@ -1,14 +1,53 @@
-// How it is trained, on how many ranks, and what is reported.
+// For how long it is trained, and how.
 #include "trainer/config/key_table.h"
 
 namespace ddprun::trainer {
 
-namespace {
-
-// Longer waits than a week would overflow deadlines in places.
-constexpr Range kTimeout = Between(1, 7 * 86400);
-
-}  // namespace
+std::vector<Key> RunKeys() {
+  return {
+      {.section = "run",
+       .name = "name",
+       .slot = At<&Config::run, &RunConfig::name>,
+       .meaning = "Label of the run and name of its folder.",
+       .derived_default = "date and time of the start",
+       .aliases = {{"run_name", "Hugging Face"}, {"experiment_name", "MLflow"}}},
+      {.section = "run",
+       .name = "output_dir",
+       .slot = At<&Config::run, &RunConfig::output_dir>,
+       .meaning = "Folder that everything is written to, relative to the working directory; "
+                  "`{name}` stands for run.name. An existing folder is kept: the new one gets a "
+                  "number at its end.",
+       .aliases = {{"default_root_dir", "Lightning"},
+                   {"dump_folder", "torchtitan"},
+                   {"out_dir", "nanoGPT"}}},
+      {.section = "run",
+       .name = "seed",
+       .slot = At<&Config::run, &RunConfig::seed>,
+       .meaning = "Seed of weights, dropout and, without data.data_seed, of the sample order.",
+       .range = AtLeast(0),
+       .aliases = {{"seed_everything", "Lightning"}, {"manual_seed", "PyTorch"}}},
+      {.section = "run",
+       .name = "max_steps",
+       .slot = At<&Config::run, &RunConfig::max_steps>,
+       .meaning = "Length of the run. Where it is above 0 it rules over run.max_epochs.",
+       .unit = "optimizer steps",
+       .range = AtLeast(-1),
+       .aliases = {{"steps", "torchtitan"},
+                   {"max_iters", "nanoGPT"},
+                   {"num_train_steps", "Hugging Face"},
+                   {"total_steps", "DeepSpeed"}}},
+      {.section = "run",
+       .name = "max_epochs",
+       .slot = At<&Config::run, &RunConfig::max_epochs>,
+       .meaning = "Length of the run in passes over the training data; fractions are allowed.",
+       .unit = "epochs",
+       .range = Above(0),
+       .aliases = {{"num_train_epochs", "Hugging Face"},
+                   {"epochs", "PyTorch examples"},
+                   {"num_epochs", "PyTorch examples"},
+                   {"after-epochs", "Marian"}}},
+  };
+}
 
 std::vector<Key> TrainingKeys() {
   return {
@@ -93,7 +132,7 @@ std::vector<Key> OptimizerKeys() {
        .meaning = "Share of the last update that is kept in the next.",
        .range = kBelowOne,
        .only_for = "optimizer.type",
-       .only_value = "sgd"},
+       .only_values = {"sgd"}},
       {.section = "optimizer",
        .name = "no_decay",
        .slot = At<&Config::optimizer, &OptimizerConfig::no_decay>,
@@ -127,140 +166,6 @@ std::vector<Key> SchedulerKeys() {
        .aliases = {{"min_lr_factor", "torchtitan"},
                    {"min_lr", "nanoGPT"},
                    {"final-lr-fraction", "LLM.Q"}}},
-  };
-}
-
-std::vector<Key> StrategyKeys() {
-  return {
-      {.section = "strategy",
-       .name = "type",
-       .slot = At<&Config::strategy, &StrategyConfig::type>,
-       .meaning = "How the ranks share the work; \"auto\" is ddp with two or more ranks.",
-       .aliases = {{"strategy", "Lightning"}, {"parallelism", "torchtitan"}}},
-      {.section = "strategy",
-       .name = "bucket_cap_mb",
-       .slot = At<&Config::strategy, &StrategyConfig::bucket_cap_mb>,
-       .meaning = "Gradients are all-reduced in buckets of this size: small ones start earlier, "
-                  "large ones cost less each.",
-       .unit = "MiB",
-       .range = {.min = 0, .max = 1 << 20, .min_excluded = true},
-       .aliases = {{"ddp_bucket_cap_mb", "Hugging Face"},
-                   {"bucket_size_mb", "PyTorch"},
-                   {"reduce_bucket_size", "DeepSpeed"}}},
-      {.section = "strategy",
-       .name = "first_bucket_mb",
-       .slot = At<&Config::strategy, &StrategyConfig::first_bucket_mb>,
-       .meaning = "Size of the first bucket: small, so that communication starts early.",
-       .unit = "MiB",
-       .range = {.min = 0, .max = 1 << 20, .min_excluded = true},
-       .aliases = {{"first_bucket_size_mb", "PyTorch"}}},
-      {.section = "strategy",
-       .name = "overlap",
-       .slot = At<&Config::strategy, &StrategyConfig::overlap>,
-       .meaning = "What goes on while gradients are all-reduced: the backward pass; the optimizer "
-                  "step, bucket by bucket; both; or nothing. \"step\" and \"both\" need "
-                  "training.max_grad_norm 0.",
-       .aliases = {{"overlap_comm", "DeepSpeed"}}},
-  };
-}
-
-std::vector<Key> CommKeys() {
-  return {
-      {.section = "comm",
-       .name = "init_timeout_seconds",
-       .slot = At<&Config::comm, &CommConfig::init_timeout_seconds>,
-       .meaning = "Longest wait for another rank until the first step is done.",
-       .unit = "seconds",
-       .range = kTimeout,
-       .aliases = {{"ddp_timeout", "Hugging Face"}, {"timeout", "PyTorch"}}},
-      {.section = "comm",
-       .name = "train_timeout_seconds",
-       .slot = At<&Config::comm, &CommConfig::train_timeout_seconds>,
-       .meaning = "Longest wait for another rank after that; then the error names who is missing.",
-       .unit = "seconds",
-       .range = kTimeout},
-      {.section = "comm",
-       .name = "algorithm",
-       .slot = At<&Config::comm, &CommConfig::algorithm>,
-       .meaning = "How gradients are all-reduced within a node. \"direct\" is the fastest; the "
-                  "others are for study (docs/overlap.md)."},
-  };
-}
-
-std::vector<Key> CheckpointKeys() {
-  return {
-      {.section = "checkpoint",
-       .name = "save_at_end",
-       .slot = At<&Config::checkpoint, &CheckpointConfig::save_at_end>,
-       .meaning = "Writes model.safetensors into the run folder when the run ends.",
-       .aliases = {{"save_last", "Lightning"}}},
-  };
-}
-
-std::vector<Key> EvaluationKeys() {
-  return {
-      {.section = "evaluation",
-       .name = "eval_steps",
-       .slot = At<&Config::evaluation, &EvaluationConfig::eval_steps>,
-       .meaning = "A validation pass after every so many steps; 0: only at the end.",
-       .unit = "optimizer steps",
-       .range = AtLeast(0),
-       .aliases = {{"eval_interval", "nanoGPT"},
-                   {"val_check_interval", "Lightning"},
-                   {"valid-freq", "Marian"}}},
-      {.section = "evaluation",
-       .name = "sample_prompt",
-       .slot = At<&Config::evaluation, &EvaluationConfig::sample_prompt>,
-       .meaning = "Text that the sample at the end of the run goes on from.",
-       .only_for = "model.type",
-       .only_value = "gpt",
-       .aliases = {{"start", "nanoGPT"}, {"prompt", "torchtitan"}}},
-      {.section = "evaluation",
-       .name = "sample_length",
-       .slot = At<&Config::evaluation, &EvaluationConfig::sample_length>,
-       .meaning = "Length of the text generated at the end of the run; 0: none.",
-       .unit = "bytes",
-       .range = Between(0, 1 << 20),
-       .only_for = "model.type",
-       .only_value = "gpt",
-       .aliases = {{"max_new_tokens", "nanoGPT"}}},
-      {.section = "evaluation",
-       .name = "sample_temperature",
-       .slot = At<&Config::evaluation, &EvaluationConfig::sample_temperature>,
-       .meaning = "Below 1 the sample is more predictable, above 1 more surprising.",
-       .range = Above(0),
-       .only_for = "model.type",
-       .only_value = "gpt",
-       .aliases = {{"temperature", "nanoGPT"}}},
-      {.section = "evaluation",
-       .name = "sample_top_k",
-       .slot = At<&Config::evaluation, &EvaluationConfig::sample_top_k>,
-       .meaning = "Each token of the sample is one of so many likeliest; 0: any.",
-       .unit = "tokens",
-       .range = kSizeOrZero,
-       .only_for = "model.type",
-       .only_value = "gpt",
-       .aliases = {{"top_k", "nanoGPT"}}},
-  };
-}
-
-std::vector<Key> ReportKeys() {
-  return {
-      {.section = "report",
-       .name = "logging_steps",
-       .slot = At<&Config::report, &ReportConfig::logging_steps>,
-       .meaning = "A log line and a metrics.jsonl line after every so many steps.",
-       .unit = "optimizer steps",
-       .range = AtLeast(1),
-       .aliases = {{"log_every_n_steps", "Lightning"},
-                   {"log_interval", "nanoGPT"},
-                   {"log_freq", "torchtitan"},
-                   {"disp-freq", "Marian"}}},
-      {.section = "report",
-       .name = "progress_bar",
-       .slot = At<&Config::report, &ReportConfig::progress_bar>,
-       .meaning = "\"auto\" shows it on a terminal; where there is none, log lines are printed.",
-       .aliases = {{"enable_progress_bar", "Lightning"}, {"disable_tqdm", "Hugging Face"}}},
   };
 }
 

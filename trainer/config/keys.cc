@@ -129,6 +129,14 @@ std::string AcceptedText(const Key& key) {
   return std::visit(AcceptedTextOf{key.range}, key.slot(config));
 }
 
+std::string ScopeText(const Key& key) {
+  std::string text = std::string(key.only_for);
+  for (size_t i = 0; i < key.only_values.size(); ++i) {
+    text += (i == 0 ? " \"" : " or \"") + std::string(key.only_values[i]) + "\"";
+  }
+  return text;
+}
+
 std::string UnitAndDefault(const Key& key) {
   std::string text = std::string(key.unit);
   if (!text.empty()) text += ", ";

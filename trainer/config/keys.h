@@ -39,9 +39,9 @@ struct Key {
   // Shown instead of the plain default where that follows from other keys; such a key may be null.
   std::string_view derived_default = {};
   bool required = false;
-  // The key is for configs whose key `only_for` has the value `only_value`.
+  // The key is for configs whose key `only_for` has one of the values `only_values`.
   std::string_view only_for = {};
-  std::string_view only_value = {};
+  std::vector<std::string_view> only_values = {};
   bool input_path = false;  // relative to the config file's folder
   std::vector<Alias> aliases = {};
 
@@ -69,6 +69,8 @@ const Key& GetKey(std::string_view path);
 std::string DefaultText(const Key& key);
 // "an integer of at least 1", "one of "gpt", "mlp"".
 std::string AcceptedText(const Key& key);
+// "data.format "text"", "model.type "gpt" or "bert"". REQUIRES: the key has only_for.
+std::string ScopeText(const Key& key);
 // Unit and default in brackets: " (MiB, default 25)".
 std::string UnitAndDefault(const Key& key);
 

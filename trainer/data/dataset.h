@@ -8,11 +8,15 @@
 
 namespace ddprun::trainer {
 
-// One batch, B samples along dim 0 of both tensors, in the order of the indices asked for.
+// One batch, B samples along dim 0 of every tensor, in the order of the indices asked for.
 struct Batch {
-  at::Tensor inputs;
-  at::Tensor targets;
-  int64_t samples = 0;  // B
+  at::Tensor inputs;          // numbers [B, ...], images [B, C, H, W], or token ids int64 [B, L]
+  at::Tensor targets;         // numbers [B, ...], classes int64 [B], or token ids int64 [B, L]
+  at::Tensor attention_mask;  // int64 [B, L], 1 for tokens and 0 for padding; undefined: no padding
+  at::Tensor token_type_ids;  // int64 [B, L], which text of a pair; undefined: all of the first
+  int64_t samples = 0;        // B
+  // How many predictions the mean loss is over: the samples, or the target tokens that count.
+  int64_t predictions = 0;
 };
 
 // Immutable after construction: every method may be called from any thread.

@@ -42,7 +42,10 @@ Batch RandomDataset::Get(std::span<const int64_t> indices) const {
   // from_blob takes no const pointer; index_select only reads.
   const at::Tensor index =
       at::from_blob(const_cast<int64_t*>(indices.data()), {count}, at::kLong);  // NOLINT
-  return Batch{at::index_select(inputs_, 0, index), at::index_select(targets_, 0, index), count};
+  return {.inputs = at::index_select(inputs_, 0, index),
+          .targets = at::index_select(targets_, 0, index),
+          .samples = count,
+          .predictions = count};
 }
 
 }  // namespace ddprun::trainer

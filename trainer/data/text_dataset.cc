@@ -77,8 +77,10 @@ TextDataset::~TextDataset() = default;
 
 Batch TextDataset::Get(std::span<const int64_t> indices) const {
   const auto count = static_cast<int64_t>(indices.size());
-  Batch batch{at::empty({count, sequence_length_}, at::kLong),
-              at::empty({count, sequence_length_}, at::kLong), count};
+  Batch batch{.inputs = at::empty({count, sequence_length_}, at::kLong),
+              .targets = at::empty({count, sequence_length_}, at::kLong),
+              .samples = count,
+              .predictions = count * static_cast<int64_t>(sequence_length_)};
   auto* inputs = batch.inputs.mutable_data_ptr<int64_t>();
   auto* targets = batch.targets.mutable_data_ptr<int64_t>();
   std::vector<uint8_t> text(sequence_length_ + 1);

@@ -48,9 +48,11 @@ class Gpt final : public LanguageModel {
     if (options.initialize) Initialize();
   }
 
-  at::Tensor Loss(const Batch& batch) override {
-    const at::Tensor logits = at::linear(Hidden(batch.inputs), wte_);
-    return at::cross_entropy_loss(logits, batch.targets.reshape({-1}));
+  at::Tensor Outputs(const Batch& batch) override { return Logits(batch.inputs); }
+
+  at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
+    return at::cross_entropy_loss(outputs.view({-1, options_.vocab_size}),
+                                  batch.targets.reshape({-1}));
   }
 
   at::Tensor Logits(const at::Tensor& inputs) override {

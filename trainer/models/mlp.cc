@@ -31,13 +31,17 @@ class Mlp final : public Model {
     }
   }
 
-  at::Tensor Loss(const Batch& batch) override {
+  at::Tensor Outputs(const Batch& batch) override {
     at::Tensor x = batch.inputs;
     for (size_t i = 0; i < layers_.size(); ++i) {
       if (i > 0) x = Activate(x);
       x = at::linear(x, layers_[i].weight, layers_[i].bias);
     }
-    return at::mse_loss(x, batch.targets);
+    return x;
+  }
+
+  at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
+    return at::mse_loss(outputs, batch.targets);
   }
 
   std::string ConfigJson() const override {

@@ -14,8 +14,16 @@ namespace ddprun::trainer {
 // One thread at a time, as every torch::nn::Module.
 class Model : public torch::nn::Module {
  public:
-  // The mean loss of the batch, a scalar with a graph. Every parameter takes part.
-  virtual at::Tensor Loss(const Batch& batch) = 0;
+  // What the model predicts for the batch: numbers [B, ...], or scores [B, classes] or
+  // [B, L, vocab_size].
+  virtual at::Tensor Outputs(const Batch& batch) = 0;
+
+  // The mean over batch.predictions of the loss of what Outputs gave, a scalar with a graph.
+  virtual at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) = 0;
+
+  // LossFrom(Outputs(batch), batch), for models that can do it with less memory when nobody asks
+  // for the outputs. Every parameter takes part.
+  virtual at::Tensor Loss(const Batch& batch) { return LossFrom(Outputs(batch), batch); }
 
   // config.json of the folder that SavePretrained writes: Hugging Face's keys where they exist.
   virtual std::string ConfigJson() const = 0;

@@ -74,8 +74,9 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
       "data.target_size", "model.hidden_size", "model.num_attention_heads", "strategy.overlap"};
   for (const Key& key : AllKeys()) {
     if (kTied.count(key.Path()) > 0) continue;
-    const bool for_mlp =
-        key.only_value == "mlp" || key.only_value == "random" || key.only_value == "sgd";
+    const auto& scope = key.only_values;
+    const bool for_mlp = !scope.empty() && (scope.front() == "mlp" || scope.front() == "random" ||
+                                            scope.front() == "sgd");
     Result<Config> config = Read({for_mlp ? kMlp : kGpt});
     ASSERT_TRUE(config.has_value()) << Render(config.error());
     std::visit(ChangeValue{key}, key.slot(*config));
@@ -97,7 +98,9 @@ TEST(KeyTable, EverySectionAndScopeExists) {
     ASSERT_NE(scope, nullptr) << key.Path();
     Config config;
     const auto words = std::get<ChoiceSlot>(scope->slot(config)).words;
-    EXPECT_NE(std::find(words.begin(), words.end(), key.only_value), words.end()) << key.Path();
+    for (const std::string_view value : key.only_values) {
+      EXPECT_NE(std::find(words.begin(), words.end(), value), words.end()) << key.Path();
+    }
   }
 }
 

@@ -61,8 +61,11 @@ TEST(Mlp, AppliesTheActivationBetweenTheLayersOnly) {
     const double values[] = {-1.0, 0.0, 1.0, -2.0};  // -x, then h - 2
     for (size_t i = 0; i < 4; ++i) parameters[i].detach().fill_(values[i]);
     // x = 1: h = -1 or 0; y = -3 or -2; target -2 or -4 away
-    const Batch batch{golden::FloatTensor({{1.0}}),
-                      golden::FloatTensor({{activation == Activation::kNone ? -2.0 : 0.0}}), 1};
+    const double target = activation == Activation::kNone ? -2.0 : 0.0;
+    const Batch batch{.inputs = golden::FloatTensor({{1.0}}),
+                      .targets = golden::FloatTensor({{target}}),
+                      .samples = 1,
+                      .predictions = 1};
     EXPECT_DOUBLE_EQ(model->Loss(batch).item<double>(), expected);
   }
 }
@@ -98,13 +101,19 @@ TEST(Gpt, StartsWithTheDeviationsOfTransformers) {
   EXPECT_NEAR(Deviation(*model, "transformer.h.3.mlp.c_proj.weight"), 0.02 / 4, 0.0003);
   EXPECT_NEAR(Deviation(*model, "transformer.h.3.attn.c_proj.weight"), 0.02 / 4, 0.0003);
   // Untrained, it knows nothing.
-  const Batch batch{at::zeros({2, 16}, at::kLong), at::ones({2, 16}, at::kLong), 2};
+  const Batch batch{.inputs = at::zeros({2, 16}, at::kLong),
+                    .targets = at::ones({2, 16}, at::kLong),
+                    .samples = 2,
+                    .predictions = 32};
   EXPECT_NEAR(model->Loss(batch).item<double>(), std::log(50.0), 0.3);
 }
 
 TEST(Gpt, GivesEveryParameterAGradient) {
   const auto model = MakeGpt(SmallGpt());
-  const Batch batch{at::zeros({2, 16}, at::kLong), at::ones({2, 16}, at::kLong), 2};
+  const Batch batch{.inputs = at::zeros({2, 16}, at::kLong),
+                    .targets = at::ones({2, 16}, at::kLong),
+                    .samples = 2,
+                    .predictions = 32};
   model->Loss(batch).backward();
   for (const auto& parameter : model->named_parameters()) {
     EXPECT_TRUE(parameter.value().grad().defined()) << parameter.key();

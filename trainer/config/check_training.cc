@@ -1,0 +1,26 @@
+#include <cmath>
+
+#include "trainer/config/checker.h"
+
+namespace ddprun::trainer {
+
+void Checker::CheckScheduler() {
+  const double warmup = config_.scheduler.warmup_steps;
+  if (warmup < 1 || std::trunc(warmup) == warmup) return;
+  Conflict("scheduler.warmup_steps",
+           "From 1 on this is a number of steps, which cannot have a fraction:",
+           "Below 1 it is a share of the run: 0.1 warms up over the first tenth.");
+}
+
+void Checker::CheckStrategy() {
+  const Overlap overlap = config_.strategy.overlap;
+  if (overlap == Overlap::kBackward || overlap == Overlap::kNone) return;
+  Config config = config_;
+  if (config.training.max_grad_norm == 0) return;
+  Conflict("strategy.overlap",
+           "The optimizer starts before all gradients are reduced, but training.max_grad_norm (" +
+               SlotText(&config.training.max_grad_norm) + ") needs the norm of all:",
+           "Set training.max_grad_norm to 0, or strategy.overlap to \"backward\".");
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,38 @@
+// The checks behind CrossCheck, by section; only this folder's check_*.cc and cross_check.cc.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "trainer/config/config.h"
+#include "trainer/config/diagnostic.h"
+#include "trainer/config/entries.h"
+
+namespace ddprun::trainer {
+
+class Checker {
+ public:
+  Checker(const Entries& entries, const Config& config, Problems* problems)
+      : entries_(entries), config_(config), problems_(problems) {}
+
+  void CheckRequired();
+  void CheckScopes();
+  void CheckModel();      // check_model.cc
+  void CheckData();       // check_data.cc
+  void CheckScheduler();  // check_training.cc
+  void CheckStrategy();
+
+ private:
+  bool Given(std::string_view path) const { return entries_.Find(path) != nullptr; }
+  // A key that `needed_for` cannot do without.
+  void Missing(std::string_view path, std::string_view needed_for);
+  void Conflict(std::string_view path, std::string found, std::string hint);
+  // A size of random data beside the layer's that it must fit.
+  void CheckSize(std::string_view path, int64_t size, const char* which, int64_t layer_size);
+
+  const Entries& entries_;
+  const Config& config_;
+  Problems* problems_;
+};
+
+}  // namespace ddprun::trainer

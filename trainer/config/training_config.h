@@ -1,0 +1,85 @@
+// Sections "run", "training", "optimizer", "scheduler", "strategy", "comm", "checkpoint",
+// "evaluation" and "report" of a config; see config.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ddprun::trainer {
+
+struct RunConfig {
+  std::string name;                        // empty: the date and time (report/run_folder.h)
+  std::string output_dir = "runs/{name}";  // relative to the working directory
+  int64_t seed = 42;
+  int64_t max_steps = -1;   // optimizer steps; > 0 rules over max_epochs
+  double max_epochs = 1.0;  // passes over the training data
+};
+
+struct TrainingConfig {
+  int64_t per_device_train_batch_size = 8;
+  int64_t per_device_eval_batch_size = 0;  // ReadConfig turns 0 into the train batch size
+  int64_t gradient_accumulation_steps = 1;
+  double max_grad_norm = 1.0;  // 0: no clipping
+};
+
+enum class OptimizerType { kAdamW, kAdam, kSgd };
+
+struct OptimizerConfig {
+  OptimizerType type = OptimizerType::kAdamW;
+  double learning_rate = 3e-4;
+  double weight_decay = 0.1;  // ReadConfig: 0 for adam and sgd where the file has none
+  std::array<double, 2> betas = {0.9, 0.95};
+  double eps = 1e-8;
+  double momentum = 0.0;  // sgd
+  // A parameter whose name contains one of these gets no weight decay.
+  std::vector<std::string> no_decay = {"bias", "norm", "ln_"};
+};
+
+enum class LrSchedulerType { kCosine, kLinear, kConstant };
+
+struct SchedulerConfig {
+  LrSchedulerType lr_scheduler_type = LrSchedulerType::kCosine;
+  double warmup_steps = 0;    // >= 1: whole optimizer steps; < 1: share of all steps
+  double min_lr_ratio = 0.1;  // cosine: the last learning rate / learning_rate
+};
+
+enum class StrategyType { kAuto, kSingle, kDdp };
+enum class Overlap { kBackward, kStep, kBoth, kNone };
+
+struct StrategyConfig {
+  StrategyType type = StrategyType::kAuto;  // auto: ddp when the world has more than one rank
+  double bucket_cap_mb = 25;                // MiB
+  double first_bucket_mb = 1;               // MiB
+  Overlap overlap = Overlap::kBackward;
+};
+
+enum class Algorithm { kDirect, kReduceBroadcast, kAllToAll, kRing };
+
+struct CommConfig {
+  int64_t init_timeout_seconds = 300;  // until the first step is done
+  int64_t train_timeout_seconds = 100;
+  Algorithm algorithm = Algorithm::kDirect;  // of all-reduces
+};
+
+struct CheckpointConfig {
+  bool save_at_end = true;
+};
+
+struct EvaluationConfig {
+  int64_t eval_steps = 0;  // optimizer steps between evaluations; 0: only at the end
+  std::string sample_prompt;
+  int64_t sample_length = 0;  // bytes of text generated at the end; 0: none
+  double sample_temperature = 0.8;
+  int64_t sample_top_k = 40;  // 0: all
+};
+
+enum class ProgressBarMode { kAuto, kOn, kOff };
+
+struct ReportConfig {
+  int64_t logging_steps = 10;
+  ProgressBarMode progress_bar = ProgressBarMode::kAuto;  // auto: on a terminal
+};
+
+}  // namespace ddprun::trainer
