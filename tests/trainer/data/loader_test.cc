@@ -32,7 +32,8 @@ class FakeDataset final : public Dataset {
     at::Tensor inputs = at::empty({static_cast<int64_t>(indices.size())}, at::kLong);
     std::copy(indices.begin(), indices.end(), inputs.mutable_data_ptr<int64_t>());
     if (made_before + 1 == announce_at) announced.count_down();
-    return {inputs, inputs, inputs.size(0)};
+    const int64_t count = inputs.size(0);
+    return {.inputs = inputs, .targets = inputs, .samples = count, .predictions = count};
   }
 
   bool in_memory_ = false;
