@@ -42,7 +42,8 @@ MAY_INCLUDE = {
     "trainer/config": ["base"],
     "trainer/report": ["trainer/config", "base"],  # keeps the resolved config
     "trainer/comm": TASK,
-    "trainer/data": TASK,
+    "trainer/text": ["base"],
+    "trainer/data": ["trainer/text", *TASK],
     "trainer/models": ["trainer/data", *TASK],  # a model takes a batch
     "trainer/optim": TASK,
     "trainer/checkpoint": ["trainer/models", *TASK],
@@ -51,10 +52,12 @@ MAY_INCLUDE = {
     ],
     "trainer/loop": [
         "trainer/checkpoint", "trainer/comm", "trainer/data", "trainer/models", "trainer/optim",
-        "trainer/parallel", "trainer/report", *TASK
+        "trainer/parallel", "trainer/report", "trainer/text", *TASK
     ],
     "apps/ddprun": ["launcher", *RENDEZVOUS],
-    "apps/ddp_trainer": ["trainer/loop", "trainer/comm", "trainer/report", *TASK],
+    "apps/ddp_trainer": [
+        "trainer/loop", "trainer/comm", "trainer/report", "trainer/text", *TASK
+    ],
     "apps/ddp_bench": [
         "trainer/comm", "trainer/models", "trainer/optim", "trainer/parallel", *TASK
     ],
