@@ -1,7 +1,6 @@
 #include "trainer/data/dataset.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/check.h"
 
@@ -12,13 +11,27 @@ DatasetRange::DatasetRange(const Dataset& whole, int64_t first, int64_t count)
   DDPRUN_CHECK(first >= 0 && count >= 0 && first + count <= whole.size());
 }
 
-Batch DatasetRange::Get(std::span<const int64_t> indices) const {
+std::vector<int64_t> DatasetRange::Shifted(std::span<const int64_t> indices) const {
   std::vector<int64_t> shifted(indices.begin(), indices.end());
   for (int64_t& index : shifted) {
     DDPRUN_CHECK(index >= 0 && index < count_);
     index += first_;
   }
-  return whole_.Get(shifted);
+  return shifted;
+}
+
+Batch DatasetRange::Get(std::span<const int64_t> indices) const {
+  return whole_.Get(Shifted(indices));
+}
+
+Batch DatasetRange::GetVaried(std::span<const int64_t> indices, int64_t epoch) const {
+  return whole_.GetVaried(Shifted(indices), epoch);
+}
+
+std::vector<int64_t> DatasetRange::Lengths() const {
+  const std::vector<int64_t> lengths = whole_.Lengths();
+  if (lengths.empty()) return lengths;
+  return {lengths.begin() + first_, lengths.begin() + first_ + count_};
 }
 
 int64_t ValidationCount(int64_t size, double fraction) {

@@ -5,18 +5,31 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace ddprun::trainer {
 
 // One batch, B samples along dim 0 of every tensor, in the order of the indices asked for.
 struct Batch {
-  at::Tensor inputs;          // numbers [B, ...], images [B, C, H, W], or token ids int64 [B, L]
-  at::Tensor targets;         // numbers [B, ...], classes int64 [B], or token ids int64 [B, L]
-  at::Tensor attention_mask;  // int64 [B, L], 1 for tokens and 0 for padding; undefined: no padding
-  at::Tensor token_type_ids;  // int64 [B, L], which text of a pair; undefined: all of the first
-  int64_t samples = 0;        // B
+  at::Tensor inputs;   // numbers [B, ...], images [B, C, H, W], or token ids int64 [B, L]
+  at::Tensor targets;  // numbers [B, ...], classes int64 [B], or token ids int64 [B, L]
+  at::Tensor attention_mask =
+      {};  // int64 [B, L], 1 for tokens and 0 for padding; undefined: no padding
+  at::Tensor token_type_ids =
+      {};               // int64 [B, L], which text of a pair; undefined: all of the first
+  int64_t samples = 0;  // B
   // How many predictions the mean loss is over: the samples, or the target tokens that count.
   int64_t predictions = 0;
+};
+
+// What a model must be sized for. A field that the samples do not have is empty or 0.
+struct DataShape {
+  std::vector<int64_t> input;       // of one sample's numbers: {features} or {C, H, W}
+  std::vector<int64_t> target;      // of one sample's target numbers: {1} for one number
+  int64_t classes = 0;              // targets are below this
+  std::vector<std::string> labels;  // a name for each class, where the data has names
+  int64_t vocab_size = 0;           // token ids are below this
 };
 
 // Immutable after construction: every method may be called from any thread.
@@ -27,8 +40,17 @@ class Dataset {
   virtual int64_t size() const = 0;
   // REQUIRES: every index is in [0, size()), and there is at least one.
   virtual Batch Get(std::span<const int64_t> indices) const = 0;
+  // The same for training in an epoch: varied at random where the data set was opened so (images),
+  // each sample by itself and by the epoch, whoever asks. Otherwise Get().
+  virtual Batch GetVaried(std::span<const int64_t> indices, int64_t /*epoch*/) const {
+    return Get(indices);
+  }
+  virtual DataShape shape() const { return {}; }
   // Predicted tokens per sample, for tokens/s; 0 where samples have no tokens.
   virtual int64_t tokens_per_sample() const { return 0; }
+  // Each sample's length in tokens, for batches of similar lengths; empty: all are equally long.
+  // May take as long as reading all samples once.
+  virtual std::vector<int64_t> Lengths() const { return {}; }
   // A batch costs less than handing it from one thread to another: Loader then starts no thread.
   virtual bool in_memory() const { return false; }
 };
@@ -40,10 +62,15 @@ class DatasetRange final : public Dataset {
 
   int64_t size() const override { return count_; }
   Batch Get(std::span<const int64_t> indices) const override;
+  Batch GetVaried(std::span<const int64_t> indices, int64_t epoch) const override;
+  DataShape shape() const override { return whole_.shape(); }
   int64_t tokens_per_sample() const override { return whole_.tokens_per_sample(); }
+  std::vector<int64_t> Lengths() const override;
   bool in_memory() const override { return whole_.in_memory(); }
 
  private:
+  std::vector<int64_t> Shifted(std::span<const int64_t> indices) const;
+
   const Dataset& whole_;
   const int64_t first_;
   const int64_t count_;

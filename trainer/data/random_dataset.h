@@ -24,6 +24,9 @@ class RandomDataset final : public Dataset {
   int64_t size() const override { return inputs_.size(0); }
   // float32 tensors [B, input_size] and [B, target_size].
   Batch Get(std::span<const int64_t> indices) const override;
+  DataShape shape() const override {
+    return {.input = {inputs_.size(1)}, .target = {targets_.size(1)}};
+  }
   bool in_memory() const override { return true; }
 
  private:

@@ -30,6 +30,7 @@ class TextDataset final : public Dataset {
   int64_t size() const override { return size_; }
   // int64 tensors [B, T].
   Batch Get(std::span<const int64_t> indices) const override;
+  DataShape shape() const override { return {.vocab_size = 256}; }
   int64_t tokens_per_sample() const override { return sequence_length_; }
 
   int64_t bytes() const { return bytes_; }
