@@ -35,9 +35,12 @@ configure() {
   shift
   mkdir -p "$ROOT/build"
   say "Configure build/$preset"
-  # -U: another Python or LibTorch may have come since.
+  # -U: another Python or LibTorch may have come since. Precompiled: whoever builds by script most
+  # often builds from nothing, where ccache has nothing to give.
   local torch=${DDPRUN_TORCH:+-DDDPRUN_TORCH=$DDPRUN_TORCH}
-  if ! cmake --preset "$preset" -U 'LibTorch_*' ${torch:+"$torch"} "$@" >"$log" 2>&1; then
+  local precompile=-DDDPRUN_TORCH_PCH=${DDPRUN_TORCH_PCH:-ON}
+  if ! cmake --preset "$preset" -U 'LibTorch_*' ${torch:+"$torch"} "$precompile" "$@" \
+    >"$log" 2>&1; then
     tail -n 30 "$log" >&2
     fail "cmake --preset $preset failed" "see above; all of it is in $log" \
       "run scripts/setup.sh; if build/$preset is of another checkout or compiler, remove it"
