@@ -23,8 +23,8 @@ TEXT
 VENV=$ROOT/.deps/venv
 LOG=$ROOT/.deps/setup.log
 APT_BUILD="g++ cmake ninja-build ccache git python3 python3-venv libcli11-dev nlohmann-json3-dev
-           libasio-dev rapidjson-dev libicu-dev"
-APT_TESTS="libgtest-dev libgmock-dev mandoc zsh clang"
+           libasio-dev rapidjson-dev libicu-dev libucx-dev"
+APT_TESTS="libgtest-dev libgmock-dev mandoc zsh clang iproute2"
 APT_PEERS="openmpi-bin libopenmpi-dev tmux"
 
 # Ends the script unless as_root will work.

@@ -34,7 +34,7 @@ std::string PeerFailure(const JobEnd& end, const TextStyle& style) {
   Error error;
   error.title = failure.node_rank < 0 ? "LOST THE OTHER NODES" : "ANOTHER NODE FAILED";
   if (failure.node_rank >= 0) error.where = "node " + std::to_string(failure.node_rank);
-  error.what = message.text + ".";
+  error.what = message.text.ends_with('.') ? message.text : message.text + ".";
   error.hint = "This node's workers were stopped. See that node's output for the whole story.";
   error.page = "another-node-failed";
   return Render(error);

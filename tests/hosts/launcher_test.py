@@ -1,0 +1,96 @@
+"""ddprun on two hosts: addresses, and a network that fails in the middle."""
+
+import re
+
+import harness
+import hosts_test_case
+
+SHOW = 'echo "$RANK of $WORLD_SIZE on $(hostname), master $MASTER_ADDR:$MASTER_PORT"'
+# Asks the job's store over the network: its port must be reached from every host.
+ASK_STORE = """
+import os, socket
+with socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))) as store:
+    print(os.environ["RANK"], store.getpeername()[0])
+"""
+SLEEP = 'echo "$RANK is there"; exec sleep 1000'
+
+
+class TwoHosts(hosts_test_case.HostsTest):
+    def test_share_out_ranks_by_node_rank(self):
+        nodes = self.finish_all(
+            self.start_everywhere(lambda i: self.static(i, nproc=2), "sh", "-c", SHOW)
+        )
+        for i, node in enumerate(nodes):
+            self.assertEqual(
+                sorted(node.out.splitlines()),
+                [f"{rank} of 4 on host{i}, master host0:29500" for rank in (2 * i, 2 * i + 1)],
+            )
+        self.assert_nothing_left()
+
+    def test_of_a_c10d_job_have_one_master_that_is_an_address(self):
+        nodes = self.finish_all(self.start_everywhere(self.c10d(nproc=2), "sh", "-c", SHOW))
+        lines = sorted(line for node in nodes for line in node.out.splitlines())
+        self.assertEqual([line.split()[0] for line in lines], ["0", "1", "2", "3"])
+        masters = {line.split()[-1].split(":")[0] for line in lines}
+        first = re.search("on host(.),", lines[0])[1]
+        self.assertEqual(masters, {self.hosts[int(first)].address})
+        self.assert_nothing_left()
+
+    def test_reach_the_store_from_everywhere(self):
+        for flags in (self.static, lambda i: self.c10d()):
+            nodes = self.finish_all(
+                self.start_everywhere(flags, self.script("ask.py", ASK_STORE))
+            )
+            answers = sorted(node.out for node in nodes)
+            self.assertEqual([line.split()[0] for line in answers], ["0", "1"])
+            self.assertEqual(len({line.split()[1] for line in answers}), 1)
+            self.assertRegex(answers[0], r"198\.18\.0\.[12]$")
+
+    def wait_until_they_run(self, nodes):
+        for node in nodes:
+            self.assertIn("is there", node.stdout.readline())
+
+    def test_end_when_the_cable_is_taken_out(self):
+        # Nothing but silence tells them: 15 s of it, with the static back end.
+        nodes = self.start_everywhere(self.static, "sh", "-c", SLEEP)
+        self.wait_until_they_run(nodes)
+        self.hosts[1].cut()
+        self.finish_all(nodes, code=1)
+        self.assertIn("ANOTHER NODE FAILED", nodes[0].err)
+        self.assertIn("node 1 is gone", nodes[0].err)
+        self.assertIn("LOST THE OTHER NODES", nodes[1].err)
+        self.assertRegex(
+            nodes[1].err, r"The connection to the store at host0:29500 ended: [\w ]+\.\n"
+        )
+        self.assert_nothing_left()
+
+    def test_of_a_c10d_job_take_as_much_silence_as_they_were_told(self):
+        conf = ",keep_alive_interval=0.2,keep_alive_max_attempt=5"
+        for lost in (0, 1):
+            with self.subTest(lost=lost):
+                nodes = self.start_everywhere(self.c10d(conf=conf), "sh", "-c", SLEEP)
+                self.wait_until_they_run(nodes)
+                self.hosts[lost].cut()
+                self.finish_all(nodes, code=1)
+                self.assertIn("host1", nodes[0].err)
+                self.assertIn("is gone: nothing was heard from it for 1 s", nodes[0].err)
+                self.assertIn("the rendezvous at host0:29500 is gone", nodes[1].err)
+                self.assert_nothing_left()
+                self.hosts[lost].mend()
+
+    def test_end_when_a_host_loses_power(self):
+        conf = ",keep_alive_interval=0.2,keep_alive_max_attempt=5"
+        nodes = self.start_everywhere(self.c10d(conf=conf), "sh", "-c", SLEEP)
+        self.wait_until_they_run(nodes)
+        self.hosts[1].power_off()
+        for node in nodes:
+            self.finish(node)
+        self.assertEqual([node.returncode for node in nodes], [1, -9])
+        self.assertRegex(nodes[0].err, r"node . \(host1, pid \d+\) is gone: nothing was heard")
+        harness.wait_until(
+            lambda: not harness.processes_with(self.mark), "all processes of the job to end"
+        )
+
+
+if __name__ == "__main__":
+    hosts_test_case.main()
