@@ -14,10 +14,10 @@ namespace ddprun::trainer {
 struct Batch {
   at::Tensor inputs;   // numbers [B, ...], images [B, C, H, W], or token ids int64 [B, L]
   at::Tensor targets;  // numbers [B, ...], classes int64 [B], or token ids int64 [B, L]
-  at::Tensor attention_mask =
-      {};  // int64 [B, L], 1 for tokens and 0 for padding; undefined: no padding
-  at::Tensor token_type_ids =
-      {};               // int64 [B, L], which text of a pair; undefined: all of the first
+  // int64 [B, L], 1 for tokens and 0 for padding; undefined: no padding.
+  at::Tensor attention_mask = {};
+  // int64 [B, L], which text of a pair; undefined: all of the first.
+  at::Tensor token_type_ids = {};
   int64_t samples = 0;  // B
   // How many predictions the mean loss is over: the samples, or the target tokens that count.
   int64_t predictions = 0;
@@ -25,11 +25,11 @@ struct Batch {
 
 // What a model must be sized for. A field that the samples do not have is empty or 0.
 struct DataShape {
-  std::vector<int64_t> input;       // of one sample's numbers: {features} or {C, H, W}
-  std::vector<int64_t> target;      // of one sample's target numbers: {1} for one number
-  int64_t classes = 0;              // targets are below this
-  std::vector<std::string> labels;  // a name for each class, where the data has names
-  int64_t vocab_size = 0;           // token ids are below this
+  std::vector<int64_t> input = {};       // of one sample's numbers: {features} or {C, H, W}
+  std::vector<int64_t> target = {};      // of one sample's target numbers: {1} for one number
+  int64_t classes = 0;                   // targets are below this
+  std::vector<std::string> labels = {};  // a name for each class, where the data has names
+  int64_t vocab_size = 0;                // token ids are below this
 };
 
 // Immutable after construction: every method may be called from any thread.
@@ -48,6 +48,9 @@ class Dataset {
   virtual DataShape shape() const { return {}; }
   // Predicted tokens per sample, for tokens/s; 0 where samples have no tokens.
   virtual int64_t tokens_per_sample() const { return 0; }
+  // Batches of equally many samples have equally many predictions. Where not, ranks must add up
+  // their counts before each step.
+  virtual bool equal_predictions() const { return true; }
   // Each sample's length in tokens, for batches of similar lengths; empty: all are equally long.
   // May take as long as reading all samples once.
   virtual std::vector<int64_t> Lengths() const { return {}; }
@@ -65,6 +68,7 @@ class DatasetRange final : public Dataset {
   Batch GetVaried(std::span<const int64_t> indices, int64_t epoch) const override;
   DataShape shape() const override { return whole_.shape(); }
   int64_t tokens_per_sample() const override { return whole_.tokens_per_sample(); }
+  bool equal_predictions() const override { return whole_.equal_predictions(); }
   std::vector<int64_t> Lengths() const override;
   bool in_memory() const override { return whole_.in_memory(); }
 

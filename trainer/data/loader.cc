@@ -19,11 +19,13 @@ int64_t CountBatches(int64_t samples, const LoaderOptions& options) {
   return samples / options.batch_size + rest;
 }
 
-// Signals belong to the thread that runs the loop.
+// Signals belong to the thread that runs the loop, but for those that a thread's own fault raises:
+// were they blocked, the kernel would end the process without a word.
 void BlockSignals() {
-  sigset_t all;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  sigset_t signals;
+  ::sigfillset(&signals);
+  for (const int own : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) ::sigdelset(&signals, own);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
 }  // namespace
@@ -35,72 +37,67 @@ Loader::Loader(const Dataset& dataset, std::vector<int64_t> indices, const Loade
       batches_(CountBatches(static_cast<int64_t>(indices_.size()), options)) {}
 
 Loader::~Loader() {
-  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 std::optional<Batch> Loader::Next() {
+  if (options_.prefetch > 0 && !dataset_.in_memory()) return TakeFromThreads();
   if (next_ >= batches_) return std::nullopt;
-  if (options_.prefetch <= 0 || dataset_.in_memory()) {
-    const int64_t batch = std::exchange(next_, batches_);
-    Batch made = Make(batch);
-    next_ = batch + 1;
-    return made;
-  }
-  return TakeFromThread();
+  const int64_t batch = std::exchange(next_, batches_);
+  Batch made = Make(batch);
+  next_ = batch + 1;
+  return made;
 }
 
 Batch Loader::Make(int64_t batch) const {
   const auto begin = static_cast<size_t>(batch * options_.batch_size);
   const size_t count = std::min<size_t>(options_.batch_size, indices_.size() - begin);
-  return dataset_.Get(std::span(indices_).subspan(begin, count));
+  const std::span<const int64_t> indices = std::span(indices_).subspan(begin, count);
+  return options_.epoch ? dataset_.GetVaried(indices, *options_.epoch) : dataset_.Get(indices);
 }
 
-std::optional<Batch> Loader::TakeFromThread() {
-  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+std::optional<Batch> Loader::TakeFromThreads() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !ready_.empty() || error_ != nullptr; });
-  if (ready_.empty()) {
-    next_ = batches_;
-    std::rethrow_exception(error_);
+  if (next_ >= batches_) return std::nullopt;
+  const int64_t wanted = std::min({options_.threads, options_.prefetch, batches_});
+  while (static_cast<int64_t>(threads_.size()) < wanted) {
+    threads_.emplace_back([this] { Run(); });
   }
-  Batch batch = std::move(ready_.front());
-  ready_.pop_front();
-  ++next_;
+  changed_.wait(lock, [this] { return ready_.contains(next_); });
+  Made made = std::move(ready_.extract(next_).mapped());
+  next_ = made.error ? batches_ : next_ + 1;
+  stop_ = made.error != nullptr;
   lock.unlock();
   changed_.notify_all();
-  return batch;
+  if (made.error) std::rethrow_exception(made.error);
+  return std::move(made.batch);
 }
 
 void Loader::Run() {
   BlockSignals();
-  for (int64_t i = 0; i < batches_; ++i) {
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] {
-        return stop_ || static_cast<int64_t>(ready_.size()) < options_.prefetch;
-      });
-      if (stop_) return;
-    }
-    Batch batch;
-    std::exception_ptr error;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(
+        lock, [this] { return stop_ || begun_ == batches_ || begun_ - next_ < options_.prefetch; });
+    if (stop_ || begun_ == batches_) return;
+    const int64_t batch = begun_++;
+    lock.unlock();
+    Made made;
     try {
-      batch = Make(i);
+      made.batch = Make(batch);
     } catch (...) {
-      error = std::current_exception();
+      made.error = std::current_exception();
     }
-    {
-      const std::lock_guard lock(mutex_);
-      error_ = error;
-      if (!error) ready_.push_back(std::move(batch));
-    }
+    lock.lock();
+    // Batches after a broken one are never asked for.
+    if (made.error) begun_ = batches_;
+    ready_.emplace(batch, std::move(made));
     changed_.notify_all();
-    if (error) return;
   }
 }
 

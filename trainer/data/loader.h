@@ -1,11 +1,11 @@
-// The batches of one epoch, the next ones prepared by a background thread before they are asked
+// The batches of one epoch, the next ones prepared by background threads before they are asked
 // for.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -18,12 +18,17 @@ namespace ddprun::trainer {
 struct LoaderOptions {
   int64_t batch_size = 8;  // samples; the last batch may be smaller
   bool drop_last = false;  // leave that smaller batch out
-  // Batches ready ahead of need; 0: no thread, as for a data set that is in memory anyway.
+  // Batches ready or being made ahead of need; 0: no thread, as for a data set that is in memory
+  // anyway.
   int64_t prefetch = 2;
+  int64_t threads = 1;  // that make them; more than `prefetch` would have nothing to do
+  // The batches of training in this epoch (Dataset::GetVaried); without it Dataset::Get.
+  std::optional<int64_t> epoch = {};
 };
 
-// One caller's thread. The background thread starts with the first Next(), so a Loader may be
-// made before a fork; it ends with the last batch, with the first error, or with the Loader.
+// One caller's thread. The background threads start with the first Next(), so a Loader may be
+// made before a fork; they end with the last batch, with the first error, or with the Loader.
+// Batches and what is in them are the same for any number of threads.
 class Loader {
  public:
   // `indices` in the order of the visits, e.g. DistributedSampler::Indices(), or their tail where
@@ -41,21 +46,27 @@ class Loader {
   int64_t batches() const { return batches_; }
 
  private:
+  struct Made {
+    Batch batch;
+    std::exception_ptr error;
+  };
+
   Batch Make(int64_t batch) const;
-  std::optional<Batch> TakeFromThread();
+  std::optional<Batch> TakeFromThreads();
   void Run();
 
   const Dataset& dataset_;
   const std::vector<int64_t> indices_;
   const LoaderOptions options_;
   const int64_t batches_;
-  int64_t next_ = 0;  // the batch that Next() gives
 
-  std::thread thread_;
+  std::vector<std::thread> threads_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Batch> ready_;   // guarded by mutex_, as are error_ and stop_
-  std::exception_ptr error_;  // of the batch after those in ready_
+  // Guarded by mutex_ once there are threads.
+  int64_t next_ = 0;               // the batch that Next() gives
+  int64_t begun_ = 0;              // the batch that the next free thread makes
+  std::map<int64_t, Made> ready_;  // by batch
   bool stop_ = false;
 };
 

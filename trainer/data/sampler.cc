@@ -20,7 +20,11 @@ int64_t CeilDiv(int64_t value, int64_t by) {
 }
 
 const DistributedSamplerOptions& Checked(const DistributedSamplerOptions& options) {
-  if (options.dataset_size >= 0 && options.rank >= 0 && options.rank < options.num_replicas) {
+  DDPRUN_CHECK(options.lengths.empty() ||
+               (options.shuffle && options.group_size > 0 &&
+                static_cast<int64_t>(options.lengths.size()) == options.dataset_size));
+  if (options.dataset_size >= 0 && options.rank >= 0 && options.rank < options.num_replicas &&
+      options.global_batch % options.num_replicas == 0) {
     return options;
   }
   throw Failure(Error{
@@ -29,8 +33,10 @@ const DistributedSamplerOptions& Checked(const DistributedSamplerOptions& option
       .where = "",
       .what = "The sampler was asked for rank " + std::to_string(options.rank) + " of " +
               std::to_string(options.num_replicas) + " replicas over " +
-              std::to_string(options.dataset_size) +
-              " samples; a rank from 0 to replicas - 1 and a size of at least 0 were expected.",
+              std::to_string(options.dataset_size) + " samples, in global batches of " +
+              std::to_string(options.global_batch) +
+              "; a rank from 0 to replicas - 1, a size of at least 0 and a global batch that the "
+              "replicas divide were expected.",
       .hint = "Take rank and replicas from the process group.",
       .page = ""});
 }
@@ -41,8 +47,9 @@ SamplerShare ShareOf(const DistributedSamplerOptions& options) {
   const int64_t size = options.dataset_size;
   const int64_t replicas = options.num_replicas;
   SamplerShare share;
-  share.size = options.drop_last ? size / replicas : CeilDiv(size, replicas);
-  share.total = share.size * replicas;
+  const int64_t unit = options.global_batch > 0 ? options.global_batch : replicas;
+  share.total = (options.drop_last ? size / unit : CeilDiv(size, unit)) * unit;
+  share.size = share.total / replicas;
   // Entries rank, rank + replicas, ... of the first `real_total` are this rank's.
   const int64_t real_total = std::min(size, share.total);
   share.real = options.rank < real_total ? CeilDiv(real_total - options.rank, replicas) : 0;
@@ -63,6 +70,25 @@ std::vector<int64_t> SelectShare(std::span<const int64_t> order,
   return selected;
 }
 
+std::vector<int64_t> GroupByLength(std::vector<int64_t> permutation,
+                                   std::span<const int64_t> lengths,
+                                   int64_t group_size) {
+  DDPRUN_CHECK(permutation.size() == lengths.size() && group_size > 0);
+  if (permutation.empty()) return permutation;
+  // As get_length_grouped_indices: at least four stretches, of 50 groups at most.
+  const auto size = static_cast<int64_t>(permutation.size());
+  const int64_t groups = std::max<int64_t>(1, std::min<int64_t>(size / (group_size * 4), 50));
+  int64_t longest = 0;  // begin of the stretch that has the longest sample
+  for (int64_t begin = 0; begin < size; begin += groups * group_size) {
+    const int64_t end = std::min(begin + groups * group_size, size);
+    std::stable_sort(permutation.begin() + begin, permutation.begin() + end,
+                     [&](int64_t a, int64_t b) { return lengths[a] > lengths[b]; });
+    if (lengths[permutation[begin]] > lengths[permutation[longest]]) longest = begin;
+  }
+  std::swap(permutation[0], permutation[longest]);
+  return permutation;
+}
+
 DistributedSampler::DistributedSampler(const DistributedSamplerOptions& options)
     : options_(Checked(options)), share_(ShareOf(options_)) {}
 
@@ -75,7 +101,10 @@ std::vector<int64_t> DistributedSampler::Indices() const {
   const at::Generator generator =
       at::detail::createCPUGenerator(options_.seed + static_cast<uint64_t>(epoch_));
   const at::Tensor order = at::randperm(options_.dataset_size, generator, at::kLong);
-  return SelectShare({order.const_data_ptr<int64_t>(), static_cast<size_t>(order.numel())},
+  const std::span permutation(order.const_data_ptr<int64_t>(), static_cast<size_t>(order.numel()));
+  if (options_.lengths.empty()) return SelectShare(permutation, options_);
+  return SelectShare(GroupByLength({permutation.begin(), permutation.end()}, options_.lengths,
+                                   options_.group_size),
                      options_);
 }
 
@@ -83,6 +112,40 @@ std::vector<int64_t> DistributedSampler::IndicesWithoutPadding() const {
   std::vector<int64_t> indices = Indices();
   indices.resize(share_.real);
   return indices;
+}
+
+SamplerState DistributedSampler::state(int64_t taken) const {
+  return {.epoch = epoch_,
+          .samples = taken * options_.num_replicas,
+          .seed = options_.seed,
+          .dataset_size = options_.dataset_size};
+}
+
+void DistributedSampler::Restore(const SamplerState& state) {
+  const auto refuse = [](std::string what) {
+    throw Failure(Error{.code = Code::kUsage,
+                        .title = "SAVED POSITION DOES NOT FIT",
+                        .where = "",
+                        .what = std::move(what),
+                        .hint = "Go on with the data, seed and batch sizes of the saved run, or "
+                                "begin a new one.",
+                        .page = "saved-position"});
+  };
+  if (state.dataset_size != options_.dataset_size || state.seed != options_.seed) {
+    refuse("The saved run had " + std::to_string(state.dataset_size) + " samples in the order of " +
+           "seed " + std::to_string(state.seed) + "; here are " +
+           std::to_string(options_.dataset_size) + " with seed " + std::to_string(options_.seed) +
+           ".");
+  }
+  if (state.epoch < 0 || state.samples < 0 || state.samples % options_.num_replicas != 0 ||
+      state.samples / options_.num_replicas > share_.size) {
+    refuse("The saved run stands at sample " + std::to_string(state.samples) + " of epoch " +
+           std::to_string(state.epoch) + ", which cannot be shared out among " +
+           std::to_string(options_.num_replicas) + " ranks with " + std::to_string(share_.size) +
+           " samples each.");
+  }
+  epoch_ = state.epoch;
+  taken_ = state.samples / options_.num_replicas;
 }
 
 }  // namespace ddprun::trainer

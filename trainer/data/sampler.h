@@ -17,6 +17,24 @@ struct DistributedSamplerOptions {
   // True: the tail that does not divide by num_replicas is left out.
   // False: the list is padded with its own beginning, so that all ranks get equally many.
   bool drop_last = false;
+  // > 0: samples that all ranks take in one step. The tail is then padded or cut to a multiple of
+  // it, so that the batches of a step together hold the same samples for any number of ranks that
+  // divides it. 0: padded or cut to a multiple of num_replicas.
+  int64_t global_batch = 0;
+  // Each sample's length; not empty: the order puts samples of similar lengths together, as
+  // transformers' DistributedLengthGroupedSampler (4.57) does for batches of group_size. Must
+  // outlive the sampler. Needs shuffle.
+  std::span<const int64_t> lengths = {};
+  int64_t group_size = 1;
+};
+
+// Where a rank, or a whole run, stands in its data. The order of an epoch and what is random about
+// a sample follow from seed and epoch alone, so this is all there is to save.
+struct SamplerState {
+  int64_t epoch = 0;
+  int64_t samples = 0;  // entries of the epoch's order, over all ranks, that have been taken
+  uint64_t seed = 0;
+  int64_t dataset_size = 0;
 };
 
 // Sizes of one rank's share. Pure.
@@ -32,6 +50,12 @@ SamplerShare ShareOf(const DistributedSamplerOptions& options);
 std::vector<int64_t> SelectShare(std::span<const int64_t> order,
                                  const DistributedSamplerOptions& options);
 
+// `permutation` with its samples sorted by falling length within stretches of up to 50 *
+// group_size, and the longest of all first, so that memory runs out at once or never. Pure.
+std::vector<int64_t> GroupByLength(std::vector<int64_t> permutation,
+                                   std::span<const int64_t> lengths,
+                                   int64_t group_size);
+
 // Not thread-safe. Usage:
 //   DistributedSampler sampler({.dataset_size = n, .num_replicas = world, .rank = rank});
 //   for (int64_t epoch = 0; epoch < epochs; ++epoch) {
@@ -40,10 +64,14 @@ std::vector<int64_t> SelectShare(std::span<const int64_t> order,
 //   }
 class DistributedSampler {
  public:
-  // Throws Failure when dataset_size is negative, or rank is outside [0, num_replicas).
+  // Throws Failure when dataset_size is negative, rank is outside [0, num_replicas), or
+  // global_batch is no multiple of num_replicas.
   explicit DistributedSampler(const DistributedSamplerOptions& options);
 
-  void set_epoch(int64_t epoch) { epoch_ = epoch; }
+  void set_epoch(int64_t epoch) {
+    epoch_ = epoch;
+    taken_ = 0;
+  }
   int64_t epoch() const { return epoch_; }
 
   // This rank's indices of the epoch, size() of them.
@@ -52,6 +80,14 @@ class DistributedSampler {
   // once. For validation, where a sample counted twice falsifies the mean.
   std::vector<int64_t> IndicesWithoutPadding() const;
 
+  // Where the run stands when each rank has taken `taken` of its Indices().
+  SamplerState state(int64_t taken) const;
+  // Takes up the epoch of `state`; Indices() are those of the whole epoch again, of which the first
+  // taken() were taken. The number of ranks may have changed. Throws Failure when the state is of
+  // another data set or seed, or its samples cannot be shared out among the ranks.
+  void Restore(const SamplerState& state);
+  int64_t taken() const { return taken_; }
+
   int64_t size() const { return share_.size; }
   int64_t size_without_padding() const { return share_.real; }
 
@@ -59,6 +95,7 @@ class DistributedSampler {
   const DistributedSamplerOptions options_;
   const SamplerShare share_;
   int64_t epoch_ = 0;
+  int64_t taken_ = 0;
 };
 
 }  // namespace ddprun::trainer
