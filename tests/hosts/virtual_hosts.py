@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-PROGRAMS = ("unshare", "nsenter", "ip", "tc", "mount")
+PROGRAMS = ("unshare", "nsenter", "ip", "tc", "mount", "hostname")
 NETWORK = "198.18.0."  # set apart for tests of network equipment by RFC 2544
 DEADLINE_S = 60
 
@@ -24,7 +24,7 @@ DEADLINE_S = 60
 # interfaces; the control groups are kept for those who ask how much memory there is.
 FIRST_PROCESS = """
 set -e
-echo "$1" > /proc/sys/kernel/hostname
+hostname "$1"
 mount --bind "$2" /etc/hosts
 shift 2
 mount --rbind /sys/fs/cgroup /mnt
@@ -148,7 +148,8 @@ class Hosts:
     def __init__(self, count=2, mbit=None, private=()):
         missing = [program for program in PROGRAMS if shutil.which(program) is None]
         if missing:
-            raise Impossible(f"not installed: {' '.join(missing)} (iproute2, util-linux, mount)")
+            raise Impossible(f"not installed: {' '.join(missing)} (packages iproute2, util-linux, "
+                             "mount, hostname)")
         self._folder = tempfile.TemporaryDirectory(prefix="hosts.")
         self.hosts = []
         self._switch = None
