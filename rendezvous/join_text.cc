@@ -2,12 +2,11 @@
 
 namespace ddprun::rendezvous {
 
-namespace {
-
-std::string Duration(std::chrono::milliseconds time) {
-  if (time.count() % 60'000 == 0) return std::to_string(time.count() / 60'000) + " min";
-  if (time.count() % 1000 == 0) return std::to_string(time.count() / 1000) + " s";
-  return std::to_string(time.count()) + " ms";
+std::string DurationText(std::chrono::milliseconds time) {
+  const auto ms = time.count();
+  if (ms > 0 && ms % 60'000 == 0) return std::to_string(ms / 60'000) + " min";
+  if (ms % 1000 == 0) return std::to_string(ms / 1000) + " s";
+  return std::to_string(ms) + " ms";
 }
 
 Error RendezvousError(std::string title, std::string what, std::string hint, std::string page) {
@@ -19,8 +18,6 @@ Error RendezvousError(std::string title, std::string what, std::string hint, std
   error.page = std::move(page);
   return error;
 }
-
-}  // namespace
 
 std::string ListRanks(std::span<const int> sorted_ranks) {
   std::string text;
@@ -50,7 +47,7 @@ Error NodesMissing(const HostPort& store,
                    int nnodes,
                    std::span<const int> missing,
                    std::chrono::milliseconds waited) {
-  std::string what = "After " + Duration(waited) + ": ";
+  std::string what = "After " + DurationText(waited) + ": ";
   what += missing.empty() ? "node 0 has not given out the ranks" : DescribeJoined(nnodes, missing);
   what += ".\nThe store at " + ToString(store) + " is hosted by " +
           (hosted_here ? "this node (node 0)." : "node 0, and this node reaches it.");

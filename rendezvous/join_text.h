@@ -12,6 +12,12 @@
 
 namespace ddprun::rendezvous {
 
+// "30 s", "1500 ms", "10 min".
+std::string DurationText(std::chrono::milliseconds time);
+
+// An error of the rendezvous that is of no one place.
+Error RendezvousError(std::string title, std::string what, std::string hint, std::string page);
+
 // "0, 2, 5-9".
 std::string ListRanks(std::span<const int> sorted_ranks);
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -30,18 +31,8 @@ std::string ReadAll(const std::string& path) {
 }
 
 bool HoldsPipe(pid_t pid, const std::set<uint64_t>& pipes) {
-  const std::string path = "/proc/" + std::to_string(pid) + "/fd";
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
-  while (folder != nullptr) {
-    const dirent* entry = ::readdir(folder.get());
-    if (entry == nullptr) break;
-    char target[64] = {};
-    if (::readlinkat(::dirfd(folder.get()), entry->d_name, target, sizeof target - 1) <= 0)
-      continue;
-    unsigned long inode = 0;
-    if (std::sscanf(target, "pipe:[%lu]", &inode) == 1 && pipes.contains(inode)) return true;
-  }
-  return false;
+  return std::ranges::any_of(DescriptorInodes(pid, "pipe"),
+                             [&](uint64_t inode) { return pipes.contains(inode); });
 }
 
 }  // namespace
@@ -98,6 +89,23 @@ std::vector<ProcessEntry> ListChildren() {
     if (process.parent == ::getpid()) children.push_back(process);
   }
   return children;
+}
+
+std::vector<uint64_t> DescriptorInodes(pid_t pid, std::string_view kind) {
+  std::vector<uint64_t> inodes;
+  const std::string before = std::string(kind) + ":[";
+  const std::string path = "/proc/" + std::to_string(pid) + "/fd";
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
+  while (folder != nullptr) {
+    const dirent* entry = ::readdir(folder.get());
+    if (entry == nullptr) break;
+    char target[64] = {};
+    if (::readlinkat(::dirfd(folder.get()), entry->d_name, target, sizeof target - 1) <= 0)
+      continue;
+    if (!std::string_view(target).starts_with(before)) continue;
+    inodes.push_back(std::strtoull(target + before.size(), nullptr, 10));
+  }
+  return inodes;
 }
 
 bool IsMarked(const ProcessEntry& process, const JobMarks& marks, uint64_t job_start) {

@@ -37,6 +37,9 @@ std::vector<ProcessEntry> ListProcesses();
 // The children of this process, zombies included.
 std::vector<ProcessEntry> ListChildren();
 
+// Inodes of what its open descriptors are of that kind: "pipe" or "socket".
+std::vector<uint64_t> DescriptorInodes(pid_t pid, std::string_view kind);
+
 // Whether a job's environment or pipes mark the process. A pipe does so only for processes that
 // are not older than `job_start`: a server that was there before may have been handed one.
 bool IsMarked(const ProcessEntry& process, const JobMarks& marks, uint64_t job_start);

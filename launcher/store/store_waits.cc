@@ -1,11 +1,6 @@
 #include "launcher/store/store_waits.h"
 
-#include <dirent.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
-#include <memory>
 #include <unordered_map>
 
 namespace ddprun::launcher {
@@ -18,21 +13,6 @@ using std::chrono::milliseconds;
 
 // A rank may wait for the keys of ten thousand others.
 constexpr size_t kShownKeys = 3;
-
-void AddSocketsOf(const SocketHolder& process, SocketHolders& holders) {
-  const std::string path = "/proc/" + std::to_string(process.pid) + "/fd";
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
-  while (folder != nullptr) {
-    const dirent* entry = ::readdir(folder.get());
-    if (entry == nullptr) break;
-    char target[64] = {};
-    if (::readlinkat(::dirfd(folder.get()), entry->d_name, target, sizeof target - 1) <= 0)
-      continue;
-    unsigned long inode = 0;
-    // Children inherit sockets: the first one listed, the worker itself, keeps it.
-    if (std::sscanf(target, "socket:[%lu]", &inode) == 1) holders.emplace(inode, process);
-  }
-}
 
 std::string KeysText(const StoreWait& wait) {
   const std::vector<std::string>& keys = wait.keys;
@@ -109,7 +89,10 @@ std::vector<StoreWait> FindWaits(const rendezvous::StoreServer& server,
   if (parked.empty()) return {};
   SocketHolders holders;
   for (const SocketHolder& process : ProcessesOfWorkers(ListProcesses(), workers)) {
-    AddSocketsOf(process, holders);
+    // Children inherit sockets: the first one listed, the worker itself, keeps it.
+    for (const uint64_t inode : DescriptorInodes(process.pid, "socket")) {
+      holders.emplace(inode, process);
+    }
   }
   return AttributeWaits(parked, rendezvous::ReadSocketTable(), holders,
                         std::chrono::steady_clock::now());

@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "rendezvous/elastic/elastic_text.h"
+#include "rendezvous/join_text.h"
 #include "rendezvous/net/socket.h"
 
 namespace ddprun::rendezvous {

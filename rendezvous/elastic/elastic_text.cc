@@ -1,27 +1,8 @@
 #include "rendezvous/elastic/elastic_text.h"
 
+#include "rendezvous/join_text.h"
+
 namespace ddprun::rendezvous {
-
-namespace {
-
-Error RendezvousError(std::string title, std::string what, std::string hint, std::string page) {
-  Error error;
-  error.code = Code::kRendezvous;
-  error.title = std::move(title);
-  error.what = std::move(what);
-  error.hint = std::move(hint);
-  error.page = std::move(page);
-  return error;
-}
-
-}  // namespace
-
-std::string DurationText(std::chrono::milliseconds time) {
-  const auto ms = time.count();
-  if (ms > 0 && ms % 60'000 == 0) return std::to_string(ms / 60'000) + " min";
-  if (ms % 1000 == 0) return std::to_string(ms / 1000) + " s";
-  return std::to_string(ms) + " ms";
-}
 
 std::string NnodesText(int min_nodes, int max_nodes) {
   const std::string most = std::to_string(max_nodes);

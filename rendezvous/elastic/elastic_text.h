@@ -11,9 +11,6 @@
 
 namespace ddprun::rendezvous {
 
-// "30 s", "1.5 s", "10 min".
-std::string DurationText(std::chrono::milliseconds time);
-
 // "4" or "2 to 4".
 std::string NnodesText(int min_nodes, int max_nodes);
 
