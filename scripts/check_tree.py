@@ -41,7 +41,8 @@ MAY_INCLUDE = {
     "launcher": ["launcher/sweep", "launcher/agent", *LAUNCHER_PARTS],
     "trainer/config": ["base"],
     "trainer/report": ["trainer/config", "base"],  # keeps the resolved config
-    "trainer/comm": TASK,
+    "trainer/comm": ["trainer/comm/net", *TASK],
+    "trainer/comm/net": ["base"],
     "trainer/text": ["base"],
     "trainer/data": ["trainer/text", *TASK],
     "trainer/models": ["trainer/data", *TASK],  # a model takes a batch

@@ -53,18 +53,18 @@ Status NodeGroup::ShareRows(const Operation& operation,
                             int last,
                             const Collect& collect) {
   const auto* own = static_cast<const std::byte*>(input);
-  const int self = options_.rank;
-  const bool gives = self >= first && self < last;
+  const int own_rank = self();
+  const bool gives = own_rank >= first && own_rank < last;
   const auto put = [&](std::byte* to, size_t begin, size_t stride) {
     for (int row = 0; row < size(); ++row) {
-      const size_t length = rows.Length(self, row);
+      const size_t length = rows.Length(own_rank, row);
       if (length <= begin) continue;
-      std::memcpy(to + static_cast<size_t>(row) * stride, own + rows.Offset(self, row) + begin,
+      std::memcpy(to + static_cast<size_t>(row) * stride, own + rows.Offset(own_rank, row) + begin,
                   std::min(stride, length - begin));
     }
   };
   if (operation.header.bytes <= kSlotBytes) {
-    if (gives) put(Slot(self), 0, rows.width);
+    if (gives) put(Slot(own_rank), 0, rows.width);
     DDPRUN_TRY(MeetAndCompare(operation));
     collect(0, rows.width, [&](int rank, int row) -> const std::byte* {
       return Slot(rank) + static_cast<size_t>(row) * rows.width;
@@ -80,7 +80,7 @@ Status NodeGroup::ShareRows(const Operation& operation,
     columns = AnyStaged(first, last) ? std::min(stride, rows.width - begin) : rows.width;
     collect(begin, columns, [&](int rank, int row) -> const std::byte* {
       const OperationHeader& theirs = header(rank);
-      const std::byte* data = region_.heap(rank) + theirs.heap_offset;
+      const std::byte* data = region().heap(rank) + theirs.heap_offset;
       if (theirs.direct == 0) return data + static_cast<size_t>(row) * stride;
       return data + rows.Offset(rank, row) + begin;
     });
@@ -105,7 +105,7 @@ Status NodeGroup::ReduceScatter(const void* input,
         if (columns == 0) return;
         std::vector<const std::byte*> sources(static_cast<size_t>(size()));
         for (int rank = 0; rank < size(); ++rank) {
-          sources[static_cast<size_t>(rank)] = source(rank, options_.rank);
+          sources[static_cast<size_t>(rank)] = source(rank, self());
         }
         std::byte* destination = static_cast<std::byte*>(output) + begin;
         ReduceArrays(type, reduction, sources, {&destination, 1}, columns / SizeOf(type));
@@ -123,7 +123,7 @@ Status NodeGroup::AllToAll(const void* input,
       [&](size_t begin, size_t columns, const auto& source) {
         for (int rank = 0; rank < size() && columns > 0; ++rank) {
           std::memcpy(static_cast<std::byte*>(output) + static_cast<size_t>(rank) * bytes + begin,
-                      source(rank, options_.rank), columns);
+                      source(rank, self()), columns);
         }
       });
 }
@@ -155,8 +155,8 @@ Status NodeGroup::AllToAllV(const void* input,
       rows.width = std::max(rows.width, rows.Length(rank, row));
     }
     const size_t expected = receive_bytes[static_cast<size_t>(rank)];
-    const size_t sent = rows.Length(rank, options_.rank);
-    if (expected != sent && !wrong) wrong = WrongSizes(options_.rank, rank, expected, sent);
+    const size_t sent = rows.Length(rank, self());
+    if (expected != sent && !wrong) wrong = WrongSizes(self(), rank, expected, sent);
   }
   size_t own_bytes = 0;
   for (const size_t bytes : send_bytes) own_bytes += bytes;
@@ -166,9 +166,9 @@ Status NodeGroup::AllToAllV(const void* input,
       operation, rows, input, 0, size(), [&](size_t begin, size_t columns, const auto& source) {
         auto* to = static_cast<std::byte*>(output);
         for (int rank = 0; rank < size() && !wrong; ++rank) {
-          const size_t length = rows.Length(rank, options_.rank);
+          const size_t length = rows.Length(rank, self());
           if (length > begin) {
-            std::memcpy(to + begin, source(rank, options_.rank), std::min(columns, length - begin));
+            std::memcpy(to + begin, source(rank, self()), std::min(columns, length - begin));
           }
           to += length;
         }
@@ -183,7 +183,7 @@ Status NodeGroup::Gather(
   DDPRUN_CHECK(root >= 0 && root < size());
   Operation operation = Begin(Kind::kGather, input, bytes, deadline);
   operation.header.root = static_cast<uint32_t>(root);
-  return Copy(operation, input, options_.rank == root ? output : nullptr, 0, size());
+  return Copy(operation, input, self() == root ? output : nullptr, 0, size());
 }
 
 Status NodeGroup::Scatter(
@@ -196,8 +196,8 @@ Status NodeGroup::Scatter(
   return ShareRows(operation, rows, input, root, root + 1,
                    [&](size_t begin, size_t columns, const auto& source) {
                      if (columns == 0) return;
-                     std::memcpy(static_cast<std::byte*>(output) + begin,
-                                 source(root, options_.rank), columns);
+                     std::memcpy(static_cast<std::byte*>(output) + begin, source(root, self()),
+                                 columns);
                    });
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -10,115 +9,6 @@
 #include "trainer/comm/reduce.h"
 
 namespace ddprun::trainer {
-
-NodeGroup::NodeGroup(SharedRegion& region, Options options) : region_(region), options_(options) {}
-
-NodeGroup::~NodeGroup() {
-  if (staging_ != nullptr) region_.Free(options_.rank, staging_);
-}
-
-std::byte* NodeGroup::Staging() {
-  if (staging_ == nullptr) staging_ = region_.Allocate(options_.rank, kStagingBytes);
-  DDPRUN_CHECK(staging_ != nullptr);
-  return staging_;
-}
-
-NodeGroup::Operation NodeGroup::Begin(Kind kind,
-                                      const void* data,
-                                      size_t bytes,
-                                      Clock::time_point deadline,
-                                      std::optional<size_t> own_bytes) {
-  ++sequence_;
-  Operation operation{.header = {},
-                      .deadline = deadline,
-                      .recording = Recording(options_.recorder, std::exchange(ticket_, 0))};
-  OperationHeader& header = operation.header;
-  header.sequence = sequence_;
-  header.kind = static_cast<uint32_t>(kind);
-  header.bytes = bytes;
-  if (bytes > kSlotBytes) Place(header, data, own_bytes.value_or(bytes));  // else: through slots
-  return operation;
-}
-
-void NodeGroup::Place(OperationHeader& header, const void* data, size_t bytes) {
-  int64_t offset = region_.HeapOffset(options_.rank, data, bytes);
-  header.direct = offset >= 0 ? 1 : 0;
-  if (offset < 0) offset = region_.HeapOffset(options_.rank, Staging(), kStagingBytes);
-  header.heap_offset = static_cast<uint64_t>(offset);
-}
-
-Status NodeGroup::Meet(const Operation& operation) {
-  ControlBlock& own = mine();
-  ++phase_;
-  AdvanceAndWake(own.arrived, own.sleepers, phase_);
-  operation.recording.SetWaiting(true);
-  for (int rank = 0; rank < size(); ++rank) {
-    if (rank == options_.rank) continue;
-    ControlBlock& peer = region_.control(rank);
-    const WaitLimits limits{operation.deadline, options_.spin, cancelled_};
-    if (!WaitUntilReached(peer.arrived, peer.sleepers, phase_, limits)) {
-      operation.recording.Fail();
-      return cancelled_ ? Cancelled(operation) : TimedOut(operation);
-    }
-  }
-  operation.recording.SetWaiting(false);
-  return {};
-}
-
-Status NodeGroup::MeetAndCompare(const Operation& operation) {
-  mine().headers[sequence_ % 2] = operation.header;
-  operation.recording.Start(ForRecorder(operation.header));
-  DDPRUN_TRY(Meet(operation));
-  for (int rank = 0; rank < size(); ++rank) {
-    OperationHeader theirs = header(rank);
-    theirs.direct = operation.header.direct;  // where the data lies is each rank's own affair
-    theirs.heap_offset = operation.header.heap_offset;
-    if (theirs == operation.header) continue;
-    operation.recording.Fail();
-    return Error{.code = Code::kFailed,
-                 .title = "MISMATCHED COLLECTIVES",
-                 .where = "rank " + std::to_string(options_.rank),
-                 .what = "Rank " + std::to_string(options_.rank) + " is at " +
-                         Describe(operation.header) + ",\nbut rank " + std::to_string(rank) +
-                         " is at " + Describe(theirs) + ".",
-                 .hint =
-                     "All ranks must call the same collectives, in the same order, with "
-                     "tensors of the same size and type.",
-                 .page = "mismatched-collectives"};
-  }
-  return {};
-}
-
-Error NodeGroup::TimedOut(const Operation& operation) {
-  std::string missing;
-  std::string present;
-  for (int rank = 0; rank < size(); ++rank) {
-    const bool here = HasReached(region_.control(rank).arrived.load(), phase_);
-    std::string& list = here ? present : missing;
-    list += (list.empty() ? "" : ", ") + std::to_string(rank);
-  }
-  const std::string where = operation.recording.Whereabouts();
-  return Error{.code = Code::kDeadlineExceeded,
-               .title = "COLLECTIVE TIMED OUT",
-               .where = "rank " + std::to_string(options_.rank),
-               .what = "These ranks did not come to " + Describe(operation.header) +
-                       (where.empty() ? "" : " of " + where) + " in time: " + missing +
-                       ".\nThese are waiting in it: " + present + ".",
-               .hint =
-                   "Look at the log of the missing ranks. If they are only slow, raise "
-                   "comm.train_timeout_seconds.",
-               .page = "collective-timed-out"};
-}
-
-Error NodeGroup::Cancelled(const Operation& operation) {
-  return Error{
-      .code = Code::kFailed,
-      .title = "COLLECTIVE CANCELLED",
-      .where = "rank " + std::to_string(options_.rank),
-      .what = "This process gave up while it waited in " + Describe(operation.header) + ".",
-      .hint = "",
-      .page = "collective-cancelled"};
-}
 
 Status NodeGroup::Barrier(Clock::time_point deadline) {
   return MeetAndCompare(Begin(Kind::kBarrier, nullptr, 0, deadline));
@@ -152,7 +42,7 @@ Status NodeGroup::Reduce(void* data,
   operation.header.reduction = static_cast<uint32_t>(reduction);
   operation.header.root = static_cast<uint32_t>(root);
   if (bytes <= kSlotBytes) {
-    return ReduceThroughSlots(operation, data, count, options_.rank == root);
+    return ReduceThroughSlots(operation, data, count, self() == root);
   }
   return ReduceLarge(operation, data, root);
 }
@@ -164,7 +54,7 @@ Status NodeGroup::ReduceThroughSlots(const Operation& operation,
                                      size_t count,
                                      bool receives) {
   // An empty tensor may have no memory.
-  if (count > 0) std::memcpy(Slot(options_.rank), data, operation.header.bytes);
+  if (count > 0) std::memcpy(Slot(self()), data, operation.header.bytes);
   DDPRUN_TRY(MeetAndCompare(operation));
   if (!receives) return {};
   std::vector<const std::byte*> sources(static_cast<size_t>(size()));
@@ -197,9 +87,9 @@ Status NodeGroup::InPieces(const Operation& operation,
 
 // Every rank sums its chunk over all ranks and writes the result to all of them, or to the root.
 Status NodeGroup::ReduceLarge(const Operation& operation, void* data, std::optional<int> root) {
-  const bool receives = !root || *root == options_.rank;
+  const bool receives = !root || *root == self();
   return InPieces(operation, data, receives, [&](size_t begin, size_t bytes) -> Status {
-    const Chunk chunk = ChunkOf(bytes, options_.rank, size());
+    const Chunk chunk = ChunkOf(bytes, self(), size());
     std::vector<std::byte*> chunks = Pieces(begin);
     for (std::byte*& piece : chunks) piece += chunk.begin;
     const std::vector<const std::byte*> sources(chunks.begin(), chunks.end());
@@ -233,17 +123,17 @@ Status NodeGroup::Copy(
   const size_t bytes = operation.header.bytes;
   const auto* own = static_cast<const std::byte*>(input);
   auto* out = static_cast<std::byte*>(output);
-  const bool gives = options_.rank >= first && options_.rank < last;
+  const bool gives = self() >= first && self() < last;
   const auto collect = [&](size_t begin, size_t piece, auto&& source_of) {
     for (int rank = first; rank < last && out != nullptr; ++rank) {
       std::byte* destination = out + static_cast<size_t>(rank - first) * bytes + begin;
-      const bool in_place = rank == options_.rank && destination == own + begin;
+      const bool in_place = rank == self() && destination == own + begin;
       if (!in_place) std::memcpy(destination, source_of(rank), piece);
     }
   };
 
   if (bytes <= kSlotBytes) {
-    if (gives && bytes > 0) std::memcpy(Slot(options_.rank), own, bytes);
+    if (gives && bytes > 0) std::memcpy(Slot(self()), own, bytes);
     DDPRUN_TRY(MeetAndCompare(operation));
     if (bytes > 0) collect(0, bytes, [&](int rank) { return Slot(rank); });
     return {};
@@ -258,29 +148,6 @@ Status NodeGroup::Copy(
     DDPRUN_TRY(Meet(operation));  // the sources may change from here on
   }
   return {};
-}
-
-// One rank that stages makes all go piece by piece; the others then work in place, piece by piece.
-size_t NodeGroup::PieceBytes(size_t bytes, int first, int last) {
-  return AnyStaged(first, last) ? kStagingBytes : bytes;
-}
-
-bool NodeGroup::AnyStaged(int first, int last) {
-  for (int rank = first; rank < last; ++rank) {
-    if (header(rank).direct == 0) return true;
-  }
-  return false;
-}
-
-std::vector<std::byte*> NodeGroup::Pieces(size_t begin) {
-  std::vector<std::byte*> pieces;
-  for (int rank = 0; rank < size(); ++rank) pieces.push_back(PieceOf(rank, begin));
-  return pieces;
-}
-
-std::byte* NodeGroup::PieceOf(int rank, size_t begin) {
-  const OperationHeader& theirs = header(rank);
-  return region_.heap(rank) + theirs.heap_offset + (theirs.direct != 0 ? begin : 0);
 }
 
 }  // namespace ddprun::trainer

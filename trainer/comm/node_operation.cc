@@ -40,9 +40,10 @@ std::string Describe(const OperationHeader& header) {
   return "an unknown operation" + number;
 }
 
-Collective ForRecorder(const OperationHeader& header) {
+Collective ForRecorder(const OperationHeader& header, uint16_t group) {
   const auto kind = static_cast<CollectiveKind>(header.kind);
-  Collective collective{.kind = kind, .number = header.sequence, .bytes = header.bytes};
+  Collective collective{
+      .kind = kind, .group = group, .number = header.sequence, .bytes = header.bytes};
   if (kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce ||
       kind == CollectiveKind::kReduceScatter) {
     const auto type = static_cast<DataType>(header.type);

@@ -23,6 +23,7 @@ struct NodeOperation {
 // "all_reduce number 3 (sum of 10 float32)".
 std::string Describe(const OperationHeader& header);
 
-Collective ForRecorder(const OperationHeader& header);
+// `group`: as Collective::group.
+Collective ForRecorder(const OperationHeader& header, uint16_t group);
 
 }  // namespace ddprun::trainer

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <tuple>
 
 #include "base/check.h"
 
@@ -45,6 +46,14 @@ size_t TotalBytes(int local_size) {
 }
 
 }  // namespace
+
+bool SameOperation(const OperationHeader& a, const OperationHeader& b) {
+  const auto key = [](const OperationHeader& header) {
+    return std::tie(header.sequence, header.bytes, header.kind, header.type, header.reduction,
+                    header.root, header.algorithm);
+  };
+  return key(a) == key(b);
+}
 
 Result<UniqueFd> SharedRegion::CreateFile() {
   UniqueFd file(memfd_create("ddprun-node-memory", MFD_CLOEXEC));

@@ -16,6 +16,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "trainer/comm/packed_error.h"
 
 namespace ddprun::trainer {
 
@@ -25,15 +26,18 @@ inline constexpr size_t kSlotBytes = size_t{16} << 10;
 struct OperationHeader {
   uint64_t sequence;
   uint64_t bytes;
-  uint64_t heap_offset;  // of the data, if `direct`
+  uint64_t heap_offset;   // of the data, if `direct`
+  uint64_t inbox_offset;  // in the rank's heap: what comes from other nodes, if anything
   uint32_t kind;
   uint32_t type;
   uint32_t reduction;
   uint32_t root;
   uint32_t algorithm;
   uint32_t direct;  // the data lies in the rank's heap; otherwise it is staged piece by piece
-  bool operator==(const OperationHeader&) const = default;
 };
+
+// Whether two ranks are at the same operation; where its data lies is each rank's own affair.
+bool SameOperation(const OperationHeader& a, const OperationHeader& b);
 
 // One per rank; written by its owner only, except for `sleepers`.
 struct ControlBlock {
@@ -42,6 +46,10 @@ struct ControlBlock {
   // By the parity of the operation's number: a rank may be one operation ahead of another.
   alignas(64) OperationHeader headers[2];
   alignas(64) std::byte slots[2][kSlotBytes];  // small messages travel here
+  // What has gone wrong on this rank alone (NodeMeeting::MeetAndShare), in which operation.
+  uint64_t failed_sequence;
+  uint64_t failure_bytes;
+  char failure[kPackedErrorBytes];
 };
 
 // A message on its way: where it lies in the sender's heap.

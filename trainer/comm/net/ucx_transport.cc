@@ -1,0 +1,331 @@
+#include "trainer/comm/net/ucx_transport.h"
+
+#include <poll.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/env.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kCancelPoll{20};
+// How long a process that ends waits for its last messages to leave.
+constexpr std::chrono::milliseconds kFarewell{2000};
+
+Error UcxError(const UcxApi& ucx, const std::string& doing, ucs_status_t status) {
+  return Error{.code = Code::kFailed,
+               .title = "UCX FAILED",
+               .where = "",
+               .what = doing + ": " + ucx.status_string(status) + ".",
+               .hint =
+                   "UCX_LOG_LEVEL=info in the environment shows more. DDPRUN_NET_INTERFACE "
+                   "names the network interface to use.",
+               .page = "ucx-failed"};
+}
+
+std::string Join(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ",") + name;
+  return list;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> Transport::Create(const Options& options) {
+  DDPRUN_ASSIGN(const UcxApi* ucx, LoadUcx());
+  auto transport = std::make_unique<UcxTransport>(*ucx, options.rank, options.spin);
+  DDPRUN_TRY(transport->Open(options.devices));
+  return std::unique_ptr<Transport>(std::move(transport));
+}
+
+// What the user's UCX_* variables say comes first.
+Result<ucp_config_t*> UcxTransport::Configure(const std::vector<std::string>& devices) {
+  ucp_config_t* config = nullptr;
+  const ucs_status_t read = ucx_.config_read(nullptr, nullptr, &config);
+  if (read != UCS_OK) return UcxError(ucx_, "Reading the UCX_* variables", read);
+  const Environment environment = Environment::OfProcess();
+  const auto set = [&](const char* name, const std::string& value) {
+    if (!environment.Get(std::string("UCX_") + name)) {
+      ucx_.config_modify(config, name, value.c_str());
+    }
+  };
+  // Inside a node there is something faster.
+  set("TLS", "^sm");
+  if (!devices.empty()) set("NET_DEVICES", Join(devices));
+  return config;
+}
+
+Status UcxTransport::Open(const std::vector<std::string>& devices) {
+  DDPRUN_ASSIGN(ucp_config_t* const config, Configure(devices));
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
+  params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
+  params.name = "ddprun";
+  const ucs_status_t status =
+      ucx_.init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context_);
+  ucx_.config_release(config);
+  if (status != UCS_OK) {
+    return UcxError(ucx_, "Opening the network devices " + Join(devices), status);
+  }
+  return OpenWorker();
+}
+
+Status UcxTransport::OpenWorker() {
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  ucs_status_t status = ucx_.worker_create(context_, &params, &worker_);
+  if (status != UCS_OK) return UcxError(ucx_, "Creating a worker", status);
+  status = ucx_.worker_get_efd(worker_, &event_fd_);
+  if (status != UCS_OK) return UcxError(ucx_, "Asking for the event descriptor", status);
+  ucp_address_t* address = nullptr;
+  size_t bytes = 0;
+  status = ucx_.worker_get_address(worker_, &address, &bytes);
+  if (status != UCS_OK) return UcxError(ucx_, "Asking for the own address", status);
+  address_.assign(reinterpret_cast<const char*>(address), bytes);
+  ucx_.worker_release_address(worker_, address);
+  return {};
+}
+
+UcxTransport::~UcxTransport() {
+  if (worker_ != nullptr) {
+    const std::lock_guard lock(mutex_);
+    CloseEndpoints(aborted_, kFarewell);
+    ucx_.worker_destroy(worker_);
+  }
+  if (context_ != nullptr) ucx_.cleanup(context_);
+}
+
+void UcxTransport::SetPeers(std::vector<std::string> addresses) {
+  const std::lock_guard lock(mutex_);
+  peers_.resize(addresses.size());
+  for (size_t i = 0; i < addresses.size(); ++i) peers_[i].address = std::move(addresses[i]);
+}
+
+ucs_status_t UcxTransport::Connect(Peer& peer) {
+  if (peer.failed != UCS_OK || peer.endpoint != nullptr) return peer.failed;
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(peer.address.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler = {.cb = OnPeerFailed, .arg = &peer};
+  return ucx_.ep_create(worker_, &params, &peer.endpoint);
+}
+
+void UcxTransport::OnPeerFailed(void* peer, ucp_ep_h /*endpoint*/, ucs_status_t status) {
+  static_cast<Peer*>(peer)->failed = status;
+}
+
+Error UcxTransport::Lost(const UcxRequest& request, ucs_status_t status) const {
+  const std::string peer =
+      request.peer < 0 ? "another node" : "rank " + std::to_string(request.peer);
+  return Error{.code = Code::kFailed,
+               .title = "CONNECTION TO A RANK LOST",
+               .where = "rank " + std::to_string(rank_),
+               .what = (request.receives ? "Receiving from " : "Sending to ") + peer +
+                       " failed: " + ucx_.status_string(status) + ".",
+               .hint = "Look at the log of " + peer + "; its process may have ended.",
+               .page = "connection-to-a-rank-lost"};
+}
+
+void UcxTransport::Finish(UcxRequest& request, ucs_status_t status, size_t bytes) {
+  if (status != UCS_OK) {
+    const bool knows_better = request.peer >= 0 && status == UCS_ERR_CANCELED &&
+                              peers_[static_cast<size_t>(request.peer)].failed != UCS_OK;
+    request.status =
+        Lost(request, knows_better ? peers_[static_cast<size_t>(request.peer)].failed : status);
+  }
+  request.bytes = bytes;
+  if (request.ucx != nullptr) ucx_.request_free(request.ucx);
+  request.ucx = nullptr;
+  request.done.store(true, std::memory_order_release);
+  completions_.fetch_add(1, std::memory_order_release);
+  pending_.erase(&request);  // may be its end
+}
+
+void UcxTransport::OnSent(void* ucx_request, ucs_status_t status, void* request) {
+  auto& sent = *static_cast<UcxRequest*>(request);
+  sent.ucx = ucx_request;
+  sent.owner->Finish(sent, status, 0);
+}
+
+void UcxTransport::OnReceived(void* ucx_request,
+                              ucs_status_t status,
+                              const ucp_tag_recv_info_t* info,
+                              void* request) {
+  auto& received = *static_cast<UcxRequest*>(request);
+  received.ucx = ucx_request;
+  received.owner->Finish(received, status, status == UCS_OK ? info->length : 0);
+}
+
+// `started`: what UCX has said; a callback may have finished the request already.
+Transport::Handle UcxTransport::Start(const Pending& request, ucs_status_ptr_t started) {
+  if (UCS_PTR_IS_PTR(started)) {
+    if (!request->done.load(std::memory_order_relaxed)) request->ucx = started;
+  } else {
+    Finish(*request, UCS_PTR_STATUS(started), 0);
+  }
+  // Who waits for events may have to wait for other ones now.
+  if (somebody_waits_) ucx_.worker_signal(worker_);
+  return request;
+}
+
+Transport::Handle UcxTransport::Send(int to, uint64_t tag, const void* data, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  DDPRUN_CHECK(to >= 0 && static_cast<size_t>(to) < peers_.size());
+  auto request = std::make_shared<UcxRequest>();
+  request->owner = this;
+  request->peer = to;
+  Peer& peer = peers_[static_cast<size_t>(to)];
+  const ucs_status_t connected = aborted_ ? UCS_ERR_CANCELED : Connect(peer);
+  pending_.emplace(request.get(), request);
+  if (connected != UCS_OK) return Start(request, UCS_STATUS_PTR(connected));
+  ucp_request_param_t params{};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  params.cb.send = OnSent;
+  params.user_data = request.get();
+  return Start(request, ucx_.tag_send_nbx(peer.endpoint, data, bytes, tag, &params));
+}
+
+Transport::Handle UcxTransport::Receive(int from, uint64_t tag, void* data, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  DDPRUN_CHECK(from >= 0 && static_cast<size_t>(from) < peers_.size());
+  auto request = std::make_shared<UcxRequest>();
+  request->owner = this;
+  request->peer = from;
+  request->receives = true;
+  pending_.emplace(request.get(), request);
+  if (aborted_) return Start(request, UCS_STATUS_PTR(UCS_ERR_CANCELED));
+  ucp_request_param_t params{};
+  params.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+  params.cb.recv = OnReceived;
+  params.user_data = request.get();
+  Handle handle =
+      Start(request, ucx_.tag_recv_nbx(worker_, data, bytes, tag, ~uint64_t{0}, &params));
+  // What the peer had sent before it failed is there already.
+  if (peers_[static_cast<size_t>(from)].failed != UCS_OK) CancelReceives(from);
+  return handle;
+}
+
+std::optional<Transport::Arrived> UcxTransport::Find(uint64_t tag, uint64_t mask) {
+  const std::lock_guard lock(mutex_);
+  if (aborted_) return std::nullopt;
+  ucp_tag_recv_info_t info{};
+  ucp_tag_message_h message = ucx_.tag_probe_nb(worker_, tag, mask, 1, &info);
+  if (message == nullptr) return std::nullopt;
+  return Arrived{.tag = info.sender_tag, .bytes = info.length, .message = message};
+}
+
+Transport::Handle UcxTransport::Take(const Arrived& arrived, void* data) {
+  const std::lock_guard lock(mutex_);
+  auto request = std::make_shared<UcxRequest>();
+  request->owner = this;
+  request->receives = true;
+  pending_.emplace(request.get(), request);
+  ucp_request_param_t params{};
+  params.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+  params.cb.recv = OnReceived;
+  params.user_data = request.get();
+  auto* const message = static_cast<ucp_tag_message_h>(arrived.message);
+  return Start(request, ucx_.tag_msg_recv_nbx(worker_, data, arrived.bytes, message, &params));
+}
+
+unsigned UcxTransport::ProgressLocked() {
+  const unsigned events = ucx_.worker_progress(worker_);
+  ReportFailedPeers();
+  return events;
+}
+
+void UcxTransport::ReportFailedPeers() {
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    if (peers_[i].failed == UCS_OK || peers_[i].reported) continue;
+    peers_[i].reported = true;
+    CancelReceives(static_cast<int>(i));
+  }
+}
+
+// peer -1: all.
+void UcxTransport::CancelReceives(int peer) {
+  std::vector<void*> running;
+  for (const auto& [key, request] : pending_) {
+    const bool concerned = peer < 0 || request->peer == peer;
+    if (request->receives && concerned && request->ucx != nullptr) running.push_back(request->ucx);
+  }
+  for (void* request : running) ucx_.request_cancel(worker_, request);
+}
+
+bool UcxTransport::Progress() {
+  const std::lock_guard lock(mutex_);
+  return ProgressLocked() != 0;
+}
+
+// One thread waits for the descriptor's events, the others for that thread.
+bool UcxTransport::WaitForCompletion(uint64_t seen, const Limits& limits) {
+  std::unique_lock lock(mutex_);
+  Clock::time_point spin_until = Clock::now() + spin_;
+  for (;;) {
+    if (completions() != seen) return true;
+    const Clock::time_point now = Clock::now();
+    if (now >= limits.deadline || limits.cancelled.load()) return false;
+    const Clock::duration nap = std::min<Clock::duration>(limits.deadline - now, kCancelPoll);
+    if (somebody_waits_) {
+      progressed_.wait_for(lock, nap);
+      continue;
+    }
+    if (ProgressLocked() != 0) {
+      spin_until = Clock::now() + spin_;
+      continue;
+    }
+    if (completions() != seen || now < spin_until) continue;
+    if (ucx_.worker_arm(worker_) != UCS_OK) continue;  // events are there
+    somebody_waits_ = true;
+    lock.unlock();
+    pollfd events{event_fd_, POLLIN, 0};
+    const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(nap).count();
+    poll(&events, 1, static_cast<int>(milliseconds));
+    lock.lock();
+    somebody_waits_ = false;
+    ProgressLocked();
+    progressed_.notify_all();
+  }
+}
+
+void UcxTransport::CloseEndpoints(bool force, std::chrono::milliseconds patience) {
+  std::vector<void*> closing;
+  for (Peer& peer : peers_) {
+    if (peer.endpoint == nullptr) continue;
+    ucp_request_param_t params{};
+    params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    params.flags = force || peer.failed != UCS_OK ? UCP_EP_CLOSE_FLAG_FORCE : 0;
+    void* const request = ucx_.ep_close_nbx(peer.endpoint, &params);
+    if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
+    peer.endpoint = nullptr;
+  }
+  CancelReceives(-1);
+  const Clock::time_point end = Clock::now() + patience;
+  const auto all_closed = [&] {
+    return std::all_of(closing.begin(), closing.end(), [&](void* request) {
+      return ucx_.request_check_status(request) != UCS_INPROGRESS;
+    });
+  };
+  while (Clock::now() < end && !(all_closed() && pending_.empty())) ucx_.worker_progress(worker_);
+  for (void* request : closing) ucx_.request_free(request);
+}
+
+void UcxTransport::Abort() {
+  const std::lock_guard lock(mutex_);
+  if (aborted_) return;
+  aborted_ = true;
+  CloseEndpoints(true, kFarewell);
+  progressed_.notify_all();
+}
+
+}  // namespace ddprun::trainer

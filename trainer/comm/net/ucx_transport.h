@@ -1,0 +1,84 @@
+// The Transport over UCX. Internal to its folder.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <unordered_map>
+
+#include "trainer/comm/net/transport.h"
+#include "trainer/comm/net/ucx_api.h"
+
+namespace ddprun::trainer {
+
+class UcxTransport : public Transport {
+ public:
+  UcxTransport(const UcxApi& ucx, int rank, std::chrono::nanoseconds spin)
+      : ucx_(ucx), rank_(rank), spin_(spin) {}
+  ~UcxTransport() override;
+  // Before all else.
+  Status Open(const std::vector<std::string>& devices);
+
+  const std::string& address() const override { return address_; }
+  void SetPeers(std::vector<std::string> addresses) override;
+  Handle Send(int to, uint64_t tag, const void* data, size_t bytes) override;
+  Handle Receive(int from, uint64_t tag, void* data, size_t bytes) override;
+  std::optional<Arrived> Find(uint64_t tag, uint64_t mask) override;
+  Handle Take(const Arrived& arrived, void* data) override;
+  bool Progress() override;
+  uint64_t completions() const override { return completions_.load(std::memory_order_acquire); }
+  bool WaitForCompletion(uint64_t seen, const Limits& limits) override;
+  void Abort() override;
+
+ private:
+  // The other end. UCX is given its address, so it stays where it is.
+  struct Peer {
+    std::string address;
+    ucp_ep_h endpoint = nullptr;
+    ucs_status_t failed = UCS_OK;
+    bool reported = false;  // its receives have been cancelled
+  };
+  struct UcxRequest : Request {
+    UcxTransport* owner = nullptr;
+    int peer = -1;  // -1: none in particular
+    bool receives = false;
+    void* ucx = nullptr;
+  };
+  using Pending = std::shared_ptr<UcxRequest>;
+
+  Result<ucp_config_t*> Configure(const std::vector<std::string>& devices);
+  Status OpenWorker();
+  // The mutex is held by the callers of these.
+  ucs_status_t Connect(Peer& peer);
+  Handle Start(const Pending& request, ucs_status_ptr_t started);
+  void Finish(UcxRequest& request, ucs_status_t status, size_t bytes);
+  unsigned ProgressLocked();
+  void ReportFailedPeers();
+  void CancelReceives(int peer);
+  void CloseEndpoints(bool force, std::chrono::milliseconds patience);
+  Error Lost(const UcxRequest& request, ucs_status_t status) const;
+
+  static void OnSent(void* ucx_request, ucs_status_t status, void* request);
+  static void OnReceived(void* ucx_request,
+                         ucs_status_t status,
+                         const ucp_tag_recv_info_t* info,
+                         void* request);
+  static void OnPeerFailed(void* peer, ucp_ep_h endpoint, ucs_status_t status);
+
+  const UcxApi& ucx_;
+  const int rank_;
+  const std::chrono::nanoseconds spin_;
+  ucp_context_h context_ = nullptr;
+  ucp_worker_h worker_ = nullptr;
+  int event_fd_ = -1;
+  std::string address_;
+  std::atomic<uint64_t> completions_ = 0;
+
+  std::mutex mutex_;  // guards what follows, and all calls of UCX
+  std::condition_variable progressed_;
+  bool somebody_waits_ = false;  // a thread is in, or about to enter, the wait for events
+  bool aborted_ = false;
+  std::vector<Peer> peers_;
+  std::unordered_map<UcxRequest*, Pending> pending_;
+};
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,186 @@
+#include "trainer/comm/node_meeting.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "trainer/comm/chunk.h"
+#include "trainer/comm/packed_error.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// A rank that has failed at the deadline must still have time to say so.
+constexpr std::chrono::milliseconds kGrace{2000};
+
+}  // namespace
+
+NodeMeeting::NodeMeeting(SharedRegion& region, Options options)
+    : region_(region), options_(std::move(options)) {}
+
+NodeMeeting::~NodeMeeting() {
+  if (staging_ != nullptr) region_.Free(options_.rank, staging_);
+}
+
+std::byte* NodeMeeting::Staging() {
+  if (staging_ == nullptr) staging_ = region_.Allocate(options_.rank, kStagingBytes);
+  DDPRUN_CHECK(staging_ != nullptr);
+  return staging_;
+}
+
+NodeOperation NodeMeeting::Begin(CollectiveKind kind,
+                                 const void* data,
+                                 size_t bytes,
+                                 Clock::time_point deadline,
+                                 std::optional<size_t> own_bytes) {
+  ++sequence_;
+  NodeOperation operation{.header = {},
+                          .deadline = deadline,
+                          .recording = Recording(options_.recorder, std::exchange(ticket_, 0))};
+  OperationHeader& header = operation.header;
+  header.sequence = sequence_;
+  header.kind = static_cast<uint32_t>(kind);
+  header.bytes = bytes;
+  if (bytes > kSlotBytes) Place(header, data, own_bytes.value_or(bytes));  // else: through slots
+  return operation;
+}
+
+void NodeMeeting::Place(OperationHeader& header, const void* data, size_t bytes) {
+  int64_t offset = region_.HeapOffset(options_.rank, data, bytes);
+  header.direct = offset >= 0 ? 1 : 0;
+  if (offset < 0) offset = region_.HeapOffset(options_.rank, Staging(), kStagingBytes);
+  header.heap_offset = static_cast<uint64_t>(offset);
+}
+
+int NodeMeeting::NameOf(int rank) const {
+  return options_.names.empty() ? rank : options_.names[static_cast<size_t>(rank)];
+}
+
+Status NodeMeeting::Meet(const NodeOperation& operation) {
+  return Meet(operation, operation.deadline);
+}
+
+Status NodeMeeting::Meet(const NodeOperation& operation, Clock::time_point deadline) {
+  ControlBlock& own = mine();
+  ++phase_;
+  AdvanceAndWake(own.arrived, own.sleepers, phase_);
+  operation.recording.SetWaiting(true);
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank == options_.rank) continue;
+    ControlBlock& peer = region_.control(rank);
+    const WaitLimits limits{deadline, options_.spin, cancelled_};
+    if (!WaitUntilReached(peer.arrived, peer.sleepers, phase_, limits)) {
+      operation.recording.Fail();
+      return cancelled_ ? Cancelled(operation) : TimedOut(operation);
+    }
+  }
+  operation.recording.SetWaiting(false);
+  return {};
+}
+
+Status NodeMeeting::MeetAndCompare(const NodeOperation& operation) {
+  mine().headers[sequence_ % 2] = operation.header;
+  operation.recording.Start(ForRecorder(operation.header, options_.group));
+  DDPRUN_TRY(Meet(operation));
+  for (int rank = 0; rank < size(); ++rank) {
+    if (SameOperation(header(rank), operation.header)) continue;
+    operation.recording.Fail();
+    return Mismatch(operation.header, header(rank), NameOf(rank));
+  }
+  return {};
+}
+
+Status NodeMeeting::MeetAndShare(const NodeOperation& operation, const Status& own) {
+  ControlBlock& block = mine();
+  if (!own.ok()) {
+    operation.recording.Fail();
+    const std::string packed = PackError(own.error());
+    std::memcpy(block.failure, packed.data(), packed.size());
+    block.failure_bytes = packed.size();
+    block.failed_sequence = sequence_;
+    AdvanceAndWake(block.arrived, block.sleepers, ++phase_);
+    return own;
+  }
+  DDPRUN_TRY(Meet(operation, operation.deadline + kGrace));
+  for (int rank = 0; rank < size(); ++rank) {
+    const ControlBlock& other = region_.control(rank);
+    if (other.failed_sequence != sequence_) continue;
+    operation.recording.Fail();
+    Error error = ReportedBy(NameOf(rank), UnpackError({other.failure, other.failure_bytes}));
+    error.where = "rank " + std::to_string(NameOf(options_.rank));
+    return error;
+  }
+  return {};
+}
+
+Error NodeMeeting::Mismatch(const OperationHeader& own,
+                            const OperationHeader& theirs,
+                            int name) const {
+  const std::string self = std::to_string(NameOf(options_.rank));
+  return Error{.code = Code::kFailed,
+               .title = "MISMATCHED COLLECTIVES",
+               .where = "rank " + self,
+               .what = "Rank " + self + " is at " + Describe(own) + ",\nbut rank " +
+                       std::to_string(name) + " is at " + Describe(theirs) + ".",
+               .hint =
+                   "All ranks must call the same collectives, in the same order, with "
+                   "tensors of the same size and type.",
+               .page = "mismatched-collectives"};
+}
+
+Error NodeMeeting::TimedOut(const NodeOperation& operation) {
+  std::string missing;
+  std::string present;
+  for (int rank = 0; rank < size(); ++rank) {
+    const bool here = HasReached(region_.control(rank).arrived.load(), phase_);
+    std::string& list = here ? present : missing;
+    list += (list.empty() ? "" : ", ") + std::to_string(NameOf(rank));
+  }
+  const std::string where = operation.recording.Whereabouts();
+  return Error{.code = Code::kDeadlineExceeded,
+               .title = "COLLECTIVE TIMED OUT",
+               .where = "rank " + std::to_string(NameOf(options_.rank)),
+               .what = "These ranks did not come to " + Describe(operation.header) +
+                       (where.empty() ? "" : " of " + where) + " in time: " + missing +
+                       ".\nThese are waiting in it: " + present + ".",
+               .hint =
+                   "Look at the log of the missing ranks. If they are only slow, raise "
+                   "comm.train_timeout_seconds.",
+               .page = "collective-timed-out"};
+}
+
+Error NodeMeeting::Cancelled(const NodeOperation& operation) {
+  return Error{
+      .code = Code::kFailed,
+      .title = "COLLECTIVE CANCELLED",
+      .where = "rank " + std::to_string(NameOf(options_.rank)),
+      .what = "This process gave up while it waited in " + Describe(operation.header) + ".",
+      .hint = "",
+      .page = "collective-cancelled"};
+}
+
+size_t NodeMeeting::PieceBytes(size_t bytes, int first, int last) {
+  return AnyStaged(first, last) ? kStagingBytes : bytes;
+}
+
+bool NodeMeeting::AnyStaged(int first, int last) {
+  for (int rank = first; rank < last; ++rank) {
+    if (header(rank).direct == 0) return true;
+  }
+  return false;
+}
+
+std::vector<std::byte*> NodeMeeting::Pieces(size_t begin) {
+  std::vector<std::byte*> pieces;
+  for (int rank = 0; rank < size(); ++rank) pieces.push_back(PieceOf(rank, begin));
+  return pieces;
+}
+
+std::byte* NodeMeeting::PieceOf(int rank, size_t begin) {
+  const OperationHeader& theirs = header(rank);
+  return region_.heap(rank) + theirs.heap_offset + (theirs.direct != 0 ? begin : 0);
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,92 @@
+// What all collectives begin and end with: the ranks of a node meet, having said what they are
+// about to do and where their data lies in the memory that they share.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "trainer/comm/futex_wait.h"
+#include "trainer/comm/node_operation.h"
+#include "trainer/comm/shared_region.h"
+
+namespace ddprun::trainer {
+
+// One rank's side. One thread at a time, except for Cancel(). `region` must outlive it.
+class NodeMeeting {
+ public:
+  struct Options {
+    int rank = 0;
+    // How long a wait spins before it sleeps. Zero when ranks outnumber the cores.
+    std::chrono::nanoseconds spin = std::chrono::microseconds(20);
+    // Is told where each operation stands, if there is one; outlives the group.
+    FlightRecorder* recorder = nullptr;
+    // What errors call the ranks of this node; empty: by their number in it.
+    std::vector<int> names = {};
+    // Which group of ranks the recorder is told of.
+    uint16_t group = 0;
+  };
+  NodeMeeting(SharedRegion& region, Options options);
+  ~NodeMeeting();
+  NodeMeeting(const NodeMeeting&) = delete;
+  NodeMeeting& operator=(const NodeMeeting&) = delete;
+
+  int self() const { return options_.rank; }  // this rank, within the node
+  int size() const { return region_.local_size(); }
+  int NameOf(int rank) const;
+  uint64_t sequence() const { return sequence_; }
+  void UseTicket(uint64_t ticket) { ticket_ = ticket; }
+  void Cancel() { cancelled_ = true; }
+  const std::atomic<bool>& cancelled() const { return cancelled_; }
+  std::chrono::nanoseconds spin() const { return options_.spin; }
+  SharedRegion& region() { return region_; }
+
+  // Of the running operation, by the parity of its number.
+  const OperationHeader& header(int rank) { return region_.control(rank).headers[sequence_ % 2]; }
+  std::byte* Slot(int rank) { return region_.control(rank).slots[sequence_ % 2]; }
+
+  // The next operation. `bytes`: the same on all ranks; `own_bytes`: of `data`, if that is
+  // something else. Up to kSlotBytes go through the slots.
+  NodeOperation Begin(CollectiveKind kind,
+                      const void* data,
+                      size_t bytes,
+                      Clock::time_point deadline,
+                      std::optional<size_t> own_bytes = {});
+  // Says in `header` where the data lies: in this rank's heap, or in Staging().
+  void Place(OperationHeader& header, const void* data, size_t bytes);
+  Status Meet(const NodeOperation& operation);
+  // The first meeting of an operation: an Error where another rank has begun something else.
+  Status MeetAndCompare(const NodeOperation& operation);
+  // The last meeting of an operation that may have failed on this rank alone: the first Error of
+  // any rank of the node, on all of them. Waits a little beyond the deadline for its bearer.
+  Status MeetAndShare(const NodeOperation& operation, const Status& own);
+  // Of this rank and the one that errors call `name`.
+  Error Mismatch(const OperationHeader& own, const OperationHeader& theirs, int name) const;
+  Error Cancelled(const NodeOperation& operation);
+
+  // kStagingBytes of the own heap.
+  std::byte* Staging();
+  // Where rank's data from byte `begin` on is; a staged piece is all that there is.
+  std::byte* PieceOf(int rank, size_t begin);
+  std::vector<std::byte*> Pieces(size_t begin);
+  bool AnyStaged(int first, int last);
+  // One rank that stages makes all go piece by piece; the others then work in place.
+  size_t PieceBytes(size_t bytes, int first, int last);
+
+ private:
+  ControlBlock& mine() { return region_.control(options_.rank); }
+  Status Meet(const NodeOperation& operation, Clock::time_point deadline);
+  Error TimedOut(const NodeOperation& operation);
+
+  SharedRegion& region_;
+  const Options options_;
+  std::atomic<bool> cancelled_ = false;
+  uint64_t sequence_ = 0;
+  uint64_t ticket_ = 0;           // for the next operation; 0: none
+  uint32_t phase_ = 0;            // how often this rank has arrived
+  std::byte* staging_ = nullptr;  // allocated when first needed
+};
+
+}  // namespace ddprun::trainer
