@@ -152,6 +152,14 @@ struct Reader {
     }
     return {};
   }
+  Status operator()(std::vector<double>* field) const {
+    if (value.kind != Kind::kArray) return WrongType(key, value);
+    field->assign(value.elements.size(), 0);
+    for (size_t i = 0; i < field->size(); ++i) {
+      DDPRUN_TRY(ReadNumber(key, value.elements[i], &field->at(i)));
+    }
+    return {};
+  }
   Status operator()(std::vector<std::string>* field) const {
     if (value.kind == Kind::kString) {
       field->assign(1, "");

@@ -1,6 +1,46 @@
+#include <algorithm>
+
 #include "trainer/config/checker.h"
 
 namespace ddprun::trainer {
+
+namespace {
+
+// What a model's inputs are, and what a format's samples are.
+enum class Reads { kTokens, kNumbers, kAnything };
+
+Reads ReadsOf(ModelType type) {
+  switch (type) {
+    case ModelType::kGpt:
+      return Reads::kTokens;
+    case ModelType::kMlp:
+      return Reads::kNumbers;
+  }
+  return Reads::kAnything;
+}
+
+Reads ReadsOf(DataFormat format) {
+  switch (format) {
+    case DataFormat::kText:
+    case DataFormat::kJsonLines:
+    case DataFormat::kTokens:
+      return Reads::kTokens;
+    case DataFormat::kRandom:
+    case DataFormat::kCsv:
+    case DataFormat::kIdx:
+    case DataFormat::kCifar10:
+    case DataFormat::kCifar100:
+    case DataFormat::kImageFolder:
+      return Reads::kNumbers;
+  }
+  return Reads::kAnything;
+}
+
+std::string Text(Reads reads) {
+  return reads == Reads::kTokens ? "text" : "numbers or images";
+}
+
+}  // namespace
 
 void Checker::CheckSize(std::string_view path,
                         int64_t size,
@@ -16,31 +56,71 @@ void Checker::CheckSize(std::string_view path,
 
 void Checker::CheckData() {
   const DataConfig& data = config_.data;
-  const bool text = data.format == DataFormat::kText;
-  const bool gpt = config_.model.type == ModelType::kGpt;
-  if (gpt && !text) {
-    return Conflict("data.format", "model.type \"gpt\" trains on text, not on random tensors:",
-                    "Set data.format to \"text\", or model.type to \"mlp\".");
+  const Reads model_reads = ReadsOf(config_.model.type);
+  if (model_reads != Reads::kAnything && model_reads != ReadsOf(data.format)) {
+    const std::string model = "model.type \"" + std::string(Word(config_.model.type)) + "\"";
+    const std::string format = "data.format \"" + std::string(Word(data.format)) + "\"";
+    return Conflict(Given("data.format") ? "data.format" : "model.type",
+                    model + " trains on " + Text(model_reads) + ", but " + format + " gives " +
+                        Text(ReadsOf(data.format)) + ":",
+                    "docs/data.md says which formats there are.");
   }
-  if (!gpt && text) {
-    const std::string path = Given("data.format") ? "data.format" : "model.type";
-    return Conflict(path, "model.type \"mlp\" trains on random tensors, not on text:",
-                    "Set data.format to \"random\", or model.type to \"gpt\".");
+  if (data.format == DataFormat::kRandom) return CheckRandomData();
+  const std::string format = "data.format \"" + std::string(Word(data.format)) + "\"";
+  if (data.train_files.empty()) Missing("data.train_files", format);
+  if (data.validation_fraction > 0 && !data.validation_files.empty()) {
+    Conflict("data.validation_fraction",
+             "There are data.validation_files already, so no share of the training samples is "
+             "needed:",
+             "Remove one of the two keys.");
   }
-  if (text) {
-    if (data.train_files.empty()) Missing("data.train_files", "data.format \"text\"");
-    if (data.validation_fraction > 0 && !data.validation_files.empty()) {
-      Conflict("data.validation_fraction",
-               "There are data.validation_files already, so no share of the training text is "
-               "needed:",
-               "Remove one of the two keys.");
-    }
-    return;
-  }
+  if (data.format == DataFormat::kCsv) CheckCsvData();
+  if (ReadsOf(data.format) == Reads::kNumbers && data.format != DataFormat::kCsv) CheckImageData();
+}
+
+void Checker::CheckRandomData() {
+  const DataConfig& data = config_.data;
   if (data.num_samples == 0) Missing("data.num_samples", "data.format \"random\"");
-  if (config_.model.layer_sizes.empty()) return;  // reported already
+  if (config_.model.layer_sizes.empty()) return;  // reported already, or no MLP
   CheckSize("data.input_size", data.input_size, "first", config_.model.layer_sizes.front());
   CheckSize("data.target_size", data.target_size, "last", config_.model.layer_sizes.back());
+}
+
+void Checker::CheckCsvData() {
+  const DataConfig& data = config_.data;
+  if (data.label_column.empty()) Missing("data.label_column", "data.format \"csv\"");
+  const auto& features = data.feature_columns;
+  if (std::ranges::find(features, data.label_column) != features.end()) {
+    Conflict("data.feature_columns", "The column to predict is among those to predict from:",
+             "Remove \"" + data.label_column + "\" from the list.");
+  }
+  if (data.delimiter.size() != 1 || data.delimiter == "\"" || data.delimiter == "\n") {
+    Conflict("data.delimiter", "The delimiter is one character, and no quote or line break:",
+             "For tabs write \"\\t\".");
+  }
+  if (data.target_type == TargetType::kNumber && !data.labels.empty()) {
+    Conflict("data.labels", "Numbers to predict have no classes:",
+             "Remove data.labels, or set data.target_type to \"class\".");
+  }
+}
+
+void Checker::CheckImageData() {
+  const DataConfig& data = config_.data;
+  const auto check = [&](std::string_view path, size_t size) {
+    if (size == 0 || size == 1 || size == 3) return;
+    Conflict(path,
+             "Images have one channel or three, and this list is for " + std::to_string(size) + ":",
+             "Give one number for all channels, or one for each.");
+  };
+  check("data.image_mean", data.image_mean.size());
+  check("data.image_std", data.image_std.size());
+  if (data.random_resized_crop && data.image_size == 0) {
+    Missing("data.image_size", "data.random_resized_crop");
+  }
+  if (data.random_resized_crop && data.random_crop_padding > 0) {
+    Conflict("data.random_crop_padding", "data.random_resized_crop cuts images at random already:",
+             "Remove one of the two keys.");
+  }
 }
 
 }  // namespace ddprun::trainer

@@ -13,7 +13,10 @@ void Checker::CheckModel() {
                    std::to_string(model.num_attention_heads) + "):",
                "Every head takes an equal share of the hidden size.");
     }
-    if (config_.data.format == DataFormat::kText && model.vocab_size < 256) {
+    const bool bytes =
+        config_.data.tokenizer.empty() &&
+        (config_.data.format == DataFormat::kText || config_.data.format == DataFormat::kJsonLines);
+    if (bytes && model.vocab_size < 256) {
       Conflict("model.vocab_size", "Text is read by bytes, and bytes have 256 values:",
                "Set model.vocab_size to 256 or more.");
     }

@@ -7,7 +7,21 @@
 
 namespace ddprun::trainer {
 
-enum class DataFormat { kText, kRandom };
+enum class DataFormat {
+  kText,
+  kJsonLines,
+  kTokens,
+  kRandom,
+  kCsv,
+  kIdx,
+  kCifar10,
+  kCifar100,
+  kImageFolder
+};
+enum class SampleOrder { kTorch, kWorldSizeIndependent };
+enum class OnBadRow { kError, kSkip };
+enum class OnMissing { kError, kSkip, kMean };
+enum class TargetType { kClass, kNumber };
 
 struct DataConfig {
   DataFormat format = DataFormat::kText;
@@ -19,6 +33,28 @@ struct DataConfig {
   bool shuffle = true;
   int64_t data_seed = 42;  // sampler seed; ReadConfig makes it run.seed where the file has none
   bool dataloader_drop_last = false;
+  int64_t dataloader_num_workers = 1;      // threads of each rank; 0: the loop loads by itself
+  int64_t dataloader_prefetch_factor = 2;  // batches ready ahead of need, per thread
+  SampleOrder sample_order = SampleOrder::kTorch;
+  OnBadRow on_bad_row = OnBadRow::kError;
+  std::string tokenizer;             // a folder; empty: bytes
+  std::string text_column = "text";  // jsonl
+
+  std::vector<std::string> feature_columns;  // csv; empty: all but label_column
+  std::string label_column;                  // csv
+  TargetType target_type = TargetType::kClass;
+  OnMissing on_missing = OnMissing::kError;
+  std::string delimiter = ",";
+  bool standardize = false;         // csv: by the training data's mean and deviation
+  std::vector<std::string> labels;  // names of the classes in order; empty: from the data
+
+  int64_t image_size = 0;          // image_folder: pixels, height and width
+  std::vector<double> image_mean;  // one per channel, or one for all; of pixels from 0 to 1
+  std::vector<double> image_std;
+  int64_t random_crop_padding = 0;  // pixels on each side; 0: no random crop
+  bool random_flip = false;
+  bool random_resized_crop = false;
+
   int64_t num_samples = 0;  // random: samples of the data set
   int64_t input_size = 0;   // random: values per sample
   int64_t target_size = 0;  // random: values per target

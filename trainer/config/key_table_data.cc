@@ -3,12 +3,27 @@
 
 namespace ddprun::trainer {
 
+namespace {
+
+using Words = std::vector<std::string_view>;
+
+// The values of data.format that read files, and those among them whose samples are rows or images.
+const Words kFiles = {"text", "jsonl",   "tokens",   "csv",
+                      "idx",  "cifar10", "cifar100", "image_folder"};
+const Words kTokens = {"text", "jsonl", "tokens"};
+const Words kRows = {"jsonl", "csv"};
+const Words kImages = {"idx", "cifar10", "cifar100", "image_folder"};
+
+}  // namespace
+
 std::vector<Key> DataKeys() {
   return {
       {.section = "data",
        .name = "format",
        .slot = At<&Config::data, &DataConfig::format>,
-       .meaning = "\"text\": files read by bytes; \"random\": tensors of random numbers.",
+       .meaning = "What the files are, see docs/data.md: \"text\", \"jsonl\" and \"tokens\" for "
+                  "language models; \"csv\" for tables; \"idx\", \"cifar10\", \"cifar100\" and "
+                  "\"image_folder\" for images; \"random\": tensors of random numbers.",
        .aliases = {{"dataset_type", "torchtitan"}}},
       {.section = "data",
        .name = "shuffle",
@@ -21,6 +36,14 @@ std::vector<Key> DataKeys() {
        .range = AtLeast(0),
        .derived_default = "run.seed"},
       {.section = "data",
+       .name = "sample_order",
+       .slot = At<&Config::data, &DataConfig::sample_order>,
+       .meaning =
+           "\"torch\": the order of PyTorch's DistributedSampler. "
+           "\"world_size_independent\": the same, but the last step of an epoch is filled up "
+           "(or dropped) as a whole, so that every step has the same samples for any number "
+           "of ranks with the same global batch."},
+      {.section = "data",
        .name = "dataloader_drop_last",
        .slot = At<&Config::data, &DataConfig::dataloader_drop_last>,
        .meaning = "Leaves out the last, incomplete batch of an epoch instead of padding it.",
@@ -28,14 +51,34 @@ std::vector<Key> DataKeys() {
   };
 }
 
-std::vector<Key> TextDataKeys() {
+std::vector<Key> LoaderKeys() {
+  return {
+      {.section = "data",
+       .name = "dataloader_num_workers",
+       .slot = At<&Config::data, &DataConfig::dataloader_num_workers>,
+       .meaning = "Threads of each rank that prepare batches beside the training; more for images "
+                  "to decode. 0: the training thread does it itself.",
+       .unit = "threads",
+       .range = Between(0, 256),
+       .aliases = {{"num_workers", "PyTorch"}}},
+      {.section = "data",
+       .name = "dataloader_prefetch_factor",
+       .slot = At<&Config::data, &DataConfig::dataloader_prefetch_factor>,
+       .meaning = "Batches that each of these threads may be ahead of need.",
+       .unit = "batches",
+       .range = Between(1, 1024),
+       .aliases = {{"prefetch_factor", "PyTorch"}}},
+  };
+}
+
+std::vector<Key> FileDataKeys() {
   return {
       {.section = "data",
        .name = "train_files",
        .slot = At<&Config::data, &DataConfig::train_files>,
        .meaning = "Globs of the training files, relative to the config file's folder.",
        .only_for = "data.format",
-       .only_values = {"text"},
+       .only_values = kFiles,
        .input_path = true,
        .aliases = {{"data_files", "Hugging Face"},
                    {"train_file", "Hugging Face"},
@@ -46,7 +89,7 @@ std::vector<Key> TextDataKeys() {
        .slot = At<&Config::data, &DataConfig::validation_files>,
        .meaning = "Globs of the validation files, relative to the config file's folder.",
        .only_for = "data.format",
-       .only_values = {"text"},
+       .only_values = kFiles,
        .input_path = true,
        .aliases = {{"validation_file", "Hugging Face"},
                    {"eval_files", "Hugging Face"},
@@ -54,12 +97,24 @@ std::vector<Key> TextDataKeys() {
       {.section = "data",
        .name = "validation_fraction",
        .slot = At<&Config::data, &DataConfig::validation_fraction>,
-       .meaning = "Share of the training text, taken from its end, that is kept for validation; "
-                  "for configs without data.validation_files.",
+       .meaning = "Share of the training samples, taken from their end, that is kept for "
+                  "validation; for configs without data.validation_files.",
        .range = kBelowOne,
        .only_for = "data.format",
-       .only_values = {"text"},
+       .only_values = kFiles,
        .aliases = {{"val_split", "PyTorch examples"}, {"validation_split", "Keras"}}},
+      {.section = "data",
+       .name = "on_bad_row",
+       .slot = At<&Config::data, &DataConfig::on_bad_row>,
+       .meaning = "What a row that cannot be read does: \"error\" ends the run with the file and "
+                  "line, \"skip\" leaves the row out and counts it.",
+       .only_for = "data.format",
+       .only_values = kRows},
+  };
+}
+
+std::vector<Key> TextDataKeys() {
+  return {
       {.section = "data",
        .name = "max_seq_length",
        .slot = At<&Config::data, &DataConfig::max_seq_length>,
@@ -68,11 +123,130 @@ std::vector<Key> TextDataKeys() {
        .unit = "tokens",
        .range = Between(1, 1 << 20),
        .only_for = "data.format",
-       .only_values = {"text"},
+       .only_values = kTokens,
        .aliases = {{"block_size", "nanoGPT"},
                    {"seq_len", "torchtitan"},
                    {"max_context_length", "torchtitan"},
                    {"n_positions", "GPT-2"}}},
+      {.section = "data",
+       .name = "tokenizer",
+       .slot = At<&Config::data, &DataConfig::tokenizer>,
+       .meaning = "Folder of the tokenizer's files, as Hugging Face has them; without it text is "
+                  "read by bytes.",
+       .only_for = "data.format",
+       .only_values = {"text", "jsonl"},
+       .input_path = true,
+       .aliases = {{"tokenizer_name", "Hugging Face"}}},
+      {.section = "data",
+       .name = "text_column",
+       .slot = At<&Config::data, &DataConfig::text_column>,
+       .meaning = "The key of a JSON line that holds its text.",
+       .only_for = "data.format",
+       .only_values = {"jsonl"}},
+  };
+}
+
+std::vector<Key> CsvDataKeys() {
+  return {
+      {.section = "data",
+       .name = "label_column",
+       .slot = At<&Config::data, &DataConfig::label_column>,
+       .meaning = "The column to predict.",
+       .only_for = "data.format",
+       .only_values = {"csv"},
+       .aliases = {{"target_column", "AutoML"}}},
+      {.section = "data",
+       .name = "feature_columns",
+       .slot = At<&Config::data, &DataConfig::feature_columns>,
+       .meaning = "The columns to predict from, by name; all others where empty.",
+       .only_for = "data.format",
+       .only_values = {"csv"}},
+      {.section = "data",
+       .name = "target_type",
+       .slot = At<&Config::data, &DataConfig::target_type>,
+       .meaning =
+           "\"class\": the values of data.label_column are names; \"number\": numbers to come "
+           "close to.",
+       .only_for = "data.format",
+       .only_values = {"csv"}},
+      {.section = "data",
+       .name = "labels",
+       .slot = At<&Config::data, &DataConfig::labels>,
+       .meaning = "The classes by name, in the order of the model's outputs; where empty, those of "
+                  "the training data, sorted.",
+       .only_for = "data.format",
+       .only_values = {"csv", "image_folder"}},
+      {.section = "data",
+       .name = "delimiter",
+       .slot = At<&Config::data, &DataConfig::delimiter>,
+       .meaning = "The character between two fields: \",\", \";\", or a tab.",
+       .only_for = "data.format",
+       .only_values = {"csv"}},
+      {.section = "data",
+       .name = "on_missing",
+       .slot = At<&Config::data, &DataConfig::on_missing>,
+       .meaning = "What an empty field, NA, NaN, null or ? does: \"error\", \"skip\" its row, or "
+                  "take the column's \"mean\" over the training data.",
+       .only_for = "data.format",
+       .only_values = {"csv"}},
+      {.section = "data",
+       .name = "standardize",
+       .slot = At<&Config::data, &DataConfig::standardize>,
+       .meaning =
+           "Shifts and scales every feature column to mean 0 and deviation 1 in the training "
+           "data.",
+       .only_for = "data.format",
+       .only_values = {"csv"}},
+  };
+}
+
+std::vector<Key> ImageDataKeys() {
+  return {
+      {.section = "data",
+       .name = "image_size",
+       .slot = At<&Config::data, &DataConfig::image_size>,
+       .meaning = "Height and width that images are brought to: the shorter side is scaled, the "
+                  "middle is cut out. 0: all images of the folder have one size.",
+       .unit = "pixels",
+       .range = Between(0, 8192),
+       .only_for = "data.format",
+       .only_values = {"image_folder"}},
+      {.section = "data",
+       .name = "image_mean",
+       .slot = At<&Config::data, &DataConfig::image_mean>,
+       .meaning = "Subtracted from pixels between 0 and 1, per channel or once for all.",
+       .range = Between(-1e6, 1e6),
+       .only_for = "data.format",
+       .only_values = kImages},
+      {.section = "data",
+       .name = "image_std",
+       .slot = At<&Config::data, &DataConfig::image_std>,
+       .meaning = "What they are then divided by, per channel or once for all.",
+       .range = {.min = 0, .max = 1e6, .min_excluded = true},
+       .only_for = "data.format",
+       .only_values = kImages},
+      {.section = "data",
+       .name = "random_crop_padding",
+       .slot = At<&Config::data, &DataConfig::random_crop_padding>,
+       .meaning = "Training images get this many black pixels on each side, and a random part of "
+                  "the old size is cut out.",
+       .unit = "pixels",
+       .range = Between(0, 1024),
+       .only_for = "data.format",
+       .only_values = kImages},
+      {.section = "data",
+       .name = "random_flip",
+       .slot = At<&Config::data, &DataConfig::random_flip>,
+       .meaning = "Half of the training images are mirrored, left and right.",
+       .only_for = "data.format",
+       .only_values = kImages},
+      {.section = "data",
+       .name = "random_resized_crop",
+       .slot = At<&Config::data, &DataConfig::random_resized_crop>,
+       .meaning = "Training images are random parts, 8 % to all of the area, scaled to "
+                  "data.image_size.",
+       .only_for = "data.format",
+       .only_values = {"image_folder"}},
   };
 }
 

@@ -51,6 +51,9 @@ struct AcceptedTextOf {
   std::string operator()(const std::vector<int64_t>* /*field*/) const {
     return "a list of integers" + RangeText(range);
   }
+  std::string operator()(const std::vector<double>* /*field*/) const {
+    return "a list of numbers" + RangeText(range);
+  }
   std::string operator()(const std::vector<std::string>* /*field*/) const {
     return "a string or a list of strings";
   }
@@ -58,7 +61,8 @@ struct AcceptedTextOf {
 
 std::vector<Key> MakeKeys() {
   std::vector<Key> keys;
-  for (auto* rows : {RunKeys, ModelKeys, GptKeys, MlpKeys, DataKeys, TextDataKeys, RandomDataKeys,
+  for (auto* rows : {RunKeys, ModelKeys, GptKeys, MlpKeys, DataKeys, LoaderKeys, FileDataKeys,
+                     TextDataKeys, CsvDataKeys, ImageDataKeys, RandomDataKeys,
                      TrainingKeys, OptimizerKeys, SchedulerKeys, StrategyKeys, CommKeys,
                      CheckpointKeys, EvaluationKeys, ReportKeys}) {
     std::vector<Key> section = rows();

@@ -44,6 +44,9 @@ struct SchemaOf {
   Json operator()(const std::vector<int64_t>* /*field*/) const {
     return {{"type", "array"}, {"items", Typed("integer", range)}};
   }
+  Json operator()(const std::vector<double>* /*field*/) const {
+    return {{"type", "array"}, {"items", Typed("number", range)}};
+  }
   Json operator()(const std::vector<std::string>* /*field*/) const {
     return {{"type", {"string", "array"}}, {"items", Typed("string")}};
   }

@@ -22,6 +22,11 @@ struct ToJson {
   nlohmann::json operator()(const std::array<double, 2>* field) const {
     return {NumberJson(field->at(0)), NumberJson(field->at(1))};
   }
+  nlohmann::json operator()(const std::vector<double>* field) const {
+    nlohmann::json list = nlohmann::json::array();
+    for (const double value : *field) list.push_back(NumberJson(value));
+    return list;
+  }
   nlohmann::json operator()(const ChoiceSlot& slot) const {
     return std::string(slot.words[slot.get(slot.field)]);
   }

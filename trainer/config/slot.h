@@ -52,6 +52,7 @@ Slot SlotOf(T& field) {
   if constexpr (std::is_enum_v<T>) {
     return ChoiceSlot{&field, WordsOf(field),
                       [](const void* f) { return static_cast<size_t>(*static_cast<const T*>(f)); },
+                          std::vector<double>*,
                       [](void* f, size_t index) { *static_cast<T*>(f) = static_cast<T>(index); }};
   } else {
     return &field;

@@ -39,16 +39,46 @@ TEST(CrossCheck, BytesNeedAVocabularyOf256) {
 }
 
 TEST(CrossCheck, ModelAndDataMustMatch) {
-  EXPECT_EQ(FirstLine({kGpt, {"data.format=random", "data.train_files=[]"}}),
-            "model.type \"gpt\" trains on text, not on random tensors:");
+  EXPECT_EQ(
+      FirstLine({kGpt, {"data.format=random", "data.train_files=[]"}}),
+      "model.type \"gpt\" trains on text, but data.format \"random\" gives numbers or images:");
   EXPECT_EQ(FirstLine({R"({"model": {"type": "mlp", "layer_sizes": [3, 4]}})"}),
-            "model.type \"mlp\" trains on random tensors, not on text:");
+            "model.type \"mlp\" trains on numbers or images, but data.format \"text\" gives text:");
 }
 
 TEST(CrossCheck, AnMlpNeedsTwoSizes) {
   EXPECT_EQ(FirstLine({kMlp, {"model.layer_sizes=[]"}}),
             "model.layer_sizes is missing; model.type \"mlp\" needs it:");
   EXPECT_EQ(FirstLine({kMlp, {"model.layer_sizes=[10]"}}), "One size makes no layer:");
+}
+
+constexpr char kCsv[] = R"({
+  "model": {"type": "mlp", "layer_sizes": [4, 3]},
+  "data": {"format": "csv", "train_files": "a.csv", "label_column": "kind"}
+})";
+
+TEST(CrossCheck, TablesNeedAColumnToPredict) {
+  EXPECT_EQ(FirstLine({kCsv, {"data.label_column="}}),
+            "data.label_column is missing; data.format \"csv\" needs it:");
+  EXPECT_EQ(FirstLine({kCsv, {"data.feature_columns=[\"kind\"]"}}),
+            "The column to predict is among those to predict from:");
+  EXPECT_EQ(FirstLine({kCsv, {"data.delimiter=,,"}}),
+            "The delimiter is one character, and no quote or line break:");
+  EXPECT_EQ(FirstLine({kCsv, {"data.target_type=number", "data.labels=[\"a\"]"}}),
+            "Numbers to predict have no classes:");
+}
+
+TEST(CrossCheck, ImagesHaveOneChannelOrThree) {
+  const std::vector<std::string> images = {"data.format=image_folder", "data.label_column="};
+  const auto with = [&](std::string text) {
+    std::vector<std::string> all = images;
+    all.push_back(std::move(text));
+    return FirstLine({kCsv, all});
+  };
+  EXPECT_EQ(with("data.image_std=[1,1]"),
+            "Images have one channel or three, and this list is for 2:");
+  EXPECT_EQ(with("data.random_resized_crop=true"),
+            "data.image_size is missing; data.random_resized_crop needs it:");
 }
 
 TEST(CrossCheck, RandomSizesAreThoseOfTheModel) {
@@ -83,7 +113,7 @@ TEST(CrossCheck, AKeyForAnotherKindMayHoldItsDefault) {
 
 TEST(CrossCheck, ValidationComesFromFilesOrFromAFraction) {
   EXPECT_EQ(FirstLine({kGpt, {"data.validation_files=b", "data.validation_fraction=0.1"}}),
-            "There are data.validation_files already, so no share of the training text is "
+            "There are data.validation_files already, so no share of the training samples is "
             "needed:");
 }
 

@@ -1,6 +1,7 @@
 // The table describes every field of Config, and its rows agree with each other.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 #include <type_traits>
 
@@ -59,6 +60,7 @@ struct ChangeValue {
   }
   void operator()(std::array<double, 2>* field) const { *field = {0.123, 0.1 + 0.2}; }
   void operator()(std::vector<int64_t>* field) const { *field = {3, 2, 1}; }
+  void operator()(std::vector<double>* field) const { *field = {0.25}; }
   void operator()(std::vector<std::string>* field) const { *field = {"/b*", "/a"}; }
 };
 
@@ -75,9 +77,8 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
   for (const Key& key : AllKeys()) {
     if (kTied.count(key.Path()) > 0) continue;
     const auto& scope = key.only_values;
-    const bool for_mlp = !scope.empty() && (scope.front() == "mlp" || scope.front() == "random" ||
-                                            scope.front() == "sgd");
-    Result<Config> config = Read({for_mlp ? kMlp : kGpt});
+    const auto found = scope.empty() ? kConfigs.end() : kConfigs.find(scope.front());
+    Result<Config> config = Read({found == kConfigs.end() ? kGpt : found->second});
     ASSERT_TRUE(config.has_value()) << Render(config.error());
     std::visit(ChangeValue{key}, key.slot(*config));
     const std::string text = WriteResolvedConfig(*config);
