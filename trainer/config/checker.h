@@ -27,10 +27,10 @@ class Checker {
   // A key that `needed_for` cannot do without.
   void Missing(std::string_view path, std::string_view needed_for);
   void Conflict(std::string_view path, std::string found, std::string hint);
-  // A size of random data beside the layer's that it must fit.
   void CheckRandomData();  // check_data.cc
   void CheckCsvData();
   void CheckImageData();
+  // A size of random data beside the layer's that it must fit.
   void CheckSize(std::string_view path, int64_t size, const char* which, int64_t layer_size);
 
   const Entries& entries_;

@@ -46,7 +46,28 @@ Words WordsOf(Activation /*type*/) {
 }
 
 Words WordsOf(DataFormat /*type*/) {
-  static constexpr std::array<std::string_view, 2> kWords = {"text", "random"};
+  static constexpr std::array<std::string_view, 9> kWords = {
+      "text", "jsonl", "tokens", "random", "csv", "idx", "cifar10", "cifar100", "image_folder"};
+  return kWords;
+}
+
+Words WordsOf(SampleOrder /*order*/) {
+  static constexpr std::array<std::string_view, 2> kWords = {"torch", "world_size_independent"};
+  return kWords;
+}
+
+Words WordsOf(OnBadRow /*policy*/) {
+  static constexpr std::array<std::string_view, 2> kWords = {"error", "skip"};
+  return kWords;
+}
+
+Words WordsOf(OnMissing /*policy*/) {
+  static constexpr std::array<std::string_view, 3> kWords = {"error", "skip", "mean"};
+  return kWords;
+}
+
+Words WordsOf(TargetType /*type*/) {
+  static constexpr std::array<std::string_view, 2> kWords = {"class", "number"};
   return kWords;
 }
 

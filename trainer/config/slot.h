@@ -17,6 +17,10 @@ namespace ddprun::trainer {
 std::span<const std::string_view> WordsOf(ModelType);
 std::span<const std::string_view> WordsOf(Activation);
 std::span<const std::string_view> WordsOf(DataFormat);
+std::span<const std::string_view> WordsOf(SampleOrder);
+std::span<const std::string_view> WordsOf(OnBadRow);
+std::span<const std::string_view> WordsOf(OnMissing);
+std::span<const std::string_view> WordsOf(TargetType);
 std::span<const std::string_view> WordsOf(OptimizerType);
 std::span<const std::string_view> WordsOf(LrSchedulerType);
 std::span<const std::string_view> WordsOf(StrategyType);
@@ -45,6 +49,7 @@ using Slot = std::variant<bool*,
                           ChoiceSlot,
                           std::array<double, 2>*,
                           std::vector<int64_t>*,
+                          std::vector<double>*,
                           std::vector<std::string>*>;
 
 template <typename T>
@@ -52,7 +57,6 @@ Slot SlotOf(T& field) {
   if constexpr (std::is_enum_v<T>) {
     return ChoiceSlot{&field, WordsOf(field),
                       [](const void* f) { return static_cast<size_t>(*static_cast<const T*>(f)); },
-                          std::vector<double>*,
                       [](void* f, size_t index) { *static_cast<T*>(f) = static_cast<T>(index); }};
   } else {
     return &field;
