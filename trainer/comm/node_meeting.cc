@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "trainer/comm/chunk.h"
 #include "trainer/comm/packed_error.h"
 
 namespace ddprun::trainer {
@@ -25,7 +24,7 @@ NodeMeeting::~NodeMeeting() {
 }
 
 std::byte* NodeMeeting::Staging() {
-  if (staging_ == nullptr) staging_ = region_.Allocate(options_.rank, kStagingBytes);
+  if (staging_ == nullptr) staging_ = region_.Allocate(options_.rank, options_.staging_bytes);
   DDPRUN_CHECK(staging_ != nullptr);
   return staging_;
 }
@@ -50,7 +49,7 @@ NodeOperation NodeMeeting::Begin(CollectiveKind kind,
 void NodeMeeting::Place(OperationHeader& header, const void* data, size_t bytes) {
   int64_t offset = region_.HeapOffset(options_.rank, data, bytes);
   header.direct = offset >= 0 ? 1 : 0;
-  if (offset < 0) offset = region_.HeapOffset(options_.rank, Staging(), kStagingBytes);
+  if (offset < 0) offset = region_.HeapOffset(options_.rank, Staging(), options_.staging_bytes);
   header.heap_offset = static_cast<uint64_t>(offset);
 }
 
@@ -162,7 +161,7 @@ Error NodeMeeting::Cancelled(const NodeOperation& operation) {
 }
 
 size_t NodeMeeting::PieceBytes(size_t bytes, int first, int last) {
-  return AnyStaged(first, last) ? kStagingBytes : bytes;
+  return AnyStaged(first, last) ? options_.staging_bytes : bytes;
 }
 
 bool NodeMeeting::AnyStaged(int first, int last) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "trainer/comm/chunk.h"
 #include "trainer/comm/futex_wait.h"
 #include "trainer/comm/node_operation.h"
 #include "trainer/comm/shared_region.h"
@@ -25,8 +26,8 @@ class NodeMeeting {
     FlightRecorder* recorder = nullptr;
     // What errors call the ranks of this node; empty: by their number in it.
     std::vector<int> names = {};
-    // Which group of ranks the recorder is told of.
-    uint16_t group = 0;
+    uint16_t group = 0;  // as Collective::group, for the recorder
+    size_t staging_bytes = kStagingBytes;
   };
   NodeMeeting(SharedRegion& region, Options options);
   ~NodeMeeting();
@@ -66,7 +67,7 @@ class NodeMeeting {
   Error Mismatch(const OperationHeader& own, const OperationHeader& theirs, int name) const;
   Error Cancelled(const NodeOperation& operation);
 
-  // kStagingBytes of the own heap.
+  // Options::staging_bytes of the own heap.
   std::byte* Staging();
   // Where rank's data from byte `begin` on is; a staged piece is all that there is.
   std::byte* PieceOf(int rank, size_t begin);

@@ -69,6 +69,8 @@ class Transport {
   // Returns when completions() is not `seen` any more; false when the limits came first.
   virtual bool WaitForCompletion(uint64_t seen, const Limits& limits) = 0;
 
+  // Ends a request that is under way; its data is not touched any more. Receives only.
+  virtual void Cancel(const Handle& request) = 0;
   // Ends all that is under way, and every later request, with an error; the data of requests is
   // not touched any more.
   virtual void Abort() = 0;

@@ -320,6 +320,16 @@ void UcxTransport::CloseEndpoints(bool force, std::chrono::milliseconds patience
   for (void* request : closing) ucx_.request_free(request);
 }
 
+void UcxTransport::Cancel(const Handle& request) {
+  const std::lock_guard lock(mutex_);
+  const auto it = pending_.find(static_cast<UcxRequest*>(request.get()));
+  if (it == pending_.end()) return;
+  const Pending pending = it->second;
+  ucx_.request_cancel(worker_, pending->ucx);
+  const Clock::time_point end = Clock::now() + kFarewell;
+  while (!pending->done && Clock::now() < end) ucx_.worker_progress(worker_);
+}
+
 void UcxTransport::Abort() {
   const std::lock_guard lock(mutex_);
   if (aborted_) return;

@@ -27,6 +27,7 @@ class UcxTransport : public Transport {
   bool Progress() override;
   uint64_t completions() const override { return completions_.load(std::memory_order_acquire); }
   bool WaitForCompletion(uint64_t seen, const Limits& limits) override;
+  void Cancel(const Handle& request) override;
   void Abort() override;
 
  private:

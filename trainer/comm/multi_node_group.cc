@@ -1,0 +1,105 @@
+#include "trainer/comm/multi_node_group.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "trainer/comm/multi_node_chain.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+NodeMeeting::Options MeetingOptions(const NodePlacement& placement,
+                                    uint16_t group,
+                                    size_t staging_bytes,
+                                    const MultiNodeGroup::Options& options) {
+  return {.rank = placement.LocalOf(placement.rank()),
+          .spin = options.spin,
+          .recorder = options.recorder,
+          .names = placement.Members(placement.node()),
+          .group = group,
+          .staging_bytes = staging_bytes};
+}
+
+}  // namespace
+
+MultiNodeGroup::MultiNodeGroup(SharedRegion& region,
+                               const NodePlacement& placement,
+                               GroupWire wire,
+                               const Options& options)
+    : NodeMeeting(region, MeetingOptions(placement, wire.group, kStaging, options)),
+      placement_(placement) {
+  if (placement_.carries()) {
+    NodeMeeting& meeting = *this;
+    link_ = std::make_unique<NodeLink>(std::move(wire), meeting, placement_);
+  }
+}
+
+MultiNodeGroup::~MultiNodeGroup() {
+  for (std::byte* inbox : {inbox_, old_inbox_}) {
+    if (inbox != nullptr) region().Free(self(), inbox);
+  }
+}
+
+Status MultiNodeGroup::Ended(Status status) {
+  if (!status.ok() && link_ != nullptr) link_->Fail(status.error());
+  return status;
+}
+
+Status MultiNodeGroup::AllReduce(void* data,
+                                 size_t count,
+                                 DataType type,
+                                 Reduction reduction,
+                                 Clock::time_point deadline,
+                                 AllReduceAlgorithm algorithm) {
+  if (algorithm != AllReduceAlgorithm::kDirect) {
+    return Error{.code = Code::kUsage,
+                 .title = "ALGORITHM FOR ONE NODE",
+                 .where = "rank " + std::to_string(rank()),
+                 .what = "The all-reduce algorithm \"" + std::string(trainer::NameOf(algorithm)) +
+                         "\" is for the ranks of one node; these are on " +
+                         std::to_string(placement_.nodes()) + ".",
+                 .hint = "Set comm.algorithm to \"direct\", or start all ranks on one node.",
+                 .page = "algorithm-for-one-node"};
+  }
+  const size_t bytes = count * SizeOf(type);
+  if (bytes <= kSlotBytes) return ReduceSmall(data, count, type, reduction, deadline);
+  NodeOperation operation = Begin(CollectiveKind::kAllReduce, data, bytes, deadline);
+  operation.header.type = static_cast<uint32_t>(type);
+  operation.header.reduction = static_cast<uint32_t>(reduction);
+  return Ended(ReduceLarge(operation, static_cast<std::byte*>(data)));
+}
+
+Status MultiNodeGroup::ReduceLarge(const NodeOperation& operation, std::byte* data) {
+  const size_t bytes = operation.header.bytes;
+  const bool staged = operation.header.direct == 0;
+  for (size_t begin = 0; begin < bytes; begin += kStaging) {
+    const size_t piece = std::min(kStaging, bytes - begin);
+    if (staged) std::memcpy(Staging(), data + begin, piece);
+    DDPRUN_TRY(begin == 0 ? MeetAndCompare(operation) : Meet(operation));
+    Status carried;
+    if (link_ != nullptr) {
+      const Chunk chunk = ChunkOf(piece, self(), placement_.lanes());
+      std::vector<std::byte*> arrays = Pieces(begin);
+      for (std::byte*& array : arrays) array += chunk.begin;
+      carried = Carry(operation, begin == 0, arrays, chunk.size());
+    }
+    DDPRUN_TRY(MeetAndShare(operation, carried));
+    if (staged) std::memcpy(data + begin, Staging(), piece);
+  }
+  return {};
+}
+
+Status MultiNodeGroup::Carry(const NodeOperation& operation,
+                             bool first,
+                             std::span<std::byte* const> arrays,
+                             size_t bytes) {
+  if (first) {
+    link_->SendHeaders(operation);
+    DDPRUN_TRY(link_->AwaitHeaders(operation));
+  }
+  MultiNodeChain chain(*link_, placement_, operation, chain_buffer_);
+  return chain.Run(arrays, bytes);
+}
+
+}  // namespace ddprun::trainer
