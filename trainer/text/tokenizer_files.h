@@ -1,0 +1,67 @@
+// The small JSON files beside a vocabulary, and the messages about all of them.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/failure.h"
+#include "trainer/text/added_tokens.h"
+#include "trainer/text/tokenizer.h"
+
+namespace ddprun::trainer {
+
+// What tokenizer_config.json, special_tokens_map.json and added_tokens.json say.
+struct TokenizerConfig {
+  std::string tokenizer_class;  // "BertTokenizer", ...; empty: not said
+  std::optional<bool> do_lower_case;
+  std::optional<bool> strip_accents;
+  std::optional<bool> tokenize_chinese_chars;
+  std::optional<bool> add_prefix_space;
+  // Special tokens by role without "_token": unk, sep, pad, cls, mask, bos, eos. Ids are -1.
+  std::map<std::string, AddedToken> roles;
+  std::vector<AddedToken> additional;  // special tokens without a role; ids are -1
+  std::vector<AddedToken> added;       // tokens that come with an id
+};
+
+// Files that are not there say nothing. Throws Failure.
+TokenizerConfig ReadTokenizerConfig(const std::filesystem::path& folder);
+
+// Throws Failure: the file cannot be read, or is no JSON object.
+nlohmann::json ReadJsonObject(const std::filesystem::path& file);
+// Throws Failure. At most 1 GiB.
+std::string ReadTextFile(const std::filesystem::path& file);
+
+// An entry of "added_tokens" without its id. Throws Failure.
+AddedToken ReadAddedToken(const std::filesystem::path& file, const nlohmann::json& entry);
+
+// The tokens of a vocabulary object. Throws Failure: an id is no number, negative or huge.
+std::vector<std::pair<std::string, int32_t>> ReadVocabularyObject(const std::filesystem::path& file,
+                                                                  const nlohmann::json& vocabulary);
+
+// The ids of the roles in `find` (of text to id, or -1).
+template <class Find>
+SpecialIds SpecialIdsOf(const std::map<std::string, AddedToken>& roles, const Find& find) {
+  const auto id = [&](const char* role) {
+    const auto found = roles.find(role);
+    return found == roles.end() ? -1 : find(found->second.content);
+  };
+  return {.unknown = id("unk"),
+          .cls = id("cls"),
+          .sep = id("sep"),
+          .pad = id("pad"),
+          .bos = id("bos"),
+          .eos = id("eos")};
+}
+
+Failure BrokenTokenizer(const std::filesystem::path& file, const std::string& what);
+Failure UnsupportedTokenizer(const std::filesystem::path& file, const std::string& what);
+
+constexpr int64_t kMaxTokenId = (1 << 24) - 1;
+
+}  // namespace ddprun::trainer
