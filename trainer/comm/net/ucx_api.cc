@@ -63,6 +63,7 @@ std::string LookUpAll(void* library, UcxApi& api) {
   Look(library, "ucp_worker_progress", api.worker_progress, missing);
   Look(library, "ucp_worker_arm", api.worker_arm, missing);
   Look(library, "ucp_worker_signal", api.worker_signal, missing);
+  Look(library, "ucp_worker_flush_nbx", api.worker_flush_nbx, missing);
   Look(library, "ucp_ep_create", api.ep_create, missing);
   Look(library, "ucp_ep_close_nbx", api.ep_close_nbx, missing);
   Look(library, "ucp_tag_send_nbx", api.tag_send_nbx, missing);

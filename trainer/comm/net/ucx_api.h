@@ -22,6 +22,7 @@ struct UcxApi {
   decltype(&::ucp_worker_progress) worker_progress = nullptr;
   decltype(&::ucp_worker_arm) worker_arm = nullptr;
   decltype(&::ucp_worker_signal) worker_signal = nullptr;
+  decltype(&::ucp_worker_flush_nbx) worker_flush_nbx = nullptr;
   decltype(&::ucp_ep_create) ep_create = nullptr;
   decltype(&::ucp_ep_close_nbx) ep_close_nbx = nullptr;
   decltype(&::ucp_tag_send_nbx) tag_send_nbx = nullptr;

@@ -95,7 +95,8 @@ Status UcxTransport::OpenWorker() {
 UcxTransport::~UcxTransport() {
   if (worker_ != nullptr) {
     const std::lock_guard lock(mutex_);
-    CloseEndpoints(aborted_, kFarewell);
+    if (!aborted_) Flush();
+    CloseEndpoints();
     ucx_.worker_destroy(worker_);
   }
   if (context_ != nullptr) ucx_.cleanup(context_);
@@ -298,19 +299,37 @@ bool UcxTransport::WaitForCompletion(uint64_t seen, const Limits& limits) {
   }
 }
 
-void UcxTransport::CloseEndpoints(bool force, std::chrono::milliseconds patience) {
+// Until what has been sent is on its way.
+void UcxTransport::Flush() {
+  const Clock::time_point end = Clock::now() + kFarewell;
+  const auto sends = [&] {
+    return std::any_of(pending_.begin(), pending_.end(),
+                       [](const auto& pending) { return !pending.second->receives; });
+  };
+  while (sends() && Clock::now() < end) ucx_.worker_progress(worker_);
+  ucp_request_param_t params{};
+  void* const request = ucx_.worker_flush_nbx(worker_, &params);
+  if (!UCS_PTR_IS_PTR(request)) return;
+  while (ucx_.request_check_status(request) == UCS_INPROGRESS && Clock::now() < end) {
+    ucx_.worker_progress(worker_);
+  }
+  ucx_.request_free(request);
+}
+
+// By force: an orderly close waits for the other end to come to it.
+void UcxTransport::CloseEndpoints() {
   std::vector<void*> closing;
   for (Peer& peer : peers_) {
     if (peer.endpoint == nullptr) continue;
     ucp_request_param_t params{};
     params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    params.flags = force || peer.failed != UCS_OK ? UCP_EP_CLOSE_FLAG_FORCE : 0;
+    params.flags = UCP_EP_CLOSE_FLAG_FORCE;
     void* const request = ucx_.ep_close_nbx(peer.endpoint, &params);
     if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
     peer.endpoint = nullptr;
   }
   CancelReceives(-1);
-  const Clock::time_point end = Clock::now() + patience;
+  const Clock::time_point end = Clock::now() + kFarewell;
   const auto all_closed = [&] {
     return std::all_of(closing.begin(), closing.end(), [&](void* request) {
       return ucx_.request_check_status(request) != UCS_INPROGRESS;
@@ -334,7 +353,7 @@ void UcxTransport::Abort() {
   const std::lock_guard lock(mutex_);
   if (aborted_) return;
   aborted_ = true;
-  CloseEndpoints(true, kFarewell);
+  CloseEndpoints();
   progressed_.notify_all();
 }
 

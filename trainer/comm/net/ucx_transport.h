@@ -55,7 +55,8 @@ class UcxTransport : public Transport {
   unsigned ProgressLocked();
   void ReportFailedPeers();
   void CancelReceives(int peer);
-  void CloseEndpoints(bool force, std::chrono::milliseconds patience);
+  void Flush();
+  void CloseEndpoints();
   Error Lost(const UcxRequest& request, ucs_status_t status) const;
 
   static void OnSent(void* ucx_request, ucs_status_t status, void* request);
