@@ -45,15 +45,17 @@ MAY_INCLUDE = {
     "trainer/comm/net": ["base"],
     "trainer/text": ["base"],
     "trainer/data": ["trainer/text", *TASK],
-    "trainer/models": ["trainer/data", *TASK],  # a model takes a batch
+    "trainer/compute": ["base"],
+    "trainer/models": ["trainer/compute", "trainer/data", *TASK],  # a model takes a batch
     "trainer/optim": TASK,
     "trainer/checkpoint": ["trainer/models", *TASK],
     "trainer/parallel": [
         "trainer/comm", "trainer/models", "trainer/optim", "trainer/report", *TASK
     ],
     "trainer/loop": [
-        "trainer/checkpoint", "trainer/comm", "trainer/data", "trainer/models", "trainer/optim",
-        "trainer/parallel", "trainer/report", "trainer/text", *TASK
+        "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/data",
+        "trainer/models", "trainer/optim", "trainer/parallel", "trainer/report",
+        "trainer/text", *TASK
     ],
     "apps/ddprun": ["launcher", *RENDEZVOUS],
     "apps/ddp_trainer": [
@@ -70,7 +72,8 @@ MAY_INCLUDE = {
 
 # LibTorch is slow to load and to compile, and absent from the core preset.
 MAY_INCLUDE_TORCH = [
-    "trainer/comm", "trainer/data", "trainer/models", "trainer/optim", "trainer/parallel",
+    "trainer/comm", "trainer/compute", "trainer/data", "trainer/models", "trainer/optim",
+    "trainer/parallel",
     "trainer/loop", "trainer/checkpoint", "apps/ddp_bench", "apps/ddp_trainer",
     "tests/trainer", "benchmarks", "examples"
 ]

@@ -1,0 +1,56 @@
+#include "trainer/compute/attention.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/softmax.h>
+
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "trainer/compute/elementwise.h"
+#include "trainer/compute/precision.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// Longer sequences need too much memory for their probabilities.
+constexpr int64_t kLongestComposed = 1024;
+
+at::Tensor Hidden(const AttentionInput& input) {
+  if (input.mask.defined()) return input.mask.logical_not();
+  if (!input.causal) return {};
+  const int64_t length = input.queries.size(2);
+  return at::ones({length, length}, input.queries.options().dtype(at::kBool)).triu(1);
+}
+
+at::Tensor Composed(const AttentionInput& input) {
+  const double scale = 1 / std::sqrt(static_cast<double>(input.queries.size(-1)));
+  at::Tensor scores = at::matmul(input.queries * scale, input.keys.transpose(-1, -2));
+  const at::Tensor hidden = Hidden(input);
+  if (hidden.defined()) {
+    scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
+  }
+  const at::Tensor probabilities = at::softmax(scores, -1);
+  return at::matmul(DropElements(probabilities, input.dropout), input.values);
+}
+
+}  // namespace
+
+at::Tensor ScaledDotProduct(const AttentionInput& input) {
+  const bool equal_heads = input.queries.size(1) == input.keys.size(1);
+  const bool fused_is_slow = input.dropout > 0 || ComputeType() == at::kBFloat16;
+  if (equal_heads && fused_is_slow && input.queries.size(2) <= kLongestComposed) {
+    return Composed(input);
+  }
+  const std::optional<at::Tensor> mask =
+      input.mask.defined() ? std::optional(input.mask) : std::nullopt;
+  return at::scaled_dot_product_attention(input.queries, input.keys, input.values, mask,
+                                          input.dropout, input.causal && !mask.has_value(),
+                                          /*scale=*/std::nullopt, /*enable_gqa=*/!equal_heads);
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,121 @@
+#include "trainer/compute/elementwise.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/gelu.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <mutex>
+
+#include "trainer/compute/kernels.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr int64_t kPieceElements = 1 << 15;  // what a thread takes at least
+
+bool Fits(const at::Tensor& x) {
+  return x.device().is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+}
+
+// Calls run(data of every tensor, count) for pieces of the tensors, which are contiguous, of one
+// dtype and of equal size; `begin` is the piece's first element.
+template <typename Run, typename... Pointers>
+void InPieces(int64_t count, const Run& run, Pointers... data) {
+  at::parallel_for(0, count, kPieceElements,
+                   [&](int64_t begin, int64_t end) { run(begin, end - begin, data + begin...); });
+}
+
+int64_t DrawKey() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  return static_cast<int64_t>(at::check_generator<at::CPUGeneratorImpl>(generator)->random64());
+}
+
+at::Tensor Drop(const at::Tensor& x, double probability, int64_t key) {
+  const at::Tensor input = x.contiguous();
+  at::Tensor output = at::empty_like(input);
+  const DropoutStream stream{static_cast<uint64_t>(key), probability};
+  const auto run = [&](int64_t begin, int64_t count, const auto* from, auto* to) {
+    DropoutKernel(from, to, begin, count, stream);
+  };
+  if (x.scalar_type() == at::kFloat) {
+    InPieces(input.numel(), run, input.const_data_ptr<float>(), output.mutable_data_ptr<float>());
+  } else {
+    InPieces(input.numel(), run, input.const_data_ptr<at::BFloat16>(),
+             output.mutable_data_ptr<at::BFloat16>());
+  }
+  return output;
+}
+
+class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, double probability) {
+    const int64_t key = DrawKey();
+    context->saved_data["key"] = key;
+    context->saved_data["probability"] = probability;
+    return Drop(x, probability, key);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    return {Drop(gradients[0], context->saved_data["probability"].toDouble(),
+                 context->saved_data["key"].toInt()),
+            at::Tensor()};
+  }
+};
+
+class GeluFunction : public torch::autograd::Function<GeluFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x) {
+    const at::Tensor input = x.contiguous();
+    context->save_for_backward({input});
+    at::Tensor output = at::empty_like(input);
+    const auto run = [](int64_t, int64_t count, const auto* from, auto* to) {
+      GeluTanhKernel(from, to, count);
+    };
+    if (x.scalar_type() == at::kFloat) {
+      InPieces(input.numel(), run, input.const_data_ptr<float>(), output.mutable_data_ptr<float>());
+    } else {
+      InPieces(input.numel(), run, input.const_data_ptr<at::BFloat16>(),
+               output.mutable_data_ptr<at::BFloat16>());
+    }
+    return output;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const at::Tensor input = context->get_saved_variables()[0];
+    const at::Tensor gradient = gradients[0].contiguous();
+    at::Tensor output = at::empty_like(input);
+    const auto run = [](int64_t, int64_t count, const auto* from, const auto* x, auto* to) {
+      GeluTanhBackwardKernel(from, x, to, count);
+    };
+    if (input.scalar_type() == at::kFloat) {
+      InPieces(input.numel(), run, gradient.const_data_ptr<float>(), input.const_data_ptr<float>(),
+               output.mutable_data_ptr<float>());
+    } else {
+      InPieces(input.numel(), run, gradient.const_data_ptr<at::BFloat16>(),
+               input.const_data_ptr<at::BFloat16>(), output.mutable_data_ptr<at::BFloat16>());
+    }
+    return {output};
+  }
+};
+
+}  // namespace
+
+at::Tensor DropElements(const at::Tensor& x, double probability) {
+  if (probability == 0) return x;
+  if (!Fits(x)) return at::dropout(x, probability, /*train=*/true);
+  return DropoutFunction::apply(x, probability);
+}
+
+at::Tensor GeluTanh(const at::Tensor& x) {
+  return Fits(x) ? GeluFunction::apply(x) : at::gelu(x, "tanh");
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,70 @@
+#include "trainer/compute/matmul.h"
+
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/mm.h>
+
+#include <atomic>
+
+#include "base/check.h"
+
+// Exported by libtorch_cpu 2.11 without a header: result = beta result + alpha mat1 mat2. Weak, so
+// that a LibTorch that no longer has it costs speed only. With the fp32 precision setting as it is
+// by default it computes in fp32 on every processor, those with AMX included.
+namespace at::native {
+__attribute__((weak)) void mkldnn_matmul(const at::Tensor& mat1,
+                                         const at::Tensor& mat2,
+                                         const at::Tensor& result,
+                                         float beta,
+                                         float alpha);
+}  // namespace at::native
+
+namespace ddprun::trainer {
+
+namespace {
+
+// M K N below which MKL's smaller cost per call wins: 200^3 on a Zen 4 core.
+constexpr int64_t kSmallProduct = int64_t{1} << 23;
+
+std::atomic<MatmulEngine> current_engine = MatmulEngine::kDefault;
+
+}  // namespace
+
+const char* MatmulEngineName(MatmulEngine engine) {
+  return engine == MatmulEngine::kOneDnn ? "onednn" : "default";
+}
+
+bool HasOneDnn() {
+  return at::native::mkldnn_matmul != nullptr;
+}
+
+void UseMatmulEngine(MatmulEngine engine) {
+  DDPRUN_CHECK(engine == MatmulEngine::kDefault || HasOneDnn());
+  current_engine.store(engine, std::memory_order_relaxed);
+}
+
+MatmulEngine CurrentMatmulEngine() {
+  return current_engine.load(std::memory_order_relaxed);
+}
+
+void Multiply(const at::Tensor& a, const at::Tensor& b, at::Tensor& out, bool accumulate) {
+  const bool small = a.size(0) * a.size(1) * b.size(1) < kSmallProduct;
+  const bool fp32_on_cpu = a.scalar_type() == at::kFloat && a.device().is_cpu();
+  MultiplyBy(small || !fp32_on_cpu ? MatmulEngine::kDefault : CurrentMatmulEngine(), a, b, out,
+             accumulate);
+}
+
+void MultiplyBy(MatmulEngine engine,
+                const at::Tensor& a,
+                const at::Tensor& b,
+                at::Tensor& out,
+                bool accumulate) {
+  if (engine == MatmulEngine::kOneDnn) {
+    at::native::mkldnn_matmul(a, b, out, accumulate ? 1.0f : 0.0f, 1.0f);
+  } else if (accumulate) {
+    at::addmm_out(out, out, a, b);
+  } else {
+    at::mm_out(out, a, b);
+  }
+}
+
+}  // namespace ddprun::trainer
