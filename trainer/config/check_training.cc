@@ -13,6 +13,11 @@ void Checker::CheckScheduler() {
 }
 
 void Checker::CheckStrategy() {
+  if (!config_.strategy.gradient_as_bucket_view) {
+    Conflict("strategy.gradient_as_bucket_view",
+             "Gradients are always views of their buckets here, so this cannot be false:",
+             "Remove the key. No gradient is kept twice, and none is copied back.");
+  }
   const Overlap overlap = config_.strategy.overlap;
   if (overlap == Overlap::kBackward || overlap == Overlap::kNone) return;
   Config config = config_;

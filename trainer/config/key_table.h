@@ -22,6 +22,7 @@ std::vector<Key> TrainingKeys();
 std::vector<Key> OptimizerKeys();
 std::vector<Key> SchedulerKeys();
 std::vector<Key> StrategyKeys();
+std::vector<Key> GradientKeys();
 std::vector<Key> CommKeys();
 std::vector<Key> CheckpointKeys();
 std::vector<Key> EvaluationKeys();

@@ -44,6 +44,60 @@ std::vector<Key> StrategyKeys() {
   };
 }
 
+std::vector<Key> GradientKeys() {
+  return {
+      {.section = "strategy",
+       .name = "find_unused_parameters",
+       .slot = At<&Config::strategy, &StrategyConfig::find_unused_parameters>,
+       .meaning = "Some parameters may get no gradient in some steps; their part of the average is "
+                  "zero. Costs one small collective a step.",
+       .aliases = {{"ddp_find_unused_parameters", "Hugging Face"}}},
+      {.section = "strategy",
+       .name = "static_graph",
+       .slot = At<&Config::strategy, &StrategyConfig::static_graph>,
+       .meaning = "Every step uses the same parameters equally often as the first: unused ones "
+                  "cost nothing then, and a gradient may come in several pieces."},
+      {.section = "strategy",
+       .name = "gradient_as_bucket_view",
+       .slot = At<&Config::strategy, &StrategyConfig::gradient_as_bucket_view>,
+       .meaning = "Gradients are views of their buckets: always, so that only true is accepted."},
+      {.section = "strategy",
+       .name = "broadcast_buffers",
+       .slot = At<&Config::strategy, &StrategyConfig::broadcast_buffers>,
+       .meaning = "Buffers (running means of batch norm) are copied from rank 0 to all ranks "
+                  "before every step and evaluation.",
+       .aliases = {{"ddp_broadcast_buffers", "Hugging Face"}}},
+      {.section = "strategy",
+       .name = "check_finite",
+       .slot = At<&Config::strategy, &StrategyConfig::check_finite>,
+       .meaning = "Look at every gradient before it is sent and end with an error that names the "
+                  "first parameter with infinities or NaNs. Costs a pass over the gradients."},
+      {.section = "strategy",
+       .name = "comm_hook",
+       .slot = At<&Config::strategy, &StrategyConfig::comm_hook>,
+       .meaning = "How gradients travel: as they are; as 16-bit numbers, half the bytes; or as "
+                  "products of thin matrices (PowerSGD), a fraction of them for large matrices.",
+       .aliases = {{"ddp_comm_hook", "Lightning"}, {"communication_data_type", "DeepSpeed"}}},
+      {.section = "strategy",
+       .name = "power_sgd_rank",
+       .slot = At<&Config::strategy, &StrategyConfig::power_sgd_rank>,
+       .meaning = "Columns of the thin matrices: more of them are more exact.",
+       .range = Between(1, 1 << 16),
+       .only_for = "strategy.comm_hook",
+       .only_values = {"power_sgd"},
+       .aliases = {{"matrix_approximation_rank", "PyTorch"}}},
+      {.section = "strategy",
+       .name = "power_sgd_start_step",
+       .slot = At<&Config::strategy, &StrategyConfig::power_sgd_start_step>,
+       .meaning = "Steps with plain averages before: early gradients compress badly.",
+       .unit = "steps",
+       .range = AtLeast(0),
+       .only_for = "strategy.comm_hook",
+       .only_values = {"power_sgd"},
+       .aliases = {{"start_powerSGD_iter", "PyTorch"}}},
+  };
+}
+
 std::vector<Key> CommKeys() {
   return {
       {.section = "comm",

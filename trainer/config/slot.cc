@@ -91,6 +91,11 @@ Words WordsOf(Overlap /*type*/) {
   return kWords;
 }
 
+Words WordsOf(CommHookType /*type*/) {
+  static constexpr std::array<std::string_view, 4> kWords = {"none", "fp16", "bf16", "power_sgd"};
+  return kWords;
+}
+
 Words WordsOf(Algorithm /*type*/) {
   static constexpr std::array<std::string_view, 4> kWords = {"direct", "reduce_broadcast",
                                                              "all_to_all", "ring"};

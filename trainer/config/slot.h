@@ -25,6 +25,7 @@ std::span<const std::string_view> WordsOf(OptimizerType);
 std::span<const std::string_view> WordsOf(LrSchedulerType);
 std::span<const std::string_view> WordsOf(StrategyType);
 std::span<const std::string_view> WordsOf(Overlap);
+std::span<const std::string_view> WordsOf(CommHookType);
 std::span<const std::string_view> WordsOf(Algorithm);
 std::span<const std::string_view> WordsOf(ProgressBarMode);
 

@@ -47,12 +47,21 @@ struct SchedulerConfig {
 
 enum class StrategyType { kAuto, kSingle, kDdp };
 enum class Overlap { kBackward, kStep, kBoth, kNone };
+enum class CommHookType { kNone, kFp16, kBf16, kPowerSgd };
 
 struct StrategyConfig {
   StrategyType type = StrategyType::kAuto;  // auto: ddp when the world has more than one rank
   double bucket_cap_mb = 25;                // MiB
   double first_bucket_mb = 1;               // MiB
   Overlap overlap = Overlap::kBackward;
+  bool find_unused_parameters = false;
+  bool static_graph = false;
+  bool gradient_as_bucket_view = true;  // for configs that say so: there is no other way
+  bool broadcast_buffers = true;
+  bool check_finite = false;
+  CommHookType comm_hook = CommHookType::kNone;
+  int64_t power_sgd_rank = 1;
+  int64_t power_sgd_start_step = 1000;
 };
 
 enum class Algorithm { kDirect, kReduceBroadcast, kAllToAll, kRing };

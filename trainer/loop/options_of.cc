@@ -69,6 +69,25 @@ ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_s
   return options;
 }
 
+namespace {
+
+std::shared_ptr<CommHook> CommHookOf(const StrategyConfig& config) {
+  switch (config.comm_hook) {
+    case CommHookType::kNone:
+      break;
+    case CommHookType::kFp16:
+      return MakeCompressHook(at::kHalf);
+    case CommHookType::kBf16:
+      return MakeCompressHook(at::kBFloat16);
+    case CommHookType::kPowerSgd:
+      return MakePowerSgdHook(
+          {.rank = config.power_sgd_rank, .start_step = config.power_sgd_start_step});
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 Reducer::Options ReducerOptionsOf(const StrategyConfig& config) {
   constexpr double kMiB = 1 << 20;
   Reducer::Options options;
@@ -88,6 +107,10 @@ Reducer::Options ReducerOptionsOf(const StrategyConfig& config) {
       options.overlap = Reducer::Overlap::kNone;
       break;
   }
+  options.find_unused_parameters = config.find_unused_parameters;
+  options.static_graph = config.static_graph;
+  options.check_finite = config.check_finite;
+  options.comm_hook = CommHookOf(config);
   return options;
 }
 

@@ -73,8 +73,9 @@ std::unique_ptr<Strategy> BuildStrategy(const Config& config,
                                         FlightRecorder* recorder) {
   std::vector<NamedParameter> parameters = NamedTensorsOf(model.named_parameters());
   if (group == nullptr) return MakeSingle(std::move(parameters));
-  Reducer::Options options = ReducerOptionsOf(config.strategy);
-  options.recorder = recorder;
+  DataParallelOptions options{.reducer = ReducerOptionsOf(config.strategy),
+                              .broadcast_buffers = config.strategy.broadcast_buffers};
+  options.reducer.recorder = recorder;
   return MakeDistributedDataParallel(std::move(parameters), NamedTensorsOf(model.named_buffers()),
                                      group, options);
 }
@@ -231,6 +232,7 @@ void Trainer::Evaluate() {
   const SteadyClock::time_point begin = SteadyClock::now();
   const at::NoGradGuard no_grad;
   SetPhase(WorkerPhase::kEvaluating);
+  strategy_->BeforeEvaluation();
   model_->eval();
   const DistributedSampler sampler({.dataset_size = job_.validation->size(),
                                     .num_replicas = rank_.world_size,

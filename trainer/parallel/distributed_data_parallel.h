@@ -29,6 +29,9 @@ using trainer::CommHook;
 using trainer::DistributedDataParallelOptions;
 using trainer::GradientBucket;
 using trainer::MakeCompressHook;
+using trainer::MakePowerSgdHook;
+using trainer::PowerSgdOptions;
+using Overlap = trainer::ReducerOptions::Overlap;
 
 // One thread, the same on all ranks' programs: all ranks call forward and backward equally often,
 // unless they are within join().
@@ -64,6 +67,22 @@ class DistributedDataParallel {
 
   // While the returned object lives, gradients of forwards only add up on this rank.
   [[nodiscard]] trainer::ModuleSync::NoSync no_sync() { return sync_.no_sync(); }
+
+  // For overlap kStep and kBoth, after backward and instead of optimizer.step(): waits for one
+  // bucket after the other and calls `update` with the parameters of each, while the later ones are
+  // still being averaged. An optimizer that can step some parameters at a time is that of
+  // trainer/optim/optimizer.h:
+  //
+  //   net.wait_for_buckets([&](std::span<const at::Tensor> parameters) {
+  //     optimizer->Step(learning_rate, parameters);
+  //   });
+  //
+  // Without `update` it returns when all gradients are there, for an optimizer of torch::optim.
+  // Throws Failure when a collective fails; the buckets before it have been updated then.
+  void wait_for_buckets(
+      const std::function<void(std::span<const at::Tensor> parameters)>& update = {}) {
+    sync_.WaitForBuckets(update);
+  }
 
   // For ranks with unequal numbers of batches: runs `body`, which has this rank's steps in it, and
   // then goes along with the others, giving zeros, until all are through. In the end all ranks have

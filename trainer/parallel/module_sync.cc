@@ -19,6 +19,7 @@ int64_t Bytes(double megabytes) {
 Reducer::Options OptionsOfReducer(const DistributedDataParallelOptions& options) {
   return {.limits = {.first_bytes = Bytes(options.first_bucket_mb),
                      .cap_bytes = Bytes(options.bucket_cap_mb)},
+          .overlap = options.overlap,
           .find_unused_parameters = options.find_unused_parameters,
           .static_graph = options.static_graph,
           .comm_hook = options.comm_hook,

@@ -21,6 +21,7 @@ namespace ddprun::trainer {
 struct DistributedDataParallelOptions {
   double bucket_cap_mb = 25;
   double first_bucket_mb = 1;
+  ReducerOptions::Overlap overlap = ReducerOptions::Overlap::kBackward;
   bool find_unused_parameters = false;  // see Reducer::Options, also for the next ones
   bool static_graph = false;
   bool check_finite = false;
@@ -38,6 +39,7 @@ class ModuleSync {
   void BeforeForward();
   void AfterForward(std::span<const at::Tensor> outputs);
   void Join(const std::function<void()>& body);
+  void WaitForBuckets(const Reducer::Ready& ready) { reducer_->WaitForBuckets(ready); }
 
   class NoSync {
    public:

@@ -46,17 +46,30 @@ Reducer::Reducer(std::vector<NamedParameter> parameters,
     : parameters_(std::move(parameters)),
       group_(std::move(group)),
       options_(options),
-      slots_(parameters_.size()) {
+      slots_(parameters_.size()),
+      order_(parameters_.size()),
+      limits_(options.limits) {
+  CheckOptions();
   CheckParameters();
   // Backward runs through the model from its end, so that is the first guess.
-  std::vector<size_t> order(parameters_.size());
-  std::iota(order.rbegin(), order.rend(), size_t{0});
-  Layout(order);
+  std::iota(order_.rbegin(), order_.rend(), size_t{0});
+  Layout();
   for (size_t index = 0; index < parameters_.size(); ++index) InstallHook(index);
 }
 
 Reducer::~Reducer() {
   for (auto& [key, accumulator] : hooks_) accumulator->del_post_hook(key);
+}
+
+void Reducer::CheckOptions() const {
+  if (!options_.update_in_backward || !options_.WaitsInStep()) return;
+  throw Failure(Error{.code = Code::kUsage,
+                      .title = "OPTIONS THAT DO NOT FIT",
+                      .where = "",
+                      .what = "Parameters are to be updated in backward, but the overlap waits for "
+                              "their gradients after it.",
+                      .hint = "Use overlap kBackward or kNone with update_in_backward.",
+                      .page = "options-that-do-not-fit"});
 }
 
 void Reducer::CheckParameters() const {
@@ -85,47 +98,58 @@ void Reducer::InstallHook(size_t index) {
   hooks_.emplace_back(key, std::move(accumulator));
 }
 
-void Reducer::Layout(const std::vector<size_t>& order) {
+std::vector<GradientSize> Reducer::Sizes() const {
   std::vector<GradientSize> sizes;
   sizes.reserve(parameters_.size());
   for (const NamedParameter& parameter : parameters_) {
     sizes.push_back({static_cast<int64_t>(parameter.tensor.nbytes()),
                      static_cast<int>(parameter.tensor.scalar_type())});
   }
+  return sizes;
+}
+
+void Reducer::Layout() {
   buckets_.clear();
   for (Slot& slot : slots_) slot.view = at::Tensor();  // the last references to the old buckets
-  for (std::vector<size_t>& members : PlanBuckets(sizes, order, options_.limits)) {
-    int64_t elements = 0;
-    for (const size_t index : members) elements += parameters_[index].tensor.numel();
-    const at::TensorOptions type = parameters_[members[0]].tensor.options().requires_grad(false);
-    const at::Tensor flat = group_->supportsTensorAlloc(type.device().index())
-                                ? group_->allocateTensor(elements, type)
-                                : at::zeros({elements}, type);
-    int64_t offset = 0;
-    std::vector<at::Tensor> parameters;
-    std::vector<at::Tensor> views;
-    for (const size_t index : members) {
-      const at::Tensor& parameter = parameters_[index].tensor;
-      parameters.push_back(parameter);
-      slots_[index].bucket = buckets_.size();
-      slots_[index].view = PartOf(flat, offset, parameter.sizes());
-      views.push_back(slots_[index].view);
-      offset += parameter.numel();
-    }
-    buckets_.push_back(
-        {.members = std::move(members),
-         .parameters = std::move(parameters),
-         .gradients = {.index = buckets_.size(), .flat = flat, .gradients = std::move(views)}});
+  for (std::vector<size_t>& members : PlanBuckets(Sizes(), order_, limits_)) {
+    AddBucket(std::move(members));
   }
   if (!buckets_.empty()) buckets_.back().gradients.last = true;
+}
+
+void Reducer::AddBucket(std::vector<size_t> members) {
+  int64_t elements = 0;
+  for (const size_t index : members) elements += parameters_[index].tensor.numel();
+  const at::TensorOptions type = parameters_[members[0]].tensor.options().requires_grad(false);
+  const at::Tensor flat = group_->supportsTensorAlloc(type.device().index())
+                              ? group_->allocateTensor(elements, type)
+                              : at::zeros({elements}, type);
+  int64_t offset = 0;
+  std::vector<at::Tensor> parameters;
+  std::vector<at::Tensor> views;
+  for (const size_t index : members) {
+    const at::Tensor& parameter = parameters_[index].tensor;
+    parameters.push_back(parameter);
+    slots_[index].bucket = buckets_.size();
+    slots_[index].view = PartOf(flat, offset, parameter.sizes());
+    views.push_back(slots_[index].view);
+    offset += parameter.numel();
+  }
+  buckets_.push_back(
+      {.members = std::move(members),
+       .parameters = std::move(parameters),
+       .gradients = {.index = buckets_.size(), .flat = flat, .gradients = std::move(views)}});
 }
 
 void Reducer::RebuildIfDue() {
   WaitForBuckets();
   const std::lock_guard lock(mutex_);
+  if (tuner_) return Tune();
   if (rebuild_ != Rebuild::kDue) return;
-  Layout(OrderOfRankZero());
+  order_ = OrderOfRankZero();
+  Layout();
   rebuild_ = Rebuild::kDone;
+  if (options_.tune_limits) StartTuning();
 }
 
 void Reducer::BeginStep() {

@@ -9,16 +9,19 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <functional>
+#include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "trainer/parallel/bucket_tuner.h"
 #include "trainer/parallel/reducer_options.h"
+#include "trainer/parallel/reducer_state.h"
 
 namespace torch::autograd {
 struct Node;
@@ -42,7 +45,8 @@ class Reducer {
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  // Lays out the buckets anew, if that is due: a collective then. Between two steps.
+  // Lays out the buckets anew, if that is due: a collective then. Between two steps. With
+  // Options::tune_limits it is due every few steps until the sizes are found.
   void RebuildIfDue();
   // RebuildIfDue, and drops all gradients (as zero_grad does).
   void BeginStep();
@@ -60,7 +64,8 @@ class Reducer {
   // (Overlap kStep, kBoth). Calls `ready` with the parameters of one bucket after the other, in
   // the order of sending; those of later buckets are still being averaged then. Throws Failure when
   // a collective fails; the buckets before it have been given to `ready`.
-  using Ready = std::function<void(std::span<const at::Tensor> parameters)>;
+  // Nothing is called where parameters are updated in backward.
+  using Ready = ReducerOptions::Ready;
   void WaitForBuckets(const Ready& ready = {});
 
   // Takes part in the collectives of one synchronised backward of the other ranks, without
@@ -73,30 +78,24 @@ class Reducer {
   std::vector<std::vector<std::string>> BucketNames() const;
   // How long the last synchronised backward, and WaitForBuckets after it, waited for communication.
   double exposed_seconds() const { return exposed_seconds_; }
+  // With Options::tune_limits, once sizes are found; else nullptr. The same on all ranks.
+  const BucketTuning* tuning() const { return tuning_.steps > 0 && !tuner_ ? &tuning_ : nullptr; }
 
  private:
-  struct Bucket {
-    std::vector<size_t> members;
-    std::vector<at::Tensor> parameters;  // of the members
-    GradientBucket gradients;
-    size_t missing = 0;  // members that are not ready in this backward
-    std::function<void()> finish = {};
-  };
-  // What is known of one parameter.
-  struct Slot {
-    size_t bucket = 0;
-    at::Tensor view;          // its place in the bucket
-    bool ready = false;       // in this backward: nothing more will come
-    bool used = false;        // since the last synchronised backward
-    int calls = 0;            // gradients that came in this backward
-    int expected_calls = -1;  // static_graph, once known
-  };
+  using Bucket = ReducerBucket;
+  using Slot = ReducerSlot;
   enum class Rebuild { kRecording, kDue, kDone };
 
+  void CheckOptions() const;
   void CheckParameters() const;
   void InstallHook(size_t index);
-  void Layout(const std::vector<size_t>& order);
+  std::vector<GradientSize> Sizes() const;
+  void Layout();
+  void AddBucket(std::vector<size_t> members);
   std::vector<size_t> OrderOfRankZero();
+  void StartTuning();
+  void Tune();
+  std::vector<double> MeanOverRanks(const std::vector<double>& values);
 
   void OnGradient(size_t index);
   void TakeGradient(size_t index);
@@ -105,12 +104,20 @@ class Reducer {
   void LaunchReady();
   void Launch(Bucket& bucket, bool in_background);
   void OnBackwardEnd();
-  void Finish();
+  void Finish(const Ready& update);
+  void SettleCompleted();
+  void Settle(Bucket& bucket, const Ready& update);
   void Wait(Bucket& bucket);
-  // By parameter: whether any rank has used it.
-  std::vector<bool> UsedByAnyRank();
+  void EndMeasurement();
+  void FindUsed();
   bool MayBeUnused() const { return options_.find_unused_parameters || options_.static_graph; }
   bool FirstOfStaticGraph() const { return options_.static_graph && !graph_known_; }
+  // Whether buckets may be waited for before backward has ended. Not where it is not yet known
+  // which parameters any rank has used, nor with a hook: its end may be a collective, too.
+  bool SettlesInBackward() const {
+    return options_.update_in_backward && !options_.comm_hook && !options_.find_unused_parameters &&
+           !FirstOfStaticGraph();
+  }
   [[noreturn]] void ThrowMissingGradients() const;
   [[noreturn]] void ThrowBadGradient(size_t index, const std::string& what) const;
 
@@ -123,14 +130,21 @@ class Reducer {
   std::vector<Bucket> buckets_;
   std::vector<Slot> slots_;            // by parameter
   std::vector<size_t> arrival_order_;  // of the first synchronised backward
+  std::vector<size_t> order_;          // that the buckets are laid out in
+  BucketLimits limits_;
   size_t next_to_launch_ = 0;
+  size_t next_to_settle_ = 0;
   bool synchronize_ = true;
   bool end_queued_ = false;
   bool in_flight_ = false;  // backward has ended, its buckets have not been waited for
   bool graph_known_ = false;
-  std::vector<bool> used_by_any_;  // static_graph, once known
+  std::vector<bool> used_by_any_;  // by parameter; where some may be unused
   Rebuild rebuild_ = Rebuild::kRecording;
   double exposed_seconds_ = 0;
+  std::optional<BucketTuner> tuner_;  // while sizes are being tried
+  BucketTuning tuning_;
+  std::chrono::steady_clock::time_point prepared_at_;
+  std::optional<double> step_seconds_;  // from then to the averages; taken by Tune()
 };
 
 }  // namespace ddprun::trainer

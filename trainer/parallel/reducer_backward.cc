@@ -1,4 +1,5 @@
 // The reducer while backward runs: gradients come, buckets leave, averages come back.
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/any.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/zeros.h>
@@ -38,17 +39,20 @@ void Reducer::PrepareBackward(bool synchronize, std::span<const at::Tensor> outp
   // Both also undo a backward that ended in an exception.
   end_queued_ = false;
   next_to_launch_ = 0;
+  next_to_settle_ = 0;
   for (Slot& slot : slots_) {
     slot.ready = false;
     slot.calls = 0;
   }
   for (Bucket& bucket : buckets_) {
     bucket.missing = bucket.members.size();
+    bucket.work.reset();
     bucket.finish = nullptr;
   }
   if (rebuild_ == Rebuild::kRecording) arrival_order_.clear();
   if (!synchronize) return;
   exposed_seconds_ = 0;
+  prepared_at_ = std::chrono::steady_clock::now();
   if (options_.find_unused_parameters && !outputs.empty()) {
     std::vector<torch::autograd::Node*> accumulators;
     for (const auto& [key, accumulator] : hooks_) accumulators.push_back(accumulator.get());
@@ -57,7 +61,9 @@ void Reducer::PrepareBackward(bool synchronize, std::span<const at::Tensor> outp
       if (!reached[index]) SetUnusedReady(index);
     }
     // Without any gradient to come nothing would call us back.
-    if (std::find(reached.begin(), reached.end(), true) == reached.end()) return Finish();
+    if (std::find(reached.begin(), reached.end(), true) == reached.end()) {
+      return Finish(options_.update_in_backward);
+    }
   }
   for (size_t index = 0; index < slots_.size() && graph_known_; ++index) {
     if (slots_[index].expected_calls == 0) SetUnusedReady(index);
@@ -81,6 +87,7 @@ void Reducer::OnGradient(size_t index) {
   if (FirstOfStaticGraph() || slot.calls < slot.expected_calls) return;
   SetReady(index);
   if (options_.SendsInBackward()) LaunchReady();
+  if (SettlesInBackward()) SettleCompleted();
 }
 
 // The first gradient of a step is a tensor of autograd's own; later micro-batches add to the
@@ -140,7 +147,7 @@ void Reducer::Launch(Bucket& bucket, bool in_background) {
   options.reduceOp = c10d::ReduceOp::AVG;
   options.asyncOp = in_background;
   std::vector<at::Tensor> tensors = {bucket.gradients.flat};
-  bucket.finish = [work = group_->allreduce(tensors, options)] { work->wait(); };
+  bucket.work = group_->allreduce(tensors, options);
 }
 
 void Reducer::OnBackwardEnd() {
@@ -157,45 +164,74 @@ void Reducer::OnBackwardEnd() {
     if (!options_.find_unused_parameters && !FirstOfStaticGraph()) ThrowMissingGradients();
     SetUnusedReady(index);
   }
-  Finish();
+  Finish(options_.update_in_backward);
 }
 
-void Reducer::Finish() {
+void Reducer::Finish(const Ready& update) {
   // Buckets that are sent now go after this small collective, which is waited for here.
   const bool first = MayBeUnused() && !options_.SendsInBackward();
-  std::vector<bool> used;
-  if (first) used = UsedByAnyRank();
+  if (first) FindUsed();
   LaunchReady();
-  if (MayBeUnused() && !first) used = UsedByAnyRank();
+  if (MayBeUnused() && !first) FindUsed();
   in_flight_ = options_.WaitsInStep();
-  for (Bucket& bucket : buckets_) {
-    if (!in_flight_) Wait(bucket);
-  }
-  for (size_t index = 0; index < used.size(); ++index) {
-    at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
-    if (used[index] && !gradient.defined()) gradient = slots_[index].view;
+  while (!in_flight_ && next_to_settle_ < buckets_.size()) {
+    Settle(buckets_[next_to_settle_++], update);
   }
   for (Slot& slot : slots_) slot.used = false;
   if (options_.static_graph) graph_known_ = true;
   if (rebuild_ == Rebuild::kRecording) rebuild_ = Rebuild::kDue;
+  if (!in_flight_) EndMeasurement();
+}
+
+void Reducer::SettleCompleted() {
+  while (next_to_settle_ < next_to_launch_ && buckets_[next_to_settle_].work->isCompleted()) {
+    Settle(buckets_[next_to_settle_++], options_.update_in_backward);
+  }
+}
+
+// Waits for the bucket's averages and lets its parameters be updated.
+void Reducer::Settle(Bucket& bucket, const Ready& update) {
+  Wait(bucket);
+  for (const size_t index : bucket.members) {
+    if (!MayBeUnused()) break;
+    at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
+    if (used_by_any_[index] && !gradient.defined()) gradient = slots_[index].view;
+  }
+  if (!update) return;
+  const at::NoGradGuard no_grad;
+  update(bucket.parameters);
 }
 
 void Reducer::Wait(Bucket& bucket) {
   const Stopwatch stopwatch(exposed_seconds_);
-  const std::function<void()> finish = std::exchange(bucket.finish, nullptr);
-  finish();
+  if (const auto work = std::exchange(bucket.work, nullptr)) {
+    work->wait();
+  } else {
+    std::exchange(bucket.finish, nullptr)();
+  }
+}
+
+void Reducer::EndMeasurement() {
+  step_seconds_ =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - prepared_at_).count();
 }
 
 void Reducer::WaitForBuckets(const Ready& ready) {
   const bool in_flight = std::exchange(in_flight_, false);
+  const Ready& update = options_.update_in_backward ? Ready() : ready;
   for (Bucket& bucket : buckets_) {
-    if (in_flight) Wait(bucket);
-    if (ready) ready(bucket.parameters);
+    if (in_flight) {
+      Settle(bucket, update);
+    } else if (update) {
+      update(bucket.parameters);
+    }
   }
+  if (in_flight) EndMeasurement();
 }
 
-std::vector<bool> Reducer::UsedByAnyRank() {
-  if (graph_known_) return used_by_any_;
+// Whether any rank has used a parameter.
+void Reducer::FindUsed() {
+  if (graph_known_) return;
   const Stopwatch stopwatch(exposed_seconds_);
   at::Tensor flags = at::zeros({static_cast<int64_t>(slots_.size())}, at::kByte);
   uint8_t* data = flags.mutable_data_ptr<uint8_t>();
@@ -206,7 +242,6 @@ std::vector<bool> Reducer::UsedByAnyRank() {
   options.asyncOp = false;
   group_->allreduce(tensors, options)->wait();
   used_by_any_.assign(data, data + slots_.size());
-  return used_by_any_;
 }
 
 void Reducer::ShadowBackward() {
@@ -218,7 +253,7 @@ void Reducer::ShadowBackward() {
       slots_[index].view.zero_();
       SetReady(index);
     }
-    Finish();
+    Finish({});  // the others' parameters are not this rank's to update
   }
   WaitForBuckets();
 }

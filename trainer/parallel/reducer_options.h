@@ -3,7 +3,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/flight_recorder.h"
@@ -27,6 +29,9 @@ struct ReducerOptions {
   };
 
   BucketLimits limits = {};
+  // Find the limits in the first steps: after the first one, those of TuningCandidates() are tried,
+  // six steps each, and the fastest stays. What gradients are does not depend on them.
+  bool tune_limits = false;
   Overlap overlap = Overlap::kBackward;
   // Some parameters may get no gradient in a backward, others in another, and not the same on
   // every rank. Their part of the average is zero; one that no rank used keeps its gradient as it
@@ -35,6 +40,14 @@ struct ReducerOptions {
   // Every backward uses the same parameters equally often as the first; a parameter may get its
   // gradient in several pieces (checkpointing) or never. Unused ones cost nothing.
   bool static_graph = false;
+  // Called within backward, on its thread and without recording a graph, with the parameters of one
+  // bucket after the other: as soon as their gradients are averaged, while backward goes on. Where
+  // parameters may be unused, or with a comm_hook, when backward has ended, bucket by bucket. A
+  // parameter is updated once nothing in this backward needs its old value to compute a gradient
+  // of its own; who uses its value past autograd as well (detach()) gets autograd's error "modified
+  // by an inplace operation". Not together with overlap kStep or kBoth. Must not call the reducer.
+  using Ready = std::function<void(std::span<const at::Tensor> parameters)>;
+  Ready update_in_backward = {};
   std::shared_ptr<CommHook> comm_hook = {};  // none: the plain average
   // Look at every gradient and throw at the first one that is not finite. Costs a pass over it.
   bool check_finite = false;

@@ -29,6 +29,7 @@ class Single : public Strategy {
     return gradients;
   }
   void UpdateReady(const Reducer::Ready& update) override { update(parameters_); }
+  void BeforeEvaluation() override {}
   double exposed_seconds() const override { return 0; }
 
  private:
@@ -37,14 +38,21 @@ class Single : public Strategy {
 
 class DistributedDataParallel : public Strategy {
  public:
+  // `buffers`: those that are kept equal.
   DistributedDataParallel(std::vector<NamedParameter> parameters,
-                          c10::intrusive_ptr<c10d::Backend> group,
+                          std::vector<NamedParameter> buffers,
+                          const c10::intrusive_ptr<c10d::Backend>& group,
                           const Reducer::Options& options)
       : by_bucket_(options.WaitsInStep()),
         parameters_(TensorsOf(parameters)),
-        reducer_(std::move(parameters), std::move(group), options) {}
+        buffers_(std::move(buffers)),
+        group_(group),
+        reducer_(std::move(parameters), group, options) {}
 
-  void BeginStep() override { reducer_.BeginStep(); }
+  void BeginStep() override {
+    reducer_.BeginStep();
+    SyncBuffers();
+  }
   void PrepareBackward(bool last) override { reducer_.PrepareBackward(last); }
   std::vector<at::Tensor> Gradients() override {
     reducer_.WaitForBuckets();
@@ -55,11 +63,18 @@ class DistributedDataParallel : public Strategy {
     if (by_bucket_) return reducer_.WaitForBuckets(update);
     update(parameters_);
   }
+  void BeforeEvaluation() override { SyncBuffers(); }
   double exposed_seconds() const override { return reducer_.exposed_seconds(); }
 
  private:
+  void SyncBuffers() {
+    if (!buffers_.empty()) BroadcastFrom(0, buffers_, *group_);
+  }
+
   const bool by_bucket_;
   const std::vector<at::Tensor> parameters_;
+  const std::vector<NamedParameter> buffers_;
+  const c10::intrusive_ptr<c10d::Backend> group_;
   Reducer reducer_;
 };
 
@@ -70,15 +85,16 @@ std::unique_ptr<Strategy> MakeSingle(std::vector<NamedParameter> parameters) {
 }
 
 std::unique_ptr<Strategy> MakeDistributedDataParallel(std::vector<NamedParameter> parameters,
-                                                      const std::vector<NamedParameter>& buffers,
+                                                      std::vector<NamedParameter> buffers,
                                                       c10::intrusive_ptr<c10d::Backend> group,
-                                                      const Reducer::Options& options) {
+                                                      const DataParallelOptions& options) {
   std::vector<NamedParameter> all = parameters;
   all.insert(all.end(), buffers.begin(), buffers.end());
   VerifySameModel(all, *group);
   BroadcastFrom(0, all, *group);
-  return std::make_unique<DistributedDataParallel>(std::move(parameters), std::move(group),
-                                                   options);
+  if (!options.broadcast_buffers) buffers.clear();
+  return std::make_unique<DistributedDataParallel>(std::move(parameters), std::move(buffers), group,
+                                                   options.reducer);
 }
 
 }  // namespace ddprun::trainer

@@ -28,6 +28,8 @@ class Strategy {
   // bucket by bucket, the next one being reduced meanwhile. Throws Failure when a collective fails;
   // some parameters may have been updated then.
   virtual void UpdateReady(const Reducer::Ready& update) = 0;
+  // Before the model is evaluated, on all ranks.
+  virtual void BeforeEvaluation() = 0;
   // What the last step spent waiting for communication, in seconds.
   virtual double exposed_seconds() const = 0;
 };
@@ -35,11 +37,16 @@ class Strategy {
 // One process, one device.
 std::unique_ptr<Strategy> MakeSingle(std::vector<NamedParameter> parameters);
 
+struct DataParallelOptions {
+  Reducer::Options reducer = {};
+  bool broadcast_buffers = true;  // rank 0's, before every step and evaluation
+};
+
 // DistributedDataParallel: the same model on every rank, gradients averaged. A collective: checks
 // that the models agree and copies rank 0's parameters and buffers to the others.
 std::unique_ptr<Strategy> MakeDistributedDataParallel(std::vector<NamedParameter> parameters,
-                                                      const std::vector<NamedParameter>& buffers,
+                                                      std::vector<NamedParameter> buffers,
                                                       c10::intrusive_ptr<c10d::Backend> group,
-                                                      const Reducer::Options& options);
+                                                      const DataParallelOptions& options);
 
 }  // namespace ddprun::trainer

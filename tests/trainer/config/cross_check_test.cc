@@ -100,6 +100,19 @@ TEST(CrossCheck, ClippingNeedsAllGradientsBeforeTheStep) {
   EXPECT_EQ(Complaint({kGpt, {"strategy.overlap=none"}}), "");
 }
 
+TEST(CrossCheck, GradientsAreAlwaysViewsOfBuckets) {
+  EXPECT_EQ(Complaint({kGpt, {"strategy.gradient_as_bucket_view=true"}}), "");
+  EXPECT_EQ(FirstLine({kGpt, {"strategy.gradient_as_bucket_view=false"}}),
+            "Gradients are always views of their buckets here, so this cannot be false:");
+}
+
+TEST(CrossCheck, OptionsOfAHookNeedTheHook) {
+  EXPECT_EQ(FirstLine({kGpt, {"strategy.power_sgd_rank=2"}}),
+            "strategy.power_sgd_rank is for strategy.comm_hook \"power_sgd\", but this config has "
+            "\"none\":");
+  EXPECT_EQ(Complaint({kGpt, {"strategy.comm_hook=power_sgd", "strategy.power_sgd_rank=2"}}), "");
+}
+
 TEST(CrossCheck, AKeyForAnotherKindIsRefused) {
   EXPECT_EQ(FirstLine({kGpt, {"model.layer_sizes=[1,2]"}}),
             "model.layer_sizes is for model.type \"mlp\", but this config has \"gpt\":");

@@ -81,14 +81,18 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
                                        "data.target_size",
                                        "model.hidden_size",
                                        "model.num_attention_heads",
-                                       "strategy.overlap"};
+                                       "strategy.overlap",
+                                       "strategy.gradient_as_bucket_view"};
   const char* const kCsv = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
       "data": {"format": "csv", "train_files": "a", "label_column": "b"}})";
   const char* const kImages = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
       "data": {"format": "image_folder", "train_files": "a"}})";
   const char* const kJsonLines = R"({"model": {"type": "gpt"},
       "data": {"format": "jsonl", "train_files": "a"}})";
+  const char* const kPowerSgd = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
+      "strategy": {"comm_hook": "power_sgd"}})";
   const std::map<std::string_view, const char*> kConfigs = {{"mlp", kMlp},
+                                                            {"power_sgd", kPowerSgd},
                                                             {"random", kMlp},
                                                             {"sgd", kMlp},
                                                             {"csv", kCsv},

@@ -42,11 +42,11 @@ The section "training" has no key "learning_rate":
 }
 
 TEST(ConfigMessages, AKeyThatResemblesNothingGetsTheListOfKeys) {
-  EXPECT_EQ(ComplaintBody({R"({"strategy": {"zzzzzzzzzzzzzzzzzzzz": 1}})"}), R"(
-The section "strategy" has no key "zzzzzzzzzzzzzzzzzzzz":
-1| {"strategy": {"zzzzzzzzzzzzzzzzzzzz": 1}}
-                 ^^^^^^^^^^^^^^^^^^^^^^
-Its keys are type, bucket_cap_mb, first_bucket_mb, overlap.
+  EXPECT_EQ(ComplaintBody({R"({"scheduler": {"zzzzzzzzzzzzzzzzzzzz": 1}})"}), R"(
+The section "scheduler" has no key "zzzzzzzzzzzzzzzzzzzz":
+1| {"scheduler": {"zzzzzzzzzzzzzzzzzzzz": 1}}
+                  ^^^^^^^^^^^^^^^^^^^^^^
+Its keys are lr_scheduler_type, warmup_steps, min_lr_ratio.
 )");
 }
 
