@@ -80,6 +80,28 @@ class DatasetRange final : public Dataset {
   const int64_t count_;
 };
 
+// Some samples of another data set, which must outlive this one.
+class DatasetSubset final : public Dataset {
+ public:
+  // REQUIRES: every index is one of `whole`.
+  DatasetSubset(const Dataset& whole, std::vector<int64_t> indices);
+
+  int64_t size() const override { return static_cast<int64_t>(indices_.size()); }
+  Batch Get(std::span<const int64_t> indices) const override;
+  Batch GetVaried(std::span<const int64_t> indices, int64_t epoch) const override;
+  DataShape shape() const override { return whole_.shape(); }
+  int64_t tokens_per_sample() const override { return whole_.tokens_per_sample(); }
+  bool equal_predictions() const override { return whole_.equal_predictions(); }
+  std::vector<int64_t> Lengths() const override;
+  bool in_memory() const override { return whole_.in_memory(); }
+
+ private:
+  std::vector<int64_t> Mapped(std::span<const int64_t> indices) const;
+
+  const Dataset& whole_;
+  const std::vector<int64_t> indices_;
+};
+
 // Samples at the end of `size` that are set aside for validation: the fraction rounded down, but
 // at least one where the fraction is positive, and never all. REQUIRES: 0 <= fraction < 1.
 int64_t ValidationCount(int64_t size, double fraction);

@@ -4,25 +4,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <unordered_set>
 
 #include "base/check.h"
 #include "base/failure.h"
-#include "trainer/data/glob.h"
+#include "trainer/data/data_files.h"
 
 namespace ddprun::trainer {
 
 namespace {
-
-Failure Unreadable(const std::string& path, const std::string& reason) {
-  return Failure(Error{.code = Code::kFailed,
-                       .title = "DATA FILE CANNOT BE READ",
-                       .where = path,
-                       .what = "\"" + path + "\" cannot be read: " + reason + ".",
-                       .hint = "A regular file that this user may read is expected.",
-                       .page = "unreadable-data-file"});
-}
 
 Failure TooLittleText(const TextDatasetOptions& options, size_t files, int64_t bytes) {
   const std::string found =
@@ -51,18 +40,10 @@ Failure TooLittleText(const TextDatasetOptions& options, size_t files, int64_t b
 TextDataset::TextDataset(const TextDatasetOptions& options)
     : sequence_length_(options.sequence_length) {
   DDPRUN_CHECK(sequence_length_ > 0 && !options.patterns.empty());
-  std::unordered_set<std::string> seen;
-  for (const std::string& pattern : options.patterns) {
-    for (std::string& file : ValueOrThrow(ExpandGlob(pattern))) {
-      // One file may have several spellings.
-      std::error_code ignored;
-      const std::string canonical = std::filesystem::canonical(file, ignored).string();
-      if (seen.insert(canonical).second) files_.push_back(std::move(file));
-    }
-  }
+  files_ = ExpandFiles(options.patterns);
   for (const std::string& file : files_) {
     Result<MappedFile> mapped = MappedFile::Open(file);
-    if (!mapped) throw Unreadable(file, mapped.error().what);
+    if (!mapped) throw UnreadableFile(file, mapped.error().what);
     if (mapped->bytes().empty()) continue;
     bytes_ += static_cast<int64_t>(mapped->bytes().size());
     ends_.push_back(bytes_);

@@ -1,0 +1,56 @@
+// Small images of one size, all in memory: IDX files (MNIST and its like) and CIFAR's binary files.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trainer/data/dataset.h"
+#include "trainer/data/transform_image.h"
+
+namespace ddprun::trainer {
+
+class ImageArrays final : public Dataset {
+ public:
+  // What the files hold, put together.
+  struct Contents {
+    int64_t channels = 0;
+    int64_t height = 0;
+    int64_t width = 0;
+    int64_t classes = 0;
+    std::vector<uint8_t> pixels;  // [labels.size(), channels, height, width]
+    std::vector<int64_t> labels;  // below classes
+  };
+  ImageArrays(Contents contents, const ImageOptions& options);
+
+  int64_t size() const override { return static_cast<int64_t>(contents_.labels.size()); }
+  // float32 [B, C, H, W] and classes int64 [B].
+  Batch Get(std::span<const int64_t> indices) const override;
+  Batch GetVaried(std::span<const int64_t> indices, int64_t epoch) const override;
+  DataShape shape() const override;
+
+ private:
+  // Shifts one sample; nullptr: none.
+  using Draw = std::function<Shift(int64_t)>;
+  Batch Make(std::span<const int64_t> indices, const Draw& draw) const;
+
+  const Contents contents_;
+  const ImageOptions options_;
+  const Normalizer normalizer_;
+};
+
+// IDX files of images (unsigned bytes, three dimensions) by pattern; each one's labels stand beside
+// it in a file with "images-idx3" replaced by "labels-idx1" in its name. Throws Failure.
+std::unique_ptr<Dataset> OpenIdx(const std::vector<std::string>& patterns,
+                                 const ImageOptions& options);
+
+// CIFAR's binary files. CIFAR-100 has two labels per image, of which the fine one is taken. Throws
+// Failure.
+enum class Cifar { k10, k100 };
+std::unique_ptr<Dataset> OpenCifar(Cifar kind,
+                                   const std::vector<std::string>& patterns,
+                                   const ImageOptions& options);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,174 @@
+#include "trainer/data/image_folder.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <set>
+
+#include "base/check.h"
+#include "base/suggest.h"
+#include "trainer/data/data_files.h"
+#include "trainer/data/glob.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool IsImageName(const std::string& path) {
+  std::string ending = fs::path(path).extension().string();
+  std::ranges::transform(ending, ending.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+struct Found {
+  std::string path;
+  std::string label;
+};
+
+// Images of one pattern, with the names of their classes.
+void AddImages(const std::string& pattern, std::vector<Found>& found) {
+  std::error_code ignored;
+  const bool folder = fs::is_directory(pattern, ignored);
+  const fs::path root = folder ? fs::path(pattern) : fs::path();
+  const auto files = ValueOrThrow(ExpandGlob(folder ? (root / "**").string() : pattern));
+  for (const std::string& file : files) {
+    if (!IsImageName(file)) continue;
+    const fs::path path(file);
+    if (!folder) {
+      found.push_back({file, path.parent_path().filename().string()});
+      continue;
+    }
+    const fs::path relative = path.lexically_relative(root);
+    // Images beside the classes' folders belong to none.
+    if (relative.has_parent_path()) found.push_back({file, relative.begin()->string()});
+  }
+}
+
+Failure UnknownClass(const Found& found, const std::vector<std::string>& labels) {
+  const auto nearest = Nearest(found.label, labels);
+  return WrongDataFile(found.path,
+                       "\"" + found.path + "\" is of class \"" + found.label +
+                           "\", which is none of the " + std::to_string(labels.size()) +
+                           " classes" +
+                           (nearest ? "; \"" + *nearest + "\" comes close." : " there are."),
+                       "The classes are data.labels, or else the subfolders of the training "
+                       "images; validation images must be of the same ones.");
+}
+
+}  // namespace
+
+ImageFolder::ImageFolder(const ImageFolderOptions& options)
+    : options_(options.image), normalizer_(options.image, 3), labels_(options.labels) {
+  FindFiles(options);
+  height_ = width_ = options_.size;
+  if (options_.size > 0) return;
+  const Image first = Load(files_.front());
+  height_ = first.height;
+  width_ = first.width;
+}
+
+void ImageFolder::FindFiles(const ImageFolderOptions& options) {
+  std::vector<Found> found;
+  for (const std::string& pattern : options.patterns) AddImages(pattern, found);
+  if (found.empty()) {
+    throw WrongDataFile(
+        options.patterns.front(),
+        "No image with a class was found under \"" + options.patterns.front() + "\".",
+        "A folder is expected that has a folder of .jpg, .jpeg or .png files for "
+        "each class.");
+  }
+  if (labels_.empty()) {
+    std::set<std::string> names;
+    for (const Found& file : found) names.insert(file.label);
+    labels_.assign(names.begin(), names.end());
+  }
+  for (Found& file : found) {
+    const auto label = std::ranges::find(labels_, file.label);
+    if (label == labels_.end()) throw UnknownClass(file, labels_);
+    files_.push_back({std::move(file.path), label - labels_.begin()});
+  }
+}
+
+DataShape ImageFolder::shape() const {
+  return {.input = {3, height_, width_},
+          .classes = static_cast<int64_t>(labels_.size()),
+          .labels = labels_};
+}
+
+Image ImageFolder::Load(const File& file) const {
+  const FileBytes bytes = ReadDataFile(file.path);
+  Result<Image> image = DecodeImage(bytes.text());
+  if (image) return *std::move(image);
+  throw Failure(
+      Error{.code = Code::kFailed,
+            .title = "IMAGE CANNOT BE DECODED",
+            .where = file.path,
+            .what = "\"" + file.path + "\" cannot be decoded: " + image.error().what + ".",
+            .hint = "Replace or remove the file; whole JPEG and PNG files are expected.",
+            .page = "image-cannot-be-decoded"});
+}
+
+Image ImageFolder::ToSize(const File& file) const {
+  Image image = Load(file);
+  if (options_.size > 0) return ResizeAndCenterCrop(image, options_.size);
+  if (image.height == height_ && image.width == width_) return image;
+  throw WrongDataFile(file.path,
+                      "\"" + file.path + "\" has " + std::to_string(image.width) + " x " +
+                          std::to_string(image.height) + " pixels, the first image " +
+                          std::to_string(width_) + " x " + std::to_string(height_) + ".",
+                      "Set data.image_size to bring all images to one size.");
+}
+
+Batch ImageFolder::Empty(std::span<const int64_t> indices) const {
+  const auto count = static_cast<int64_t>(indices.size());
+  Batch batch{.inputs = at::empty({count, 3, height_, width_}, at::kFloat),
+              .targets = at::empty({count}, at::kLong),
+              .samples = count,
+              .predictions = count};
+  auto* labels = batch.targets.mutable_data_ptr<int64_t>();
+  for (const int64_t index : indices) {
+    DDPRUN_CHECK(index >= 0 && index < size());
+    *labels++ = files_[index].label;
+  }
+  return batch;
+}
+
+void ImageFolder::WriteSample(const Image& image, const Shift& shift, float* to) const {
+  const uint8_t* pixels = image.pixels.data();
+  normalizer_.Write(
+      height_, width_, shift,
+      [&](size_t channel, int64_t y, int64_t x) { return pixels[(y * width_ + x) * 3 + channel]; },
+      to);
+}
+
+Batch ImageFolder::Get(std::span<const int64_t> indices) const {
+  Batch batch = Empty(indices);
+  auto* to = batch.inputs.mutable_data_ptr<float>();
+  for (const int64_t index : indices) {
+    WriteSample(ToSize(files_[index]), Shift(), to);
+    to += 3 * height_ * width_;
+  }
+  return batch;
+}
+
+Batch ImageFolder::GetVaried(std::span<const int64_t> indices, int64_t epoch) const {
+  Batch batch = Empty(indices);
+  auto* to = batch.inputs.mutable_data_ptr<float>();
+  for (const int64_t index : indices) {
+    SampleRandom random(options_.seed, epoch, index);
+    const File& file = files_[index];
+    const Image image = options_.random_resized_crop
+                            ? RandomResizedCrop(Load(file), options_.size, random)
+                            : ToSize(file);
+    WriteSample(image, DrawShift(options_, random), to);
+    to += 3 * height_ * width_;
+  }
+  return batch;
+}
+
+}  // namespace ddprun::trainer
