@@ -1,9 +1,10 @@
 // GPT-2 as Hugging Face's GPT2LMHeadModel (transformers 4.57): the same parameter names, layouts,
-// activation (gelu_new) and initial distribution, output layer tied to the token embedding.
+// activation and initial distribution.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "trainer/models/model.h"
 
@@ -15,13 +16,18 @@ struct GptOptions {
   int64_t n_embd = 128;
   int64_t n_layer = 4;
   int64_t n_head = 4;
-  int64_t n_inner = 0;   // width of the MLP; 0: 4 * n_embd
-  double dropout = 0.0;  // embedding, attention and residual dropout
+  int64_t n_inner = 0;                  // width of the MLP; 0: 4 * n_embd
+  std::string activation = "gelu_new";  // Hugging Face's name of a GELU
+  double layer_norm_epsilon = 1e-5;
+  double dropout = 0.0;  // of embeddings and residuals
+  double attention_dropout = 0.0;
+  bool tie_word_embeddings = true;  // the output layer is the token embedding
   // False: weights are left as they come, for a rank that receives them by broadcast or file.
   // True: drawn from torch's default generator.
   bool initialize = true;
 };
 
+// Batches: inputs, targets and attention_mask int64 [B, L]; targets of -100 do not count.
 // Throws Failure when a size is not positive or n_embd does not divide by n_head.
 std::shared_ptr<LanguageModel> MakeGpt(const GptOptions& options);
 

@@ -2,17 +2,16 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/gelu.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/mse_loss.h>
 #include <ATen/ops/relu.h>
 
-#include <cmath>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
 #include "base/failure.h"
+#include "trainer/compute/linear.h"
+#include "trainer/models/initialize.h"
 
 namespace ddprun::trainer {
 
@@ -25,23 +24,25 @@ class Mlp final : public Model {
       const int64_t in = options.sizes[i];
       const int64_t out = options.sizes[i + 1];
       const std::string name = "layers." + std::to_string(i);
-      Layer layer{AddParameter(name + ".weight", {out, in}), AddParameter(name + ".bias", {out})};
-      if (options.initialize) Initialize(layer, in);
-      layers_.push_back(layer);
+      layers_.push_back(AddLinear(name, in, out));
     }
+    if (!options.initialize) return;
+    const at::NoGradGuard no_grad;
+    for (Affine& layer : layers_) InitializeAsTorch(layer.weight, layer.bias);
   }
 
   at::Tensor Outputs(const Batch& batch) override {
     at::Tensor x = batch.inputs;
+    if (x.dim() > 2) x = x.flatten(1);  // images
     for (size_t i = 0; i < layers_.size(); ++i) {
       if (i > 0) x = Activate(x);
-      x = at::linear(x, layers_[i].weight, layers_[i].bias);
+      x = LinearLayer(x, layers_[i].weight, layers_[i].bias);
     }
     return x;
   }
 
   at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
-    return at::mse_loss(outputs, batch.targets);
+    return LossOf(options_.loss, outputs, batch);
   }
 
   std::string ConfigJson() const override {
@@ -54,22 +55,6 @@ class Mlp final : public Model {
   }
 
  private:
-  struct Layer {
-    at::Tensor weight;  // [out, in]
-    at::Tensor bias;
-  };
-
-  // torch.nn.Linear.reset_parameters, torch 2.11: kaiming_uniform_(weight, a=sqrt(5)), then the
-  // bias; in Python's order of operations, since the bounds decide the bits.
-  static void Initialize(Layer& layer, int64_t fan_in) {
-    const at::NoGradGuard no_grad;
-    const double root = std::sqrt(static_cast<double>(fan_in));
-    const double gain = std::sqrt(2.0 / (1 + std::pow(std::sqrt(5.0), 2)));
-    const double bound = std::sqrt(3.0) * (gain / root);
-    layer.weight.uniform_(-bound, bound);
-    layer.bias.uniform_(-1 / root, 1 / root);
-  }
-
   at::Tensor Activate(const at::Tensor& x) const {
     switch (options_.activation) {
       case MlpOptions::Activation::kNone:
@@ -83,7 +68,7 @@ class Mlp final : public Model {
   }
 
   const MlpOptions options_;
-  std::vector<Layer> layers_;
+  std::vector<Affine> layers_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "trainer/models/model.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
 #include <memory>
@@ -7,8 +8,11 @@
 
 namespace ddprun::trainer {
 
-at::Tensor Model::AddParameter(const std::string& dotted_name, at::IntArrayRef sizes) {
-  torch::nn::Module* scope = this;
+namespace {
+
+// The submodule that a dotted name leads to, made if need be, and the last part of the name.
+std::pair<torch::nn::Module*, std::string> ScopeOf(torch::nn::Module* scope,
+                                                   const std::string& dotted_name) {
   std::string_view rest = dotted_name;
   for (size_t dot = rest.find('.'); dot != rest.npos; dot = rest.find('.')) {
     const std::string name(rest.substr(0, dot));
@@ -19,7 +23,47 @@ at::Tensor Model::AddParameter(const std::string& dotted_name, at::IntArrayRef s
                 ? child->get()
                 : scope->register_module(name, std::make_shared<torch::nn::Module>()).get();
   }
-  return scope->register_parameter(std::string(rest), at::empty(sizes, at::kFloat));
+  return {scope, std::string(rest)};
+}
+
+}  // namespace
+
+at::Tensor Model::AddParameter(const std::string& dotted_name, at::IntArrayRef sizes) {
+  const auto [scope, name] = ScopeOf(this, dotted_name);
+  return scope->register_parameter(name, at::empty(sizes, at::kFloat));
+}
+
+at::Tensor Model::AddBuffer(const std::string& dotted_name, const at::Tensor& value) {
+  const auto [scope, name] = ScopeOf(this, dotted_name);
+  return scope->register_buffer(name, value);
+}
+
+at::Tensor Model::AdoptParameter(const std::string& dotted_name, const at::Tensor& value) {
+  const auto [scope, name] = ScopeOf(this, dotted_name);
+  return scope->register_parameter(name, value, value.requires_grad());
+}
+
+torch::OrderedDict<std::string, at::Tensor> Model::State() const {
+  auto state = named_parameters();
+  state.update(named_buffers());
+  return state;
+}
+
+Affine Model::AddLinear(const std::string& name, int64_t in, int64_t out, bool bias) {
+  Affine layer{AddParameter(name + ".weight", {out, in}), {}};
+  if (bias) layer.bias = AddParameter(name + ".bias", {out});
+  return layer;
+}
+
+Affine Model::AddNorm(const std::string& name, int64_t width) {
+  return {AddParameter(name + ".weight", {width}), AddParameter(name + ".bias", {width})};
+}
+
+void Model::InitializeAll() {
+  const at::NoGradGuard no_grad;
+  for (auto& parameter : named_parameters()) {
+    InitializeParameter(parameter.key(), parameter.value());
+  }
 }
 
 int64_t ParameterCount(const Model& model) {

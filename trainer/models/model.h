@@ -11,6 +11,12 @@
 
 namespace ddprun::trainer {
 
+// A linear layer or a norm. Weights are [out, in] unless said otherwise.
+struct Affine {
+  at::Tensor weight;
+  at::Tensor bias;  // undefined: none
+};
+
 // One thread at a time, as every torch::nn::Module.
 class Model : public torch::nn::Module {
  public:
@@ -25,6 +31,9 @@ class Model : public torch::nn::Module {
   // for the outputs. Every parameter takes part.
   virtual at::Tensor Loss(const Batch& batch) { return LossFrom(Outputs(batch), batch); }
 
+  // Parameters, then buffers, by name: what a weights file holds.
+  torch::OrderedDict<std::string, at::Tensor> State() const;
+
   // config.json of the folder that SavePretrained writes: Hugging Face's keys where they exist.
   virtual std::string ConfigJson() const = 0;
 
@@ -34,11 +43,27 @@ class Model : public torch::nn::Module {
     return stored_name;
   }
 
+  // A weights file may lack the parameter, as the file of an encoder lacks a classifier's head:
+  // InitializeParameter then draws it.
+  virtual bool MayStartFresh(const std::string& /*parameter*/) const { return false; }
+  // Draws one parameter from torch's default generator. REQUIRES: MayStartFresh.
+  virtual void InitializeParameter(const std::string& /*parameter*/, at::Tensor& /*value*/) const {}
+
  protected:
   // Makes a float32 parameter on the CPU, not initialised, under a dotted name: "h.0.ln_1.weight"
   // makes the submodules h, 0 and ln_1 as needed. Order of calls = order of parameters(), as long
   // as the calls for one submodule follow each other.
   at::Tensor AddParameter(const std::string& dotted_name, at::IntArrayRef sizes);
+  // Registers a tensor that is no parameter but is saved with them, as running means are.
+  at::Tensor AddBuffer(const std::string& dotted_name, const at::Tensor& value);
+  // Registers a tensor that exists already; it is trained if it requires a gradient.
+  at::Tensor AdoptParameter(const std::string& dotted_name, const at::Tensor& value);
+  // name.weight [out, in] and name.bias [out].
+  Affine AddLinear(const std::string& name, int64_t in, int64_t out, bool bias = true);
+  // name.weight and name.bias [width].
+  Affine AddNorm(const std::string& name, int64_t width);
+  // InitializeParameter for every parameter, in their order.
+  void InitializeAll();
 };
 
 // A model that predicts the next token; for Generate (generate.h).

@@ -1,25 +1,35 @@
 // Model folders as Hugging Face's from_pretrained reads and save_pretrained writes them:
-// config.json and model.safetensors.
+// config.json, and model.safetensors or its shards with model.safetensors.index.json.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "trainer/models/model.h"
 #include "trainer/models/registry.h"
 
 namespace ddprun::trainer {
 
-// Copies a safetensors file into the model's parameters; `path` may be a folder with a
-// model.safetensors. float16 and bfloat16 weights are converted. Throws Failure, with all that is
-// wrong in one message: tensors that are missing, that the model does not have, or of other shape.
-void LoadWeights(Model& model, const std::string& path);
+// Copies the weights in a folder, or in one safetensors file, into the model's parameters. float16
+// and bfloat16 are converted. Returns the parameters that the files lack and that the model drew
+// afresh (Model::MayStartFresh). Throws Failure, with all that is wrong in one message: tensors
+// that are missing, that the model does not have, or of other shape.
+std::vector<std::string> LoadWeights(Model& model, const std::string& path);
 
-// Writes model.safetensors and config.json into the folder, which is made if need be. Each file is
-// written whole or not at all. Throws Failure.
-void SavePretrained(const Model& model, const std::string& folder);
+struct SaveOptions {
+  // Folder that the model came from: keys of its config.json that the model does not know are
+  // kept, and the files of its tokenizer copied. Empty: none.
+  std::string source;
+  int64_t max_shard_bytes = 5'000'000'000;  // larger models are written as several files
+};
 
-// The sizes in a folder's config.json (model_type "gpt2", or "mlp" as written by SavePretrained).
-// Throws Failure when it is missing or describes a model that MakeModel does not have.
+// Writes weights and config.json into the folder, which is made if need be. Each file is written
+// whole or not at all. Throws Failure.
+void SavePretrained(const Model& model, const std::string& folder, const SaveOptions& options = {});
+
+// What a folder's config.json describes: model_type "bert", "gpt2", "llama", or "mlp" as written
+// by SavePretrained. Throws Failure when it is missing, or describes a model that MakeModel lacks.
 ModelOptions ReadModelOptions(const std::string& folder);
 
 }  // namespace ddprun::trainer

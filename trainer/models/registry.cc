@@ -5,7 +5,9 @@
 
 #include "base/failure.h"
 #include "base/suggest.h"
+#include "trainer/models/bert.h"
 #include "trainer/models/gpt.h"
+#include "trainer/models/llama.h"
 #include "trainer/models/mlp.h"
 
 namespace ddprun::trainer {
@@ -27,15 +29,65 @@ Failure UnknownName(const std::string& key,
             .page = "unknown-model"});
 }
 
+std::shared_ptr<Model> BuildBert(const ModelOptions& options) {
+  BertOptions bert;
+  bert.vocab_size = options.vocab_size;
+  bert.max_position_embeddings = options.max_positions;
+  bert.type_vocab_size = options.type_vocab_size;
+  bert.hidden_size = options.hidden_size;
+  bert.num_hidden_layers = options.num_hidden_layers;
+  bert.num_attention_heads = options.num_attention_heads;
+  bert.intermediate_size =
+      options.intermediate_size > 0 ? options.intermediate_size : 4 * options.hidden_size;
+  bert.num_labels = options.num_labels;
+  bert.labels = options.labels;
+  if (!options.hidden_act.empty()) bert.hidden_act = options.hidden_act;
+  if (options.norm_epsilon > 0) bert.layer_norm_eps = options.norm_epsilon;
+  bert.hidden_dropout = options.dropout;
+  bert.attention_dropout = options.attention_dropout;
+  bert.classifier_dropout = options.classifier_dropout;
+  bert.pad_token_id = options.pad_token_id;
+  bert.initialize = options.initialize;
+  return MakeBert(bert);
+}
+
 std::shared_ptr<Model> BuildGpt(const ModelOptions& options) {
-  return MakeGpt({.vocab_size = options.vocab_size,
-                  .n_positions = options.max_positions,
-                  .n_embd = options.hidden_size,
-                  .n_layer = options.num_hidden_layers,
-                  .n_head = options.num_attention_heads,
-                  .n_inner = options.intermediate_size,
-                  .dropout = options.dropout,
-                  .initialize = options.initialize});
+  GptOptions gpt;
+  gpt.vocab_size = options.vocab_size;
+  gpt.n_positions = options.max_positions;
+  gpt.n_embd = options.hidden_size;
+  gpt.n_layer = options.num_hidden_layers;
+  gpt.n_head = options.num_attention_heads;
+  gpt.n_inner = options.intermediate_size;
+  if (!options.hidden_act.empty()) gpt.activation = options.hidden_act;
+  if (options.norm_epsilon > 0) gpt.layer_norm_epsilon = options.norm_epsilon;
+  gpt.dropout = options.dropout;
+  gpt.attention_dropout = options.attention_dropout;
+  gpt.tie_word_embeddings = options.tie_word_embeddings;
+  gpt.initialize = options.initialize;
+  return MakeGpt(gpt);
+}
+
+std::shared_ptr<Model> BuildLlama(const ModelOptions& options) {
+  LlamaOptions llama;
+  llama.vocab_size = options.vocab_size;
+  llama.max_position_embeddings = options.max_positions;
+  llama.hidden_size = options.hidden_size;
+  llama.intermediate_size =
+      options.intermediate_size > 0 ? options.intermediate_size : 4 * options.hidden_size;
+  llama.num_hidden_layers = options.num_hidden_layers;
+  llama.num_attention_heads = options.num_attention_heads;
+  llama.num_key_value_heads = options.num_key_value_heads;
+  llama.head_dim = options.head_dim;
+  if (options.norm_epsilon > 0) llama.rms_norm_eps = options.norm_epsilon;
+  llama.rope_theta = options.rope_theta;
+  llama.rope_scaling = options.rope_scaling;
+  llama.attention_bias = options.attention_bias;
+  llama.mlp_bias = options.mlp_bias;
+  llama.tie_word_embeddings = options.tie_word_embeddings;
+  llama.attention_dropout = options.attention_dropout;
+  llama.initialize = options.initialize;
+  return MakeLlama(llama);
 }
 
 std::shared_ptr<Model> BuildMlp(const ModelOptions& options) {
@@ -54,7 +106,8 @@ struct Row {
   std::shared_ptr<Model> (*build)(const ModelOptions&);
 };
 
-constexpr std::array<Row, 2> kModels = {{{"gpt", BuildGpt}, {"mlp", BuildMlp}}};
+constexpr std::array<Row, 4> kModels = {
+    {{"bert", BuildBert}, {"gpt", BuildGpt}, {"llama", BuildLlama}, {"mlp", BuildMlp}}};
 
 }  // namespace
 

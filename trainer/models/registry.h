@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/models/llama.h"
 #include "trainer/models/model.h"
 
 namespace ddprun::trainer {
@@ -13,14 +14,32 @@ namespace ddprun::trainer {
 // All that any of the models takes; each reads its part.
 struct ModelOptions {
   std::string type = "gpt";  // one of ModelTypes()
-  // gpt
+  // bert, gpt, llama
   int64_t hidden_size = 128;
   int64_t num_hidden_layers = 4;
   int64_t num_attention_heads = 4;
   int64_t intermediate_size = 0;  // 0: 4 * hidden_size
   int64_t vocab_size = 256;
   int64_t max_positions = 128;  // longest sequence, tokens
-  double dropout = 0.0;
+  double dropout = 0.0;         // bert, gpt
+  double attention_dropout = 0.0;
+  std::string hidden_act = "";  // Hugging Face's name of a GELU; empty: the model's own
+  double norm_epsilon = 0.0;    // 0: the model's own
+  // bert
+  int64_t type_vocab_size = 2;
+  int64_t num_labels = 2;
+  std::vector<std::string> labels = {};  // names of the classes; may be fewer than num_labels
+  double classifier_dropout = 0.0;
+  int64_t pad_token_id = 0;  // -1: none
+  // gpt, llama
+  bool tie_word_embeddings = true;
+  // llama; see llama.h
+  int64_t num_key_value_heads = 0;
+  int64_t head_dim = 0;
+  double rope_theta = 10000.0;
+  RopeScaling rope_scaling = {};
+  bool attention_bias = false;
+  bool mlp_bias = false;
   // mlp
   std::vector<int64_t> layer_sizes = {};  // input, hidden ..., output
   std::string activation = "relu";        // relu, gelu or none

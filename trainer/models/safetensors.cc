@@ -1,12 +1,14 @@
 #include "trainer/models/safetensors.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
+#include <cerrno>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -26,6 +28,7 @@ using nlohmann::json;
 
 constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's limit
+constexpr int kMaxHeaderDepth = 3;  // of brackets; deeper ones would only cost memory
 
 struct DtypeName {
   const char* name;
@@ -60,12 +63,25 @@ Failure Unreadable(const std::string& path, const std::string& reason) {
                        .page = "unreadable-weights"});
 }
 
+void ReadAt(const std::string& path, int fd, void* target, size_t bytes, int64_t offset) {
+  auto* at = static_cast<char*>(target);
+  while (bytes > 0) {
+    const ssize_t got = ::pread(fd, at, bytes, offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw Unreadable(path, ErrnoText(errno));
+    if (got == 0) throw Broken(path, "it became shorter while it was read");
+    at += got;
+    offset += got;
+    bytes -= static_cast<size_t>(got);
+  }
+}
+
 // json keeps the last of two equal keys, which would hide a tensor.
 json ParseHeader(const std::string& path, std::string_view text) {
   std::vector<std::string> keys;
   const auto watch = [&](int depth, json::parse_event_t event, json& value) {
     if (depth == 1 && event == json::parse_event_t::key) keys.push_back(value.get<std::string>());
-    return true;
+    return depth <= kMaxHeaderDepth;
   };
   json header = json::parse(text, watch, /*allow_exceptions=*/false);
   if (!header.is_object()) throw Broken(path, "its header is no JSON object");
@@ -161,23 +177,26 @@ void CheckCover(const SafetensorsFile& file, int64_t data_begin, int64_t file_si
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
-  Result<MappedFile> mapped = MappedFile::Open(path);
-  if (!mapped) throw Unreadable(path, mapped.error().what);
-  mapping_ = std::make_shared<const MappedFile>(*std::move(mapped));
-  const std::span<const std::byte> bytes = mapping_->bytes();
-  if (bytes.size() < kLengthBytes) {
-    throw Broken(path, "it has " + std::to_string(bytes.size()) + " bytes");
-  }
+  // O_NONBLOCK: opening a pipe would wait for its writer.
+  fd_ = std::make_shared<const UniqueFd>(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status = {};
+  if (!fd_->valid() || ::fstat(fd_->get(), &status) != 0) throw Unreadable(path, ErrnoText(errno));
+  if (!S_ISREG(status.st_mode)) throw Unreadable(path, "it is no regular file");
+  const auto file_size = static_cast<int64_t>(status.st_size);
   uint64_t header_bytes = 0;
-  std::memcpy(&header_bytes, bytes.data(), kLengthBytes);
-  if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - kLengthBytes) {
-    throw Broken(path, "its header should have " + std::to_string(header_bytes) +
-                           " bytes, but the file has " + std::to_string(bytes.size()));
+  if (file_size < static_cast<int64_t>(kLengthBytes)) {
+    throw Broken(path, "it has " + std::to_string(file_size) + " bytes");
   }
-  const json header =
-      ParseHeader(path, {reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, header_bytes});
+  ReadAt(path, fd_->get(), &header_bytes, kLengthBytes, 0);
+  if (header_bytes > kMaxHeaderBytes ||
+      header_bytes > static_cast<uint64_t>(file_size) - kLengthBytes) {
+    throw Broken(path, "its header should have " + std::to_string(header_bytes) +
+                           " bytes, but the file has " + std::to_string(file_size));
+  }
+  std::string header_text(header_bytes, ' ');
+  ReadAt(path, fd_->get(), header_text.data(), header_text.size(), kLengthBytes);
+  const json header = ParseHeader(path, header_text);
   const auto data_begin = static_cast<int64_t>(kLengthBytes + header_bytes);
-  const auto file_size = static_cast<int64_t>(bytes.size());
   for (const auto& [name, value] : header.items()) {
     if (name != "__metadata__") {
       entries_.emplace(name, ReadEntry(path, name, value, data_begin, file_size));
@@ -192,20 +211,32 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
   CheckCover(*this, data_begin, file_size);
 }
 
-at::Tensor SafetensorsFile::Get(const std::string& name) const {
+const SafetensorsFile::Entry& SafetensorsFile::Find(const std::string& name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) throw Broken(path_, "it has no tensor \"" + name + "\"");
-  const Entry& entry = found->second;
-  // from_blob takes no constant memory, but nobody may write through the result (see the header).
-  auto* data = const_cast<std::byte*>(mapping_->bytes().data()) + entry.begin;
-  if (entry.begin % static_cast<int64_t>(at::elementSize(entry.dtype)) == 0) {
-    return at::from_blob(
-        data, entry.shape, [keep = mapping_](void*) {}, at::TensorOptions(entry.dtype));
+  return found->second;
+}
+
+void SafetensorsFile::ReadBytes(const Entry& entry, at::Tensor& target) const {
+  ReadAt(path_, fd_->get(), target.mutable_data_ptr(), static_cast<size_t>(entry.end - entry.begin),
+         entry.begin);
+}
+
+at::Tensor SafetensorsFile::Get(const std::string& name) const {
+  const Entry& entry = Find(name);
+  at::Tensor tensor = at::empty(entry.shape, entry.dtype);
+  ReadBytes(entry, tensor);
+  return tensor;
+}
+
+void SafetensorsFile::ReadInto(const std::string& name, at::Tensor& target) const {
+  const Entry& entry = Find(name);
+  if (target.is_cpu() && target.is_contiguous() && target.scalar_type() == entry.dtype &&
+      target.sizes() == at::IntArrayRef(entry.shape)) {
+    ReadBytes(entry, target);
+  } else {
+    target.copy_(Get(name));
   }
-  // Other writers need not align tensors; kernels do.
-  at::Tensor copy = at::empty(entry.shape, entry.dtype);
-  std::memcpy(copy.mutable_data_ptr(), data, entry.end - entry.begin);
-  return copy;
 }
 
 void WriteSafetensors(const std::string& path,

@@ -11,11 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/mapped_file.h"
+#include "base/unique_fd.h"
 
 namespace ddprun::trainer {
 
-// A file, mapped and checked. Immutable: any thread. The tensors it gives keep the mapping alive.
+// An open file whose header was checked. Immutable: any thread. Tensors are read, not mapped: a
+// file that another program cuts short is then an error and not the end of the process (SIGBUS).
 class SafetensorsFile {
  public:
   struct Entry {
@@ -34,13 +35,17 @@ class SafetensorsFile {
   // "__metadata__" of the header.
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
-  // A CPU tensor over the mapped bytes: copy it before writing to it. Throws Failure when the file
-  // has no such tensor.
+  // A CPU tensor of its own. Throws Failure when the file has no such tensor or has become shorter.
   at::Tensor Get(const std::string& name) const;
+  // The same into a tensor of equal shape, converted to its dtype and device.
+  void ReadInto(const std::string& name, at::Tensor& target) const;
 
  private:
+  const Entry& Find(const std::string& name) const;
+  void ReadBytes(const Entry& entry, at::Tensor& target) const;
+
   std::string path_;
-  std::shared_ptr<const MappedFile> mapping_;
+  std::shared_ptr<const UniqueFd> fd_;
   std::map<std::string, Entry> entries_;
   std::map<std::string, std::string> metadata_;
 };

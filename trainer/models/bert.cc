@@ -1,0 +1,232 @@
+#include "trainer/models/bert.h"
+
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/mse_loss.h>
+#include <ATen/ops/tanh.h>
+
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "trainer/models/layers.h"
+
+// B batch, L length, N = B * L, C width (hidden_size), H heads, D = C / H.
+namespace ddprun::trainer {
+
+namespace {
+
+constexpr double kInitialDeviation = 0.02;  // initializer_range of BertConfig
+
+struct Block {
+  Affine query, key, value, attention_output, attention_norm, intermediate, output, output_norm;
+};
+
+class Bert final : public Model {
+ public:
+  explicit Bert(const BertOptions& options)
+      : options_(options), gelu_(GeluFromName(options.hidden_act)) {
+    const int64_t width = options.hidden_size;
+    const std::string embeddings = "bert.embeddings.";
+    words_ = AddParameter(embeddings + "word_embeddings.weight", {options.vocab_size, width});
+    positions_ = AddParameter(embeddings + "position_embeddings.weight",
+                              {options.max_position_embeddings, width});
+    types_ =
+        AddParameter(embeddings + "token_type_embeddings.weight", {options.type_vocab_size, width});
+    embeddings_norm_ = AddNorm(embeddings + "LayerNorm", width);
+    for (int64_t i = 0; i < options.num_hidden_layers; ++i) {
+      blocks_.push_back(AddBlock("bert.encoder.layer." + std::to_string(i) + "."));
+    }
+    pooler_ = AddLinear("bert.pooler.dense", width, width);
+    classifier_ = AddLinear("classifier", width, options.num_labels);
+    if (options.initialize) InitializeAll();
+  }
+
+  at::Tensor Outputs(const Batch& batch) override {
+    const at::Tensor x = Hidden(batch);
+    // The first token, [CLS], stands for the text.
+    const at::Tensor pooled = at::tanh(Linear(x.select(1, 0), pooler_));
+    return Linear(Drop(pooled, options_.classifier_dropout), classifier_);
+  }
+
+  at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
+    if (options_.num_labels == 1) {
+      return at::mse_loss(outputs.squeeze(1), batch.targets.to(outputs.scalar_type()));
+    }
+    return CrossEntropy(outputs, batch.targets, batch.predictions);
+  }
+
+  std::string ConfigJson() const override;
+  std::optional<std::string> ParameterFor(const std::string& stored_name) const override;
+
+  bool MayStartFresh(const std::string& parameter) const override {
+    return parameter.starts_with("classifier.") || parameter.starts_with("bert.pooler.");
+  }
+
+  void InitializeParameter(const std::string& parameter, at::Tensor& value) const override {
+    if (parameter.ends_with("LayerNorm.weight")) {
+      value.fill_(1.0);
+    } else if (parameter.ends_with(".bias")) {
+      value.zero_();
+    } else {
+      value.normal_(0.0, kInitialDeviation);
+      if (parameter.ends_with("word_embeddings.weight") && options_.pad_token_id >= 0) {
+        value.select(0, options_.pad_token_id).zero_();
+      }
+    }
+  }
+
+ private:
+  Block AddBlock(const std::string& prefix) {
+    const int64_t width = options_.hidden_size;
+    Block block;
+    block.query = AddLinear(prefix + "attention.self.query", width, width);
+    block.key = AddLinear(prefix + "attention.self.key", width, width);
+    block.value = AddLinear(prefix + "attention.self.value", width, width);
+    block.attention_output = AddLinear(prefix + "attention.output.dense", width, width);
+    block.attention_norm = AddNorm(prefix + "attention.output.LayerNorm", width);
+    block.intermediate =
+        AddLinear(prefix + "intermediate.dense", width, options_.intermediate_size);
+    block.output = AddLinear(prefix + "output.dense", options_.intermediate_size, width);
+    block.output_norm = AddNorm(prefix + "output.LayerNorm", width);
+    return block;
+  }
+
+  double InTraining(double probability) const { return is_training() ? probability : 0.0; }
+  at::Tensor Drop(const at::Tensor& x, double probability) const {
+    return Dropout(x, InTraining(probability));
+  }
+  at::Tensor Norm(const at::Tensor& x, const Affine& layer) const {
+    return LayerNorm(x, layer, options_.layer_norm_eps);
+  }
+
+  // [B, L, C]
+  at::Tensor Hidden(const Batch& batch) const {
+    const int64_t length = batch.inputs.size(1);
+    const at::Tensor mask = KeyMask(batch.attention_mask);
+    at::Tensor x = Embedded(batch).view({-1, options_.hidden_size});
+    for (const Block& block : blocks_) {
+      x = Norm(x + Drop(Mix(x, block, length, mask), options_.hidden_dropout),
+               block.attention_norm);
+      const at::Tensor inner = ApplyGelu(Linear(x, block.intermediate), gelu_);
+      x = Norm(x + Drop(Linear(inner, block.output), options_.hidden_dropout), block.output_norm);
+    }
+    return x.view({-1, length, options_.hidden_size});
+  }
+
+  // [B, L, C]
+  at::Tensor Embedded(const Batch& batch) const {
+    const int64_t length = batch.inputs.size(1);
+    CheckLength(length, options_.max_position_embeddings);
+    const at::Tensor types = batch.token_type_ids.defined()
+                                 ? at::embedding(types_, batch.token_type_ids)
+                                 : types_.select(0, 0);
+    const at::Tensor x = at::embedding(words_, batch.inputs, options_.pad_token_id) + types +
+                         positions_.narrow(0, 0, length);
+    return Drop(Norm(x, embeddings_norm_), options_.hidden_dropout);
+  }
+
+  // Self-attention, [N, C] -> [N, C].
+  at::Tensor Mix(const at::Tensor& x,
+                 const Block& block,
+                 int64_t length,
+                 const at::Tensor& mask) const {
+    const int64_t heads = options_.num_attention_heads;
+    const auto split = [&](const Affine& layer) {
+      return Linear(x, layer)
+          .view({-1, length, heads, options_.hidden_size / heads})
+          .transpose(1, 2);
+    };
+    const at::Tensor mixed =
+        Attention(split(block.query), split(block.key), split(block.value),
+                  {.mask = mask, .dropout = InTraining(options_.attention_dropout)});
+    return Linear(mixed, block.attention_output);
+  }
+
+  const BertOptions options_;
+  const Gelu gelu_;
+  at::Tensor words_;      // [vocab_size, C]
+  at::Tensor positions_;  // [max_position_embeddings, C]
+  at::Tensor types_;      // [type_vocab_size, C]
+  Affine embeddings_norm_;
+  std::vector<Block> blocks_;
+  Affine pooler_;
+  Affine classifier_;
+};
+
+std::string Bert::ConfigJson() const {
+  nlohmann::ordered_json config = {{"architectures", {"BertForSequenceClassification"}},
+                                   {"model_type", "bert"},
+                                   {"vocab_size", options_.vocab_size},
+                                   {"max_position_embeddings", options_.max_position_embeddings},
+                                   {"type_vocab_size", options_.type_vocab_size},
+                                   {"hidden_size", options_.hidden_size},
+                                   {"num_hidden_layers", options_.num_hidden_layers},
+                                   {"num_attention_heads", options_.num_attention_heads},
+                                   {"intermediate_size", options_.intermediate_size},
+                                   {"hidden_act", options_.hidden_act},
+                                   {"hidden_dropout_prob", options_.hidden_dropout},
+                                   {"attention_probs_dropout_prob", options_.attention_dropout},
+                                   {"classifier_dropout", options_.classifier_dropout},
+                                   {"layer_norm_eps", options_.layer_norm_eps},
+                                   {"initializer_range", kInitialDeviation},
+                                   {"pad_token_id", nullptr},
+                                   {"torch_dtype", "float32"}};
+  if (options_.pad_token_id >= 0) config["pad_token_id"] = options_.pad_token_id;
+  // transformers takes the number of labels from these.
+  for (int64_t i = 0; i < options_.num_labels; ++i) {
+    const auto index = static_cast<size_t>(i);
+    const std::string label =
+        index < options_.labels.size() ? options_.labels[index] : "LABEL_" + std::to_string(i);
+    config["id2label"][std::to_string(i)] = label;
+    config["label2id"][label] = i;
+  }
+  return config.dump(2) + "\n";
+}
+
+std::optional<std::string> Bert::ParameterFor(const std::string& stored_name) const {
+  // The heads of pre-training, and constants that older versions saved along.
+  if (stored_name.starts_with("cls.") || stored_name.ends_with("embeddings.position_ids") ||
+      stored_name.ends_with("embeddings.token_type_ids")) {
+    return std::nullopt;
+  }
+  std::string name = stored_name;
+  // Files saved from BertModel lack the prefix.
+  for (const std::string_view part : {"embeddings.", "encoder.", "pooler."}) {
+    if (stored_name.starts_with(part)) name = "bert." + stored_name;
+  }
+  // Weights that were converted from TensorFlow, such as bert-base-cased, call them so.
+  for (const auto& [old_end, end] :
+       {std::pair<std::string_view, const char*>{"gamma", "weight"}, {"beta", "bias"}}) {
+    if (name.ends_with("LayerNorm." + std::string(old_end))) {
+      name.replace(name.size() - old_end.size(), old_end.size(), end);
+    }
+  }
+  return name;
+}
+
+}  // namespace
+
+std::shared_ptr<Model> MakeBert(const BertOptions& options) {
+  const bool positive = options.vocab_size > 0 && options.max_position_embeddings > 0 &&
+                        options.type_vocab_size > 0 && options.hidden_size > 0 &&
+                        options.num_hidden_layers > 0 && options.num_attention_heads > 0 &&
+                        options.intermediate_size > 0 && options.num_labels > 0;
+  if (positive && options.hidden_size % options.num_attention_heads == 0 &&
+      options.pad_token_id >= -1 && options.pad_token_id < options.vocab_size) {
+    return std::make_shared<Bert>(options);
+  }
+  ThrowWrongSize("bert", "hidden_size " + std::to_string(options.hidden_size) +
+                             ", num_attention_heads " +
+                             std::to_string(options.num_attention_heads) + ", num_hidden_layers " +
+                             std::to_string(options.num_hidden_layers) + ", intermediate_size " +
+                             std::to_string(options.intermediate_size) + ", vocab_size " +
+                             std::to_string(options.vocab_size) + ", pad_token_id " +
+                             std::to_string(options.pad_token_id) + ", " +
+                             std::to_string(options.max_position_embeddings) + " positions, " +
+                             std::to_string(options.type_vocab_size) + " token types, " +
+                             std::to_string(options.num_labels) +
+                             " labels; all must be positive, hidden_size a multiple of "
+                             "num_attention_heads, and pad_token_id inside the vocabulary");
+}
+
+}  // namespace ddprun::trainer

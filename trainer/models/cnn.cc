@@ -1,0 +1,101 @@
+#include "trainer/models/cnn.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/max_pool2d.h>
+#include <ATen/ops/relu.h>
+
+#include <algorithm>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "trainer/models/image_batch.h"
+#include "trainer/models/initialize.h"
+#include "trainer/models/layers.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+class Cnn final : public Model {
+ public:
+  explicit Cnn(const CnnOptions& options) : options_(options) {
+    int64_t in = options.image[0];
+    int64_t height = options.image[1];
+    int64_t width = options.image[2];
+    for (size_t i = 0; i < options.channels.size(); ++i) {
+      const int64_t out = options.channels[i];
+      const std::string name = "conv" + std::to_string(i + 1);
+      stages_.push_back(
+          {AddParameter(name + ".weight", {out, in, 3, 3}), AddParameter(name + ".bias", {out})});
+      in = out;
+      height /= 2;
+      width /= 2;
+    }
+    fc1_ = AddLinear("fc1", in * height * width, options.hidden_size);
+    fc2_ = AddLinear("fc2", options.hidden_size, options.num_labels);
+    if (!options.initialize) return;
+    const at::NoGradGuard no_grad;
+    for (Affine& stage : stages_) InitializeAsTorch(stage.weight, stage.bias);
+    InitializeAsTorch(fc1_.weight, fc1_.bias);
+    InitializeAsTorch(fc2_.weight, fc2_.bias);
+  }
+
+  at::Tensor Outputs(const Batch& batch) override {
+    at::Tensor x = Images(batch, options_.image);
+    for (const Affine& stage : stages_) {
+      x = at::max_pool2d(at::relu(at::conv2d(x, stage.weight, stage.bias, 1, 1)), 2);
+    }
+    x = at::relu(Linear(x.flatten(1), fc1_));
+    return Linear(Dropout(x, is_training() ? options_.dropout : 0), fc2_);
+  }
+
+  at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
+    return LossOf(options_.loss, outputs, batch);
+  }
+
+  std::string ConfigJson() const override {
+    const nlohmann::ordered_json config = {{"model_type", "cnn"},
+                                           {"image", options_.image},
+                                           {"channels", options_.channels},
+                                           {"hidden_size", options_.hidden_size},
+                                           {"num_labels", options_.num_labels},
+                                           {"dropout", options_.dropout}};
+    return config.dump(2) + "\n";
+  }
+
+ private:
+  const CnnOptions options_;
+  std::vector<Affine> stages_;
+  Affine fc1_;
+  Affine fc2_;
+};
+
+std::string Text(const std::vector<int64_t>& sizes) {
+  std::string text;
+  for (const int64_t size : sizes) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+std::shared_ptr<Model> MakeCnn(const CnnOptions& options) {
+  const auto positive = [](int64_t size) { return size > 0; };
+  bool fits = options.image.size() == 3 && std::ranges::all_of(options.image, positive) &&
+              std::ranges::all_of(options.channels, positive) && !options.channels.empty() &&
+              options.channels.size() < 30 && options.hidden_size > 0 && options.num_labels > 0;
+  if (fits) {
+    const int64_t smaller = std::min(options.image[1], options.image[2]);
+    fits = (smaller >> options.channels.size()) > 0;
+  }
+  if (!fits) {
+    ThrowWrongSize("cnn", "images " + Text(options.image) + ", channels " + Text(options.channels) +
+                              " of which each halves the image, " +
+                              std::to_string(options.hidden_size) + " hidden values and " +
+                              std::to_string(options.num_labels) + " labels");
+  }
+  return std::make_shared<Cnn>(options);
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,29 @@
+// A small convolutional network for images: stages of 3x3 convolution, ReLU and 2x2 max-pooling,
+// then two linear layers. Parameters are called conv1.weight, conv1.bias, conv2.weight, ...,
+// fc1.weight, fc1.bias, fc2.weight, fc2.bias, with torch.nn's layouts.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "trainer/models/loss.h"
+#include "trainer/models/model.h"
+
+namespace ddprun::trainer {
+
+struct CnnOptions {
+  std::vector<int64_t> image = {};           // of one sample: {C, H, W}
+  std::vector<int64_t> channels = {32, 64};  // of each stage; a stage halves height and width
+  int64_t hidden_size = 128;
+  int64_t num_labels = 10;
+  double dropout = 0.0;  // before the last layer
+  LossOptions loss = {};
+  // True: drawn as torch.nn does, from torch's default generator.
+  bool initialize = true;
+};
+
+// Throws Failure for sizes that do not fit, as images too small for so many stages.
+std::shared_ptr<Model> MakeCnn(const CnnOptions& options);
+
+}  // namespace ddprun::trainer

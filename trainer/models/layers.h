@@ -1,0 +1,58 @@
+// The pieces that the transformer models share. Functions of tensors: any thread.
+// B batch, L length, N = B * L, C width, H heads, D = C / H.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+#include "trainer/models/model.h"
+
+namespace ddprun::trainer {
+
+// x [..., in] -> [..., out].
+at::Tensor Linear(const at::Tensor& x, const Affine& layer);
+at::Tensor LayerNorm(const at::Tensor& x, const Affine& layer, double epsilon);
+// As transformers' LlamaRMSNorm; weight [C].
+at::Tensor RmsNorm(const at::Tensor& x, const at::Tensor& weight, double epsilon);
+// `probability` 0 where nothing is to be dropped, as outside training.
+at::Tensor Dropout(const at::Tensor& x, double probability);
+
+// Which keys a query sees: bool [B, 1, 1, L] from a batch's attention mask [B, L]. Undefined when
+// no key is masked, which is faster.
+at::Tensor KeyMask(const at::Tensor& attention_mask);
+// The same for causal attention: bool [B, 1, L, L]. Undefined when the causal order alone does:
+// without padding, and with padding behind the text, which no token of the text sees.
+at::Tensor CausalMask(const at::Tensor& attention_mask);
+
+struct AttentionOptions {
+  at::Tensor mask;      // undefined: none but the causal one
+  bool causal = false;  // of an undefined mask
+  double dropout = 0;   // of the attention probabilities
+};
+
+// Queries, keys and values [B, H, L, D] -> [N, H * D].
+at::Tensor Attention(const at::Tensor& queries,
+                     const at::Tensor& keys,
+                     const at::Tensor& values,
+                     const AttentionOptions& options);
+
+// The mean over the targets that count, those other than -100: scores [N, classes], targets
+// int64 [N]. `predictions` is their number; the mean over none is 0.
+at::Tensor CrossEntropy(const at::Tensor& scores, const at::Tensor& targets, int64_t predictions);
+
+enum class Gelu { kTanh, kErf };
+// "gelu", "gelu_new" or "gelu_pytorch_tanh", as Hugging Face calls them.
+bool IsGelu(const std::string& name);
+// REQUIRES: IsGelu(name).
+Gelu GeluFromName(const std::string& name);
+at::Tensor ApplyGelu(const at::Tensor& x, Gelu kind);
+
+// Throws Failure when a batch is longer than the model's positions.
+void CheckLength(int64_t length, int64_t positions);
+
+// Throws Failure: "A `type` model was asked for with `sizes`".
+[[noreturn]] void ThrowWrongSize(const std::string& type, const std::string& sizes);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,269 @@
+#include "trainer/models/llama.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cos.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/outer.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/sin.h>
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "trainer/compute/cross_entropy.h"
+#include "trainer/compute/linear.h"
+#include "trainer/models/layers.h"
+
+// B batch, L length, N = B * L, C width (hidden_size), H heads, K key and value heads, D head_dim,
+// V vocabulary.
+namespace ddprun::trainer {
+
+namespace {
+
+constexpr double kInitialDeviation = 0.02;  // initializer_range of LlamaConfig
+
+struct Block {
+  at::Tensor input_norm;
+  Affine query, key, value, output;
+  at::Tensor post_attention_norm;
+  Affine gate, up, down;
+};
+
+// Cosines and sines by position and dimension, [L, D].
+struct Rotation {
+  at::Tensor cos, sin;
+};
+
+// Turns each pair (i, i + D / 2) of x [B, H, L, D] by its position.
+at::Tensor Rotate(const at::Tensor& x, const Rotation& rotation) {
+  const auto halves = x.chunk(2, -1);
+  return x * rotation.cos + at::cat({-halves[1], halves[0]}, -1) * rotation.sin;
+}
+
+class Llama final : public LanguageModel {
+ public:
+  explicit Llama(const LlamaOptions& options)
+      : options_(options),
+        frequencies_(
+            RotaryFrequencies(options.head_dim, options.rope_theta, options.rope_scaling)) {
+    const int64_t width = options.hidden_size;
+    embedding_ = AddParameter("model.embed_tokens.weight", {options.vocab_size, width});
+    for (int64_t i = 0; i < options.num_hidden_layers; ++i) {
+      blocks_.push_back(AddBlock("model.layers." + std::to_string(i) + "."));
+    }
+    norm_ = AddParameter("model.norm.weight", {width});
+    lm_head_ = options.tie_word_embeddings
+                   ? embedding_
+                   : AddParameter("lm_head.weight", {options.vocab_size, width});
+    if (options.initialize) InitializeAll();
+  }
+
+  at::Tensor Outputs(const Batch& batch) override {
+    return Scores(batch.inputs, CausalMask(batch.attention_mask));
+  }
+
+  at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
+    return CrossEntropy(outputs.view({-1, options_.vocab_size}), batch.targets.reshape({-1}),
+                        batch.predictions);
+  }
+
+  at::Tensor Loss(const Batch& batch) override {
+    const at::Tensor hidden = Hidden(batch.inputs, CausalMask(batch.attention_mask));
+    return LinearCrossEntropy(hidden, lm_head_, batch.targets.reshape({-1}));
+  }
+
+  at::Tensor Logits(const at::Tensor& inputs) override { return Scores(inputs, {}); }
+
+  int64_t context_length() const override { return options_.max_position_embeddings; }
+  int64_t vocab_size() const override { return options_.vocab_size; }
+  std::string ConfigJson() const override;
+  std::optional<std::string> ParameterFor(const std::string& stored_name) const override;
+
+  void InitializeParameter(const std::string& parameter, at::Tensor& value) const override {
+    if (parameter.ends_with("norm.weight")) {
+      value.fill_(1.0);
+    } else if (parameter.ends_with(".bias")) {
+      value.zero_();
+    } else {
+      value.normal_(0.0, kInitialDeviation);
+    }
+  }
+
+ private:
+  Block AddBlock(const std::string& prefix) {
+    const int64_t width = options_.hidden_size;
+    const int64_t queries = options_.num_attention_heads * options_.head_dim;
+    const int64_t keys = options_.num_key_value_heads * options_.head_dim;
+    const std::string attention = prefix + "self_attn.";
+    const std::string mlp = prefix + "mlp.";
+    Block block;
+    block.query = AddLinear(attention + "q_proj", width, queries, options_.attention_bias);
+    block.key = AddLinear(attention + "k_proj", width, keys, options_.attention_bias);
+    block.value = AddLinear(attention + "v_proj", width, keys, options_.attention_bias);
+    block.output = AddLinear(attention + "o_proj", queries, width, options_.attention_bias);
+    block.gate = AddLinear(mlp + "gate_proj", width, options_.intermediate_size, options_.mlp_bias);
+    block.up = AddLinear(mlp + "up_proj", width, options_.intermediate_size, options_.mlp_bias);
+    block.down = AddLinear(mlp + "down_proj", options_.intermediate_size, width, options_.mlp_bias);
+    block.input_norm = AddParameter(prefix + "input_layernorm.weight", {width});
+    block.post_attention_norm = AddParameter(prefix + "post_attention_layernorm.weight", {width});
+    return block;
+  }
+
+  at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const {
+    return RmsNorm(x, weight, options_.rms_norm_eps);
+  }
+
+  // [B, L] -> [B, L, V]
+  at::Tensor Hidden(const at::Tensor& inputs, const at::Tensor& mask) const {
+    const int64_t length = inputs.size(1);
+    CheckLength(length, options_.max_position_embeddings);
+    at::Tensor x = at::embedding(embedding_, inputs).view({-1, options_.hidden_size});
+    const Rotation rotation = RotationOf(length, x);
+    for (const Block& block : blocks_) {
+      x = x + Mix(Norm(x, block.input_norm), block, rotation, mask);
+      const at::Tensor inner = Norm(x, block.post_attention_norm);
+      x = x + Linear(at::silu(Linear(inner, block.gate)) * Linear(inner, block.up), block.down);
+    }
+    return Norm(x, norm_);
+  }
+
+  at::Tensor Scores(const at::Tensor& inputs, const at::Tensor& mask) const {
+    return LinearLayer(Hidden(inputs, mask), lm_head_, {})
+        .view({-1, inputs.size(1), options_.vocab_size});
+  }
+
+  // Of the type and on the device of `like`.
+  Rotation RotationOf(int64_t length, const at::Tensor& like) const {
+    const at::NoGradGuard no_grad;
+    const at::Tensor positions = at::arange(length, at::kLong).to(at::kFloat);
+    const at::Tensor angles = at::outer(positions, frequencies_);
+    const at::Tensor both = at::cat({angles, angles}, -1);
+    return {at::cos(both).to(like.options()), at::sin(both).to(like.options())};
+  }
+
+  // Causal self-attention, [N, C] -> [N, C].
+  at::Tensor Mix(const at::Tensor& x,
+                 const Block& block,
+                 const Rotation& rotation,
+                 const at::Tensor& mask) const {
+    const int64_t length = rotation.cos.size(0);
+    const auto split = [&](const Affine& layer, int64_t heads) {
+      return Linear(x, layer).view({-1, length, heads, options_.head_dim}).transpose(1, 2);
+    };
+    const at::Tensor queries = Rotate(split(block.query, options_.num_attention_heads), rotation);
+    const at::Tensor keys = Rotate(split(block.key, options_.num_key_value_heads), rotation);
+    const at::Tensor mixed = Attention(
+        queries, Repeated(keys), Repeated(split(block.value, options_.num_key_value_heads)),
+        {.mask = mask,
+         .causal = true,
+         .dropout = is_training() ? options_.attention_dropout : 0.0});
+    return Linear(mixed, block.output);
+  }
+
+  // Keys or values for every head: [B, K, L, D] -> [B, H, L, D].
+  at::Tensor Repeated(const at::Tensor& x) const {
+    const int64_t group = options_.num_attention_heads / options_.num_key_value_heads;
+    if (group == 1) return x;
+    const int64_t length = x.size(2);
+    return x.unsqueeze(2)
+        .expand({-1, -1, group, -1, -1})
+        .reshape({-1, options_.num_attention_heads, length, options_.head_dim});
+  }
+
+  const LlamaOptions options_;
+  const at::Tensor frequencies_;  // float32 [D / 2]
+  at::Tensor embedding_;          // [V, C]
+  at::Tensor lm_head_;            // [V, C]
+  std::vector<Block> blocks_;
+  at::Tensor norm_;  // [C]
+};
+
+nlohmann::ordered_json ScalingJson(const RopeScaling& scaling) {
+  switch (scaling.type) {
+    case RopeScaling::Type::kNone:
+      break;
+    case RopeScaling::Type::kLinear:
+      return {{"rope_type", "linear"}, {"factor", scaling.factor}};
+    case RopeScaling::Type::kLlama3:
+      return {{"rope_type", "llama3"},
+              {"factor", scaling.factor},
+              {"low_freq_factor", scaling.low_freq_factor},
+              {"high_freq_factor", scaling.high_freq_factor},
+              {"original_max_position_embeddings", scaling.original_max_position_embeddings}};
+  }
+  return nullptr;
+}
+
+std::string Llama::ConfigJson() const {
+  const nlohmann::ordered_json config = {
+      {"architectures", {"LlamaForCausalLM"}},
+      {"model_type", "llama"},
+      {"vocab_size", options_.vocab_size},
+      {"max_position_embeddings", options_.max_position_embeddings},
+      {"hidden_size", options_.hidden_size},
+      {"intermediate_size", options_.intermediate_size},
+      {"num_hidden_layers", options_.num_hidden_layers},
+      {"num_attention_heads", options_.num_attention_heads},
+      {"num_key_value_heads", options_.num_key_value_heads},
+      {"head_dim", options_.head_dim},
+      {"hidden_act", "silu"},
+      {"rms_norm_eps", options_.rms_norm_eps},
+      {"rope_theta", options_.rope_theta},
+      {"rope_scaling", ScalingJson(options_.rope_scaling)},
+      {"attention_bias", options_.attention_bias},
+      {"mlp_bias", options_.mlp_bias},
+      {"attention_dropout", options_.attention_dropout},
+      {"tie_word_embeddings", options_.tie_word_embeddings},
+      {"initializer_range", kInitialDeviation},
+      {"bos_token_id", nullptr},
+      {"eos_token_id", nullptr},
+      {"torch_dtype", "float32"}};
+  return config.dump(2) + "\n";
+}
+
+std::optional<std::string> Llama::ParameterFor(const std::string& stored_name) const {
+  // A constant that older versions saved along.
+  if (stored_name.ends_with(".rotary_emb.inv_freq")) return std::nullopt;
+  if (stored_name == "lm_head.weight") {
+    // Tied, it is the embedding, which is in the file under that name too.
+    return options_.tie_word_embeddings ? std::nullopt : std::optional(stored_name);
+  }
+  // Files saved from LlamaModel lack the prefix.
+  return stored_name.starts_with("model.") ? stored_name : "model." + stored_name;
+}
+
+}  // namespace
+
+std::shared_ptr<LanguageModel> MakeLlama(const LlamaOptions& options) {
+  LlamaOptions resolved = options;
+  if (resolved.num_key_value_heads == 0) resolved.num_key_value_heads = options.num_attention_heads;
+  const bool positive = options.vocab_size > 0 && options.max_position_embeddings > 0 &&
+                        options.hidden_size > 0 && options.intermediate_size > 0 &&
+                        options.num_hidden_layers > 0 && options.num_attention_heads > 0 &&
+                        resolved.num_key_value_heads > 0 && options.head_dim >= 0;
+  if (positive && options.head_dim == 0 && options.hidden_size % options.num_attention_heads == 0) {
+    resolved.head_dim = options.hidden_size / options.num_attention_heads;
+  }
+  if (positive && resolved.head_dim > 0 && resolved.head_dim % 2 == 0 &&
+      options.num_attention_heads % resolved.num_key_value_heads == 0) {
+    return std::make_shared<Llama>(resolved);
+  }
+  ThrowWrongSize(
+      "llama",
+      "hidden_size " + std::to_string(options.hidden_size) + ", num_attention_heads " +
+          std::to_string(options.num_attention_heads) + ", num_key_value_heads " +
+          std::to_string(resolved.num_key_value_heads) + ", head_dim " +
+          std::to_string(resolved.head_dim) + ", num_hidden_layers " +
+          std::to_string(options.num_hidden_layers) + ", intermediate_size " +
+          std::to_string(options.intermediate_size) + ", vocab_size " +
+          std::to_string(options.vocab_size) + ", " +
+          std::to_string(options.max_position_embeddings) +
+          " positions; all must be positive, hidden_size a multiple of num_attention_heads, that "
+          "a multiple of num_key_value_heads, and head_dim even");
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,51 @@
+// The Llama family as Hugging Face's LlamaForCausalLM (transformers 4.57): the same parameter
+// names, rotary embedding and initial distribution.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "trainer/models/model.h"
+
+namespace ddprun::trainer {
+
+// How positions beyond those of pre-training are reached: "rope_scaling" of config.json.
+struct RopeScaling {
+  enum class Type { kNone, kLinear, kLlama3 };
+  Type type = Type::kNone;
+  double factor = 1.0;
+  // llama3: wavelengths up to original / high_freq_factor positions stay as they are, those beyond
+  // original / low_freq_factor are stretched by `factor`, those between in part.
+  double low_freq_factor = 1.0;
+  double high_freq_factor = 4.0;
+  int64_t original_max_position_embeddings = 8192;
+};
+
+struct LlamaOptions {
+  int64_t vocab_size = 32000;
+  int64_t max_position_embeddings = 2048;  // longest sequence
+  int64_t hidden_size = 4096;
+  int64_t intermediate_size = 11008;
+  int64_t num_hidden_layers = 32;
+  int64_t num_attention_heads = 32;
+  int64_t num_key_value_heads = 0;  // groups of heads share keys and values; 0: every head its own
+  int64_t head_dim = 0;             // 0: hidden_size / num_attention_heads
+  double rms_norm_eps = 1e-6;
+  double rope_theta = 10000.0;  // the slowest rotation's wavelength grows with it
+  RopeScaling rope_scaling = {};
+  bool attention_bias = false;
+  bool mlp_bias = false;
+  bool tie_word_embeddings = false;
+  double attention_dropout = 0.0;
+  // False: weights are left as they come, for a rank that receives them by broadcast or file.
+  bool initialize = true;
+};
+
+// Batches: inputs, targets and attention_mask int64 [B, L]; targets of -100 do not count.
+// Throws Failure for sizes that do not fit.
+std::shared_ptr<LanguageModel> MakeLlama(const LlamaOptions& options);
+
+// Radians per position of each pair of a head's dimensions: float32 [head_dim / 2].
+at::Tensor RotaryFrequencies(int64_t head_dim, double theta, const RopeScaling& scaling);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,95 @@
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "base/failure.h"
+#include "trainer/models/pretrained.h"
+#include "trainer/models/weights_files.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+constexpr size_t kMostNamed = 5;  // problems of one kind that a message names
+
+std::string ShapeText(at::IntArrayRef shape) {
+  std::ostringstream text;
+  text << shape;
+  return text.str();
+}
+
+// "Missing (2): a, b\n"
+std::string ListOf(const std::string& kind, const std::vector<std::string>& names) {
+  if (names.empty()) return "";
+  std::string text = kind + " (" + std::to_string(names.size()) + "): ";
+  for (size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) {
+    text += (i == 0 ? "" : ", ") + names[i];
+  }
+  return text + (names.size() > kMostNamed ? ", ...\n" : "\n");
+}
+
+// Which stored tensor each parameter is read from, and what is wrong.
+struct Assignment {
+  std::map<std::string, std::string> stored_name_of;
+  std::vector<std::string> fresh;
+  std::vector<std::string> missing;
+  std::vector<std::string> unexpected;
+  std::vector<std::string> misshaped;
+
+  bool complete() const { return missing.empty() && unexpected.empty() && misshaped.empty(); }
+};
+
+Assignment Assign(const Model& model, const WeightsFiles& files) {
+  Assignment result;
+  const auto parameters = model.State();
+  for (const auto& [stored, entry] : files.entries()) {
+    const auto name = model.ParameterFor(stored);
+    if (!name) continue;
+    const at::Tensor* parameter = parameters.find(*name);
+    if (parameter == nullptr || !result.stored_name_of.emplace(*name, stored).second) {
+      result.unexpected.push_back(stored);
+    } else if (parameter->sizes() != at::IntArrayRef(entry.shape) ||
+               at::isFloatingType(parameter->scalar_type()) != at::isFloatingType(entry.dtype)) {
+      result.misshaped.push_back(stored + " is " + ShapeText(entry.shape) + " in the file and " +
+                                 ShapeText(parameter->sizes()) + " in the model");
+    }
+  }
+  for (const auto& parameter : parameters) {
+    if (result.stored_name_of.contains(parameter.key())) continue;
+    (model.MayStartFresh(parameter.key()) ? result.fresh : result.missing)
+        .push_back(parameter.key());
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::string> LoadWeights(Model& model, const std::string& path) {
+  const WeightsFiles files(path);
+  Assignment assignment = Assign(model, files);
+  if (!assignment.complete()) {
+    throw Failure(Error{.code = Code::kUsage,
+                        .title = "WEIGHTS DO NOT FIT THE MODEL",
+                        .where = files.path(),
+                        .what = "\"" + files.path() + "\" does not hold this model's weights.\n" +
+                                ListOf("Missing", assignment.missing) +
+                                ListOf("Not in the model", assignment.unexpected) +
+                                ListOf("Of another shape or type", assignment.misshaped),
+                        .hint = "Make the model section describe the model that was saved.",
+                        .page = "weights-do-not-fit"});
+  }
+  const at::NoGradGuard no_grad;
+  for (auto& parameter : model.State()) {
+    const auto stored = assignment.stored_name_of.find(parameter.key());
+    if (stored == assignment.stored_name_of.end()) {
+      model.InitializeParameter(parameter.key(), parameter.value());
+    } else {
+      files.ReadInto(stored->second, parameter.value());
+    }
+  }
+  return std::move(assignment.fresh);
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,79 @@
+#include "trainer/models/loss.h"
+
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/mse_loss.h>
+
+#include <sstream>
+#include <string>
+
+#include "base/failure.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+std::string Describe(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << tensor.scalar_type() << " " << tensor.sizes();
+  return text.str();
+}
+
+Failure DoNotFit(const at::Tensor& outputs, const at::Tensor& targets, const std::string& wanted) {
+  return Failure(
+      Error{.code = Code::kUsage,
+            .title = "OUTPUTS AND TARGETS DO NOT FIT",
+            .where = "",
+            .what = "The model gives " + Describe(outputs) + " and the data has targets " +
+                    Describe(targets) + "; " + wanted + ".",
+            .hint = "Set training.loss to the loss that is meant, or make the model's last size "
+                    "that of the data.",
+            .page = "loss-does-not-fit"});
+}
+
+at::Tensor CrossEntropy(const at::Tensor& outputs, const at::Tensor& targets, double smoothing) {
+  const bool fits = targets.scalar_type() == at::kLong && outputs.dim() == targets.dim() + 1 &&
+                    outputs.sizes().slice(0, targets.dim()) == targets.sizes();
+  if (!fits) {
+    throw DoNotFit(outputs, targets,
+                   "cross-entropy needs integer targets, and for each of them a score per class");
+  }
+  const int64_t classes = outputs.size(-1);
+  const at::Tensor flat = targets.reshape({-1});
+  // A class out of range is memory out of range in some kernels; targets are few beside scores.
+  const int64_t largest = flat.numel() == 0 ? 0 : flat.max().item<int64_t>();
+  if (largest >= classes) {
+    throw DoNotFit(outputs, targets,
+                   "one target is class " + std::to_string(largest) +
+                       ", but there are scores for " + std::to_string(classes) + " classes only");
+  }
+  return at::cross_entropy_loss(outputs.reshape({-1, classes}), flat, /*weight=*/{},
+                                /*reduction=*/1, kIgnoredTarget, smoothing);
+}
+
+at::Tensor MeanSquaredError(const at::Tensor& outputs, const at::Tensor& targets) {
+  const bool column = outputs.dim() == targets.dim() + 1 && outputs.size(-1) == 1;
+  const at::Tensor numbers = column ? outputs.squeeze(-1) : outputs;
+  if (numbers.sizes() != targets.sizes()) {
+    throw DoNotFit(outputs, targets, "the mean squared error needs equal shapes");
+  }
+  return at::mse_loss(numbers, targets.to(numbers.scalar_type()));
+}
+
+}  // namespace
+
+at::Tensor LossOf(const LossOptions& options, const at::Tensor& outputs, const Batch& batch) {
+  const bool integers = batch.targets.scalar_type() == at::kLong;
+  switch (options.kind) {
+    case LossOptions::Kind::kAuto:
+      break;
+    case LossOptions::Kind::kMse:
+      return MeanSquaredError(outputs, batch.targets);
+    case LossOptions::Kind::kCrossEntropy:
+    case LossOptions::Kind::kCausalLm:
+      return CrossEntropy(outputs, batch.targets, options.label_smoothing);
+  }
+  return integers ? CrossEntropy(outputs, batch.targets, options.label_smoothing)
+                  : MeanSquaredError(outputs, batch.targets);
+}
+
+}  // namespace ddprun::trainer
