@@ -12,23 +12,14 @@ import tempfile
 
 import harness
 import plots
+import published
+from published import milliseconds, size_text
 
 GPT = ["--model", "gpt", "--sizes", "256", "4", "4", "--batch", "1", "--sequence", "64"]
 TOY = ["--model", "mlp", "--sizes", "10", "10", "5", "--batch", "32", "--optimizer", "sgd"]
 BUCKETS = ["--buckets_mb", "0.125", "0.5", "1", "2", "4", "8", "16"]
 MODES = ["no communication", "none", "step", "backward", "both"]
 SPLIT = ["forward", "backward", "update"]
-
-
-def milliseconds(seconds):
-    return f"{seconds * 1e3:.1f} ms" if abs(seconds) >= 1e-3 else f"{seconds * 1e6:.1f} us"
-
-
-def size_text(value):
-    for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if value >= factor:
-            return f"{value / factor:g} {unit}"
-    return f"{value:g} B"
 
 
 def merge(runs):
@@ -114,6 +105,8 @@ def allreduce_table(report):
 
 def medium(report):
     link = report.get("link_gigabit", 0)
+    if "mbit" in report:
+        return f"two hosts, {report['mbit'] / 1000:g} Gbit/s"
     return f"a link of {link:g} Gbit/s (emulated)" if link else "shared memory"
 
 
@@ -210,52 +203,17 @@ def sections(results):
     }
 
 
-def markdown(rows):
-    lines = ["| " + " | ".join(map(str, row)) + " |" for row in rows]
-    return "\n".join([lines[0], "| --- |" + " ---: |" * (len(rows[0]) - 1), *lines[1:]])
-
-
-def write_docs(path, parts):
-    """Replaces what stands between "<!-- NAME -->" and "<!-- end NAME -->"."""
-    document = path.read_text()
-    for name, (_, tables, _) in parts.items():
-        begin, end = f"<!-- {name} -->\n", f"<!-- end {name} -->"
-        head, rest = document.split(begin)
-        tail = rest.split(end)[1]
-        body = "\n\n".join(markdown(table) for table in tables)
-        document = f"{head}{begin}\n{body}\n\n{end}{tail}"
-    path.write_text(document)
-
-
-def write_page(path, parts):
-    contents = [(heading, "".join(f"<h3>{title}</h3>{plot}" for title, plot in figures)
-                 + "".join(plots.html_table(table) for table in tables))
-                for heading, tables, figures in parts.values()]
-    facts = harness.machine()
-    contents.append(("The machine", plots.html_table([["what", "value"], *facts.items()])))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(plots.page("All-reduce beside backward and step", contents))
-
-
 def main():
     parser = harness.parser(__doc__, rounds=3)
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--links", type=float, nargs="*", default=[10, 2],
                         help="emulated links in Gbit/s; default: 10 and 2")
-    parser.add_argument("--page", type=pathlib.Path, default="runs/overlap.html")
-    parser.add_argument("--docs", type=pathlib.Path, help="update the tables of this file")
+    published.add_options(parser, "runs/overlap.html")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         results = measure(options, folder)
     harness.write_json(options, "ddp", results)
-    parts = sections(results)
-    for heading, tables, _ in parts.values():
-        for table in tables:
-            print(f"\n{heading}\n")
-            harness.table(table[0], table[1:])
-    write_page(options.page, parts)
-    if options.docs:
-        write_docs(options.docs, parts)
+    published.publish("All-reduce beside backward and step", sections(results), options)
 
 
 if __name__ == "__main__":

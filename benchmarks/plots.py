@@ -8,7 +8,7 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 300, 64, 150, 12, 44
 
 
 def text(x, y, words, anchor="middle", turn=""):
-    return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {turn}>'
+    return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="currentColor" {turn}>'
             f"{html.escape(str(words))}</text>")
 
 
@@ -30,7 +30,7 @@ def legend(names):
 def axes(x_label, y_label):
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     middle = (TOP + bottom) / 2
-    return [f'<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="#444"/>',
+    return [f'<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="currentColor"/>',
             text((LEFT + right) / 2, HEIGHT - 6, x_label),
             text(14, middle, y_label, turn=f'transform="rotate(-90 14 {middle:.0f})"')]
 
@@ -56,7 +56,8 @@ def lines(series, x_label, y_label, x_text, y_text, y_from_zero=False):
     for i in range(5):
         y = low + (high - low) * i / 4 if y_from_zero else low * (high / low) ** (i / 4)
         parts.append(text(LEFT - 6, at_y(y) + 4, y_text(y), "end"))
-        parts.append(f'<path d="M{LEFT} {at_y(y):.1f}H{right}" stroke="#ddd"/>')
+        parts.append(f'<path d="M{LEFT} {at_y(y):.1f}H{right}" stroke="currentColor" '
+                     'stroke-opacity=".15"/>')
     for i, values in enumerate(series.values()):
         path = " ".join(f"{at_x(x):.1f},{at_y(y):.1f}" for x, y in values)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{COLORS[i]}" '
@@ -71,7 +72,7 @@ def bars(rows, parts_of_bar, x_label, x_text):
     longest = max(sum(values) for values in rows.values()) * 1.05
     left, right, bottom = LEFT + 60, WIDTH - RIGHT, HEIGHT - BOTTOM
     step = (bottom - TOP) / len(rows)
-    parts = [f'<path d="M{left} {TOP}V{bottom}H{right}" fill="none" stroke="#444"/>',
+    parts = [f'<path d="M{left} {TOP}V{bottom}H{right}" fill="none" stroke="currentColor"/>',
              text((left + right) / 2, HEIGHT - 6, x_label)]
     for i in range(5):
         value = longest * i / 4
@@ -96,9 +97,10 @@ def html_table(rows):
 
 def page(title, sections):
     """sections: [(heading, plots and tables as HTML), ...]."""
-    style = ("body{font:15px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
-             "svg{width:100%;max-width:46em}td,th{padding:.2em .7em;text-align:right;"
-             "border-bottom:1px solid #ddd}td:first-child,th:first-child{text-align:left}"
+    style = (":root{color-scheme:light dark}"
+             "body{font:15px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
+             "svg{width:100%;max-width:46em}td,th{white-space:nowrap;padding:.2em .7em;text-align:right;"
+             "border-bottom:1px solid #8884}td:first-child,th:first-child{text-align:left}"
              "table{border-collapse:collapse}")
     body = "".join(f"<h2>{html.escape(heading)}</h2>{content}" for heading, content in sections)
     return (f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}'

@@ -101,10 +101,12 @@ class Host:
         self._keeper = keeper
         self._pid = pid
 
-    def argv(self, *argv, cwd="/"):
-        """The command that runs ARGV on this host, to be started by any means."""
-        return ["nsenter", "--target", str(self._pid), "--net", "--uts", "--ipc", "--mount",
-                "--pid", "sh", "-c", 'cd "$0" && exec "$@"', str(cwd), *map(str, argv)]
+    def argv(self, *argv, cwd="/", apart=("net", "uts", "ipc", "mount", "pid")):
+        """The command that runs ARGV on this host, to be started by any means. `apart`: in what it
+        differs from this process; with less than all, it can itself enter other hosts."""
+        enter = [f"--{namespace}" for namespace in apart]
+        return ["nsenter", "--target", str(self._pid), *enter,
+                "sh", "-c", 'cd "$0" && exec "$@"', str(cwd), *map(str, argv)]
 
     def start(self, *argv, cwd="/", **options):
         return Process(self.argv(*argv, cwd=cwd), **options)
