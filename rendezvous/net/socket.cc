@@ -1,6 +1,7 @@
 #include "rendezvous/net/socket.h"
 
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -155,6 +156,16 @@ Result<Stream> Stream::Connect(const HostPort& peer, Deadline deadline) {
         std::min<std::chrono::steady_clock::duration>(pause, deadline - now));
     pause = std::min(pause * 3 / 2 + milliseconds(1), kLongestPause);
   }
+}
+
+std::string Stream::LocalAddress() const {
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  char text[NI_MAXHOST];
+  const auto* address = reinterpret_cast<const sockaddr*>(&own);
+  const bool known = getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
+                     getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0;
+  return known ? text : "";
 }
 
 Status Stream::Write(std::string_view bytes, Deadline deadline) {

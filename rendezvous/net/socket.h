@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -40,6 +41,8 @@ class Stream {
   Result<size_t> ReadSome(std::span<char> buffer, Deadline deadline);
 
   const HostPort& peer() const { return peer_; }
+  // This end's address, as a literal; empty if the connection is gone.
+  std::string LocalAddress() const;
 
  private:
   Stream(UniqueFd fd, HostPort peer) : fd_(std::move(fd)), peer_(std::move(peer)) {}

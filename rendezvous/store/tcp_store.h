@@ -40,6 +40,8 @@ class TcpStore : public Store {
 
   // All keys of the server, as they are on the wire: with the leading "/".
   Result<std::vector<std::string>> ListKeys(Deadline deadline);
+  // This machine's address, as a literal, on the way to the server; empty if it is not known.
+  std::string LocalAddress() const { return stream_.LocalAddress(); }
   // What a server of ddprun's tells about itself; an Error (page "no-store-status") from others.
   Result<StoreStatus> ServerStatus(Deadline deadline);
 

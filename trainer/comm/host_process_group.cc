@@ -3,20 +3,26 @@
 #include <ATen/ops/from_blob.h>
 #include <sched.h>
 
+#include <algorithm>
+
 #include "base/failure.h"
 #include "trainer/comm/host_process_group_core.h"
 #include "trainer/comm/host_process_group_tensors.h"
+#include "trainer/comm/multi_node_group.h"
+#include "trainer/comm/node_group.h"
 
 namespace ddprun::trainer {
 
 namespace {
 
-// Spinning is for ranks that have a core each.
-std::chrono::nanoseconds SpinTime(int ranks) {
-  cpu_set_t allowed;
-  const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
-  const int cores = known ? CPU_COUNT(&allowed) : 1;
-  return ranks <= cores ? std::chrono::microseconds(50) : std::chrono::nanoseconds(0);
+std::vector<int> NodeOfRank(const HostProcessGroup::Options& options) {
+  if (!options.node_of_rank.empty()) return options.node_of_rank;
+  return std::vector<int>(static_cast<size_t>(options.size), 0);
+}
+
+std::shared_ptr<SharedRegion> MapMemory(const UniqueFd& memory, const NodePlacement& placement) {
+  const auto& members = placement.Members(placement.node());
+  return ValueOrThrow(SharedRegion::Map(memory, static_cast<int>(members.size())));
 }
 
 CollectiveKind KindOf(c10d::OpType type) {
@@ -91,18 +97,50 @@ class HostProcessGroup::CollectiveWork : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
-c10::intrusive_ptr<HostProcessGroup> HostProcessGroup::Create(const UniqueFd& memory,
-                                                              const Options& options) {
-  std::shared_ptr<SharedRegion> region = ValueOrThrow(SharedRegion::Map(memory, options.size));
-  return c10::intrusive_ptr<HostProcessGroup>::unsafe_steal_from_new(
-      new HostProcessGroup(std::move(region), options, SpinTime(options.size)));
+std::chrono::nanoseconds HostProcessGroup::SpinTime(int ranks) {
+  cpu_set_t allowed;
+  const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
+  const int cores = known ? CPU_COUNT(&allowed) : 1;
+  return ranks <= cores ? std::chrono::microseconds(50) : std::chrono::nanoseconds(0);
 }
 
-HostProcessGroup::HostProcessGroup(std::shared_ptr<SharedRegion> region,
+c10::intrusive_ptr<HostProcessGroup> HostProcessGroup::Create(const UniqueFd& memory,
+                                                              const Options& options) {
+  const std::vector<int> nodes = NodeOfRank(options);
+  const auto local_ranks =
+      std::count(nodes.begin(), nodes.end(), nodes[static_cast<size_t>(options.rank)]);
+  return c10::intrusive_ptr<HostProcessGroup>::unsafe_steal_from_new(
+      new HostProcessGroup(memory, options, SpinTime(static_cast<int>(local_ranks))));
+}
+
+HostProcessGroup::Core::Core(const UniqueFd& memory,
+                             const Options& options,
+                             std::chrono::nanoseconds spin_time)
+    : placement(options.rank, NodeOfRank(options)),
+      wire(options.wire),
+      region(MapMemory(memory, placement)),
+      recorder(options.recorder),
+      spin(spin_time),
+      timeout(options.timeout),
+      collectives(MakeCollectives()),
+      group(*collectives),
+      mailbox(*region, {.rank = local_rank(), .spin = spin}) {}
+
+std::unique_ptr<Collectives> HostProcessGroup::Core::MakeCollectives() const {
+  if (placement.nodes() > 1) {
+    return std::make_unique<MultiNodeGroup>(
+        *region, placement, wire,
+        MultiNodeGroup::Options{.spin = spin, .recorder = recorder.get()});
+  }
+  return std::make_unique<NodeGroup>(
+      *region,
+      NodeGroup::Options{.rank = placement.rank(), .spin = spin, .recorder = recorder.get()});
+}
+
+HostProcessGroup::HostProcessGroup(const UniqueFd& memory,
                                    const Options& options,
                                    std::chrono::nanoseconds spin)
-    : Backend(options.rank, options.size),
-      core_(std::make_shared<Core>(std::move(region), options, spin)) {}
+    : Backend(options.rank, options.size), core_(std::make_shared<Core>(memory, options, spin)) {}
 
 // What still waits for peers must not keep a failing process alive.
 HostProcessGroup::~HostProcessGroup() {
@@ -231,12 +269,12 @@ HostProcessGroup::Work HostProcessGroup::barrier(const c10d::BarrierOptions& opt
 
 at::Tensor HostProcessGroup::allocateTensor(long size, at::TensorOptions options) {
   const size_t bytes = static_cast<size_t>(size) * options.dtype().itemsize();
-  std::byte* data = core_->region->Allocate(getRank(), bytes);
+  std::byte* data = core_->region->Allocate(core_->local_rank(), bytes);
   if (data == nullptr) {
     RefuseTensor("No shared memory is left for a tensor of " + std::to_string(bytes) + " bytes.",
                  "Free other tensors of allocateTensor first.");
   }
-  const auto free = [region = core_->region, rank = getRank(), data](void*) {
+  const auto free = [region = core_->region, rank = core_->local_rank(), data](void*) {
     region->Free(rank, data);
   };
   return at::from_blob(data, {size}, free, options.device(at::kCPU));

@@ -1,4 +1,5 @@
-// A process group for CPU tensors: a c10d backend over memory shared by the ranks of a node.
+// A process group for CPU tensors: a c10d backend over memory shared by the ranks of a node, and
+// over UCX between nodes.
 //
 // Rules of c10d hold: all ranks call the same operations in the same order. With asyncOp (the
 // default of c10d) an operation runs in the background and Work::wait() blocks until its result is
@@ -17,6 +18,7 @@
 #include "base/flight_recorder.h"
 #include "base/unique_fd.h"
 #include "trainer/comm/data_type.h"
+#include "trainer/comm/node_link.h"
 #include "trainer/comm/operation_queue.h"
 #include "trainer/comm/shared_region.h"
 
@@ -29,7 +31,12 @@ class HostProcessGroup : public c10d::Backend {
     int size = 1;
     std::chrono::milliseconds timeout = std::chrono::seconds(100);
     std::shared_ptr<FlightRecorder> recorder = {};  // is told of every collective, if there is one
+    // Ranks on several nodes (ConnectNodes): any number for each node. Empty: all are on this one.
+    std::vector<int> node_of_rank = {};
+    GroupWire wire = {};
   };
+  // How long waits of a node's ranks spin: only when each has a core.
+  static std::chrono::nanoseconds SpinTime(int ranks);
   // `memory`: the same file for all ranks of the node (SharedRegion::CreateFile), passed by
   // inheritance or as a descriptor. Throws Failure when it cannot be mapped.
   static c10::intrusive_ptr<HostProcessGroup> Create(const UniqueFd& memory,
@@ -113,9 +120,7 @@ class HostProcessGroup : public c10d::Backend {
   class CollectiveWork;
   class MessageWork;
 
-  HostProcessGroup(std::shared_ptr<SharedRegion> region,
-                   const Options& options,
-                   std::chrono::nanoseconds spin);
+  HostProcessGroup(const UniqueFd& memory, const Options& options, std::chrono::nanoseconds spin);
 
   // `outputs`: what the operation writes, for its future.
   Work Run(c10d::OpType type, bool async, Tensors outputs, OperationQueue::Function run);

@@ -8,34 +8,32 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "base/failure.h"
+#include "trainer/comm/collectives.h"
 #include "trainer/comm/host_process_group.h"
 #include "trainer/comm/mailbox.h"
-#include "trainer/comm/node_group.h"
+#include "trainer/comm/node_placement.h"
 #include "trainer/comm/operation_queue.h"
 
 namespace ddprun::trainer {
 
 struct HostProcessGroup::Core {
-  std::shared_ptr<SharedRegion> region;
+  const NodePlacement placement;
+  const GroupWire wire;
+  const std::shared_ptr<SharedRegion> region;  // of this node's ranks
   const std::shared_ptr<FlightRecorder> recorder;
   const std::chrono::nanoseconds spin;
   std::atomic<std::chrono::milliseconds> timeout;
   std::atomic<AllReduceAlgorithm> algorithm = AllReduceAlgorithm::kDirect;
   std::atomic<uint64_t> begun = 0;  // collectives
-  NodeGroup group;
+  const std::unique_ptr<Collectives> collectives;
+  Collectives& group;
   Mailbox mailbox;
   OperationQueue queue;  // last: its thread uses the group
 
-  Core(std::shared_ptr<SharedRegion> shared,
-       const Options& options,
-       std::chrono::nanoseconds spin_time)
-      : region(std::move(shared)),
-        recorder(options.recorder),
-        spin(spin_time),
-        timeout(options.timeout),
-        group(*region, {.rank = options.rank, .spin = spin, .recorder = recorder.get()}),
-        mailbox(*region, {.rank = options.rank, .spin = spin}) {}
+  Core(const UniqueFd& memory, const Options& options, std::chrono::nanoseconds spin_time);
 
+  std::unique_ptr<Collectives> MakeCollectives() const;
+  int local_rank() const { return placement.LocalOf(placement.rank()); }
   Clock::time_point Deadline(std::chrono::milliseconds own) const {
     return Clock::now() + (own == c10d::kUnsetTimeout ? timeout.load() : own);
   }

@@ -168,9 +168,8 @@ c10::intrusive_ptr<HostProcessGroup> HostProcessGroup::NewGroup(const std::vecto
   const Options options{.rank = static_cast<int>(self - ranks.begin()),
                         .size = static_cast<int>(ranks.size()),
                         .timeout = core_->timeout.load()};
-  std::shared_ptr<SharedRegion> region = ValueOrThrow(SharedRegion::Map(memory, options.size));
   return c10::intrusive_ptr<HostProcessGroup>::unsafe_steal_from_new(
-      new HostProcessGroup(std::move(region), options, core_->spin));
+      new HostProcessGroup(memory, options, core_->spin));
 }
 
 }  // namespace ddprun::trainer
