@@ -1,5 +1,6 @@
 #include "trainer/compute/linear.h"
 
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/sum.h>
@@ -21,6 +22,16 @@ using torch::autograd::variable_list;
 
 at::Tensor AsMatrix(const at::Tensor& x) {
   return x.reshape({-1, x.size(-1)});
+}
+
+std::optional<at::Tensor> Optional(const at::Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
+// Whether any engine but LibTorch's own would multiply; its own operator costs less otherwise.
+bool GoesToEngine(const at::Tensor& x, const at::Tensor& weight) {
+  return EngineFor(x.scalar_type(), x.device(), x.numel() / x.size(-1) * weight.numel()) !=
+         MatmulEngine::kDefault;
 }
 
 class LinearFunction : public torch::autograd::Function<LinearFunction> {
@@ -84,8 +95,13 @@ at::Tensor LinearLayer(const at::Tensor& x,
                        const at::Tensor& weight,
                        const at::Tensor& bias,
                        WeightLayout layout) {
-  return LinearFunction::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt,
-                               layout == WeightLayout::kOutIn);
+  const bool out_in = layout == WeightLayout::kOutIn;
+  if (ComputeType() == weight.scalar_type() && !GoesToEngine(x, weight)) {
+    if (out_in) return at::linear(x, weight, Optional(bias));
+    return bias.defined() && x.dim() == 2 ? at::addmm(bias, x, weight)
+                                          : at::linear(x, weight.t(), Optional(bias));
+  }
+  return LinearFunction::apply(x, weight, Optional(bias), out_in);
 }
 
 }  // namespace ddprun::trainer

@@ -46,11 +46,14 @@ MatmulEngine CurrentMatmulEngine() {
   return current_engine.load(std::memory_order_relaxed);
 }
 
+MatmulEngine EngineFor(at::ScalarType type, at::Device device, int64_t size) {
+  const bool fits = type == at::kFloat && device.is_cpu() && size >= kSmallProduct;
+  return fits ? CurrentMatmulEngine() : MatmulEngine::kDefault;
+}
+
 void Multiply(const at::Tensor& a, const at::Tensor& b, at::Tensor& out, bool accumulate) {
-  const bool small = a.size(0) * a.size(1) * b.size(1) < kSmallProduct;
-  const bool fp32_on_cpu = a.scalar_type() == at::kFloat && a.device().is_cpu();
-  MultiplyBy(small || !fp32_on_cpu ? MatmulEngine::kDefault : CurrentMatmulEngine(), a, b, out,
-             accumulate);
+  const int64_t size = a.size(0) * a.size(1) * b.size(1);
+  MultiplyBy(EngineFor(a.scalar_type(), a.device(), size), a, b, out, accumulate);
 }
 
 void MultiplyBy(MatmulEngine engine,

@@ -20,6 +20,9 @@ bool HasOneDnn();
 void UseMatmulEngine(MatmulEngine engine);
 MatmulEngine CurrentMatmulEngine();
 
+// Who multiplies factors of this type and place, for M K N = `size`.
+MatmulEngine EngineFor(at::ScalarType type, at::Device device, int64_t size);
+
 // out = a b, or out += a b: a [M, K], b [K, N] and out [M, N] of one dtype, out contiguous. Small
 // float32 products and those of other dtypes go to LibTorch's default, which decides for itself.
 // Records no graph. Any thread.

@@ -1,0 +1,123 @@
+#include "trainer/compute/block_cache.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/alloc_cpu.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace ddprun::trainer {
+
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+// Eight classes for each power of two: a block is at most an eighth too large.
+size_t ClassOf(size_t bytes) {
+  const size_t step = std::bit_floor(bytes) / 8;
+  return (bytes + step - 1) / step * step;
+}
+
+void* Map(size_t bytes) {
+  void* block = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED) return nullptr;
+  // Where the kernel refuses, ordinary pages do.
+  if (bytes >= 2 * kHugePage) madvise(block, bytes, MADV_HUGEPAGE);
+  return block;
+}
+
+class TensorAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    if (bytes < BlockCache::kSmallest) {
+      void* block = c10::alloc_cpu(bytes);
+      return {block, block, &c10::free_cpu, c10::Device(c10::DeviceType::CPU)};
+    }
+    void* block = cache_.Take(bytes);
+    TORCH_CHECK(block != nullptr, "not enough memory: you tried to allocate ", bytes, " bytes.");
+    return {block, new Block{this, block, bytes}, &GiveBack, c10::Device(c10::DeviceType::CPU)};
+  }
+
+  void copy_data(void* destination, const void* source, std::size_t count) const override {
+    std::memcpy(destination, source, count);
+  }
+
+ private:
+  struct Block {
+    TensorAllocator* owner;
+    void* data;
+    size_t bytes;
+  };
+
+  static void GiveBack(void* context) {
+    auto* block = static_cast<Block*>(context);
+    block->owner->cache_.Give(block->data, block->bytes);
+    delete block;
+  }
+
+  BlockCache cache_;
+};
+
+}  // namespace
+
+BlockCache::~BlockCache() {
+  const std::lock_guard lock(mutex_);
+  FreeIdle(0);
+}
+
+void* BlockCache::Take(size_t bytes) {
+  const size_t size = ClassOf(bytes);
+  const std::lock_guard lock(mutex_);
+  void* block = nullptr;
+  const auto found = idle_.find(size);
+  if (found != idle_.end() && !found->second.empty()) {
+    block = found->second.back();
+    found->second.pop_back();
+    idle_bytes_ -= size;
+  } else {
+    block = Map(size);
+    if (block == nullptr) {
+      FreeIdle(0);
+      block = Map(size);
+    }
+    if (block == nullptr) return nullptr;
+  }
+  used_bytes_ += size;
+  most_used_bytes_ = std::max(most_used_bytes_, used_bytes_);
+  return block;
+}
+
+void BlockCache::Give(void* block, size_t bytes) {
+  const size_t size = ClassOf(bytes);
+  const std::lock_guard lock(mutex_);
+  idle_[size].push_back(block);
+  used_bytes_ -= size;
+  idle_bytes_ += size;
+  FreeIdle(std::max(most_used_bytes_ - used_bytes_, most_used_bytes_ / 2));
+}
+
+void BlockCache::FreeIdle(size_t allowed) {
+  for (auto it = idle_.begin(); it != idle_.end() && idle_bytes_ > allowed;) {
+    while (!it->second.empty() && idle_bytes_ > allowed) {
+      munmap(it->second.back(), it->first);
+      it->second.pop_back();
+      idle_bytes_ -= it->first;
+    }
+    it = it->second.empty() ? idle_.erase(it) : std::next(it);
+  }
+}
+
+size_t BlockCache::idle_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return idle_bytes_;
+}
+
+void CacheTensorMemory() {
+  // LibTorch keeps it to the end of the process.
+  c10::SetCPUAllocator(new TensorAllocator, /*priority=*/1);
+}
+
+}  // namespace ddprun::trainer
