@@ -11,7 +11,9 @@ enum class Reads { kTokens, kNumbers, kAnything };
 
 Reads ReadsOf(ModelType type) {
   switch (type) {
+    case ModelType::kBert:
     case ModelType::kGpt:
+    case ModelType::kLlama:
       return Reads::kTokens;
     case ModelType::kMlp:
       return Reads::kNumbers;

@@ -2,30 +2,60 @@
 
 namespace ddprun::trainer {
 
+namespace {
+
+bool IsTransformer(ModelType type) {
+  return type == ModelType::kBert || type == ModelType::kGpt || type == ModelType::kLlama;
+}
+
+}  // namespace
+
 void Checker::CheckModel() {
   const ModelConfig& model = config_.model;
-  if (model.type == ModelType::kGpt) {
-    if (model.hidden_size % model.num_attention_heads != 0) {
-      const bool heads = Given("model.num_attention_heads");
-      Conflict(heads ? "model.num_attention_heads" : "model.hidden_size",
-               "model.hidden_size (" + std::to_string(model.hidden_size) +
-                   ") is no multiple of model.num_attention_heads (" +
-                   std::to_string(model.num_attention_heads) + "):",
-               "Every head takes an equal share of the hidden size.");
-    }
-    const bool bytes =
-        config_.data.tokenizer.empty() &&
-        (config_.data.format == DataFormat::kText || config_.data.format == DataFormat::kJsonLines);
-    if (bytes && model.vocab_size < 256) {
-      Conflict("model.vocab_size", "Text is read by bytes, and bytes have 256 values:",
-               "Set model.vocab_size to 256 or more.");
-    }
+  if (IsTransformer(model.type)) {
+    // The sizes of a folder are known only once it is opened (loop/open_model.h).
+    if (model.name_or_path.empty()) CheckTransformer();
     return;
   }
+  if (model.type != ModelType::kMlp) return;
   if (model.layer_sizes.empty()) return Missing("model.layer_sizes", "model.type \"mlp\"");
   if (model.layer_sizes.size() < 2) {
     Conflict("model.layer_sizes", "One size makes no layer:",
              "Give the input and the output size at least, as in [10, 5].");
+  }
+}
+
+void Checker::CheckTransformer() {
+  const ModelConfig& model = config_.model;
+  const bool heads = Given("model.num_attention_heads");
+  const std::string heads_text =
+      "model.num_attention_heads (" + std::to_string(model.num_attention_heads) + ")";
+  if (model.hidden_size % model.num_attention_heads != 0) {
+    Conflict(heads ? "model.num_attention_heads" : "model.hidden_size",
+             "model.hidden_size (" + std::to_string(model.hidden_size) + ") is no multiple of " +
+                 heads_text + ":",
+             "Every head takes an equal share of the hidden size.");
+  }
+  if (model.type == ModelType::kLlama &&
+      model.num_attention_heads % model.num_key_value_heads != 0) {
+    Conflict("model.num_key_value_heads",
+             heads_text + " is no multiple of model.num_key_value_heads (" +
+                 std::to_string(model.num_key_value_heads) + "):",
+             "Every head of keys and values serves equally many attention heads.");
+  }
+  if (config_.data.max_seq_length > model.max_position_embeddings) {
+    Conflict("model.max_position_embeddings",
+             "data.max_seq_length (" + std::to_string(config_.data.max_seq_length) +
+                 ") is more than model.max_position_embeddings (" +
+                 std::to_string(model.max_position_embeddings) + "):",
+             "The model must be able to take the longest sample.");
+  }
+  const bool bytes =
+      config_.data.tokenizer.empty() &&
+      (config_.data.format == DataFormat::kText || config_.data.format == DataFormat::kJsonLines);
+  if (bytes && model.vocab_size < 256) {
+    Conflict("model.vocab_size", "Text is read by bytes, and bytes have 256 values:",
+             "Set model.vocab_size to 256 or more.");
   }
 }
 

@@ -1,5 +1,9 @@
+#include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
+#include "base/suggest.h"
 #include "trainer/config/checker.h"
 
 namespace ddprun::trainer {
@@ -26,6 +30,24 @@ void Checker::CheckStrategy() {
            "The optimizer starts before all gradients are reduced, but training.max_grad_norm (" +
                SlotText(&config.training.max_grad_norm) + ") needs the norm of all:",
            "Set training.max_grad_norm to 0, or strategy.overlap to \"backward\".");
+}
+
+void Checker::CheckMetrics() {
+  const auto words = WordsOf(Metric{});
+  const std::vector<std::string> known(words.begin(), words.end());
+  for (const std::string& metric : config_.evaluation.metrics) {
+    if (std::ranges::find(known, metric) != known.end()) continue;
+    std::string accepted;
+    for (const std::string& word : known)
+      accepted += (accepted.empty() ? "\"" : ", \"") + word + "\"";
+    const auto nearest = Nearest(metric, known);
+    problems_->Add(entries_.ErrorAbout(
+        "evaluation.metrics", {.title = "UNKNOWN CHOICE",
+                               .page = "unknown-choice",
+                               .found = "\"" + metric + "\" is no metric:",
+                               .expected = "Accepted: a list of " + accepted + ".",
+                               .hint = nearest ? "Did you mean \"" + *nearest + "\"?" : ""}));
+  }
 }
 
 }  // namespace ddprun::trainer

@@ -20,6 +20,7 @@ class Checker {
   void CheckModel();      // check_model.cc
   void CheckData();       // check_data.cc
   void CheckScheduler();  // check_training.cc
+  void CheckMetrics();
   void CheckStrategy();
 
  private:
@@ -27,6 +28,7 @@ class Checker {
   // A key that `needed_for` cannot do without.
   void Missing(std::string_view path, std::string_view needed_for);
   void Conflict(std::string_view path, std::string found, std::string hint);
+  void CheckTransformer();
   void CheckRandomData();  // check_data.cc
   void CheckCsvData();
   void CheckImageData();

@@ -53,6 +53,36 @@ void Checker::CheckScopes() {
   }
 }
 
+namespace {
+
+bool HasValue(const Entries& entries, std::string_view path) {
+  const Entry* entry = entries.Find(path);
+  return entry != nullptr && entry->value.kind != JsonValue::Kind::kNull;
+}
+
+void FillModelDefaults(const Entries& entries, Config* config) {
+  ModelConfig& model = config->model;
+  for (const auto& [key, entry] : entries.all()) {
+    if (key->section == "model" && HasValue(entries, key->Path())) {
+      model.given.emplace_back(key->name);
+    }
+  }
+  if (!HasValue(entries, "model.attention_dropout")) model.attention_dropout = model.dropout;
+  if (!HasValue(entries, "model.classifier_dropout")) model.classifier_dropout = model.dropout;
+  const bool transformer = model.type == ModelType::kBert || model.type == ModelType::kGpt ||
+                           model.type == ModelType::kLlama;
+  if (!transformer) return;
+  if (model.intermediate_size == 0) model.intermediate_size = 4 * model.hidden_size;
+  if (model.max_position_embeddings == 0) {
+    model.max_position_embeddings = config->data.max_seq_length;
+  }
+  if (model.type == ModelType::kLlama && model.num_key_value_heads == 0) {
+    model.num_key_value_heads = model.num_attention_heads;
+  }
+}
+
+}  // namespace
+
 void FillDerivedDefaults(const Entries& entries, Config* config) {
   const auto has_value = [&](std::string_view path) {
     const Entry* entry = entries.Find(path);
@@ -62,9 +92,7 @@ void FillDerivedDefaults(const Entries& entries, Config* config) {
   if (!has_value("optimizer.weight_decay") && config->optimizer.type != OptimizerType::kAdamW) {
     config->optimizer.weight_decay = 0;
   }
-  if (config->model.type == ModelType::kGpt && config->model.intermediate_size == 0) {
-    config->model.intermediate_size = 4 * config->model.hidden_size;
-  }
+  FillModelDefaults(entries, config);
   if (config->training.per_device_eval_batch_size == 0) {
     config->training.per_device_eval_batch_size = config->training.per_device_train_batch_size;
   }
@@ -80,6 +108,7 @@ void CrossCheck(const Entries& entries, const Config& config, Problems* problems
   checker.CheckData();
   checker.CheckScheduler();
   checker.CheckStrategy();
+  checker.CheckMetrics();
 }
 
 }  // namespace ddprun::trainer

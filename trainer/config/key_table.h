@@ -9,7 +9,9 @@ namespace ddprun::trainer {
 
 std::vector<Key> RunKeys();
 std::vector<Key> ModelKeys();
-std::vector<Key> GptKeys();
+std::vector<Key> TransformerKeys();
+std::vector<Key> BertKeys();
+std::vector<Key> LlamaKeys();
 std::vector<Key> MlpKeys();
 std::vector<Key> DataKeys();
 std::vector<Key> LoaderKeys();

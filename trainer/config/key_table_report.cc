@@ -25,6 +25,13 @@ std::vector<Key> EvaluationKeys() {
                    {"val_check_interval", "Lightning"},
                    {"valid-freq", "Marian"}}},
       {.section = "evaluation",
+       .name = "metrics",
+       .slot = At<&Config::evaluation, &EvaluationConfig::metrics>,
+       .meaning = "Any of \"accuracy\", \"f1\", \"f1_macro\", \"mcc\", \"perplexity\", \"mse\", "
+                  "\"mae\". Empty: accuracy for classes, perplexity for tokens. Exact over the "
+                  "ranks.",
+       .aliases = {{"compute_metrics", "Hugging Face"}, {"valid-metrics", "Marian"}}},
+      {.section = "evaluation",
        .name = "sample_prompt",
        .slot = At<&Config::evaluation, &EvaluationConfig::sample_prompt>,
        .meaning = "Text that the sample at the end of the run goes on from.",

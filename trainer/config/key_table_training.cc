@@ -88,6 +88,41 @@ std::vector<Key> TrainingKeys() {
                    {"gradient_clip_val", "Lightning"},
                    {"grad_clip", "nanoGPT"},
                    {"clip-norm", "Marian"}}},
+      {.section = "training",
+       .name = "precision",
+       .slot = At<&Config::training, &TrainingConfig::precision>,
+       .meaning = "\"bf16\": matrix products in bfloat16, with weights, gradients and optimizer "
+                  "in float32; twice as fast where the processor has bfloat16 instructions.",
+       .aliases = {{"mixed_precision", "accelerate"},
+                   {"bf16", "Hugging Face and DeepSpeed"},
+                   {"dtype", "nanoGPT"}}},
+      {.section = "training",
+       .name = "matmul_engine",
+       .slot = At<&Config::training, &TrainingConfig::matmul_engine>,
+       .meaning = "Who multiplies float32 matrices on the CPU: LibTorch's default, oneDNN, or the "
+                  "one that is measured to be faster at full accuracy (docs/speed.md).",
+       .aliases = {{"float32_matmul_precision", "PyTorch"}}},
+      {.section = "training",
+       .name = "loss",
+       .slot = At<&Config::training, &TrainingConfig::loss>,
+       .meaning =
+           "What is minimised. \"auto\" is the model's own: tokens for language models, else "
+           "cross-entropy where targets are classes and the mean squared error where they "
+           "are numbers. A mean over all predictions of all ranks and micro-batches.",
+       .aliases = {{"criterion", "PyTorch"},
+                   {"loss_fn", "PyTorch"},
+                   {"loss_type", "Hugging Face"}}},
+      {.section = "training",
+       .name = "label_smoothing",
+       .slot = At<&Config::training, &TrainingConfig::label_smoothing>,
+       .meaning = "Share of each target that cross-entropy gives to all classes alike.",
+       .range = kBelowOne,
+       .aliases = {{"label_smoothing_factor", "Hugging Face"}}},
+      {.section = "training",
+       .name = "stop_on_bad_loss",
+       .slot = At<&Config::training, &TrainingConfig::stop_on_bad_loss>,
+       .meaning = "Ends the run with an error when the loss is NaN or infinite.",
+       .aliases = {{"terminate_on_nan", "Lightning"}, {"check_finite", "Lightning"}}},
   };
 }
 

@@ -7,19 +7,30 @@
 
 namespace ddprun::trainer {
 
-enum class ModelType { kGpt, kMlp };
+enum class ModelType { kGpt, kMlp, kBert, kLlama };
 enum class Activation { kRelu, kNone, kGelu };
 
 struct ModelConfig {
   ModelType type = ModelType::kGpt;
   std::string name_or_path;  // a folder with model.safetensors to start from; empty: fresh weights
+  // Keys of this section that have a value in the file or an override: they must agree with the
+  // folder; what is not among them is taken from there.
+  std::vector<std::string> given;
   int64_t hidden_size = 128;
   int64_t num_hidden_layers = 4;
   int64_t num_attention_heads = 4;
   int64_t intermediate_size = 0;  // ReadConfig turns 0 into 4 * hidden_size
   int64_t vocab_size = 256;
-  double dropout = 0.0;                       // probability
-  std::vector<int64_t> layer_sizes;           // mlp: input, hidden ..., output
+  int64_t max_position_embeddings = 0;  // tokens; ReadConfig turns 0 into data.max_seq_length
+  double dropout = 0.0;                 // probabilities
+  double attention_dropout = 0.0;       // ReadConfig makes it `dropout` where the file has none
+  double classifier_dropout = 0.0;      // the same
+  int64_t type_vocab_size = 2;          // bert: kinds of texts in an input
+  int64_t num_labels = 2;               // bert: classes; 1: a number
+  bool tie_word_embeddings = true;      // gpt, llama
+  int64_t num_key_value_heads = 0;      // llama: 0: as many as num_attention_heads
+  double rope_theta = 10000.0;          // llama
+  std::vector<int64_t> layer_sizes;     // mlp: input, hidden ..., output
   Activation activation = Activation::kRelu;  // mlp: between the layers, not after the last
 };
 

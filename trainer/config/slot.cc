@@ -36,7 +36,7 @@ struct ToJson {
 }  // namespace
 
 Words WordsOf(ModelType /*type*/) {
-  static constexpr std::array<std::string_view, 2> kWords = {"gpt", "mlp"};
+  static constexpr std::array<std::string_view, 4> kWords = {"gpt", "mlp", "bert", "llama"};
   return kWords;
 }
 
@@ -68,6 +68,28 @@ Words WordsOf(OnMissing /*policy*/) {
 
 Words WordsOf(TargetType /*type*/) {
   static constexpr std::array<std::string_view, 2> kWords = {"class", "number"};
+  return kWords;
+}
+
+Words WordsOf(Loss /*type*/) {
+  static constexpr std::array<std::string_view, 4> kWords = {"auto", "cross_entropy", "mse",
+                                                             "causal_lm"};
+  return kWords;
+}
+
+Words WordsOf(Metric /*type*/) {
+  static constexpr std::array<std::string_view, 7> kWords = {"accuracy",   "f1",  "f1_macro", "mcc",
+                                                             "perplexity", "mse", "mae"};
+  return kWords;
+}
+
+Words WordsOf(TrainingPrecision /*type*/) {
+  static constexpr std::array<std::string_view, 2> kWords = {"fp32", "bf16"};
+  return kWords;
+}
+
+Words WordsOf(MatmulSetting /*type*/) {
+  static constexpr std::array<std::string_view, 3> kWords = {"auto", "default", "onednn"};
   return kWords;
 }
 

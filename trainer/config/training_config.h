@@ -17,11 +17,22 @@ struct RunConfig {
   double max_epochs = 1.0;  // passes over the training data
 };
 
+enum class Loss { kAuto, kCrossEntropy, kMse, kCausalLm };
+enum class Metric { kAccuracy, kF1, kF1Macro, kMcc, kPerplexity, kMse, kMae };
+
+enum class TrainingPrecision { kFp32, kBf16 };
+enum class MatmulSetting { kAuto, kDefault, kOneDnn };
+
 struct TrainingConfig {
   int64_t per_device_train_batch_size = 8;
   int64_t per_device_eval_batch_size = 0;  // ReadConfig turns 0 into the train batch size
   int64_t gradient_accumulation_steps = 1;
   double max_grad_norm = 1.0;  // 0: no clipping
+  TrainingPrecision precision = TrainingPrecision::kFp32;
+  MatmulSetting matmul_engine = MatmulSetting::kAuto;
+  Loss loss = Loss::kAuto;
+  double label_smoothing = 0.0;
+  bool stop_on_bad_loss = true;  // NaN or infinite
 };
 
 enum class OptimizerType { kAdamW, kAdam, kSgd };
@@ -78,6 +89,7 @@ struct CheckpointConfig {
 
 struct EvaluationConfig {
   int64_t eval_steps = 0;  // optimizer steps between evaluations; 0: only at the end
+  std::vector<std::string> metrics;  // words of Metric; empty: those of the task
   std::string sample_prompt;
   int64_t sample_length = 0;  // bytes of text generated at the end; 0: none
   double sample_temperature = 0.8;

@@ -3,6 +3,7 @@
 #include "base/failure.h"
 #include "trainer/config/read_config.h"
 #include "trainer/loop/open_data.h"
+#include "trainer/loop/open_model.h"
 
 namespace ddprun::trainer {
 
@@ -27,7 +28,9 @@ Job OpenJob(const std::string& config_path,
   Job job;
   job.config_path = config_path;
   job.config = ValueOrThrow(ReadConfig(config_path, overrides, environment));
+  job.model = OpenModel(job.config);
   OpenData(job);
+  FitModelToData(job.train->shape(), job.model);
   return job;
 }
 

@@ -9,12 +9,14 @@
 #include "base/env.h"
 #include "trainer/config/config.h"
 #include "trainer/data/dataset.h"
+#include "trainer/models/registry.h"
 
 namespace ddprun::trainer {
 
 struct Job {
   Config config;
   std::string config_path;
+  ModelOptions model;
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> validation;  // nullptr when there is none
   // Data sets that `train` and `validation` are parts of.

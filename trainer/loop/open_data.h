@@ -1,11 +1,20 @@
-// From section "data" of a config to data sets.
+// From section "data" of a config to data sets, and how a rank goes through them.
 #pragma once
 
+#include "trainer/comm/bootstrap.h"
+#include "trainer/data/loader.h"
+#include "trainer/data/sampler.h"
 #include "trainer/loop/job.h"
 
 namespace ddprun::trainer {
 
-// Fills job.train and job.validation. Throws Failure.
+// Fills job.train, job.validation and what belongs to them. Throws Failure.
 void OpenData(Job& job);
+
+// The rank's share of the training samples. The options refer to `job`.
+DistributedSamplerOptions TrainSamplerOptions(const Job& job, const RankInfo& rank);
+
+LoaderOptions TrainLoaderOptions(const Config& config, int64_t epoch);
+LoaderOptions ValidationLoaderOptions(const Config& config);
 
 }  // namespace ddprun::trainer

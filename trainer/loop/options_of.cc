@@ -1,20 +1,31 @@
 #include "trainer/loop/options_of.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "base/check.h"
+#include "trainer/config/slot.h"
 
 namespace ddprun::trainer {
 
-ModelOptions ModelOptionsOf(const Config& config, bool initialize) {
+ModelOptions ModelOptionsOf(const Config& config) {
   const ModelConfig& model = config.model;
   ModelOptions options;
-  options.type = model.type == ModelType::kGpt ? "gpt" : "mlp";
+  options.type = Word(model.type);
   options.hidden_size = model.hidden_size;
   options.num_hidden_layers = model.num_hidden_layers;
   options.num_attention_heads = model.num_attention_heads;
   options.intermediate_size = model.intermediate_size;
   options.vocab_size = model.vocab_size;
-  options.max_positions = config.data.max_seq_length;
+  options.max_positions = model.max_position_embeddings;
   options.dropout = model.dropout;
+  options.attention_dropout = model.attention_dropout;
+  options.classifier_dropout = model.classifier_dropout;
+  options.type_vocab_size = model.type_vocab_size;
+  options.num_labels = model.num_labels;
+  options.tie_word_embeddings = model.tie_word_embeddings;
+  options.num_key_value_heads = model.num_key_value_heads;
+  options.rope_theta = model.rope_theta;
   options.layer_sizes = model.layer_sizes;
   switch (model.activation) {
     case Activation::kRelu:
@@ -27,7 +38,6 @@ ModelOptions ModelOptionsOf(const Config& config, bool initialize) {
       options.activation = "none";
       break;
   }
-  options.initialize = initialize;
   return options;
 }
 
@@ -126,6 +136,17 @@ AllReduceAlgorithm AlgorithmOf(const CommConfig& config) {
       return AllReduceAlgorithm::kRing;
   }
   return AllReduceAlgorithm::kDirect;
+}
+
+std::vector<Metric> MetricsOf(const EvaluationConfig& config) {
+  const auto words = WordsOf(Metric{});
+  std::vector<Metric> metrics;
+  for (const std::string& name : config.metrics) {
+    const auto word = std::find(words.begin(), words.end(), name);
+    DDPRUN_CHECK(word != words.end());  // ReadConfig has looked
+    metrics.push_back(static_cast<Metric>(word - words.begin()));
+  }
+  return metrics;
 }
 
 }  // namespace ddprun::trainer

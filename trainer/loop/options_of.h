@@ -1,6 +1,8 @@
 // From the config to the options of the parts that it describes. Pure.
 #pragma once
 
+#include <vector>
+
 #include "trainer/comm/data_type.h"
 #include "trainer/config/config.h"
 #include "trainer/models/registry.h"
@@ -10,10 +12,12 @@
 
 namespace ddprun::trainer {
 
-ModelOptions ModelOptionsOf(const Config& config, bool initialize);
+// Of a model without a folder to start from (open_model.h).
+ModelOptions ModelOptionsOf(const Config& config);
 OptimizerOptions OptimizerOptionsOf(const OptimizerConfig& config);
 ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_steps);
 Reducer::Options ReducerOptionsOf(const StrategyConfig& config);
 AllReduceAlgorithm AlgorithmOf(const CommConfig& config);
+std::vector<Metric> MetricsOf(const EvaluationConfig& config);
 
 }  // namespace ddprun::trainer

@@ -5,12 +5,15 @@
 #include <cstdio>
 #include <ctime>
 #include <exception>
+#include <filesystem>
 
 #include <nlohmann/json.hpp>
 
 #include "base/abort_stack.h"
 #include "base/error_file.h"
 #include "base/failure.h"
+#include "trainer/compute/block_cache.h"
+#include "trainer/loop/compute_setup.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/models/generate.h"
@@ -67,6 +70,14 @@ std::string Announcement(const Job& job, const RunHeader& header, const Trainer&
          std::to_string(batch) + ", " + std::to_string(trainer.total_steps()) + " steps";
 }
 
+std::string FreshText(const Job& job, const Trainer& trainer) {
+  std::string names;
+  for (const std::string& name : trainer.fresh_parameters()) {
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  return "fresh weights, not in " + job.config.model.name_or_path + ": " + names;
+}
+
 // Bytes of a model as text that a terminal can show: what is no UTF-8 becomes U+FFFD, control
 // characters, which might move the cursor or worse, become '.'.
 std::string Presentable(std::string bytes) {
@@ -82,7 +93,12 @@ std::string Presentable(std::string bytes) {
 void Finish(const Job& job, const RunFolder& folder, Trainer& trainer, RunReporter& reporter) {
   if (job.config.checkpoint.save_at_end) {
     const std::string path = folder.path + "/model";
-    SavePretrained(trainer.model(), path);
+    const ModelConfig& model = job.config.model;
+    // A weights file by itself has no companions.
+    const bool folder_given = std::filesystem::is_directory(model.name_or_path);
+    SavePretrained(trainer.model(), path,
+                   {.source = folder_given ? model.name_or_path : "",
+                    .tokenizer = job.config.data.tokenizer});
     reporter.PrintLine("weights: " + path + "/model.safetensors");
   }
   const EvaluationConfig& evaluation = job.config.evaluation;
@@ -99,7 +115,10 @@ void Finish(const Job& job, const RunFolder& folder, Trainer& trainer, RunReport
   reporter.PrintLine("run folder: " + folder.path);
 }
 
-void TrainAsRankZero(const Job& job, const RankInfo& rank, Trainer& trainer) {
+void TrainAsRankZero(const Job& job,
+                     const RankInfo& rank,
+                     const std::string& compute,
+                     Trainer& trainer) {
   const RunFolder folder = ValueOrThrow(MakeRunFolder(job.config, ReportTime::Now().unix_seconds));
   const RunHeader header = HeaderOf(rank, folder, trainer);
   const ReporterOptions options{.metrics_path = folder.path + "/metrics.jsonl",
@@ -107,6 +126,8 @@ void TrainAsRankZero(const Job& job, const RankInfo& rank, Trainer& trainer) {
                                 .bar_fd = ProgressBarFd(job.config.report.progress_bar)};
   const auto reporter = ValueOrThrow(RunReporter::Create(options, header, ReportTime::Now()));
   reporter->PrintLine(Announcement(job, header, trainer));
+  if (!compute.empty()) reporter->PrintLine(compute);
+  if (!trainer.fresh_parameters().empty()) reporter->PrintLine(FreshText(job, trainer));
   try {
     trainer.Fit(reporter.get());
     Finish(job, folder, trainer, *reporter);
@@ -152,14 +173,17 @@ int ReportFailure(const Error& error, const Environment& environment) {
 int RunWorker(const Job& job, const Environment& environment) {
   try {
     SetThreads(environment);
+    CacheTensorMemory();
     const RankInfo rank = ValueOrThrow(ReadRankInfo(environment));
     CheckWorldSize(job, rank.world_size);
     const std::shared_ptr<FlightRecorder> recorder = AttachFlightRecorder(environment, rank);
     // Who gives a recorder ends a worker that hangs with SIGABRT.
     if (recorder != nullptr) PrintStackOnAbort();
     Trainer trainer(job, rank, MakeGroup(job, rank, environment, recorder), recorder);
+    const std::string compute =
+        SetUpCompute(job.config.training, ParameterCount(trainer.model()), environment);
     if (rank.rank == 0) {
-      TrainAsRankZero(job, rank, trainer);
+      TrainAsRankZero(job, rank, compute, trainer);
     } else {
       trainer.Fit(nullptr);
     }

@@ -7,7 +7,11 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/failure.h"
 #include "trainer/data/loader.h"
+#include "trainer/loop/compute_setup.h"
+#include "trainer/loop/metrics.h"
+#include "trainer/loop/open_data.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/optim/clip.h"
@@ -26,16 +30,6 @@ int64_t DivideUp(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-DistributedSamplerOptions SamplerOptions(const Job& job, const RankInfo& rank) {
-  const DataConfig& data = job.config.data;
-  return {.dataset_size = job.train->size(),
-          .num_replicas = rank.world_size,
-          .rank = rank.rank,
-          .shuffle = data.shuffle,
-          .seed = static_cast<uint64_t>(data.data_seed),
-          .drop_last = false};
-}
-
 int64_t BatchesPerEpoch(const Config& config, int64_t samples_of_rank) {
   const int64_t batch = config.training.per_device_train_batch_size;
   return config.data.dataloader_drop_last ? samples_of_rank / batch
@@ -48,13 +42,18 @@ int64_t TotalSteps(const RunConfig& run, int64_t steps_per_epoch) {
       1, std::llround(std::ceil(run.max_epochs * static_cast<double>(steps_per_epoch))));
 }
 
-std::shared_ptr<Model> BuildModel(const Config& config, const RankInfo& rank) {
+std::shared_ptr<Model> BuildModel(const Job& job,
+                                  const RankInfo& rank,
+                                  std::vector<std::string>* fresh_parameters) {
+  const Config& config = job.config;
   // Rank 0 draws or reads the weights; the others receive them.
   const bool owns_weights = rank.rank == 0;
   const bool pretrained = !config.model.name_or_path.empty();
   at::manual_seed(static_cast<uint64_t>(config.run.seed));
-  std::shared_ptr<Model> model = MakeModel(ModelOptionsOf(config, owns_weights && !pretrained));
-  if (owns_weights && pretrained) LoadWeights(*model, config.model.name_or_path);
+  ModelOptions options = job.model;
+  options.initialize = owns_weights && !pretrained;
+  std::shared_ptr<Model> model = MakeModel(options);
+  if (owns_weights && pretrained) *fresh_parameters = LoadWeights(*model, config.model.name_or_path);
   // From here on random numbers are dropout's: each rank its own.
   at::manual_seed(static_cast<uint64_t>(config.run.seed + rank.rank));
   return model;
@@ -82,9 +81,23 @@ std::unique_ptr<Strategy> BuildStrategy(const Config& config,
 
 std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config, const Model& model) {
   std::vector<std::pair<std::string, at::Tensor>> named;
-  for (const auto& item : model.named_parameters()) named.emplace_back(item.key(), item.value());
+  for (const auto& item : model.named_parameters()) {
+    if (item.value().requires_grad()) named.emplace_back(item.key(), item.value());
+  }
   return MakeOptimizer(OptimizerOptionsOf(config),
                        GroupByDecay(named, config.no_decay, config.weight_decay));
+}
+
+Failure BadLoss(int64_t step, double loss) {
+  return Failure(
+      Error{.code = Code::kFailed,
+            .title = "LOSS IS NO NUMBER",
+            .where = "step " + std::to_string(step),
+            .what = std::string("The loss of this step, over all ranks, is ") +
+                    (std::isnan(loss) ? "NaN" : "infinite") + "; a finite number was expected.",
+            .hint = "Lower optimizer.learning_rate, lengthen scheduler.warmup_steps, or look at "
+                    "the data of this step. training.stop_on_bad_loss false goes on all the same.",
+            .page = "bad-loss"});
 }
 
 }  // namespace
@@ -97,13 +110,13 @@ Trainer::Trainer(const Job& job,
       rank_(rank),
       group_(std::move(group)),
       recorder_(std::move(recorder)),
-      sampler_(SamplerOptions(job, rank)),
+      sampler_(TrainSamplerOptions(job, rank)),
       batches_per_epoch_(BatchesPerEpoch(job.config, sampler_.size())),
       steps_per_epoch_(
           DivideUp(batches_per_epoch_, job.config.training.gradient_accumulation_steps)),
       total_steps_(TotalSteps(job.config.run, steps_per_epoch_)),
       schedule_(ScheduleOptionsOf(job.config.scheduler, total_steps_)),
-      model_(BuildModel(job.config, rank)),
+      model_(BuildModel(job, rank, &fresh_parameters_)),
       strategy_(BuildStrategy(job.config, *model_, group_, recorder_.get())),
       optimizer_(BuildOptimizer(job.config.optimizer, *model_)) {}
 
@@ -124,10 +137,7 @@ void Trainer::SetPhase(WorkerPhase phase) {
 void Trainer::RunEpoch(int64_t epoch) {
   const TrainingConfig& training = job_.config.training;
   sampler_.set_epoch(epoch);
-  Loader loader(*job_.train, sampler_.Indices(),
-                {.batch_size = training.per_device_train_batch_size,
-                 .drop_last = job_.config.data.dataloader_drop_last,
-                 .prefetch = job_.train->in_memory() ? 0 : 2});
+  Loader loader(*job_.train, sampler_.Indices(), TrainLoaderOptions(job_.config, epoch));
   while (step_ < total_steps_) {
     const SteadyClock::time_point begin = SteadyClock::now();
     // All micro-batches of the step first: the weight of each depends on the samples of all.
@@ -153,23 +163,41 @@ void Trainer::RunEpoch(int64_t epoch) {
 
 Trainer::StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   StepResult result;
-  for (const Batch& batch : micro_batches) result.samples += batch.samples;
   strategy_->BeginStep();
-  at::Tensor loss_sum;
+  const double total = TotalPredictions(micro_batches);
   for (size_t i = 0; i < micro_batches.size(); ++i) {
-    const Batch& batch = micro_batches[i];
     strategy_->PrepareBackward(i + 1 == micro_batches.size());
-    at::Tensor loss = model_->Loss(batch);
-    if (micro_batches.size() > 1) {
-      loss = loss * (static_cast<double>(batch.samples) / static_cast<double>(result.samples));
-    }
-    loss.backward();
+    BackwardLoss(micro_batches[i], total, result).backward();
     if (recorder_ != nullptr) recorder_->NoteProgress();
-    loss_sum = loss_sum.defined() ? loss_sum + loss.detach() : loss.detach();
   }
   result.grad_norm = Update();
-  result.loss = loss_sum.item<double>();
   return result;
+}
+
+double Trainer::TotalPredictions(const std::vector<Batch>& micro_batches) {
+  double own = 0;
+  for (const Batch& batch : micro_batches) own += static_cast<double>(batch.predictions);
+  if (group_ == nullptr) return own;
+  // The sampler gives all ranks equally many samples.
+  if (job_.train->equal_predictions()) return own * rank_.world_size;
+  at::Tensor count = at::tensor({own}, at::kDouble);
+  SumOverRanks(count);
+  return count.item<double>();
+}
+
+at::Tensor Trainer::BackwardLoss(const Batch& batch, double total_predictions, StepResult& result) {
+  result.samples += batch.samples;
+  result.predictions += batch.predictions;
+  const PrecisionScope precision(PrecisionOf(job_.config.training));
+  // A mean over no predictions is no number, but the other ranks count on this one's gradients.
+  if (batch.predictions == 0) return model_->Outputs(batch).sum() * 0;
+  const auto predictions = static_cast<double>(batch.predictions);
+  const at::Tensor loss = model_->Loss(batch);
+  result.loss_sum += loss.item<double>() * predictions;
+  // The strategy divides by the number of ranks.
+  const double ranks = group_ == nullptr ? 1 : rank_.world_size;
+  const double share = predictions * ranks / total_predictions;
+  return share == 1 ? loss : loss * share;
 }
 
 double Trainer::Update() {
@@ -200,18 +228,25 @@ double Trainer::EpochsDone() const {
 }
 
 void Trainer::Report(const StepResult& result, double step_seconds) {
-  // Every rank's batch has the same number of samples, padding included, so the mean over the
-  // ranks is the mean over the global batch.
-  const double samples = static_cast<double>(result.samples);
-  at::Tensor values = at::tensor({result.loss, samples}, at::kDouble);
+  at::Tensor values = at::tensor({result.loss_sum, static_cast<double>(result.samples),
+                                  static_cast<double>(result.predictions)},
+                                 at::kDouble);
   SumOverRanks(values);
-  if (reporter_ == nullptr) return;
+  const double loss = values[0].item<double>() / values[2].item<double>();
   const int64_t all_samples = std::llround(values[1].item<double>());
+  if (reporter_ != nullptr) ReportStep(result, loss, all_samples, step_seconds);
+  if (job_.config.training.stop_on_bad_loss && !std::isfinite(loss)) throw BadLoss(step_, loss);
+}
+
+void Trainer::ReportStep(const StepResult& result,
+                         double loss,
+                         int64_t all_samples,
+                         double step_seconds) {
   StepReport report;
   report.step = step_;
   report.max_steps = total_steps_;
   report.epoch = EpochsDone();
-  report.loss = values[0].item<double>() / rank_.world_size;
+  report.loss = loss;
   report.learning_rate =
       job_.config.optimizer.learning_rate * LearningRateFactor(schedule_, step_ - 1);
   report.grad_norm = result.grad_norm;
@@ -241,25 +276,28 @@ void Trainer::Evaluate() {
   // Without padding: a sample counted twice would falsify the mean. Ranks may differ by a batch;
   // they meet only in the sum at the end.
   Loader loader(*job_.validation, sampler.IndicesWithoutPadding(),
-                {.batch_size = job_.config.training.per_device_eval_batch_size});
-  double loss_sum = 0;
-  int64_t samples = 0;
+                ValidationLoaderOptions(job_.config));
+  MetricSums sums(MetricsOf(job_.config.evaluation));
   while (const std::optional<Batch> batch = loader.Next()) {
-    loss_sum += model_->Loss(*batch).item<double>() * static_cast<double>(batch->samples);
-    samples += batch->samples;
+    const PrecisionScope precision(PrecisionOf(job_.config.training));
+    at::Tensor outputs;
+    if (sums.NeedsOutputs(*batch)) outputs = model_->Outputs(*batch);
+    const at::Tensor loss =
+        outputs.defined() ? model_->LossFrom(outputs, *batch) : model_->Loss(*batch);
+    sums.Add(loss.item<double>(), outputs, *batch);
     if (recorder_ != nullptr) recorder_->NoteProgress();
   }
   model_->train();
-  at::Tensor sums = at::tensor({loss_sum, static_cast<double>(samples)}, at::kDouble);
-  SumOverRanks(sums);
+  if (group_ != nullptr) sums.SumOverRanks(*group_);
   SetPhase(WorkerPhase::kTraining);
   if (reporter_ == nullptr) return;
   EvalReport report;
   report.step = step_;
   report.epoch = EpochsDone();
-  report.loss = sums[0].item<double>() / sums[1].item<double>();
-  report.samples = std::llround(sums[1].item<double>());
+  report.loss = sums.loss();
+  report.samples = sums.samples();
   report.seconds = SecondsSince(begin);
+  report.metrics = sums.Values();
   reporter_->OnEval(report, ReportTime::Now());
 }
 

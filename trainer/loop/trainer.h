@@ -32,22 +32,31 @@ class Trainer {
   void Fit(RunReporter* reporter);
 
   Model& model() { return *model_; }
+  // Parameters that the model folder lacks, drawn afresh; on rank 0.
+  const std::vector<std::string>& fresh_parameters() const { return fresh_parameters_; }
   int64_t step() const { return step_; }  // optimizer steps done
   int64_t total_steps() const { return total_steps_; }
 
  private:
   struct StepResult {
-    double loss = 0;       // mean over this rank's samples
+    double loss_sum = 0;   // over this rank's predictions
     double grad_norm = 0;  // of the averaged gradients, before clipping
     int64_t samples = 0;   // of this rank
+    int64_t predictions = 0;
   };
 
   void RunEpoch(int64_t epoch);
   StepResult TrainStep(const std::vector<Batch>& micro_batches);
+  // The loss whose gradients, averaged over the ranks and added up over the micro-batches, are
+  // those of the mean over all predictions.
+  at::Tensor BackwardLoss(const Batch& batch, double total_predictions, StepResult& result);
+  double TotalPredictions(const std::vector<Batch>& micro_batches);
   // Clips and updates; returns the norm.
   double Update();
   void SetPhase(WorkerPhase phase);
+  // Throws Failure when the loss of all ranks is no number.
   void Report(const StepResult& result, double step_seconds);
+  void ReportStep(const StepResult& result, double loss, int64_t all_samples, double step_seconds);
   void Evaluate();
   bool EvaluateNow() const;
   double EpochsDone() const;
@@ -62,6 +71,7 @@ class Trainer {
   const int64_t steps_per_epoch_;
   const int64_t total_steps_;
   const ScheduleOptions schedule_;
+  std::vector<std::string> fresh_parameters_;
   std::shared_ptr<Model> model_;
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<Optimizer> optimizer_;

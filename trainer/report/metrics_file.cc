@@ -60,13 +60,15 @@ std::string StepJson(const StepReport& report, double mean_loss, double unix_sec
 }
 
 std::string EvalJson(const EvalReport& report, double unix_seconds) {
-  return Line({{"ts", unix_seconds},
-               {"step", report.step},
-               {"epoch", Number(report.epoch)},
-               {"split", "validation"},
-               {"loss", Number(report.loss)},
-               {"samples", report.samples},
-               {"seconds", Number(report.seconds)}});
+  Json object = {{"ts", unix_seconds},
+                 {"step", report.step},
+                 {"epoch", Number(report.epoch)},
+                 {"split", "validation"},
+                 {"loss", Number(report.loss)},
+                 {"samples", report.samples},
+                 {"seconds", Number(report.seconds)}};
+  for (const auto& [name, value] : report.metrics) object[name] = Number(value);
+  return Line(object);
 }
 
 std::string EndJson(const RunEnd& end, double unix_seconds) {

@@ -40,6 +40,7 @@ std::string FormatLogLine(const LogLine& line) {
 std::string FormatEvalLine(const EvalReport& report, int64_t max_steps) {
   std::string text = StepText(report.step, max_steps);
   text += "  validation loss " + LossText(report.loss);
+  for (const auto& [name, value] : report.metrics) text += "  " + name + " " + LossText(value);
   text += "  (" + std::to_string(report.samples) + " samples in " + Duration(report.seconds) + ")";
   return text;
 }

@@ -20,7 +20,7 @@ struct LogLine {
 // 0:42
 std::string FormatLogLine(const LogLine& line);
 
-// step  100/500  validation loss 2.3120  (512 samples in 0:03)
+// step  100/500  validation loss 2.3120  accuracy 0.8125  (512 samples in 0:03)
 std::string FormatEvalLine(const EvalReport& report, int64_t max_steps);
 
 }  // namespace ddprun::trainer

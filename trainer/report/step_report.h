@@ -30,6 +30,7 @@ struct EvalReport {
   double loss = 0;
   int64_t samples = 0;  // every sample counted once
   double seconds = 0;
+  std::vector<std::pair<std::string, double>> metrics = {};  // {"accuracy", 0.97}
 };
 
 // The first line of metrics.jsonl.

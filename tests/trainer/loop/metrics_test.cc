@@ -1,0 +1,141 @@
+// Metrics against scikit-learn (tests/golden/metrics.json), on one rank and on several.
+#include "trainer/loop/metrics.h"
+
+#include <ATen/Functions.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "base/failure.h"
+#include "tests/golden/golden_file.h"
+#include "tests/trainer/parallel/reducer_fixture.h"
+#include "trainer/config/slot.h"
+
+namespace ddprun::trainer {
+namespace {
+
+using nlohmann::json;
+
+const std::vector<Metric> kOfClasses = {Metric::kAccuracy, Metric::kF1, Metric::kF1Macro,
+                                        Metric::kMcc};
+
+at::Tensor Classes(const json& list) {
+  return at::tensor(list.get<std::vector<int64_t>>(), at::kLong);
+}
+
+// Samples [begin, end) of a case; the scores of a prediction are highest at its class.
+void AddPart(MetricSums& sums, const json& example, int64_t begin, int64_t end) {
+  const at::Tensor targets = Classes(example.at("targets")).slice(0, begin, end);
+  const at::Tensor scores =
+      at::one_hot(Classes(example.at("predictions")), example.at("classes").get<int64_t>())
+          .to(at::kFloat)
+          .slice(0, begin, end);
+  const Batch batch{
+      .inputs = {}, .targets = targets, .samples = end - begin, .predictions = end - begin};
+  sums.Add(0.5, scores, batch);
+}
+
+std::map<std::string, double> ValuesOf(const MetricSums& sums) {
+  const NamedValues values = sums.Values();
+  return {values.begin(), values.end()};
+}
+
+void ExpectValues(const MetricSums& sums, const json& example) {
+  const auto values = ValuesOf(sums);
+  for (const auto& [name, expected] : example.at("values").items()) {
+    EXPECT_NEAR(values.at(name), expected.get<double>(), 1e-12) << name << " of " << example.dump();
+  }
+}
+
+TEST(MetricSums, EqualScikitLearnInBatchesOfAnySize) {
+  for (const json& example : golden::Read("metrics.json").at("classes")) {
+    const auto size = static_cast<int64_t>(example.at("targets").size());
+    MetricSums sums(kOfClasses);
+    for (int64_t begin = 0; begin < size; begin += 7) {
+      AddPart(sums, example, begin, std::min<int64_t>(begin + 7, size));
+    }
+    EXPECT_EQ(sums.samples(), size);
+    ExpectValues(sums, example);
+  }
+}
+
+TEST(MetricSums, AreTheSameOverRanksOfWhichOneHasNoSample) {
+  for (const json& example : golden::Read("metrics.json").at("classes")) {
+    const auto size = static_cast<int64_t>(example.at("targets").size());
+    WithGroup(3, [&](const auto& group, int rank) {
+      MetricSums sums(kOfClasses);
+      // Rank 0 has one sample, rank 1 the others, rank 2 none.
+      if (rank == 0) AddPart(sums, example, 0, 1);
+      if (rank == 1) AddPart(sums, example, 1, size);
+      sums.SumOverRanks(*group);
+      EXPECT_EQ(sums.samples(), size);
+      EXPECT_DOUBLE_EQ(sums.loss(), 0.5);
+      ExpectValues(sums, example);
+    });
+  }
+}
+
+TEST(MetricSums, LeaveOutTargetsThatDoNotCount) {
+  MetricSums sums({Metric::kAccuracy, Metric::kF1Macro});
+  const Batch batch{.inputs = {},
+                    .targets = at::tensor({0, -100, 1, -100}, at::kLong).view({1, 4}),
+                    .samples = 1,
+                    .predictions = 2};
+  const at::Tensor scores = at::tensor({2.0F, 1.0F, 2.0F, 1.0F, 2.0F, 1.0F, 2.0F, 1.0F});
+  sums.Add(1.0, scores.view({1, 4, 2}), batch);
+  EXPECT_DOUBLE_EQ(ValuesOf(sums).at("accuracy"), 0.5);
+  EXPECT_NEAR(ValuesOf(sums).at("f1_macro"), (2.0 / 3 + 0) / 2, 1e-12);
+}
+
+TEST(MetricSums, OfNumbersEqualScikitLearn) {
+  const json example = golden::Read("metrics.json").at("numbers");
+  const at::Tensor targets = at::tensor(example.at("targets").get<std::vector<double>>());
+  const at::Tensor guesses = at::tensor(example.at("predictions").get<std::vector<double>>());
+  MetricSums sums({Metric::kMse, Metric::kMae});
+  for (const auto& [begin, end] : {std::pair(0, 11), std::pair(11, 30)}) {
+    const Batch batch{.inputs = {},
+                      .targets = targets.slice(0, begin, end),
+                      .samples = end - begin,
+                      .predictions = end - begin};
+    sums.Add(0, guesses.slice(0, begin, end).view({-1, 1}), batch);
+  }
+  EXPECT_NEAR(ValuesOf(sums).at("mse"), example.at("mse").get<double>(), 1e-12);
+  EXPECT_NEAR(ValuesOf(sums).at("mae"), example.at("mae").get<double>(), 1e-12);
+}
+
+TEST(MetricSums, WeighLossesByPredictionsForThePerplexity) {
+  MetricSums sums({});
+  const Batch one{
+      .inputs = {}, .targets = at::zeros({1, 3}, at::kLong), .samples = 1, .predictions = 3};
+  const Batch other{
+      .inputs = {}, .targets = at::zeros({2, 3}, at::kLong), .samples = 2, .predictions = 1};
+  EXPECT_FALSE(sums.NeedsOutputs(one));  // tokens: the perplexity is made of the loss
+  sums.Add(1.0, {}, one);
+  sums.Add(3.0, {}, other);
+  EXPECT_DOUBLE_EQ(sums.loss(), 1.5);
+  EXPECT_DOUBLE_EQ(ValuesOf(sums).at("perplexity"), std::exp(1.5));
+}
+
+TEST(MetricSums, ChooseAccuracyForClassesAndNothingForNumbers) {
+  MetricSums classes({});
+  EXPECT_TRUE(classes.NeedsOutputs({.inputs = {}, .targets = at::zeros({4}, at::kLong)}));
+  MetricSums numbers({});
+  EXPECT_FALSE(numbers.NeedsOutputs({.inputs = {}, .targets = at::zeros({4, 1})}));
+  EXPECT_TRUE(numbers.Values().empty());
+}
+
+TEST(MetricSums, RefuseAMetricOfClassesForNumbers) {
+  MetricSums sums({Metric::kMcc});
+  const Batch batch{.inputs = {}, .targets = at::zeros({4, 1}), .samples = 4, .predictions = 4};
+  try {
+    sums.Add(0, at::zeros({4, 1}), batch);
+    FAIL() << "no Failure";
+  } catch (const Failure& failure) {
+    EXPECT_THAT(failure.error().what, testing::HasSubstr("classes"));
+  }
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

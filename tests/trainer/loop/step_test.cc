@@ -1,0 +1,109 @@
+// One denominator for the mean loss: all predictions of all ranks and micro-batches of a step.
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/golden/golden_file.h"
+#include "tests/trainer/parallel/reducer_fixture.h"
+#include "trainer/loop/trainer.h"
+
+namespace ddprun::trainer {
+namespace {
+
+constexpr int64_t kSamples = 24;
+constexpr int64_t kTokens = 16;
+
+// Byte sequences of which ever fewer targets count; every 6th sample has none.
+class UnevenText final : public Dataset {
+ public:
+  int64_t size() const override { return kSamples; }
+  bool equal_predictions() const override { return false; }
+  bool in_memory() const override { return true; }
+  Batch Get(std::span<const int64_t> indices) const override {
+    std::vector<at::Tensor> inputs;
+    std::vector<at::Tensor> targets;
+    for (const int64_t index : indices) {
+      const at::Tensor text = Random({kTokens + 1}, 100 + index).mul(20).add(100).to(at::kLong);
+      at::Tensor target = text.slice(0, 1).clone();
+      target.slice(0, 0, kTokens * (index % 6) / 6).fill_(-100);
+      if (index % 6 == 5) target.fill_(-100);
+      inputs.push_back(text.slice(0, 0, kTokens));
+      targets.push_back(target);
+    }
+    Batch batch{.inputs = at::stack(inputs), .targets = at::stack(targets)};
+    batch.samples = static_cast<int64_t>(indices.size());
+    batch.predictions = batch.targets.ne(-100).sum().item<int64_t>();
+    return batch;
+  }
+};
+
+Job MakeJob(int64_t batch_size, int64_t accumulation) {
+  Job job;
+  job.config.run.max_steps = 4;
+  job.config.model.name_or_path = golden::Path("gpt_init");
+  job.config.model.hidden_size = 32;
+  job.config.model.num_hidden_layers = 2;
+  job.config.model.intermediate_size = 128;
+  job.config.data.max_seq_length = 32;
+  job.config.data.shuffle = false;
+  job.config.training.per_device_train_batch_size = batch_size;
+  job.config.training.gradient_accumulation_steps = accumulation;
+  job.config.training.max_grad_norm = 0;
+  job.config.optimizer.type = OptimizerType::kSgd;
+  job.config.optimizer.learning_rate = 0.5;
+  job.config.optimizer.weight_decay = 0;
+  job.train = std::make_unique<UnevenText>();
+  return job;
+}
+
+using Weights = std::map<std::string, at::Tensor>;
+
+// The models are small, and ranks are threads already.
+Weights Train(const Job& job, const c10::intrusive_ptr<HostProcessGroup>& group, int rank) {
+  const RankInfo where{.rank = rank,
+                       .world_size = group == nullptr ? 1 : group->getSize(),
+                       .local_rank = rank,
+                       .local_world_size = group == nullptr ? 1 : group->getSize()};
+  at::set_num_threads(1);
+  Trainer trainer(job, where, group, nullptr);
+  trainer.Fit(nullptr);
+  Weights weights;
+  for (const auto& item : trainer.model().named_parameters()) {
+    weights[item.key()] = item.value().detach().clone();
+  }
+  return weights;
+}
+
+void ExpectClose(const Weights& found, const Weights& expected) {
+  for (const auto& [name, tensor] : expected) {
+    EXPECT_LT((found.at(name) - tensor).abs().max().item<float>(), 2e-6) << name;
+  }
+}
+
+TEST(TrainStep, OnTwoRanksWithUnevenCountsEqualsOneProcessOnAllOfThem) {
+  const Weights expected = Train(MakeJob(6, 1), nullptr, 0);
+  const Job job = MakeJob(3, 1);
+  std::vector<Weights> found(2);
+  WithGroup(2, [&](const auto& group, int rank) { found[rank] = Train(job, group, rank); });
+  ExpectClose(found[0], expected);
+  ExpectClose(found[1], expected);
+}
+
+TEST(TrainStep, OfMicroBatchesWithUnevenCountsEqualsOneLargeBatch) {
+  // Of single samples: some of them have no prediction at all.
+  ExpectClose(Train(MakeJob(1, 6), nullptr, 0), Train(MakeJob(6, 1), nullptr, 0));
+}
+
+TEST(TrainStep, OnRanksOfWhichSomeHaveNoPredictionEqualsOneProcess) {
+  const Weights expected = Train(MakeJob(6, 1), nullptr, 0);
+  const Job job = MakeJob(1, 2);
+  std::vector<Weights> found(3);
+  WithGroup(3, [&](const auto& group, int rank) { found[rank] = Train(job, group, rank); });
+  ExpectClose(found[2], expected);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

@@ -1,0 +1,54 @@
+#include "trainer/loop/compute_setup.h"
+
+#include "base/failure.h"
+#include "trainer/compute/matmul_choice.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// Models below are done with products that LibTorch's default is best at (kSmallProduct).
+constexpr int64_t kSmallModel = 1 << 16;
+
+void CheckOneDnn() {
+  if (HasOneDnn()) return;
+  throw Failure(Error{.code = Code::kUsage,
+                      .title = "NO ONEDNN",
+                      .where = "training.matmul_engine",
+                      .what = "The config asks for \"onednn\", but this LibTorch has no oneDNN, or "
+                              "none that can be reached.",
+                      .hint = "Take \"auto\", or the LibTorch that scripts/setup.sh installs.",
+                      .page = "no-onednn"});
+}
+
+std::string Bf16Line() {
+  return HasBf16Instructions() ? "matrix products: bfloat16, by oneDNN"
+                               : "matrix products: bfloat16, which this processor has no "
+                                 "instructions for: float32 is "
+                                 "likely to be faster";
+}
+
+}  // namespace
+
+Precision PrecisionOf(const TrainingConfig& training) {
+  return training.precision == TrainingPrecision::kBf16 ? Precision::kBf16 : Precision::kFp32;
+}
+
+std::string SetUpCompute(const TrainingConfig& training,
+                         int64_t parameters,
+                         const Environment& environment) {
+  if (training.matmul_engine == MatmulSetting::kOneDnn) {
+    CheckOneDnn();
+    UseMatmulEngine(MatmulEngine::kOneDnn);
+  }
+  if (training.precision == TrainingPrecision::kBf16) return Bf16Line();
+  if (training.matmul_engine != MatmulSetting::kAuto) {
+    return std::string("matrix products: ") + MatmulEngineName(CurrentMatmulEngine());
+  }
+  if (parameters < kSmallModel) return "";
+  const EngineChoice choice = ChooseEngine(EngineFile(environment));
+  UseMatmulEngine(choice.engine);
+  return choice.Describe();
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,23 @@
+// How this process computes: who multiplies matrices, and in which type.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/env.h"
+#include "trainer/compute/precision.h"
+#include "trainer/config/training_config.h"
+
+namespace ddprun::trainer {
+
+Precision PrecisionOf(const TrainingConfig& training);
+
+// Chooses the matrix engine of the process as training.matmul_engine says, and returns what to tell
+// the user about it: one line, empty when there is nothing to choose. With "auto" a model of few
+// parameters stays with LibTorch's default, unmeasured. Throws Failure for an engine that this
+// LibTorch does not have.
+std::string SetUpCompute(const TrainingConfig& training,
+                         int64_t parameters,
+                         const Environment& environment);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,210 @@
+#include "trainer/loop/metrics.h"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <sstream>
+#include <tuple>
+
+#include "base/failure.h"
+#include "trainer/config/slot.h"
+#include "trainer/models/loss.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+constexpr bool OfClasses(Metric metric) {
+  return metric == Metric::kAccuracy || metric == Metric::kF1 || metric == Metric::kF1Macro ||
+         metric == Metric::kMcc;
+}
+
+constexpr bool OfNumbers(Metric metric) {
+  return metric == Metric::kMse || metric == Metric::kMae;
+}
+
+bool Has(std::span<const Metric> metrics, bool (*kind)(Metric)) {
+  return std::any_of(metrics.begin(), metrics.end(), kind);
+}
+
+Failure DoesNotFit(const at::Tensor& outputs, const at::Tensor& targets, const char* wanted) {
+  std::ostringstream text;
+  text << "evaluation.metrics asks for a metric of " << wanted << ", but the model gives "
+       << outputs.scalar_type() << " " << outputs.sizes() << " for targets "
+       << targets.scalar_type() << " " << targets.sizes() << ".";
+  return Failure(Error{.code = Code::kUsage,
+                       .title = "METRIC DOES NOT FIT",
+                       .where = "",
+                       .what = text.str(),
+                       .hint = "accuracy, f1, f1_macro and mcc are for classes, mse and mae for "
+                               "numbers, perplexity for both tokens and classes.",
+                       .page = "metric-does-not-fit"});
+}
+
+void AddCounts(const at::Tensor& classes, int64_t class_count, std::vector<int64_t>& counts) {
+  counts.resize(std::max<size_t>(counts.size(), class_count));
+  const at::Tensor bins = at::bincount(classes, /*weights=*/{}, class_count);
+  const auto* data = bins.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < class_count; ++i) counts[i] += data[i];
+}
+
+double Quotient(double numerator, double denominator) {
+  return denominator == 0 ? 0 : numerator / denominator;
+}
+
+void AllReduce(c10d::Backend& group, at::Tensor& tensor, const c10d::ReduceOp& op) {
+  c10d::AllreduceOptions options;
+  options.reduceOp = op;
+  options.asyncOp = false;
+  std::vector<at::Tensor> tensors = {tensor};
+  group.allreduce(tensors, options)->wait();
+}
+
+}  // namespace
+
+bool MetricSums::CountsClasses() const {
+  return Has(metrics_, [](Metric m) { return OfClasses(m) && m != Metric::kAccuracy; });
+}
+
+bool MetricSums::NeedsOutputs(const Batch& batch) {
+  if (by_task_ && metrics_.empty() && batch.targets.scalar_type() == at::kLong) {
+    metrics_ = {batch.targets.dim() == 1 ? Metric::kAccuracy : Metric::kPerplexity};
+  }
+  return Has(metrics_, OfClasses) || Has(metrics_, OfNumbers);
+}
+
+void MetricSums::Add(double loss, const at::Tensor& outputs, const Batch& batch) {
+  samples_ += batch.samples;
+  predictions_ += batch.predictions;
+  if (batch.predictions > 0) loss_sum_ += loss * static_cast<double>(batch.predictions);
+  if (Has(metrics_, OfClasses)) AddClasses(outputs, batch.targets);
+  if (Has(metrics_, OfNumbers)) AddErrors(outputs, batch.targets);
+}
+
+void MetricSums::AddClasses(const at::Tensor& outputs, const at::Tensor& targets) {
+  if (targets.scalar_type() != at::kLong || outputs.dim() != targets.dim() + 1) {
+    throw DoesNotFit(outputs, targets, "classes");
+  }
+  const at::Tensor flat = targets.reshape({-1});
+  const at::Tensor counted = flat.ne(kIgnoredTarget);
+  const at::Tensor actual = flat.masked_select(counted);
+  const at::Tensor predicted = outputs.argmax(-1).reshape({-1}).masked_select(counted);
+  const at::Tensor hits = actual.masked_select(actual.eq(predicted));
+  targets_ += actual.numel();
+  correct_ += hits.numel();
+  if (!CountsClasses()) return;
+  const int64_t classes = outputs.size(-1);
+  AddCounts(hits, classes, hits_);
+  AddCounts(predicted, classes, predicted_);
+  AddCounts(actual, classes, actual_);
+}
+
+void MetricSums::AddErrors(const at::Tensor& outputs, const at::Tensor& targets) {
+  if (!targets.is_floating_point() || outputs.numel() != targets.numel()) {
+    throw DoesNotFit(outputs, targets, "numbers");
+  }
+  const at::Tensor errors =
+      (outputs.reshape({-1}).to(at::kDouble) - targets.reshape({-1}).to(at::kDouble));
+  numbers_ += errors.numel();
+  squared_errors_ += errors.square().sum().item<double>();
+  absolute_errors_ += errors.abs().sum().item<double>();
+}
+
+void MetricSums::SumOverRanks(c10d::Backend& group) {
+  const std::array<std::vector<int64_t>*, 3> by_class = {&hits_, &predicted_, &actual_};
+  // By task it is one of the metrics that need no counts by class.
+  if (CountsClasses()) {
+    // A rank without a batch has not seen how many classes there are.
+    at::Tensor classes = at::tensor({static_cast<int64_t>(hits_.size())}, at::kLong);
+    AllReduce(group, classes, c10d::ReduceOp::MAX);
+    for (auto* counts : by_class) counts->resize(classes.item<int64_t>());
+  }
+  std::vector<int64_t> counts = {samples_, predictions_, targets_, correct_, numbers_};
+  const size_t scalars = counts.size();
+  for (const auto* part : by_class) counts.insert(counts.end(), part->begin(), part->end());
+  at::Tensor all_counts = at::tensor(counts, at::kLong);
+  AllReduce(group, all_counts, c10d::ReduceOp::SUM);
+  at::Tensor sums = at::tensor({loss_sum_, squared_errors_, absolute_errors_}, at::kDouble);
+  AllReduce(group, sums, c10d::ReduceOp::SUM);
+
+  const int64_t* from = all_counts.const_data_ptr<int64_t>();
+  std::tie(samples_, predictions_, targets_, correct_, numbers_) =
+      std::tuple(from[0], from[1], from[2], from[3], from[4]);
+  from += scalars;
+  for (auto* part : by_class) {
+    std::copy_n(from, part->size(), part->begin());
+    from += part->size();
+  }
+  const auto* sum = sums.const_data_ptr<double>();
+  std::tie(loss_sum_, squared_errors_, absolute_errors_) = std::tuple(sum[0], sum[1], sum[2]);
+}
+
+double MetricSums::loss() const {
+  if (predictions_ == 0) return std::numeric_limits<double>::quiet_NaN();
+  return loss_sum_ / static_cast<double>(predictions_);
+}
+
+NamedValues MetricSums::Values() const {
+  NamedValues values;
+  for (const Metric metric : metrics_) values.emplace_back(Word(metric), Value(metric));
+  return values;
+}
+
+double MetricSums::Value(Metric metric) const {
+  switch (metric) {
+    case Metric::kAccuracy:
+      return Quotient(static_cast<double>(correct_), static_cast<double>(targets_));
+    case Metric::kF1:
+      return hits_.size() == 2 ? BinaryF1() : MacroF1();
+    case Metric::kF1Macro:
+      return MacroF1();
+    case Metric::kMcc:
+      return MatthewsCorrelation();
+    case Metric::kPerplexity:
+      return std::exp(loss());
+    case Metric::kMse:
+      return Quotient(squared_errors_, static_cast<double>(numbers_));
+    case Metric::kMae:
+      return Quotient(absolute_errors_, static_cast<double>(numbers_));
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+double MetricSums::BinaryF1() const {
+  return Quotient(2.0 * static_cast<double>(hits_[1]),
+                  static_cast<double>(predicted_[1] + actual_[1]));
+}
+
+double MetricSums::MacroF1() const {
+  double sum = 0;
+  int64_t present = 0;
+  for (size_t i = 0; i < hits_.size(); ++i) {
+    const int64_t both = predicted_[i] + actual_[i];
+    if (both == 0) continue;
+    ++present;
+    sum += 2.0 * static_cast<double>(hits_[i]) / static_cast<double>(both);
+  }
+  return Quotient(sum, static_cast<double>(present));
+}
+
+// Gorodkin's R_K for any number of classes.
+double MetricSums::MatthewsCorrelation() const {
+  double both = 0;
+  double predicted = 0;
+  double actual = 0;
+  for (size_t i = 0; i < hits_.size(); ++i) {
+    const auto p = static_cast<double>(predicted_[i]);
+    const auto a = static_cast<double>(actual_[i]);
+    both += p * a;
+    predicted += p * p;
+    actual += a * a;
+  }
+  const auto all = static_cast<double>(targets_);
+  const double covariance = static_cast<double>(correct_) * all - both;
+  return Quotient(covariance, std::sqrt((all * all - predicted) * (all * all - actual)));
+}
+
+}  // namespace ddprun::trainer

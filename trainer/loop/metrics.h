@@ -1,0 +1,69 @@
+// Metrics of a validation pass, from sums that add up exactly over batches and ranks: a pass over
+// any number of ranks gives the values of one process.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "trainer/config/training_config.h"
+#include "trainer/data/dataset.h"
+
+namespace ddprun::trainer {
+
+using NamedValues = std::vector<std::pair<std::string, double>>;
+
+// One thread. Definitions are scikit-learn's (1.9): f1 is that of class 1 where there are two
+// classes, else as f1_macro the mean over the classes that occur in targets or predictions.
+class MetricSums {
+ public:
+  // Without metrics, those of the task: accuracy for classes, perplexity for tokens.
+  explicit MetricSums(std::vector<Metric> metrics)
+      : by_task_(metrics.empty()), metrics_(std::move(metrics)) {}
+
+  // Whether Add has to see what the model gave for this batch; where not, the loss is enough.
+  bool NeedsOutputs(const Batch& batch);
+
+  // `loss`: the mean over batch.predictions. `outputs` as from Model::Outputs; undefined unless
+  // NeedsOutputs(batch). Throws Failure when a metric does not fit them.
+  void Add(double loss, const at::Tensor& outputs, const Batch& batch);
+
+  // A collective: from here on the sums are those of all ranks. Throws Failure.
+  void SumOverRanks(c10d::Backend& group);
+
+  int64_t samples() const { return samples_; }
+  double loss() const;  // mean over all predictions; NaN where there were none
+  NamedValues Values() const;
+
+ private:
+  bool CountsClasses() const;
+  void AddClasses(const at::Tensor& outputs, const at::Tensor& targets);
+  void AddErrors(const at::Tensor& outputs, const at::Tensor& targets);
+  double Value(Metric metric) const;
+  double MacroF1() const;
+  double BinaryF1() const;
+  double MatthewsCorrelation() const;
+
+  const bool by_task_;
+  std::vector<Metric> metrics_;
+  int64_t samples_ = 0;
+  int64_t predictions_ = 0;
+  double loss_sum_ = 0;
+  // Of classes: targets seen, those predicted rightly, and the same by class.
+  int64_t targets_ = 0;
+  int64_t correct_ = 0;
+  std::vector<int64_t> hits_;
+  std::vector<int64_t> predicted_;
+  std::vector<int64_t> actual_;
+  // Of numbers.
+  int64_t numbers_ = 0;
+  double squared_errors_ = 0;
+  double absolute_errors_ = 0;
+};
+
+}  // namespace ddprun::trainer
