@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/mapped_file.h"
-#include "trainer/data/dataset.h"
+#include "trainer/data/token_blocks.h"
 
 namespace ddprun::trainer {
 
@@ -19,32 +18,25 @@ struct TextDatasetOptions {
   int64_t sequence_length = 128;  // T, bytes
 };
 
-// The files are mapped, read-only, never read whole; they must not shrink while mapped.
+// The files are mapped, never read whole.
 class TextDataset final : public Dataset {
  public:
   // Throws Failure: no file matches a pattern, a file cannot be read or is a folder, there is no
   // text at all, or less than one sequence.
   explicit TextDataset(const TextDatasetOptions& options);
-  ~TextDataset() override;
 
-  int64_t size() const override { return size_; }
-  // int64 tensors [B, T].
-  Batch Get(std::span<const int64_t> indices) const override;
+  int64_t size() const override { return blocks_.size(); }
+  // int64 tensors [B, T]. Throws Failure: a file has become shorter.
+  Batch Get(std::span<const int64_t> indices) const override { return blocks_.Get(indices); }
   DataShape shape() const override { return {.vocab_size = 256}; }
-  int64_t tokens_per_sample() const override { return sequence_length_; }
+  int64_t tokens_per_sample() const override { return blocks_.sequence_length(); }
 
-  int64_t bytes() const { return bytes_; }
+  int64_t bytes() const { return blocks_.tokens(); }
   const std::vector<std::string>& files() const { return files_; }
 
  private:
-  void CopyBytes(int64_t begin, std::span<uint8_t> to) const;
-
-  const int64_t sequence_length_;
+  TokenBlocks blocks_;
   std::vector<std::string> files_;
-  std::vector<MappedFile> mappings_;  // of the files that are not empty
-  std::vector<int64_t> ends_;         // where each mapping ends in the whole text
-  int64_t bytes_ = 0;
-  int64_t size_ = 0;
 };
 
 }  // namespace ddprun::trainer

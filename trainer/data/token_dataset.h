@@ -1,0 +1,37 @@
+// Token files (.bin): bare uint16 ids as nanoGPT writes them, or with the header of llm.c (magic
+// 20240520, version 1, uint16; 20240801, version 7, uint32). Told apart by the first bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trainer/data/token_blocks.h"
+
+namespace ddprun::trainer {
+
+struct TokenDatasetOptions {
+  std::vector<std::string> patterns = {};  // as TextDatasetOptions::patterns
+  int64_t sequence_length = 128;           // T, tokens
+  int64_t vocab_size = 0;                  // > 0: ids must be below it
+};
+
+// The files are mapped, never read whole: a shard costs no memory until it is used.
+class TokenDataset final : public Dataset {
+ public:
+  // Throws Failure: no file, an odd size, a header that does not fit, less than one sequence.
+  explicit TokenDataset(const TokenDatasetOptions& options);
+
+  int64_t size() const override { return blocks_.size(); }
+  // int64 tensors [B, T]. Throws Failure as TokenBlocks::Get.
+  Batch Get(std::span<const int64_t> indices) const override { return blocks_.Get(indices); }
+  DataShape shape() const override { return {.vocab_size = vocab_size_}; }
+  int64_t tokens_per_sample() const override { return blocks_.sequence_length(); }
+  int64_t tokens() const { return blocks_.tokens(); }
+
+ private:
+  const int64_t vocab_size_;
+  TokenBlocks blocks_;
+};
+
+}  // namespace ddprun::trainer
