@@ -99,7 +99,8 @@ def page(title, sections):
     """sections: [(heading, plots and tables as HTML), ...]."""
     style = (":root{color-scheme:light dark}"
              "body{font:15px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
-             "svg{width:100%;max-width:46em}td,th{white-space:nowrap;padding:.2em .7em;text-align:right;"
+             "svg{width:100%;max-width:46em}table{white-space:nowrap}"
+             "td,th{padding:.2em .7em;text-align:right;"
              "border-bottom:1px solid #8884}td:first-child,th:first-child{text-align:left}"
              "table{border-collapse:collapse}")
     body = "".join(f"<h2>{html.escape(heading)}</h2>{content}" for heading, content in sections)
