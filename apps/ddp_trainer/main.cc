@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/ddp_trainer/tokenize_command.h"
 #include "base/env.h"
 #include "base/failure.h"
 #include "trainer/comm/bootstrap.h"
@@ -64,6 +65,7 @@ int Run(int argc, char** argv, const Environment& environment) {
   app.add_flag("--template", arguments.as_template, "Serve ddprun's requests to fork workers");
   CLI::App* schema = app.add_subcommand("schema", "Print the JSON Schema of config files");
   CLI::App* doc = app.add_subcommand("config-doc", "Print docs/config.md");
+  const ddprun::trainer::TokenizeCommand tokenize(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -77,6 +79,7 @@ int Run(int argc, char** argv, const Environment& environment) {
     std::fputs(ddprun::trainer::WriteConfigDoc().c_str(), stdout);
     return 0;
   }
+  if (tokenize.parsed()) return tokenize.Run();
   if (arguments.config.empty()) {
     std::fputs("ddp-trainer: name a config file (see --help)\n", stderr);
     return 2;

@@ -40,13 +40,14 @@ class BertNormalizer {
   // REQUIRES: c <= 0x10FFFF.
   Character Look(char32_t c) const {
     const uint32_t packed = table_[c];
-    return {static_cast<Role>(packed >> 24), packed & 0xFFFFFF};
+    return {static_cast<Role>(packed >> 24), (c + packed) & 0xFFFFFF};
   }
 
  private:
   uint32_t Pack(char32_t c) const;
 
   const BertNormalizerOptions options_;
+  // The role, and in 24 bits what to add to a character: so most blocks of characters are alike.
   const CodePointTable<uint32_t> table_;
 };
 

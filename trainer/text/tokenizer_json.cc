@@ -276,8 +276,13 @@ std::unique_ptr<Tokenizer> LoadTokenizerJson(const Path& file, const TokenizerCo
            : model.contains("max_input_chars_per_word") ? "WordPiece"
                                                         : "";
   }
-  if (type == "BPE") return MakeBytePairFrom(reader, config);
-  if (type == "WordPiece") return MakeWordPieceFrom(reader, config);
+  try {
+    if (type == "BPE") return MakeBytePairFrom(reader, config);
+    if (type == "WordPiece") return MakeWordPieceFrom(reader, config);
+  } catch (const json::exception& error) {  // a list where an object should be, and the like
+    throw BrokenTokenizer(
+        file, "A part of it is of another kind than expected: " + std::string(error.what()));
+  }
   throw UnsupportedTokenizer(file, "Its model is " + (type.empty() ? "of no known type" : type) +
                                        "; supported are WordPiece and byte-level BPE.");
 }

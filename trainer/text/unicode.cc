@@ -33,6 +33,8 @@ constexpr Range kNewNumbers[] = {{0x10D40, 0x10D49}, {0x116D0, 0x116E3}, {0x11BF
                                  {0x1CCF0, 0x1CCF9}, {0x1D2C0, 0x1D2D3}, {0x1E4F0, 0x1E4F9},
                                  {0x1E5F1, 0x1E5FA}};
 
+constexpr char32_t kLastLetter = 0x323AF;  // of Unicode 16; no number or white space is behind it
+
 struct LowerCaseRange {
   char32_t first, last, to;
 };
@@ -141,6 +143,7 @@ void AppendLowerCase(char32_t c, std::u32string& to) {
 }
 
 CharacterKind KindOf(char32_t c) {
+  if (c > kLastLetter) return CharacterKind::kOther;
   if (IsWhiteSpace(c)) return CharacterKind::kSpace;
   const uint32_t category = CategoryMask(c);
   if ((category & U_GC_L_MASK) != 0 && AssignedIn(c, 16)) return CharacterKind::kLetter;

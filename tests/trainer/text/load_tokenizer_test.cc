@@ -1,0 +1,151 @@
+// What is wrong with a tokenizer's files is said, and nothing is tokenized.
+#include "trainer/text/load_tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/failure.h"
+#include "tests/trainer/text/temp_tokenizer.h"
+
+namespace ddprun::trainer {
+namespace {
+
+using testing::HasSubstr;
+
+Error LoadingError(const TempTokenizer& folder) {
+  try {
+    LoadTokenizer(folder.path());
+  } catch (const Failure& failure) {
+    return failure.error();
+  }
+  return {};
+}
+
+// A byte-level BPE in which one part is replaced.
+std::string BytePairJson(const std::string& from = "", const std::string& to = "") {
+  std::string text =
+      R"({"added_tokens": [{"id": 3, "content": "<e>", "special": true}], "normalizer": null,
+      "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
+      "decoder": {"type": "ByteLevel"},
+      "model": {"type": "BPE", "dropout": null, "unk_token": null, "byte_fallback": false,
+                "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]]}})";
+  if (!from.empty()) text.replace(text.find(from), from.size(), to);
+  return text;
+}
+
+TEST(LoadTokenizerTest, ReadsMergesOfBothSpellingsAndFilesWithoutAType) {
+  for (const auto& [from, to] : {std::pair("", ""), std::pair(R"(["a", "b"])", R"("a b")"),
+                                 std::pair(R"("type": "BPE", )", "")}) {
+    TempTokenizer folder;
+    folder.Write("tokenizer.json", BytePairJson(from, to));
+    std::vector<int32_t> ids;
+    LoadTokenizer(folder.path())->Encode("abb<e>", ids);
+    EXPECT_EQ(ids, (std::vector<int32_t>{2, 1, 3}));
+  }
+}
+
+TEST(LoadTokenizerTest, TakesAFileInPlaceOfItsFolder) {
+  TempTokenizer folder;
+  folder.Write("tokenizer.json", "broken");
+  EXPECT_EQ(LoadTokenizer(folder.Write("vocab.txt", kVocabulary))->vocab_size(), 15);
+}
+
+TEST(LoadTokenizerTest, RefusesWhatItDoesNotHaveByName) {
+  const std::vector<std::vector<std::string>> cases = {
+      {R"("normalizer": null)", R"("normalizer": {"type": "NFKC"})", "normalizer is NFKC"},
+      {R"("type": "BPE")", R"("type": "Unigram")", "model is Unigram"},
+      {R"("dropout": null)", R"("dropout": 0.1)", "\"dropout\": 0.1"},
+      {R"("byte_fallback": false)", R"("byte_fallback": true)", "byte_fallback"},
+      {R"("unk_token": null)", R"("unk_token": "<e>")", "no token for the byte 0"},
+      {R"("decoder": {"type": "ByteLevel"})", R"("decoder": {"type": "Metaspace"})", "Metaspace"},
+      {R"("special": true)", R"("single_word": true)", "single_word"},
+      {R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": true})",
+       R"({"type": "Whitespace"})", "pre_tokenizer is Whitespace"},
+      {R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": true})",
+       R"({"type": "Sequence", "pretokenizers": [
+           {"type": "Split", "pattern": {"Regex": "x+"}, "behavior": "Isolated", "invert": false},
+           {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]})",
+       "splits by x+"}};
+  for (const auto& one : cases) {
+    TempTokenizer folder;
+    folder.Write("tokenizer.json", BytePairJson(one[0], one[1]));
+    const Error error = LoadingError(folder);
+    EXPECT_EQ(error.page, "unsupported-tokenizer") << one[1];
+    EXPECT_THAT(error.what, HasSubstr(one[2]));
+    EXPECT_THAT(error.where, HasSubstr("tokenizer.json"));
+  }
+}
+
+TEST(LoadTokenizerTest, SaysWhatIsBroken) {
+  const std::vector<std::vector<std::string>> cases = {
+      {R"(["a", "b"])", R"(["a", "x"])", "merge of \"a\" and \"x\""},
+      {R"(["a", "b"])", R"("a b c")", "not two tokens"},
+      {R"(["a", "b"])", "7", "A merge is 7"},
+      {R"("ab": 2)", R"("ab": -2)", "id -2"},
+      {R"("ab": 2)", R"("ab": 99999999999)", "id 99999999999"},
+      {R"("ab": 2)", R"("ab": "2")", "id \"2\""},
+      {R"({"a": 0, "b": 1, "ab": 2})", "[]", "vocabulary"},
+      {R"("id": 3)", R"("id": -3)", "\"<e>\" has no id"},
+      {R"("content": "<e>")", R"("content": 5)", "An added token is"},
+      {R"("type": "BPE")", R"("type": 5)", "\"type\" is 5"},
+      {R"("model": {)", R"("model": 1, "x": {)", "no \"model\""},
+      {R"("normalizer": null)", R"("normalizer": null,,)", "no JSON"}};
+  for (const auto& one : cases) {
+    TempTokenizer folder;
+    folder.Write("tokenizer.json", BytePairJson(one[0], one[1]));
+    const Error error = LoadingError(folder);
+    EXPECT_EQ(error.page, "broken-tokenizer") << one[1];
+    EXPECT_THAT(error.what, HasSubstr(one[2]));
+  }
+}
+
+TEST(LoadTokenizerTest, SurvivesEveryTruncationOfAFile) {
+  const std::string whole = BytePairJson();
+  for (size_t length = 0; length < whole.size(); length += 3) {
+    TempTokenizer folder;
+    folder.Write("tokenizer.json", whole.substr(0, length));
+    EXPECT_EQ(LoadingError(folder).page, "broken-tokenizer");
+  }
+}
+
+TEST(LoadTokenizerTest, SaysWhatAFolderWithoutATokenizerLacks) {
+  TempTokenizer folder;
+  folder.Write("vocab.json", kBytePairVocabulary);  // alone
+  EXPECT_EQ(LoadingError(folder).page, "no-tokenizer");
+  EXPECT_THROW(LoadTokenizer("/nonexistent/folder"), Failure);
+}
+
+TEST(LoadTokenizerTest, WantsTheUnknownTokenInTheVocabulary) {
+  TempTokenizer folder;
+  folder.Write("vocab.txt", "a\nb\n");
+  EXPECT_THAT(LoadingError(folder).what, HasSubstr("\"[UNK]\", is on none of its 2 lines"));
+  folder.Write("tokenizer_config.json", R"({"unk_token": {"content": "b"}})");
+  EXPECT_EQ(LoadTokenizer(folder.path())->special().unknown, 1);
+}
+
+TEST(LoadTokenizerTest, AddsSpecialTokensThatTheVocabularyLacksBehindIt) {
+  TempTokenizer folder;
+  folder.Write("vocab.txt", "[UNK]\r\na\r\n[SEP]\r\n");
+  const auto tokenizer = LoadTokenizer(folder.path());
+  EXPECT_EQ(tokenizer->Find("a"), 1);
+  EXPECT_EQ(tokenizer->Find("[PAD]"), 3);
+  EXPECT_EQ(tokenizer->Find("[CLS]"), 4);
+  EXPECT_EQ(tokenizer->vocab_size(), 6);
+}
+
+TEST(LoadTokenizerTest, TakesAddedTokensFromTheConfig) {
+  TempTokenizer folder;
+  folder.Write("vocab.txt", kVocabulary);
+  folder.Write("tokenizer_config.json",
+               R"({"added_tokens_decoder": {"20": {"content": "<x>", "special": true}}})");
+  std::vector<int32_t> ids;
+  LoadTokenizer(folder.path())->Encode("the<x>dog", ids);
+  EXPECT_EQ(ids, (std::vector<int32_t>{5, 20, 9}));
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

@@ -1,0 +1,98 @@
+#include "trainer/text/document_reader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/failure.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+constexpr size_t kMaxPiece = (size_t{1} << 31) - 1;
+
+Failure Unreadable(const std::string& path, const std::string& reason) {
+  return Failure(Error{.code = Code::kUsage,
+                       .title = "DATA FILE CANNOT BE READ",
+                       .where = path,
+                       .what = "\"" + path + "\" cannot be read: " + reason + ".",
+                       .hint = "A regular file that this user may read is expected.",
+                       .page = "unreadable-data-file"});
+}
+
+bool IsAsciiLetter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+}  // namespace
+
+bool DocumentReader::OpenNext() {
+  if (next_file_ == options_.files.size()) return false;
+  const std::string& path = options_.files[next_file_++];
+  // O_NONBLOCK: opening a pipe would wait for a writer.
+  fd_ = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd_.valid()) throw Unreadable(path, ErrnoText(errno));
+  struct stat status {};
+  if (::fstat(fd_.get(), &status) != 0) throw Unreadable(path, ErrnoText(errno));
+  if (!S_ISREG(status.st_mode)) throw Unreadable(path, "it is no regular file");
+  at_end_ = false;
+  line_ = 1;
+  return true;
+}
+
+// Adds a piece's bytes to the buffer; false when the file has ended.
+bool DocumentReader::ReadMore() {
+  const size_t had = buffer_.size();
+  const std::string& path = options_.files[next_file_ - 1];
+  if (had + options_.piece_bytes > kMaxPiece) {
+    throw Unreadable(path, "a row, or a text without places to cut it, is larger than 2 GiB");
+  }
+  buffer_.resize(had + options_.piece_bytes);
+  ssize_t count = 0;
+  do {
+    count = ::read(fd_.get(), buffer_.data() + had, options_.piece_bytes);
+  } while (count < 0 && errno == EINTR);
+  if (count < 0) throw Unreadable(path, ErrnoText(errno));
+  buffer_.resize(had + count);
+  bytes_read_ += count;
+  if (count == 0) at_end_ = true;
+  return count > 0;
+}
+
+// How much of the buffer is a piece; 0: there is no place to cut yet. The first `searched` bytes
+// have none.
+size_t DocumentReader::FindCut(size_t searched) const {
+  const bool is_rows = options_.is_rows[next_file_ - 1];
+  if (!is_rows && !options_.cut_text) return 0;
+  for (size_t at = buffer_.size(); at > std::max<size_t>(searched, 1); --at) {
+    if (buffer_[at - 1] != '\n') continue;
+    if (is_rows) return at;
+    if (at > 1 && IsAsciiLetter(buffer_[at - 2])) return at - 1;
+  }
+  return 0;
+}
+
+bool DocumentReader::Next(TextPiece& piece) {
+  size_t cut = 0;
+  while (cut == 0) {
+    if (at_end_ && !OpenNext()) return false;
+    for (size_t had = buffer_.size(); cut == 0 && ReadMore(); had = buffer_.size()) {
+      cut = FindCut(had);
+    }
+    if (at_end_) cut = buffer_.size();
+  }
+  piece.file = next_file_ - 1;
+  piece.is_rows = options_.is_rows[piece.file];
+  piece.first_line = line_;
+  piece.ends_document = at_end_ && !piece.is_rows;
+  piece.text.assign(buffer_, 0, cut);
+  buffer_.erase(0, cut);
+  line_ += std::count(piece.text.begin(), piece.text.end(), '\n');
+  return true;
+}
+
+}  // namespace ddprun::trainer

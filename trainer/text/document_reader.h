@@ -1,0 +1,55 @@
+// Files in pieces that can be tokenized on their own. LibTorch-free.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/unique_fd.h"
+
+namespace ddprun::trainer {
+
+struct TextPiece {
+  std::string text;
+  size_t file = 0;             // index of its file
+  int64_t first_line = 1;      // of the piece, in its file
+  bool is_rows = false;        // JSON lines, each a document; else (a part of) one document
+  bool ends_document = false;  // of plain text: the file ends here
+};
+
+struct DocumentReaderOptions {
+  std::vector<std::string> files;
+  std::vector<bool> is_rows;  // of each file: JSON lines
+  // Plain text may be cut before a line break that follows an ASCII letter
+  // (Tokenizer::splits_at_lines); else a file is one piece.
+  bool cut_text = true;
+  size_t piece_bytes = 1 << 20;
+};
+
+// Reads, never maps: a file may change meanwhile without harm. Not thread-safe.
+class DocumentReader {
+ public:
+  explicit DocumentReader(DocumentReaderOptions options) : options_(std::move(options)) {}
+
+  // The next piece; false at the end. Empty files have none. Throws Failure: a file cannot be
+  // read; a row, or a text that cannot be cut, of 2 GiB or more.
+  bool Next(TextPiece& piece);
+
+  int64_t bytes_read() const { return bytes_read_; }
+
+ private:
+  bool OpenNext();
+  bool ReadMore();
+  size_t FindCut(size_t searched) const;
+
+  const DocumentReaderOptions options_;
+  size_t next_file_ = 0;
+  UniqueFd fd_;
+  std::string buffer_;  // read and not yet given away
+  bool at_end_ = true;  // of the file
+  int64_t line_ = 1;
+  int64_t bytes_read_ = 0;
+};
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,52 @@
+// Token files (.bin) as nanoGPT and llm.c read them. LibTorch-free.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+
+namespace ddprun::trainer {
+
+enum class TokenFileFormat {
+  kNanoGpt,  // uint16 ids and nothing else
+  // 256 int32, then the ids. The first three are 20240520, 1, count with uint16 ids, or 20240801,
+  // 7, count with uint32 ids, where the vocabulary has more than 65536.
+  kLlmC,
+};
+
+// Writes ids one after the other beside `path`, and gives the file that name in Finish(): what
+// stood there before is whole until then. Not thread-safe. Little endian, as both programs are.
+class TokenFileWriter {
+ public:
+  // Throws Failure: nanoGPT's format cannot hold the vocabulary, or the file cannot be made.
+  TokenFileWriter(std::string path, TokenFileFormat format, int64_t vocab_size);
+  // Without Finish(): removes what was written.
+  ~TokenFileWriter();
+
+  // REQUIRES: every id is in [0, vocab_size). Throws Failure: the disk is full; more ids than the
+  // header of llm.c can count (2^31 - 1).
+  void Append(std::span<const int32_t> ids);
+  // Throws Failure.
+  void Finish();
+
+  int64_t tokens() const { return tokens_; }
+  int bytes_per_token() const { return wide_ ? 4 : 2; }
+
+ private:
+  void Write(const void* data, size_t bytes);
+  void WriteHeader();
+
+  const std::string path_;
+  const std::string temporary_;
+  const TokenFileFormat format_;
+  const bool wide_;
+  UniqueFd fd_;
+  std::vector<uint16_t> narrow_;  // Append's copy
+  int64_t tokens_ = 0;
+  bool finished_ = false;
+};
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,189 @@
+#include "trainer/text/tokenize_files.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "base/failure.h"
+#include "trainer/text/document_reader.h"
+#include "trainer/text/encode_many.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+using nlohmann::json;
+
+// What one piece became.
+struct Tokens {
+  std::vector<int32_t> ids;
+  int64_t documents = 0;
+  int64_t bad_rows = 0;
+};
+
+// Why the row has no text; empty: `text` is it.
+std::string ReadRow(std::string_view row, const std::string& key, std::string& text) {
+  const json value = json::parse(row, nullptr, /*allow_exceptions=*/false);
+  if (value.is_discarded()) return "it is no JSON";
+  if (!value.is_object()) return "it is no JSON object";
+  const auto found = value.find(key);
+  if (found == value.end()) return "it has no \"" + key + "\"";
+  if (!found->is_string()) return "its \"" + key + "\" is no string";
+  text = found->get<std::string>();
+  return "";
+}
+
+bool IsBlank(std::string_view row) {
+  return row.find_first_not_of(" \t\r") == std::string_view::npos;
+}
+
+class Pipeline {
+ public:
+  Pipeline(const Tokenizer& tokenizer,
+           const TokenizeOptions& options,
+           const std::function<void(const TokenizeProgress&)>& report)
+      : tokenizer_(tokenizer),
+        options_(options),
+        report_(report),
+        reader_({.files = options.files,
+                 .is_rows = options.is_rows,
+                 .cut_text = tokenizer.splits_at_lines()}),
+        writer_(options.output, options.format, tokenizer.vocab_size()) {}
+
+  TokenizeProgress Run() {
+    RunOnThreads(options_.threads, [this] { Work(); });
+    writer_.Finish();
+    return progress_;
+  }
+
+ private:
+  // Every thread takes the next piece, encodes it, and waits for its turn to write. The holder of
+  // the earliest piece never waits, so there is no deadlock; what is in memory is one piece per
+  // thread.
+  void Work() {
+    try {
+      TextPiece piece;
+      int64_t number = 0;
+      while (Take(piece, number)) {
+        const Tokens tokens = Encode(piece);
+        if (!Write(tokens, number)) return;
+      }
+    } catch (...) {
+      Stop();
+      throw;
+    }
+  }
+
+  void Stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    turn_.notify_all();
+  }
+
+  bool Take(TextPiece& piece, int64_t& number) {
+    const std::lock_guard lock(reading_);
+    number = pieces_;
+    if (!reader_.Next(piece)) return false;
+    bytes_read_ = reader_.bytes_read();
+    ++pieces_;
+    return true;
+  }
+
+  bool Write(const Tokens& tokens, int64_t number) {
+    {
+      std::unique_lock lock(mutex_);
+      turn_.wait(lock, [&] { return stopped_ || written_ == number; });
+      if (stopped_) return false;
+      writer_.Append(tokens.ids);
+      progress_ = {.bytes = bytes_read_,
+                   .documents = progress_.documents + tokens.documents,
+                   .tokens = writer_.tokens(),
+                   .bad_rows = progress_.bad_rows + tokens.bad_rows,
+                   .bytes_per_token = writer_.bytes_per_token()};
+      report_(progress_);
+      ++written_;
+    }
+    turn_.notify_all();
+    return true;
+  }
+
+  Tokens Encode(const TextPiece& piece) const {
+    Tokens tokens;
+    if (piece.is_rows) {
+      EncodeRows(piece, tokens);
+      return tokens;
+    }
+    tokenizer_.Encode(piece.text, tokens.ids);
+    if (piece.ends_document) EndDocument(tokens);
+    return tokens;
+  }
+
+  void EncodeRows(const TextPiece& piece, Tokens& tokens) const {
+    std::string text;
+    std::string_view rest = piece.text;
+    for (int64_t line = piece.first_line; !rest.empty(); ++line) {
+      const size_t end = std::min(rest.find('\n'), rest.size());
+      const std::string_view row = rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      if (IsBlank(row)) continue;
+      const std::string wrong = ReadRow(row, options_.json_key, text);
+      if (wrong.empty()) {
+        tokenizer_.Encode(text, tokens.ids);
+        EndDocument(tokens);
+      } else if (options_.skip_bad_rows) {
+        ++tokens.bad_rows;
+      } else {
+        throw BadRow(piece.file, line, wrong);
+      }
+    }
+  }
+
+  void EndDocument(Tokens& tokens) const {
+    ++tokens.documents;
+    if (options_.separator >= 0) tokens.ids.push_back(options_.separator);
+  }
+
+  Failure BadRow(size_t file, int64_t line, const std::string& wrong) const {
+    return Failure(Error{.code = Code::kUsage,
+                         .title = "BAD ROW",
+                         .where = options_.files[file] + ":" + std::to_string(line),
+                         .what = "This row cannot be used: " + wrong +
+                                 ". Each row is to be an object with the document in \"" +
+                                 options_.json_key + "\".",
+                         .hint = "Name another key with --json-key, mend the row, or pass over "
+                                 "such rows with --on-bad-row=skip.",
+                         .page = "bad-row"});
+  }
+
+  const Tokenizer& tokenizer_;
+  const TokenizeOptions& options_;
+  const std::function<void(const TokenizeProgress&)>& report_;
+
+  std::mutex reading_;  // held while a piece is taken
+  DocumentReader reader_;
+  int64_t pieces_ = 0;
+  std::atomic<int64_t> bytes_read_{0};
+
+  std::mutex mutex_;  // protects what follows
+  std::condition_variable turn_;
+  TokenFileWriter writer_;
+  TokenizeProgress progress_;
+  int64_t written_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+TokenizeProgress TokenizeFiles(const Tokenizer& tokenizer,
+                               const TokenizeOptions& options,
+                               const std::function<void(const TokenizeProgress&)>& report) {
+  return Pipeline(tokenizer, options, report).Run();
+}
+
+}  // namespace ddprun::trainer
