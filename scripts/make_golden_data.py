@@ -10,6 +10,7 @@ import json
 import pathlib
 import random
 import sys
+import tempfile
 
 import torch
 import transformers
@@ -39,13 +40,35 @@ def length_groups():
     return {"seed": SEED, "cases": cases}
 
 
+WORDS = ("a the dog cat boat river runs sleeps carries never old young boxes fog seven light ##s "
+         "##ing un ##finished bridge , . ! ?").split()
+
+
+def pair_batch():
+    """A padded and truncated batch of pairs, and one of single texts."""
+    vocab = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "vocab.txt"
+        path.write_text("\n".join(vocab) + "\n")
+        tokenizer = transformers.BertTokenizerFast(vocab_file=str(path), do_lower_case=False)
+    draw = random.Random(SEED)
+    sizes = [(1, 1), (3, 9), (9, 3), (12, 12), (11, 12), (30, 2), (2, 30), (0, 4), (5, 0)]
+    words = [word for word in WORDS if not word.startswith("##")] + ["runs", "boxes", "xyz"]
+    pairs = [[" ".join(draw.choices(words, k=size)) for size in pair] for pair in sizes]
+    options = {"padding": True, "truncation": True, "max_length": 16}
+    both = tokenizer([a for a, _ in pairs], [b for _, b in pairs], **options)
+    single = tokenizer([a for a, _ in pairs], **options)
+    return {"vocab": vocab, "max_length": 16, "pairs": pairs,
+            "both": dict(both), "single": dict(single)}
+
+
 def main():
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else
                           pathlib.Path(__file__).resolve().parent.parent / "tests/golden")
-    value = {"torch": torch.__version__, "transformers": transformers.__version__,
-             **length_groups()}
-    text = json.dumps(value, separators=(",", ":")) + "\n"
-    (folder / "length_groups.json").write_text(text)
+    for name, make in (("length_groups", length_groups), ("pair_batch", pair_batch)):
+        value = {"torch": torch.__version__, "transformers": transformers.__version__, **make()}
+        text = json.dumps(value, separators=(",", ":")) + "\n"
+        (folder / f"{name}.json").write_text(text)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,8 @@ class Dataset {
   // Each sample's length in tokens, for batches of similar lengths; empty: all are equally long.
   // May take as long as reading all samples once.
   virtual std::vector<int64_t> Lengths() const { return {}; }
+  // What a person should know before training, e.g. how many rows were left out; a line each.
+  virtual std::vector<std::string> Notes() const { return {}; }
   // A batch costs less than handing it from one thread to another: Loader then starts no thread.
   virtual bool in_memory() const { return false; }
 };

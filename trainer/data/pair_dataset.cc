@@ -1,0 +1,128 @@
+#include "trainer/data/pair_dataset.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <thread>
+
+#include "base/check.h"
+#include "base/suggest.h"
+#include "trainer/data/data_files.h"
+#include "trainer/text/encode_many.h"
+#include "trainer/text/encode_pair.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// The class that `label` stands for: by its name, or as the number of the class.
+std::optional<int64_t> ClassOf(const std::string& label, const std::vector<std::string>& labels) {
+  const auto found = std::ranges::find(labels, label);
+  if (found != labels.end()) return found - labels.begin();
+  int64_t number = -1;
+  const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), number);
+  const bool whole = error == std::errc() && end == label.data() + label.size();
+  if (!whole || number < 0 || number >= static_cast<int64_t>(labels.size())) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+PairDataset::PairDataset(const PairDatasetOptions& options,
+                         std::shared_ptr<const Tokenizer> tokenizer)
+    : tokenizer_(std::move(tokenizer)),
+      max_length_(options.max_length),
+      bad_rows_(options.skip_bad_rows),
+      texts_(LabelledTexts::Read(options.patterns, options.columns, bad_rows_)) {
+  if (tokenizer_->special().pad < 0) {
+    throw Failure(Error{.code = Code::kUsage,
+                        .title = "NO TOKEN FOR PADDING",
+                        .where = "",
+                        .what = "The tokenizer has no token to fill up short rows with, as [PAD].",
+                        .hint = "Take a tokenizer of the BERT family.",
+                        .page = "no-padding-token"});
+  }
+  MapLabels(options.labels);
+}
+
+void PairDataset::MapLabels(std::vector<std::string> labels) {
+  labels_ = labels.empty() ? texts_.label_names() : std::move(labels);
+  for (const std::string& name : texts_.label_names()) {
+    const std::optional<int64_t> label = ClassOf(name, labels_);
+    if (!label) {
+      std::string known;
+      for (const std::string& each : labels_)
+        known += (known.empty() ? "\"" : ", \"") + each + "\"";
+      const auto nearest = Nearest(name, labels_);
+      throw Failure(
+          Error{.code = Code::kUsage,
+                .title = "UNKNOWN LABEL",
+                .where = "",
+                .what = "A row is labelled \"" + name + "\"; the labels are " + known + ".",
+                .hint = (nearest ? "Did you mean \"" + *nearest + "\"? " : "") +
+                        "They come from data.labels, the model's folder, or else the "
+                        "training data.",
+                .page = "unknown-label"});
+    }
+    class_of_label_.push_back(*label);
+  }
+}
+
+DataShape PairDataset::shape() const {
+  return {.classes = static_cast<int64_t>(labels_.size()),
+          .labels = labels_,
+          .vocab_size = tokenizer_->vocab_size()};
+}
+
+Batch PairDataset::Get(std::span<const int64_t> indices) const {
+  std::vector<EncodedPair> rows;
+  rows.reserve(indices.size());
+  size_t longest = 0;
+  for (const int64_t index : indices) {
+    DDPRUN_CHECK(index >= 0 && index < size());
+    rows.push_back(EncodePair(*tokenizer_, texts_.first(index), texts_.second(index), max_length_));
+    longest = std::max(longest, rows.back().ids.size());
+  }
+  const auto count = static_cast<int64_t>(indices.size());
+  const auto length = static_cast<int64_t>(longest);
+  Batch batch{.inputs = at::full({count, length}, tokenizer_->special().pad, at::kLong),
+              .targets = at::empty({count}, at::kLong),
+              .attention_mask = at::zeros({count, length}, at::kLong),
+              .token_type_ids = at::zeros({count, length}, at::kLong),
+              .samples = count,
+              .predictions = count};
+  auto* ids = batch.inputs.mutable_data_ptr<int64_t>();
+  auto* mask = batch.attention_mask.mutable_data_ptr<int64_t>();
+  auto* types = batch.token_type_ids.mutable_data_ptr<int64_t>();
+  auto* targets = batch.targets.mutable_data_ptr<int64_t>();
+  for (int64_t i = 0; i < count; ++i) {
+    const EncodedPair& row = rows[i];
+    const auto tokens = static_cast<int64_t>(row.ids.size());
+    std::copy(row.ids.begin(), row.ids.end(), ids + i * length);
+    std::fill_n(mask + i * length, tokens, 1);
+    std::fill(types + i * length + row.second_begin, types + i * length + tokens, 1);
+    targets[i] = class_of_label_[texts_.label(indices[i])];
+  }
+  return batch;
+}
+
+std::vector<int64_t> PairDataset::Lengths() const {
+  std::vector<int64_t> lengths(static_cast<size_t>(size()));
+  std::atomic<int64_t> next = 0;
+  constexpr int64_t kPart = 256;  // rows at a time
+  RunOnThreads(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())), [&] {
+    for (int64_t begin = next.fetch_add(kPart); begin < size(); begin = next.fetch_add(kPart)) {
+      for (int64_t i = begin; i < std::min(begin + kPart, size()); ++i) {
+        lengths[i] = static_cast<int64_t>(
+            EncodePair(*tokenizer_, texts_.first(i), texts_.second(i), max_length_).ids.size());
+      }
+    }
+  });
+  return lengths;
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,51 @@
+// Texts and pairs of texts to classify, tokenized when a batch asks for them, by the loader's
+// threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trainer/data/dataset.h"
+#include "trainer/data/labelled_texts.h"
+#include "trainer/text/tokenizer.h"
+
+namespace ddprun::trainer {
+
+struct PairDatasetOptions {
+  std::vector<std::string> patterns = {};
+  LabelledTextColumns columns = {};
+  // Classes by name, in the order of the model's outputs; a row may also give the number of its
+  // class. Empty: the labels that the rows have.
+  std::vector<std::string> labels = {};
+  int64_t max_length = 512;  // tokens, special ones included; longer pairs are cut
+  bool skip_bad_rows = false;
+};
+
+class PairDataset final : public Dataset {
+ public:
+  // Throws Failure: the files, a label that is none of the classes, a tokenizer without [PAD].
+  PairDataset(const PairDatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer);
+
+  int64_t size() const override { return texts_.size(); }
+  // int64 inputs, attention_mask and token_type_ids [B, L], padded to the longest of the batch;
+  // targets int64 [B].
+  Batch Get(std::span<const int64_t> indices) const override;
+  DataShape shape() const override;
+  // Tokenizes all rows, on as many threads as there are cores.
+  std::vector<int64_t> Lengths() const override;
+  std::vector<std::string> Notes() const override { return bad_rows_.Notes(); }
+
+ private:
+  void MapLabels(std::vector<std::string> labels);
+
+  const std::shared_ptr<const Tokenizer> tokenizer_;
+  const int64_t max_length_;
+  BadRows bad_rows_;
+  const LabelledTexts texts_;
+  std::vector<std::string> labels_;
+  std::vector<int64_t> class_of_label_;  // of texts_.label_names()
+};
+
+}  // namespace ddprun::trainer
