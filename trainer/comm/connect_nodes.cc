@@ -105,7 +105,7 @@ Result<ConnectedNodes> ConnectNodes(const Environment& environment,
     keys.push_back(prefix + std::to_string(rank));
   }
   Result<std::vector<std::string>> told = store.MultiGet(keys, deadline);
-  if (!told) return std::move(told).error().While("Waiting for the addresses of all ranks");
+  if (!told) return Error(told.error()).While("Waiting for the addresses of all ranks");
 
   ConnectedNodes connected;
   std::vector<std::string> addresses;

@@ -124,7 +124,7 @@ HostProcessGroup::Core::Core(const UniqueFd& memory,
       timeout(options.timeout),
       collectives(MakeCollectives()),
       group(*collectives),
-      mailbox(*region, {.rank = local_rank(), .spin = spin}) {}
+      mailbox(*region, placement, wire, {.spin = spin}) {}
 
 std::unique_ptr<Collectives> HostProcessGroup::Core::MakeCollectives() const {
   if (placement.nodes() > 1) {

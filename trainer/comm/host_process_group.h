@@ -125,6 +125,8 @@ class HostProcessGroup : public c10d::Backend {
   // `outputs`: what the operation writes, for its future.
   Work Run(c10d::OpType type, bool async, Tensors outputs, OperationQueue::Function run);
   OperationQueue::Function Announced(c10d::OpType type, OperationQueue::Function run);
+  // Of a group of these of the own ranks.
+  Options OptionsFor(const std::vector<int>& ranks, uint16_t group) const;
   Work StartMessage(c10d::OpType type, const at::Tensor& tensor, int peer, int tag);
 
   const std::shared_ptr<Core> core_;  // shared with the Work objects

@@ -15,10 +15,12 @@ namespace ddprun::trainer {
 
 namespace {
 
-// What the first rank of a new group tells the others: where its memory can be opened.
+// What a rank tells the others when a new group is made. The first of the group's ranks on each
+// node makes that node's memory.
 struct Invitation {
-  int64_t pid = 0;
+  int64_t pid = 0;  // where the memory can be opened
   int64_t fd = -1;
+  int64_t next_group = 0;
 };
 
 Error BadRanks(int rank, const std::string& what) {
@@ -139,11 +141,17 @@ HostProcessGroup::Work HostProcessGroup::recvAnysource(Tensors& tensors, int tag
 c10::intrusive_ptr<HostProcessGroup> HostProcessGroup::NewGroup(const std::vector<int>& ranks) {
   const size_t n = static_cast<size_t>(getSize());
   if (ranks.size() > n) throw Failure(BadRanks(getRank(), "The new group has too many ranks."));
+  const auto on_this_node = [&](int rank) {
+    return rank >= 0 && rank < getSize() &&
+           core_->placement.NodeOf(rank) == core_->placement.node();
+  };
+  const auto maker = std::find_if(ranks.begin(), ranks.end(), on_this_node);
   UniqueFd memory;
-  Invitation own;
-  if (!ranks.empty() && ranks.front() == getRank()) {
+  Invitation own{.next_group = core_->wire.next_group->load()};
+  if (maker != ranks.end() && *maker == getRank()) {
     memory = ValueOrThrow(SharedRegion::CreateFile());
-    own = {.pid = getpid(), .fd = memory.get()};
+    own.pid = getpid();
+    own.fd = memory.get();
   }
   std::vector<int32_t> list(n, -1);
   std::copy(ranks.begin(), ranks.end(), list.begin());
@@ -156,20 +164,38 @@ c10::intrusive_ptr<HostProcessGroup> HostProcessGroup::NewGroup(const std::vecto
   }));
   Status joined = CheckLists(getRank(), ranks, list, lists);
   if (joined.ok() && !ranks.empty() && !memory.valid()) {
-    Result<UniqueFd> file = Open(invitations[static_cast<size_t>(ranks.front())]);
+    Result<UniqueFd> file = Open(invitations[static_cast<size_t>(*maker)]);
     if (!file) joined = file.error();
     if (file) memory = *std::move(file);
   }
-  // The first rank's descriptor stays open until everybody is here.
+  // The makers' descriptors stay open until everybody is here.
   ThrowIfError(core_->queue.RunNow([&] { return core_->group.Barrier(deadline); }));
   ThrowIfError(joined);
+  // A number that is new to every rank; groups made together have no rank in common.
+  int64_t number = 0;
+  for (const Invitation& one : invitations) number = std::max(number, one.next_group);
+  if (number >= kMaxGroups) throw Failure(BadRanks(getRank(), "There are too many groups."));
+  core_->wire.next_group->store(static_cast<int>(number) + 1);
   if (ranks.empty()) return nullptr;
-  const auto self = std::find(ranks.begin(), ranks.end(), getRank());
-  const Options options{.rank = static_cast<int>(self - ranks.begin()),
-                        .size = static_cast<int>(ranks.size()),
-                        .timeout = core_->timeout.load()};
   return c10::intrusive_ptr<HostProcessGroup>::unsafe_steal_from_new(
-      new HostProcessGroup(memory, options, core_->spin));
+      new HostProcessGroup(memory, OptionsFor(ranks, static_cast<uint16_t>(number)), core_->spin));
+}
+
+HostProcessGroup::Options HostProcessGroup::OptionsFor(const std::vector<int>& ranks,
+                                                       uint16_t group) const {
+  const auto self = std::find(ranks.begin(), ranks.end(), getRank());
+  Options options{.rank = static_cast<int>(self - ranks.begin()),
+                  .size = static_cast<int>(ranks.size()),
+                  .timeout = core_->timeout.load()};
+  options.wire = core_->wire;
+  options.wire.group = group;
+  options.wire.peers.clear();
+  for (const int rank : ranks) {
+    options.node_of_rank.push_back(core_->placement.NodeOf(rank));
+    if (core_->placement.nodes() == 1) continue;
+    options.wire.peers.push_back(core_->wire.peers[static_cast<size_t>(rank)]);
+  }
+  return options;
 }
 
 }  // namespace ddprun::trainer

@@ -15,9 +15,11 @@ namespace ddprun::trainer {
 
 // How the ranks of a group reach each other across nodes.
 struct GroupWire {
-  std::shared_ptr<Transport> transport;
-  uint16_t group = 0;      // below kMaxGroups; no two groups that share two ranks have the same
-  std::vector<int> peers;  // by rank in the group: the transport's number
+  std::shared_ptr<Transport> transport = {};
+  uint16_t group = 0;  // below kMaxGroups; no two groups that share two ranks have the same
+  std::vector<int> peers = {};  // by rank in the group: the transport's number
+  // The least number that no group of this process has had yet.
+  std::shared_ptr<std::atomic<int>> next_group = std::make_shared<std::atomic<int>>(1);
 };
 inline constexpr uint16_t kMaxGroups = 1 << 13;
 

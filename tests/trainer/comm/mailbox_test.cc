@@ -14,6 +14,11 @@ Clock::time_point Soon() {
   return Clock::now() + std::chrono::seconds(60);
 }
 
+std::unique_ptr<Mailbox> MailboxOf(SharedRegion& region, int rank, int size) {
+  const NodePlacement placement(rank, std::vector<int>(static_cast<size_t>(size), 0));
+  return std::make_unique<Mailbox>(region, placement, GroupWire(), Mailbox::Options());
+}
+
 void WithMailboxes(int size, const std::function<void(Mailbox& mailbox, int rank)>& body) {
   auto file = SharedRegion::CreateFile();
   ASSERT_TRUE(file.has_value());
@@ -21,7 +26,7 @@ void WithMailboxes(int size, const std::function<void(Mailbox& mailbox, int rank
   ASSERT_TRUE(region.has_value());
   std::vector<std::unique_ptr<Mailbox>> mailboxes;
   for (int rank = 0; rank < size; ++rank) {
-    mailboxes.push_back(std::make_unique<Mailbox>(**region, Mailbox::Options{.rank = rank}));
+    mailboxes.push_back(MailboxOf(**region, rank, size));
   }
   RunRanks(size, [&](int rank) { body(*mailboxes[static_cast<size_t>(rank)], rank); });
 }
@@ -142,13 +147,13 @@ TEST(Mailbox, DeliversWhatAnEndedRankHasSent) {
   ASSERT_TRUE(region.has_value());
   const std::vector<int> sent = Numbers(5, 100'000);
   {
-    Mailbox sender(**region, {.rank = 0});
-    EXPECT_TRUE(sender.Wait(*sender.Send(sent.data(), Bytes(sent), 1, 0), Soon()).ok());
+    const auto sender = MailboxOf(**region, 0, 2);
+    EXPECT_TRUE(sender->Wait(*sender->Send(sent.data(), Bytes(sent), 1, 0), Soon()).ok());
   }
-  Mailbox receiver(**region, {.rank = 1});
+  const auto receiver = MailboxOf(**region, 1, 2);
   std::vector<int> received(sent.size(), -1);
-  const auto receive = receiver.Receive(received.data(), Bytes(received), 0, 0);
-  EXPECT_TRUE(receiver.Wait(*receive, Soon()).ok());
+  const auto receive = receiver->Receive(received.data(), Bytes(received), 0, 0);
+  EXPECT_TRUE(receiver->Wait(*receive, Soon()).ok());
   EXPECT_EQ(received, sent);
 }
 

@@ -126,6 +126,15 @@ void UcxTransport::OnPeerFailed(void* peer, ucp_ep_h /*endpoint*/, ucs_status_t 
 Error UcxTransport::Lost(const UcxRequest& request, ucs_status_t status) const {
   const std::string peer =
       request.peer < 0 ? "another node" : "rank " + std::to_string(request.peer);
+  if (status == UCS_ERR_MESSAGE_TRUNCATED) {
+    return Error{.code = Code::kFailed,
+                 .title = "MISMATCHED MESSAGE",
+                 .where = "rank " + std::to_string(rank_),
+                 .what = "A message from " + peer + " is longer than rank " +
+                         std::to_string(rank_) + " expected.",
+                 .hint = "Sender and receiver must agree on the tensor's shape and type.",
+                 .page = "mismatched-message"};
+  }
   return Error{.code = Code::kFailed,
                .title = "CONNECTION TO A RANK LOST",
                .where = "rank " + std::to_string(rank_),
