@@ -90,7 +90,8 @@ def compare(driver, name, folder, peer, options, words):
     ours = Ours(driver, folder)
     corpus = []
     if options.long or name in BY_CHARACTER:
-        corpus += [text.encode() for text in texts.blocks(128 if options.long else 512)]
+        corpus += [text.encode() for text in texts.blocks(
+            128 if options.long else 512, options.long or name.startswith("BERT"))]
     maker = texts.Maker(options.seed, words)
     corpus += [maker.data() if i % 4 == 0 else maker.text().encode()
                for i in range(options.long or 500)]
