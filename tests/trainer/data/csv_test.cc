@@ -1,0 +1,144 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/failure.h"
+#include "tests/trainer/data/scratch_folder.h"
+#include "trainer/data/csv_dataset.h"
+#include "trainer/data/csv_reader.h"
+
+namespace ddprun::trainer {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Records = std::vector<std::vector<std::string>>;
+
+Records All(std::string_view text, char delimiter = ',') {
+  CsvReader reader(text, delimiter);
+  Records records;
+  std::vector<std::string> fields;
+  while (reader.Next(fields)) records.push_back(fields);
+  return records;
+}
+
+// The expected values are those of Python's csv module.
+TEST(CsvReader, ReadsFieldsAsRfc4180HasThem) {
+  EXPECT_EQ(All(""), Records());
+  EXPECT_EQ(All("a,b\nc,d\n"), (Records{{"a", "b"}, {"c", "d"}}));
+  EXPECT_EQ(All("a,b\r\n\r\nc,d"), (Records{{"a", "b"}, {"c", "d"}}));
+  EXPECT_EQ(All("a,,\n,"), (Records{{"a", "", ""}, {"", ""}}));
+  EXPECT_EQ(All("\"a,b\",\"c\"\"d\"\"\"\n"), (Records{{"a,b", "c\"d\""}}));
+  EXPECT_EQ(All("\"a\r\nb\",c\n\"\",\"\"\n"), (Records{{"a\r\nb", "c"}, {"", ""}}));
+  EXPECT_EQ(All("a;b,c", ';'), (Records{{"a", "b,c"}}));
+  EXPECT_EQ(All("\xef\xbb\xbf\"a\",b"), (Records{{"a", "b"}}));
+  EXPECT_EQ(All(" a , b "), (Records{{" a ", " b "}}));
+  EXPECT_EQ(All("a\r,b\n"), (Records{{"a\r", "b"}}));
+}
+
+TEST(CsvReader, KnowsLinesAndBrokenQuotes) {
+  CsvReader reader("a\n\"b\nc\"\nd\n\"e\"f,g\nh\"i\n\"j\nk", ',');
+  std::vector<std::string> fields;
+  std::vector<int64_t> lines;
+  std::vector<std::string> problems;
+  while (reader.Next(fields)) {
+    lines.push_back(reader.line());
+    problems.push_back(reader.problem());
+  }
+  EXPECT_THAT(lines, ElementsAre(1, 2, 4, 5, 6, 7));
+  EXPECT_THAT(problems, ElementsAre("", "", "", "A field goes on after its closing quote.",
+                                    "A quote stands in a field that does not begin with one.",
+                                    "A quoted field does not end before the end of the file."));
+}
+
+class Csv : public testing::Test {
+ protected:
+  CsvDataset Open(const std::string& text, CsvDatasetOptions options = {}) const {
+    options.patterns = {scratch_.Write("table.csv", text)};
+    if (options.target.empty()) options.target = "kind";
+    return CsvDataset(options);
+  }
+  Error ErrorOf(const std::string& text, const CsvDatasetOptions& options = {}) const {
+    try {
+      Open(text, options);
+    } catch (const Failure& failure) {
+      return failure.error();
+    }
+    ADD_FAILURE() << "nothing was thrown";
+    return {};
+  }
+  static std::vector<float> Inputs(const CsvDataset& data) {
+    std::vector<int64_t> all(static_cast<size_t>(data.size()));
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
+    const at::Tensor inputs = data.Get(all).inputs;
+    const auto* values = inputs.const_data_ptr<float>();
+    return {values, values + inputs.numel()};
+  }
+
+  const ScratchFolder scratch_;
+};
+
+TEST_F(Csv, ClassifiesBySortedNames) {
+  const CsvDataset data = Open("x,kind,y\n1,b,2.5\n-3e2,\"a, too\",+4\n5,b,6\n");
+  EXPECT_THAT(Inputs(data), ElementsAre(1, 2.5, -300, 4, 5, 6));
+  EXPECT_THAT(data.shape().labels, ElementsAre("a, too", "b"));
+  EXPECT_THAT(data.shape().input, ElementsAre(2));
+  EXPECT_EQ(data.shape().classes, 2);
+  const Batch batch = data.Get(std::vector<int64_t>{1, 2});
+  EXPECT_EQ(batch.targets[0].item<int64_t>(), 0);
+  EXPECT_EQ(batch.targets[1].item<int64_t>(), 1);
+  EXPECT_THAT(Open("x,kind\n1,10\n1,9\n").shape().labels, ElementsAre("9", "10"));
+}
+
+TEST_F(Csv, PredictsNumbersFromChosenColumns) {
+  const CsvDataset data =
+      Open("name,x,price,y\nu,1,10.5,3\nv,2,-1,4\n",
+           {.target = "price", .features = {"y", "x"}, .target_is_class = false});
+  EXPECT_THAT(Inputs(data), ElementsAre(3, 1, 4, 2));
+  const Batch batch = data.Get(std::vector<int64_t>{0, 1});
+  EXPECT_THAT(batch.targets.sizes(), ElementsAre(2, 1));
+  EXPECT_FLOAT_EQ(batch.targets[1][0].item<float>(), -1);
+  EXPECT_EQ(data.shape().classes, 0);
+  EXPECT_THAT(data.shape().target, ElementsAre(1));
+}
+
+TEST_F(Csv, GivesValidationTheTrainingDatasScalesAndLabels) {
+  const CsvDataset train = Open("x,c,kind\n1,7,a\n3,7,b\n", {.standardize = true});
+  EXPECT_THAT(Inputs(train), ElementsAre(-1, 0, 1, 0));
+  const CsvDataset validation =
+      Open("kind,c,x\nb,8,5\n", {.standardize = true, .encoding = &train.encoding()});
+  EXPECT_THAT(Inputs(validation), ElementsAre(3, 1));
+  EXPECT_EQ(validation.Get(std::vector<int64_t>{0}).targets.item<int64_t>(), 1);
+  EXPECT_EQ(ErrorOf("x,c,kind\n1,1,d\n", {.encoding = &train.encoding()}).title, "UNKNOWN LABEL");
+}
+
+TEST_F(Csv, TreatsMissingFieldsAsAsked) {
+  const std::string text = "x,y,kind\n1,,a\nNA,2,b\n3,4,?\n5,6,a\n";
+  EXPECT_EQ(ErrorOf(text).what,
+            "Column \"y\" has no value; data.on_missing says what else may be done.");
+  const CsvDataset skipped = Open(text, {.missing = CsvDatasetOptions::Missing::kSkip});
+  EXPECT_THAT(Inputs(skipped), ElementsAre(5, 6));
+  EXPECT_THAT(skipped.Notes(), ElementsAre("3 rows skipped that have a missing field"));
+  const CsvDataset filled = Open(text, {.missing = CsvDatasetOptions::Missing::kMean});
+  EXPECT_THAT(Inputs(filled), ElementsAre(1, 4, 3, 2, 5, 6));
+}
+
+TEST_F(Csv, NamesTheRowAndColumnAtFault) {
+  const Error error = ErrorOf("x,kind\n\"1\n\",a\nred,b\n", {.skip_bad_rows = false});
+  EXPECT_EQ(error.where, scratch_.Path("table.csv") + ":2");
+  EXPECT_EQ(ErrorOf("x,kind\n1,a\nred,b\n").what,
+            "Column \"x\" is \"red\"; a number was expected.");
+  EXPECT_EQ(ErrorOf("x,kind\n1,a\nred,b\n").where, scratch_.Path("table.csv") + ":3");
+  EXPECT_EQ(ErrorOf("x,kind\n1,a,2\n").what, "The row has 3 fields; the header has 2.");
+  EXPECT_EQ(ErrorOf("x,kind\ninf,a\n").what, "Column \"x\" is \"inf\"; a number was expected.");
+  EXPECT_THAT(ErrorOf("x,knd\n1,a\n").what, HasSubstr("has no column \"kind\"."));
+  EXPECT_EQ(ErrorOf("x,knd\n1,a\n").hint, "Did you mean \"knd\"?");
+  EXPECT_EQ(ErrorOf("x,kind\n").what, "The data files have no row with features.");
+  EXPECT_EQ(ErrorOf("").what, "The data files have no row with features.");
+  const CsvDataset skipped = Open("x,kind\n1,a\nred,b\n\"2,c\n", {.skip_bad_rows = true});
+  EXPECT_EQ(skipped.size(), 1);
+  EXPECT_THAT(skipped.Notes(), ElementsAre(HasSubstr("2 rows skipped that cannot be read")));
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
