@@ -2,12 +2,14 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cumsum.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/multinomial.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/topk.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace ddprun::trainer {
 
@@ -29,42 +31,71 @@ class EvaluationMode {
   const bool training_;
 };
 
-// The last `length` bytes as token numbers [1, L], on the model's device.
-at::Tensor LastTokens(const std::string& text, int64_t length, at::Device device) {
-  const auto count = std::min(static_cast<int64_t>(text.size()), length);
-  at::Tensor tokens = at::empty({1, count}, at::kLong);
-  std::transform(text.end() - count, text.end(), tokens.mutable_data_ptr<int64_t>(),
-                 [](char c) { return static_cast<uint8_t>(c); });
-  return tokens.to(device);
+// The last `length` tokens [1, L], on the model's device.
+at::Tensor LastTokens(const std::vector<int64_t>& tokens, int64_t length, at::Device device) {
+  const auto count = std::min(static_cast<int64_t>(tokens.size()), length);
+  at::Tensor last = at::empty({1, count}, at::kLong);
+  std::copy(tokens.end() - count, tokens.end(), last.mutable_data_ptr<int64_t>());
+  return last.to(device);
+}
+
+// How many of the probabilities [k], largest first, together reach top_p; at least one.
+int64_t NucleusSize(const at::Tensor& chances, double top_p) {
+  if (top_p >= 1) return chances.size(0);
+  const at::Tensor before = chances.cumsum(0) - chances;  // what the likelier ones have together
+  return std::max<int64_t>(1, (before < top_p).sum().item<int64_t>());
 }
 
 // `scores` [V] on the CPU.
-int64_t Draw(const at::Tensor& scores, const GenerateOptions& options, at::Generator& generator) {
+int64_t Draw(const at::Tensor& scores, const SamplingOptions& options, at::Generator& generator) {
   if (options.temperature <= 0) return scores.argmax().item<int64_t>();
   const int64_t choices =
       options.top_k > 0 ? std::min(options.top_k, scores.size(0)) : scores.size(0);
   const auto [best, index] = at::topk(scores, choices);
-  const at::Tensor chances = at::softmax(best / options.temperature, 0);
-  return index[at::multinomial(chances, 1, false, generator).item<int64_t>()].item<int64_t>();
+  const at::Tensor chances = at::softmax(best.to(at::kFloat) / options.temperature, 0);
+  const at::Tensor kept = chances.narrow(0, 0, NucleusSize(chances, options.top_p));
+  return index[at::multinomial(kept, 1, false, generator).item<int64_t>()].item<int64_t>();
 }
 
 }  // namespace
 
-std::string Generate(LanguageModel& model, const GenerateOptions& options) {
+std::vector<int64_t> GenerateTokens(LanguageModel& model,
+                                    std::span<const int64_t> prompt,
+                                    int64_t count,
+                                    const SamplingOptions& options) {
   const at::NoGradGuard no_grad;
   const EvaluationMode evaluation(model);
   const at::Device device = model.parameters().front().device();
   at::Generator generator = at::detail::createCPUGenerator(options.seed);
-  std::string text = options.prompt.empty() ? "\n" : options.prompt;
-  const size_t start = text.size();
-  // A vocabulary may be padded beyond the bytes.
-  const int64_t values = std::min(kByteValues, model.vocab_size());
-  for (int64_t i = 0; i < options.length; ++i) {
-    const at::Tensor logits = model.Logits(LastTokens(text, model.context_length(), device));
-    const at::Tensor scores = logits.select(0, 0).select(0, -1).narrow(0, 0, values);
-    text.push_back(static_cast<char>(Draw(scores.cpu(), options, generator)));
+  // A vocabulary may be padded beyond what the tokenizer knows.
+  const int64_t vocabulary = options.vocab_size > 0
+                                 ? std::min(options.vocab_size, model.vocab_size())
+                                 : model.vocab_size();
+  std::vector<int64_t> tokens(prompt.begin(), prompt.end());
+  for (int64_t i = 0; i < count; ++i) {
+    const at::Tensor logits = model.Logits(LastTokens(tokens, model.context_length(), device));
+    const at::Tensor scores = logits.select(0, 0).select(0, -1).narrow(0, 0, vocabulary);
+    const int64_t token = Draw(scores.cpu(), options, generator);
+    if (token == options.stop_token) break;
+    tokens.push_back(token);
   }
-  return text.substr(start);
+  tokens.erase(tokens.begin(), tokens.begin() + static_cast<int64_t>(prompt.size()));
+  return tokens;
+}
+
+std::string Generate(LanguageModel& model, const GenerateOptions& options) {
+  const std::string start = options.prompt.empty() ? "\n" : options.prompt;
+  std::vector<int64_t> prompt;
+  for (const char c : start) prompt.push_back(static_cast<uint8_t>(c));
+  const std::vector<int64_t> tokens = GenerateTokens(model, prompt, options.length,
+                                                     {.temperature = options.temperature,
+                                                      .top_k = options.top_k,
+                                                      .top_p = options.top_p,
+                                                      .seed = options.seed,
+                                                      .vocab_size = kByteValues});
+  std::string text;
+  for (const int64_t token : tokens) text.push_back(static_cast<char>(token));
+  return text;
 }
 
 }  // namespace ddprun::trainer

@@ -41,7 +41,8 @@ struct Rotation {
 // Turns each pair (i, i + D / 2) of x [B, H, L, D] by its position.
 at::Tensor Rotate(const at::Tensor& x, const Rotation& rotation) {
   const auto halves = x.chunk(2, -1);
-  return x * rotation.cos + at::cat({-halves[1], halves[0]}, -1) * rotation.sin;
+  const at::Tensor turned = x * rotation.cos + at::cat({-halves[1], halves[0]}, -1) * rotation.sin;
+  return turned.to(x.scalar_type());  // of bfloat16 too, with angles in float32
 }
 
 class Llama final : public LanguageModel {

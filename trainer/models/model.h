@@ -37,6 +37,9 @@ class Model : public torch::nn::Module {
   // config.json of the folder that SavePretrained writes: Hugging Face's keys where they exist.
   virtual std::string ConfigJson() const = 0;
 
+  // Writes what a folder with weights and config.json lacks to be used elsewhere. Throws Failure.
+  virtual void SaveFiles(const std::string& /*folder*/) const {}
+
   // The parameter that a tensor of a weights file is meant for; nullopt when it is to be skipped,
   // e.g. a constant that other programs save along.
   virtual std::optional<std::string> ParameterFor(const std::string& stored_name) const {

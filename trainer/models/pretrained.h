@@ -20,7 +20,8 @@ std::vector<std::string> LoadWeights(Model& model, const std::string& path);
 struct SaveOptions {
   // Folder that the model came from: keys of its config.json that the model does not know are
   // kept, and the files of its tokenizer copied. Empty: none.
-  std::string source;
+  std::string source = {};
+  std::string tokenizer = {};               // folder of another tokenizer to copy; empty: none
   int64_t max_shard_bytes = 5'000'000'000;  // larger models are written as several files
 };
 

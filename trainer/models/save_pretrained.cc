@@ -140,8 +140,10 @@ void SavePretrained(const Model& model, const std::string& folder, const SaveOpt
   fs::create_directories(folder, error);
   if (error) throw Failure(SystemError("making the folder " + folder, error.value()));
   RemoveOtherWeights(folder, WriteWeights(model, folder, options.max_shard_bytes));
+  model.SaveFiles(folder);
   WriteText(fs::path(folder) / kConfigName, ConfigText(model, options.source));
   if (!options.source.empty()) CopyCompanions(options.source, folder);
+  if (!options.tokenizer.empty()) CopyCompanions(options.tokenizer, folder);
 }
 
 }  // namespace ddprun::trainer
