@@ -119,8 +119,8 @@ def main():
             for threads in (1, min(2, os.cpu_count())):
                 results, tokens = compare(options, folder, name, threads)
                 ours, theirs = (harness.median(results[side]) for side in ("ddprun", "tokenizers"))
-                rows.append([name, threads, f"{size / 1e6 / ours:.1f}", f"{size / 1e6 / theirs:.1f}",
-                             harness.ratio(ours, theirs)])
+                speeds = [f"{size / 1e6 / seconds:.1f}" for seconds in (ours, theirs)]
+                rows.append([name, threads, *speeds, harness.ratio(ours, theirs)])
                 report.append({"tokenizer": name, "threads": threads, "bytes": size,
                                "documents": documents, "tokens": tokens, "seconds": results})
     print(f"{documents} documents, {size / 1e6:.1f} MB\n")
