@@ -23,9 +23,9 @@ class Tokenize(unittest.TestCase):
         (self.folder / "b.jsonl").write_text('{"text": "b"}\n{"text": "ab"}\n')
         self.out = self.folder / "train.bin"
 
-    def run_it(self, *arguments):
+    def run_it(self, *arguments, tokenizer="."):
         return subprocess.run(
-            [PROGRAM, "tokenize", f"--tokenizer={self.folder}", f"--out={self.out}", *arguments],
+            [PROGRAM, "tokenize", f"--tokenizer={tokenizer}", f"--out={self.out}", *arguments],
             capture_output=True, text=True, cwd=self.folder, timeout=50)
 
     def test_text_and_rows_become_one_file(self):
@@ -42,14 +42,15 @@ class Tokenize(unittest.TestCase):
         self.assertEqual(struct.unpack("<4H", self.out.read_bytes()), (2, 3, 0, 1))
         run = self.run_it("--format=nanogpt", "--no-separator", "--input=text", "b.jsonl")
         self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertEqual(self.out.read_bytes()[:2], b"\x01\x00")
+        self.assertEqual(self.out.read_bytes()[:4], b"\x03\x00\x01\x00")
 
     def test_mistakes_are_said_and_leave_nothing(self):
-        for arguments, said in [(["none.txt"], "DATA FILE CANNOT BE READ"),
-                                (["--separator=zz", "a.txt"], 'no token "zz"'),
-                                (["--input=jsonl", "a.txt"], "a.txt:1"),
-                                (["--tokenizer=none", "a.txt"], "tokenizer")]:
-            run = self.run_it(*arguments)
+        for tokenizer, arguments, said in [
+                (".", ["none.txt"], "DATA FILE CANNOT BE READ"),
+                (".", ["--separator=zz", "a.txt"], 'no token "zz"'),
+                (".", ["--input=jsonl", "a.txt"], "a.txt:1"),
+                ("none", ["a.txt"], "NO TOKENIZER")]:
+            run = self.run_it(*arguments, tokenizer=tokenizer)
             self.assertEqual(run.returncode, 2, run.stderr)
             self.assertIn(said, run.stderr)
             self.assertFalse(self.out.exists())
