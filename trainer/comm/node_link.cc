@@ -26,15 +26,20 @@ NodeLink::NodeLink(GroupWire wire, NodeMeeting& meeting, const NodePlacement& pl
     if (node == placement_.node()) continue;
     auto end = std::make_unique<FarEnd>();
     end->rank = placement_.Counterpart(node);
-    end->failure_receive =
-        Receive(end->rank, WireStream::kFailure, 0, end->failure.data(), end->failure.size());
     far_ends_.push_back(std::move(end));
+    for (int lane = 0; lane < placement_.lanes(); ++lane) {
+      auto witness = std::make_unique<Witness>();
+      witness->rank = placement_.Members(node)[static_cast<size_t>(lane)];
+      witness->receive = Receive(witness->rank, WireStream::kFailure, 0, witness->failure.data(),
+                                 witness->failure.size());
+      witnesses_.push_back(std::move(witness));
+    }
   }
   running_.clear();
 }
 
 NodeLink::~NodeLink() {
-  for (const auto& end : far_ends_) wire_.transport->Cancel(end->failure_receive);
+  for (const auto& witness : witnesses_) wire_.transport->Cancel(witness->receive);
 }
 
 NodeLink::Handle NodeLink::Send(
@@ -88,10 +93,10 @@ Status NodeLink::CompareHeaders() {
 Status NodeLink::Check(const NodeOperation& operation) {
   if (failed_) return *failed_;
   // What another node says about the cause comes before what its end has broken here.
-  for (const auto& end : far_ends_) {
-    const Handle& failure = end->failure_receive;
-    if (!failure->done.load(std::memory_order_acquire) || !failure->status.ok()) continue;
-    Error error = ReportedBy(end->rank, UnpackError({end->failure.data(), failure->bytes}));
+  for (const auto& witness : witnesses_) {
+    const Handle& heard = witness->receive;
+    if (!heard->done.load(std::memory_order_acquire) || !heard->status.ok()) continue;
+    Error error = ReportedBy(witness->rank, UnpackError({witness->failure.data(), heard->bytes}));
     error.where = "rank " + std::to_string(placement_.rank());
     return error;
   }
@@ -152,8 +157,8 @@ void NodeLink::Fail(const Error& error) {
   failed_ = error;
   const std::string packed = PackError(error);
   std::vector<Handle> words;
-  for (const auto& end : far_ends_) {
-    words.push_back(Send(end->rank, WireStream::kFailure, 0, packed.data(), packed.size()));
+  for (const auto& witness : witnesses_) {
+    words.push_back(Send(witness->rank, WireStream::kFailure, 0, packed.data(), packed.size()));
   }
   const Transport::Limits limits{Clock::now() + kLastWords, meeting_.cancelled()};
   const auto said = [](const Handle& word) { return word->done.load(); };

@@ -74,8 +74,12 @@ class NodeLink {
     int rank = 0;
     OperationHeader header{};
     Handle header_receive;
+  };
+  // A rank of another node that may have to tell of a failure; always listened to.
+  struct Witness {
+    int rank = 0;
     std::array<char, kPackedErrorBytes> failure{};
-    Handle failure_receive;  // always under way
+    Handle receive;
   };
 
   Status CompareHeaders();
@@ -86,7 +90,8 @@ class NodeLink {
   const GroupWire wire_;
   NodeMeeting& meeting_;
   const NodePlacement& placement_;
-  std::vector<std::unique_ptr<FarEnd>> far_ends_;
+  std::vector<std::unique_ptr<FarEnd>> far_ends_;    // one on each other node
+  std::vector<std::unique_ptr<Witness>> witnesses_;  // all that carry there
   OperationHeader own_header_{};
   std::vector<Handle> running_;  // of the operation, as far as known
   std::optional<Error> failed_;

@@ -2,7 +2,10 @@
 #include "trainer/comm/multi_node_group.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 
 #include "tests/trainer/comm/rank_threads.h"
@@ -142,8 +145,8 @@ void AllReduceAll(Collectives& group, int rank, Results& results) {
 TEST(MultiNodeGroup, GivesTheBitsOfOneNodeForEveryPlacement) {
   Results expected(4);
   RunOnOneNode(4, [&](Collectives& group, int rank) { AllReduceAll(group, rank, expected); });
-  for (const Placement& placement : std::vector<Placement>{
-           {0, 0, 1, 1}, {0, 1, 1, 1}, {0, 0, 0, 1}, {0, 1, 0, 1}, {0, 1, 2, 3}, {5, 1, 1, 5}}) {
+  for (const Placement& placement :
+       std::vector<Placement>{{0, 0, 1, 1}, {0, 1, 1, 1}, {0, 1, 2, 3}, {5, 1, 1, 5}}) {
     SCOPED_TRACE(testing::PrintToString(placement));
     Results results(4);
     Nodes(placement).Run([&](Collectives& group, int rank) { AllReduceAll(group, rank, results); });
@@ -153,6 +156,165 @@ TEST(MultiNodeGroup, GivesTheBitsOfOneNodeForEveryPlacement) {
       }
     }
   }
+}
+
+// Every other collective, with its results one after the other.
+void ExchangeAll(Collectives& group, int rank, std::vector<int64_t>& results) {
+  const auto n = static_cast<size_t>(group.size());
+  for (const size_t count : {size_t{0}, size_t{3}, size_t{900}, size_t{60'001}}) {
+    std::vector<int64_t> rows = Values<int64_t>(count * n, rank);
+    std::vector<int64_t> one(count);
+    std::vector<int64_t> all(count * n);
+    const size_t bytes = count * sizeof(int64_t);
+    const auto check = [&](const Status& status, const std::vector<int64_t>& result) {
+      ASSERT_TRUE(status.ok()) << status.error().what;
+      results.insert(results.end(), result.begin(), result.end());
+    };
+    check(group.AllGather(rows.data(), all.data(), bytes, Soon()), all);
+    check(group.AllToAll(rows.data(), all.data(), bytes, Soon()), all);
+    check(group.ReduceScatter(rows.data(), one.data(), count, DataType::kInt64, Reduction::kSum,
+                              Soon()),
+          one);
+    for (int root = 0; root < group.size(); ++root) {
+      std::fill(all.begin(), all.end(), 0);
+      one.assign(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(count));
+      check(group.Broadcast(one.data(), bytes, root, Soon()), one);
+      check(group.Gather(rows.data(), all.data(), bytes, root, Soon()), all);
+      check(group.Scatter(rows.data(), one.data(), bytes, root, Soon()), one);
+      check(group.Reduce(one.data(), count, DataType::kInt64, Reduction::kMax, root, Soon()), one);
+    }
+    // Rank f sends count + f + t elements to rank t.
+    std::vector<size_t> send;
+    std::vector<size_t> receive;
+    for (size_t peer = 0; peer < n; ++peer) {
+      send.push_back((count + static_cast<size_t>(rank) + peer) * sizeof(int64_t));
+      receive.push_back(send.back());
+    }
+    rows = Values<int64_t>((count + 2 * n) * n, rank);
+    all.assign(rows.size(), 0);
+    check(group.AllToAllV(rows.data(), send, all.data(), receive, Soon()), all);
+    check(group.Barrier(Soon()), {});
+  }
+}
+
+TEST(MultiNodeGroup, ExchangesWhatOneNodeExchanges) {
+  std::vector<std::vector<int64_t>> expected(4);
+  RunOnOneNode(4, [&](Collectives& group, int rank) {
+    ExchangeAll(group, rank, expected[static_cast<size_t>(rank)]);
+  });
+  for (const Placement& placement :
+       std::vector<Placement>{{0, 0, 1, 1}, {1, 0, 0, 0}, {1, 0, 1, 0}}) {
+    SCOPED_TRACE(testing::PrintToString(placement));
+    std::vector<std::vector<int64_t>> results(4);
+    Nodes(placement).Run([&](Collectives& group, int rank) {
+      ExchangeAll(group, rank, results[static_cast<size_t>(rank)]);
+    });
+    for (size_t rank = 0; rank < 4; ++rank) EXPECT_TRUE(results[rank] == expected[rank]) << rank;
+  }
+}
+
+// The error of every rank that `body` leaves.
+std::vector<Error> ErrorsOf(const Placement& placement,
+                            const std::function<Status(Collectives& group, int rank)>& body) {
+  std::vector<Error> errors(placement.size());
+  Nodes(placement).Run([&](Collectives& group, int rank) {
+    const Status status = body(group, rank);
+    if (!status.ok()) errors[static_cast<size_t>(rank)] = status.error();
+  });
+  return errors;
+}
+
+TEST(MultiNodeGroup, NamesBothOperationsWhenNodesDisagree) {
+  for (const size_t count : {size_t{10}, size_t{100'000}}) {
+    const auto errors = ErrorsOf({0, 0, 1, 1}, [&](Collectives& group, int rank) {
+      std::vector<float> data(count + 8);
+      const size_t own_count = count + (rank < 2 ? 0 : 1);
+      return group.AllReduce(data.data(), own_count, DataType::kFloat32, Reduction::kSum, Soon());
+    });
+    for (const Error& error : errors) {
+      EXPECT_EQ(error.title, "MISMATCHED COLLECTIVES") << error.what;
+      const std::string n = "number 1 (sum of ";
+      EXPECT_NE(error.what.find(n + std::to_string(count) + " float32)"), std::string::npos);
+      EXPECT_NE(error.what.find(n + std::to_string(count + 1) + " float32)"), std::string::npos);
+    }
+  }
+}
+
+TEST(MultiNodeGroup, NamesTheRankThatDidNotComeOnEveryNode) {
+  const auto errors = ErrorsOf({0, 0, 1, 1}, [](Collectives& group, int rank) -> Status {
+    if (rank == 2) return {};
+    return group.Barrier(Clock::now() + std::chrono::milliseconds(300));
+  });
+  for (const size_t rank : {0U, 1U, 3U}) {
+    EXPECT_EQ(errors[rank].title, "COLLECTIVE TIMED OUT");
+    EXPECT_EQ(errors[rank].code, Code::kDeadlineExceeded);
+    EXPECT_NE(errors[rank].what.find("did not come to barrier number 1 in time: 2"),
+              std::string::npos)
+        << errors[rank].what;
+  }
+}
+
+TEST(MultiNodeGroup, NamesTheRanksOfASilentNode) {
+  const auto errors = ErrorsOf({0, 0, 1, 1}, [](Collectives& group, int rank) -> Status {
+    if (rank >= 2) return {};
+    return group.Barrier(Clock::now() + std::chrono::milliseconds(300));
+  });
+  for (const size_t rank : {0U, 1U}) {
+    EXPECT_EQ(errors[rank].title, "COLLECTIVE TIMED OUT");
+    EXPECT_NE(errors[rank].what.find("2, 3"), std::string::npos) << errors[rank].what;
+  }
+}
+
+// By this name it runs first: a process that has loaded UCX should not fork.
+TEST(MultiNodeGroupDeathTest, ReportsAKilledProcessOnAnotherNode) {
+  // Processes: their transports must end with them.
+  int to_parent[2];
+  int to_child[2];
+  ASSERT_EQ(pipe(to_parent), 0);
+  ASSERT_EQ(pipe(to_child), 0);
+  const auto tell = [](int fd, const std::string& address) {
+    const size_t bytes = address.size();
+    return write(fd, &bytes, sizeof bytes) == sizeof bytes &&
+           write(fd, address.data(), bytes) == static_cast<ssize_t>(bytes);
+  };
+  const auto hear = [](int fd) {
+    size_t bytes = 0;
+    if (read(fd, &bytes, sizeof bytes) != sizeof bytes) return std::string();
+    std::string address(bytes, ' ');
+    return read(fd, address.data(), bytes) == static_cast<ssize_t>(bytes) ? address : "";
+  };
+  const auto run = [&](int rank, int in, int out) {
+    std::shared_ptr<Transport> transport =
+        std::move(*Transport::Create({.rank = rank, .devices = {"lo"}}));
+    tell(out, transport->address());
+    std::vector<std::string> addresses(2, transport->address());
+    addresses[static_cast<size_t>(1 - rank)] = hear(in);
+    transport->SetPeers(addresses);
+    const auto memory = SharedRegion::CreateFile();
+    const auto region = std::move(*SharedRegion::Map(*memory, 1));
+    MultiNodeGroup group(*region, NodePlacement(rank, {0, 1}),
+                         {.transport = transport, .peers = {0, 1}}, {});
+    std::vector<float> data(1'000'000, 1);
+    Status status;
+    for (int i = 0; status.ok(); ++i) {
+      if (rank == 1 && i == 3) raise(SIGKILL);
+      status =
+          group.AllReduce(data.data(), data.size(), DataType::kFloat32, Reduction::kMax, Soon());
+    }
+    return status.error();
+  };
+  const pid_t child = fork();
+  if (child == 0) {
+    run(1, to_child[0], to_parent[1]);
+    _exit(0);
+  }
+  const auto begin = Clock::now();
+  const Error error = run(0, to_parent[0], to_child[1]);
+  waitpid(child, nullptr, 0);
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(30)) << "only the deadline ended it";
+  EXPECT_EQ(error.title, "CONNECTION TO A RANK LOST");
+  EXPECT_NE(error.what.find("all_reduce number 4"), std::string::npos) << error.what;
+  EXPECT_NE(error.what.find("rank 1"), std::string::npos) << error.what;
 }
 
 }  // namespace
