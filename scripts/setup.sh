@@ -159,7 +159,7 @@ libtorch() {
   make_venv
   python_packages torch 1400
   [ "$cuda" = 0 ] || python_packages cuda 3400
-  [ "$peers" = 0 ] || python_packages peers 700
+  [ "$peers" = 0 ] || python_packages peers 750
   "$VENV/bin/python" - <<'PYTHON' || fail "the installed LibTorch does not load" \
     "see above" "remove .deps/venv and run this again"
 import ctypes, glob, sys
