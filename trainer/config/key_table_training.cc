@@ -1,4 +1,6 @@
 // For how long it is trained, and how.
+#include <utility>
+
 #include "trainer/config/key_table.h"
 
 namespace ddprun::trainer {
@@ -49,8 +51,31 @@ std::vector<Key> RunKeys() {
   };
 }
 
-std::vector<Key> TrainingKeys() {
+namespace {
+
+std::vector<Key> ComputeKeys() {
   return {
+      {.section = "training",
+       .name = "precision",
+       .slot = At<&Config::training, &TrainingConfig::precision>,
+       .meaning = "\"bf16\": matrix products in bfloat16, with weights, gradients and optimizer "
+                  "in float32; twice as fast where the processor has bfloat16 instructions.",
+       .aliases = {{"mixed_precision", "accelerate"},
+                   {"bf16", "Hugging Face and DeepSpeed"},
+                   {"dtype", "nanoGPT"}}},
+      {.section = "training",
+       .name = "matmul_engine",
+       .slot = At<&Config::training, &TrainingConfig::matmul_engine>,
+       .meaning = "Who multiplies float32 matrices on the CPU: LibTorch's default, oneDNN, or the "
+                  "one that is measured to be faster at full accuracy (docs/speed.md).",
+       .aliases = {{"float32_matmul_precision", "PyTorch"}}},
+  };
+}
+
+}  // namespace
+
+std::vector<Key> TrainingKeys() {
+  std::vector<Key> keys = {
       {.section = "training",
        .name = "per_device_train_batch_size",
        .slot = At<&Config::training, &TrainingConfig::per_device_train_batch_size>,
@@ -89,20 +114,6 @@ std::vector<Key> TrainingKeys() {
                    {"grad_clip", "nanoGPT"},
                    {"clip-norm", "Marian"}}},
       {.section = "training",
-       .name = "precision",
-       .slot = At<&Config::training, &TrainingConfig::precision>,
-       .meaning = "\"bf16\": matrix products in bfloat16, with weights, gradients and optimizer "
-                  "in float32; twice as fast where the processor has bfloat16 instructions.",
-       .aliases = {{"mixed_precision", "accelerate"},
-                   {"bf16", "Hugging Face and DeepSpeed"},
-                   {"dtype", "nanoGPT"}}},
-      {.section = "training",
-       .name = "matmul_engine",
-       .slot = At<&Config::training, &TrainingConfig::matmul_engine>,
-       .meaning = "Who multiplies float32 matrices on the CPU: LibTorch's default, oneDNN, or the "
-                  "one that is measured to be faster at full accuracy (docs/speed.md).",
-       .aliases = {{"float32_matmul_precision", "PyTorch"}}},
-      {.section = "training",
        .name = "loss",
        .slot = At<&Config::training, &TrainingConfig::loss>,
        .meaning =
@@ -124,6 +135,8 @@ std::vector<Key> TrainingKeys() {
        .meaning = "Ends the run with an error when the loss is NaN or infinite.",
        .aliases = {{"terminate_on_nan", "Lightning"}, {"check_finite", "Lightning"}}},
   };
+  for (Key& key : ComputeKeys()) keys.push_back(std::move(key));
+  return keys;
 }
 
 std::vector<Key> OptimizerKeys() {
