@@ -7,11 +7,12 @@ namespace ddprun::trainer {
 namespace {
 
 // What a model's inputs are, and what a format's samples are.
-enum class Reads { kTokens, kNumbers, kAnything };
+enum class Reads { kTokens, kPairs, kNumbers, kAnything };
 
 Reads ReadsOf(ModelType type) {
   switch (type) {
     case ModelType::kBert:
+      return Reads::kPairs;
     case ModelType::kGpt:
     case ModelType::kLlama:
       return Reads::kTokens;
@@ -27,6 +28,8 @@ Reads ReadsOf(DataFormat format) {
     case DataFormat::kJsonLines:
     case DataFormat::kTokens:
       return Reads::kTokens;
+    case DataFormat::kTextClassification:
+      return Reads::kPairs;
     case DataFormat::kRandom:
     case DataFormat::kCsv:
     case DataFormat::kIdx:
@@ -39,6 +42,7 @@ Reads ReadsOf(DataFormat format) {
 }
 
 std::string Text(Reads reads) {
+  if (reads == Reads::kPairs) return "labelled texts";
   return reads == Reads::kTokens ? "text" : "numbers or images";
 }
 
@@ -77,6 +81,10 @@ void Checker::CheckData() {
              "Remove one of the two keys.");
   }
   if (data.format == DataFormat::kCsv) CheckCsvData();
+  if (data.format == DataFormat::kJsonLines && data.tokenizer.empty()) {
+    Missing("data.tokenizer", format);
+  }
+  if (data.format == DataFormat::kTextClassification) CheckPairData();
   if (ReadsOf(data.format) == Reads::kNumbers && data.format != DataFormat::kCsv) CheckImageData();
 }
 
@@ -103,6 +111,20 @@ void Checker::CheckCsvData() {
   if (data.target_type == TargetType::kNumber && !data.labels.empty()) {
     Conflict("data.labels", "Numbers to predict have no classes:",
              "Remove data.labels, or set data.target_type to \"class\".");
+  }
+}
+
+void Checker::CheckPairData() {
+  const DataConfig& data = config_.data;
+  if (data.tokenizer.empty() && config_.model.name_or_path.empty()) {
+    Missing("data.tokenizer", "data.format \"text_classification\" without model.name_or_path");
+  }
+  if (data.length_grouped && !data.shuffle) {
+    Conflict("data.length_grouped", "Batches of similar lengths are drawn from a random order:",
+             "Set data.shuffle to true.");
+  }
+  if (!data.text_pair_column.empty() && data.text_column.empty()) {
+    Missing("data.text_column", "data.text_pair_column");
   }
 }
 

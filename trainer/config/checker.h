@@ -31,6 +31,7 @@ class Checker {
   void CheckTransformer();
   void CheckRandomData();  // check_data.cc
   void CheckCsvData();
+  void CheckPairData();
   void CheckImageData();
   // A size of random data beside the layer's that it must fit.
   void CheckSize(std::string_view path, int64_t size, const char* which, int64_t layer_size);

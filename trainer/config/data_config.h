@@ -11,6 +11,7 @@ enum class DataFormat {
   kText,
   kJsonLines,
   kTokens,
+  kTextClassification,
   kRandom,
   kCsv,
   kIdx,
@@ -37,11 +38,13 @@ struct DataConfig {
   int64_t dataloader_prefetch_factor = 2;  // batches ready ahead of need, per thread
   SampleOrder sample_order = SampleOrder::kTorch;
   OnBadRow on_bad_row = OnBadRow::kError;
-  std::string tokenizer;             // a folder; empty: bytes
-  std::string text_column = "text";  // jsonl
+  std::string tokenizer;         // a folder; empty: bytes
+  std::string text_column;       // jsonl: empty is "text"; text_classification: found out
+  std::string text_pair_column;  // text_classification
+  bool length_grouped = false;
 
   std::vector<std::string> feature_columns;  // csv; empty: all but label_column
-  std::string label_column;                  // csv
+  std::string label_column;                  // csv, text_classification
   TargetType target_type = TargetType::kClass;
   OnMissing on_missing = OnMissing::kError;
   std::string delimiter = ",";

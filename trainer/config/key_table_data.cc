@@ -8,10 +8,10 @@ namespace {
 using Words = std::vector<std::string_view>;
 
 // The values of data.format that read files, and those among them whose samples are rows or images.
-const Words kFiles = {"text", "jsonl",   "tokens",   "csv",
+const Words kFiles = {"text", "jsonl",   "tokens",   "text_classification", "csv",
                       "idx",  "cifar10", "cifar100", "image_folder"};
-const Words kTokens = {"text", "jsonl", "tokens"};
-const Words kRows = {"jsonl", "csv"};
+const Words kTokens = {"text", "jsonl", "tokens", "text_classification"};
+const Words kRows = {"jsonl", "text_classification", "csv"};
 const Words kImages = {"idx", "cifar10", "cifar100", "image_folder"};
 
 }  // namespace
@@ -22,7 +22,8 @@ std::vector<Key> DataKeys() {
        .name = "format",
        .slot = At<&Config::data, &DataConfig::format>,
        .meaning = "What the files are, see docs/data.md: \"text\", \"jsonl\" and \"tokens\" for "
-                  "language models; \"csv\" for tables; \"idx\", \"cifar10\", \"cifar100\" and "
+                  "language models; \"text_classification\": labelled texts, or pairs of them; "
+                  "\"csv\" for tables; \"idx\", \"cifar10\", \"cifar100\" and "
                   "\"image_folder\" for images; \"random\": tensors of random numbers.",
        .aliases = {{"dataset_type", "torchtitan"}}},
       {.section = "data",
@@ -131,18 +132,35 @@ std::vector<Key> TextDataKeys() {
       {.section = "data",
        .name = "tokenizer",
        .slot = At<&Config::data, &DataConfig::tokenizer>,
-       .meaning = "Folder of the tokenizer's files, as Hugging Face has them; without it text is "
-                  "read by bytes.",
+       .meaning = "Folder of the tokenizer's files, as Hugging Face has them. Without it, "
+                  "model.name_or_path's is taken for \"text_classification\", and \"text\" is read "
+                  "by bytes.",
        .only_for = "data.format",
-       .only_values = {"text", "jsonl"},
+       .only_values = {"text", "jsonl", "text_classification"},
        .input_path = true,
        .aliases = {{"tokenizer_name", "Hugging Face"}}},
       {.section = "data",
        .name = "text_column",
        .slot = At<&Config::data, &DataConfig::text_column>,
-       .meaning = "The key of a JSON line that holds its text.",
+       .meaning = "The column that holds the text, or the first of a pair. Empty: \"text\" for "
+                  "\"jsonl\"; else sentence1, premise, question1, question, sentence or text.",
        .only_for = "data.format",
-       .only_values = {"jsonl"}},
+       .only_values = {"jsonl", "text_classification"}},
+      {.section = "data",
+       .name = "text_pair_column",
+       .slot = At<&Config::data, &DataConfig::text_pair_column>,
+       .meaning = "The column that holds the second text of a pair. Empty: sentence2, hypothesis, "
+                  "question2 or sentence, where data.text_column is empty too.",
+       .only_for = "data.format",
+       .only_values = {"text_classification"}},
+      {.section = "data",
+       .name = "length_grouped",
+       .slot = At<&Config::data, &DataConfig::length_grouped>,
+       .meaning = "Puts texts of similar length into one batch, so that less padding is computed; "
+                  "needs data.shuffle.",
+       .only_for = "data.format",
+       .only_values = {"text_classification"},
+       .aliases = {{"group_by_length", "Hugging Face"}}},
   };
 }
 
@@ -151,9 +169,10 @@ std::vector<Key> CsvDataKeys() {
       {.section = "data",
        .name = "label_column",
        .slot = At<&Config::data, &DataConfig::label_column>,
-       .meaning = "The column to predict.",
+       .meaning = "The column to predict. Empty: gold_label or label, for "
+                  "\"text_classification\".",
        .only_for = "data.format",
-       .only_values = {"csv"},
+       .only_values = {"csv", "text_classification"},
        .aliases = {{"target_column", "AutoML"}}},
       {.section = "data",
        .name = "feature_columns",
@@ -173,9 +192,9 @@ std::vector<Key> CsvDataKeys() {
        .name = "labels",
        .slot = At<&Config::data, &DataConfig::labels>,
        .meaning = "The classes by name, in the order of the model's outputs; where empty, those of "
-                  "the training data, sorted.",
+                  "model.name_or_path's label2id, or else of the training data, sorted.",
        .only_for = "data.format",
-       .only_values = {"csv", "image_folder"}},
+       .only_values = {"csv", "image_folder", "text_classification"}},
       {.section = "data",
        .name = "delimiter",
        .slot = At<&Config::data, &DataConfig::delimiter>,

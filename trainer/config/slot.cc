@@ -46,8 +46,9 @@ Words WordsOf(Activation /*type*/) {
 }
 
 Words WordsOf(DataFormat /*type*/) {
-  static constexpr std::array<std::string_view, 9> kWords = {
-      "text", "jsonl", "tokens", "random", "csv", "idx", "cifar10", "cifar100", "image_folder"};
+  static constexpr std::array<std::string_view, 10> kWords = {
+      "text", "jsonl", "tokens",  "text_classification", "random",
+      "csv",  "idx",   "cifar10", "cifar100",            "image_folder"};
   return kWords;
 }
 

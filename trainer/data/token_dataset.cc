@@ -57,7 +57,9 @@ Layout LayoutOf(const std::string& path, std::span<const std::byte> bytes) {
 }  // namespace
 
 TokenDataset::TokenDataset(const TokenDatasetOptions& options)
-    : vocab_size_(options.vocab_size), blocks_(options.sequence_length, options.vocab_size) {
+    : vocab_size_(options.vocab_size),
+      notes_(options.notes),
+      blocks_(options.sequence_length, options.vocab_size) {
   const std::vector<std::string> files = ExpandFiles(options.patterns);
   for (const std::string& path : files) {
     Result<MappedFile> mapped = MappedFile::Open(path);

@@ -14,6 +14,7 @@ struct TokenDatasetOptions {
   std::vector<std::string> patterns = {};  // as TextDatasetOptions::patterns
   int64_t sequence_length = 128;           // T, tokens
   int64_t vocab_size = 0;                  // > 0: ids must be below it
+  std::vector<std::string> notes = {};     // what Notes() says
 };
 
 // The files are mapped, never read whole: a shard costs no memory until it is used.
@@ -27,10 +28,12 @@ class TokenDataset final : public Dataset {
   Batch Get(std::span<const int64_t> indices) const override { return blocks_.Get(indices); }
   DataShape shape() const override { return {.vocab_size = vocab_size_}; }
   int64_t tokens_per_sample() const override { return blocks_.sequence_length(); }
+  std::vector<std::string> Notes() const override { return notes_; }
   int64_t tokens() const { return blocks_.tokens(); }
 
  private:
   const int64_t vocab_size_;
+  const std::vector<std::string> notes_;
   TokenBlocks blocks_;
 };
 

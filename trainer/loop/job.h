@@ -19,6 +19,9 @@ struct Job {
   ModelOptions model;
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> validation;  // nullptr when there is none
+  std::vector<std::string> data_notes;  // what was left out of the training data; lines
+  // Of each training sample; only for batches of similar lengths (data.length_grouped).
+  std::vector<int64_t> train_lengths;
   // Data sets that `train` and `validation` are parts of.
   std::vector<std::unique_ptr<Dataset>> wholes;
 };

@@ -1,9 +1,23 @@
 #include "trainer/loop/open_data.h"
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "base/failure.h"
+#include "trainer/data/csv_dataset.h"
+#include "trainer/data/data_files.h"
 #include "trainer/data/image_arrays.h"
 #include "trainer/data/image_folder.h"
+#include "trainer/data/pair_dataset.h"
 #include "trainer/data/random_dataset.h"
 #include "trainer/data/text_dataset.h"
+#include "trainer/data/token_dataset.h"
+#include "trainer/models/pretrained.h"
+#include "trainer/text/load_tokenizer.h"
+#include "trainer/text/tokenize_files.h"
 
 namespace ddprun::trainer {
 
@@ -12,6 +26,100 @@ namespace {
 std::unique_ptr<Dataset> OpenText(const Config& config, const std::vector<std::string>& files) {
   return std::make_unique<TextDataset>(
       TextDatasetOptions{.patterns = files, .sequence_length = config.data.max_seq_length});
+}
+
+// A folder for a file that only this process needs, removed with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = std::filesystem::temp_directory_path() / "ddprun-tokens-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) throw UnreadableFile(name, ErrnoText(errno));
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Tokenizes once for all ranks of the node. The ids lie in a file without a name, which the ranks
+// map: they cost no memory that the system could not take back, and go with the last rank.
+std::unique_ptr<Dataset> OpenTokenized(const Config& config,
+                                       const std::vector<std::string>& patterns) {
+  const DataConfig& data = config.data;
+  const auto tokenizer = LoadTokenizer(data.tokenizer);
+  const TemporaryFolder folder;
+  TokenizeOptions options;
+  options.files = ExpandFiles(patterns);
+  options.is_rows.assign(options.files.size(), data.format == DataFormat::kJsonLines);
+  if (!data.text_column.empty()) options.json_key = data.text_column;
+  options.separator = tokenizer->special().eos;
+  options.skip_bad_rows = data.on_bad_row == OnBadRow::kSkip;
+  options.output = folder.path() / "ids.bin";
+  options.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const TokenizeProgress done = TokenizeFiles(*tokenizer, options, [](const auto&) {});
+  std::vector<std::string> notes;
+  if (done.bad_rows > 0) {
+    notes.push_back(std::to_string(done.bad_rows) + " rows skipped that cannot be read");
+  }
+  return std::make_unique<TokenDataset>(TokenDatasetOptions{.patterns = {options.output},
+                                                            .sequence_length = data.max_seq_length,
+                                                            .vocab_size = tokenizer->vocab_size(),
+                                                            .notes = std::move(notes)});
+}
+
+// The labels of the model that training begins with, so that its outputs keep their meaning.
+std::vector<std::string> LabelsOf(const Config& config, const Dataset* training) {
+  if (training != nullptr) return training->shape().labels;
+  const std::string& folder = config.model.name_or_path;
+  std::error_code ignored;
+  if (!config.data.labels.empty() || !std::filesystem::is_directory(folder, ignored)) {
+    return config.data.labels;
+  }
+  std::vector<std::string> labels = ReadModelOptions(folder).labels;
+  // LABEL_0, LABEL_1, ... are no names: Hugging Face writes them where there are none.
+  const auto made_up = [](const std::string& name) { return name.starts_with("LABEL_"); };
+  if (std::ranges::all_of(labels, made_up)) labels.clear();
+  return labels;
+}
+
+std::unique_ptr<Dataset> OpenPairs(const Config& config,
+                                   const std::vector<std::string>& files,
+                                   const Dataset* training) {
+  const DataConfig& data = config.data;
+  const std::string& folder = data.tokenizer.empty() ? config.model.name_or_path : data.tokenizer;
+  return std::make_unique<PairDataset>(
+      PairDatasetOptions{.patterns = files,
+                         .columns = {data.text_column, data.text_pair_column, data.label_column},
+                         .labels = LabelsOf(config, training),
+                         .max_length = data.max_seq_length,
+                         .skip_bad_rows = data.on_bad_row == OnBadRow::kSkip},
+      LoadTokenizer(folder));
+}
+
+std::unique_ptr<Dataset> OpenTable(const DataConfig& data,
+                                   const std::vector<std::string>& files,
+                                   const Dataset* training) {
+  const auto* table = static_cast<const CsvDataset*>(training);
+  CsvDatasetOptions options{.patterns = files,
+                            .delimiter = data.delimiter.front(),
+                            .target = data.label_column,
+                            .features = data.feature_columns,
+                            .target_is_class = data.target_type == TargetType::kClass,
+                            .labels = data.labels,
+                            .standardize = data.standardize,
+                            .skip_bad_rows = data.on_bad_row == OnBadRow::kSkip,
+                            .encoding = table != nullptr ? &table->encoding() : nullptr};
+  if (data.on_missing == OnMissing::kSkip) options.missing = CsvDatasetOptions::Missing::kSkip;
+  if (data.on_missing == OnMissing::kMean) options.missing = CsvDatasetOptions::Missing::kMean;
+  return std::make_unique<CsvDataset>(options);
 }
 
 ImageOptions ImageOptionsOf(const DataConfig& data) {
@@ -31,7 +139,19 @@ std::unique_ptr<Dataset> OpenFiles(const Config& config,
   const DataConfig& data = config.data;
   switch (data.format) {
     case DataFormat::kText:
-      return OpenText(config, files);
+      if (data.tokenizer.empty()) return OpenText(config, files);
+      return OpenTokenized(config, files);
+    case DataFormat::kJsonLines:
+      return OpenTokenized(config, files);
+    case DataFormat::kTokens:
+      return std::make_unique<TokenDataset>(TokenDatasetOptions{
+          .patterns = files,
+          .sequence_length = data.max_seq_length,
+          .vocab_size = config.model.name_or_path.empty() ? config.model.vocab_size : 0});
+    case DataFormat::kTextClassification:
+      return OpenPairs(config, files, training);
+    case DataFormat::kCsv:
+      return OpenTable(data, files, training);
     case DataFormat::kIdx:
       return OpenIdx(files, ImageOptionsOf(data));
     case DataFormat::kCifar10:
@@ -82,11 +202,13 @@ void OpenData(Job& job) {
   if (!data.validation_files.empty()) {
     job.validation = OpenFiles(job.config, data.validation_files, whole.get());
   }
+  job.data_notes = whole->Notes();
   if (set_aside > 0) {
     SetAside(std::move(whole), set_aside, job);
   } else {
     job.train = std::move(whole);
   }
+  if (data.length_grouped) job.train_lengths = job.train->Lengths();
 }
 
 DistributedSamplerOptions TrainSamplerOptions(const Job& job, const RankInfo& rank) {
@@ -101,7 +223,9 @@ DistributedSamplerOptions TrainSamplerOptions(const Job& job, const RankInfo& ra
           .shuffle = data.shuffle,
           .seed = static_cast<uint64_t>(data.data_seed),
           .drop_last = by_step && data.dataloader_drop_last,
-          .global_batch = by_step ? rank_batch * rank.world_size : 0};
+          .global_batch = by_step ? rank_batch * rank.world_size : 0,
+          .lengths = job.train_lengths,
+          .group_size = by_step ? rank_batch * rank.world_size : rank_batch};
 }
 
 LoaderOptions TrainLoaderOptions(const Config& config, int64_t epoch) {

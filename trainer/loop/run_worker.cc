@@ -126,6 +126,7 @@ void TrainAsRankZero(const Job& job,
                                 .bar_fd = ProgressBarFd(job.config.report.progress_bar)};
   const auto reporter = ValueOrThrow(RunReporter::Create(options, header, ReportTime::Now()));
   reporter->PrintLine(Announcement(job, header, trainer));
+  for (const std::string& note : job.data_notes) reporter->PrintLine("data: " + note);
   if (!compute.empty()) reporter->PrintLine(compute);
   if (!trainer.fresh_parameters().empty()) reporter->PrintLine(FreshText(job, trainer));
   try {

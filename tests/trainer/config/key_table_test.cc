@@ -88,12 +88,16 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
   const char* const kImages = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
       "data": {"format": "image_folder", "train_files": "a"}})";
   const char* const kJsonLines = R"({"model": {"type": "gpt"},
-      "data": {"format": "jsonl", "train_files": "a"}})";
+      "data": {"format": "jsonl", "train_files": "a", "tokenizer": "b"}})";
+  const char* const kPairs = R"({"model": {"type": "bert"},
+      "data": {"format": "text_classification", "train_files": "a", "tokenizer": "b",
+               "text_column": "c"}})";
   const char* const kPowerSgd = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
       "strategy": {"comm_hook": "power_sgd"}})";
   const std::map<std::string_view, const char*> kConfigs = {{"mlp", kMlp},
                                                             {"power_sgd", kPowerSgd},
                                                             {"random", kMlp},
+                                                            {"text_classification", kPairs},
                                                             {"sgd", kMlp},
                                                             {"csv", kCsv},
                                                             {"idx", kImages},
