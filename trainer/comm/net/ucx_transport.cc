@@ -57,6 +57,11 @@ Result<ucp_config_t*> UcxTransport::Configure(const std::vector<std::string>& de
   // Inside a node there is something faster.
   set("TLS", "^sm");
   if (!devices.empty()) set("NET_DEVICES", Join(devices));
+  // Over TCP a rendezvous costs a round trip, and messages under way at a time hold up each other.
+  const bool rdma = std::any_of(devices.begin(), devices.end(), [](const std::string& device) {
+    return device.find(':') != std::string::npos;
+  });
+  if (!devices.empty() && !rdma) set("RNDV_THRESH", "inf");
   return config;
 }
 
