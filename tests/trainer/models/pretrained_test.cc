@@ -1,8 +1,14 @@
 #include "trainer/models/pretrained.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
 
 #include "base/failure.h"
 #include "tests/trainer/data/scratch_folder.h"
@@ -24,8 +30,20 @@ const ModelOptions kGpt{.type = "gpt",
                         .vocab_size = 40,
                         .max_positions = 8};
 
+const ModelOptions kBert{.type = "bert",
+                         .hidden_size = 16,
+                         .num_hidden_layers = 2,
+                         .num_attention_heads = 2,
+                         .intermediate_size = 24,
+                         .vocab_size = 40,
+                         .max_positions = 8,
+                         .num_labels = 3,
+                         .labels = {"no", "maybe", "yes"}};
+
 class PretrainedTest : public testing::Test {
  protected:
+  bool Exists(const std::string& name) const { return std::filesystem::exists(folder_.Path(name)); }
+
   std::string Complaint(Model& model, const std::string& path) const {
     try {
       LoadWeights(model, path);
@@ -105,6 +123,99 @@ TEST_F(PretrainedTest, NamesAllTensorsThatDoNotFitAndChangesNothing) {
   EXPECT_TRUE(model->parameters()[2].equal(before));
 }
 
+TEST_F(PretrainedTest, WritesShardsAndReadsThemBack) {
+  const auto model = MakeModel(kGpt);
+  SavePretrained(*model, folder_.Path());
+  ASSERT_TRUE(Exists("model.safetensors"));
+  SavePretrained(*model, folder_.Path(), {.max_shard_bytes = 4000});
+  EXPECT_FALSE(Exists("model.safetensors")) << "it would be read in place of the shards";
+  ASSERT_TRUE(Exists("model.safetensors.index.json"));
+  const auto copy = MakeModel(kGpt);
+  EXPECT_TRUE(LoadWeights(*copy, folder_.Path()).empty());
+  ExpectEqualParameters(*model, *copy);
+  SavePretrained(*model, folder_.Path());
+  EXPECT_FALSE(Exists("model.safetensors.index.json"));
+}
+
+TEST_F(PretrainedTest, RefusesABrokenIndex) {
+  const auto model = MakeModel(kMlp);
+  SavePretrained(*model, folder_.Path(), {.max_shard_bytes = 64});
+  const auto complaint = [&](const std::string& index) {
+    folder_.Write("model.safetensors.index.json", index);
+    return Complaint(*model, folder_.Path());
+  };
+  EXPECT_THAT(complaint("{"), HasSubstr("has no weight_map"));
+  EXPECT_THAT(complaint(R"({"weight_map": {"a": "../b.safetensors"}})"),
+              HasSubstr("names no file of its folder for tensor \"a\""));
+  EXPECT_THAT(complaint(R"({"weight_map": {"a": 1}})"), HasSubstr("names no file"));
+  EXPECT_THAT(complaint(R"({"weight_map": {"a": "gone.safetensors"}})"),
+              HasSubstr("\"gone.safetensors\", which is not in the folder"));
+  EXPECT_THAT(complaint(R"({"weight_map": {"a": "model-00001-of-00002.safetensors"}})"),
+              HasSubstr("tensor \"a\" is in"));
+}
+
+TEST_F(PretrainedTest, RefusesPicklesWithAHint) {
+  const auto model = MakeModel(kMlp);
+  EXPECT_THAT(Complaint(*model, folder_.Path()), HasSubstr("has neither model.safetensors nor"));
+  folder_.Write("pytorch_model.bin", "pickle");
+  EXPECT_THAT(Complaint(*model, folder_.Path()), HasSubstr("only a pytorch_model.bin"));
+}
+
+TEST_F(PretrainedTest, DrawsAClassifierThatAnEncoderLacks) {
+  const auto model = MakeModel(kBert);
+  NamedTensors tensors;
+  for (const auto& [name, tensor] : TensorsOf(*model)) {
+    if (name.starts_with("bert.") && !name.starts_with("bert.pooler.")) {
+      tensors.emplace_back(name.substr(5), tensor);
+    }
+  }
+  tensors.emplace_back("cls.predictions.bias", at::zeros({40}));
+  tensors.emplace_back("embeddings.position_ids", at::zeros({1, 8}, at::kLong));
+  WriteSafetensors(folder_.Path("model.safetensors"), tensors);
+  ModelOptions options = kBert;
+  options.initialize = false;
+  const auto draw = [&] {
+    at::manual_seed(5);
+    const auto copy = MakeModel(options);
+    EXPECT_THAT(LoadWeights(*copy, folder_.Path()),
+                testing::UnorderedElementsAre("bert.pooler.dense.weight", "bert.pooler.dense.bias",
+                                              "classifier.weight", "classifier.bias"));
+    return copy;
+  };
+  const auto first = draw();
+  ExpectEqualParameters(*first, *draw());
+  const auto weight = first->named_parameters()["classifier.weight"];
+  EXPECT_NEAR(weight.std().item<double>(), 0.02, 0.01);
+  EXPECT_EQ(first->named_parameters()["classifier.bias"].abs().max().item<double>(), 0.0);
+}
+
+TEST_F(PretrainedTest, ReadsNormsUnderTheirOldNames) {
+  const auto model = MakeModel(kBert);
+  NamedTensors tensors = TensorsOf(*model);
+  for (auto& [name, tensor] : tensors) {
+    if (name.ends_with("LayerNorm.weight")) name.replace(name.size() - 6, 6, "gamma");
+    if (name.ends_with("LayerNorm.bias")) name.replace(name.size() - 4, 4, "beta");
+  }
+  WriteSafetensors(folder_.Path("model.safetensors"), tensors);
+  const auto copy = MakeModel(kBert);
+  LoadWeights(*copy, folder_.Path());
+  ExpectEqualParameters(*model, *copy);
+}
+
+TEST_F(PretrainedTest, KeepsWhatTheSourceFolderSaysBeside) {
+  const auto model = MakeModel(kBert);
+  folder_.Write("from/config.json", R"({"model_type": "bert", "vocab_size": 7, "num_labels": 9,
+      "dtype": "float16", "gradient_checkpointing": false})");
+  folder_.Write("from/vocab.txt", "[PAD]\n");
+  SavePretrained(*model, folder_.Path("to"), {.source = folder_.Path("from")});
+  const auto config = nlohmann::json::parse(std::ifstream(folder_.Path("to/config.json")));
+  EXPECT_EQ(config.at("gradient_checkpointing"), false);
+  EXPECT_EQ(config.at("vocab_size"), 40);
+  EXPECT_FALSE(config.contains("num_labels") || config.contains("dtype"));
+  EXPECT_EQ(config.at("id2label").at("2"), "yes");
+  EXPECT_TRUE(Exists("to/vocab.txt"));
+}
+
 TEST_F(PretrainedTest, RefusesFoldersItCannotUse) {
   const auto complaint = [&](const std::string& config) {
     folder_.Write("config.json", config);
@@ -122,6 +233,12 @@ TEST_F(PretrainedTest, RefusesFoldersItCannotUse) {
   EXPECT_THAT(complaint(R"({"model_type":"gpt2","activation_function":"relu"})"),
               HasSubstr("activation_function"));
   EXPECT_THAT(complaint(R"({"model_type":"mlp"})"), HasSubstr("layer_sizes"));
+  EXPECT_THAT(complaint(R"({"model_type":"bert","position_embedding_type":"relative_key"})"),
+              HasSubstr("\"absolute\" was expected"));
+  EXPECT_THAT(complaint(R"({"model_type":"bert","id2label":{"1":"a"}})"), HasSubstr("id2label"));
+  EXPECT_THAT(complaint(R"({"model_type":"bert","hidden_size":-1})"), HasSubstr("hidden_size"));
+  EXPECT_THAT(complaint(R"({"model_type":"llama","rope_scaling":{"rope_type":"yarn"}})"),
+              HasSubstr("\"yarn\""));
 }
 
 }  // namespace

@@ -173,5 +173,13 @@ TEST_F(SafetensorsTest, SaysThatAFileIsMissingOrNoFile) {
   EXPECT_THAT(ComplaintAbout(folder_.Path()), HasSubstr("no regular file"));
 }
 
+TEST_F(SafetensorsTest, AFileThatShrinksWhileOpenIsAnError) {
+  const std::string path = folder_.Path("w.safetensors");
+  WriteSafetensors(path, {{"a", at::zeros({4096})}});
+  const SafetensorsFile file(path);
+  std::filesystem::resize_file(path, 5000);
+  EXPECT_THROW(file.Get("a"), Failure);
+}
+
 }  // namespace
 }  // namespace ddprun::trainer

@@ -1,8 +1,8 @@
-// save_model FOLDER: makes a small GPT with fixed weights, saves it to FOLDER, and prints the
-// logits of a fixed input as nested JSON lists. For check_saved_model.py.
+// save_model SOURCE TARGET MAX_SHARD_BYTES: reads the model folder SOURCE, writes it to TARGET, and
+// prints as JSON the outputs for a fixed input and which parameters were drawn afresh. For
+// check_saved_model.py.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/randn_like.h>
 
 #include <cstdio>
 #include <iostream>
@@ -10,30 +10,47 @@
 
 #include <nlohmann/json.hpp>
 
-#include "trainer/models/gpt.h"
+#include "base/failure.h"
+#include "trainer/models/generate.h"
 #include "trainer/models/pretrained.h"
 
+namespace {
+
+using namespace ddprun::trainer;
+
+int Run(char** argv) {
+  const at::NoGradGuard no_grad;
+  ModelOptions options = ReadModelOptions(argv[1]);
+  options.initialize = false;
+  const auto model = MakeModel(options);
+  nlohmann::json result;
+  result["fresh"] = LoadWeights(*model, argv[1]);
+  SavePretrained(*model, argv[2], {.source = argv[1], .max_shard_bytes = std::stoll(argv[3])});
+  model->eval();
+  Batch batch;
+  batch.inputs = at::arange(2 * 12, at::kLong).view({2, 12}) * 3 + 1;
+  const at::Tensor outputs = model->Outputs(batch).contiguous();
+  const auto* data = outputs.const_data_ptr<float>();
+  result["outputs"] = std::vector<float>(data, data + outputs.numel());
+  if (auto* language_model = dynamic_cast<LanguageModel*>(model.get())) {
+    const std::vector<int64_t> prompt = {5, 6, 7};
+    result["greedy"] = GenerateTokens(*language_model, prompt, 16, {.temperature = 0});
+  }
+  std::cout << result << "\n";
+  return 0;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fputs("usage: save_model FOLDER\n", stderr);
+  if (argc != 4) {
+    std::fputs("usage: save_model SOURCE TARGET MAX_SHARD_BYTES\n", stderr);
     return 2;
   }
-  const at::NoGradGuard no_grad;
-  at::manual_seed(3);
-  const auto model = ddprun::trainer::MakeGpt({.vocab_size = 300,
-                                               .n_positions = 24,
-                                               .n_embd = 48,
-                                               .n_layer = 3,
-                                               .n_head = 6,
-                                               .n_inner = 100});
-  // Biases of 0 and gains of 1 would hide a tensor that went astray.
-  for (at::Tensor& parameter : model->parameters()) {
-    parameter.add_(at::randn_like(parameter), 0.05);
+  try {
+    return Run(argv);
+  } catch (const ddprun::Failure& failure) {
+    std::fputs(ddprun::Render(failure.error()).c_str(), stderr);
+    return 1;
   }
-  ddprun::trainer::SavePretrained(*model, argv[1]);
-  const at::Tensor inputs = at::arange(2 * 24, at::kLong).view({2, 24}) * 6;
-  const at::Tensor logits = model->Logits(inputs).contiguous();
-  const auto* data = logits.const_data_ptr<float>();
-  std::cout << nlohmann::json(std::vector<float>(data, data + logits.numel())) << "\n";
-  return 0;
 }
