@@ -3,8 +3,8 @@
 
 Usage: scripts/make_golden_images.py [FOLDER]     (default: tests/golden of this checkout)
 
-Needs Pillow 11 (pip install "pillow<12"); nothing else of this repository does. Pillow 13 scales the
-height before the width where the one falls and the other grows, and rounds otherwise there.
+Needs Pillow 11 (pip install "pillow<12"); nothing else of this repository does. Pillow 13
+scales the height before the width where the one falls and the other grows, and rounds otherwise.
 """
 
 import base64
