@@ -129,8 +129,8 @@ def measure_all_reduce(bench, mbit, ranks):
 def measure_steps(bench, mbit):
     """ddp-bench's overlap modes, and PyTorch's DistributedDataParallel over Gloo."""
     result_file = bench.folder / "steps.json"
-    bench.ddprun(1, "ddp-bench", "overlap", *ddp.GPT, *STEPS,
-                 "--bucket_mb", "2", "--json", str(result_file))
+    bench.ddprun(1, "ddp-bench", "--json", str(result_file), "overlap", *ddp.GPT, *STEPS,
+                 "--bucket_mb", "2")
     own = {**json.loads(result_file.read_text()), "mbit": mbit}
     torch = bench.torchrun(1, "ddp_step.py", *ddp.GPT, *STEPS, "--buckets_mb", "2").lines()[0]
     return own, torch

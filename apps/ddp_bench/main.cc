@@ -32,7 +32,7 @@ struct Arguments {
   int threads = 1;
   AllReduceOptions all_reduce = {
       .sizes = {4 << 10, 64 << 10, 1 << 20, 4 << 20, 25 << 20, 100 << 20},
-      .algorithms = ddprun::bench::AlgorithmNames()};
+      .algorithms = {}};  // those that work between the ranks
   CaseOptions model;
   SweepOptions sweep;
   std::vector<double> buckets_mb = {0.125, 0.5, 1, 2, 5, 10, 25, 100};
@@ -112,7 +112,8 @@ Command Define(CLI::App& app, Arguments& arguments) {
   command.all_reduce->add_option("--sizes", all_reduce.sizes, "Bytes")
       ->check(CLI::Range(int64_t{4}, int64_t{1} << 33));
   command.all_reduce
-      ->add_option("--algorithms", all_reduce.algorithms, "Those to measure; default: all")
+      ->add_option("--algorithms", all_reduce.algorithms,
+                   "Those to measure; default: all that work between these ranks")
       ->check(CLI::IsMember(ddprun::bench::AlgorithmNames()));
   command.all_reduce->add_option("--rounds", all_reduce.rounds)->check(CLI::PositiveNumber);
   command.all_reduce->add_option("--seconds", all_reduce.seconds,
@@ -150,6 +151,14 @@ bool SizesFit(const CaseOptions& model) {
   return fit;
 }
 
+// The textbook's algorithms work in memory that all ranks share.
+std::vector<std::string> AlgorithmsBetweenTheseRanks() {
+  const auto info =
+      ddprun::ValueOrThrow(ddprun::trainer::ReadRankInfo(ddprun::Environment::OfProcess()));
+  if (info.local_world_size == info.world_size) return ddprun::bench::AlgorithmNames();
+  return {std::string(NameOf(ddprun::trainer::AllReduceAlgorithm::kDirect))};
+}
+
 int Run(int argc, char** argv) {
   Arguments arguments;
   CLI::App app(
@@ -165,6 +174,9 @@ int Run(int argc, char** argv) {
   const auto group = ddprun::init_process_group(std::chrono::seconds(100));
   nlohmann::json report;
   if (command.all_reduce->parsed()) {
+    if (arguments.all_reduce.algorithms.empty()) {
+      arguments.all_reduce.algorithms = AlgorithmsBetweenTheseRanks();
+    }
     report = SweepAllReduce(*group, arguments.all_reduce);
   } else {
     const bool tiny = command.overhead->parsed();
