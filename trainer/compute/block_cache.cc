@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <unordered_map>
 
 namespace ddprun::trainer {
 
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kSmallestPage = 4096;  // of Linux, on any processor
 
 // Eight classes for each power of two: a block is at most an eighth too large.
 size_t ClassOf(size_t bytes) {
@@ -32,33 +34,33 @@ void* Map(size_t bytes) {
 class TensorAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
+    const c10::Device cpu(c10::DeviceType::CPU);
     if (bytes < BlockCache::kSmallest) {
       void* block = c10::alloc_cpu(bytes);
-      return {block, block, &c10::free_cpu, c10::Device(c10::DeviceType::CPU)};
+      return {block, block, &c10::free_cpu, cpu};
     }
-    void* block = cache_.Take(bytes);
+    void* block = Cache().Take(bytes);
     TORCH_CHECK(block != nullptr, "not enough memory: you tried to allocate ", bytes, " bytes.");
-    return {block, new Block{this, block, bytes}, &GiveBack, c10::Device(c10::DeviceType::CPU)};
+    return {block, block, &Free, cpu};
   }
+
+  // oneDNN's scratch memory is allocated and freed without a DataPtr.
+  c10::DeleterFnPtr raw_deleter() const override { return &Free; }
 
   void copy_data(void* destination, const void* source, std::size_t count) const override {
     std::memcpy(destination, source, count);
   }
 
  private:
-  struct Block {
-    TensorAllocator* owner;
-    void* data;
-    size_t bytes;
-  };
-
-  static void GiveBack(void* context) {
-    auto* block = static_cast<Block*>(context);
-    block->owner->cache_.Give(block->data, block->bytes);
-    delete block;
+  // A deleter knows nothing but the block. Never destroyed: tensors outlive static objects.
+  static BlockCache& Cache() {
+    static BlockCache& cache = *new BlockCache;
+    return cache;
   }
 
-  BlockCache cache_;
+  static void Free(void* block) {
+    if (!Cache().Give(block)) c10::free_cpu(block);
+  }
 };
 
 }  // namespace
@@ -85,18 +87,23 @@ void* BlockCache::Take(size_t bytes) {
     }
     if (block == nullptr) return nullptr;
   }
+  used_.emplace(block, size);
   used_bytes_ += size;
   most_used_bytes_ = std::max(most_used_bytes_, used_bytes_);
   return block;
 }
 
-void BlockCache::Give(void* block, size_t bytes) {
-  const size_t size = ClassOf(bytes);
+bool BlockCache::Give(void* block) {
   const std::lock_guard lock(mutex_);
+  const auto found = used_.find(block);
+  if (found == used_.end()) return false;
+  const size_t size = found->second;
+  used_.erase(found);
   idle_[size].push_back(block);
   used_bytes_ -= size;
   idle_bytes_ += size;
   FreeIdle(std::max(most_used_bytes_ - used_bytes_, most_used_bytes_ / 2));
+  return true;
 }
 
 void BlockCache::FreeIdle(size_t allowed) {
@@ -116,8 +123,7 @@ size_t BlockCache::idle_bytes() const {
 }
 
 void CacheTensorMemory() {
-  // LibTorch keeps it to the end of the process.
-  c10::SetCPUAllocator(new TensorAllocator, /*priority=*/1);
+  c10::SetCPUAllocator(&TensorAllocator::Get(), /*priority=*/1);
 }
 
 }  // namespace ddprun::trainer
