@@ -123,7 +123,7 @@ size_t BlockCache::idle_bytes() const {
 }
 
 void CacheTensorMemory() {
-  c10::SetCPUAllocator(&TensorAllocator::Get(), /*priority=*/1);
+  c10::SetCPUAllocator(new TensorAllocator, /*priority=*/1);
 }
 
 }  // namespace ddprun::trainer

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
 namespace ddprun::trainer {
@@ -25,8 +26,8 @@ class BlockCache {
   // A block of at least `bytes`, aligned to 64; nullptr when there is no memory. Its content is
   // what it was left with.
   void* Take(size_t bytes);
-  // `bytes` as given to Take.
-  void Give(void* block, size_t bytes);
+  // False, and nothing is done, for a block that is none of its own.
+  bool Give(void* block);
 
   // Of blocks that wait for the next Take. With those in use they stay below one and a half times
   // the most that was ever in use at once: sizes that never come back do not pile up.
@@ -37,6 +38,7 @@ class BlockCache {
 
   mutable std::mutex mutex_;
   std::map<size_t, std::vector<void*>> idle_;  // by size class
+  std::unordered_map<void*, size_t> used_;     // its size class
   size_t idle_bytes_ = 0;
   size_t used_bytes_ = 0;
   size_t most_used_bytes_ = 0;

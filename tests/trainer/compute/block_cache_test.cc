@@ -1,5 +1,6 @@
 #include "trainer/compute/block_cache.h"
 
+#include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -15,11 +16,11 @@ TEST(BlockCache, GivesABlockToTheNextOfAboutItsSize) {
   void* first = cache.Take(3 * kMiB);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % 64, 0u);
   std::memset(first, 1, 3 * kMiB);
-  cache.Give(first, 3 * kMiB);
+  cache.Give(first);
   EXPECT_GT(cache.idle_bytes(), 0u);
   EXPECT_EQ(cache.Take(3 * kMiB - 5000), first);
   EXPECT_EQ(cache.idle_bytes(), 0u);
-  cache.Give(first, 3 * kMiB - 5000);
+  cache.Give(first);
 }
 
 TEST(BlockCache, NeverGivesABlockThatIsInUseOrTooSmall) {
@@ -27,19 +28,19 @@ TEST(BlockCache, NeverGivesABlockThatIsInUseOrTooSmall) {
   void* one = cache.Take(kMiB);
   void* other = cache.Take(kMiB);
   EXPECT_NE(one, other);
-  cache.Give(one, kMiB);
+  cache.Give(one);
   void* larger = cache.Take(2 * kMiB);
   EXPECT_NE(larger, one);
   std::memset(larger, 1, 2 * kMiB);
-  cache.Give(larger, 2 * kMiB);
-  cache.Give(other, kMiB);
+  cache.Give(larger);
+  cache.Give(other);
 }
 
 TEST(BlockCache, DoesNotPileUpSizesThatNeverComeBack) {
   BlockCache cache;
   for (size_t i = 1; i <= 200; ++i) {
     const size_t bytes = kMiB + i * 64 * 1024;
-    cache.Give(cache.Take(bytes), bytes);
+    cache.Give(cache.Take(bytes));
   }
   // The largest took 13.5 MiB, in a class of 14 MiB.
   EXPECT_LE(cache.idle_bytes(), 21 * kMiB);
@@ -50,7 +51,26 @@ TEST(BlockCache, ReturnsNothingForWhatDoesNotFitIntoMemory) {
   EXPECT_EQ(cache.Take(size_t{1} << 60), nullptr);
   void* block = cache.Take(kMiB);
   EXPECT_NE(block, nullptr);
-  cache.Give(block, kMiB);
+  cache.Give(block);
+}
+
+TEST(BlockCache, LeavesBlocksOfOthersAlone) {
+  BlockCache cache;
+  int number = 0;
+  EXPECT_FALSE(cache.Give(&number));
+  EXPECT_FALSE(cache.Give(nullptr));
+}
+
+TEST(CacheTensorMemory, ServesTensorsAndRawMemoryOfAnySize) {
+  CacheTensorMemory();
+  for (const size_t bytes : {size_t{0}, size_t{64}, kMiB, 5 * kMiB}) {
+    c10::Allocator& allocator = *c10::GetCPUAllocator();
+    void* raw = allocator.raw_allocate(bytes);
+    if (bytes > 0) std::memset(raw, 1, bytes);
+    allocator.raw_deallocate(raw);
+    const c10::DataPtr data = allocator.allocate(bytes);
+    if (bytes > 0) std::memset(data.get(), 1, bytes);
+  }
 }
 
 }  // namespace
