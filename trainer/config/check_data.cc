@@ -17,7 +17,15 @@ Reads ReadsOf(ModelType type) {
     case ModelType::kLlama:
       return Reads::kTokens;
     case ModelType::kMlp:
+    case ModelType::kLinear:
+    case ModelType::kCnn:
+    case ModelType::kResNet18:
+    case ModelType::kResNet34:
+    case ModelType::kResNet50:
+    case ModelType::kResNet101:
       return Reads::kNumbers;
+    case ModelType::kTorchScript:
+      break;
   }
   return Reads::kAnything;
 }

@@ -17,6 +17,13 @@ void Checker::CheckModel() {
     if (model.name_or_path.empty()) CheckTransformer();
     return;
   }
+  if (model.type == ModelType::kTorchScript && model.path.empty()) {
+    Missing("model.path", "model.type \"torchscript\"");
+  }
+  if (model.type == ModelType::kCnn && model.channels.empty()) {
+    Conflict("model.channels", "A network without stages has no convolution:",
+             "Give the channels of one stage at least, as in [32].");
+  }
   if (model.type != ModelType::kMlp) return;
   if (model.layer_sizes.empty()) return Missing("model.layer_sizes", "model.type \"mlp\"");
   if (model.layer_sizes.size() < 2) {

@@ -10,9 +10,11 @@ namespace ddprun::trainer {
 std::vector<Key> RunKeys();
 std::vector<Key> ModelKeys();
 std::vector<Key> TransformerKeys();
+std::vector<Key> TokenModelKeys();
 std::vector<Key> BertKeys();
 std::vector<Key> LlamaKeys();
 std::vector<Key> MlpKeys();
+std::vector<Key> OtherModelKeys();
 std::vector<Key> DataKeys();
 std::vector<Key> LoaderKeys();
 std::vector<Key> FileDataKeys();

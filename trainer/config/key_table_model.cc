@@ -10,7 +10,10 @@ std::vector<Key> ModelKeys() {
        .slot = At<&Config::model, &ModelConfig::type>,
        .meaning =
            "The architecture: \"bert\" for classes of texts and pairs of texts, \"gpt\" (GPT-2) "
-           "and \"llama\" for the next token, \"mlp\" a chain of linear layers.",
+           "and \"llama\" for the next token, \"mlp\" a chain of linear layers, \"linear\" one of "
+           "them; \"cnn\" and \"resnet18\" to \"resnet101\" for images; \"torchscript\" a model "
+           "defined in Python. Those for images and \"linear\" have as many outputs as the data "
+           "needs.",
        .required = true,
        .aliases = {{"model_type", "Hugging Face"}, {"architecture", "torchtitan"}}},
       {.section = "model",
@@ -31,7 +34,7 @@ std::vector<Key> TransformerKeys() {
        .meaning = "Width of the residual stream; a multiple of model.num_attention_heads.",
        .range = kSize,
        .only_for = "model.type",
-       .only_values = {"bert", "gpt", "llama"},
+       .only_values = {"bert", "gpt", "llama", "cnn"},
        .aliases = {{"n_embd", "nanoGPT"}, {"d_model", "PyTorch"}, {"dim", "torchtitan"}}},
       {.section = "model",
        .name = "num_hidden_layers",
@@ -58,6 +61,11 @@ std::vector<Key> TransformerKeys() {
        .only_for = "model.type",
        .only_values = {"bert", "gpt", "llama"},
        .aliases = {{"n_inner", "GPT-2"}, {"ffn_dim", "OPT"}, {"dim_feedforward", "PyTorch"}}},
+  };
+}
+
+std::vector<Key> TokenModelKeys() {
+  return {
       {.section = "model",
        .name = "vocab_size",
        .slot = At<&Config::model, &ModelConfig::vocab_size>,
@@ -83,7 +91,7 @@ std::vector<Key> TransformerKeys() {
                   "model.name_or_path the default is the folder's.",
        .range = kBelowOne,
        .only_for = "model.type",
-       .only_values = {"bert", "gpt"},
+       .only_values = {"bert", "gpt", "cnn"},
        .aliases = {{"resid_pdrop", "GPT-2"},
                    {"embd_pdrop", "GPT-2"},
                    {"hidden_dropout_prob", "Hugging Face"}}},
@@ -171,6 +179,26 @@ std::vector<Key> MlpKeys() {
        .only_for = "model.type",
        .only_values = {"mlp"},
        .aliases = {{"hidden_act", "Hugging Face"}}},
+  };
+}
+
+std::vector<Key> OtherModelKeys() {
+  return {
+      {.section = "model",
+       .name = "channels",
+       .slot = At<&Config::model, &ModelConfig::channels>,
+       .meaning = "Channels of each stage: a 3x3 convolution, ReLU and 2x2 pooling.",
+       .range = kSize,
+       .only_for = "model.type",
+       .only_values = {"cnn"},
+       .aliases = {{"hidden_channels", "PyTorch examples"}}},
+      {.section = "model",
+       .name = "path",
+       .slot = At<&Config::model, &ModelConfig::path>,
+       .meaning = "The TorchScript file: docs/torchscript.md.",
+       .only_for = "model.type",
+       .only_values = {"torchscript"},
+       .input_path = true},
   };
 }
 

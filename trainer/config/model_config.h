@@ -7,7 +7,19 @@
 
 namespace ddprun::trainer {
 
-enum class ModelType { kGpt, kMlp, kBert, kLlama };
+enum class ModelType {
+  kGpt,
+  kMlp,
+  kBert,
+  kLlama,
+  kLinear,
+  kCnn,
+  kResNet18,
+  kResNet34,
+  kResNet50,
+  kResNet101,
+  kTorchScript
+};
 enum class Activation { kRelu, kNone, kGelu };
 
 struct ModelConfig {
@@ -32,6 +44,8 @@ struct ModelConfig {
   double rope_theta = 10000.0;          // llama
   std::vector<int64_t> layer_sizes;     // mlp: input, hidden ..., output
   Activation activation = Activation::kRelu;  // mlp: between the layers, not after the last
+  std::vector<int64_t> channels = {32, 64};   // cnn: of each stage
+  std::string path;                           // torchscript: the file
 };
 
 }  // namespace ddprun::trainer

@@ -36,7 +36,9 @@ struct ToJson {
 }  // namespace
 
 Words WordsOf(ModelType /*type*/) {
-  static constexpr std::array<std::string_view, 4> kWords = {"gpt", "mlp", "bert", "llama"};
+  static constexpr std::array<std::string_view, 11> kWords = {
+      "gpt",      "mlp",      "bert",     "llama",     "linear",      "cnn",
+      "resnet18", "resnet34", "resnet50", "resnet101", "torchscript"};
   return kWords;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/failure.h"
 #include "trainer/config/slot.h"
+#include "trainer/loop/fit_sizes.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/models/pretrained.h"
 
@@ -151,6 +152,7 @@ void CheckPositions(const Config& config) {
 }  // namespace
 
 void FitModelToData(const DataShape& data, ModelOptions& model) {
+  FitSizesToData(data, model);
   const bool reads_tokens = model.type == "bert" || model.type == "gpt" || model.type == "llama";
   if (reads_tokens && data.vocab_size > model.vocab_size) {
     throw DoesNotFit("The vocabulary of the data has " + std::to_string(data.vocab_size) +
@@ -172,15 +174,16 @@ void FitModelToData(const DataShape& data, ModelOptions& model) {
 
 ModelOptions OpenModel(Config& config) {
   ModelConfig& model = config.model;
-  // A weights file by itself says nothing of the model.
-  if (model.name_or_path.empty() || std::filesystem::is_regular_file(model.name_or_path)) {
+  const bool transformer = model.type == ModelType::kBert || model.type == ModelType::kGpt ||
+                           model.type == ModelType::kLlama;
+  // A weights file by itself says nothing of the model, and those of images follow the data.
+  if (model.name_or_path.empty() || std::filesystem::is_regular_file(model.name_or_path) ||
+      (!transformer && model.type != ModelType::kMlp)) {
     return ModelOptionsOf(config);
   }
   ModelOptions folder = ReadModelOptions(model.name_or_path);
   if (folder.type != Word(model.type)) throw WrongType(model, folder.type);
   FolderMerge merge(model, folder);
-  const bool transformer = model.type == ModelType::kBert || model.type == ModelType::kGpt ||
-                           model.type == ModelType::kLlama;
   if (!transformer) return ModelOptionsOf(config);
   MergeTransformer(merge, model, folder);
   merge.Finish();

@@ -8,6 +8,25 @@
 
 namespace ddprun::trainer {
 
+LossOptions LossOptionsOf(const TrainingConfig& config) {
+  LossOptions options;
+  switch (config.loss) {
+    case Loss::kAuto:
+      break;
+    case Loss::kCrossEntropy:
+      options.kind = LossOptions::Kind::kCrossEntropy;
+      break;
+    case Loss::kMse:
+      options.kind = LossOptions::Kind::kMse;
+      break;
+    case Loss::kCausalLm:
+      options.kind = LossOptions::Kind::kCausalLm;
+      break;
+  }
+  options.label_smoothing = config.label_smoothing;
+  return options;
+}
+
 ModelOptions ModelOptionsOf(const Config& config) {
   const ModelConfig& model = config.model;
   ModelOptions options;
@@ -27,6 +46,9 @@ ModelOptions ModelOptionsOf(const Config& config) {
   options.num_key_value_heads = model.num_key_value_heads;
   options.rope_theta = model.rope_theta;
   options.layer_sizes = model.layer_sizes;
+  options.channels = model.channels;
+  options.path = model.path;
+  options.loss = LossOptionsOf(config.training);
   switch (model.activation) {
     case Activation::kRelu:
       options.activation = "relu";

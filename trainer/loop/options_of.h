@@ -14,6 +14,7 @@ namespace ddprun::trainer {
 
 // Of a model without a folder to start from (open_model.h).
 ModelOptions ModelOptionsOf(const Config& config);
+LossOptions LossOptionsOf(const TrainingConfig& config);
 OptimizerOptions OptimizerOptionsOf(const OptimizerConfig& config);
 ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_steps);
 Reducer::Options ReducerOptionsOf(const StrategyConfig& config);

@@ -53,7 +53,8 @@ std::shared_ptr<Model> BuildModel(const Job& job,
   ModelOptions options = job.model;
   options.initialize = owns_weights && !pretrained;
   std::shared_ptr<Model> model = MakeModel(options);
-  if (owns_weights && pretrained) *fresh_parameters = LoadWeights(*model, config.model.name_or_path);
+  if (owns_weights && pretrained)
+    *fresh_parameters = LoadWeights(*model, config.model.name_or_path);
   // From here on random numbers are dropout's: each rank its own.
   at::manual_seed(static_cast<uint64_t>(config.run.seed + rank.rank));
   return model;

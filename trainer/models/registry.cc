@@ -6,9 +6,12 @@
 #include "base/failure.h"
 #include "base/suggest.h"
 #include "trainer/models/bert.h"
+#include "trainer/models/cnn.h"
 #include "trainer/models/gpt.h"
 #include "trainer/models/llama.h"
 #include "trainer/models/mlp.h"
+#include "trainer/models/resnet.h"
+#include "trainer/models/torchscript.h"
 
 namespace ddprun::trainer {
 
@@ -96,9 +99,33 @@ std::shared_ptr<Model> BuildMlp(const ModelOptions& options) {
     if (options.activation != kActivations[i]) continue;
     return MakeMlp({.sizes = options.layer_sizes,
                     .activation = static_cast<MlpOptions::Activation>(i),
+                    .loss = options.loss,
                     .initialize = options.initialize});
   }
   throw UnknownName("model.activation", options.activation, kActivations);
+}
+
+std::shared_ptr<Model> BuildCnn(const ModelOptions& options) {
+  return MakeCnn({.image = options.image,
+                  .channels = options.channels,
+                  .hidden_size = options.hidden_size,
+                  .num_labels = options.num_labels,
+                  .dropout = options.dropout,
+                  .loss = options.loss,
+                  .initialize = options.initialize});
+}
+
+template <int64_t depth>
+std::shared_ptr<Model> BuildResNet(const ModelOptions& options) {
+  return MakeResNet({.depth = depth,
+                     .in_channels = options.image.empty() ? 3 : options.image.front(),
+                     .num_labels = options.num_labels,
+                     .loss = options.loss,
+                     .initialize = options.initialize});
+}
+
+std::shared_ptr<Model> BuildTorchScript(const ModelOptions& options) {
+  return LoadTorchScript(options.path, options.loss);
 }
 
 struct Row {
@@ -106,8 +133,17 @@ struct Row {
   std::shared_ptr<Model> (*build)(const ModelOptions&);
 };
 
-constexpr std::array<Row, 4> kModels = {
-    {{"bert", BuildBert}, {"gpt", BuildGpt}, {"llama", BuildLlama}, {"mlp", BuildMlp}}};
+constexpr std::array<Row, 11> kModels = {{{"bert", BuildBert},
+                                          {"gpt", BuildGpt},
+                                          {"llama", BuildLlama},
+                                          {"mlp", BuildMlp},
+                                          {"linear", BuildMlp},
+                                          {"cnn", BuildCnn},
+                                          {"resnet18", BuildResNet<18>},
+                                          {"resnet34", BuildResNet<34>},
+                                          {"resnet50", BuildResNet<50>},
+                                          {"resnet101", BuildResNet<101>},
+                                          {"torchscript", BuildTorchScript}}};
 
 }  // namespace
 

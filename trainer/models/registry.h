@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trainer/models/llama.h"
+#include "trainer/models/loss.h"
 #include "trainer/models/model.h"
 
 namespace ddprun::trainer {
@@ -40,9 +41,16 @@ struct ModelOptions {
   RopeScaling rope_scaling = {};
   bool attention_bias = false;
   bool mlp_bias = false;
-  // mlp
+  // mlp, linear
   std::vector<int64_t> layer_sizes = {};  // input, hidden ..., output
   std::string activation = "relu";        // relu, gelu or none
+  // cnn, resnet: num_labels outputs
+  std::vector<int64_t> image = {};           // of one sample: {C, H, W}
+  std::vector<int64_t> channels = {32, 64};  // cnn: of each stage
+  // torchscript
+  std::string path = {};
+  // all but the transformers
+  LossOptions loss = {};
   // False: weights are left uninitialised, for ranks that receive them by broadcast.
   bool initialize = true;
 };

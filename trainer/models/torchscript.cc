@@ -1,0 +1,214 @@
+#include "trainer/models/torchscript.h"
+
+#include <torch/script.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "base/failure.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class Argument { kInputs, kTargets, kAttentionMask, kTokenTypeIds, kDefault };
+
+Failure Unusable(const std::string& path, const std::string& what) {
+  return Failure(Error{.code = Code::kUsage,
+                       .title = "TORCHSCRIPT FILE CANNOT BE USED",
+                       .where = path,
+                       .what = "\"" + path + "\" " + what,
+                       .hint = "Make it with torch.jit.script(module).save(\"model.pt\"), as "
+                               "docs/torchscript.md shows.",
+                       .page = "torchscript"});
+}
+
+// The first line: the rest is a C++ backtrace.
+std::string Brief(const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
+  return text.substr(0, text.find('\n'));
+}
+
+torch::jit::Module Open(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) throw Unusable(path, "is no file that can be read.");
+  try {
+    return torch::jit::load(path, at::kCPU);
+  } catch (const c10::Error& caught) {
+    throw Unusable(path, "is no TorchScript file of this or an earlier PyTorch: " + Brief(caught));
+  }
+}
+
+Argument ArgumentNamed(const std::string& name) {
+  if (name == "targets" || name == "target" || name == "labels") return Argument::kTargets;
+  if (name == "attention_mask") return Argument::kAttentionMask;
+  if (name == "token_type_ids") return Argument::kTokenTypeIds;
+  return Argument::kDefault;
+}
+
+// What to pass for each argument of forward, without self.
+std::vector<Argument> ArgumentsOf(const std::string& path, const torch::jit::Module& module) {
+  const auto method = module.find_method("forward");
+  if (!method) throw Unusable(path, "holds a module without a forward.");
+  const auto& schema = method->function().getSchema();
+  std::vector<Argument> arguments;
+  for (size_t i = 1; i < schema.arguments().size(); ++i) {
+    const c10::Argument& formal = schema.arguments()[i];
+    Argument argument = i == 1 ? Argument::kInputs : ArgumentNamed(formal.name());
+    if (argument == Argument::kDefault && !formal.default_value()) {
+      throw Unusable(path, "has a forward with an argument \"" + formal.name() +
+                               "\"; besides the first, only targets, labels, attention_mask and "
+                               "token_type_ids are known, and arguments with a default.");
+    }
+    arguments.push_back(argument);
+  }
+  if (arguments.empty()) throw Unusable(path, "has a forward that takes no inputs.");
+  return arguments;
+}
+
+class TorchScript final : public Model {
+ public:
+  TorchScript(const std::string& path, const LossOptions& loss)
+      : path_(path), loss_(loss), module_(Open(path)), arguments_(ArgumentsOf(path, module_)) {
+    for (const auto& parameter : module_.named_parameters()) {
+      AdoptParameter(parameter.name, parameter.value);
+    }
+    for (const auto& buffer : module_.named_buffers()) AddBuffer(buffer.name, buffer.value);
+  }
+
+  void train(bool on = true) override {
+    Model::train(on);
+    module_.train(on);
+  }
+
+  at::Tensor Outputs(const Batch& batch) override { return Run(batch).outputs; }
+
+  at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
+    // The module's own loss came with the outputs.
+    if (!TakesTargets()) return LossOf(loss_, outputs, batch);
+    return last_loss_;
+  }
+
+  at::Tensor Loss(const Batch& batch) override {
+    if (TakesTargets()) return Run(batch).loss;
+    return LossOf(loss_, Run(batch).outputs, batch);
+  }
+
+  std::string ConfigJson() const override {
+    const nlohmann::ordered_json config = {{"model_type", "torchscript"}, {"file", kFileName}};
+    return config.dump(2) + "\n";
+  }
+
+  void SaveFiles(const std::string& folder) const override {
+    const std::string path = (fs::path(folder) / kFileName).string();
+    const std::string temporary = path + ".tmp" + std::to_string(::getpid());
+    try {
+      module_.save(temporary);
+    } catch (const c10::Error& error) {
+      std::remove(temporary.c_str());
+      throw Failure(Error{.code = Code::kFailed,
+                          .title = "CANNOT WRITE THE MODEL",
+                          .where = path,
+                          .what = "Writing \"" + path + "\" failed: " + Brief(error),
+                          .hint = "Look at the space and the permissions of the folder.",
+                          .page = "torchscript"});
+    }
+    if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+      throw Failure(SystemError("writing " + path, errno));
+    }
+  }
+
+ private:
+  static constexpr const char* kFileName = "model.pt";
+
+  struct Result {
+    at::Tensor outputs;
+    at::Tensor loss;  // undefined unless forward takes targets
+  };
+
+  bool TakesTargets() const {
+    return std::find(arguments_.begin(), arguments_.end(), Argument::kTargets) != arguments_.end();
+  }
+
+  c10::IValue ValueFor(size_t index, const Batch& batch) const {
+    const auto optional = [](const at::Tensor& tensor) {
+      return tensor.defined() ? c10::IValue(tensor) : c10::IValue();
+    };
+    switch (arguments_[index]) {
+      case Argument::kInputs:
+        return batch.inputs;
+      case Argument::kTargets:
+        return batch.targets;
+      case Argument::kAttentionMask:
+        return optional(batch.attention_mask);
+      case Argument::kTokenTypeIds:
+        return optional(batch.token_type_ids);
+      case Argument::kDefault:
+        break;
+    }
+    return *module_.get_method("forward")
+                .function()
+                .getSchema()
+                .arguments()[index + 1]
+                .default_value();
+  }
+
+  Result Run(const Batch& batch) {
+    std::vector<c10::IValue> values;
+    for (size_t i = 0; i < arguments_.size(); ++i) values.push_back(ValueFor(i, batch));
+    const c10::IValue returned = Call(std::move(values));
+    std::vector<at::Tensor> tensors;
+    if (returned.isTensor()) {
+      tensors = {returned.toTensor()};
+    } else if (returned.isTuple()) {
+      for (const c10::IValue& element : returned.toTupleRef().elements()) {
+        if (element.isTensor()) tensors.push_back(element.toTensor());
+      }
+    }
+    if (tensors.empty()) throw Unusable(path_, "has a forward that returns no tensor.");
+    if (!TakesTargets()) return {.outputs = tensors[0], .loss = {}};
+    if (tensors[0].dim() != 0) {
+      throw Unusable(path_,
+                     "has a forward that takes targets; the first tensor that it returns "
+                     "must be the mean loss, a tensor without dimensions.");
+    }
+    last_loss_ = tensors[0];
+    // Without outputs the loss stands for them, as far as a gradient is concerned.
+    return {.outputs = tensors.size() > 1 ? tensors[1] : tensors[0], .loss = tensors[0]};
+  }
+
+  c10::IValue Call(std::vector<c10::IValue> values) {
+    try {
+      return module_.forward(std::move(values));
+    } catch (const std::exception& error) {
+      // Ends with the line of the Python source.
+      throw Failure(Error{.code = Code::kFailed,
+                          .title = "ERROR IN THE TORCHSCRIPT MODEL",
+                          .where = path_,
+                          .what = error.what(),
+                          .hint = "Try the module in Python on inputs of the data's shape.",
+                          .page = "torchscript"});
+    }
+  }
+
+  const std::string path_;
+  const LossOptions loss_;
+  torch::jit::Module module_;
+  const std::vector<Argument> arguments_;
+  at::Tensor last_loss_;
+};
+
+}  // namespace
+
+std::shared_ptr<Model> LoadTorchScript(const std::string& path, const LossOptions& loss) {
+  return std::make_shared<TorchScript>(path, loss);
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,22 @@
+// A model that was defined in Python: a file of torch.jit.script or torch.jit.trace. Its parameters
+// and buffers are trained in place; nothing of Python is needed.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "trainer/models/loss.h"
+#include "trainer/models/model.h"
+
+namespace ddprun::trainer {
+
+// The first argument of the module's forward gets the batch's inputs. Others are known by name:
+// attention_mask, token_type_ids, and targets or labels; any other must have a default. A forward
+// that takes targets returns the mean loss, or a tuple (loss, outputs); one that does not returns
+// the outputs, and `loss` says what is made of them.
+//
+// SaveFiles writes model.pt, which torch.jit.load reads. Throws Failure for a file that is no
+// TorchScript or has a forward that cannot be called like this.
+std::shared_ptr<Model> LoadTorchScript(const std::string& path, const LossOptions& loss);
+
+}  // namespace ddprun::trainer
