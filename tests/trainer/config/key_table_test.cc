@@ -36,7 +36,7 @@ size_t KeysOf(std::string_view section) {
 TEST(KeyTable, HasAKeyForEveryField) {
   EXPECT_EQ(FieldCount<Config>(), AllSections().size());
   EXPECT_EQ(FieldCount<RunConfig>(), KeysOf("run"));
-  EXPECT_EQ(FieldCount<ModelConfig>(), KeysOf("model"));
+  EXPECT_EQ(FieldCount<ModelConfig>(), KeysOf("model") + 1);  // `given` says which keys there are
   EXPECT_EQ(FieldCount<DataConfig>(), KeysOf("data"));
   EXPECT_EQ(FieldCount<TrainingConfig>(), KeysOf("training"));
   EXPECT_EQ(FieldCount<OptimizerConfig>(), KeysOf("optimizer"));
@@ -74,13 +74,16 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
   const std::set<std::string> kTied = {"model.type",
                                        "data.format",
                                        "data.label_column",
+                                       "data.max_seq_length",
                                        "data.delimiter",
                                        "data.random_resized_crop",
+                                       "evaluation.metrics",
                                        "model.layer_sizes",
                                        "data.input_size",
                                        "data.target_size",
                                        "model.hidden_size",
                                        "model.num_attention_heads",
+                                       "model.num_key_value_heads",
                                        "strategy.overlap",
                                        "strategy.gradient_as_bucket_view"};
   const char* const kCsv = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
@@ -94,7 +97,16 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
                "text_column": "c"}})";
   const char* const kPowerSgd = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
       "strategy": {"comm_hook": "power_sgd"}})";
+  const char* const kLlama = R"({"model": {"type": "llama"}, "data": {"train_files": "a"}})";
+  const char* const kCnn = R"({"model": {"type": "cnn"},
+      "data": {"format": "idx", "train_files": "a"}})";
+  const char* const kTorchScript = R"({"model": {"type": "torchscript", "path": "b"},
+      "data": {"format": "idx", "train_files": "a"}})";
   const std::map<std::string_view, const char*> kConfigs = {{"mlp", kMlp},
+                                                            {"bert", kPairs},
+                                                            {"llama", kLlama},
+                                                            {"cnn", kCnn},
+                                                            {"torchscript", kTorchScript},
                                                             {"power_sgd", kPowerSgd},
                                                             {"random", kMlp},
                                                             {"text_classification", kPairs},

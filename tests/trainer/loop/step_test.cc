@@ -8,6 +8,7 @@
 
 #include "tests/golden/golden_file.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
+#include "trainer/loop/open_model.h"
 #include "trainer/loop/trainer.h"
 
 namespace ddprun::trainer {
@@ -44,9 +45,6 @@ Job MakeJob(int64_t batch_size, int64_t accumulation) {
   Job job;
   job.config.run.max_steps = 4;
   job.config.model.name_or_path = golden::Path("gpt_init");
-  job.config.model.hidden_size = 32;
-  job.config.model.num_hidden_layers = 2;
-  job.config.model.intermediate_size = 128;
   job.config.data.max_seq_length = 32;
   job.config.data.shuffle = false;
   job.config.training.per_device_train_batch_size = batch_size;
@@ -55,6 +53,7 @@ Job MakeJob(int64_t batch_size, int64_t accumulation) {
   job.config.optimizer.type = OptimizerType::kSgd;
   job.config.optimizer.learning_rate = 0.5;
   job.config.optimizer.weight_decay = 0;
+  job.model = OpenModel(job.config);
   job.train = std::make_unique<UnevenText>();
   return job;
 }
