@@ -1,0 +1,98 @@
+"""Trains a model folder with transformers and PyTorch's DDP over Gloo; transformers_test.py's peer.
+
+Usage: transformers_peer.py JOB.json    (writes the losses of each step, averaged over ranks, to
+JOB.json.losses)
+"""
+
+import json
+import sys
+
+import numpy
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+import transformers
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DistributedSampler
+
+transformers.logging.set_verbosity_error()
+
+CLASSES = {"bert": transformers.BertForSequenceClassification,
+           "gpt": transformers.GPT2LMHeadModel,
+           "llama": transformers.LlamaForCausalLM}
+
+
+class Tokens:
+    def __init__(self, job):
+        self.tokens = numpy.fromfile(job["file"], dtype=numpy.uint16).astype(numpy.int64)
+        self.length = job["length"]
+
+    def __len__(self):
+        return (len(self.tokens) - 1) // self.length
+
+    def batch(self, indices):
+        rows = [torch.from_numpy(self.tokens[i * self.length:(i + 1) * self.length + 1])
+                for i in indices]
+        return ({"input_ids": torch.stack([row[:-1] for row in rows])},
+                torch.stack([row[1:] for row in rows]))
+
+
+class Pairs:
+    def __init__(self, job):
+        with open(job["file"]) as file:
+            self.rows = [json.loads(line) for line in file]
+        self.labels = job["labels"]
+        self.length = job["length"]
+        self.tokenizer = transformers.BertTokenizer.from_pretrained(job["folder"])
+
+    def __len__(self):
+        return len(self.rows)
+
+    def batch(self, indices):
+        rows = [self.rows[i] for i in indices]
+        inputs = self.tokenizer([row["sentence1"] for row in rows],
+                                [row["sentence2"] for row in rows], padding=True, truncation=True,
+                                max_length=self.length, return_tensors="pt")
+        return inputs, torch.tensor([self.labels.index(row["gold_label"]) for row in rows])
+
+
+def run_rank(rank, job):
+    torch.set_num_threads(1)
+    world = job["world"]
+    dist.init_process_group("gloo", init_method=f"file://{job['meeting']}", rank=rank,
+                            world_size=world)
+    data = Pairs(job) if job["type"] == "bert" else Tokens(job)
+    model = DistributedDataParallel(CLASSES[job["type"]].from_pretrained(job["folder"]).train())
+    optimizer = torch.optim.Adam(model.parameters(), lr=job["learning_rate"])
+    sampler = DistributedSampler(range(len(data)), world, rank, shuffle=True, seed=job["seed"])
+    losses = []
+    epoch = 0
+    while len(losses) < job["steps"]:
+        sampler.set_epoch(epoch)
+        epoch += 1
+        order = list(sampler)
+        for first in range(0, len(order), job["batch"]):
+            inputs, targets = data.batch(order[first:first + job["batch"]])
+            logits = model(**inputs).logits
+            loss = F.cross_entropy(logits.flatten(0, -2), targets.flatten())
+            mean = loss.detach().double()
+            dist.all_reduce(mean)
+            losses.append(mean.item() / world)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    if rank == 0:
+        with open(job["losses"], "w") as file:
+            json.dump(losses[:job["steps"]], file)
+    dist.destroy_process_group()
+
+
+def main():
+    with open(sys.argv[1]) as file:
+        jobs = json.load(file)
+    for job in jobs:
+        torch.multiprocessing.spawn(run_rank, (job,), job["world"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""BERT, GPT-2 and Llama trained by ddprun from a folder that transformers wrote, beside
+transformers and PyTorch's DDP: 2 ranks, the same data files, the loss of each of 30 steps."""
+
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+
+import harness
+import training
+
+try:
+    import torch
+    import transformers
+except ImportError as error:
+    print(f"left out: {error}; scripts/setup.sh --peers installs it")
+    sys.exit(77)
+
+STEPS = 30
+WORDS = ["the", "old", "boat", "slowly", "passes", "a", "quiet", "mill", "un", "##finished", "!"]
+LABELS = ["entailment", "neutral", "contradiction"]
+SIZES = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+
+
+def bert():
+    return transformers.BertForSequenceClassification(transformers.BertConfig(
+        **SIZES, vocab_size=5 + len(WORDS), intermediate_size=96, max_position_embeddings=32,
+        num_labels=3, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
+
+
+def gpt():
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(
+        n_embd=48, n_layer=2, n_head=4, vocab_size=300, n_positions=32, resid_pdrop=0.0,
+        embd_pdrop=0.0, attn_pdrop=0.0))
+
+
+def llama():
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(
+        **SIZES, num_key_value_heads=2, vocab_size=300, intermediate_size=96,
+        max_position_embeddings=32))
+
+
+class Losses(training.TrainingTest):
+    def write_tokens(self):
+        # Words that repeat, so that there is something to learn.
+        numbers = random.Random(1)
+        tokens = [numbers.choice((7, 30, 31, 200 + i % 50)) for i in range(4000)]
+        path = self.path("tokens.bin")
+        with open(path, "wb") as file:
+            file.write(struct.pack(f"<{len(tokens)}H", *tokens))
+        return path
+
+    def write_pairs(self, folder):
+        numbers = random.Random(2)
+        vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+        with open(os.path.join(folder, "vocab.txt"), "w") as file:
+            file.write("\n".join(vocabulary) + "\n")
+        transformers.BertTokenizer(os.path.join(folder, "vocab.txt")).save_pretrained(folder)
+        path = self.path("pairs.jsonl")
+        with open(path, "w") as file:
+            for _ in range(100):
+                texts = [" ".join(numbers.choice(("the", "old", "boat", "unfinished", "mill!"))
+                                  for _ in range(numbers.randint(2, 24))) for _ in range(2)]
+                row = {"sentence1": texts[0], "sentence2": texts[1],
+                       "gold_label": numbers.choice(LABELS)}
+                file.write(json.dumps(row) + "\n")
+        return path
+
+    def job(self, kind, make):
+        torch.manual_seed(3)
+        folder = self.path(f"{kind}-folder")
+        make().save_pretrained(folder)
+        file = self.write_pairs(folder) if kind == "bert" else self.write_tokens()
+        return {"type": kind, "folder": folder, "file": file, "length": 32, "labels": LABELS,
+                "world": 2, "steps": STEPS, "batch": 4, "learning_rate": 3e-5, "seed": 11,
+                "meeting": self.path(f"{kind}-meeting"), "losses": self.path(f"{kind}-losses")}
+
+    def config(self, job):
+        data = {"format": "tokens", "train_files": [job["file"]]}
+        if job["type"] == "bert":
+            data = {"format": "text_classification", "train_files": [job["file"]],
+                    "tokenizer": job["folder"], "labels": LABELS}
+        return {
+            "run": {"name": job["type"], "max_steps": job["steps"]},
+            "model": {"type": job["type"], "name_or_path": job["folder"]},
+            "data": {**data, "max_seq_length": job["length"], "data_seed": job["seed"]},
+            "training": {"per_device_train_batch_size": job["batch"], "max_grad_norm": 0},
+            "optimizer": {"type": "adam", "learning_rate": job["learning_rate"],
+                          "betas": [0.9, 0.999]},
+            "scheduler": {"lr_scheduler_type": "constant"},
+            "report": {"logging_steps": 1},
+        }
+
+    def test_of_three_families_equal_transformers_and_pytorch_ddp(self):
+        jobs = [self.job("bert", bert), self.job("gpt", gpt), self.job("llama", llama)]
+        path = self.script("jobs.json", json.dumps(jobs))
+        peer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "transformers_peer.py")
+        subprocess.run([sys.executable, peer, path], check=True,
+                       env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"})
+        for job in jobs:
+            with self.subTest(model=job["type"]):
+                with open(job["losses"]) as file:
+                    expected = json.load(file)
+                self.train(self.config(job), 2)
+                found = self.losses(job["type"])
+                self.assertEqual(len(found), STEPS)
+                largest = max(abs(a - b) for a, b in zip(found, expected))
+                self.assertLess(largest, 1e-4)
+                print(f"{job['type']}: losses from {found[0]:.4f} to {found[-1]:.4f}, largest "
+                      f"difference {largest:.1e}")
+
+
+if __name__ == "__main__":
+    harness.main()
