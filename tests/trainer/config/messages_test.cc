@@ -178,10 +178,10 @@ TEST(ConfigMessages, AMissingKeyIsExplained) {
             R"(
 -- MISSING KEY ------------------------------------------------------------------ train.json
 model.type is missing; every config needs it.
-Accepted: one of "gpt", "mlp", "bert", "llama", "linear", "cnn", "resnet18", "resnet34", "resnet50", )"
-            R"("resnet101", "torchscript".
-The architecture: "bert" for classes of texts and pairs of texts, "gpt" (GPT-2) and "llama" for the )"
-            R"(next token, "mlp" a chain of linear layers, "linear" one of them; )"
+Accepted: one of "gpt", "mlp", "bert", "llama", "linear", "cnn", "resnet18", "resnet34", )"
+            R"("resnet50", "resnet101", "torchscript".
+The architecture: "bert" for classes of texts and pairs of texts, "gpt" (GPT-2) and "llama" for )"
+            R"(the next token, "mlp" a chain of linear layers, "linear" one of them; )"
             R"("cnn" and "resnet18" to "resnet101" for images; "torchscript" a model )"
             R"(defined in Python. Those for images and "linear" have as many outputs )"
             R"(as the data needs.
