@@ -131,6 +131,16 @@ struct Reader {
   }
   Status operator()(int64_t* field) const { return ReadInteger(key, value, field); }
   Status operator()(double* field) const { return ReadNumber(key, value, field); }
+  Status operator()(NumberOrAuto* field) const {
+    if (value.kind != Kind::kString) {
+      field->automatic = false;
+      return ReadNumber(key, value, &field->number);
+    }
+    DDPRUN_ASSIGN(const std::string word, Substitute(value.text, value.span, context.environment));
+    if (word != "auto") return WrongType(key, value);
+    field->automatic = true;
+    return {};
+  }
   Status operator()(std::string* field) const { return ReadString(key, value, context, field); }
   Status operator()(const ChoiceSlot& slot) const { return ReadChoice(key, value, context, slot); }
   Status operator()(std::array<double, 2>* field) const {

@@ -22,14 +22,37 @@ void Checker::CheckStrategy() {
              "Gradients are always views of their buckets here, so this cannot be false:",
              "Remove the key. No gradient is kept twice, and none is copied back.");
   }
-  const Overlap overlap = config_.strategy.overlap;
-  if (overlap == Overlap::kBackward || overlap == Overlap::kNone) return;
+  CheckEarlyUpdate();
+  if (config_.strategy.bucket_cap_mb.automatic && Given("strategy.first_bucket_mb")) {
+    Config config = config_;
+    Config defaults;
+    const Slot size(&config.strategy.first_bucket_mb);
+    if (SlotText(size) == SlotText(&defaults.strategy.first_bucket_mb)) return;
+    Conflict("strategy.first_bucket_mb",
+             "strategy.bucket_cap_mb \"auto\" finds the size of the first bucket, too:",
+             "Remove one of the two keys.");
+  }
+}
+
+// Updates that begin before the norm of all gradients is known.
+void Checker::CheckEarlyUpdate() {
+  const StrategyConfig& strategy = config_.strategy;
+  const bool in_step = strategy.overlap == Overlap::kStep || strategy.overlap == Overlap::kBoth;
+  if (!in_step && !strategy.optimizer_in_backward) return;
+  const std::string key = in_step ? "strategy.overlap" : "strategy.optimizer_in_backward";
+  if (in_step && strategy.optimizer_in_backward) {
+    Conflict("strategy.optimizer_in_backward",
+             "Parameters are updated in backward, but strategy.overlap waits for gradients after "
+             "it:",
+             "Remove one of the two keys.");
+  }
   Config config = config_;
   if (config.training.max_grad_norm == 0) return;
-  Conflict("strategy.overlap",
+  Conflict(key,
            "The optimizer starts before all gradients are reduced, but training.max_grad_norm (" +
                SlotText(&config.training.max_grad_norm) + ") needs the norm of all:",
-           "Set training.max_grad_norm to 0, or strategy.overlap to \"backward\".");
+           in_step ? "Set training.max_grad_norm to 0, or strategy.overlap to \"backward\"."
+                   : "Set training.max_grad_norm to 0, or remove the key.");
 }
 
 void Checker::CheckMetrics() {

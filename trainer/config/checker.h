@@ -22,6 +22,7 @@ class Checker {
   void CheckScheduler();  // check_training.cc
   void CheckMetrics();
   void CheckStrategy();
+  void CheckEarlyUpdate();
 
  private:
   bool Given(std::string_view path) const { return entries_.Find(path) != nullptr; }

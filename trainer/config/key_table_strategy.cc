@@ -20,8 +20,10 @@ std::vector<Key> StrategyKeys() {
       {.section = "strategy",
        .name = "bucket_cap_mb",
        .slot = At<&Config::strategy, &StrategyConfig::bucket_cap_mb>,
-       .meaning = "Gradients are all-reduced in buckets of this size: small ones start earlier, "
-                  "large ones cost less each.",
+       .meaning =
+           "Gradients are all-reduced in buckets of this size: small ones start earlier, "
+           "large ones cost less each. \"auto\" tries several sizes in the first steps, also of "
+           "the first bucket, and keeps the fastest, which metrics.jsonl tells.",
        .unit = "MiB",
        .range = {.min = 0, .max = 1 << 20, .min_excluded = true},
        .aliases = {{"ddp_bucket_cap_mb", "Hugging Face"},
@@ -41,11 +43,13 @@ std::vector<Key> StrategyKeys() {
                   "step, bucket by bucket; both; or nothing. \"step\" and \"both\" need "
                   "training.max_grad_norm 0.",
        .aliases = {{"overlap_comm", "DeepSpeed"}}},
-  };
-}
-
-std::vector<Key> GradientKeys() {
-  return {
+      {.section = "strategy",
+       .name = "optimizer_in_backward",
+       .slot = At<&Config::strategy, &StrategyConfig::optimizer_in_backward>,
+       .meaning =
+           "The optimizer updates the parameters of a bucket as soon as it is reduced, while "
+           "the backward pass goes on. Needs training.max_grad_norm 0. Without effect on a "
+           "single rank."},
       {.section = "strategy",
        .name = "find_unused_parameters",
        .slot = At<&Config::strategy, &StrategyConfig::find_unused_parameters>,
@@ -57,6 +61,11 @@ std::vector<Key> GradientKeys() {
        .slot = At<&Config::strategy, &StrategyConfig::static_graph>,
        .meaning = "Every step uses the same parameters equally often as the first: unused ones "
                   "cost nothing then, and a gradient may come in several pieces."},
+  };
+}
+
+std::vector<Key> GradientKeys() {
+  return {
       {.section = "strategy",
        .name = "gradient_as_bucket_view",
        .slot = At<&Config::strategy, &StrategyConfig::gradient_as_bucket_view>,
@@ -76,7 +85,9 @@ std::vector<Key> GradientKeys() {
        .name = "comm_hook",
        .slot = At<&Config::strategy, &StrategyConfig::comm_hook>,
        .meaning = "How gradients travel: as they are; as 16-bit numbers, half the bytes; or as "
-                  "products of thin matrices (PowerSGD), a fraction of them for large matrices.",
+                  "products of thin matrices (PowerSGD), a fraction of them for large matrices. "
+                  "\"post_local_sgd\" ceases to average them after some steps and averages the "
+                  "parameters every few steps instead, and when the run ends.",
        .aliases = {{"ddp_comm_hook", "Lightning"}, {"communication_data_type", "DeepSpeed"}}},
       {.section = "strategy",
        .name = "power_sgd_rank",
@@ -95,6 +106,24 @@ std::vector<Key> GradientKeys() {
        .only_for = "strategy.comm_hook",
        .only_values = {"power_sgd"},
        .aliases = {{"start_powerSGD_iter", "PyTorch"}}},
+      {.section = "strategy",
+       .name = "post_local_sgd_start_step",
+       .slot = At<&Config::strategy, &StrategyConfig::post_local_sgd_start_step>,
+       .meaning = "Steps in which gradients are averaged before ranks go on by themselves.",
+       .unit = "steps",
+       .range = AtLeast(0),
+       .only_for = "strategy.comm_hook",
+       .only_values = {"post_local_sgd"},
+       .aliases = {{"start_localSGD_iter", "PyTorch"}, {"warmup_steps", "PyTorch"}}},
+      {.section = "strategy",
+       .name = "post_local_sgd_period",
+       .slot = At<&Config::strategy, &StrategyConfig::post_local_sgd_period>,
+       .meaning = "Steps from one average of the parameters to the next.",
+       .unit = "steps",
+       .range = AtLeast(1),
+       .only_for = "strategy.comm_hook",
+       .only_values = {"post_local_sgd"},
+       .aliases = {{"period", "PyTorch"}}},
   };
 }
 

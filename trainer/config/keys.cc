@@ -43,6 +43,9 @@ struct AcceptedTextOf {
   std::string operator()(const bool* /*field*/) const { return "true or false"; }
   std::string operator()(const int64_t* /*field*/) const { return "an integer" + RangeText(range); }
   std::string operator()(const double* /*field*/) const { return "a number" + RangeText(range); }
+  std::string operator()(const NumberOrAuto* /*field*/) const {
+    return "\"auto\" or a number" + RangeText(range);
+  }
   std::string operator()(const std::string* /*field*/) const { return "a string"; }
   std::string operator()(const ChoiceSlot& slot) const { return ChoicesText(slot.words); }
   std::string operator()(const std::array<double, 2>* /*field*/) const {

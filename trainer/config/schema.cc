@@ -32,6 +32,9 @@ struct SchemaOf {
   Json operator()(const bool* /*field*/) const { return Typed("boolean"); }
   Json operator()(const int64_t* /*field*/) const { return Typed("integer", range); }
   Json operator()(const double* /*field*/) const { return Typed("number", range); }
+  Json operator()(const NumberOrAuto* /*field*/) const {
+    return {{"anyOf", {Typed("number", range), {{"const", "auto"}}}}};
+  }
   Json operator()(const std::string* /*field*/) const { return Typed("string"); }
   Json operator()(const ChoiceSlot& slot) const {
     Json schema;

@@ -19,6 +19,10 @@ nlohmann::json NumberJson(double value) {
 
 struct ToJson {
   nlohmann::json operator()(const double* field) const { return NumberJson(*field); }
+  nlohmann::json operator()(const NumberOrAuto* field) const {
+    if (field->automatic) return "auto";
+    return NumberJson(field->number);
+  }
   nlohmann::json operator()(const std::array<double, 2>* field) const {
     return {NumberJson(field->at(0)), NumberJson(field->at(1))};
   }
@@ -117,7 +121,8 @@ Words WordsOf(Overlap /*type*/) {
 }
 
 Words WordsOf(CommHookType /*type*/) {
-  static constexpr std::array<std::string_view, 4> kWords = {"none", "fp16", "bf16", "power_sgd"};
+  static constexpr std::array<std::string_view, 5> kWords = {"none", "fp16", "bf16", "power_sgd",
+                                                             "post_local_sgd"};
   return kWords;
 }
 

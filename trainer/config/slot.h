@@ -50,6 +50,7 @@ struct ChoiceSlot {
 using Slot = std::variant<bool*,
                           int64_t*,
                           double*,
+                          NumberOrAuto*,
                           std::string*,
                           ChoiceSlot,
                           std::array<double, 2>*,

@@ -58,13 +58,20 @@ struct SchedulerConfig {
 
 enum class StrategyType { kAuto, kSingle, kDdp };
 enum class Overlap { kBackward, kStep, kBoth, kNone };
-enum class CommHookType { kNone, kFp16, kBf16, kPowerSgd };
+enum class CommHookType { kNone, kFp16, kBf16, kPowerSgd, kPostLocalSgd };
+
+// A number, or the word "auto".
+struct NumberOrAuto {
+  double number = 0;
+  bool automatic = false;
+};
 
 struct StrategyConfig {
-  StrategyType type = StrategyType::kAuto;  // auto: ddp when the world has more than one rank
-  double bucket_cap_mb = 25;                // MiB
-  double first_bucket_mb = 1;               // MiB
+  StrategyType type = StrategyType::kAuto;      // auto: ddp when the world has more than one rank
+  NumberOrAuto bucket_cap_mb = {.number = 25};  // MiB
+  double first_bucket_mb = 1;                   // MiB
   Overlap overlap = Overlap::kBackward;
+  bool optimizer_in_backward = false;
   bool find_unused_parameters = false;
   bool static_graph = false;
   bool gradient_as_bucket_view = true;  // for configs that say so: there is no other way
@@ -73,6 +80,8 @@ struct StrategyConfig {
   CommHookType comm_hook = CommHookType::kNone;
   int64_t power_sgd_rank = 1;
   int64_t power_sgd_start_step = 1000;
+  int64_t post_local_sgd_start_step = 100;
+  int64_t post_local_sgd_period = 4;
 };
 
 enum class Algorithm { kDirect, kReduceBroadcast, kAllToAll, kRing };

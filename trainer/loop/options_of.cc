@@ -114,6 +114,8 @@ std::shared_ptr<CommHook> CommHookOf(const StrategyConfig& config) {
     case CommHookType::kPowerSgd:
       return MakePowerSgdHook(
           {.rank = config.power_sgd_rank, .start_step = config.power_sgd_start_step});
+    case CommHookType::kPostLocalSgd:
+      return MakePostLocalSgdHook({.start_step = config.post_local_sgd_start_step});
   }
   return nullptr;
 }
@@ -124,7 +126,8 @@ Reducer::Options ReducerOptionsOf(const StrategyConfig& config) {
   constexpr double kMiB = 1 << 20;
   Reducer::Options options;
   options.limits.first_bytes = std::llround(config.first_bucket_mb * kMiB);
-  options.limits.cap_bytes = std::llround(config.bucket_cap_mb * kMiB);
+  options.limits.cap_bytes = std::llround(config.bucket_cap_mb.number * kMiB);
+  options.tune_limits = config.bucket_cap_mb.automatic;
   switch (config.overlap) {
     case Overlap::kBackward:
       options.overlap = Reducer::Overlap::kBackward;
@@ -143,6 +146,16 @@ Reducer::Options ReducerOptionsOf(const StrategyConfig& config) {
   options.static_graph = config.static_graph;
   options.check_finite = config.check_finite;
   options.comm_hook = CommHookOf(config);
+  return options;
+}
+
+DataParallelOptions DataParallelOptionsOf(const StrategyConfig& config) {
+  DataParallelOptions options{.reducer = ReducerOptionsOf(config),
+                              .broadcast_buffers = config.broadcast_buffers};
+  if (config.comm_hook == CommHookType::kPostLocalSgd) {
+    options.averaging = {.period = config.post_local_sgd_period,
+                         .warmup_steps = config.post_local_sgd_start_step};
+  }
   return options;
 }
 

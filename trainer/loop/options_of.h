@@ -8,7 +8,7 @@
 #include "trainer/models/registry.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
-#include "trainer/parallel/reducer.h"
+#include "trainer/parallel/strategy.h"
 
 namespace ddprun::trainer {
 
@@ -18,6 +18,7 @@ LossOptions LossOptionsOf(const TrainingConfig& config);
 OptimizerOptions OptimizerOptionsOf(const OptimizerConfig& config);
 ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_steps);
 Reducer::Options ReducerOptionsOf(const StrategyConfig& config);
+DataParallelOptions DataParallelOptionsOf(const StrategyConfig& config);
 AllReduceAlgorithm AlgorithmOf(const CommConfig& config);
 std::vector<Metric> MetricsOf(const EvaluationConfig& config);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "base/failure.h"
 #include "trainer/data/loader.h"
@@ -70,11 +71,12 @@ std::vector<NamedParameter> NamedTensorsOf(const torch::OrderedDict<std::string,
 std::unique_ptr<Strategy> BuildStrategy(const Config& config,
                                         const Model& model,
                                         const c10::intrusive_ptr<HostProcessGroup>& group,
-                                        FlightRecorder* recorder) {
+                                        FlightRecorder* recorder,
+                                        const Reducer::Ready& update) {
   std::vector<NamedParameter> parameters = NamedTensorsOf(model.named_parameters());
   if (group == nullptr) return MakeSingle(std::move(parameters));
-  DataParallelOptions options{.reducer = ReducerOptionsOf(config.strategy),
-                              .broadcast_buffers = config.strategy.broadcast_buffers};
+  DataParallelOptions options = DataParallelOptionsOf(config.strategy);
+  if (config.strategy.optimizer_in_backward) options.reducer.update_in_backward = update;
   options.reducer.recorder = recorder;
   return MakeDistributedDataParallel(std::move(parameters), NamedTensorsOf(model.named_buffers()),
                                      group, options);
@@ -118,7 +120,11 @@ Trainer::Trainer(const Job& job,
       total_steps_(TotalSteps(job.config.run, steps_per_epoch_)),
       schedule_(ScheduleOptionsOf(job.config.scheduler, total_steps_)),
       model_(BuildModel(job, rank, &fresh_parameters_)),
-      strategy_(BuildStrategy(job.config, *model_, group_, recorder_.get())),
+      strategy_(BuildStrategy(job.config,
+                              *model_,
+                              group_,
+                              recorder_.get(),
+                              [this](auto parameters) { UpdateParameters(parameters); })),
       optimizer_(BuildOptimizer(job.config.optimizer, *model_)) {}
 
 Trainer::~Trainer() = default;
@@ -153,11 +159,13 @@ void Trainer::RunEpoch(int64_t epoch) {
     if (recorder_ != nullptr) recorder_->SetStep(step_ + 1);
     const StepResult result = TrainStep(micro_batches);
     ++step_;
+    if (step_ == total_steps_) strategy_->Finish();
     // The first collectives wait for slow starters; later ones only for slow steps.
     if (step_ == 1 && group_ != nullptr) {
       group_->setTimeout(std::chrono::seconds(job_.config.comm.train_timeout_seconds));
     }
     Report(result, SecondsSince(begin));
+    ReportTuning();
     if (EvaluateNow()) Evaluate();
   }
 }
@@ -201,12 +209,14 @@ at::Tensor Trainer::BackwardLoss(const Batch& batch, double total_predictions, S
   return share == 1 ? loss : loss * share;
 }
 
+void Trainer::UpdateParameters(std::span<const at::Tensor> parameters) {
+  const double factor = LearningRateFactor(schedule_, step_);
+  optimizer_->Step(job_.config.optimizer.learning_rate * factor, parameters);
+}
+
 double Trainer::Update() {
   const double max_norm = job_.config.training.max_grad_norm;
-  const double rate = job_.config.optimizer.learning_rate * LearningRateFactor(schedule_, step_);
-  const auto update = [&](std::span<const at::Tensor> parameters) {
-    optimizer_->Step(rate, parameters);
-  };
+  const auto update = [this](auto parameters) { UpdateParameters(parameters); };
   if (max_norm > 0) {
     const double norm = ClipGlobalNorm(strategy_->Gradients(), max_norm);
     strategy_->UpdateReady(update);
@@ -256,6 +266,21 @@ void Trainer::ReportStep(const StepResult& result,
   report.step_seconds = step_seconds;
   report.exposed_comm_seconds = strategy_->exposed_seconds();
   reporter_->OnStep(report, ReportTime::Now());
+}
+
+void Trainer::ReportTuning() {
+  const BucketTuning* tuning = strategy_->tuning();
+  if (tuning == nullptr || reporter_ == nullptr || std::exchange(tuning_reported_, true)) return;
+  constexpr double kMiB = 1 << 20;
+  BucketSizesReport report{.step = step_, .chosen = tuning->chosen};
+  for (const BucketTrial& trial : tuning->trials) {
+    report.trials.push_back(
+        {.bucket_cap_mb = static_cast<double>(trial.limits.cap_bytes) / kMiB,
+         .first_bucket_mb = static_cast<double>(trial.limits.first_bytes) / kMiB,
+         .buckets = trial.buckets,
+         .seconds = trial.seconds});
+  }
+  reporter_->OnBucketSizes(report, ReportTime::Now());
 }
 
 bool Trainer::EvaluateNow() const {

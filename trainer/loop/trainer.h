@@ -59,6 +59,9 @@ class Trainer {
   void ReportStep(const StepResult& result, double loss, int64_t all_samples, double step_seconds);
   void Evaluate();
   bool EvaluateNow() const;
+  // With the learning rate of this step.
+  void UpdateParameters(std::span<const at::Tensor> parameters);
+  void ReportTuning();
   double EpochsDone() const;
   void SumOverRanks(at::Tensor& values);
 
@@ -77,6 +80,7 @@ class Trainer {
   std::unique_ptr<Optimizer> optimizer_;
   RunReporter* reporter_ = nullptr;
   int64_t step_ = 0;
+  bool tuning_reported_ = false;
 };
 
 }  // namespace ddprun::trainer

@@ -50,4 +50,13 @@ struct PowerSgdOptions {
 };
 std::shared_ptr<CommHook> MakePowerSgdHook(const PowerSgdOptions& options);
 
+// Gradients are averaged over all ranks in the first steps, and then only over a subgroup, or not
+// at all, where every few steps the parameters are averaged instead (model_averager.h). As
+// PyTorch's post_localSGD_hook.
+struct PostLocalSgdOptions {
+  int64_t start_step = 100;                         // steps with averages over all ranks
+  c10::intrusive_ptr<c10d::Backend> subgroup = {};  // none: gradients stay each rank's own
+};
+std::shared_ptr<CommHook> MakePostLocalSgdHook(const PostLocalSgdOptions& options);
+
 }  // namespace ddprun::trainer

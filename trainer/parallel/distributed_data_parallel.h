@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/parallel/model_averager.h"
 #include "trainer/parallel/module_sync.h"
 
 namespace ddprun {
@@ -29,7 +30,10 @@ using trainer::CommHook;
 using trainer::DistributedDataParallelOptions;
 using trainer::GradientBucket;
 using trainer::MakeCompressHook;
+using trainer::MakePostLocalSgdHook;
 using trainer::MakePowerSgdHook;
+using trainer::PeriodicModelAverager;
+using trainer::PostLocalSgdOptions;
 using trainer::PowerSgdOptions;
 using Overlap = trainer::ReducerOptions::Overlap;
 
@@ -89,6 +93,10 @@ class DistributedDataParallel {
   // the parameters of the one that went on longest. Averages stay sums over all ranks divided by
   // their number. Collective.
   void join(const std::function<void()>& body) { sync_.Join(body); }
+
+  // With options.tune_buckets: what was found, or nullptr as long as nothing is. The same on all
+  // ranks.
+  const trainer::BucketTuning* tuning() const { return sync_.tuning(); }
 
   // Seconds that the last backward waited for communication.
   double exposed_seconds() const { return sync_.exposed_seconds(); }

@@ -19,9 +19,11 @@ int64_t Bytes(double megabytes) {
 Reducer::Options OptionsOfReducer(const DistributedDataParallelOptions& options) {
   return {.limits = {.first_bytes = Bytes(options.first_bucket_mb),
                      .cap_bytes = Bytes(options.bucket_cap_mb)},
+          .tune_limits = options.tune_buckets,
           .overlap = options.overlap,
           .find_unused_parameters = options.find_unused_parameters,
           .static_graph = options.static_graph,
+          .update_in_backward = options.update_in_backward,
           .comm_hook = options.comm_hook,
           .check_finite = options.check_finite};
 }

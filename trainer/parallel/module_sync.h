@@ -21,10 +21,13 @@ namespace ddprun::trainer {
 struct DistributedDataParallelOptions {
   double bucket_cap_mb = 25;
   double first_bucket_mb = 1;
+  bool tune_buckets = false;  // find both sizes in the first steps
   ReducerOptions::Overlap overlap = ReducerOptions::Overlap::kBackward;
   bool find_unused_parameters = false;  // see Reducer::Options, also for the next ones
   bool static_graph = false;
   bool check_finite = false;
+  // Optimizer steps within backward, bucket by bucket; then there is no optimizer.step().
+  ReducerOptions::Ready update_in_backward = {};
   bool broadcast_buffers = true;  // rank 0's, before every forward that synchronises
   std::shared_ptr<CommHook> comm_hook = {};
 };
@@ -56,6 +59,7 @@ class ModuleSync {
   };
   NoSync no_sync() { return NoSync(synchronize_); }
 
+  const BucketTuning* tuning() const { return reducer_->tuning(); }
   double exposed_seconds() const { return reducer_->exposed_seconds(); }
 
  private:

@@ -72,10 +72,9 @@ class Reducer {
   // gradients of its own: for a rank that has run out of data.
   void ShadowBackward();
 
-  // The flat gradients, one tensor per bucket, padding free: valid until the next rebuild.
+  // The flat gradients, one tensor per bucket: valid until the next rebuild.
   std::vector<at::Tensor> FlatGradients() const;
-  // Parameter names by bucket, in the order of sending.
-  std::vector<std::vector<std::string>> BucketNames() const;
+  std::vector<std::vector<std::string>> BucketNames() const;  // in the order of sending
   // How long the last synchronised backward, and WaitForBuckets after it, waited for communication.
   double exposed_seconds() const { return exposed_seconds_; }
   // With Options::tune_limits, once sizes are found; else nullptr. The same on all ranks.
@@ -112,12 +111,9 @@ class Reducer {
   void FindUsed();
   bool MayBeUnused() const { return options_.find_unused_parameters || options_.static_graph; }
   bool FirstOfStaticGraph() const { return options_.static_graph && !graph_known_; }
-  // Whether buckets may be waited for before backward has ended. Not where it is not yet known
-  // which parameters any rank has used, nor with a hook: its end may be a collective, too.
-  bool SettlesInBackward() const {
-    return options_.update_in_backward && !options_.comm_hook && !options_.find_unused_parameters &&
-           !FirstOfStaticGraph();
-  }
+  bool SettlesInBackward() const;
+  void CallHook(const Bucket& bucket, const std::function<void()>& call) const;
+  std::string Where() const;
   [[noreturn]] void ThrowMissingGradients() const;
   [[noreturn]] void ThrowBadGradient(size_t index, const std::string& what) const;
 
@@ -132,6 +128,7 @@ class Reducer {
   std::vector<size_t> arrival_order_;  // of the first synchronised backward
   std::vector<size_t> order_;          // that the buckets are laid out in
   BucketLimits limits_;
+  int64_t steps_ = 0;  // synchronised backwards begun
   size_t next_to_launch_ = 0;
   size_t next_to_settle_ = 0;
   bool synchronize_ = true;

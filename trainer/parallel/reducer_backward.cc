@@ -9,7 +9,6 @@
 #include <chrono>
 #include <utility>
 
-#include "base/failure.h"
 #include "trainer/parallel/reducer.h"
 #include "trainer/parallel/used_parameters.h"
 
@@ -51,6 +50,7 @@ void Reducer::PrepareBackward(bool synchronize, std::span<const at::Tensor> outp
   }
   if (rebuild_ == Rebuild::kRecording) arrival_order_.clear();
   if (!synchronize) return;
+  ++steps_;
   exposed_seconds_ = 0;
   prepared_at_ = std::chrono::steady_clock::now();
   if (options_.find_unused_parameters && !outputs.empty()) {
@@ -140,7 +140,7 @@ void Reducer::Launch(Bucket& bucket, bool in_background) {
   double ignored = 0;
   const Stopwatch stopwatch(in_background ? ignored : exposed_seconds_);
   if (options_.comm_hook != nullptr) {
-    bucket.finish = options_.comm_hook->Start(bucket.gradients, *group_);
+    CallHook(bucket, [&] { bucket.finish = options_.comm_hook->Start(bucket.gradients, *group_); });
     return;
   }
   c10d::AllreduceOptions options;
@@ -148,6 +148,13 @@ void Reducer::Launch(Bucket& bucket, bool in_background) {
   options.asyncOp = in_background;
   std::vector<at::Tensor> tensors = {bucket.gradients.flat};
   bucket.work = group_->allreduce(tensors, options);
+}
+
+// Whether buckets may be waited for before backward has ended. Not where it is not yet known
+// which parameters any rank has used, nor with a hook: its end may be a collective, too.
+bool Reducer::SettlesInBackward() const {
+  return options_.update_in_backward && !options_.comm_hook && !options_.find_unused_parameters &&
+         !FirstOfStaticGraph();
 }
 
 void Reducer::OnBackwardEnd() {
@@ -207,7 +214,7 @@ void Reducer::Wait(Bucket& bucket) {
   if (const auto work = std::exchange(bucket.work, nullptr)) {
     work->wait();
   } else {
-    std::exchange(bucket.finish, nullptr)();
+    CallHook(bucket, std::exchange(bucket.finish, nullptr));
   }
 }
 
@@ -256,36 +263,6 @@ void Reducer::ShadowBackward() {
     Finish({});  // the others' parameters are not this rank's to update
   }
   WaitForBuckets();
-}
-
-void Reducer::ThrowMissingGradients() const {
-  constexpr size_t kNamed = 10;
-  std::string names;
-  size_t missing = 0;
-  for (size_t index = 0; index < parameters_.size(); ++index) {
-    if (slots_[index].ready) continue;
-    if (++missing <= kNamed) names += "\n    " + parameters_[index].name;
-  }
-  if (missing > kNamed) names += "\n    and " + std::to_string(missing - kNamed) + " more";
-  throw Failure(Error{.code = Code::kFailed,
-                      .title = "PARAMETERS WITHOUT GRADIENT",
-                      .where = "rank " + std::to_string(group_->getRank()),
-                      .what = "backward() ended, but " + std::to_string(missing) + " of " +
-                              std::to_string(parameters_.size()) +
-                              " parameters got no gradient:" + names,
-                      .hint = "Every parameter must take part in the loss; freeze those that do "
-                              "not (requires_grad_(false)) before the model is wrapped, or set "
-                              "find_unused_parameters.",
-                      .page = "parameters-without-gradient"});
-}
-
-void Reducer::ThrowBadGradient(size_t index, const std::string& what) const {
-  throw Failure(Error{.code = Code::kFailed,
-                      .title = "BAD GRADIENT",
-                      .where = "rank " + std::to_string(group_->getRank()),
-                      .what = parameters_[index].name + " " + what + ".",
-                      .hint = "",
-                      .page = "bad-gradient"});
 }
 
 }  // namespace ddprun::trainer

@@ -29,6 +29,8 @@ class Single : public Strategy {
     return gradients;
   }
   void UpdateReady(const Reducer::Ready& update) override { update(parameters_); }
+  void Finish() override {}
+  const BucketTuning* tuning() const override { return nullptr; }
   void BeforeEvaluation() override {}
   double exposed_seconds() const override { return 0; }
 
@@ -42,12 +44,15 @@ class DistributedDataParallel : public Strategy {
   DistributedDataParallel(std::vector<NamedParameter> parameters,
                           std::vector<NamedParameter> buffers,
                           const c10::intrusive_ptr<c10d::Backend>& group,
-                          const Reducer::Options& options)
-      : by_bucket_(options.WaitsInStep()),
+                          const DataParallelOptions& options)
+      : by_bucket_(options.reducer.WaitsInStep()),
+        in_backward_(options.reducer.update_in_backward != nullptr),
         parameters_(TensorsOf(parameters)),
         buffers_(std::move(buffers)),
         group_(group),
-        reducer_(std::move(parameters), group, options) {}
+        reducer_(std::move(parameters), group, options.reducer) {
+    if (options.averaging) averager_.emplace(parameters_, group, *options.averaging);
+  }
 
   void BeginStep() override {
     reducer_.BeginStep();
@@ -60,9 +65,17 @@ class DistributedDataParallel : public Strategy {
   }
   void UpdateReady(const Reducer::Ready& update) override {
     // Fewer calls of the optimizer's kernels where there is nothing to wait for in between.
-    if (by_bucket_) return reducer_.WaitForBuckets(update);
-    update(parameters_);
+    if (by_bucket_) {
+      reducer_.WaitForBuckets(update);
+    } else if (!in_backward_) {
+      update(parameters_);
+    }
+    if (averager_) averager_->AfterStep();
   }
+  void Finish() override {
+    if (averager_) averager_->Average();
+  }
+  const BucketTuning* tuning() const override { return reducer_.tuning(); }
   void BeforeEvaluation() override { SyncBuffers(); }
   double exposed_seconds() const override { return reducer_.exposed_seconds(); }
 
@@ -72,10 +85,12 @@ class DistributedDataParallel : public Strategy {
   }
 
   const bool by_bucket_;
+  const bool in_backward_;
   const std::vector<at::Tensor> parameters_;
   const std::vector<NamedParameter> buffers_;
   const c10::intrusive_ptr<c10d::Backend> group_;
   Reducer reducer_;
+  std::optional<PeriodicModelAverager> averager_;
 };
 
 }  // namespace
@@ -93,8 +108,9 @@ std::unique_ptr<Strategy> MakeDistributedDataParallel(std::vector<NamedParameter
   VerifySameModel(all, *group);
   BroadcastFrom(0, all, *group);
   if (!options.broadcast_buffers) buffers.clear();
+  std::erase_if(parameters, [](const auto& one) { return !one.tensor.requires_grad(); });
   return std::make_unique<DistributedDataParallel>(std::move(parameters), std::move(buffers), group,
-                                                   options.reducer);
+                                                   options);
 }
 
 }  // namespace ddprun::trainer

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "trainer/parallel/model_averager.h"
 #include "trainer/parallel/reducer.h"
 
 namespace ddprun::trainer {
@@ -25,9 +27,14 @@ class Strategy {
   // that are still being reduced.
   virtual std::vector<at::Tensor> Gradients() = 0;
   // Calls `update` with parameters whose gradients are those of the global batch: once with all, or
-  // bucket by bucket, the next one being reduced meanwhile. Throws Failure when a collective fails;
+  // bucket by bucket, the next one being reduced meanwhile; with Options::update_in_backward not at
+  // all. Throws Failure when a collective fails;
   // some parameters may have been updated then.
   virtual void UpdateReady(const Reducer::Ready& update) = 0;
+  // After the last step, on all ranks: all have the model that counts. Throws Failure.
+  virtual void Finish() = 0;
+  // With tuned bucket sizes, once they are found; else nullptr.
+  virtual const BucketTuning* tuning() const = 0;
   // Before the model is evaluated, on all ranks.
   virtual void BeforeEvaluation() = 0;
   // What the last step spent waiting for communication, in seconds.
@@ -40,6 +47,8 @@ std::unique_ptr<Strategy> MakeSingle(std::vector<NamedParameter> parameters);
 struct DataParallelOptions {
   Reducer::Options reducer = {};
   bool broadcast_buffers = true;  // rank 0's, before every step and evaluation
+  // Also average the parameters; for comm_hook MakePostLocalSgdHook.
+  std::optional<PeriodicModelAverager::Options> averaging = {};
 };
 
 // DistributedDataParallel: the same model on every rank, gradients averaged. A collective: checks

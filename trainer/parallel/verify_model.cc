@@ -12,12 +12,13 @@ namespace ddprun::trainer {
 
 namespace {
 
-// One line per tensor: "name float32 [10, 5]".
+// One line per tensor: "name Float [10, 5]", and what is frozen (or a buffer) says so.
 std::string Describe(const std::vector<NamedParameter>& tensors) {
   std::ostringstream text;
   for (const NamedParameter& parameter : tensors) {
     text << parameter.name << " " << parameter.tensor.scalar_type() << " "
-         << parameter.tensor.sizes() << "\n";
+         << parameter.tensor.sizes()
+         << (parameter.tensor.requires_grad() ? "" : " without gradient") << "\n";
   }
   return text.str();
 }

@@ -71,6 +71,22 @@ std::string EvalJson(const EvalReport& report, double unix_seconds) {
   return Line(object);
 }
 
+std::string BucketSizesJson(const BucketSizesReport& report, double unix_seconds) {
+  const auto sizes = [](const BucketSizesReport::Trial& trial) {
+    return Json{{"bucket_cap_mb", trial.bucket_cap_mb}, {"first_bucket_mb", trial.first_bucket_mb}};
+  };
+  Json object = {{"ts", unix_seconds}, {"event", "bucket_sizes"}, {"step", report.step}};
+  object["strategy"] = sizes(report.trials.at(report.chosen));
+  object["trials"] = Json::array();
+  for (const BucketSizesReport::Trial& trial : report.trials) {
+    Json tried = sizes(trial);
+    tried["buckets"] = trial.buckets;
+    tried["seconds"] = Number(trial.seconds);
+    object["trials"].push_back(std::move(tried));
+  }
+  return Line(object);
+}
+
 std::string EndJson(const RunEnd& end, double unix_seconds) {
   Json object = {
       {"ts", unix_seconds}, {"event", "end"}, {"step", end.step}, {"reason", end.reason}};

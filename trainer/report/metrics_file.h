@@ -16,6 +16,7 @@ namespace ddprun::trainer {
 std::string HeaderJson(const RunHeader& header, double unix_seconds);
 std::string StepJson(const StepReport& report, double mean_loss, double unix_seconds);
 std::string EvalJson(const EvalReport& report, double unix_seconds);
+std::string BucketSizesJson(const BucketSizesReport& report, double unix_seconds);
 std::string EndJson(const RunEnd& end, double unix_seconds);
 
 class MetricsFile {

@@ -1,7 +1,9 @@
 #include "trainer/report/rank_log.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 
 #include "trainer/report/format.h"
 
@@ -43,6 +45,23 @@ std::string FormatEvalLine(const EvalReport& report, int64_t max_steps) {
   for (const auto& [name, value] : report.metrics) text += "  " + name + " " + LossText(value);
   text += "  (" + std::to_string(report.samples) + " samples in " + Duration(report.seconds) + ")";
   return text;
+}
+
+std::string FormatBucketSizesLine(const BucketSizesReport& report) {
+  const auto number = [](const char* format, double value) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), format, value);
+    return std::string(text.data());
+  };
+  const BucketSizesReport::Trial& best = report.trials.at(report.chosen);
+  const std::string cap = number("%g", best.bucket_cap_mb);
+  const std::string first = number("%g", best.first_bucket_mb);
+  return "bucket sizes: the fastest of " + std::to_string(report.trials.size()) +
+         " is bucket_cap_mb " + cap + ", first_bucket_mb " + first + ": " +
+         number("%.2f ms", best.seconds * 1e3) + " against " +
+         number("%.2f ms", report.trials.at(0).seconds * 1e3) +
+         " with the default; keep it: --set strategy.bucket_cap_mb=" + cap +
+         " --set strategy.first_bucket_mb=" + first;
 }
 
 }  // namespace ddprun::trainer

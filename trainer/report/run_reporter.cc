@@ -83,6 +83,11 @@ void RunReporter::OnEval(const EvalReport& report, ReportTime now) {
   PrintLine(FormatEvalLine(report, last_.max_steps));
 }
 
+void RunReporter::OnBucketSizes(const BucketSizesReport& report, ReportTime now) {
+  Append(BucketSizesJson(report, now.unix_seconds));
+  PrintLine(FormatBucketSizesLine(report));
+}
+
 void RunReporter::PrintLine(std::string_view line) {
   if (bar_) bar_->Clear();
   WriteAll(options_.line_fd, std::string(line) + "\n");

@@ -44,6 +44,7 @@ class RunReporter {
   // Call it for every step. Reported are the first, the last and every logging_steps-th.
   void OnStep(const StepReport& report, ReportTime now);
   void OnEval(const EvalReport& report, ReportTime now);
+  void OnBucketSizes(const BucketSizesReport& report, ReportTime now);
   // Any other line, without newline; the progress bar makes room.
   void PrintLine(std::string_view line);
   // Last call: the bar stays as it is, the file gets its last line.

@@ -33,6 +33,19 @@ struct EvalReport {
   std::vector<std::pair<std::string, double>> metrics = {};  // {"accuracy", 0.97}
 };
 
+// Which bucket sizes were tried and which one stays.
+struct BucketSizesReport {
+  struct Trial {
+    double bucket_cap_mb = 0;  // MiB, as the next
+    double first_bucket_mb = 0;
+    int64_t buckets = 0;
+    double seconds = 0;  // from the beginning of the step's last forward to the averages
+  };
+  int64_t step = 0;                // after which they were found
+  std::vector<Trial> trials = {};  // the default first
+  size_t chosen = 0;
+};
+
 // The first line of metrics.jsonl.
 struct RunHeader {
   std::string run_name;

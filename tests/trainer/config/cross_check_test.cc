@@ -100,6 +100,28 @@ TEST(CrossCheck, ClippingNeedsAllGradientsBeforeTheStep) {
   EXPECT_EQ(Complaint({kGpt, {"strategy.overlap=none"}}), "");
 }
 
+TEST(CrossCheck, StepsWithinBackwardNeedNoNormAndNoLaterWait) {
+  const std::string in_backward = "strategy.optimizer_in_backward=true";
+  EXPECT_EQ(FirstLine({kGpt, {in_backward}}),
+            "The optimizer starts before all gradients are reduced, but training.max_grad_norm (1) "
+            "needs the norm of all:");
+  const std::string no_norm = "training.max_grad_norm=0";
+  EXPECT_EQ(Complaint({kGpt, {in_backward, no_norm}}), "");
+  EXPECT_EQ(FirstLine({kGpt, {in_backward, no_norm, "strategy.overlap=both"}}),
+            "Parameters are updated in backward, but strategy.overlap waits for gradients after "
+            "it:");
+}
+
+TEST(CrossCheck, BucketSizesAreANumberOrAuto) {
+  EXPECT_EQ(Complaint({kGpt, {"strategy.bucket_cap_mb=auto"}}), "");
+  EXPECT_EQ(Complaint({kGpt, {"strategy.bucket_cap_mb=0.5"}}), "");
+  EXPECT_EQ(FirstLine({kGpt, {"strategy.bucket_cap_mb=automatic"}}),
+            "strategy.bucket_cap_mb is a string here:");
+  EXPECT_EQ(FirstLine({kGpt, {"strategy.bucket_cap_mb=0"}}), "strategy.bucket_cap_mb cannot be 0:");
+  EXPECT_EQ(FirstLine({kGpt, {"strategy.bucket_cap_mb=auto", "strategy.first_bucket_mb=2"}}),
+            "strategy.bucket_cap_mb \"auto\" finds the size of the first bucket, too:");
+}
+
 TEST(CrossCheck, GradientsAreAlwaysViewsOfBuckets) {
   EXPECT_EQ(Complaint({kGpt, {"strategy.gradient_as_bucket_view=true"}}), "");
   EXPECT_EQ(FirstLine({kGpt, {"strategy.gradient_as_bucket_view=false"}}),

@@ -54,6 +54,7 @@ struct ChangeValue {
   void operator()(bool* field) const { *field = !*field; }
   void operator()(int64_t* field) const { *field += 1; }
   void operator()(double* field) const { *field = *field == 0 ? 0.5 : *field / 2; }
+  void operator()(NumberOrAuto* field) const { field->automatic = !field->automatic; }
   void operator()(std::string* field) const { *field = "/changed ${x} \"\\ü"; }
   void operator()(const ChoiceSlot& slot) const {
     slot.set(slot.field, (slot.get(slot.field) + 1) % slot.words.size());
@@ -85,6 +86,7 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
                                        "model.num_attention_heads",
                                        "model.num_key_value_heads",
                                        "strategy.overlap",
+                                       "strategy.optimizer_in_backward",
                                        "strategy.gradient_as_bucket_view"};
   const char* const kCsv = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
       "data": {"format": "csv", "train_files": "a", "label_column": "b"}})";
@@ -97,6 +99,8 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
                "text_column": "c"}})";
   const char* const kPowerSgd = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
       "strategy": {"comm_hook": "power_sgd"}})";
+  const char* const kLocalSgd = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
+      "strategy": {"comm_hook": "post_local_sgd"}})";
   const char* const kLlama = R"({"model": {"type": "llama"}, "data": {"train_files": "a"}})";
   const char* const kCnn = R"({"model": {"type": "cnn"},
       "data": {"format": "idx", "train_files": "a"}})";
@@ -108,6 +112,7 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
                                                             {"cnn", kCnn},
                                                             {"torchscript", kTorchScript},
                                                             {"power_sgd", kPowerSgd},
+                                                            {"post_local_sgd", kLocalSgd},
                                                             {"random", kMlp},
                                                             {"text_classification", kPairs},
                                                             {"sgd", kMlp},

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <random>
 
+#include "trainer/parallel/bucket_tuner.h"
+
 namespace ddprun::trainer {
 namespace {
 
@@ -59,6 +61,26 @@ TEST(PlanBuckets, HoldsItsRulesOnRandomModels) {
     for (const int times : seen) ASSERT_EQ(times, 1) << "seed " << seed;
     for (const int open : not_full) ASSERT_LE(open, 1) << "seed " << seed;
   }
+}
+
+TEST(BucketTuner, TriesEveryCandidateTwiceAndSkipsTheFirstStepOfEachTurn) {
+  BucketTuner tuner(2);
+  const std::vector<double> seconds = {9, 1, 3, 9, 7, 5, 9, 2, 6, 9, 8, 4};
+  std::vector<size_t> order;
+  for (const double step : seconds) {
+    ASSERT_FALSE(tuner.Complete());
+    order.push_back(tuner.Current());
+    tuner.Add(step);
+  }
+  EXPECT_TRUE(tuner.Complete());
+  EXPECT_EQ(order, (std::vector<size_t>{0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(tuner.Medians(), (std::vector<double>{2.5, 6}));
+}
+
+TEST(BucketTuner, KeepsTheDefaultUnlessAnotherIsFasterByMoreThanNoise) {
+  EXPECT_EQ(FastestTrial(std::vector<double>{1.0, 0.99, 1.5}), 0U);
+  EXPECT_EQ(FastestTrial(std::vector<double>{1.0, 0.97, 0.9}), 2U);
+  EXPECT_EQ(FastestTrial(std::vector<double>{1.0}), 0U);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <stdexcept>
 
 #include "base/failure.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
@@ -206,6 +208,107 @@ TEST(VerifySameModel, NamesTheFirstDifferenceAndTheRanksThatDiffer) {
       }
     }
   });
+}
+
+TEST(VerifySameModel, NamesATypeAFrozenParameterAndABufferThatDiffer) {
+  const auto complaint = [](const std::function<void(std::vector<NamedParameter>&)>& change) {
+    std::string what;
+    WithGroup(2, [&](const auto& group, int rank) {
+      std::vector<NamedParameter> tensors = Model().parameters;
+      tensors.push_back({"norm.running_mean", at::zeros({4})});
+      if (rank == 1) change(tensors);
+      try {
+        VerifySameModel(tensors, *group);
+        ADD_FAILURE() << "different models were accepted";
+      } catch (const Failure& failure) {
+        if (rank == 1) what = failure.error().what;
+      }
+    });
+    return what;
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(complaint([](auto& all) { all[1].tensor = all[1].tensor.detach().to(at::kDouble); }),
+              HasSubstr("rank 0 has weight1 Float [30, 20]\n    here is    weight1 Double"));
+  EXPECT_THAT(complaint([](auto& all) { all[2].tensor.set_requires_grad(false); }),
+              HasSubstr("here is    weight2 Float [20, 5] without gradient"));
+  EXPECT_THAT(complaint([](auto& all) { all[3].tensor = at::zeros({5}); }),
+              HasSubstr("here is    norm.running_mean Float [5] without gradient"));
+}
+
+TEST(Reducer, RefusesAParameterOnAnotherDevice) {
+  WithGroup(1, [](const auto& group, int) {
+    const at::Tensor here = at::zeros({2}).set_requires_grad(true);
+    const at::Tensor there = at::empty({2}, at::device(at::kMeta)).set_requires_grad(true);
+    try {
+      Reducer reducer({{"here", here}, {"there", there}}, group, {});
+      ADD_FAILURE() << "two devices were accepted";
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.error().title, "BAD PARAMETER");
+      EXPECT_EQ(failure.error().where, "there");
+      EXPECT_THAT(failure.error().what, testing::HasSubstr("on meta; here is on cpu"));
+    }
+  });
+}
+
+// Backward of the second step fails on rank 1; says how, and how rank 0 ended.
+struct Failed {
+  Error rank0;
+  Error rank1;
+};
+
+Failed FailSecondStep(const std::shared_ptr<CommHook>& hook_of_rank1, bool not_a_number) {
+  Failed failed;
+  WithGroup(2, [&](const auto& group, int rank) {
+    Model model;
+    Reducer reducer(model.parameters, group,
+                    {.comm_hook = rank == 1 ? hook_of_rank1 : nullptr, .check_finite = true});
+    try {
+      for (int step = 0; step < 2; ++step) {
+        group->setTimeout(std::chrono::seconds(step == 0 ? 60 : 1));
+        reducer.BeginStep();
+        reducer.PrepareBackward(true);
+        at::Tensor loss = model.Loss(Input(rank, 0));
+        if (not_a_number && rank == 1 && step == 1) loss = loss * std::nan("");
+        loss.backward();
+      }
+      ADD_FAILURE() << "rank " << rank << " went on";
+    } catch (const Failure& failure) {
+      (rank == 0 ? failed.rank0 : failed.rank1) = failure.error();
+    }
+  });
+  return failed;
+}
+
+class FailingHook : public CommHook {
+ public:
+  std::function<void()> Start(GradientBucket& bucket, c10d::Backend& group) override {
+    if (++calls_ == 2) throw std::runtime_error("no room for " + std::to_string(bucket.index));
+    c10d::AllreduceOptions options;
+    options.reduceOp = c10d::ReduceOp::AVG;
+    std::vector<at::Tensor> tensors = {bucket.flat};
+    return [work = group.allreduce(tensors, options)] { work->wait(); };
+  }
+
+ private:
+  int calls_ = 0;
+};
+
+TEST(Reducer, EndsAllRanksWhenAHookThrows) {
+  const Failed failed = FailSecondStep(std::make_shared<FailingHook>(), false);
+  EXPECT_EQ(failed.rank1.title, "COMM HOOK FAILED");
+  EXPECT_EQ(failed.rank1.where, "rank 1, step 2");
+  EXPECT_THAT(failed.rank1.what, testing::HasSubstr("bucket 0 (weight2, weight1, weight0): "
+                                                    "no room for 0"));
+  EXPECT_THAT(failed.rank0.what, testing::HasSubstr("1"));  // who did not come
+  EXPECT_EQ(failed.rank0.code, Code::kDeadlineExceeded);
+}
+
+TEST(Reducer, EndsAllRanksWhenAGradientIsNotFinite) {
+  const Failed failed = FailSecondStep(nullptr, true);
+  EXPECT_EQ(failed.rank1.title, "BAD GRADIENT");
+  EXPECT_EQ(failed.rank1.where, "rank 1, step 2");
+  EXPECT_THAT(failed.rank1.what, testing::HasSubstr("weight2 has a gradient with infinities"));
+  EXPECT_EQ(failed.rank0.code, Code::kDeadlineExceeded);
 }
 
 }  // namespace

@@ -1,0 +1,71 @@
+"""How ranks share the work: what each key of "strategy" changes, and what it must not change."""
+
+import harness
+import training
+
+SMALL = {"bucket_cap_mb": 0.001, "first_bucket_mb": 0.001}
+
+
+class Strategy(training.TrainingTest):
+    def gpt_losses(self, name, **strategy):
+        config = training.gpt_config(
+            run={"name": name, "max_steps": 8},
+            training={"max_grad_norm": 0, "gradient_accumulation_steps": 2},
+            strategy=strategy,
+        )
+        job = self.train(config, 2)
+        return self.losses(name), job.out
+
+    def test_steps_within_backward_change_no_bit_of_the_losses(self):
+        plain, _ = self.gpt_losses("plain", **SMALL)
+        in_backward, _ = self.gpt_losses("in_backward", optimizer_in_backward=True, **SMALL)
+        self.assertEqual(in_backward, plain)
+
+    def test_hooks_change_little(self):
+        plain, _ = self.gpt_losses("plain")
+        hooks = {
+            "fp16": ({"comm_hook": "fp16"}, 1e-3),
+            "bf16": ({"comm_hook": "bf16"}, 1e-2),
+            "power_sgd": ({"comm_hook": "power_sgd", "power_sgd_start_step": 2}, 0.1),
+        }
+        for name, (strategy, tolerance) in hooks.items():
+            with self.subTest(hook=name):
+                losses, _ = self.gpt_losses(name, **strategy)
+                # What fp16 rounds away is less than these losses show.
+                if name != "fp16":
+                    self.assertNotEqual(losses, plain)
+                for found, expected in zip(losses, plain):
+                    self.assertLess(abs(found - expected), tolerance)
+
+    def test_local_steps_have_the_losses_of_pytorch(self):
+        golden = training.read_golden("local_sgd.json")
+        config = training.toy_config(
+            run={"name": "local"},
+            optimizer={"learning_rate": golden["learning_rate"]},
+            strategy={
+                "comm_hook": "post_local_sgd",
+                "post_local_sgd_start_step": golden["start_step"],
+                "post_local_sgd_period": golden["period"],
+            },
+        )
+        self.train(config, golden["ranks"])
+        losses = self.losses("local")
+        self.assertEqual(len(losses), len(golden["losses"]))
+        for found, expected in zip(losses, golden["losses"]):
+            self.assertLess(abs(found - expected), 1e-5)
+
+    def test_tuned_bucket_sizes_are_said_once_and_change_no_loss(self):
+        plain, _ = self.gpt_losses("plain")
+        tuned, out = self.gpt_losses("tuned", bucket_cap_mb="auto")
+        self.assertEqual(tuned, plain)
+        self.assertEqual(out.count("bucket sizes: "), 1)
+        events = [line for line in self.metrics("tuned") if line.get("event") == "bucket_sizes"]
+        self.assertEqual(len(events), 1)
+        # All sizes that are tried lay out so small a model alike, so the default stays.
+        self.assertEqual(events[0]["strategy"], {"bucket_cap_mb": 25.0, "first_bucket_mb": 1.0})
+        self.assertEqual(len(events[0]["trials"]), 1)
+        self.assertGreater(events[0]["trials"][0]["seconds"], 0)
+
+
+if __name__ == "__main__":
+    harness.main()

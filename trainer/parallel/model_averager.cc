@@ -1,0 +1,43 @@
+#include "trainer/parallel/model_averager.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/flatten_dense_tensors.h>
+#include <ATen/ops/unflatten_dense_tensors.h>
+
+#include <map>
+#include <utility>
+
+namespace ddprun::trainer {
+
+PeriodicModelAverager::PeriodicModelAverager(std::vector<at::Tensor> parameters,
+                                             c10::intrusive_ptr<c10d::Backend> group,
+                                             const Options& options)
+    : group_(std::move(group)), options_(options) {
+  std::map<at::ScalarType, std::vector<at::Tensor>> by_type;
+  for (at::Tensor& parameter : parameters) {
+    by_type[parameter.scalar_type()].push_back(std::move(parameter));
+  }
+  for (auto& [type, tensors] : by_type) by_type_.push_back(std::move(tensors));
+}
+
+void PeriodicModelAverager::AfterStep() {
+  averaged_ = false;
+  const int64_t since = steps_++ - options_.warmup_steps;
+  if (since >= 0 && since % options_.period == 0) Average();
+}
+
+void PeriodicModelAverager::Average() {
+  if (std::exchange(averaged_, true)) return;
+  const at::NoGradGuard no_grad;
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::AVG;
+  for (const std::vector<at::Tensor>& parameters : by_type_) {
+    const at::Tensor flat = at::flatten_dense_tensors(parameters);
+    std::vector<at::Tensor> tensors = {flat};
+    group_->allreduce(tensors, options)->wait();
+    at::_foreach_copy_(parameters, at::unflatten_dense_tensors(flat, parameters));
+  }
+}
+
+}  // namespace ddprun::trainer

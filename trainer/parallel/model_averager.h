@@ -1,0 +1,40 @@
+// Averages the parameters of all ranks every few steps, for ranks that train on their own between.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+namespace ddprun::trainer {
+
+// As PyTorch's PeriodicModelAverager: with `warmup_steps` 100 and `period` 4 after the steps 101,
+// 105, 109 and so on. All ranks call the same methods equally often. One thread.
+class PeriodicModelAverager {
+ public:
+  struct Options {
+    int64_t period = 4;  // steps, at least 1
+    int64_t warmup_steps = 0;
+  };
+  // Dense tensors. `group` is that of the ranks to average over.
+  PeriodicModelAverager(std::vector<at::Tensor> parameters,
+                        c10::intrusive_ptr<c10d::Backend> group,
+                        const Options& options);
+
+  // Call after every update of the parameters; a collective where it is time. Throws Failure.
+  void AfterStep();
+  // Averages now, unless nothing has been updated since the last time. A collective.
+  void Average();
+
+ private:
+  std::vector<std::vector<at::Tensor>> by_type_;  // parameters
+  const c10::intrusive_ptr<c10d::Backend> group_;
+  const Options options_;
+  int64_t steps_ = 0;
+  bool averaged_ = true;  // since the last update
+};
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,39 @@
+#include <utility>
+
+#include "trainer/parallel/comm_hook.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+std::function<void()> Average(const at::Tensor& flat, c10d::Backend& group) {
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::AVG;
+  std::vector<at::Tensor> tensors = {flat};
+  return [work = group.allreduce(tensors, options)] { work->wait(); };
+}
+
+class PostLocalSgdHook : public CommHook {
+ public:
+  explicit PostLocalSgdHook(PostLocalSgdOptions options) : options_(std::move(options)) {}
+
+  std::function<void()> Start(GradientBucket& bucket, c10d::Backend& group) override {
+    const bool everywhere = steps_ < options_.start_step;
+    if (bucket.last && everywhere) ++steps_;
+    if (everywhere) return Average(bucket.flat, group);
+    if (options_.subgroup != nullptr) return Average(bucket.flat, *options_.subgroup);
+    return [] {};
+  }
+
+ private:
+  const PostLocalSgdOptions options_;
+  int64_t steps_ = 0;  // with averages over all ranks
+};
+
+}  // namespace
+
+std::shared_ptr<CommHook> MakePostLocalSgdHook(const PostLocalSgdOptions& options) {
+  return std::make_shared<PostLocalSgdHook>(options);
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,69 @@
+// What a reducer says when gradients or hooks are not as they should be.
+#include <exception>
+
+#include "base/failure.h"
+#include "trainer/parallel/reducer.h"
+
+namespace ddprun::trainer {
+
+std::string Reducer::Where() const {
+  return "rank " + std::to_string(group_->getRank()) + ", step " + std::to_string(steps_);
+}
+
+void Reducer::ThrowMissingGradients() const {
+  constexpr size_t kNamed = 10;
+  std::string names;
+  size_t missing = 0;
+  for (size_t index = 0; index < parameters_.size(); ++index) {
+    if (slots_[index].ready) continue;
+    if (++missing <= kNamed) names += "\n    " + parameters_[index].name;
+  }
+  if (missing > kNamed) names += "\n    and " + std::to_string(missing - kNamed) + " more";
+  throw Failure(Error{.code = Code::kFailed,
+                      .title = "PARAMETERS WITHOUT GRADIENT",
+                      .where = Where(),
+                      .what = "backward() ended, but " + std::to_string(missing) + " of " +
+                              std::to_string(parameters_.size()) +
+                              " parameters got no gradient:" + names,
+                      .hint = "Every parameter must take part in the loss; freeze those that do "
+                              "not (requires_grad_(false)) before the model is wrapped, or set "
+                              "find_unused_parameters.",
+                      .page = "parameters-without-gradient"});
+}
+
+void Reducer::ThrowBadGradient(size_t index, const std::string& what) const {
+  throw Failure(Error{.code = Code::kFailed,
+                      .title = "BAD GRADIENT",
+                      .where = Where(),
+                      .what = parameters_[index].name + " " + what + ".",
+                      .hint = "",
+                      .page = "bad-gradient"});
+}
+
+// Whatever a user's hook throws, said with the place where it happened.
+void Reducer::CallHook(const Bucket& bucket, const std::function<void()>& call) const {
+  constexpr size_t kNamed = 5;
+  try {
+    call();
+  } catch (const Failure&) {
+    throw;
+  } catch (const std::exception& exception) {
+    std::string names;
+    for (size_t i = 0; i < bucket.members.size() && i < kNamed; ++i) {
+      names += (i == 0 ? "" : ", ") + parameters_[bucket.members[i]].name;
+    }
+    if (bucket.members.size() > kNamed) {
+      names += " and " + std::to_string(bucket.members.size() - kNamed) + " more";
+    }
+    throw Failure(Error{.code = Code::kFailed,
+                        .title = "COMM HOOK FAILED",
+                        .where = Where(),
+                        .what = "The hook threw on bucket " +
+                                std::to_string(bucket.gradients.index) + " (" + names +
+                                "): " + exception.what(),
+                        .hint = "The other ranks wait for this one until their deadline.",
+                        .page = "comm-hook-failed"});
+  }
+}
+
+}  // namespace ddprun::trainer
