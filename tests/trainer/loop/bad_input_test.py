@@ -1,6 +1,8 @@
 """Bad input: one clear message, the right exit code, quickly, and nothing left running."""
 
+import json
 import os
+import shutil
 import time
 
 import harness
@@ -59,12 +61,25 @@ class BadInput(training.TrainingTest):
         config = training.toy_config(strategy={"type": "single"})
         self.expect_refusal(self.write_config(config), 'strategy.type is "single"', "2 ranks")
 
-    def test_weights_that_do_not_fit(self):
+    def test_config_and_model_folder_disagree(self):
         config = training.gpt_config(model={"hidden_size": 64})
+        self.expect_refusal(
+            self.write_config(config), "model.hidden_size is 64 in the config and 32 in the folder"
+        )
+
+    def test_weights_that_do_not_fit(self):
+        config = training.gpt_config()
+        folder = self.path("wider")
+        shutil.copytree(config["model"].pop("name_or_path"), folder)
+        with open(os.path.join(folder, "config.json")) as file:
+            sizes = json.load(file)
+        with open(os.path.join(folder, "config.json"), "w") as file:
+            json.dump(sizes | {"n_inner": 100}, file)
+        config["model"]["name_or_path"] = folder
         job = self.run_ddprun("--nproc_per_node=2", self.write_config(config))
         self.assertNotEqual(job.returncode, 0)
         self.assertIn("WEIGHTS DO NOT FIT THE MODEL", job.err)
-        self.assertIn("transformer.h.0.attn.c_attn.weight", job.err)
+        self.assertIn("transformer.h.0.mlp.c_fc.weight", job.err)
         self.assert_nothing_left()
 
 
