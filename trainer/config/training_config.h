@@ -100,9 +100,10 @@ struct EvaluationConfig {
   int64_t eval_steps = 0;  // optimizer steps between evaluations; 0: only at the end
   std::vector<std::string> metrics;  // words of Metric; empty: those of the task
   std::string sample_prompt;
-  int64_t sample_length = 0;  // bytes of text generated at the end; 0: none
+  int64_t sample_length = 0;  // tokens, of text bytes, generated at the end; 0: none
   double sample_temperature = 0.8;
   int64_t sample_top_k = 40;  // 0: all
+  double sample_top_p = 1.0;
 };
 
 enum class ProgressBarMode { kAuto, kOn, kOff };

@@ -6,8 +6,7 @@
 #include <ctime>
 #include <exception>
 #include <filesystem>
-
-#include <nlohmann/json.hpp>
+#include <limits>
 
 #include "base/abort_stack.h"
 #include "base/error_file.h"
@@ -15,8 +14,8 @@
 #include "trainer/compute/block_cache.h"
 #include "trainer/loop/compute_setup.h"
 #include "trainer/loop/options_of.h"
+#include "trainer/loop/sample_text.h"
 #include "trainer/loop/trainer.h"
-#include "trainer/models/generate.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/report/run_folder.h"
 
@@ -45,12 +44,19 @@ c10::intrusive_ptr<HostProcessGroup> MakeGroup(const Job& job,
   return group;
 }
 
-RunHeader HeaderOf(const RankInfo& rank, const RunFolder& folder, Trainer& trainer) {
+RunHeader HeaderOf(const RankInfo& rank,
+                   const Environment& environment,
+                   const RunFolder& folder,
+                   Trainer& trainer) {
   RunHeader header;
   header.run_name = folder.name;
   header.config_hash = folder.config_hash;
   header.world_size = rank.world_size;
-  header.nodes = rank.world_size / rank.local_world_size;
+  // Nodes may have different numbers of ranks; other launchers than ddprun and torchrun, which
+  // say how many nodes there are, make them alike.
+  const int alike = rank.world_size / rank.local_world_size;
+  header.nodes = static_cast<int>(ValueOrThrow(
+      environment.GetInt("GROUP_WORLD_SIZE", alike, 1, std::numeric_limits<int>::max())));
   header.local_world_size = rank.local_world_size;
   header.strategy = rank.world_size > 1 ? "ddp" : "single";
   header.parameters = ParameterCount(trainer.model());
@@ -78,17 +84,6 @@ std::string FreshText(const Job& job, const Trainer& trainer) {
   return "fresh weights, not in " + job.config.model.name_or_path + ": " + names;
 }
 
-// Bytes of a model as text that a terminal can show: what is no UTF-8 becomes U+FFFD, control
-// characters, which might move the cursor or worse, become '.'.
-std::string Presentable(std::string bytes) {
-  for (char& c : bytes) {
-    const auto code = static_cast<unsigned char>(c);
-    if ((code < 0x20 && c != '\n' && c != '\t') || code == 0x7f) c = '.';
-  }
-  using nlohmann::json;
-  return json::parse(json(bytes).dump(-1, ' ', false, json::error_handler_t::replace));
-}
-
 // What rank 0 leaves behind when training has ended.
 void Finish(const Job& job, const RunFolder& folder, Trainer& trainer, RunReporter& reporter) {
   if (job.config.checkpoint.save_at_end) {
@@ -96,31 +91,25 @@ void Finish(const Job& job, const RunFolder& folder, Trainer& trainer, RunReport
     const ModelConfig& model = job.config.model;
     // A weights file by itself has no companions.
     const bool folder_given = std::filesystem::is_directory(model.name_or_path);
-    SavePretrained(trainer.model(), path,
-                   {.source = folder_given ? model.name_or_path : "",
-                    .tokenizer = job.config.data.tokenizer});
+    SavePretrained(
+        trainer.model(), path,
+        {.source = folder_given ? model.name_or_path : "", .tokenizer = job.config.data.tokenizer});
     reporter.PrintLine("weights: " + path + "/model.safetensors");
   }
-  const EvaluationConfig& evaluation = job.config.evaluation;
   auto* language_model = dynamic_cast<LanguageModel*>(&trainer.model());
-  if (evaluation.sample_length > 0 && language_model != nullptr) {
-    const std::string text =
-        Generate(*language_model, {.prompt = evaluation.sample_prompt,
-                                   .length = evaluation.sample_length,
-                                   .temperature = evaluation.sample_temperature,
-                                   .top_k = evaluation.sample_top_k,
-                                   .seed = static_cast<uint64_t>(job.config.run.seed)});
-    reporter.PrintLine("sample:\n" + Presentable(evaluation.sample_prompt + text));
+  if (job.config.evaluation.sample_length > 0 && language_model != nullptr) {
+    reporter.PrintLine("sample:\n" + SampleText(*language_model, job.config));
   }
   reporter.PrintLine("run folder: " + folder.path);
 }
 
 void TrainAsRankZero(const Job& job,
                      const RankInfo& rank,
+                     const Environment& environment,
                      const std::string& compute,
                      Trainer& trainer) {
   const RunFolder folder = ValueOrThrow(MakeRunFolder(job.config, ReportTime::Now().unix_seconds));
-  const RunHeader header = HeaderOf(rank, folder, trainer);
+  const RunHeader header = HeaderOf(rank, environment, folder, trainer);
   const ReporterOptions options{.metrics_path = folder.path + "/metrics.jsonl",
                                 .logging_steps = job.config.report.logging_steps,
                                 .bar_fd = ProgressBarFd(job.config.report.progress_bar)};
@@ -184,7 +173,7 @@ int RunWorker(const Job& job, const Environment& environment) {
     const std::string compute =
         SetUpCompute(job.config.training, ParameterCount(trainer.model()), environment);
     if (rank.rank == 0) {
-      TrainAsRankZero(job, rank, compute, trainer);
+      TrainAsRankZero(job, rank, environment, compute, trainer);
     } else {
       trainer.Fit(nullptr);
     }

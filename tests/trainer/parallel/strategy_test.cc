@@ -91,7 +91,9 @@ TEST_P(UpdateInBackward, EndsWithTheParametersOfThePlainStepBitForBit) {
       for (size_t i = 0; i < expected.size(); ++i) {
         EXPECT_TRUE(at::equal(actual[i], expected[i])) << "weight " << i;
         // Where nothing is trained, everything is equal.
-        if (i < 3) EXPECT_FALSE(at::equal(actual[i], Weights()[i].tensor)) << "weight " << i;
+        if (i < 3) {
+          EXPECT_FALSE(at::equal(actual[i], Weights()[i].tensor)) << "weight " << i;
+        }
       }
     });
   }
