@@ -184,7 +184,10 @@ std::vector<Key> OptimizerKeys() {
       {.section = "optimizer",
        .name = "no_decay",
        .slot = At<&Config::optimizer, &OptimizerConfig::no_decay>,
-       .meaning = "A parameter whose name contains one of these gets no weight decay.",
+       .meaning =
+           "A parameter whose name contains one of these, in letters of either case, gets no "
+           "weight decay. The default leaves the biases and norms of all built-in models "
+           "alone.",
        .aliases = {{"no_decay_patterns", "Hugging Face"}}},
   };
 }

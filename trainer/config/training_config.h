@@ -44,8 +44,10 @@ struct OptimizerConfig {
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;
   double momentum = 0.0;  // sgd
-  // A parameter whose name contains one of these gets no weight decay.
-  std::vector<std::string> no_decay = {"bias", "norm", "ln_"};
+  // A parameter whose name contains one of these, in either case, gets no weight decay. The default
+  // finds the biases and norms of all built-in models: "norm" those of BERT and Llama, "ln_" GPT-2's,
+  // "bn" and "downsample.1." ResNet's.
+  std::vector<std::string> no_decay = {"bias", "norm", "ln_", "bn", "downsample.1."};
 };
 
 enum class LrSchedulerType { kCosine, kLinear, kConstant };

@@ -10,6 +10,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/check.h"
 
@@ -119,6 +120,12 @@ class SgdOptimizer final : public Optimizer {
   std::vector<Tensors> momentum_;  // by group, by parameter; undefined before the first step
 };
 
+std::string Lower(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
 }  // namespace
 
 Optimizer::Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(groups)) {
@@ -168,8 +175,9 @@ std::vector<ParameterGroup> GroupByDecay(
   ParameterGroup with{{}, weight_decay};
   ParameterGroup without{{}, 0.0};
   for (const auto& [name, parameter] : named_parameters) {
+    const std::string lower = Lower(name);
     const bool exempt = std::any_of(no_decay.begin(), no_decay.end(), [&](const auto& part) {
-      return name.find(part) != std::string::npos;
+      return lower.find(Lower(part)) != std::string::npos;
     });
     (exempt ? without : with).parameters.push_back(parameter);
   }

@@ -32,8 +32,8 @@ struct ParameterGroup {
   double weight_decay = 0.0;
 };
 
-// Parameters whose name contains one of `no_decay` go into a group without weight decay, the
-// others into one with it; an empty group is left out.
+// Parameters whose name contains one of `no_decay`, in letters of either case, go into a group
+// without weight decay, the others into one with it; an empty group is left out.
 std::vector<ParameterGroup> GroupByDecay(
     const std::vector<std::pair<std::string, at::Tensor>>& named_parameters,
     const std::vector<std::string>& no_decay,

@@ -121,6 +121,15 @@ TEST(GroupByDecay, SparesParametersByAPartOfTheirName) {
   EXPECT_TRUE(groups[1].parameters[1].is_same(bias));
 }
 
+TEST(GroupByDecay, FindsNamesInLettersOfEitherCase) {
+  const at::Tensor norm = golden::FloatTensor({1.0});
+  for (const char* pattern : {"norm", "LayerNorm", "NORM.weight"}) {
+    const auto groups = GroupByDecay({{"bert.embeddings.LayerNorm.weight", norm}}, {pattern}, 0.1);
+    ASSERT_THAT(groups, SizeIs(1));
+    EXPECT_EQ(groups[0].weight_decay, 0.0) << pattern;
+  }
+}
+
 TEST(GroupByDecay, LeavesAnEmptyGroupOut) {
   EXPECT_THAT(GroupByDecay({{"fc.weight", golden::FloatTensor({1.0})}}, {"bias"}, 0.1), SizeIs(1));
 }
