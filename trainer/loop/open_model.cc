@@ -110,6 +110,7 @@ void MergeTransformer(FolderMerge& merge, ModelConfig& config, ModelOptions& fol
   const bool own_attention = own || merge.Given("attention_dropout");
   const bool own_classifier = own || merge.Given("classifier_dropout");
   merge.Prefer("dropout", config.dropout, folder.dropout);
+  if (own) folder.embedding_dropout = folder.dropout;
   (own_attention ? folder.attention_dropout : config.attention_dropout) =
       own_attention ? config.attention_dropout : folder.attention_dropout;
   (own_classifier ? folder.classifier_dropout : config.classifier_dropout) =

@@ -1,5 +1,6 @@
 #include "trainer/models/folder_config.h"
 
+#include <cmath>
 #include <fstream>
 #include <utility>
 
@@ -32,11 +33,24 @@ int64_t FolderConfig::Size(const char* key, int64_t fallback) const {
   throw Unexpected(key, "an integer from 0 to 2147483647");
 }
 
+int64_t FolderConfig::Size(const char* key, const char* alias, int64_t fallback) const {
+  if (!Has(alias)) return Size(key, fallback);
+  const int64_t value = Size(alias, fallback);
+  if (Size(key, value) == value) return value;
+  throw Unexpected(key, "the same as " + std::string(alias) + ", " + std::to_string(value) + ",");
+}
+
 double FolderConfig::Number(const char* key, double fallback) const {
   const nlohmann::json value = Value(key);
   if (value.is_null()) return fallback;
   if (value.is_number()) return value.get<double>();
   throw Unexpected(key, "a number");
+}
+
+double FolderConfig::Positive(const char* key, double fallback) const {
+  const double value = Number(key, fallback);
+  if (value > 0 && std::isfinite(value)) return value;
+  throw Unexpected(key, "a number above 0");
 }
 
 double FolderConfig::Probability(const char* key, double fallback) const {
@@ -64,6 +78,12 @@ FolderConfig FolderConfig::Object(const char* key) const {
   if (value.is_null()) return {path_, nlohmann::json::object()};
   if (value.is_object()) return {path_, std::move(value)};
   throw Unexpected(key, "an object");
+}
+
+void FolderConfig::RequireNone(const char* key, const std::string& why) const {
+  const nlohmann::json value = Value(key);
+  if (value.is_null() || (value.is_structured() && value.empty())) return;
+  throw Broken("It has \"" + std::string(key) + "\": " + why);
 }
 
 void FolderConfig::Require(const char* key, bool expected) const {

@@ -24,7 +24,10 @@ class FolderConfig {
   bool Has(const char* key) const { return !Value(key).is_null(); }
   // From 0 to 2^31 - 1.
   int64_t Size(const char* key, int64_t fallback) const;
+  // Under either of two names; both may stand there if they agree.
+  int64_t Size(const char* key, const char* alias, int64_t fallback) const;
   double Number(const char* key, double fallback) const;
+  double Positive(const char* key, double fallback) const;
   double Probability(const char* key, double fallback) const;  // [0, 1)
   bool Flag(const char* key, bool fallback) const;
   std::string Text(const char* key, const std::string& fallback) const;
@@ -34,6 +37,8 @@ class FolderConfig {
 
   // Throws unless the flag is `expected` or missing: the model here knows nothing else.
   void Require(const char* key, bool expected) const;
+  // Throws, saying why, unless the key is missing, null or an empty object or list.
+  void RequireNone(const char* key, const std::string& why) const;
   // What is wrong with a key: "model_type is "x"; "bert" was expected."
   Failure Unexpected(const char* key, const std::string& expected) const;
   Failure Broken(const std::string& what) const;

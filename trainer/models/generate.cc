@@ -72,10 +72,17 @@ std::vector<int64_t> GenerateTokens(LanguageModel& model,
                                  ? std::min(options.vocab_size, model.vocab_size())
                                  : model.vocab_size();
   std::vector<int64_t> tokens(prompt.begin(), prompt.end());
+  KeyValueCache cache;
   for (int64_t i = 0; i < count; ++i) {
-    const at::Tensor logits = model.Logits(LastTokens(tokens, model.context_length(), device));
-    const at::Tensor scores = logits.select(0, 0).select(0, -1).narrow(0, 0, vocabulary);
-    const int64_t token = Draw(scores.cpu(), options, generator);
+    auto fresh = static_cast<int64_t>(tokens.size()) - cache.length();
+    if (static_cast<int64_t>(tokens.size()) > model.context_length()) {
+      // The tokens in view move to other positions: nothing that was kept is right any more.
+      cache = {};
+      fresh = model.context_length();
+    }
+    const at::Tensor scores =
+        model.NextScores(LastTokens(tokens, fresh, device), cache).select(0, 0);
+    const int64_t token = Draw(scores.narrow(0, 0, vocabulary).cpu(), options, generator);
     if (token == options.stop_token) break;
     tokens.push_back(token);
   }

@@ -56,6 +56,11 @@ class Gpt final : public LanguageModel {
 
   at::Tensor Logits(const at::Tensor& inputs) override { return Scores(inputs, {}); }
 
+  at::Tensor NextScores(const at::Tensor& inputs, KeyValueCache& cache) override {
+    const at::Tensor hidden = Hidden(inputs, {}, &cache);
+    return LinearLayer(LastOfEach(hidden, inputs.size(0)), lm_head_, {});
+  }
+
   int64_t context_length() const override { return options_.n_positions; }
   int64_t vocab_size() const override { return options_.vocab_size; }
   std::string ConfigJson() const override;
@@ -94,7 +99,9 @@ class Gpt final : public LanguageModel {
   }
 
   double InTraining(double probability) const { return is_training() ? probability : 0.0; }
-  at::Tensor Drop(const at::Tensor& x) const { return Dropout(x, InTraining(options_.dropout)); }
+  at::Tensor Drop(const at::Tensor& x, double probability) const {
+    return Dropout(x, InTraining(probability));
+  }
   at::Tensor Norm(const at::Tensor& x, const Affine& layer) const {
     return LayerNorm(x, layer, options_.layer_norm_epsilon);
   }
@@ -109,31 +116,41 @@ class Gpt final : public LanguageModel {
   }
 
   // [B, L] -> [N, C]. Two dimensions all the way, so that every product is one addmm.
-  at::Tensor Hidden(const at::Tensor& inputs, const at::Tensor& mask) const {
+  at::Tensor Hidden(const at::Tensor& inputs,
+                    const at::Tensor& mask,
+                    KeyValueCache* cache = nullptr) const {
     const int64_t length = inputs.size(1);
-    CheckLength(length, options_.n_positions);
-    at::Tensor x = at::embedding(wte_, inputs) + wpe_.narrow(0, 0, length);
-    x = Drop(x).view({-1, options_.n_embd});
-    for (const Block& block : blocks_) {
-      x = x + Mix(Norm(x, block.ln_1), block, length, mask);
+    const int64_t before = cache == nullptr ? 0 : cache->length();
+    CheckLength(before + length, options_.n_positions);
+    at::Tensor x = at::embedding(wte_, inputs) + wpe_.narrow(0, before, length);
+    x = Drop(x, options_.embedding_dropout).view({-1, options_.n_embd});
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      const Block& block = blocks_[i];
+      x = x + Mix(Norm(x, block.ln_1), i, length, mask, cache);
       const at::Tensor inner = ApplyGelu(Conv1d(Norm(x, block.ln_2), block.c_fc), gelu_);
-      x = x + Drop(Conv1d(inner, block.mlp_proj));
+      x = x + Drop(Conv1d(inner, block.mlp_proj), options_.dropout);
     }
+    if (cache != nullptr) cache->Advance(length);
     return Norm(x, ln_f_);
   }
 
   // Causal self-attention, [N, C] -> [N, C].
   at::Tensor Mix(const at::Tensor& x,
-                 const Block& block,
+                 size_t index,
                  int64_t length,
-                 const at::Tensor& mask) const {
+                 const at::Tensor& mask,
+                 KeyValueCache* cache) const {
+    const Block& block = blocks_[index];
     const int64_t heads = options_.n_head;
     const auto qkv =
         Conv1d(x, block.c_attn).view({-1, length, 3, heads, options_.n_embd / heads}).unbind(2);
+    std::pair<at::Tensor, at::Tensor> seen = {qkv[1].transpose(1, 2), qkv[2].transpose(1, 2)};
+    if (cache != nullptr) seen = cache->Extend(index, seen.first, seen.second);
+    // One token sees all before it.
     const at::Tensor mixed = Attention(
-        qkv[0].transpose(1, 2), qkv[1].transpose(1, 2), qkv[2].transpose(1, 2),
-        {.mask = mask, .causal = true, .dropout = InTraining(options_.attention_dropout)});
-    return Drop(Conv1d(mixed, block.attn_proj));
+        qkv[0].transpose(1, 2), seen.first, seen.second,
+        {.mask = mask, .causal = length > 1, .dropout = InTraining(options_.attention_dropout)});
+    return Drop(Conv1d(mixed, block.attn_proj), options_.dropout);
   }
 
   const GptOptions options_;
@@ -157,7 +174,7 @@ std::string Gpt::ConfigJson() const {
                                          {"n_head", options_.n_head},
                                          {"n_inner", options_.n_inner},
                                          {"activation_function", options_.activation},
-                                         {"embd_pdrop", options_.dropout},
+                                         {"embd_pdrop", options_.embedding_dropout},
                                          {"attn_pdrop", options_.attention_dropout},
                                          {"resid_pdrop", options_.dropout},
                                          {"layer_norm_epsilon", options_.layer_norm_epsilon},

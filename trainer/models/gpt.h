@@ -19,7 +19,8 @@ struct GptOptions {
   int64_t n_inner = 0;                  // width of the MLP; 0: 4 * n_embd
   std::string activation = "gelu_new";  // Hugging Face's name of a GELU
   double layer_norm_epsilon = 1e-5;
-  double dropout = 0.0;  // of embeddings and residuals
+  double dropout = 0.0;  // of residuals
+  double embedding_dropout = 0.0;
   double attention_dropout = 0.0;
   bool tie_word_embeddings = true;  // the output layer is the token embedding
   // False: weights are left as they come, for a rank that receives them by broadcast or file.

@@ -65,6 +65,10 @@ at::Tensor Attention(const at::Tensor& queries,
   return mixed.transpose(1, 2).reshape({-1, queries.size(1) * values.size(-1)});
 }
 
+at::Tensor LastOfEach(const at::Tensor& x, int64_t texts) {
+  return x.view({texts, -1, x.size(-1)}).select(1, -1);
+}
+
 at::Tensor CrossEntropy(const at::Tensor& scores, const at::Tensor& targets, int64_t predictions) {
   return at::cross_entropy_loss(scores, targets, /*weight=*/{},
                                 predictions > 0 ? at::Reduction::Mean : at::Reduction::Sum);

@@ -38,6 +38,9 @@ at::Tensor Attention(const at::Tensor& queries,
                      const at::Tensor& values,
                      const AttentionOptions& options);
 
+// Of the last token of each text: [B * L, C] -> [B, C].
+at::Tensor LastOfEach(const at::Tensor& x, int64_t texts);
+
 // The mean over the targets that count, those other than -100: scores [N, classes], targets
 // int64 [N]. `predictions` is their number; the mean over none is 0.
 at::Tensor CrossEntropy(const at::Tensor& scores, const at::Tensor& targets, int64_t predictions);

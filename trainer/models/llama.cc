@@ -14,6 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "trainer/compute/attention.h"
 #include "trainer/compute/cross_entropy.h"
 #include "trainer/compute/linear.h"
 #include "trainer/models/layers.h"
@@ -79,6 +80,11 @@ class Llama final : public LanguageModel {
 
   at::Tensor Logits(const at::Tensor& inputs) override { return Scores(inputs, {}); }
 
+  at::Tensor NextScores(const at::Tensor& inputs, KeyValueCache& cache) override {
+    const at::Tensor hidden = Hidden(inputs, {}, &cache);
+    return LinearLayer(LastOfEach(hidden, inputs.size(0)), lm_head_, {});
+  }
+
   int64_t context_length() const override { return options_.max_position_embeddings; }
   int64_t vocab_size() const override { return options_.vocab_size; }
   std::string ConfigJson() const override;
@@ -119,16 +125,22 @@ class Llama final : public LanguageModel {
   }
 
   // [B, L] -> [B, L, V]
-  at::Tensor Hidden(const at::Tensor& inputs, const at::Tensor& mask) const {
+  at::Tensor Hidden(const at::Tensor& inputs,
+                    const at::Tensor& mask,
+                    KeyValueCache* cache = nullptr) const {
     const int64_t length = inputs.size(1);
-    CheckLength(length, options_.max_position_embeddings);
-    at::Tensor x = at::embedding(embedding_, inputs).view({-1, options_.hidden_size});
-    const Rotation rotation = RotationOf(length, x);
-    for (const Block& block : blocks_) {
-      x = x + Mix(Norm(x, block.input_norm), block, rotation, mask);
+    const int64_t before = cache == nullptr ? 0 : cache->length();
+    CheckLength(before + length, options_.max_position_embeddings);
+    at::Tensor x = at::embedding(embedding_, inputs, options_.pad_token_id);
+    x = x.view({-1, options_.hidden_size});
+    const Rotation rotation = RotationOf(before, length, x);
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      const Block& block = blocks_[i];
+      x = x + Mix(Norm(x, block.input_norm), i, rotation, mask, cache);
       const at::Tensor inner = Norm(x, block.post_attention_norm);
       x = x + Linear(at::silu(Linear(inner, block.gate)) * Linear(inner, block.up), block.down);
     }
+    if (cache != nullptr) cache->Advance(length);
     return Norm(x, norm_);
   }
 
@@ -138,9 +150,9 @@ class Llama final : public LanguageModel {
   }
 
   // Of the type and on the device of `like`.
-  Rotation RotationOf(int64_t length, const at::Tensor& like) const {
+  Rotation RotationOf(int64_t start, int64_t length, const at::Tensor& like) const {
     const at::NoGradGuard no_grad;
-    const at::Tensor positions = at::arange(length, at::kLong).to(at::kFloat);
+    const at::Tensor positions = at::arange(start, start + length, at::kLong).to(at::kFloat);
     const at::Tensor angles = at::outer(positions, frequencies_);
     const at::Tensor both = at::cat({angles, angles}, -1);
     return {at::cos(both).to(like.options()), at::sin(both).to(like.options())};
@@ -148,21 +160,43 @@ class Llama final : public LanguageModel {
 
   // Causal self-attention, [N, C] -> [N, C].
   at::Tensor Mix(const at::Tensor& x,
-                 const Block& block,
+                 size_t index,
                  const Rotation& rotation,
-                 const at::Tensor& mask) const {
+                 const at::Tensor& mask,
+                 KeyValueCache* cache) const {
+    const Block& block = blocks_[index];
     const int64_t length = rotation.cos.size(0);
     const auto split = [&](const Affine& layer, int64_t heads) {
       return Linear(x, layer).view({-1, length, heads, options_.head_dim}).transpose(1, 2);
     };
     const at::Tensor queries = Rotate(split(block.query, options_.num_attention_heads), rotation);
     const at::Tensor keys = Rotate(split(block.key, options_.num_key_value_heads), rotation);
-    const at::Tensor mixed = Attention(
-        queries, Repeated(keys), Repeated(split(block.value, options_.num_key_value_heads)),
-        {.mask = mask,
-         .causal = true,
-         .dropout = is_training() ? options_.attention_dropout : 0.0});
+    const at::Tensor values = split(block.value, options_.num_key_value_heads);
+    if (cache != nullptr) {
+      const auto [all_keys, all_values] = cache->Extend(index, keys, values);
+      if (length == 1) return Linear(OneToken(queries, all_keys, all_values), block.output);
+    }
+    const at::Tensor mixed =
+        Attention(queries, Repeated(keys), Repeated(values),
+                  {.mask = mask,
+                   .causal = true,
+                   .dropout = is_training() ? options_.attention_dropout : 0.0});
     return Linear(mixed, block.output);
+  }
+
+  // Of queries [B, H, 1, D] that see every key [B, K, L, D], [B, H * D]: the heads that share keys
+  // are taken for tokens, so that no key is copied.
+  at::Tensor OneToken(const at::Tensor& queries,
+                      const at::Tensor& keys,
+                      const at::Tensor& values) const {
+    const int64_t groups = options_.num_key_value_heads;
+    const at::Tensor mixed = ScaledDotProduct(
+        {.queries = queries.reshape(
+             {-1, groups, options_.num_attention_heads / groups, options_.head_dim}),
+         .keys = keys,
+         .values = values,
+         .mask = {}});
+    return mixed.reshape({-1, options_.num_attention_heads * options_.head_dim});
   }
 
   // Keys or values for every head: [B, K, L, D] -> [B, H, L, D].
@@ -189,6 +223,8 @@ nlohmann::ordered_json ScalingJson(const RopeScaling& scaling) {
       break;
     case RopeScaling::Type::kLinear:
       return {{"rope_type", "linear"}, {"factor", scaling.factor}};
+    case RopeScaling::Type::kDynamic:
+      return {{"rope_type", "dynamic"}, {"factor", scaling.factor}};
     case RopeScaling::Type::kLlama3:
       return {{"rope_type", "llama3"},
               {"factor", scaling.factor},
@@ -200,29 +236,30 @@ nlohmann::ordered_json ScalingJson(const RopeScaling& scaling) {
 }
 
 std::string Llama::ConfigJson() const {
-  const nlohmann::ordered_json config = {
-      {"architectures", {"LlamaForCausalLM"}},
-      {"model_type", "llama"},
-      {"vocab_size", options_.vocab_size},
-      {"max_position_embeddings", options_.max_position_embeddings},
-      {"hidden_size", options_.hidden_size},
-      {"intermediate_size", options_.intermediate_size},
-      {"num_hidden_layers", options_.num_hidden_layers},
-      {"num_attention_heads", options_.num_attention_heads},
-      {"num_key_value_heads", options_.num_key_value_heads},
-      {"head_dim", options_.head_dim},
-      {"hidden_act", "silu"},
-      {"rms_norm_eps", options_.rms_norm_eps},
-      {"rope_theta", options_.rope_theta},
-      {"rope_scaling", ScalingJson(options_.rope_scaling)},
-      {"attention_bias", options_.attention_bias},
-      {"mlp_bias", options_.mlp_bias},
-      {"attention_dropout", options_.attention_dropout},
-      {"tie_word_embeddings", options_.tie_word_embeddings},
-      {"initializer_range", kInitialDeviation},
-      {"bos_token_id", nullptr},
-      {"eos_token_id", nullptr},
-      {"torch_dtype", "float32"}};
+  nlohmann::ordered_json config = {{"architectures", {"LlamaForCausalLM"}},
+                                   {"model_type", "llama"},
+                                   {"vocab_size", options_.vocab_size},
+                                   {"max_position_embeddings", options_.max_position_embeddings},
+                                   {"hidden_size", options_.hidden_size},
+                                   {"intermediate_size", options_.intermediate_size},
+                                   {"num_hidden_layers", options_.num_hidden_layers},
+                                   {"num_attention_heads", options_.num_attention_heads},
+                                   {"num_key_value_heads", options_.num_key_value_heads},
+                                   {"head_dim", options_.head_dim},
+                                   {"hidden_act", "silu"},
+                                   {"rms_norm_eps", options_.rms_norm_eps},
+                                   {"rope_theta", options_.rope_theta},
+                                   {"rope_scaling", ScalingJson(options_.rope_scaling)},
+                                   {"attention_bias", options_.attention_bias},
+                                   {"mlp_bias", options_.mlp_bias},
+                                   {"attention_dropout", options_.attention_dropout},
+                                   {"tie_word_embeddings", options_.tie_word_embeddings},
+                                   {"initializer_range", kInitialDeviation},
+                                   {"bos_token_id", nullptr},
+                                   {"eos_token_id", nullptr},
+                                   {"pad_token_id", nullptr},
+                                   {"torch_dtype", "float32"}};
+  if (options_.pad_token_id >= 0) config["pad_token_id"] = options_.pad_token_id;
   return config.dump(2) + "\n";
 }
 

@@ -11,8 +11,10 @@ namespace ddprun::trainer {
 
 // How positions beyond those of pre-training are reached: "rope_scaling" of config.json.
 struct RopeScaling {
-  enum class Type { kNone, kLinear, kLlama3 };
+  enum class Type { kNone, kLinear, kDynamic, kLlama3 };
   Type type = Type::kNone;
+  // dynamic: changes the angles only of sequences beyond max_position_embeddings, which the model
+  // here does not take; it is kept for who reads the folder next.
   double factor = 1.0;
   // llama3: wavelengths up to original / high_freq_factor positions stay as they are, those beyond
   // original / low_freq_factor are stretched by `factor`, those between in part.
@@ -37,6 +39,7 @@ struct LlamaOptions {
   bool mlp_bias = false;
   bool tie_word_embeddings = false;
   double attention_dropout = 0.0;
+  int64_t pad_token_id = -1;  // its embedding is not trained as input; -1: none
   // False: weights are left as they come, for a rank that receives them by broadcast or file.
   bool initialize = true;
 };

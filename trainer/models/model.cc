@@ -66,6 +66,12 @@ void Model::InitializeAll() {
   }
 }
 
+at::Tensor LanguageModel::NextScores(const at::Tensor& inputs, KeyValueCache& cache) {
+  const at::Tensor scores = Logits(cache.ExtendTokens(inputs)).select(1, -1);
+  cache.Advance(inputs.size(1));
+  return scores;
+}
+
 int64_t ParameterCount(const Model& model) {
   int64_t count = 0;
   for (const at::Tensor& parameter : model.parameters()) count += parameter.numel();

@@ -32,11 +32,31 @@ void ReadLabels(const FolderConfig& config, ModelOptions* options) {
   options->num_labels = static_cast<int64_t>(count);
 }
 
+// The loss that transformers would take has to be the one that is taken here: squared error for
+// one label, otherwise one class of several.
+void CheckProblemType(const FolderConfig& config, int64_t num_labels) {
+  const std::string fitting = num_labels == 1 ? "regression" : "single_label_classification";
+  if (config.Text("problem_type", fitting) == fitting) return;
+  throw config.Unexpected("problem_type",
+                          "\"" + fitting + "\", with " + std::to_string(num_labels) + " labels,");
+}
+
+// What changes the network of any family and is not built here.
+void CheckPlainNetwork(const FolderConfig& config) {
+  config.RequireNone("quantization_config",
+                     "the weights are quantized. Save the model in float32, float16 or bfloat16.");
+  config.RequireNone("auto_map",
+                     "the folder brings its own Python code, and what that computes is not known "
+                     "here. Remove the key if the model is transformers' own.");
+  config.RequireNone("pruned_heads", "heads were pruned; all blocks have all heads here.");
+}
+
 ModelOptions BertFrom(const FolderConfig& config) {
   if (config.Text("position_embedding_type", "absolute") != "absolute") {
     throw config.Unexpected("position_embedding_type", "\"absolute\"");
   }
   config.Require("is_decoder", false);
+  config.Require("add_cross_attention", false);
   ModelOptions options;
   options.type = "bert";
   options.vocab_size = config.Size("vocab_size", 30522);
@@ -47,16 +67,18 @@ ModelOptions BertFrom(const FolderConfig& config) {
   options.num_attention_heads = config.Size("num_attention_heads", 12);
   options.intermediate_size = config.Size("intermediate_size", 3072);
   options.hidden_act = GeluIn(config, "hidden_act", "gelu");
-  options.norm_epsilon = config.Number("layer_norm_eps", 1e-12);
+  options.norm_epsilon = config.Positive("layer_norm_eps", 1e-12);
   options.dropout = config.Probability("hidden_dropout_prob", 0.1);
   options.attention_dropout = config.Probability("attention_probs_dropout_prob", 0.1);
   options.classifier_dropout = config.Probability("classifier_dropout", options.dropout);
   const bool no_pad = config.json().contains("pad_token_id") && !config.Has("pad_token_id");
   options.pad_token_id = no_pad ? -1 : config.Size("pad_token_id", 0);
   ReadLabels(config, &options);
+  CheckProblemType(config, options.num_labels);
   return options;
 }
 
+// GPT2Config takes sizes under Hugging Face's general names too.
 ModelOptions GptFrom(const FolderConfig& config) {
   config.Require("scale_attn_weights", true);
   config.Require("scale_attn_by_inverse_layer_idx", false);
@@ -64,14 +86,15 @@ ModelOptions GptFrom(const FolderConfig& config) {
   ModelOptions options;
   options.type = "gpt";
   options.vocab_size = config.Size("vocab_size", 50257);
-  options.max_positions = config.Size("n_positions", 1024);
-  options.hidden_size = config.Size("n_embd", 768);
-  options.num_hidden_layers = config.Size("n_layer", 12);
-  options.num_attention_heads = config.Size("n_head", 12);
+  options.max_positions = config.Size("n_positions", "max_position_embeddings", 1024);
+  options.hidden_size = config.Size("n_embd", "hidden_size", 768);
+  options.num_hidden_layers = config.Size("n_layer", "num_hidden_layers", 12);
+  options.num_attention_heads = config.Size("n_head", "num_attention_heads", 12);
   options.intermediate_size = config.Size("n_inner", 4 * options.hidden_size);
   options.hidden_act = GeluIn(config, "activation_function", "gelu_new");
-  options.norm_epsilon = config.Number("layer_norm_epsilon", 1e-5);
+  options.norm_epsilon = config.Positive("layer_norm_epsilon", 1e-5);
   options.dropout = config.Probability("resid_pdrop", 0.1);
+  options.embedding_dropout = config.Probability("embd_pdrop", 0.1);
   options.attention_dropout = config.Probability("attn_pdrop", 0.1);
   options.tie_word_embeddings = config.Flag("tie_word_embeddings", true);
   return options;
@@ -79,26 +102,52 @@ ModelOptions GptFrom(const FolderConfig& config) {
 
 RopeScaling ScalingFrom(const FolderConfig& scaling) {
   RopeScaling result;
-  const std::string type = scaling.Text("rope_type", scaling.Text("type", "default"));
+  // "type" is the older name; where both stand, transformers takes it.
+  const char* key = scaling.Has("type") ? "type" : "rope_type";
+  const std::string type = scaling.Text(key, "default");
   if (type == "default") return result;
-  result.factor = scaling.Number("factor", 1.0);
-  if (type == "linear") {
-    result.type = RopeScaling::Type::kLinear;
+  const auto required = [&scaling](const char* name) {
+    // Missing it is null, and no number.
+    return scaling.Has(name) ? scaling.Positive(name, 0)
+                             : throw scaling.Unexpected(name, "a number");
+  };
+  if (type == "linear" || type == "dynamic") {
+    result.type = type == "linear" ? RopeScaling::Type::kLinear : RopeScaling::Type::kDynamic;
+    result.factor = required("factor");
     return result;
   }
   if (type != "llama3") {
-    throw scaling.Unexpected("rope_type", "\"default\", \"linear\" or \"llama3\"");
+    throw scaling.Unexpected(key, "\"default\", \"linear\", \"dynamic\" or \"llama3\"");
   }
   result.type = RopeScaling::Type::kLlama3;
-  result.low_freq_factor = scaling.Number("low_freq_factor", 1.0);
-  result.high_freq_factor = scaling.Number("high_freq_factor", 4.0);
-  result.original_max_position_embeddings = scaling.Size("original_max_position_embeddings", 8192);
+  result.factor = required("factor");
+  result.low_freq_factor = required("low_freq_factor");
+  result.high_freq_factor = required("high_freq_factor");
+  result.original_max_position_embeddings =
+      static_cast<int64_t>(required("original_max_position_embeddings"));
+  if (result.high_freq_factor <= result.low_freq_factor) {
+    throw scaling.Unexpected("high_freq_factor", "more than low_freq_factor");
+  }
   return result;
 }
 
+// transformers trains no embedding for it; -1: none. Old folders count it from the end.
+int64_t PadToken(const FolderConfig& config, int64_t vocab_size) {
+  if (!config.Has("pad_token_id")) return -1;
+  const nlohmann::json& value = config.json().at("pad_token_id");
+  const int64_t id = value.is_number_integer() ? value.get<int64_t>() : vocab_size;
+  if (id >= -vocab_size && id < vocab_size) return id < 0 ? id + vocab_size : id;
+  throw config.Unexpected("pad_token_id", "a token of the vocabulary");
+}
+
 ModelOptions LlamaFrom(const FolderConfig& config) {
-  if (config.Text("hidden_act", "silu") != "silu")
-    throw config.Unexpected("hidden_act", "\"silu\"");
+  const std::string activation = config.Text("hidden_act", "silu");
+  if (activation != "silu" && activation != "swish") {
+    throw config.Unexpected("hidden_act", "\"silu\" (or its other name, \"swish\")");
+  }
+  if (config.Number("partial_rotary_factor", 1.0) != 1.0) {
+    throw config.Unexpected("partial_rotary_factor", "1");
+  }
   ModelOptions options;
   options.type = "llama";
   options.vocab_size = config.Size("vocab_size", 32000);
@@ -109,12 +158,13 @@ ModelOptions LlamaFrom(const FolderConfig& config) {
   options.num_key_value_heads = config.Size("num_key_value_heads", options.num_attention_heads);
   options.head_dim = config.Size("head_dim", 0);
   options.intermediate_size = config.Size("intermediate_size", 11008);
-  options.norm_epsilon = config.Number("rms_norm_eps", 1e-6);
+  options.norm_epsilon = config.Positive("rms_norm_eps", 1e-6);
   // transformers 5 puts the base frequency beside the scaling.
   const FolderConfig rope =
       config.Object(config.Has("rope_parameters") ? "rope_parameters" : "rope_scaling");
-  options.rope_theta = rope.Number("rope_theta", config.Number("rope_theta", 10000.0));
+  options.rope_theta = rope.Positive("rope_theta", config.Positive("rope_theta", 10000.0));
   options.rope_scaling = ScalingFrom(rope);
+  options.ignored_token_id = PadToken(config, options.vocab_size);
   options.attention_bias = config.Flag("attention_bias", false);
   options.mlp_bias = config.Flag("mlp_bias", false);
   options.tie_word_embeddings = config.Flag("tie_word_embeddings", false);
@@ -147,6 +197,7 @@ constexpr std::array<Row, 4> kReaders = {
 ModelOptions ReadModelOptions(const std::string& folder) {
   const FolderConfig config(folder);
   const std::string type = config.Text("model_type", "");
+  CheckPlainNetwork(config);
   std::string known;
   for (const Row& row : kReaders) {
     if (row.model_type == type) return row.read(config);

@@ -65,6 +65,8 @@ std::shared_ptr<Model> BuildGpt(const ModelOptions& options) {
   if (!options.hidden_act.empty()) gpt.activation = options.hidden_act;
   if (options.norm_epsilon > 0) gpt.layer_norm_epsilon = options.norm_epsilon;
   gpt.dropout = options.dropout;
+  gpt.embedding_dropout =
+      options.embedding_dropout < 0 ? options.dropout : options.embedding_dropout;
   gpt.attention_dropout = options.attention_dropout;
   gpt.tie_word_embeddings = options.tie_word_embeddings;
   gpt.initialize = options.initialize;
@@ -85,6 +87,7 @@ std::shared_ptr<Model> BuildLlama(const ModelOptions& options) {
   if (options.norm_epsilon > 0) llama.rms_norm_eps = options.norm_epsilon;
   llama.rope_theta = options.rope_theta;
   llama.rope_scaling = options.rope_scaling;
+  llama.pad_token_id = options.ignored_token_id;
   llama.attention_bias = options.attention_bias;
   llama.mlp_bias = options.mlp_bias;
   llama.tie_word_embeddings = options.tie_word_embeddings;

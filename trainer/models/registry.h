@@ -24,8 +24,9 @@ struct ModelOptions {
   int64_t max_positions = 128;  // longest sequence, tokens
   double dropout = 0.0;         // bert, gpt
   double attention_dropout = 0.0;
-  std::string hidden_act = "";  // Hugging Face's name of a GELU; empty: the model's own
-  double norm_epsilon = 0.0;    // 0: the model's own
+  double embedding_dropout = -1.0;  // gpt; -1: as `dropout`
+  std::string hidden_act = "";      // Hugging Face's name of a GELU; empty: the model's own
+  double norm_epsilon = 0.0;        // 0: the model's own
   // bert
   int64_t type_vocab_size = 2;
   int64_t num_labels = 2;
@@ -39,6 +40,7 @@ struct ModelOptions {
   int64_t head_dim = 0;
   double rope_theta = 10000.0;
   RopeScaling rope_scaling = {};
+  int64_t ignored_token_id = -1;
   bool attention_bias = false;
   bool mlp_bias = false;
   // mlp, linear

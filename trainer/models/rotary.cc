@@ -14,7 +14,9 @@ at::Tensor RotaryFrequencies(int64_t head_dim, double theta, const RopeScaling& 
   const at::Tensor exponents =
       at::arange(0, head_dim, 2, at::kLong).to(at::kFloat) / static_cast<double>(head_dim);
   const at::Tensor frequencies = 1.0 / at::pow(theta, exponents);
-  if (scaling.type == RopeScaling::Type::kNone) return frequencies;
+  if (scaling.type == RopeScaling::Type::kNone || scaling.type == RopeScaling::Type::kDynamic) {
+    return frequencies;
+  }
   if (scaling.type == RopeScaling::Type::kLinear) return frequencies / scaling.factor;
   const auto original = static_cast<double>(scaling.original_max_position_embeddings);
   const at::Tensor wavelengths = 2 * std::numbers::pi / frequencies;

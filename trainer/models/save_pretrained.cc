@@ -116,7 +116,7 @@ std::string ConfigText(const Model& model, const std::string& source) {
                                                   /*allow_exceptions=*/false);
   if (!config.is_object()) return model.ConfigJson();
   // Other words for what the model's own keys say.
-  for (const char* key : {"dtype", "num_labels"}) config.erase(key);
+  for (const char* key : {"dtype", "num_labels", "problem_type"}) config.erase(key);
   for (const auto& [key, value] : own.items()) {
     // Null is "not known here", as the ids of special tokens are.
     if (!value.is_null() || !config.contains(key)) config[key] = value;

@@ -30,10 +30,11 @@ def bert_encoder():
     return bert().bert
 
 
-def gpt(tied):
+def gpt(tied, **more):
     return transformers.GPT2LMHeadModel(transformers.GPT2Config(
         vocab_size=120, n_positions=40, n_embd=48, n_layer=3, n_head=6, n_inner=100,
-        layer_norm_epsilon=1e-4, bos_token_id=1, eos_token_id=119, tie_word_embeddings=tied))
+        layer_norm_epsilon=1e-4, bos_token_id=1, eos_token_id=119, tie_word_embeddings=tied,
+        embd_pdrop=0.2, **more))
 
 
 def llama(**more):
@@ -47,14 +48,16 @@ CASES = {
     "bert": bert,
     "bert encoder": bert_encoder,
     "tied gpt": lambda: gpt(True),
-    "untied gpt": lambda: gpt(False),
+    "untied gpt": lambda: gpt(False, activation_function="gelu", reorder_and_upcast_attn=True),
     "llama": lambda: llama(num_key_value_heads=6, rope_theta=500.0),
     "tied llama with groups, own head size and long context": lambda: llama(
         num_key_value_heads=2, head_dim=12, tie_word_embeddings=True, attention_bias=True,
         rope_scaling={"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
                       "high_freq_factor": 4.0, "original_max_position_embeddings": 16}),
     "llama with linear scaling": lambda: llama(
-        mlp_bias=True, rope_scaling={"rope_type": "linear", "factor": 4.0}),
+        mlp_bias=True, rope_scaling={"rope_type": "linear", "factor": 4.0}, pad_token_id=3),
+    "llama with dynamic scaling": lambda: llama(
+        pretraining_tp=2, rope_scaling={"rope_type": "dynamic", "factor": 4.0}),
 }
 
 
@@ -67,10 +70,9 @@ def randomized(model):
 
 
 def greedy(model):
-    tokens = torch.tensor([[5, 6, 7]])
-    with torch.no_grad():
-        for _ in range(16):
-            tokens = torch.cat([tokens, model(tokens).logits[:, -1:].argmax(-1)], 1)
+    model.generation_config.eos_token_id = None
+    tokens = model.generate(torch.tensor([[5, 6, 7]]), do_sample=False, use_cache=True,
+                            max_new_tokens=32)
     return tokens[0, 3:].tolist()
 
 
@@ -101,7 +103,7 @@ def check(program, name, model, folder):
     if not printed["fresh"]:
         with torch.no_grad():
             assert torch.equal(model(INPUTS).logits, logits), "transformers' own outputs changed"
-        for key in ("id2label", "eos_token_id", "rope_scaling"):
+        for key in ("id2label", "eos_token_id", "rope_scaling", "embd_pdrop", "pad_token_id"):
             assert getattr(model.config, key, None) == getattr(back.config, key, None), key
     if "greedy" in printed:
         assert printed["greedy"] == greedy(back), "greedy text differs"

@@ -1,12 +1,19 @@
 #include "trainer/models/generate.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <set>
+
+#include "base/failure.h"
+#include "trainer/models/gpt.h"
+#include "trainer/models/llama.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -66,6 +73,91 @@ TEST(Generate, NeitherTrainsNorRecordsGradientsAndRestoresTheMode) {
   EXPECT_FALSE(model.training_seen);
   EXPECT_FALSE(model.gradients_seen);
   EXPECT_TRUE(model.is_training());
+}
+
+// Another model that keeps no keys: all tokens are computed anew for each.
+class WithoutCache final : public LanguageModel {
+ public:
+  explicit WithoutCache(std::shared_ptr<LanguageModel> model) : model_(std::move(model)) {
+    register_module("model", model_);
+  }
+
+  at::Tensor Outputs(const Batch& batch) override { return model_->Outputs(batch); }
+  at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
+    return model_->LossFrom(outputs, batch);
+  }
+  std::string ConfigJson() const override { return model_->ConfigJson(); }
+  at::Tensor Logits(const at::Tensor& inputs) override { return model_->Logits(inputs); }
+  int64_t context_length() const override { return model_->context_length(); }
+  int64_t vocab_size() const override { return model_->vocab_size(); }
+
+ private:
+  const std::shared_ptr<LanguageModel> model_;
+};
+
+// Weights so large that the scores differ clearly.
+std::shared_ptr<LanguageModel> Sharpened(std::shared_ptr<LanguageModel> model) {
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& parameter : model->parameters()) {
+    if (parameter.dim() > 1) parameter.mul_(8.0);
+  }
+  return model;
+}
+
+std::vector<std::shared_ptr<LanguageModel>> SmallModels() {
+  at::set_num_threads(1);  // threads of this size wait for each other longer than they work
+  at::manual_seed(3);
+  LlamaOptions llama{.vocab_size = 60,
+                     .max_position_embeddings = 40,
+                     .hidden_size = 32,
+                     .intermediate_size = 48,
+                     .num_hidden_layers = 2,
+                     .num_attention_heads = 4,
+                     .num_key_value_heads = 2};
+  const auto grouped = MakeLlama(llama);
+  llama.num_key_value_heads = 4;
+  llama.rope_scaling = {.type = RopeScaling::Type::kLinear, .factor = 2.0};
+  const GptOptions gpt{
+      .vocab_size = 60, .n_positions = 40, .n_embd = 32, .n_layer = 2, .n_head = 4};
+  return {Sharpened(MakeGpt(gpt)), Sharpened(grouped), Sharpened(MakeLlama(llama))};
+}
+
+TEST(GenerateTokens, IsTheSameWithAndWithoutKeptKeysUpToTheContextAndBeyond) {
+  const std::vector<int64_t> prompt = {7, 1, 30, 30, 2};
+  for (const auto& model : SmallModels()) {
+    WithoutCache anew(model);
+    for (const double temperature : {0.0, 1.0}) {
+      const SamplingOptions options{.temperature = temperature, .top_k = 0, .top_p = 0.9};
+      const auto tokens = GenerateTokens(*model, prompt, 48, options);
+      EXPECT_EQ(tokens.size(), 48);
+      EXPECT_EQ(tokens, GenerateTokens(anew, prompt, 48, options));
+    }
+  }
+}
+
+TEST(NextScores, AreTheLastOfTheLogits) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor text = at::arange(2 * 40, at::kLong).view({2, 40}).remainder(60);
+  for (const auto& model : SmallModels()) {
+    model->eval();
+    const at::Tensor logits = model->Logits(text);
+    KeyValueCache cache;
+    at::Tensor scores = model->NextScores(text.narrow(1, 0, 3), cache);
+    for (int64_t length = 3; length < 40; ++length) {
+      EXPECT_LT((scores - logits.select(1, length - 1)).abs().max().item<double>(), 1e-4);
+      scores = model->NextScores(text.narrow(1, length, 1), cache);
+      EXPECT_EQ(cache.length(), length + 1);
+    }
+  }
+}
+
+TEST(NextScores, RefusesMoreTokensThanTheContextHas) {
+  const at::NoGradGuard no_grad;
+  for (const auto& model : SmallModels()) {
+    KeyValueCache cache;
+    model->NextScores(at::zeros({1, 40}, at::kLong), cache);
+    EXPECT_THROW(model->NextScores(at::zeros({1, 1}, at::kLong), cache), Failure);
+  }
 }
 
 TEST(Generate, RepeatsItselfWithTheSameSeedOnly) {

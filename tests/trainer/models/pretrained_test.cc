@@ -53,6 +53,17 @@ class PretrainedTest : public testing::Test {
     return "no complaint";
   }
 
+  // What the reader says about this config.json.
+  std::string ConfigComplaint(const std::string& config) const {
+    folder_.Write("config.json", config);
+    try {
+      ReadModelOptions(folder_.Path());
+    } catch (const Failure& failure) {
+      return failure.error().what;
+    }
+    return "no complaint";
+  }
+
   NamedTensors TensorsOf(const Model& model) const {
     NamedTensors tensors;
     for (const auto& parameter : model.named_parameters()) {
@@ -217,15 +228,7 @@ TEST_F(PretrainedTest, KeepsWhatTheSourceFolderSaysBeside) {
 }
 
 TEST_F(PretrainedTest, RefusesFoldersItCannotUse) {
-  const auto complaint = [&](const std::string& config) {
-    folder_.Write("config.json", config);
-    try {
-      ReadModelOptions(folder_.Path());
-    } catch (const Failure& failure) {
-      return failure.error().what;
-    }
-    return std::string("no complaint");
-  };
+  const auto complaint = [this](const std::string& config) { return ConfigComplaint(config); };
   EXPECT_THROW(ReadModelOptions(folder_.Path("none")), Failure);
   EXPECT_THAT(complaint("{"), HasSubstr("no JSON object"));
   EXPECT_THAT(complaint(R"({"model_type":"bloom"})"), HasSubstr("\"bloom\""));
@@ -239,6 +242,54 @@ TEST_F(PretrainedTest, RefusesFoldersItCannotUse) {
   EXPECT_THAT(complaint(R"({"model_type":"bert","hidden_size":-1})"), HasSubstr("hidden_size"));
   EXPECT_THAT(complaint(R"({"model_type":"llama","rope_scaling":{"rope_type":"yarn"}})"),
               HasSubstr("\"yarn\""));
+}
+
+// Each of these changes what the network computes; none may be passed over.
+TEST_F(PretrainedTest, RefusesVariantsThatItWouldComputeWrongly) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"bert", R"("position_embedding_type": "relative_key_query")"},
+      {"bert", R"("hidden_act": "relu")"},
+      {"bert", R"("is_decoder": true)"},
+      {"bert", R"("add_cross_attention": true)"},
+      {"bert", R"("pruned_heads": {"0": [1]})"},
+      {"bert", R"("problem_type": "multi_label_classification")"},
+      {"bert", R"("problem_type": "regression")"},
+      {"bert", R"("layer_norm_eps": 0)"},
+      {"gpt2", R"("activation_function": "silu")"},
+      {"gpt2", R"("scale_attn_weights": false)"},
+      {"gpt2", R"("scale_attn_by_inverse_layer_idx": true)"},
+      {"gpt2", R"("add_cross_attention": true)"},
+      {"gpt2", R"("n_head": 6, "num_attention_heads": 4)"},
+      {"llama", R"("hidden_act": "gelu")"},
+      {"llama", R"("partial_rotary_factor": 0.5)"},
+      {"llama", R"("pad_token_id": 32000)"},
+      {"llama", R"("rms_norm_eps": -1e-6)"},
+      {"llama", R"("rope_theta": 0)"},
+      {"llama", R"("rope_scaling": {"rope_type": "longrope", "factor": 4.0})"},
+      {"llama", R"("rope_scaling": {"type": "linear"})"},
+      {"llama", R"("rope_scaling": {"rope_type": "linear", "factor": 0})"},
+      {"llama", R"("rope_scaling": {"rope_type": "llama3", "factor": 8.0})"},
+      {"llama", R"("rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 4.0,
+                   "high_freq_factor": 4.0, "original_max_position_embeddings": 16})"},
+      {"llama", R"("quantization_config": {"quant_method": "gptq"})"},
+      {"llama", R"("auto_map": {"AutoModel": "modeling.Mine"})"},
+  };
+  for (const auto& [type, keys] : cases) {
+    const std::string text(keys);
+    const std::string complaint =
+        ConfigComplaint(R"({"model_type": ")" + std::string(type) + "\", " + text + "}");
+    EXPECT_THAT(complaint, testing::ContainsRegex("was expected|It has")) << text;
+  }
+}
+
+TEST_F(PretrainedTest, ReadsSizesUnderTheirGeneralNames) {
+  folder_.Write("config.json", R"({"model_type": "gpt2", "hidden_size": 24, "num_hidden_layers": 2,
+      "num_attention_heads": 3, "max_position_embeddings": 9, "n_embd": 24})");
+  const ModelOptions options = ReadModelOptions(folder_.Path());
+  EXPECT_EQ(options.hidden_size, 24);
+  EXPECT_EQ(options.num_hidden_layers, 2);
+  EXPECT_EQ(options.num_attention_heads, 3);
+  EXPECT_EQ(options.max_positions, 9);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ int Run(char** argv) {
   result["outputs"] = std::vector<float>(data, data + outputs.numel());
   if (auto* language_model = dynamic_cast<LanguageModel*>(model.get())) {
     const std::vector<int64_t> prompt = {5, 6, 7};
-    result["greedy"] = GenerateTokens(*language_model, prompt, 16, {.temperature = 0});
+    result["greedy"] = GenerateTokens(*language_model, prompt, 32, {.temperature = 0});
   }
   std::cout << result << "\n";
   return 0;

@@ -1,0 +1,43 @@
+// Keys and values of the tokens that a language model has seen, so that each is computed once.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace ddprun::trainer {
+
+// B batch, H heads, L tokens, D width of a head. One thread at a time; for use without gradients.
+class KeyValueCache {
+ public:
+  // Tokens that every block has seen.
+  int64_t length() const { return length_; }
+
+  // Adds the keys and values [B, H, L, D] of one block for the L tokens after length(), and returns
+  // those of all tokens, [B, H, length() + L, D]: views that the next Extend may change. Blocks
+  // are numbered from 0.
+  std::pair<at::Tensor, at::Tensor> Extend(size_t block,
+                                           const at::Tensor& keys,
+                                           const at::Tensor& values);
+
+  // The same for a model that keeps no keys: the tokens themselves, [B, L] -> [B, length() + L].
+  at::Tensor ExtendTokens(const at::Tensor& tokens);
+
+  // Every block has been extended by `count` tokens.
+  void Advance(int64_t count) { length_ += count; }
+
+ private:
+  // Copies `added` behind the first length() places of `stored`, which grows as needed. The
+  // places are counted along `dim`.
+  at::Tensor Append(at::Tensor& stored, const at::Tensor& added, int64_t dim) const;
+
+  int64_t length_ = 0;
+  // With room for more tokens than they hold.
+  std::vector<std::pair<at::Tensor, at::Tensor>> blocks_;
+  at::Tensor tokens_;
+};
+
+}  // namespace ddprun::trainer
