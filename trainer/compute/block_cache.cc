@@ -17,6 +17,11 @@ namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kSmallestPage = 4096;  // of Linux, on any processor
 
+// Batches of texts have other lengths in every step, and so have all tensors of a step: a block
+// also serves what is a few times smaller. Not more, or small tensors that stay would hold large
+// blocks.
+constexpr size_t kLargestExcess = 8;
+
 // Eight classes for each power of two: a block is at most an eighth too large.
 size_t ClassOf(size_t bytes) {
   const size_t step = std::bit_floor(bytes) / 8;
@@ -71,13 +76,15 @@ BlockCache::~BlockCache() {
 }
 
 void* BlockCache::Take(size_t bytes) {
-  const size_t size = ClassOf(bytes);
+  size_t size = ClassOf(bytes);
   const std::lock_guard lock(mutex_);
   void* block = nullptr;
-  const auto found = idle_.find(size);
-  if (found != idle_.end() && !found->second.empty()) {
+  const auto found = idle_.lower_bound(size);
+  if (found != idle_.end() && found->first / size < kLargestExcess) {
+    size = found->first;
     block = found->second.back();
     found->second.pop_back();
+    if (found->second.empty()) idle_.erase(found);
     idle_bytes_ -= size;
   } else {
     block = Map(size);

@@ -1,4 +1,4 @@
-// Keeps the memory of large tensors for the next ones of their size. glibc gives blocks above 32
+// Keeps the memory of large tensors for the next ones of about their size. glibc gives blocks above 32
 // MiB, at first above 128 KiB, back to the kernel as they are freed, and every training step then
 // pays for having the same pages cleared again.
 #pragma once
@@ -23,8 +23,8 @@ class BlockCache {
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
 
-  // A block of at least `bytes`, aligned to 64; nullptr when there is no memory. Its content is
-  // what it was left with.
+  // A block of at least `bytes`, aligned to 64: the smallest idle one of less than eight times the size,
+  // or a new one; nullptr when there is no memory. Its content is what it was left with.
   void* Take(size_t bytes);
   // False, and nothing is done, for a block that is none of its own.
   bool Give(void* block);
@@ -37,7 +37,7 @@ class BlockCache {
   void FreeIdle(size_t allowed);
 
   mutable std::mutex mutex_;
-  std::map<size_t, std::vector<void*>> idle_;  // by size class
+  std::map<size_t, std::vector<void*>> idle_;  // by size class; none is empty
   std::unordered_map<void*, size_t> used_;     // its size class
   size_t idle_bytes_ = 0;
   size_t used_bytes_ = 0;

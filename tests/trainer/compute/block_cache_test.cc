@@ -23,6 +23,36 @@ TEST(BlockCache, GivesABlockToTheNextOfAboutItsSize) {
   cache.Give(first);
 }
 
+TEST(BlockCache, ServesTheSameTensorsOfAShorterBatchFromTheBlocksOfALongOne) {
+  BlockCache cache;
+  void* of_long_batch = cache.Take(4 * kMiB);
+  cache.Give(of_long_batch);
+  void* of_short_batch = cache.Take(kMiB);
+  EXPECT_EQ(of_short_batch, of_long_batch);
+  cache.Give(of_short_batch);
+  EXPECT_EQ(cache.Take(4 * kMiB), of_long_batch) << "the block must not have shrunk";
+  cache.Give(of_long_batch);
+}
+
+TEST(BlockCache, TakesTheSmallestBlockThatIsLargeEnough) {
+  BlockCache cache;
+  void* large = cache.Take(4 * kMiB);
+  void* fitting = cache.Take(2 * kMiB);
+  cache.Give(fitting);
+  cache.Give(large);
+  EXPECT_EQ(cache.Take(kMiB), fitting);
+  cache.Give(fitting);
+}
+
+TEST(BlockCache, DoesNotSpendALargeBlockOnASmallTensor) {
+  BlockCache cache;
+  void* large = cache.Take(32 * kMiB);
+  cache.Give(large);
+  void* small = cache.Take(kMiB);
+  EXPECT_NE(small, large);
+  cache.Give(small);
+}
+
 TEST(BlockCache, NeverGivesABlockThatIsInUseOrTooSmall) {
   BlockCache cache;
   void* one = cache.Take(kMiB);
