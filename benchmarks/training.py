@@ -6,7 +6,7 @@ with its defaults, with its fastest float32, and with autocast in bfloat16; the 
 Shown are medians of a step's time, private memory of a worker, and the loss of the last step: equal
 where nothing is random, which is the check that all sides train the same thing.
 
-  --quick: the small GPT and the small multi-layer perceptron, one round
+  --quick: BERT, GPT and the small multi-layer perceptron, one round
 """
 
 import json
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 
+import bert_case
 import harness
 
 TEXT = ["base/*.cc", "base/*.h", "benchmarks/*.py", "scripts/*.py"]
@@ -25,7 +26,11 @@ WARM_UP = 3  # steps that are not counted: first use of memory, buckets laid out
 LEARNING_RATE = 3e-4
 GPT = {"model": "gpt", "vocab_size": 256, "width": 256, "layers": 4, "heads": 4, "sequence": 128,
        "batch": 8, "dropout": 0.0, "steps": 13}
+BERT = {"model": "bert", "vocab_size": bert_case.VOCABULARY, "width": 256, "layers": 4, "heads": 4,
+        "sequence": 128, "batch": 16, "dropout": 0.0, "steps": 23}
 CASES = {
+    "bert": BERT,
+    "bert, dropout 0.1": {**BERT, "dropout": 0.1},
     "gpt": GPT,
     "gpt, dropout 0.1": {**GPT, "dropout": 0.1},
     "gpt, vocabulary 50257": {**GPT, "vocab_size": 50257, "steps": 9},
@@ -34,17 +39,22 @@ CASES = {
     "mlp 10-10-5": {"model": "mlp", "sizes": [10, 10, 5], "batch": 32, "samples": 65536,
                     "steps": 1003},
 }
-QUICK = ["gpt", "mlp 10-10-5"]
+QUICK = ["bert", "gpt", "mlp 10-10-5"]
 BASE = "PyTorch, defaults"
 PEER_SIDES = {BASE: "default", "PyTorch, best fp32": "best", "PyTorch, bf16": "bf16"}
-OWN_SIDES = {"ddprun, fp32": "fp32", "ddprun, bf16": "bf16"}
+OWN_SIDES = {"ddprun, fp32": ("fp32", False), "ddprun, bf16": ("bf16", False)}
+# Batches of texts of similar length, so other losses; only where texts are padded.
+GROUPED_SIDES = {"ddprun, fp32, length_grouped": ("fp32", True)}
 
 
-def write_text(folder):
+def write_data(case, folder):
     """One file for all runs, whatever happens to the sources meanwhile."""
     path = folder / "text"
-    path.write_bytes(b"".join(source.read_bytes() for glob in TEXT
-                              for source in sorted(harness.ROOT.glob(glob))))
+    if case["model"] == "bert":
+        bert_case.write_pairs(path)
+    else:
+        path.write_bytes(b"".join(source.read_bytes() for glob in TEXT
+                                  for source in sorted(harness.ROOT.glob(glob))))
     return [str(path)]
 
 
@@ -53,24 +63,37 @@ def start_weights(case, folder):
     if case["model"] == "mlp":
         return None
     weights = folder / "weights"
+    weights.mkdir()
+    if case["model"] == "bert":
+        bert_case.write_vocabulary(weights)
     harness.output([str(word) for word in (harness.VENV / "python", PEER, "--make", weights,
                                            "--case", json.dumps(case))])
     return weights
 
 
-def config(case, precision, weights, folder):
-    model = {"type": "mlp", "layer_sizes": case.get("sizes")}
-    data = {"format": "random", "num_samples": case.get("samples"), "data_seed": 42,
-            "input_size": case.get("sizes", [0])[0], "target_size": case.get("sizes", [0])[-1]}
-    if case["model"] == "gpt":
-        model = {"type": "gpt", "name_or_path": str(weights), "vocab_size": case["vocab_size"],
-                 "hidden_size": case["width"], "num_hidden_layers": case["layers"],
-                 "num_attention_heads": case["heads"], "dropout": case["dropout"]}
-        data = {"train_files": case["files"], "max_seq_length": case["sequence"], "data_seed": 42}
+def model_and_data(case, weights):
+    """The two sections of the config that tell the cases apart."""
+    if case["model"] == "mlp":
+        sizes = case["sizes"]
+        return ({"type": "mlp", "layer_sizes": sizes},
+                {"format": "random", "num_samples": case["samples"],
+                 "input_size": sizes[0], "target_size": sizes[-1]})
+    data = {"train_files": case["files"], "max_seq_length": case["sequence"]}
+    if case["model"] == "bert":
+        return ({"type": "bert", "name_or_path": str(weights), "num_labels": 3},
+                {**data, "format": "text_classification", "labels": bert_case.LABELS})
+    return ({"type": "gpt", "name_or_path": str(weights), "vocab_size": case["vocab_size"],
+             "hidden_size": case["width"], "num_hidden_layers": case["layers"],
+             "num_attention_heads": case["heads"], "dropout": case["dropout"]}, data)
+
+
+def config(case, precision, grouped, weights, folder):
+    model, data = model_and_data(case, weights)
+    grouped_key = {"length_grouped": True} if grouped else {}
     return {
         "run": {"output_dir": str(folder / "run"), "max_steps": case["steps"], "seed": 42},
         "model": model,
-        "data": {**data, "dataloader_drop_last": True},
+        "data": {**data, **grouped_key, "data_seed": 42, "dataloader_drop_last": True},
         "training": {"per_device_train_batch_size": case["batch"], "precision": precision},
         "optimizer": {"learning_rate": LEARNING_RATE, "weight_decay": 0.0},
         "scheduler": {"lr_scheduler_type": "constant"},
@@ -106,9 +129,9 @@ def private_mib(pid):
                for field in ("Private_Clean", "Private_Dirty")) / 1024
 
 
-def own_run(options, case, precision, weights, folder):
+def own_run(options, case, precision, grouped, weights, folder):
     path = folder / "config.json"
-    path.write_text(json.dumps(config(case, precision, weights, folder)))
+    path.write_text(json.dumps(config(case, precision, grouped, weights, folder)))
     argv = [*harness.ddprun(options, options.ranks), path]
     lines, memory = watched(argv, options.ranks, case["steps"],
                             lambda line: line.startswith("step "))
@@ -126,10 +149,13 @@ def peer_run(options, case, side):
 def measure_case(options, name, case):
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        case = {**case, "learning_rate": LEARNING_RATE, "files": write_text(folder)}
+        case = {**case, "learning_rate": LEARNING_RATE, "files": write_data(case, folder)}
         weights = start_weights(case, folder)
-        sides = {side: (lambda p=precision: own_run(options, case, p, weights, folder))
-                 for side, precision in OWN_SIDES.items()}
+        case |= {"weights": str(weights), "vocabulary": str(folder / "weights/vocab.txt"),
+                 "labels": bert_case.LABELS}
+        own = {**OWN_SIDES, **(GROUPED_SIDES if case["model"] == "bert" else {})}
+        sides = {side: (lambda how=how: own_run(options, case, *how, weights, folder))
+                 for side, how in own.items()}
         sides |= {side: (lambda w=word: peer_run(options, case, w))
                   for side, word in PEER_SIDES.items()}
         found = {side: {"seconds": [], "memory": [], "loss": None} for side in sides}
@@ -170,7 +196,7 @@ def versions(options):
 
 def main():
     parser = harness.parser(__doc__, rounds=2)
-    parser.add_argument("--quick", action="store_true", help="two cases, one round")
+    parser.add_argument("--quick", action="store_true", help="three cases, one round")
     parser.add_argument("--case", action="append", choices=CASES, help="only these cases")
     parser.add_argument("--ranks", type=int, default=2)
     options = parser.parse_args()

@@ -1,6 +1,7 @@
 """The runs of benchmarks/training.py in PyTorch, under torchrun: DistributedDataParallel over Gloo.
 
-The models are transformers' GPT2LMHeadModel and torch.nn.Linear layers. --side says how:
+The models are transformers' BertForSequenceClassification and GPT2LMHeadModel, and torch.nn.Linear
+layers. --side says how:
   default  as one writes it: float32, torch.optim.AdamW, nothing switched
   best     float32 with oneDNN's products (the fp32 precision setting) and the fused AdamW
   bf16     torch.autocast in bfloat16 and the fused AdamW
@@ -42,6 +43,21 @@ class TextByBytes(Dataset):
         return piece[:-1], piece[1:]
 
 
+class Pairs(Dataset):
+    """Text pairs, tokenised when a batch is put together, as Hugging Face's examples do."""
+
+    def __init__(self, files, labels):
+        self.rows = [json.loads(line) for file in files for line in open(file)]
+        self.labels = labels
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        row = self.rows[index]
+        return row["sentence1"], row["sentence2"], self.labels.index(row["gold_label"])
+
+
 class RandomVectors(Dataset):
 
     def __init__(self, count, size_in, size_out):
@@ -65,6 +81,16 @@ def make_gpt(case):
         resid_pdrop=dropout, bos_token_id=0, eos_token_id=0))
 
 
+def make_bert(case):
+    from transformers import BertConfig, BertForSequenceClassification
+    torch.manual_seed(42)
+    return BertForSequenceClassification(BertConfig(
+        vocab_size=case["vocab_size"], hidden_size=case["width"], num_labels=3,
+        num_hidden_layers=case["layers"], num_attention_heads=case["heads"],
+        intermediate_size=4 * case["width"], hidden_dropout_prob=case["dropout"],
+        attention_probs_dropout_prob=case["dropout"]))
+
+
 def make_mlp(case):
     torch.manual_seed(42)
     sizes = case["sizes"]
@@ -74,22 +100,45 @@ def make_mlp(case):
     return nn.Sequential(*parts[:-1])
 
 
-def build(case):
-    """Model, data set, and loss(model, batch)."""
+def pairs_to_tensors(case):
+    """collate_fn: pads to the longest of the batch, cuts at the case's sequence length."""
+    from transformers import BertTokenizerFast
+    tokenizer = BertTokenizerFast(vocab_file=case["vocabulary"], do_lower_case=False)
+
+    def collate(rows):
+        first, second, labels = zip(*rows)
+        inputs = tokenizer(list(first), list(second), padding=True, truncation=True,
+                           max_length=case["sequence"], return_tensors="pt")
+        return inputs, torch.tensor(labels)
+
+    return collate
+
+
+def make_model(case):
+    return {"bert": make_bert, "gpt": make_gpt, "mlp": make_mlp}[case["model"]](case)
+
+
+def open_data(case):
+    """Data set, and what makes a batch of its samples (None: stack them)."""
     if case["model"] == "mlp":
-        dataset = RandomVectors(case["samples"], case["sizes"][0], case["sizes"][-1])
-        return make_mlp(case), dataset, lambda model, x, y: F.mse_loss(model(x), y)
-
-    def loss(model, tokens, targets):
-        logits = model(tokens).logits
-        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-
-    return make_gpt(case), TextByBytes(case["files"], case["sequence"]), loss
+        return RandomVectors(case["samples"], case["sizes"][0], case["sizes"][-1]), None
+    if case["model"] == "bert":
+        return Pairs(case["files"], case["labels"]), pairs_to_tensors(case)
+    return TextByBytes(case["files"], case["sequence"]), None
 
 
-def batches(dataset, size):
+def loss_of(case, model, inputs, targets):
+    if case["model"] == "mlp":
+        return F.mse_loss(model(inputs), targets)
+    if case["model"] == "bert":
+        return F.cross_entropy(model(**inputs).logits, targets)
+    return F.cross_entropy(model(inputs).logits.flatten(0, 1), targets.flatten())
+
+
+def batches(dataset, collate, size):
     sampler = DistributedSampler(dataset, seed=42)
-    loader = DataLoader(dataset, batch_size=size, sampler=sampler, drop_last=True)
+    loader = DataLoader(dataset, batch_size=size, sampler=sampler, drop_last=True,
+                        collate_fn=collate)
     epoch = 0
     while True:
         sampler.set_epoch(epoch)
@@ -98,7 +147,9 @@ def batches(dataset, size):
 
 
 def train(case, side):
-    model, dataset, loss_of = build(case)
+    model = make_model(case)
+    if case["model"] != "mlp":
+        model = type(model).from_pretrained(case["weights"])
     model = DistributedDataParallel(model.train())
     if side == "best":
         torch.backends.mkldnn.matmul.fp32_precision = "bf16"  # float32 where there is no AMX
@@ -107,20 +158,21 @@ def train(case, side):
                                   weight_decay=0.0, **fused)
     autocast = (torch.autocast("cpu", torch.bfloat16) if side == "bf16"
                 else contextlib.nullcontext())
-    for step, batch in enumerate(batches(dataset, case["batch"]), 1):
-        begin = time.perf_counter()
+    begin = time.perf_counter()
+    for step, batch in enumerate(batches(*open_data(case), case["batch"]), 1):
         optimizer.zero_grad()
         with autocast:
-            loss = loss_of(model, *batch)
+            loss = loss_of(case, model, *batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         mean = loss.detach().clone()
         dist.all_reduce(mean)
         if dist.get_rank() == 0:
-            seconds = time.perf_counter() - begin
+            end = time.perf_counter()  # reading the batch is part of a step, as on the other side
             print(json.dumps({"step": step, "loss": mean.item() / dist.get_world_size(),
-                              "step_seconds": seconds}), flush=True)
+                              "step_seconds": end - begin}), flush=True)
+            begin = end
         if step == case["steps"]:
             return
 
@@ -133,7 +185,7 @@ def main():
     parser.add_argument("--make")
     options = parser.parse_args()
     if options.make:
-        build(options.case)[0].save_pretrained(options.make)
+        make_model(options.case).save_pretrained(options.make)
         return
     dist.init_process_group("gloo")
     train(options.case, options.side)
