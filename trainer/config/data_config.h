@@ -42,6 +42,7 @@ struct DataConfig {
   std::string text_column;       // jsonl: empty is "text"; text_classification: found out
   std::string text_pair_column;  // text_classification
   bool length_grouped = false;
+  bool token_type_ids = true;  // text_classification: whether the model is told which text is which
 
   std::vector<std::string> feature_columns;  // csv; empty: all but label_column
   std::string label_column;                  // csv, text_classification

@@ -161,6 +161,15 @@ std::vector<Key> TextDataKeys() {
        .only_for = "data.format",
        .only_values = {"text_classification"},
        .aliases = {{"group_by_length", "Hugging Face"}}},
+      {.section = "data",
+       .name = "token_type_ids",
+       .slot = At<&Config::data, &DataConfig::token_type_ids>,
+       .meaning = "Tells the model which of the two texts a token belongs to. Off: every token "
+                  "counts as one of the first text, as where a script passes a Hugging Face model "
+                  "input_ids and attention_mask alone.",
+       .only_for = "data.format",
+       .only_values = {"text_classification"},
+       .aliases = {{"return_token_type_ids", "Hugging Face"}}},
   };
 }
 

@@ -30,12 +30,24 @@ std::optional<int64_t> ClassOf(const std::string& label, const std::vector<std::
   return number;
 }
 
+// int64 [B, length]: 1 for tokens of the second text.
+at::Tensor TokenTypes(const std::vector<EncodedPair>& rows, int64_t length) {
+  at::Tensor types = at::zeros({static_cast<int64_t>(rows.size()), length}, at::kLong);
+  auto* to = types.mutable_data_ptr<int64_t>();
+  for (const EncodedPair& row : rows) {
+    std::fill(to + row.second_begin, to + row.ids.size(), 1);
+    to += length;
+  }
+  return types;
+}
+
 }  // namespace
 
 PairDataset::PairDataset(const PairDatasetOptions& options,
                          std::shared_ptr<const Tokenizer> tokenizer)
     : tokenizer_(std::move(tokenizer)),
       max_length_(options.max_length),
+      token_types_(options.token_types),
       bad_rows_(options.skip_bad_rows),
       texts_(LabelledTexts::Read(options.patterns, options.columns, bad_rows_)) {
   if (tokenizer_->special().pad < 0) {
@@ -92,21 +104,19 @@ Batch PairDataset::Get(std::span<const int64_t> indices) const {
   Batch batch{.inputs = at::full({count, length}, tokenizer_->special().pad, at::kLong),
               .targets = at::empty({count}, at::kLong),
               .attention_mask = at::zeros({count, length}, at::kLong),
-              .token_type_ids = at::zeros({count, length}, at::kLong),
               .samples = count,
               .predictions = count};
   auto* ids = batch.inputs.mutable_data_ptr<int64_t>();
   auto* mask = batch.attention_mask.mutable_data_ptr<int64_t>();
-  auto* types = batch.token_type_ids.mutable_data_ptr<int64_t>();
   auto* targets = batch.targets.mutable_data_ptr<int64_t>();
   for (int64_t i = 0; i < count; ++i) {
     const EncodedPair& row = rows[i];
     const auto tokens = static_cast<int64_t>(row.ids.size());
     std::copy(row.ids.begin(), row.ids.end(), ids + i * length);
     std::fill_n(mask + i * length, tokens, 1);
-    std::fill(types + i * length + row.second_begin, types + i * length + tokens, 1);
     targets[i] = class_of_label_[texts_.label(indices[i])];
   }
+  if (token_types_) batch.token_type_ids = TokenTypes(rows, length);
   return batch;
 }
 

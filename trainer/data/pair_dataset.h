@@ -20,6 +20,7 @@ struct PairDatasetOptions {
   // class. Empty: the labels that the rows have.
   std::vector<std::string> labels = {};
   int64_t max_length = 512;  // tokens, special ones included; longer pairs are cut
+  bool token_types = true;   // false: batches have no token_type_ids
   bool skip_bad_rows = false;
 };
 
@@ -29,8 +30,8 @@ class PairDataset final : public Dataset {
   PairDataset(const PairDatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer);
 
   int64_t size() const override { return texts_.size(); }
-  // int64 inputs, attention_mask and token_type_ids [B, L], padded to the longest of the batch;
-  // targets int64 [B].
+  // int64 inputs, attention_mask and, if asked for, token_type_ids [B, L], padded to the longest of
+  // the batch; targets int64 [B].
   Batch Get(std::span<const int64_t> indices) const override;
   DataShape shape() const override;
   // Tokenizes all rows, on as many threads as there are cores.
@@ -42,6 +43,7 @@ class PairDataset final : public Dataset {
 
   const std::shared_ptr<const Tokenizer> tokenizer_;
   const int64_t max_length_;
+  const bool token_types_;
   BadRows bad_rows_;
   const LabelledTexts texts_;
   std::vector<std::string> labels_;

@@ -100,6 +100,7 @@ std::unique_ptr<Dataset> OpenPairs(const Config& config,
                          .columns = {data.text_column, data.text_pair_column, data.label_column},
                          .labels = LabelsOf(config, training),
                          .max_length = data.max_seq_length,
+                         .token_types = data.token_type_ids,
                          .skip_bad_rows = data.on_bad_row == OnBadRow::kSkip},
       LoadTokenizer(folder));
 }

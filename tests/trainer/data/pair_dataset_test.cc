@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "base/failure.h"
 #include "tests/golden/golden_file.h"
 #include "tests/trainer/data/scratch_folder.h"
@@ -90,6 +92,14 @@ TEST_F(Pairs, ArePaddedAndTruncatedAsTransformersDoes) {
       EXPECT_EQ(lengths[i], std::count(mask.begin(), mask.end(), 1));
     }
   }
+}
+
+TEST_F(Pairs, AreNotToldApartIfNotAskedFor) {
+  const std::string row = R"({"label": 1, "sentence1": "a", "sentence2": "b"})";
+  const std::array<int64_t, 1> first = {0};
+  EXPECT_TRUE(Open("with.jsonl", row, {}).Get(first).token_type_ids.defined());
+  EXPECT_FALSE(
+      Open("without.jsonl", row, {.token_types = false}).Get(first).token_type_ids.defined());
 }
 
 TEST_F(Pairs, OfMnliAsPublishedAreReadInAllItsForms) {
