@@ -1,0 +1,197 @@
+"""Whole runs on each kind of data file, with models that must learn what is in it."""
+
+import csv
+import json
+import os
+import random
+import struct
+import zlib
+
+import harness
+import training
+
+COLOURS = {"blue": (40, 60, 200), "green": (50, 190, 60), "red": (210, 50, 40)}
+
+
+def png(pixels, width):
+    """An RGB image, given as bytes row by row."""
+
+    def chunk(kind, data):
+        body = kind + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+    rows = [pixels[i:i + 3 * width] for i in range(0, len(pixels), 3 * width)]
+    header = struct.pack(">2I5B", width, len(rows), 8, 2, 0, 0, 0)
+    body = zlib.compress(b"".join(b"\0" + row for row in rows))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", body)
+            + chunk(b"IEND", b""))
+
+
+def noisy(numbers, colour, count):
+    return bytes(min(255, max(0, value + numbers.randint(-40, 40)))
+                 for _ in range(count) for value in colour)
+
+
+class DataFormats(training.TrainingTest):
+    def config(self, name, model, data, **sections):
+        config = {
+            "run": {"name": name, "max_epochs": 3},
+            "model": model,
+            "data": data,
+            "training": {"per_device_train_batch_size": 8},
+            "optimizer": {"type": "adam", "learning_rate": 3e-3},
+            "scheduler": {"lr_scheduler_type": "constant"},
+            "report": {"logging_steps": 1},
+        }
+        for section, keys in sections.items():
+            config.setdefault(section, {}).update(keys)
+        return config
+
+    def last_validation(self, run):
+        return [line for line in self.metrics(run) if line.get("split") == "validation"][-1]
+
+    def write_rows(self, name, header, rows, **format):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "w", newline="") as file:
+            writer = csv.writer(file, **format)
+            writer.writerow(header)
+            writer.writerows(rows)
+
+    # Texts
+
+    def texts(self, numbers, count):
+        """Pairs whose class is told by one word; every tenth has no label that people agree on."""
+        words = {"entailment": "surely", "neutral": "perhaps", "contradiction": "never"}
+        for i in range(count):
+            label = numbers.choice(list(words))
+            fill = [numbers.choice(("the", "old", "boat", "passes")) for _ in range(6)]
+            fill[numbers.randrange(6)] = words[label]
+            yield "the old boat", " ".join(fill), "-" if i % 10 == 5 else label
+
+    def test_labelled_pairs_as_glue_and_as_mnli_publish_them(self):
+        numbers = random.Random(1)
+        words = "the old boat passes surely perhaps never".split()
+        os.mkdir(self.path("tokenizer"))
+        self.script("tokenizer/vocab.txt",
+                    "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]) + "\n")
+        # GLUE quotes nothing: a quote is a character of the text.
+        with open(self.path("train.tsv"), "w") as file:
+            file.write("index\tpairID\tsentence1\tsentence2\tlabel1\tgold_label\n")
+            for i, (first, second, label) in enumerate(self.texts(numbers, 400)):
+                file.write(f'{i}\t{i}e\t"{first}\t{second}\tneutral\t{label}\n')
+        with open(self.path("dev.jsonl"), "w") as file:
+            for first, second, label in self.texts(numbers, 60):
+                row = {"sentence1": first, "sentence2": second, "gold_label": label}
+                file.write(json.dumps(row) + "\n")
+        model = {"type": "bert", "hidden_size": 32, "num_hidden_layers": 1,
+                 "num_attention_heads": 2, "vocab_size": 12, "num_labels": 3}
+        data = {"format": "text_classification", "tokenizer": self.path("tokenizer"),
+                "train_files": ["train.tsv"], "validation_files": ["dev.jsonl"],
+                "max_seq_length": 24, "length_grouped": True}
+        config = self.config("pairs", model, data, run={"max_epochs": 12},
+                             optimizer={"learning_rate": 2e-3, "betas": [0.9, 0.999]})
+        job = self.train(config, 2)
+        self.assertIn("360 samples", job.out)
+        self.assertIn("40 rows skipped that have no label", job.out)
+        last = self.last_validation("pairs")
+        self.assertEqual(last["samples"], 54)
+        self.assertGreater(last["accuracy"], 0.9)
+
+    # Tables
+
+    def test_a_table_with_classes(self):
+        numbers = random.Random(2)
+        centres = {"setosa, small": (1, 5, -2), 'the "big" one': (3, -4, 0), "other": (-2, 0, 3)}
+        rows = []
+        for _ in range(150):
+            name = numbers.choice(list(centres))
+            rows.append([*(round(x + numbers.gauss(0, 0.5), 3) for x in centres[name]), name])
+        rows[7][1] = "wide"  # no number
+        rows[9] = rows[9][:2]  # too few fields
+        self.write_rows("t/train.csv", ["a", "b", "c", "kind"], rows[:120])
+        self.write_rows("t/test.csv", ["a", "b", "c", "kind"], rows[120:])
+        data = {"format": "csv", "train_files": ["t/train.csv"], "label_column": "kind",
+                "validation_files": ["t/test.csv"], "standardize": True, "on_bad_row": "skip"}
+        model = {"type": "mlp", "layer_sizes": [3, 16, 3]}
+        config = self.config("classes", model, data, run={"max_epochs": 10},
+                             optimizer={"learning_rate": 0.02})
+        job = self.train(config, 2)
+        self.assertIn("118 samples", job.out)
+        self.assertIn("2 rows skipped that cannot be read", job.out)
+        last = self.last_validation("classes")
+        self.assertEqual(last["samples"], 30)
+        self.assertGreater(last["accuracy"], 0.95)
+
+        config["data"]["on_bad_row"] = "error"
+        job = self.run_ddprun("--nproc_per_node=2", self.write_config(config))
+        self.assertEqual(job.returncode, 2)
+        for text in ("t/train.csv", "9", "wide"):
+            self.assertIn(text, job.err)
+
+    def test_a_table_with_numbers_to_predict(self):
+        numbers = random.Random(3)
+        rows = []
+        for _ in range(200):
+            a, b = numbers.uniform(-1, 1), numbers.uniform(-1, 1)
+            rows.append([a, b, 3 * a - 2 * b + 1])
+        self.write_rows("line.csv", ["a", "b", "y"], rows, delimiter=";")
+        data = {"format": "csv", "train_files": ["line.csv"], "label_column": "y",
+                "target_type": "number", "delimiter": ";", "validation_fraction": 0.2}
+        config = self.config("line", {"type": "linear"}, data, run={"max_epochs": 30},
+                             optimizer={"type": "sgd", "learning_rate": 0.2})
+        self.train(config, 2)
+        last = self.last_validation("line")
+        self.assertEqual(last["samples"], 40)
+        self.assertLess(last["loss"], 1e-6)
+
+    # Images
+
+    def write_folder(self, name, numbers, count):
+        for label, colour in COLOURS.items():
+            os.makedirs(self.path(f"{name}/{label}"))
+            for i in range(count):
+                width = numbers.randint(14, 30)
+                with open(self.path(f"{name}/{label}/{i}.png"), "wb") as file:
+                    file.write(png(noisy(numbers, colour, width * 18), width))
+
+    def test_a_folder_of_images_of_many_sizes_varied_at_random(self):
+        numbers = random.Random(4)
+        self.write_folder("train", numbers, 40)
+        self.write_folder("val", numbers, 8)
+        data = {"format": "image_folder", "train_files": ["train"], "validation_files": ["val"],
+                "image_size": 12, "image_mean": [0.5], "image_std": [0.25], "random_flip": True,
+                "random_resized_crop": True}
+        model = {"type": "cnn", "channels": [4, 8], "hidden_size": 16}
+        for ranks, threads in ((1, 0), (2, 2)):
+            config = self.config(f"folder{ranks}", model, data,
+                                 training={"per_device_train_batch_size": 16 // ranks})
+            config["data"]["dataloader_num_workers"] = threads
+            self.train(config, ranks)
+        # How an image is varied depends neither on ranks nor on threads.
+        one, two = self.losses("folder1"), self.losses("folder2")
+        self.assertEqual(len(one), len(two))
+        self.assertLess(max(abs(a - b) for a, b in zip(one, two)), 1e-4)
+        last = self.last_validation("folder2")
+        self.assertEqual(last["samples"], 24)
+        self.assertGreater(last["accuracy"], 0.95)
+
+    def test_cifars_binary_files_and_a_resnet(self):
+        numbers = random.Random(5)
+        classes = list(COLOURS.values())
+        with open(self.path("data_batch_1.bin"), "wb") as file:
+            for i in range(32):
+                pixels = noisy(numbers, classes[i % 3], 1024)
+                file.write(bytes([i % 3]) + pixels[0::3] + pixels[1::3] + pixels[2::3])
+        data = {"format": "cifar10", "train_files": ["data_batch_*.bin"], "random_flip": True,
+                "random_crop_padding": 4}
+        config = self.config("cifar", {"type": "resnet18"}, data,
+                             training={"per_device_train_batch_size": 4}, run={"max_steps": 4},
+                             optimizer={"learning_rate": 1e-3})
+        self.train(config, 2)
+        losses = self.losses("cifar")
+        self.assertEqual(len(losses), 4)
+        self.assertLess(losses[-1], losses[0])
+
+
+if __name__ == "__main__":
+    harness.main()
