@@ -46,7 +46,9 @@ MAY_INCLUDE = {
     "trainer/text": ["base"],
     "trainer/data": ["trainer/text", *TASK],
     "trainer/compute": ["base"],
-    "trainer/models": ["trainer/compute", "trainer/data", *TASK],  # a model takes a batch
+    "trainer/plugin": ["trainer/data", "base"],
+    # A model takes a batch.
+    "trainer/models": ["trainer/compute", "trainer/data", "trainer/plugin", *TASK],
     "trainer/optim": TASK,
     "trainer/checkpoint": ["trainer/models", *TASK],
     "trainer/parallel": [
@@ -54,8 +56,8 @@ MAY_INCLUDE = {
     ],
     "trainer/loop": [
         "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/data",
-        "trainer/models", "trainer/optim", "trainer/parallel", "trainer/report",
-        "trainer/text", *TASK
+        "trainer/models", "trainer/optim", "trainer/parallel", "trainer/plugin",
+        "trainer/report", "trainer/text", *TASK
     ],
     "apps/ddprun": ["launcher", *RENDEZVOUS],
     "apps/ddp_trainer": [
@@ -73,7 +75,7 @@ MAY_INCLUDE = {
 # LibTorch is slow to load and to compile, and absent from the core preset.
 MAY_INCLUDE_TORCH = [
     "trainer/comm", "trainer/compute", "trainer/data", "trainer/models", "trainer/optim",
-    "trainer/parallel",
+    "trainer/parallel", "trainer/plugin",
     "trainer/loop", "trainer/checkpoint", "apps/ddp_bench", "apps/ddp_trainer",
     "tests/trainer", "benchmarks", "examples"
 ]

@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "base/suggest.h"
 #include "trainer/config/diagnostic.h"
 
@@ -119,6 +121,64 @@ Status ReadChoice(const Key& key,
                               .hint = nearest ? "Did you mean \"" + *nearest + "\"?" : ""});
 }
 
+Result<nlohmann::json> ToJson(const Key& key, const JsonValue& value, const ReadContext& context);
+
+Result<nlohmann::json> ObjectToJson(const Key& key,
+                                    const JsonValue& value,
+                                    const ReadContext& context) {
+  nlohmann::json object = nlohmann::json::object();
+  for (const JsonMember& member : value.members) {
+    DDPRUN_ASSIGN(std::string name, Substitute(member.key, member.key_span, context.environment));
+    DDPRUN_ASSIGN(nlohmann::json inner, ToJson(key, member.value, context));
+    if (object.emplace(name, std::move(inner)).second) continue;
+    return ErrorAt(member.key_span, {.title = "DUPLICATE KEY",
+                                     .page = "duplicate-key",
+                                     .found = "\"" + Printable(name, 60) + "\" stands here again:",
+                                     .hint = "Remove one of them."});
+  }
+  return object;
+}
+
+// The depth is that of the parsed file, which has a limit.
+Result<nlohmann::json> ToJson(const Key& key, const JsonValue& value, const ReadContext& context) {
+  switch (value.kind) {
+    case Kind::kNull:
+      return nlohmann::json();
+    case Kind::kBool:
+      return nlohmann::json(value.boolean);
+    case Kind::kNumber: {
+      nlohmann::json number = nlohmann::json::parse(value.text, nullptr, false);
+      if (number.is_discarded()) return OutOfRange(key, value);  // 1e999
+      return number;
+    }
+    case Kind::kString: {
+      DDPRUN_ASSIGN(std::string text, Substitute(value.text, value.span, context.environment));
+      return nlohmann::json(std::move(text));
+    }
+    case Kind::kArray:
+      break;
+    case Kind::kObject:
+      return ObjectToJson(key, value, context);
+  }
+  nlohmann::json list = nlohmann::json::array();
+  for (const JsonValue& element : value.elements) {
+    DDPRUN_ASSIGN(nlohmann::json inner, ToJson(key, element, context));
+    list.push_back(std::move(inner));
+  }
+  return list;
+}
+
+Status ReadObject(const Key& key,
+                  const JsonValue& value,
+                  const ReadContext& context,
+                  JsonText* field) {
+  if (value.kind != Kind::kObject) return WrongType(key, value);
+  DDPRUN_ASSIGN(const nlohmann::json object, ToJson(key, value, context));
+  // A variable's value need not be UTF-8.
+  field->text = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return {};
+}
+
 struct Reader {
   const Key& key;
   const JsonValue& value;
@@ -142,6 +202,7 @@ struct Reader {
     return {};
   }
   Status operator()(std::string* field) const { return ReadString(key, value, context, field); }
+  Status operator()(JsonText* field) const { return ReadObject(key, value, context, field); }
   Status operator()(const ChoiceSlot& slot) const { return ReadChoice(key, value, context, slot); }
   Status operator()(std::array<double, 2>* field) const {
     if (value.kind != Kind::kArray) return WrongType(key, value);

@@ -25,6 +25,7 @@ Reads ReadsOf(ModelType type) {
     case ModelType::kResNet101:
       return Reads::kNumbers;
     case ModelType::kTorchScript:
+    case ModelType::kPlugin:
       break;
   }
   return Reads::kAnything;
@@ -45,6 +46,8 @@ Reads ReadsOf(DataFormat format) {
     case DataFormat::kCifar100:
     case DataFormat::kImageFolder:
       return Reads::kNumbers;
+    case DataFormat::kPlugin:
+      break;
   }
   return Reads::kAnything;
 }
@@ -71,17 +74,24 @@ void Checker::CheckSize(std::string_view path,
 void Checker::CheckData() {
   const DataConfig& data = config_.data;
   const Reads model_reads = ReadsOf(config_.model.type);
-  if (model_reads != Reads::kAnything && model_reads != ReadsOf(data.format)) {
+  const Reads data_reads = ReadsOf(data.format);
+  const bool known = model_reads != Reads::kAnything && data_reads != Reads::kAnything;
+  if (known && model_reads != data_reads) {
     const std::string model = "model.type \"" + std::string(Word(config_.model.type)) + "\"";
     const std::string format = "data.format \"" + std::string(Word(data.format)) + "\"";
     return Conflict(Given("data.format") ? "data.format" : "model.type",
                     model + " trains on " + Text(model_reads) + ", but " + format + " gives " +
-                        Text(ReadsOf(data.format)) + ":",
+                        Text(data_reads) + ":",
                     "docs/data.md says which formats there are.");
   }
   if (data.format == DataFormat::kRandom) return CheckRandomData();
   const std::string format = "data.format \"" + std::string(Word(data.format)) + "\"";
-  if (data.train_files.empty()) Missing("data.train_files", format);
+  if (data.format == DataFormat::kPlugin) {
+    const bool model_has_one = config_.model.type == ModelType::kPlugin;
+    if (data.plugin.empty() && !model_has_one) Missing("data.plugin", format);
+  } else if (data.train_files.empty()) {
+    Missing("data.train_files", format);
+  }
   if (data.validation_fraction > 0 && !data.validation_files.empty()) {
     Conflict("data.validation_fraction",
              "There are data.validation_files already, so no share of the training samples is "

@@ -17,8 +17,9 @@ void Checker::CheckModel() {
     if (model.name_or_path.empty()) CheckTransformer();
     return;
   }
-  if (model.type == ModelType::kTorchScript && model.path.empty()) {
-    Missing("model.path", "model.type \"torchscript\"");
+  const bool from_file = model.type == ModelType::kTorchScript || model.type == ModelType::kPlugin;
+  if (from_file && model.path.empty()) {
+    Missing("model.path", "model.type \"" + std::string(Word(model.type)) + "\"");
   }
   if (model.type == ModelType::kCnn && model.channels.empty()) {
     Conflict("model.channels", "A network without stages has no convolution:",

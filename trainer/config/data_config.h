@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/config/json_text.h"
+
 namespace ddprun::trainer {
 
 enum class DataFormat {
@@ -17,7 +19,8 @@ enum class DataFormat {
   kIdx,
   kCifar10,
   kCifar100,
-  kImageFolder
+  kImageFolder,
+  kPlugin
 };
 enum class SampleOrder { kTorch, kWorldSizeIndependent };
 enum class OnBadRow { kError, kSkip };
@@ -62,6 +65,9 @@ struct DataConfig {
   int64_t num_samples = 0;  // random: samples of the data set
   int64_t input_size = 0;   // random: values per sample
   int64_t target_size = 0;  // random: values per target
+
+  std::string plugin;  // plugin: the shared object; empty: the model's
+  JsonText options;    // plugin: for its code
 };
 
 }  // namespace ddprun::trainer

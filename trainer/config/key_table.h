@@ -22,6 +22,7 @@ std::vector<Key> TextDataKeys();
 std::vector<Key> CsvDataKeys();
 std::vector<Key> ImageDataKeys();
 std::vector<Key> RandomDataKeys();
+std::vector<Key> PluginDataKeys();
 std::vector<Key> TrainingKeys();
 std::vector<Key> OptimizerKeys();
 std::vector<Key> SchedulerKeys();

@@ -9,7 +9,7 @@ using Words = std::vector<std::string_view>;
 
 // The values of data.format that read files, and those among them whose samples are rows or images.
 const Words kFiles = {"text", "jsonl",   "tokens",   "text_classification", "csv",
-                      "idx",  "cifar10", "cifar100", "image_folder"};
+                      "idx",  "cifar10", "cifar100", "image_folder",        "plugin"};
 const Words kTokens = {"text", "jsonl", "tokens", "text_classification"};
 const Words kRows = {"jsonl", "text_classification", "csv"};
 const Words kImages = {"idx", "cifar10", "cifar100", "image_folder"};
@@ -24,7 +24,8 @@ std::vector<Key> DataKeys() {
        .meaning = "What the files are, see docs/data.md: \"text\", \"jsonl\" and \"tokens\" for "
                   "language models; \"text_classification\": labelled texts, or pairs of them; "
                   "\"csv\" for tables; \"idx\", \"cifar10\", \"cifar100\" and "
-                  "\"image_folder\" for images; \"random\": tensors of random numbers.",
+                  "\"image_folder\" for images; \"random\": tensors of random numbers; \"plugin\": "
+                  "a data set of your own in C++.",
        .aliases = {{"dataset_type", "torchtitan"}}},
       {.section = "data",
        .name = "shuffle",
@@ -302,6 +303,24 @@ std::vector<Key> RandomDataKeys() {
        .range = kSizeOrZero,
        .only_for = "data.format",
        .only_values = {"random"}},
+  };
+}
+
+std::vector<Key> PluginDataKeys() {
+  return {
+      {.section = "data",
+       .name = "plugin",
+       .slot = At<&Config::data, &DataConfig::plugin>,
+       .meaning = "Shared object with the data set: docs/plugins.md. Empty: the one of model.path.",
+       .only_for = "data.format",
+       .only_values = {"plugin"},
+       .input_path = true},
+      {.section = "data",
+       .name = "options",
+       .slot = At<&Config::data, &DataConfig::options>,
+       .meaning = "What the plugin's data set is given as it stands here.",
+       .only_for = "data.format",
+       .only_values = {"plugin"}},
   };
 }
 

@@ -12,7 +12,8 @@ std::vector<Key> ModelKeys() {
            "The architecture: \"bert\" for classes of texts and pairs of texts, \"gpt\" (GPT-2) "
            "and \"llama\" for the next token, \"mlp\" a chain of linear layers, \"linear\" one of "
            "them; \"cnn\" and \"resnet18\" to \"resnet101\" for images; \"torchscript\" a model "
-           "defined in Python. Those for images and \"linear\" have as many outputs as the data "
+           "defined in Python, \"plugin\" one of your own in C++. Those for images and \"linear\" "
+           "have as many outputs as the data "
            "needs.",
        .required = true,
        .aliases = {{"model_type", "Hugging Face"}, {"architecture", "torchtitan"}}},
@@ -195,10 +196,17 @@ std::vector<Key> OtherModelKeys() {
       {.section = "model",
        .name = "path",
        .slot = At<&Config::model, &ModelConfig::path>,
-       .meaning = "The TorchScript file: docs/torchscript.md.",
+       .meaning = "The TorchScript file, or the plugin's shared object: docs/torchscript.md, "
+                  "docs/plugins.md.",
        .only_for = "model.type",
-       .only_values = {"torchscript"},
+       .only_values = {"torchscript", "plugin"},
        .input_path = true},
+      {.section = "model",
+       .name = "options",
+       .slot = At<&Config::model, &ModelConfig::options>,
+       .meaning = "What the plugin's model is given as it stands here.",
+       .only_for = "model.type",
+       .only_values = {"plugin"}},
   };
 }
 

@@ -47,6 +47,7 @@ struct AcceptedTextOf {
     return "\"auto\" or a number" + RangeText(range);
   }
   std::string operator()(const std::string* /*field*/) const { return "a string"; }
+  std::string operator()(const JsonText* /*field*/) const { return "an object"; }
   std::string operator()(const ChoiceSlot& slot) const { return ChoicesText(slot.words); }
   std::string operator()(const std::array<double, 2>* /*field*/) const {
     return "a list of two numbers" + RangeText(range);
@@ -64,11 +65,11 @@ struct AcceptedTextOf {
 
 std::vector<Key> MakeKeys() {
   std::vector<Key> keys;
-  for (auto* rows : {RunKeys,      ModelKeys,      TransformerKeys, TokenModelKeys, BertKeys,
-                     LlamaKeys,    MlpKeys,        OtherModelKeys,  DataKeys,       LoaderKeys,
-                     FileDataKeys, TextDataKeys,   CsvDataKeys,     ImageDataKeys,  RandomDataKeys,
-                     TrainingKeys, OptimizerKeys,  SchedulerKeys,   StrategyKeys,   GradientKeys,
-                     CommKeys,     CheckpointKeys, EvaluationKeys,  ReportKeys}) {
+  for (auto* rows : {RunKeys,        ModelKeys,    TransformerKeys, TokenModelKeys, BertKeys,
+                     LlamaKeys,      MlpKeys,      OtherModelKeys,  DataKeys,       LoaderKeys,
+                     FileDataKeys,   TextDataKeys, CsvDataKeys,     ImageDataKeys,  RandomDataKeys,
+                     PluginDataKeys, TrainingKeys, OptimizerKeys,   SchedulerKeys,  StrategyKeys,
+                     GradientKeys,   CommKeys,     CheckpointKeys,  EvaluationKeys, ReportKeys}) {
     std::vector<Key> section = rows();
     keys.insert(keys.end(), std::make_move_iterator(section.begin()),
                 std::make_move_iterator(section.end()));

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/config/json_text.h"
+
 namespace ddprun::trainer {
 
 enum class ModelType {
@@ -18,7 +20,8 @@ enum class ModelType {
   kResNet34,
   kResNet50,
   kResNet101,
-  kTorchScript
+  kTorchScript,
+  kPlugin
 };
 enum class Activation { kRelu, kNone, kGelu };
 
@@ -45,7 +48,8 @@ struct ModelConfig {
   std::vector<int64_t> layer_sizes;     // mlp: input, hidden ..., output
   Activation activation = Activation::kRelu;  // mlp: between the layers, not after the last
   std::vector<int64_t> channels = {32, 64};   // cnn: of each stage
-  std::string path;                           // torchscript: the file
+  std::string path;                           // torchscript, plugin: the file
+  JsonText options;                           // plugin: for its code
 };
 
 }  // namespace ddprun::trainer

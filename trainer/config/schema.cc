@@ -36,6 +36,7 @@ struct SchemaOf {
     return {{"anyOf", {Typed("number", range), {{"const", "auto"}}}}};
   }
   Json operator()(const std::string* /*field*/) const { return Typed("string"); }
+  Json operator()(const JsonText* /*field*/) const { return Typed("object"); }
   Json operator()(const ChoiceSlot& slot) const {
     Json schema;
     for (const std::string_view word : slot.words) schema["enum"].push_back(std::string(word));

@@ -31,6 +31,9 @@ struct ToJson {
     for (const double value : *field) list.push_back(NumberJson(value));
     return list;
   }
+  nlohmann::json operator()(const JsonText* field) const {
+    return nlohmann::json::parse(field->text);
+  }
   nlohmann::json operator()(const ChoiceSlot& slot) const {
     return std::string(slot.words[slot.get(slot.field)]);
   }
@@ -40,9 +43,9 @@ struct ToJson {
 }  // namespace
 
 Words WordsOf(ModelType /*type*/) {
-  static constexpr std::array<std::string_view, 11> kWords = {
+  static constexpr std::array<std::string_view, 12> kWords = {
       "gpt",      "mlp",      "bert",     "llama",     "linear",      "cnn",
-      "resnet18", "resnet34", "resnet50", "resnet101", "torchscript"};
+      "resnet18", "resnet34", "resnet50", "resnet101", "torchscript", "plugin"};
   return kWords;
 }
 
@@ -52,9 +55,9 @@ Words WordsOf(Activation /*type*/) {
 }
 
 Words WordsOf(DataFormat /*type*/) {
-  static constexpr std::array<std::string_view, 10> kWords = {
-      "text", "jsonl", "tokens",  "text_classification", "random",
-      "csv",  "idx",   "cifar10", "cifar100",            "image_folder"};
+  static constexpr std::array<std::string_view, 11> kWords = {
+      "text", "jsonl",   "tokens",   "text_classification", "random", "csv",
+      "idx",  "cifar10", "cifar100", "image_folder",        "plugin"};
   return kWords;
 }
 

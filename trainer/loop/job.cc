@@ -4,6 +4,7 @@
 #include "trainer/config/read_config.h"
 #include "trainer/loop/open_data.h"
 #include "trainer/loop/open_model.h"
+#include "trainer/plugin/load_plugin.h"
 
 namespace ddprun::trainer {
 
@@ -29,6 +30,8 @@ Job OpenJob(const std::string& config_path,
   job.config_path = config_path;
   job.config = ValueOrThrow(ReadConfig(config_path, overrides, environment));
   job.model = OpenModel(job.config);
+  // Once for all ranks, which are forked later.
+  if (job.config.model.type == ModelType::kPlugin) LoadPlugin(job.config.model.path).RequireModel();
   OpenData(job);
   FitModelToData(job.train->shape(), job.model);
   return job;

@@ -16,6 +16,7 @@
 #include "trainer/data/text_dataset.h"
 #include "trainer/data/token_dataset.h"
 #include "trainer/models/pretrained.h"
+#include "trainer/plugin/plugin_dataset.h"
 #include "trainer/text/load_tokenizer.h"
 #include "trainer/text/tokenize_files.h"
 
@@ -123,6 +124,18 @@ std::unique_ptr<Dataset> OpenTable(const DataConfig& data,
   return std::make_unique<CsvDataset>(options);
 }
 
+std::unique_ptr<Dataset> OpenPlugin(const Config& config,
+                                    const std::vector<std::string>& files,
+                                    const Dataset* training) {
+  const DataConfig& data = config.data;
+  const PluginDataOptions options{.json = data.options.text,
+                                  .files = files.empty() ? files : ExpandFiles(files),
+                                  .validation = training != nullptr,
+                                  .seed = static_cast<uint64_t>(data.data_seed)};
+  const std::string& path = data.plugin.empty() ? config.model.path : data.plugin;
+  return std::make_unique<PluginDataset>(LoadPlugin(path), options);
+}
+
 ImageOptions ImageOptionsOf(const DataConfig& data) {
   return {.size = data.image_size,
           .mean = data.image_mean,
@@ -164,6 +177,8 @@ std::unique_ptr<Dataset> OpenFiles(const Config& config,
           ImageFolderOptions{.patterns = files,
                              .labels = training != nullptr ? training->shape().labels : data.labels,
                              .image = ImageOptionsOf(data)});
+    case DataFormat::kPlugin:
+      return OpenPlugin(config, files, training);
     case DataFormat::kRandom:
       break;
   }

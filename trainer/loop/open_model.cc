@@ -154,6 +154,7 @@ void CheckPositions(const Config& config) {
 
 void FitModelToData(const DataShape& data, ModelOptions& model) {
   FitSizesToData(data, model);
+  model.data = data;
   const bool reads_tokens = model.type == "bert" || model.type == "gpt" || model.type == "llama";
   if (reads_tokens && data.vocab_size > model.vocab_size) {
     throw DoesNotFit("The vocabulary of the data has " + std::to_string(data.vocab_size) +

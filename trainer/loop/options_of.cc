@@ -48,6 +48,7 @@ ModelOptions ModelOptionsOf(const Config& config) {
   options.layer_sizes = model.layer_sizes;
   options.channels = model.channels;
   options.path = model.path;
+  options.json = model.options.text;
   options.loss = LossOptionsOf(config.training);
   switch (model.activation) {
     case Activation::kRelu:

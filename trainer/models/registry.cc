@@ -10,6 +10,7 @@
 #include "trainer/models/gpt.h"
 #include "trainer/models/llama.h"
 #include "trainer/models/mlp.h"
+#include "trainer/models/plugin_model.h"
 #include "trainer/models/resnet.h"
 #include "trainer/models/torchscript.h"
 
@@ -131,12 +132,16 @@ std::shared_ptr<Model> BuildTorchScript(const ModelOptions& options) {
   return LoadTorchScript(options.path, options.loss);
 }
 
+std::shared_ptr<Model> BuildPlugin(const ModelOptions& options) {
+  return MakePluginModel(LoadPlugin(options.path), {.json = options.json, .data = options.data});
+}
+
 struct Row {
   const char* type;
   std::shared_ptr<Model> (*build)(const ModelOptions&);
 };
 
-constexpr std::array<Row, 11> kModels = {{{"bert", BuildBert},
+constexpr std::array<Row, 12> kModels = {{{"bert", BuildBert},
                                           {"gpt", BuildGpt},
                                           {"llama", BuildLlama},
                                           {"mlp", BuildMlp},
@@ -146,7 +151,8 @@ constexpr std::array<Row, 11> kModels = {{{"bert", BuildBert},
                                           {"resnet34", BuildResNet<34>},
                                           {"resnet50", BuildResNet<50>},
                                           {"resnet101", BuildResNet<101>},
-                                          {"torchscript", BuildTorchScript}}};
+                                          {"torchscript", BuildTorchScript},
+                                          {"plugin", BuildPlugin}}};
 
 }  // namespace
 

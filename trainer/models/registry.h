@@ -49,8 +49,11 @@ struct ModelOptions {
   // cnn, resnet: num_labels outputs
   std::vector<int64_t> image = {};           // of one sample: {C, H, W}
   std::vector<int64_t> channels = {32, 64};  // cnn: of each stage
-  // torchscript
+  // torchscript, plugin
   std::string path = {};
+  // plugin
+  std::string json = "{}";  // options for its code
+  DataShape data = {};      // of what it is trained on
   // all but the transformers
   LossOptions loss = {};
   // False: weights are left uninitialised, for ranks that receive them by broadcast.

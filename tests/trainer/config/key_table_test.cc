@@ -60,18 +60,19 @@ struct ChangeValue {
     slot.set(slot.field, (slot.get(slot.field) + 1) % slot.words.size());
   }
   void operator()(std::array<double, 2>* field) const { *field = {0.123, 0.1 + 0.2}; }
+  void operator()(JsonText* field) const { *field = {R"({"a":[1,null,"$${x}"],"b":{"c":0.1}})"}; }
   void operator()(std::vector<int64_t>* field) const { *field = {3, 2, 1}; }
   void operator()(std::vector<double>* field) const { *field = {0.25}; }
   void operator()(std::vector<std::string>* field) const { *field = {"/b*", "/a"}; }
 };
 
-// No config can change all keys at once: some are for one model, data or optimizer only.
+// No config can change all keys at once: some are for one model, data or optimizer only. Changing
+// those of kTied asks for others to change too; the messages' tests read them.
 TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
   const char* const kGpt = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"}})";
   const char* const kMlp = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
       "data": {"format": "random", "num_samples": 8, "input_size": 10, "target_size": 5},
       "optimizer": {"type": "sgd"}})";
-  // Changing these asks for others to change too; the messages' tests read them.
   const std::set<std::string> kTied = {"model.type",
                                        "data.format",
                                        "data.label_column",
@@ -102,15 +103,18 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
   const char* const kLocalSgd = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
       "strategy": {"comm_hook": "post_local_sgd"}})";
   const char* const kLlama = R"({"model": {"type": "llama"}, "data": {"train_files": "a"}})";
-  const char* const kCnn = R"({"model": {"type": "cnn"},
-      "data": {"format": "idx", "train_files": "a"}})";
+  const char* const kCnn =
+      R"({"model": {"type": "cnn"}, "data": {"format": "idx", "train_files": "a"}})";
   const char* const kTorchScript = R"({"model": {"type": "torchscript", "path": "b"},
       "data": {"format": "idx", "train_files": "a"}})";
+  const char* const kPlugin =
+      R"({"model": {"type": "plugin", "path": "b"}, "data": {"format": "plugin"}})";
   const std::map<std::string_view, const char*> kConfigs = {{"mlp", kMlp},
                                                             {"bert", kPairs},
                                                             {"llama", kLlama},
                                                             {"cnn", kCnn},
                                                             {"torchscript", kTorchScript},
+                                                            {"plugin", kPlugin},
                                                             {"power_sgd", kPowerSgd},
                                                             {"post_local_sgd", kLocalSgd},
                                                             {"random", kMlp},

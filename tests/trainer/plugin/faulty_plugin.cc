@@ -1,0 +1,82 @@
+// Does what its options say: {"fault": "throw"}.
+#include <ATen/Functions.h>
+
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+
+#include "trainer/plugin/plugin.h"
+
+namespace {
+
+using ddprun::trainer::Batch;
+using ddprun::trainer::PluginDataOptions;
+using ddprun::trainer::PluginModelOptions;
+
+std::string FaultOf(const std::string& json) {
+  return nlohmann::json::parse(json).value("fault", "");
+}
+
+class Line final : public ddprun::trainer::PluginModel {
+ public:
+  explicit Line(const PluginModelOptions& options) : fault_(FaultOf(options.json)) {
+    if (fault_ == "throw in constructor") throw std::runtime_error("no such layer: attention");
+    if (fault_ == "no parameter") return;
+    const auto type = fault_ == "integer parameter" ? at::kLong : at::kFloat;
+    weight_ = register_parameter("weight", at::ones({2, 1}, type), type == at::kFloat);
+    if (fault_ == "tied") register_parameter("alias", weight_);
+    register_buffer("calls", at::zeros({}));
+  }
+
+  at::Tensor Outputs(const Batch& batch) override {
+    if (fault_ == "wrong shape") return at::matmul(weight_, batch.inputs);
+    if (fault_ == "throw 42") throw 42;
+    if (fault_ == "undefined outputs") return {};
+    return at::matmul(batch.inputs, weight_);
+  }
+
+  at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
+    const at::Tensor losses = (outputs - batch.targets).square();
+    if (fault_ == "loss per sample") return losses;
+    if (fault_ == "loss without graph") return losses.mean().detach();
+    return losses.mean();
+  }
+
+ private:
+  const std::string fault_;
+  at::Tensor weight_;
+};
+
+class Numbers final : public ddprun::trainer::Dataset {
+ public:
+  explicit Numbers(const PluginDataOptions& options) : fault_(FaultOf(options.json)) {}
+
+  int64_t size() const override { return fault_ == "empty" ? 0 : 100; }
+  bool equal_predictions() const override { return fault_ != "varying predictions"; }
+
+  Batch Get(std::span<const int64_t> indices) const override {
+    auto count = static_cast<int64_t>(indices.size());
+    if (fault_ == "throw") throw std::out_of_range("row 7 has no column 3");
+    if (fault_ == "short") --count;
+    Batch batch{.inputs = at::ones({count, 2}), .targets = at::ones({count, 1})};
+    if (fault_ == "scalar targets") batch.targets = at::ones({});
+    if (fault_ == "samples") batch.samples = count + 5;
+    if (fault_.ends_with("predictions")) {
+      batch.samples = count;
+      batch.predictions = count * (indices.front() + 1);
+    }
+    return batch;
+  }
+
+ private:
+  const std::string fault_;
+};
+
+std::shared_ptr<ddprun::trainer::PluginModel> MakeModel(const PluginModelOptions& options) {
+  if (FaultOf(options.json) == "null") return nullptr;
+  return std::make_shared<Line>(options);
+}
+
+}  // namespace
+
+DDPRUN_PLUGIN(.model = MakeModel, .dataset = ddprun::trainer::NewDataset<Numbers>)

@@ -1,0 +1,213 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "base/failure.h"
+#include "trainer/models/plugin_model.h"
+#include "trainer/plugin/plugin_dataset.h"
+
+namespace ddprun::trainer {
+namespace {
+
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+template <typename Call>
+Error ErrorOf(const Call& call) {
+  try {
+    call();
+  } catch (const Failure& failure) {
+    return failure.error();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {};
+}
+
+Error LoadError(const std::string& path) {
+  return ErrorOf([&] { LoadPlugin(path); });
+}
+
+std::string Fault(const std::string& fault) {
+  return R"({"fault": ")" + fault + R"("})";
+}
+
+// A copy of the plugin with other bytes at a place of its descriptor.
+class ChangedPlugin : public ::testing::Test {
+ protected:
+  ChangedPlugin() {
+    std::string name = (fs::temp_directory_path() / "plugin-test-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
+    std::ifstream file(FAULTY_PLUGIN, std::ios::binary);
+    bytes_.assign(std::istreambuf_iterator<char>(file), {});
+    const auto magic =
+        std::search(bytes_.begin(), bytes_.end(), kPluginMagic.begin(), kPluginMagic.end());
+    descriptor_ = static_cast<size_t>(magic - bytes_.begin());
+  }
+  ~ChangedPlugin() override { fs::remove_all(folder_); }
+
+  Error LoadErrorWith(size_t offset, const std::string& bytes) {
+    bytes_.replace(descriptor_ + offset, bytes.size(), bytes);
+    return LoadErrorOf(bytes_);
+  }
+
+  Error LoadErrorOf(const std::string& bytes) {
+    const std::string path = folder_ / "changed.so";
+    std::ofstream(path, std::ios::binary) << bytes;
+    const Error error = LoadError(path);
+    EXPECT_EQ(error.where, path);
+    EXPECT_EQ(error.code, Code::kUsage);
+    return error;
+  }
+
+  fs::path folder_;
+  std::string bytes_;
+  size_t descriptor_ = 0;
+};
+
+TEST_F(ChangedPlugin, OfAnotherInterfaceIsRefused) {
+  const Error error = LoadErrorWith(offsetof(PluginDescriptor, abi), {'\x63', 0, 0, 0});
+  EXPECT_EQ(error.title, "PLUGIN OF ANOTHER BUILD");
+  EXPECT_EQ(error.what,
+            "The plugin interface of the plugin is number 99; this ddp-trainer has number 1.");
+}
+
+TEST_F(ChangedPlugin, OfAnotherDdprunIsRefused) {
+  const Error error = LoadErrorWith(offsetof(PluginDescriptor, ddprun), "9.8.7");
+  EXPECT_THAT(error.what, HasSubstr("ddprun of the plugin is 9.8.7 (compiled with "));
+  EXPECT_THAT(error.what, HasSubstr(std::string("this ddp-trainer has ") + DDPRUN_VERSION + "."));
+}
+
+TEST_F(ChangedPlugin, OfAnotherPyTorchIsRefused) {
+  const Error error = LoadErrorWith(offsetof(PluginDescriptor, torch), std::string("1.2\0", 4));
+  EXPECT_THAT(error.what, HasSubstr("PyTorch of the plugin is 1.2 (compiled with "));
+  EXPECT_THAT(error.what, HasSubstr(TORCH_VERSION));
+}
+
+TEST_F(ChangedPlugin, OfAnotherLibraryIsRefused) {
+  const Error error =
+      LoadErrorWith(offsetof(PluginDescriptor, library), std::string("libc++\0", 7));
+  EXPECT_THAT(error.what, HasSubstr("The C++ library of the plugin is libc++ (compiled with "));
+  EXPECT_THAT(error.what, HasSubstr("this ddp-trainer has libstdc++, C++11 ABI."));
+}
+
+TEST_F(ChangedPlugin, ThatIsCutOffIsRefusedWhereverItIsCut) {
+  for (const size_t size :
+       {size_t{0}, size_t{3}, size_t{64}, descriptor_ + 20, descriptor_ + 300, bytes_.size() / 2}) {
+    EXPECT_EQ(LoadErrorOf(bytes_.substr(0, size)).page, "plugin-cannot-be-used") << size;
+  }
+  EXPECT_THAT(LoadErrorOf(bytes_.substr(0, bytes_.size() / 2)).what, HasSubstr("is cut off: "));
+}
+
+TEST(LoadPlugin, NamesAFileThatIsNotThere) {
+  const Error error = LoadError("/nowhere/plugin.so");
+  EXPECT_EQ(error.title, "PLUGIN CANNOT BE USED");
+  EXPECT_EQ(error.what, "\"/nowhere/plugin.so\" cannot be read: No such file or directory.");
+}
+
+TEST(LoadPlugin, RefusesOtherFiles) {
+  EXPECT_THAT(LoadError("/etc/passwd").what, HasSubstr("is no shared object"));
+  EXPECT_THAT(LoadError("/tmp").what, HasSubstr("cannot be read"));
+  EXPECT_THAT(LoadError(NO_PLUGIN).what, HasSubstr("is a shared object, but no plugin"));
+}
+
+TEST(LoadPlugin, PassesOnWhatTheLinkerSays) {
+  const Error error = LoadError(UNRESOLVED_PLUGIN);
+  EXPECT_THAT(error.what, HasSubstr("undefined symbol: _ZN4lost14NowhereDefinedEv"));
+}
+
+TEST(Plugin, WithoutAModelSaysSo) {
+  const Plugin plugin = LoadPlugin(FAULTY_PLUGIN);
+  plugin.RequireModel();
+  EXPECT_EQ(ErrorOf([&] { MakePluginModel(plugin, {.json = Fault("null")}); }).what,
+            "The plugin made no model: nullptr.");
+}
+
+std::shared_ptr<Model> MakeLine(const std::string& fault) {
+  return MakePluginModel(LoadPlugin(FAULTY_PLUGIN), {.json = Fault(fault)});
+}
+
+std::unique_ptr<PluginDataset> OpenNumbers(const std::string& fault) {
+  return std::make_unique<PluginDataset>(LoadPlugin(FAULTY_PLUGIN),
+                                         PluginDataOptions{.json = Fault(fault)});
+}
+
+Batch Numbers(const std::vector<int64_t>& indices) {
+  return OpenNumbers("")->Get(indices);
+}
+
+std::string ModelError(const std::string& fault) {
+  return ErrorOf([&] { MakeLine(fault)->Loss(Numbers({0, 1})); }).what;
+}
+
+std::string DataError(const std::string& fault) {
+  return ErrorOf([&] { OpenNumbers(fault)->Get(std::vector<int64_t>{7, 3}); }).what;
+}
+
+TEST(PluginModel, TrainsLikeAModelOfOurs) {
+  const auto model = MakeLine("");
+  const Batch batch = Numbers({4, 5, 6});
+  EXPECT_EQ(batch.samples, 3);
+  EXPECT_EQ(batch.predictions, 3);
+  const at::Tensor loss = model->Loss(batch);
+  EXPECT_FLOAT_EQ(loss.item<float>(), 1.0F);  // (1 + 1 - 1)^2
+  loss.backward();
+  EXPECT_FLOAT_EQ(model->parameters().at(0).grad().sum().item<float>(), 4.0F);
+  EXPECT_EQ(model->State().keys(), (std::vector<std::string>{"weight", "calls"}));
+  EXPECT_THAT(model->ConfigJson(), HasSubstr("libfaulty_plugin.so"));
+}
+
+TEST(PluginModel, CountsASharedTensorOnce) {
+  EXPECT_EQ(ParameterCount(*MakeLine("tied")), 2);
+}
+
+TEST(PluginModel, ExplainsWhatItsCodeThrows) {
+  EXPECT_EQ(ModelError("throw in constructor"),
+            "While making the model, the plugin threw:\nno such layer: attention");
+  EXPECT_THAT(ModelError("throw 42"), HasSubstr("something that is no std::exception"));
+  const std::string shapes = ModelError("wrong shape");
+  EXPECT_THAT(shapes, HasSubstr("While computing the loss of a batch with inputs Float [2, 2] and "
+                                "targets Float [2, 1], the plugin threw:\n"));
+  EXPECT_THAT(shapes, HasSubstr("mat1 and mat2 shapes cannot be multiplied"));
+  EXPECT_THAT(shapes, ::testing::Not(HasSubstr("frame #")));
+}
+
+TEST(PluginModel, RefusesWhatCannotBeTrained) {
+  EXPECT_THAT(ModelError("no parameter"), HasSubstr("has no parameter to train"));
+  EXPECT_THAT(ModelError("integer parameter"), HasSubstr("The parameter weight is Long [2, 1]"));
+  EXPECT_THAT(ModelError("loss per sample"), HasSubstr("The loss is Float [2, 1]; a floating"));
+  EXPECT_THAT(ModelError("loss without graph"), HasSubstr("does not depend on any parameter"));
+  EXPECT_THAT(ErrorOf([] { MakeLine("undefined outputs")->Outputs(Numbers({0})); }).what,
+              HasSubstr("Outputs() returned an undefined tensor"));
+}
+
+TEST(PluginDataset, NamesTheSamplesOfABadBatch) {
+  EXPECT_EQ(DataError("throw"),
+            "While reading the samples 7, 3, the plugin threw:\nrow 7 has no column 3");
+  EXPECT_EQ(DataError("short"),
+            "After reading the samples 7, 3: `inputs` is 1 samples; 2 samples along dimension 0 "
+            "were expected.");
+  EXPECT_THAT(DataError("scalar targets"), HasSubstr("`targets` is a scalar;"));
+  EXPECT_THAT(DataError("samples"), HasSubstr("says that it has 7 samples and 0 predictions"));
+  EXPECT_THAT(DataError("empty"), HasSubstr("has 0 samples; at least one was expected"));
+}
+
+TEST(PluginDataset, MustSayWhenPredictionsVary) {
+  const auto wrong = OpenNumbers("unannounced predictions");
+  wrong->Get(std::vector<int64_t>{0, 1});
+  EXPECT_THAT(ErrorOf([&] {
+                wrong->Get(std::vector<int64_t>{4, 5});
+              }).what,
+              HasSubstr("must override equal_predictions()"));
+  const auto right = OpenNumbers("varying predictions");
+  right->Get(std::vector<int64_t>{0, 1});
+  EXPECT_EQ(right->Get(std::vector<int64_t>{4, 5}).predictions, 10);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

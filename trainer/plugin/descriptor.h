@@ -1,0 +1,63 @@
+// What a plugin and ddp-trainer must have in common, as plain bytes: compared before any code of
+// the plugin runs and before any C++ type passes between the two.
+#pragma once
+
+#include <torch/version.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace ddprun::trainer {
+
+// Raised with every change of a type in plugin.h or trainer/data/dataset.h.
+constexpr uint32_t kPluginAbi = 1;
+
+// How the file's descriptor is found: these bytes stand nowhere else in it. The first is no text,
+// the last would not survive a transfer that changes line ends.
+constexpr std::array<char, 16> kPluginMagic = {'\x89', 'd', 'd', 'p', 'r', 'u', 'n',  ' ',
+                                               'p',    'l', 'u', 'g', 'i', 'n', '\r', '\n'};
+
+// Texts end in a NUL byte.
+struct PluginDescriptor {
+  std::array<char, 16> magic = kPluginMagic;
+  uint32_t size = 0;  // of this struct
+  uint32_t abi = 0;
+  std::array<char, 32> ddprun = {};  // versions
+  std::array<char, 32> torch = {};
+  std::array<char, 32> library = {};   // the C++ library, and what changes its types
+  std::array<char, 64> compiler = {};  // may differ: for messages
+};
+
+template <size_t N>
+constexpr std::array<char, N> PaddedText(std::string_view text) {
+  std::array<char, N> padded = {};
+  for (size_t i = 0; i < text.size() && i + 1 < N; ++i) padded[i] = text[i];
+  return padded;
+}
+
+constexpr std::string_view CxxLibrary() {
+#if defined(_LIBCPP_VERSION)
+  return "libc++";
+#elif defined(_GLIBCXX_DEBUG)
+  return "libstdc++, debug mode";
+#elif defined(_GLIBCXX_USE_CXX11_ABI) && _GLIBCXX_USE_CXX11_ABI
+  return "libstdc++, C++11 ABI";
+#else
+  return "libstdc++, ABI before C++11";
+#endif
+}
+
+// Of the program that is being compiled. `ddprun_version`: DDPRUN_VERSION, which comes with the
+// CMake target ddprun::plugin.
+constexpr PluginDescriptor DescribeBuild(std::string_view ddprun_version) {
+  return {.size = sizeof(PluginDescriptor),
+          .abi = kPluginAbi,
+          .ddprun = PaddedText<32>(ddprun_version),
+          .torch = PaddedText<32>(TORCH_VERSION),
+          .library = PaddedText<32>(CxxLibrary()),
+          .compiler = PaddedText<64>(__VERSION__)};
+}
+
+}  // namespace ddprun::trainer

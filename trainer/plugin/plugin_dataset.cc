@@ -1,0 +1,111 @@
+#include "trainer/plugin/plugin_dataset.h"
+
+#include <utility>
+
+#include "trainer/plugin/call_plugin.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// "reading the samples 7, 3, 12, ... (64)".
+std::string Reading(std::span<const int64_t> indices) {
+  constexpr size_t kShown = 8;
+  std::string text = indices.size() == 1 ? "reading sample " : "reading the samples ";
+  for (size_t i = 0; i < std::min(indices.size(), kShown); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(indices[i]);
+  }
+  if (indices.size() > kShown) text += ", ... (" + std::to_string(indices.size()) + ")";
+  return text;
+}
+
+}  // namespace
+
+PluginDataset::PluginDataset(Plugin plugin, const PluginDataOptions& options)
+    : plugin_(std::move(plugin)),
+      dataset_(plugin_.OpenDataset(options)),
+      size_(CallPlugin(
+          plugin_.path(), [] { return "counting the samples"; }, [&] { return dataset_->size(); })),
+      equal_predictions_(dataset_->equal_predictions()) {
+  if (size_ > 0) return;
+  throw PluginError(plugin_.path(), "The plugin's data set has " + std::to_string(size_) +
+                                        " samples; at least one was expected.");
+}
+
+Batch PluginDataset::Get(std::span<const int64_t> indices) const {
+  return CallPlugin(
+      plugin_.path(), [&] { return Reading(indices); },
+      [&] { return Checked(dataset_->Get(indices), indices); });
+}
+
+Batch PluginDataset::GetVaried(std::span<const int64_t> indices, int64_t epoch) const {
+  return CallPlugin(
+      plugin_.path(), [&] { return Reading(indices); },
+      [&] { return Checked(dataset_->GetVaried(indices, epoch), indices); });
+}
+
+DataShape PluginDataset::shape() const {
+  return CallPlugin(
+      plugin_.path(), [] { return "asking for the samples' shape"; },
+      [&] { return dataset_->shape(); });
+}
+
+std::vector<int64_t> PluginDataset::Lengths() const {
+  auto lengths = CallPlugin(
+      plugin_.path(), [] { return "asking for the samples' lengths"; },
+      [&] { return dataset_->Lengths(); });
+  if (lengths.empty() || static_cast<int64_t>(lengths.size()) == size_) return lengths;
+  throw PluginError(plugin_.path(), "The plugin gives " + std::to_string(lengths.size()) +
+                                        " lengths for " + std::to_string(size_) + " samples.");
+}
+
+std::vector<std::string> PluginDataset::Notes() const {
+  return CallPlugin(
+      plugin_.path(), [] { return "asking for notes"; }, [&] { return dataset_->Notes(); });
+}
+
+Batch PluginDataset::Checked(Batch batch, std::span<const int64_t> indices) const {
+  const auto count = static_cast<int64_t>(indices.size());
+  if (batch.samples == 0) {
+    batch.samples = count;
+    if (batch.predictions == 0) batch.predictions = count;
+  }
+  if (batch.samples != count || batch.predictions < 0) {
+    throw PluginError(plugin_.path(), "After " + Reading(indices) +
+                                          ": the batch says that it has " +
+                                          std::to_string(batch.samples) + " samples and " +
+                                          std::to_string(batch.predictions) + " predictions.");
+  }
+  const std::pair<const char*, const at::Tensor*> tensors[] = {
+      {"inputs", &batch.inputs},
+      {"targets", &batch.targets},
+      {"attention_mask", &batch.attention_mask},
+      {"token_type_ids", &batch.token_type_ids}};
+  for (const auto& [name, tensor] : tensors) {
+    const bool optional = tensor != &batch.inputs && tensor != &batch.targets;
+    if (optional && !tensor->defined()) continue;
+    if (tensor->defined() && tensor->dim() > 0 && tensor->size(0) == count) continue;
+    const std::string found = !tensor->defined()   ? "undefined"
+                              : tensor->dim() == 0 ? "a scalar"
+                                                   : std::to_string(tensor->size(0)) + " samples";
+    throw PluginError(plugin_.path(), "After " + Reading(indices) + ": `" + name + "` is " + found +
+                                          "; " + std::to_string(count) +
+                                          " samples along dimension 0 were expected.");
+  }
+  if (equal_predictions_) CheckPredictions(batch);
+  return batch;
+}
+
+// Ranks do not add up their counts when the data set says that these are equal: were it not true,
+// the mean over all ranks would be wrong without a word.
+void PluginDataset::CheckPredictions(const Batch& batch) const {
+  const double own = static_cast<double>(batch.predictions) / static_cast<double>(batch.samples);
+  double first = 0;
+  if (predictions_per_sample_.compare_exchange_strong(first, own) || first == own) return;
+  throw PluginError(plugin_.path(),
+                    "A batch has " + std::to_string(own) + " predictions per sample, another " +
+                        std::to_string(first) +
+                        ": such a data set must override equal_predictions() to return false.");
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,38 @@
+// A plugin's data set, with what it gives checked.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "trainer/plugin/load_plugin.h"
+
+namespace ddprun::trainer {
+
+// Every method throws Failure where the plugin's code threw or its batch is not what Batch says.
+class PluginDataset final : public Dataset {
+ public:
+  PluginDataset(Plugin plugin, const PluginDataOptions& options);
+
+  int64_t size() const override { return size_; }
+  Batch Get(std::span<const int64_t> indices) const override;
+  Batch GetVaried(std::span<const int64_t> indices, int64_t epoch) const override;
+  DataShape shape() const override;
+  int64_t tokens_per_sample() const override { return dataset_->tokens_per_sample(); }
+  bool equal_predictions() const override { return equal_predictions_; }
+  std::vector<int64_t> Lengths() const override;
+  std::vector<std::string> Notes() const override;
+  bool in_memory() const override { return dataset_->in_memory(); }
+
+ private:
+  Batch Checked(Batch batch, std::span<const int64_t> indices) const;
+  void CheckPredictions(const Batch& batch) const;
+
+  const Plugin plugin_;
+  const std::unique_ptr<Dataset> dataset_;
+  const int64_t size_;
+  const bool equal_predictions_;
+  // Predictions per sample of the first batch, where all must have equally many; 0: none yet.
+  mutable std::atomic<double> predictions_per_sample_ = 0;
+};
+
+}  // namespace ddprun::trainer
