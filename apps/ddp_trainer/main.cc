@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/ddp_trainer/generate_command.h"
 #include "apps/ddp_trainer/tokenize_command.h"
 #include "base/env.h"
 #include "base/failure.h"
@@ -66,6 +67,7 @@ int Run(int argc, char** argv, const Environment& environment) {
   CLI::App* schema = app.add_subcommand("schema", "Print the JSON Schema of config files");
   CLI::App* doc = app.add_subcommand("config-doc", "Print docs/config.md");
   const ddprun::trainer::TokenizeCommand tokenize(app);
+  const ddprun::trainer::GenerateCommand generate(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -80,6 +82,7 @@ int Run(int argc, char** argv, const Environment& environment) {
     return 0;
   }
   if (tokenize.parsed()) return tokenize.Run();
+  if (generate.parsed()) return generate.Run();
   if (arguments.config.empty()) {
     std::fputs("ddp-trainer: name a config file (see --help)\n", stderr);
     return 2;

@@ -2,16 +2,19 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "trainer/models/generate.h"
+#include "base/failure.h"
 #include "trainer/text/load_tokenizer.h"
 
 namespace ddprun::trainer {
 
 namespace {
+
+constexpr int64_t kByteValues = 256;
 
 // What is no UTF-8 becomes U+FFFD; control characters, which might move the cursor or worse,
 // become '.'.
@@ -24,41 +27,74 @@ std::string Presentable(std::string text) {
   return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
-std::string SampleBytes(LanguageModel& model, const Config& config) {
-  const EvaluationConfig& evaluation = config.evaluation;
-  return Generate(model, {.prompt = evaluation.sample_prompt,
-                          .length = evaluation.sample_length,
-                          .temperature = evaluation.sample_temperature,
-                          .top_k = evaluation.sample_top_k,
-                          .top_p = evaluation.sample_top_p,
-                          .seed = static_cast<uint64_t>(config.run.seed)});
+std::vector<int64_t> BytesOf(const std::string& prompt) {
+  if (prompt.empty()) return {'\n'};
+  std::vector<int64_t> tokens;
+  for (const char c : prompt) tokens.push_back(static_cast<uint8_t>(c));
+  return tokens;
 }
 
-std::string SampleTokens(LanguageModel& model, const Config& config) {
-  const EvaluationConfig& evaluation = config.evaluation;
-  const auto tokenizer = LoadTokenizer(config.data.tokenizer);
-  std::vector<int32_t> prompt;
-  tokenizer->Encode(evaluation.sample_prompt, prompt);
+std::vector<int64_t> TokensOf(const std::string& prompt, const Tokenizer& tokenizer) {
+  std::vector<int32_t> tokens;
+  tokenizer.Encode(prompt, tokens);
   // An empty prompt asks for the beginning of a document, which comes after the end of another.
-  const SpecialIds& special = tokenizer->special();
-  if (prompt.empty()) prompt.push_back(special.bos >= 0 ? special.bos : std::max(special.eos, 0));
-  const std::vector<int64_t> tokens = GenerateTokens(
-      model, std::vector<int64_t>(prompt.begin(), prompt.end()), evaluation.sample_length,
-      {.temperature = evaluation.sample_temperature,
-       .top_k = evaluation.sample_top_k,
-       .top_p = evaluation.sample_top_p,
-       .seed = static_cast<uint64_t>(config.run.seed),
-       .stop_token = special.eos,
-       .vocab_size = tokenizer->vocab_size()});
-  return tokenizer->Decode(std::vector<int32_t>(tokens.begin(), tokens.end()));
+  const SpecialIds& special = tokenizer.special();
+  if (tokens.empty()) tokens.push_back(special.bos >= 0 ? special.bos : std::max(special.eos, 0));
+  return {tokens.begin(), tokens.end()};
+}
+
+std::string TextOf(const std::vector<int64_t>& tokens, const Tokenizer* tokenizer) {
+  if (tokenizer != nullptr) {
+    return tokenizer->Decode(std::vector<int32_t>(tokens.begin(), tokens.end()));
+  }
+  std::string text;
+  for (const int64_t token : tokens) text.push_back(static_cast<char>(token));
+  return text;
+}
+
+void CheckVocabulary(const LanguageModel& model, const TextOptions& options, int64_t tokens) {
+  if (tokens <= model.vocab_size()) return;
+  const std::string owner = options.tokenizer.empty()
+                                ? "Bytes have "
+                                : "The tokenizer in \"" + options.tokenizer + "\" has ";
+  throw Failure(Error{.code = Code::kUsage,
+                      .title = "DATA AND MODEL DO NOT FIT",
+                      .where = options.tokenizer,
+                      .what = owner + std::to_string(tokens) +
+                              " tokens, but the model has embeddings for " +
+                              std::to_string(model.vocab_size()) + ".",
+                      .hint = "Take the tokenizer that belongs to the model.",
+                      .page = "data-and-model"});
 }
 
 }  // namespace
 
+WrittenText WriteText(LanguageModel& model, const TextOptions& options) {
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (!options.tokenizer.empty()) tokenizer = LoadTokenizer(options.tokenizer);
+  SamplingOptions sampling = options.sampling;
+  sampling.vocab_size = tokenizer ? tokenizer->vocab_size() : kByteValues;
+  sampling.stop_token = tokenizer && options.stop_at_end ? tokenizer->special().eos : -1;
+  CheckVocabulary(model, options, sampling.vocab_size);
+  const std::vector<int64_t> prompt =
+      tokenizer ? TokensOf(options.prompt, *tokenizer) : BytesOf(options.prompt);
+  const std::vector<int64_t> tokens =
+      GenerateTokens(model, prompt, options.max_new_tokens, sampling);
+  return {.text = Presentable(TextOf(tokens, tokenizer.get())),
+          .new_tokens = static_cast<int64_t>(tokens.size())};
+}
+
 std::string SampleText(LanguageModel& model, const Config& config) {
-  const std::string text =
-      config.data.tokenizer.empty() ? SampleBytes(model, config) : SampleTokens(model, config);
-  return Presentable(config.evaluation.sample_prompt + text);
+  const EvaluationConfig& evaluation = config.evaluation;
+  const WrittenText written =
+      WriteText(model, {.prompt = evaluation.sample_prompt,
+                        .tokenizer = config.data.tokenizer,
+                        .max_new_tokens = evaluation.sample_length,
+                        .sampling = {.temperature = evaluation.sample_temperature,
+                                     .top_k = evaluation.sample_top_k,
+                                     .top_p = evaluation.sample_top_p,
+                                     .seed = static_cast<uint64_t>(config.run.seed)}});
+  return Presentable(evaluation.sample_prompt) + written.text;
 }
 
 }  // namespace ddprun::trainer

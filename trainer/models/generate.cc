@@ -15,8 +15,6 @@ namespace ddprun::trainer {
 
 namespace {
 
-constexpr int64_t kByteValues = 256;
-
 class EvaluationMode {
  public:
   explicit EvaluationMode(LanguageModel& model) : model_(model), training_(model.is_training()) {
@@ -88,21 +86,6 @@ std::vector<int64_t> GenerateTokens(LanguageModel& model,
   }
   tokens.erase(tokens.begin(), tokens.begin() + static_cast<int64_t>(prompt.size()));
   return tokens;
-}
-
-std::string Generate(LanguageModel& model, const GenerateOptions& options) {
-  const std::string start = options.prompt.empty() ? "\n" : options.prompt;
-  std::vector<int64_t> prompt;
-  for (const char c : start) prompt.push_back(static_cast<uint8_t>(c));
-  const std::vector<int64_t> tokens = GenerateTokens(model, prompt, options.length,
-                                                     {.temperature = options.temperature,
-                                                      .top_k = options.top_k,
-                                                      .top_p = options.top_p,
-                                                      .seed = options.seed,
-                                                      .vocab_size = kByteValues});
-  std::string text;
-  for (const int64_t token : tokens) text.push_back(static_cast<char>(token));
-  return text;
 }
 
 }  // namespace ddprun::trainer

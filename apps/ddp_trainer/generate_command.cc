@@ -1,0 +1,109 @@
+#include "apps/ddp_trainer/generate_command.h"
+
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "base/failure.h"
+#include "trainer/loop/sample_text.h"
+#include "trainer/models/pretrained.h"
+
+namespace ddprun::trainer {
+
+struct GenerateCommand::Flags {
+  std::string model;
+  std::string tokenizer;
+  TextOptions text = {.prompt = "", .tokenizer = "", .max_new_tokens = 200, .sampling = {}};
+  bool ignore_eos = false;
+};
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::shared_ptr<LanguageModel> OpenLanguageModel(const std::string& folder) {
+  ModelOptions options = ReadModelOptions(folder);
+  options.initialize = false;
+  auto model = std::dynamic_pointer_cast<LanguageModel>(MakeModel(options));
+  if (!model) {
+    throw Failure(Error{.code = Code::kUsage,
+                        .title = "NOT A LANGUAGE MODEL",
+                        .where = folder,
+                        .what = "\"" + folder + "\" holds a model of type \"" + options.type +
+                                "\", which does not predict the next token.",
+                        .hint = "Name a folder with a model of type gpt or llama.",
+                        .page = "not-a-language-model"});
+  }
+  LoadWeights(*model, folder);
+  return model;
+}
+
+// The model's own, where its folder has one.
+std::string TokenizerBeside(const std::string& folder) {
+  for (const char* name : {"tokenizer.json", "vocab.json", "vocab.txt"}) {
+    if (std::filesystem::exists(std::filesystem::path(folder) / name)) return folder;
+  }
+  return "";
+}
+
+}  // namespace
+
+GenerateCommand::GenerateCommand(CLI::App& app) : flags_(std::make_unique<Flags>()) {
+  CLI::App* command = app.add_subcommand("generate", "Write text with a trained language model");
+  Flags& flags = *flags_;
+  SamplingOptions& sampling = flags.text.sampling;
+  command
+      ->add_option("model", flags.model,
+                   "Hugging Face folder of a gpt or llama model, such as runs/<name>/model")
+      ->required();
+  command->add_option("--prompt", flags.text.prompt, "What the text begins with");
+  command->add_option("--max-new-tokens", flags.text.max_new_tokens, "Longest text, in tokens")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+      ->capture_default_str();
+  command
+      ->add_option("--temperature", sampling.temperature,
+                   "0: always the likeliest token; above 1: more surprising than learnt")
+      ->check(CLI::Range(0.0, 1e3))
+      ->capture_default_str();
+  command->add_option("--top-k", sampling.top_k, "Draw among the k likeliest tokens; 0: all")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30))
+      ->capture_default_str();
+  command
+      ->add_option("--top-p", sampling.top_p,
+                   "Draw among the likeliest tokens that together have this probability")
+      ->check(CLI::Range(std::numeric_limits<double>::min(), 1.0))
+      ->capture_default_str();
+  command->add_option("--seed", sampling.seed, "Of the draws")->capture_default_str();
+  command->add_option("--tokenizer", flags.tokenizer,
+                      "Folder of the tokenizer (default: the model's; bytes where it has none)");
+  command->add_flag("--ignore-eos", flags.ignore_eos, "Write on after the end of the text");
+  command_ = command;
+}
+
+GenerateCommand::~GenerateCommand() = default;
+
+bool GenerateCommand::parsed() const {
+  return command_->parsed();
+}
+
+int GenerateCommand::Run() const {
+  const auto model = OpenLanguageModel(flags_->model);
+  TextOptions options = flags_->text;
+  options.tokenizer =
+      flags_->tokenizer.empty() ? TokenizerBeside(flags_->model) : flags_->tokenizer;
+  options.stop_at_end = !flags_->ignore_eos;
+  const Clock::time_point start = Clock::now();
+  const WrittenText written = WriteText(*model, options);
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  std::printf("%s%s\n", options.prompt.c_str(), written.text.c_str());
+  std::fprintf(stderr, "%" PRId64 " tokens in %.2f s (%.1f tokens/s)\n", written.new_tokens,
+               seconds, static_cast<double>(written.new_tokens) / seconds);
+  return 0;
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,83 @@
+"""`ddp-trainer generate` as a user runs it: generate_test.py DDP_TRAINER GOLDEN_FOLDER"""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+GOLDEN = pathlib.Path(sys.argv.pop(2)).resolve()
+PROGRAM = sys.argv.pop(1)
+
+
+class Generate(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def run_it(self, *arguments):
+        return subprocess.run([PROGRAM, "generate", *map(str, arguments)], capture_output=True,
+                              cwd=self.folder, timeout=50)
+
+    def text(self, *arguments):
+        run = self.run_it(*arguments)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return run.stdout.decode()
+
+    def words(self, eos):
+        """The byte-level model of 256 tokens with words for bytes: 0 is w0, and so on."""
+        model = self.folder / "words"
+        shutil.copytree(GOLDEN / "gpt_init", model)
+        names = {f"w{i}": i for i in range(256) if i != eos} | {"<|endoftext|>": eos}
+        (model / "vocab.json").write_text(json.dumps(names))
+        (model / "merges.txt").write_text("#version: 0.2\n")
+        return model
+
+    def test_bytes_continue_the_prompt_beyond_the_context(self):
+        model = GOLDEN / "gpt_init"
+        text = self.text(model, "--prompt=A cat", "--max-new-tokens=90")
+        self.assertTrue(text.startswith("A cat"))
+        self.assertGreater(len(text), 30)
+        run = self.run_it(model, "--max-new-tokens=7")
+        self.assertIn(b"7 tokens in", run.stderr)
+
+    def test_the_seed_decides_what_is_drawn(self):
+        draw = [self.text(GOLDEN / "gpt_init", f"--seed={seed}", "--temperature=2", "--top-k=0")
+                for seed in (1, 1, 2)]
+        self.assertEqual(draw[0], draw[1])
+        self.assertNotEqual(draw[0], draw[2])
+
+    def test_the_tokenizer_beside_the_model_is_taken_and_its_end_of_text_ends_it(self):
+        greedy = ["--temperature=0", "--max-new-tokens=5"]
+        first = self.text(self.words(eos=0), *greedy)
+        self.assertRegex(first, r"^(w\d+){5}\n$")
+        likeliest = int(first.split("w")[1])
+        shutil.rmtree(self.folder / "words")
+        # The text starts after the end of text too, so the likeliest token may be another.
+        model = self.words(eos=likeliest)
+        names = json.loads((model / "vocab.json").read_text())
+        names["<s>"] = names.pop("w0")
+        (model / "vocab.json").write_text(json.dumps(names))
+        (model / "tokenizer_config.json").write_text(json.dumps({
+            "bos_token": "<s>", "eos_token": "<|endoftext|>"}))
+        self.assertEqual(self.text(model, *greedy), "\n")
+        self.assertRegex(self.text(model, *greedy, "--ignore-eos"), r"^(w\d+|<s>)*\n$")
+
+    def test_mistakes_are_said(self):
+        for arguments, said in [
+                ([GOLDEN / "bert_init"], b"does not predict the next token"),
+                ([GOLDEN / "llama_init"], b"the model has embeddings for"),
+                (["nowhere"], b"config.json"),
+                ([GOLDEN / "gpt_init", "--tokenizer=nowhere"], b"NO TOKENIZER"),
+                ([GOLDEN / "gpt_init", "--top-p=0"], b"--top-p"),
+                ([], b"model is required")]:
+            run = self.run_it(*arguments)
+            self.assertEqual(run.returncode, 2, run.stderr)
+            self.assertIn(said, run.stderr)
+            self.assertEqual(run.stdout, b"")
+
+
+unittest.main()
