@@ -11,7 +11,7 @@ using Words = std::vector<std::string_view>;
 const Words kFiles = {"text", "jsonl",   "tokens",   "text_classification", "csv",
                       "idx",  "cifar10", "cifar100", "image_folder",        "plugin"};
 const Words kTokens = {"text", "jsonl", "tokens", "text_classification"};
-const Words kRows = {"jsonl", "text_classification", "csv"};
+const Words kRows = {"jsonl", "text_classification", "csv", "image_folder"};
 const Words kImages = {"idx", "cifar10", "cifar100", "image_folder"};
 
 }  // namespace
@@ -108,8 +108,10 @@ std::vector<Key> FileDataKeys() {
       {.section = "data",
        .name = "on_bad_row",
        .slot = At<&Config::data, &DataConfig::on_bad_row>,
-       .meaning = "What a row that cannot be read does: \"error\" ends the run with the file and "
-                  "line, \"skip\" leaves the row out and counts it.",
+       .meaning =
+           "What a row or an image that cannot be read does: \"error\" ends the run with the "
+           "file and line, \"skip\" leaves it out and counts it; for that, all images are "
+           "decoded once at the start.",
        .only_for = "data.format",
        .only_values = kRows},
   };

@@ -3,14 +3,18 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <filesystem>
+#include <optional>
 #include <set>
+#include <thread>
 
 #include "base/check.h"
 #include "base/suggest.h"
 #include "trainer/data/data_files.h"
 #include "trainer/data/glob.h"
+#include "trainer/text/encode_many.h"
 
 namespace ddprun::trainer {
 
@@ -65,6 +69,7 @@ Failure UnknownClass(const Found& found, const std::vector<std::string>& labels)
 ImageFolder::ImageFolder(const ImageFolderOptions& options)
     : options_(options.image), normalizer_(options.image, 3), labels_(options.labels) {
   FindFiles(options);
+  if (options.skip_bad_images) LeaveOutBadImages();
   height_ = width_ = options_.size;
   if (options_.size > 0) return;
   const Image first = Load(files_.front());
@@ -92,6 +97,32 @@ void ImageFolder::FindFiles(const ImageFolderOptions& options) {
     if (label == labels_.end()) throw UnknownClass(file, labels_);
     files_.push_back({std::move(file.path), label - labels_.begin()});
   }
+}
+
+void ImageFolder::LeaveOutBadImages() {
+  std::vector<std::optional<Failure>> failures(files_.size());
+  std::atomic<size_t> next = 0;
+  RunOnThreads(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())), [&] {
+    for (size_t i = next++; i < files_.size(); i = next++) {
+      try {
+        Load(files_[i]);
+      } catch (const Failure& failure) {
+        failures[i] = failure;
+      }
+    }
+  });
+  const auto is_bad = [](const auto& failure) { return failure.has_value(); };
+  const auto first = std::ranges::find_if(failures, is_bad);
+  if (first == failures.end()) return;
+  const auto count = static_cast<size_t>(std::ranges::count_if(failures, is_bad));
+  if (count == files_.size()) throw Failure(**first);
+  notes_.push_back(std::to_string(count) + (count == 1 ? " image" : " images") +
+                   " skipped, the first: " + (*first)->error().what);
+  std::vector<File> good;
+  for (size_t i = 0; i < files_.size(); ++i) {
+    if (!failures[i]) good.push_back(std::move(files_[i]));
+  }
+  files_ = std::move(good);
 }
 
 DataShape ImageFolder::shape() const {

@@ -19,12 +19,15 @@ struct ImageFolderOptions {
   // Classes by name, in the order of their numbers; empty: the names that were found, sorted.
   std::vector<std::string> labels = {};
   ImageOptions image = {};
+  // Decodes all images when the data set is opened, on as many threads as there are cores, and
+  // leaves out those that cannot be: only so do all ranks count the same samples.
+  bool skip_bad_images = false;
 };
 
 class ImageFolder final : public Dataset {
  public:
-  // Throws Failure: there is no image, or one of a class that is not among the labels; without
-  // image.size also when the first image does not decode.
+  // Throws Failure: there is no image, or none that decodes where bad ones are skipped, or one of a
+  // class that is not among the labels; without image.size also when the first does not decode.
   explicit ImageFolder(const ImageFolderOptions& options);
 
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
@@ -33,6 +36,7 @@ class ImageFolder final : public Dataset {
   Batch Get(std::span<const int64_t> indices) const override;
   Batch GetVaried(std::span<const int64_t> indices, int64_t epoch) const override;
   DataShape shape() const override;
+  std::vector<std::string> Notes() const override { return notes_; }
 
  private:
   struct File {
@@ -41,6 +45,7 @@ class ImageFolder final : public Dataset {
   };
 
   void FindFiles(const ImageFolderOptions& options);
+  void LeaveOutBadImages();
   Image Load(const File& file) const;
   Image ToSize(const File& file) const;
   // One sample, written to [3, height_, width_].
@@ -51,6 +56,7 @@ class ImageFolder final : public Dataset {
   const Normalizer normalizer_;
   std::vector<std::string> labels_;
   std::vector<File> files_;
+  std::vector<std::string> notes_;
   int64_t height_ = 0;
   int64_t width_ = 0;
 };

@@ -176,7 +176,8 @@ std::unique_ptr<Dataset> OpenFiles(const Config& config,
       return std::make_unique<ImageFolder>(
           ImageFolderOptions{.patterns = files,
                              .labels = training != nullptr ? training->shape().labels : data.labels,
-                             .image = ImageOptionsOf(data)});
+                             .image = ImageOptionsOf(data),
+                             .skip_bad_images = data.on_bad_row == OnBadRow::kSkip});
     case DataFormat::kPlugin:
       return OpenPlugin(config, files, training);
     case DataFormat::kRandom:
@@ -219,6 +220,11 @@ void OpenData(Job& job) {
     job.validation = OpenFiles(job.config, data.validation_files, whole.get());
   }
   job.data_notes = whole->Notes();
+  if (job.validation != nullptr) {
+    for (const std::string& note : job.validation->Notes()) {
+      job.data_notes.push_back("validation data: " + note);
+    }
+  }
   if (set_aside > 0) {
     SetAside(std::move(whole), set_aside, job);
   } else {

@@ -297,6 +297,25 @@ TEST_F(Folder, BringsImagesToOneSizeAlsoAtRandom) {
   EXPECT_FALSE(at::equal(varied, data.GetVaried(all, 2).inputs));
 }
 
+TEST_F(Folder, LeavesOutWhatDoesNotDecodeIfAskedTo) {
+  const auto open = [&] {
+    return ImageFolder(
+        {.patterns = {Path("train")}, .image = {.size = 8}, .skip_bad_images = true});
+  };
+  EXPECT_EQ(open().size(), 3);
+  EXPECT_THAT(open().Notes(), testing::IsEmpty());
+  scratch_.Write("train/cat/b.PNG", GoldenFile("png", "P").substr(0, 60));
+  scratch_.Write("train/cat/empty.png", "");
+  const ImageFolder data = open();
+  EXPECT_EQ(data.size(), 2);
+  EXPECT_EQ(data.Get(std::vector<int64_t>{0, 1}).targets[1].item<int64_t>(), 1);
+  EXPECT_THAT(data.Notes(),
+              ElementsAre(HasSubstr("2 images skipped, the first: \"" + Path("train/cat/b.PNG"))));
+  scratch_.Write("train/cat/deep/c.jpeg", "none");
+  scratch_.Write("train/dog/a.jpg", "none");
+  EXPECT_EQ(ErrorOf(open).title, "IMAGE CANNOT BE DECODED");
+}
+
 TEST_F(Folder, NamesTheFileThatIsAtFault) {
   EXPECT_THAT(
       ErrorOf([&] {

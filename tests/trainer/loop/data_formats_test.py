@@ -93,6 +93,7 @@ class DataFormats(training.TrainingTest):
         job = self.train(config, 2)
         self.assertIn("360 samples", job.out)
         self.assertIn("40 rows skipped that have no label", job.out)
+        self.assertIn("validation data: 6 rows skipped that have no label", job.out)
         last = self.last_validation("pairs")
         self.assertEqual(last["samples"], 54)
         self.assertGreater(last["accuracy"], 0.9)
@@ -158,6 +159,8 @@ class DataFormats(training.TrainingTest):
         numbers = random.Random(4)
         self.write_folder("train", numbers, 40)
         self.write_folder("val", numbers, 8)
+        with open(self.path("train/red/broken.png"), "wb") as file:
+            file.write(b"\x89PNG\r\n\x1a\n and no more")
         data = {"format": "image_folder", "train_files": ["train"], "validation_files": ["val"],
                 "image_size": 12, "image_mean": [0.5], "image_std": [0.25], "random_flip": True,
                 "random_resized_crop": True}
@@ -165,8 +168,10 @@ class DataFormats(training.TrainingTest):
         for ranks, threads in ((1, 0), (2, 2)):
             config = self.config(f"folder{ranks}", model, data,
                                  training={"per_device_train_batch_size": 16 // ranks})
-            config["data"]["dataloader_num_workers"] = threads
-            self.train(config, ranks)
+            config["data"].update(dataloader_num_workers=threads, on_bad_row="skip")
+            job = self.train(config, ranks)
+            self.assertIn("120 samples", job.out)
+            self.assertIn("1 image skipped", job.out)
         # How an image is varied depends neither on ranks nor on threads.
         one, two = self.losses("folder1"), self.losses("folder2")
         self.assertEqual(len(one), len(two))
