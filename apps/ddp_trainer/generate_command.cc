@@ -9,9 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "base/failure.h"
 #include "trainer/loop/sample_text.h"
-#include "trainer/models/pretrained.h"
 
 namespace ddprun::trainer {
 
@@ -25,23 +23,6 @@ struct GenerateCommand::Flags {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::shared_ptr<LanguageModel> OpenLanguageModel(const std::string& folder) {
-  ModelOptions options = ReadModelOptions(folder);
-  options.initialize = false;
-  auto model = std::dynamic_pointer_cast<LanguageModel>(MakeModel(options));
-  if (!model) {
-    throw Failure(Error{.code = Code::kUsage,
-                        .title = "NOT A LANGUAGE MODEL",
-                        .where = folder,
-                        .what = "\"" + folder + "\" holds a model of type \"" + options.type +
-                                "\", which does not predict the next token.",
-                        .hint = "Name a folder with a model of type gpt or llama.",
-                        .page = "not-a-language-model"});
-  }
-  LoadWeights(*model, folder);
-  return model;
-}
 
 // The model's own, where its folder has one.
 std::string TokenizerBeside(const std::string& folder) {

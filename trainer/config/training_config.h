@@ -45,8 +45,8 @@ struct OptimizerConfig {
   double eps = 1e-8;
   double momentum = 0.0;  // sgd
   // A parameter whose name contains one of these, in either case, gets no weight decay. The default
-  // finds the biases and norms of all built-in models: "norm" those of BERT and Llama, "ln_" GPT-2's,
-  // "bn" and "downsample.1." ResNet's.
+  // finds the biases and norms of all built-in models: "norm" those of BERT and Llama, "ln_" those
+  // of GPT-2, "bn" and "downsample.1." those of ResNet.
   std::vector<std::string> no_decay = {"bias", "norm", "ln_", "bn", "downsample.1."};
 };
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "trainer/models/pretrained.h"
 #include "trainer/text/load_tokenizer.h"
 
 namespace ddprun::trainer {
@@ -68,6 +69,23 @@ void CheckVocabulary(const LanguageModel& model, const TextOptions& options, int
 }
 
 }  // namespace
+
+std::shared_ptr<LanguageModel> OpenLanguageModel(const std::string& folder) {
+  ModelOptions options = ReadModelOptions(folder);
+  options.initialize = false;
+  auto model = std::dynamic_pointer_cast<LanguageModel>(MakeModel(options));
+  if (!model) {
+    throw Failure(Error{.code = Code::kUsage,
+                        .title = "NOT A LANGUAGE MODEL",
+                        .where = folder,
+                        .what = "\"" + folder + "\" holds a model of type \"" + options.type +
+                                "\", which does not predict the next token.",
+                        .hint = "Name a folder with a model of type gpt or llama.",
+                        .page = "not-a-language-model"});
+  }
+  LoadWeights(*model, folder);
+  return model;
+}
 
 WrittenText WriteText(LanguageModel& model, const TextOptions& options) {
   std::unique_ptr<Tokenizer> tokenizer;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "trainer/config/config.h"
@@ -9,6 +10,10 @@
 #include "trainer/models/model.h"
 
 namespace ddprun::trainer {
+
+// With its weights. Throws Failure when the folder (models/pretrained.h) cannot be used or holds a
+// model of another kind.
+std::shared_ptr<LanguageModel> OpenLanguageModel(const std::string& folder);
 
 struct TextOptions {
   std::string prompt;          // UTF-8
