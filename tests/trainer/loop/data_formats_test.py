@@ -197,6 +197,26 @@ class DataFormats(training.TrainingTest):
         self.assertEqual(len(losses), 4)
         self.assertLess(losses[-1], losses[0])
 
+    # Bad files
+
+    def test_empty_files_of_every_kind_are_refused_by_name(self):
+        os.makedirs(self.path("folder/red"))
+        for name in ("table.csv", "x-images-idx3-ubyte", "x-labels-idx1-ubyte", "batch.bin",
+                     "folder/red/a.png"):
+            self.script(name, "")
+        kinds = {"csv": ("table.csv", {"label_column": "y"}), "idx": ("x-images-idx3-ubyte", {}),
+                 "cifar10": ("batch.bin", {}), "image_folder": ("folder", {})}
+        for kind, (file, keys) in kinds.items():
+            with self.subTest(format=kind):
+                data = {"format": kind, "train_files": [file], **keys}
+                config = self.config(kind, {"type": "linear"}, data)
+                job = self.run_ddprun("--nproc_per_node=2", self.write_config(config))
+                self.assertIn(job.returncode, (1, 2), job.err)
+                self.assertIn(file, job.err)
+                self.assertEqual(job.err.count("See docs"), 1, job.err)
+                self.assertFalse(os.path.exists(self.path("runs")))
+        self.assert_nothing_left()
+
 
 if __name__ == "__main__":
     harness.main()
