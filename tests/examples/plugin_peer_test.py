@@ -1,0 +1,122 @@
+"""The example plugin, trained by ddprun with two ranks, against the same module in PyTorch."""
+
+import json
+import os
+import struct
+import subprocess
+import tempfile
+import unittest
+
+import safetensors.torch
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+EXAMPLE = os.environ["DDPRUN_PLUGIN_EXAMPLE"]
+STEPS, BATCH, RATE = 12, 16, 0.05
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv1d(1, 16, 5, padding=2)
+        self.conv2 = nn.Conv1d(16, 16, 5, padding=2)
+        self.head = nn.Linear(16 * 32, 1)
+
+    def forward(self, x):
+        return self.head(F.gelu(self.conv2(F.gelu(self.conv1(x[:, None])))).flatten(1))
+
+
+def read_waves():
+    with open(os.path.join(EXAMPLE, "train.waves"), "rb") as file:
+        magic, count, length = struct.unpack("<8sii", file.read(16))
+        assert magic == b"WAVES 1\n"
+        return torch.frombuffer(bytearray(file.read()), dtype=torch.float32).view(count, length)
+
+
+class Plugin(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def run_ddprun(self, ranks=2, **sections):
+        config = {
+            "run": {"name": "waves", "max_steps": STEPS, "output_dir": self.path("run")},
+            "model": {
+                "type": "plugin",
+                "path": os.path.join(EXAMPLE, "build/libwaves.so"),
+                "options": {"huber_delta": 0.1},
+            },
+            "data": {
+                "format": "plugin",
+                "train_files": os.path.join(EXAMPLE, "train.waves"),
+                "shuffle": False,
+            },
+            "training": {"per_device_train_batch_size": BATCH, "max_grad_norm": 0},
+            "optimizer": {"type": "sgd", "learning_rate": RATE},
+            "scheduler": {"lr_scheduler_type": "constant"},
+            "report": {"logging_steps": 1},
+        }
+        for section, keys in sections.items():
+            config[section].update(keys)
+        with open(self.path("train.json"), "w") as file:
+            json.dump(config, file)
+        return subprocess.run(
+            [os.environ["DDPRUN_PROGRAM"], f"--nproc_per_node={ranks}", self.path("train.json")],
+            capture_output=True, text=True, timeout=120)
+
+    def losses(self):
+        with open(self.path("run/metrics.jsonl")) as file:
+            lines = [json.loads(line) for line in file]
+        return [line["loss"] for line in lines if line.get("split") == "train"]
+
+    def test_losses_and_weights_are_those_of_pytorch(self):
+        torch.manual_seed(3)
+        net = Net()
+        safetensors.torch.save_file(net.state_dict(), self.path("start.safetensors"))
+        job = self.run_ddprun(model={"name_or_path": self.path("start.safetensors")})
+        self.assertEqual(job.returncode, 0, job.stderr)
+        waves = read_waves()
+        optimizer = torch.optim.SGD(net.parameters(), RATE)
+        found = self.losses()
+        self.assertEqual(len(found), STEPS)
+        for step in range(STEPS):
+            rows = waves[step * 2 * BATCH : (step + 1) * 2 * BATCH]
+            optimizer.zero_grad()
+            loss = F.huber_loss(net(rows[:, :-1]), rows[:, -1:], delta=0.1)
+            loss.backward()
+            optimizer.step()
+            self.assertLess(abs(found[step] - loss.item()), 1e-5, f"step {step + 1}")
+        saved = safetensors.torch.load_file(self.path("run/model/model.safetensors"))
+        self.assertEqual(sorted(saved), sorted(net.state_dict()))
+        for name, tensor in net.state_dict().items():
+            self.assertTrue(torch.allclose(saved[name], tensor, atol=1e-5), name)
+
+    def test_bfloat16_and_evaluation_work_with_a_plugin(self):
+        job = self.run_ddprun(
+            run={"max_steps": 60}, training={"precision": "bf16"},
+            optimizer={"type": "adam", "learning_rate": 0.003}, data={"validation_fraction": 0.01})
+        self.assertEqual(job.returncode, 0, job.stderr)
+        losses = self.losses()
+        self.assertLess(losses[-1], losses[0] / 2)
+        self.assertIn("validation loss", job.stdout)
+
+    def test_a_mistake_in_its_options_is_told_once_before_any_rank_starts(self):
+        job = self.run_ddprun(data={"options": {"scale": "large"}})
+        self.assertEqual(job.returncode, 1)
+        self.assertEqual(job.stderr.count("ERROR IN THE PLUGIN"), 1, job.stderr)
+        self.assertIn("While opening the data set, the plugin threw:", job.stderr)
+        self.assertIn("type must be number, but is string", job.stderr)
+
+    def test_a_file_that_is_no_plugin_is_a_mistake_in_the_config(self):
+        job = self.run_ddprun(model={"path": os.environ["DDPRUN_PROGRAM"]})
+        self.assertEqual(job.returncode, 2)
+        self.assertEqual(job.stderr.count("PLUGIN CANNOT BE USED"), 1, job.stderr)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    unittest.main()
