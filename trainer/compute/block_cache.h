@@ -1,6 +1,6 @@
-// Keeps the memory of large tensors for the next ones of about their size. glibc gives blocks above 32
-// MiB, at first above 128 KiB, back to the kernel as they are freed, and every training step then
-// pays for having the same pages cleared again.
+// Keeps the memory of large tensors for the next ones of about their size. glibc gives blocks above
+// 32 MiB, at first above 128 KiB, back to the kernel as they are freed, and every training step
+// then pays for having the same pages cleared again.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ class BlockCache {
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
 
-  // A block of at least `bytes`, aligned to 64: the smallest idle one of less than eight times the size,
-  // or a new one; nullptr when there is no memory. Its content is what it was left with.
+  // A block of at least `bytes`, aligned to 64: the smallest idle one of less than eight times the
+  // size, or a new one; nullptr when there is no memory. Its content is what it was left with.
   void* Take(size_t bytes);
   // False, and nothing is done, for a block that is none of its own.
   bool Give(void* block);
