@@ -1,8 +1,8 @@
 """The text pairs and the WordPiece vocabulary on which benchmarks/training.py trains BERT.
 
 Both are drawn, since nothing is downloaded: words of one to three syllables with Zipf's
-frequencies, in pairs whose lengths follow MNLI's (median of both together about 30 words, a long tail). Which
-word a pair starts with decides its label, so that there is something to learn.
+frequencies, in pairs whose lengths follow MNLI's (median of both together about 30 words, a long
+tail). Which word a pair starts with decides its label, so that there is something to learn.
 """
 
 import json
