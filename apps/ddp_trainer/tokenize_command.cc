@@ -8,12 +8,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "base/failure.h"
+#include "base/threads.h"
 #include "trainer/text/load_tokenizer.h"
 #include "trainer/text/tokenize_files.h"
 
@@ -29,7 +29,7 @@ struct TokenizeCommand::Flags {
   std::string separator;
   bool no_separator = false;
   std::string on_bad_row = "error";
-  int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  int threads = CoreCount();
 };
 
 namespace {

@@ -3,18 +3,16 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <filesystem>
 #include <optional>
 #include <set>
-#include <thread>
 
 #include "base/check.h"
 #include "base/suggest.h"
+#include "base/threads.h"
 #include "trainer/data/data_files.h"
 #include "trainer/data/glob.h"
-#include "trainer/text/encode_many.h"
 
 namespace ddprun::trainer {
 
@@ -101,14 +99,11 @@ void ImageFolder::FindFiles(const ImageFolderOptions& options) {
 
 void ImageFolder::LeaveOutBadImages() {
   std::vector<std::optional<Failure>> failures(files_.size());
-  std::atomic<size_t> next = 0;
-  RunOnThreads(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())), [&] {
-    for (size_t i = next++; i < files_.size(); i = next++) {
-      try {
-        Load(files_[i]);
-      } catch (const Failure& failure) {
-        failures[i] = failure;
-      }
+  RunInParts(CoreCount(), files_.size(), 1, [&](size_t i, size_t /*end*/) {
+    try {
+      Load(files_[i]);
+    } catch (const Failure& failure) {
+      failures[i] = failure;
     }
   });
   const auto is_bad = [](const auto& failure) { return failure.has_value(); };

@@ -5,14 +5,12 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
-#include <thread>
 
 #include "base/check.h"
 #include "base/suggest.h"
+#include "base/threads.h"
 #include "trainer/data/data_files.h"
-#include "trainer/text/encode_many.h"
 #include "trainer/text/encode_pair.h"
 
 namespace ddprun::trainer {
@@ -122,14 +120,12 @@ Batch PairDataset::Get(std::span<const int64_t> indices) const {
 
 std::vector<int64_t> PairDataset::Lengths() const {
   std::vector<int64_t> lengths(static_cast<size_t>(size()));
-  std::atomic<int64_t> next = 0;
-  constexpr int64_t kPart = 256;  // rows at a time
-  RunOnThreads(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())), [&] {
-    for (int64_t begin = next.fetch_add(kPart); begin < size(); begin = next.fetch_add(kPart)) {
-      for (int64_t i = begin; i < std::min(begin + kPart, size()); ++i) {
-        lengths[i] = static_cast<int64_t>(
-            EncodePair(*tokenizer_, texts_.first(i), texts_.second(i), max_length_).ids.size());
-      }
+  constexpr size_t kRowsAtOnce = 256;
+  RunInParts(CoreCount(), lengths.size(), kRowsAtOnce, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      const auto row = static_cast<int64_t>(i);
+      lengths[i] = static_cast<int64_t>(
+          EncodePair(*tokenizer_, texts_.first(row), texts_.second(row), max_length_).ids.size());
     }
   });
   return lengths;

@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <thread>
 
 #include "base/failure.h"
+#include "base/threads.h"
 #include "trainer/data/csv_dataset.h"
 #include "trainer/data/data_files.h"
 #include "trainer/data/image_arrays.h"
@@ -64,7 +64,7 @@ std::unique_ptr<Dataset> OpenTokenized(const Config& config,
   options.separator = tokenizer->special().eos;
   options.skip_bad_rows = data.on_bad_row == OnBadRow::kSkip;
   options.output = folder.path() / "ids.bin";
-  options.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  options.threads = CoreCount();
   const TokenizeProgress done = TokenizeFiles(*tokenizer, options, [](const auto&) {});
   std::vector<std::string> notes;
   if (done.bad_rows > 0) {

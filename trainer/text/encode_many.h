@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -15,9 +14,5 @@ namespace ddprun::trainer {
 std::vector<std::vector<int32_t>> EncodeMany(const Tokenizer& tokenizer,
                                              std::span<const std::string_view> texts,
                                              int threads);
-
-// Runs `work` on `threads` threads at once, the calling one among them. Throws the exception of
-// one of them, if there was any, when all have ended.
-void RunOnThreads(int threads, const std::function<void()>& work);
 
 }  // namespace ddprun::trainer

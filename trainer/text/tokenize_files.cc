@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "base/threads.h"
 #include "trainer/text/document_reader.h"
-#include "trainer/text/encode_many.h"
 
 namespace ddprun::trainer {
 
