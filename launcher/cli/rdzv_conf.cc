@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 
+#include "base/ascii.h"
 #include "base/suggest.h"
 #include "launcher/cli/read_value.h"
 
@@ -31,9 +32,7 @@ bool IsCount(std::string_view text) {
 
 // As torch reads booleans here.
 bool IsBool(std::string_view text) {
-  std::string word(text);
-  std::transform(word.begin(), word.end(), word.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string word = AsciiLower(text);
   constexpr std::array<std::string_view, 10> kWords = {"1", "0",   "true", "false", "t",
                                                        "f", "yes", "no",   "y",     "n"};
   return std::find(kWords.begin(), kWords.end(), word) != kWords.end();

@@ -12,6 +12,7 @@
 #include <optional>
 #include <sstream>
 
+#include "base/ascii.h"
 #include "base/env.h"
 
 namespace ddprun::rendezvous {
@@ -36,13 +37,6 @@ std::optional<asio::ip::address> ParseLiteral(std::string_view host) {
   return address;
 }
 
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
-}
-
 bool IsLocalhostName(std::string_view lower) {
   return lower == "localhost" || lower.ends_with(".localhost");
 }
@@ -62,7 +56,7 @@ std::vector<asio::ip::address> LookUpHostsFile(std::string_view lower_host,
     const std::optional<asio::ip::address> address = ParseLiteral(literal);
     if (!address) continue;
     for (std::string name; words >> name;) {
-      if (Lower(name) == lower_host) AddUnique(found, *address);
+      if (AsciiLower(name) == lower_host) AddUnique(found, *address);
     }
   }
   return found;
@@ -140,7 +134,7 @@ std::string EndpointText(const asio::ip::address& address, uint16_t port) {
 std::vector<asio::ip::address> ResolveLocally(std::string_view host,
                                               const std::string& hosts_file) {
   if (const auto literal = ParseLiteral(host)) return {*literal};
-  const std::string lower = Lower(host);
+  const std::string lower = AsciiLower(host);
   std::vector<asio::ip::address> found = LookUpHostsFile(lower, hosts_file);
   if (IsLocalhostName(lower)) {
     AddUnique(found, asio::ip::address_v4::loopback());
@@ -182,7 +176,7 @@ std::string HostName() {
 
 bool NamesLoopback(std::string_view host) {
   if (const auto literal = ParseLiteral(host)) return literal->is_loopback();
-  return IsLocalhostName(Lower(host));
+  return IsLocalhostName(AsciiLower(host));
 }
 
 bool IsOwnAddress(const asio::ip::address& address) {

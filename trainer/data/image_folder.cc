@@ -3,11 +3,11 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <optional>
 #include <set>
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "base/suggest.h"
 #include "base/threads.h"
@@ -21,9 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool IsImageName(const std::string& path) {
-  std::string ending = fs::path(path).extension().string();
-  std::ranges::transform(ending, ending.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string ending = AsciiLower(fs::path(path).extension().string());
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
 

@@ -10,8 +10,8 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <cctype>
 
+#include "base/ascii.h"
 #include "base/check.h"
 
 namespace ddprun::trainer {
@@ -120,12 +120,6 @@ class SgdOptimizer final : public Optimizer {
   std::vector<Tensors> momentum_;  // by group, by parameter; undefined before the first step
 };
 
-std::string Lower(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 }  // namespace
 
 Optimizer::Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(groups)) {
@@ -174,11 +168,12 @@ std::vector<ParameterGroup> GroupByDecay(
     double weight_decay) {
   ParameterGroup with{{}, weight_decay};
   ParameterGroup without{{}, 0.0};
+  std::vector<std::string> exempt_parts;
+  for (const std::string& part : no_decay) exempt_parts.push_back(AsciiLower(part));
   for (const auto& [name, parameter] : named_parameters) {
-    const std::string lower = Lower(name);
-    const bool exempt = std::any_of(no_decay.begin(), no_decay.end(), [&](const auto& part) {
-      return lower.find(Lower(part)) != std::string::npos;
-    });
+    const std::string lower = AsciiLower(name);
+    const bool exempt = std::ranges::any_of(
+        exempt_parts, [&](const auto& part) { return lower.find(part) != std::string::npos; });
     (exempt ? without : with).parameters.push_back(parameter);
   }
   std::vector<ParameterGroup> groups;
