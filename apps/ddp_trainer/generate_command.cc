@@ -3,13 +3,13 @@
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
-#include <filesystem>
 #include <limits>
 #include <string>
 
 #include <CLI/CLI.hpp>
 
 #include "trainer/loop/sample_text.h"
+#include "trainer/text/load_tokenizer.h"
 
 namespace ddprun::trainer {
 
@@ -23,14 +23,6 @@ struct GenerateCommand::Flags {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// The model's own, where its folder has one.
-std::string TokenizerBeside(const std::string& folder) {
-  for (const char* name : {"tokenizer.json", "vocab.json", "vocab.txt"}) {
-    if (std::filesystem::exists(std::filesystem::path(folder) / name)) return folder;
-  }
-  return "";
-}
 
 }  // namespace
 
@@ -75,8 +67,8 @@ bool GenerateCommand::parsed() const {
 int GenerateCommand::Run() const {
   const auto model = OpenLanguageModel(flags_->model);
   TextOptions options = flags_->text;
-  options.tokenizer =
-      flags_->tokenizer.empty() ? TokenizerBeside(flags_->model) : flags_->tokenizer;
+  options.tokenizer = flags_->tokenizer;
+  if (options.tokenizer.empty() && HasTokenizer(flags_->model)) options.tokenizer = flags_->model;
   options.stop_at_end = !flags_->ignore_eos;
   const Clock::time_point start = Clock::now();
   const WrittenText written = WriteText(*model, options);

@@ -1,8 +1,8 @@
 #include <ATen/core/grad_mode.h>
+#include <c10/util/StringUtil.h>
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 #include "base/failure.h"
 #include "trainer/models/pretrained.h"
@@ -13,12 +13,6 @@ namespace ddprun::trainer {
 namespace {
 
 constexpr size_t kMostNamed = 5;  // problems of one kind that a message names
-
-std::string ShapeText(at::IntArrayRef shape) {
-  std::ostringstream text;
-  text << shape;
-  return text.str();
-}
 
 // "Missing (2): a, b\n"
 std::string ListOf(const std::string& kind, const std::vector<std::string>& names) {
@@ -52,8 +46,9 @@ Assignment Assign(const Model& model, const WeightsFiles& files) {
       result.unexpected.push_back(stored);
     } else if (parameter->sizes() != at::IntArrayRef(entry.shape) ||
                at::isFloatingType(parameter->scalar_type()) != at::isFloatingType(entry.dtype)) {
-      result.misshaped.push_back(stored + " is " + ShapeText(entry.shape) + " in the file and " +
-                                 ShapeText(parameter->sizes()) + " in the model");
+      result.misshaped.push_back(stored + " is " + c10::str(at::IntArrayRef(entry.shape)) +
+                                 " in the file and " + c10::str(parameter->sizes()) +
+                                 " in the model");
     }
   }
   for (const auto& parameter : parameters) {

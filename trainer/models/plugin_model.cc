@@ -1,6 +1,7 @@
 #include "trainer/models/plugin_model.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/util/StringUtil.h>
 
 #include <filesystem>
 #include <set>
@@ -14,14 +15,9 @@ namespace ddprun::trainer {
 
 namespace {
 
-// "float32 [8, 16]".
+// "Float [8, 16]".
 std::string Describe(const at::Tensor& tensor) {
-  if (!tensor.defined()) return "undefined";
-  std::string sizes;
-  for (const int64_t size : tensor.sizes()) {
-    sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
-  }
-  return std::string(c10::toString(tensor.scalar_type())) + " [" + sizes + "]";
+  return tensor.defined() ? c10::str(tensor.scalar_type(), " ", tensor.sizes()) : "undefined";
 }
 
 std::string OnBatch(const char* what, const Batch& batch) {

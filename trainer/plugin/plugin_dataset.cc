@@ -1,5 +1,7 @@
 #include "trainer/plugin/plugin_dataset.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "trainer/plugin/call_plugin.h"

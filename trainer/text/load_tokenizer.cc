@@ -119,4 +119,11 @@ std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& folder) {
   throw NotFound(folder);
 }
 
+bool HasTokenizer(const std::string& folder) {
+  const auto is_there = [&](const char* name) {
+    return std::filesystem::exists(Path(folder) / name);
+  };
+  return is_there("tokenizer.json") || is_there("vocab.txt") || is_there("vocab.json");
+}
+
 }  // namespace ddprun::trainer

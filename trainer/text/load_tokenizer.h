@@ -16,4 +16,7 @@ namespace ddprun::trainer {
 // (by its name, so that no text is ever tokenized in another way than the model was trained with).
 std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& folder);
 
+// Whether the folder has a file that LoadTokenizer would begin with; it may still refuse it.
+bool HasTokenizer(const std::string& folder);
+
 }  // namespace ddprun::trainer
