@@ -13,9 +13,10 @@ import unittest
 OUR_NODE = None  # path of our node program, from the command line
 
 WORKER = """
-import json, os, sys
+import json, os
 names = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT"]
-print(json.dumps({name: os.environ[name] for name in names}))
+line = json.dumps({name: os.environ[name] for name in names}) + "\\n"
+os.write(1, line.encode())  # one write: torchrun's workers share the pipe, and print makes two
 """
 
 

@@ -18,7 +18,8 @@ import json, os
 import torch.distributed as dist
 dist.init_process_group("gloo")
 dist.barrier()
-print(json.dumps({name: os.environ[name] for name in ["RANK", "WORLD_SIZE", "GROUP_RANK"]}))
+line = json.dumps({name: os.environ[name] for name in ["RANK", "WORLD_SIZE", "GROUP_RANK"]})
+os.write(1, (line + "\\n").encode())  # one write: torchrun's workers share the pipe
 dist.destroy_process_group()
 """
 
