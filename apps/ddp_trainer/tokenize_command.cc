@@ -42,7 +42,9 @@ double SecondsSince(Clock::time_point start) {
 
 bool IsRows(const std::string& input, const std::string& file) {
   if (input != "auto") return input == "jsonl";
-  const std::string extension = std::filesystem::path(file).extension().string();
+  std::filesystem::path path(file);
+  if (path.extension() == ".gz") path = path.stem();
+  const std::string extension = path.extension().string();
   return extension == ".jsonl" || extension == ".ndjson";
 }
 

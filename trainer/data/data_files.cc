@@ -1,16 +1,33 @@
 #include "trainer/data/data_files.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <unordered_set>
 
-#include "base/unique_fd.h"
 #include "trainer/data/glob.h"
+#include "trainer/data/mapped_copy.h"
+#include "trainer/text/file_stream.h"
 
 namespace ddprun::trainer {
+
+namespace {
+
+size_t HalfOfMemory() {
+  return static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<size_t>(::sysconf(_SC_PAGESIZE)) / 2;
+}
+
+Failure TooLargeDecompressed(const std::string& path, size_t most) {
+  return WrongDataFile(path,
+                       "\"" + path + "\" decompresses to more than " + std::to_string(most) +
+                           " bytes; files of this format are kept in memory.",
+                       "Take a machine with more memory, or split the file.");
+}
+
+}  // namespace
 
 std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns) {
   std::vector<std::string> files;
@@ -25,36 +42,57 @@ std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns) {
   return files;
 }
 
-FileBytes ReadDataFile(const std::string& path, size_t padding) {
-  // O_NONBLOCK: opening a pipe would wait for its writer.
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat status = {};
-  if (!fd.valid() || ::fstat(fd.get(), &status) != 0) {
-    throw UnreadableFile(path, ErrnoText(errno));
-  }
-  if (!S_ISREG(status.st_mode)) throw UnreadableFile(path, "it is no regular file");
+FileBytes ReadDataFile(const std::string& path,
+                       size_t padding,
+                       std::optional<size_t> most_decompressed) {
+  Result<FileStream> stream = FileStream::Open(path);
+  if (!stream) throw UnreadableFile(path, stream.error().what);
+  const size_t most = most_decompressed.value_or(HalfOfMemory());
+  // Room for what a file usually decompresses to; its end may announce anything.
+  auto room = static_cast<size_t>(stream->file_size());
+  if (stream->compressed()) room = std::min(4 * room, most);
   FileBytes bytes;
-  const auto expected = static_cast<size_t>(status.st_size);
-  bytes.storage.resize(expected + padding);
-  while (bytes.size < expected) {
-    const ssize_t count =
-        ::read(fd.get(), bytes.storage.data() + bytes.size, expected - bytes.size);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw UnreadableFile(path, ErrnoText(errno));
-    if (count == 0) break;  // it has shrunk since; what is there was read
-    bytes.size += static_cast<size_t>(count);
+  while (true) {
+    bytes.storage.resize(room + padding);
+    Result<size_t> count = stream->Read(bytes.storage.data() + bytes.size, room - bytes.size);
+    if (!count) throw UnreadableFile(path, count.error().what, count.error().hint);
+    bytes.size += *count;
+    // What is added to a plain file meanwhile does not count.
+    if (bytes.size < room || !stream->compressed()) break;
+    if (room > most) throw TooLargeDecompressed(path, most);
+    // Beyond the limit by a byte, which tells whether there is more.
+    room = std::min(2 * room, most) + 1;
   }
+  bytes.storage.resize(bytes.size);
   bytes.storage.resize(bytes.size + padding);
   return bytes;
 }
 
-Failure UnreadableFile(const std::string& path, const std::string& reason) {
-  return Failure(Error{.code = Code::kFailed,
-                       .title = "DATA FILE CANNOT BE READ",
-                       .where = path,
-                       .what = "\"" + path + "\" cannot be read: " + reason + ".",
-                       .hint = "A regular file that this user may read is expected.",
-                       .page = "unreadable-data-file"});
+void RefuseCompressed(const std::string& path, std::span<const std::byte> bytes) {
+  constexpr std::string_view kGzip = "\x1f\x8b";
+  std::array<char, kGzip.size()> begin = {};
+  if (!path.ends_with(".gz") || bytes.size() < begin.size()) return;
+  if (!CopyMapped(begin.data(), bytes.data(), begin.size()) ||
+      std::string_view(begin.data(), begin.size()) != kGzip) {
+    return;
+  }
+  throw WrongDataFile(path,
+                      "\"" + path +
+                          "\" is compressed by gzip. Token files, and text that is read "
+                          "by bytes, are mapped as they are.",
+                      "Decompress it: gunzip " + path);
+}
+
+Failure UnreadableFile(const std::string& path,
+                       const std::string& reason,
+                       const std::string& hint) {
+  return Failure(
+      Error{.code = Code::kFailed,
+            .title = "DATA FILE CANNOT BE READ",
+            .where = path,
+            .what = "\"" + path + "\" cannot be read: " + reason + ".",
+            .hint = !hint.empty() ? hint : "A regular file that this user may read is expected.",
+            .page = "unreadable-data-file"});
 }
 
 Failure WrongDataFile(const std::string& path, const std::string& found, const std::string& hint) {

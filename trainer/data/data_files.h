@@ -2,6 +2,9 @@
 // LibTorch-free.
 #pragma once
 
+#include <cstddef>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,17 +17,26 @@ namespace ddprun::trainer {
 // under another spelling, comes once. Throws Failure.
 std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns);
 
-// All bytes of a regular file, followed by `padding` zero bytes that are not in its size. Throws
-// Failure.
+// All bytes of a regular file, decompressed if gzip compressed it (FileStream), followed by
+// `padding` zero bytes that are not in its size. Throws Failure: it cannot be read, or would become
+// larger than `most_decompressed` bytes, by default half of the machine's memory.
 struct FileBytes {
   std::string storage;
   size_t size = 0;
   std::string_view text() const { return {storage.data(), size}; }
 };
-FileBytes ReadDataFile(const std::string& path, size_t padding = 0);
+FileBytes ReadDataFile(const std::string& path,
+                       size_t padding = 0,
+                       std::optional<size_t> most_decompressed = {});
 
-// "DATA FILE CANNOT BE READ": the system refused, or nothing regular stands there.
-Failure UnreadableFile(const std::string& path, const std::string& reason);
+// For files that are mapped. Throws Failure where the name and the first bytes are gzip's.
+void RefuseCompressed(const std::string& path, std::span<const std::byte> bytes);
+
+// "DATA FILE CANNOT BE READ": the system refused, nothing regular stands there, or what gzip made
+// is damaged. `hint` says what to do where that is special.
+Failure UnreadableFile(const std::string& path,
+                       const std::string& reason,
+                       const std::string& hint = "");
 
 // "WRONG DATA FILE": the file was read, and `found` is not what its format asks for. `found` is a
 // sentence that says what was found and what was expected.

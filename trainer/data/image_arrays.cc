@@ -14,17 +14,13 @@ namespace ddprun::trainer {
 namespace {
 
 constexpr char kIdxHint[] =
-    "The files of MNIST and its like are expected as published, decompressed.";
+    "The files of MNIST and its like are expected as published, compressed (.gz) or not.";
 
 // The dimensions of an IDX file of unsigned bytes; the bytes follow from *data on.
 std::vector<int64_t> IdxDimensions(const std::string& path,
                                    std::string_view bytes,
                                    size_t dimensions,
                                    std::string_view* data) {
-  if (bytes.starts_with("\x1f\x8b")) {
-    throw WrongDataFile(path, "\"" + path + "\" is compressed by gzip; that is not read here.",
-                        "Decompress it: gunzip " + path);
-  }
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(bytes[i]); };
   const size_t header = 4 + 4 * dimensions;
   if (bytes.size() < header || byte(0) != 0 || byte(1) != 0 || byte(2) != 8 ||
@@ -71,7 +67,17 @@ std::string LabelsFileOf(const std::string& images) {
                         "Name files as MNIST does: train-images-idx3-ubyte beside "
                         "train-labels-idx1-ubyte.");
   }
-  return path.replace_filename(name).string();
+  path.replace_filename(name);
+  // One of the two may have been decompressed.
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) return path.string();
+  std::filesystem::path other = path;
+  if (path.extension() == ".gz") {
+    other.replace_extension();
+  } else {
+    other += ".gz";
+  }
+  return (std::filesystem::exists(other, ignored) ? other : path).string();
 }
 
 void AppendIdx(const std::string& path, ImageArrays::Contents& contents) {

@@ -41,8 +41,9 @@ class ImageArrays final : public Dataset {
   const Normalizer normalizer_;
 };
 
-// IDX files of images (unsigned bytes, three dimensions) by pattern; each one's labels stand beside
-// it in a file with "images-idx3" replaced by "labels-idx1" in its name. Throws Failure.
+// IDX files of images (unsigned bytes, three dimensions) by pattern, compressed by gzip or not;
+// each one's labels stand beside it in a file with "images-idx3" replaced by "labels-idx1" in its
+// name. Throws Failure.
 std::unique_ptr<Dataset> OpenIdx(const std::vector<std::string>& patterns,
                                  const ImageOptions& options);
 

@@ -36,6 +36,11 @@ std::optional<int64_t> Integer(std::string_view text) {
   return value;
 }
 
+bool HasTabs(std::string_view path) {
+  if (path.ends_with(".gz")) path.remove_suffix(3);
+  return path.ends_with(".tsv") || path.ends_with(".TSV");
+}
+
 std::string_view TakeLine(std::string_view& rest) {
   const size_t end = std::min(rest.find('\n'), rest.size());
   std::string_view line = rest.substr(0, end);
@@ -65,7 +70,7 @@ class LabelledTextReader {
     path_ = path;
     bytes_ = ReadDataFile(path, simdjson::SIMDJSON_PADDING);
     columns_.reset();
-    const bool tabs = path.ends_with(".tsv") || path.ends_with(".TSV");
+    const bool tabs = HasTabs(path);
     std::string_view rest = bytes_.text();
     if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);
     std::vector<std::string_view> header;

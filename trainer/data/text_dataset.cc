@@ -38,6 +38,7 @@ TextDataset::TextDataset(const TextDatasetOptions& options) : blocks_(options.se
   for (const std::string& file : files_) {
     Result<MappedFile> mapped = MappedFile::Open(file);
     if (!mapped) throw UnreadableFile(file, mapped.error().what);
+    RefuseCompressed(file, mapped->bytes());
     blocks_.Add(file, *std::move(mapped), 0, 1);
   }
   if (bytes() <= options.sequence_length) throw TooLittleText(options, files_.size(), bytes());

@@ -64,6 +64,7 @@ TokenDataset::TokenDataset(const TokenDatasetOptions& options)
   for (const std::string& path : files) {
     Result<MappedFile> mapped = MappedFile::Open(path);
     if (!mapped) throw UnreadableFile(path, mapped.error().what);
+    RefuseCompressed(path, mapped->bytes());
     const Layout layout = LayoutOf(path, mapped->bytes());
     blocks_.Add(path, *std::move(mapped), layout.begin, layout.width);
   }

@@ -1,11 +1,6 @@
 #include "trainer/text/document_reader.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 
 #include "base/failure.h"
 
@@ -15,13 +10,16 @@ namespace {
 
 constexpr size_t kMaxPiece = (size_t{1} << 31) - 1;
 
-Failure Unreadable(const std::string& path, const std::string& reason) {
-  return Failure(Error{.code = Code::kUsage,
-                       .title = "DATA FILE CANNOT BE READ",
-                       .where = path,
-                       .what = "\"" + path + "\" cannot be read: " + reason + ".",
-                       .hint = "A regular file that this user may read is expected.",
-                       .page = "unreadable-data-file"});
+Failure Unreadable(const std::string& path,
+                   const std::string& reason,
+                   const std::string& hint = "") {
+  return Failure(
+      Error{.code = Code::kUsage,
+            .title = "DATA FILE CANNOT BE READ",
+            .where = path,
+            .what = "\"" + path + "\" cannot be read: " + reason + ".",
+            .hint = !hint.empty() ? hint : "A regular file that this user may read is expected.",
+            .page = "unreadable-data-file"});
 }
 
 bool IsAsciiLetter(char c) {
@@ -33,12 +31,10 @@ bool IsAsciiLetter(char c) {
 bool DocumentReader::OpenNext() {
   if (next_file_ == options_.files.size()) return false;
   const std::string& path = options_.files[next_file_++];
-  // O_NONBLOCK: opening a pipe would wait for a writer.
-  fd_ = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd_.valid()) throw Unreadable(path, ErrnoText(errno));
-  struct stat status {};
-  if (::fstat(fd_.get(), &status) != 0) throw Unreadable(path, ErrnoText(errno));
-  if (!S_ISREG(status.st_mode)) throw Unreadable(path, "it is no regular file");
+  bytes_read_ = bytes_read();
+  Result<FileStream> stream = FileStream::Open(path);
+  if (!stream) throw Unreadable(path, stream.error().what);
+  stream_ = *std::move(stream);
   at_end_ = false;
   line_ = 1;
   return true;
@@ -52,15 +48,11 @@ bool DocumentReader::ReadMore() {
     throw Unreadable(path, "a row, or a text without places to cut it, is larger than 2 GiB");
   }
   buffer_.resize(had + options_.piece_bytes);
-  ssize_t count = 0;
-  do {
-    count = ::read(fd_.get(), buffer_.data() + had, options_.piece_bytes);
-  } while (count < 0 && errno == EINTR);
-  if (count < 0) throw Unreadable(path, ErrnoText(errno));
-  buffer_.resize(had + count);
-  bytes_read_ += count;
-  if (count == 0) at_end_ = true;
-  return count > 0;
+  const Result<size_t> count = stream_->Read(buffer_.data() + had, options_.piece_bytes);
+  if (!count) throw Unreadable(path, count.error().what, count.error().hint);
+  buffer_.resize(had + *count);
+  if (*count == 0) at_end_ = true;
+  return *count > 0;
 }
 
 // How much of the buffer is a piece; 0: there is no place to cut yet. The first `searched` bytes
@@ -74,6 +66,10 @@ size_t DocumentReader::FindCut(size_t searched) const {
     if (at > 1 && IsAsciiLetter(buffer_[at - 2])) return at - 1;
   }
   return 0;
+}
+
+int64_t DocumentReader::bytes_read() const {
+  return bytes_read_ + (stream_ ? stream_->file_bytes_read() : 0);
 }
 
 bool DocumentReader::Next(TextPiece& piece) {

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/unique_fd.h"
+#include "trainer/text/file_stream.h"
 
 namespace ddprun::trainer {
 
@@ -27,7 +28,8 @@ struct DocumentReaderOptions {
   size_t piece_bytes = 1 << 20;
 };
 
-// Reads, never maps: a file may change meanwhile without harm. Not thread-safe.
+// Reads, never maps: a file may change meanwhile without harm. Files compressed by gzip are read
+// too. Not thread-safe.
 class DocumentReader {
  public:
   explicit DocumentReader(DocumentReaderOptions options) : options_(std::move(options)) {}
@@ -36,7 +38,8 @@ class DocumentReader {
   // read; a row, or a text that cannot be cut, of 2 GiB or more.
   bool Next(TextPiece& piece);
 
-  int64_t bytes_read() const { return bytes_read_; }
+  // Of the files, before they are decompressed.
+  int64_t bytes_read() const;
 
  private:
   bool OpenNext();
@@ -45,11 +48,11 @@ class DocumentReader {
 
   const DocumentReaderOptions options_;
   size_t next_file_ = 0;
-  UniqueFd fd_;
+  std::optional<FileStream> stream_;
   std::string buffer_;  // read and not yet given away
   bool at_end_ = true;  // of the file
   int64_t line_ = 1;
-  int64_t bytes_read_ = 0;
+  int64_t bytes_read_ = 0;  // of the files before this one
 };
 
 }  // namespace ddprun::trainer

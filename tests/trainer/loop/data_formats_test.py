@@ -1,6 +1,7 @@
 """Whole runs on each kind of data file, with models that must learn what is in it."""
 
 import csv
+import gzip
 import json
 import os
 import random
@@ -178,6 +179,27 @@ class DataFormats(training.TrainingTest):
         self.assertLess(max(abs(a - b) for a, b in zip(one, two)), 1e-4)
         last = self.last_validation("folder2")
         self.assertEqual(last["samples"], 24)
+        self.assertGreater(last["accuracy"], 0.95)
+
+    def write_idx(self, name, sizes, data):
+        header = struct.pack(f">I{len(sizes)}I", 0x800 + len(sizes), *sizes)
+        with gzip.open(self.path(name), "wb") as file:
+            file.write(header + data)
+
+    def test_idx_files_as_mnist_publishes_them(self):
+        numbers = random.Random(6)
+        for split, count in (("train", 160), ("t10k", 40)):
+            digits = [numbers.randrange(10) for _ in range(count)]
+            pixels = (min(255, numbers.randrange(60) + 190 * (at % 10 == digit))
+                      for digit in digits for at in range(100))
+            self.write_idx(f"{split}-images-idx3-ubyte.gz", (count, 10, 10), bytes(pixels))
+            self.write_idx(f"{split}-labels-idx1-ubyte.gz", (count,), bytes(digits))
+        data = {"format": "idx", "train_files": ["train-images-idx3-ubyte.gz"],
+                "validation_files": ["t10k-images-idx3-ubyte.gz"]}
+        self.train(self.config("digits", {"type": "linear"}, data, run={"max_epochs": 4},
+                               optimizer={"learning_rate": 0.02}), 2)
+        last = self.last_validation("digits")
+        self.assertEqual(last["samples"], 40)
         self.assertGreater(last["accuracy"], 0.95)
 
     def test_cifars_binary_files_and_a_resnet(self):

@@ -1,0 +1,153 @@
+#include "trainer/text/file_stream.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ddprun::trainer {
+
+namespace {
+
+constexpr std::string_view kGzip = "\x1f\x8b\x08";
+
+Error Because(std::string reason, std::string hint = "") {
+  return Error{.code = Code::kFailed,
+               .title = "",
+               .where = "",
+               .what = std::move(reason),
+               .hint = std::move(hint),
+               .page = ""};
+}
+
+Error Damaged(std::string reason) {
+  return Because(std::move(reason), "Copy the file again: it is cut off or damaged.");
+}
+
+Result<size_t> ReadSome(int fd, char* to, size_t size) {
+  while (true) {
+    const ssize_t count = ::read(fd, to, size);
+    if (count >= 0) return static_cast<size_t>(count);
+    if (errno != EINTR) return Because(ErrnoText(errno));
+  }
+}
+
+}  // namespace
+
+// Members one after the other, as `cat a.gz b.gz`, pigz and bgzip make them; zero bytes may follow
+// the last one, as tapes leave them.
+class FileStream::Gunzip {
+ public:
+  Gunzip() : input_(size_t{1} << 16) { ready_ = ::inflateInit2(&stream_, kGzipOnly) == Z_OK; }
+  ~Gunzip() { ::inflateEnd(&stream_); }
+  Gunzip(const Gunzip&) = delete;
+  Gunzip& operator=(const Gunzip&) = delete;
+
+  int64_t read() const { return read_; }
+
+  Result<size_t> Read(int fd, char* to, size_t size) {
+    if (!ready_) return Because("zlib has no memory for decompressing");
+    size_t done = 0;
+    while (done < size) {
+      if (stream_.avail_in == 0) {
+        DDPRUN_ASSIGN(const size_t count, ReadSome(fd, input_.data(), input_.size()));
+        read_ += static_cast<int64_t>(count);
+        stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
+        stream_.avail_in = static_cast<uInt>(count);
+        if (count == 0 && in_member_) {
+          return Damaged("its gzip data is cut off at byte " + std::to_string(read_));
+        }
+        if (count == 0) break;
+      }
+      if (!in_member_ && !BeginMember()) continue;
+      DDPRUN_ASSIGN(const size_t count, Inflate(to + done, size - done));
+      done += count;
+    }
+    return done;
+  }
+
+ private:
+  static constexpr int kGzipOnly = 16 + MAX_WBITS;
+
+  // False: all of the input was padding.
+  bool BeginMember() {
+    while (stream_.avail_in > 0 && *stream_.next_in == 0) {
+      ++stream_.next_in;
+      --stream_.avail_in;
+    }
+    if (stream_.avail_in == 0) return false;
+    ::inflateReset(&stream_);
+    in_member_ = true;
+    return true;
+  }
+
+  Result<size_t> Inflate(char* to, size_t size) {
+    const auto room = static_cast<uInt>(
+        std::min<size_t>(size, static_cast<size_t>(std::numeric_limits<int32_t>::max())));
+    stream_.next_out = reinterpret_cast<Bytef*>(to);
+    stream_.avail_out = room;
+    const int result = ::inflate(&stream_, Z_NO_FLUSH);
+    if (result == Z_STREAM_END) {
+      in_member_ = false;
+    } else if (result != Z_OK && result != Z_BUF_ERROR) {
+      return Damaged("its gzip data is damaged near byte " +
+                     std::to_string(read_ - stream_.avail_in) + " (" +
+                     (stream_.msg != nullptr ? stream_.msg : ::zError(result)) + ")");
+    }
+    return room - stream_.avail_out;
+  }
+
+  z_stream stream_ = {};
+  std::vector<char> input_;
+  int64_t read_ = 0;  // bytes of the file
+  bool ready_ = false;
+  bool in_member_ = false;
+};
+
+FileStream::FileStream(UniqueFd fd, int64_t file_size)
+    : fd_(std::move(fd)), file_size_(file_size) {}
+
+FileStream::FileStream(FileStream&&) noexcept = default;
+FileStream& FileStream::operator=(FileStream&&) noexcept = default;
+FileStream::~FileStream() = default;
+
+Result<FileStream> FileStream::Open(const std::string& path) {
+  // O_NONBLOCK: opening a pipe would wait for its writer.
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status = {};
+  if (!fd.valid() || ::fstat(fd.get(), &status) != 0) return Because(ErrnoText(errno));
+  if (!S_ISREG(status.st_mode)) return Because("it is no regular file");
+  char begin[kGzip.size()] = {};
+  const ssize_t count = ::pread(fd.get(), begin, sizeof(begin), 0);
+  if (count < 0) return Because(ErrnoText(errno));
+  FileStream stream(std::move(fd), status.st_size);
+  if (std::string_view(begin, static_cast<size_t>(count)) == kGzip) {
+    stream.gunzip_ = std::make_unique<Gunzip>();
+  }
+  return stream;
+}
+
+Result<size_t> FileStream::Read(char* to, size_t size) {
+  if (gunzip_ != nullptr) return gunzip_->Read(fd_.get(), to, size);
+  size_t done = 0;
+  while (done < size) {
+    DDPRUN_ASSIGN(const size_t count, ReadSome(fd_.get(), to + done, size - done));
+    if (count == 0) break;
+    done += count;
+    plain_bytes_read_ += static_cast<int64_t>(count);
+  }
+  return done;
+}
+
+int64_t FileStream::file_bytes_read() const {
+  return gunzip_ != nullptr ? gunzip_->read() : plain_bytes_read_;
+}
+
+}  // namespace ddprun::trainer
