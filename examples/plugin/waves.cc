@@ -3,6 +3,7 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -22,6 +23,7 @@ struct WaveHeader {
 };
 
 using ddprun::trainer::Batch;
+using ddprun::trainer::MetricSum;
 using ddprun::trainer::PluginDataOptions;
 using ddprun::trainer::PluginModelOptions;
 
@@ -100,6 +102,21 @@ class WaveNet final : public ddprun::trainer::PluginModel {
   // Small errors count by their square, large ones by their size.
   at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
     return at::huber_loss(outputs.to(at::kFloat), batch.targets, at::Reduction::Mean, delta_);
+  }
+
+  // In a validation pass: the share of values that are at most 0.1 off, and the root of the mean
+  // squared error.
+  std::vector<std::string> MetricNames() const override { return {"within_0.1", "rmse"}; }
+
+  std::vector<MetricSum> SumMetrics(const at::Tensor& outputs, const Batch& batch) override {
+    const at::Tensor errors = (outputs.to(at::kDouble) - batch.targets).abs();
+    const auto count = static_cast<double>(errors.numel());
+    return {{.sum = errors.le(0.1).sum().item<double>(), .count = count},
+            {.sum = errors.square().sum().item<double>(), .count = count}};
+  }
+
+  std::vector<double> MetricValues(const std::vector<MetricSum>& totals) const override {
+    return {totals[0].sum / totals[0].count, std::sqrt(totals[1].sum / totals[1].count)};
   }
 
  private:

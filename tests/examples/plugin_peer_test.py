@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -34,6 +35,11 @@ def read_waves():
         return torch.frombuffer(bytearray(file.read()), dtype=torch.float32).view(count, length)
 
 
+def validation_rows(size, count):
+    """Those that a validation_fraction sets aside: at equal distances."""
+    return [i for i in range(size) if (i + 1) * count // size > i * count // size]
+
+
 class Plugin(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -61,17 +67,20 @@ class Plugin(unittest.TestCase):
             "report": {"logging_steps": 1},
         }
         for section, keys in sections.items():
-            config[section].update(keys)
+            config.setdefault(section, {}).update(keys)
         with open(self.path("train.json"), "w") as file:
             json.dump(config, file)
         return subprocess.run(
             [os.environ["DDPRUN_PROGRAM"], f"--nproc_per_node={ranks}", self.path("train.json")],
             capture_output=True, text=True, timeout=120)
 
-    def losses(self):
+    def lines(self, split):
         with open(self.path("run/metrics.jsonl")) as file:
             lines = [json.loads(line) for line in file]
-        return [line["loss"] for line in lines if line.get("split") == "train"]
+        return [line for line in lines if line.get("split") == split]
+
+    def losses(self):
+        return [line["loss"] for line in self.lines("train")]
 
     def test_losses_and_weights_are_those_of_pytorch(self):
         torch.manual_seed(3)
@@ -103,6 +112,31 @@ class Plugin(unittest.TestCase):
         losses = self.losses()
         self.assertLess(losses[-1], losses[0] / 2)
         self.assertIn("validation loss", job.stdout)
+
+    def test_own_metrics_are_those_of_pytorch_over_all_validation_samples(self):
+        # 11 samples: some ranks have one more than others, and the last batches are shorter.
+        for ranks in (2, 3):
+            with self.subTest(ranks=ranks):
+                job = self.run_ddprun(
+                    ranks=ranks, run={"max_steps": 20}, data={"validation_fraction": 0.0028},
+                    training={"per_device_eval_batch_size": 4},
+                    optimizer={"type": "adam", "learning_rate": 0.003},
+                    evaluation={"metrics": "mae"})
+                self.assertEqual(job.returncode, 0, job.stderr)
+                (found,) = self.lines("validation")
+                self.assertEqual(found["samples"], 11)
+                net = Net()
+                net.load_state_dict(
+                    safetensors.torch.load_file(self.path("run/model/model.safetensors")))
+                waves = read_waves()[validation_rows(4000, 11)]
+                with torch.no_grad():
+                    errors = (net(waves[:, :-1]) - waves[:, -1:]).double().abs()
+                self.assertAlmostEqual(found["within_0.1"], (errors <= 0.1).double().mean().item())
+                self.assertLess(abs(found["rmse"] - errors.square().mean().sqrt()), 1e-5)
+                self.assertLess(abs(found["mae"] - errors.mean()), 1e-5)
+                self.assertRegex(
+                    job.stdout, r"validation loss \S+  mae \S+  within_0.1 0\.\d+  rmse 0\.\d+")
+                shutil.rmtree(self.path("run"))
 
     def test_a_mistake_in_its_options_is_told_once_before_any_rank_starts(self):
         job = self.run_ddprun(data={"options": {"scale": "large"}})

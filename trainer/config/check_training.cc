@@ -64,12 +64,18 @@ void Checker::CheckMetrics() {
     for (const std::string& word : known)
       accepted += (accepted.empty() ? "\"" : ", \"") + word + "\"";
     const auto nearest = Nearest(metric, known);
-    problems_->Add(entries_.ErrorAbout(
-        "evaluation.metrics", {.title = "UNKNOWN CHOICE",
-                               .page = "unknown-choice",
-                               .found = "\"" + metric + "\" is no metric:",
-                               .expected = "Accepted: a list of " + accepted + ".",
-                               .hint = nearest ? "Did you mean \"" + *nearest + "\"?" : ""}));
+    std::string hint;
+    if (config_.model.type == ModelType::kPlugin) {
+      hint = "A plugin's own metrics are not named here: all of them are computed.";
+    } else if (nearest) {
+      hint = "Did you mean \"" + *nearest + "\"?";
+    }
+    problems_->Add(entries_.ErrorAbout("evaluation.metrics",
+                                       {.title = "UNKNOWN CHOICE",
+                                        .page = "unknown-choice",
+                                        .found = "\"" + metric + "\" is no metric:",
+                                        .expected = "Accepted: a list of " + accepted + ".",
+                                        .hint = hint}));
   }
 }
 

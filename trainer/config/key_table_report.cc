@@ -28,8 +28,8 @@ std::vector<Key> EvaluationKeys() {
        .name = "metrics",
        .slot = At<&Config::evaluation, &EvaluationConfig::metrics>,
        .meaning = "Any of \"accuracy\", \"f1\", \"f1_macro\", \"mcc\", \"perplexity\", \"mse\", "
-                  "\"mae\". Empty: accuracy for classes, perplexity for tokens. Exact over the "
-                  "ranks.",
+                  "\"mae\". Empty: accuracy for classes, perplexity for tokens. A plugin's own "
+                  "come along unasked. Exact over the ranks.",
        .aliases = {{"compute_metrics", "Hugging Face"}, {"valid-metrics", "Marian"}}},
       {.section = "evaluation",
        .name = "sample_prompt",

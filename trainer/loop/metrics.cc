@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <span>
 #include <sstream>
@@ -44,6 +45,10 @@ Failure DoesNotFit(const at::Tensor& outputs, const at::Tensor& targets, const c
                        .page = "metric-does-not-fit"});
 }
 
+bool AreScores(const at::Tensor& outputs, const at::Tensor& targets) {
+  return targets.scalar_type() == at::kLong && outputs.dim() == targets.dim() + 1;
+}
+
 void AddCounts(const at::Tensor& classes, int64_t class_count, std::vector<int64_t>& counts) {
   counts.resize(std::max<size_t>(counts.size(), class_count));
   const at::Tensor bins = at::bincount(classes, /*weights=*/{}, class_count);
@@ -65,6 +70,15 @@ void AllReduce(c10d::Backend& group, at::Tensor& tensor, const c10d::ReduceOp& o
 
 }  // namespace
 
+MetricSums::MetricSums(std::vector<Metric> metrics, OwnMetrics* own)
+    : by_task_(metrics.empty() && own == nullptr), metrics_(std::move(metrics)), own_(own) {
+  if (own_ == nullptr) return;
+  own_names_ = own_->MetricNames();
+  std::erase_if(metrics_, [this](Metric metric) {
+    return std::ranges::find(own_names_, Word(metric)) != own_names_.end();
+  });
+}
+
 bool MetricSums::CountsClasses() const {
   return Has(metrics_, [](Metric m) { return OfClasses(m) && m != Metric::kAccuracy; });
 }
@@ -73,21 +87,33 @@ bool MetricSums::NeedsOutputs(const Batch& batch) {
   if (by_task_ && metrics_.empty() && batch.targets.scalar_type() == at::kLong) {
     metrics_ = {batch.targets.dim() == 1 ? Metric::kAccuracy : Metric::kPerplexity};
   }
-  return Has(metrics_, OfClasses) || Has(metrics_, OfNumbers);
+  return own_ != nullptr || Has(metrics_, OfClasses) || Has(metrics_, OfNumbers);
 }
 
 void MetricSums::Add(double loss, const at::Tensor& outputs, const Batch& batch) {
   samples_ += batch.samples;
   predictions_ += batch.predictions;
   if (batch.predictions > 0) loss_sum_ += loss * static_cast<double>(batch.predictions);
+  // What nobody asked for must not end a run whose outputs are something else.
+  const bool guessed_wrong =
+      by_task_ && outputs.defined() && !(AreScores(outputs, batch.targets) && outputs.size(-1) > 1);
+  if (guessed_wrong) metrics_.clear();
   if (Has(metrics_, OfClasses)) AddClasses(outputs, batch.targets);
   if (Has(metrics_, OfNumbers)) AddErrors(outputs, batch.targets);
+  if (own_ != nullptr) AddOwn(outputs, batch);
+}
+
+void MetricSums::AddOwn(const at::Tensor& outputs, const Batch& batch) {
+  const std::vector<MetricSum> added = own_->SumMetrics(outputs, batch);
+  own_sums_.resize(added.size());
+  for (size_t i = 0; i < added.size(); ++i) {
+    own_sums_[i].sum += added[i].sum;
+    own_sums_[i].count += added[i].count;
+  }
 }
 
 void MetricSums::AddClasses(const at::Tensor& outputs, const at::Tensor& targets) {
-  if (targets.scalar_type() != at::kLong || outputs.dim() != targets.dim() + 1) {
-    throw DoesNotFit(outputs, targets, "classes");
-  }
+  if (!AreScores(outputs, targets)) throw DoesNotFit(outputs, targets, "classes");
   const at::Tensor flat = targets.reshape({-1});
   const at::Tensor counted = flat.ne(kIgnoredTarget);
   const at::Tensor actual = flat.masked_select(counted);
@@ -140,6 +166,22 @@ void MetricSums::SumOverRanks(c10d::Backend& group) {
   }
   const auto* sum = sums.const_data_ptr<double>();
   std::tie(loss_sum_, squared_errors_, absolute_errors_) = std::tuple(sum[0], sum[1], sum[2]);
+  if (own_ != nullptr) SumOwnOverRanks(group);
+}
+
+void MetricSums::SumOwnOverRanks(c10d::Backend& group) {
+  // A rank without a batch does not know how many sums there are.
+  at::Tensor width = at::tensor({std::ssize(own_sums_)}, at::kLong);
+  AllReduce(group, width, c10d::ReduceOp::MAX);
+  own_sums_.resize(width.item<int64_t>());
+  at::Tensor sums = at::zeros({std::ssize(own_sums_), 2}, at::kDouble);
+  auto rows = sums.accessor<double, 2>();
+  for (int64_t i = 0; i < rows.size(0); ++i) {
+    rows[i][0] = own_sums_[i].sum;
+    rows[i][1] = own_sums_[i].count;
+  }
+  AllReduce(group, sums, c10d::ReduceOp::SUM);
+  for (int64_t i = 0; i < rows.size(0); ++i) own_sums_[i] = {rows[i][0], rows[i][1]};
 }
 
 double MetricSums::loss() const {
@@ -150,6 +192,9 @@ double MetricSums::loss() const {
 NamedValues MetricSums::Values() const {
   NamedValues values;
   for (const Metric metric : metrics_) values.emplace_back(Word(metric), Value(metric));
+  if (own_ == nullptr) return values;
+  const std::vector<double> own = own_->MetricValues(own_sums_);
+  for (size_t i = 0; i < own_names_.size(); ++i) values.emplace_back(own_names_[i], own.at(i));
   return values;
 }
 

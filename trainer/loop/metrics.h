@@ -13,6 +13,7 @@
 
 #include "trainer/config/training_config.h"
 #include "trainer/data/dataset.h"
+#include "trainer/data/own_metrics.h"
 
 namespace ddprun::trainer {
 
@@ -22,9 +23,9 @@ using NamedValues = std::vector<std::pair<std::string, double>>;
 // classes, else as f1_macro the mean over the classes that occur in targets or predictions.
 class MetricSums {
  public:
-  // Without metrics, those of the task: accuracy for classes, perplexity for tokens.
-  explicit MetricSums(std::vector<Metric> metrics)
-      : by_task_(metrics.empty()), metrics_(std::move(metrics)) {}
+  // `own`: those of the model, which must outlive this; nullptr: none. Without any metrics, that of
+  // the task: accuracy for classes, perplexity for tokens.
+  explicit MetricSums(std::vector<Metric> metrics, OwnMetrics* own = nullptr);
 
   // Whether Add has to see what the model gave for this batch; where not, the loss is enough.
   bool NeedsOutputs(const Batch& batch);
@@ -42,6 +43,8 @@ class MetricSums {
 
  private:
   bool CountsClasses() const;
+  void AddOwn(const at::Tensor& outputs, const Batch& batch);
+  void SumOwnOverRanks(c10d::Backend& group);
   void AddClasses(const at::Tensor& outputs, const at::Tensor& targets);
   void AddErrors(const at::Tensor& outputs, const at::Tensor& targets);
   double Value(Metric metric) const;
@@ -51,6 +54,9 @@ class MetricSums {
 
   const bool by_task_;
   std::vector<Metric> metrics_;
+  OwnMetrics* const own_;
+  std::vector<std::string> own_names_;
+  std::vector<MetricSum> own_sums_;
   int64_t samples_ = 0;
   int64_t predictions_ = 0;
   double loss_sum_ = 0;

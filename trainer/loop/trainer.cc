@@ -303,7 +303,7 @@ void Trainer::Evaluate() {
   // they meet only in the sum at the end.
   Loader loader(*job_.validation, sampler.IndicesWithoutPadding(),
                 ValidationLoaderOptions(job_.config));
-  MetricSums sums(MetricsOf(job_.config.evaluation));
+  MetricSums sums(MetricsOf(job_.config.evaluation), model_->own_metrics());
   while (const std::optional<Batch> batch = loader.Next()) {
     const PrecisionScope precision(PrecisionOf(job_.config.training));
     at::Tensor outputs;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "trainer/data/dataset.h"
+#include "trainer/data/own_metrics.h"
 #include "trainer/models/kv_cache.h"
 
 namespace ddprun::trainer {
@@ -31,6 +32,9 @@ class Model : public torch::nn::Module {
   // LossFrom(Outputs(batch), batch), for models that can do it with less memory when nobody asks
   // for the outputs. Every parameter takes part.
   virtual at::Tensor Loss(const Batch& batch) { return LossFrom(Outputs(batch), batch); }
+
+  // Metrics that only this model knows; nullptr: none. Lives as long as the model.
+  virtual OwnMetrics* own_metrics() { return nullptr; }
 
   // Parameters, then buffers, by name: what a weights file holds.
   torch::OrderedDict<std::string, at::Tensor> State() const;

@@ -3,9 +3,15 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/util/StringUtil.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
+#include <iterator>
 #include <set>
+#include <span>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -25,12 +31,35 @@ std::string OnBatch(const char* what, const Batch& batch) {
          Describe(batch.targets);
 }
 
-class HostedModel final : public Model {
+// The keys of a validation line of metrics.jsonl beside those of metrics.
+constexpr std::array<std::string_view, 7> kTakenNames = {"ts",   "step",    "epoch",  "split",
+                                                         "loss", "samples", "seconds"};
+
+std::string ProblemOf(std::span<const std::string> names, size_t i) {
+  const auto before = names.subspan(0, i);
+  const bool visible =
+      std::ranges::all_of(names[i], [](unsigned char c) { return c > ' ' && c != 0x7f; });
+  if (names[i].empty() || !visible) return "a name without spaces was expected";
+  if (std::ranges::find(kTakenNames, names[i]) != kTakenNames.end()) {
+    return "each line of metrics.jsonl has a value of this name already";
+  }
+  return std::ranges::find(before, names[i]) != before.end() ? "another has this name" : "";
+}
+
+class HostedModel final : public Model, private OwnMetrics {
  public:
   HostedModel(const Plugin& plugin, const PluginModelOptions& options)
       : path_(plugin.path()), json_(options.json), module_(plugin.MakeModel(options)) {
     CallPlugin(
         path_, [] { return "listing the parameters"; }, [this] { AdoptTensors(); });
+    metric_names_ = CallPlugin(
+        path_, [] { return "asking for the metrics' names"; },
+        [this] { return module_->MetricNames(); });
+    for (size_t i = 0; i < metric_names_.size(); ++i) {
+      const std::string problem = ProblemOf(metric_names_, i);
+      if (problem.empty()) continue;
+      throw PluginError(path_, "The metric \"" + metric_names_[i] + "\": " + problem + ".");
+    }
   }
 
   void train(bool on = true) override {
@@ -60,6 +89,8 @@ class HostedModel final : public Model {
         [&] { return module_->Loss(batch); }));
   }
 
+  OwnMetrics* own_metrics() override { return metric_names_.empty() ? nullptr : this; }
+
   std::string ConfigJson() const override {
     const nlohmann::ordered_json config = {
         {"model_type", "plugin"},
@@ -69,6 +100,30 @@ class HostedModel final : public Model {
   }
 
  private:
+  std::vector<std::string> MetricNames() const override { return metric_names_; }
+
+  std::vector<MetricSum> SumMetrics(const at::Tensor& outputs, const Batch& batch) override {
+    auto sums = CallPlugin(
+        path_, [&] { return OnBatch("adding up the metrics", batch); },
+        [&] { return module_->SumMetrics(outputs, batch); });
+    if (metric_sums_ < 0) metric_sums_ = static_cast<int64_t>(sums.size());
+    if (std::ssize(sums) == metric_sums_) return sums;
+    throw PluginError(path_, "SumMetrics() gave " + std::to_string(sums.size()) +
+                                 " sums for a batch and " + std::to_string(metric_sums_) +
+                                 " for the first; equally many were expected.");
+  }
+
+  std::vector<double> MetricValues(const std::vector<MetricSum>& totals) const override {
+    auto values = CallPlugin(
+        path_, [] { return "computing the metrics' values"; },
+        [&] { return module_->MetricValues(totals); });
+    if (values.size() == metric_names_.size()) return values;
+    throw PluginError(path_, "MetricValues() made " + std::to_string(values.size()) +
+                                 " values of " + std::to_string(totals.size()) +
+                                 " sums; MetricNames() has " +
+                                 std::to_string(metric_names_.size()) + " names.");
+  }
+
   // A tensor that two names share is trained once, under the first, as PyTorch's parameters() have
   // it.
   void AdoptTensors() {
@@ -108,6 +163,8 @@ class HostedModel final : public Model {
   const std::string path_;
   const std::string json_;
   const std::shared_ptr<PluginModel> module_;
+  std::vector<std::string> metric_names_;
+  int64_t metric_sums_ = -1;  // of a batch; -1: none yet
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "trainer/data/dataset.h"
+#include "trainer/data/own_metrics.h"
 #include "trainer/plugin/descriptor.h"
 
 namespace ddprun::trainer {
@@ -32,14 +33,14 @@ struct PluginDataOptions {
   uint64_t seed = 0;        // data.data_seed
 };
 
-// A module with its loss. Parameters and buffers are registered as with any torch::nn::Module; they
+// A module with its loss, and its metrics where it has some. Parameters and buffers are registered as with any torch::nn::Module; they
 // keep their names in the weights file.
 //
 // Every rank makes one, in a process of its own, and calls it from one thread. When it is made,
 // torch's default generator has run.seed on all ranks; rank 0's weights then go to the others.
 // Parameters are floating point on the CPU and stay where they are: load_state or to() after the
 // constructor would leave the optimizer with the old ones. Buffers are changed in place.
-class PluginModel : public torch::nn::Module {
+class PluginModel : public torch::nn::Module, public OwnMetrics {
  public:
   // What the model predicts for the batch, for metrics: numbers [B, ...], or scores [B, classes] or
   // [B, L, classes].

@@ -126,6 +126,62 @@ TEST(MetricSums, ChooseAccuracyForClassesAndNothingForNumbers) {
   EXPECT_TRUE(numbers.Values().empty());
 }
 
+// The share of outputs above 0, and a number that three sums go into.
+class Own final : public OwnMetrics {
+ public:
+  std::vector<std::string> MetricNames() const override { return {"positive", "mae"}; }
+  std::vector<MetricSum> SumMetrics(const at::Tensor& outputs, const Batch& batch) override {
+    const auto count = static_cast<double>(batch.samples);
+    return {{.sum = outputs.gt(0).sum().item<double>(), .count = count},
+            {.sum = outputs.sum().item<double>(), .count = 1},
+            {.sum = 100, .count = 0}};
+  }
+  std::vector<double> MetricValues(const std::vector<MetricSum>& totals) const override {
+    return {totals[0].sum / totals[0].count,
+            totals[1].sum + 1000 * totals[1].count + 0.1 * totals[2].sum};
+  }
+};
+
+TEST(MetricSums, AddUpAModelsOwnOverBatchesAndRanks) {
+  WithGroup(3, [&](const auto& group, int rank) {
+    Own own;
+    MetricSums sums({Metric::kMse, Metric::kMae}, &own);
+    // Rank 0 has two batches, rank 1 one, rank 2 none.
+    for (int i = 0; i < 2 - rank; ++i) {
+      const Batch batch{.inputs = {}, .targets = at::zeros({2, 1}), .samples = 2, .predictions = 2};
+      EXPECT_TRUE(sums.NeedsOutputs(batch));
+      sums.Add(0, at::tensor({3.0F, i == 0 ? 1.0F : -1.0F}).view({2, 1}), batch);
+    }
+    sums.SumOverRanks(*group);
+    const auto values = ValuesOf(sums);
+    EXPECT_EQ(values.size(), 3);
+    EXPECT_DOUBLE_EQ(values.at("positive"), 5.0 / 6);
+    EXPECT_DOUBLE_EQ(values.at("mae"), 10 + 3000 + 30);  // in place of the built-in one
+    EXPECT_DOUBLE_EQ(values.at("mse"), 5);
+  });
+}
+
+TEST(MetricSums, OfTheModelStandInForThatOfTheTask) {
+  Own own;
+  MetricSums sums({}, &own);
+  const Batch batch{
+      .inputs = {}, .targets = at::zeros({2}, at::kLong), .samples = 2, .predictions = 2};
+  sums.Add(0, at::ones({2, 2}), batch);
+  EXPECT_EQ(ValuesOf(sums).count("accuracy"), 0);
+}
+
+TEST(MetricSums, GuessNoAccuracyWhereOutputsAreNoScores) {
+  const Batch batch{
+      .inputs = {}, .targets = at::zeros({2}, at::kLong), .samples = 2, .predictions = 2};
+  for (const at::Tensor& outputs : {at::ones({2}), at::ones({2, 1})}) {
+    MetricSums sums({});
+    EXPECT_TRUE(sums.NeedsOutputs(batch));
+    sums.Add(0.25, outputs, batch);
+    EXPECT_TRUE(sums.Values().empty());
+    EXPECT_DOUBLE_EQ(sums.loss(), 0.25);
+  }
+}
+
 TEST(MetricSums, RefuseAMetricOfClassesForNumbers) {
   MetricSums sums({Metric::kMcc});
   const Batch batch{.inputs = {}, .targets = at::zeros({4, 1}), .samples = 4, .predictions = 4};

@@ -10,6 +10,7 @@
 namespace {
 
 using ddprun::trainer::Batch;
+using ddprun::trainer::MetricSum;
 using ddprun::trainer::PluginDataOptions;
 using ddprun::trainer::PluginModelOptions;
 
@@ -40,6 +41,22 @@ class Line final : public ddprun::trainer::PluginModel {
     if (fault_ == "loss per sample") return losses;
     if (fault_ == "loss without graph") return losses.mean().detach();
     return losses.mean();
+  }
+
+  std::vector<std::string> MetricNames() const override {
+    if (fault_ == "metric twice") return {"hits", "hits"};
+    if (fault_ == "metric with a space") return {"top 5"};
+    if (fault_ == "metric loss") return {"loss"};
+    if (fault_.starts_with("metric")) return {"hits", "misses"};
+    return {};
+  }
+
+  std::vector<MetricSum> SumMetrics(const at::Tensor& outputs, const Batch& batch) override {
+    if (fault_ == "metric throws") throw std::out_of_range("class 3 of 3");
+    if (fault_ == "metric sums missing") return {};
+    if (fault_ == "metric sums vary") return std::vector<MetricSum>(batch.samples);
+    const double hits = outputs.sub(batch.targets).abs().le(1).sum().item<double>();
+    return {{.sum = hits, .count = static_cast<double>(batch.samples)}, {.sum = 3, .count = 4}};
   }
 
  private:

@@ -74,7 +74,7 @@ TEST_F(ChangedPlugin, OfAnotherInterfaceIsRefused) {
   const Error error = LoadErrorWith(offsetof(PluginDescriptor, abi), {'\x63', 0, 0, 0});
   EXPECT_EQ(error.title, "PLUGIN OF ANOTHER BUILD");
   EXPECT_EQ(error.what,
-            "The plugin interface of the plugin is number 99; this ddp-trainer has number 1.");
+            "The plugin interface of the plugin is number 99; this ddp-trainer has number 2.");
 }
 
 TEST_F(ChangedPlugin, OfAnotherDdprunIsRefused) {
@@ -184,6 +184,44 @@ TEST(PluginModel, RefusesWhatCannotBeTrained) {
   EXPECT_THAT(ModelError("loss without graph"), HasSubstr("does not depend on any parameter"));
   EXPECT_THAT(ErrorOf([] { MakeLine("undefined outputs")->Outputs(Numbers({0})); }).what,
               HasSubstr("Outputs() returned an undefined tensor"));
+}
+
+std::string MetricError(const std::string& fault) {
+  return ErrorOf([&] {
+           const auto model = MakeLine("metric" + fault);
+           OwnMetrics* const metrics = model->own_metrics();
+           std::vector<MetricSum> sums;
+           for (const Batch& batch : {Numbers({0, 1}), Numbers({2})}) {
+             sums = metrics->SumMetrics(model->Outputs(batch), batch);
+           }
+           metrics->MetricValues(sums);
+         })
+      .what;
+}
+
+TEST(PluginModel, BringsItsOwnMetrics) {
+  EXPECT_EQ(MakeLine("")->own_metrics(), nullptr);
+  const auto model = MakeLine("metrics");
+  OwnMetrics* const metrics = model->own_metrics();
+  EXPECT_EQ(metrics->MetricNames(), (std::vector<std::string>{"hits", "misses"}));
+  const Batch batch = Numbers({0, 1});
+  const auto sums = metrics->SumMetrics(model->Outputs(batch), batch);
+  EXPECT_EQ(metrics->MetricValues(sums), (std::vector<double>{1, 0.75}));
+}
+
+TEST(PluginModel, RefusesMetricsThatNoLogCanHold) {
+  EXPECT_EQ(MetricError(" twice"), "The metric \"hits\": another has this name.");
+  EXPECT_EQ(MetricError(" with a space"),
+            "The metric \"top 5\": a name without spaces was expected.");
+  EXPECT_THAT(MetricError(" loss"), HasSubstr("has a value of this name already"));
+  EXPECT_EQ(MetricError(" sums missing"),
+            "MetricValues() made 0 values of 0 sums; MetricNames() has 2 names.");
+  EXPECT_EQ(MetricError(" sums vary"),
+            "SumMetrics() gave 1 sums for a batch and 2 for the first; equally many were "
+            "expected.");
+  EXPECT_EQ(MetricError(" throws"),
+            "While adding up the metrics of a batch with inputs Float [2, 2] and targets Float "
+            "[2, 1], the plugin threw:\nclass 3 of 3");
 }
 
 TEST(PluginDataset, NamesTheSamplesOfABadBatch) {
