@@ -33,8 +33,8 @@ struct PluginDataOptions {
   uint64_t seed = 0;        // data.data_seed
 };
 
-// A module with its loss, and its metrics where it has some. Parameters and buffers are registered as with any torch::nn::Module; they
-// keep their names in the weights file.
+// A module with its loss, and its metrics where it has some. Parameters and buffers are registered
+// as with any torch::nn::Module; they keep their names in the weights file.
 //
 // Every rank makes one, in a process of its own, and calls it from one thread. When it is made,
 // torch's default generator has run.seed on all ranks; rank 0's weights then go to the others.
