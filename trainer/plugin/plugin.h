@@ -42,8 +42,8 @@ struct PluginDataOptions {
 // constructor would leave the optimizer with the old ones. Buffers are changed in place.
 class PluginModel : public torch::nn::Module, public OwnMetrics {
  public:
-  // What the model predicts for the batch, for metrics: numbers [B, ...], or scores [B, classes] or
-  // [B, L, classes].
+  // What the model predicts for the batch. Where evaluation.metrics are computed from it: numbers
+  // [B, ...], or scores [B, classes] or [B, L, classes].
   virtual at::Tensor Outputs(const Batch& batch) = 0;
 
   // The mean over batch.predictions of the loss of what Outputs gave: a scalar, with a graph while
