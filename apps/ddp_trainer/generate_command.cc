@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "trainer/loop/sample_text.h"
+#include "trainer/models/pretrained.h"
 #include "trainer/text/load_tokenizer.h"
 
 namespace ddprun::trainer {
@@ -54,7 +55,8 @@ GenerateCommand::GenerateCommand(CLI::App& app) : flags_(std::make_unique<Flags>
   command->add_option("--seed", sampling.seed, "Of the draws")->capture_default_str();
   command->add_option("--tokenizer", flags.tokenizer,
                       "Folder of the tokenizer (default: the model's; bytes where it has none)");
-  command->add_flag("--ignore-eos", flags.ignore_eos, "Write on after the end of the text");
+  command->add_flag("--ignore-eos", flags.ignore_eos,
+                    "Write on after a token that ends the text (eos_token_id)");
   command_ = command;
 }
 
@@ -69,6 +71,7 @@ int GenerateCommand::Run() const {
   TextOptions options = flags_->text;
   options.tokenizer = flags_->tokenizer;
   if (options.tokenizer.empty() && HasTokenizer(flags_->model)) options.tokenizer = flags_->model;
+  options.sampling.stop_tokens = ReadStopTokens(flags_->model);
   options.stop_at_end = !flags_->ignore_eos;
   const Clock::time_point start = Clock::now();
   const WrittenText written = WriteText(*model, options);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <vector>
 
@@ -36,10 +37,11 @@ std::vector<int64_t> BytesOf(const std::string& prompt) {
 }
 
 std::vector<int64_t> TokensOf(const std::string& prompt, const Tokenizer& tokenizer) {
-  std::vector<int32_t> tokens;
-  tokenizer.Encode(prompt, tokens);
-  // An empty prompt asks for the beginning of a document, which comes after the end of another.
   const SpecialIds& special = tokenizer.special();
+  std::vector<int32_t> tokens = special.before;
+  tokenizer.Encode(prompt, tokens);
+  tokens.insert(tokens.end(), special.after.begin(), special.after.end());
+  // An empty prompt asks for the beginning of a document, which comes after the end of another.
   if (tokens.empty()) tokens.push_back(special.bos >= 0 ? special.bos : std::max(special.eos, 0));
   return {tokens.begin(), tokens.end()};
 }
@@ -92,7 +94,11 @@ WrittenText WriteText(LanguageModel& model, const TextOptions& options) {
   if (!options.tokenizer.empty()) tokenizer = LoadTokenizer(options.tokenizer);
   SamplingOptions sampling = options.sampling;
   sampling.vocab_size = tokenizer ? tokenizer->vocab_size() : kByteValues;
-  sampling.stop_token = tokenizer && options.stop_at_end ? tokenizer->special().eos : -1;
+  if (!options.stop_at_end) {
+    sampling.stop_tokens.clear();
+  } else if (sampling.stop_tokens.empty() && tokenizer) {
+    sampling.stop_tokens = {tokenizer->special().eos};
+  }
   CheckVocabulary(model, options, sampling.vocab_size);
   const std::vector<int64_t> prompt =
       tokenizer ? TokensOf(options.prompt, *tokenizer) : BytesOf(options.prompt);
@@ -104,14 +110,18 @@ WrittenText WriteText(LanguageModel& model, const TextOptions& options) {
 
 std::string SampleText(LanguageModel& model, const Config& config) {
   const EvaluationConfig& evaluation = config.evaluation;
-  const WrittenText written =
-      WriteText(model, {.prompt = evaluation.sample_prompt,
-                        .tokenizer = config.data.tokenizer,
-                        .max_new_tokens = evaluation.sample_length,
-                        .sampling = {.temperature = evaluation.sample_temperature,
-                                     .top_k = evaluation.sample_top_k,
-                                     .top_p = evaluation.sample_top_p,
-                                     .seed = static_cast<uint64_t>(config.run.seed)}});
+  const std::string& source = config.model.name_or_path;
+  const bool from_folder = std::filesystem::is_directory(source);
+  const WrittenText written = WriteText(
+      model,
+      {.prompt = evaluation.sample_prompt,
+       .tokenizer = config.data.tokenizer,
+       .max_new_tokens = evaluation.sample_length,
+       .sampling = {.temperature = evaluation.sample_temperature,
+                    .top_k = evaluation.sample_top_k,
+                    .top_p = evaluation.sample_top_p,
+                    .seed = static_cast<uint64_t>(config.run.seed),
+                    .stop_tokens = from_folder ? ReadStopTokens(source) : std::vector<int64_t>()}});
   return Presentable(evaluation.sample_prompt) + written.text;
 }
 

@@ -18,9 +18,10 @@ std::shared_ptr<LanguageModel> OpenLanguageModel(const std::string& folder);
 struct TextOptions {
   std::string prompt;          // UTF-8
   std::string tokenizer;       // its folder (text/load_tokenizer.h); empty: bytes are tokens
-  int64_t max_new_tokens = 0;  // the text ends earlier at the tokenizer's end of text
-  SamplingOptions sampling;    // stop_token and vocab_size are the tokenizer's
-  bool stop_at_end = true;     // false: the end of text is a token as any other
+  int64_t max_new_tokens = 0;  // the text ends earlier at a stop token
+  // vocab_size is the tokenizer's; so is the end of text where there are no stop_tokens.
+  SamplingOptions sampling;
+  bool stop_at_end = true;  // false: what ends a text is a token as any other
 };
 
 struct WrittenText {
@@ -28,12 +29,13 @@ struct WrittenText {
   int64_t new_tokens = 0;  // without the end of text
 };
 
-// Without a prompt the text begins as after the end of another: a line feed where bytes are tokens.
+// The prompt stands between the tokens that the tokenizer puts around a text. Without any token the
+// text begins as after the end of another: after a line feed where bytes are tokens.
 // Throws Failure when the tokenizer cannot be read or has more tokens than the model.
 WrittenText WriteText(LanguageModel& model, const TextOptions& options);
 
 // evaluation.sample_prompt and what follows it, evaluation.sample_length tokens at most, with
-// data.tokenizer. Throws as WriteText.
+// data.tokenizer and the stop tokens of the folder model.name_or_path. Throws as WriteText.
 std::string SampleText(LanguageModel& model, const Config& config);
 
 }  // namespace ddprun::trainer

@@ -8,8 +8,10 @@
 
 namespace ddprun::trainer {
 
-FolderConfig::FolderConfig(const std::string& folder)
-    : path_(std::filesystem::path(folder) / kConfigName) {
+FolderConfig::FolderConfig(const std::string& folder) : FolderConfig(folder, kConfigName) {}
+
+FolderConfig::FolderConfig(const std::string& folder, const char* name)
+    : path_(std::filesystem::path(folder) / name) {
   std::ifstream file(path_, std::ios::binary);
   if (!file) throw Broken("\"" + path_.string() + "\" cannot be read.");
   json_ = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);

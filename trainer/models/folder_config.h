@@ -16,8 +16,9 @@ namespace ddprun::trainer {
 // missing or null counts as `fallback`.
 class FolderConfig {
  public:
-  // Throws Failure when the folder has no config.json, or one that is no JSON object.
+  // Throws Failure when the file (config.json) is not in the folder, or is no JSON object.
   explicit FolderConfig(const std::string& folder);
+  FolderConfig(const std::string& folder, const char* name);
   // For an object inside; `path` is the file.
   FolderConfig(std::filesystem::path path, nlohmann::json object);
 

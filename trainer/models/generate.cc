@@ -81,7 +81,7 @@ std::vector<int64_t> GenerateTokens(LanguageModel& model,
     const at::Tensor scores =
         model.NextScores(LastTokens(tokens, fresh, device), cache).select(0, 0);
     const int64_t token = Draw(scores.narrow(0, 0, vocabulary).cpu(), options, generator);
-    if (token == options.stop_token) break;
+    if (std::ranges::find(options.stop_tokens, token) != options.stop_tokens.end()) break;
     tokens.push_back(token);
   }
   tokens.erase(tokens.begin(), tokens.begin() + static_cast<int64_t>(prompt.size()));

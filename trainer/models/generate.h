@@ -14,8 +14,8 @@ struct SamplingOptions {
   int64_t top_k = 40;        // draw among the k likeliest; 0: all
   double top_p = 1.0;        // draw among the likeliest that together have this probability
   uint64_t seed = 42;
-  int64_t stop_token = -1;  // the end of the text, not part of the result; -1: none
-  int64_t vocab_size = 0;   // draw among the first so many tokens; 0: all
+  std::vector<int64_t> stop_tokens = {};  // any ends the text and is no part of it
+  int64_t vocab_size = 0;                 // draw among the first so many tokens; 0: all
 };
 
 // Up to `count` tokens that follow `prompt`, without it. The model sees the last context_length()

@@ -32,7 +32,7 @@ constexpr std::array<const char*, 10> kCompanions = {"vocab.txt",
                                                      "merges.txt",
                                                      "tokenizer.model",
                                                      "chat_template.jinja",
-                                                     "generation_config.json"};
+                                                     kGenerationConfigName};
 
 void WriteText(const fs::path& path, std::string_view text) {
   const std::array<std::string_view, 1> parts = {text};

@@ -75,6 +75,9 @@ std::unique_ptr<Tokenizer> LoadVocabularyAndMerges(const Path& vocabulary,
   BytePairParts parts;
   parts.tokens = ReadVocabularyObject(vocabulary, ReadJsonObject(vocabulary));
   parts.added = CompleteAddedTokens({}, config, parts.tokens);
+  // GPT2TokenizerFast knows no add_eos_token.
+  config.add_eos_token = false;
+  parts.frame = FrameOf(config, /*add_bos_otherwise=*/false);
   const std::vector<std::string> lines = Lines(ReadTextFile(merges));
   for (size_t i = 0; i < lines.size(); ++i) {
     if (lines[i].empty() || (i == 0 && lines[i].starts_with("#version"))) continue;

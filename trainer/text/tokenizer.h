@@ -17,6 +17,10 @@ struct SpecialIds {
   int32_t pad = -1;      // fills up short rows of a batch
   int32_t bos = -1;      // begins a document
   int32_t eos = -1;      // ends a document
+  // What byte-level BPE puts around a text that stands alone, as a prompt does. Data sets know
+  // themselves where a document begins and ends.
+  std::vector<int32_t> before = {};
+  std::vector<int32_t> after = {};
 };
 
 // Immutable after construction: every method may be called from any thread.

@@ -68,6 +68,8 @@ void ReadTokenizerConfigFile(const Path& file, TokenizerConfig& config) {
   config.strip_accents = OptionalBool(file, object, "strip_accents");
   config.tokenize_chinese_chars = OptionalBool(file, object, "tokenize_chinese_chars");
   config.add_prefix_space = OptionalBool(file, object, "add_prefix_space");
+  config.add_bos_token = OptionalBool(file, object, "add_bos_token");
+  config.add_eos_token = OptionalBool(file, object, "add_eos_token");
   const auto name = object.find("tokenizer_class");
   if (name != object.end() && name->is_string()) config.tokenizer_class = name->get<std::string>();
   ReadSpecialTokens(file, object, config);

@@ -23,6 +23,8 @@ struct TokenizerConfig {
   std::optional<bool> strip_accents;
   std::optional<bool> tokenize_chinese_chars;
   std::optional<bool> add_prefix_space;
+  std::optional<bool> add_bos_token;
+  std::optional<bool> add_eos_token;
   // Special tokens by role without "_token": unk, sep, pad, cls, mask, bos, eos. Ids are -1.
   std::map<std::string, AddedToken> roles;
   std::vector<AddedToken> additional;  // special tokens without a role; ids are -1

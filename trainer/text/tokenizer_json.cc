@@ -185,6 +185,13 @@ std::vector<std::pair<std::string, std::string>> MergesOf(const Reader& reader) 
   return merges;
 }
 
+TextFrame FrameIn(const Reader& reader, const TokenizerConfig& config) {
+  // LlamaTokenizerFast puts its own arguments, or their defaults, in place of the file's.
+  return config.tokenizer_class.starts_with("LlamaTokenizer")
+             ? FrameOf(config, /*add_bos_otherwise=*/true)
+             : ReadPostProcessor(reader.file(), reader.Section("post_processor"));
+}
+
 std::unique_ptr<Tokenizer> MakeBytePairFrom(const Reader& reader, const TokenizerConfig& config) {
   const json& model = reader.Section("model");
   const json& normalizer = reader.Section("normalizer");
@@ -212,7 +219,8 @@ std::unique_ptr<Tokenizer> MakeBytePairFrom(const Reader& reader, const Tokenize
                       {.tokens = std::move(tokens),
                        .added = std::move(added),
                        .merges = MergesOf(reader),
-                       .needs_all_bytes = !unknown.empty()},
+                       .needs_all_bytes = !unknown.empty(),
+                       .frame = FrameIn(reader, config)},
                       config, options);
 }
 

@@ -14,6 +14,19 @@ using Path = std::filesystem::path;
 
 constexpr const char* kRoleOrder[] = {"bos", "eos", "unk", "sep", "pad", "cls", "mask"};
 
+std::vector<int32_t> IdsOf(const Path& file,
+                           const std::vector<std::string>& tokens,
+                           const Vocabulary& vocabulary) {
+  std::vector<int32_t> ids;
+  for (const std::string& token : tokens) {
+    ids.push_back(vocabulary.Find(token));
+    if (ids.back() >= 0) continue;
+    throw BrokenTokenizer(
+        file, "It puts the token \"" + token + "\" around texts, which the vocabulary has not.");
+  }
+  return ids;
+}
+
 }  // namespace
 
 std::vector<AddedToken> CompleteAddedTokens(std::vector<AddedToken> added,
@@ -77,6 +90,8 @@ std::unique_ptr<Tokenizer> MakeBytePair(const Path& file,
   }
   options.special =
       SpecialIdsOf(config.roles, [&](const std::string& token) { return vocabulary.Find(token); });
+  options.special.before = IdsOf(file, parts.frame.before, vocabulary);
+  options.special.after = IdsOf(file, parts.frame.after, vocabulary);
   return std::make_unique<BytePair>(std::move(vocabulary), merges, options);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trainer/text/byte_pair.h"
+#include "trainer/text/text_frame.h"
 #include "trainer/text/tokenizer_files.h"
 #include "trainer/text/word_piece.h"
 
@@ -26,10 +27,11 @@ struct BytePairParts {
   std::vector<AddedToken> added;
   std::vector<std::pair<std::string, std::string>> merges;
   bool needs_all_bytes = false;  // there is an unknown token, which must never be needed
+  TextFrame frame;
 };
 
-// `file` is for messages. Throws Failure: a merge is of what is no token; the unknown token, or a
-// byte that is needed, is no token.
+// `file` is for messages. Throws Failure: a merge is of what is no token; the unknown token, a
+// byte that is needed, or a token around texts is no token.
 std::unique_ptr<Tokenizer> MakeBytePair(const std::filesystem::path& file,
                                         BytePairParts parts,
                                         const TokenizerConfig& config,

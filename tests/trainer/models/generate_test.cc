@@ -80,6 +80,14 @@ TEST(Generate, FollowsTheLikeliestByteAtTemperatureZero) {
   EXPECT_EQ(Generate(model, {.prompt = "a", .length = 5, .temperature = 0}), "bcdef");
 }
 
+TEST(Generate, EndsAtAnyStopToken) {
+  CountingModel model;
+  const std::vector<int64_t> prompt = {'a'};
+  EXPECT_EQ(GenerateTokens(model, prompt, 9,
+                           {.temperature = 0, .stop_tokens = {'z', 'e'}, .vocab_size = 256}),
+            (std::vector<int64_t>{'b', 'c', 'd'}));
+}
+
 TEST(Generate, ShowsTheModelNoMoreThanItsContext) {
   CountingModel model;
   Generate(model, {.prompt = "a long prompt", .length = 10});

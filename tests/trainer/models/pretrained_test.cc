@@ -282,6 +282,30 @@ TEST_F(PretrainedTest, RefusesVariantsThatItWouldComputeWrongly) {
   }
 }
 
+TEST_F(PretrainedTest, ReadsWhatEndsATextFromTheFirstFileThatSaysIt) {
+  using Tokens = std::vector<int64_t>;
+  const auto tokens = [&](const char* config, const char* generation) {
+    folder_.Write("config.json", config);
+    folder_.Write("generation_config.json", generation);
+    return ReadStopTokens(folder_.Path());
+  };
+  const char* seven = R"({"model_type": "llama", "eos_token_id": 7})";
+  EXPECT_EQ(tokens(seven, R"({"eos_token_id": [5, 6]})"), (Tokens{5, 6}));
+  EXPECT_EQ(tokens(seven, R"({"eos_token_id": 5})"), Tokens{5});
+  EXPECT_EQ(tokens(seven, R"({"eos_token_id": null})"), Tokens{7});
+  EXPECT_EQ(tokens(seven, R"({"eos_token_id": []})"), Tokens{7});
+  EXPECT_EQ(tokens(R"({"model_type": "llama", "eos_token_id": null})", "{}"), Tokens{});
+  EXPECT_EQ(tokens(R"({"model_type": "llama"})", "{}"), Tokens{2});
+  EXPECT_EQ(tokens(R"({"model_type": "gpt2"})", "{}"), Tokens{50256});
+  try {
+    tokens(seven, R"({"eos_token_id": "<e>"})");
+    ADD_FAILURE() << "no complaint";
+  } catch (const Failure& failure) {
+    EXPECT_THAT(failure.error().where, HasSubstr("generation_config.json"));
+    EXPECT_THAT(failure.error().what, HasSubstr("eos_token_id is \"<e>\""));
+  }
+}
+
 TEST_F(PretrainedTest, ReadsSizesUnderTheirGeneralNames) {
   folder_.Write("config.json", R"({"model_type": "gpt2", "hidden_size": 24, "num_hidden_layers": 2,
       "num_attention_heads": 3, "max_position_embeddings": 9, "n_embd": 24})");

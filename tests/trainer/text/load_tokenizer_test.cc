@@ -103,6 +103,47 @@ TEST(LoadTokenizerTest, SaysWhatIsBroken) {
   }
 }
 
+// With a post_processor, and what it puts around a text.
+SpecialIds SpecialOf(const std::string& post_processor) {
+  TempTokenizer folder;
+  folder.Write("tokenizer.json",
+               BytePairJson(R"("normalizer": null)",
+                            R"("normalizer": null, "post_processor": )" + post_processor));
+  return LoadTokenizer(folder.path())->special();
+}
+
+TEST(LoadTokenizerTest, ReadsWhatStandsAroundATextFromThePostProcessor) {
+  using Ids = std::vector<int32_t>;
+  const std::string around = R"({"type": "TemplateProcessing", "single": [
+      {"SpecialToken": {"id": "x"}}, {"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "y"}}],
+      "special_tokens": {"x": {"tokens": ["<e>", "a"]}, "y": {"tokens": ["b"]}}})";
+  EXPECT_EQ(SpecialOf("null").before, Ids{});
+  EXPECT_EQ(SpecialOf(R"({"type": "ByteLevel"})").before, Ids{});
+  EXPECT_EQ(SpecialOf(around).before, (Ids{3, 0}));
+  EXPECT_EQ(SpecialOf(around).after, Ids{1});
+  const std::string two =
+      R"({"type": "Sequence", "processors": [)" + around +
+      R"(, {"type": "RobertaProcessing", "sep": ["<e>", 3], "cls": ["ab", 2]}]})";
+  EXPECT_EQ(SpecialOf(two).before, (Ids{2, 3, 0}));
+  EXPECT_EQ(SpecialOf(two).after, (Ids{1, 3}));
+}
+
+TEST(LoadTokenizerTest, RefusesPostProcessorsItDoesNotKnow) {
+  const auto complaint = [](const std::string& post_processor) {
+    try {
+      SpecialOf(post_processor);
+    } catch (const Failure& failure) {
+      return failure.error().what;
+    }
+    return std::string();
+  };
+  EXPECT_THAT(complaint(R"({"type": "New"})"), HasSubstr("post_processor is New"));
+  EXPECT_THAT(complaint(R"({"type": "TemplateProcessing"})"), HasSubstr("another kind"));
+  EXPECT_THAT(complaint("[]"), HasSubstr("another kind"));
+  EXPECT_THAT(complaint(R"({"type": "BertProcessing", "sep": ["q", 1], "cls": ["a", 0]})"),
+              HasSubstr("the token \"q\" around texts"));
+}
+
 TEST(LoadTokenizerTest, SurvivesEveryTruncationOfAFile) {
   const std::string whole = BytePairJson();
   for (size_t length = 0; length < whole.size(); length += 3) {
