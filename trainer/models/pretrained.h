@@ -33,8 +33,9 @@ void SavePretrained(const Model& model, const std::string& folder, const SaveOpt
 // by SavePretrained. Throws Failure when it is missing, or describes a model that MakeModel lacks.
 ModelOptions ReadModelOptions(const std::string& folder);
 
-// Any of which ends a text that the folder's language model writes: eos_token_id, one or a list, of
-// generation_config.json; where that is silent, of config.json. Empty: neither says. Throws Failure.
+// Any of which ends a text that the folder's language model writes: eos_token_id, one or a list,
+// of generation_config.json; where that is silent, of config.json. Empty: neither says. Throws
+// Failure.
 std::vector<int64_t> ReadStopTokens(const std::string& folder);
 
 }  // namespace ddprun::trainer

@@ -9,7 +9,8 @@
 
 namespace ddprun::trainer {
 
-// What it says about truncation and padding is the caller's to do. `config` overrides what it overrides in `transformers`. Throws Failure.
+// What it says about truncation and padding is the caller's to do. `config` overrides what it
+// overrides in `transformers`. Throws Failure.
 std::unique_ptr<Tokenizer> LoadTokenizerJson(const std::filesystem::path& file,
                                              const TokenizerConfig& config);
 

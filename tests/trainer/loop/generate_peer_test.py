@@ -139,8 +139,8 @@ class Generate(unittest.TestCase):
         (self.folder / "vocab.json").write_text(json.dumps(VOCABULARY))
         (self.folder / "merges.txt").write_text("#version: 0.2\n")
         for add in ({}, {"add_bos_token": True}):
-            write_tokenizer_config(self.folder, tokenizer_class="GPT2Tokenizer", unk_token="<|eos|>",
-                                   **add)
+            write_tokenizer_config(self.folder, tokenizer_class="GPT2Tokenizer",
+                                   unk_token="<|eos|>", **add)
             self.set_json("config.json", eos_token_id=self.ending("w0rld", 10))
             self.check(before=[BOS] * len(add))
 
