@@ -206,7 +206,7 @@ std::vector<Key> CsvDataKeys() {
        .meaning = "The classes by name, in the order of the model's outputs; where empty, those of "
                   "model.name_or_path's label2id, or else of the training data, sorted.",
        .only_for = "data.format",
-       .only_values = {"csv", "image_folder", "text_classification"}},
+       .only_values = {"csv", "idx", "image_folder", "text_classification"}},
       {.section = "data",
        .name = "delimiter",
        .slot = At<&Config::data, &DataConfig::delimiter>,

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <unordered_set>
 
+#include "base/suggest.h"
 #include "trainer/data/glob.h"
 #include "trainer/data/mapped_copy.h"
 #include "trainer/text/file_stream.h"
@@ -102,6 +103,26 @@ Failure WrongDataFile(const std::string& path, const std::string& found, const s
                        .what = found,
                        .hint = hint,
                        .page = "wrong-data-file"});
+}
+
+Failure UnknownLabel(const std::string& where,
+                     const std::string& label,
+                     const std::vector<std::string>& classes) {
+  constexpr size_t kShown = 12;
+  std::string known;
+  for (size_t i = 0; i < std::min(classes.size(), kShown); ++i) {
+    known += (i == 0 ? "\"" : ", \"") + classes[i] + "\"";
+  }
+  if (classes.size() > kShown) known += ", ... (" + std::to_string(classes.size()) + " in all)";
+  const auto nearest = Nearest(label, classes);
+  return Failure(
+      Error{.code = Code::kUsage,
+            .title = "UNKNOWN LABEL",
+            .where = where,
+            .what = "The row is labelled \"" + label + "\"; the classes are " + known + ".",
+            .hint = (nearest ? "Did you mean \"" + *nearest + "\"? " : "") +
+                    "They come from data.labels, the model's folder, or else the training data.",
+            .page = "unknown-label"});
 }
 
 }  // namespace ddprun::trainer

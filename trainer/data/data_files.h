@@ -42,4 +42,9 @@ Failure UnreadableFile(const std::string& path,
 // sentence that says what was found and what was expected.
 Failure WrongDataFile(const std::string& path, const std::string& found, const std::string& hint);
 
+// "UNKNOWN LABEL": the row at `where` has a label that is none of the classes.
+Failure UnknownLabel(const std::string& where,
+                     const std::string& label,
+                     const std::vector<std::string>& classes);
+
 }  // namespace ddprun::trainer

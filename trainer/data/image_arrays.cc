@@ -80,7 +80,29 @@ std::string LabelsFileOf(const std::string& images) {
   return (std::filesystem::exists(other, ignored) ? other : path).string();
 }
 
-void AppendIdx(const std::string& path, ImageArrays::Contents& contents) {
+void AppendLabels(const std::string& path,
+                  std::string_view labels,
+                  int64_t known_classes,
+                  ImageArrays::Contents& contents) {
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const int64_t label = static_cast<uint8_t>(labels[i]);
+    if (known_classes > 0 && label >= known_classes) {
+      throw Failure(Error{.code = Code::kUsage,
+                          .title = "UNKNOWN LABEL",
+                          .where = path,
+                          .what = "Label " + std::to_string(i) + " (from 0) of \"" + path +
+                                  "\" is " + std::to_string(label) + "; the " +
+                                  std::to_string(known_classes) + " classes are 0 to " +
+                                  std::to_string(known_classes - 1) + ".",
+                          .hint = "They are data.labels, or else those of the training data.",
+                          .page = "unknown-label"});
+    }
+    contents.labels.push_back(label);
+    contents.classes = std::max(contents.classes, label + 1);
+  }
+}
+
+void AppendIdx(const std::string& path, int64_t known_classes, ImageArrays::Contents& contents) {
   const FileBytes images = ReadDataFile(path);
   std::string_view pixels;
   const std::vector<int64_t> sizes = IdxDimensions(path, images.text(), 3, &pixels);
@@ -108,10 +130,7 @@ void AppendIdx(const std::string& path, ImageArrays::Contents& contents) {
   contents.height = sizes[1];
   contents.width = sizes[2];
   contents.pixels.insert(contents.pixels.end(), pixels.begin(), pixels.end());
-  for (const char label : labels) {
-    contents.labels.push_back(static_cast<uint8_t>(label));
-    contents.classes = std::max(contents.classes, contents.labels.back() + 1);
-  }
+  AppendLabels(labels_path, labels, known_classes, contents);
 }
 
 void AppendCifar(const std::string& path, size_t label_bytes, ImageArrays::Contents& contents) {
@@ -160,7 +179,8 @@ ImageArrays::ImageArrays(Contents contents, const ImageOptions& options)
 
 DataShape ImageArrays::shape() const {
   return {.input = {contents_.channels, contents_.height, contents_.width},
-          .classes = contents_.classes};
+          .classes = contents_.classes,
+          .labels = contents_.class_names};
 }
 
 Batch ImageArrays::Get(std::span<const int64_t> indices) const {
@@ -199,11 +219,14 @@ Batch ImageArrays::Make(std::span<const int64_t> indices, const Draw& draw) cons
 }
 
 std::unique_ptr<Dataset> OpenIdx(const std::vector<std::string>& patterns,
-                                 const ImageOptions& options) {
+                                 const ImageOptions& options,
+                                 const IdxClasses& classes) {
   ImageArrays::Contents contents;
   contents.channels = 1;
+  contents.classes = classes.count;
+  contents.class_names = classes.names;
   const std::vector<std::string> files = ExpandFiles(patterns);
-  for (const std::string& file : files) AppendIdx(file, contents);
+  for (const std::string& file : files) AppendIdx(file, classes.count, contents);
   return Opened(std::move(contents), files, options);
 }
 

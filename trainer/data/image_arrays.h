@@ -20,8 +20,9 @@ class ImageArrays final : public Dataset {
     int64_t height = 0;
     int64_t width = 0;
     int64_t classes = 0;
-    std::vector<uint8_t> pixels;  // [labels.size(), channels, height, width]
-    std::vector<int64_t> labels;  // below classes
+    std::vector<std::string> class_names = {};  // `classes` of them, or none
+    std::vector<uint8_t> pixels;                // [labels.size(), channels, height, width]
+    std::vector<int64_t> labels;                // below classes
   };
   ImageArrays(Contents contents, const ImageOptions& options);
 
@@ -41,11 +42,18 @@ class ImageArrays final : public Dataset {
   const Normalizer normalizer_;
 };
 
+// The classes that labels may be of; without count they are as many as the largest label asks for.
+struct IdxClasses {
+  int64_t count = 0;
+  std::vector<std::string> names = {};  // count of them, or none
+};
+
 // IDX files of images (unsigned bytes, three dimensions) by pattern, compressed by gzip or not;
 // each one's labels stand beside it in a file with "images-idx3" replaced by "labels-idx1" in its
 // name. Throws Failure.
 std::unique_ptr<Dataset> OpenIdx(const std::vector<std::string>& patterns,
-                                 const ImageOptions& options);
+                                 const ImageOptions& options,
+                                 const IdxClasses& classes = {});
 
 // CIFAR's binary files. CIFAR-100 has two labels per image, of which the fine one is taken. Throws
 // Failure.

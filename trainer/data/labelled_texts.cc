@@ -202,7 +202,10 @@ class LabelledTextReader {
     }
     const auto [known, added] =
         label_ids_.emplace(std::move(label), static_cast<int32_t>(label_ids_.size()));
-    if (added) texts_.label_names_.push_back(known->first);
+    if (added) {
+      texts_.label_names_.push_back(known->first);
+      texts_.places_.emplace(known->first, path_ + ":" + std::to_string(line_));
+    }
     texts_.rows_.push_back({.begin = texts_.texts_.size(),
                             .first_size = static_cast<uint32_t>(first.size()),
                             .second_size = static_cast<uint32_t>(second.value_or("").size()),

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "trainer/data/bad_rows.h"
@@ -37,6 +38,8 @@ class LabelledTexts {
   int64_t label(int64_t row) const { return rows_[row].label; }
   // The labels as they stand in the files: numbers by size if all are numbers, else by name.
   const std::vector<std::string>& label_names() const { return label_names_; }
+  // file:line of the first row with this label. REQUIRES: it is one of label_names().
+  const std::string& place_of(const std::string& label) const { return places_.at(label); }
 
  private:
   friend class LabelledTextReader;
@@ -52,6 +55,7 @@ class LabelledTexts {
   std::string texts_;
   std::vector<Row> rows_;
   std::vector<std::string> label_names_;
+  std::unordered_map<std::string, std::string> places_;  // by label
 };
 
 }  // namespace ddprun::trainer

@@ -8,7 +8,6 @@
 #include <charconv>
 
 #include "base/check.h"
-#include "base/suggest.h"
 #include "base/threads.h"
 #include "trainer/data/data_files.h"
 #include "trainer/text/encode_pair.h"
@@ -63,21 +62,7 @@ void PairDataset::MapLabels(std::vector<std::string> labels) {
   labels_ = labels.empty() ? texts_.label_names() : std::move(labels);
   for (const std::string& name : texts_.label_names()) {
     const std::optional<int64_t> label = ClassOf(name, labels_);
-    if (!label) {
-      std::string known;
-      for (const std::string& each : labels_)
-        known += (known.empty() ? "\"" : ", \"") + each + "\"";
-      const auto nearest = Nearest(name, labels_);
-      throw Failure(
-          Error{.code = Code::kUsage,
-                .title = "UNKNOWN LABEL",
-                .where = "",
-                .what = "A row is labelled \"" + name + "\"; the labels are " + known + ".",
-                .hint = (nearest ? "Did you mean \"" + *nearest + "\"? " : "") +
-                        "They come from data.labels, the model's folder, or else the "
-                        "training data.",
-                .page = "unknown-label"});
-    }
+    if (!label) throw UnknownLabel(texts_.place_of(name), name, labels_);
     class_of_label_.push_back(*label);
   }
 }

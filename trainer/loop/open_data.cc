@@ -146,10 +146,25 @@ ImageOptions ImageOptionsOf(const DataConfig& data) {
           .seed = static_cast<uint64_t>(data.data_seed)};
 }
 
+IdxClasses IdxClassesOf(const DataConfig& data, const Dataset* training) {
+  if (training == nullptr) return {static_cast<int64_t>(data.labels.size()), data.labels};
+  DataShape shape = training->shape();
+  return {shape.classes, std::move(shape.labels)};
+}
+
+// Ids that the model has no embedding for are found when they are read; of other models that is
+// not known. Tokenizers have their vocabulary to compare instead.
+int64_t VocabularyOf(const Job& job) {
+  const ModelType type = job.config.model.type;
+  const bool embeds = type == ModelType::kGpt || type == ModelType::kLlama;
+  return embeds ? job.model.vocab_size : 0;
+}
+
 // `training`: what the validation data must agree with; nullptr for the training data itself.
-std::unique_ptr<Dataset> OpenFiles(const Config& config,
+std::unique_ptr<Dataset> OpenFiles(const Job& job,
                                    const std::vector<std::string>& files,
                                    const Dataset* training) {
+  const Config& config = job.config;
   const DataConfig& data = config.data;
   switch (data.format) {
     case DataFormat::kText:
@@ -158,16 +173,16 @@ std::unique_ptr<Dataset> OpenFiles(const Config& config,
     case DataFormat::kJsonLines:
       return OpenTokenized(config, files);
     case DataFormat::kTokens:
-      return std::make_unique<TokenDataset>(TokenDatasetOptions{
-          .patterns = files,
-          .sequence_length = data.max_seq_length,
-          .vocab_size = config.model.name_or_path.empty() ? config.model.vocab_size : 0});
+      return std::make_unique<TokenDataset>(
+          TokenDatasetOptions{.patterns = files,
+                              .sequence_length = data.max_seq_length,
+                              .vocab_size = VocabularyOf(job)});
     case DataFormat::kTextClassification:
       return OpenPairs(config, files, training);
     case DataFormat::kCsv:
       return OpenTable(data, files, training);
     case DataFormat::kIdx:
-      return OpenIdx(files, ImageOptionsOf(data));
+      return OpenIdx(files, ImageOptionsOf(data), IdxClassesOf(data, training));
     case DataFormat::kCifar10:
       return OpenCifar(Cifar::k10, files, ImageOptionsOf(data));
     case DataFormat::kCifar100:
@@ -188,6 +203,21 @@ std::unique_ptr<Dataset> OpenFiles(const Config& config,
                            .input_size = data.input_size,
                            .target_size = data.target_size,
                            .seed = static_cast<uint64_t>(data.data_seed)});
+}
+
+std::string Sizes(const std::vector<int64_t>& sizes) {
+  std::string text;
+  for (const int64_t size : sizes) text += (text.empty() ? "" : " x ") + std::to_string(size);
+  return text;
+}
+
+void CheckSameShape(const std::string& files, const DataShape& train, const DataShape& validation) {
+  if (train.input == validation.input) return;
+  throw WrongDataFile(files,
+                      "A sample of the validation data has " + Sizes(validation.input) +
+                          " values, one of the training data " + Sizes(train.input) + ".",
+                      "Take validation data made as the training data was; data.image_size brings "
+                      "the images of folders to one size.");
 }
 
 // Text is cut at one place, so that no sentence is in both parts. Other samples are taken at equal
@@ -214,10 +244,11 @@ void SetAside(std::unique_ptr<Dataset> whole, int64_t count, Job& job) {
 
 void OpenData(Job& job) {
   const DataConfig& data = job.config.data;
-  std::unique_ptr<Dataset> whole = OpenFiles(job.config, data.train_files, nullptr);
+  std::unique_ptr<Dataset> whole = OpenFiles(job, data.train_files, nullptr);
   const int64_t set_aside = ValidationCount(whole->size(), data.validation_fraction);
   if (!data.validation_files.empty()) {
-    job.validation = OpenFiles(job.config, data.validation_files, whole.get());
+    job.validation = OpenFiles(job, data.validation_files, whole.get());
+    CheckSameShape(data.validation_files.front(), whole->shape(), job.validation->shape());
   }
   job.data_notes = whole->Notes();
   if (job.validation != nullptr) {

@@ -202,6 +202,21 @@ TEST_F(IdxFiles, ThatDoNotFitAreRefused) {
   EXPECT_THAT(ErrorOf([&] { OpenIdx({other}, {}); }).what, HasSubstr("to find its labels by."));
 }
 
+TEST_F(IdxFiles, HaveTheClassesOfTheTrainingDataOrAsNamed) {
+  const std::string path = Images(Idx({3, 1, 1}, "abc"));
+  Labels(Idx({3}, std::string("\x02\x00\x04", 3)));
+  EXPECT_EQ(OpenIdx({path}, {}, {.count = 10})->shape().classes, 10);
+  const DataShape named =
+      OpenIdx({path}, {}, {.count = 5, .names = {"a", "b", "c", "d", "e"}})->shape();
+  EXPECT_EQ(named.classes, 5);
+  EXPECT_EQ(named.labels.back(), "e");
+  const Error error = ErrorOf([&] { OpenIdx({path}, {}, {.count = 4}); });
+  const std::string labels = scratch_.Path("train-labels-idx1-ubyte");
+  EXPECT_EQ(error.title, "UNKNOWN LABEL");
+  EXPECT_EQ(error.where, labels);
+  EXPECT_EQ(error.what, "Label 2 (from 0) of \"" + labels + "\" is 4; the 4 classes are 0 to 3.");
+}
+
 // Records of CIFAR whose pixels are all the record's number.
 std::string CifarFile(const std::vector<std::string>& labels) {
   std::string text;

@@ -184,9 +184,11 @@ TEST_F(Pairs, WhatFitsNoWholeFileIsSaid) {
             "The first row has no known column for the label.");
   EXPECT_EQ(ErrorOf("a.tsv", "text\tlabel\na\tb", {.columns = {"words", "", ""}}).what,
             "The first row has no column \"words\".");
-  const Error error =
-      ErrorOf("a.jsonl", R"({"text": "a", "label": "neutrl"})", {.labels = {"neutral", "other"}});
+  const Error error = ErrorOf("a.jsonl", "\n{\"text\": \"a\", \"label\": \"neutrl\"}",
+                              {.labels = {"neutral", "other"}});
   EXPECT_EQ(error.title, "UNKNOWN LABEL");
+  EXPECT_EQ(error.where, scratch_.Path("a.jsonl") + ":2");
+  EXPECT_EQ(error.what, "The row is labelled \"neutrl\"; the classes are \"neutral\", \"other\".");
   EXPECT_THAT(error.hint, HasSubstr("Did you mean \"neutral\"?"));
 }
 

@@ -202,6 +202,14 @@ class DataFormats(training.TrainingTest):
         self.assertEqual(last["samples"], 40)
         self.assertGreater(last["accuracy"], 0.95)
 
+        # Validation data of other classes or sizes is refused before a rank is started.
+        digits[7] = 11
+        self.write_idx("t10k-labels-idx1-ubyte.gz", (count,), bytes(digits))
+        self.assert_refused(data, "t10k-labels-idx1-ubyte.gz", "Label 7 (from 0)", "is 11")
+        self.write_idx("t10k-images-idx3-ubyte.gz", (2, 5, 5), bytes(50))
+        self.write_idx("t10k-labels-idx1-ubyte.gz", (2,), bytes(2))
+        self.assert_refused(data, "t10k-images-idx3-ubyte.gz", "1 x 5 x 5", "1 x 10 x 10")
+
     def test_cifars_binary_files_and_a_resnet(self):
         numbers = random.Random(5)
         classes = list(COLOURS.values())
@@ -220,6 +228,13 @@ class DataFormats(training.TrainingTest):
         self.assertLess(losses[-1], losses[0])
 
     # Bad files
+
+    def assert_refused(self, data, *texts):
+        config = self.write_config(self.config("refused", {"type": "linear"}, data))
+        job = self.run_ddprun("--nproc_per_node=2", config)
+        self.assertEqual(job.returncode, 2, job.err)
+        for text in texts:
+            self.assertIn(text, job.err)
 
     def test_empty_files_of_every_kind_are_refused_by_name(self):
         os.makedirs(self.path("folder/red"))
