@@ -12,6 +12,7 @@ bool IsTransformer(ModelType type) {
 
 void Checker::CheckModel() {
   const ModelConfig& model = config_.model;
+  if (model.type == ModelType::kLlama) CheckRopeScaling();
   if (IsTransformer(model.type)) {
     // The sizes of a folder are known only once it is opened (loop/open_model.h).
     if (model.name_or_path.empty()) CheckTransformer();
@@ -33,24 +34,36 @@ void Checker::CheckModel() {
   }
 }
 
-void Checker::CheckTransformer() {
+void Checker::CheckHeads() {
   const ModelConfig& model = config_.model;
   const bool heads = Given("model.num_attention_heads");
   const std::string heads_text =
       "model.num_attention_heads (" + std::to_string(model.num_attention_heads) + ")";
-  if (model.hidden_size % model.num_attention_heads != 0) {
+  const bool llama = model.type == ModelType::kLlama;
+  const bool own_size = llama && Given("model.head_dim");
+  if (!own_size && model.hidden_size % model.num_attention_heads != 0) {
     Conflict(heads ? "model.num_attention_heads" : "model.hidden_size",
              "model.hidden_size (" + std::to_string(model.hidden_size) + ") is no multiple of " +
                  heads_text + ":",
              "Every head takes an equal share of the hidden size.");
+  } else if (llama && model.head_dim % 2 != 0) {
+    Conflict(own_size ? "model.head_dim"
+             : heads  ? "model.num_attention_heads"
+                      : "model.hidden_size",
+             "A head is " + std::to_string(model.head_dim) + " wide (model.head_dim):",
+             "The rotary embedding turns pairs of values: make it an even number.");
   }
-  if (model.type == ModelType::kLlama &&
-      model.num_attention_heads % model.num_key_value_heads != 0) {
+  if (llama && model.num_attention_heads % model.num_key_value_heads != 0) {
     Conflict("model.num_key_value_heads",
              heads_text + " is no multiple of model.num_key_value_heads (" +
                  std::to_string(model.num_key_value_heads) + "):",
              "Every head of keys and values serves equally many attention heads.");
   }
+}
+
+void Checker::CheckTransformer() {
+  const ModelConfig& model = config_.model;
+  CheckHeads();
   if (config_.data.max_seq_length > model.max_position_embeddings) {
     Conflict("model.max_position_embeddings",
              "data.max_seq_length (" + std::to_string(config_.data.max_seq_length) +

@@ -30,6 +30,8 @@ class Checker {
   void Missing(std::string_view path, std::string_view needed_for);
   void Conflict(std::string_view path, std::string found, std::string hint);
   void CheckTransformer();
+  void CheckHeads();
+  void CheckRopeScaling();  // check_rope_scaling.cc
   void CheckRandomData();  // check_data.cc
   void CheckCsvData();
   void CheckPairData();

@@ -76,9 +76,9 @@ void FillModelDefaults(const Entries& entries, Config* config) {
   if (model.max_position_embeddings == 0) {
     model.max_position_embeddings = config->data.max_seq_length;
   }
-  if (model.type == ModelType::kLlama && model.num_key_value_heads == 0) {
-    model.num_key_value_heads = model.num_attention_heads;
-  }
+  if (model.type != ModelType::kLlama) return;
+  if (model.num_key_value_heads == 0) model.num_key_value_heads = model.num_attention_heads;
+  if (model.head_dim == 0) model.head_dim = model.hidden_size / model.num_attention_heads;
 }
 
 }  // namespace

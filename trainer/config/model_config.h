@@ -44,7 +44,12 @@ struct ModelConfig {
   int64_t num_labels = 2;               // bert: classes; 1: a number
   bool tie_word_embeddings = true;      // gpt, llama
   int64_t num_key_value_heads = 0;      // llama: 0: as many as num_attention_heads
+  int64_t head_dim = 0;                 // llama: ReadConfig turns 0 into hidden_size / heads
+  double rms_norm_eps = 1e-6;           // llama
   double rope_theta = 10000.0;          // llama
+  JsonText rope_scaling;                // llama: as in config.json of transformers; {}: none
+  bool attention_bias = false;          // llama
+  bool mlp_bias = false;                // llama
   std::vector<int64_t> layer_sizes;     // mlp: input, hidden ..., output
   Activation activation = Activation::kRelu;  // mlp: between the layers, not after the last
   std::vector<int64_t> channels = {32, 64};   // cnn: of each stage

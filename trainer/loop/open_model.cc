@@ -35,7 +35,8 @@ constexpr SharedSize kTransformerSizes[] = {
 constexpr SharedSize kBertSizes[] = {
     {"type_vocab_size", &ModelConfig::type_vocab_size, &ModelOptions::type_vocab_size}};
 constexpr SharedSize kLlamaSizes[] = {
-    {"num_key_value_heads", &ModelConfig::num_key_value_heads, &ModelOptions::num_key_value_heads}};
+    {"num_key_value_heads", &ModelConfig::num_key_value_heads, &ModelOptions::num_key_value_heads},
+    {"head_dim", &ModelConfig::head_dim, &ModelOptions::head_dim}};
 
 // Compares the keys of a config with a folder and takes from the folder what the config leaves out.
 class FolderMerge {
@@ -55,6 +56,13 @@ class FolderMerge {
                       " in the config and " + Text(in_folder) + " in the folder.\n";
     }
     in_config = in_folder;
+  }
+
+  // The config keeps what it says, which may be nothing.
+  void AgreeOnScaling() {
+    const std::string& text = config_.rope_scaling.text;
+    if (text == JsonText().text || ReadRopeScaling(text) == folder_.rope_scaling) return;
+    differences_ += "model.rope_scaling is " + text + " in the config and another in the folder.\n";
   }
 
   // The config may choose its own.
@@ -103,7 +111,11 @@ void MergeTransformer(FolderMerge& merge, ModelConfig& config, ModelOptions& fol
   }
   if (config.type == ModelType::kLlama) {
     merge.Sizes(kLlamaSizes);
+    merge.Agree("rms_norm_eps", config.rms_norm_eps, folder.norm_epsilon);
     merge.Agree("rope_theta", config.rope_theta, folder.rope_theta);
+    merge.AgreeOnScaling();
+    merge.Agree("attention_bias", config.attention_bias, folder.attention_bias);
+    merge.Agree("mlp_bias", config.mlp_bias, folder.mlp_bias);
   }
   // Where the config gives only `dropout`, ReadConfig has made the others equal to it.
   const bool own = merge.Given("dropout");

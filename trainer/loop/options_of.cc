@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "trainer/config/slot.h"
+#include "trainer/models/pretrained.h"
 
 namespace ddprun::trainer {
 
@@ -44,7 +45,12 @@ ModelOptions ModelOptionsOf(const Config& config) {
   options.num_labels = model.num_labels;
   options.tie_word_embeddings = model.tie_word_embeddings;
   options.num_key_value_heads = model.num_key_value_heads;
+  options.head_dim = model.head_dim;
+  if (model.type == ModelType::kLlama) options.norm_epsilon = model.rms_norm_eps;
   options.rope_theta = model.rope_theta;
+  options.rope_scaling = ReadRopeScaling(model.rope_scaling.text);
+  options.attention_bias = model.attention_bias;
+  options.mlp_bias = model.mlp_bias;
   options.layer_sizes = model.layer_sizes;
   options.channels = model.channels;
   options.path = model.path;

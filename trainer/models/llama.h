@@ -21,6 +21,8 @@ struct RopeScaling {
   double low_freq_factor = 1.0;
   double high_freq_factor = 4.0;
   int64_t original_max_position_embeddings = 8192;
+
+  friend bool operator==(const RopeScaling&, const RopeScaling&) = default;
 };
 
 struct LlamaOptions {

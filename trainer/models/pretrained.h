@@ -22,6 +22,7 @@ struct SaveOptions {
   // kept, and the files of its tokenizer copied. Empty: none.
   std::string source = {};
   std::string tokenizer = {};               // folder of another tokenizer to copy; empty: none
+  std::string data = {};                    // Dataset::Describe(), for data.json; empty: no such file
   int64_t max_shard_bytes = 5'000'000'000;  // larger models are written as several files
 };
 
@@ -32,6 +33,9 @@ void SavePretrained(const Model& model, const std::string& folder, const SaveOpt
 // What a folder's config.json describes: model_type "bert", "gpt2", "llama", or "mlp" as written
 // by SavePretrained. Throws Failure when it is missing, or describes a model that MakeModel lacks.
 ModelOptions ReadModelOptions(const std::string& folder);
+
+// Its "rope_scaling", an object; {}: none. Throws Failure.
+RopeScaling ReadRopeScaling(const std::string& json);
 
 // Any of which ends a text that the folder's language model writes: eos_token_id, one or a list,
 // of generation_config.json; where that is silent, of config.json. Empty: neither says. Throws

@@ -1,5 +1,6 @@
 // From the config.json of each kind of model to ModelOptions. The fallbacks are the defaults of
 // transformers' configuration classes, which write only what differs from them.
+#include <algorithm>
 #include <array>
 
 #include "trainer/models/folder_config.h"
@@ -123,8 +124,10 @@ RopeScaling ScalingFrom(const FolderConfig& scaling) {
   result.factor = required("factor");
   result.low_freq_factor = required("low_freq_factor");
   result.high_freq_factor = required("high_freq_factor");
-  result.original_max_position_embeddings =
-      static_cast<int64_t>(required("original_max_position_embeddings"));
+  result.original_max_position_embeddings = scaling.Size("original_max_position_embeddings", 0);
+  if (result.original_max_position_embeddings == 0) {
+    throw scaling.Unexpected("original_max_position_embeddings", "a number of tokens");
+  }
   if (result.high_freq_factor <= result.low_freq_factor) {
     throw scaling.Unexpected("high_freq_factor", "more than low_freq_factor");
   }
@@ -156,7 +159,8 @@ ModelOptions LlamaFrom(const FolderConfig& config) {
   options.num_hidden_layers = config.Size("num_hidden_layers", 32);
   options.num_attention_heads = config.Size("num_attention_heads", 32);
   options.num_key_value_heads = config.Size("num_key_value_heads", options.num_attention_heads);
-  options.head_dim = config.Size("head_dim", 0);
+  const int64_t heads = std::max<int64_t>(options.num_attention_heads, 1);
+  options.head_dim = config.Size("head_dim", options.hidden_size / heads);
   options.intermediate_size = config.Size("intermediate_size", 11008);
   options.norm_epsilon = config.Positive("rms_norm_eps", 1e-6);
   // transformers 5 puts the base frequency beside the scaling.
@@ -193,6 +197,10 @@ constexpr std::array<Row, 4> kReaders = {
     {{"bert", BertFrom}, {"gpt2", GptFrom}, {"llama", LlamaFrom}, {"mlp", MlpFrom}}};
 
 }  // namespace
+
+RopeScaling ReadRopeScaling(const std::string& json) {
+  return ScalingFrom({"rope_scaling", nlohmann::json::parse(json)});
+}
 
 ModelOptions ReadModelOptions(const std::string& folder) {
   const FolderConfig config(folder);

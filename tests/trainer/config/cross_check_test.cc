@@ -33,6 +33,57 @@ See docs/errors.md#keys-that-do-not-fit
             "model.hidden_size (130) is no multiple of model.num_attention_heads (4):");
 }
 
+constexpr char kLlama[] = R"({
+  "model": {"type": "llama", "hidden_size": 96, "num_attention_heads": 8},
+  "data": {"train_files": "a"}
+})";
+
+TEST(CrossCheck, HeadsOfALlamaAreEvenAndOfAnySize) {
+  EXPECT_EQ(Complaint({kLlama}), "");
+  EXPECT_EQ(Read({kLlama})->model.head_dim, 12);
+  EXPECT_EQ(Complaint({kLlama, {"model.head_dim=10", "model.hidden_size=100"}}), "");
+  EXPECT_EQ(FirstLine({kLlama, {"model.head_dim=7"}}), "A head is 7 wide (model.head_dim):");
+  EXPECT_EQ(FirstLine({kLlama, {"model.hidden_size=72"}}), "A head is 9 wide (model.head_dim):");
+  EXPECT_EQ(FirstLine({kLlama, {"model.hidden_size=100"}}),
+            "model.hidden_size (100) is no multiple of model.num_attention_heads (8):");
+}
+
+TEST(CrossCheck, RopeScalingIsWhatTransformersTakes) {
+  const auto complaint = [](const std::string& object) {
+    return FirstLine({kLlama, {"model.rope_scaling=" + object}});
+  };
+  const std::string llama3 = R"("rope_type": "llama3", "factor": 8, "low_freq_factor": 1)";
+  EXPECT_EQ(complaint("null"), "");
+  EXPECT_EQ(complaint(R"({"rope_type": "default"})"), "");
+  EXPECT_EQ(complaint(R"({"type": "linear", "factor": 2})"), "");
+  EXPECT_EQ(complaint("{" + llama3 +
+                      R"(, "high_freq_factor": 4, "original_max_position_embeddings": 64})"),
+            "");
+  EXPECT_EQ(Complaint({kLlama, {R"(model.rope_scaling={"rope_type": "linear"})"}}), R"(
+-- KEYS THAT DO NOT FIT ------------------- --set model.rope_scaling={"rope_type": "linear"}
+In model.rope_scaling "factor" is missing; "linear" needs a number of at least 1:
+--set model.rope_scaling={"rope_type": "linear"}
+                         ^^^^^^^^^^^^^^^^^^^^^^^
+Write it as config.json of transformers has it, such as {"rope_type": "linear", "factor": 4.0}.
+See docs/errors.md#keys-that-do-not-fit
+)");
+  for (const auto& [object, said] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"factor": 2})",
+            R"("rope_type" is missing; known are "default", "linear", "dynamic" and "llama3")"},
+           {R"({"rope_type": "yarn", "factor": 2})",
+            R"("rope_type" is "yarn"; known are "default", "linear", "dynamic" and "llama3")"},
+           {R"({"rope_type": "linear", "factor": 0.5})",
+            R"("factor" is 0.5; "linear" needs a number of at least 1)"},
+           {R"({"rope_type": "linear", "factor": 2, "low_freq_factor": 1})",
+            R"("low_freq_factor" is nothing that "linear" takes)"},
+           {"{" + llama3 + R"(, "high_freq_factor": 4, "original_max_position_embeddings": 0.5})",
+            R"("original_max_position_embeddings" is 0.5; "llama3" needs a whole number above 0)"},
+           {"{" + llama3 + R"(, "high_freq_factor": 1, "original_max_position_embeddings": 64})",
+            R"("high_freq_factor" is not above "low_freq_factor")"}}) {
+    EXPECT_EQ(complaint(object), "In model.rope_scaling " + said + ":");
+  }
+}
+
 TEST(CrossCheck, BytesNeedAVocabularyOf256) {
   EXPECT_EQ(FirstLine({kGpt, {"model.vocab_size=255"}}),
             "Text is read by bytes, and bytes have 256 values:");

@@ -86,6 +86,8 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
                                        "model.hidden_size",
                                        "model.num_attention_heads",
                                        "model.num_key_value_heads",
+                                       "model.head_dim",
+                                       "model.rope_scaling",
                                        "strategy.overlap",
                                        "strategy.optimizer_in_backward",
                                        "strategy.gradient_as_bucket_view"};

@@ -1,5 +1,6 @@
 """Folders that transformers wrote, read and written again by save_model, read by transformers:
-the same weights to the bit, the same outputs, the same tokenizer files."""
+the same weights to the bit, the same outputs, the same tokenizer files. And models that a config
+describes, written by save_model: transformers has the same outputs."""
 
 import json
 import pathlib
@@ -111,6 +112,42 @@ def check(program, name, model, folder):
     return printed["fresh"]
 
 
+LLAMA = {"type": "llama", "vocab_size": 110, "hidden_size": 50, "num_hidden_layers": 2,
+         "num_attention_heads": 6, "intermediate_size": 90, "max_position_embeddings": 64,
+         "head_dim": 12}
+CONFIGS = {
+    "a config's llama with linear scaling and biases": {
+        "num_key_value_heads": 3, "rms_norm_eps": 1e-3, "attention_bias": True, "mlp_bias": True,
+        "rope_theta": 300.0, "rope_scaling": {"rope_type": "linear", "factor": 3.0},
+        "tie_word_embeddings": False},
+    "a config's llama with llama3 scaling": {
+        "rms_norm_eps": 0.1, "rope_scaling": {
+            "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 16}},
+}
+
+
+def check_config(program, name, keys, folder):
+    model = {**LLAMA, **keys}
+    config = folder / "train.json"
+    config.write_text(json.dumps({"model": model, "data": {
+        "format": "tokens", "train_files": "none.bin", "max_seq_length": 12}}))
+    run = subprocess.run([program, config, folder / "model", str(SHARD_BYTES)],
+                         capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    printed = json.loads(run.stdout)
+    back = transformers.LlamaForCausalLM.from_pretrained(folder / "model").eval()
+    for key in model.keys() - {"type"}:
+        assert getattr(back.config, key) == model[key], key
+    with torch.no_grad():
+        logits = back(INPUTS).logits
+    difference = (logits - torch.tensor(printed["outputs"]).view_as(logits)).abs().max().item()
+    assert difference < 1e-4, f"outputs differ by {difference}"
+    assert printed["greedy"] == greedy(back), "greedy text differs"
+    print(f"{name}: largest difference of the outputs {difference:.1e}, "
+          f"largest output {logits.abs().max().item():.1f}")
+
+
 def main():
     torch.manual_seed(7)
     torch.set_num_threads(1)
@@ -119,6 +156,9 @@ def main():
             fresh = check(sys.argv[1], name, randomized(make()), pathlib.Path(folder))
         heads = ["classifier.bias", "classifier.weight"] if name == "bert encoder" else []
         assert sorted(fresh) == heads, fresh
+    for name, keys in CONFIGS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            check_config(sys.argv[1], name, keys, pathlib.Path(folder))
 
 
 if __name__ == "__main__":

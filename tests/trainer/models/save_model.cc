@@ -1,16 +1,22 @@
-// save_model SOURCE TARGET MAX_SHARD_BYTES: reads the model folder SOURCE, writes it to TARGET, and
-// prints as JSON the outputs for a fixed input and which parameters were drawn afresh. For
-// check_saved_model.py.
+// save_model SOURCE TARGET MAX_SHARD_BYTES: reads the model folder SOURCE, or makes the model of
+// the config file SOURCE with noise on all weights, so that each of them shows. Writes it to
+// TARGET, and prints as JSON the outputs for a fixed input and which parameters were drawn afresh.
+// For check_saved_model.py.
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/randn_like.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "trainer/config/read_config.h"
+#include "trainer/loop/options_of.h"
 #include "trainer/models/generate.h"
 #include "trainer/models/pretrained.h"
 
@@ -18,14 +24,32 @@ namespace {
 
 using namespace ddprun::trainer;
 
+std::shared_ptr<Model> ReadModel(const char* folder, nlohmann::json& result) {
+  ModelOptions options = ReadModelOptions(folder);
+  options.initialize = false;
+  std::shared_ptr<Model> model = MakeModel(options);
+  result["fresh"] = LoadWeights(*model, folder);
+  return model;
+}
+
+std::shared_ptr<Model> ModelOfConfig(const char* path) {
+  const ddprun::Result<Config> config = ReadConfig(path, {}, {});
+  if (!config.has_value()) throw ddprun::Failure(config.error());
+  at::manual_seed(3);
+  std::shared_ptr<Model> model = MakeModel(ModelOptionsOf(*config));
+  for (at::Tensor& parameter : model->parameters()) {
+    parameter.add_(at::randn_like(parameter), 0.1);
+  }
+  return model;
+}
+
 int Run(char** argv) {
   const at::NoGradGuard no_grad;
-  ModelOptions options = ReadModelOptions(argv[1]);
-  options.initialize = false;
-  const auto model = MakeModel(options);
-  nlohmann::json result;
-  result["fresh"] = LoadWeights(*model, argv[1]);
-  SavePretrained(*model, argv[2], {.source = argv[1], .max_shard_bytes = std::stoll(argv[3])});
+  nlohmann::json result = {{"fresh", nlohmann::json::array()}};
+  const bool from_folder = std::filesystem::is_directory(argv[1]);
+  const auto model = from_folder ? ReadModel(argv[1], result) : ModelOfConfig(argv[1]);
+  SavePretrained(*model, argv[2],
+                 {.source = from_folder ? argv[1] : "", .max_shard_bytes = std::stoll(argv[3])});
   model->eval();
   Batch batch;
   batch.inputs = at::arange(2 * 12, at::kLong).view({2, 12}) * 3 + 1;

@@ -1,0 +1,85 @@
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "trainer/config/checker.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+using nlohmann::json;
+
+struct ScalingType {
+  std::string_view name;
+  std::vector<std::string> numbers;  // that it needs; it takes no others
+};
+
+const std::array<ScalingType, 4>& ScalingTypes() {
+  static const std::array<ScalingType, 4> types = {
+      {{"default", {}},
+       {"linear", {"factor"}},
+       {"dynamic", {"factor"}},
+       {"llama3",
+        {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}}}};
+  return types;
+}
+
+std::string Quoted(std::string_view text) {
+  return "\"" + std::string(text) + "\"";
+}
+
+std::string TextOf(const json& object, const std::string& key) {
+  return object.contains(key) ? Quoted(key) + " is " + object.at(key).dump()
+                              : Quoted(key) + " is missing";
+}
+
+// What is wrong; empty: nothing.
+std::string ProblemOf(const json& scaling) {
+  // The older name, which counts in transformers where both stand.
+  const std::string type_key = scaling.contains("type") ? "type" : "rope_type";
+  const auto* type = std::ranges::find_if(ScalingTypes(), [&](const ScalingType& known) {
+    return scaling.value(type_key, json()) == known.name;
+  });
+  if (type == ScalingTypes().end()) {
+    return TextOf(scaling, type_key) +
+           "; known are \"default\", \"linear\", \"dynamic\" and \"llama3\"";
+  }
+  for (const std::string& number : type->numbers) {
+    const json value = scaling.value(number, json());
+    const double least = number == "factor" ? 1 : 0;
+    const bool whole = number.starts_with("original");
+    if (!value.is_number() || (whole && !value.is_number_unsigned()) || value < least ||
+        value == 0) {
+      return TextOf(scaling, number) + "; " + Quoted(type->name) + " needs a " +
+             (whole       ? "whole number above 0"
+              : least > 0 ? "number of at least 1"
+                          : "number above 0");
+    }
+  }
+  for (const auto& [key, value] : scaling.items()) {
+    if (key == "type" || key == "rope_type" || std::ranges::count(type->numbers, key) > 0) continue;
+    return Quoted(key) + " is nothing that " + Quoted(type->name) + " takes";
+  }
+  if (type->name == "llama3" && scaling.at("high_freq_factor") <= scaling.at("low_freq_factor")) {
+    return "\"high_freq_factor\" is not above \"low_freq_factor\"";
+  }
+  return "";
+}
+
+}  // namespace
+
+void Checker::CheckRopeScaling() {
+  const json scaling = json::parse(config_.model.rope_scaling.text);
+  if (scaling.empty()) return;
+  const std::string problem = ProblemOf(scaling);
+  if (problem.empty()) return;
+  Conflict("model.rope_scaling", "In model.rope_scaling " + problem + ":",
+           "Write it as config.json of transformers has it, such as {\"rope_type\": \"linear\", "
+           "\"factor\": 4.0}.");
+}
+
+}  // namespace ddprun::trainer
