@@ -122,6 +122,12 @@ void Checker::CheckCsvData() {
     Conflict("data.feature_columns", "The column to predict is among those to predict from:",
              "Remove \"" + data.label_column + "\" from the list.");
   }
+  for (const std::string& name : data.categorical_columns) {
+    const bool feature = std::ranges::find(features, name) != features.end();
+    if (name != data.label_column && (features.empty() || feature)) continue;
+    Conflict("data.categorical_columns", "\"" + name + "\" is no column to predict from:",
+             "Remove it, or add it to data.feature_columns.");
+  }
   if (data.delimiter.size() != 1 || data.delimiter == "\"" || data.delimiter == "\n") {
     Conflict("data.delimiter", "The delimiter is one character, and no quote or line break:",
              "For tabs write \"\\t\".");

@@ -48,6 +48,8 @@ struct DataConfig {
   bool token_type_ids = true;  // text_classification: whether the model is told which text is which
 
   std::vector<std::string> feature_columns;  // csv; empty: all but label_column
+  std::vector<std::string> categorical_columns;  // csv, besides those without any number
+  int64_t max_categories = 100;                  // csv, of a column
   std::string label_column;                  // csv, text_classification
   TargetType target_type = TargetType::kClass;
   OnMissing on_missing = OnMissing::kError;

@@ -193,6 +193,23 @@ std::vector<Key> CsvDataKeys() {
        .only_for = "data.format",
        .only_values = {"csv"}},
       {.section = "data",
+       .name = "categorical_columns",
+       .slot = At<&Config::data, &DataConfig::categorical_columns>,
+       .meaning = "Feature columns whose values are names, also where they are written as numbers: "
+                  "each value of the training data becomes an input, 1 for its rows and 0 for "
+                  "others. Columns without any number are taken so anyway.",
+       .only_for = "data.format",
+       .only_values = {"csv"},
+       .aliases = {{"cat_features", "CatBoost"}, {"categorical_feature", "LightGBM"}}},
+      {.section = "data",
+       .name = "max_categories",
+       .slot = At<&Config::data, &DataConfig::max_categories>,
+       .meaning = "Different values that a column of categories may have; one with more, as names "
+                  "of persons, is an error.",
+       .range = Between(1, 65536),
+       .only_for = "data.format",
+       .only_values = {"csv"}},
+      {.section = "data",
        .name = "target_type",
        .slot = At<&Config::data, &DataConfig::target_type>,
        .meaning =
@@ -217,15 +234,16 @@ std::vector<Key> CsvDataKeys() {
        .name = "on_missing",
        .slot = At<&Config::data, &DataConfig::on_missing>,
        .meaning = "What an empty field, NA, NaN, null or ? does: \"error\", \"skip\" its row, or "
-                  "take the column's \"mean\" over the training data.",
+                  "take the column's \"mean\" over the training data; of categories, the share that "
+                  "each has.",
        .only_for = "data.format",
        .only_values = {"csv"}},
       {.section = "data",
        .name = "standardize",
        .slot = At<&Config::data, &DataConfig::standardize>,
        .meaning =
-           "Shifts and scales every feature column to mean 0 and deviation 1 in the training "
-           "data.",
+           "Shifts and scales every feature column of numbers to mean 0 and deviation 1 in the "
+           "training data.",
        .only_for = "data.format",
        .only_values = {"csv"}},
   };

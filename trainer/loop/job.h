@@ -20,6 +20,8 @@ struct Job {
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> validation;  // nullptr when there is none
   std::vector<std::string> data_notes;  // what was left out of the training data; lines
+  // JSON that says how the files became inputs, to be saved beside the weights; empty: none.
+  std::string data_description;
   // Of each training sample; only for batches of similar lengths (data.length_grouped).
   std::vector<int64_t> train_lengths;
   // Data sets that `train` and `validation` are parts of.

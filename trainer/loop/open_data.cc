@@ -114,6 +114,8 @@ std::unique_ptr<Dataset> OpenTable(const DataConfig& data,
                             .delimiter = data.delimiter.front(),
                             .target = data.label_column,
                             .features = data.feature_columns,
+                            .categorical = data.categorical_columns,
+                            .max_categories = data.max_categories,
                             .target_is_class = data.target_type == TargetType::kClass,
                             .labels = data.labels,
                             .standardize = data.standardize,
@@ -249,6 +251,9 @@ void OpenData(Job& job) {
   if (!data.validation_files.empty()) {
     job.validation = OpenFiles(job, data.validation_files, whole.get());
     CheckSameShape(data.validation_files.front(), whole->shape(), job.validation->shape());
+  }
+  if (data.format == DataFormat::kCsv) {
+    job.data_description = static_cast<const CsvDataset&>(*whole).description();
   }
   job.data_notes = whole->Notes();
   if (job.validation != nullptr) {

@@ -91,9 +91,10 @@ void Finish(const Job& job, const RunFolder& folder, Trainer& trainer, RunReport
     const ModelConfig& model = job.config.model;
     // A weights file by itself has no companions.
     const bool folder_given = std::filesystem::is_directory(model.name_or_path);
-    SavePretrained(
-        trainer.model(), path,
-        {.source = folder_given ? model.name_or_path : "", .tokenizer = job.config.data.tokenizer});
+    SavePretrained(trainer.model(), path,
+                   {.source = folder_given ? model.name_or_path : "",
+                    .tokenizer = job.config.data.tokenizer,
+                    .data = job.data_description});
     reporter.PrintLine("weights: " + path + "/model.safetensors");
   }
   auto* language_model = dynamic_cast<LanguageModel*>(&trainer.model());

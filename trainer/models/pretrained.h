@@ -22,7 +22,7 @@ struct SaveOptions {
   // kept, and the files of its tokenizer copied. Empty: none.
   std::string source = {};
   std::string tokenizer = {};               // folder of another tokenizer to copy; empty: none
-  std::string data = {};                    // Dataset::Describe(), for data.json; empty: no such file
+  std::string data = {};                    // text for data.json; empty: no such file
   int64_t max_shard_bytes = 5'000'000'000;  // larger models are written as several files
 };
 

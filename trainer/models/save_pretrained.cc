@@ -142,6 +142,11 @@ void SavePretrained(const Model& model, const std::string& folder, const SaveOpt
   RemoveOtherWeights(folder, WriteWeights(model, folder, options.max_shard_bytes));
   model.SaveFiles(folder);
   WriteText(fs::path(folder) / kConfigName, ConfigText(model, options.source));
+  if (options.data.empty()) {
+    fs::remove(fs::path(folder) / "data.json", error);  // of another model's data
+  } else {
+    WriteText(fs::path(folder) / "data.json", options.data);
+  }
   if (!options.source.empty()) CopyCompanions(options.source, folder);
   if (!options.tokenizer.empty()) CopyCompanions(options.tokenizer, folder);
 }

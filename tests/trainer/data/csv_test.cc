@@ -1,7 +1,11 @@
+#include <ATen/ops/allclose.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "base/failure.h"
+#include "tests/golden/golden_file.h"
 #include "tests/trainer/data/scratch_folder.h"
 #include "trainer/data/csv_dataset.h"
 #include "trainer/data/csv_reader.h"
@@ -67,10 +71,13 @@ class Csv : public testing::Test {
     ADD_FAILURE() << "nothing was thrown";
     return {};
   }
-  static std::vector<float> Inputs(const CsvDataset& data) {
+  static at::Tensor AllInputs(const CsvDataset& data) {
     std::vector<int64_t> all(static_cast<size_t>(data.size()));
-    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
-    const at::Tensor inputs = data.Get(all).inputs;
+    std::iota(all.begin(), all.end(), 0);
+    return data.Get(all).inputs;
+  }
+  static std::vector<float> Inputs(const CsvDataset& data) {
+    const at::Tensor inputs = AllInputs(data);
     const auto* values = inputs.const_data_ptr<float>();
     return {values, values + inputs.numel()};
   }
@@ -109,7 +116,9 @@ TEST_F(Csv, GivesValidationTheTrainingDatasScalesAndLabels) {
       Open("kind,c,x\nb,8,5\n", {.standardize = true, .encoding = &train.encoding()});
   EXPECT_THAT(Inputs(validation), ElementsAre(3, 1));
   EXPECT_EQ(validation.Get(std::vector<int64_t>{0}).targets.item<int64_t>(), 1);
-  EXPECT_EQ(ErrorOf("x,c,kind\n1,1,d\n", {.encoding = &train.encoding()}).title, "UNKNOWN LABEL");
+  const Error error = ErrorOf("x,c,kind\n1,1,a\n1,1,d\n", {.encoding = &train.encoding()});
+  EXPECT_EQ(error.title, "UNKNOWN LABEL");
+  EXPECT_EQ(error.where, scratch_.Path("table.csv") + ":3");
 }
 
 TEST_F(Csv, TreatsMissingFieldsAsAsked) {
@@ -123,14 +132,89 @@ TEST_F(Csv, TreatsMissingFieldsAsAsked) {
   EXPECT_THAT(Inputs(filled), ElementsAre(1, 4, 3, 2, 5, 6));
 }
 
+TEST_F(Csv, EqualsScikitLearnsOneHotEncoderAndStandardScaler) {
+  const nlohmann::json golden = golden::Read("table.json");
+  for (const nlohmann::json& golden_case : golden.at("cases")) {
+    CsvDatasetOptions options{.target = "label",
+                              .categorical = golden.at("categorical"),
+                              .standardize = golden_case.at("standardize")};
+    const CsvDataset train = Open(golden.at("train"), options);
+    options.encoding = &train.encoding();
+    const CsvDataset validation = Open(golden.at("validation"), options);
+    const auto expect_equal = [](const CsvDataset& data, const nlohmann::json& lists) {
+      const at::Tensor expected = golden::FloatTensor(lists);
+      const at::Tensor inputs = AllInputs(data);
+      ASSERT_EQ(inputs.sizes(), expected.sizes());
+      EXPECT_TRUE(at::allclose(inputs, expected, 1e-6, 1e-6));
+    };
+    expect_equal(train, golden_case.at("train"));
+    expect_equal(validation, golden_case.at("validation"));
+  }
+}
+
+TEST_F(Csv, MakesCategoriesOfColumnsWithoutNumbers) {
+  const CsvDataset data = Open("x,colour,y,kind\n1,red,5,a\n2,blue,6,b\n3,red,7,a\n");
+  EXPECT_THAT(Inputs(data), ElementsAre(1, 0, 1, 5, 2, 1, 0, 6, 3, 0, 1, 7));
+  EXPECT_THAT(data.shape().input, ElementsAre(4));
+  EXPECT_THAT(data.Notes(),
+              ElementsAre("column \"colour\" has 2 categories, an input each: blue, red"));
+  // Only what rows in use have; numbers by size, where they are asked for.
+  const CsvDataset chosen = Open("zone,kind\n10,a\n9,a\n10,b\n7,\"b\"c\n",
+                                 {.categorical = {"zone"}, .skip_bad_rows = true});
+  EXPECT_THAT(chosen.encoding().features[0].categories, ElementsAre("9", "10"));
+  EXPECT_THAT(Inputs(chosen), ElementsAre(0, 1, 1, 0, 0, 1));
+  EXPECT_THAT(ErrorOf("x,kind\n1,a\n", {.categorical = {"z"}}).what, HasSubstr("no column \"z\""));
+}
+
+TEST_F(Csv, GivesValidationTheTrainingDatasCategories) {
+  const CsvDataset train = Open("c,x,kind\nred,1,a\nblue,3,b\n", {.standardize = true});
+  CsvDatasetOptions options{.standardize = true, .encoding = &train.encoding()};
+  EXPECT_THAT(Inputs(Open("x,kind,c\n5,a,red\n", options)), ElementsAre(0, 1, 3));
+  const Error error = ErrorOf("x,kind,c\n5,a,red\n5,a,rad\n", options);
+  EXPECT_EQ(error.where, scratch_.Path("table.csv") + ":3");
+  EXPECT_EQ(error.what,
+            "Column \"c\" is \"rad\", which no row of the training data has; \"red\" comes close.");
+  options.skip_bad_rows = true;
+  EXPECT_EQ(Open("x,kind,c\n5,a,red\n5,a,rad\n", options).size(), 1);
+}
+
+TEST_F(Csv, RefusesTooManyCategories) {
+  const std::string text = "name,kind\nann,a\nbob,b\nann,a\ncid,a\n";
+  EXPECT_EQ(Open(text, {.max_categories = 3}).shape().input[0], 3);
+  const Error error = ErrorOf(text, {.max_categories = 2});
+  EXPECT_EQ(error.title, "TOO MANY CATEGORIES");
+  EXPECT_EQ(error.where, scratch_.Path("table.csv") + ":5");
+  EXPECT_THAT(error.what, HasSubstr("Column \"name\" has more than 2 different values (\"ann\", "));
+}
+
+TEST_F(Csv, TreatsMissingCategoriesAsMissingNumbers) {
+  const std::string text = "c,kind\nred,a\n,b\nred,a\nblue,b\nblue,b\n";
+  EXPECT_EQ(ErrorOf(text).where, scratch_.Path("table.csv") + ":3");
+  EXPECT_THAT(Inputs(Open(text, {.missing = CsvDatasetOptions::Missing::kSkip})),
+              ElementsAre(0, 1, 0, 1, 1, 0, 1, 0));
+  EXPECT_THAT(Inputs(Open(text, {.missing = CsvDatasetOptions::Missing::kMean})),
+              ElementsAre(0, 1, .5, .5, 0, 1, 1, 0, 1, 0));
+}
+
+TEST_F(Csv, SaysWhichInputIsWhat) {
+  const CsvDataset data = Open("x,c,kind\n1,red,n\n3,b,y\n", {.standardize = true});
+  EXPECT_EQ(nlohmann::json::parse(data.description()), nlohmann::json::parse(R"({
+    "format": "csv",
+    "inputs": [{"column": "x", "mean": 2.0, "deviation": 1.0},
+               {"column": "c", "categories": ["b", "red"]}],
+    "target": {"column": "kind", "labels": ["n", "y"]}})"));
+}
+
 TEST_F(Csv, NamesTheRowAndColumnAtFault) {
-  const Error error = ErrorOf("x,kind\n\"1\n\",a\nred,b\n", {.skip_bad_rows = false});
+  const Error error = ErrorOf("x,kind\n\"1\n\",a\n2,b\n", {.skip_bad_rows = false});
   EXPECT_EQ(error.where, scratch_.Path("table.csv") + ":2");
   EXPECT_EQ(ErrorOf("x,kind\n1,a\nred,b\n").what,
-            "Column \"x\" is \"red\"; a number was expected.");
+            "Column \"x\" is \"red\"; a number was expected. data.categorical_columns takes the "
+            "values of a column as names.");
   EXPECT_EQ(ErrorOf("x,kind\n1,a\nred,b\n").where, scratch_.Path("table.csv") + ":3");
   EXPECT_EQ(ErrorOf("x,kind\n1,a,2\n").what, "The row has 3 fields; the header has 2.");
-  EXPECT_EQ(ErrorOf("x,kind\ninf,a\n").what, "Column \"x\" is \"inf\"; a number was expected.");
+  EXPECT_THAT(ErrorOf("x,kind\ninf,a\n").what,
+              HasSubstr("Column \"x\" is \"inf\"; a number was expected."));
   EXPECT_THAT(ErrorOf("x,knd\n1,a\n").what, HasSubstr("has no column \"kind\"."));
   EXPECT_EQ(ErrorOf("x,knd\n1,a\n").hint, "Did you mean \"knd\"?");
   EXPECT_EQ(ErrorOf("x,kind\n").what, "The data files have no row with features.");

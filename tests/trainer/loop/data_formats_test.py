@@ -135,16 +135,21 @@ class DataFormats(training.TrainingTest):
         rows = []
         for _ in range(200):
             a, b = numbers.uniform(-1, 1), numbers.uniform(-1, 1)
-            rows.append([a, b, 3 * a - 2 * b + 1])
-        self.write_rows("line.csv", ["a", "b", "y"], rows, delimiter=";")
+            colour = numbers.choice(list(COLOURS))
+            rows.append([a, colour, b, 3 * a - 2 * b + len(colour)])
+        self.write_rows("line.csv", ["a", "colour", "b", "y"], rows, delimiter=";")
         data = {"format": "csv", "train_files": ["line.csv"], "label_column": "y",
                 "target_type": "number", "delimiter": ";", "validation_fraction": 0.2}
         config = self.config("line", {"type": "linear"}, data, run={"max_epochs": 30},
                              optimizer={"type": "sgd", "learning_rate": 0.2})
-        self.train(config, 2)
+        job = self.train(config, 2)
+        self.assertIn('column "colour" has 3 categories, an input each: blue, green, red', job.out)
         last = self.last_validation("line")
         self.assertEqual(last["samples"], 40)
         self.assertLess(last["loss"], 1e-6)
+        with open(self.path("runs/line/model/data.json")) as file:
+            inputs = json.load(file)["inputs"]
+        self.assertEqual(inputs[1], {"column": "colour", "categories": ["blue", "green", "red"]})
 
     # Images
 

@@ -1,0 +1,303 @@
+#include "trainer/data/csv_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+
+#include "base/suggest.h"
+#include "trainer/data/bad_rows.h"
+#include "trainer/data/csv_reader.h"
+#include "trainer/data/data_files.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+using Missing = CsvDatasetOptions::Missing;
+using Fields = std::vector<std::string>;
+
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
+
+std::string_view Trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t");
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
+// Texts and their numbers, in the order in which they came.
+class Numbered {
+ public:
+  explicit Numbered(const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) Add(text);
+  }
+
+  std::optional<int64_t> Find(const std::string& text) const {
+    const auto found = numbers_.find(text);
+    return found == numbers_.end() ? std::nullopt : std::optional(found->second);
+  }
+  int64_t Add(const std::string& text) {
+    const auto [place, added] = numbers_.emplace(text, size());
+    if (added) texts_.push_back(text);
+    return place->second;
+  }
+  int64_t size() const { return static_cast<int64_t>(texts_.size()); }
+  std::vector<std::string>& texts() { return texts_; }
+
+ private:
+  std::unordered_map<std::string, int64_t> numbers_;
+  std::vector<std::string> texts_;
+};
+
+size_t Find(const Fields& header, const std::string& name, const std::string& path) {
+  const auto found = std::ranges::find(header, name);
+  if (found != header.end()) return found - header.begin();
+  const auto nearest = Nearest(name, header);
+  throw WrongDataFile(
+      path, "\"" + path + "\" has no column \"" + name + "\".",
+      nearest ? "Did you mean \"" + *nearest + "\"?" : "The first line must name the columns.");
+}
+
+// Names the features, and finds out which are categories: those asked for, and those of which no
+// row has a number.
+void FindFeatures(const CsvDatasetOptions& options,
+                  const std::vector<std::string>& files,
+                  std::vector<CsvFeature>& features) {
+  for (const std::string& name : options.features) features.push_back({.column = name});
+  std::vector<bool> has_number;
+  std::vector<bool> has_text;
+  for (const std::string& path : files) {
+    const FileBytes bytes = ReadDataFile(path);
+    CsvReader reader(bytes.text(), options.delimiter);
+    Fields fields;
+    if (!reader.Next(fields)) continue;
+    const Fields header = fields;
+    for (const std::string& name : header) {
+      if (options.features.empty() && has_number.empty() && name != options.target) {
+        features.push_back({.column = name});
+      }
+    }
+    has_number.resize(features.size());
+    has_text.resize(features.size());
+    std::vector<size_t> open;  // features of which no number was seen
+    std::vector<size_t> columns;
+    for (const CsvFeature& feature : features) {
+      columns.push_back(Find(header, feature.column, path));
+    }
+    for (const std::string& name : options.categorical) Find(header, name, path);
+    for (size_t i = 0; i < features.size(); ++i) {
+      if (!has_number[i]) open.push_back(i);
+    }
+    while (!open.empty() && reader.Next(fields)) {
+      if (!reader.problem().empty() || fields.size() != header.size()) continue;
+      std::erase_if(open, [&](size_t i) {
+        const std::string_view text = Trimmed(fields[columns[i]]);
+        if (IsMissing(text)) return false;
+        has_number[i] = ParseNumber(text).has_value();
+        has_text[i] = true;
+        return static_cast<bool>(has_number[i]);
+      });
+    }
+  }
+  for (size_t i = 0; i < features.size(); ++i) {
+    const bool asked =
+        std::ranges::find(options.categorical, features[i].column) != options.categorical.end();
+    features[i].is_category = asked || (has_text[i] && !has_number[i]);
+  }
+}
+
+class Reader {
+ public:
+  Reader(const CsvDatasetOptions& options, CsvEncoding& encoding)
+      : options_(options),
+        encoding_(encoding),
+        training_(options.encoding == nullptr),
+        labels_known_(!encoding.labels.empty()),
+        labels_(encoding.labels),
+        bad_rows_(options.skip_bad_rows) {
+    for (const CsvFeature& feature : encoding.features)
+      categories_.emplace_back(feature.categories);
+  }
+
+  void ReadFile(const std::string& path) {
+    path_ = path;
+    const FileBytes bytes = ReadDataFile(path);
+    CsvReader reader(bytes.text(), options_.delimiter);
+    Fields fields;
+    if (!reader.Next(fields)) return;
+    target_ = Find(fields, options_.target, path_);
+    columns_.clear();
+    for (const CsvFeature& feature : encoding_.features) {
+      columns_.push_back(Find(fields, feature.column, path_));
+    }
+    const size_t columns = fields.size();
+    while (reader.Next(fields)) {
+      line_ = reader.line();
+      if (!reader.problem().empty()) {
+        Bad(reader.problem());
+      } else if (fields.size() != columns) {
+        Bad("The row has " + std::to_string(fields.size()) + " fields; the header has " +
+            std::to_string(columns) + ".");
+      } else {
+        ReadRow(fields);
+      }
+    }
+  }
+
+  CsvTable Finish() {
+    if (training_) SortCategories();
+    if (!labels_known_ && options_.target_is_class) {
+      const std::vector<int64_t> place = SortTexts(labels_.texts());
+      for (int64_t& label : table_.classes) label = place[label];
+      encoding_.labels = labels_.texts();
+    }
+    table_.notes = bad_rows_.Notes();
+    if (incomplete_ > 0) {
+      table_.notes.push_back(std::to_string(incomplete_) + (incomplete_ == 1 ? " row" : " rows") +
+                             " skipped that have a missing field");
+    }
+    return std::move(table_);
+  }
+
+ private:
+  void Bad(const std::string& found) { bad_rows_.Add(path_, line_, found); }
+  std::string Place() const { return path_ + ":" + std::to_string(line_); }
+
+  void SortCategories() {
+    const size_t width = encoding_.features.size();
+    for (size_t i = 0; i < width; ++i) {
+      if (!encoding_.features[i].is_category) continue;
+      const std::vector<int64_t> place = SortTexts(categories_[i].texts());
+      for (size_t at = i; at < table_.values.size(); at += width) {
+        double& value = table_.values[at];
+        if (!std::isnan(value)) value = static_cast<double>(place[static_cast<int64_t>(value)]);
+      }
+      encoding_.features[i].categories = categories_[i].texts();
+    }
+  }
+
+  // The value of a field; nullopt: the row is left out.
+  std::optional<double> Value(const std::string& field, const std::string& column, bool may_miss) {
+    const std::string_view text = Trimmed(field);
+    if (IsMissing(text)) {
+      if (may_miss && options_.missing == Missing::kMean) return kMissing;
+      Lacks(column);
+      return std::nullopt;
+    }
+    const std::optional<double> number = ParseNumber(text);
+    if (number && std::isfinite(*number)) return number;
+    Bad("Column \"" + column + "\" is \"" + std::string(text) + "\"; a number was expected. " +
+        "data.categorical_columns takes the values of a column as names.");
+    return std::nullopt;
+  }
+
+  std::optional<double> Category(const std::string& field, size_t feature) {
+    const std::string text(Trimmed(field));
+    const CsvFeature& known = encoding_.features[feature];
+    if (IsMissing(text)) {
+      if (options_.missing == Missing::kMean) return kMissing;
+      Lacks(known.column);
+      return std::nullopt;
+    }
+    if (training_) return 0;  // numbered by AddCategories, once the row is known to be good
+    const std::optional<int64_t> number = categories_[feature].Find(text);
+    if (number) return static_cast<double>(*number);
+    const auto nearest = Nearest(text, known.categories);
+    Bad("Column \"" + known.column + "\" is \"" + text +
+        "\", which no row of the training data has" +
+        (nearest ? "; \"" + *nearest + "\" comes close." : "."));
+    return std::nullopt;
+  }
+
+  void AddCategories(const Fields& fields, std::vector<double>& values) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (!encoding_.features[i].is_category || std::isnan(values[i])) continue;
+      const int64_t number = categories_[i].Add(std::string(Trimmed(fields[columns_[i]])));
+      if (number >= options_.max_categories) throw TooMany(i);
+      values[i] = static_cast<double>(number);
+    }
+  }
+
+  Failure TooMany(size_t feature) {
+    const std::vector<std::string>& texts = categories_[feature].texts();
+    const std::string& name = encoding_.features[feature].column;
+    return Failure(
+        Error{.code = Code::kUsage,
+              .title = "TOO MANY CATEGORIES",
+              .where = Place(),
+              .what = "Column \"" + name + "\" has more than " +
+                      std::to_string(options_.max_categories) + " different values (\"" + texts[0] +
+                      "\", \"" + texts[1] + "\", ...), each of which would be an input of its own.",
+              .hint = "Leave the column out: data.feature_columns names those to keep. Or raise "
+                      "data.max_categories.",
+              .page = "too-many-categories"});
+  }
+
+  void Lacks(const std::string& column) {
+    if (options_.missing == Missing::kError) {
+      Bad("Column \"" + column + "\" has no value; data.on_missing says what else may be done.");
+    } else {
+      ++incomplete_;
+    }
+  }
+
+  bool ReadTarget(const std::string& field) {
+    if (!options_.target_is_class) {
+      const auto number = Value(field, options_.target, false);
+      if (number) table_.numbers.push_back(*number);
+      return number.has_value();
+    }
+    const std::string label(Trimmed(field));
+    if (IsMissing(label)) {
+      Lacks(options_.target);
+      return false;
+    }
+    const auto known = labels_.Find(label);
+    if (!known && labels_known_) throw UnknownLabel(Place(), label, encoding_.labels);
+    table_.classes.push_back(known ? *known : labels_.Add(label));
+    return true;
+  }
+
+  void ReadRow(const Fields& fields) {
+    std::vector<double> values;
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      const std::string& field = fields[columns_[i]];
+      const auto value = encoding_.features[i].is_category
+                             ? Category(field, i)
+                             : Value(field, encoding_.features[i].column, true);
+      if (!value) return;
+      values.push_back(*value);
+    }
+    if (!ReadTarget(fields[target_])) return;
+    if (training_) AddCategories(fields, values);
+    table_.values.insert(table_.values.end(), values.begin(), values.end());
+    ++table_.rows;
+  }
+
+  const CsvDatasetOptions& options_;
+  CsvEncoding& encoding_;
+  const bool training_;
+  const bool labels_known_;
+  Numbered labels_;
+  std::vector<Numbered> categories_;  // of each feature
+  BadRows bad_rows_;
+  CsvTable table_;
+  std::string path_;
+  int64_t line_ = 0;
+  size_t target_ = 0;
+  std::vector<size_t> columns_;  // of each feature in this file
+  int64_t incomplete_ = 0;
+};
+
+}  // namespace
+
+CsvTable ReadCsvTable(const CsvDatasetOptions& options,
+                      const std::vector<std::string>& files,
+                      CsvEncoding& encoding) {
+  if (options.encoding == nullptr) FindFeatures(options, files, encoding.features);
+  Reader reader(options, encoding);
+  for (const std::string& file : files) reader.ReadFile(file);
+  return reader.Finish();
+}
+
+}  // namespace ddprun::trainer
