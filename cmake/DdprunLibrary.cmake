@@ -27,6 +27,8 @@ function(ddprun_library name)
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/ddprun>)
   target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
+  # For who uses the installed package: the headers need it.
+  target_compile_features(${target} INTERFACE cxx_std_20)
   if(ARG_TORCH)
     target_link_libraries(${target} PUBLIC LibTorch::cpu)
     ddprun_torch_headers(${target})

@@ -1,8 +1,10 @@
 // ddp-trainer: the worker that trains what a JSON config describes.
+#include <ATen/Parallel.h>
 #include <torch/version.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,7 @@
 
 #include "apps/ddp_trainer/generate_command.h"
 #include "apps/ddp_trainer/tokenize_command.h"
+#include "base/crash_stack.h"
 #include "base/env.h"
 #include "base/failure.h"
 #include "trainer/comm/bootstrap.h"
@@ -29,8 +32,34 @@ struct Arguments {
   bool as_template = false;
 };
 
+// Only exit() leads here: this program ends by End(). A plugin or a library that calls it would
+// otherwise end a rank, maybe with status 0, as if it had trained.
+void OnExit(int status, void*) {
+  const ddprun::Error error{.code = ddprun::Code::kFailed,
+                            .title = "EXIT WAS CALLED",
+                            .where = "",
+                            .what = "A plugin, or a library that it uses, called exit(" +
+                                    std::to_string(status) + ") before training had ended.",
+                            .hint = "Throw an exception instead: its text is then reported.",
+                            .page = "exit-was-called"};
+  const int failed = ddprun::trainer::ReportFailure(error, Environment::OfProcess());
+  _exit(status == 0 ? failed : status);
+}
+
+// Opens data and plugin in the process that workers are forked from: a fork has none of the threads
+// that LibTorch would start for large tensors, and waits for them for ever.
+Job OpenWithoutThreads(const Arguments& arguments, const Environment& environment) {
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  Job job = ddprun::trainer::OpenJob(arguments.config, arguments.overrides, environment);
+  at::set_num_threads(threads);
+  return job;
+}
+
 int Train(const Arguments& arguments, const Environment& environment) {
-  const Job job = ddprun::trainer::OpenJob(arguments.config, arguments.overrides, environment);
+  ddprun::PrintStackOnCrash();
+  on_exit(OnExit, nullptr);
+  const Job job = OpenWithoutThreads(arguments, environment);
   if (!arguments.as_template) return ddprun::trainer::RunWorker(job, environment);
   const int64_t fd = ddprun::ValueOrThrow(environment.GetInt("DDPRUN_TEMPLATE_FD", -1, 0, 1 << 20));
   if (fd < 0) {

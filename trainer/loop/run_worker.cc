@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <limits>
 
-#include "base/abort_stack.h"
 #include "base/error_file.h"
 #include "base/failure.h"
 #include "trainer/compute/block_cache.h"
@@ -168,8 +167,6 @@ int RunWorker(const Job& job, const Environment& environment) {
     const RankInfo rank = ValueOrThrow(ReadRankInfo(environment));
     CheckWorldSize(job, rank.world_size);
     const std::shared_ptr<FlightRecorder> recorder = AttachFlightRecorder(environment, rank);
-    // Who gives a recorder ends a worker that hangs with SIGABRT.
-    if (recorder != nullptr) PrintStackOnAbort();
     Trainer trainer(job, rank, MakeGroup(job, rank, environment, recorder), recorder);
     const std::string compute =
         SetUpCompute(job.config.training, ParameterCount(trainer.model()), environment);

@@ -16,6 +16,7 @@
 #include "trainer/loop/options_of.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/optim/clip.h"
+#include "trainer/plugin/call_plugin.h"
 
 namespace ddprun::trainer {
 
@@ -103,6 +104,23 @@ Failure BadLoss(int64_t step, double loss) {
             .page = "bad-loss"});
 }
 
+void RunBackward(const at::Tensor& loss, int64_t step) {
+  try {
+    loss.backward();
+  } catch (const Failure&) {
+    throw;  // of communication, which goes on meanwhile
+  } catch (...) {
+    throw Failure(Error{
+        .code = Code::kFailed,
+        .title = "GRADIENTS CANNOT BE COMPUTED",
+        .where = "step " + std::to_string(step),
+        .what = "While backward() went through the model, this was thrown:\n" + ExceptionText(),
+        .hint = "In a model of your own, look for tensors changed in place after they were used, "
+                "and for what its own autograd functions throw.",
+        .page = "gradients-cannot-be-computed"});
+  }
+}
+
 }  // namespace
 
 Trainer::Trainer(const Job& job,
@@ -176,7 +194,7 @@ Trainer::StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) 
   const double total = TotalPredictions(micro_batches);
   for (size_t i = 0; i < micro_batches.size(); ++i) {
     strategy_->PrepareBackward(i + 1 == micro_batches.size());
-    BackwardLoss(micro_batches[i], total, result).backward();
+    RunBackward(BackwardLoss(micro_batches[i], total, result), step_ + 1);
     if (recorder_ != nullptr) recorder_->NoteProgress();
   }
   result.grad_norm = Update();

@@ -142,7 +142,7 @@ class HostedModel final : public Model, private OwnMetrics {
     if (!any_trained) {
       throw PluginError(path_,
                         "The plugin's model has no parameter to train: register_parameter and "
-                        "register_module make them known.");
+                        "register_module make them known, requires_grad has them trained.");
     }
     for (const auto& buffer : module_->named_buffers()) AddBuffer(buffer.key(), buffer.value());
   }

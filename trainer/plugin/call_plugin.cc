@@ -1,8 +1,11 @@
 #include "trainer/plugin/call_plugin.h"
 
 #include <c10/util/Exception.h>
+#include <c10/util/Type.h>
+#include <cxxabi.h>
 
 #include <exception>
+#include <typeinfo>
 
 namespace ddprun::trainer {
 
@@ -16,18 +19,26 @@ Failure PluginError(const std::string& path, const std::string& what) {
                        .page = "error-in-the-plugin"});
 }
 
+std::string ExceptionText() {
+  try {
+    throw;
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "no std::exception, but an object of type " +
+           c10::demangle(abi::__cxa_current_exception_type()->name());
+  }
+}
+
 void RethrowFromPlugin(const std::string& path, const std::string& doing) {
-  const std::string begin = "While " + doing + ", the plugin threw:\n";
   try {
     throw;
   } catch (const Failure&) {
     throw;  // of ddprun's own code, which plugins may use
-  } catch (const c10::Error& error) {
-    throw PluginError(path, begin + error.what_without_backtrace());
-  } catch (const std::exception& error) {
-    throw PluginError(path, begin + error.what());
   } catch (...) {
-    throw PluginError(path, begin + "something that is no std::exception.");
+    throw PluginError(path, "While " + doing + ", the plugin threw:\n" + ExceptionText());
   }
 }
 

@@ -64,6 +64,14 @@ void CheckEqual(const std::string& path, const PluginDescriptor& found) {
   }
 }
 
+#if defined(__x86_64__)
+constexpr Elf64_Half kThisMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr Elf64_Half kThisMachine = EM_AARCH64;
+#else
+#error "the number of this machine in elf.h is missing here"
+#endif
+
 // Up to where the parts of a shared object that are loaded reach; nullopt: it is none. The dynamic
 // linker does not look: it dies of SIGBUS where the file ends too early.
 std::optional<uint64_t> BytesNeeded(std::span<const std::byte> bytes) {
@@ -71,7 +79,8 @@ std::optional<uint64_t> BytesNeeded(std::span<const std::byte> bytes) {
   if (bytes.size() < sizeof(header)) return std::nullopt;
   std::memcpy(&header, bytes.data(), sizeof(header));
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_type != ET_DYN ||
-      header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr)) {
+      header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != kThisMachine ||
+      header.e_phentsize != sizeof(Elf64_Phdr)) {
     return std::nullopt;
   }
   uint64_t needed = header.e_phoff + header.e_phnum * sizeof(Elf64_Phdr);
@@ -91,7 +100,8 @@ void CheckFile(const std::string& path) {
   const Result<MappedFile> file = MappedFile::Open(path);
   if (!file.has_value()) {
     throw UnusablePlugin(path, "cannot be read: " + file.error().what + ".",
-                         "The path is relative to the config file's folder.");
+                         "Build the plugin, or look at the path: it is relative to the config "
+                         "file's folder.");
   }
   const std::span<const std::byte> bytes = file->bytes();
   const std::optional<uint64_t> needed = BytesNeeded(bytes);
@@ -120,6 +130,15 @@ std::string LinkerText() {
   return text == nullptr ? "no reason was given" : text;
 }
 
+std::string HintFor(const std::string& linker_text) {
+  if (linker_text.find("cannot open shared object file") != std::string::npos) {
+    return "The plugin is linked with a library that is not found: set LD_LIBRARY_PATH, or build "
+           "the plugin with an rpath (CMake: INSTALL_RPATH).";
+  }
+  return "An undefined symbol is a function that no library of the plugin has: look at what it is "
+         "linked with (c++filt makes the name readable).";
+}
+
 Failure HasNone(const std::string& path, const std::string& what, const std::string& key) {
   return UnusablePlugin(path, "has no " + what + ", and " + key + " asks for one.",
                         "Name the " + what + " in DDPRUN_PLUGIN, or change the config.");
@@ -143,9 +162,8 @@ Plugin LoadPlugin(const std::string& path) {
   // and not in the middle of a run.
   void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    throw UnusablePlugin(path, "is refused by the dynamic linker:\n" + LinkerText(),
-                         "An undefined symbol is a function that no library of the plugin has: "
-                         "look at what it is linked with (c++filt makes the name readable).");
+    const std::string text = LinkerText();
+    throw UnusablePlugin(path, "is refused by the dynamic linker:\n" + text, HintFor(text));
   }
   const void* const entries = ::dlsym(handle, "ddprun_plugin_entries");
   if (entries == nullptr) {

@@ -1,7 +1,11 @@
 #include "trainer/plugin/plugin_dataset.h"
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "trainer/plugin/call_plugin.h"
@@ -21,17 +25,40 @@ std::string Reading(std::span<const int64_t> indices) {
   return text;
 }
 
+int64_t ThreadCount() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+}
+
+// Of those more than `before`, the ones that stay: who joins a thread goes on a moment before it is
+// gone from the list.
+int64_t ThreadsAbove(int64_t before) {
+  constexpr int kTries = 50;
+  int64_t above = ThreadCount() - before;
+  for (int i = 0; i < kTries && above > 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    above = ThreadCount() - before;
+  }
+  return std::max<int64_t>(above, 0);
+}
+
 }  // namespace
 
 PluginDataset::PluginDataset(Plugin plugin, const PluginDataOptions& options)
     : plugin_(std::move(plugin)),
-      dataset_(plugin_.OpenDataset(options)),
+      dataset_(Open(options)),
       size_(CallPlugin(
           plugin_.path(), [] { return "counting the samples"; }, [&] { return dataset_->size(); })),
       equal_predictions_(dataset_->equal_predictions()) {
   if (size_ > 0) return;
   throw PluginError(plugin_.path(), "The plugin's data set has " + std::to_string(size_) +
                                         " samples; at least one was expected.");
+}
+
+std::unique_ptr<Dataset> PluginDataset::Open(const PluginDataOptions& options) {
+  const int64_t before = ThreadCount();
+  auto dataset = plugin_.OpenDataset(options);
+  threads_left_ = ThreadsAbove(before);
+  return dataset;
 }
 
 Batch PluginDataset::Get(std::span<const int64_t> indices) const {
@@ -62,8 +89,16 @@ std::vector<int64_t> PluginDataset::Lengths() const {
 }
 
 std::vector<std::string> PluginDataset::Notes() const {
-  return CallPlugin(
+  auto notes = CallPlugin(
       plugin_.path(), [] { return "asking for notes"; }, [&] { return dataset_->Notes(); });
+  // No error: a library's threads may be made anew in a fork.
+  if (threads_left_ > 0) {
+    notes.push_back("opening the plugin's data set left threads running (" +
+                    std::to_string(threads_left_) +
+                    "); ranks, which are forked from that process, lack them, and one that waits "
+                    "for them hangs");
+  }
+  return notes;
 }
 
 Batch PluginDataset::Checked(Batch batch, std::span<const int64_t> indices) const {

@@ -24,10 +24,12 @@ class PluginDataset final : public Dataset {
   bool in_memory() const override { return dataset_->in_memory(); }
 
  private:
+  std::unique_ptr<Dataset> Open(const PluginDataOptions& options);
   Batch Checked(Batch batch, std::span<const int64_t> indices) const;
   void CheckPredictions(const Batch& batch) const;
 
   const Plugin plugin_;
+  int64_t threads_left_ = 0;  // by opening it
   const std::unique_ptr<Dataset> dataset_;
   const int64_t size_;
   const bool equal_predictions_;

@@ -18,6 +18,7 @@ std::string Print(const char* format, Values... values) {
 }  // namespace
 
 std::string ShortNumber(double value) {
+  if (std::isnan(value)) return "nan";  // its sign says nothing
   if (!std::isfinite(value)) return Print("%g", value);
   static constexpr std::array<const char*, 5> kSuffixes = {"", "k", "M", "G", "T"};
   size_t suffix = 0;
@@ -45,6 +46,7 @@ std::string Duration(double seconds) {
 
 std::string LossText(double value) {
   const double size = std::abs(value);
+  if (std::isnan(value)) return "nan";  // its sign says nothing
   if (!std::isfinite(value)) return Print("%g", value);
   if (value != 0 && (size < 0.01 || size >= 1e5)) return Print("%.3e", value);
   return Print("%.4f", value);

@@ -1,7 +1,11 @@
 // Does what its options say: {"fault": "throw"}.
 #include <ATen/Functions.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <stdexcept>
+#include <thread>
 
 #include <nlohmann/json.hpp>
 
@@ -13,6 +17,26 @@ using ddprun::trainer::Batch;
 using ddprun::trainer::MetricSum;
 using ddprun::trainer::PluginDataOptions;
 using ddprun::trainer::PluginModelOptions;
+
+// What ends the process, or leaves it in a state that later calls suffer from.
+void Harm(const std::string& fault) {
+  if (fault.ends_with("crash")) *const_cast<volatile int*>(static_cast<int*>(nullptr)) = 1;
+  if (fault.ends_with("exit")) exit(0);
+  if (fault.ends_with("thread")) std::thread([] { pause(); }).detach();
+  // So large that LibTorch takes several threads.
+  if (fault.ends_with("parallel")) at::ones({1 << 20}).mul(2);
+}
+
+// Its gradient cannot be computed.
+struct Untrainable : torch::autograd::Function<Untrainable> {
+  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& value) {
+    return value.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 const torch::autograd::variable_list&) {
+    throw std::logic_error("this layer has no gradient");
+  }
+};
 
 std::string FaultOf(const std::string& json) {
   return nlohmann::json::parse(json).value("fault", "");
@@ -33,7 +57,11 @@ class Line final : public ddprun::trainer::PluginModel {
     if (fault_ == "wrong shape") return at::matmul(weight_, batch.inputs);
     if (fault_ == "throw 42") throw 42;
     if (fault_ == "undefined outputs") return {};
-    return at::matmul(batch.inputs, weight_);
+    const at::Tensor outputs = at::matmul(batch.inputs, weight_);
+    if (fault_ == "backward") return Untrainable::apply(outputs);
+    if (fault_ == "in place") return outputs.exp().add_(outputs.exp_());
+    Harm(fault_);
+    return outputs;
   }
 
   at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
@@ -66,7 +94,9 @@ class Line final : public ddprun::trainer::PluginModel {
 
 class Numbers final : public ddprun::trainer::Dataset {
  public:
-  explicit Numbers(const PluginDataOptions& options) : fault_(FaultOf(options.json)) {}
+  explicit Numbers(const PluginDataOptions& options) : fault_(FaultOf(options.json)) {
+    if (fault_.starts_with("opening")) Harm(fault_);
+  }
 
   int64_t size() const override { return fault_ == "empty" ? 0 : 100; }
   bool equal_predictions() const override { return fault_ != "varying predictions"; }

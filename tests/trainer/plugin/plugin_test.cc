@@ -1,3 +1,4 @@
+#include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -96,6 +97,13 @@ TEST_F(ChangedPlugin, OfAnotherLibraryIsRefused) {
   EXPECT_THAT(error.what, HasSubstr("this ddp-trainer has libstdc++, C++11 ABI."));
 }
 
+TEST_F(ChangedPlugin, OfAnotherMachineIsRefused) {
+  const uint16_t machine = 243;  // RISC-V
+  bytes_.replace(offsetof(Elf64_Ehdr, e_machine), sizeof(machine),
+                 reinterpret_cast<const char*>(&machine), sizeof(machine));
+  EXPECT_THAT(LoadErrorOf(bytes_).what, HasSubstr("is no shared object for this machine."));
+}
+
 TEST_F(ChangedPlugin, ThatIsCutOffIsRefusedWhereverItIsCut) {
   for (const size_t size :
        {size_t{0}, size_t{3}, size_t{64}, descriptor_ + 20, descriptor_ + 300, bytes_.size() / 2}) {
@@ -169,7 +177,8 @@ TEST(PluginModel, CountsASharedTensorOnce) {
 TEST(PluginModel, ExplainsWhatItsCodeThrows) {
   EXPECT_EQ(ModelError("throw in constructor"),
             "While making the model, the plugin threw:\nno such layer: attention");
-  EXPECT_THAT(ModelError("throw 42"), HasSubstr("something that is no std::exception"));
+  EXPECT_THAT(ModelError("throw 42"),
+              HasSubstr("the plugin threw:\nno std::exception, but an object of type int"));
   const std::string shapes = ModelError("wrong shape");
   EXPECT_THAT(shapes, HasSubstr("While computing the loss of a batch with inputs Float [2, 2] and "
                                 "targets Float [2, 1], the plugin threw:\n"));
@@ -233,6 +242,12 @@ TEST(PluginDataset, NamesTheSamplesOfABadBatch) {
   EXPECT_THAT(DataError("scalar targets"), HasSubstr("`targets` is a scalar;"));
   EXPECT_THAT(DataError("samples"), HasSubstr("says that it has 7 samples and 0 predictions"));
   EXPECT_THAT(DataError("empty"), HasSubstr("has 0 samples; at least one was expected"));
+}
+
+TEST(PluginDataset, TellsOfThreadsThatAForkWillLack) {
+  EXPECT_TRUE(OpenNumbers("")->Notes().empty());
+  EXPECT_THAT(OpenNumbers("opening: thread")->Notes(),
+              testing::ElementsAre(HasSubstr("left threads running (1)")));
 }
 
 TEST(PluginDataset, MustSayWhenPredictionsVary) {

@@ -1,0 +1,43 @@
+#include "base/crash_stack.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <string>
+
+namespace ddprun {
+namespace {
+
+class CrashStackDeathTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(CrashStackDeathTest, PrintsFramesAndStillEndsByTheSignal) {
+  EXPECT_EXIT(
+      {
+        // A sanitizer handles some of them itself.
+        std::signal(GetParam(), SIG_DFL);
+        PrintStackOnCrash();
+        raise(GetParam());
+      },
+      testing::KilledBySignal(GetParam()),
+      "Stack of this process at SIG" + std::string(sigabbrev_np(GetParam())) +
+          ":.*\n.*base_test.*\\[0x");
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals,
+                         CrashStackDeathTest,
+                         ::testing::Values(SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV));
+
+TEST(CrashStackOfHandledDeathTest, LeavesAHandledSignalAlone) {
+  EXPECT_EXIT(
+      {
+        std::signal(SIGSEGV, [](int) { _exit(7); });
+        PrintStackOnCrash();
+        raise(SIGSEGV);
+      },
+      testing::ExitedWithCode(7), "^$");
+}
+
+}  // namespace
+}  // namespace ddprun
