@@ -118,7 +118,10 @@ Command Define(CLI::App& app, Arguments& arguments) {
   command.all_reduce->add_option("--rounds", all_reduce.rounds)->check(CLI::PositiveNumber);
   command.all_reduce->add_option("--seconds", all_reduce.seconds,
                                  "Of each algorithm, size and round");
-  command.buckets = app.add_subcommand("buckets", "Training steps with buckets of several sizes");
+  command.buckets =
+      app.add_subcommand("buckets",
+                         "Training steps with buckets of several sizes (a run chooses one "
+                         "itself with strategy.bucket_cap_mb \"auto\")");
   command.buckets->add_option("--buckets_mb", arguments.buckets_mb, "MiB")
       ->check(CLI::PositiveNumber);
   command.overlap = app.add_subcommand(

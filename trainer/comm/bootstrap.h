@@ -16,9 +16,10 @@ std::shared_ptr<FlightRecorder> AttachFlightRecorder(const Environment& environm
 
 // The process group of all ranks. A collective. Under ddprun the memory of a node's ranks is the
 // descriptor DDPRUN_NODE_MEMORY_FD; under other launchers the node's first rank makes it and tells
-// the others through the store at MASTER_ADDR:MASTER_PORT, under srun through a local socket,
-// waiting at most `timeout`. Ranks on several nodes find each other through the store (srun: one
-// of rank 0's, at the step's first host).
+// the others through the store at MASTER_ADDR:MASTER_PORT, waiting at most `timeout`. Ranks on
+// several nodes find each other through that store, which whoever sets MASTER_ADDR runs.
+// Where srun itself has started the ranks and MASTER_ADDR is not set, there is none: the ranks of
+// one node use a local socket instead, and several nodes are an error.
 // `recorder`: nullptr if this process has none yet; then the launcher's is attached.
 // Throws Failure.
 c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(
