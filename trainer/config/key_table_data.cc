@@ -234,16 +234,14 @@ std::vector<Key> CsvDataKeys() {
        .name = "on_missing",
        .slot = At<&Config::data, &DataConfig::on_missing>,
        .meaning = "What an empty field, NA, NaN, null or ? does: \"error\", \"skip\" its row, or "
-                  "take the column's \"mean\" over the training data; of categories, the share that "
-                  "each has.",
+                  "take the column's \"mean\" over the training data; of categories, each one's "
+                  "share.",
        .only_for = "data.format",
        .only_values = {"csv"}},
       {.section = "data",
        .name = "standardize",
        .slot = At<&Config::data, &DataConfig::standardize>,
-       .meaning =
-           "Shifts and scales every feature column of numbers to mean 0 and deviation 1 in the "
-           "training data.",
+       .meaning = "Scales feature columns of numbers to mean 0, deviation 1 in the training data.",
        .only_for = "data.format",
        .only_values = {"csv"}},
   };

@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -13,8 +12,9 @@ namespace ddprun::trainer {
 
 namespace {
 
-int64_t CountBatches(int64_t samples, const LoaderOptions& options) {
-  DDPRUN_CHECK(options.batch_size > 0);
+int64_t CountBatches(int64_t indices, const LoaderOptions& options) {
+  DDPRUN_CHECK(options.batch_size > 0 && options.taken >= 0 && options.taken <= indices);
+  const int64_t samples = indices - options.taken;
   const int64_t rest = samples % options.batch_size != 0 && !options.drop_last ? 1 : 0;
   return samples / options.batch_size + rest;
 }
@@ -34,7 +34,8 @@ Loader::Loader(const Dataset& dataset, std::vector<int64_t> indices, const Loade
     : dataset_(dataset),
       indices_(std::move(indices)),
       options_(options),
-      batches_(CountBatches(static_cast<int64_t>(indices_.size()), options)) {}
+      batches_(CountBatches(static_cast<int64_t>(indices_.size()), options)),
+      taken_(options.taken) {}
 
 Loader::~Loader() {
   {
@@ -46,7 +47,13 @@ Loader::~Loader() {
 }
 
 std::optional<Batch> Loader::Next() {
-  if (options_.prefetch > 0 && !dataset_.in_memory()) return TakeFromThreads();
+  const bool threads = options_.prefetch > 0 && !dataset_.in_memory();
+  std::optional<Batch> batch = threads ? TakeFromThreads() : MakeNext();
+  if (batch) taken_ += static_cast<int64_t>(IndicesOf(next_ - 1).size());
+  return batch;
+}
+
+std::optional<Batch> Loader::MakeNext() {
   if (next_ >= batches_) return std::nullopt;
   const int64_t batch = std::exchange(next_, batches_);
   Batch made = Make(batch);
@@ -54,10 +61,14 @@ std::optional<Batch> Loader::Next() {
   return made;
 }
 
-Batch Loader::Make(int64_t batch) const {
-  const auto begin = static_cast<size_t>(batch * options_.batch_size);
+std::span<const int64_t> Loader::IndicesOf(int64_t batch) const {
+  const auto begin = static_cast<size_t>(options_.taken + batch * options_.batch_size);
   const size_t count = std::min<size_t>(options_.batch_size, indices_.size() - begin);
-  const std::span<const int64_t> indices = std::span(indices_).subspan(begin, count);
+  return std::span(indices_).subspan(begin, count);
+}
+
+Batch Loader::Make(int64_t batch) const {
+  const std::span<const int64_t> indices = IndicesOf(batch);
   return options_.epoch ? dataset_.GetVaried(indices, *options_.epoch) : dataset_.Get(indices);
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -24,15 +25,19 @@ struct LoaderOptions {
   int64_t threads = 1;  // that make them; more than `prefetch` would have nothing to do
   // The batches of training in this epoch (Dataset::GetVaried); without it Dataset::Get.
   std::optional<int64_t> epoch = {};
+  // Indices that were taken before, where an epoch is taken up again (DistributedSampler::taken()):
+  // the first batch begins after them.
+  int64_t taken = 0;
 };
 
 // One caller's thread. The background threads start with the first Next(), so a Loader may be
 // made before a fork; they end with the last batch, with the first error, or with the Loader.
-// Batches and what is in them are the same for any number of threads.
+// Batches and what is in them are the same for any number of threads and batches ahead, and follow
+// from the data set, the indices and the epoch alone: there is no other state to save.
 class Loader {
  public:
-  // `indices` in the order of the visits, e.g. DistributedSampler::Indices(), or their tail where
-  // an epoch is taken up again. `dataset` must outlive the Loader. REQUIRES: batch_size > 0.
+  // `indices` in the order of the visits, e.g. DistributedSampler::Indices(). `dataset` must
+  // outlive the Loader. REQUIRES: batch_size > 0, 0 <= taken <= indices.size().
   Loader(const Dataset& dataset, std::vector<int64_t> indices, const LoaderOptions& options);
   ~Loader();
   Loader(const Loader&) = delete;
@@ -42,8 +47,11 @@ class Loader {
   // here; after that the Loader is at its end.
   std::optional<Batch> Next();
 
-  // Batches of the whole list.
+  // Batches from options.taken on.
   int64_t batches() const { return batches_; }
+  // Indices of the batches that Next() has given, and options.taken: what DistributedSampler::state
+  // is asked with to go on here. Batches prepared ahead do not count.
+  int64_t taken() const { return taken_; }
 
  private:
   struct Made {
@@ -51,7 +59,9 @@ class Loader {
     std::exception_ptr error;
   };
 
+  std::span<const int64_t> IndicesOf(int64_t batch) const;
   Batch Make(int64_t batch) const;
+  std::optional<Batch> MakeNext();
   std::optional<Batch> TakeFromThreads();
   void Run();
 
@@ -59,6 +69,7 @@ class Loader {
   const std::vector<int64_t> indices_;
   const LoaderOptions options_;
   const int64_t batches_;
+  int64_t taken_;
 
   std::vector<std::thread> threads_;
   std::mutex mutex_;

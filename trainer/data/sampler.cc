@@ -19,6 +19,15 @@ int64_t CeilDiv(int64_t value, int64_t by) {
   return (value + by - 1) / by;
 }
 
+int64_t GroupSizeOf(const DistributedSamplerOptions& options) {
+  return options.lengths.empty() ? 0 : options.group_size;
+}
+
+std::string OrderText(bool shuffle, int64_t group_size) {
+  if (group_size > 0) return "lengths, in groups of " + std::to_string(group_size);
+  return shuffle ? "chance alone" : "the files";
+}
+
 const DistributedSamplerOptions& Checked(const DistributedSamplerOptions& options) {
   DDPRUN_CHECK(options.lengths.empty() ||
                (options.shuffle && options.group_size > 0 &&
@@ -118,7 +127,9 @@ SamplerState DistributedSampler::state(int64_t taken) const {
   return {.epoch = epoch_,
           .samples = taken * options_.num_replicas,
           .seed = options_.seed,
-          .dataset_size = options_.dataset_size};
+          .dataset_size = options_.dataset_size,
+          .shuffle = options_.shuffle,
+          .group_size = GroupSizeOf(options_)};
 }
 
 void DistributedSampler::Restore(const SamplerState& state) {
@@ -136,6 +147,10 @@ void DistributedSampler::Restore(const SamplerState& state) {
            "seed " + std::to_string(state.seed) + "; here are " +
            std::to_string(options_.dataset_size) + " with seed " + std::to_string(options_.seed) +
            ".");
+  }
+  if (state.shuffle != options_.shuffle || state.group_size != GroupSizeOf(options_)) {
+    refuse("The saved run took its samples by " + OrderText(state.shuffle, state.group_size) +
+           "; here they are taken by " + OrderText(options_.shuffle, GroupSizeOf(options_)) + ".");
   }
   if (state.epoch < 0 || state.samples < 0 || state.samples % options_.num_replicas != 0 ||
       state.samples / options_.num_replicas > share_.size) {

@@ -33,8 +33,11 @@ struct DistributedSamplerOptions {
 struct SamplerState {
   int64_t epoch = 0;
   int64_t samples = 0;  // entries of the epoch's order, over all ranks, that have been taken
+  // What else the order follows from.
   uint64_t seed = 0;
   int64_t dataset_size = 0;
+  bool shuffle = true;
+  int64_t group_size = 0;  // of samples of similar lengths; 0: lengths play no part
 };
 
 // Sizes of one rank's share. Pure.
@@ -80,11 +83,12 @@ class DistributedSampler {
   // once. For validation, where a sample counted twice falsifies the mean.
   std::vector<int64_t> IndicesWithoutPadding() const;
 
-  // Where the run stands when each rank has taken `taken` of its Indices().
+  // Where the run stands when each rank has taken `taken` of its Indices(), as Loader::taken()
+  // says.
   SamplerState state(int64_t taken) const;
   // Takes up the epoch of `state`; Indices() are those of the whole epoch again, of which the first
   // taken() were taken. The number of ranks may have changed. Throws Failure when the state is of
-  // another data set or seed, or its samples cannot be shared out among the ranks.
+  // another data set, seed or order, or its samples cannot be shared out among the ranks.
   void Restore(const SamplerState& state);
   int64_t taken() const { return taken_; }
 
