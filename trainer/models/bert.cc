@@ -1,5 +1,6 @@
 #include "trainer/models/bert.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/tanh.h>
@@ -8,9 +9,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "trainer/compute/padding.h"
 #include "trainer/models/layers.h"
 
-// B batch, L length, N = B * L, C width (hidden_size), H heads, D = C / H.
+// B texts, L length of the longest, N tokens without padding, C width (hidden_size).
 namespace ddprun::trainer {
 
 namespace {
@@ -20,6 +22,32 @@ constexpr double kInitialDeviation = 0.02;  // initializer_range of BertConfig
 struct Block {
   Affine query, key, value, attention_output, attention_norm, intermediate, output, output_norm;
 };
+
+// Which tokens of a batch are computed, a row each: not padding, which no token sees.
+struct Tokens {
+  int64_t texts = 0;   // B
+  int64_t length = 0;  // L
+  at::Tensor places;   // int64 [N], of the B * L places of the batch; undefined: all of them
+  at::Tensor firsts;   // int64 [B], of the N rows
+  at::Tensor mask;     // of attention's keys, as KeyMask
+};
+
+Tokens TokensOf(const Batch& batch) {
+  Tokens tokens;
+  tokens.texts = batch.inputs.size(0);
+  tokens.length = batch.inputs.size(1);
+  tokens.mask = KeyMask(batch.attention_mask);
+  const auto options = batch.inputs.options();
+  if (!tokens.mask.defined()) {
+    tokens.firsts = at::arange(0, tokens.texts * tokens.length, tokens.length, options);
+    return tokens;
+  }
+  at::Tensor computed = batch.attention_mask != 0;
+  computed.select(1, 0).fill_(true);
+  tokens.places = computed.view({-1}).nonzero().squeeze(1);
+  tokens.firsts = (tokens.places.remainder(tokens.length) == 0).nonzero().squeeze(1);
+  return tokens;
+}
 
 class Bert final : public Model {
  public:
@@ -42,9 +70,11 @@ class Bert final : public Model {
   }
 
   at::Tensor Outputs(const Batch& batch) override {
-    const at::Tensor x = Hidden(batch);
-    // The first token, [CLS], stands for the text.
-    const at::Tensor pooled = at::tanh(Linear(x.select(1, 0), pooler_));
+    const Tokens tokens = TokensOf(batch);
+    at::Tensor x = Embedded(batch, tokens);
+    // The first token, [CLS], stands for the text: of the last layer nothing else is needed.
+    for (const Block& block : blocks_) x = Layer(x, block, tokens, &block == &blocks_.back());
+    const at::Tensor pooled = at::tanh(Linear(x, pooler_));
     return Linear(Drop(pooled, options_.classifier_dropout), classifier_);
   }
 
@@ -99,47 +129,59 @@ class Bert final : public Model {
     return LayerNorm(x, layer, options_.layer_norm_eps);
   }
 
-  // [B, L, C]
-  at::Tensor Hidden(const Batch& batch) const {
-    const int64_t length = batch.inputs.size(1);
-    const at::Tensor mask = KeyMask(batch.attention_mask);
-    at::Tensor x = Embedded(batch).view({-1, options_.hidden_size});
-    for (const Block& block : blocks_) {
-      x = Norm(x + Drop(Mix(x, block, length, mask), options_.hidden_dropout),
-               block.attention_norm);
-      const at::Tensor inner = ApplyGelu(Linear(x, block.intermediate), gelu_);
-      x = Norm(x + Drop(Linear(inner, block.output), options_.hidden_dropout), block.output_norm);
-    }
-    return x.view({-1, length, options_.hidden_size});
-  }
-
-  // [B, L, C]
-  at::Tensor Embedded(const Batch& batch) const {
+  // [N, C]
+  at::Tensor Embedded(const Batch& batch, const Tokens& tokens) const {
     const int64_t length = batch.inputs.size(1);
     CheckLength(length, options_.max_position_embeddings);
+    const auto of_tokens = [&](const at::Tensor& ids) {
+      const at::Tensor all = ids.reshape({-1});
+      return tokens.places.defined() ? all.index_select(0, tokens.places) : all;
+    };
+    const at::Tensor positions = at::arange(length, batch.inputs.options());
     const at::Tensor types = batch.token_type_ids.defined()
-                                 ? at::embedding(types_, batch.token_type_ids)
+                                 ? at::embedding(types_, of_tokens(batch.token_type_ids))
                                  : types_.select(0, 0);
-    const at::Tensor x = at::embedding(words_, batch.inputs, options_.pad_token_id) + types +
-                         positions_.narrow(0, 0, length);
+    const at::Tensor x = at::embedding(words_, of_tokens(batch.inputs), options_.pad_token_id) +
+                         types +
+                         at::embedding(positions_, of_tokens(positions.expand_as(batch.inputs)));
     return Drop(Norm(x, embeddings_norm_), options_.hidden_dropout);
   }
 
-  // Self-attention, [N, C] -> [N, C].
-  at::Tensor Mix(const at::Tensor& x,
+  // [N, C], or [B, C] when only the first tokens are asked for.
+  at::Tensor Layer(const at::Tensor& x,
+                   const Block& block,
+                   const Tokens& tokens,
+                   bool only_first) const {
+    const at::Tensor asking = only_first ? PackRows(x, tokens.firsts) : x;
+    const at::Tensor seen =
+        Norm(asking + Drop(Mix(asking, x, block, tokens, only_first), options_.hidden_dropout),
+             block.attention_norm);
+    const at::Tensor inner = ApplyGelu(Linear(seen, block.intermediate), gelu_);
+    return Norm(seen + Drop(Linear(inner, block.output), options_.hidden_dropout),
+                block.output_norm);
+  }
+
+  // Self-attention: what the tokens `asking` see of all, `x`.
+  at::Tensor Mix(const at::Tensor& asking,
+                 const at::Tensor& x,
                  const Block& block,
-                 int64_t length,
-                 const at::Tensor& mask) const {
+                 const Tokens& tokens,
+                 bool only_first) const {
     const int64_t heads = options_.num_attention_heads;
-    const auto split = [&](const Affine& layer) {
-      return Linear(x, layer)
-          .view({-1, length, heads, options_.hidden_size / heads})
-          .transpose(1, 2);
+    const auto split = [&](const at::Tensor& rows) {
+      return rows.view({tokens.texts, -1, heads, options_.hidden_size / heads}).transpose(1, 2);
     };
+    const auto padded = [&](const at::Tensor& rows) {
+      return tokens.places.defined() ? PadRows(rows, tokens.places, tokens.texts * tokens.length)
+                                     : rows;
+    };
+    const at::Tensor queries = Linear(asking, block.query);
     const at::Tensor mixed =
-        Attention(split(block.query), split(block.key), split(block.value),
-                  {.mask = mask, .dropout = InTraining(options_.attention_dropout)});
-    return Linear(mixed, block.attention_output);
+        Attention(split(only_first ? queries : padded(queries)),
+                  split(padded(Linear(x, block.key))), split(padded(Linear(x, block.value))),
+                  {.mask = tokens.mask, .dropout = InTraining(options_.attention_dropout)});
+    const bool packs = tokens.places.defined() && !only_first;
+    return Linear(packs ? PackRows(mixed, tokens.places) : mixed, block.attention_output);
   }
 
   const BertOptions options_;
