@@ -116,7 +116,8 @@ void RunBackward(const at::Tensor& loss, int64_t step) {
         .where = "step " + std::to_string(step),
         .what = "While backward() went through the model, this was thrown:\n" + ExceptionText(),
         .hint = "In a model of your own, look for tensors changed in place after they were used, "
-                "and for what its own autograd functions throw.",
+                "for targets of another type than the outputs (integers where floating point "
+                "numbers belong), and for what its own autograd functions throw.",
         .page = "gradients-cannot-be-computed"});
   }
 }

@@ -15,13 +15,15 @@ namespace ddprun::trainer {
 constexpr uint32_t kPluginAbi = 2;
 
 // How the file's descriptor is found: these bytes stand nowhere else in it. The first is no text,
-// the last would not survive a transfer that changes line ends.
-constexpr std::array<char, 16> kPluginMagic = {'\x89', 'd', 'd', 'p', 'r', 'u', 'n',  ' ',
-                                               'p',    'l', 'u', 'g', 'i', 'n', '\r', '\n'};
+// the last would not survive a transfer that changes line ends. No constant: without optimization
+// the compiler would put it into the plugin once more.
+consteval std::array<char, 16> PluginMagic() {
+  return {'\x89', 'd', 'd', 'p', 'r', 'u', 'n', ' ', 'p', 'l', 'u', 'g', 'i', 'n', '\r', '\n'};
+}
 
 // Texts end in a NUL byte.
 struct PluginDescriptor {
-  std::array<char, 16> magic = kPluginMagic;
+  std::array<char, 16> magic = PluginMagic();
   uint32_t size = 0;  // of this struct
   uint32_t abi = 0;
   std::array<char, 32> ddprun = {};  // versions

@@ -24,8 +24,8 @@ std::string TextOf(const std::array<char, N>& padded) {
 }
 
 std::span<const std::byte> FindDescriptor(std::span<const std::byte> bytes) {
-  const auto magic = std::as_bytes(std::span(kPluginMagic));
-  const auto found = std::ranges::search(bytes, magic);
+  const std::array<char, 16> magic = PluginMagic();
+  const auto found = std::ranges::search(bytes, std::as_bytes(std::span(magic)));
   return {found.begin(), bytes.end()};
 }
 

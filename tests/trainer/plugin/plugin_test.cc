@@ -46,9 +46,8 @@ class ChangedPlugin : public ::testing::Test {
     folder_ = ::mkdtemp(name.data());
     std::ifstream file(FAULTY_PLUGIN, std::ios::binary);
     bytes_.assign(std::istreambuf_iterator<char>(file), {});
-    const auto magic =
-        std::search(bytes_.begin(), bytes_.end(), kPluginMagic.begin(), kPluginMagic.end());
-    descriptor_ = static_cast<size_t>(magic - bytes_.begin());
+    const std::array<char, 16> magic = PluginMagic();
+    descriptor_ = bytes_.find(std::string(magic.begin(), magic.end()));
   }
   ~ChangedPlugin() override { fs::remove_all(folder_); }
 
