@@ -55,6 +55,26 @@ void Checker::CheckEarlyUpdate() {
                    : "Set training.max_grad_norm to 0, or remove the key.");
 }
 
+// Transformers have their own kind of loss, and a plugin's model brings its own.
+void Checker::CheckLoss() {
+  const TrainingConfig& training = config_.training;
+  const ModelType type = config_.model.type;
+  const std::string model = "model.type \"" + std::string(Word(type)) + "\"";
+  const bool tokens = type == ModelType::kGpt || type == ModelType::kLlama;
+  const bool plugin = type == ModelType::kPlugin;
+  const bool foreign = (tokens && training.loss == Loss::kMse) ||
+                       (type == ModelType::kBert && training.loss == Loss::kCausalLm) ||
+                       (plugin && training.loss != Loss::kAuto);
+  if (foreign) {
+    Conflict("training.loss",
+             model + " has another loss:", "Remove the key: \"auto\" is the model's own.");
+  }
+  if (plugin && training.label_smoothing > 0) {
+    Conflict("training.label_smoothing", model + " brings its own loss:",
+             "Remove the key, or have the plugin smooth its targets.");
+  }
+}
+
 void Checker::CheckMetrics() {
   const auto words = WordsOf(Metric{});
   const std::vector<std::string> known(words.begin(), words.end());

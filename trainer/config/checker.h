@@ -20,6 +20,7 @@ class Checker {
   void CheckModel();      // check_model.cc
   void CheckData();       // check_data.cc
   void CheckScheduler();  // check_training.cc
+  void CheckLoss();
   void CheckMetrics();
   void CheckStrategy();
   void CheckEarlyUpdate();

@@ -106,6 +106,7 @@ void CrossCheck(const Entries& entries, const Config& config, Problems* problems
   checker.CheckScopes();
   checker.CheckModel();
   checker.CheckData();
+  checker.CheckLoss();
   checker.CheckScheduler();
   checker.CheckStrategy();
   checker.CheckMetrics();

@@ -126,7 +126,8 @@ std::vector<Key> TrainingKeys() {
       {.section = "training",
        .name = "label_smoothing",
        .slot = At<&Config::training, &TrainingConfig::label_smoothing>,
-       .meaning = "Share of each target that cross-entropy gives to all classes alike.",
+       .meaning = "Share of each target that cross-entropy gives to all classes alike. A language "
+                  "model then keeps the scores of all tokens, which takes memory.",
        .range = kBelowOne,
        .aliases = {{"label_smoothing_factor", "Hugging Face"}}},
       {.section = "training",

@@ -201,6 +201,7 @@ ModelOptions OpenModel(Config& config) {
   if (!transformer) return ModelOptionsOf(config);
   MergeTransformer(merge, model, folder);
   merge.Finish();
+  folder.loss = LossOptionsOf(config.training);
   CheckPositions(config);
   return folder;
 }

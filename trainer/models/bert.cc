@@ -82,7 +82,7 @@ class Bert final : public Model {
     if (options_.num_labels == 1) {
       return at::mse_loss(outputs.squeeze(1), batch.targets.to(outputs.scalar_type()));
     }
-    return CrossEntropy(outputs, batch.targets, batch.predictions);
+    return CrossEntropy(outputs, batch.targets, batch.predictions, options_.label_smoothing);
   }
 
   std::string ConfigJson() const override;

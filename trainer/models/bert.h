@@ -26,6 +26,7 @@ struct BertOptions {
   double hidden_dropout = 0.0;
   double attention_dropout = 0.0;
   double classifier_dropout = 0.0;
+  double label_smoothing = 0.0;  // of classes
   double layer_norm_eps = 1e-12;
   int64_t pad_token_id = 0;  // its embedding is not trained; -1: none
   // False: weights are left as they come, for a rank that receives them by broadcast or file.

@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "trainer/compute/cross_entropy.h"
 #include "trainer/compute/linear.h"
+#include "trainer/models/causal_model.h"
 #include "trainer/models/layers.h"
 
 // B batch, L length, N = B * L, C width (n_embd), H heads, D = C / H, V vocabulary.
@@ -23,10 +23,12 @@ struct Block {
   Affine ln_1, c_attn, attn_proj, ln_2, c_fc, mlp_proj;
 };
 
-class Gpt final : public LanguageModel {
+class Gpt final : public CausalModel {
  public:
   explicit Gpt(const GptOptions& options)
-      : options_(options), gelu_(GeluFromName(options.activation)) {
+      : CausalModel(options.vocab_size, options.label_smoothing),
+        options_(options),
+        gelu_(GeluFromName(options.activation)) {
     const int64_t width = options.n_embd;
     wte_ = AddParameter("transformer.wte.weight", {options.vocab_size, width});
     wpe_ = AddParameter("transformer.wpe.weight", {options.n_positions, width});
@@ -40,29 +42,7 @@ class Gpt final : public LanguageModel {
     if (options.initialize) InitializeAll();
   }
 
-  at::Tensor Outputs(const Batch& batch) override {
-    return Scores(batch.inputs, CausalMask(batch.attention_mask));
-  }
-
-  at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
-    return CrossEntropy(outputs.view({-1, options_.vocab_size}), batch.targets.reshape({-1}),
-                        batch.predictions);
-  }
-
-  at::Tensor Loss(const Batch& batch) override {
-    const at::Tensor hidden = Hidden(batch.inputs, CausalMask(batch.attention_mask));
-    return LinearCrossEntropy(hidden, lm_head_, batch.targets.reshape({-1}));
-  }
-
-  at::Tensor Logits(const at::Tensor& inputs) override { return Scores(inputs, {}); }
-
-  at::Tensor NextScores(const at::Tensor& inputs, KeyValueCache& cache) override {
-    const at::Tensor hidden = Hidden(inputs, {}, &cache);
-    return LinearLayer(LastOfEach(hidden, inputs.size(0)), lm_head_, {});
-  }
-
   int64_t context_length() const override { return options_.n_positions; }
-  int64_t vocab_size() const override { return options_.vocab_size; }
   std::string ConfigJson() const override;
   std::optional<std::string> ParameterFor(const std::string& stored_name) const override;
 
@@ -109,16 +89,10 @@ class Gpt final : public LanguageModel {
     return LinearLayer(x, layer.weight, layer.bias, WeightLayout::kInOut);
   }
 
-  // [B, L] -> [B, L, V]
-  at::Tensor Scores(const at::Tensor& inputs, const at::Tensor& mask) const {
-    return LinearLayer(Hidden(inputs, mask), lm_head_, {})
-        .view({inputs.size(0), inputs.size(1), options_.vocab_size});
-  }
-
-  // [B, L] -> [N, C]. Two dimensions all the way, so that every product is one addmm.
+  // Two dimensions all the way, so that every product is one addmm.
   at::Tensor Hidden(const at::Tensor& inputs,
                     const at::Tensor& mask,
-                    KeyValueCache* cache = nullptr) const {
+                    KeyValueCache* cache) const override {
     const int64_t length = inputs.size(1);
     const int64_t before = cache == nullptr ? 0 : cache->length();
     CheckLength(before + length, options_.n_positions);
@@ -155,9 +129,8 @@ class Gpt final : public LanguageModel {
 
   const GptOptions options_;
   const Gelu gelu_;
-  at::Tensor wte_;      // [V, C]
-  at::Tensor wpe_;      // [n_positions, C]
-  at::Tensor lm_head_;  // [V, C]
+  at::Tensor wte_;  // [V, C]
+  at::Tensor wpe_;  // [n_positions, C]
   std::vector<Block> blocks_;
   Affine ln_f_;
 };

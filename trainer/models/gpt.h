@@ -22,14 +22,15 @@ struct GptOptions {
   double dropout = 0.0;  // of residuals
   double embedding_dropout = 0.0;
   double attention_dropout = 0.0;
+  double label_smoothing = 0.0;
   bool tie_word_embeddings = true;  // the output layer is the token embedding
   // False: weights are left as they come, for a rank that receives them by broadcast or file.
   // True: drawn from torch's default generator.
   bool initialize = true;
 };
 
-// Batches: inputs, targets and attention_mask int64 [B, L]; targets of -100 do not count.
-// Throws Failure when a size is not positive or n_embd does not divide by n_head.
+// Batches: those of causal_model.h. Throws Failure when a size is not positive or n_embd does not
+// divide by n_head.
 std::shared_ptr<LanguageModel> MakeGpt(const GptOptions& options);
 
 }  // namespace ddprun::trainer

@@ -69,9 +69,13 @@ at::Tensor LastOfEach(const at::Tensor& x, int64_t texts) {
   return x.view({texts, -1, x.size(-1)}).select(1, -1);
 }
 
-at::Tensor CrossEntropy(const at::Tensor& scores, const at::Tensor& targets, int64_t predictions) {
+at::Tensor CrossEntropy(const at::Tensor& scores,
+                        const at::Tensor& targets,
+                        int64_t predictions,
+                        double smoothing) {
   return at::cross_entropy_loss(scores, targets, /*weight=*/{},
-                                predictions > 0 ? at::Reduction::Mean : at::Reduction::Sum);
+                                predictions > 0 ? at::Reduction::Mean : at::Reduction::Sum,
+                                /*ignore_index=*/-100, smoothing);
 }
 
 bool IsGelu(const std::string& name) {

@@ -42,8 +42,12 @@ at::Tensor Attention(const at::Tensor& queries,
 at::Tensor LastOfEach(const at::Tensor& x, int64_t texts);
 
 // The mean over the targets that count, those other than -100: scores [N, classes], targets
-// int64 [N]. `predictions` is their number; the mean over none is 0.
-at::Tensor CrossEntropy(const at::Tensor& scores, const at::Tensor& targets, int64_t predictions);
+// int64 [N]. `predictions` is their number; the mean over none is 0. `smoothing`: share of each
+// target that is given to all classes alike.
+at::Tensor CrossEntropy(const at::Tensor& scores,
+                        const at::Tensor& targets,
+                        int64_t predictions,
+                        double smoothing = 0);
 
 enum class Gelu { kTanh, kErf };
 // "gelu", "gelu_new" or "gelu_pytorch_tanh", as Hugging Face calls them.

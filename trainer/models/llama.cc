@@ -15,8 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/compute/attention.h"
-#include "trainer/compute/cross_entropy.h"
-#include "trainer/compute/linear.h"
+#include "trainer/models/causal_model.h"
 #include "trainer/models/layers.h"
 
 // B batch, L length, N = B * L, C width (hidden_size), H heads, K key and value heads, D head_dim,
@@ -46,10 +45,11 @@ at::Tensor Rotate(const at::Tensor& x, const Rotation& rotation) {
   return turned.to(x.scalar_type());  // of bfloat16 too, with angles in float32
 }
 
-class Llama final : public LanguageModel {
+class Llama final : public CausalModel {
  public:
   explicit Llama(const LlamaOptions& options)
-      : options_(options),
+      : CausalModel(options.vocab_size, options.label_smoothing),
+        options_(options),
         frequencies_(
             RotaryFrequencies(options.head_dim, options.rope_theta, options.rope_scaling)) {
     const int64_t width = options.hidden_size;
@@ -64,29 +64,7 @@ class Llama final : public LanguageModel {
     if (options.initialize) InitializeAll();
   }
 
-  at::Tensor Outputs(const Batch& batch) override {
-    return Scores(batch.inputs, CausalMask(batch.attention_mask));
-  }
-
-  at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
-    return CrossEntropy(outputs.view({-1, options_.vocab_size}), batch.targets.reshape({-1}),
-                        batch.predictions);
-  }
-
-  at::Tensor Loss(const Batch& batch) override {
-    const at::Tensor hidden = Hidden(batch.inputs, CausalMask(batch.attention_mask));
-    return LinearCrossEntropy(hidden, lm_head_, batch.targets.reshape({-1}));
-  }
-
-  at::Tensor Logits(const at::Tensor& inputs) override { return Scores(inputs, {}); }
-
-  at::Tensor NextScores(const at::Tensor& inputs, KeyValueCache& cache) override {
-    const at::Tensor hidden = Hidden(inputs, {}, &cache);
-    return LinearLayer(LastOfEach(hidden, inputs.size(0)), lm_head_, {});
-  }
-
   int64_t context_length() const override { return options_.max_position_embeddings; }
-  int64_t vocab_size() const override { return options_.vocab_size; }
   std::string ConfigJson() const override;
   std::optional<std::string> ParameterFor(const std::string& stored_name) const override;
 
@@ -124,10 +102,9 @@ class Llama final : public LanguageModel {
     return RmsNorm(x, weight, options_.rms_norm_eps);
   }
 
-  // [B, L] -> [B, L, V]
   at::Tensor Hidden(const at::Tensor& inputs,
                     const at::Tensor& mask,
-                    KeyValueCache* cache = nullptr) const {
+                    KeyValueCache* cache) const override {
     const int64_t length = inputs.size(1);
     const int64_t before = cache == nullptr ? 0 : cache->length();
     CheckLength(before + length, options_.max_position_embeddings);
@@ -142,11 +119,6 @@ class Llama final : public LanguageModel {
     }
     if (cache != nullptr) cache->Advance(length);
     return Norm(x, norm_);
-  }
-
-  at::Tensor Scores(const at::Tensor& inputs, const at::Tensor& mask) const {
-    return LinearLayer(Hidden(inputs, mask), lm_head_, {})
-        .view({-1, inputs.size(1), options_.vocab_size});
   }
 
   // Of the type and on the device of `like`.
@@ -212,7 +184,6 @@ class Llama final : public LanguageModel {
   const LlamaOptions options_;
   const at::Tensor frequencies_;  // float32 [D / 2]
   at::Tensor embedding_;          // [V, C]
-  at::Tensor lm_head_;            // [V, C]
   std::vector<Block> blocks_;
   at::Tensor norm_;  // [C]
 };

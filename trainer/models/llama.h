@@ -41,13 +41,13 @@ struct LlamaOptions {
   bool mlp_bias = false;
   bool tie_word_embeddings = false;
   double attention_dropout = 0.0;
+  double label_smoothing = 0.0;
   int64_t pad_token_id = -1;  // its embedding is not trained as input; -1: none
   // False: weights are left as they come, for a rank that receives them by broadcast or file.
   bool initialize = true;
 };
 
-// Batches: inputs, targets and attention_mask int64 [B, L]; targets of -100 do not count.
-// Throws Failure for sizes that do not fit.
+// Batches: those of causal_model.h. Throws Failure for sizes that do not fit.
 std::shared_ptr<LanguageModel> MakeLlama(const LlamaOptions& options);
 
 // Radians per position of each pair of a head's dimensions: float32 [head_dim / 2].

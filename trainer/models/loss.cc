@@ -1,12 +1,12 @@
 #include "trainer/models/loss.h"
 
-#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/mse_loss.h>
 
 #include <sstream>
 #include <string>
 
 #include "base/failure.h"
+#include "trainer/models/layers.h"
 
 namespace ddprun::trainer {
 
@@ -30,7 +30,10 @@ Failure DoNotFit(const at::Tensor& outputs, const at::Tensor& targets, const std
             .page = "loss-does-not-fit"});
 }
 
-at::Tensor CrossEntropy(const at::Tensor& outputs, const at::Tensor& targets, double smoothing) {
+at::Tensor LossOfClasses(const LossOptions& options,
+                         const at::Tensor& outputs,
+                         const Batch& batch) {
+  const at::Tensor& targets = batch.targets;
   const bool fits = targets.scalar_type() == at::kLong && outputs.dim() == targets.dim() + 1 &&
                     outputs.sizes().slice(0, targets.dim()) == targets.sizes();
   if (!fits) {
@@ -46,8 +49,8 @@ at::Tensor CrossEntropy(const at::Tensor& outputs, const at::Tensor& targets, do
                    "one target is class " + std::to_string(largest) +
                        ", but there are scores for " + std::to_string(classes) + " classes only");
   }
-  return at::cross_entropy_loss(outputs.reshape({-1, classes}), flat, /*weight=*/{},
-                                /*reduction=*/1, kIgnoredTarget, smoothing);
+  return CrossEntropy(outputs.reshape({-1, classes}), flat, batch.predictions,
+                      options.label_smoothing);
 }
 
 at::Tensor MeanSquaredError(const at::Tensor& outputs, const at::Tensor& targets) {
@@ -70,9 +73,9 @@ at::Tensor LossOf(const LossOptions& options, const at::Tensor& outputs, const B
       return MeanSquaredError(outputs, batch.targets);
     case LossOptions::Kind::kCrossEntropy:
     case LossOptions::Kind::kCausalLm:
-      return CrossEntropy(outputs, batch.targets, options.label_smoothing);
+      return LossOfClasses(options, outputs, batch);
   }
-  return integers ? CrossEntropy(outputs, batch.targets, options.label_smoothing)
+  return integers ? LossOfClasses(options, outputs, batch)
                   : MeanSquaredError(outputs, batch.targets);
 }
 

@@ -52,6 +52,7 @@ std::shared_ptr<Model> BuildBert(const ModelOptions& options) {
   bert.classifier_dropout = options.classifier_dropout;
   bert.pad_token_id = options.pad_token_id;
   bert.initialize = options.initialize;
+  bert.label_smoothing = options.loss.label_smoothing;
   return MakeBert(bert);
 }
 
@@ -69,6 +70,7 @@ std::shared_ptr<Model> BuildGpt(const ModelOptions& options) {
   gpt.embedding_dropout =
       options.embedding_dropout < 0 ? options.dropout : options.embedding_dropout;
   gpt.attention_dropout = options.attention_dropout;
+  gpt.label_smoothing = options.loss.label_smoothing;
   gpt.tie_word_embeddings = options.tie_word_embeddings;
   gpt.initialize = options.initialize;
   return MakeGpt(gpt);
@@ -93,6 +95,7 @@ std::shared_ptr<Model> BuildLlama(const ModelOptions& options) {
   llama.mlp_bias = options.mlp_bias;
   llama.tie_word_embeddings = options.tie_word_embeddings;
   llama.attention_dropout = options.attention_dropout;
+  llama.label_smoothing = options.loss.label_smoothing;
   llama.initialize = options.initialize;
   return MakeLlama(llama);
 }

@@ -54,8 +54,7 @@ struct ModelOptions {
   // plugin
   std::string json = "{}";  // options for its code
   DataShape data = {};      // of what it is trained on
-  // all but the transformers
-  LossOptions loss = {};
+  LossOptions loss = {};  // transformers have their own kind, plugins their own loss
   // False: weights are left uninitialised, for ranks that receive them by broadcast.
   bool initialize = true;
 };

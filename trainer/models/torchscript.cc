@@ -30,6 +30,17 @@ Failure Unusable(const std::string& path, const std::string& what) {
                        .page = "torchscript"});
 }
 
+Failure OwnLoss(const std::string& path) {
+  return Failure(Error{.code = Code::kUsage,
+                       .title = "KEYS THAT DO NOT FIT",
+                       .where = path,
+                       .what = "The forward of \"" + path +
+                               "\" takes targets and gives the loss itself, so that training.loss "
+                               "and training.label_smoothing would change nothing.",
+                       .hint = "Remove these keys, or the targets from the forward.",
+                       .page = "keys-that-do-not-fit"});
+}
+
 // The first line: the rest is a C++ backtrace.
 std::string Brief(const c10::Error& error) {
   const std::string text = error.what_without_backtrace();
@@ -79,6 +90,9 @@ class TorchScript final : public Model {
       : path_(path), loss_(loss), module_(Open(path)), arguments_(ArgumentsOf(path, module_)) {
     for (const auto& parameter : module_.named_parameters()) {
       AdoptParameter(parameter.name, parameter.value);
+    }
+    if (TakesTargets() && (loss.kind != LossOptions::Kind::kAuto || loss.label_smoothing > 0)) {
+      throw OwnLoss(path);
     }
     for (const auto& buffer : module_.named_buffers()) AddBuffer(buffer.name, buffer.value);
   }

@@ -84,6 +84,17 @@ See docs/errors.md#keys-that-do-not-fit
   }
 }
 
+TEST(CrossCheck, TheLossIsOneThatTheModelHas) {
+  EXPECT_EQ(FirstLine({kGpt, {"training.loss=mse"}}), "model.type \"gpt\" has another loss:");
+  EXPECT_EQ(Complaint({kGpt, {"training.loss=causal_lm", "training.label_smoothing=0.1"}}), "");
+  EXPECT_EQ(Complaint({kMlp, {"training.loss=mse"}}), "");
+  const char* const plugin =
+      R"({"model": {"type": "plugin", "path": "b"}, "data": {"format": "plugin"}})";
+  EXPECT_EQ(FirstLine({plugin, {"training.loss=mse"}}), "model.type \"plugin\" has another loss:");
+  EXPECT_EQ(FirstLine({plugin, {"training.label_smoothing=0.1"}}),
+            "model.type \"plugin\" brings its own loss:");
+}
+
 TEST(CrossCheck, BytesNeedAVocabularyOf256) {
   EXPECT_EQ(FirstLine({kGpt, {"model.vocab_size=255"}}),
             "Text is read by bytes, and bytes have 256 values:");
@@ -113,6 +124,8 @@ TEST(CrossCheck, TablesNeedAColumnToPredict) {
             "data.label_column is missing; data.format \"csv\" needs it:");
   EXPECT_EQ(FirstLine({kCsv, {"data.feature_columns=[\"kind\"]"}}),
             "The column to predict is among those to predict from:");
+  EXPECT_EQ(FirstLine({kCsv, {"data.categorical_columns=[\"kind\"]"}}),
+            "\"kind\" is no column to predict from:");
   EXPECT_EQ(FirstLine({kCsv, {"data.delimiter=,,"}}),
             "The delimiter is one character, and no quote or line break:");
   EXPECT_EQ(FirstLine({kCsv, {"data.target_type=number", "data.labels=[\"a\"]"}}),

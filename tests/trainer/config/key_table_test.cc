@@ -66,31 +66,32 @@ struct ChangeValue {
   void operator()(std::vector<std::string>* field) const { *field = {"/b*", "/a"}; }
 };
 
-// No config can change all keys at once: some are for one model, data or optimizer only. Changing
-// those of kTied asks for others to change too; the messages' tests read them.
+// Keys that ask for others to change too when they change; the messages' tests read them.
+const std::set<std::string> kTied = {"model.type",
+                                     "data.format",
+                                     "data.label_column",
+                                     "data.max_seq_length",
+                                     "data.delimiter",
+                                     "data.random_resized_crop",
+                                     "evaluation.metrics",
+                                     "model.layer_sizes",
+                                     "data.input_size",
+                                     "data.target_size",
+                                     "model.hidden_size",
+                                     "model.num_attention_heads",
+                                     "model.num_key_value_heads",
+                                     "model.head_dim",
+                                     "model.rope_scaling",
+                                     "strategy.overlap",
+                                     "strategy.optimizer_in_backward",
+                                     "strategy.gradient_as_bucket_view"};
+
+// No config can change all keys at once: some are for one model, data or optimizer only.
 TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
   const char* const kGpt = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"}})";
   const char* const kMlp = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
       "data": {"format": "random", "num_samples": 8, "input_size": 10, "target_size": 5},
       "optimizer": {"type": "sgd"}})";
-  const std::set<std::string> kTied = {"model.type",
-                                       "data.format",
-                                       "data.label_column",
-                                       "data.max_seq_length",
-                                       "data.delimiter",
-                                       "data.random_resized_crop",
-                                       "evaluation.metrics",
-                                       "model.layer_sizes",
-                                       "data.input_size",
-                                       "data.target_size",
-                                       "model.hidden_size",
-                                       "model.num_attention_heads",
-                                       "model.num_key_value_heads",
-                                       "model.head_dim",
-                                       "model.rope_scaling",
-                                       "strategy.overlap",
-                                       "strategy.optimizer_in_backward",
-                                       "strategy.gradient_as_bucket_view"};
   const char* const kCsv = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
       "data": {"format": "csv", "train_files": "a", "label_column": "b"}})";
   const char* const kImages = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
