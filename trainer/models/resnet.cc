@@ -10,6 +10,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -95,6 +96,15 @@ class ResNet final : public Model {
         {"in_channels", options_.in_channels},
         {"num_labels", options_.num_labels}};
     return config.dump(2) + "\n";
+  }
+
+  // Published weights are of ImageNet's 1000 classes.
+  bool MayStartFresh(const std::string& parameter) const override {
+    return parameter.starts_with("fc.");
+  }
+  void InitializeParameter(const std::string& /*parameter*/, at::Tensor& value) const override {
+    const double bound = 1 / std::sqrt(static_cast<double>(FanIn(fc_.weight)));
+    value.uniform_(-bound, bound);
   }
 
  private:

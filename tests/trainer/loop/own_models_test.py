@@ -8,6 +8,7 @@ import safetensors.torch
 import sklearn.datasets
 import torch
 import torch.nn.functional as F
+import torchvision
 import training
 from torch import nn
 
@@ -25,71 +26,6 @@ def digits():
     images, targets = sklearn.datasets.load_digits(return_X_y=True)
     images = torch.tensor(images).mul(255 / 16).round().to(torch.uint8).view(-1, 8, 8)
     return images, torch.tensor(targets).to(torch.uint8)
-
-
-class BasicBlock(nn.Module):
-    """torchvision.models.resnet.BasicBlock, as He et al. describe it."""
-
-    def __init__(self, inputs, outputs, stride):
-        super().__init__()
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outputs)
-        self.downsample = None
-        if stride != 1 or inputs != outputs:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
-            )
-
-    def forward(self, x):
-        past = x if self.downsample is None else self.downsample(x)
-        x = F.relu(self.bn1(self.conv1(x)))
-        return F.relu(self.bn2(self.conv2(x)) + past)
-
-
-class Bottleneck(nn.Module):
-    def __init__(self, inputs, width, stride):
-        super().__init__()
-        outputs = 4 * width
-        self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(width)
-        self.conv3 = nn.Conv2d(width, outputs, 1, bias=False)
-        self.bn3 = nn.BatchNorm2d(outputs)
-        self.downsample = None
-        if stride != 1 or inputs != outputs:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
-            )
-
-    def forward(self, x):
-        past = x if self.downsample is None else self.downsample(x)
-        x = F.relu(self.bn1(self.conv1(x)))
-        x = F.relu(self.bn2(self.conv2(x)))
-        return F.relu(self.bn3(self.conv3(x)) + past)
-
-
-class ResNet(nn.Module):
-    def __init__(self, block, blocks, channels, classes):
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels, 64, 7, 2, 3, bias=False)
-        self.bn1 = nn.BatchNorm2d(64)
-        width, inputs = 64, 64
-        for stage, count in enumerate(blocks):
-            layers = []
-            for i in range(count):
-                layers.append(block(inputs, width, 2 if stage > 0 and i == 0 else 1))
-                inputs = width * (4 if block is Bottleneck else 1)
-            setattr(self, f"layer{stage + 1}", nn.Sequential(*layers))
-            width *= 2
-        self.fc = nn.Linear(inputs, classes)
-
-    def forward(self, x):
-        x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, 1)
-        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
 
 
 class SmallNet(nn.Module):
@@ -171,11 +107,12 @@ class OwnModels(training.TrainingTest):
             difference = (found[name].double() - tensor.double()).abs().max().item()
             self.assertLess(difference, tolerance, name)
 
-    def test_a_resnet_trains_from_torchvisions_names_as_in_pytorch(self):
+    def test_a_resnet_trains_from_torchvisions_weights_as_in_pytorch(self):
         images, targets = self.write_digits()
-        for name, block, steps in (("resnet18", BasicBlock, 4), ("resnet50", Bottleneck, 2)):
+        for name, steps in (("resnet18", 4), ("resnet50", 2)):
             torch.manual_seed(3)
-            net = ResNet(block, [2, 2, 2, 2] if block is BasicBlock else [3, 4, 6, 3], 1, 10)
+            net = getattr(torchvision.models, name)(num_classes=10)
+            net.conv1 = nn.Conv2d(1, 64, 7, 2, 3, bias=False)  # the digits are grey
             safetensors.torch.save_file(net.state_dict(), self.path(f"{name}.safetensors"))
             model = {"type": name, "name_or_path": self.path(f"{name}.safetensors")}
             config = self.config(
@@ -221,6 +158,21 @@ class OwnModels(training.TrainingTest):
         saved.eval(), net.eval()
         self.assertTrue(torch.allclose(saved(images[:9]), net(images[:9]), atol=1e-4))
 
+    def test_a_traced_module_trains_as_in_pytorch(self):
+        images, targets = self.write_digits()
+        torch.manual_seed(6)
+        net = SmallNet().train()  # a trace keeps the mode: batch norm goes on as in training
+        traced = torch.jit.trace(copy.deepcopy(net), images[:3])
+        traced.save(self.path("traced.pt"))
+        net.load_state_dict(traced.state_dict())  # tracing has run it
+        self.train(
+            self.config("traced", {"type": "torchscript", "path": self.path("traced.pt")}), 2
+        )
+        losses = train_in_pytorch(net, images, targets, self.steps, 2, self.batch, self.lr)
+        self.assert_equal_losses("traced", losses, 1e-5)
+        saved = torch.jit.load(self.path("runs/traced/model/model.pt"))
+        self.assert_same_state(saved.state_dict(), net.state_dict(), 1e-5)
+
     def test_a_module_that_takes_targets_gives_its_own_loss(self):
         images, targets = self.write_digits()
         torch.manual_seed(5)
@@ -231,6 +183,10 @@ class OwnModels(training.TrainingTest):
         self.train(config, 1)
         accuracy = [m["accuracy"] for m in self.metrics("loss") if m.get("split") == "validation"]
         self.assertEqual(len(accuracy), 1)
+        config["training"]["label_smoothing"] = 0.1
+        job = self.run_ddprun("--nproc_per_node=1", self.write_config(config))
+        self.assertNotEqual(job.returncode, 0)
+        self.assertIn("gives the loss itself", job.err)
 
     def test_a_file_that_is_no_torchscript_is_refused(self):
         self.write_digits(20)

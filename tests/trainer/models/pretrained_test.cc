@@ -200,6 +200,22 @@ TEST_F(PretrainedTest, DrawsAClassifierThatAnEncoderLacks) {
   EXPECT_EQ(first->named_parameters()["classifier.bias"].abs().max().item<double>(), 0.0);
 }
 
+TEST_F(PretrainedTest, DrawsTheLastLayerThatAResNetLacks) {
+  const auto published = MakeModel({.type = "resnet18", .num_labels = 9});
+  NamedTensors body;
+  for (const auto& stored : published->State()) {
+    if (!stored.key().starts_with("fc.")) body.emplace_back(stored.key(), stored.value());
+  }
+  const std::string file = folder_.Path("body.safetensors");
+  WriteSafetensors(file, body);
+  const auto model = MakeModel({.type = "resnet18", .num_labels = 4, .initialize = false});
+  EXPECT_THAT(LoadWeights(*model, file), testing::UnorderedElementsAre("fc.weight", "fc.bias"));
+  const auto state = model->State();
+  for (const auto& [name, tensor] : body) EXPECT_TRUE(tensor.equal(state[name])) << name;
+  // 1 / sqrt(512), as torch.nn.Linear.
+  EXPECT_NEAR(state["fc.weight"].abs().max().item<double>(), 0.0442, 0.0005);
+}
+
 TEST_F(PretrainedTest, ReadsNormsUnderTheirOldNames) {
   const auto model = MakeModel(kBert);
   NamedTensors tensors = TensorsOf(*model);
