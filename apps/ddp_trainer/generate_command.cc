@@ -9,7 +9,6 @@
 #include <CLI/CLI.hpp>
 
 #include "trainer/loop/sample_text.h"
-#include "trainer/models/pretrained.h"
 #include "trainer/text/load_tokenizer.h"
 
 namespace ddprun::trainer {
@@ -17,7 +16,8 @@ namespace ddprun::trainer {
 struct GenerateCommand::Flags {
   std::string model;
   std::string tokenizer;
-  TextOptions text = {.prompt = "", .tokenizer = "", .max_new_tokens = 200, .sampling = {}};
+  TextOptions text = {
+      .prompt = "", .model = "", .tokenizer = "", .max_new_tokens = 200, .sampling = {}};
   bool ignore_eos = false;
 };
 
@@ -71,7 +71,7 @@ int GenerateCommand::Run() const {
   TextOptions options = flags_->text;
   options.tokenizer = flags_->tokenizer;
   if (options.tokenizer.empty() && HasTokenizer(flags_->model)) options.tokenizer = flags_->model;
-  options.sampling.stop_tokens = ReadStopTokens(flags_->model);
+  options.model = flags_->model;
   options.stop_at_end = !flags_->ignore_eos;
   const Clock::time_point start = Clock::now();
   const WrittenText written = WriteText(*model, options);

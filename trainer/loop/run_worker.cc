@@ -147,9 +147,9 @@ Error CurrentError() {
   }
 }
 
-int ReportFailure(const Error& error, const Environment& environment) {
+int ReportFailure(const Error& error, const Environment& environment, bool on_stderr) {
   const std::string text = Render(error);
-  std::fputs(text.c_str(), stderr);
+  if (on_stderr) std::fputs(text.c_str(), stderr);
   const std::string path = environment.GetOr("TORCHELASTIC_ERROR_FILE", "");
   if (!path.empty()) {
     const WorkerError last_words{
@@ -176,6 +176,8 @@ int RunWorker(const Job& job, const Environment& environment) {
       trainer.Fit(nullptr);
     }
     return 0;
+  } catch (const FailureOfAllRanks& failure) {
+    return ReportFailure(failure.error(), environment, environment.GetOr("RANK", "0") == "0");
   } catch (...) {
     return ReportFailure(CurrentError(), environment);
   }

@@ -11,8 +11,9 @@ namespace ddprun::trainer {
 // to the error file that the launcher asked for (TORCHELASTIC_ERROR_FILE). Never throws.
 int RunWorker(const Job& job, const Environment& environment);
 
-// Says on stderr and in the error file why this process ends; returns its exit status.
-int ReportFailure(const Error& error, const Environment& environment);
+// Says in the error file and, where wanted, on stderr why this process ends; returns its exit
+// status.
+int ReportFailure(const Error& error, const Environment& environment, bool on_stderr = true);
 
 // The Error of the exception that is being handled. REQUIRES: called in a catch block.
 Error CurrentError();

@@ -55,6 +55,13 @@ std::string TextOf(const std::vector<int64_t>& tokens, const Tokenizer* tokenize
   return text;
 }
 
+std::vector<int64_t> StopTokens(const std::string& model_folder, const Tokenizer* tokenizer) {
+  std::vector<int64_t> tokens;
+  if (!model_folder.empty()) tokens = ReadStopTokens(model_folder);
+  if (tokens.empty() && tokenizer != nullptr) tokens = {tokenizer->special().eos};
+  return tokens;
+}
+
 void CheckVocabulary(const LanguageModel& model, const TextOptions& options, int64_t tokens) {
   if (tokens <= model.vocab_size()) return;
   const std::string owner = options.tokenizer.empty()
@@ -94,11 +101,7 @@ WrittenText WriteText(LanguageModel& model, const TextOptions& options) {
   if (!options.tokenizer.empty()) tokenizer = LoadTokenizer(options.tokenizer);
   SamplingOptions sampling = options.sampling;
   sampling.vocab_size = tokenizer ? tokenizer->vocab_size() : kByteValues;
-  if (!options.stop_at_end) {
-    sampling.stop_tokens.clear();
-  } else if (sampling.stop_tokens.empty() && tokenizer) {
-    sampling.stop_tokens = {tokenizer->special().eos};
-  }
+  if (options.stop_at_end) sampling.stop_tokens = StopTokens(options.model, tokenizer.get());
   CheckVocabulary(model, options, sampling.vocab_size);
   const std::vector<int64_t> prompt =
       tokenizer ? TokensOf(options.prompt, *tokenizer) : BytesOf(options.prompt);
@@ -111,18 +114,19 @@ WrittenText WriteText(LanguageModel& model, const TextOptions& options) {
 std::string SampleText(LanguageModel& model, const Config& config) {
   const EvaluationConfig& evaluation = config.evaluation;
   const std::string& source = config.model.name_or_path;
-  const bool from_folder = std::filesystem::is_directory(source);
-  const WrittenText written = WriteText(
-      model,
-      {.prompt = evaluation.sample_prompt,
-       .tokenizer = config.data.tokenizer,
-       .max_new_tokens = evaluation.sample_length,
-       .sampling = {.temperature = evaluation.sample_temperature,
-                    .top_k = evaluation.sample_top_k,
-                    .top_p = evaluation.sample_top_p,
-                    .seed = static_cast<uint64_t>(config.run.seed),
-                    .stop_tokens = from_folder ? ReadStopTokens(source) : std::vector<int64_t>()}});
-  return Presentable(evaluation.sample_prompt) + written.text;
+  const TextOptions options{.prompt = evaluation.sample_prompt,
+                            .model = std::filesystem::is_directory(source) ? source : "",
+                            .tokenizer = config.data.tokenizer,
+                            .max_new_tokens = evaluation.sample_length,
+                            .sampling = {.temperature = evaluation.sample_temperature,
+                                         .top_k = evaluation.sample_top_k,
+                                         .top_p = evaluation.sample_top_p,
+                                         .seed = static_cast<uint64_t>(config.run.seed)}};
+  try {
+    return Presentable(evaluation.sample_prompt) + WriteText(model, options).text;
+  } catch (const Failure& failure) {
+    return "none: " + failure.error().where + ": " + failure.error().what;
+  }
 }
 
 }  // namespace ddprun::trainer

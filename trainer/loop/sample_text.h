@@ -17,11 +17,11 @@ std::shared_ptr<LanguageModel> OpenLanguageModel(const std::string& folder);
 
 struct TextOptions {
   std::string prompt;          // UTF-8
+  std::string model;           // folder whose eos_token_id ends a text; empty: the tokenizer's does
   std::string tokenizer;       // its folder (text/load_tokenizer.h); empty: bytes are tokens
   int64_t max_new_tokens = 0;  // the text ends earlier at a stop token
-  // vocab_size is the tokenizer's; so is the end of text where there are no stop_tokens.
-  SamplingOptions sampling;
-  bool stop_at_end = true;  // false: what ends a text is a token as any other
+  SamplingOptions sampling;    // vocab_size and stop_tokens are set by WriteText
+  bool stop_at_end = true;     // false: what ends a text is a token as any other
 };
 
 struct WrittenText {
@@ -35,7 +35,8 @@ struct WrittenText {
 WrittenText WriteText(LanguageModel& model, const TextOptions& options);
 
 // evaluation.sample_prompt and what follows it, evaluation.sample_length tokens at most, with
-// data.tokenizer and the stop tokens of the folder model.name_or_path. Throws as WriteText.
+// data.tokenizer and the stop tokens of the folder model.name_or_path; or why there is none, since
+// a run that is through has not failed.
 std::string SampleText(LanguageModel& model, const Config& config);
 
 }  // namespace ddprun::trainer

@@ -92,14 +92,14 @@ std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config, const M
                        GroupByDecay(named, config.no_decay, config.weight_decay));
 }
 
-Failure BadLoss(int64_t step, double loss) {
-  return Failure(
+FailureOfAllRanks BadLoss(int64_t step, double loss) {
+  return FailureOfAllRanks(
       Error{.code = Code::kFailed,
             .title = "LOSS IS NO NUMBER",
             .where = "step " + std::to_string(step),
             .what = std::string("The loss of this step, over all ranks, is ") +
                     (std::isnan(loss) ? "NaN" : "infinite") + "; a finite number was expected.",
-            .hint = "Lower optimizer.learning_rate, lengthen scheduler.warmup_steps, or look at "
+            .hint = "Lower optimizer.learning_rate, lengthen scheduler.warmup_steps, or look at\n"
                     "the data of this step. training.stop_on_bad_loss false goes on all the same.",
             .page = "bad-loss"});
 }

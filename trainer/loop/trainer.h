@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/failure.h"
 #include "trainer/comm/bootstrap.h"
 #include "trainer/data/sampler.h"
 #include "trainer/loop/job.h"
@@ -15,6 +16,11 @@
 #include "trainer/report/run_reporter.h"
 
 namespace ddprun::trainer {
+
+// What every rank finds at the same step: it is enough that one says it.
+class FailureOfAllRanks : public Failure {
+  using Failure::Failure;
+};
 
 // Used by one thread. Every method is a collective where there is a process group.
 class Trainer {
@@ -54,7 +60,7 @@ class Trainer {
   // Clips and updates; returns the norm.
   double Update();
   void SetPhase(WorkerPhase phase);
-  // Throws Failure when the loss of all ranks is no number.
+  // Throws FailureOfAllRanks when the loss of all ranks is no number.
   void Report(const StepResult& result, double step_seconds);
   void ReportStep(const StepResult& result, double loss, int64_t all_samples, double step_seconds);
   void Evaluate();

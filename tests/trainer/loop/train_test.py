@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 
 import harness
 import training
@@ -113,6 +114,44 @@ class Run(training.TrainingTest):
         job = self.train(training.toy_config(), 4)
         steps = re.findall(r"^step +(\d+)/20", job.out, re.MULTILINE)
         self.assertEqual([int(step) for step in steps], list(range(1, 21)))
+
+    def test_ends_at_a_loss_that_is_no_number(self):
+        config = training.toy_config(optimizer={"learning_rate": 1e30}, report={"logging_steps": 5})
+        job = self.run_ddprun("--nproc_per_node=1", self.write_config(config))
+        self.assertEqual(job.returncode, 1)
+        self.assertRegex(job.err, "(?m)^-- LOSS IS NO NUMBER -+ step 2$")
+        self.assertIn("is NaN; a finite number was expected.", job.err)
+        self.assertIn("Lower optimizer.learning_rate", job.err)
+        end = self.metrics("toy")[-1]
+        self.assertEqual((end["event"], end["reason"]), ("end", "failed"))
+        self.assertIn("is NaN", end["message"])
+        self.assertFalse(os.path.exists(self.path("runs/toy/model")))
+
+    def test_says_once_that_a_loss_is_no_number(self):
+        config = training.toy_config(optimizer={"learning_rate": 1e30})
+        job = self.run_ddprun("--nproc_per_node=3", self.write_config(config))
+        self.assertEqual(job.returncode, 1)
+        # By rank 0, unless it was stopped before, and in the launcher's words about who failed.
+        self.assertIn(job.err.count("is NaN; a finite number was expected."), (1, 2))
+
+    def test_goes_on_after_a_loss_that_is_no_number_where_wanted(self):
+        config = training.toy_config(
+            optimizer={"learning_rate": 1e30}, training={"stop_on_bad_loss": False}
+        )
+        self.train(config)
+        self.assertEqual(self.losses("toy")[-1], "nan")
+
+    def test_is_not_lost_where_the_sample_cannot_be_written(self):
+        folder = self.path("init")
+        shutil.copytree(os.path.join(training.GOLDEN, "gpt_init"), folder)
+        self.script("init/generation_config.json", '{"eos_token_id": "the end"}')
+        config = training.gpt_config(
+            model={"name_or_path": folder}, run={"max_steps": 1}, evaluation={"sample_length": 9}
+        )
+        job = self.train(config)
+        self.assertIn("sample:\nnone: ", job.out)
+        self.assertIn('eos_token_id is "the end"', job.out)
+        self.assertTrue(os.path.exists(self.path("runs/gpt/model/model.safetensors")))
 
     def test_takes_overrides_from_the_command_line(self):
         self.train(training.toy_config(), 1, "--set", "run.max_steps=3", "--set", "run.name=x")
