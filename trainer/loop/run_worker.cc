@@ -170,14 +170,19 @@ int RunWorker(const Job& job, const Environment& environment) {
     Trainer trainer(job, rank, MakeGroup(job, rank, environment, recorder), recorder);
     const std::string compute =
         SetUpCompute(job.config.training, ParameterCount(trainer.model()), environment);
-    if (rank.rank == 0) {
-      TrainAsRankZero(job, rank, environment, compute, trainer);
-    } else {
-      trainer.Fit(nullptr);
+    try {
+      if (rank.rank == 0) {
+        TrainAsRankZero(job, rank, environment, compute, trainer);
+      } else {
+        trainer.Fit(nullptr);
+      }
+    } catch (const FailureOfAllRanks& failure) {
+      const int status = ReportFailure(failure.error(), environment, rank.rank == 0);
+      // The launcher stops the others when the first one ends: not before rank 0 has said it.
+      trainer.WaitForAllRanks();
+      return status;
     }
     return 0;
-  } catch (const FailureOfAllRanks& failure) {
-    return ReportFailure(failure.error(), environment, environment.GetOr("RANK", "0") == "0");
   } catch (...) {
     return ReportFailure(CurrentError(), environment);
   }

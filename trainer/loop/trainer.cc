@@ -253,6 +253,11 @@ void Trainer::SumOverRanks(at::Tensor& values) {
   group_->allreduce(tensors, options);
 }
 
+void Trainer::WaitForAllRanks() {
+  at::Tensor nothing = at::zeros({1});
+  SumOverRanks(nothing);
+}
+
 double Trainer::EpochsDone() const {
   return static_cast<double>(step_) / static_cast<double>(steps_per_epoch_);
 }

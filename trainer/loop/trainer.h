@@ -37,6 +37,9 @@ class Trainer {
   // ranks but 0. Throws Failure.
   void Fit(RunReporter* reporter);
 
+  // Throws Failure when a rank is gone.
+  void WaitForAllRanks();
+
   Model& model() { return *model_; }
   // Parameters that the model folder lacks, drawn afresh; on rank 0.
   const std::vector<std::string>& fresh_parameters() const { return fresh_parameters_; }
