@@ -87,6 +87,8 @@ def main():
                         "images": images, "table": table}[CASE]()
     loader = DataLoader(dataset, batch_size=BATCH, shuffle=True, collate_fn=collate,
                         num_workers=WORKERS, persistent_workers=WORKERS > 0)
+    # As in worker processes: threads for tensors as small as these only wait for one another.
+    torch.set_num_threads(1)
     for line in sys.stdin:
         torch.manual_seed(int(line))
         start = time.perf_counter()
