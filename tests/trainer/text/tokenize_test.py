@@ -1,5 +1,6 @@
 """`ddp-trainer tokenize` as a user runs it: tokenize_test.py DDP_TRAINER"""
 
+import gzip
 import json
 import pathlib
 import struct
@@ -35,6 +36,13 @@ class Tokenize(unittest.TestCase):
         data = self.out.read_bytes()
         self.assertEqual(struct.unpack("<3i", data[:12]), (20240520, 1, 8))
         self.assertEqual(struct.unpack("<8H", data[1024:]), (2, 3, 0, 4, 1, 4, 2, 4))
+
+    def test_files_that_gzip_compressed_are_what_they_would_be_without(self):
+        (self.folder / "c.jsonl.gz").write_bytes(gzip.compress(b'{"text": "b"}\n{"text": "ab"}\n'))
+        (self.folder / "d.txt.gz").write_bytes(gzip.compress(b"ab a"))
+        run = self.run_it("--format=nanogpt", "c.jsonl.gz", "d.txt.gz")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(struct.unpack("<8H", self.out.read_bytes()), (1, 4, 2, 4, 2, 3, 0, 4))
 
     def test_flags_choose_format_and_separator(self):
         run = self.run_it("--format=nanogpt", "--separator=b", "a.txt")
