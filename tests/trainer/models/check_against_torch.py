@@ -55,7 +55,7 @@ class AgainstTorch(unittest.TestCase):
         difference = (found.double() - expected.double()).abs().max().item()
         self.assertLessEqual(difference, tolerance * scale + 1e-7, name)
 
-    def check_images(self, kind, net, side, smoothing, rename=lambda name: name, tolerance=1e-4):
+    def check_images(self, kind, net, side, smoothing, rename=lambda name: name):
         for parameter in net.parameters():  # gains of 1 and biases of 0 would hide a mistake
             parameter.data.add_(torch.randn_like(parameter), alpha=0.02)
         for name, buffer in net.named_buffers():
@@ -63,7 +63,9 @@ class AgainstTorch(unittest.TestCase):
                 buffer.add_(torch.rand_like(buffer))
         weights = self.folder / "weights.safetensors"
         safetensors.torch.save_file({rename(k): v for k, v in net.state_dict().items()}, weights)
-        inputs, targets = torch.randn(6, 3, side, side), torch.randint(10, (6,))
+        # In float32 a few ReLUs flip, and PyTorch's own gradients of a ResNet are up to 3 % off.
+        net.double()
+        inputs, targets = torch.randn(6, 3, side, side).double(), torch.randint(10, (6,))
         found = self.run_driver(kind, weights, inputs, targets, smoothing)
         with torch.no_grad():
             self.assert_close(found["evaluation"], net.eval()(inputs), "evaluation")
@@ -76,13 +78,12 @@ class AgainstTorch(unittest.TestCase):
         self.assert_close(found["loss"], loss, "loss")
         for name, parameter in net.named_parameters():
             difference = (found["grad." + rename(name)] - parameter.grad).norm()
-            self.assertLess(difference, tolerance * parameter.grad.norm(), name)
+            self.assertLess(difference, 1e-4 * parameter.grad.norm(), name)
 
     def test_resnets_are_torchvisions(self):
         for kind in ("resnet18", "resnet50"):
             net = getattr(torchvision.models, kind)(num_classes=10)
-            # PyTorch's own gradients are up to 3 % from those in float64: ReLUs flip.
-            self.check_images(kind, net, 64, 0.0, tolerance=0.05)
+            self.check_images(kind, net, 64, 0.0)
 
     def test_the_cnn_is_a_sequence_of_layers(self):
         def rename(name):

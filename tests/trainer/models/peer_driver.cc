@@ -1,7 +1,8 @@
 // peer_driver TYPE MODEL IN OUT LABEL_SMOOTHING: runs a model on the batch in the safetensors file
 // IN (inputs, targets) and writes OUT: the outputs in evaluation, those in training, the loss in
 // training, every gradient, and parameters and buffers as they are afterwards. MODEL is the file of
-// its weights, or the folder of a transformer. For check_against_torch.py.
+// its weights, or the folder of a transformer; it computes in the type of images that are inputs.
+// For check_against_torch.py.
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -32,6 +33,7 @@ void Run(char** argv) {
   options.loss.label_smoothing = std::stod(argv[5]);
   const auto model = MakeModel(options);
   LoadWeights(*model, argv[2]);
+  if (batch.inputs.is_floating_point()) model->to(batch.inputs.scalar_type());
   model->eval();
   NamedTensors results = {{"evaluation", model->Outputs(batch).detach()}};
   model->train();
