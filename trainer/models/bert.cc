@@ -5,6 +5,8 @@
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/tanh.h>
 
+#include <algorithm>
+#include <bit>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -32,20 +34,33 @@ struct Tokens {
   at::Tensor mask;     // of attention's keys, as KeyMask
 };
 
+// oneDNN makes a kernel for each new number of rows, which takes as long as a small product: with
+// rows in steps of 1/64 to 1/32 of their number they are soon all made.
+int64_t RowsFor(int64_t tokens) {
+  const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(tokens)));
+  const int64_t step = std::max<int64_t>(8, power / 32);
+  return (tokens + step - 1) / step * step;
+}
+
 Tokens TokensOf(const Batch& batch) {
   Tokens tokens;
   tokens.texts = batch.inputs.size(0);
   tokens.length = batch.inputs.size(1);
   tokens.mask = KeyMask(batch.attention_mask);
-  const auto options = batch.inputs.options();
-  if (!tokens.mask.defined()) {
-    tokens.firsts = at::arange(0, tokens.texts * tokens.length, tokens.length, options);
-    return tokens;
+  if (tokens.mask.defined()) {
+    at::Tensor computed = batch.attention_mask != 0;
+    computed.select(1, 0).fill_(true);
+    computed = computed.view({-1});
+    const at::Tensor padding = computed.logical_not().nonzero().squeeze(1);
+    const int64_t count = computed.numel() - padding.numel();
+    const int64_t filling = std::min(RowsFor(count) - count, padding.numel());
+    computed.index_fill_(0, padding.narrow(0, 0, filling), true);
+    if (filling < padding.numel()) tokens.places = computed.nonzero().squeeze(1);
   }
-  at::Tensor computed = batch.attention_mask != 0;
-  computed.select(1, 0).fill_(true);
-  tokens.places = computed.view({-1}).nonzero().squeeze(1);
-  tokens.firsts = (tokens.places.remainder(tokens.length) == 0).nonzero().squeeze(1);
+  tokens.firsts =
+      tokens.places.defined()
+          ? (tokens.places.remainder(tokens.length) == 0).nonzero().squeeze(1)
+          : at::arange(0, tokens.texts * tokens.length, tokens.length, batch.inputs.options());
   return tokens;
 }
 

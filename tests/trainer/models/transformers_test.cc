@@ -4,16 +4,20 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iostream>
 
 #include "tests/golden/golden_file.h"
+#include "trainer/models/bert.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/optim/optimizer.h"
 
@@ -103,13 +107,89 @@ TEST_P(TransformersTest, PaddingChangesNothing) {
   Batch batch;
   batch.inputs = ids;
   const at::Tensor plain = model_->Outputs(batch);
-  batch.inputs = at::zeros({2, 9}, at::kLong);
-  batch.attention_mask = at::zeros({2, 9}, at::kLong);
-  batch.inputs.narrow(1, 0, 6).copy_(ids);
-  batch.attention_mask.narrow(1, 0, 6).fill_(1);
-  at::Tensor padded = model_->Outputs(batch);
-  if (padded.dim() == 3) padded = padded.narrow(1, 0, 6);
-  EXPECT_LT((padded - plain).abs().max().item<double>(), 1e-5);
+  for (const int64_t length : {7, 9, 16}) {
+    batch.inputs = at::zeros({2, length}, at::kLong);
+    batch.attention_mask = at::zeros({2, length}, at::kLong);
+    batch.inputs.narrow(1, 0, 6).copy_(ids);
+    batch.attention_mask.narrow(1, 0, 6).fill_(1);
+    at::Tensor padded = model_->Outputs(batch);
+    if (padded.dim() == 3) padded = padded.narrow(1, 0, 6);
+    EXPECT_LT((padded - plain).abs().max().item<double>(), 1e-5) << length;
+  }
+}
+
+constexpr std::array<int64_t, 4> kLengths = {3, 17, 1, 30};
+constexpr int64_t kLongest = 40;
+
+// Texts of kLengths, padded with other words than the padding token.
+Batch PaddedTexts() {
+  const auto texts = static_cast<int64_t>(kLengths.size());
+  const at::Tensor numbers = at::arange(texts * kLongest, at::kLong);
+  Batch batch;
+  batch.inputs = numbers.remainder(23).add(1).view({texts, kLongest});
+  batch.token_type_ids = numbers.remainder(2).view({texts, kLongest});
+  batch.attention_mask = at::zeros({texts, kLongest}, at::kLong);
+  batch.targets = at::arange(texts, at::kLong).remainder(2);
+  batch.samples = batch.predictions = texts;
+  for (int64_t i = 0; i < texts; ++i) {
+    batch.attention_mask.select(0, i).narrow(0, 0, kLengths[i]).fill_(1);
+  }
+  return batch;
+}
+
+Batch OneText(const Batch& all, int64_t i) {
+  const auto part = [&](const at::Tensor& of) {
+    return of.narrow(0, i, 1).narrow(1, 0, kLengths[i]);
+  };
+  Batch batch;
+  batch.inputs = part(all.inputs);
+  batch.token_type_ids = part(all.token_type_ids);
+  batch.targets = all.targets.narrow(0, i, 1);
+  batch.samples = batch.predictions = 1;
+  return batch;
+}
+
+std::shared_ptr<Model> SmallBert() {
+  at::manual_seed(5);
+  BertOptions options;
+  options.vocab_size = 30;
+  options.max_position_embeddings = kLongest;
+  options.hidden_size = 16;
+  options.num_hidden_layers = 3;
+  options.num_attention_heads = 2;
+  options.intermediate_size = 24;
+  return MakeBert(options);
+}
+
+TEST(BertPadding, LeavesGradientsAsTheyAreOfEachTextAlone) {
+  const auto together = SmallBert();
+  const auto alone = SmallBert();
+  const Batch batch = PaddedTexts();
+  together->Loss(batch).backward();
+  for (int64_t i = 0; i < batch.samples; ++i) {
+    (alone->Loss(OneText(batch, i)) / static_cast<double>(batch.samples)).backward();
+  }
+  const auto expected = alone->named_parameters();
+  for (const auto& parameter : together->named_parameters()) {
+    const at::Tensor of_alone = expected[parameter.key()].grad();
+    EXPECT_LE((parameter.value().grad() - of_alone).abs().max().item<double>(),
+              1e-6 + 1e-5 * of_alone.abs().max().item<double>())
+        << parameter.key();
+  }
+}
+
+TEST(BertPadding, MayStandAnywhere) {
+  const at::NoGradGuard no_grad;
+  const auto model = SmallBert();
+  Batch batch = PaddedTexts();
+  batch.attention_mask.select(0, 3).narrow(0, 5, 4).zero_();  // within a text
+  batch.attention_mask.select(0, 1).select(0, 0).zero_();     // its first token
+  const at::Tensor outputs = model->Outputs(batch);
+  batch.inputs = at::where(batch.attention_mask == 0, 29, batch.inputs);
+  batch.inputs.select(1, 0).copy_(PaddedTexts().inputs.select(1, 0));
+  EXPECT_TRUE(at::equal(model->Outputs(batch), outputs));
+  batch.inputs.select(0, 1).select(0, 0).add_(1);
+  EXPECT_FALSE(at::equal(model->Outputs(batch), outputs));
 }
 
 INSTANTIATE_TEST_SUITE_P(Folders,
