@@ -76,18 +76,20 @@ std::vector<Variant> OverheadVariants() {
           {.name = "c10d::Reducer", .sync = Sync::kTorch}};
 }
 
+// Not CLI::PositiveNumber, whose message has the largest double with all its digits.
+const CLI::Range kCount(1, 1 << 30);
+const CLI::Range kMebibytes(0.001, 65536.0);
+
 void AddModel(CLI::App& app, Arguments& arguments) {
   CaseOptions& model = arguments.model;
   app.add_option("--model", model.model)->check(CLI::IsMember({"gpt", "mlp"}));
   app.add_option("--sizes", model.sizes,
                  "gpt: width, layers, heads; mlp: input, hidden ..., output");
-  app.add_option("--batch", model.batch, "Samples per rank")->check(CLI::PositiveNumber);
-  app.add_option("--sequence", model.sequence, "gpt: tokens per sample")
-      ->check(CLI::PositiveNumber);
+  app.add_option("--batch", model.batch, "Samples per rank")->check(kCount);
+  app.add_option("--sequence", model.sequence, "gpt: tokens per sample")->check(kCount);
   app.add_option("--rounds", arguments.sweep.rounds, "The variants take turns so often")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--steps", arguments.sweep.steps, "Steps of a variant in a round")
-      ->check(CLI::PositiveNumber);
+      ->check(kCount);
+  app.add_option("--steps", arguments.sweep.steps, "Steps of a variant in a round")->check(kCount);
   app.add_option("--link_gigabit", arguments.sweep.link_gigabit,
                  "All-reduces take as long as on a link of so many gigabit per second");
   app.add_flag("--torch", arguments.torch, "Measure c10d::Reducer over the same group too");
@@ -103,8 +105,7 @@ struct Command {
 Command Define(CLI::App& app, Arguments& arguments) {
   app.set_version_flag("--version", "ddp-bench " DDPRUN_VERSION "\nLibTorch " TORCH_VERSION);
   app.add_option("--json", arguments.json, "Rank 0 writes the results there");
-  app.add_option("--threads", arguments.threads, "Threads of a rank for computing")
-      ->check(CLI::PositiveNumber);
+  app.add_option("--threads", arguments.threads, "Threads of a rank for computing")->check(kCount);
   app.require_subcommand(1);
   Command command{};
   command.all_reduce = app.add_subcommand("allreduce", "All-reduce: sizes against algorithms");
@@ -115,21 +116,19 @@ Command Define(CLI::App& app, Arguments& arguments) {
       ->add_option("--algorithms", all_reduce.algorithms,
                    "Those to measure; default: all that work between these ranks")
       ->check(CLI::IsMember(ddprun::bench::AlgorithmNames()));
-  command.all_reduce->add_option("--rounds", all_reduce.rounds)->check(CLI::PositiveNumber);
+  command.all_reduce->add_option("--rounds", all_reduce.rounds)->check(kCount);
   command.all_reduce->add_option("--seconds", all_reduce.seconds,
                                  "Of each algorithm, size and round");
   command.buckets =
       app.add_subcommand("buckets",
                          "Training steps with buckets of several sizes (a run chooses one "
                          "itself with strategy.bucket_cap_mb \"auto\")");
-  command.buckets->add_option("--buckets_mb", arguments.buckets_mb, "MiB")
-      ->check(CLI::PositiveNumber);
+  command.buckets->add_option("--buckets_mb", arguments.buckets_mb, "MiB")->check(kMebibytes);
   command.overlap = app.add_subcommand(
       "overlap",
       "Training steps with the all-reduce after backward, beside the optimizer's step, "
       "beside backward, and both");
-  command.overlap->add_option("--bucket_mb", arguments.bucket_mb, "MiB")
-      ->check(CLI::PositiveNumber);
+  command.overlap->add_option("--bucket_mb", arguments.bucket_mb, "MiB")->check(kMebibytes);
   command.overhead =
       app.add_subcommand("overhead", "Steps of a tiny model with and without other ranks");
   for (CLI::App* steps : {command.buckets, command.overlap, command.overhead}) {

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
-#include <limits>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -25,6 +24,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// CLI::Range writes the limits of doubles with six decimals.
+CLI::Validator Number(bool (*accepts)(double), const std::string& words) {
+  return CLI::Validator(
+      [accepts, words](const std::string& text) {
+        double value = 0;
+        const bool fits = CLI::detail::lexical_cast(text, value) && accepts(value);
+        return fits ? std::string() : "\"" + text + "\" is not a number " + words + ".";
+      },
+      words);
+}
+
 }  // namespace
 
 GenerateCommand::GenerateCommand(CLI::App& app) : flags_(std::make_unique<Flags>()) {
@@ -42,7 +52,7 @@ GenerateCommand::GenerateCommand(CLI::App& app) : flags_(std::make_unique<Flags>
   command
       ->add_option("--temperature", sampling.temperature,
                    "0: always the likeliest token; above 1: more surprising than learnt")
-      ->check(CLI::Range(0.0, 1e3))
+      ->check(Number([](double value) { return value >= 0 && value <= 1000; }, "from 0 to 1000"))
       ->capture_default_str();
   command->add_option("--top-k", sampling.top_k, "Draw among the k likeliest tokens; 0: all")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 30))
@@ -50,7 +60,7 @@ GenerateCommand::GenerateCommand(CLI::App& app) : flags_(std::make_unique<Flags>
   command
       ->add_option("--top-p", sampling.top_p,
                    "Draw among the likeliest tokens that together have this probability")
-      ->check(CLI::Range(std::numeric_limits<double>::min(), 1.0))
+      ->check(Number([](double value) { return value > 0 && value <= 1; }, "above 0, at most 1"))
       ->capture_default_str();
   command->add_option("--seed", sampling.seed, "Of the draws")->capture_default_str();
   command->add_option("--tokenizer", flags.tokenizer,
