@@ -36,12 +36,19 @@ MultiNodeGroup::MultiNodeGroup(SharedRegion& region,
 }
 
 MultiNodeGroup::~MultiNodeGroup() {
+  // An operation may end on one rank while others still read what came for it. Where one has not
+  // ended, the memory stays until the region goes.
+  const auto send_on = [this] {  // another node may wait for what this rank has sent
+    if (link_ != nullptr) link_->Progress();
+  };
+  if (inbox_ == nullptr || !AllHaveRead(send_on)) return;
   for (std::byte* inbox : {inbox_, old_inbox_}) {
     if (inbox != nullptr) region().Free(self(), inbox);
   }
 }
 
 Status MultiNodeGroup::Ended(Status status) {
+  if (status.ok()) EndReading();
   if (!status.ok() && link_ != nullptr) link_->Fail(status.error());
   return status;
 }

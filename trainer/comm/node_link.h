@@ -66,6 +66,9 @@ class NodeLink {
   // For all messages of the operation.
   Status AwaitAll(const NodeOperation& operation);
 
+  // Does for messages that are under way what can be done now.
+  void Progress() { wire_.transport->Progress(); }
+
   // Tells the other nodes, and ends all that is under way. Nothing works afterwards.
   void Fail(const Error& error);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "base/check.h"
@@ -13,6 +14,9 @@ namespace {
 
 // A rank that has failed at the deadline must still have time to say so.
 constexpr std::chrono::milliseconds kGrace{2000};
+// For ranks that have all been at the last operation, and only have to copy its result.
+constexpr std::chrono::milliseconds kReadingTime{1000};
+constexpr std::chrono::microseconds kReadingPoll{20};
 
 }  // namespace
 
@@ -112,6 +116,23 @@ Status NodeMeeting::MeetAndShare(const NodeOperation& operation, const Status& o
     return error;
   }
   return {};
+}
+
+void NodeMeeting::EndReading() {
+  mine().read.store(sequence_, std::memory_order_release);
+}
+
+bool NodeMeeting::AllHaveRead(const std::function<void()>& meanwhile) {
+  if (mine().read.load(std::memory_order_relaxed) != sequence_) return false;
+  const Clock::time_point deadline = Clock::now() + kReadingTime;
+  for (int rank = 0; rank < size(); ++rank) {
+    while (region_.control(rank).read.load(std::memory_order_acquire) < sequence_) {
+      if (cancelled_ || Clock::now() > deadline) return false;
+      meanwhile();
+      std::this_thread::sleep_for(kReadingPoll);
+    }
+  }
+  return true;
 }
 
 Error NodeMeeting::Mismatch(const OperationHeader& own,

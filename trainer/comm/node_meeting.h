@@ -2,6 +2,7 @@
 // about to do and where their data lies in the memory that they share.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,6 +64,12 @@ class NodeMeeting {
   // The last meeting of an operation that may have failed on this rank alone: the first Error of
   // any rank of the node, on all of them. Waits a little beyond the deadline for its bearer.
   Status MeetAndShare(const NodeOperation& operation, const Status& own);
+  // Says that this rank needs nothing more of what the others gave for the running operation.
+  void EndReading();
+  // Whether all ranks of the node have said so of the last operation: memory that they read may
+  // then be freed. Waits a little for those that are about to, and calls `meanwhile` again and
+  // again; false at once where this rank's operation has failed.
+  bool AllHaveRead(const std::function<void()>& meanwhile);
   // Of this rank and the one that errors call `name`.
   Error Mismatch(const OperationHeader& own, const OperationHeader& theirs, int name) const;
   Error Cancelled(const NodeOperation& operation);

@@ -46,6 +46,8 @@ struct ControlBlock {
   // By the parity of the operation's number: a rank may be one operation ahead of another.
   alignas(64) OperationHeader headers[2];
   alignas(64) std::byte slots[2][kSlotBytes];  // small messages travel here
+  // The last operation of which this rank needs nothing more (NodeMeeting::EndReading).
+  std::atomic<uint64_t> read;
   // What has gone wrong on this rank alone (NodeMeeting::MeetAndShare), in which operation.
   uint64_t failed_sequence;
   uint64_t failure_bytes;

@@ -213,6 +213,23 @@ TEST(MultiNodeGroup, ExchangesWhatOneNodeExchanges) {
   }
 }
 
+TEST(MultiNodeGroup, KeepsTheLastResultForRanksThatReadItLater) {
+  constexpr size_t kCount = 2048;  // as much as small operations have
+  for (int round = 0; round < 8; ++round) {
+    std::vector<std::vector<double>> sums(4);
+    Nodes({0, 0, 1, 1}).Run([&](Collectives& group, int rank) {
+      std::vector<double> values(kCount, rank + 1.0);
+      const Status status =
+          group.AllReduce(values.data(), kCount, DataType::kFloat64, Reduction::kSum, Soon());
+      ASSERT_TRUE(status.ok()) << status.error().what;
+      sums[static_cast<size_t>(rank)] = std::move(values);
+    });
+    for (const std::vector<double>& sum : sums) {
+      ASSERT_EQ(sum, std::vector<double>(kCount, 10.0)) << "round " << round;
+    }
+  }
+}
+
 // The error of every rank that `body` leaves.
 std::vector<Error> ErrorsOf(const Placement& placement,
                             const std::function<Status(Collectives& group, int rank)>& body) {
