@@ -78,7 +78,7 @@ std::vector<Variant> OverheadVariants() {
 
 // Not CLI::PositiveNumber, whose message has the largest double with all its digits.
 const CLI::Range kCount(1, 1 << 30);
-const CLI::Range kMebibytes(0.001, 65536.0);
+const CLI::Range kMebibytes(1e-6, 65536.0);
 
 void AddModel(CLI::App& app, Arguments& arguments) {
   CaseOptions& model = arguments.model;
