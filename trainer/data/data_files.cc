@@ -84,18 +84,6 @@ void RefuseCompressed(const std::string& path, std::span<const std::byte> bytes)
                       "Decompress it: gunzip " + path);
 }
 
-Failure UnreadableFile(const std::string& path,
-                       const std::string& reason,
-                       const std::string& hint) {
-  return Failure(
-      Error{.code = Code::kFailed,
-            .title = "DATA FILE CANNOT BE READ",
-            .where = path,
-            .what = "\"" + path + "\" cannot be read: " + reason + ".",
-            .hint = !hint.empty() ? hint : "A regular file that this user may read is expected.",
-            .page = "unreadable-data-file"});
-}
-
 Failure WrongDataFile(const std::string& path, const std::string& found, const std::string& hint) {
   return Failure(Error{.code = Code::kUsage,
                        .title = "WRONG DATA FILE",

@@ -32,12 +32,6 @@ FileBytes ReadDataFile(const std::string& path,
 // For files that are mapped. Throws Failure where the name and the first bytes are gzip's.
 void RefuseCompressed(const std::string& path, std::span<const std::byte> bytes);
 
-// "DATA FILE CANNOT BE READ": the system refused, nothing regular stands there, or what gzip made
-// is damaged. `hint` says what to do where that is special.
-Failure UnreadableFile(const std::string& path,
-                       const std::string& reason,
-                       const std::string& hint = "");
-
 // "WRONG DATA FILE": the file was read, and `found` is not what its format asks for. `found` is a
 // sentence that says what was found and what was expected.
 Failure WrongDataFile(const std::string& path, const std::string& found, const std::string& hint);

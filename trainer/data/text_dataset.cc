@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/failure.h"
 #include "trainer/data/data_files.h"
+#include "trainer/text/file_stream.h"
 
 namespace ddprun::trainer {
 

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "trainer/data/data_files.h"
 #include "trainer/data/mapped_copy.h"
+#include "trainer/text/file_stream.h"
 
 namespace ddprun::trainer {
 

@@ -4,6 +4,7 @@
 
 #include "trainer/data/data_files.h"
 #include "trainer/data/mapped_copy.h"
+#include "trainer/text/file_stream.h"
 
 namespace ddprun::trainer {
 

@@ -17,6 +17,7 @@
 #include "trainer/data/token_dataset.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/plugin/plugin_dataset.h"
+#include "trainer/text/file_stream.h"
 #include "trainer/text/load_tokenizer.h"
 #include "trainer/text/tokenize_files.h"
 

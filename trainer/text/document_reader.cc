@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/failure.h"
-
 namespace ddprun::trainer {
 
 namespace {
@@ -13,13 +11,7 @@ constexpr size_t kMaxPiece = (size_t{1} << 31) - 1;
 Failure Unreadable(const std::string& path,
                    const std::string& reason,
                    const std::string& hint = "") {
-  return Failure(
-      Error{.code = Code::kUsage,
-            .title = "DATA FILE CANNOT BE READ",
-            .where = path,
-            .what = "\"" + path + "\" cannot be read: " + reason + ".",
-            .hint = !hint.empty() ? hint : "A regular file that this user may read is expected.",
-            .page = "unreadable-data-file"});
+  return UnreadableFile(path, reason, hint, Code::kUsage);
 }
 
 bool IsAsciiLetter(char c) {

@@ -150,4 +150,17 @@ int64_t FileStream::file_bytes_read() const {
   return gunzip_ != nullptr ? gunzip_->read() : plain_bytes_read_;
 }
 
+Failure UnreadableFile(const std::string& path,
+                       const std::string& reason,
+                       const std::string& hint,
+                       Code code) {
+  return Failure(
+      Error{.code = code,
+            .title = "DATA FILE CANNOT BE READ",
+            .where = path,
+            .what = "\"" + path + "\" cannot be read: " + reason + ".",
+            .hint = !hint.empty() ? hint : "A regular file that this user may read is expected.",
+            .page = "unreadable-data-file"});
+}
+
 }  // namespace ddprun::trainer

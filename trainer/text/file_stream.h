@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "base/failure.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -41,5 +42,12 @@ class FileStream {
   int64_t plain_bytes_read_ = 0;
   std::unique_ptr<Gunzip> gunzip_;
 };
+
+// "DATA FILE CANNOT BE READ": the system refused, nothing regular stands there, or what gzip made
+// is damaged. `hint` says what to do where that is special.
+Failure UnreadableFile(const std::string& path,
+                       const std::string& reason,
+                       const std::string& hint = "",
+                       Code code = Code::kFailed);
 
 }  // namespace ddprun::trainer
