@@ -18,14 +18,6 @@ using torch::autograd::variable_list;
 
 constexpr int64_t kPieceBytes = 1 << 16;  // what a thread copies at least
 
-int64_t RowsPerPiece(int64_t row_bytes) {
-  return std::max<int64_t>(1, kPieceBytes / std::max<int64_t>(1, row_bytes));
-}
-
-at::Tensor Pack(const at::Tensor& padded, const at::Tensor& places) {
-  return at::index_select(padded, 0, places);
-}
-
 at::Tensor Pad(const at::Tensor& packed, const at::Tensor& places, int64_t height) {
   if (!packed.device().is_cpu()) {
     return at::zeros({height, packed.size(1)}, packed.options()).index_copy_(0, places, packed);
@@ -33,23 +25,22 @@ at::Tensor Pad(const at::Tensor& packed, const at::Tensor& places, int64_t heigh
   // index_copy_ on a CPU goes through every element's index.
   const at::Tensor from = packed.contiguous();
   at::Tensor padded = at::empty({height, from.size(1)}, from.options());
-  const auto row_bytes = static_cast<size_t>(from.size(1) * from.element_size());
+  const int64_t row_bytes = from.size(1) * from.element_size();
   const auto* source = static_cast<const char*>(from.const_data_ptr());
   auto* target = static_cast<char*>(padded.mutable_data_ptr());
   const int64_t* place = places.const_data_ptr<int64_t>();
   const int64_t count = places.numel();
-  at::parallel_for(
-      0, height, RowsPerPiece(from.size(1) * from.element_size()), [&](int64_t begin, int64_t end) {
-        int64_t next = std::lower_bound(place, place + count, begin) - place;
-        for (int64_t row = begin; row < end; ++row) {
-          char* to = target + static_cast<size_t>(row) * row_bytes;
-          if (next < count && place[next] == row) {
-            std::memcpy(to, source + static_cast<size_t>(next++) * row_bytes, row_bytes);
-          } else {
-            std::memset(to, 0, row_bytes);
-          }
-        }
-      });
+  at::parallel_for(0, height, kPieceBytes / (row_bytes + 1) + 1, [&](int64_t begin, int64_t end) {
+    int64_t next = std::lower_bound(place, place + count, begin) - place;
+    for (int64_t row = begin; row < end; ++row) {
+      char* to = target + row * row_bytes;
+      if (next < count && place[next] == row) {
+        std::memcpy(to, source + next++ * row_bytes, row_bytes);
+      } else {
+        std::memset(to, 0, row_bytes);
+      }
+    }
+  });
   return padded;
 }
 
@@ -60,7 +51,7 @@ class PackFunction : public torch::autograd::Function<PackFunction> {
                             const at::Tensor& places) {
     context->saved_data["places"] = places;
     context->saved_data["height"] = padded.size(0);
-    return Pack(padded, places);
+    return at::index_select(padded, 0, places);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -81,8 +72,8 @@ class PadFunction : public torch::autograd::Function<PadFunction> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    return {Pack(gradients[0], context->saved_data["places"].toTensor()), at::Tensor(),
-            at::Tensor()};
+    return {at::index_select(gradients[0], 0, context->saved_data["places"].toTensor()),
+            at::Tensor(), at::Tensor()};
   }
 };
 
