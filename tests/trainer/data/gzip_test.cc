@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/failure.h"
+#include "tests/base/error_of.h"
 #include "tests/trainer/data/scratch_folder.h"
 #include "trainer/data/csv_dataset.h"
 #include "trainer/data/data_files.h"
@@ -53,16 +54,6 @@ class Gzipped : public testing::Test {
     EXPECT_EQ(bytes.storage.size(), bytes.size + 3);
     EXPECT_EQ(bytes.storage.substr(bytes.size), std::string(3, '\0'));
     return std::string(bytes.text());
-  }
-  template <typename Action>
-  static Error ErrorOf(const Action& action) {
-    try {
-      action();
-    } catch (const Failure& failure) {
-      return failure.error();
-    }
-    ADD_FAILURE() << "nothing was thrown";
-    return {};
   }
   Error ErrorOfReading(const std::string& packed, std::optional<size_t> most = {}) const {
     return ErrorOf([&] { Read(packed, most); });

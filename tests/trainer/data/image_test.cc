@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/failure.h"
+#include "tests/base/error_of.h"
 #include "tests/golden/golden_file.h"
 #include "tests/trainer/data/scratch_folder.h"
 #include "trainer/data/image_arrays.h"
@@ -44,17 +45,6 @@ uint32_t Crc(const std::vector<uint8_t>& bytes) {
     for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
   }
   return ~crc;
-}
-
-template <typename Action>
-Error ErrorOf(const Action& action) {
-  try {
-    action();
-  } catch (const Failure& failure) {
-    return failure.error();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
 }
 
 std::string GoldenFile(const std::string& kind, const std::string& mode) {

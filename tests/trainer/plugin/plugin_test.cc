@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "base/failure.h"
+#include "tests/base/error_of.h"
 #include "trainer/models/plugin_model.h"
 #include "trainer/plugin/plugin_dataset.h"
 
@@ -18,17 +19,6 @@ namespace {
 
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
-
-template <typename Call>
-Error ErrorOf(const Call& call) {
-  try {
-    call();
-  } catch (const Failure& failure) {
-    return failure.error();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
 
 Error LoadError(const std::string& path) {
   return ErrorOf([&] { LoadPlugin(path); });
