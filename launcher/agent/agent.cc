@@ -217,7 +217,9 @@ void Agent::OnAttemptGone() {
     for (const pid_t pid : attempt_->unkillable()) pids += " " + std::to_string(pid);
     log_.Warning("SIGKILL did not end these processes:" + pids);
   }
-  if (attempt_->group().start_error()) OnCannotStart(*attempt_->group().start_error());
+  // While the round is being ended, what did not come about was not to be started any more.
+  const std::optional<Error>& start_error = attempt_->group().start_error();
+  if (start_error && !state_.settling()) OnCannotStart(*start_error);
   On(AgentEvent::kSucceeded);
   SettleSoon();
 }

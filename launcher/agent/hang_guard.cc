@@ -43,6 +43,10 @@ void HangGuard::Watch(WorkerGroup& group,
       });
 }
 
+void HangGuard::EndWatch() {
+  if (watch_ != nullptr) watch_->End();
+}
+
 std::optional<HangReport> HangGuard::report(const WorkerGroup& group) const {
   std::optional<HangReport> report = report_;
   if (report) report->printed_stacks = group.bytes_seen() > bytes_before_;

@@ -36,6 +36,9 @@ class HangGuard {
              StoreOf store,
              std::function<void(const HangReport&)> on_hang);
 
+  // The group is being ended. What a hang has begun goes on.
+  void EndWatch();
+
   // Of the group that is watched; nullopt: it has not hung.
   std::optional<HangReport> report(const WorkerGroup& group) const;
 

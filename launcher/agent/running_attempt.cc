@@ -72,16 +72,22 @@ std::vector<WorkerSpec> RunningAttempt::MakeSpecs(const std::string& folder) con
 }
 
 void RunningAttempt::Stop(int signal) {
-  NoteStandings();
+  OnEnding();
   group_.Stop(signal);
 }
 
+void RunningAttempt::Hurry() {
+  OnEnding();
+  group_.Hurry();
+}
+
 void RunningAttempt::OnFirstFailure(const WorkerRecord& worker) {
-  NoteStandings();
+  OnEnding();
   handlers_.on_first_failure(worker);
 }
 
-void RunningAttempt::NoteStandings() {
+void RunningAttempt::OnEnding() {
+  if (hang_guard_ != nullptr) hang_guard_->EndWatch();
   if (flight_ == nullptr || std::exchange(standings_noted_, true)) return;
   const auto now = std::chrono::steady_clock::now();
   for (const LiveWorker& worker : group_.Living()) {

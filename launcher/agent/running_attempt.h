@@ -41,7 +41,7 @@ class RunningAttempt {
   Status Start(TemplateHost* worker_template);
 
   void Stop(int signal);
-  void Hurry() { group_.Hurry(); }
+  void Hurry();
   void Pass(int signal) { group_.Pass(signal); }
   void OnExit(pid_t pid, const ProcessExit& exit) { group_.OnExit(pid, exit); }
 
@@ -60,8 +60,9 @@ class RunningAttempt {
  private:
   std::vector<WorkerSpec> MakeSpecs(const std::string& folder) const;
   void OnFirstFailure(const WorkerRecord& worker);
-  // What the living workers do at this moment, for the reports. The first call counts.
-  void NoteStandings();
+  // The workers are told to end: that they move no more is no hang. Notes what the living ones do
+  // at this moment, for the reports; the first call counts.
+  void OnEnding();
   void OnWorkersDone();
 
   GroupSurroundings surroundings_;

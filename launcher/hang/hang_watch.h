@@ -43,6 +43,9 @@ class HangWatch {
             HangSources sources,
             std::function<void(const HangReport&)> on_hang);
 
+  // It tells nothing any more.
+  void End() { timer_.cancel(); }
+
  private:
   void LookLater();
   void Look();

@@ -1,5 +1,8 @@
 """--hang_timeout: who hangs is found, named, asked for its stack and ended; who works is let be."""
 
+import os
+import signal
+
 import harness
 
 # Long enough for a busy machine to give a worker a share of a core within it.
@@ -88,6 +91,28 @@ class Hang(harness.LauncherTest):
         )
         self.assertEqual(job.returncode, 124)
         self.assert_nothing_left()
+
+    def test_of_a_worker_that_was_told_to_stop_is_none(self):
+        script = self.script(
+            "worker.py",
+            "import os, signal, time\n"
+            "told = []\n"
+            "signal.signal(signal.SIGABRT, signal.SIG_IGN)\n"
+            "signal.signal(signal.SIGTERM, lambda *_: told.append(1))\n"
+            "if os.environ['TORCHELASTIC_RESTART_COUNT'] != '0': open('again', 'w')\n"
+            "open('started', 'w')\n"
+            "while not told:\n    print('working', flush=True)\n    time.sleep(0.05)\n"
+            "while True: signal.pause()\n",
+        )
+        job = self.start("--hang_timeout=1", "--shutdown_timeout=4", "--max_restarts=3", script)
+        self.wait_for_file("started")
+        job.send_signal(signal.SIGTERM)
+        self.finish(job)
+        self.assertEqual(job.returncode, 128 + signal.SIGTERM, job.err)
+        self.assertNotIn("WORKERS HANG", job.err)
+        self.assertFalse(os.path.exists(self.path("again")))
+        self.assert_nothing_left()
+
 
 
 if __name__ == "__main__":
