@@ -9,7 +9,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
-#include "launcher/agent/agent.h"
+#include "launcher/agent/run_agent.h"
 #include "launcher/agent/worker_spec.h"
 #include "launcher/cli/device_count.h"
 #include "launcher/cli/numa_binding.h"
@@ -82,11 +82,7 @@ Result<int> RunJob(Options options, const Environment& env) {
   plan.options = std::move(options);
   DDPRUN_ASSIGN(Guard guard, Guard::Start(plan.job_id, plan.job_folder));
   const SignalMask mask(plan.options.signals_to_handle);
-  int code = 0;
-  {
-    Agent agent(std::move(plan), mask, guard);
-    code = agent.Run();
-  }
+  Result<int> code = RunAgent(std::move(plan), mask, guard);
   guard.Dismiss();
   return code;
 }

@@ -1,54 +1,49 @@
 #include "launcher/agent/agent.h"
 
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
 #include <asio/post.hpp>
 
-#include "launcher/agent/open_rendezvous.h"
 #include "launcher/report/text_block.h"
 
 namespace ddprun::launcher {
 
 using Kind = rendezvous::RoundEnd::Kind;
 
-Agent::Agent(AgentPlan plan, const SignalMask& mask, Guard& guard)
+Agent::Agent(AgentPlan plan, const AgentSurroundings& surroundings)
     : plan_(std::move(plan)),
-      mask_(mask),
-      guard_(guard),
-      console_(io_, STDOUT_FILENO, STDERR_FILENO),
+      surroundings_(surroundings),
       log_(MakeLog(plan_.options.rdzv_backend == "c10d" && plan_.options.several_nodes()
                        ? plan_.options.node_rank
                        : plan_.options.node_rank.value_or(0))),
-      processes_(io_, mask),
       history_(plan_.host, plan_.job_folder),
-      timer_(io_) {}
+      state_(surroundings_.agent_table) {}
 
 Agent::~Agent() = default;
 
 Log Agent::MakeLog(std::optional<int> node_rank) {
   return Log(node_rank ? "ddprun n" + std::to_string(*node_rank) : "ddprun",
              ParseLogLevel(plan_.env.GetOr("LOGLEVEL", "")),
-             [this](std::string_view line) { console_.err().WriteLines(line); });
+             [this](std::string_view line) { surroundings_.console.err().WriteLines(line); });
 }
 
-int Agent::Run() {
+GroupSurroundings Agent::Surroundings() const {
+  const AgentSurroundings& s = surroundings_;
+  return {s.io, s.clock, s.processes, s.console, log_, s.group_table};
+}
+
+void Agent::Start() {
   if (Status begun = Begin(); !begun.ok()) {
     error_ = std::move(begun).error();
     On(AgentEvent::kEndAsked);
   }
-  io_.run();
-  return CleanUp();
 }
 
 Status Agent::Begin() {
-  DDPRUN_ASSIGN(signals_, SignalReader::Create(io_, mask_, [this](int signal, pid_t sender) {
-                  OnSignal(signal, sender);
-                }));
-  processes_.OnExit([this](pid_t pid, const ProcessExit& exit) { OnExit(pid, exit); });
+  surroundings_.processes.OnExit([this](pid_t pid, const ProcessExit& exit) { OnExit(pid, exit); });
   DDPRUN_ASSIGN(output_, JobOutput::Create({.options = &plan_.options,
                                             .env = &plan_.env,
                                             .local_world_size = plan_.local_world_size,
@@ -56,14 +51,14 @@ Status Agent::Begin() {
                                             .run_id = plan_.run_id,
                                             .host = plan_.host,
                                             .job_folder = plan_.job_folder},
-                                           console_, log_));
+                                           surroundings_.console, log_));
   if (plan_.target.is_trainer_config) {
     template_ = std::make_unique<TemplateHost>(
         Surroundings(), plan_,
         TemplateHost::Handlers{.on_ready = [this] { StartIfReady(); },
                                .on_lost = [this](const Error& e) { OnTemplateLost(e); }});
   }
-  DDPRUN_ASSIGN(rendezvous_, OpenRendezvous(io_, plan_, log_));
+  DDPRUN_ASSIGN(rendezvous_, surroundings_.open_rendezvous(plan_, log_));
   return Join();
 }
 
@@ -82,34 +77,25 @@ void Agent::Do(AgentAction action) {
     case AgentAction::kJoin:
       return JoinAgain();
     case AgentAction::kFinish:
-      return io_.stop();
+      return surroundings_.io.stop();
   }
 }
 
 void Agent::OnSignal(int signal, pid_t sender) {
-  if (signal == SIGCHLD) return processes_.OnChildSignal();
   const std::vector<int>& stop = plan_.options.signals_to_handle;
   if (std::find(stop.begin(), stop.end(), signal) != stop.end()) {
     return OnStopSignal(signal, sender);
   }
-  if (signal == SIGTSTP) return Suspend();
   if (attempt_ == nullptr) return;
+  // Ctrl-Z. The workers do not get it from the terminal, since they are in sessions of their own,
+  // and a group whose parent is in another session ignores SIGTSTP: hence SIGSTOP.
+  if (signal == SIGTSTP) return attempt_->group().PassToAll(SIGSTOP);
   if (signal == SIGCONT) return attempt_->group().PassToAll(SIGCONT);
   attempt_->Pass(signal);
 }
 
-// Ctrl-Z. The workers do not get it from the terminal, since they are in sessions of their own, and
-// a group whose parent is in another session ignores SIGTSTP: hence SIGSTOP. SIGCONT, which follows
-// on "fg", reaches OnSignal.
-void Agent::Suspend() {
-  if (attempt_ != nullptr) attempt_->group().PassToAll(SIGSTOP);
-  ::kill(::getpid(), SIGSTOP);
-}
-
 void Agent::OnStopSignal(int signal, pid_t sender) {
-  const StopPatience::Meaning meaning = patience_.Note(std::chrono::steady_clock::now());
-  // Only the report is left to be written, and nobody seems to read it.
-  if (state_.phase() == AgentPhase::kDone) return io_.stop();
+  const StopPatience::Meaning meaning = patience_.Note(surroundings_.clock.Now());
   if (meaning == StopPatience::Meaning::kRepeat) return;
   if (meaning == StopPatience::Meaning::kHurry) return On(AgentEvent::kHurryAsked);
   stop_signal_ = signal;
@@ -148,7 +134,7 @@ void Agent::OnTemplateLost(const Error& error) {
 
 Status Agent::Join() {
   // It loads LibTorch while the nodes find each other.
-  if (template_ != nullptr) DDPRUN_TRY(template_->EnsureRunning());
+  if (template_ != nullptr && !error_) DDPRUN_TRY(template_->EnsureRunning());
   rendezvous_->Join(
       [this](Result<rendezvous::Membership> membership) { OnJoined(std::move(membership)); });
   return {};
@@ -219,7 +205,7 @@ void Agent::OnAttemptGone() {
   }
   // While the round is being ended, what did not come about was not to be started any more.
   const std::optional<Error>& start_error = attempt_->group().start_error();
-  if (start_error && !state_.settling()) OnCannotStart(*start_error);
+  if (start_error && !settling()) OnCannotStart(*start_error);
   On(AgentEvent::kSucceeded);
   SettleSoon();
 }
@@ -232,7 +218,7 @@ void Agent::OnCannotStart(const Error& error) {
 
 void Agent::Leave() {
   if (!plan_.options.several_nodes()) {
-    asio::post(io_, [this] { On(AgentEvent::kLeft); });
+    asio::post(surroundings_.io, [this] { On(AgentEvent::kLeft); });
     return;
   }
   rendezvous_->Leave([this](const Status& left) {
@@ -241,10 +227,7 @@ void Agent::Leave() {
   });
   const auto limit = plan_.options.exit_barrier_timeout;
   if (!limit) return;
-  timer_.expires_after(*limit);
-  timer_.async_wait([this](const asio::error_code& error) {
-    if (!error && state_.phase() == AgentPhase::kLeaving) OnExitBarrierTime();
-  });
+  alarm_ = surroundings_.clock.Set(*limit, [this] { OnExitBarrierTime(); });
 }
 
 void Agent::OnExitBarrierTime() {
@@ -254,13 +237,13 @@ void Agent::OnExitBarrierTime() {
 }
 
 void Agent::StopWorkers() {
-  timer_.cancel();
+  alarm_.reset();
   if (attempt_ != nullptr) attempt_->Stop(stop_signal_.value_or(SIGTERM));
   SettleSoon();
 }
 
 void Agent::KillWorkers() {
-  timer_.cancel();
+  alarm_.reset();
   if (attempt_ != nullptr) attempt_->Hurry();
   is_told_ = true;
   SettleSoon();
@@ -270,7 +253,7 @@ void Agent::JoinAgain() {
   if (attempt_ != nullptr) {
     attempt_->group().FinishOutput();
     history_.EndAttempt(*attempt_, round_end_);
-    console_.err().WriteLines(HangText());
+    surroundings_.console.err().WriteLines(HangText());
   }
   LogRestart();
   std::chrono::milliseconds pause{0};
@@ -281,9 +264,7 @@ void Agent::JoinAgain() {
   membership_.reset();
   round_end_.reset();
   template_renewed_ = false;
-  timer_.expires_after(pause);
-  timer_.async_wait([this](const asio::error_code& error) {
-    if (error || state_.phase() != AgentPhase::kJoining) return;
+  alarm_ = surroundings_.clock.Set(pause, [this] {
     if (Status joining = Join(); !joining.ok()) FailWith(std::move(joining).error());
   });
 }
@@ -333,28 +314,30 @@ std::function<void()> Agent::Telling() {
 
 void Agent::SettleSoon() {
   // Later: whoever calls this may be part of what is put away then.
-  asio::post(io_, [this] {
+  asio::post(surroundings_.io, [this] {
     const bool gone = attempt_ == nullptr || attempt_->gone();
-    if (state_.settling() && gone && is_told_) On(AgentEvent::kSettled);
+    if (settling() && gone && is_told_) On(AgentEvent::kSettled);
   });
 }
 
-int Agent::CleanUp() {
+int Agent::Finish() {
   if (template_ != nullptr) template_->Close();
   rendezvous_.reset();
-  unkillable_ = processes_.SweepDescendants(guard_.pid());
+  unkillable_ = surroundings_.processes.EndAll();
   if (template_ != nullptr) template_->FinishOutput();
   if (attempt_ != nullptr) {
     attempt_->group().FinishOutput();
     history_.EndAttempt(*attempt_, round_end_);
-    console_.err().WriteLines(HangText());
+    surroundings_.console.err().WriteLines(HangText());
   }
   TellParent();
-  Report(DescribeEnd());
-  io_.restart();
-  console_.WhenEmpty([this] { io_.stop(); });
-  io_.run();
-  return StyledExitCode(JobExitCode(Causes()), plan_.options.exit_code);
+  const JobEnd end = DescribeEnd();
+  Report(end);
+  return end.exit_code;
+}
+
+bool Agent::settling() const {
+  return state_.phase() == AgentPhase::kRestarting || state_.phase() == AgentPhase::kEnding;
 }
 
 std::string Agent::Name() const {

@@ -2,12 +2,12 @@
 // they may be, and says how it ended.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
 
 #include "base/log.h"
 #include "launcher/agent/agent_plan.h"
@@ -19,8 +19,8 @@
 #include "launcher/agent/running_attempt.h"
 #include "launcher/agent/template_host.h"
 #include "launcher/output/console.h"
-#include "launcher/process/guard.h"
-#include "launcher/process/posix_process.h"
+#include "launcher/process/clock.h"
+#include "launcher/process/process.h"
 #include "launcher/process/signals.h"
 #include "launcher/report/job_end.h"
 #include "launcher/report/peer_message.h"
@@ -28,23 +28,37 @@
 
 namespace ddprun::launcher {
 
-// Everything happens on the thread that calls Run. What is done when, is agent_state's table.
+// What the agent uses; everything outlives it.
+struct AgentSurroundings {
+  asio::io_context& io;
+  Clock& clock;
+  ProcessHost& processes;
+  Console& console;
+  // Called once; the log gets a line about a wait.
+  std::function<Result<std::unique_ptr<rendezvous::Rendezvous>>(const AgentPlan&, const Log&)>
+      open_rendezvous;
+  const AgentTable& agent_table = kAgentTable;
+  const GroupTable& group_table = kGroupTable;
+};
+
+// Loop thread only. What is done when, is agent_state's table.
 class Agent {
  public:
-  // `mask` and `guard` must outlive the agent.
-  Agent(AgentPlan plan, const SignalMask& mask, Guard& guard);
+  Agent(AgentPlan plan, const AgentSurroundings& surroundings);
   ~Agent();
 
-  // The whole job on this node; returns ddprun's exit code. No process of the job is left when it
-  // returns, and everything has been said on standard error. Once.
-  int Run();
+  // The whole job on this node begins. The loop is stopped once it is over.
+  void Start();
+  // One that ddprun got: to stop, for the workers, or of a terminal's job control.
+  void OnSignal(int signal, pid_t sender);
+  // After the loop: no process of the job is left when it returns, and everything has been said on
+  // the console. ddprun's exit code. Once.
+  int Finish();
 
  private:
   Status Begin();
   void On(AgentEvent event) { Do(state_.On(event)); }
   void Do(AgentAction action);
-  void OnSignal(int signal, pid_t sender);
-  void Suspend();
   void OnStopSignal(int signal, pid_t sender);
   void OnExit(pid_t pid, const ProcessExit& exit);
   void OnTemplateLost(const Error& error);
@@ -71,6 +85,8 @@ class Agent {
   void LogRestart() const;
 
   bool may_restart() const;
+  // The round is over, what belongs to it is being put away.
+  bool settling() const;
   // This node cannot go on. Tells the others, if they can be told by now.
   void FailWith(Error error);
   void OnCannotGoOn(const Error& error);
@@ -81,8 +97,6 @@ class Agent {
   // kSettled follows once nothing has to be waited for.
   void SettleSoon();
 
-  // After the loop: ends what is left, then says how the job went.
-  int CleanUp();
   JobCauses Causes() const;
   JobEnd DescribeEnd() const;
   // On standard error, and in the file that --report_file asks for.
@@ -95,20 +109,15 @@ class Agent {
   // "node 1 (host)".
   std::string Name() const;
   int node_rank() const;
-  GroupSurroundings Surroundings() { return {io_, processes_, guard_, console_, log_}; }
+  GroupSurroundings Surroundings() const;
 
-  AgentPlan plan_;
-  const SignalMask& mask_;
-  Guard& guard_;
-  asio::io_context io_;
-  Console console_;
+  const AgentPlan plan_;
+  const AgentSurroundings surroundings_;
   Log log_;
-  PosixProcessHost processes_;
   StopPatience patience_;
   CrashLoop crash_loop_;
   JobHistory history_;
-  asio::steady_timer timer_;  // of the phase: the pause before it joins, the limit of leaving
-  std::unique_ptr<SignalReader> signals_;
+  Clock::Alarm alarm_;  // of the phase: the pause before it joins, the limit of leaving
   std::unique_ptr<rendezvous::Rendezvous> rendezvous_;
   std::optional<JobOutput> output_;
   std::unique_ptr<TemplateHost> template_;

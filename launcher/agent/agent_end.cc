@@ -46,7 +46,8 @@ JobEnd Agent::DescribeEnd() const {
 }
 
 void Agent::Report(const JobEnd& end) {
-  console_.err().WriteLines(RenderJobEnd(end, TerminalStyle(STDERR_FILENO, plan_.color)));
+  surroundings_.console.err().WriteLines(
+      RenderJobEnd(end, TerminalStyle(STDERR_FILENO, plan_.color)));
   const Options& options = plan_.options;
   if (options.report_file.empty()) return;
   const std::string path =

@@ -1,17 +1,11 @@
 #include "launcher/agent/agent_state.h"
 
-#include <array>
-
 namespace ddprun::launcher {
 
 namespace {
 
-constexpr size_t kPhases = static_cast<size_t>(AgentPhase::kCount);
-constexpr size_t kEvents = static_cast<size_t>(AgentEvent::kCount);
-
 using enum AgentPhase;
-using Step = AgentStep;
-using Row = std::array<Step, kEvents>;
+using Row = AgentTable::Row;
 constexpr AgentAction kNone = AgentAction::kNone;
 constexpr AgentAction kStart = AgentAction::kStartWorkers;
 constexpr AgentAction kStop = AgentAction::kStopWorkers;
@@ -20,10 +14,12 @@ constexpr AgentAction kLeave = AgentAction::kLeave;
 constexpr AgentAction kJoin = AgentAction::kJoin;
 constexpr AgentAction kFinish = AgentAction::kFinish;
 
+}  // namespace
+
 // Cells in the order of AgentEvent: ready, cannot run, succeeded, restart asked, end asked, hurry,
 // settled, left. Another end of the round may turn out to have been first, on another node, so
 // kRestarting and kEnding can still change into each other.
-constexpr std::array<Row, kPhases> kTable = {{
+constexpr AgentTable kAgentTable = {{{
     // kJoining. The round may end before its workers exist here.
     Row{{{kRunning, kStart},
          {kCondemned, kNone},
@@ -87,12 +83,7 @@ constexpr std::array<Row, kPhases> kTable = {{
          {kDone, kNone},
          {kDone, kNone},
          {kDone, kNone}}},
-}};
-
-}  // namespace
-
-AgentStep NextStep(AgentPhase phase, AgentEvent event) {
-  return kTable[static_cast<size_t>(phase)][static_cast<size_t>(event)];
-}
+}}};
+static_assert(kAgentTable.IsComplete());
 
 }  // namespace ddprun::launcher

@@ -1,7 +1,7 @@
 // Pure: what a node's agent does next when something happens, as one table of phase by event.
 #pragma once
 
-#include <cstddef>
+#include "launcher/agent/state_table.h"
 
 namespace ddprun::launcher {
 
@@ -38,31 +38,9 @@ enum class AgentAction {
   kFinish
 };
 
-struct AgentStep {
-  AgentPhase next;
-  AgentAction action;
-};
+using AgentTable = StateTable<AgentPhase, AgentEvent, AgentAction>;
+extern const AgentTable kAgentTable;
 
-// The table's cell.
-AgentStep NextStep(AgentPhase phase, AgentEvent event);
-
-class AgentState {
- public:
-  AgentPhase phase() const { return phase_; }
-  // The round is over, what belongs to it is being put away.
-  bool settling() const {
-    return phase_ == AgentPhase::kRestarting || phase_ == AgentPhase::kEnding;
-  }
-
-  // Takes the event and returns what has to be done now.
-  AgentAction On(AgentEvent event) {
-    const AgentStep step = NextStep(phase_, event);
-    phase_ = step.next;
-    return step.action;
-  }
-
- private:
-  AgentPhase phase_ = AgentPhase::kJoining;
-};
+using AgentState = StateMachine<AgentTable>;
 
 }  // namespace ddprun::launcher

@@ -1,26 +1,23 @@
 #include "launcher/agent/group_state.h"
 
-#include <array>
-
 namespace ddprun::launcher {
 
 namespace {
 
-constexpr size_t kPhases = static_cast<size_t>(GroupPhase::kCount);
-constexpr size_t kEvents = static_cast<size_t>(GroupEvent::kCount);
-
 using enum GroupPhase;
-using Step = GroupStep;
+using Step = GroupTable::Step;
 constexpr GroupAction kNone = GroupAction::kNone;
 constexpr GroupAction kStop = GroupAction::kStop;
 constexpr GroupAction kKill = GroupAction::kKill;
 constexpr GroupAction kFinish = GroupAction::kFinish;
 constexpr GroupAction kGiveUp = GroupAction::kGiveUp;
 
+}  // namespace
+
 // Columns in the order of GroupEvent: started, succeeded, failed, all gone, stop, hurry, grace
 // over. Workers that come into being while the group is being ended (kStarted in kStopping or
 // kKilling) get what the others got.
-constexpr std::array<std::array<Step, kEvents>, kPhases> kTable = {{
+constexpr GroupTable kGroupTable = {{{
     // kStarting
     {{Step{kRunning, kNone}, Step{kStarting, kNone}, Step{kStopping, kStop}, Step{kDone, kFinish},
       Step{kStopping, kStop}, Step{kKilling, kKill}, Step{kStarting, kNone}}},
@@ -36,13 +33,7 @@ constexpr std::array<std::array<Step, kEvents>, kPhases> kTable = {{
     // kDone
     {{Step{kDone, kNone}, Step{kDone, kNone}, Step{kDone, kNone}, Step{kDone, kNone},
       Step{kDone, kNone}, Step{kDone, kNone}, Step{kDone, kNone}}},
-}};
-static_assert(kTable.size() == kPhases && kTable[0].size() == kEvents);
-
-}  // namespace
-
-GroupStep NextStep(GroupPhase phase, GroupEvent event) {
-  return kTable[static_cast<size_t>(phase)][static_cast<size_t>(event)];
-}
+}}};
+static_assert(kGroupTable.IsComplete());
 
 }  // namespace ddprun::launcher

@@ -1,7 +1,7 @@
 // Pure: what a node's worker group does when something happens, as one table of state by event.
 #pragma once
 
-#include <cstddef>
+#include "launcher/agent/state_table.h"
 
 namespace ddprun::launcher {
 
@@ -33,27 +33,9 @@ enum class GroupAction {
   kGiveUp   // as kFinish, but processes are left that even SIGKILL does not end
 };
 
-struct GroupStep {
-  GroupPhase next;
-  GroupAction action;
-};
+using GroupTable = StateTable<GroupPhase, GroupEvent, GroupAction>;
+extern const GroupTable kGroupTable;
 
-// The table's cell.
-GroupStep NextStep(GroupPhase phase, GroupEvent event);
-
-class GroupState {
- public:
-  GroupPhase phase() const { return phase_; }
-
-  // Takes the event and returns what has to be done now.
-  GroupAction On(GroupEvent event) {
-    const GroupStep step = NextStep(phase_, event);
-    phase_ = step.next;
-    return step.action;
-  }
-
- private:
-  GroupPhase phase_ = GroupPhase::kStarting;
-};
+using GroupState = StateMachine<GroupTable>;
 
 }  // namespace ddprun::launcher

@@ -34,7 +34,7 @@ void HangGuard::Watch(WorkerGroup& group,
   };
   sources.flight = &flight;
   watch_ = std::make_unique<HangWatch>(
-      io_, timeout_, std::move(sources),
+      clock_, timeout_, std::move(sources),
       [this, &group, on_hang = std::move(on_hang)](const HangReport& report) {
         report_ = report;
         bytes_before_ = group.bytes_seen();
@@ -57,10 +57,7 @@ void HangGuard::End(WorkerGroup& group) {
   group.Stop(SIGABRT);
   // A stopped process takes no other signal before.
   group.PassToAll(SIGCONT);
-  dump_timer_.expires_after(kDumpTime);
-  dump_timer_.async_wait([&group, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
-    if (!error && !alive.expired()) group.Hurry();
-  });
+  dump_time_ = clock_.Set(kDumpTime, [&group] { group.Hurry(); });
 }
 
 }  // namespace ddprun::launcher

@@ -6,9 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
-
 #include "base/flight_reader.h"
 #include "launcher/agent/worker_group.h"
 #include "launcher/agent/worker_spec.h"
@@ -22,8 +19,7 @@ class HangGuard {
   // The store server that the workers use, if this node hosts it; else nullptr.
   using StoreOf = std::function<const rendezvous::StoreServer*()>;
 
-  HangGuard(asio::io_context& io, std::chrono::milliseconds timeout)
-      : io_(io), timeout_(timeout), dump_timer_(io) {}
+  HangGuard(Clock& clock, std::chrono::milliseconds timeout) : clock_(clock), timeout_(timeout) {}
 
   // What lets a worker tell where it is when it is ended. `base`: the user's own environment.
   static void Prepare(std::vector<WorkerSpec>& specs, const Environment& base);
@@ -45,14 +41,12 @@ class HangGuard {
  private:
   void End(WorkerGroup& group);
 
-  asio::io_context& io_;
+  Clock& clock_;
   const std::chrono::milliseconds timeout_;
-  asio::steady_timer dump_timer_;
+  Clock::Alarm dump_time_;
   std::unique_ptr<HangWatch> watch_;
   std::optional<HangReport> report_;
   uint64_t bytes_before_ = 0;  // that the workers had printed when they were told to end
-  // A wait that has ended but not been told of yet finds this expired.
-  std::shared_ptr<HangGuard*> alive_ = std::make_shared<HangGuard*>(this);
 };
 
 }  // namespace ddprun::launcher

@@ -21,7 +21,7 @@ RunningAttempt::RunningAttempt(GroupSurroundings surroundings,
       membership_(membership),
       output_(output),
       handlers_(std::move(handlers)),
-      start_(std::chrono::steady_clock::now()),
+      start_(surroundings.clock.Now()),
       group_(surroundings,
              plan.options.shutdown_timeout,
              GroupHandlers{.on_first_failure = [this](const WorkerRecord& w) { OnFirstFailure(w); },
@@ -89,7 +89,7 @@ void RunningAttempt::OnFirstFailure(const WorkerRecord& worker) {
 void RunningAttempt::OnEnding() {
   if (hang_guard_ != nullptr) hang_guard_->EndWatch();
   if (flight_ == nullptr || std::exchange(standings_noted_, true)) return;
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = surroundings_.clock.Now();
   for (const LiveWorker& worker : group_.Living()) {
     if (const auto flight = flight_->Read(worker.local_rank)) {
       group_.NoteStanding(worker.local_rank, DescribePastFlight(*flight, now));
@@ -103,18 +103,17 @@ void RunningAttempt::OnWorkersDone() {
     sessions.insert(worker.pid);
     if (!worker.exit) unkillable_.push_back(worker.pid);
   }
-  surroundings_.processes.EndStrays(
-      surroundings_.guard.pid(), std::move(sessions), [this](const std::vector<pid_t>& left) {
-        unkillable_.insert(unkillable_.end(), left.begin(), left.end());
-        gone_ = true;
-        handlers_.on_gone();
-      });
+  surroundings_.processes.EndStrays(std::move(sessions), [this](const std::vector<pid_t>& left) {
+    unkillable_.insert(unkillable_.end(), left.begin(), left.end());
+    gone_ = true;
+    handlers_.on_gone();
+  });
 }
 
 void RunningAttempt::WatchForHang(HangGuard::StoreOf store,
                                   std::function<void(const HangReport&)> on_hang) {
   if (!plan_.options.hang_timeout) return;
-  hang_guard_ = std::make_unique<HangGuard>(surroundings_.io, *plan_.options.hang_timeout);
+  hang_guard_ = std::make_unique<HangGuard>(surroundings_.clock, *plan_.options.hang_timeout);
   hang_guard_->Watch(group_, *flight_, std::move(store), std::move(on_hang));
 }
 
@@ -123,8 +122,7 @@ std::optional<HangReport> RunningAttempt::hang() const {
 }
 
 std::chrono::milliseconds RunningAttempt::lifetime() const {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
-                                                               start_);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(surroundings_.clock.Now() - start_);
 }
 
 }  // namespace ddprun::launcher

@@ -70,7 +70,7 @@ class RunningAttempt {
   const rendezvous::Membership membership_;
   const JobOutput& output_;
   Handlers handlers_;
-  const std::chrono::steady_clock::time_point start_;
+  const Clock::Time start_;
   UniqueFd node_memory_;
   UniqueFd recorder_;
   std::unique_ptr<FlightReader> flight_;

@@ -30,7 +30,7 @@ Status TemplateHost::EnsureRunning() {
   stderr_ = WorkerStream::Start(surroundings_.io, UniqueFd(ends[0]),
                                 {.console = &surroundings_.console.err()});
   const UniqueFd write_end(ends[1]);
-  surroundings_.guard.WatchPipe(write_end.get());
+  surroundings_.processes.MarkPipe(write_end.get());
   DDPRUN_ASSIGN(client_, TemplateClient::Start(surroundings_.io, surroundings_.processes,
                                                SpawnRequest{.name = plan_.target.program,
                                                             .program = plan_.target.program,
@@ -38,7 +38,6 @@ Status TemplateHost::EnsureRunning() {
                                                             .env = env_.Entries(),
                                                             .stderr_fd = write_end.get()}));
   running_ = true;
-  surroundings_.guard.Watch(client_->pid());
   client_->WhenReady([this] {
     ready_ = true;
     handlers_.on_ready();
@@ -48,7 +47,6 @@ Status TemplateHost::EnsureRunning() {
 
 bool TemplateHost::OnExit(pid_t pid, const ProcessExit& exit) {
   if (client_ == nullptr || pid != client_->pid()) return false;
-  surroundings_.guard.Forget(pid);
   running_ = false;
   // With an exit code of its own it has said on standard error why.
   if (std::holds_alternative<Exited>(exit) && ExitCode(exit) != 0) refusal_ = ExitCode(exit);

@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <asio/post.hpp>
-
 namespace ddprun::launcher {
 
 namespace {
@@ -29,7 +27,7 @@ WorkerGroup::WorkerGroup(GroupSurroundings surroundings,
     : surroundings_(surroundings),
       shutdown_timeout_(shutdown_timeout),
       handlers_(std::move(handlers)),
-      timer_(surroundings.io),
+      state_(surroundings.table),
       stop_signal_(SIGTERM) {}
 
 void WorkerGroup::Start(const Target& target,
@@ -76,17 +74,27 @@ void WorkerGroup::StartFromTemplate(TemplateClient& worker_template,
     kept.push_back(*std::move(fds));
     orders.push_back(std::move(order));
   }
-  forking_ = &worker_template;
+  SetForking(&worker_template);
   worker_template.ForkWorkers(orders, [this](Result<std::vector<pid_t>> pids) {
-    forking_ = nullptr;
-    if (!pids) return FailStart(std::move(pids).error());
-    for (size_t i = 0; i < pids->size(); ++i) {
-      const Status adopted = surroundings_.processes.Adopt((*pids)[i]);
-      if (!adopted.ok()) return FailStart(adopted.error());
-      Started(i, (*pids)[i]);
+    if (pids) {
+      for (size_t i = 0; i < pids->size(); ++i) {
+        const Status adopted = surroundings_.processes.Adopt((*pids)[i]);
+        if (!adopted.ok()) {
+          pids = adopted.error();
+          break;
+        }
+        Started(i, (*pids)[i]);
+      }
     }
+    SetForking(nullptr);
+    if (!pids) return FailStart(std::move(pids).error());
     Apply(state_.On(GroupEvent::kStarted));
   });
+}
+
+void WorkerGroup::SetForking(TemplateClient* worker_template) {
+  forking_ = worker_template;
+  surroundings_.processes.ExpectAdoption(forking_ != nullptr);
 }
 
 void WorkerGroup::OpenOutput(GroupOutputPlan plan) {
@@ -97,7 +105,7 @@ void WorkerGroup::OpenOutput(GroupOutputPlan plan) {
 Result<WorkerFds> WorkerGroup::Add(const WorkerSpec& spec) {
   DDPRUN_ASSIGN(WorkerFds fds, output_->Open(spec.local_rank));
   for (const UniqueFd* fd : {&fds.out, &fds.err}) {
-    if (IsPipe(fd->get())) surroundings_.guard.WatchPipe(fd->get());
+    if (IsPipe(fd->get())) surroundings_.processes.MarkPipe(fd->get());
   }
   Worker worker;
   worker.record.rank = spec.rank;
@@ -110,7 +118,6 @@ Result<WorkerFds> WorkerGroup::Add(const WorkerSpec& spec) {
 void WorkerGroup::Started(size_t index, pid_t pid) {
   workers_[index].record.pid = pid;
   workers_[index].record.started_at = std::chrono::system_clock::now();
-  surroundings_.guard.Watch(pid);
 }
 
 void WorkerGroup::FailStart(Error error) {
@@ -124,7 +131,7 @@ void WorkerGroup::FailStart(Error error) {
 void WorkerGroup::Stop(int signal) {
   if (state_.phase() == GroupPhase::kStarting || state_.phase() == GroupPhase::kRunning) {
     stop_signal_ = signal;
-    stop_time_ = std::chrono::steady_clock::now();
+    stop_time_ = surroundings_.clock.Now();
   }
   Apply(state_.On(GroupEvent::kStopAsked));
 }
@@ -146,10 +153,9 @@ void WorkerGroup::OnExit(pid_t pid, const ProcessExit& exit) {
     return w.record.pid == pid && !w.record.exit;
   });
   if (worker == workers_.end()) return;
-  surroundings_.guard.Forget(pid);
   worker->record.exit = exit;
   worker->record.ended_at = std::chrono::system_clock::now();
-  worker->ended_at = std::chrono::steady_clock::now();
+  worker->ended_at = surroundings_.clock.Now();
   const int code = ExitCode(exit);
   if (code != 0 && !first_nonzero_code_ && std::holds_alternative<Exited>(exit)) {
     first_nonzero_code_ = code;
@@ -181,10 +187,7 @@ void WorkerGroup::Apply(GroupAction action) {
       return ArmTimer(kKillTimeout);
     case GroupAction::kFinish:
     case GroupAction::kGiveUp:
-      timer_.cancel();
-      asio::post(surroundings_.io, [alive = std::weak_ptr(alive_), on_done = handlers_.on_done] {
-        if (!alive.expired()) on_done();
-      });
+      alarm_ = surroundings_.clock.Set({}, handlers_.on_done);
       return;
   }
 }
@@ -204,11 +207,7 @@ void WorkerGroup::SignalAll(int signal) {
 }
 
 void WorkerGroup::ArmTimer(std::chrono::milliseconds time) {
-  timer_.expires_after(time);
-  timer_.async_wait([alive = std::weak_ptr(alive_)](const asio::error_code& error) {
-    const auto group = alive.lock();
-    if (group != nullptr && !error) (*group)->Apply((*group)->state_.On(GroupEvent::kGraceOver));
-  });
+  alarm_ = surroundings_.clock.Set(time, [this] { Apply(state_.On(GroupEvent::kGraceOver)); });
 }
 
 size_t WorkerGroup::NumAlive() const {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
 
 #include "base/log.h"
 #include "launcher/agent/group_state.h"
@@ -21,7 +20,7 @@
 #include "launcher/output/console.h"
 #include "launcher/output/group_output.h"
 #include "launcher/output/stream_plan.h"
-#include "launcher/process/guard.h"
+#include "launcher/process/clock.h"
 #include "launcher/process/process.h"
 #include "launcher/report/failure_report.h"
 
@@ -30,10 +29,11 @@ namespace ddprun::launcher {
 // What the group uses; everything outlives it.
 struct GroupSurroundings {
   asio::io_context& io;
+  Clock& clock;
   ProcessHost& processes;
-  Guard& guard;
   Console& console;
   const Log& log;
+  const GroupTable& table;
 };
 
 struct GroupHandlers {
@@ -99,12 +99,14 @@ class WorkerGroup {
  private:
   struct Worker {
     WorkerRecord record;
-    std::chrono::steady_clock::time_point ended_at;
+    Clock::Time ended_at;
   };
 
   void OpenOutput(GroupOutputPlan plan);
   // A new worker's standard output and error.
   Result<WorkerFds> Add(const WorkerSpec& spec);
+  // The template has been told to fork: so long it is known here.
+  void SetForking(TemplateClient* worker_template);
   void Started(size_t index, pid_t pid);
   void FailStart(Error error);
   void Apply(GroupAction action);
@@ -117,19 +119,17 @@ class WorkerGroup {
   std::chrono::milliseconds shutdown_timeout_;
   GroupHandlers handlers_;
   GroupState state_;
-  asio::steady_timer timer_;
+  Clock::Alarm alarm_;                 // when the time for ending is over, then the end itself
   std::optional<GroupOutput> output_;  // once started
   std::vector<Worker> workers_;
   TemplateClient* forking_ = nullptr;  // while it has been told to fork and has not answered
   int flight_recorder_fd_ = -1;
   int stop_signal_;
-  std::chrono::steady_clock::time_point stop_time_;
+  Clock::Time stop_time_;
   std::optional<size_t> first_failure_;
   std::chrono::system_clock::time_point failure_time_;
   std::optional<int> first_nonzero_code_;
   std::optional<Error> start_error_;
-  // Events that come after the group has gone find this expired.
-  std::shared_ptr<WorkerGroup*> alive_ = std::make_shared<WorkerGroup*>(this);
 };
 
 }  // namespace ddprun::launcher

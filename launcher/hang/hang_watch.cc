@@ -24,24 +24,21 @@ std::vector<LocalWorker> ProcessesOf(const std::vector<LiveWorker>& workers) {
 
 }  // namespace
 
-HangWatch::HangWatch(asio::io_context& io,
+HangWatch::HangWatch(Clock& clock,
                      milliseconds timeout,
                      HangSources sources,
                      std::function<void(const HangReport&)> on_hang)
-    : timeout_(timeout),
+    : clock_(clock),
+      timeout_(timeout),
       interval_(IntervalFor(timeout)),
       sources_(std::move(sources)),
       on_hang_(std::move(on_hang)),
-      state_(timeout, interval_),
-      timer_(io) {
+      state_(timeout, interval_) {
   LookLater();
 }
 
 void HangWatch::LookLater() {
-  timer_.expires_after(interval_);
-  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
-    if (!error && !alive.expired()) Look();
-  });
+  alarm_ = clock_.Set(interval_, [this] { Look(); });
 }
 
 void HangWatch::Look() {
@@ -54,15 +51,13 @@ void HangWatch::Look() {
     if (sources_.flight != nullptr) sample.flight = sources_.flight->Read(worker.local_rank);
     samples.push_back(std::move(sample));
   }
-  if (!state_.Add(std::chrono::steady_clock::now(), samples)) return LookLater();
+  if (!state_.Add(clock_.Now(), samples)) return LookLater();
   on_hang_(Report(workers, samples));
 }
 
 HangReport HangWatch::Report(const std::vector<LiveWorker>& workers,
                              const std::vector<WorkerSample>& samples) const {
-  HangReport report{.timeout = timeout_,
-                    .still_for = state_.still_for(),
-                    .now = std::chrono::steady_clock::now()};
+  HangReport report{.timeout = timeout_, .still_for = state_.still_for(), .now = clock_.Now()};
   for (size_t i = 0; i < workers.size(); ++i) {
     const LiveWorker& worker = workers[i];
     report.standings.push_back({.rank = worker.rank,

@@ -10,12 +10,10 @@
 #include <memory>
 #include <vector>
 
-#include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
-
 #include "base/flight_reader.h"
 #include "launcher/hang/hang_report.h"
 #include "launcher/hang/hang_state.h"
+#include "launcher/process/clock.h"
 
 namespace ddprun::launcher {
 
@@ -37,14 +35,14 @@ struct HangSources {
 class HangWatch {
  public:
   // Calls `on_hang` once, from the loop, when the workers have not moved for `timeout`; about a
-  // fifth of it later at most.
-  HangWatch(asio::io_context& io,
+  // fifth of it later at most. `clock` outlives the watch.
+  HangWatch(Clock& clock,
             std::chrono::milliseconds timeout,
             HangSources sources,
             std::function<void(const HangReport&)> on_hang);
 
   // It tells nothing any more.
-  void End() { timer_.cancel(); }
+  void End() { alarm_.reset(); }
 
  private:
   void LookLater();
@@ -52,14 +50,13 @@ class HangWatch {
   HangReport Report(const std::vector<LiveWorker>& workers,
                     const std::vector<WorkerSample>& samples) const;
 
+  Clock& clock_;
   const std::chrono::milliseconds timeout_;
   const std::chrono::milliseconds interval_;
   const HangSources sources_;
   const std::function<void(const HangReport&)> on_hang_;
   HangState state_;
-  asio::steady_timer timer_;
-  // A wait that has ended but not been told of yet finds this expired.
-  std::shared_ptr<HangWatch*> alive_ = std::make_shared<HangWatch*>(this);
+  Clock::Alarm alarm_;
 };
 
 }  // namespace ddprun::launcher

@@ -119,8 +119,8 @@ struct PosixProcessHost::Watched {
   bool by_signal = false;
 };
 
-PosixProcessHost::PosixProcessHost(asio::io_context& io, const SignalMask& mask)
-    : io_(io), mask_(mask) {
+PosixProcessHost::PosixProcessHost(asio::io_context& io, const SignalMask& mask, Guard& guard)
+    : io_(io), mask_(mask), guard_(guard) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
@@ -164,6 +164,11 @@ Result<pid_t> PosixProcessHost::Spawn(const SpawnRequest& request) {
   return pid;
 }
 
+void PosixProcessHost::ExpectAdoption(bool on) {
+  expects_adoption_ = on;
+  ReapStrays();
+}
+
 Status PosixProcessHost::Adopt(pid_t pid) {
   const int fd = OpenPidfd(pid);
   // Kernels and sandboxes without pidfds: SIGCHLD tells as well, only less exactly in what order.
@@ -176,6 +181,7 @@ Status PosixProcessHost::Adopt(pid_t pid) {
     return SystemError("watching process " + std::to_string(pid), errno);
   }
   watched_[pid] = std::move(watched);
+  guard_.Watch(pid);
   return {};
 }
 
@@ -199,6 +205,7 @@ void PosixProcessHost::TryReap(pid_t pid) {
     return;
   }
   watched_.erase(it);
+  guard_.Forget(pid);
   if (handler_) handler_(pid, *exit);
 }
 
@@ -214,7 +221,7 @@ void PosixProcessHost::OnChildSignal() {
 }
 
 void PosixProcessHost::ReapStrays() {
-  while (true) {
+  while (!expects_adoption_) {
     siginfo_t info{};
     if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
     // A known process is reaped by its own event, which comes later and goes on here.
@@ -233,19 +240,18 @@ void PosixProcessHost::SignalGroup(pid_t pid, int signal) {
   if (::kill(-pid, signal) != 0 && errno == ESRCH) ::kill(pid, signal);
 }
 
-void PosixProcessHost::EndStrays(pid_t spared,
-                                 std::set<pid_t> sessions,
+void PosixProcessHost::EndStrays(std::set<pid_t> sessions,
                                  std::function<void(std::vector<pid_t> left)> done) {
-  const auto known = [this, spared](pid_t pid) { return pid == spared || watched_.contains(pid); };
+  const auto known = [this](pid_t pid) { return pid == guard_.pid() || watched_.contains(pid); };
   sweep_ =
       std::make_unique<StraySweep>(io_, known, std::move(sessions), SweepTimes(), std::move(done));
 }
 
-std::vector<pid_t> PosixProcessHost::SweepDescendants(pid_t spared) {
+std::vector<pid_t> PosixProcessHost::EndAll() {
   sweep_.reset();
   for (const auto& [pid, watched] : watched_) ::kill(pid, SIGKILL);
   watched_.clear();
-  return EndChildren(spared);
+  return EndChildren(guard_.pid());
 }
 
 }  // namespace ddprun::launcher

@@ -8,6 +8,7 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
+#include "launcher/process/guard.h"
 #include "launcher/process/open_file_limit.h"
 #include "launcher/process/process.h"
 #include "launcher/process/signals.h"
@@ -16,28 +17,28 @@
 namespace ddprun::launcher {
 
 // Raises the limit of open files, not for children. Makes this process a child subreaper:
-// descendants whose parents are gone become our children, so that none gets away. REQUIRES: created
-// on the thread that stays longest, since the parent-death signal of children is bound to it.
+// descendants whose parents are gone become our children, so that none gets away. Tells the guard,
+// which is a child that is never ended here, of all that belongs to the job. REQUIRES: created on
+// the thread that stays longest, since the parent-death signal of children is bound to it.
 class PosixProcessHost : public ProcessHost {
  public:
-  // `io` and `mask` must outlive the host.
-  PosixProcessHost(asio::io_context& io, const SignalMask& mask);
+  // All of them must outlive the host.
+  PosixProcessHost(asio::io_context& io, const SignalMask& mask, Guard& guard);
   ~PosixProcessHost() override;
 
   Result<pid_t> Spawn(const SpawnRequest& request) override;
+  void ExpectAdoption(bool on) override;
   Status Adopt(pid_t pid) override;
+  void MarkPipe(int fd) override { guard_.WatchPipe(fd); }
   void Signal(pid_t pid, int signal) override;
   void SignalGroup(pid_t pid, int signal) override;
-  void EndStrays(pid_t spared,
-                 std::set<pid_t> sessions,
+  void EndStrays(std::set<pid_t> sessions,
                  std::function<void(std::vector<pid_t> left)> done) override;
+  std::vector<pid_t> EndAll() override;
   void OnExit(ExitHandler handler) override { handler_ = std::move(handler); }
 
   // To be called on SIGCHLD: reaps what pidfds do not tell of.
   void OnChildSignal();
-  // Ends and reaps every descendant that is left, known or not, but `spared`; blocks (see
-  // EndChildren). Returns those that did not end: processes stuck in the kernel.
-  std::vector<pid_t> SweepDescendants(pid_t spared);
 
  private:
   struct Watched;
@@ -49,7 +50,9 @@ class PosixProcessHost : public ProcessHost {
 
   asio::io_context& io_;
   const SignalMask& mask_;
+  Guard& guard_;
   const OpenFileLimit files_;
+  bool expects_adoption_ = false;
   ExitHandler handler_;
   std::map<pid_t, std::unique_ptr<Watched>> watched_;
   std::unique_ptr<StraySweep> sweep_;

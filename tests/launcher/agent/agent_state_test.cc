@@ -9,7 +9,7 @@ class AgentStateTest : public testing::Test {
  protected:
   void Start() { EXPECT_EQ(state_.On(AgentEvent::kReady), AgentAction::kStartWorkers); }
 
-  AgentState state_;
+  AgentState state_{kAgentTable};
 };
 
 TEST_F(AgentStateTest, LeavesAndFinishesWhenAllGoesWell) {
@@ -22,7 +22,7 @@ TEST_F(AgentStateTest, LeavesAndFinishesWhenAllGoesWell) {
 TEST_F(AgentStateTest, JoinsAgainOnlyWhenWorkersAreGoneAndTheOthersKnow) {
   Start();
   EXPECT_EQ(state_.On(AgentEvent::kRestartAsked), AgentAction::kStopWorkers);
-  EXPECT_TRUE(state_.settling());
+  EXPECT_EQ(state_.phase(), AgentPhase::kRestarting);
   EXPECT_EQ(state_.On(AgentEvent::kSucceeded), AgentAction::kNone);
   EXPECT_EQ(state_.On(AgentEvent::kSettled), AgentAction::kJoin);
   EXPECT_EQ(state_.phase(), AgentPhase::kJoining);
@@ -59,7 +59,7 @@ TEST_F(AgentStateTest, JoinsToTellTheOthersThatItCannotRun) {
 
 TEST(AgentTable, StaysDoneWhateverHappens) {
   for (size_t event = 0; event < static_cast<size_t>(AgentEvent::kCount); ++event) {
-    const AgentStep step = NextStep(AgentPhase::kDone, static_cast<AgentEvent>(event));
+    const auto step = kAgentTable.At(AgentPhase::kDone, static_cast<AgentEvent>(event));
     EXPECT_EQ(step.next, AgentPhase::kDone);
     EXPECT_EQ(step.action, AgentAction::kNone);
   }
@@ -68,14 +68,14 @@ TEST(AgentTable, StaysDoneWhateverHappens) {
 TEST(AgentTable, EndsFromEveryPhaseWhenAsked) {
   for (size_t phase = 0; phase < static_cast<size_t>(AgentPhase::kDone); ++phase) {
     for (const AgentEvent event : {AgentEvent::kEndAsked, AgentEvent::kHurryAsked}) {
-      EXPECT_EQ(NextStep(static_cast<AgentPhase>(phase), event).next, AgentPhase::kEnding);
+      EXPECT_EQ(kAgentTable.At(static_cast<AgentPhase>(phase), event).next, AgentPhase::kEnding);
     }
   }
 }
 
 TEST(AgentTable, KillsFromEveryPhaseWhenSomeoneIsInAHurry) {
   for (size_t phase = 0; phase < static_cast<size_t>(AgentPhase::kDone); ++phase) {
-    EXPECT_EQ(NextStep(static_cast<AgentPhase>(phase), AgentEvent::kHurryAsked).action,
+    EXPECT_EQ(kAgentTable.At(static_cast<AgentPhase>(phase), AgentEvent::kHurryAsked).action,
               AgentAction::kKillWorkers);
   }
 }

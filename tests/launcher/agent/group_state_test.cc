@@ -9,7 +9,7 @@ class GroupStateTest : public testing::Test {
  protected:
   GroupAction Start() { return state_.On(GroupEvent::kStarted); }
 
-  GroupState state_;
+  GroupState state_{kGroupTable};
 };
 
 TEST_F(GroupStateTest, FinishesWhenAllWorkersSucceed) {
@@ -56,7 +56,7 @@ TEST_F(GroupStateTest, IgnoresATimerThatOutlivedItsReason) {
 
 TEST(GroupTable, StaysDoneWhateverHappens) {
   for (size_t event = 0; event < static_cast<size_t>(GroupEvent::kCount); ++event) {
-    const GroupStep step = NextStep(GroupPhase::kDone, static_cast<GroupEvent>(event));
+    const auto step = kGroupTable.At(GroupPhase::kDone, static_cast<GroupEvent>(event));
     EXPECT_EQ(step.next, GroupPhase::kDone);
     EXPECT_EQ(step.action, GroupAction::kNone);
   }
@@ -65,8 +65,8 @@ TEST(GroupTable, StaysDoneWhateverHappens) {
 TEST(GroupTable, NeverGoesBackToAnEarlierPhase) {
   for (size_t phase = 0; phase < static_cast<size_t>(GroupPhase::kCount); ++phase) {
     for (size_t event = 0; event < static_cast<size_t>(GroupEvent::kCount); ++event) {
-      const GroupStep step =
-          NextStep(static_cast<GroupPhase>(phase), static_cast<GroupEvent>(event));
+      const auto step =
+          kGroupTable.At(static_cast<GroupPhase>(phase), static_cast<GroupEvent>(event));
       EXPECT_GE(static_cast<size_t>(step.next), phase) << "event " << event;
     }
   }
@@ -74,7 +74,7 @@ TEST(GroupTable, NeverGoesBackToAnEarlierPhase) {
 
 TEST(GroupTable, FinishesFromEveryPhaseOnceAllAreGone) {
   for (size_t phase = 0; phase < static_cast<size_t>(GroupPhase::kDone); ++phase) {
-    const GroupStep step = NextStep(static_cast<GroupPhase>(phase), GroupEvent::kAllGone);
+    const auto step = kGroupTable.At(static_cast<GroupPhase>(phase), GroupEvent::kAllGone);
     EXPECT_EQ(step.next, GroupPhase::kDone);
     EXPECT_EQ(step.action, GroupAction::kFinish);
   }

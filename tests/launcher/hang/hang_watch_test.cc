@@ -24,6 +24,7 @@ class HangWatchTest : public testing::Test {
   }
 
   asio::io_context io_;
+  LoopClock clock_{io_};
   const pid_t pid_;
   std::optional<HangReport> report_;
 };
@@ -31,7 +32,7 @@ class HangWatchTest : public testing::Test {
 TEST_F(HangWatchTest, ReportsTheWorkerThatDoesNothing) {
   HangSources sources;
   sources.workers = [&] { return std::vector<LiveWorker>{{4, 0, pid_, 17}}; };
-  const HangWatch watch(io_, std::chrono::milliseconds(300), std::move(sources),
+  const HangWatch watch(clock_, std::chrono::milliseconds(300), std::move(sources),
                         [&](const HangReport& report) { report_ = report; });
   io_.run();  // returns when the watch has told and stopped looking
   ASSERT_TRUE(report_.has_value());
@@ -55,7 +56,7 @@ TEST_F(HangWatchTest, ReadsTheFlightRecorder) {
   };
   const auto flight = *FlightReader::Open(file, 1);
   sources.flight = flight.get();
-  const HangWatch watch(io_, std::chrono::milliseconds(300), std::move(sources),
+  const HangWatch watch(clock_, std::chrono::milliseconds(300), std::move(sources),
                         [&](const HangReport& report) { report_ = report; });
   io_.run();
   ASSERT_TRUE(report_.has_value());

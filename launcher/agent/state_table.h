@@ -1,0 +1,55 @@
+// Pure: what happens next, as a table of phase by event. The enums of both end with kCount.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+namespace ddprun::launcher {
+
+template <typename PhaseT, typename EventT, typename ActionT>
+struct StateTable {
+  using Phase = PhaseT;
+  using Event = EventT;
+  using Action = ActionT;
+  // What is left out of a table leads nowhere: see IsComplete.
+  struct Step {
+    Phase next = Phase::kCount;
+    Action action = {};
+  };
+  using Row = std::array<Step, static_cast<size_t>(Event::kCount)>;
+
+  constexpr const Step& At(Phase phase, Event event) const {
+    return rows[static_cast<size_t>(phase)][static_cast<size_t>(event)];
+  }
+  // To be asserted for every table when it is compiled.
+  constexpr bool IsComplete() const {
+    return std::ranges::all_of(rows, [](const Row& row) {
+      return std::ranges::all_of(row, [](const Step& s) { return s.next != Phase::kCount; });
+    });
+  }
+
+  std::array<Row, static_cast<size_t>(Phase::kCount)> rows;
+};
+
+// Begins in its first phase.
+template <typename Table>
+class StateMachine {
+ public:
+  // `table` must outlive it.
+  explicit StateMachine(const Table& table) : table_(&table) {}
+
+  typename Table::Phase phase() const { return phase_; }
+  // Takes the event and returns what has to be done now.
+  typename Table::Action On(typename Table::Event event) {
+    const typename Table::Step& step = table_->At(phase_, event);
+    phase_ = step.next;
+    return step.action;
+  }
+
+ private:
+  const Table* table_;
+  typename Table::Phase phase_{};
+};
+
+}  // namespace ddprun::launcher
