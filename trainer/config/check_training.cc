@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,21 @@
 #include "trainer/config/checker.h"
 
 namespace ddprun::trainer {
+
+void Checker::CheckRun() {
+  const RunConfig& run = config_.run;
+  if (run.max_steps == 0) {
+    Conflict("run.max_steps", "A run of 0 steps trains nothing:",
+             "Set it to -1 to train as long as run.max_epochs says. Evaluating without training is "
+             "not there yet.");
+  }
+  for (const std::filesystem::path& part : std::filesystem::path(run.name)) {
+    if (part != "..") continue;
+    Conflict("run.name", "A name with \"..\" in it leaves the folder of runs:",
+             "Say with run.output_dir where runs are kept; run.name is a folder there.");
+    break;
+  }
+}
 
 void Checker::CheckScheduler() {
   const double warmup = config_.scheduler.warmup_steps;

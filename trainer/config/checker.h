@@ -19,7 +19,8 @@ class Checker {
   void CheckScopes();
   void CheckModel();      // check_model.cc
   void CheckData();       // check_data.cc
-  void CheckScheduler();  // check_training.cc
+  void CheckRun();        // check_training.cc
+  void CheckScheduler();
   void CheckLoss();
   void CheckMetrics();
   void CheckStrategy();

@@ -84,11 +84,9 @@ void FillModelDefaults(const Entries& entries, Config* config) {
 }  // namespace
 
 void FillDerivedDefaults(const Entries& entries, Config* config) {
-  const auto has_value = [&](std::string_view path) {
-    const Entry* entry = entries.Find(path);
-    return entry != nullptr && entry->value.kind != JsonValue::Kind::kNull;
-  };
+  const auto has_value = [&](std::string_view path) { return HasValue(entries, path); };
   if (!has_value("data.data_seed")) config->data.data_seed = config->run.seed;
+  if (!has_value("data.random_seed")) config->data.random_seed = config->data.data_seed;
   if (!has_value("optimizer.weight_decay") && config->optimizer.type != OptimizerType::kAdamW) {
     config->optimizer.weight_decay = 0;
   }
@@ -104,6 +102,7 @@ void CrossCheck(const Entries& entries, const Config& config, Problems* problems
   // Without a model type the rest would complain about a choice that was never made.
   if (entries.Find("model.type") == nullptr) return;
   checker.CheckScopes();
+  checker.CheckRun();
   checker.CheckModel();
   checker.CheckData();
   checker.CheckLoss();

@@ -37,6 +37,7 @@ struct DataConfig {
   bool shuffle = true;
   int64_t data_seed = 42;  // sampler seed; ReadConfig makes it run.seed where the file has none
   bool dataloader_drop_last = false;
+  bool sampler_drop_last = false;  // samples that cannot be shared out evenly; false: some twice
   int64_t dataloader_num_workers = 1;      // threads of each rank; 0: the loop loads by itself
   int64_t dataloader_prefetch_factor = 2;  // batches ready ahead of need, per thread
   SampleOrder sample_order = SampleOrder::kTorch;
@@ -67,6 +68,7 @@ struct DataConfig {
   int64_t num_samples = 0;  // random: samples of the data set
   int64_t input_size = 0;   // random: values per sample
   int64_t target_size = 0;  // random: values per target
+  int64_t random_seed = 42;  // random: of the numbers; ReadConfig: data_seed where the file has none
 
   std::string plugin;  // plugin: the shared object; empty: the model's
   JsonText options;    // plugin: for its code

@@ -34,7 +34,9 @@ std::vector<Key> DataKeys() {
       {.section = "data",
        .name = "data_seed",
        .slot = At<&Config::data, &DataConfig::data_seed>,
-       .meaning = "Seed of the sample order, to change weights and order one at a time.",
+       .meaning =
+           "Seed of the sample order, and of what is drawn for images, to change weights and "
+           "order one at a time. PyTorch's DistributedSampler has 0.",
        .range = AtLeast(0),
        .derived_default = "run.seed"},
       {.section = "data",
@@ -48,8 +50,18 @@ std::vector<Key> DataKeys() {
       {.section = "data",
        .name = "dataloader_drop_last",
        .slot = At<&Config::data, &DataConfig::dataloader_drop_last>,
-       .meaning = "Leaves out the last, incomplete batch of an epoch instead of padding it.",
+       .meaning = "Leaves out the last batch of an epoch where it is smaller than the others, as "
+                  "drop_last of PyTorch's DataLoader.",
        .aliases = {{"drop_last", "PyTorch"}}},
+      {.section = "data",
+       .name = "sampler_drop_last",
+       .slot = At<&Config::data, &DataConfig::sampler_drop_last>,
+       .meaning = "Leaves out the samples at the end of an epoch, fewer than there are ranks, that "
+                  "cannot be shared out evenly, as drop_last of PyTorch's DistributedSampler. "
+                  "Without it every rank gets equally many because the first samples of the order "
+                  "come once more.",
+       .only_for = "data.sample_order",
+       .only_values = {"torch"}},
   };
 }
 
@@ -319,6 +331,14 @@ std::vector<Key> RandomDataKeys() {
        .slot = At<&Config::data, &DataConfig::target_size>,
        .meaning = "Numbers per random target; the last of model.layer_sizes.",
        .range = kSizeOrZero,
+       .only_for = "data.format",
+       .only_values = {"random"}},
+      {.section = "data",
+       .name = "random_seed",
+       .slot = At<&Config::data, &DataConfig::random_seed>,
+       .meaning = "Seed of the random data set's numbers.",
+       .range = AtLeast(0),
+       .derived_default = "data.data_seed",
        .only_for = "data.format",
        .only_values = {"random"}},
   };

@@ -31,7 +31,8 @@ std::vector<Key> RunKeys() {
       {.section = "run",
        .name = "max_steps",
        .slot = At<&Config::run, &RunConfig::max_steps>,
-       .meaning = "Length of the run. Where it is above 0 it rules over run.max_epochs.",
+       .meaning = "Length of the run; it rules over run.max_epochs. -1: as many as run.max_epochs "
+                  "makes. 0 is refused.",
        .unit = "optimizer steps",
        .range = AtLeast(-1),
        .aliases = {{"steps", "torchtitan"},
@@ -163,8 +164,10 @@ std::vector<Key> OptimizerKeys() {
       {.section = "optimizer",
        .name = "betas",
        .slot = At<&Config::optimizer, &OptimizerConfig::betas>,
-       .meaning = "Decay of the running means of gradient and squared gradient (adamw, adam).",
+       .meaning = "Decay of the running means of gradient and squared gradient.",
        .range = kBelowOne,
+       .only_for = "optimizer.type",
+       .only_values = {"adamw", "adam"},
        .aliases = {{"adam_beta1", "Hugging Face"},
                    {"adam_beta2", "Hugging Face"},
                    {"beta1", "nanoGPT"},
@@ -172,8 +175,10 @@ std::vector<Key> OptimizerKeys() {
       {.section = "optimizer",
        .name = "eps",
        .slot = At<&Config::optimizer, &OptimizerConfig::eps>,
-       .meaning = "Added to the denominator of the update (adamw, adam).",
+       .meaning = "Added to the denominator of the update.",
        .range = Above(0),
+       .only_for = "optimizer.type",
+       .only_values = {"adamw", "adam"},
        .aliases = {{"adam_epsilon", "Hugging Face"}, {"epsilon", "Keras"}}},
       {.section = "optimizer",
        .name = "momentum",
@@ -186,9 +191,11 @@ std::vector<Key> OptimizerKeys() {
        .name = "no_decay",
        .slot = At<&Config::optimizer, &OptimizerConfig::no_decay>,
        .meaning =
-           "A parameter whose name contains one of these, in letters of either case, gets no "
-           "weight decay. The default leaves the biases and norms of all built-in models "
-           "alone.",
+           "A parameter that has one of these among the words of its name gets no weight decay. "
+           "Words are what stands between dots, underscores and digits, in letters of either "
+           "case: \"bn\" is one of layer1.0.bn1.weight, not of subnet.weight. Several words stand "
+           "for a row of them, as \"LayerNorm.weight\". The default leaves the biases and norms of "
+           "all built-in models alone.",
        .aliases = {{"no_decay_patterns", "Hugging Face"}}},
   };
 }
@@ -211,10 +218,18 @@ std::vector<Key> SchedulerKeys() {
                    {"warmup_iters", "nanoGPT"},
                    {"lr-warmup", "Marian"}}},
       {.section = "scheduler",
+       .name = "warmup_from_zero",
+       .slot = At<&Config::scheduler, &SchedulerConfig::warmup_from_zero>,
+       .meaning = "The first step of the warmup has the learning rate 0: step i of n, counted from "
+                  "0, has the share i / n, as in transformers. false: (i + 1) / (n + 1), as in "
+                  "nanoGPT."},
+      {.section = "scheduler",
        .name = "min_lr_ratio",
        .slot = At<&Config::scheduler, &SchedulerConfig::min_lr_ratio>,
        .meaning = "Last learning rate of the cosine as a share of optimizer.learning_rate.",
        .range = Between(0, 1),
+       .only_for = "scheduler.lr_scheduler_type",
+       .only_values = {"cosine"},
        .aliases = {{"min_lr_factor", "torchtitan"},
                    {"min_lr", "nanoGPT"},
                    {"final-lr-fraction", "LLM.Q"}}},

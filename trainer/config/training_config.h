@@ -13,7 +13,7 @@ struct RunConfig {
   std::string name;                        // empty: the date and time (report/run_folder.h)
   std::string output_dir = "runs/{name}";  // relative to the working directory
   int64_t seed = 42;
-  int64_t max_steps = -1;   // optimizer steps; > 0 rules over max_epochs
+  int64_t max_steps = -1;   // optimizer steps, never 0; > 0 rules over max_epochs
   double max_epochs = 1.0;  // passes over the training data
 };
 
@@ -44,18 +44,20 @@ struct OptimizerConfig {
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;
   double momentum = 0.0;  // sgd
-  // A parameter whose name contains one of these, in either case, gets no weight decay. The default
-  // finds the biases and norms of all built-in models: "norm" those of BERT and Llama, "ln_" those
-  // of GPT-2, "bn" and "downsample.1." those of ResNet.
-  std::vector<std::string> no_decay = {"bias", "norm", "ln_", "bn", "downsample.1."};
+  // Words of names (GroupByDecay in optim/optimizer.h). The default finds the biases and norms of
+  // all built-in models: "layernorm" and "norm" those of BERT and Llama, "ln" those of GPT-2, "bn"
+  // and "downsample.1" those of ResNet; and what norms are called in models of users' own.
+  std::vector<std::string> no_decay = {"bias",      "norm", "layernorm", "rmsnorm",     "batchnorm",
+                                       "groupnorm", "ln",   "bn",        "downsample.1"};
 };
 
 enum class LrSchedulerType { kCosine, kLinear, kConstant };
 
 struct SchedulerConfig {
   LrSchedulerType lr_scheduler_type = LrSchedulerType::kCosine;
-  double warmup_steps = 0;    // >= 1: whole optimizer steps; < 1: share of all steps
-  double min_lr_ratio = 0.1;  // cosine: the last learning rate / learning_rate
+  double warmup_steps = 0;       // >= 1: whole optimizer steps; < 1: share of all steps
+  bool warmup_from_zero = true;  // step i of n, from 0 on: i / n; false: (i + 1) / (n + 1)
+  double min_lr_ratio = 0.1;     // cosine: the last learning rate / learning_rate
 };
 
 enum class StrategyType { kAuto, kSingle, kDdp };
@@ -99,7 +101,7 @@ struct CheckpointConfig {
 };
 
 struct EvaluationConfig {
-  int64_t eval_steps = 0;  // optimizer steps between evaluations; 0: only at the end
+  int64_t eval_steps = 0;            // optimizer steps between evaluations; 0: only at the end
   std::vector<std::string> metrics;  // words of Metric; empty: those of the task
   std::string sample_prompt;
   int64_t sample_length = 0;  // tokens, of text bytes, generated at the end; 0: none

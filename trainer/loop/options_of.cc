@@ -104,6 +104,7 @@ ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_s
       break;
   }
   options.warmup = config.warmup_steps;
+  options.warmup_from_zero = config.warmup_from_zero;
   options.total_steps = total_steps;
   return options;
 }

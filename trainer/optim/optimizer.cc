@@ -120,6 +120,37 @@ class SgdOptimizer final : public Optimizer {
   std::vector<Tensors> momentum_;  // by group, by parameter; undefined before the first step
 };
 
+// A name without what separates its words: layer, 1, 0, bn, 1, weight in "layer1.0.bn1.weight",
+// layer, norm in "LayerNorm".
+struct WordsOfName {
+  explicit WordsOfName(std::string_view name) {
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    const auto is_upper = [](char c) { return c >= 'A' && c <= 'Z'; };
+    char last = '.';
+    for (const char letter : name) {
+      const bool separator = letter == '.' || letter == '_';
+      if (!separator) {
+        borders.push_back(last == '.' || last == '_' || is_digit(letter) != is_digit(last) ||
+                          (is_upper(letter) && !is_upper(last)));
+        text += letter;
+      }
+      last = letter;
+    }
+    borders.push_back(true);
+    text = AsciiLower(text);
+  }
+
+  bool Contain(const std::string& wanted) const {
+    for (size_t at = text.find(wanted); at != std::string::npos; at = text.find(wanted, at + 1)) {
+      if (!wanted.empty() && borders[at] && borders[at + wanted.size()]) return true;
+    }
+    return false;
+  }
+
+  std::string text;
+  std::vector<bool> borders;  // whether a word begins, or the last one ends, at that letter
+};
+
 }  // namespace
 
 Optimizer::Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(groups)) {
@@ -168,12 +199,10 @@ std::vector<ParameterGroup> GroupByDecay(
     double weight_decay) {
   ParameterGroup with{{}, weight_decay};
   ParameterGroup without{{}, 0.0};
-  std::vector<std::string> exempt_parts;
-  for (const std::string& part : no_decay) exempt_parts.push_back(AsciiLower(part));
   for (const auto& [name, parameter] : named_parameters) {
-    const std::string lower = AsciiLower(name);
+    const WordsOfName words(name);
     const bool exempt = std::ranges::any_of(
-        exempt_parts, [&](const auto& part) { return lower.find(part) != std::string::npos; });
+        no_decay, [&](const std::string& some) { return words.Contain(WordsOfName(some).text); });
     (exempt ? without : with).parameters.push_back(parameter);
   }
   std::vector<ParameterGroup> groups;

@@ -32,8 +32,10 @@ struct ParameterGroup {
   double weight_decay = 0.0;
 };
 
-// Parameters whose name contains one of `no_decay`, in letters of either case, go into a group
-// without weight decay, the others into one with it; an empty group is left out.
+// Parameters whose name has one of `no_decay` among its words, in letters of either case, go into a
+// group without weight decay, the others into one with it; an empty group is left out. Words are
+// what dots, underscores, digits and capital letters part: "bn" is one of "bn1.weight", not of
+// "subnet.weight". Several stand for a row of them: "LayerNorm.weight", "downsample.1".
 std::vector<ParameterGroup> GroupByDecay(
     const std::vector<std::pair<std::string, at::Tensor>>& named_parameters,
     const std::vector<std::string>& no_decay,

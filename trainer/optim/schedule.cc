@@ -13,7 +13,10 @@ int64_t WarmupSteps(const ScheduleOptions& options) {
 
 double LearningRateFactor(const ScheduleOptions& options, int64_t step) {
   const int64_t warmup = WarmupSteps(options);
-  if (step < warmup) return static_cast<double>(step) / static_cast<double>(warmup);
+  if (step < warmup) {
+    const int64_t earlier = options.warmup_from_zero ? 0 : 1;
+    return static_cast<double>(step + earlier) / static_cast<double>(warmup + earlier);
+  }
   if (options.shape == ScheduleOptions::Shape::kConstant) return 1.0;
   const int64_t falling = std::max<int64_t>(1, options.total_steps - warmup);
   const double progress =

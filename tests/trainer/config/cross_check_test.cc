@@ -216,6 +216,26 @@ TEST(CrossCheck, ValidationComesFromFilesOrFromAFraction) {
             "needed:");
 }
 
+TEST(CrossCheck, ARunHasSteps) {
+  EXPECT_EQ(Complaint({kGpt, {"run.max_steps=0"}}), R"(
+-- KEYS THAT DO NOT FIT ---------------------------------------------- --set run.max_steps=0
+A run of 0 steps trains nothing:
+--set run.max_steps=0
+                    ^
+Set it to -1 to train as long as run.max_epochs says. Evaluating without training is not there yet.
+See docs/errors.md#keys-that-do-not-fit
+)");
+  EXPECT_EQ(Complaint({kGpt, {"run.max_steps=-1"}}), "");
+}
+
+TEST(CrossCheck, ANameStaysInTheFolderOfRuns) {
+  for (const char* name : {"../../x", "a/../../b", ".."}) {
+    EXPECT_EQ(FirstLine({kGpt, {std::string("run.name=") + name}}),
+              "A name with \"..\" in it leaves the folder of runs:");
+  }
+  EXPECT_EQ(Complaint({kGpt, {"run.name=lr/1e-3..2e-3"}}), "");
+}
+
 TEST(CrossCheck, WarmupIsAShareOrAWholeNumber) {
   EXPECT_EQ(Complaint({kGpt, {"scheduler.warmup_steps=0.1"}}), "");
   EXPECT_EQ(FirstLine({kGpt, {"scheduler.warmup_steps=1.5"}}),

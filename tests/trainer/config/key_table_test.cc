@@ -67,7 +67,8 @@ struct ChangeValue {
 };
 
 // Keys that ask for others to change too when they change; the messages' tests read them.
-const std::set<std::string> kTied = {"model.type",
+const std::set<std::string> kTied = {"run.max_steps",  // 0 is the next
+                                     "model.type",
                                      "data.format",
                                      "data.label_column",
                                      "data.max_seq_length",

@@ -46,7 +46,7 @@ TEST(ConfigMessages, AKeyThatResemblesNothingGetsTheListOfKeys) {
 The section "scheduler" has no key "zzzzzzzzzzzzzzzzzzzz":
 1| {"scheduler": {"zzzzzzzzzzzzzzzzzzzz": 1}}
                   ^^^^^^^^^^^^^^^^^^^^^^
-Its keys are lr_scheduler_type, warmup_steps, min_lr_ratio.
+Its keys are lr_scheduler_type, warmup_steps, warmup_from_zero, min_lr_ratio.
 )");
 }
 

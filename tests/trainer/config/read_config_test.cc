@@ -52,6 +52,14 @@ TEST(ReadConfig, TheLastOverrideWins) {
   EXPECT_EQ(MustRead({kGpt, {"run.seed=1", "run.seed=2"}}).run.seed, 2);
 }
 
+TEST(ReadConfig, SeedsFollowEachOtherUnlessTheyAreGiven) {
+  EXPECT_EQ(MustRead({kMlp, {"run.seed=3"}}).data.random_seed, 3);
+  const Config config = MustRead({kMlp, {"data.data_seed=0", "data.random_seed=12345"}});
+  EXPECT_EQ(config.data.data_seed, 0);
+  EXPECT_EQ(config.data.random_seed, 12345);
+  EXPECT_EQ(MustRead({kMlp, {"data.data_seed=5"}}).data.random_seed, 5);
+}
+
 TEST(ReadConfig, AnOverrideReplacesABadValue) {
   const char* text =
       R"({"model": {"type": "gpt"}, "data": {"train_files": "a"}, "run": {"seed": "x"}})";

@@ -102,5 +102,25 @@ TEST(DefaultDecay, OfResNetsIsThatOfConvolutionsAndTheLastLayer) {
   }
 }
 
+TEST(DefaultDecay, KnowsTheNormsOfOtherModels) {
+  const at::Tensor parameter;
+  const auto decays = [&](const std::string& name) {
+    const auto groups = GroupByDecay({{name, parameter}}, OptimizerConfig{}.no_decay, 0.1);
+    return groups[0].weight_decay > 0;
+  };
+  for (const char* name :
+       {"blocks.0.norm1.weight", "layers.0.post_attention_layernorm.weight",
+        "encoder.layer_norm.weight", "features.batchnorm0.weight", "features.batch_norm.weight",
+        "layers.0.self_attn.q_norm.weight", "layers.0.ffn_norm.weight",
+        "decoder.final_layer_norm.weight", "rmsnorm.weight", "mid.group_norm.weight",
+        "attn.in_proj_bias", "lstm.bias_ih_l0"}) {
+    EXPECT_FALSE(decays(name)) << name;
+  }
+  for (const char* name : {"subnet.weight", "normal_head.weight", "pln.weight", "unbiased.weight",
+                           "denormalize.weight", "layer2.0.downsample.0.weight"}) {
+    EXPECT_TRUE(decays(name)) << name;
+  }
+}
+
 }  // namespace
 }  // namespace ddprun::trainer

@@ -130,6 +130,27 @@ TEST(GroupByDecay, FindsNamesInLettersOfEitherCase) {
   }
 }
 
+TEST(GroupByDecay, TakesWholeWordsOfNames) {
+  const at::Tensor parameter = golden::FloatTensor({1.0});
+  const auto spares = [&](const std::string& pattern, const std::string& name) {
+    return GroupByDecay({{name, parameter}}, {pattern}, 0.1)[0].weight_decay == 0.0;
+  };
+  EXPECT_TRUE(spares("bn", "layer1.0.bn1.weight"));
+  EXPECT_TRUE(spares("ln_", "transformer.ln_f.weight"));
+  EXPECT_TRUE(spares("norm", "encoder.q_norm.weight"));
+  EXPECT_TRUE(spares("norm", "blocks.0.norm2.weight"));
+  EXPECT_TRUE(spares("layernorm", "bert.embeddings.LayerNorm.weight"));
+  EXPECT_TRUE(spares("layernorm", "layers.0.input_layernorm.weight"));
+  EXPECT_TRUE(spares("bias", "attn.in_proj_bias"));
+  EXPECT_TRUE(spares("downsample.1.", "layer2.0.downsample.1.weight"));
+  EXPECT_FALSE(spares("downsample.1", "layer2.0.downsample.10.weight"));
+  EXPECT_FALSE(spares("bn", "subnet.weight"));
+  EXPECT_FALSE(spares("norm", "normal_head.weight"));
+  EXPECT_FALSE(spares("ln", "vulnerability.weight"));
+  EXPECT_FALSE(spares("bias", "unbiased.weight"));
+  EXPECT_FALSE(spares("", "fc.weight"));
+}
+
 TEST(GroupByDecay, LeavesAnEmptyGroupOut) {
   EXPECT_THAT(GroupByDecay({{"fc.weight", golden::FloatTensor({1.0})}}, {"bias"}, 0.1), SizeIs(1));
 }

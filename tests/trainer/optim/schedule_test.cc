@@ -52,6 +52,18 @@ TEST(LearningRateFactor, SurvivesAWarmupAsLongAsTheRun) {
   EXPECT_DOUBLE_EQ(LearningRateFactor(options, 6), 0.5);
 }
 
+// get_lr of nanoGPT's train.py: learning_rate * (it + 1) / (warmup_iters + 1) while it <
+// warmup_iters.
+TEST(LearningRateFactor, RisesFromAboveZeroAsInNanoGpt) {
+  const ScheduleOptions options{
+      .warmup = 4, .warmup_from_zero = false, .min_lr_ratio = 0.1, .total_steps = 12};
+  for (int64_t step = 0; step < 4; ++step) {
+    EXPECT_DOUBLE_EQ(LearningRateFactor(options, step), static_cast<double>(step + 1) / 5);
+  }
+  EXPECT_DOUBLE_EQ(LearningRateFactor(options, 4), 1.0);
+  EXPECT_DOUBLE_EQ(LearningRateFactor(options, 8), 0.55);
+}
+
 TEST(WarmupSteps, ReadsASmallNumberAsAShareRoundedUp) {
   EXPECT_EQ(WarmupSteps({.warmup = 0.05, .total_steps = 30}), 2);
   EXPECT_EQ(WarmupSteps({.warmup = 7, .total_steps = 30}), 7);

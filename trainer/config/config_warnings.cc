@@ -1,0 +1,142 @@
+#include "trainer/config/config_warnings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "trainer/config/keys.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+std::string Count(int64_t count, std::string_view what) {
+  return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
+}
+
+class Warnings {
+ public:
+  Warnings(const Config& config, const RunFacts& facts) : config_(config), facts_(facts) {}
+
+  std::vector<std::string> Take() {
+    WarnOfRun();
+    WarnOfBatches();
+    WarnOfWarmup();
+    WarnOfHooks();
+    WarnOfEvaluation();
+    if (facts_.classes == 1) {
+      Warn("data",
+           "all training samples are of one class, so that there is nothing to tell apart. Is "
+           "this the right column or folder of labels?");
+    }
+    if (config_.data.dataloader_num_workers == 0) {
+      WarnIfGiven({"data.dataloader_prefetch_factor"}, "data.dataloader_num_workers is 0");
+    }
+    return std::move(warnings_);
+  }
+
+ private:
+  void Warn(std::string_view key, const std::string& text) {
+    warnings_.push_back(std::string(key) + ": " + text);
+  }
+
+  // Of those keys that have another value than their default.
+  void WarnIfGiven(std::initializer_list<std::string_view> paths, const std::string& because) {
+    Config config = config_;  // slots are writable references
+    Config defaults;
+    for (const std::string_view path : paths) {
+      const Key& key = GetKey(path);
+      if (SlotText(key.slot(config)) == SlotText(key.slot(defaults))) continue;
+      Warn(path, "has no effect: " + because + ".");
+    }
+  }
+
+  // A count of steps that the run does not reach.
+  bool TooLate(int64_t steps) const {
+    return facts_.total_steps > 0 && steps >= facts_.total_steps;
+  }
+
+  std::string RunLength() const { return "the run has " + Count(facts_.total_steps, "step"); }
+
+  void WarnOfRun() {
+    if (config_.run.max_steps <= 0) return;
+    WarnIfGiven({"run.max_epochs"}, "run.max_steps rules over it");
+  }
+
+  void WarnOfBatches() {
+    const TrainingConfig& training = config_.training;
+    const int64_t samples = facts_.samples_per_rank;
+    if (samples > 0 && training.per_device_train_batch_size > samples) {
+      Warn("training.per_device_train_batch_size",
+           "is " + std::to_string(training.per_device_train_batch_size) + ", but " +
+               (facts_.ranks == 1 ? "there are " : "each rank has ") + Count(samples, "sample") +
+               " in an epoch: its batches are that small.");
+    }
+    const int64_t batches = facts_.batches_per_epoch;
+    if (batches > 0 && training.gradient_accumulation_steps > batches) {
+      Warn("training.gradient_accumulation_steps",
+           "is " + std::to_string(training.gradient_accumulation_steps) + ", but an epoch has " +
+               std::to_string(batches) + (batches == 1 ? " micro-batch" : " micro-batches") +
+               " for each rank: a step takes no more.");
+    }
+  }
+
+  void WarnOfWarmup() {
+    const SchedulerConfig& scheduler = config_.scheduler;
+    const int64_t total = facts_.total_steps;
+    const double steps = scheduler.warmup_steps >= 1
+                             ? scheduler.warmup_steps
+                             : std::ceil(scheduler.warmup_steps * static_cast<double>(total));
+    if (total == 0 || steps < static_cast<double>(total)) return;
+    const int shift = scheduler.warmup_from_zero ? 0 : 1;
+    double highest =
+        config_.optimizer.learning_rate * static_cast<double>(total - 1 + shift) / (steps + shift);
+    Warn("scheduler.warmup_steps",
+         RunLength() + ", so that the learning rate never rises above " + SlotText(&highest) + ".");
+  }
+
+  void WarnOfHooks() {
+    const StrategyConfig& strategy = config_.strategy;
+    const bool power = strategy.comm_hook == CommHookType::kPowerSgd;
+    const bool local = strategy.comm_hook == CommHookType::kPostLocalSgd;
+    if (power && TooLate(strategy.power_sgd_start_step)) {
+      Warn("strategy.power_sgd_start_step", "is " + std::to_string(strategy.power_sgd_start_step) +
+                                                ", but " + RunLength() +
+                                                ": no gradient is compressed.");
+    }
+    if (local && TooLate(strategy.post_local_sgd_start_step)) {
+      Warn("strategy.post_local_sgd_start_step",
+           "is " + std::to_string(strategy.post_local_sgd_start_step) + ", but " + RunLength() +
+               ": gradients are averaged in all of them.");
+    }
+  }
+
+  void WarnOfEvaluation() {
+    const EvaluationConfig& evaluation = config_.evaluation;
+    if (!facts_.has_validation_data) {
+      WarnIfGiven({"evaluation.eval_steps", "evaluation.metrics"},
+                  "there is no validation data. Give data.validation_files or "
+                  "data.validation_fraction");
+    } else if (TooLate(evaluation.eval_steps - 1)) {
+      Warn("evaluation.eval_steps", "is " + std::to_string(evaluation.eval_steps) + ", but " +
+                                        RunLength() + ": there is one evaluation, at the end.");
+    }
+    if (evaluation.sample_length > 0) return;
+    WarnIfGiven({"evaluation.sample_prompt", "evaluation.sample_temperature",
+                 "evaluation.sample_top_k", "evaluation.sample_top_p"},
+                "evaluation.sample_length is 0");
+  }
+
+  const Config& config_;
+  const RunFacts& facts_;
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace
+
+std::vector<std::string> ConfigWarnings(const Config& config, const RunFacts& facts) {
+  return Warnings(config, facts).Take();
+}
+
+}  // namespace ddprun::trainer
