@@ -22,16 +22,21 @@ void HangGuard::Prepare(std::vector<WorkerSpec>& specs, const Environment& base)
   }
 }
 
+HangGuard::StoreWaits HangGuard::WaitsIn(StoreOf store) {
+  return [store = std::move(store)](std::span<const LocalWorker> workers) {
+    const rendezvous::StoreServer* server = store();
+    return server == nullptr ? std::vector<StoreWait>() : FindWaits(*server, workers);
+  };
+}
+
 void HangGuard::Watch(WorkerGroup& group,
                       const FlightReader& flight,
                       StoreOf store,
                       std::function<void(const HangReport&)> on_hang) {
   HangSources sources;
   sources.workers = [&group] { return group.Living(); };
-  sources.store_waits = [store = std::move(store)](std::span<const LocalWorker> workers) {
-    const rendezvous::StoreServer* server = store();
-    return server == nullptr ? std::vector<StoreWait>() : FindWaits(*server, workers);
-  };
+  sources.ended = [&group] { return group.EndedWell(); };
+  sources.store_waits = WaitsIn(std::move(store));
   sources.flight = &flight;
   watch_ = std::make_unique<HangWatch>(
       clock_, timeout_, std::move(sources),

@@ -18,6 +18,8 @@ class HangGuard {
  public:
   // The store server that the workers use, if this node hosts it; else nullptr.
   using StoreOf = std::function<const rendezvous::StoreServer*()>;
+  using StoreWaits = std::function<std::vector<StoreWait>(std::span<const LocalWorker>)>;
+  static StoreWaits WaitsIn(StoreOf store);
 
   HangGuard(Clock& clock, std::chrono::milliseconds timeout) : clock_(clock), timeout_(timeout) {}
 

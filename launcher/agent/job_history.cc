@@ -13,7 +13,7 @@ PeerMessage JobHistory::TellOf(const WorkerRecord& worker) const {
   std::vector<WorkerRecord> known = {worker};
   Complete(known);
   return PeerMessage{
-      .exit_code = ExitCode(*worker.exit),
+      .exit_code = FailureCode(*worker.exit),
       .text = Summarize(worker, host_),
       .worker = PeerWorker{
           .host = host_, .time = TimeText(worker.ended_at), .record = std::move(known[0])}};

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "launcher/hang/hang_report.h"
+#include "launcher/report/exit_text.h"
 #include "launcher/report/peer_message.h"
 
 namespace ddprun::launcher {
@@ -30,7 +31,7 @@ int JobExitCode(const JobCauses& causes) {
   if (causes.refusal) return *causes.refusal;
   if (causes.error) return ExitStatus(causes.error->code);
   if (causes.hung && (!causes.round_end || JobFailed(causes))) return kHangExitCode;
-  if (EndedByOwnWorker(causes)) return ExitCode(*causes.first_failure);
+  if (EndedByOwnWorker(causes)) return FailureCode(*causes.first_failure);
   if (!causes.stop_signal) return 0;
   const int stopped = 128 + *causes.stop_signal;
   // A batch system may ask for a code that says "put me back into the queue". The other nodes have

@@ -81,12 +81,18 @@ void RunningAttempt::Hurry() {
   group_.Hurry();
 }
 
+void RunningAttempt::OnExit(pid_t pid, const ProcessExit& exit) {
+  group_.OnExit(pid, exit);
+  if (early_end_ != nullptr && ExitCode(exit) == 0) early_end_->Begin();
+}
+
 void RunningAttempt::OnFirstFailure(const WorkerRecord& worker) {
   OnEnding();
   handlers_.on_first_failure(worker);
 }
 
 void RunningAttempt::OnEnding() {
+  if (early_end_ != nullptr) early_end_->End();
   if (hang_guard_ != nullptr) hang_guard_->EndWatch();
   if (flight_ == nullptr || std::exchange(standings_noted_, true)) return;
   const auto now = surroundings_.clock.Now();
@@ -112,9 +118,23 @@ void RunningAttempt::OnWorkersDone() {
 
 void RunningAttempt::WatchForHang(HangGuard::StoreOf store,
                                   std::function<void(const HangReport&)> on_hang) {
+  WatchForEarlyEnd(store);
   if (!plan_.options.hang_timeout) return;
   hang_guard_ = std::make_unique<HangGuard>(surroundings_.clock, *plan_.options.hang_timeout);
   hang_guard_->Watch(group_, *flight_, std::move(store), std::move(on_hang));
+}
+
+void RunningAttempt::WatchForEarlyEnd(const HangGuard::StoreOf& store) {
+  EarlyEndWatch::Sources sources{
+      .living = [this] { return group_.Living(); },
+      .ended = [this] { return group_.EndedWell(); },
+      .flight = flight_.get()};
+  if (membership_.nnodes == 1) sources.store_waits = HangGuard::WaitsIn(store);
+  early_end_ = std::make_unique<EarlyEndWatch>(
+      surroundings_.clock, std::move(sources),
+      EarlyEndWatch::Handlers{
+          .on_early_end = [this](const EarlyEnd& e) { group_.FailEnded(e.local_rank, e.left); },
+          .on_all_wait = [this](const std::string& line) { surroundings_.log.Warning(line); }});
 }
 
 std::optional<HangReport> RunningAttempt::hang() const {

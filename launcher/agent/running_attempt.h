@@ -15,6 +15,7 @@
 #include "launcher/agent/job_output.h"
 #include "launcher/agent/template_host.h"
 #include "launcher/agent/worker_group.h"
+#include "launcher/hang/early_end.h"
 #include "rendezvous/rendezvous.h"
 
 namespace ddprun::launcher {
@@ -43,9 +44,10 @@ class RunningAttempt {
   void Stop(int signal);
   void Hurry();
   void Pass(int signal) { group_.Pass(signal); }
-  void OnExit(pid_t pid, const ProcessExit& exit) { group_.OnExit(pid, exit); }
+  void OnExit(pid_t pid, const ProcessExit& exit);
 
-  // Once started, with --hang_timeout only: tells of workers that hang, and ends them.
+  // Once started: a worker that ends with code 0 while others wait for it becomes a failure. With
+  // --hang_timeout also tells of workers that hang, and ends them.
   void WatchForHang(HangGuard::StoreOf store, std::function<void(const HangReport&)> on_hang);
   // nullopt: they have not hung.
   std::optional<HangReport> hang() const;
@@ -64,6 +66,7 @@ class RunningAttempt {
   // at this moment, for the reports; the first call counts.
   void OnEnding();
   void OnWorkersDone();
+  void WatchForEarlyEnd(const HangGuard::StoreOf& store);
 
   GroupSurroundings surroundings_;
   const AgentPlan& plan_;
@@ -76,6 +79,7 @@ class RunningAttempt {
   std::unique_ptr<FlightReader> flight_;
   bool standings_noted_ = false;
   WorkerGroup group_;
+  std::unique_ptr<EarlyEndWatch> early_end_;  // likewise
   std::unique_ptr<HangGuard> hang_guard_;  // after group_ and flight_, which it watches
   bool gone_ = false;
   std::vector<pid_t> unkillable_;

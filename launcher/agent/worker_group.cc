@@ -163,15 +163,31 @@ void WorkerGroup::OnExit(pid_t pid, const ProcessExit& exit) {
   const GroupPhase before = state_.phase();
   const GroupAction action =
       state_.On(code == 0 ? GroupEvent::kWorkerSucceeded : GroupEvent::kWorkerFailed);
-  if (before != state_.phase() && !first_failure_) {
-    first_failure_ = static_cast<size_t>(worker - workers_.begin());
-    failure_time_ = worker->record.ended_at;
-    stop_time_ = worker->ended_at;
-    output_->CatchUp(worker->record.local_rank);
-    if (handlers_.on_first_failure) handlers_.on_first_failure(Complete(*worker));
-  }
+  if (before != state_.phase()) NoteFailure(static_cast<size_t>(worker - workers_.begin()));
   Apply(action);
   if (NumAlive() == 0 && forking_ == nullptr) Apply(state_.On(GroupEvent::kAllGone));
+}
+
+void WorkerGroup::NoteFailure(size_t index) {
+  if (first_failure_) return;
+  const Worker& worker = workers_[index];
+  first_failure_ = index;
+  failure_time_ = worker.record.ended_at;
+  stop_time_ = surroundings_.clock.Now();
+  output_->CatchUp(worker.record.local_rank);
+  if (handlers_.on_first_failure) handlers_.on_first_failure(Complete(worker));
+}
+
+void WorkerGroup::FailEnded(int local_rank, std::string left) {
+  if (state_.phase() != GroupPhase::kRunning) return;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    WorkerRecord& record = workers_[i].record;
+    if (record.local_rank != local_rank || !record.exit) continue;
+    record.left = std::move(left);
+    const GroupAction action = state_.On(GroupEvent::kWorkerFailed);
+    NoteFailure(i);
+    return Apply(action);
+  }
 }
 
 void WorkerGroup::Apply(GroupAction action) {
@@ -224,6 +240,16 @@ std::vector<LiveWorker> WorkerGroup::Living() const {
     living.push_back({record.rank, record.local_rank, record.pid, bytes_seen(record.local_rank)});
   }
   return living;
+}
+
+std::vector<LiveWorker> WorkerGroup::EndedWell() const {
+  std::vector<LiveWorker> ended;
+  for (const Worker& worker : workers_) {
+    const WorkerRecord& record = worker.record;
+    if (!record.exit || ExitCode(*record.exit) != 0) continue;
+    ended.push_back({record.rank, record.local_rank, record.pid, bytes_seen(record.local_rank)});
+  }
+  return ended;
 }
 
 uint64_t WorkerGroup::bytes_seen() const {

@@ -89,9 +89,15 @@ class WorkerGroup {
   const std::optional<Error>& start_error() const { return start_error_; }
   // Those that have started and not ended, by local rank.
   std::vector<LiveWorker> Living() const;
+  // Those that have ended with code 0, likewise.
+  std::vector<LiveWorker> EndedWell() const;
   // What a started worker, or all of them, have printed so far, in bytes: see GroupOutput.
   uint64_t bytes_seen(int local_rank) const { return output_->bytes_seen(local_rank); }
   uint64_t bytes_seen() const;
+
+  // The end of this worker with code 0 was a failure: see WorkerRecord::left. Nothing happens once
+  // the group is being stopped.
+  void FailEnded(int local_rank, std::string left);
 
   // What a worker did when the first one failed: for its record.
   void NoteStanding(int local_rank, std::string standing);
@@ -110,6 +116,7 @@ class WorkerGroup {
   void Started(size_t index, pid_t pid);
   void FailStart(Error error);
   void Apply(GroupAction action);
+  void NoteFailure(size_t index);
   void SignalAll(int signal);
   void ArmTimer(std::chrono::milliseconds time);
   size_t NumAlive() const;

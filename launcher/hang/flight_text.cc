@@ -40,7 +40,20 @@ std::string ShortSince(std::optional<Time> time, Time then) {
                                            : SecondsText(elapsed);
 }
 
-// "all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57".
+}  // namespace
+
+std::string SecondsText(milliseconds time) {
+  return Number(static_cast<double>(std::max(time, milliseconds(0)).count()) / 1000, "s");
+}
+
+std::string RankList(const std::vector<int>& ranks) {
+  if (ranks.size() == 1) return "rank " + std::to_string(ranks[0]);
+  if (ranks.size() == 2)
+    return "ranks " + std::to_string(ranks[0]) + " and " + std::to_string(ranks[1]);
+  return "ranks " + std::to_string(ranks[0]) + ", " + std::to_string(ranks[1]) + " and " +
+         std::to_string(ranks.size() - 2) + (ranks.size() == 3 ? " other" : " others");
+}
+
 std::string Describe(const RecordedCollective& collective) {
   std::string text = std::string(NameOf(collective.kind)) + " " + std::to_string(collective.number);
   std::string details;
@@ -52,12 +65,6 @@ std::string Describe(const RecordedCollective& collective) {
   if (!details.empty()) text += " (" + details + ")";
   if (collective.step > 0) text += " of step " + std::to_string(collective.step);
   return text;
-}
-
-}  // namespace
-
-std::string SecondsText(milliseconds time) {
-  return Number(static_cast<double>(std::max(time, milliseconds(0)).count()) / 1000, "s");
 }
 
 std::string DescribeFlight(const FlightSnapshot& flight, Time now) {

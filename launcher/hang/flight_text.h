@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "base/flight_reader.h"
 
@@ -10,6 +11,12 @@ namespace ddprun::launcher {
 
 // "12.3 s", "312 s"; never less than 0.
 std::string SecondsText(std::chrono::milliseconds time);
+
+// "rank 2", "ranks 2 and 3", "ranks 2, 3 and 14 others". REQUIRES: at least one.
+std::string RankList(const std::vector<int>& ranks);
+
+// "all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57".
+std::string Describe(const RecordedCollective& collective);
 
 // Of a worker that is there: "waits in all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57 for
 // 312 s".

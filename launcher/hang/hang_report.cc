@@ -11,6 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr size_t kShownRanks = 64;
+constexpr size_t kShownEnded = 16;
 constexpr size_t kShownWaits = 16;
 constexpr size_t kBarWidth = 92;
 
@@ -50,20 +51,25 @@ bool IsCulprit(const HangReport& report, const Standing& standing) {
   return std::find(ranks.begin(), ranks.end(), standing.rank) != ranks.end();
 }
 
-// "rank 2", "ranks 2 and 3", "ranks 2, 3 and 14 others".
-std::string RankList(const std::vector<int>& ranks) {
-  if (ranks.size() == 1) return "rank " + std::to_string(ranks[0]);
-  if (ranks.size() == 2)
-    return "ranks " + std::to_string(ranks[0]) + " and " + std::to_string(ranks[1]);
-  return "ranks " + std::to_string(ranks[0]) + ", " + std::to_string(ranks[1]) + " and " +
-         std::to_string(ranks.size() - 2) + (ranks.size() == 3 ? " other" : " others");
-}
-
 std::string CulpritSentence(const HangReport& report) {
   const Culprit& culprit = report.culprit;
   if (culprit.ranks.empty()) return "no rank stands out";
   return RankList(culprit.ranks) + (culprit.ranks.size() > 1 ? ", each of which " : " ") +
          culprit.reason;
+}
+
+std::string EndedLines(const HangReport& report) {
+  std::string text;
+  for (size_t i = 0; i < std::min(report.ended.size(), kShownEnded); ++i) {
+    const Standing& ended = report.ended[i];
+    text += "  " + Names(ended) + " has ended with code 0";
+    if (ended.flight) text += "; " + DescribeFlight(*ended.flight, report.now);
+    text += "\n";
+  }
+  if (report.ended.size() > kShownEnded) {
+    text += "  and " + std::to_string(report.ended.size() - kShownEnded) + " more have ended so\n";
+  }
+  return text;
 }
 
 std::string Bar(const std::string& program, bool color) {
@@ -98,6 +104,7 @@ std::string RenderHang(const HangReport& report, const std::string& program, boo
           " (--hang_timeout=" + SecondsText(report.timeout) + ").\n";
   text += report.culprit.ranks.empty() ? "No rank stands out.\n"
                                        : "The others wait for: " + CulpritSentence(report) + ".\n";
+  text += EndedLines(report);
   std::vector<Standing> ordered = report.standings;
   std::stable_sort(ordered.begin(), ordered.end(), [&](const Standing& a, const Standing& b) {
     return IsCulprit(report, a) && !IsCulprit(report, b);

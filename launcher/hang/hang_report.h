@@ -19,6 +19,7 @@ struct HangReport {
   std::chrono::milliseconds still_for{0};  // since any worker of this node moved
   std::chrono::steady_clock::time_point now;
   std::vector<Standing> standings = {};  // of the workers that live, by rank
+  std::vector<Standing> ended = {};      // of those that have ended with code 0, by rank
   std::vector<StoreWait> waits = {};     // in a store that this node hosts
   Culprit culprit = {};
   bool printed_stacks = false;  // the workers printed something after they were told to end

@@ -48,11 +48,16 @@ void HangWatch::Look() {
   for (const LiveWorker& worker : workers) {
     WorkerSample sample{
         .pid = worker.pid, .cpu_time = cpu_times[worker.pid], .output_bytes = worker.output_bytes};
-    if (sources_.flight != nullptr) sample.flight = sources_.flight->Read(worker.local_rank);
+    sample.flight = FlightOf(worker);
     samples.push_back(std::move(sample));
   }
   if (!state_.Add(clock_.Now(), samples)) return LookLater();
   on_hang_(Report(workers, samples));
+}
+
+std::optional<FlightSnapshot> HangWatch::FlightOf(const LiveWorker& worker) const {
+  if (sources_.flight == nullptr) return std::nullopt;
+  return sources_.flight->Read(worker.local_rank);
 }
 
 HangReport HangWatch::Report(const std::vector<LiveWorker>& workers,
@@ -68,8 +73,15 @@ HangReport HangWatch::Report(const std::vector<LiveWorker>& workers,
                                 .still_for = state_.StillFor(worker.pid),
                                 .silent_for = state_.SilentFor(worker.pid)});
   }
+  for (const LiveWorker& worker : sources_.ended ? sources_.ended() : std::vector<LiveWorker>()) {
+    report.ended.push_back({worker.rank, worker.local_rank, worker.pid, FlightOf(worker)});
+  }
   if (sources_.store_waits) report.waits = sources_.store_waits(ProcessesOf(workers));
   report.culprit = FindCulprit(report.standings, report.waits);
+  if (report.culprit.ranks.empty()) {
+    for (const Standing& ended : report.ended) report.culprit.ranks.push_back(ended.rank);
+    report.culprit.reason = "has ended with code 0";
+  }
   return report;
 }
 

@@ -27,6 +27,7 @@ struct LiveWorker {
 // What the watch asks; called from the loop.
 struct HangSources {
   std::function<std::vector<LiveWorker>()> workers;  // that have started and not ended, by rank
+  std::function<std::vector<LiveWorker>()> ended = {};  // that have ended with code 0, by rank
   std::function<std::vector<StoreWait>(std::span<const LocalWorker>)> store_waits;
   const FlightReader* flight = nullptr;  // outlives the watch; nullptr: no worker writes one
 };
@@ -47,6 +48,7 @@ class HangWatch {
  private:
   void LookLater();
   void Look();
+  std::optional<FlightSnapshot> FlightOf(const LiveWorker& worker) const;
   HangReport Report(const std::vector<LiveWorker>& workers,
                     const std::vector<WorkerSample>& samples) const;
 

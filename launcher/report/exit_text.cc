@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <string_view>
 
 namespace ddprun::launcher {
@@ -47,6 +48,15 @@ std::string DescribeExit(const ProcessExit& exit) {
          (signaled.dumped_core ? " (core dumped)" : "");
 }
 
+std::string DescribeEnd(const WorkerRecord& worker) {
+  if (!worker.exit) return "does not end";
+  return DescribeExit(*worker.exit) + (worker.left.empty() ? "" : " and left " + worker.left);
+}
+
+int FailureCode(const ProcessExit& exit) {
+  return std::max(1, ExitCode(exit));
+}
+
 std::string ExplainExit(const ProcessExit& exit) {
   if (const auto* signaled = std::get_if<Signaled>(&exit)) {
     return std::string(ExplainSignal(signaled->signal));
@@ -68,8 +78,7 @@ std::string WorkerName(const WorkerRecord& worker) {
 }
 
 std::string Summarize(const WorkerRecord& worker, const std::string& host) {
-  return WorkerName(worker) + " on " + host + " " +
-         (worker.exit ? DescribeExit(*worker.exit) : "does not end");
+  return WorkerName(worker) + " on " + host + " " + DescribeEnd(worker);
 }
 
 }  // namespace ddprun::launcher

@@ -10,6 +10,12 @@ namespace ddprun::launcher {
 // "exited with code 7", "was killed by SIGKILL".
 std::string DescribeExit(const ProcessExit& exit);
 
+// The same of a worker that has ended; with code 0, also whom it has left waiting.
+std::string DescribeEnd(const WorkerRecord& worker);
+
+// What ddprun exits with when the job ends with this worker: never 0.
+int FailureCode(const ProcessExit& exit);
+
 // What such an exit usually means, without a full stop; empty when there is nothing to say.
 std::string ExplainExit(const ProcessExit& exit);
 

@@ -111,7 +111,7 @@ std::string Gist(const std::string& message) {
 // "Rank 1 was killed by SIGKILL: why."
 std::string FirstSentence(const WorkerRecord& first, const std::string& where) {
   const ProcessExit exit = first.exit.value_or(Exited{1});
-  std::string text = "Rank " + std::to_string(first.rank) + where + " " + DescribeExit(exit);
+  std::string text = "Rank " + std::to_string(first.rank) + where + " " + DescribeEnd(first);
   const bool killed = std::holds_alternative<Signaled>(exit);
   const std::string why =
       first.out_of_memory && killed ? first.out_of_memory->what : ExplainExit(exit);
@@ -122,6 +122,7 @@ std::string FirstSentence(const WorkerRecord& first, const std::string& where) {
     what[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(what[0])));
     text += " " + what + ".";
   }
+  if (!first.left.empty()) text += " All ranks have to call the same collectives.";
   return text;
 }
 

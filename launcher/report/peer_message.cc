@@ -48,6 +48,7 @@ json ToJson(const PeerWorker& worker) {
     object["error_file"] = record.error_file;
     object["error_file_removed"] = record.error_file_removed;
   }
+  if (!record.left.empty()) object["left"] = record.left;
   if (record.out_of_memory) object["out_of_memory"] = record.out_of_memory->what;
   if (!record.core_dump.empty()) object["core_dump"] = record.core_dump;
   if (!record.stderr_file.empty()) object["stderr_file"] = record.stderr_file;
@@ -89,6 +90,7 @@ PeerWorker ReadWorker(const json& object) {
   } else if (object.contains("code")) {
     record.exit = Exited{Get(object, "code", 1)};
   }
+  record.left = Get<std::string>(object, "left", "");
   record.last_lines = Lines(object, "last_lines");
   if (object.contains("error")) {
     std::string message;

@@ -36,6 +36,8 @@ struct WorkerRecord {
   // What it did or waited for when the first worker failed, as far as that is known:
   // "in all_reduce 41 for 3.2 s". Empty: unknown.
   std::string standing = {};
+  // Why its end with code 0 is a failure: "rank 0 waiting for it in all_reduce 41". Empty: none.
+  std::string left = {};
   std::optional<OutOfMemory> out_of_memory = {};
   std::string core_dump = {};  // where its memory image is, or why there is none; empty: no matter
 };

@@ -10,23 +10,6 @@ import harness
 
 WRITE_PID = 'echo $$ > "$FOLDER/new.$RANK"; mv "$FOLDER/new.$RANK" "$FOLDER/pid.$RANK"; '
 
-# Writes a page of the flight recorder as a worker does that has waited in an all_reduce since it
-# began (base/flight_page.h).
-WAITS_IN_ALL_REDUCE = """
-import mmap, os, struct, time
-rank = int(os.environ["RANK"])
-pages = mmap.mmap(int(os.environ["DDPRUN_FLIGHT_RECORDER_FD"]), 0)
-TRAINING, ALL_REDUCE, WAITING, BUCKET, STEP, TICKET = 1, 1, 3, 3, 57, 1
-page = int(os.environ["LOCAL_RANK"]) * 8192
-description = struct.unpack("=Q", struct.pack("=BBHi", ALL_REDUCE, WAITING, 0, BUCKET))[0]
-kind = struct.unpack("=Q", b"float32\\0")[0]
-now = time.monotonic_ns()
-entry = (2, TICKET, 418, description, kind, 6250000, 25000000, STEP, now, now, 0)
-struct.pack_into("=11Q", pages, page + 9 * 8 + TICKET * 11 * 8, *entry)
-struct.pack_into("=8Q", pages, page + 8, rank, os.getpid(), TRAINING, STEP, 0, 1, 1, 0)
-struct.pack_into("=Q", pages, page, 0x796C667064640001)
-"""
-
 
 def free_port():
     with socket.socket() as probe:
@@ -173,7 +156,7 @@ class Standing(harness.LauncherTest):
     def worker(self):
         return self.script(
             "worker.py",
-            WAITS_IN_ALL_REDUCE
+            harness.WAITS_IN_ALL_REDUCE
             + "folder = os.environ['FOLDER']\n"
             + "if rank == 0:\n"
             + "    open(folder + '/waits', 'w').close()\n"

@@ -14,6 +14,26 @@ FAKE_TEMPLATE = os.environ.get("DDPRUN_FAKE_TEMPLATE", "")
 # Deadlines only say when a test has failed: generous, because test machines are busy.
 DEADLINE_S = 60
 
+# Python for workers. Writes a page of the flight recorder as a worker does whose first and only
+# collective is this all_reduce, begun now (base/flight_page.h).
+FLIGHT_PAGE = """
+import mmap, os, struct, sys, time
+STARTED, WAITING, COMPLETED = 2, 3, 4
+rank = int(os.environ["RANK"])
+def write_page(number, state):
+    pages = mmap.mmap(int(os.environ["DDPRUN_FLIGHT_RECORDER_FD"]), 0)
+    TRAINING, ALL_REDUCE, BUCKET, STEP, TICKET = 1, 1, 3, 57, 1
+    page = int(os.environ["LOCAL_RANK"]) * 8192
+    description = struct.unpack("=Q", struct.pack("=BBHi", ALL_REDUCE, state, 0, BUCKET))[0]
+    kind = struct.unpack("=Q", b"float32\\0")[0]
+    now = time.monotonic_ns()
+    entry = (2, TICKET, number, description, kind, 6250000, 25000000, STEP, now, now, 0)
+    struct.pack_into("=11Q", pages, page + 9 * 8 + TICKET * 11 * 8, *entry)
+    struct.pack_into("=8Q", pages, page + 8, rank, os.getpid(), TRAINING, STEP, 0, 1, 1, 0)
+    struct.pack_into("=Q", pages, page, 0x796C667064640001)
+"""
+WAITS_IN_ALL_REDUCE = FLIGHT_PAGE + "write_page(418, WAITING)\n"
+
 
 def wait_until(condition, what):
     """Waits for the condition; the pause only bounds how often it is looked at. `what` is a text,

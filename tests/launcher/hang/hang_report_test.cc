@@ -56,6 +56,18 @@ TEST(HangReport, NamesNobodyWhenNoRankStandsOutAndNoStacksThatAreNotThere) {
   EXPECT_EQ(text.find("stacks"), std::string::npos) << text;
 }
 
+TEST(HangReport, ListsTheRanksThatHaveEndedBeforeThoseThatStandStill) {
+  HangReport report = ThreeRanks();
+  report.ended = {In(3, 417, State::kCompleted), {.rank = 4, .local_rank = 4, .pid = 104}};
+  const std::string text = RenderHang(report, "train.py", false);
+  EXPECT_NE(text.find("  rank 3 (local_rank: 3, pid: 103) has ended with code 0; was last seen in "
+                      "all_reduce 417, which ended 311 s ago\n"
+                      "  rank 4 (local_rank: 4, pid: 104) has ended with code 0\n"
+                      "  rank 2 (local_rank: 2, pid: 102) was last seen"),
+            std::string::npos)
+      << text;
+}
+
 TEST(HangReport, SaysWhoWaitsInTheStore) {
   HangReport report = ThreeRanks();
   report.waits = {{.rank = 1, .pid = 101, .peer = "", .keys = {"/a"}, .waited = seconds(40)}};

@@ -42,6 +42,18 @@ TEST_F(HangWatchTest, ReportsTheWorkerThatDoesNothing) {
   EXPECT_EQ(report_->standings[0].place.state, 'S');
 }
 
+TEST_F(HangWatchTest, NamesARankThatHasEndedWhenNoLivingOneStandsOut) {
+  HangSources sources;
+  sources.workers = [&] { return std::vector<LiveWorker>{{4, 0, pid_, 17}}; };
+  sources.ended = [] { return std::vector<LiveWorker>{{5, 1, 1 << 22, 0}}; };
+  const HangWatch watch(clock_, std::chrono::milliseconds(300), std::move(sources),
+                        [&](const HangReport& report) { report_ = report; });
+  io_.run();
+  ASSERT_TRUE(report_.has_value());
+  EXPECT_EQ(report_->culprit.ranks, std::vector<int>{5});
+  EXPECT_EQ(report_->culprit.reason, "has ended with code 0");
+}
+
 TEST_F(HangWatchTest, ReadsTheFlightRecorder) {
   const UniqueFd file = *CreateFlightRecorderFile(1);
   const auto recorder = *FlightRecorder::Attach(file, 0, 4);

@@ -1,0 +1,133 @@
+#include "launcher/hang/early_end.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "launcher/hang/flight_text.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+// Finding out who waits in the store costs some milliseconds, and a rank may well wait a while.
+constexpr int kLooksPerStoreLook = 5;
+constexpr std::chrono::seconds kLongWait{10};
+
+// The earliest collective of all ranks that the worker waits in.
+const RecordedCollective* AwaitedBy(const WorkerFlight& worker) {
+  for (const RecordedCollective& collective : worker.flight.collectives) {
+    if (collective.group == 0 && collective.state == CollectiveState::kWaiting) return &collective;
+  }
+  return nullptr;
+}
+
+bool HasCome(const FlightSnapshot& flight, const RecordedCollective& awaited) {
+  return std::any_of(flight.collectives.begin(), flight.collectives.end(), [&](const auto& c) {
+    if (c.group != 0) return false;
+    return c.number > awaited.number ||
+           (c.number == awaited.number && c.state == CollectiveState::kCompleted);
+  });
+}
+
+// A page belongs to the worker, or to a process that the worker has started: a shell's Python.
+// What one writes that outlives the worker, or has ended before it, says nothing.
+std::vector<WorkerFlight> ReadFlights(const FlightReader& flight,
+                                      const std::vector<LiveWorker>& workers,
+                                      bool living) {
+  std::vector<WorkerFlight> found;
+  for (const LiveWorker& worker : workers) {
+    std::optional<FlightSnapshot> snapshot = flight.Read(worker.local_rank);
+    if (!snapshot) continue;
+    const auto lives = [&] { return ::kill(snapshot->pid, 0) == 0 || errno == EPERM; };
+    if (snapshot->pid != worker.pid && lives() != living) continue;
+    found.push_back({worker.rank, worker.local_rank, *std::move(snapshot)});
+  }
+  return found;
+}
+
+std::vector<int> RanksOf(std::span<const LiveWorker> workers) {
+  std::vector<int> ranks;
+  for (const LiveWorker& worker : workers) ranks.push_back(worker.rank);
+  return ranks;
+}
+
+}  // namespace
+
+std::optional<EarlyEnd> FindEarlyEnd(std::span<const WorkerFlight> ended,
+                                     std::span<const WorkerFlight> living) {
+  const RecordedCollective* awaited = nullptr;
+  for (const WorkerFlight& worker : living) {
+    const RecordedCollective* collective = AwaitedBy(worker);
+    if (collective == nullptr) continue;
+    if (awaited == nullptr || collective->number < awaited->number) awaited = collective;
+  }
+  if (awaited == nullptr) return std::nullopt;
+  const auto missing = std::find_if(ended.begin(), ended.end(), [&](const WorkerFlight& worker) {
+    return !HasCome(worker.flight, *awaited);
+  });
+  if (missing == ended.end()) return std::nullopt;
+  std::vector<int> waiting;
+  for (const WorkerFlight& worker : living) {
+    if (AwaitedBy(worker) != nullptr) waiting.push_back(worker.rank);
+  }
+  return EarlyEnd{missing->local_rank, awaited->number,
+                  RankList(waiting) + " waiting for it in " + Describe(*awaited)};
+}
+
+std::string EndedWhileAllWait(std::span<const LiveWorker> ended,
+                              std::span<const LiveWorker> living,
+                              std::span<const StoreWait> waits) {
+  const StoreWait* shown = nullptr;
+  for (const LiveWorker& worker : living) {
+    const auto wait = std::find_if(waits.begin(), waits.end(), [&](const StoreWait& w) {
+      return w.rank == worker.rank && w.waited >= kLongWait;
+    });
+    if (wait == waits.end()) return "";
+    if (shown == nullptr) shown = &*wait;
+  }
+  if (shown == nullptr || ended.empty()) return "";
+  return RankList(RanksOf(ended)) + " ended with code 0, and all others wait in the store: " +
+         Describe(*shown);
+}
+
+EarlyEndWatch::EarlyEndWatch(Clock& clock,
+                             Sources sources,
+                             Handlers handlers,
+                             std::chrono::milliseconds interval)
+    : clock_(clock),
+      sources_(std::move(sources)),
+      handlers_(std::move(handlers)),
+      interval_(interval) {}
+
+void EarlyEndWatch::Begin() {
+  if (!std::exchange(looking_, true)) LookLater();
+}
+
+void EarlyEndWatch::LookLater() {
+  alarm_ = clock_.Set(interval_, [this] { Look(); });
+}
+
+void EarlyEndWatch::Look() {
+  const std::vector<LiveWorker> living = sources_.living();
+  if (living.empty()) return;
+  const std::vector<LiveWorker> ended = sources_.ended();
+  const auto found = FindEarlyEnd(ReadFlights(*sources_.flight, ended, /*living=*/false),
+                                  ReadFlights(*sources_.flight, living, /*living=*/true));
+  // Seen twice, it is no rank that is about to wake up.
+  const bool settled = found && last_ && found->number == last_->number;
+  if (settled) return handlers_.on_early_end(*found);
+  last_ = found;
+  if (sources_.store_waits && !told_of_waits_ && ++looks_ % kLooksPerStoreLook == 0) {
+    std::vector<LocalWorker> processes;
+    for (const LiveWorker& worker : living) processes.push_back({worker.rank, worker.pid});
+    const std::string line = EndedWhileAllWait(ended, living, sources_.store_waits(processes));
+    told_of_waits_ = !line.empty();
+    if (told_of_waits_) handlers_.on_all_wait(line);
+  }
+  LookLater();
+}
+
+}  // namespace ddprun::launcher
