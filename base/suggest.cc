@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/ascii.h"
+
 namespace ddprun {
 
 size_t EditDistance(std::string_view a, std::string_view b) {
@@ -26,16 +28,17 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 }
 
 std::optional<std::string> Nearest(std::string_view word, std::span<const std::string> candidates) {
-  // Replacing all of its letters turns a word into any other of that length.
-  const size_t limit =
-      std::min(std::max<size_t>(2, word.size() / 3), std::max<size_t>(1, word.size()) - 1);
+  // More edits make another word of it: "batch" becomes "path" by two, "fp16" becomes "fp32". One
+  // letter by itself becomes any other.
+  const size_t limit = word.size() < 2 ? 0 : std::max<size_t>(1, word.size() / 4);
+  const std::string lower = AsciiLower(word);
   const std::string* best = nullptr;
   size_t best_distance = limit + 1;
   for (const std::string& candidate : candidates) {
     // At least so many edits are needed; a hostile word may be a megabyte long.
     const size_t longer = std::max(word.size(), candidate.size());
     if (longer - std::min(word.size(), candidate.size()) >= best_distance) continue;
-    const size_t distance = EditDistance(word, candidate);
+    const size_t distance = EditDistance(lower, AsciiLower(candidate));
     if (distance < best_distance) {
       best = &candidate;
       best_distance = distance;

@@ -11,8 +11,8 @@ namespace ddprun {
 // Edits (insert, delete, replace, swap neighbours) that turn `a` into `b`.
 size_t EditDistance(std::string_view a, std::string_view b);
 
-// The candidate nearest to `word`, unless even that one is too far off to be meant
-// (more than a third of the letters, at least two).
+// The candidate nearest to `word`, whatever the case of its letters, unless even that one is too
+// far off to be meant: more than a quarter of the letters, and more than one.
 std::optional<std::string> Nearest(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace ddprun

@@ -19,12 +19,15 @@ TEST(Nearest, FindsTheMeantWord) {
   const std::vector<std::string> names = {"nnodes", "node_rank", "master_port"};
   EXPECT_EQ(Nearest("master_prt", names), "master_port");
   EXPECT_EQ(Nearest("nodes", names), "nnodes");
+  EXPECT_EQ(Nearest("MASTER_PORT", names), "master_port");
 }
 
 TEST(Nearest, IsSilentWhenNothingIsNear) {
   const std::vector<std::string> names = {"nnodes", "["};
   EXPECT_EQ(Nearest("bucket", names), std::nullopt);
   EXPECT_EQ(Nearest("x", names), std::nullopt);
+  EXPECT_EQ(Nearest("batch", std::vector<std::string>{"path"}), std::nullopt);
+  EXPECT_EQ(Nearest("fp16", std::vector<std::string>{"fp32"}), std::nullopt);
   EXPECT_EQ(Nearest("", names), std::nullopt);
   EXPECT_EQ(Nearest("nnodes", {}), std::nullopt);
 }

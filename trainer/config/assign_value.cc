@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/suggest.h"
 #include "trainer/config/diagnostic.h"
+#include "trainer/config/foreign_names.h"
 
 namespace ddprun::trainer {
 
@@ -21,8 +21,10 @@ std::string Accepted(const Key& key) {
   return "Accepted: " + AcceptedText(key) + UnitAndDefault(key) + ".";
 }
 
-Error WrongType(const Key& key, const JsonValue& value, const std::string& is_what) {
-  std::string hint;
+Error WrongType(const Key& key,
+                const JsonValue& value,
+                const std::string& is_what,
+                std::string hint = "") {
   if (value.kind == Kind::kString && !value.text.empty()) {
     double number = 0;
     const char* end = value.text.data() + value.text.size();
@@ -105,20 +107,24 @@ Status ReadChoice(const Key& key,
                   const JsonValue& value,
                   const ReadContext& context,
                   const ChoiceSlot& slot) {
-  if (value.kind != Kind::kString) return WrongType(key, value);
+  if (value.kind != Kind::kString) {
+    // Other tools have numbers and switches where there are words here.
+    const std::string text =
+        value.kind == Kind::kBool ? (value.boolean ? "true" : "false") : value.text;
+    return WrongType(key, value, KindName(value.kind),
+                     ForeignValueHint(key.Path(), text).value_or(""));
+  }
   DDPRUN_ASSIGN(const std::string word, Substitute(value.text, value.span, context.environment));
   for (size_t i = 0; i < slot.words.size(); ++i) {
     if (slot.words[i] != word) continue;
     slot.set(slot.field, i);
     return {};
   }
-  const std::vector<std::string> words(slot.words.begin(), slot.words.end());
-  const std::optional<std::string> nearest = Nearest(word, words);
   return ErrorAt(value.span, {.title = "UNKNOWN CHOICE",
                               .page = "unknown-choice",
                               .found = key.Path() + " cannot be \"" + Printable(word, 40) + "\":",
                               .expected = Accepted(key),
-                              .hint = nearest ? "Did you mean \"" + *nearest + "\"?" : ""});
+                              .hint = ChoiceHint(key.Path(), word, slot.words)});
 }
 
 Result<nlohmann::json> ToJson(const Key& key, const JsonValue& value, const ReadContext& context);

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "base/suggest.h"
 #include "trainer/config/checker.h"
+#include "trainer/config/foreign_names.h"
 
 namespace ddprun::trainer {
 
@@ -99,13 +99,10 @@ void Checker::CheckMetrics() {
     std::string accepted;
     for (const std::string& word : known)
       accepted += (accepted.empty() ? "\"" : ", \"") + word + "\"";
-    const auto nearest = Nearest(metric, known);
-    std::string hint;
-    if (config_.model.type == ModelType::kPlugin) {
-      hint = "A plugin's own metrics are not named here: all of them are computed.";
-    } else if (nearest) {
-      hint = "Did you mean \"" + *nearest + "\"?";
-    }
+    const std::string hint =
+        config_.model.type == ModelType::kPlugin
+            ? "A plugin's own metrics are not named here: all of them are computed."
+            : ChoiceHint("evaluation.metrics", metric, words);
     problems_->Add(entries_.ErrorAbout("evaluation.metrics",
                                        {.title = "UNKNOWN CHOICE",
                                         .page = "unknown-choice",

@@ -53,8 +53,11 @@ std::string Row(const Key& key) {
   if (!key.only_for.empty()) meaning += " Only for " + ScopeText(key) + ".";
   std::string elsewhere;
   for (const Alias& alias : key.aliases) {
-    elsewhere += (elsewhere.empty() ? "`" : ", `") + std::string(alias.name) + "` (" +
-                 std::string(alias.origin) + ")";
+    elsewhere += elsewhere.empty() ? "`" : ", `";
+    for (const char letter : alias.names) {
+      elsewhere += letter == ' ' ? std::string("`, `") : std::string(1, letter);
+    }
+    elsewhere += "` (" + std::string(alias.origin) + ")";
   }
   return "| `" + key.Path() + "` | " + Cell(AcceptedText(key)) + " | " + Cell(Default(key)) +
          " | " + Cell(key.unit) + " | " + Cell(meaning) + " | " + Cell(elsewhere) + " |\n";

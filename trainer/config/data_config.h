@@ -68,7 +68,7 @@ struct DataConfig {
   int64_t num_samples = 0;  // random: samples of the data set
   int64_t input_size = 0;   // random: values per sample
   int64_t target_size = 0;  // random: values per target
-  int64_t random_seed = 42;  // random: of the numbers; ReadConfig: data_seed where the file has none
+  int64_t dataset_seed = 42;  // random; ReadConfig makes it data_seed where the file has none
 
   std::string plugin;  // plugin: the shared object; empty: the model's
   JsonText options;    // plugin: for its code

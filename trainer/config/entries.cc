@@ -45,6 +45,17 @@ Error BadOverride(const Source& source, const std::string& found) {
        .hint = "Write --set section.key=value, as in --set optimizer.learning_rate=1e-4."});
 }
 
+// { "optimizer": "adamw" } is meant as { "optimizer": { "type": "adamw" } }.
+std::string AsObject(const JsonMember& section) {
+  if (section.value.kind != JsonValue::Kind::kString) return "";
+  for (const char* name : {"type", "lr_scheduler_type"}) {
+    if (FindKey(section.key, name) == nullptr) continue;
+    return "Write { \"" + std::string(name) + "\": \"" + Printable(section.value.text, 40) +
+           "\" }.";
+  }
+  return "";
+}
+
 bool IsText(const Key& key) {
   Config config;
   const Slot slot = key.slot(config);
@@ -107,7 +118,8 @@ bool Entries::AddTopLevel(const JsonMember& member, Problems* problems) {
 
 void Entries::AddSection(const JsonMember& section, Problems* problems) {
   if (FindSection(section.key) == nullptr) {
-    problems->Add([&] { return UnknownSection(section.key, section.key_span); });
+    const bool has_keys = section.value.kind == JsonValue::Kind::kObject;
+    problems->Add([&] { return UnknownSection(section.key, has_keys, section.key_span); });
     return;
   }
   sections_[section.key] = section.key_span;
@@ -116,7 +128,8 @@ void Entries::AddSection(const JsonMember& section, Problems* problems) {
                                                .page = "wrong-type",
                                                .found = "The section \"" + section.key + "\" is " +
                                                         KindName(section.value.kind) + " here:",
-                                               .expected = "Accepted: an object, { ... }."}));
+                                               .expected = "Accepted: an object, { ... }.",
+                                               .hint = AsObject(section)}));
     return;
   }
   for (const JsonMember* member : UniqueMembers(section.value, problems)) {
@@ -140,7 +153,7 @@ void Entries::AddOverride(const std::string& text, Problems* problems) {
   const std::string_view section = path.substr(0, dot);
   const Span section_span{&source, 0, section.size()};
   if (FindSection(section) == nullptr) {
-    problems->Add(UnknownSection(section, section_span));
+    problems->Add(UnknownSection(section, dot != std::string_view::npos, section_span));
     return;
   }
   if (dot == std::string_view::npos) {

@@ -20,6 +20,7 @@ std::vector<Key> LoaderKeys();
 std::vector<Key> FileDataKeys();
 std::vector<Key> TextDataKeys();
 std::vector<Key> CsvDataKeys();
+std::vector<Key> CsvRowKeys();
 std::vector<Key> ImageDataKeys();
 std::vector<Key> RandomDataKeys();
 std::vector<Key> PluginDataKeys();

@@ -9,7 +9,8 @@ std::vector<Key> CheckpointKeys() {
        .name = "save_at_end",
        .slot = At<&Config::checkpoint, &CheckpointConfig::save_at_end>,
        .meaning = "Writes model.safetensors into the run folder when the run ends.",
-       .aliases = {{"save_last", "Lightning"}}},
+       .aliases = {{"save_last", "Lightning"},
+                   {"save_model save_final_model", "PyTorch examples"}}},
   };
 }
 
@@ -23,14 +24,22 @@ std::vector<Key> EvaluationKeys() {
        .range = AtLeast(0),
        .aliases = {{"eval_interval", "nanoGPT"},
                    {"val_check_interval", "Lightning"},
-                   {"valid-freq", "Marian"}}},
+                   {"valid-freq", "Marian"},
+                   {"eval_freq", "torchtitan"},
+                   {"eval_every", "PyTorch examples"},
+                   {"val_loss_every", "llm.c"},
+                   {"val_interval", "MMEngine"},
+                   {"eval_strategy evaluation_strategy", "Hugging Face"},
+                   {"check_val_every_n_epoch", "Lightning", "Here it counts optimizer steps."}}},
       {.section = "evaluation",
        .name = "metrics",
        .slot = At<&Config::evaluation, &EvaluationConfig::metrics>,
        .meaning = "Any of \"accuracy\", \"f1\", \"f1_macro\", \"mcc\", \"perplexity\", \"mse\", "
                   "\"mae\". Empty: accuracy for classes, perplexity for tokens. A plugin's own "
                   "come along unasked. Exact over the ranks.",
-       .aliases = {{"compute_metrics", "Hugging Face"}, {"valid-metrics", "Marian"}}},
+       .aliases = {{"compute_metrics", "Hugging Face"},
+                   {"valid-metrics", "Marian"},
+                   {"metric", "PyTorch examples"}}},
       {.section = "evaluation",
        .name = "sample_prompt",
        .slot = At<&Config::evaluation, &EvaluationConfig::sample_prompt>,
@@ -87,12 +96,17 @@ std::vector<Key> ReportKeys() {
        .aliases = {{"log_every_n_steps", "Lightning"},
                    {"log_interval", "nanoGPT"},
                    {"log_freq", "torchtitan"},
-                   {"disp-freq", "Marian"}}},
+                   {"disp-freq", "Marian"},
+                   {"steps_per_print", "DeepSpeed"},
+                   {"print_freq print_every log_every", "PyTorch examples"},
+                   {"logging_strategy", "Hugging Face"}}},
       {.section = "report",
        .name = "progress_bar",
        .slot = At<&Config::report, &ReportConfig::progress_bar>,
        .meaning = "\"auto\" shows it on a terminal; where there is none, log lines are printed.",
-       .aliases = {{"enable_progress_bar", "Lightning"}, {"disable_tqdm", "Hugging Face"}}},
+       .aliases = {{"enable_progress_bar", "Lightning"},
+                   {"disable_tqdm", "Hugging Face", "Instead of true write \"off\"."},
+                   {"tqdm", "PyTorch examples"}}},
   };
 }
 

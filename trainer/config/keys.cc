@@ -65,11 +65,13 @@ struct AcceptedTextOf {
 
 std::vector<Key> MakeKeys() {
   std::vector<Key> keys;
-  for (auto* rows : {RunKeys,        ModelKeys,    TransformerKeys, TokenModelKeys, BertKeys,
-                     LlamaKeys,      MlpKeys,      OtherModelKeys,  DataKeys,       LoaderKeys,
-                     FileDataKeys,   TextDataKeys, CsvDataKeys,     ImageDataKeys,  RandomDataKeys,
-                     PluginDataKeys, TrainingKeys, OptimizerKeys,   SchedulerKeys,  StrategyKeys,
-                     GradientKeys,   CommKeys,     CheckpointKeys,  EvaluationKeys, ReportKeys}) {
+  for (auto* rows :
+       {RunKeys,        ModelKeys,      TransformerKeys, TokenModelKeys, BertKeys,
+        LlamaKeys,      MlpKeys,        OtherModelKeys,  DataKeys,       LoaderKeys,
+        FileDataKeys,   TextDataKeys,   CsvDataKeys,     CsvRowKeys,     ImageDataKeys,
+        RandomDataKeys, PluginDataKeys, TrainingKeys,    OptimizerKeys,  SchedulerKeys,
+        StrategyKeys,   GradientKeys,   CommKeys,        CheckpointKeys, EvaluationKeys,
+        ReportKeys}) {
     std::vector<Key> section = rows();
     keys.insert(keys.end(), std::make_move_iterator(section.begin()),
                 std::make_move_iterator(section.end()));

@@ -24,8 +24,9 @@ struct Range {
 
 // What the same thing is called elsewhere.
 struct Alias {
-  std::string_view name;
+  std::string_view names;  // with blanks between them
   std::string_view origin;
+  std::string_view note = {};  // a sentence, where it is not quite the same
 };
 
 struct Key {

@@ -7,6 +7,7 @@
 
 #include "base/suggest.h"
 #include "trainer/config/diagnostic.h"
+#include "trainer/config/foreign_names.h"
 #include "trainer/config/keys.h"
 
 namespace ddprun::trainer {
@@ -17,20 +18,18 @@ std::string Quoted(std::string_view text) {
   return "\"" + Printable(text, 60) + "\"";
 }
 
-// Our key under another tool's name; keys of `section` first.
+// Our key under another tool's name. "" for any section.
 std::optional<std::string> ForeignNameHint(std::string_view section, std::string_view name) {
-  const Key* found = nullptr;
-  const Alias* found_alias = nullptr;
   for (const Key& key : AllKeys()) {
+    if (!section.empty() && key.section != section) continue;
     for (const Alias& alias : key.aliases) {
-      if (alias.name != name || (found != nullptr && key.section != section)) continue;
-      found = &key;
-      found_alias = &alias;
+      if (!HasName(alias.names, name)) continue;
+      const std::string note = alias.note.empty() ? "" : "\n" + std::string(alias.note);
+      return Quoted(name) + " is the name in " + std::string(alias.origin) + "; here it is " +
+             key.Path() + UnitAndDefault(key) + "." + note;
     }
   }
-  if (found == nullptr) return std::nullopt;
-  return Quoted(name) + " is the name in " + std::string(found_alias->origin) + "; here it is " +
-         found->Path() + UnitAndDefault(*found) + ".";
+  return std::nullopt;
 }
 
 // The sections that do have a key of this name.
@@ -46,24 +45,19 @@ std::optional<std::string> OtherSectionHint(std::string_view name) {
   return Quoted(name) + " belongs in the section " + Quoted(found[0]->section) + ": " + paths + ".";
 }
 
+// The key of the section, or of any where it is empty, whose name has nearly the same letters.
 std::optional<std::string> NearestKeyHint(std::string_view section, std::string_view name) {
   std::vector<std::string> names;
   for (const Key& key : AllKeys()) {
-    if (key.section == section) names.emplace_back(key.name);
+    if (section.empty() || key.section == section) names.emplace_back(key.name);
   }
   const std::optional<std::string> nearest = Nearest(name, names);
   if (!nearest) return std::nullopt;
-  return "Did you mean " + Quoted(*nearest) + "?" + UnitAndDefault(*FindKey(section, *nearest));
-}
-
-std::optional<std::string> NearestAnywhereHint(std::string_view name) {
-  std::vector<std::string> names;
-  for (const Key& key : AllKeys()) names.emplace_back(key.name);
-  const std::optional<std::string> nearest = Nearest(name, names);
-  if (!nearest) return std::nullopt;
-  const auto key = std::find_if(AllKeys().begin(), AllKeys().end(),
-                                [&](const Key& k) { return k.name == *nearest; });
-  return "Did you mean " + key->Path() + "?" + UnitAndDefault(*key);
+  const auto key = std::ranges::find_if(AllKeys(), [&](const Key& k) {
+    return k.name == *nearest && (section.empty() || k.section == section);
+  });
+  return "Did you mean " + (section.empty() ? key->Path() : Quoted(*nearest)) + "?" +
+         UnitAndDefault(*key);
 }
 
 std::string KeysOf(std::string_view section) {
@@ -84,35 +78,40 @@ std::string KeysOf(std::string_view section) {
   return text + ".";
 }
 
-std::optional<std::string> SectionHint(std::string_view name) {
-  std::vector<std::string> names;
+std::optional<std::string> SectionAliasHint(std::string_view name) {
   for (const Section& section : AllSections()) {
-    names.emplace_back(section.name);
-    if (std::find(section.aliases.begin(), section.aliases.end(), name) != section.aliases.end()) {
-      return "Here that section is called " + Quoted(section.name) + ".";
-    }
+    if (std::ranges::find(section.aliases, name) == section.aliases.end()) continue;
+    return "Here that section is called " + Quoted(section.name) + ".";
   }
+  return std::nullopt;
+}
+
+std::optional<std::string> NearestSectionHint(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Section& section : AllSections()) names.emplace_back(section.name);
   const std::optional<std::string> nearest = Nearest(name, names);
   if (!nearest) return std::nullopt;
   return "Did you mean " + Quoted(*nearest) + "?";
 }
 
+// What is known of the name itself, wherever it stands.
+std::optional<std::string> KnownNameHint(std::string_view name) {
+  if (auto hint = OtherSectionHint(name)) return hint;
+  if (auto hint = ForeignNameHint("", name)) return hint;
+  return WithoutKeyHint(name);
+}
+
 }  // namespace
 
+// What is known for certain comes before what only looks alike.
 Error UnknownKey(std::string_view section, std::string_view name, const Span& span) {
-  std::optional<std::string> hint = NearestKeyHint(section, name);
-  // An exact name elsewhere says more than a similar one here, unless that is only a slip away.
-  const bool slip = hint && std::any_of(AllKeys().begin(), AllKeys().end(), [&](const Key& key) {
-                      return key.section == section && EditDistance(key.name, name) <= 2;
-                    });
-  if (!slip) {
-    if (auto better = ForeignNameHint(section, name)) {
-      hint = better;
-    } else if (auto other = OtherSectionHint(name)) {
-      hint = other;
-    }
+  std::optional<std::string> hint = ForeignNameHint(section, name);
+  if (!hint) hint = KnownNameHint(name);
+  if (!hint && FindSection(name) != nullptr) {
+    hint = Quoted(name) + " is a section of its own, beside " + Quoted(section) + ".";
   }
-  if (!hint) hint = NearestAnywhereHint(name);
+  if (!hint) hint = NearestKeyHint(section, name);
+  if (!hint) hint = NearestKeyHint("", name);
   return ErrorAt(span,
                  {.title = "UNKNOWN KEY",
                   .page = "unknown-key",
@@ -120,11 +119,13 @@ Error UnknownKey(std::string_view section, std::string_view name, const Span& sp
                   .hint = hint.value_or(KeysOf(section))});
 }
 
-Error UnknownSection(std::string_view name, const Span& span) {
-  std::optional<std::string> hint = SectionHint(name);
-  if (!hint) hint = OtherSectionHint(name);
-  if (!hint) hint = ForeignNameHint("", name);
-  if (!hint) hint = NearestAnywhereHint(name);
+Error UnknownSection(std::string_view name, bool has_keys, const Span& span) {
+  std::optional<std::string> hint;
+  if (has_keys) hint = SectionAliasHint(name);
+  if (!hint) hint = KnownNameHint(name);
+  if (!hint) hint = SectionAliasHint(name);
+  if (!hint) hint = NearestSectionHint(name);
+  if (!hint) hint = NearestKeyHint("", name);
   if (!hint) {
     hint =
         "The sections are run, model, data, training, optimizer, scheduler, strategy, comm,\n"

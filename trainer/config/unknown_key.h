@@ -12,7 +12,7 @@ namespace ddprun::trainer {
 // `name` was found in the section `section`, which exists; `span` shows the name.
 Error UnknownKey(std::string_view section, std::string_view name, const Span& span);
 
-// `name` was found where a section is expected.
-Error UnknownSection(std::string_view name, const Span& span);
+// `name` was found where a section is expected. `has_keys`: there are keys in it.
+Error UnknownSection(std::string_view name, bool has_keys, const Span& span);
 
 }  // namespace ddprun::trainer

@@ -205,7 +205,7 @@ std::unique_ptr<Dataset> OpenFiles(const Job& job,
       RandomDatasetOptions{.num_samples = data.num_samples,
                            .input_size = data.input_size,
                            .target_size = data.target_size,
-                           .seed = static_cast<uint64_t>(data.random_seed)});
+                           .seed = static_cast<uint64_t>(data.dataset_seed)});
 }
 
 std::string Sizes(const std::vector<int64_t>& sizes) {

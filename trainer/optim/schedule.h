@@ -18,9 +18,9 @@ struct ScheduleOptions {
 // Warmup in whole optimizer steps.
 int64_t WarmupSteps(const ScheduleOptions& options);
 
-// learning rate / peak learning rate for optimizer step `step`, counted from 0. Warmup rises from 0,
-// or else from 1 / (WarmupSteps() + 1), at step 0 to 1 at step WarmupSteps(); then the shape falls to min_lr_ratio at total_steps and
-// stays there.
+// learning rate / peak learning rate for optimizer step `step`, counted from 0. Warmup rises from
+// 0, or else from 1 / (WarmupSteps() + 1), at step 0 to 1 at step WarmupSteps(); then the shape
+// falls to min_lr_ratio at total_steps and stays there.
 double LearningRateFactor(const ScheduleOptions& options, int64_t step);
 
 }  // namespace ddprun::trainer

@@ -178,13 +178,5 @@ TEST(KeyTable, NoTwoKeysShareAFieldOrAName) {
   }
 }
 
-TEST(KeyTable, NoAliasIsAKeyOfItsOwnSection) {
-  for (const Key& key : AllKeys()) {
-    for (const Alias& alias : key.aliases) {
-      EXPECT_EQ(FindKey(key.section, alias.name), nullptr) << key.Path() << " " << alias.name;
-    }
-  }
-}
-
 }  // namespace
 }  // namespace ddprun::trainer

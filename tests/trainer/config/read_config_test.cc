@@ -53,11 +53,11 @@ TEST(ReadConfig, TheLastOverrideWins) {
 }
 
 TEST(ReadConfig, SeedsFollowEachOtherUnlessTheyAreGiven) {
-  EXPECT_EQ(MustRead({kMlp, {"run.seed=3"}}).data.random_seed, 3);
-  const Config config = MustRead({kMlp, {"data.data_seed=0", "data.random_seed=12345"}});
+  EXPECT_EQ(MustRead({kMlp, {"run.seed=3"}}).data.dataset_seed, 3);
+  const Config config = MustRead({kMlp, {"data.data_seed=0", "data.dataset_seed=12345"}});
   EXPECT_EQ(config.data.data_seed, 0);
-  EXPECT_EQ(config.data.random_seed, 12345);
-  EXPECT_EQ(MustRead({kMlp, {"data.data_seed=5"}}).data.random_seed, 5);
+  EXPECT_EQ(config.data.dataset_seed, 12345);
+  EXPECT_EQ(MustRead({kMlp, {"data.data_seed=5"}}).data.dataset_seed, 5);
 }
 
 TEST(ReadConfig, AnOverrideReplacesABadValue) {
@@ -144,6 +144,7 @@ The section "model" is a string here:
 1| {"model": "gpt"}
              ^^^^^
 Accepted: an object, { ... }.
+Write { "type": "gpt" }.
 )");
 }
 

@@ -1,0 +1,305 @@
+// The words that users of other tools type first, and what they get for them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "tests/trainer/config/config_text_fixture.h"
+#include "trainer/config/foreign_names.h"
+#include "trainer/config/keys.h"
+
+namespace ddprun::trainer {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const char* const kGpt = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"}})";
+
+std::string HintFor(const std::string& override) {
+  const Result<Config> config = Read({kGpt, {override}});
+  return config.has_value() ? "accepted" : config.error().hint;
+}
+
+struct FirstWord {
+  const char* typed;  // after --set; without a section as in a flat config
+  const char* told;   // a part of the hint
+};
+
+// By the tool, in the order of its own documentation.
+constexpr FirstWord kFirstWords[] = {
+    // torchrun
+    {"nproc_per_node", "--nproc_per_node"},
+    {"run.nnodes", "--nproc_per_node"},
+    {"max_restarts", "flag of ddprun"},
+    {"master_addr", "--nproc_per_node"},
+    {"rdzv_endpoint", "--nproc_per_node"},
+    // accelerate
+    {"mixed_precision", "training.precision"},
+    {"num_processes", "--nproc_per_node"},
+    {"machine_rank", "--nproc_per_node"},
+    {"distributed_type", "strategy.type"},
+    {"fsdp_config", "not there yet"},
+    {"gpu_ids", "not there yet"},
+    {"dynamo_backend", "no compiler"},
+    // Lightning's Trainer
+    {"training.accelerator", "not there yet"},
+    {"devices", "--nproc_per_node"},
+    {"num_nodes", "--nproc_per_node"},
+    {"precision", "training.precision"},
+    {"logger", "not there yet"},
+    {"fast_dev_run", "run.max_steps=2"},
+    {"training.max_epochs", "run.max_epochs"},
+    {"max_time", "not there yet"},
+    {"overfit_batches", "not there yet"},
+    {"val_check_interval", "evaluation.eval_steps"},
+    {"check_val_every_n_epoch", "evaluation.eval_steps"},
+    {"log_every_n_steps", "report.logging_steps"},
+    {"enable_checkpointing", "not there yet"},
+    {"enable_progress_bar", "report.progress_bar"},
+    {"accumulate_grad_batches", "training.gradient_accumulation_steps"},
+    {"gradient_clip_val", "training.max_grad_norm"},
+    {"deterministic", "same numbers"},
+    {"default_root_dir", "run.output_dir"},
+    {"detect_anomaly", "training.stop_on_bad_loss"},
+    {"strategy.strategy", "strategy.type"},
+    // transformers' TrainingArguments
+    {"output_dir", "run.output_dir"},
+    {"do_eval", "not there yet"},
+    {"do_predict", "not there yet"},
+    {"eval_strategy", "evaluation.eval_steps"},
+    {"per_device_train_batch_size", "training.per_device_train_batch_size"},
+    {"gradient_accumulation_steps", "training.gradient_accumulation_steps"},
+    {"learning_rate", "optimizer.learning_rate"},
+    {"training.learning_rate", "optimizer.learning_rate"},
+    {"weight_decay", "optimizer.weight_decay"},
+    {"adam_beta1", "optimizer.betas"},
+    {"adam_epsilon", "optimizer.eps"},
+    {"max_grad_norm", "training.max_grad_norm"},
+    {"num_train_epochs", "run.max_epochs"},
+    {"training.num_train_epochs", "run.max_epochs"},
+    {"training.max_steps", "run.max_steps"},
+    {"lr_scheduler_type", "scheduler.lr_scheduler_type"},
+    {"warmup_ratio", "scheduler.warmup_steps"},
+    {"training.warmup_steps", "scheduler.warmup_steps"},
+    {"logging_dir", "not there yet"},
+    {"logging_steps", "report.logging_steps"},
+    {"training.save_steps", "not there yet"},
+    {"checkpoint.save_steps", "not there yet"},
+    {"checkpoint.save_total_limit", "not there yet"},
+    {"load_best_model_at_end", "not there yet"},
+    {"resume_from_checkpoint", "not there yet"},
+    {"run.resume", "not there yet"},
+    {"seed", "run.seed"},
+    {"training.seed", "run.seed"},
+    {"data.seed", "data.data_seed"},
+    {"bf16", "training.precision"},
+    {"training.fp16", "not there yet"},
+    {"tf32", "not there yet"},
+    {"dataloader_drop_last", "data.dataloader_drop_last"},
+    {"dataloader_num_workers", "data.dataloader_num_workers"},
+    {"dataloader_pin_memory", "nothing to choose"},
+    {"deepspeed", "not there yet"},
+    {"label_smoothing_factor", "training.label_smoothing"},
+    {"optim", "optimizer.type"},
+    {"group_by_length", "data.length_grouped"},
+    {"report_to", "metrics.jsonl"},
+    {"ddp_find_unused_parameters", "strategy.find_unused_parameters"},
+    {"ddp_bucket_cap_mb", "strategy.bucket_cap_mb"},
+    {"push_to_hub", "sent to a hub"},
+    {"gradient_checkpointing", "not there yet"},
+    {"torch_compile", "no compiler"},
+    {"model_name_or_path", "model.name_or_path"},
+    {"run_name", "run.name"},
+    {"disable_tqdm", "report.progress_bar"},
+    // a Hugging Face config.json
+    {"model.model_type", "model.type"},
+    {"model.n_positions", "model.max_position_embeddings"},
+    {"model.hidden_dropout_prob", "model.dropout"},
+    {"model.layer_norm_eps", "follows from model.type"},
+    // DeepSpeed
+    {"train_batch_size", "of all ranks together"},
+    {"train_micro_batch_size_per_gpu", "training.per_device_train_batch_size"},
+    {"gradient_clipping", "training.max_grad_norm"},
+    {"steps_per_print", "report.logging_steps"},
+    {"zero_optimization.stage", "not there yet"},
+    {"fp16.enabled", "not there yet"},
+    {"optimizer.params", "stands in the section itself"},
+    {"scheduler.params", "stands in the section itself"},
+    {"activation_checkpointing", "not there yet"},
+    {"wall_clock_breakdown", "not there yet"},
+    {"training.reduce_bucket_size", "MiB"},
+    // nanoGPT
+    {"out_dir", "run.output_dir"},
+    {"eval_interval", "evaluation.eval_steps"},
+    {"log_interval", "report.logging_steps"},
+    {"eval_iters", "not there yet"},
+    {"eval_only", "not there yet"},
+    {"init_from", "model.name_or_path"},
+    {"wandb_log", "not there yet"},
+    {"dataset", "data"},
+    {"batch_size", "training.per_device_train_batch_size"},
+    {"data.batch_size", "training.per_device_train_batch_size"},
+    {"block_size", "max_position_embeddings"},
+    {"data.block_size", "data.max_seq_length"},
+    {"model.n_layer", "model.num_hidden_layers"},
+    {"n_embd", "model.hidden_size"},
+    {"model.bias", "attention_bias"},
+    {"max_iters", "run.max_steps"},
+    {"beta2", "optimizer.betas"},
+    {"grad_clip", "training.max_grad_norm"},
+    {"decay_lr", "scheduler.lr_scheduler_type"},
+    {"warmup_iters", "scheduler.warmup_from_zero false"},
+    {"lr_decay_iters", "falls over the whole run"},
+    {"min_lr", "share of optimizer.learning_rate"},
+    {"backend", "nothing to choose"},
+    {"device", "not there yet"},
+    {"dtype", "training.precision"},
+    {"compile", "no compiler"},
+    // torchtitan
+    {"dump_folder", "run.output_dir"},
+    {"model.name", "model.type"},
+    {"optimizer.name", "optimizer.type"},
+    {"optimizer.lr", "optimizer.learning_rate"},
+    {"training.local_batch_size", "training.per_device_train_batch_size"},
+    {"training.global_batch_size", "of all ranks together"},
+    {"training.seq_len", "data.max_seq_length"},
+    {"training.max_norm", "training.max_grad_norm"},
+    {"training.steps", "run.max_steps"},
+    {"parallelism.tensor_parallel_degree", "strategy"},
+    {"strategy.tensor_parallel_degree", "not there yet"},
+    {"checkpoint.interval", "not there yet"},
+    {"checkpoint.folder", "not there yet"},
+    {"metrics.enable_tensorboard", "report"},
+    {"report.enable_tensorboard", "not there yet"},
+    {"report.tensorboard", "not there yet"},
+    // PyTorch and everyday scripts
+    {"training.batch", "training.per_device_train_batch_size"},
+    {"training.epochs", "run.max_epochs"},
+    {"lr", "optimizer.learning_rate"},
+    {"training.lr", "optimizer.learning_rate"},
+    {"training.optimizer", "optimizer.type"},
+    {"training.scheduler", "scheduler.lr_scheduler_type"},
+    {"optimizer.nesterov", "not there yet"},
+    {"scheduler.step_size", "not there yet"},
+    {"scheduler.gamma", "not there yet"},
+    {"num_workers", "data.dataloader_num_workers"},
+    {"pin_memory", "nothing to choose"},
+    {"data.drop_last", "data.dataloader_drop_last"},
+    {"data.path", "data.train_files"},
+    {"data.data_dir", "data.train_files"},
+    {"data.val_split", "data.validation_fraction"},
+    {"model.num_classes", "model.num_labels"},
+    {"model.pretrained", "model.name_or_path"},
+    {"model.input_size", "model.layer_sizes"},
+    {"evaluation.patience", "not there yet"},
+    {"early_stopping", "not there yet"},
+    {"evaluation.test_files", "not there yet"},
+    {"training.ema_decay", "not there yet"},
+    {"run.device", "not there yet"},
+    {"run.max_time", "not there yet"},
+    {"strategy.devices", "--nproc_per_node"},
+    {"per-device-train-batch-size", "training.per_device_train_batch_size"},
+};
+
+TEST(FirstWords, AreAnsweredByTheKeyOrByWhatIsNotThereYet) {
+  for (const FirstWord& word : kFirstWords) {
+    EXPECT_THAT(HintFor(std::string(word.typed) + "=1"), HasSubstr(word.told)) << word.typed;
+  }
+}
+
+constexpr FirstWord kFirstValues[] = {
+    {"optimizer.type=adamw_torch", "\"adamw\""},
+    {"optimizer.type=AdamW", "\"adamw\""},
+    {"optimizer.type=lion", "not there yet"},
+    {"optimizer.type=adafactor", "not there yet"},
+    {"optimizer.type=adamw_bnb_8bit", "not there yet"},
+    {"scheduler.lr_scheduler_type=constant_with_warmup", "\"constant\""},
+    {"scheduler.lr_scheduler_type=CosineAnnealingLR", "\"cosine\""},
+    {"scheduler.lr_scheduler_type=WarmupDecayLR", "\"linear\""},
+    {"scheduler.lr_scheduler_type=polynomial", "not there yet"},
+    {"scheduler.lr_scheduler_type=StepLR", "not there yet"},
+    {"training.precision=fp16", "\"bf16\""},
+    {"training.precision=16-mixed", "\"bf16\""},
+    {"training.precision=bf16-mixed", "\"bf16\""},
+    {"training.precision=bf16-true", "stay in float32"},
+    {"training.precision=32-true", "\"fp32\""},
+    {"training.precision=float32", "\"fp32\""},
+    {"training.precision=fp8", "not there yet"},
+    {"strategy.type=deepspeed_stage_2", "not there yet"},
+    {"strategy.type=fsdp", "not there yet"},
+    {"strategy.type=dp", "\"ddp\""},
+    {"strategy.type=ddp_find_unused_parameters_true", "strategy.find_unused_parameters"},
+    {"strategy.overlap=true", "\"backward\""},
+    {"strategy.comm_hook=fp16_compress", "\"fp16\""},
+    {"evaluation.metrics=acc", "\"accuracy\""},
+    {"evaluation.metrics=[\"matthews_correlation\"]", "\"mcc\""},
+    {"evaluation.metrics=auc", "not there yet"},
+    {"evaluation.metrics=loss", "always there"},
+    {"training.loss=CrossEntropyLoss", "\"cross_entropy\""},
+    {"training.loss=bce_with_logits", "not there yet"},
+    {"model.type=gpt2", "\"gpt\""},
+    {"model.type=roberta", "TorchScript"},
+    {"model.type=resnet", "\"resnet18\""},
+    {"model.activation=tanh", "not there yet"},
+    {"data.format=mnist", "\"idx\""},
+    {"data.format=parquet", "not there yet"},
+    {"comm.algorithm=nccl", "\"direct\""},
+    {"report.progress_bar=true", "\"on\""},
+};
+
+TEST(FirstWords, OfValuesAreAnsweredAsWell) {
+  for (const FirstWord& value : kFirstValues) {
+    std::string hint = HintFor(value.typed);
+    std::ranges::transform(hint, hint.begin(), [](char c) { return c == 'N' ? 'n' : c; });
+    EXPECT_THAT(hint, HasSubstr(value.told)) << value.typed;
+  }
+}
+
+TEST(FirstWords, AreAnsweredWhereTheFileHasANumberOrASwitch) {
+  const auto hint = [](const char* section) {
+    const Result<Config> config =
+        Read({"{" + std::string(section) + R"(, "model": {"type": "gpt"}})"});
+    return config.has_value() ? "" : config.error().hint;
+  };
+  EXPECT_EQ(hint(R"("training": {"precision": 32})"), "Here that is \"fp32\".");
+  EXPECT_EQ(hint(R"("training": {"precision": 16})"),
+            "fp16 with loss scaling is not there yet. \"bf16\" needs no scaling.");
+  EXPECT_EQ(hint(R"("report": {"progress_bar": false})"), "Here that is \"off\".");
+  EXPECT_EQ(hint(R"("optimizer": "adamw")"), "Write { \"type\": \"adamw\" }.");
+  EXPECT_EQ(hint(R"("scheduler": "linear")"), "Write { \"lr_scheduler_type\": \"linear\" }.");
+  EXPECT_THAT(hint(R"("ddp": 1)"), HasSubstr("\"strategy\""));
+  EXPECT_THAT(hint(R"("optim": "sgd")"), HasSubstr("optimizer.type"));
+  EXPECT_THAT(hint(R"("optim": {"type": "sgd"})"), HasSubstr("\"optimizer\""));
+}
+
+TEST(FirstWords, ThatResembleNothingAreNotGuessedAt) {
+  for (const char* typed : {"training.zebra=1", "quux=1", "optimizer.type=zebra",
+                            "training.precision=zebra", "evaluation.metrics=zebra"}) {
+    EXPECT_THAT(HintFor(typed), Not(HasSubstr("Did you mean"))) << typed;
+  }
+}
+
+// A name for two keys of one section, or for a key and for what is not there, has two answers.
+TEST(FirstWords, HaveOneAnswer) {
+  for (const Section& section : AllSections()) {
+    std::set<std::string> seen;
+    for (const Key& key : AllKeys()) {
+      if (key.section != section.name) continue;
+      EXPECT_EQ(WithoutKeyHint(key.name), std::nullopt) << key.Path();
+      for (const Alias& alias : key.aliases) {
+        std::istringstream names{std::string(alias.names)};
+        for (std::string name; names >> name;) {
+          EXPECT_TRUE(seen.insert(name).second) << key.Path() << " " << name;
+          EXPECT_EQ(WithoutKeyHint(name), std::nullopt) << key.Path() << " " << name;
+          EXPECT_EQ(FindKey(key.section, name), nullptr) << key.Path() << " " << name;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

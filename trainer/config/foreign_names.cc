@@ -1,0 +1,344 @@
+#include "trainer/config/foreign_names.h"
+
+#include <algorithm>
+#include <ranges>
+#include <vector>
+
+#include "base/ascii.h"
+#include "base/suggest.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+struct WithoutKey {
+  std::string_view names;  // in lower case, with blanks between them
+  std::string_view hint;
+};
+
+// The words of torchrun, accelerate, Hugging Face's TrainingArguments, Lightning, DeepSpeed,
+// nanoGPT, llm.c and torchtitan, by what they are for.
+constexpr WithoutKey kWithoutKey[] = {
+    {"nproc_per_node nnodes num_nodes num_processes num_machines machine_rank node_rank devices "
+     "n_gpu n_gpus num_gpus gpus world_size local_rank master_addr master_port main_process_ip "
+     "main_process_port rdzv_endpoint rdzv_backend rdzv_id rdzv_conf hostfile "
+     "data_parallel_replicate_degree dp_replicate_size ddp_replicate",
+     "How many ranks there are, and where, is said on the command line, as to torchrun:\n"
+     "ddprun --nnodes=1 --nproc_per_node=2 train.json"},
+    {"max_restarts monitor_interval hang_timeout log_level log_level_replica redirects tee "
+     "standalone",
+     "That is a flag of ddprun, said before the config: ddprun --help lists them."},
+    {"device accelerator gpu gpu_ids cuda use_cuda no_cuda use_cpu use_mps_device device_ids "
+     "output_device device_map backend ddp_backend process_group_backend",
+     "Training on GPUs is not there yet. Ranks run on CPUs and talk through shared memory, "
+     "between\n"
+     "nodes by UCX: there is nothing to choose. Remove the key."},
+    {"save_steps save_strategy save_interval save_freq save_every save_every_n_steps interval "
+     "every_n_train_steps every_n_epochs save_total_limit save_top_k keep_last keep_latest_k "
+     "save_on_each_node save_only_model save_safetensors always_save_checkpoint "
+     "checkpointing_steps "
+     "checkpoint_every checkpoint_interval checkpoint_dir ckpt_dir dir folder enable_checkpoint "
+     "enable_checkpointing async_mode resume resume_from resume_from_checkpoint auto_resume "
+     "autoresume resume_training ckpt_path load_checkpoint load_path recovery "
+     "restore_callback_states "
+     "overwrite_output_dir",
+     "Saving in the middle of a run and resuming are not there yet. checkpoint.save_at_end writes "
+     "the\n"
+     "weights when the run ends; model.name_or_path starts from such a folder."},
+    {"max_time max_hours time_limit max_duration_seconds",
+     "A limit of time is not there yet: run.max_steps and run.max_epochs say how long a run is."},
+    {"do_train do_eval do_predict eval_only evaluate_only test_only predict evaluate inference "
+     "test_file test_files test_data test_steps eval_on_start num_sanity_val_steps generate",
+     "Evaluating or predicting without training is not there yet. With validation data every run "
+     "is\n"
+     "evaluated at its end, and every evaluation.eval_steps."},
+    {"fast_dev_run overfit_batches limit_train_batches limit_val_batches limit_test_batches "
+     "eval_iters max_train_samples max_eval_samples max_predict_samples val_max_steps",
+     "Taking a part of the data is not there yet. To try a config: --set run.max_steps=2"},
+    {"early_stopping early_stopping_patience early_stopping_threshold early_stop patience monitor "
+     "load_best_model_at_end metric_for_best_model greater_is_better save_best best_metric",
+     "Early stopping and keeping the best weights are not there yet. metrics.jsonl in the run "
+     "folder\n"
+     "has the validation loss of every evaluation."},
+    {"report_to logging_dir tensorboard enable_tensorboard tb_log_dir wandb wandb_log "
+     "wandb_project "
+     "enable_wandb use_wandb mlflow comet logger loggers csv_monitor trackers log_with "
+     "project_name tracking_uri",
+     "TensorBoard and other trackers are not there yet. Every run writes metrics.jsonl, a line of\n"
+     "JSON every report.logging_steps."},
+    {"profile profiler enable_profiling wall_clock_breakdown flops_profiler trace "
+     "include_num_input_tokens_seen include_tokens_per_second",
+     "A profile is not there yet. Log lines and metrics.jsonl have samples per second, time and "
+     "the\n"
+     "exposed part of communication."},
+    {"fp16 fp16_opt_level fp16_full_eval fp16_backend half amp use_amp apex loss_scale "
+     "loss_scaling "
+     "initial_scale_power scaler grad_scaler half_precision_backend",
+     "fp16 with loss scaling is not there yet. training.precision \"bf16\" needs no scaling."},
+    {"tf32 allow_tf32 fp8 float8 quantization load_in_8bit load_in_4bit",
+     "training.precision has \"fp32\" and \"bf16\"; other number formats are not there yet."},
+    {"fsdp fsdp_config deepspeed deepspeed_config zero_optimization zero zero_stage stage "
+     "offload_optimizer offload_param cpu_offload enable_cpu_offload sharding_strategy shard_size "
+     "data_parallel_shard_degree dp_shard_size reshard_after_forward tensor_parallel_size "
+     "tensor_parallel_degree tensor_model_parallel_size tp tp_size pipeline_parallel_size "
+     "pipeline_parallel_degree pipeline_model_parallel_size pp pp_size pp_schedule "
+     "num_microbatches context_parallel_degree context_parallel_size expert_parallel_degree "
+     "sequence_parallel model_parallel parallelism_config",
+     "ZeRO, FSDP, tensor and pipeline parallelism are not there yet: every rank has the whole "
+     "model\n"
+     "(strategy.type \"ddp\")."},
+    {"virtual_ranks num_virtual_ranks",
+     "Virtual ranks are not there yet. data.sample_order \"world_size_independent\" gives every "
+     "step\n"
+     "the same samples for any number of ranks."},
+    {"gradient_checkpointing gradient_checkpointing_kwargs activation_checkpointing "
+     "activation_checkpoint use_recompute recompute_granularity",
+     "Recomputing activations is not there yet. Less memory is taken with a smaller\n"
+     "training.per_device_train_batch_size and more training.gradient_accumulation_steps."},
+    {"nesterov dampening amsgrad maximize",
+     "Nesterov momentum, dampening and amsgrad are not there yet; optimizer.momentum is."},
+    {"adafactor", "The kinds of optimizers are \"adamw\", \"adam\" and \"sgd\": optimizer.type."},
+    {"fused foreach capturable optim_args implementation torch_adam adam_w_mode",
+     "There is nothing to choose: optimizers are always fused. Remove the key."},
+    {"step_size gamma milestones lr_decay_rate decay_rate decay_factor power num_cycles "
+     "lr_scheduler_kwargs decay_ratio t_max warmup_epochs warmup_min_lr warmup_type "
+     "warmup_start_lr cycle_momentum",
+     "Step decay, restarts and schedules by epochs are not there yet: after scheduler.warmup_steps "
+     "the\n"
+     "learning rate is constant, or falls over the whole run by a line or a cosine."},
+    {"lr_decay_iters lr_decay_steps decay_steps total_steps_for_decay",
+     "The learning rate falls over the whole run, as run.max_steps or run.max_epochs say. Remove "
+     "the\n"
+     "key."},
+    {"average_tokens_across_devices loss_reduction reduction",
+     "There is nothing to choose: the loss is the mean over all predictions of all ranks and\n"
+     "micro-batches. Remove the key."},
+    {"logging_first_step log_on_each_node",
+     "There is nothing to choose: rank 0 logs the first step, the last, and those of\n"
+     "report.logging_steps. Remove the key."},
+    {"params",
+     "What DeepSpeed has in \"params\" stands in the section itself, as optimizer.learning_rate "
+     "and\n"
+     "optimizer.betas."},
+    {"pin_memory dataloader_pin_memory persistent_workers dataloader_persistent_workers "
+     "multiprocessing_context non_blocking",
+     "There is nothing to choose: loader threads share memory with the training. Remove the key."},
+    {"compile torch_compile torch_compile_backend torch_compile_mode dynamo_backend dynamo_config "
+     "jit_mode_eval use_ipex",
+     "There is no compiler here, and nothing to switch on. Remove the key."},
+    {"ema ema_decay use_ema swa model_ema", "Averages of the weights are not there yet."},
+    {"lora lora_r lora_rank lora_alpha peft peft_config freeze freeze_backbone freeze_encoder",
+     "Training a part of the weights is not there yet, but for TorchScript modules and plugins, "
+     "which\n"
+     "may freeze parameters of their own."},
+    {"push_to_hub hub_model_id hub_token hub_strategy hub_private_repo",
+     "Nothing is sent to a hub. The folder model/ of a run can be uploaded as it is."},
+    {"deterministic full_determinism use_deterministic_algorithms benchmark cudnn_benchmark "
+     "enable_full_determinism",
+     "There is nothing to switch on: the same config and ranks give the same numbers, but where\n"
+     "training.matmul_engine or strategy.bucket_cap_mb is \"auto\". Remove the key."},
+    {"uneven_inputs even_batches split_batches dispatch_batches ignore_data_skip join",
+     "Ranks always get equally many samples; data.dataloader_drop_last and data.sampler_drop_last "
+     "say\n"
+     "what becomes of the rest."},
+    {"auto_find_batch_size auto_lr_find auto_scale_batch_size",
+     "Batch size and learning rate are not searched for: ddprun --sweep "
+     "optimizer.learning_rate=1e-4,1e-3\n"
+     "compares runs."},
+    {"bias use_bias",
+     "GPT-2 and BERT have biases, as in transformers; for \"llama\" there are model.attention_bias "
+     "and\n"
+     "model.mlp_bias."},
+    {"act_fn attn_implementation attention_type use_flash_attention flash_attention "
+     "initializer_range layer_norm_eps layer_norm_epsilon",
+     "That follows from model.type, or from config.json of model.name_or_path."},
+};
+
+// Words of other tools for a value of the key `path`; our word, or else what to do without it.
+struct ForeignValues {
+  std::string_view path;
+  std::string_view names;  // in lower case, with blanks between them
+  std::string_view word;
+  std::string_view hint = {};
+};
+
+constexpr std::string_view kNoModel =
+    "Not built in. A model defined in Python can be trained as TorchScript, one in C++ as a "
+    "plugin:\n"
+    "docs/torchscript.md, docs/plugins.md.";
+constexpr std::string_view kNoStrategy = "Not there yet: every rank has the whole model (\"ddp\").";
+
+constexpr ForeignValues kForeignValues[] = {
+    {"model.type", "gpt2 gpt_2 nanogpt gpt2_small openai_gpt", "gpt"},
+    {"model.type", "bert_base bert_base_uncased bert_base_cased bert_large_uncased", "bert",
+     "The folder with its weights is model.name_or_path."},
+    {"model.type", "llama2 llama3 llama_2 llama_3 tinyllama", "llama"},
+    {"model.type", "fc dnn feedforward multilayer_perceptron toymodel toy", "mlp"},
+    {"model.type", "linear_regression logistic_regression logistic", "linear"},
+    {"model.type", "convnet lenet simple_cnn conv", "cnn"},
+    {"model.type", "resnet resnet_18", "resnet18"},
+    {"model.type", "resnet_34", "resnet34"},
+    {"model.type", "resnet_50", "resnet50"},
+    {"model.type", "resnet_101", "resnet101"},
+    {"model.type", "jit script ts torch_script", "torchscript"},
+    {"model.type", "custom cpp", "plugin"},
+    {"model.type",
+     "roberta distilbert albert deberta electra t5 bart gpt_neo gpt_neox gptj opt bloom falcon "
+     "mistral "
+     "mixtral qwen qwen2 qwen3 gemma gemma2 phi phi3 deepseek vit swin convnext efficientnet "
+     "mobilenet vgg16 vgg alexnet densenet resnet152 resnext wide_resnet unet lstm gru rnn "
+     "transformer mamba whisper wav2vec2 clip diffusion vae gan",
+     "", kNoModel},
+    {"model.activation", "linear identity no false", "none"},
+    {"model.activation", "gelu_new gelu_tanh gelu_pytorch_tanh", "gelu"},
+    {"model.activation", "tanh sigmoid silu swish elu selu leaky_relu leakyrelu mish softplus", "",
+     "Not there yet."},
+    {"data.format", "txt plain raw textfile", "text"},
+    {"data.format", "json json_lines jsonlines ndjson", "jsonl"},
+    {"data.format", "bin npy_tokens token", "tokens"},
+    {"data.format", "tsv", "csv",
+     "With data.delimiter \"\\t\"; labelled texts in columns are "
+     "\"text_classification\"."},
+    {"data.format", "glue mnli multi_nli sst2 classification sequence_classification",
+     "text_classification"},
+    {"data.format", "mnist fashion_mnist fashionmnist ubyte", "idx"},
+    {"data.format", "cifar cifar_10", "cifar10"},
+    {"data.format", "cifar_100", "cifar100"},
+    {"data.format", "imagefolder images image imagenet", "image_folder"},
+    {"data.format", "synthetic fake dummy randn", "random"},
+    {"data.format",
+     "parquet arrow npy npz hdf5 h5 tfrecord webdataset wds mds lmdb huggingface hf datasets "
+     "safetensors pickle xlsx sql",
+     "", "Not there yet. Write the rows as JSON lines or CSV; docs/data.md has the formats."},
+    {"training.precision", "32 32_true float32 full float no false highest", "fp32"},
+    {"training.precision", "bf16_mixed bfloat16 amp_bf16 bf16_amp mixed true", "bf16"},
+    {"training.precision", "bf16_true", "bf16", "Weights and optimizer stay in float32."},
+    {"training.precision", "16 16_mixed 16_true fp16 float16 half amp_fp16 fp16_mixed", "",
+     "fp16 with loss scaling is not there yet. \"bf16\" needs no scaling."},
+    {"training.precision", "64 64_true fp64 float64 double tf32 fp8 int8 transformer_engine", "",
+     "Not there yet."},
+    {"training.matmul_engine", "mkl openblas blas", "default"},
+    {"training.matmul_engine", "mkldnn dnnl", "onednn"},
+    {"training.loss",
+     "ce crossentropy crossentropyloss nll nll_loss nllloss softmax "
+     "categorical_crossentropy sparse_categorical_crossentropy",
+     "cross_entropy"},
+    {"training.loss", "mseloss mse_loss l2 mean_squared_error squared_error", "mse"},
+    {"training.loss", "clm lm language_modeling forcausallm", "causal_lm"},
+    {"training.loss",
+     "bce bceloss bce_with_logits bcewithlogitsloss l1 l1loss mae huber smooth_l1 "
+     "smoothl1loss kl kl_div focal hinge mlm contrastive triplet ctc",
+     "",
+     "Not there yet. A model of your own may compute any loss: docs/torchscript.md, "
+     "docs/plugins.md."},
+    {"optimizer.type",
+     "adamw_torch adamw_torch_fused adamw_hf adamw_torch_xla adamw_apex_fused "
+     "fused_adamw adamw_fused adam_w fusedadam",
+     "adamw"},
+    {"optimizer.type", "adam_torch fused_adam torch_adam", "adam"},
+    {"optimizer.type", "momentum sgd_momentum", "sgd", "With optimizer.momentum."},
+    {"optimizer.type",
+     "adafactor lion lamb lars adagrad adadelta adamax nadam radam rmsprop muon "
+     "sophia shampoo soap lbfgs rprop adan prodigy schedule_free_adamw adamw_8bit adamw_bnb_8bit "
+     "paged_adamw paged_adamw_8bit paged_adamw_32bit galore_adamw onebitadam",
+     "", "Not there yet: \"adamw\", \"adam\" and \"sgd\" are."},
+    {"scheduler.lr_scheduler_type",
+     "cosine_with_warmup cosineannealinglr cosine_annealing "
+     "warmupcosinelr cosinelr",
+     "cosine"},
+    {"scheduler.lr_scheduler_type", "cosine_with_min_lr", "cosine", "With scheduler.min_lr_ratio."},
+    {"scheduler.lr_scheduler_type", "linear_with_warmup linearlr warmupdecaylr linear_decay",
+     "linear"},
+    {"scheduler.lr_scheduler_type", "constant_with_warmup warmuplr constantlr none no false fixed",
+     "constant", "scheduler.warmup_steps warms up any of them."},
+    {"scheduler.lr_scheduler_type",
+     "polynomial inverse_sqrt cosine_with_restarts cosine_warmup_with_min_lr "
+     "reduce_lr_on_plateau reducelronplateau plateau wsd warmup_stable_decay step steplr multistep "
+     "multisteplr exponential exponentiallr onecycle onecyclelr cyclic cosineannealingwarmrestarts "
+     "sqrt",
+     "", "Not there yet: \"cosine\", \"linear\" and \"constant\" are."},
+    {"strategy.type",
+     "ddp_spawn ddp_fork ddp_notebook distributed distributeddataparallel multi_gpu "
+     "multi_cpu horovod data_parallel_ddp",
+     "ddp"},
+    {"strategy.type", "ddp_find_unused_parameters_true", "ddp",
+     "With strategy.find_unused_parameters true."},
+    {"strategy.type", "ddp_find_unused_parameters_false", "ddp"},
+    {"strategy.type", "ddp_static_graph", "ddp", "With strategy.static_graph true."},
+    {"strategy.type", "single_device no none false", "single"},
+    {"strategy.type", "dp data_parallel dataparallel", "ddp",
+     "One process with several devices is not there yet; ddp gives the same steps by processes."},
+    {"strategy.type",
+     "deepspeed deepspeed_stage_1 deepspeed_stage_2 deepspeed_stage_3 "
+     "deepspeed_stage_2_offload deepspeed_stage_3_offload zero zero1 zero2 zero3 fsdp fsdp2 "
+     "full_shard "
+     "shard_grad_op hybrid_shard fsdp_native tp tensor_parallel pp pipeline pipeline_parallel "
+     "model_parallel modelparallel megatron hybrid",
+     "", kNoStrategy},
+    {"strategy.overlap", "true yes on", "backward"},
+    {"strategy.overlap", "false no off", "none"},
+    {"strategy.comm_hook", "fp16_compress fp16_compress_hook float16", "fp16"},
+    {"strategy.comm_hook", "bf16_compress bf16_compress_hook bfloat16", "bf16"},
+    {"strategy.comm_hook", "powersgd power_sgd_hook powersgd_hook batched_power_sgd", "power_sgd"},
+    {"strategy.comm_hook", "post_localsgd post_localsgd_hook local_sgd localsgd", "post_local_sgd"},
+    {"strategy.comm_hook", "allreduce allreduce_hook no false", "none"},
+    {"comm.algorithm", "ring_allreduce", "ring"},
+    {"comm.algorithm", "nccl gloo mpi ucx auto", "direct"},
+    {"evaluation.metrics", "acc accuracy_score categorical_accuracy top1", "accuracy"},
+    {"evaluation.metrics", "f1_score f1_binary", "f1"},
+    {"evaluation.metrics", "macro_f1 f1macro", "f1_macro"},
+    {"evaluation.metrics", "matthews matthews_correlation matthews_corrcoef", "mcc"},
+    {"evaluation.metrics", "ppl", "perplexity"},
+    {"evaluation.metrics", "mean_squared_error l2", "mse"},
+    {"evaluation.metrics", "mean_absolute_error l1", "mae"},
+    {"evaluation.metrics", "loss val_loss eval_loss validation_loss", "",
+     "The validation loss is always there."},
+    {"evaluation.metrics",
+     "precision recall auc auroc roc_auc average_precision bleu rouge r2 rmse mape "
+     "top5 top_5 pearson spearman pearsonr spearmanr kappa iou exact_match wer f1_micro "
+     "f1_weighted",
+     "", "Not there yet."},
+    {"report.progress_bar", "true yes tqdm rich", "on"},
+    {"report.progress_bar", "false no none", "off"},
+};
+
+}  // namespace
+
+bool HasName(std::string_view names, std::string_view name) {
+  const auto normalized = [](std::string_view text) {
+    std::string result = AsciiLower(text);
+    std::ranges::replace(result, '-', '_');
+    return result;
+  };
+  const std::string wanted = normalized(name);
+  return std::ranges::any_of(std::views::split(names, ' '), [&](const auto& word) {
+    return normalized(std::string_view(word.begin(), word.end())) == wanted;
+  });
+}
+
+std::optional<std::string> WithoutKeyHint(std::string_view name) {
+  for (const WithoutKey& row : kWithoutKey) {
+    if (HasName(row.names, name)) return std::string(row.hint);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> ForeignValueHint(std::string_view path, std::string_view value) {
+  for (const ForeignValues& row : kForeignValues) {
+    if (row.path != path || !HasName(row.names, value)) continue;
+    if (row.word.empty()) return std::string(row.hint);
+    const std::string note = row.hint.empty() ? "" : " " + std::string(row.hint);
+    return "Here that is \"" + std::string(row.word) + "\"." + note;
+  }
+  return std::nullopt;
+}
+
+std::string ChoiceHint(std::string_view path,
+                       std::string_view value,
+                       std::span<const std::string_view> words) {
+  if (const auto known = ForeignValueHint(path, value)) return *known;
+  const auto nearest = Nearest(value, std::vector<std::string>(words.begin(), words.end()));
+  return nearest ? "Did you mean \"" + *nearest + "\"?" : "";
+}
+
+}  // namespace ddprun::trainer

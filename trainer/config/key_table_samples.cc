@@ -1,0 +1,127 @@
+// What it is trained on: images, random numbers, a plugin's data set.
+#include "trainer/config/key_table.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+using Words = std::vector<std::string_view>;
+
+const Words kImages = {"idx", "cifar10", "cifar100", "image_folder"};
+
+}  // namespace
+
+std::vector<Key> ImageDataKeys() {
+  return {
+      {.section = "data",
+       .name = "image_size",
+       .slot = At<&Config::data, &DataConfig::image_size>,
+       .meaning = "Height and width that images are brought to: the shorter side is scaled, the "
+                  "middle is cut out. 0: all images of the folder have one size.",
+       .unit = "pixels",
+       .range = Between(0, 8192),
+       .only_for = "data.format",
+       .only_values = {"image_folder"},
+       .aliases = {{"img_size", "timm"},
+                   {"resize", "torchvision"},
+                   {"resolution", "PyTorch examples"}}},
+      {.section = "data",
+       .name = "image_mean",
+       .slot = At<&Config::data, &DataConfig::image_mean>,
+       .meaning = "Subtracted from pixels between 0 and 1, per channel or once for all.",
+       .range = Between(-1e6, 1e6),
+       .only_for = "data.format",
+       .only_values = kImages,
+       .aliases = {{"mean", "torchvision"}}},
+      {.section = "data",
+       .name = "image_std",
+       .slot = At<&Config::data, &DataConfig::image_std>,
+       .meaning = "What they are then divided by, per channel or once for all.",
+       .range = {.min = 0, .max = 1e6, .min_excluded = true},
+       .only_for = "data.format",
+       .only_values = kImages,
+       .aliases = {{"std", "torchvision"}}},
+      {.section = "data",
+       .name = "random_crop_padding",
+       .slot = At<&Config::data, &DataConfig::random_crop_padding>,
+       .meaning = "Training images get this many black pixels on each side, and a random part of "
+                  "the old size is cut out.",
+       .unit = "pixels",
+       .range = Between(0, 1024),
+       .only_for = "data.format",
+       .only_values = kImages,
+       .aliases = {{"random_crop", "torchvision"}}},
+      {.section = "data",
+       .name = "random_flip",
+       .slot = At<&Config::data, &DataConfig::random_flip>,
+       .meaning = "Half of the training images are mirrored, left and right.",
+       .only_for = "data.format",
+       .only_values = kImages,
+       .aliases = {{"random_horizontal_flip", "torchvision"}, {"hflip", "timm"}}},
+      {.section = "data",
+       .name = "random_resized_crop",
+       .slot = At<&Config::data, &DataConfig::random_resized_crop>,
+       .meaning = "Training images are random parts, 8 % to all of the area, scaled to "
+                  "data.image_size.",
+       .only_for = "data.format",
+       .only_values = {"image_folder"}},
+  };
+}
+
+std::vector<Key> RandomDataKeys() {
+  return {
+      {.section = "data",
+       .name = "num_samples",
+       .slot = At<&Config::data, &DataConfig::num_samples>,
+       .meaning = "Samples of the random data set.",
+       .unit = "samples",
+       .range = kSizeOrZero,
+       .only_for = "data.format",
+       .only_values = {"random"},
+       .aliases = {{"n_samples", "scikit-learn"}, {"dataset_size data_size", "PyTorch examples"}}},
+      {.section = "data",
+       .name = "input_size",
+       .slot = At<&Config::data, &DataConfig::input_size>,
+       .meaning = "Numbers per random sample; the first of model.layer_sizes.",
+       .range = kSizeOrZero,
+       .only_for = "data.format",
+       .only_values = {"random"},
+       .aliases = {{"n_features", "scikit-learn"}, {"in_shape", "PyTorch examples"}}},
+      {.section = "data",
+       .name = "target_size",
+       .slot = At<&Config::data, &DataConfig::target_size>,
+       .meaning = "Numbers per random target; the last of model.layer_sizes.",
+       .range = kSizeOrZero,
+       .only_for = "data.format",
+       .only_values = {"random"},
+       .aliases = {{"output_size out_shape", "PyTorch examples"}}},
+      {.section = "data",
+       .name = "dataset_seed",
+       .slot = At<&Config::data, &DataConfig::dataset_seed>,
+       .meaning = "Seed of the random data set's numbers.",
+       .range = AtLeast(0),
+       .derived_default = "data.data_seed",
+       .only_for = "data.format",
+       .only_values = {"random"}},
+  };
+}
+
+std::vector<Key> PluginDataKeys() {
+  return {
+      {.section = "data",
+       .name = "plugin",
+       .slot = At<&Config::data, &DataConfig::plugin>,
+       .meaning = "Shared object with the data set: docs/plugins.md. Empty: the one of model.path.",
+       .only_for = "data.format",
+       .only_values = {"plugin"},
+       .input_path = true},
+      {.section = "data",
+       .name = "options",
+       .slot = At<&Config::data, &DataConfig::options>,
+       .meaning = "What the plugin's data set is given as it stands here.",
+       .only_for = "data.format",
+       .only_values = {"plugin"}},
+  };
+}
+
+}  // namespace ddprun::trainer
