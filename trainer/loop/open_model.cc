@@ -140,6 +140,20 @@ Failure WrongType(const ModelConfig& config, const std::string& found) {
                        .page = "config-and-folder-disagree"});
 }
 
+Failure NoSuchModel(const std::string& path) {
+  return Failure(Error{
+      .code = Code::kUsage,
+      .title = "NO SUCH MODEL",
+      .where = path,
+      .what = "model.name_or_path is a folder with config.json and model.safetensors, or such a\n"
+              "file, beside the config or elsewhere; there is no \"" +
+              path + "\".",
+      .hint = "Nothing is downloaded while training. A model of the Hugging Face Hub comes with\n"
+              "hf download NAME --local-dir " +
+              path,
+      .page = "model-folder"});
+}
+
 Failure DoesNotFit(const std::string& what, const std::string& hint) {
   return Failure(Error{.code = Code::kUsage,
                        .title = "DATA AND MODEL DO NOT FIT",
@@ -188,6 +202,9 @@ void FitModelToData(const DataShape& data, ModelOptions& model) {
 
 ModelOptions OpenModel(Config& config) {
   ModelConfig& model = config.model;
+  if (!model.name_or_path.empty() && !std::filesystem::exists(model.name_or_path)) {
+    throw NoSuchModel(model.name_or_path);
+  }
   const bool transformer = model.type == ModelType::kBert || model.type == ModelType::kGpt ||
                            model.type == ModelType::kLlama;
   // A weights file by itself says nothing of the model, and those of images follow the data.

@@ -67,6 +67,15 @@ class BadInput(training.TrainingTest):
             self.write_config(config), "model.hidden_size is 64 in the config and 32 in the folder"
         )
 
+    def test_name_of_the_hub_for_a_model_folder(self):
+        config = training.gpt_config(model={"name_or_path": "openai-community/gpt2"})
+        self.expect_refusal(
+            self.write_config(config),
+            "model.name_or_path is a folder",
+            "Nothing is downloaded",
+            "hf download NAME --local-dir " + self.path("openai-community/gpt2"),
+        )
+
     def test_weights_that_do_not_fit(self):
         config = training.gpt_config()
         folder = self.path("wider")
