@@ -14,7 +14,7 @@ namespace {
 
 // Enough for a Python traceback's end.
 constexpr size_t kMaxLines = 20;
-constexpr size_t kMaxLineBytes = 300;
+constexpr size_t kMaxPeerLineBytes = 300;
 
 std::string Dump(const json& document) {
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -23,7 +23,7 @@ std::string Dump(const json& document) {
 json Tail(const std::vector<std::string>& lines) {
   json tail = json::array();
   for (size_t i = lines.size() - std::min(lines.size(), kMaxLines); i < lines.size(); ++i) {
-    tail.push_back(Visible(lines[i], kMaxLineBytes));
+    tail.push_back(Visible(lines[i], kMaxPeerLineBytes));
   }
   return tail;
 }

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kName = "finished.json";
+constexpr std::string_view kMarkName = "finished.json";
 
 Json Describe(const RunIdentity& identity) {
   return {{"workers", identity.workers},
@@ -55,14 +55,14 @@ std::optional<std::string> FindFinished(const std::string& sweep_folder,
     folders.insert(entry.path());
   }
   for (const std::string& folder : folders) {
-    std::ifstream file(folder + "/" + std::string(kName));
+    std::ifstream file(folder + "/" + std::string(kMarkName));
     if (file && Json::parse(file, nullptr, /*allow_exceptions=*/false) == wanted) return folder;
   }
   return std::nullopt;
 }
 
 Status MarkFinished(const std::string& run_folder, const RunIdentity& identity) {
-  const std::string path = run_folder + "/" + std::string(kName);
+  const std::string path = run_folder + "/" + std::string(kMarkName);
   const std::string draft = path + ".new";
   const std::string text =
       Describe(identity).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

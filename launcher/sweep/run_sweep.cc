@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kOutputDir = "run.output_dir=";
-constexpr std::string_view kName = "run.name=";
+constexpr std::string_view kNameOverride = "run.name=";
 
 std::string ReadText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -117,7 +117,7 @@ class Sweep {
     Options options = job_.options;
     options.sweep.clear();
     for (const std::string& pair : run.Overrides()) options.overrides.push_back(pair);
-    options.overrides.push_back(std::string(kName) + run.name);
+    options.overrides.push_back(std::string(kNameOverride) + run.name);
     options.overrides.push_back(std::string(kOutputDir) + folder);
     return options;
   }
@@ -157,7 +157,7 @@ Result<int> RunSweep(SweepJob job) {
   }
   DDPRUN_ASSIGN(std::vector<SweepRun> runs, PlanSweep(job.options.sweep));
   for (const auto& [key, value] : runs.front().values) {
-    if (key + "=" == kName || key + "=" == kOutputDir) {
+    if (key + "=" == kNameOverride || key + "=" == kOutputDir) {
       return NotSwept("--sweep=" + key, "Each run of a sweep gets a name and a folder of its own.");
     }
   }

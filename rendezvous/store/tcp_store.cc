@@ -13,7 +13,7 @@ namespace {
 
 // How long the answer to a cancelled wait may take, when the wait's own deadline has passed.
 constexpr std::chrono::milliseconds kCancelTimeout{5'000};
-constexpr size_t kReadBytes = 16 << 10;
+constexpr size_t kReplyReadBytes = 16 << 10;
 
 // A key that came at the last moment is still to be read.
 Deadline AfterWait(Deadline deadline) {
@@ -116,7 +116,7 @@ Result<Reply> TcpStore::ReadReply(const Request& request, Deadline deadline) {
       return std::move(complete).error();
     }
     if (*complete) return reply;
-    char buffer[kReadBytes];
+    char buffer[kReplyReadBytes];
     auto count = stream_.ReadSome(buffer, deadline);
     if (!count.has_value()) {
       broken_ = true;

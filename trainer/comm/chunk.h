@@ -10,6 +10,8 @@ namespace ddprun::trainer {
 // cache of one core together.
 inline constexpr size_t kStagingBytes = size_t{1} << 20;
 
+inline constexpr size_t kLineBytes = 64;  // of the processors' caches
+
 struct Chunk {
   size_t begin = 0;
   size_t end = 0;
@@ -19,7 +21,6 @@ struct Chunk {
 // The part of `bytes` that rank of size works on. Parts end at cache lines, so that no two ranks
 // write to the same one.
 inline Chunk ChunkOf(size_t bytes, int rank, int size) {
-  constexpr size_t kLineBytes = 64;
   const size_t lines = (bytes + kLineBytes - 1) / kLineBytes;
   const size_t n = static_cast<size_t>(size);
   const size_t r = static_cast<size_t>(rank);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "trainer/comm/chunk.h"
 #include "trainer/comm/reduce_partial.h"
 
 namespace ddprun::trainer {
@@ -17,7 +18,6 @@ constexpr size_t kLeastPieceBytes = size_t{16} << 10;
 constexpr size_t kPiecesWanted = 16;
 // Pieces of a leg under way: what the network holds, and what is being summed meanwhile.
 constexpr size_t kWindow = 4;
-constexpr size_t kLineBytes = 64;
 
 }  // namespace
 

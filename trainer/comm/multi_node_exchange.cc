@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "trainer/comm/chunk.h"
 #include "trainer/comm/multi_node_group.h"
 #include "trainer/comm/reduce.h"
 
@@ -12,20 +13,8 @@ namespace ddprun::trainer {
 
 namespace {
 
-constexpr size_t kLineBytes = 64;
 // Of one rank's inbox, for one piece of an operation.
 constexpr size_t kInboxBytes = size_t{32} << 20;
-
-Error WrongSizes(int rank, int sender, size_t expected, size_t sent) {
-  return Error{.code = Code::kFailed,
-               .title = "MISMATCHED COLLECTIVES",
-               .where = "rank " + std::to_string(rank),
-               .what = "In all_to_all rank " + std::to_string(rank) + " expects " +
-                       std::to_string(expected) + " bytes from rank " + std::to_string(sender) +
-                       ", which sends " + std::to_string(sent) + ".",
-               .hint = "What one rank sends to another must be what that one expects.",
-               .page = "mismatched-collectives"};
-}
 
 }  // namespace
 

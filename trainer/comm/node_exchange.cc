@@ -10,23 +10,6 @@
 
 namespace ddprun::trainer {
 
-namespace {
-
-constexpr size_t kLineBytes = 64;
-
-Error WrongSizes(int rank, int sender, size_t expected, size_t sent) {
-  return Error{.code = Code::kFailed,
-               .title = "MISMATCHED COLLECTIVES",
-               .where = "rank " + std::to_string(rank),
-               .what = "In all_to_all rank " + std::to_string(rank) + " expects " +
-                       std::to_string(expected) + " bytes from rank " + std::to_string(sender) +
-                       ", which sends " + std::to_string(sent) + ".",
-               .hint = "What one rank sends to another must be what that one expects.",
-               .page = "mismatched-collectives"};
-}
-
-}  // namespace
-
 // Where the rows of every rank's input are. `width` is that of the longest row.
 struct NodeGroup::Rows {
   size_t width = 0;

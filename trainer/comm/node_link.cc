@@ -9,7 +9,7 @@ namespace ddprun::trainer {
 namespace {
 
 // Beyond the deadline: time for the news of what has failed elsewhere.
-constexpr std::chrono::milliseconds kGrace{1000};
+constexpr std::chrono::milliseconds kNewsGrace{1000};
 // For the last words of a rank that has failed.
 constexpr std::chrono::milliseconds kLastWords{300};
 
@@ -114,7 +114,7 @@ Status NodeLink::Check(const NodeOperation& operation) {
 }
 
 Status NodeLink::WaitForNews(const NodeOperation& operation, uint64_t seen) {
-  const Transport::Limits limits{operation.deadline + kGrace, meeting_.cancelled()};
+  const Transport::Limits limits{operation.deadline + kNewsGrace, meeting_.cancelled()};
   if (wire_.transport->WaitForCompletion(seen, limits)) return {};
   if (meeting_.cancelled()) return meeting_.Cancelled(operation);
   return TimedOut(operation);

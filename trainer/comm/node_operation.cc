@@ -40,6 +40,17 @@ std::string Describe(const OperationHeader& header) {
   return "an unknown operation" + number;
 }
 
+Error WrongSizes(int rank, int sender, size_t expected, size_t sent) {
+  return Error{.code = Code::kFailed,
+               .title = "MISMATCHED COLLECTIVES",
+               .where = "rank " + std::to_string(rank),
+               .what = "In all_to_all rank " + std::to_string(rank) + " expects " +
+                       std::to_string(expected) + " bytes from rank " + std::to_string(sender) +
+                       ", which sends " + std::to_string(sent) + ".",
+               .hint = "What one rank sends to another must be what that one expects.",
+               .page = "mismatched-collectives"};
+}
+
 Collective ForRecorder(const OperationHeader& header, uint16_t group) {
   const auto kind = static_cast<CollectiveKind>(header.kind);
   Collective collective{

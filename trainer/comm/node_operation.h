@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/error.h"
 #include "base/flight_recorder.h"
 #include "trainer/comm/data_type.h"
 #include "trainer/comm/futex_wait.h"
@@ -22,6 +23,9 @@ struct NodeOperation {
 
 // "all_reduce number 3 (sum of 10 float32)".
 std::string Describe(const OperationHeader& header);
+
+// `sender` gives `rank` another number of bytes in an all_to_all than that one expects.
+Error WrongSizes(int rank, int sender, size_t expected, size_t sent);
 
 // `group`: as Collective::group.
 Collective ForRecorder(const OperationHeader& header, uint16_t group);
