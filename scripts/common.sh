@@ -35,11 +35,11 @@ configure() {
   shift
   mkdir -p "$ROOT/build"
   say "Configure build/$preset"
-  # -U: another Python or LibTorch may have come since. Precompiled: whoever builds by script most
-  # often builds from nothing, where ccache has nothing to give.
+  # -U: another Python or LibTorch may have come since. Precompiled, a dozen files at a time:
+  # whoever builds by script most often builds from nothing, where ccache has nothing to give.
   local torch=${DDPRUN_TORCH:+-DDDPRUN_TORCH=$DDPRUN_TORCH}
-  local precompile=-DDDPRUN_TORCH_PCH=${DDPRUN_TORCH_PCH:-ON}
-  if ! cmake --preset "$preset" -U 'LibTorch_*' ${torch:+"$torch"} "$precompile" "$@" \
+  local fast=(-DDDPRUN_TORCH_PCH=${DDPRUN_TORCH_PCH:-ON} -DDDPRUN_UNITY=${DDPRUN_UNITY:-ON})
+  if ! cmake --preset "$preset" -U 'LibTorch_*' ${torch:+"$torch"} "${fast[@]}" "$@" \
     >"$log" 2>&1; then
     tail -n 30 "$log" >&2
     fail "cmake --preset $preset failed" "see above; all of it is in $log" \

@@ -12,7 +12,9 @@ usage: scripts/test.sh [--long] [--quick]
 
   DDPRUN_NO_PEERS=1     leave out what compares with PyTorch in Python and OpenMPI (5 GB less)
   DDPRUN_TORCH=FOLDER   use this LibTorch (see scripts/setup.sh --help)
-  DDPRUN_TORCH_PCH=OFF  do not precompile LibTorch's headers: better where ccache knows the files
+  DDPRUN_TORCH_PCH=OFF, DDPRUN_UNITY=OFF
+                        do not precompile LibTorch's headers, compile each file alone: better where
+                        ccache knows the files
   CI=true               a test left out is a failure
 TEXT
 }

@@ -16,7 +16,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 // A handle on exactly the process that was listed, even if its number is being reused: what the
 // number means is looked at again once the handle is there.
@@ -36,13 +36,13 @@ void Kill(pid_t pid, const UniqueFd& pidfd) {
 }
 
 // A pidfd becomes readable when its process ends.
-void WaitForEnd(const std::vector<UniqueFd>& pidfds, Clock::time_point deadline) {
+void WaitForEnd(const std::vector<UniqueFd>& pidfds, SteadyClock::time_point deadline) {
   for (const UniqueFd& pidfd : pidfds) {
     const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return;
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - SteadyClock::now());
+    if (left.count() <= 0) return;
     pollfd waiting{pidfd.get(), POLLIN, 0};
-    ::poll(&waiting, 1, static_cast<int>(left));
+    ::poll(&waiting, 1, static_cast<int>(left.count()));
   }
 }
 
@@ -70,12 +70,12 @@ std::vector<pid_t> EndChildren(pid_t spared, const SweepTimes& times) {
   // A child that ended between looking and waiting has left its SIGCHLD pending, so the wait
   // returns at once; the cap only covers signals that were coalesced.
   constexpr timespec kLongestWait{0, 50'000'000};
-  const Clock::time_point start = Clock::now();
+  const SteadyClock::time_point start = SteadyClock::now();
   sigset_t child_ended;
   ::sigemptyset(&child_ended);
   ::sigaddset(&child_ended, SIGCHLD);
   while (ReapChildren()) {
-    const Clock::time_point now = Clock::now();
+    const SteadyClock::time_point now = SteadyClock::now();
     if (now > start + times.grace) {
       const std::vector<pid_t> children = ChildrenOf(::getpid(), spared);
       if (now > start + times.limit) return children;
@@ -88,20 +88,20 @@ std::vector<pid_t> EndChildren(pid_t spared, const SweepTimes& times) {
 }
 
 void EndJob(const JobMarks& marks, const SweepTimes& times) {
-  const Clock::time_point start = Clock::now();
+  const SteadyClock::time_point start = SteadyClock::now();
   // The guard is older than the workers.
   const std::optional<ProcessEntry> self = ReadProcess(::getpid());
   const uint64_t job_start = self ? self->start_time : 0;
   // A process may fork and end while /proc is being listed, and its child be listed nowhere: two
   // listings in a row have to be empty.
   int empty_listings = 0;
-  while (empty_listings < 2 && Clock::now() < start + times.limit) {
+  while (empty_listings < 2 && SteadyClock::now() < start + times.limit) {
     std::vector<ProcessEntry> processes = ListProcesses();
     for (ProcessEntry& process : processes) process.marked = IsMarked(process, marks, job_start);
     const std::vector<pid_t> members =
         SelectJobProcesses(processes, marks.sessions, ::getpid(), ::getsid(0));
     empty_listings = members.empty() ? empty_listings + 1 : 0;
-    const bool kill = Clock::now() >= start + times.grace;
+    const bool kill = SteadyClock::now() >= start + times.grace;
     std::vector<UniqueFd> pidfds;
     for (const pid_t pid : members) {
       const auto listed = std::find_if(processes.begin(), processes.end(),

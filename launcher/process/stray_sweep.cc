@@ -12,7 +12,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 // Only for what the deaths of children do not tell of: the grace period, and processes that are
 // adopted without any of ours ending.
@@ -30,7 +30,7 @@ StraySweep::StraySweep(asio::io_context& io,
       sessions_(std::move(sessions)),
       times_(times),
       done_(std::move(done)),
-      start_(Clock::now()),
+      start_(SteadyClock::now()),
       timer_(io) {
   Look();
 }
@@ -39,7 +39,7 @@ void StraySweep::Look() {
   if (!done_) return;
   // While a child ends, its own children may be listed neither under it nor under us yet.
   if (SignalStrays().empty() && SignalStrays().empty()) return Finish({});
-  if (Clock::now() > start_ + times_.limit) return Finish(SignalStrays());
+  if (SteadyClock::now() > start_ + times_.limit) return Finish(SignalStrays());
   timer_.expires_after(kLookAgain);
   // A timer that is due already is not cancelled any more.
   timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
@@ -48,7 +48,7 @@ void StraySweep::Look() {
 }
 
 std::vector<pid_t> StraySweep::SignalStrays() {
-  const bool kill = Clock::now() >= start_ + times_.grace;
+  const bool kill = SteadyClock::now() >= start_ + times_.grace;
   std::vector<pid_t> strays;
   for (const ProcessEntry& child : ListChildren()) {
     if (child.ended || known_(child.pid)) continue;

@@ -10,10 +10,8 @@ namespace ddprun::launcher {
 
 namespace {
 
-using Json = nlohmann::json;
-
 // "nan" and "inf" stand for themselves: they are no JSON.
-std::optional<double> Number(const Json& object, const char* key) {
+std::optional<double> Number(const nlohmann::json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end()) return std::nullopt;
   if (found->is_number()) return found->get<double>();
@@ -23,7 +21,7 @@ std::optional<double> Number(const Json& object, const char* key) {
   return std::nullopt;
 }
 
-void ReadLine(const Json& line, RunSummary& summary) {
+void ReadLine(const nlohmann::json& line, RunSummary& summary) {
   if (const auto step = Number(line, "step")) summary.steps = static_cast<int64_t>(*step);
   const std::string split = line.value("split", "");
   if (split == "validation") {
@@ -43,7 +41,7 @@ RunSummary ReadRunSummary(const std::string& metrics_path) {
   std::optional<double> begin;
   std::ifstream file(metrics_path);
   for (std::string text; std::getline(file, text);) {
-    const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const nlohmann::json line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!line.is_object()) continue;
     if (const auto now = Number(line, "ts")) {
       if (!begin) begin = now;

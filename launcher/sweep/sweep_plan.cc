@@ -46,7 +46,7 @@ std::vector<std::string> SplitValues(std::string_view text) {
 }
 
 // The last part of the key where that is clear.
-void Label(std::vector<Axis>& axes) {
+void GiveLabels(std::vector<Axis>& axes) {
   std::multiset<std::string> leaves;
   const auto leaf = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
   for (const Axis& axis : axes) leaves.insert(leaf(axis.key));
@@ -102,7 +102,7 @@ Result<std::vector<SweepRun>> PlanSweep(const std::vector<std::string>& texts) {
     if (count > kMaxRuns) return BadSweep(text, "More than 10000 runs come of it.");
     axes.push_back(std::move(axis));
   }
-  Label(axes);
+  GiveLabels(axes);
   std::vector<SweepRun> runs(1);
   for (const Axis& axis : axes) {
     std::vector<SweepRun> longer;

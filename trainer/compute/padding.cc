@@ -16,7 +16,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kPieceBytes = 1 << 16;  // what a thread copies at least
+constexpr int64_t kLeastBytesOfThread = 1 << 16;  // what a thread copies at least
 
 at::Tensor Pad(const at::Tensor& packed, const at::Tensor& places, int64_t height) {
   if (!packed.device().is_cpu()) {
@@ -30,7 +30,8 @@ at::Tensor Pad(const at::Tensor& packed, const at::Tensor& places, int64_t heigh
   auto* target = static_cast<char*>(padded.mutable_data_ptr());
   const int64_t* place = places.const_data_ptr<int64_t>();
   const int64_t count = places.numel();
-  at::parallel_for(0, height, kPieceBytes / (row_bytes + 1) + 1, [&](int64_t begin, int64_t end) {
+  const int64_t least_rows = kLeastBytesOfThread / (row_bytes + 1) + 1;
+  at::parallel_for(0, height, least_rows, [&](int64_t begin, int64_t end) {
     int64_t next = std::lower_bound(place, place + count, begin) - place;
     for (int64_t row = begin; row < end; ++row) {
       char* to = target + row * row_bytes;

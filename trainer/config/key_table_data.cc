@@ -5,13 +5,13 @@ namespace ddprun::trainer {
 
 namespace {
 
-using Words = std::vector<std::string_view>;
+using Formats = std::vector<std::string_view>;
 
 // The values of data.format that read files, and those among them whose samples are rows or images.
-const Words kFiles = {"text", "jsonl",   "tokens",   "text_classification", "csv",
-                      "idx",  "cifar10", "cifar100", "image_folder",        "plugin"};
-const Words kTokens = {"text", "jsonl", "tokens", "text_classification"};
-const Words kRows = {"jsonl", "text_classification", "csv", "image_folder"};
+const Formats kFiles = {"text", "jsonl",   "tokens",   "text_classification", "csv",
+                        "idx",  "cifar10", "cifar100", "image_folder",        "plugin"};
+const Formats kTokens = {"text", "jsonl", "tokens", "text_classification"};
+const Formats kRows = {"jsonl", "text_classification", "csv", "image_folder"};
 
 }  // namespace
 

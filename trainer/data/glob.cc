@@ -93,7 +93,7 @@ class Expansion {
   std::set<std::string> files_;
 };
 
-Error Missing(std::string what, std::string hint) {
+Error MissingFile(std::string what, std::string hint) {
   return Error{.code = Code::kUsage,
                .title = "NO DATA FILE",
                .where = "",
@@ -113,11 +113,11 @@ Error NothingMatches(std::string_view pattern) {
   const fs::path folder = FixedFolder(pattern);
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) {
-    return Missing("No file matches \"" + std::string(pattern) + "\": there is no folder " +
+    return MissingFile("No file matches \"" + std::string(pattern) + "\": there is no folder " +
                        fs::absolute(folder).string() + ".",
                    "Create it, or correct the path in the config.");
   }
-  return Missing("No file matches \"" + std::string(pattern) + "\". I looked in " +
+  return MissingFile("No file matches \"" + std::string(pattern) + "\". I looked in " +
                      fs::absolute(folder).lexically_normal().string() + ", which has " +
                      std::to_string(Entries(folder).size()) + " entries.",
                  "* does not match across folders; ** does.");
@@ -132,7 +132,7 @@ Error NoSuchFile(const fs::path& path) {
     names.push_back(entry.path().filename());
   }
   const auto nearest = Nearest(path.filename().string(), names);
-  return Missing("There is no file \"" + path.string() + "\".",
+  return MissingFile("There is no file \"" + path.string() + "\".",
                  nearest ? "Did you mean \"" + (path.parent_path() / *nearest).string() + "\"?"
                          : "Correct the path in the config.");
 }

@@ -19,9 +19,9 @@ namespace ddprun::trainer {
 
 namespace {
 
-constexpr double kInitialDeviation = 0.02;  // initializer_range of BertConfig
+constexpr double kBertDeviation = 0.02;  // initializer_range of BertConfig
 
-struct Block {
+struct BertBlock {
   Affine query, key, value, attention_output, attention_norm, intermediate, output, output_norm;
 };
 
@@ -88,7 +88,7 @@ class Bert final : public Model {
     const Tokens tokens = TokensOf(batch);
     at::Tensor x = Embedded(batch, tokens);
     // The first token, [CLS], stands for the text: of the last layer nothing else is needed.
-    for (const Block& block : blocks_) x = Layer(x, block, tokens, &block == &blocks_.back());
+    for (const BertBlock& block : blocks_) x = Layer(x, block, tokens, &block == &blocks_.back());
     const at::Tensor pooled = at::tanh(Linear(x, pooler_));
     return Linear(Drop(pooled, options_.classifier_dropout), classifier_);
   }
@@ -113,7 +113,7 @@ class Bert final : public Model {
     } else if (parameter.ends_with(".bias")) {
       value.zero_();
     } else {
-      value.normal_(0.0, kInitialDeviation);
+      value.normal_(0.0, kBertDeviation);
       if (parameter.ends_with("word_embeddings.weight") && options_.pad_token_id >= 0) {
         value.select(0, options_.pad_token_id).zero_();
       }
@@ -121,9 +121,9 @@ class Bert final : public Model {
   }
 
  private:
-  Block AddBlock(const std::string& prefix) {
+  BertBlock AddBlock(const std::string& prefix) {
     const int64_t width = options_.hidden_size;
-    Block block;
+    BertBlock block;
     block.query = AddLinear(prefix + "attention.self.query", width, width);
     block.key = AddLinear(prefix + "attention.self.key", width, width);
     block.value = AddLinear(prefix + "attention.self.value", width, width);
@@ -164,7 +164,7 @@ class Bert final : public Model {
 
   // [N, C], or [B, C] when only the first tokens are asked for.
   at::Tensor Layer(const at::Tensor& x,
-                   const Block& block,
+                   const BertBlock& block,
                    const Tokens& tokens,
                    bool only_first) const {
     const at::Tensor asking = only_first ? PackRows(x, tokens.firsts) : x;
@@ -179,7 +179,7 @@ class Bert final : public Model {
   // Self-attention: what the tokens `asking` see of all, `x`.
   at::Tensor Mix(const at::Tensor& asking,
                  const at::Tensor& x,
-                 const Block& block,
+                 const BertBlock& block,
                  const Tokens& tokens,
                  bool only_first) const {
     const int64_t heads = options_.num_attention_heads;
@@ -205,7 +205,7 @@ class Bert final : public Model {
   at::Tensor positions_;  // [max_position_embeddings, C]
   at::Tensor types_;      // [type_vocab_size, C]
   Affine embeddings_norm_;
-  std::vector<Block> blocks_;
+  std::vector<BertBlock> blocks_;
   Affine pooler_;
   Affine classifier_;
 };
@@ -225,7 +225,7 @@ std::string Bert::ConfigJson() const {
                                    {"attention_probs_dropout_prob", options_.attention_dropout},
                                    {"classifier_dropout", options_.classifier_dropout},
                                    {"layer_norm_eps", options_.layer_norm_eps},
-                                   {"initializer_range", kInitialDeviation},
+                                   {"initializer_range", kBertDeviation},
                                    {"pad_token_id", nullptr},
                                    {"torch_dtype", "float32"}};
   if (options_.pad_token_id >= 0) config["pad_token_id"] = options_.pad_token_id;

@@ -17,9 +17,9 @@ namespace ddprun::trainer {
 
 namespace {
 
-constexpr double kInitialDeviation = 0.02;  // initializer_range of GPT2Config
+constexpr double kGptDeviation = 0.02;  // initializer_range of GPT2Config
 
-struct Block {
+struct GptBlock {
   Affine ln_1, c_attn, attn_proj, ln_2, c_fc, mlp_proj;
 };
 
@@ -54,16 +54,16 @@ class Gpt final : public CausalModel {
     } else if (parameter.ends_with(".c_proj.weight")) {
       // The residual stream sums 2 * n_layer projections.
       value.normal_(0.0,
-                    kInitialDeviation / std::sqrt(2.0 * static_cast<double>(options_.n_layer)));
+                    kGptDeviation / std::sqrt(2.0 * static_cast<double>(options_.n_layer)));
     } else {
-      value.normal_(0.0, kInitialDeviation);
+      value.normal_(0.0, kGptDeviation);
     }
   }
 
  private:
-  Block AddBlock(const std::string& prefix) {
+  GptBlock AddBlock(const std::string& prefix) {
     const int64_t width = options_.n_embd;
-    Block block;
+    GptBlock block;
     block.ln_1 = AddNorm(prefix + "ln_1", width);
     block.c_attn = AddConv1d(prefix + "attn.c_attn", width, 3 * width);
     block.attn_proj = AddConv1d(prefix + "attn.c_proj", width, width);
@@ -99,7 +99,7 @@ class Gpt final : public CausalModel {
     at::Tensor x = at::embedding(wte_, inputs) + wpe_.narrow(0, before, length);
     x = Drop(x, options_.embedding_dropout).view({-1, options_.n_embd});
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      const Block& block = blocks_[i];
+      const GptBlock& block = blocks_[i];
       x = x + Mix(Norm(x, block.ln_1), i, length, mask, cache);
       const at::Tensor inner = ApplyGelu(Conv1d(Norm(x, block.ln_2), block.c_fc), gelu_);
       x = x + Drop(Conv1d(inner, block.mlp_proj), options_.dropout);
@@ -114,7 +114,7 @@ class Gpt final : public CausalModel {
                  int64_t length,
                  const at::Tensor& mask,
                  KeyValueCache* cache) const {
-    const Block& block = blocks_[index];
+    const GptBlock& block = blocks_[index];
     const int64_t heads = options_.n_head;
     const auto qkv =
         Conv1d(x, block.c_attn).view({-1, length, 3, heads, options_.n_embd / heads}).unbind(2);
@@ -131,7 +131,7 @@ class Gpt final : public CausalModel {
   const Gelu gelu_;
   at::Tensor wte_;  // [V, C]
   at::Tensor wpe_;  // [n_positions, C]
-  std::vector<Block> blocks_;
+  std::vector<GptBlock> blocks_;
   Affine ln_f_;
 };
 
@@ -151,7 +151,7 @@ std::string Gpt::ConfigJson() const {
                                          {"attn_pdrop", options_.attention_dropout},
                                          {"resid_pdrop", options_.dropout},
                                          {"layer_norm_epsilon", options_.layer_norm_epsilon},
-                                         {"initializer_range", kInitialDeviation},
+                                         {"initializer_range", kGptDeviation},
                                          {"tie_word_embeddings", options_.tie_word_embeddings},
                                          {"bos_token_id", nullptr},
                                          {"eos_token_id", nullptr},

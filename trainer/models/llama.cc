@@ -24,9 +24,9 @@ namespace ddprun::trainer {
 
 namespace {
 
-constexpr double kInitialDeviation = 0.02;  // initializer_range of LlamaConfig
+constexpr double kLlamaDeviation = 0.02;  // initializer_range of LlamaConfig
 
-struct Block {
+struct LlamaBlock {
   at::Tensor input_norm;
   Affine query, key, value, output;
   at::Tensor post_attention_norm;
@@ -74,18 +74,18 @@ class Llama final : public CausalModel {
     } else if (parameter.ends_with(".bias")) {
       value.zero_();
     } else {
-      value.normal_(0.0, kInitialDeviation);
+      value.normal_(0.0, kLlamaDeviation);
     }
   }
 
  private:
-  Block AddBlock(const std::string& prefix) {
+  LlamaBlock AddBlock(const std::string& prefix) {
     const int64_t width = options_.hidden_size;
     const int64_t queries = options_.num_attention_heads * options_.head_dim;
     const int64_t keys = options_.num_key_value_heads * options_.head_dim;
     const std::string attention = prefix + "self_attn.";
     const std::string mlp = prefix + "mlp.";
-    Block block;
+    LlamaBlock block;
     block.query = AddLinear(attention + "q_proj", width, queries, options_.attention_bias);
     block.key = AddLinear(attention + "k_proj", width, keys, options_.attention_bias);
     block.value = AddLinear(attention + "v_proj", width, keys, options_.attention_bias);
@@ -112,7 +112,7 @@ class Llama final : public CausalModel {
     x = x.view({-1, options_.hidden_size});
     const Rotation rotation = RotationOf(before, length, x);
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      const Block& block = blocks_[i];
+      const LlamaBlock& block = blocks_[i];
       x = x + Mix(Norm(x, block.input_norm), i, rotation, mask, cache);
       const at::Tensor inner = Norm(x, block.post_attention_norm);
       x = x + Linear(at::silu(Linear(inner, block.gate)) * Linear(inner, block.up), block.down);
@@ -136,7 +136,7 @@ class Llama final : public CausalModel {
                  const Rotation& rotation,
                  const at::Tensor& mask,
                  KeyValueCache* cache) const {
-    const Block& block = blocks_[index];
+    const LlamaBlock& block = blocks_[index];
     const int64_t length = rotation.cos.size(0);
     const auto split = [&](const Affine& layer, int64_t heads) {
       return Linear(x, layer).view({-1, length, heads, options_.head_dim}).transpose(1, 2);
@@ -184,7 +184,7 @@ class Llama final : public CausalModel {
   const LlamaOptions options_;
   const at::Tensor frequencies_;  // float32 [D / 2]
   at::Tensor embedding_;          // [V, C]
-  std::vector<Block> blocks_;
+  std::vector<LlamaBlock> blocks_;
   at::Tensor norm_;  // [C]
 };
 
@@ -225,7 +225,7 @@ std::string Llama::ConfigJson() const {
                                    {"mlp_bias", options_.mlp_bias},
                                    {"attention_dropout", options_.attention_dropout},
                                    {"tie_word_embeddings", options_.tie_word_embeddings},
-                                   {"initializer_range", kInitialDeviation},
+                                   {"initializer_range", kLlamaDeviation},
                                    {"bos_token_id", nullptr},
                                    {"eos_token_id", nullptr},
                                    {"pad_token_id", nullptr},

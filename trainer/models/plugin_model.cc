@@ -22,13 +22,13 @@ namespace ddprun::trainer {
 namespace {
 
 // "Float [8, 16]".
-std::string Describe(const at::Tensor& tensor) {
+std::string DescribeOrUndefined(const at::Tensor& tensor) {
   return tensor.defined() ? c10::str(tensor.scalar_type(), " ", tensor.sizes()) : "undefined";
 }
 
 std::string OnBatch(const char* what, const Batch& batch) {
-  return std::string(what) + " of a batch with inputs " + Describe(batch.inputs) + " and targets " +
-         Describe(batch.targets);
+  return std::string(what) + " of a batch with inputs " + DescribeOrUndefined(batch.inputs) +
+         " and targets " + DescribeOrUndefined(batch.targets);
 }
 
 // The keys of a validation line of metrics.jsonl beside those of metrics.
@@ -132,7 +132,8 @@ class HostedModel final : public Model, private OwnMetrics {
     for (const auto& parameter : module_->named_parameters()) {
       const at::Tensor& value = parameter.value();
       if (!value.is_floating_point()) {
-        throw PluginError(path_, "The parameter " + parameter.key() + " is " + Describe(value) +
+        throw PluginError(path_, "The parameter " + parameter.key() + " is " +
+                                     DescribeOrUndefined(value) +
                                      "; floating point numbers were expected.");
       }
       if (!seen.insert(value.unsafeGetTensorImpl()).second) continue;
@@ -149,7 +150,7 @@ class HostedModel final : public Model, private OwnMetrics {
 
   at::Tensor Checked(at::Tensor loss) const {
     if (!loss.defined() || loss.dim() != 0 || !loss.is_floating_point()) {
-      throw PluginError(path_, "The loss is " + Describe(loss) +
+      throw PluginError(path_, "The loss is " + DescribeOrUndefined(loss) +
                                    "; a floating point scalar, without dimensions, was expected.");
     }
     if (at::GradMode::is_enabled() && !loss.requires_grad()) {

@@ -188,12 +188,12 @@ ModelOptions MlpFrom(const FolderConfig& config) {
   return options;
 }
 
-struct Row {
+struct ReaderRow {
   const char* model_type;
   ModelOptions (*read)(const FolderConfig&);
 };
 
-constexpr std::array<Row, 4> kReaders = {
+constexpr std::array<ReaderRow, 4> kReaders = {
     {{"bert", BertFrom}, {"gpt2", GptFrom}, {"llama", LlamaFrom}, {"mlp", MlpFrom}}};
 
 }  // namespace
@@ -207,7 +207,7 @@ ModelOptions ReadModelOptions(const std::string& folder) {
   const std::string type = config.Text("model_type", "");
   CheckPlainNetwork(config);
   std::string known;
-  for (const Row& row : kReaders) {
+  for (const ReaderRow& row : kReaders) {
     if (row.model_type == type) return row.read(config);
     known += (known.empty() ? "\"" : ", \"") + std::string(row.model_type) + "\"";
   }

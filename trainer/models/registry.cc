@@ -139,12 +139,12 @@ std::shared_ptr<Model> BuildPlugin(const ModelOptions& options) {
   return MakePluginModel(LoadPlugin(options.path), {.json = options.json, .data = options.data});
 }
 
-struct Row {
+struct ModelRow {
   const char* type;
   std::shared_ptr<Model> (*build)(const ModelOptions&);
 };
 
-constexpr std::array<Row, 12> kModels = {{{"bert", BuildBert},
+constexpr std::array<ModelRow, 12> kModels = {{{"bert", BuildBert},
                                           {"gpt", BuildGpt},
                                           {"llama", BuildLlama},
                                           {"mlp", BuildMlp},
@@ -160,7 +160,7 @@ constexpr std::array<Row, 12> kModels = {{{"bert", BuildBert},
 }  // namespace
 
 std::shared_ptr<Model> MakeModel(const ModelOptions& options) {
-  for (const Row& row : kModels) {
+  for (const ModelRow& row : kModels) {
     if (row.type == options.type) return row.build(options);
   }
   throw UnknownName("model.type", options.type, ModelTypes());
@@ -168,7 +168,7 @@ std::shared_ptr<Model> MakeModel(const ModelOptions& options) {
 
 std::vector<std::string> ModelTypes() {
   std::vector<std::string> types;
-  for (const Row& row : kModels) types.emplace_back(row.type);
+  for (const ModelRow& row : kModels) types.emplace_back(row.type);
   return types;
 }
 

@@ -49,7 +49,7 @@ struct Unit {
   int64_t stride = 1;
 };
 
-struct Block {
+struct ResNetBlock {
   std::vector<Unit> units;
   std::vector<Unit> downsample;  // none or one: on the way past the units
 };
@@ -75,7 +75,7 @@ class ResNet final : public Model {
   at::Tensor Outputs(const Batch& batch) override {
     at::Tensor x = at::relu(Apply(stem_, Images(batch, {})));
     x = at::max_pool2d(x, 3, 2, 1);
-    for (const Block& block : blocks_) {
+    for (const ResNetBlock& block : blocks_) {
       const at::Tensor past = block.downsample.empty() ? x : Apply(block.downsample[0], x);
       for (size_t i = 0; i < block.units.size(); ++i) {
         if (i > 0) x = at::relu(x);
@@ -126,14 +126,14 @@ class ResNet final : public Model {
   }
 
   // As torchvision: a bottleneck's stride is that of its 3x3 convolution.
-  Block AddBlock(
+  ResNetBlock AddBlock(
       const std::string& name, int64_t in, int64_t width, int64_t stride, bool bottleneck) {
     const auto add = [&](int index, int64_t from, int64_t to, int64_t size, int64_t step) {
       const std::string number = std::to_string(index);
       return AddUnit(name + ".conv" + number, name + ".bn" + number, from, to, size, step);
     };
     const int64_t out = bottleneck ? 4 * width : width;
-    Block block;
+    ResNetBlock block;
     if (bottleneck) {
       block.units.push_back(add(1, in, width, 1, 1));
       block.units.push_back(add(2, width, width, 3, stride));
@@ -178,7 +178,7 @@ class ResNet final : public Model {
 
   const ResNetOptions options_;
   Unit stem_;
-  std::vector<Block> blocks_;
+  std::vector<ResNetBlock> blocks_;
   Affine fc_;
 };
 

@@ -6,7 +6,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-std::function<void()> Average(const at::Tensor& flat, c10d::Backend& group) {
+std::function<void()> StartAverage(const at::Tensor& flat, c10d::Backend& group) {
   c10d::AllreduceOptions options;
   options.reduceOp = c10d::ReduceOp::AVG;
   std::vector<at::Tensor> tensors = {flat};
@@ -20,8 +20,8 @@ class PostLocalSgdHook : public CommHook {
   std::function<void()> Start(GradientBucket& bucket, c10d::Backend& group) override {
     const bool everywhere = steps_ < options_.start_step;
     if (bucket.last && everywhere) ++steps_;
-    if (everywhere) return Average(bucket.flat, group);
-    if (options_.subgroup != nullptr) return Average(bucket.flat, *options_.subgroup);
+    if (everywhere) return StartAverage(bucket.flat, group);
+    if (options_.subgroup != nullptr) return StartAverage(bucket.flat, *options_.subgroup);
     return [] {};
   }
 

@@ -3,6 +3,7 @@
 
 #include "launcher/cli/help_text.h"
 #include "launcher/cli/options.h"
+#include "tests/launcher/cli/parsed_options.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -12,19 +13,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
-using Args = std::vector<std::string>;
-
-Options Parsed(const Args& args, const Environment& env = Environment()) {
-  auto result = ParseOptions(args, env);
-  EXPECT_TRUE(result.has_value()) << Render(result.error());
-  return result.has_value() ? std::get<Options>(*result) : Options();
-}
-
-Error Refused(const Args& args) {
-  auto result = ParseOptions(args, Environment());
-  EXPECT_FALSE(result.has_value());
-  return result.has_value() ? Error() : result.error();
-}
 
 TEST(Flags, HaveUniqueNamesAndAreReadOrPrint) {
   std::set<std::string_view> names;

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/launcher/cli/parsed_options.h"
+
 namespace ddprun::launcher {
 namespace {
 
@@ -9,19 +11,6 @@ using std::chrono::milliseconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using Args = std::vector<std::string>;
-
-Options Parsed(const Args& args, const Environment& env = Environment()) {
-  auto result = ParseOptions(args, env);
-  EXPECT_TRUE(result.has_value()) << Render(result.error());
-  return std::get<Options>(*result);
-}
-
-Error Refused(const Args& args, const Environment& env = Environment()) {
-  auto result = ParseOptions(args, env);
-  EXPECT_FALSE(result.has_value());
-  return result.has_value() ? Error() : result.error();
-}
 
 TEST(Options, HaveTorchrunsDefaults) {
   const Options options = Parsed({"train.py"});

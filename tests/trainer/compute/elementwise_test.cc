@@ -7,12 +7,10 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/trainer/compute/largest_difference.h"
+
 namespace ddprun::trainer {
 namespace {
-
-double LargestDifference(const at::Tensor& a, const at::Tensor& b) {
-  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
-}
 
 TEST(Dropout, DropsTheShareThatItIsAskedForAndScalesTheRest) {
   at::manual_seed(1);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/trainer/compute/largest_difference.h"
 #include "trainer/compute/attention.h"
 #include "trainer/compute/cross_entropy.h"
 #include "trainer/compute/linear.h"
@@ -18,10 +19,6 @@ namespace ddprun::trainer {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-
-double LargestDifference(const at::Tensor& a, const at::Tensor& b) {
-  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
-}
 
 double Size(const at::Tensor& a) {
   return a.to(at::kDouble).abs().max().item<double>();

@@ -6,10 +6,6 @@
 namespace ddprun::trainer {
 namespace {
 
-const char* const kGpt = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"}})";
-const char* const kMlp = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
-"data": {"format": "random", "num_samples": 8, "input_size": 10, "target_size": 5}})";
-
 std::string FirstLine(const Reading& reading) {
   const std::string body = ComplaintBody(reading);
   return body.empty() ? "" : body.substr(1, body.find('\n', 1) - 1);

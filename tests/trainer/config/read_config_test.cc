@@ -14,10 +14,6 @@ Config MustRead(const Reading& reading) {
   return config.has_value() ? *config : Config();
 }
 
-const char* const kGpt = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"}})";
-const char* const kMlp = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
-"data": {"format": "random", "num_samples": 8, "input_size": 10, "target_size": 5}})";
-
 TEST(ReadConfig, TakesCommentsTrailingCommasAndSchemaKeys) {
   const Config config = MustRead({R"(// a run
 {

@@ -26,7 +26,7 @@ std::vector<NamedParameter> MakeLayers() {
   return layers;
 }
 
-at::Tensor Loss(const std::vector<NamedParameter>& layers, int rank, int step, bool skip) {
+at::Tensor LossOfLayers(const std::vector<NamedParameter>& layers, int rank, int step, bool skip) {
   at::Tensor x = Random({7, 10}, static_cast<uint64_t>(100 * rank + step));
   for (size_t i = 0; i < layers.size(); ++i) {
     if (skip && i == 4 && rank % 2 == 1 && step % 2 == 1) continue;
@@ -51,7 +51,7 @@ std::vector<double> Train(const c10::intrusive_ptr<HostProcessGroup>& group,
     for (int micro = 0; micro < 2; ++micro) {
       if (micro == 0 && step % 3 != 0) continue;
       reducer.PrepareBackward(micro == 1);
-      const at::Tensor loss = Loss(layers, group->getRank(), 10 * step + micro, unused);
+      const at::Tensor loss = LossOfLayers(layers, group->getRank(), 10 * step + micro, unused);
       loss.backward();
       losses.push_back(loss.item<double>());
     }
