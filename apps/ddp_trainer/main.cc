@@ -75,7 +75,7 @@ int Train(const Arguments& arguments, const Environment& environment) {
       .check =
           [&job](const Environment& worker) {
             const auto rank = ddprun::ValueOrThrow(ddprun::trainer::ReadRankInfo(worker));
-            ddprun::trainer::CheckWorldSize(job, rank.world_size);
+            ddprun::trainer::PlanFor(job, rank.world_size);
           },
       .run = [&job](const Environment& worker) { return ddprun::trainer::RunWorker(job, worker); }};
   return ddprun::trainer::ServeTemplate(ddprun::UniqueFd(static_cast<int>(fd)), environment,

@@ -12,13 +12,6 @@ namespace ddprun::trainer {
 
 namespace {
 
-int64_t CountBatches(int64_t indices, const LoaderOptions& options) {
-  DDPRUN_CHECK(options.batch_size > 0 && options.taken >= 0 && options.taken <= indices);
-  const int64_t samples = indices - options.taken;
-  const int64_t rest = samples % options.batch_size != 0 && !options.drop_last ? 1 : 0;
-  return samples / options.batch_size + rest;
-}
-
 // Signals belong to the thread that runs the loop, but for those that a thread's own fault raises:
 // were they blocked, the kernel would end the process without a word.
 void BlockSignals() {
@@ -29,6 +22,13 @@ void BlockSignals() {
 }
 
 }  // namespace
+
+int64_t CountBatches(int64_t indices, const LoaderOptions& options) {
+  DDPRUN_CHECK(options.batch_size > 0 && options.taken >= 0 && options.taken <= indices);
+  const int64_t samples = indices - options.taken;
+  const int64_t rest = samples % options.batch_size != 0 && !options.drop_last ? 1 : 0;
+  return samples / options.batch_size + rest;
+}
 
 Loader::Loader(const Dataset& dataset, std::vector<int64_t> indices, const LoaderOptions& options)
     : dataset_(dataset),

@@ -30,6 +30,9 @@ struct LoaderOptions {
   int64_t taken = 0;
 };
 
+// Batches of an epoch in which a rank has `indices` samples. Pure.
+int64_t CountBatches(int64_t indices, const LoaderOptions& options);
+
 // One caller's thread. The background threads start with the first Next(), so a Loader may be
 // made before a fork; they end with the last batch, with the first error, or with the Loader.
 // Batches and what is in them are the same for any number of threads and batches ahead, and follow

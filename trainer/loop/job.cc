@@ -8,21 +8,6 @@
 
 namespace ddprun::trainer {
 
-namespace {
-
-Error TooFewSamples(const Job& job, const std::string& what) {
-  return Error{.code = Code::kUsage,
-               .title = "TOO FEW SAMPLES",
-               .where = job.config_path,
-               .what = what,
-               .hint =
-                   "Give it more data, or fewer ranks (--nproc_per_node), or shorter samples "
-                   "(data.max_seq_length).",
-               .page = "too-few-samples"};
-}
-
-}  // namespace
-
 Job OpenJob(const std::string& config_path,
             const std::vector<std::string>& overrides,
             const Environment& environment) {
@@ -37,7 +22,7 @@ Job OpenJob(const std::string& config_path,
   return job;
 }
 
-void CheckWorldSize(const Job& job, int world_size) {
+StepPlan PlanFor(const Job& job, int world_size) {
   if (job.config.strategy.type == StrategyType::kSingle && world_size > 1) {
     throw Failure(Error{.code = Code::kUsage,
                         .title = "TOO MANY RANKS",
@@ -47,19 +32,9 @@ void CheckWorldSize(const Job& job, int world_size) {
                         .hint = "Start one (--nproc_per_node=1), or take strategy.type \"ddp\".",
                         .page = "too-many-ranks"});
   }
-  const int64_t samples = job.train->size();
-  const std::string has = "The training data has " + std::to_string(samples) + " samples";
-  if (samples < world_size) {
-    throw Failure(TooFewSamples(
-        job, has + ", but there are " + std::to_string(world_size) + " ranks: some get none."));
-  }
-  const int64_t batch = job.config.training.per_device_train_batch_size;
-  const int64_t per_rank = (samples + world_size - 1) / world_size;
-  if (job.config.data.dataloader_drop_last && per_rank < batch) {
-    throw Failure(TooFewSamples(
-        job, has + ", " + std::to_string(per_rank) + " for each rank: less than one batch of " +
-                 std::to_string(batch) + ", and data.dataloader_drop_last drops it."));
-  }
+  Result<StepPlan> plan = PlanSteps(job.config, job.train->size(), world_size);
+  if (!plan.has_value()) plan.error().where = job.config_path;
+  return ValueOrThrow(std::move(plan));
 }
 
 }  // namespace ddprun::trainer

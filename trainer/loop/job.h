@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "trainer/config/config.h"
 #include "trainer/data/dataset.h"
+#include "trainer/loop/step_plan.h"
 #include "trainer/models/registry.h"
 
 namespace ddprun::trainer {
@@ -34,7 +35,8 @@ Job OpenJob(const std::string& config_path,
             const std::vector<std::string>& overrides,
             const Environment& environment);
 
-// Whether `world_size` ranks can train the job: its strategy, and data for each. Throws Failure.
-void CheckWorldSize(const Job& job, int world_size);
+// How `world_size` ranks train the job. Throws Failure where they cannot: its strategy is for one,
+// or there is not data for each.
+StepPlan PlanFor(const Job& job, int world_size);
 
 }  // namespace ddprun::trainer

@@ -15,6 +15,7 @@
 #include "trainer/data/random_dataset.h"
 #include "trainer/data/text_dataset.h"
 #include "trainer/data/token_dataset.h"
+#include "trainer/loop/step_plan.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/plugin/plugin_dataset.h"
 #include "trainer/text/file_stream.h"
@@ -271,20 +272,10 @@ void OpenData(Job& job) {
 }
 
 DistributedSamplerOptions TrainSamplerOptions(const Job& job, const RankInfo& rank) {
-  const DataConfig& data = job.config.data;
-  const TrainingConfig& training = job.config.training;
-  const bool by_step = data.sample_order == SampleOrder::kWorldSizeIndependent;
-  const int64_t rank_batch =
-      training.per_device_train_batch_size * training.gradient_accumulation_steps;
-  return {.dataset_size = job.train->size(),
-          .num_replicas = rank.world_size,
-          .rank = rank.rank,
-          .shuffle = data.shuffle,
-          .seed = static_cast<uint64_t>(data.data_seed),
-          .drop_last = by_step && data.dataloader_drop_last,
-          .global_batch = by_step ? rank_batch * rank.world_size : 0,
-          .lengths = job.train_lengths,
-          .group_size = by_step ? rank_batch * rank.world_size : rank_batch};
+  DistributedSamplerOptions options = ShareOptions(job.config, job.train->size(), rank.world_size);
+  options.rank = rank.rank;
+  options.lengths = job.train_lengths;
+  return options;
 }
 
 LoaderOptions TrainLoaderOptions(const Config& config, int64_t epoch) {

@@ -29,21 +29,24 @@ void SetThreads(const Environment& environment) {
   if (threads > 0) at::set_num_threads(static_cast<int>(threads));
 }
 
+bool IsSingle(const Job& job, const RankInfo& rank) {
+  const StrategyType type = job.config.strategy.type;
+  return type == StrategyType::kSingle || (type == StrategyType::kAuto && rank.world_size == 1);
+}
+
 c10::intrusive_ptr<HostProcessGroup> MakeGroup(const Job& job,
                                                const RankInfo& rank,
                                                const Environment& environment,
                                                std::shared_ptr<FlightRecorder> recorder) {
-  const StrategyType type = job.config.strategy.type;
-  if (type == StrategyType::kSingle || (type == StrategyType::kAuto && rank.world_size == 1)) {
-    return nullptr;
-  }
+  if (IsSingle(job, rank)) return nullptr;
   auto group = InitProcessGroup(
       environment, std::chrono::seconds(job.config.comm.init_timeout_seconds), std::move(recorder));
   group->SetAllReduceAlgorithm(AlgorithmOf(job.config.comm));
   return group;
 }
 
-RunHeader HeaderOf(const RankInfo& rank,
+RunHeader HeaderOf(const Job& job,
+                   const RankInfo& rank,
                    const Environment& environment,
                    const RunFolder& folder,
                    Trainer& trainer) {
@@ -57,22 +60,20 @@ RunHeader HeaderOf(const RankInfo& rank,
   header.nodes = static_cast<int>(ValueOrThrow(
       environment.GetInt("GROUP_WORLD_SIZE", alike, 1, std::numeric_limits<int>::max())));
   header.local_world_size = rank.local_world_size;
-  header.strategy = rank.world_size > 1 ? "ddp" : "single";
+  header.strategy = IsSingle(job, rank) ? "single" : "ddp";
   header.parameters = ParameterCount(trainer.model());
   header.facts = {{"device", "cpu"}, {"threads", std::to_string(at::get_num_threads())}};
   return header;
 }
 
 std::string Announcement(const Job& job, const RunHeader& header, const Trainer& trainer) {
-  const TrainingConfig& training = job.config.training;
-  const int64_t batch = training.per_device_train_batch_size *
-                        training.gradient_accumulation_steps * header.world_size;
   return "run " + header.run_name + ": " + std::to_string(header.parameters) + " parameters, " +
          std::to_string(job.train->size()) + " samples, " + std::to_string(header.world_size) +
          (header.world_size == 1 ? " rank" : " ranks") + " x " +
          std::to_string(at::get_num_threads()) +
          (at::get_num_threads() == 1 ? " thread" : " threads") + ", batch " +
-         std::to_string(batch) + ", " + std::to_string(trainer.total_steps()) + " steps";
+         std::to_string(trainer.plan().step_samples) + ", " +
+         std::to_string(trainer.plan().total_steps) + " steps";
 }
 
 std::string FreshText(const Job& job, const Trainer& trainer) {
@@ -109,7 +110,7 @@ void TrainAsRankZero(const Job& job,
                      const std::string& compute,
                      Trainer& trainer) {
   const RunFolder folder = ValueOrThrow(MakeRunFolder(job.config, ReportTime::Now().unix_seconds));
-  const RunHeader header = HeaderOf(rank, environment, folder, trainer);
+  const RunHeader header = HeaderOf(job, rank, environment, folder, trainer);
   const ReporterOptions options{.metrics_path = folder.path + "/metrics.jsonl",
                                 .logging_steps = job.config.report.logging_steps,
                                 .bar_fd = ProgressBarFd(job.config.report.progress_bar)};
@@ -165,9 +166,9 @@ int RunWorker(const Job& job, const Environment& environment) {
     SetThreads(environment);
     CacheTensorMemory();
     const RankInfo rank = ValueOrThrow(ReadRankInfo(environment));
-    CheckWorldSize(job, rank.world_size);
+    const StepPlan plan = PlanFor(job, rank.world_size);
     const std::shared_ptr<FlightRecorder> recorder = AttachFlightRecorder(environment, rank);
-    Trainer trainer(job, rank, MakeGroup(job, rank, environment, recorder), recorder);
+    Trainer trainer(job, plan, rank, MakeGroup(job, rank, environment, recorder), recorder);
     const std::string compute =
         SetUpCompute(job.config.training, ParameterCount(trainer.model()), environment);
     try {

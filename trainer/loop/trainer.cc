@@ -8,6 +8,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/check.h"
 #include "base/failure.h"
 #include "trainer/data/loader.h"
 #include "trainer/loop/compute_setup.h"
@@ -26,22 +27,6 @@ using SteadyClock = std::chrono::steady_clock;
 
 double SecondsSince(SteadyClock::time_point begin) {
   return std::chrono::duration<double>(SteadyClock::now() - begin).count();
-}
-
-int64_t DivideUp(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-int64_t BatchesPerEpoch(const Config& config, int64_t samples_of_rank) {
-  const int64_t batch = config.training.per_device_train_batch_size;
-  return config.data.dataloader_drop_last ? samples_of_rank / batch
-                                          : DivideUp(samples_of_rank, batch);
-}
-
-int64_t TotalSteps(const RunConfig& run, int64_t steps_per_epoch) {
-  if (run.max_steps > 0) return run.max_steps;
-  return std::max<int64_t>(
-      1, std::llround(std::ceil(run.max_epochs * static_cast<double>(steps_per_epoch))));
 }
 
 std::shared_ptr<Model> BuildModel(const Job& job,
@@ -125,19 +110,17 @@ void RunBackward(const at::Tensor& loss, int64_t step) {
 }  // namespace
 
 Trainer::Trainer(const Job& job,
+                 const StepPlan& plan,
                  const RankInfo& rank,
                  c10::intrusive_ptr<HostProcessGroup> group,
                  std::shared_ptr<FlightRecorder> recorder)
     : job_(job),
+      plan_(plan),
       rank_(rank),
       group_(std::move(group)),
       recorder_(std::move(recorder)),
       sampler_(TrainSamplerOptions(job, rank)),
-      batches_per_epoch_(BatchesPerEpoch(job.config, sampler_.size())),
-      steps_per_epoch_(
-          DivideUp(batches_per_epoch_, job.config.training.gradient_accumulation_steps)),
-      total_steps_(TotalSteps(job.config.run, steps_per_epoch_)),
-      schedule_(ScheduleOptionsOf(job.config.scheduler, total_steps_)),
+      schedule_(ScheduleOptionsOf(job.config.scheduler, plan.total_steps)),
       model_(BuildModel(job, rank, &fresh_parameters_)),
       strategy_(BuildStrategy(job.config,
                               *model_,
@@ -152,7 +135,7 @@ void Trainer::Fit(RunReporter* reporter) {
   reporter_ = reporter;
   model_->train();
   SetPhase(WorkerPhase::kTraining);
-  for (int64_t epoch = 0; step_ < total_steps_; ++epoch) RunEpoch(epoch);
+  for (int64_t epoch = 0; step_ < plan_.total_steps; ++epoch) RunEpoch(epoch);
   SetPhase(WorkerPhase::kFinishing);
 }
 
@@ -164,7 +147,8 @@ void Trainer::RunEpoch(int64_t epoch) {
   const TrainingConfig& training = job_.config.training;
   sampler_.set_epoch(epoch);
   Loader loader(*job_.train, sampler_.Indices(), TrainLoaderOptions(job_.config, epoch));
-  while (step_ < total_steps_) {
+  DDPRUN_CHECK(loader.batches() == plan_.batches_per_epoch);
+  while (step_ < plan_.total_steps) {
     const SteadyClock::time_point begin = SteadyClock::now();
     // All micro-batches of the step first: the weight of each depends on the samples of all.
     std::vector<Batch> micro_batches;
@@ -178,7 +162,7 @@ void Trainer::RunEpoch(int64_t epoch) {
     if (recorder_ != nullptr) recorder_->SetStep(step_ + 1);
     const StepResult result = TrainStep(micro_batches);
     ++step_;
-    if (step_ == total_steps_) strategy_->Finish();
+    if (step_ == plan_.total_steps) strategy_->Finish();
     // The first collectives wait for slow starters; later ones only for slow steps.
     if (step_ == 1 && group_ != nullptr) {
       group_->setTimeout(std::chrono::seconds(job_.config.comm.train_timeout_seconds));
@@ -259,7 +243,7 @@ void Trainer::WaitForAllRanks() {
 }
 
 double Trainer::EpochsDone() const {
-  return static_cast<double>(step_) / static_cast<double>(steps_per_epoch_);
+  return static_cast<double>(step_) / static_cast<double>(plan_.steps_per_epoch);
 }
 
 void Trainer::Report(const StepResult& result, double step_seconds) {
@@ -279,7 +263,7 @@ void Trainer::ReportStep(const StepResult& result,
                          double step_seconds) {
   StepReport report;
   report.step = step_;
-  report.max_steps = total_steps_;
+  report.max_steps = plan_.total_steps;
   report.epoch = EpochsDone();
   report.loss = loss;
   report.learning_rate =
@@ -310,7 +294,7 @@ void Trainer::ReportTuning() {
 bool Trainer::EvaluateNow() const {
   if (job_.validation == nullptr) return false;
   const int64_t every = job_.config.evaluation.eval_steps;
-  return step_ == total_steps_ || (every > 0 && step_ % every == 0);
+  return step_ == plan_.total_steps || (every > 0 && step_ % every == 0);
 }
 
 void Trainer::Evaluate() {

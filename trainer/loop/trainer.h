@@ -25,9 +25,11 @@ class FailureOfAllRanks : public Failure {
 // Used by one thread. Every method is a collective where there is a process group.
 class Trainer {
  public:
-  // Builds model, strategy and optimizer. `job` must outlive the trainer; `group` is nullptr for
-  // a single process; `recorder`, which may be nullptr, is told how far it is. Throws Failure.
+  // Builds model, strategy and optimizer. `job` must outlive the trainer; `plan` is PlanFor(job,
+  // world size); `group` is nullptr for a single process; `recorder`, which may be nullptr, is told
+  // how far it is. Throws Failure.
   Trainer(const Job& job,
+          const StepPlan& plan,
           const RankInfo& rank,
           c10::intrusive_ptr<HostProcessGroup> group,
           std::shared_ptr<FlightRecorder> recorder);
@@ -44,7 +46,7 @@ class Trainer {
   // Parameters that the model folder lacks, drawn afresh; on rank 0.
   const std::vector<std::string>& fresh_parameters() const { return fresh_parameters_; }
   int64_t step() const { return step_; }  // optimizer steps done
-  int64_t total_steps() const { return total_steps_; }
+  const StepPlan& plan() const { return plan_; }
 
  private:
   struct StepResult {
@@ -75,13 +77,11 @@ class Trainer {
   void SumOverRanks(at::Tensor& values);
 
   const Job& job_;
+  const StepPlan plan_;
   const RankInfo rank_;
   const c10::intrusive_ptr<HostProcessGroup> group_;
   const std::shared_ptr<FlightRecorder> recorder_;
   DistributedSampler sampler_;
-  const int64_t batches_per_epoch_;  // of this rank; equal on all ranks
-  const int64_t steps_per_epoch_;
-  const int64_t total_steps_;
   const ScheduleOptions schedule_;
   std::vector<std::string> fresh_parameters_;
   std::shared_ptr<Model> model_;

@@ -1,0 +1,77 @@
+#include "trainer/loop/step_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "trainer/loop/open_data.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+Error TooFewSamples(const Config& config, int64_t samples, std::string what) {
+  const std::string shorter =
+      config.data.format == DataFormat::kText || config.data.format == DataFormat::kTokens
+          ? ", or shorter samples\n(data.max_seq_length)"
+          : "";
+  return Error{
+      .code = Code::kUsage,
+      .title = "TOO FEW SAMPLES",
+      .where = "",
+      .what = "The training data has " + std::to_string(samples) + " samples" + std::move(what),
+      .hint =
+          "Give it more data, fewer ranks (--nproc_per_node), or smaller batches" + shorter + ".",
+      .page = "too-few-samples"};
+}
+
+}  // namespace
+
+DistributedSamplerOptions ShareOptions(const Config& config, int64_t samples, int64_t data_ranks) {
+  const DataConfig& data = config.data;
+  const bool by_step = data.sample_order == SampleOrder::kWorldSizeIndependent;
+  const int64_t rank_batch =
+      config.training.per_device_train_batch_size * config.training.gradient_accumulation_steps;
+  return {.dataset_size = samples,
+          .num_replicas = data_ranks,
+          .shuffle = data.shuffle,
+          .seed = static_cast<uint64_t>(data.data_seed),
+          .drop_last = by_step && data.dataloader_drop_last,
+          .global_batch = by_step ? rank_batch * data_ranks : 0,
+          .group_size = by_step ? rank_batch * data_ranks : rank_batch};
+}
+
+Result<StepPlan> PlanSteps(const Config& config, int64_t samples, int64_t data_ranks) {
+  const int64_t batch = config.training.per_device_train_batch_size;
+  const int64_t accumulation = config.training.gradient_accumulation_steps;
+  if (samples < data_ranks) {
+    return TooFewSamples(
+        config, samples,
+        ", but there are " + std::to_string(data_ranks) + " ranks: some get none.");
+  }
+  StepPlan plan{.data_ranks = data_ranks, .step_samples = batch * accumulation * data_ranks};
+  plan.samples_per_rank = ShareOf(ShareOptions(config, samples, data_ranks)).size;
+  plan.batches_per_epoch =
+      CountBatches(plan.samples_per_rank, TrainLoaderOptions(config, /*epoch=*/0));
+  if (plan.batches_per_epoch == 0) {
+    const bool by_step = config.data.sample_order == SampleOrder::kWorldSizeIndependent;
+    return TooFewSamples(
+        config, samples,
+        by_step ? ", less than one step of all ranks takes (" + std::to_string(plan.step_samples) +
+                      "), and with data.sample_order\n\"world_size_independent\" "
+                      "data.dataloader_drop_last drops it."
+                : ", " + std::to_string(plan.samples_per_rank) +
+                      " for each rank: less than one batch of " + std::to_string(batch) +
+                      ", and data.dataloader_drop_last drops it.");
+  }
+  plan.steps_per_epoch = (plan.batches_per_epoch + accumulation - 1) / accumulation;
+  plan.total_steps = config.run.max_steps;
+  if (plan.total_steps <= 0) {
+    const double steps = config.run.max_epochs * static_cast<double>(plan.steps_per_epoch);
+    plan.total_steps = std::max<int64_t>(1, std::llround(std::ceil(steps)));
+  }
+  return plan;
+}
+
+}  // namespace ddprun::trainer
