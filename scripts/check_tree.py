@@ -49,10 +49,11 @@ MAY_INCLUDE = {
     "trainer/plugin": ["trainer/data", "base"],
     # A model takes a batch.
     "trainer/models": ["trainer/compute", "trainer/data", "trainer/plugin", *TASK],
-    "trainer/optim": TASK,
+    "trainer/optim": ["trainer/compute", *TASK],
     "trainer/checkpoint": ["trainer/models", *TASK],
     "trainer/parallel": [
-        "trainer/comm", "trainer/models", "trainer/optim", "trainer/report", *TASK
+        "trainer/comm", "trainer/compute", "trainer/models", "trainer/optim", "trainer/report",
+        *TASK
     ],
     "trainer/loop": [
         "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/data",

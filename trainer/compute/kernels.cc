@@ -1,6 +1,7 @@
 #include "trainer/compute/kernels.h"
 
 #include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
 
 #include <algorithm>
 #include <bit>
@@ -24,6 +25,9 @@ DDPRUN_INLINE float Load(const float* p) {
 }
 DDPRUN_INLINE float Load(const c10::BFloat16* p) {
   return std::bit_cast<float>(static_cast<uint32_t>(p->x) << 16);
+}
+DDPRUN_INLINE float Load(const c10::Half* p) {
+  return static_cast<float>(*p);
 }
 DDPRUN_INLINE void Store(float* p, float value) {
   *p = value;
@@ -187,6 +191,33 @@ struct SoftmaxLoop {
   }
 };
 
+// The product of two floats is exact in double: multiplying and adding at once rounds alike.
+template <typename T>
+struct SumOfSquaresLoop {
+  const T* values;
+  int64_t count;
+  double* result;
+
+  DDPRUN_INLINE void operator()() const {
+    double lanes[kLanes] = {};
+    int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) {
+      for (int64_t j = 0; j < kLanes; ++j) {
+        const double x = Load(values + i + j);
+        lanes[j] += x * x;
+      }
+    }
+    for (; i < count; ++i) {
+      const double x = Load(values + i);
+      lanes[i % kLanes] += x * x;
+    }
+    for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+      for (int64_t j = 0; j < half; ++j) lanes[j] += lanes[j + half];
+    }
+    *result = lanes[0];
+  }
+};
+
 #ifdef DDPRUN_X86_TARGETS
 template <typename Loop>
 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"))) void
@@ -256,11 +287,20 @@ double CrossEntropyRow(T* logits, int64_t classes, int64_t target, float scale) 
   return loss;
 }
 
+template <typename T>
+double SumOfSquares(const T* values, int64_t count) {
+  double sum = 0;
+  Run(SumOfSquaresLoop<T>{values, count, &sum});
+  return sum;
+}
+
+template double SumOfSquares<c10::Half>(const c10::Half*, int64_t);
 #define DDPRUN_INSTANTIATE(T)                                                           \
   template void DropoutKernel<T>(const T*, T*, int64_t, int64_t, const DropoutStream&); \
   template void GeluTanhKernel<T>(const T*, T*, int64_t);                               \
   template void GeluTanhBackwardKernel<T>(const T*, const T*, T*, int64_t);             \
-  template double CrossEntropyRow<T>(T*, int64_t, int64_t, float);
+  template double CrossEntropyRow<T>(T*, int64_t, int64_t, float);                      \
+  template double SumOfSquares<T>(const T*, int64_t);
 DDPRUN_INSTANTIATE(float)
 DDPRUN_INSTANTIATE(c10::BFloat16)
 #undef DDPRUN_INSTANTIATE

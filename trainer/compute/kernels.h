@@ -35,4 +35,9 @@ void GeluTanhBackwardKernel(const T* output_gradient,
 template <typename T>
 double CrossEntropyRow(T* logits, int64_t classes, int64_t target, float scale);
 
+// The sum of squares in double: value i goes to partial sum i % 16, and these are added by halves.
+// T is also c10::Half.
+template <typename T>
+double SumOfSquares(const T* values, int64_t count);
+
 }  // namespace ddprun::trainer

@@ -16,7 +16,6 @@
 #include "trainer/loop/open_data.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/models/pretrained.h"
-#include "trainer/optim/clip.h"
 #include "trainer/plugin/call_plugin.h"
 
 namespace ddprun::trainer {
@@ -219,14 +218,14 @@ void Trainer::UpdateParameters(std::span<const at::Tensor> parameters) {
 
 double Trainer::Update() {
   const double max_norm = job_.config.training.max_grad_norm;
-  const auto update = [this](auto parameters) { UpdateParameters(parameters); };
-  if (max_norm > 0) {
-    const double norm = ClipGlobalNorm(strategy_->Gradients(), max_norm);
-    strategy_->UpdateReady(update);
-    return norm;
+  double norm = 0;
+  if (max_norm > 0) norm = strategy_->ClipGradients(max_norm);
+  strategy_->UpdateReady([this](auto parameters) { UpdateParameters(parameters); });
+  // Afterwards: it needs the gradients of all buckets.
+  if (max_norm == 0 && reporter_ != nullptr && reporter_->Reports(step_ + 1, plan_.total_steps)) {
+    norm = strategy_->GradientNorm();
   }
-  strategy_->UpdateReady(update);
-  return GlobalNorm(strategy_->Gradients());  // afterwards: it needs the gradients of all buckets
+  return norm;
 }
 
 void Trainer::SumOverRanks(at::Tensor& values) {

@@ -62,7 +62,7 @@ class Trainer {
   // those of the mean over all predictions.
   at::Tensor BackwardLoss(const Batch& batch, double total_predictions, StepResult& result);
   double TotalPredictions(const std::vector<Batch>& micro_batches);
-  // Clips and updates; returns the norm.
+  // Clips and updates; returns the norm, where clipping or a report needs it.
   double Update();
   void SetPhase(WorkerPhase phase);
   // Throws FailureOfAllRanks when the loss of all ranks is no number.

@@ -2,29 +2,23 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_mul.h>
-#include <ATen/ops/_foreach_norm.h>
-#include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/stack.h>
 
-#include <algorithm>
+#include "trainer/compute/norm.h"
 
 namespace ddprun::trainer {
 
-double GlobalNorm(const std::vector<at::Tensor>& tensors) {
+void ClipTo(double max_norm, double norm, const std::vector<at::Tensor>& tensors) {
   const at::NoGradGuard no_grad;
-  if (tensors.empty()) return 0.0;
-  const std::vector<at::Tensor> norms = at::_foreach_norm(tensors, 2);
-  return at::linalg_vector_norm(at::stack(norms)).item<double>();
-}
-
-double ClipGlobalNorm(const std::vector<at::Tensor>& tensors, double max_norm) {
-  const at::NoGradGuard no_grad;
-  const double norm = GlobalNorm(tensors);
   // In float and by reciprocal, as torch computes max_norm / (total_norm + 1e-6) on a tensor.
   const float reciprocal = 1.0F / (static_cast<float>(norm) + 1e-6F);
   const float scale = reciprocal * static_cast<float>(max_norm);
   // Not "scale < 1": a norm that is not a number must reach the gradients too.
   if (!tensors.empty() && !(scale >= 1.0F)) at::_foreach_mul_(tensors, scale);
+}
+
+double ClipGlobalNorm(const std::vector<at::Tensor>& tensors, double max_norm) {
+  const double norm = GlobalNorm(tensors);
+  ClipTo(max_norm, norm, tensors);
   return norm;
 }
 

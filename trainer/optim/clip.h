@@ -1,4 +1,4 @@
-// Clipping by the global gradient norm, as torch.nn.utils.clip_grad_norm_.
+// Clipping by the global gradient norm (compute/norm.h), as torch.nn.utils.clip_grad_norm_.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,12 +7,11 @@
 
 namespace ddprun::trainer {
 
-// The 2-norm over all elements of all tensors (gradients, or flat buckets of them). 0 for none.
-// On a GPU this waits for the device.
-double GlobalNorm(const std::vector<at::Tensor>& tensors);
+// Scales the tensors, whose norm together is `norm`, in place so that it is at most max_norm. A
+// norm that is not finite makes them so too, as in torch.
+void ClipTo(double max_norm, double norm, const std::vector<at::Tensor>& tensors);
 
-// Scales the tensors in place so that their global norm is at most max_norm; returns the norm from
-// before. A norm that is not finite makes them so too, as in torch: look at the result.
+// ClipTo for the tensors' own norm, which is returned: look at the result.
 double ClipGlobalNorm(const std::vector<at::Tensor>& tensors, double max_norm);
 
 // The gradients of the parameters that have one.

@@ -46,6 +46,7 @@ Reducer::Reducer(std::vector<NamedParameter> parameters,
     : parameters_(std::move(parameters)),
       group_(std::move(group)),
       options_(options),
+      views_(parameters_.size()),
       slots_(parameters_.size()),
       order_(parameters_.size()),
       limits_(options.limits) {
@@ -110,7 +111,7 @@ std::vector<GradientSize> Reducer::Sizes() const {
 
 void Reducer::Layout() {
   buckets_.clear();
-  for (Slot& slot : slots_) slot.view = at::Tensor();  // the last references to the old buckets
+  for (at::Tensor& view : views_) view.reset();  // the last references to the old buckets
   for (std::vector<size_t>& members : PlanBuckets(Sizes(), order_, limits_)) {
     AddBucket(std::move(members));
   }
@@ -131,8 +132,8 @@ void Reducer::AddBucket(std::vector<size_t> members) {
     const at::Tensor& parameter = parameters_[index].tensor;
     parameters.push_back(parameter);
     slots_[index].bucket = buckets_.size();
-    slots_[index].view = PartOf(flat, offset, parameter.sizes());
-    views.push_back(slots_[index].view);
+    views_[index] = PartOf(flat, offset, parameter.sizes());
+    views.push_back(views_[index]);
     offset += parameter.numel();
   }
   buckets_.push_back(

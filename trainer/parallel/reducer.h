@@ -74,6 +74,8 @@ class Reducer {
 
   // The flat gradients, one tensor per bucket: valid until the next rebuild.
   std::vector<at::Tensor> FlatGradients() const;
+  // The same by parameter, in their order and shapes; zero where none came.
+  const std::vector<at::Tensor>& Gradients() const { return views_; }
   std::vector<std::vector<std::string>> BucketNames() const;  // in the order of sending
   // How long the last synchronised backward, and WaitForBuckets after it, waited for communication.
   double exposed_seconds() const { return exposed_seconds_; }
@@ -124,6 +126,7 @@ class Reducer {
 
   std::mutex mutex_;  // guards what follows: hooks of several devices come on several threads
   std::vector<Bucket> buckets_;
+  std::vector<at::Tensor> views_;      // by parameter: its place in a bucket
   std::vector<Slot> slots_;            // by parameter
   std::vector<size_t> arrival_order_;  // of the first synchronised backward
   std::vector<size_t> order_;          // that the buckets are laid out in

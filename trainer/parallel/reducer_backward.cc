@@ -94,7 +94,7 @@ void Reducer::OnGradient(size_t index) {
 // view in place. Copying beats keeping the view defined: that would cost a zeroing and an
 // addition instead.
 void Reducer::TakeGradient(size_t index) {
-  const at::Tensor& view = slots_[index].view;
+  const at::Tensor& view = views_[index];
   at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
   if (gradient.layout() != at::kStrided) {
     ThrowBadGradient(index, "has a sparse gradient, which cannot be reduced in buckets");
@@ -120,7 +120,7 @@ void Reducer::SetUnusedReady(size_t index) {
   if (parameters_[index].tensor.grad().defined()) {
     TakeGradient(index);
   } else {
-    slots_[index].view.zero_();
+    views_[index].zero_();
   }
   SetReady(index);
 }
@@ -202,7 +202,7 @@ void Reducer::Settle(Bucket& bucket, const Ready& update) {
   for (const size_t index : bucket.members) {
     if (!MayBeUnused()) break;
     at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
-    if (used_by_any_[index] && !gradient.defined()) gradient = slots_[index].view;
+    if (used_by_any_[index] && !gradient.defined()) gradient = views_[index];
   }
   if (!update) return;
   const at::NoGradGuard no_grad;
@@ -257,7 +257,7 @@ void Reducer::ShadowBackward() {
     const std::lock_guard lock(mutex_);
     for (size_t index = 0; index < slots_.size(); ++index) {
       if (slots_[index].ready) continue;
-      slots_[index].view.zero_();
+      views_[index].zero_();
       SetReady(index);
     }
     Finish({});  // the others' parameters are not this rank's to update

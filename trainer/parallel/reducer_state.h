@@ -25,7 +25,6 @@ struct ReducerBucket {
 // What is known of one parameter.
 struct ReducerSlot {
   size_t bucket = 0;
-  at::Tensor view;          // its place in the bucket
   bool ready = false;       // in this backward: nothing more will come
   bool used = false;        // since the last synchronised backward
   int calls = 0;            // gradients that came in this backward

@@ -1,5 +1,7 @@
 #include "trainer/parallel/strategy.h"
 
+#include "trainer/compute/norm.h"
+#include "trainer/optim/clip.h"
 #include "trainer/parallel/verify_model.h"
 
 namespace ddprun::trainer {
@@ -12,6 +14,10 @@ std::vector<at::Tensor> TensorsOf(const std::vector<NamedParameter>& parameters)
   return tensors;
 }
 
+bool IsFrozen(const NamedParameter& parameter) {
+  return !parameter.tensor.requires_grad();
+}
+
 class Single : public Strategy {
  public:
   explicit Single(const std::vector<NamedParameter>& parameters)
@@ -21,12 +27,9 @@ class Single : public Strategy {
     for (const at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
   }
   void PrepareBackward(bool /*last*/) override {}
-  std::vector<at::Tensor> Gradients() override {
-    std::vector<at::Tensor> gradients;
-    for (const at::Tensor& parameter : parameters_) {
-      if (parameter.grad().defined()) gradients.push_back(parameter.grad());
-    }
-    return gradients;
+  double GradientNorm() override { return GlobalNorm(GradientsOf(parameters_)); }
+  double ClipGradients(double max_norm) override {
+    return ClipGlobalNorm(GradientsOf(parameters_), max_norm);
   }
   void UpdateReady(const Reducer::Ready& update) override { update(parameters_); }
   void Finish() override {}
@@ -59,9 +62,14 @@ class DistributedDataParallel : public Strategy {
     SyncBuffers();
   }
   void PrepareBackward(bool last) override { reducer_.PrepareBackward(last); }
-  std::vector<at::Tensor> Gradients() override {
+  double GradientNorm() override {
     reducer_.WaitForBuckets();
-    return reducer_.FlatGradients();
+    return GlobalNorm(reducer_.Gradients());
+  }
+  double ClipGradients(double max_norm) override {
+    const double norm = GradientNorm();
+    ClipTo(max_norm, norm, reducer_.FlatGradients());  // fewer tensors than parameters
+    return norm;
   }
   void UpdateReady(const Reducer::Ready& update) override {
     // Fewer calls of the optimizer's kernels where there is nothing to wait for in between.
@@ -96,6 +104,7 @@ class DistributedDataParallel : public Strategy {
 }  // namespace
 
 std::unique_ptr<Strategy> MakeSingle(std::vector<NamedParameter> parameters) {
+  std::erase_if(parameters, IsFrozen);
   return std::make_unique<Single>(parameters);
 }
 
@@ -108,7 +117,7 @@ std::unique_ptr<Strategy> MakeDistributedDataParallel(std::vector<NamedParameter
   VerifySameModel(all, *group);
   BroadcastFrom(0, all, *group);
   if (!options.broadcast_buffers) buffers.clear();
-  std::erase_if(parameters, [](const auto& one) { return !one.tensor.requires_grad(); });
+  std::erase_if(parameters, IsFrozen);
   return std::make_unique<DistributedDataParallel>(std::move(parameters), std::move(buffers), group,
                                                    options);
 }

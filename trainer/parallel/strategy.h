@@ -12,8 +12,8 @@
 
 namespace ddprun::trainer {
 
-// One step: BeginStep(), then for every micro-batch PrepareBackward() and backward(); then clip
-// Gradients(), if that is wanted, and update the parameters as UpdateReady() names them. One
+// One step: BeginStep(), then for every micro-batch PrepareBackward() and backward(); then
+// ClipGradients(), if that is wanted, and update the parameters as UpdateReady() names them. One
 // thread.
 class Strategy {
  public:
@@ -23,9 +23,10 @@ class Strategy {
   virtual void BeginStep() = 0;
   // `last`: after this backward the gradients are those of the global batch.
   virtual void PrepareBackward(bool last) = 0;
-  // Tensors that hold all gradients; in-place changes of them change the gradients. Waits for those
-  // that are still being reduced.
-  virtual std::vector<at::Tensor> Gradients() = 0;
+  // The 2-norm of the gradients of the global batch; waits for those still being reduced.
+  virtual double GradientNorm() = 0;
+  // Scales the gradients so that their norm is at most max_norm; returns the one from before.
+  virtual double ClipGradients(double max_norm) = 0;
   // Calls `update` with parameters whose gradients are those of the global batch: once with all, or
   // bucket by bucket, the next one being reduced meanwhile; with Options::update_in_backward not at
   // all. Throws Failure when a collective fails;

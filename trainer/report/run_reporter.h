@@ -41,7 +41,9 @@ class RunReporter {
                                                      const RunHeader& header,
                                                      ReportTime now);
 
-  // Call it for every step. Reported are the first, the last and every logging_steps-th.
+  // Whether a step is reported: the first, the last and every logging_steps-th are.
+  bool Reports(int64_t step, int64_t max_steps) const;
+  // Call it for every step.
   void OnStep(const StepReport& report, ReportTime now);
   void OnEval(const EvalReport& report, ReportTime now);
   void OnBucketSizes(const BucketSizesReport& report, ReportTime now);

@@ -16,7 +16,7 @@ struct StepReport {
   double epoch = 0;       // passes over the data so far, with fraction
   double loss = 0;        // mean over the step's samples and ranks
   double learning_rate = 0;
-  double grad_norm = 0;  // before clipping
+  double grad_norm = 0;  // before clipping; 0 where the step is not reported
   int64_t samples = 0;
   int64_t tokens = 0;  // 0 for a model without tokens
   double step_seconds = 0;

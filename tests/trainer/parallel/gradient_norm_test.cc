@@ -1,0 +1,104 @@
+// The norm of gradients: the right one, and the same bits however they are reduced.
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/trainer/parallel/reducer_fixture.h"
+#include "trainer/parallel/strategy.h"
+
+namespace ddprun::trainer {
+namespace {
+
+using Sizes = std::vector<std::vector<int64_t>>;
+
+const Sizes kSmall = {{700, 600}, {600}, {600, 120}, {120}, {120, 7}, {1}};  // 0.5 million
+const Sizes kLarge = {{4700, 4099}, {4099}, {999, 700}, {5, 3, 7}};          // 20 million
+
+struct Model {
+  explicit Model(const Sizes& sizes) {
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const at::Tensor weight = at::zeros(sizes[i]).set_requires_grad(true);
+      weights.push_back({"weight" + std::to_string(i), weight});
+      // On every rank the same: then so is their average over two or four of them.
+      gradients.push_back(Random(sizes[i], 20 + i).mul_(1e-3));
+    }
+  }
+  double Reference() const {
+    double sum = 0;
+    for (const at::Tensor& one : gradients)
+      sum += one.to(at::kDouble).square().sum().item<double>();
+    return std::sqrt(sum);
+  }
+  void Backward() const {
+    at::Tensor loss = at::zeros({});
+    for (size_t i = 0; i < weights.size(); ++i) {
+      loss = loss + (weights[i].tensor * gradients[i]).sum();
+    }
+    loss.backward();
+  }
+
+  std::vector<NamedParameter> weights;
+  std::vector<at::Tensor> gradients;
+};
+
+// After each of `steps` steps, which have the same gradients.
+std::vector<double> Norms(Strategy& strategy, const Model& model, int steps) {
+  std::vector<double> norms;
+  for (int step = 0; step < steps; ++step) {
+    strategy.BeginStep();
+    strategy.PrepareBackward(true);
+    model.Backward();
+    norms.push_back(strategy.GradientNorm());
+  }
+  return norms;
+}
+
+void ExpectTheNormOfOneProcess(const Sizes& sizes, const Reducer::Options& options, int steps) {
+  const Model model(sizes);
+  const auto single = MakeSingle(model.weights);
+  const double expected = Norms(*single, model, 1).front();
+  EXPECT_NEAR(expected / model.Reference(), 1, 1e-7);
+  for (const int ranks : {1, 2, 4}) {
+    WithGroup(ranks, [&](const auto& group, int) {
+      const Model own(sizes);
+      const auto strategy =
+          MakeDistributedDataParallel(own.weights, {}, group, {.reducer = options});
+      EXPECT_EQ(Norms(*strategy, own, steps), std::vector<double>(steps, expected))
+          << ranks << " ranks, buckets of " << options.limits.cap_bytes;
+    });
+  }
+}
+
+TEST(GradientNorm, HasTheBitsOfOneProcessForAnyRanksAndBuckets) {
+  for (const int64_t bytes : {1, 5000, 1 << 20, 1 << 30}) {
+    // In the second step buckets are laid out in the order in which gradients come.
+    ExpectTheNormOfOneProcess(kSmall, {.limits = {.first_bytes = bytes, .cap_bytes = bytes}}, 2);
+  }
+}
+
+TEST(GradientNorm, StaysWhileBucketSizesAreTried) {
+  ExpectTheNormOfOneProcess(kSmall, {.tune_limits = true}, 20);
+}
+
+TEST(GradientNorm, IsRightForMillionsOfGradients) {
+  ExpectTheNormOfOneProcess(kLarge, {}, 1);
+}
+
+TEST(GradientNorm, IsThatFromBeforeClipping) {
+  const Model model(kSmall);
+  const auto single = MakeSingle(model.weights);
+  const double norm = Norms(*single, model, 1).front();
+  WithGroup(2, [&](const auto& group, int) {
+    const Model own(kSmall);
+    const auto strategy = MakeDistributedDataParallel(own.weights, {}, group, {});
+    EXPECT_EQ(Norms(*strategy, own, 1).front(), norm);
+    EXPECT_EQ(strategy->ClipGradients(0.25), norm);
+    EXPECT_NEAR(strategy->GradientNorm(), 0.25 * norm / (norm + 1e-6), 1e-7);
+    EXPECT_NEAR(strategy->ClipGradients(1.0), 0.25, 1e-6);
+    EXPECT_NEAR(strategy->GradientNorm(), 0.25, 1e-6);
+  });
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

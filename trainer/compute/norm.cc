@@ -1,0 +1,86 @@
+#include "trainer/compute/norm.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/linalg_vector_norm.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "trainer/compute/kernels.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+constexpr int64_t kGrain = 16;  // blocks that a thread takes at least
+
+bool HasKernel(const at::Tensor& tensor) {
+  const at::ScalarType type = tensor.scalar_type();
+  return tensor.device().is_cpu() &&
+         (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf);
+}
+
+double SumOfSquaresAt(const void* data, at::ScalarType type, int64_t first, int64_t count) {
+  if (type == at::kFloat) return SumOfSquares(static_cast<const float*>(data) + first, count);
+  if (type == at::kHalf) return SumOfSquares(static_cast<const at::Half*>(data) + first, count);
+  return SumOfSquares(static_cast<const at::BFloat16*>(data) + first, count);
+}
+
+// By LibTorch: with its own order within a block.
+void SumByLibTorch(const at::Tensor& flat, std::span<double> sums) {
+  const auto add = [&sums](const at::Tensor& rows) {
+    const at::Tensor norms = at::linalg_vector_norm(rows, 2, {1}, false, at::kDouble).cpu();
+    std::transform(norms.const_data_ptr<double>(), norms.const_data_ptr<double>() + norms.numel(),
+                   sums.begin(), [](double norm) { return norm * norm; });
+    sums = sums.subspan(static_cast<size_t>(norms.numel()));
+  };
+  const int64_t whole = flat.numel() / kNormBlock * kNormBlock;
+  if (whole > 0) add(flat.narrow(0, 0, whole).view({-1, kNormBlock}));
+  if (whole < flat.numel()) add(flat.narrow(0, whole, flat.numel() - whole).unsqueeze(0));
+}
+
+}  // namespace
+
+std::vector<double> SquaresByBlock(std::span<const at::Tensor> tensors) {
+  struct Part {
+    at::Tensor flat;
+    int64_t begin;  // its first block
+  };
+  const at::NoGradGuard no_grad;
+  std::vector<Part> parts;
+  parts.reserve(tensors.size());
+  int64_t blocks = 0;
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.numel() == 0) continue;
+    parts.push_back({tensor.is_contiguous() ? tensor : tensor.contiguous(), blocks});
+    blocks += (tensor.numel() + kNormBlock - 1) / kNormBlock;
+  }
+  std::vector<double> sums(static_cast<size_t>(blocks));
+  at::parallel_for(0, blocks, kGrain, [&](int64_t begin, int64_t end) {
+    auto part = std::upper_bound(parts.begin(), parts.end(), begin,
+                                 [](int64_t block, const Part& p) { return block < p.begin; }) -
+                1;
+    for (int64_t block = begin; block < end; ++block) {
+      while (part + 1 != parts.end() && (part + 1)->begin <= block) ++part;
+      if (!HasKernel(part->flat)) continue;
+      const int64_t first = (block - part->begin) * kNormBlock;
+      sums[static_cast<size_t>(block)] =
+          SumOfSquaresAt(part->flat.const_data_ptr(), part->flat.scalar_type(), first,
+                         std::min(kNormBlock, part->flat.numel() - first));
+    }
+  });
+  for (const Part& part : parts) {
+    if (HasKernel(part.flat)) continue;
+    SumByLibTorch(part.flat.view({-1}), std::span(sums).subspan(static_cast<size_t>(part.begin)));
+  }
+  return sums;
+}
+
+double GlobalNorm(std::span<const at::Tensor> tensors) {
+  const std::vector<double> sums = SquaresByBlock(tensors);
+  return std::sqrt(std::accumulate(sums.begin(), sums.end(), 0.0));
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,24 @@
+// The 2-norm of gradients, whose bits follow from the gradients alone: not from threads, nor from
+// how they are laid out in memory or shared out.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+#include <vector>
+
+namespace ddprun::trainer {
+
+// Elements of a tensor whose squares are summed together. Who holds a part of a tensor has the same
+// sums as who holds all of it, where parts begin at multiples of this.
+constexpr int64_t kNormBlock = 4096;
+
+// The sums of squares, in double, of blocks of kNormBlock elements, in the order of the tensors and
+// of their elements; a tensor's last block may be shorter. Dense, of any dtype and device; on
+// a GPU this waits for the device. Any thread.
+std::vector<double> SquaresByBlock(std::span<const at::Tensor> tensors);
+
+// The norm over all elements of all tensors: the root of those sums, added one by one. 0 for none.
+double GlobalNorm(std::span<const at::Tensor> tensors);
+
+}  // namespace ddprun::trainer
