@@ -1,14 +1,49 @@
-# The installed CMake package: find_package(ddprun) gives one target per folder
-# (ddprun::parallel, ddprun::comm, ...).
-include(CMakePackageConfigHelpers)
-set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ddprun)
-install(TARGETS ${DDPRUN_LIBRARIES} EXPORT ddprunTargets
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(EXPORT ddprunTargets NAMESPACE ddprun:: DESTINATION ${package_dir})
-configure_package_config_file(cmake/ddprunConfig.cmake.in ${CMAKE_BINARY_DIR}/ddprunConfig.cmake
-                              INSTALL_DESTINATION ${package_dir})
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/ddprunConfigVersion.cmake
-                                 COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/ddprunConfig.cmake ${CMAKE_BINARY_DIR}/ddprunConfigVersion.cmake
-              cmake/FindLibTorch.cmake
-        DESTINATION ${package_dir})
+# cmake --install: the programs, their documents; with the trainer also the CMake package, configs
+# and examples. `--component torch` puts LibTorch's libraries beside the programs, which then need
+# nothing of the place where they were built. cpack makes packages of the same.
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.json")
+install(FILES README.md LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+set(DDPRUN_INSTALLED ${DDPRUN_PROGRAMS} apps/ddprun/ddprun.1)
+configure_file(cmake/CheckBuilt.cmake.in ${CMAKE_BINARY_DIR}/CheckBuilt.cmake @ONLY)
+
+if(DDPRUN_WITH_TRAINER)
+  # find_package(ddprun) gives one target per folder (ddprun::parallel, ddprun::comm, ...).
+  include(CMakePackageConfigHelpers)
+  set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ddprun)
+  install(TARGETS ${DDPRUN_LIBRARIES} EXPORT ddprunTargets
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT ddprunTargets NAMESPACE ddprun:: DESTINATION ${package_dir})
+  configure_package_config_file(cmake/ddprunConfig.cmake.in ${CMAKE_BINARY_DIR}/ddprunConfig.cmake
+                                INSTALL_DESTINATION ${package_dir})
+  write_basic_package_version_file(${CMAKE_BINARY_DIR}/ddprunConfigVersion.cmake
+                                   COMPATIBILITY SameMinorVersion)
+  install(FILES ${CMAKE_BINARY_DIR}/ddprunConfig.cmake
+                ${CMAKE_BINARY_DIR}/ddprunConfigVersion.cmake cmake/FindLibTorch.cmake
+          DESTINATION ${package_dir})
+  install(DIRECTORY configs examples DESTINATION ${CMAKE_INSTALL_DATADIR}/ddprun
+          PATTERN __pycache__ EXCLUDE)
+  file(GLOB torch_libraries ${LibTorch_CPU_LIBRARY} ${LibTorch_C10_LIBRARY}
+       ${LibTorch_ROOT_DIR}/lib/libgomp*.so*
+       ${LibTorch_ROOT_DIR}/../nvidia/cu*/lib/libcudart.so.*
+       ${LibTorch_ROOT_DIR}/../nvidia/cu*/lib/libcupti.so.*)
+  install(FILES ${torch_libraries} DESTINATION ${DDPRUN_TORCH_DESTINATION} COMPONENT torch
+          EXCLUDE_FROM_ALL)
+endif()
+
+set(CPACK_PACKAGE_NAME ddprun)
+set(CPACK_PACKAGE_VENDOR "the ddprun authors")
+set(CPACK_PACKAGE_CONTACT "the ddprun authors <ddprun@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_GENERATOR DEB TGZ)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION utils)
+find_program(DDPRUN_SHLIBDEPS dpkg-shlibdeps)  # of dpkg-dev
+if(DDPRUN_SHLIBDEPS)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+else()
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS libc6)
+endif()
+include(CPack)

@@ -6,10 +6,12 @@
 #
 # DDPRUN_UNITY: the files of a library, program or test are compiled a dozen at a time. From nothing
 # that takes a third of the time, after a change of one file more: the scripts, which most often
-# build from nothing, turn it on. Files whose internal names clash are an error: the names want to be
-# one, or to differ.
+# build from nothing, turn it on. Internal names that clash are an error: they want to be one, or to
+# differ.
 option(DDPRUN_UNITY "Compile several files at a time" OFF)
 set(DDPRUN_LIBRARIES "" CACHE INTERNAL "the libraries that are installed")
+set(DDPRUN_PROGRAMS "" CACHE INTERNAL "the programs that are installed")
+set(DDPRUN_TORCH_DESTINATION ${CMAKE_INSTALL_LIBDIR}/ddprun)
 
 function(ddprun_compile_options target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${DDPRUN_UNITY} UNITY_BUILD_BATCH_SIZE 12)
@@ -42,10 +44,10 @@ function(ddprun_library name)
   endif()
   ddprun_compile_options(${target})
   set(DDPRUN_LIBRARIES ${DDPRUN_LIBRARIES} ${target} CACHE INTERNAL "")
-  foreach(header ${ARG_HEADERS})
+  if(DDPRUN_WITH_TRAINER)
     file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
-    install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ddprun/${folder})
-  endforeach()
+    install(FILES ${ARG_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ddprun/${folder})
+  endif()
 endfunction()
 
 # ddprun_program(NAME SOURCES ... DEPENDS ...): an installed executable of apps/.
@@ -55,8 +57,11 @@ function(ddprun_program name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS})
   ddprun_compile_options(${name})
   if(LibTorch_ROOT_DIR)
-    # So that the installed program finds the LibTorch that it was built with.
-    set_target_properties(${name} PROPERTIES INSTALL_RPATH ${LibTorch_ROOT_DIR}/lib)
+    # The LibTorch that `cmake --install --component torch` puts beside the program; else the one
+    # that it was built with.
+    set_target_properties(${name} PROPERTIES
+      INSTALL_RPATH "$ORIGIN/../${DDPRUN_TORCH_DESTINATION};${LibTorch_ROOT_DIR}/lib")
   endif()
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  set(DDPRUN_PROGRAMS ${DDPRUN_PROGRAMS} bin/${name} CACHE INTERNAL "")
 endfunction()

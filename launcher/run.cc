@@ -16,6 +16,7 @@
 #include "launcher/cli/options.h"
 #include "launcher/cli/target.h"
 #include "launcher/dry_run.h"
+#include "launcher/explain.h"
 #include "launcher/process/guard.h"
 #include "launcher/process/job.h"
 #include "launcher/process/signals.h"
@@ -117,6 +118,12 @@ int Run(const std::vector<std::string>& args) {
   if (!args.empty() && args.front() == "store") {
     const Result<int> code = RunStoreCommand({args.begin() + 1, args.end()}, env);
     return code ? *code : Fail(code.error());
+  }
+  if (!args.empty() && args.front() == "explain") {
+    const Result<std::string> text = Explain(args.size() > 1 ? args[1] : "");
+    if (!text) return Fail(text.error());
+    std::fputs(text->c_str(), stdout);
+    return 0;
   }
   auto parsed = ParseOptions(args, env);
   if (!parsed) return Fail(parsed.error());

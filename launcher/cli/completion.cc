@@ -125,7 +125,9 @@ constexpr std::string_view kBashTail = R"bash()
     COMPREPLY=($(compgen -W "$(_ddprun_flags)" -- "$cur"))
   else
     _ddprun_files -f
-    if [[ -n "$cur" ]]; then COMPREPLY+=($(compgen -W store -- "$cur") $(compgen -c -- "$cur")); fi
+    if [[ -n "$cur" ]]; then
+      COMPREPLY+=($(compgen -W "store explain" -- "$cur") $(compgen -c -- "$cur"))
+    fi
   fi
 }
 

@@ -15,6 +15,7 @@ constexpr std::string_view kTop =
     "\n"
     "Usage: ddprun [options] TARGET [args...]\n"
     "       ddprun store [options]    a store on its own, see ddprun store --help\n"
+    "       ddprun explain NAME       what a message means and what to do\n"
     "\n"
     "TARGET is a trainer config (.json), a Python script (.py), a module (-m), or any\n"
     "program. What follows it belongs to it; ${local_rank} in it is filled in.\n"

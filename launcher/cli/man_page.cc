@@ -25,6 +25,9 @@ ddprun \- start one worker process per device, on one node or many
 .br
 .B ddprun store
 .RI [ options ]
+.br
+.B ddprun explain
+.I NAME
 .SH DESCRIPTION
 .B ddprun
 starts the workers of a distributed job on this node, gives them the environment

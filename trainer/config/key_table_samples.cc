@@ -5,9 +5,9 @@ namespace ddprun::trainer {
 
 namespace {
 
-using Words = std::vector<std::string_view>;
+using SampleFormats = std::vector<std::string_view>;
 
-const Words kImages = {"idx", "cifar10", "cifar100", "image_folder"};
+const SampleFormats kImages = {"idx", "cifar10", "cifar100", "image_folder"};
 
 }  // namespace
 

@@ -1,0 +1,60 @@
+#include "launcher/explain.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/suggest.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+constexpr std::string_view kGroup = "## ";
+constexpr std::string_view kSection = "### ";
+
+std::string_view TakeLine(std::string_view& text) {
+  const size_t end = text.find('\n');
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  return line;
+}
+
+Error NoSuchName(std::string_view name, const std::vector<std::string>& names) {
+  const std::optional<std::string> nearest = Nearest(name, names);
+  return Error{.code = Code::kUsage,
+               .title = "UNKNOWN NAME",
+               .where = "ddprun explain " + std::string(name),
+               .what = "No message has the name \"" + std::string(name) + "\".",
+               .hint = nearest ? "Did you mean " + *nearest + "?"
+                               : "ddprun explain, without a name, lists all.",
+               .page = ""};
+}
+
+}  // namespace
+
+Result<std::string> Explain(std::string_view name, std::string_view page) {
+  name.remove_prefix(name.find('#') + 1);  // 0 where there is none
+  std::vector<std::string> names;
+  std::string list;
+  std::string section;
+  bool inside = false;
+  while (!page.empty()) {
+    const std::string_view line = TakeLine(page);
+    if (line.starts_with(kGroup)) {
+      list += (list.empty() ? "" : "\n") + std::string(line.substr(kGroup.size())) + "\n";
+      inside = false;
+    } else if (line.starts_with(kSection)) {
+      names.emplace_back(line.substr(kSection.size()));
+      list += "  " + names.back() + "\n";
+      inside = names.back() == name;
+    }
+    if (inside) section += std::string(line) + "\n";
+  }
+  if (name.empty()) return list;
+  if (section.empty()) return NoSuchName(name, names);
+  section.erase(section.find_last_not_of('\n') + 1);
+  return section.substr(kSection.size()) + "\n";
+}
+
+}  // namespace ddprun::launcher

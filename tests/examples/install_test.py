@@ -1,0 +1,50 @@
+"""cmake --install: what it leaves stands alone, and a half build is not installed half."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+SOURCE = os.environ["DDPRUN_SOURCE_DIR"]
+INSTALLED = pathlib.Path(os.environ["DDPRUN_INSTALLED"])
+
+
+def run(*command, **options):
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+
+class Install(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_a_half_build_is_refused_whole_and_says_what_to_do(self):
+        build, prefix = self.folder / "build", self.folder / "prefix"
+        configured = run("cmake", "-S", SOURCE, "-B", build, "-DDDPRUN_WITH_TRAINER=OFF",
+                         "-DDDPRUN_BUILD_TESTS=OFF")
+        self.assertEqual(0, configured.returncode, configured.stderr)
+        installed = run("cmake", "--install", build, "--prefix", prefix)
+        self.assertNotEqual(0, installed.returncode)
+        self.assertIn("Not built yet: bin/ddprun", installed.stderr)
+        self.assertIn(f"cmake --build {build}", installed.stderr)
+        self.assertFalse(prefix.exists())
+
+    def test_programs_load_the_installed_libtorch_and_train(self):
+        libraries = run("ldd", INSTALLED / "bin/ddp-trainer").stdout
+        self.assertIn(f"libtorch_cpu.so => {INSTALLED}/", os.path.normpath(
+            libraries.replace("bin/../", "")))
+        config = INSTALLED / "share/ddprun/configs/seeds/toy.json"
+        trained = run(INSTALLED / "bin/ddprun", "--nproc_per_node=2", config, cwd=self.folder)
+        self.assertEqual(0, trained.returncode, trained.stderr)
+        self.assertTrue((self.folder / "runs/toy/model/model.safetensors").exists())
+
+    def test_messages_are_explained_without_the_sources(self):
+        self.assertTrue((INSTALLED / "share/doc/ddprun/errors.md").exists())
+        explained = run(INSTALLED / "bin/ddprun", "explain", "worker-failed", cwd="/")
+        self.assertTrue(explained.stdout.startswith("worker-failed\n"), explained.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
