@@ -32,7 +32,7 @@ Log Agent::MakeLog(std::optional<int> node_rank) {
 
 GroupSurroundings Agent::Surroundings() const {
   const AgentSurroundings& s = surroundings_;
-  return {s.io, s.clock, s.processes, s.console, log_, s.group_table};
+  return {s.io, s.clock, s.processes, s.console, log_, s.group_table, s.cpu_times};
 }
 
 void Agent::Start() {
@@ -59,7 +59,8 @@ Status Agent::Begin() {
                                .on_lost = [this](const Error& e) { OnTemplateLost(e); }});
   }
   DDPRUN_ASSIGN(rendezvous_, surroundings_.open_rendezvous(plan_, log_));
-  return Join();
+  Join();
+  return {};
 }
 
 void Agent::Do(AgentAction action) {
@@ -132,12 +133,16 @@ void Agent::OnTemplateLost(const Error& error) {
   }
 }
 
-Status Agent::Join() {
+void Agent::Join() {
   // It loads LibTorch while the nodes find each other.
-  if (template_ != nullptr && !error_) DDPRUN_TRY(template_->EnsureRunning());
+  if (template_ != nullptr && !error_) {
+    if (Status started = template_->EnsureRunning(); !started.ok()) {
+      FailWith(std::move(started).error());
+    }
+  }
+  if (state_.phase() != AgentPhase::kJoining) return;
   rendezvous_->Join(
       [this](Result<rendezvous::Membership> membership) { OnJoined(std::move(membership)); });
-  return {};
 }
 
 void Agent::OnJoined(Result<rendezvous::Membership> membership) {
@@ -264,9 +269,7 @@ void Agent::JoinAgain() {
   membership_.reset();
   round_end_.reset();
   template_renewed_ = false;
-  alarm_ = surroundings_.clock.Set(pause, [this] {
-    if (Status joining = Join(); !joining.ok()) FailWith(std::move(joining).error());
-  });
+  alarm_ = surroundings_.clock.Set(pause, [this] { Join(); });
 }
 
 void Agent::LogRestart() const {
@@ -289,7 +292,8 @@ void Agent::OnCannotGoOn(const Error& error) {
   // A template that refused its work has said on standard error what is wrong with it.
   if (template_ != nullptr) refusal_ = template_->refusal();
   if (!error_) error_ = error;
-  if (!membership_ && plan_.options.several_nodes()) return On(AgentEvent::kCannotRun);
+  // It joins all the same, because the others have to be told.
+  if (!membership_ && plan_.options.several_nodes()) return;
   const std::string what = refusal_ ? " could not start its workers" : " failed: " + error_->what;
   EndRound(Kind::kJobFailed, {refusal_.value_or(ExitStatus(error_->code)), Name() + what});
   On(AgentEvent::kEndAsked);

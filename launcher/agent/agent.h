@@ -39,6 +39,7 @@ struct AgentSurroundings {
       open_rendezvous;
   const AgentTable& agent_table = kAgentTable;
   const GroupTable& group_table = kGroupTable;
+  CpuTimesReader cpu_times = CpuTimes;
 };
 
 // Loop thread only. What is done when, is agent_state's table.
@@ -64,7 +65,7 @@ class Agent {
   void OnTemplateLost(const Error& error);
 
   // A round, in the order of what happens.
-  Status Join();
+  void Join();
   void OnJoined(Result<rendezvous::Membership> membership);
   void StartIfReady();
   void StartWorkers();

@@ -16,31 +16,20 @@ constexpr AgentAction kFinish = AgentAction::kFinish;
 
 }  // namespace
 
-// Cells in the order of AgentEvent: ready, cannot run, succeeded, restart asked, end asked, hurry,
-// settled, left. Another end of the round may turn out to have been first, on another node, so
+// Cells in the order of AgentEvent: ready, succeeded, restart asked, end asked, hurry, settled,
+// left. Another end of the round may turn out to have been first, on another node, so
 // kRestarting and kEnding can still change into each other.
 constexpr AgentTable kAgentTable = {{{
     // kJoining. The round may end before its workers exist here.
     Row{{{kRunning, kStart},
-         {kCondemned, kNone},
          {kJoining, kNone},
          {kRestarting, kStop},
          {kEnding, kStop},
          {kEnding, kKill},
          {kJoining, kNone},
          {kJoining, kNone}}},
-    // kCondemned
-    Row{{{kEnding, kStop},
-         {kCondemned, kNone},
-         {kCondemned, kNone},
-         {kEnding, kStop},
-         {kEnding, kStop},
-         {kEnding, kKill},
-         {kCondemned, kNone},
-         {kCondemned, kNone}}},
     // kRunning
     Row{{{kRunning, kNone},
-         {kEnding, kStop},
          {kLeaving, kLeave},
          {kRestarting, kStop},
          {kEnding, kStop},
@@ -49,7 +38,6 @@ constexpr AgentTable kAgentTable = {{{
          {kRunning, kNone}}},
     // kLeaving. The workers are gone, but those of a node that fails now may need them again.
     Row{{{kLeaving, kNone},
-         {kEnding, kStop},
          {kLeaving, kNone},
          {kRestarting, kStop},
          {kEnding, kStop},
@@ -58,7 +46,6 @@ constexpr AgentTable kAgentTable = {{{
          {kDone, kFinish}}},
     // kRestarting
     Row{{{kRestarting, kNone},
-         {kEnding, kStop},
          {kRestarting, kNone},
          {kRestarting, kNone},
          {kEnding, kStop},
@@ -68,7 +55,6 @@ constexpr AgentTable kAgentTable = {{{
     // kEnding
     Row{{{kEnding, kNone},
          {kEnding, kNone},
-         {kEnding, kNone},
          {kRestarting, kStop},
          {kEnding, kNone},
          {kEnding, kKill},
@@ -76,7 +62,6 @@ constexpr AgentTable kAgentTable = {{{
          {kEnding, kNone}}},
     // kDone
     Row{{{kDone, kNone},
-         {kDone, kNone},
          {kDone, kNone},
          {kDone, kNone},
          {kDone, kNone},

@@ -7,7 +7,6 @@ namespace ddprun::launcher {
 
 enum class AgentPhase {
   kJoining,     // the nodes find each other, the worker template loads
-  kCondemned,   // cannot run workers here; still joins, because the others have to be told
   kRunning,     // workers exist
   kLeaving,     // the workers here ended well, those of other nodes may still run
   kRestarting,  // the round is over: workers are stopped, the others told; then it joins again
@@ -18,7 +17,6 @@ enum class AgentPhase {
 
 enum class AgentEvent {
   kReady,         // joined, and the template, if there is one, can fork
-  kCannotRun,     // while other nodes cannot be told yet
   kSucceeded,     // all workers of this node exited with 0
   kRestartAsked,  // the round ends, here or elsewhere, and the job goes on in another one
   kEndAsked,      // the job ends: for good, by a signal, or because something cannot be done

@@ -18,9 +18,6 @@ constexpr GroupAction kGiveUp = GroupAction::kGiveUp;
 // over. Workers that come into being while the group is being ended (kStarted in kStopping or
 // kKilling) get what the others got.
 constexpr GroupTable kGroupTable = {{{
-    // kStarting
-    {{Step{kRunning, kNone}, Step{kStarting, kNone}, Step{kStopping, kStop}, Step{kDone, kFinish},
-      Step{kStopping, kStop}, Step{kKilling, kKill}, Step{kStarting, kNone}}},
     // kRunning
     {{Step{kRunning, kNone}, Step{kRunning, kNone}, Step{kStopping, kStop}, Step{kDone, kFinish},
       Step{kStopping, kStop}, Step{kKilling, kKill}, Step{kRunning, kNone}}},

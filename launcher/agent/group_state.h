@@ -6,8 +6,7 @@
 namespace ddprun::launcher {
 
 enum class GroupPhase {
-  kStarting,  // not all workers exist yet
-  kRunning,
+  kRunning,   // from the first worker's start on
   kStopping,  // told to end, grace period running
   kKilling,   // SIGKILL sent
   kDone,      // no worker is left, or none that can be ended

@@ -37,6 +37,7 @@ void HangGuard::Watch(WorkerGroup& group,
   sources.workers = [&group] { return group.Living(); };
   sources.ended = [&group] { return group.EndedWell(); };
   sources.store_waits = WaitsIn(std::move(store));
+  sources.cpu_times = cpu_times_;
   sources.flight = &flight;
   watch_ = std::make_unique<HangWatch>(
       clock_, timeout_, std::move(sources),

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/flight_reader.h"
@@ -21,7 +22,8 @@ class HangGuard {
   using StoreWaits = std::function<std::vector<StoreWait>(std::span<const LocalWorker>)>;
   static StoreWaits WaitsIn(StoreOf store);
 
-  HangGuard(Clock& clock, std::chrono::milliseconds timeout) : clock_(clock), timeout_(timeout) {}
+  HangGuard(Clock& clock, CpuTimesReader cpu_times, std::chrono::milliseconds timeout)
+      : clock_(clock), cpu_times_(std::move(cpu_times)), timeout_(timeout) {}
 
   // What lets a worker tell where it is when it is ended. `base`: the user's own environment.
   static void Prepare(std::vector<WorkerSpec>& specs, const Environment& base);
@@ -44,6 +46,7 @@ class HangGuard {
   void End(WorkerGroup& group);
 
   Clock& clock_;
+  const CpuTimesReader cpu_times_;
   const std::chrono::milliseconds timeout_;
   Clock::Alarm dump_time_;
   std::unique_ptr<HangWatch> watch_;

@@ -120,7 +120,8 @@ void RunningAttempt::WatchForHang(HangGuard::StoreOf store,
                                   std::function<void(const HangReport&)> on_hang) {
   WatchForEarlyEnd(store);
   if (!plan_.options.hang_timeout) return;
-  hang_guard_ = std::make_unique<HangGuard>(surroundings_.clock, *plan_.options.hang_timeout);
+  hang_guard_ = std::make_unique<HangGuard>(surroundings_.clock, surroundings_.cpu_times,
+                                            *plan_.options.hang_timeout);
   hang_guard_->Watch(group_, *flight_, std::move(store), std::move(on_hang));
 }
 

@@ -129,7 +129,7 @@ void WorkerGroup::FailStart(Error error) {
 }
 
 void WorkerGroup::Stop(int signal) {
-  if (state_.phase() == GroupPhase::kStarting || state_.phase() == GroupPhase::kRunning) {
+  if (state_.phase() == GroupPhase::kRunning) {
     stop_signal_ = signal;
     stop_time_ = surroundings_.clock.Now();
   }

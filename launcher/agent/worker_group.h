@@ -34,6 +34,7 @@ struct GroupSurroundings {
   Console& console;
   const Log& log;
   const GroupTable& table;
+  CpuTimesReader cpu_times;
 };
 
 struct GroupHandlers {

@@ -43,7 +43,7 @@ void HangWatch::LookLater() {
 
 void HangWatch::Look() {
   const std::vector<LiveWorker> workers = sources_.workers();
-  std::map<pid_t, milliseconds> cpu_times = CpuTimes(ProcessesOf(workers));
+  std::map<pid_t, milliseconds> cpu_times = sources_.cpu_times(ProcessesOf(workers));
   std::vector<WorkerSample> samples;
   for (const LiveWorker& worker : workers) {
     WorkerSample sample{

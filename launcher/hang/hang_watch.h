@@ -13,6 +13,7 @@
 #include "base/flight_reader.h"
 #include "launcher/hang/hang_report.h"
 #include "launcher/hang/hang_state.h"
+#include "launcher/hang/process_place.h"
 #include "launcher/process/clock.h"
 
 namespace ddprun::launcher {
@@ -24,11 +25,15 @@ struct LiveWorker {
   uint64_t output_bytes = 0;  // printed so far
 };
 
+using CpuTimesReader =
+    std::function<std::map<pid_t, std::chrono::milliseconds>(std::span<const LocalWorker>)>;
+
 // What the watch asks; called from the loop.
 struct HangSources {
   std::function<std::vector<LiveWorker>()> workers;  // that have started and not ended, by rank
   std::function<std::vector<LiveWorker>()> ended = {};  // that have ended with code 0, by rank
   std::function<std::vector<StoreWait>(std::span<const LocalWorker>)> store_waits;
+  CpuTimesReader cpu_times = CpuTimes;
   const FlightReader* flight = nullptr;  // outlives the watch; nullptr: no worker writes one
 };
 

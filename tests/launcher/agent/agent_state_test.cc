@@ -50,13 +50,6 @@ TEST_F(AgentStateTest, FollowsTheEndThatWasFirstOnAnotherNode) {
   EXPECT_EQ(state_.On(AgentEvent::kSettled), AgentAction::kJoin);
 }
 
-TEST_F(AgentStateTest, JoinsToTellTheOthersThatItCannotRun) {
-  EXPECT_EQ(state_.On(AgentEvent::kCannotRun), AgentAction::kNone);
-  EXPECT_EQ(state_.phase(), AgentPhase::kCondemned);
-  EXPECT_EQ(state_.On(AgentEvent::kEndAsked), AgentAction::kStopWorkers);
-  EXPECT_EQ(state_.On(AgentEvent::kSettled), AgentAction::kFinish);
-}
-
 TEST(AgentTable, StaysDoneWhateverHappens) {
   for (size_t event = 0; event < static_cast<size_t>(AgentEvent::kCount); ++event) {
     const auto step = kAgentTable.At(AgentPhase::kDone, static_cast<AgentEvent>(event));

@@ -1,0 +1,400 @@
+#include "tests/launcher/agent/simulated_processes.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+#include <asio/posix/stream_descriptor.hpp>
+
+#include "base/env.h"
+#include "base/unique_fd.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+// What HangGuard gives workers for their stacks.
+constexpr milliseconds kDumpTime{5000};
+constexpr int kRefusal = 2;
+
+std::string Name(pid_t pid) {
+  return "process " + std::to_string(pid);
+}
+
+}  // namespace
+
+// The other end of TemplateClient's socket.
+class SimulatedTemplate {
+ public:
+  SimulatedTemplate(World& world, SimulatedProcesses& processes, int socket, pid_t pid)
+      : world_(world), processes_(processes), socket_(world.io, socket), pid_(pid) {
+    const int trouble =
+        world_.Chance(processes_.chances().template_trouble) ? world_.Pick(1, 5) : 0;
+    dies_forking_ = trouble == 4;
+    answers_wrong_ = trouble == 5;
+    const milliseconds load = world_.Between(50, 500);
+    world_.After(load, [this, trouble] {
+      if (trouble == 1) return Die(Exited{kRefusal});
+      if (trouble == 2) return Die(Signaled{SIGKILL});
+      Send("{\"ready\":true}");
+    });
+    if (trouble == 3) {
+      world_.After(load + world_.Between(0, 2000), [this] { Die(Signaled{SIGSEGV}); });
+    }
+    Receive();
+  }
+
+ private:
+  void Send(const std::string& text) {
+    if (!processes_.lives(pid_)) return;
+    ::send(socket_.native_handle(), text.data(), text.size(), MSG_NOSIGNAL);
+  }
+  void Die(const ProcessExit& exit) {
+    if (!processes_.lives(pid_)) return;
+    world_.trouble = true;
+    processes_.Die(pid_, exit);
+  }
+  void Receive() {
+    socket_.async_wait(asio::posix::stream_descriptor::wait_read,
+                       [this](const asio::error_code& error) {
+                         if (!error) Take();
+                       });
+  }
+  void Take() {
+    char text[1 << 12];
+    const ssize_t got = ::recv(socket_.native_handle(), text, sizeof text, MSG_DONTWAIT);
+    if (got <= 0) return;
+    const std::string_view message(text, static_cast<size_t>(got));
+    if (message.starts_with("{\"fork\"")) ++orders_;
+    if (message.starts_with("{\"go\"")) {
+      world_.After(world_.Between(0, 500), [this] { ForkAll(); });
+    }
+    Receive();
+  }
+  void ForkAll() {
+    if (!processes_.lives(pid_)) return;
+    std::string pids;
+    for (; orders_ > 0; --orders_) {
+      const pid_t pid = processes_.Fork();
+      pids += (pids.empty() ? "" : ",") + std::to_string(pid);
+      // Somebody may kill it before the agent knows of it.
+      if (!world_.Chance(5)) continue;
+      world_.After(world_.Between(0, 200), [this, pid] { processes_.Die(pid, Signaled{SIGKILL}); });
+    }
+    if (dies_forking_) return Die(Signaled{SIGKILL});
+    world_.After(world_.Between(0, 200), [this, pids] {
+      if (answers_wrong_ && processes_.lives(pid_)) world_.trouble = true;
+      Send("{\"pids\":[" + (answers_wrong_ ? "" : pids) + "]}");
+    });
+  }
+
+  World& world_;
+  SimulatedProcesses& processes_;
+  asio::posix::stream_descriptor socket_;
+  const pid_t pid_;
+  int orders_ = 0;
+  bool dies_forking_ = false;
+  bool answers_wrong_ = false;
+};
+
+SimulatedProcesses::SimulatedProcesses(World& world, ProcessChances chances, milliseconds grace)
+    : world_(world), chances_(chances), grace_(grace) {}
+
+SimulatedProcesses::~SimulatedProcesses() = default;
+
+Generation& SimulatedProcesses::GenerationOf(const Process& process) {
+  return world_.generations[process.generation];
+}
+
+pid_t SimulatedProcesses::Add(Kind kind) {
+  const pid_t pid = next_pid_++;
+  Process& process = processes_[pid];
+  process.kind = kind;
+  process.generation = world_.generations.empty() ? 0 : world_.generations.size() - 1;
+  process.unkillable = kind != Kind::kTemplate && world_.Chance(chances_.unkillable);
+  return pid;
+}
+
+void SimulatedProcesses::CheckStart(bool of_worker) {
+  if (world_.stop_signal) world_.Violate("a process is started after the stop");
+  if (of_worker && world_.generations.back().ended) {
+    world_.Violate("a process is started although the round has ended");
+  }
+}
+
+Result<pid_t> SimulatedProcesses::Spawn(const SpawnRequest& request) {
+  if (world_.Chance(chances_.start_failure)) {
+    world_.trouble = true;
+    if (!world_.generations.empty()) {
+      world_.generations.back().start_failed = true;
+      world_.After(milliseconds(1),
+                   [this, at = world_.generations.size() - 1] { CheckRestIsTold(at); });
+    }
+    world_.Note("a process cannot be started");
+    return SimulatedError(Code::kNotExecutable);
+  }
+  const std::string_view socket_variable = "DDPRUN_TEMPLATE_FD=";
+  for (const std::string& entry : request.env) {
+    if (!entry.starts_with(socket_variable)) continue;
+    const pid_t pid = Add(Kind::kTemplate);
+    processes_[pid].known = true;
+    world_.Note(Name(pid) + " starts: the template");
+    CheckStart(false);
+    const auto fd = ParseInt(std::string_view(entry).substr(socket_variable.size()));
+    templates_[pid] = std::make_unique<SimulatedTemplate>(
+        world_, *this, ::fcntl(static_cast<int>(*fd), F_DUPFD_CLOEXEC, 3), pid);
+    return pid;
+  }
+  CheckStart(true);
+  const pid_t pid = Fork();
+  processes_[pid].known = true;
+  BeginLife(pid);
+  return pid;
+}
+
+pid_t SimulatedProcesses::Fork() {
+  const pid_t pid = Add(Kind::kWorker);
+  for (const auto& [other, process] : processes_) {
+    if (process.kind == Kind::kWorker && !process.exit && !process.unkillable &&
+        process.generation != processes_[pid].generation) {
+      world_.Violate(Name(pid) + " starts while " + Name(other) + " of an earlier round lives");
+    }
+  }
+  world_.Note(Name(pid) + " starts");
+  return pid;
+}
+
+void SimulatedProcesses::BeginLife(pid_t pid) {
+  if (world_.Chance(15)) {
+    world_.After(world_.Between(0, 5000), [this] { Add(Kind::kStray); });
+  }
+  processes_.at(pid).computes = world_.Chance(60);
+  if (world_.Chance(20)) return;  // until somebody ends it
+  ProcessExit exit = Exited{0};
+  if (world_.Chance(35)) exit = Exited{world_.Pick(1, 9)};
+  if (world_.Chance(10)) exit = Signaled{world_.Chance(50) ? SIGSEGV : SIGKILL};
+  const milliseconds time = world_.Chance(20) ? milliseconds(0) : world_.Between(0, 15'000);
+  world_.After(time, [this, pid, exit] { Die(pid, exit); });
+}
+
+void SimulatedProcesses::ExpectAdoption(bool on) {
+  if (on) CheckStart(true);
+  expects_adoption_ = on;
+}
+
+Status SimulatedProcesses::Adopt(pid_t pid) {
+  Process& process = processes_.at(pid);
+  if (process.reaped) {
+    world_.Violate(Name(pid) + " was reaped before it could be adopted");
+    return SimulatedError(Code::kFailed);
+  }
+  process.known = true;
+  process.known_since = world_.clock.Now();
+  if (GenerationOf(process).killing || world_.stop_signal) {
+    world_.After(milliseconds(0), [this, at = process.generation] { CheckRestIsTold(at); });
+  }
+  if (process.exit) {
+    world_.After(milliseconds(0), [this, pid] { Deliver(pid); });
+  } else {
+    BeginLife(pid);
+  }
+  return {};
+}
+
+void SimulatedProcesses::Die(pid_t pid, const ProcessExit& exit) {
+  Process& process = processes_.at(pid);
+  if (process.exit || (process.suspended && !process.killed)) return;
+  process.exit = exit;
+  world_.Note(Name(pid) + " ends with " + std::to_string(ExitCode(exit)));
+  if (process.known) return Deliver(pid);
+  process.reaped = !expects_adoption_;
+}
+
+void SimulatedProcesses::Deliver(pid_t pid) {
+  Process& process = processes_.at(pid);
+  process.reaped = true;
+  if (process.kind == Kind::kWorker) {
+    Generation& generation = GenerationOf(process);
+    const int code = ExitCode(*process.exit);
+    if (code != 0 && !generation.first_nonzero && std::holds_alternative<Exited>(*process.exit)) {
+      generation.first_nonzero = code;
+    }
+    if (code != 0 && !generation.told && !generation.killing && !generation.failure_code) {
+      generation.failure_code = code;
+      generation.failure_pid = pid;
+      generation.failed_before_stop = !world_.stop_signal;
+      world_.After(milliseconds(0), [this, at = process.generation] { CheckRestIsTold(at); });
+    }
+  }
+  if (handler_) handler_(pid, *process.exit);
+  if (process.kind == Kind::kWorker && !any_worker_lives(true) && !expects_adoption_) {
+    world_.After(milliseconds(1), [this, at = process.generation] { CheckSweepFollows(at); });
+  }
+}
+
+// The end of a group is no matter of its grace.
+void SimulatedProcesses::CheckSweepFollows(size_t generation) {
+  if (!unkillable_left() && !world_.generations[generation].swept) {
+    world_.Violate("the last worker has ended, and nothing follows");
+  }
+}
+
+void SimulatedProcesses::CheckHurry() {
+  world_.After(milliseconds(0), [this] {
+    for (const auto& [pid, process] : processes_) {
+      const bool runs = process.known && process.kind == Kind::kWorker && !process.exit;
+      if (runs && !process.killed) world_.Violate(Name(pid) + " is not killed in a hurry");
+    }
+  });
+}
+
+bool SimulatedProcesses::unkillable_left() const {
+  return std::ranges::any_of(processes_,
+                             [](const auto& p) { return !p.second.exit && p.second.unkillable; });
+}
+
+void SimulatedProcesses::CheckRestIsTold(size_t generation) {
+  for (const auto& [pid, process] : processes_) {
+    if (process.kind != Kind::kWorker || process.generation != generation) continue;
+    if (process.known && !process.exit && !process.told_at && !process.killed) {
+      world_.Violate(Name(pid) + " is not told to end although the others are to");
+    }
+  }
+}
+
+void SimulatedProcesses::Signal(pid_t pid, int signal) {
+  const auto found = processes_.find(pid);
+  if (found == processes_.end() || !found->second.known || found->second.exit) return;
+  Process& process = found->second;
+  world_.Note(Name(pid) + " gets signal " + std::to_string(signal));
+  if (signal == SIGKILL) {
+    CheckKill(process);
+    process.killed = true;
+    if (process.kind == Kind::kWorker) GenerationOf(process).killing = true;
+    if (process.unkillable) return;
+    return world_.After(world_.Between(0, 100), [this, pid] { Die(pid, Signaled{SIGKILL}); });
+  }
+  if (signal == SIGSTOP) process.suspended = true;
+  if (signal == SIGCONT) {
+    process.suspended = false;
+    for (const int later : std::exchange(process.pending, {})) React(pid, later);
+  }
+  if (signal == SIGSTOP || signal == SIGCONT) return;
+  if (signal != SIGUSR1) OnTold(pid, signal);
+  if (process.suspended) {
+    process.pending.insert(signal);
+  } else {
+    React(pid, signal);
+  }
+}
+
+void SimulatedProcesses::OnTold(pid_t pid, int signal) {
+  Process& process = processes_.at(pid);
+  if (process.kind != Kind::kWorker || process.told_at) return;
+  Generation& generation = GenerationOf(process);
+  generation.told = true;
+  if (signal == SIGABRT && !generation.hung) {
+    generation.hung = true;
+    generation.failed_before_stop = !world_.stop_signal;
+    if (any_worker_computes()) world_.Violate("workers that compute are said to hang");
+  }
+  process.computes = world_.Chance(50);
+  process.told_at = world_.clock.Now();
+  process.grace = signal == SIGABRT ? std::min(kDumpTime, grace_) : grace_;
+  world_.After(process.grace + milliseconds(1), [this, pid] {
+    const Process& late = processes_.at(pid);
+    if (!late.exit && !late.killed) world_.Violate(Name(pid) + " lives on after its grace");
+  });
+}
+
+void SimulatedProcesses::CheckKill(const Process& process) {
+  if (process.kind != Kind::kWorker || process.killed || world_.hurried) return;
+  const Generation& generation = GenerationOf(process);
+  if (!process.told_at) {
+    // The grace may be over by the time when a worker has been forked.
+    const bool late = process.known_since == world_.clock.Now();
+    if (!late && !generation.killing && !generation.start_failed) {
+      world_.Violate("killed without a word");
+    }
+    return;
+  }
+  if (world_.clock.Now() < *process.told_at + process.grace && !generation.start_failed) {
+    world_.Violate("killed before its grace was over");
+  }
+}
+
+// As most programs do: they end by it, some clean up first, some do not listen.
+void SimulatedProcesses::React(pid_t pid, int signal) {
+  if (signal == SIGUSR1 || world_.Chance(30)) return;
+  ProcessExit exit = Signaled{signal};
+  if (signal != SIGABRT && world_.Chance(30)) exit = Exited{world_.Chance(50) ? 0 : 10};
+  world_.After(world_.Between(0, 800), [this, pid, exit] { Die(pid, exit); });
+}
+
+void SimulatedProcesses::EndStrays(std::set<pid_t>,
+                                   std::function<void(std::vector<pid_t> left)> done) {
+  if (sweeping_) world_.Violate("two sweeps at a time");
+  sweeping_ = true;
+  if (any_worker_lives(true)) world_.Violate("a sweep while workers live");
+  for (Generation& generation : world_.generations) generation.swept = true;
+  std::vector<pid_t> strays;
+  std::vector<pid_t> left;
+  for (const auto& [pid, process] : processes_) {
+    if (process.known || process.exit) continue;
+    (process.unkillable ? left : strays).push_back(pid);
+  }
+  milliseconds time = strays.empty() ? milliseconds(0) : world_.Between(0, 350);
+  if (!left.empty()) time = seconds(10);
+  world_.After(time, [this, strays, left, done = std::move(done)] {
+    sweeping_ = false;
+    for (const pid_t pid : strays) Die(pid, Signaled{SIGKILL});
+    done(left);
+  });
+}
+
+bool SimulatedProcesses::any_worker_lives(bool known_only) const {
+  return std::ranges::any_of(processes_, [known_only](const auto& p) {
+    const Process& process = p.second;
+    return process.kind == Kind::kWorker && !process.exit && !process.unkillable &&
+           (process.known || !known_only);
+  });
+}
+
+bool SimulatedProcesses::any_worker_computes() const {
+  return std::ranges::any_of(processes_, [](const auto& p) {
+    const Process& process = p.second;
+    return process.known && process.kind == Kind::kWorker && !process.exit && process.computes &&
+           !process.suspended;
+  });
+}
+
+std::map<pid_t, milliseconds> SimulatedProcesses::CpuTimes(
+    std::span<const LocalWorker> workers) const {
+  const auto now = world_.clock.Now().time_since_epoch();
+  std::map<pid_t, milliseconds> times;
+  for (const LocalWorker& worker : workers) {
+    const Process& process = processes_.at(worker.pid);
+    const bool computes = process.computes && !process.suspended;
+    times[worker.pid] = computes ? std::chrono::duration_cast<milliseconds>(now) : milliseconds(0);
+  }
+  return times;
+}
+
+std::vector<pid_t> SimulatedProcesses::EndAll() {
+  std::vector<pid_t> left;
+  for (auto& [pid, process] : processes_) {
+    if (process.exit) continue;
+    if (process.unkillable) {
+      left.push_back(pid);
+    } else {
+      process.exit = Signaled{SIGKILL};
+    }
+  }
+  return left;
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,100 @@
+// Processes that live in a simulation: workers, what they leave behind, and the worker template,
+// which speaks its protocol over the real socket. Watches that the agent keeps its promises to
+// them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "launcher/hang/process_place.h"
+#include "launcher/process/process.h"
+#include "tests/launcher/agent/simulated_world.h"
+
+namespace ddprun::launcher {
+
+class SimulatedTemplate;
+
+// What may happen to processes, in percent.
+struct ProcessChances {
+  int start_failure = 0;
+  int unkillable = 0;
+  int template_trouble = 0;
+};
+
+class SimulatedProcesses : public ProcessHost {
+ public:
+  SimulatedProcesses(World& world, ProcessChances chances, milliseconds grace);
+  ~SimulatedProcesses() override;
+
+  Result<pid_t> Spawn(const SpawnRequest& request) override;
+  void ExpectAdoption(bool on) override;
+  Status Adopt(pid_t pid) override;
+  void MarkPipe(int) override {}
+  void Signal(pid_t pid, int signal) override;
+  void SignalGroup(pid_t pid, int signal) override { Signal(pid, signal); }
+  void EndStrays(std::set<pid_t> sessions,
+                 std::function<void(std::vector<pid_t> left)> done) override;
+  std::vector<pid_t> EndAll() override;
+  void OnExit(ExitHandler handler) override { handler_ = std::move(handler); }
+
+  // A process that nobody has adopted yet, for the template.
+  pid_t Fork();
+  void Die(pid_t pid, const ProcessExit& exit);
+  bool lives(pid_t pid) const { return !processes_.at(pid).exit; }
+  // CPU times: workers that do not hang use some all the time.
+  std::map<pid_t, milliseconds> CpuTimes(std::span<const LocalWorker> workers) const;
+  // Leaves out those that nothing can end, and, if asked, those that were forked but not adopted.
+  bool any_worker_lives(bool known_only = false) const;
+  // Somebody has just lost patience.
+  void CheckHurry();
+  bool any_worker_computes() const;
+  bool unkillable_left() const;
+  const ProcessChances& chances() const { return chances_; }
+
+ private:
+  enum class Kind { kWorker, kTemplate, kStray };
+  struct Process {
+    Kind kind = Kind::kWorker;
+    size_t generation = 0;
+    bool known = false;  // spawned or adopted
+    Clock::Time known_since = {};
+    bool reaped = false;  // its exit status is gone
+    std::optional<ProcessExit> exit = {};
+    bool suspended = false;
+    bool computes = true;
+    std::set<int> pending = {};  // signals for when it goes on
+    bool unkillable = false;
+    bool killed = false;
+    std::optional<Clock::Time> told_at = {};
+    milliseconds grace{0};  // that it has from then on
+  };
+
+  pid_t Add(Kind kind);
+  void CheckStart(bool of_worker);
+  void BeginLife(pid_t pid);
+  void Deliver(pid_t pid);
+  void OnTold(pid_t pid, int signal);
+  void CheckKill(const Process& process);
+  void CheckRestIsTold(size_t generation);
+  void CheckSweepFollows(size_t generation);
+  void React(pid_t pid, int signal);
+  Generation& GenerationOf(const Process& process);
+
+  World& world_;
+  const ProcessChances chances_;
+  const milliseconds grace_;
+  ExitHandler handler_;
+  pid_t next_pid_ = 1 << 23;  // above what the kernel gives out
+  std::map<pid_t, Process> processes_;
+  std::map<pid_t, std::unique_ptr<SimulatedTemplate>> templates_;
+  bool expects_adoption_ = false;
+  bool sweeping_ = false;
+};
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,64 @@
+// A rendezvous with nodes that exist in a simulation only. They fail, come and go as well.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "launcher/report/peer_message.h"
+#include "rendezvous/rendezvous.h"
+#include "tests/launcher/agent/simulated_processes.h"
+#include "tests/launcher/agent/simulated_world.h"
+
+namespace ddprun::launcher {
+
+struct RendezvousChances {
+  int error = 0;      // a join or the leaving fails
+  int peer_ends = 0;  // another node ends the round
+};
+
+class SimulatedRendezvous : public rendezvous::Rendezvous {
+ public:
+  using RoundEnd = rendezvous::RoundEnd;
+
+  // `processes` only to see what lives when.
+  SimulatedRendezvous(World& world,
+                      const SimulatedProcesses& processes,
+                      RendezvousChances chances,
+                      int nnodes,
+                      int max_restarts);
+
+  void Join(std::function<void(Result<rendezvous::Membership>)> done) override;
+  void WatchRound(std::function<void(RoundEnd)> handler) override { handler_ = std::move(handler); }
+  void EndRound(RoundEnd::Kind kind,
+                const std::string& message,
+                std::function<void()> done) override;
+  void Withdraw(const std::string& message, std::function<void()> done) override;
+  void Leave(std::function<void(Status)> done) override;
+  bool may_go() const override { return false; }
+  const rendezvous::StoreServer* worker_store() const override { return nullptr; }
+
+ private:
+  bool alone() const { return nnodes_ == 1; }
+  // Like the World's, but not once this is gone.
+  void After(milliseconds time, std::function<void()> what);
+  void PeerEnds();
+
+  World& world_;
+  const SimulatedProcesses& processes_;
+  const RendezvousChances chances_;
+  const int nnodes_;
+  const int max_restarts_;
+  int round_ = 0;
+  int restart_count_ = 0;
+  bool joined_ = false;
+  std::optional<RoundEnd> end_;
+  std::function<void(RoundEnd)> handler_;
+  std::function<void(Status)> on_left_;
+  std::shared_ptr<int> alive_ = std::make_shared<int>();
+};
+
+// With which the workers of other nodes fail.
+constexpr int kPeerCode = 33;
+
+}  // namespace ddprun::launcher
