@@ -44,7 +44,9 @@ std::string MakeUuid() {
 Result<JobFolder> JobFolder::Create(const Environment& env) {
   std::string base = env.GetOr("TMPDIR", "");
   if (base.empty()) base = "/tmp";
-  std::string path = base + "/ddprun_XXXXXX";
+  // Who removes it, and workers, may have gone to another folder by then.
+  std::error_code ignored;
+  std::string path = std::filesystem::absolute(base, ignored) / "ddprun_XXXXXX";
   if (::mkdtemp(path.data()) == nullptr) {
     Error error = SystemError("creating a folder in " + base, errno);
     error.hint = "Set TMPDIR to a folder that can be written to.";

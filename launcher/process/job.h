@@ -15,7 +15,8 @@ std::string MakeJobId(const Environment& env);
 // A random UUID (version 4), torchrun's run id for --standalone.
 std::string MakeUuid();
 
-// A new folder in $TMPDIR or /tmp that only this user may enter, removed by the destructor.
+// A new folder in $TMPDIR or /tmp that only this user may enter, removed by the destructor. Its
+// path is absolute.
 class JobFolder {
  public:
   static Result<JobFolder> Create(const Environment& env);

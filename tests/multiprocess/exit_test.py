@@ -19,6 +19,15 @@ class ExitCode(harness.LauncherTest):
         self.assertEqual((job.returncode, job.out, job.err), (0, "out\n" * 4, ""))
         self.assert_nothing_left()
 
+    def test_of_a_killed_agent_with_a_relative_tmpdir_leaves_nothing(self):
+        command = (
+            'cd /; test -d "$(dirname "$TORCHELASTIC_ERROR_FILE")" || exit 9; '
+            "kill -9 $PPID; exec sleep 1000"
+        )
+        job = self.run_ddprun("sh", "-c", command, env={"TMPDIR": "tmp"})
+        self.assertEqual(job.returncode, -signal.SIGKILL, job.err)
+        self.assert_nothing_left()
+
     def test_is_the_first_failing_workers_own(self):
         command = 'test "$RANK" = 1 && exit 7; exec sleep 1000'
         job = self.run_ddprun("--nproc_per_node=3", "sh", "-c", command)
