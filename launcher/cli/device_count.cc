@@ -1,13 +1,14 @@
 #include "launcher/cli/device_count.h"
 
 #include <dirent.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <memory>
 #include <sstream>
+
+#include "base/cpu_list.h"
 
 namespace ddprun::launcher {
 
@@ -42,14 +43,6 @@ int CountXpus(const std::string& folder) {
     if (file >> vendor && vendor == "0x8086") ++count;
   }
   return count;
-}
-
-int AffinityCores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  // EINVAL means more than 1024 CPUs; then the mask does not matter here.
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return CPU_SETSIZE;
-  return std::max(1, CPU_COUNT(&set));
 }
 
 // As the CUDA driver reads the list: it ends at the first entry that names no device.
@@ -166,7 +159,7 @@ Result<int> CountWorkers(std::string_view text, const Devices& devices) {
 }
 
 int UsableCores() {
-  const double cores = std::min<double>(AffinityCores(), CgroupCores());
+  const double cores = std::min(static_cast<double>(AllowedCpus().size()), CgroupCores());
   return std::max(1, static_cast<int>(cores));
 }
 
