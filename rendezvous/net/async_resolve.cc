@@ -5,6 +5,7 @@
 
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include <asio/posix/stream_descriptor.hpp>
@@ -24,12 +25,16 @@ struct Outcome {
 };
 
 void StartThread(const std::shared_ptr<Outcome>& outcome, const std::string& host) {
-  std::thread([outcome, host] {
-    auto result = ResolveByNameServer(host);
+  const auto finish = [outcome](Result<std::vector<asio::ip::address>> result) {
     const std::lock_guard lock(outcome->mutex);
     outcome->result = std::move(result);
     outcome->done.reset();
-  }).detach();
+  };
+  try {
+    std::thread([finish, host] { finish(ResolveByNameServer(host)); }).detach();
+  } catch (const std::system_error& error) {
+    finish(SystemError("starting a thread that looks up " + host, error.code().value()));
+  }
 }
 
 }  // namespace
