@@ -40,7 +40,10 @@ void LeaveTheUser(int pipe_fd) {
 void Take(std::string_view line, JobMarks& marks) {
   const std::optional<int64_t> number = ParseInt(line.substr(1));
   if (!number) return;
-  if (line.front() == '+') marks.sessions.insert(static_cast<pid_t>(*number));
+  if (line.front() == '+') {
+    const auto leader = ReadProcess(static_cast<pid_t>(*number));
+    if (leader) marks.sessions[leader->pid] = leader->start_time;
+  }
   if (line.front() == '-') marks.sessions.erase(static_cast<pid_t>(*number));
   if (line.front() == '|') marks.pipes.insert(static_cast<uint64_t>(*number));
 }

@@ -87,7 +87,7 @@ std::vector<pid_t> EndChildren(pid_t spared, const SweepTimes& times) {
   return {};
 }
 
-void EndJob(const JobMarks& marks, const SweepTimes& times) {
+void EndJob(JobMarks marks, const SweepTimes& times) {
   const SteadyClock::time_point start = SteadyClock::now();
   // The guard is older than the workers.
   const std::optional<ProcessEntry> self = ReadProcess(::getpid());
@@ -97,6 +97,7 @@ void EndJob(const JobMarks& marks, const SweepTimes& times) {
   int empty_listings = 0;
   while (empty_listings < 2 && SteadyClock::now() < start + times.limit) {
     std::vector<ProcessEntry> processes = ListProcesses();
+    DropReused(processes, marks.sessions);
     for (ProcessEntry& process : processes) process.marked = IsMarked(process, marks, job_start);
     const std::vector<pid_t> members =
         SelectJobProcesses(processes, marks.sessions, ::getpid(), ::getsid(0));

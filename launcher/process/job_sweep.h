@@ -23,6 +23,6 @@ struct SweepTimes {
 std::vector<pid_t> EndChildren(pid_t spared, const SweepTimes& times = {});
 
 // The same for a job whose agent is gone, from outside: see SelectJobProcesses.
-void EndJob(const JobMarks& marks, const SweepTimes& times);
+void EndJob(JobMarks marks, const SweepTimes& times);
 
 }  // namespace ddprun::launcher

@@ -114,6 +114,13 @@ bool IsMarked(const ProcessEntry& process, const JobMarks& marks, uint64_t job_s
   return process.start_time >= job_start && HoldsPipe(process.pid, marks.pipes);
 }
 
+void DropReused(std::span<const ProcessEntry> processes, std::map<pid_t, uint64_t>& sessions) {
+  for (const ProcessEntry& process : processes) {
+    const auto session = sessions.find(process.pid);
+    if (session != sessions.end() && session->second != process.start_time) sessions.erase(session);
+  }
+}
+
 bool CarriesJobId(std::string_view environment_block, std::string_view job_id) {
   if (job_id.empty()) return false;
   const std::string wanted = "DDPRUN_JOB_ID=" + std::string(job_id);
@@ -130,7 +137,7 @@ bool CarriesJobId(std::string_view environment_block, std::string_view job_id) {
 }
 
 std::vector<pid_t> SelectJobProcesses(std::span<const ProcessEntry> processes,
-                                      const std::set<pid_t>& sessions,
+                                      const std::map<pid_t, uint64_t>& sessions,
                                       pid_t self,
                                       pid_t own_session) {
   std::set<pid_t> members;

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -15,8 +16,9 @@ namespace ddprun::launcher {
 
 // How processes of a job are recognised.
 struct JobMarks {
-  std::string job_id;        // DDPRUN_JOB_ID in their environment
-  std::set<pid_t> sessions;  // of the workers that have not been reaped
+  std::string job_id;  // DDPRUN_JOB_ID in their environment
+  // Of the workers that have not been reaped, with the start times of their leaders.
+  std::map<pid_t, uint64_t> sessions;
   std::set<uint64_t> pipes;  // inodes of the workers' stderr, which their children inherit
 };
 
@@ -44,6 +46,9 @@ std::vector<uint64_t> DescriptorInodes(pid_t pid, std::string_view kind);
 // are not older than `job_start`: a server that was there before may have been handed one.
 bool IsMarked(const ProcessEntry& process, const JobMarks& marks, uint64_t job_start);
 
+// Pure: drops the sessions whose number a process that started at another time has by now.
+void DropReused(std::span<const ProcessEntry> processes, std::map<pid_t, uint64_t>& sessions);
+
 // Whether an environment block (NAME=value, NUL between) carries DDPRUN_JOB_ID=`job_id`, or the id
 // of a job within it: `job_id`/...
 bool CarriesJobId(std::string_view environment_block, std::string_view job_id);
@@ -51,7 +56,7 @@ bool CarriesJobId(std::string_view environment_block, std::string_view job_id);
 // Pure: the job's living processes: the marked ones, those in `sessions`, and all
 // descendants of either. Never `self`, nor anything in `own_session`.
 std::vector<pid_t> SelectJobProcesses(std::span<const ProcessEntry> processes,
-                                      const std::set<pid_t>& sessions,
+                                      const std::map<pid_t, uint64_t>& sessions,
                                       pid_t self,
                                       pid_t own_session);
 

@@ -49,7 +49,8 @@ TEST(SelectJobProcesses, TakesMarkedOnesSessionsAndTheirDescendants) {
       Process(kSelf, 1, kOwnSession),
       Process(2, 1, 2),  // somebody else's
   };
-  EXPECT_THAT(SelectJobProcesses(processes, {30}, kSelf, kOwnSession), ElementsAre(9, 8, 7, 20));
+  EXPECT_THAT(SelectJobProcesses(processes, {{30, 0}}, kSelf, kOwnSession),
+              ElementsAre(9, 8, 7, 20));
 }
 
 TEST(SelectJobProcesses, NeverTakesItselfOrTheEnded) {
@@ -58,6 +59,14 @@ TEST(SelectJobProcesses, NeverTakesItselfOrTheEnded) {
   const std::vector<ProcessEntry> processes = {zombie, Process(kSelf, 7, kOwnSession, true),
                                                Process(51, kSelf, kOwnSession, true)};
   EXPECT_THAT(SelectJobProcesses(processes, {}, kSelf, kOwnSession), IsEmpty());
+}
+
+TEST(ProcessTable, DropsASessionWhoseNumberIsAnothersByNow) {
+  const std::vector<ProcessEntry> processes = {{.pid = 10, .session = 10, .start_time = 5},
+                                               {.pid = 20, .session = 20, .start_time = 9}};
+  std::map<pid_t, uint64_t> sessions = {{10, 5}, {20, 6}, {30, 7}};
+  DropReused(processes, sessions);
+  EXPECT_THAT(sessions, testing::ElementsAre(testing::Pair(10, 5), testing::Pair(30, 7)));
 }
 
 TEST(ProcessTable, KnowsThisProcess) {
