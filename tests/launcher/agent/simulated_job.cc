@@ -84,6 +84,7 @@ class Job {
     agent_.Start();
     world_.Run();
     if (processes_.any_worker_lives()) world_.Violate("the loop ends while workers live");
+    if (world_.telling && !world_.hurried) world_.Violate("the others have not been told");
     const size_t said = Screen().size();
     const int code = agent_.Finish();
     world_.io.restart();
@@ -190,6 +191,9 @@ class Job {
 
   void CheckCode(int code) {
     if (world_.trouble) return;
+    if (code == 0 && kind_.plan.options.several_nodes() && !world_.left) {
+      world_.Violate("the node has gone although the others may need it");
+    }
     const std::set<int> right = RightCodes();
     if (right.contains(code)) return;
     std::string text = "exit code " + std::to_string(code) + " instead of";

@@ -55,6 +55,14 @@ void SimulatedRendezvous::Join(std::function<void(Result<rendezvous::Membership>
   });
 }
 
+std::function<void()> SimulatedRendezvous::Telling(std::function<void()> done) {
+  world_.telling = true;
+  return [this, done = std::move(done), telling = ++telling_] {
+    if (telling == telling_) world_.telling = false;
+    done();
+  };
+}
+
 void SimulatedRendezvous::PeerEnds() {
   if (end_ || !handler_) return;
   RoundEnd::Kind kind = RoundEnd::Kind::kJobFailed;
@@ -82,7 +90,7 @@ void SimulatedRendezvous::EndRound(RoundEnd::Kind kind,
   const milliseconds time = alone() ? milliseconds(0) : world_.Between(0, 1000);
   const bool late = !alone() && world_.Chance(chances_.peer_ends / 2);
   if (!late && !end_) end_ = RoundEnd{.kind = kind, .node_rank = 0, .message = message};
-  After(time, [this, done = std::move(done)] {
+  After(time, [this, done = Telling(std::move(done))] {
     PeerEnds();  // if another node was faster
     done();
   });
@@ -91,7 +99,7 @@ void SimulatedRendezvous::EndRound(RoundEnd::Kind kind,
 void SimulatedRendezvous::Withdraw(const std::string&, std::function<void()> done) {
   world_.Note("this node withdraws");
   if (!joined_) world_.Violate("a node withdraws that has not joined");
-  After(world_.Between(0, 1000), [this, done = std::move(done)] {
+  After(world_.Between(0, 1000), [this, done = Telling(std::move(done))] {
     if (world_.Chance(chances_.peer_ends)) PeerEnds();
     done();
   });
@@ -105,7 +113,7 @@ void SimulatedRendezvous::Leave(std::function<void(Status)> done) {
   After(world_.Between(0, 5000), [this] {
     if (!on_left_) return;
     const bool fails = world_.Chance(chances_.error);
-    if (fails) world_.trouble = true;
+    (fails ? world_.trouble : world_.left) = true;
     const auto left = std::exchange(on_left_, nullptr);
     left(fails ? Status(SimulatedError(Code::kRendezvous)) : Status());
   });

@@ -43,6 +43,8 @@ class SimulatedRendezvous : public rendezvous::Rendezvous {
   // Like the World's, but not once this is gone.
   void After(milliseconds time, std::function<void()> what);
   void PeerEnds();
+  // A later telling replaces it.
+  std::function<void()> Telling(std::function<void()> done);
 
   World& world_;
   const SimulatedProcesses& processes_;
@@ -51,6 +53,7 @@ class SimulatedRendezvous : public rendezvous::Rendezvous {
   const int max_restarts_;
   int round_ = 0;
   int restart_count_ = 0;
+  int telling_ = 0;
   bool joined_ = false;
   std::optional<RoundEnd> end_;
   std::function<void(RoundEnd)> handler_;

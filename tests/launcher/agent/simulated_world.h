@@ -123,6 +123,9 @@ class World {
   // What was done to the agent.
   std::optional<int> stop_signal;
   std::optional<Clock::Time> hurried;
+  // What the agent has done with the others.
+  bool telling = false;  // they have not all heard yet how the round ends
+  bool left = false;     // all nodes' workers have ended well
   std::optional<rendezvous::RoundEnd::Kind> peer_end;  // how another node has ended the last round
   bool trouble = false;  // what has gone wrong was no worker's failure
   std::vector<Generation> generations;
