@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <memory>
 #include <string_view>
 
@@ -39,6 +40,8 @@ at::Tensor Model::AddBuffer(const std::string& dotted_name, const at::Tensor& va
 }
 
 at::Tensor Model::AdoptParameter(const std::string& dotted_name, const at::Tensor& value) {
+  const std::vector<at::Tensor> known = parameters();
+  if (std::ranges::any_of(known, [&](const auto& one) { return one.is_same(value); })) return value;
   const auto [scope, name] = ScopeOf(this, dotted_name);
   return scope->register_parameter(name, value, value.requires_grad());
 }

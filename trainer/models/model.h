@@ -64,7 +64,8 @@ class Model : public torch::nn::Module {
   at::Tensor AddParameter(const std::string& dotted_name, at::IntArrayRef sizes);
   // Registers a tensor that is no parameter but is saved with them, as running means are.
   at::Tensor AddBuffer(const std::string& dotted_name, const at::Tensor& value);
-  // Registers a tensor that exists already; it is trained if it requires a gradient.
+  // Registers a tensor that exists already; it is trained if it requires a gradient. One that has
+  // another name already keeps only that, as in PyTorch's parameters(): it is trained once.
   at::Tensor AdoptParameter(const std::string& dotted_name, const at::Tensor& value);
   // name.weight [out, in] and name.bias [out].
   Affine AddLinear(const std::string& name, int64_t in, int64_t out, bool bias = true);

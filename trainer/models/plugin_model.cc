@@ -7,7 +7,6 @@
 #include <array>
 #include <filesystem>
 #include <iterator>
-#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -124,10 +123,7 @@ class HostedModel final : public Model, private OwnMetrics {
                                  std::to_string(metric_names_.size()) + " names.");
   }
 
-  // A tensor that two names share is trained once, under the first, as PyTorch's parameters() have
-  // it.
   void AdoptTensors() {
-    std::set<const void*> seen;
     bool any_trained = false;
     for (const auto& parameter : module_->named_parameters()) {
       const at::Tensor& value = parameter.value();
@@ -136,7 +132,6 @@ class HostedModel final : public Model, private OwnMetrics {
                                      DescribeOrUndefined(value) +
                                      "; floating point numbers were expected.");
       }
-      if (!seen.insert(value.unsafeGetTensorImpl()).second) continue;
       AdoptParameter(parameter.key(), value);
       any_trained = any_trained || value.requires_grad();
     }

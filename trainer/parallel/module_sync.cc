@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "trainer/parallel/verify_model.h"
@@ -36,6 +37,9 @@ ModuleSync::ModuleSync(const torch::nn::Module& module,
     : group_(std::move(group)), broadcast_buffers_(options.broadcast_buffers) {
   std::vector<NamedParameter> trained;
   for (const auto& item : module.named_parameters()) {
+    // A tensor of two names is one parameter, as in PyTorch's named_parameters().
+    const auto is_it = [&](const auto& known) { return known.tensor.is_same(item.value()); };
+    if (std::ranges::any_of(all_, is_it)) continue;
     all_.push_back({item.key(), item.value()});
     if (item.value().requires_grad()) trained.push_back(all_.back());
   }

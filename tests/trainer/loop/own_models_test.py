@@ -38,6 +38,19 @@ class SmallNet(nn.Module):
         return self.head(self.body(x).flatten(1))
 
 
+class TiedNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 64)
+        self.second.weight = self.first.weight
+        self.second.bias.requires_grad_(False)
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, x):
+        x = torch.tanh(self.first(x.flatten(1)))
+        return self.head(torch.tanh(self.second(x)))
+
+
 class NetWithLoss(SmallNet):
     def forward(self, x, targets):
         outputs = self.head(self.body(x).flatten(1))
@@ -172,6 +185,23 @@ class OwnModels(training.TrainingTest):
         self.assert_equal_losses("traced", losses, 1e-5)
         saved = torch.jit.load(self.path("runs/traced/model/model.pt"))
         self.assert_same_state(saved.state_dict(), net.state_dict(), 1e-5)
+
+    def test_of_a_traced_module_tied_weights_are_trained_once_and_frozen_ones_never(self):
+        images, targets = self.write_digits()
+        torch.manual_seed(7)
+        net = TiedNet()
+        torch.jit.trace(copy.deepcopy(net), images[:3]).save(self.path("tied.pt"))
+        model = {"type": "torchscript", "path": self.path("tied.pt")}
+        for ranks in (1, 2):
+            name = f"tied{ranks}"
+            self.train(self.config(name, model), ranks)
+            expected = copy.deepcopy(net)
+            losses = train_in_pytorch(
+                expected, images, targets, self.steps, ranks, self.batch, self.lr
+            )
+            self.assert_equal_losses(name, losses, 1e-5)
+            saved = torch.jit.load(self.path(f"runs/{name}/model/model.pt"))
+            self.assert_same_state(saved.state_dict(), expected.state_dict(), 1e-5)
 
     def test_a_module_that_takes_targets_gives_its_own_loss(self):
         images, targets = self.write_digits()
