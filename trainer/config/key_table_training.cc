@@ -82,8 +82,8 @@ std::vector<Key> LossAndComputeKeys() {
       {.section = "training",
        .name = "label_smoothing",
        .slot = At<&Config::training, &TrainingConfig::label_smoothing>,
-       .meaning = "Share of each target that cross-entropy gives to all classes alike. A language "
-                  "model then keeps the scores of all tokens, which takes memory.",
+       .meaning = "Share of each target that cross-entropy gives to all classes alike, in training "
+                  "only. A language model then keeps the scores of all tokens, which takes memory.",
        .range = kBelowOne,
        .aliases = {{"label_smoothing_factor", "Hugging Face"}, {"smoothing", "timm"}}},
       {.section = "training",

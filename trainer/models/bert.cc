@@ -97,7 +97,8 @@ class Bert final : public Model {
     if (options_.num_labels == 1) {
       return at::mse_loss(outputs.squeeze(1), batch.targets.to(outputs.scalar_type()));
     }
-    return CrossEntropy(outputs, batch.targets, batch.predictions, options_.label_smoothing);
+    return CrossEntropy(outputs, batch.targets, batch.predictions,
+                        is_training() ? options_.label_smoothing : 0);
   }
 
   std::string ConfigJson() const override;

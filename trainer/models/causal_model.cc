@@ -12,12 +12,12 @@ at::Tensor CausalModel::Outputs(const Batch& batch) {
 
 at::Tensor CausalModel::LossFrom(const at::Tensor& outputs, const Batch& batch) {
   return CrossEntropy(outputs.view({-1, vocab_size_}), batch.targets.reshape({-1}),
-                      batch.predictions, label_smoothing_);
+                      batch.predictions, Smoothing());
 }
 
 at::Tensor CausalModel::Loss(const Batch& batch) {
   // Smoothing needs the scores of all tokens.
-  if (label_smoothing_ > 0) return LossFrom(Outputs(batch), batch);
+  if (Smoothing() > 0) return LossFrom(Outputs(batch), batch);
   const at::Tensor hidden = Hidden(batch.inputs, CausalMask(batch.attention_mask), nullptr);
   return LinearCrossEntropy(hidden, lm_head_, batch.targets.reshape({-1}));
 }

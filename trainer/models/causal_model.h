@@ -34,6 +34,9 @@ class CausalModel : public LanguageModel {
  private:
   at::Tensor Scores(const at::Tensor& inputs, const at::Tensor& mask) const;
 
+  // A loss of evaluation is that of the targets themselves.
+  double Smoothing() const { return is_training() ? label_smoothing_ : 0; }
+
   const int64_t vocab_size_;
   const double label_smoothing_;
 };

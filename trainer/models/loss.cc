@@ -30,9 +30,7 @@ Failure DoNotFit(const at::Tensor& outputs, const at::Tensor& targets, const std
             .page = "loss-does-not-fit"});
 }
 
-at::Tensor LossOfClasses(const LossOptions& options,
-                         const at::Tensor& outputs,
-                         const Batch& batch) {
+at::Tensor LossOfClasses(const at::Tensor& outputs, const Batch& batch, double smoothing) {
   const at::Tensor& targets = batch.targets;
   const bool fits = targets.scalar_type() == at::kLong && outputs.dim() == targets.dim() + 1 &&
                     outputs.sizes().slice(0, targets.dim()) == targets.sizes();
@@ -49,8 +47,7 @@ at::Tensor LossOfClasses(const LossOptions& options,
                    "one target is class " + std::to_string(largest) +
                        ", but there are scores for " + std::to_string(classes) + " classes only");
   }
-  return CrossEntropy(outputs.reshape({-1, classes}), flat, batch.predictions,
-                      options.label_smoothing);
+  return CrossEntropy(outputs.reshape({-1, classes}), flat, batch.predictions, smoothing);
 }
 
 at::Tensor MeanSquaredError(const at::Tensor& outputs, const at::Tensor& targets) {
@@ -64,7 +61,11 @@ at::Tensor MeanSquaredError(const at::Tensor& outputs, const at::Tensor& targets
 
 }  // namespace
 
-at::Tensor LossOf(const LossOptions& options, const at::Tensor& outputs, const Batch& batch) {
+at::Tensor LossOf(const LossOptions& options,
+                  const at::Tensor& outputs,
+                  const Batch& batch,
+                  bool training) {
+  const double smoothing = training ? options.label_smoothing : 0;
   const bool integers = batch.targets.scalar_type() == at::kLong;
   switch (options.kind) {
     case LossOptions::Kind::kAuto:
@@ -73,9 +74,9 @@ at::Tensor LossOf(const LossOptions& options, const at::Tensor& outputs, const B
       return MeanSquaredError(outputs, batch.targets);
     case LossOptions::Kind::kCrossEntropy:
     case LossOptions::Kind::kCausalLm:
-      return LossOfClasses(options, outputs, batch);
+      return LossOfClasses(outputs, batch, smoothing);
   }
-  return integers ? LossOfClasses(options, outputs, batch)
+  return integers ? LossOfClasses(outputs, batch, smoothing)
                   : MeanSquaredError(outputs, batch.targets);
 }
 

@@ -22,7 +22,11 @@ struct LossOptions {
 constexpr int64_t kIgnoredTarget = -100;
 
 // The mean over batch.predictions, a scalar with a graph, as torch.nn.functional's cross_entropy
-// and mse_loss. Throws Failure when outputs and targets do not fit each other.
-at::Tensor LossOf(const LossOptions& options, const at::Tensor& outputs, const Batch& batch);
+// and mse_loss. Targets are smoothed in training only. Throws Failure when outputs and targets do
+// not fit each other.
+at::Tensor LossOf(const LossOptions& options,
+                  const at::Tensor& outputs,
+                  const Batch& batch,
+                  bool training);
 
 }  // namespace ddprun::trainer

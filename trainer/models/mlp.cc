@@ -42,7 +42,7 @@ class Mlp final : public Model {
   }
 
   at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
-    return LossOf(options_.loss, outputs, batch);
+    return LossOf(options_.loss, outputs, batch, is_training());
   }
 
   std::string ConfigJson() const override {

@@ -106,13 +106,13 @@ class TorchScript final : public Model {
 
   at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
     // The module's own loss came with the outputs.
-    if (!TakesTargets()) return LossOf(loss_, outputs, batch);
+    if (!TakesTargets()) return LossOf(loss_, outputs, batch, is_training());
     return last_loss_;
   }
 
   at::Tensor Loss(const Batch& batch) override {
     if (TakesTargets()) return Run(batch).loss;
-    return LossOf(loss_, Run(batch).outputs, batch);
+    return LossOf(loss_, Run(batch).outputs, batch, is_training());
   }
 
   std::string ConfigJson() const override {

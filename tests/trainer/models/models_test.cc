@@ -1,3 +1,4 @@
+#include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,6 +41,38 @@ TEST(Mlp, DrawsTheWeightsThatTorchDrawsFromTheSameSeed) {
       EXPECT_TRUE(parameters[name + ".weight"].equal(golden::FloatTensor(layer.at("weight"))));
       EXPECT_TRUE(parameters[name + ".bias"].equal(golden::FloatTensor(layer.at("bias"))));
     }
+  }
+}
+
+// What a validation pass, and its perplexity, is about are the targets themselves.
+TEST(LabelSmoothing, IsForTrainingOnly) {
+  const at::Tensor tokens = at::arange(16).view({2, 8});
+  const at::Tensor classes = at::arange(2);
+  const Batch texts{.inputs = tokens, .targets = tokens, .samples = 2, .predictions = 16};
+  const Batch pairs{.inputs = tokens, .targets = classes, .samples = 2, .predictions = 2};
+  const Batch numbers{
+      .inputs = tokens.to(at::kFloat), .targets = classes, .samples = 2, .predictions = 2};
+  for (const auto& [type, batch] : {std::pair("gpt", texts), std::pair("llama", texts),
+                                    std::pair("bert", pairs), std::pair("mlp", numbers)}) {
+    const auto make = [type = type](double smoothing) {
+      ModelOptions options{.type = type, .hidden_size = 16, .num_hidden_layers = 1};
+      options.num_attention_heads = 2;
+      options.vocab_size = 50;
+      options.max_positions = 8;
+      options.num_labels = 3;
+      options.layer_sizes = {8, 3};
+      options.dropout = options.attention_dropout = options.classifier_dropout = 0;
+      options.loss.label_smoothing = smoothing;
+      at::manual_seed(1);
+      return MakeModel(options);
+    };
+    const auto plain = make(0);
+    const auto smooth = make(0.5);
+    const double loss = plain->Loss(batch).item<double>();
+    EXPECT_GT(std::abs(smooth->Loss(batch).item<double>() - loss), 1e-4) << type;
+    smooth->eval();
+    EXPECT_NEAR(smooth->Loss(batch).item<double>(), loss, 1e-5) << type;
+    EXPECT_NEAR(smooth->LossFrom(smooth->Outputs(batch), batch).item<double>(), loss, 1e-5) << type;
   }
 }
 
