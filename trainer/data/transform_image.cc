@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/mix_seeds.h"
 
 namespace ddprun::trainer {
 
@@ -83,12 +84,6 @@ Image ResizeHeight(const Image& image, int64_t height) {
   return result;
 }
 
-uint64_t Mix(uint64_t value) {  // the last step of splitmix64
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
-  return value ^ (value >> 31);
-}
-
 }  // namespace
 
 Image Crop(const Image& image, int64_t top, int64_t left, int64_t height, int64_t width) {
@@ -122,11 +117,11 @@ Image ResizeAndCenterCrop(const Image& image, int64_t size) {
 }
 
 SampleRandom::SampleRandom(uint64_t seed, int64_t epoch, int64_t sample)
-    : state_(Mix(Mix(Mix(seed) + static_cast<uint64_t>(epoch)) + static_cast<uint64_t>(sample))) {}
+    : state_(MixSeeds({seed, static_cast<uint64_t>(epoch), static_cast<uint64_t>(sample)})) {}
 
 uint64_t SampleRandom::Next() {
   state_ += 0x9e3779b97f4a7c15;
-  return Mix(state_);
+  return MixBits(state_);
 }
 
 double SampleRandom::Uniform() {
