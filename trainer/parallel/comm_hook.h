@@ -20,6 +20,8 @@ struct GradientBucket {
   at::Tensor flat;
   // The same memory as one gradient for each parameter, in the parameters' shapes.
   std::vector<at::Tensor> gradients = {};
+  // Which parameters' they are, as all ranks number them: the same however buckets are laid out.
+  std::vector<size_t> parameters = {};
 };
 
 class CommHook {
@@ -41,7 +43,8 @@ std::shared_ptr<CommHook> MakeCompressHook(at::ScalarType type);
 
 // Gradients of matrices travel as the product of two thin ones; what that leaves out is added to
 // the next step's gradient. PowerSGD of Vogels, Karimireddy and Jaggi (2019); options and defaults
-// as PyTorch's PowerSGDState. Keeps a copy of the gradients (the error) in memory.
+// as PyTorch's PowerSGDState. Keeps a copy of the gradients (the error) in memory, also when
+// buckets are laid out anew.
 struct PowerSgdOptions {
   int64_t rank = 1;            // columns of the thin matrices
   int64_t start_step = 1000;   // plain averages before: early gradients compress badly

@@ -11,26 +11,28 @@
 
 #include <algorithm>
 #include <deque>
+#include <unordered_map>
 #include <vector>
 
+#include "base/mix_seeds.h"
 #include "trainer/parallel/comm_hook.h"
 
 namespace ddprun::trainer {
 
 namespace {
 
-// One gradient seen as a matrix [n, m], and its factors P [n, r], Q [m, r]: the gradient is about
-// P * Q^T, with orthonormal columns in P.
+// One parameter's gradient seen as a matrix [n, m], and its factors P [n, r], Q [m, r]: the
+// gradient is about P * Q^T, with orthonormal columns in P.
 struct Factored {
-  at::Tensor matrix;      // a view of the bucket
-  at::Tensor error = {};  // what earlier steps left out
-  at::Tensor p = {};
-  at::Tensor q = {};
+  at::Tensor matrix;  // a view of the bucket
+  at::Tensor error;   // what earlier steps left out
+  at::Tensor p;
+  at::Tensor q;
 };
 
 struct BucketState {
-  at::Tensor flat;  // of the bucket that this is the state of: buckets are laid out anew once
-  std::vector<Factored> factored = {};
+  at::Tensor flat;  // of the bucket that this is the state of, until buckets are laid out anew
+  std::vector<Factored*> factored = {};
   std::vector<at::Tensor> whole = {};  // views of gradients that travel as they are
 };
 
@@ -56,16 +58,17 @@ class PowerSgdHook : public CommHook {
   std::function<void()> Start(GradientBucket& bucket, c10d::Backend& group) override {
     const at::NoGradGuard no_grad;
     if (bucket.index == 0) ++step_;
+    if (bucket.last) states_.resize(std::min(states_.size(), bucket.index + 1));  // laid out anew
     if (step_ <= options_.start_step) {
       return [work = Average(bucket.flat, group)] { work->wait(); };
     }
     BucketState& state = StateOf(bucket);
     // Everything that goes first in one message: gradients as they are, then all P.
     std::vector<at::Tensor> first = state.whole;
-    for (Factored& part : state.factored) {
-      part.matrix.add_(part.error);
-      part.p = at::matmul(part.matrix, Orthonormal(part.q));
-      first.push_back(part.p);
+    for (Factored* part : state.factored) {
+      part->matrix.add_(part->error);
+      part->p = at::matmul(part->matrix, Orthonormal(part->q));
+      first.push_back(part->p);
     }
     const at::Tensor packed = at::flatten_dense_tensors(first);
     return [this, &state, &group, first, packed, work = Average(packed, group)] {
@@ -80,18 +83,18 @@ class PowerSgdHook : public CommHook {
   static void Finish(BucketState& state, c10d::Backend& group) {
     if (state.factored.empty()) return;
     std::vector<at::Tensor> second;
-    for (Factored& part : state.factored) {
-      part.p = Orthonormal(part.p);
-      part.q = at::matmul(part.matrix.t(), part.p);
-      second.push_back(part.q);
+    for (Factored* part : state.factored) {
+      part->p = Orthonormal(part->p);
+      part->q = at::matmul(part->matrix.t(), part->p);
+      second.push_back(part->q);
     }
     const at::Tensor packed = at::flatten_dense_tensors(second);
     Average(packed, group)->wait();
     CopyBack(packed, second);
-    for (Factored& part : state.factored) {
-      const at::Tensor product = at::matmul(part.p, part.q.t());
-      part.error = part.matrix - product;
-      part.matrix.copy_(product);
+    for (Factored* part : state.factored) {
+      const at::Tensor product = at::matmul(part->p, part->q.t());
+      part->error = part->matrix - product;
+      part->matrix.copy_(product);
     }
   }
 
@@ -100,9 +103,8 @@ class PowerSgdHook : public CommHook {
     BucketState& state = states_[bucket.index];
     if (state.flat.defined() && state.flat.is_same(bucket.flat)) return state;
     state = BucketState{.flat = bucket.flat};
-    at::Generator generator =
-        at::make_generator<at::CPUGeneratorImpl>(options_.seed + bucket.index);
-    for (const at::Tensor& gradient : bucket.gradients) {
+    for (size_t i = 0; i < bucket.gradients.size(); ++i) {
+      const at::Tensor& gradient = bucket.gradients[i];
       const int64_t n = gradient.dim() < 2 ? 1 : gradient.size(0);
       const int64_t m = gradient.numel() / std::max<int64_t>(n, 1);
       const int64_t rank = std::min({options_.rank, n, m});
@@ -111,18 +113,27 @@ class PowerSgdHook : public CommHook {
         state.whole.push_back(gradient);
         continue;
       }
-      Factored part{.matrix = gradient.view({n, m})};
-      part.error = at::zeros_like(part.matrix);
-      part.q = at::randn({m, rank}, generator, gradient.options().dtype(at::kFloat))
-                   .to(gradient.scalar_type());
-      state.factored.push_back(std::move(part));
+      Factored& part = factored_[bucket.parameters.at(i)];
+      part.matrix = gradient.view({n, m});
+      if (!part.q.defined()) Begin(part, rank, bucket.parameters[i]);
+      state.factored.push_back(&part);
     }
     return state;
   }
 
+  void Begin(Factored& part, int64_t rank, size_t parameter) const {
+    part.error = at::zeros_like(part.matrix);
+    at::Generator generator =
+        at::make_generator<at::CPUGeneratorImpl>(MixSeeds({options_.seed, parameter}));
+    part.q =
+        at::randn({part.matrix.size(1), rank}, generator, part.matrix.options().dtype(at::kFloat))
+            .to(part.matrix.scalar_type());
+  }
+
   const PowerSgdOptions options_;
   int64_t step_ = 0;
-  std::deque<BucketState> states_;  // by bucket; finishes hold references
+  std::unordered_map<size_t, Factored> factored_;  // by parameter; buckets hold pointers
+  std::deque<BucketState> states_;                 // by bucket; finishes hold references
 };
 
 }  // namespace

@@ -20,8 +20,9 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "trainer/parallel/bucket_tuner.h"
+#include "trainer/parallel/gradient_buckets.h"
+#include "trainer/parallel/gradient_readiness.h"
 #include "trainer/parallel/reducer_options.h"
-#include "trainer/parallel/reducer_state.h"
 
 namespace torch::autograd {
 struct Node;
@@ -75,7 +76,7 @@ class Reducer {
   // The flat gradients, one tensor per bucket: valid until the next rebuild.
   std::vector<at::Tensor> FlatGradients() const;
   // The same by parameter, in their order and shapes; zero where none came.
-  const std::vector<at::Tensor>& Gradients() const { return views_; }
+  const std::vector<at::Tensor>& Gradients() const { return buckets_.views(); }
   std::vector<std::vector<std::string>> BucketNames() const;  // in the order of sending
   // How long the last synchronised backward, and WaitForBuckets after it, waited for communication.
   double exposed_seconds() const { return exposed_seconds_; }
@@ -83,16 +84,17 @@ class Reducer {
   const BucketTuning* tuning() const { return tuning_.steps > 0 && !tuner_ ? &tuning_ : nullptr; }
 
  private:
-  using Bucket = ReducerBucket;
-  using Slot = ReducerSlot;
+  using Bucket = GradientBuckets::Bucket;
   enum class Rebuild { kRecording, kDue, kDone };
+  // A bucket on its way: one of the two.
+  struct Flight {
+    c10::intrusive_ptr<c10d::Work> work = {};
+    std::function<void()> finish = {};
+  };
 
   void CheckOptions() const;
-  void CheckParameters() const;
   void InstallHook(size_t index);
-  std::vector<GradientSize> Sizes() const;
-  void Layout();
-  void AddBucket(std::vector<size_t> members);
+  void Layout(const BucketLimits& limits);
   std::vector<size_t> OrderOfRankZero();
   void StartTuning();
   void Tune();
@@ -100,44 +102,39 @@ class Reducer {
 
   void OnGradient(size_t index);
   void TakeGradient(size_t index);
-  void SetReady(size_t index);
   void SetUnusedReady(size_t index);
   void LaunchReady();
-  void Launch(Bucket& bucket, bool in_background);
+  void Launch(size_t bucket, bool in_background);
   void OnBackwardEnd();
   void Finish(const Ready& update);
   void SettleCompleted();
-  void Settle(Bucket& bucket, const Ready& update);
-  void Wait(Bucket& bucket);
+  void Settle(size_t bucket, const Ready& update);
+  void Wait(size_t bucket);
   void EndMeasurement();
   void FindUsed();
   bool MayBeUnused() const { return options_.find_unused_parameters || options_.static_graph; }
-  bool FirstOfStaticGraph() const { return options_.static_graph && !graph_known_; }
   bool SettlesInBackward() const;
   void CallHook(const Bucket& bucket, const std::function<void()>& call) const;
   std::string Where() const;
   [[noreturn]] void ThrowMissingGradients() const;
   [[noreturn]] void ThrowBadGradient(size_t index, const std::string& what) const;
 
-  const std::vector<NamedParameter> parameters_;
   const c10::intrusive_ptr<c10d::Backend> group_;
   const Options options_;
   std::vector<std::pair<uintptr_t, std::shared_ptr<torch::autograd::Node>>> hooks_;
 
   std::mutex mutex_;  // guards what follows: hooks of several devices come on several threads
-  std::vector<Bucket> buckets_;
-  std::vector<at::Tensor> views_;      // by parameter: its place in a bucket
-  std::vector<Slot> slots_;            // by parameter
+  GradientBuckets buckets_;
+  GradientReadiness readiness_;
+  std::vector<Flight> flights_;        // by bucket
   std::vector<size_t> arrival_order_;  // of the first synchronised backward
   std::vector<size_t> order_;          // that the buckets are laid out in
-  BucketLimits limits_;
-  int64_t steps_ = 0;  // synchronised backwards begun
+  int64_t steps_ = 0;                  // synchronised backwards begun
   size_t next_to_launch_ = 0;
   size_t next_to_settle_ = 0;
   bool synchronize_ = true;
   bool end_queued_ = false;
-  bool in_flight_ = false;  // backward has ended, its buckets have not been waited for
-  bool graph_known_ = false;
+  bool in_flight_ = false;         // backward has ended, its buckets have not been waited for
   std::vector<bool> used_by_any_;  // by parameter; where some may be unused
   Rebuild rebuild_ = Rebuild::kRecording;
   double exposed_seconds_ = 0;

@@ -14,16 +14,16 @@ void Reducer::ThrowMissingGradients() const {
   constexpr size_t kNamed = 10;
   std::string names;
   size_t missing = 0;
-  for (size_t index = 0; index < parameters_.size(); ++index) {
-    if (slots_[index].ready) continue;
-    if (++missing <= kNamed) names += "\n    " + parameters_[index].name;
+  for (size_t index = 0; index < readiness_.size(); ++index) {
+    if (readiness_.ready(index)) continue;
+    if (++missing <= kNamed) names += "\n    " + buckets_.parameters()[index].name;
   }
   if (missing > kNamed) names += "\n    and " + std::to_string(missing - kNamed) + " more";
   throw Failure(Error{.code = Code::kFailed,
                       .title = "PARAMETERS WITHOUT GRADIENT",
                       .where = Where(),
                       .what = "backward() ended, but " + std::to_string(missing) + " of " +
-                              std::to_string(parameters_.size()) +
+                              std::to_string(readiness_.size()) +
                               " parameters got no gradient:" + names,
                       .hint = "Every parameter must take part in the loss; freeze those that do "
                               "not (requires_grad_(false)) before the model is wrapped, or set "
@@ -35,7 +35,7 @@ void Reducer::ThrowBadGradient(size_t index, const std::string& what) const {
   throw Failure(Error{.code = Code::kFailed,
                       .title = "BAD GRADIENT",
                       .where = Where(),
-                      .what = parameters_[index].name + " " + what + ".",
+                      .what = buckets_.parameters()[index].name + " " + what + ".",
                       .hint = "",
                       .page = "bad-gradient"});
 }
@@ -50,7 +50,7 @@ void Reducer::CallHook(const Bucket& bucket, const std::function<void()>& call) 
   } catch (const std::exception& exception) {
     std::string names;
     for (size_t i = 0; i < bucket.members.size() && i < kNamed; ++i) {
-      names += (i == 0 ? "" : ", ") + parameters_[bucket.members[i]].name;
+      names += (i == 0 ? "" : ", ") + buckets_.parameters()[bucket.members[i]].name;
     }
     if (bucket.members.size() > kNamed) {
       names += " and " + std::to_string(bucket.members.size() - kNamed) + " more";

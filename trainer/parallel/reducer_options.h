@@ -14,11 +14,6 @@
 
 namespace ddprun::trainer {
 
-struct NamedParameter {
-  std::string name;
-  at::Tensor tensor;  // a leaf that requires a gradient
-};
-
 struct ReducerOptions {
   // What goes on while buckets are all-reduced.
   enum class Overlap {

@@ -10,15 +10,14 @@ namespace ddprun::trainer {
 void Reducer::StartTuning() {
   std::vector<std::vector<std::vector<size_t>>> plans;
   for (const BucketLimits& limits : TuningCandidates()) {
-    auto plan = PlanBuckets(Sizes(), order_, limits);
+    auto plan = buckets_.Plan(order_, limits);
     if (std::find(plans.begin(), plans.end(), plan) != plans.end()) continue;
     tuning_.trials.push_back({.limits = limits, .buckets = static_cast<int64_t>(plan.size())});
     plans.push_back(std::move(plan));
   }
   step_seconds_.reset();
   tuner_.emplace(tuning_.trials.size());
-  limits_ = tuning_.trials[tuner_->Current()].limits;
-  Layout();
+  Layout(tuning_.trials[tuner_->Current()].limits);
 }
 
 // Between two steps; on all ranks after the same synchronised backwards.
@@ -38,8 +37,7 @@ void Reducer::Tune() {
     next = tuner_->Current();
   }
   if (next == before) return;
-  limits_ = tuning_.trials[next].limits;
-  Layout();
+  Layout(tuning_.trials[next].limits);
 }
 
 // The same bits on all ranks: they must choose alike.

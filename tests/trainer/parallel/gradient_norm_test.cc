@@ -15,8 +15,8 @@ using Sizes = std::vector<std::vector<int64_t>>;
 const Sizes kSmall = {{700, 600}, {600}, {600, 120}, {120}, {120, 7}, {1}};  // 0.5 million
 const Sizes kLarge = {{4700, 4099}, {4099}, {999, 700}, {5, 3, 7}};          // 20 million
 
-struct Model {
-  explicit Model(const Sizes& sizes) {
+struct Net {
+  explicit Net(const Sizes& sizes) {
     for (size_t i = 0; i < sizes.size(); ++i) {
       const at::Tensor weight = at::zeros(sizes[i]).set_requires_grad(true);
       weights.push_back({"weight" + std::to_string(i), weight});
@@ -43,25 +43,25 @@ struct Model {
 };
 
 // After each of `steps` steps, which have the same gradients.
-std::vector<double> Norms(Strategy& strategy, const Model& model, int steps) {
+std::vector<double> Norms(Strategy& strategy, const Net& net, int steps) {
   std::vector<double> norms;
   for (int step = 0; step < steps; ++step) {
     strategy.BeginStep();
     strategy.PrepareBackward(true);
-    model.Backward();
+    net.Backward();
     norms.push_back(strategy.GradientNorm());
   }
   return norms;
 }
 
 void ExpectTheNormOfOneProcess(const Sizes& sizes, const Reducer::Options& options, int steps) {
-  const Model model(sizes);
-  const auto single = MakeSingle(model.weights);
-  const double expected = Norms(*single, model, 1).front();
-  EXPECT_NEAR(expected / model.Reference(), 1, 1e-7);
+  const Net net(sizes);
+  const auto single = MakeSingle(net.weights);
+  const double expected = Norms(*single, net, 1).front();
+  EXPECT_NEAR(expected / net.Reference(), 1, 1e-7);
   for (const int ranks : {1, 2, 4}) {
     WithGroup(ranks, [&](const auto& group, int) {
-      const Model own(sizes);
+      const Net own(sizes);
       const auto strategy =
           MakeDistributedDataParallel(own.weights, {}, group, {.reducer = options});
       EXPECT_EQ(Norms(*strategy, own, steps), std::vector<double>(steps, expected))
@@ -86,11 +86,11 @@ TEST(GradientNorm, IsRightForMillionsOfGradients) {
 }
 
 TEST(GradientNorm, IsThatFromBeforeClipping) {
-  const Model model(kSmall);
-  const auto single = MakeSingle(model.weights);
-  const double norm = Norms(*single, model, 1).front();
+  const Net net(kSmall);
+  const auto single = MakeSingle(net.weights);
+  const double norm = Norms(*single, net, 1).front();
   WithGroup(2, [&](const auto& group, int) {
-    const Model own(kSmall);
+    const Net own(kSmall);
     const auto strategy = MakeDistributedDataParallel(own.weights, {}, group, {});
     EXPECT_EQ(Norms(*strategy, own, 1).front(), norm);
     EXPECT_EQ(strategy->ClipGradients(0.25), norm);

@@ -1,6 +1,8 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "tests/trainer/parallel/reducer_fixture.h"
 #include "trainer/parallel/comm_hook.h"
 
@@ -21,6 +23,7 @@ struct Bucket {
     matrix = bucket.flat.narrow(0, 0, 24 * 16).view({24, 16});
     vector = bucket.flat.narrow(0, 24 * 16, 5);
     bucket.gradients = {matrix, vector};
+    bucket.parameters = {0, 1};
   }
   // What is left in the bucket after the hook has averaged `gradient` and a vector of ranks.
   void Reduce(CommHook& hook, c10d::Backend& group, const at::Tensor& gradient) {
@@ -73,6 +76,22 @@ TEST(PowerSgd, LosesNothingOverManySteps) {
     }
     const double error = (sum / kSteps - average).norm().template item<double>();
     EXPECT_LT(error, 0.15 * average.norm().template item<double>());
+  });
+}
+
+// Whatever bucket a parameter is in, and wherever its memory is.
+TEST(PowerSgd, KeepsWhatItLeftOutWhenBucketsAreLaidOutAnew) {
+  WithGroup(kRanks, [](const auto& group, int rank) {
+    const auto expected = MakePowerSgdHook({.rank = 2, .start_step = 0});
+    const auto moved = MakePowerSgdHook({.rank = 2, .start_step = 0});
+    Bucket bucket(*group);
+    std::optional<Bucket> here;
+    for (int step = 0; step < 6; ++step) {
+      bucket.Reduce(*expected, *group, GradientOf(rank, step));
+      if (step % 2 == 0) here.emplace(*group).bucket.index = static_cast<size_t>(step / 2 % 2);
+      here->Reduce(*moved, *group, GradientOf(rank, step));
+      EXPECT_TRUE(at::equal(here->matrix, bucket.matrix)) << "step " << step;
+    }
   });
 }
 

@@ -1,0 +1,72 @@
+#include "trainer/parallel/gradient_readiness.h"
+
+#include <gtest/gtest.h>
+
+namespace ddprun::trainer {
+namespace {
+
+TEST(GradientReadiness, FillsABucketWithTheLastOfItsGradients) {
+  GradientReadiness readiness(3, /*static_graph=*/false);
+  readiness.SetBuckets({{2, 0}, {1}});
+  for (int backward = 0; backward < 2; ++backward) {
+    readiness.Begin();
+    EXPECT_FALSE(readiness.full(0) || readiness.full(1));
+    for (const size_t index : {2, 1}) {
+      EXPECT_TRUE(readiness.Came(index));
+      readiness.SetReady(index);
+    }
+    EXPECT_FALSE(readiness.full(0));
+    EXPECT_TRUE(readiness.full(1));
+    EXPECT_FALSE(readiness.used(0));
+    readiness.SetReady(0);  // without a gradient
+    EXPECT_TRUE(readiness.full(0));
+    EXPECT_FALSE(readiness.used(0));
+    EXPECT_TRUE(readiness.used(2));
+    readiness.Synchronised();
+    EXPECT_FALSE(readiness.used(2));
+  }
+}
+
+TEST(GradientReadiness, RemembersUseOverBackwardsThatAreNotSynchronised) {
+  GradientReadiness readiness(2, /*static_graph=*/false);
+  readiness.SetBuckets({{0, 1}});
+  readiness.Begin();
+  readiness.Came(1);
+  readiness.Begin();
+  EXPECT_TRUE(readiness.used(1));
+  EXPECT_FALSE(readiness.ready(1));
+}
+
+TEST(GradientReadiness, LearnsAStaticGraphFromItsFirstBackward) {
+  GradientReadiness readiness(3, /*static_graph=*/true);
+  readiness.SetBuckets({{0, 1, 2}});
+  readiness.Begin();
+  // Two pieces of the first gradient, one of the second, none of the third.
+  for (const size_t index : {0, 1, 0}) EXPECT_FALSE(readiness.Came(index));
+  readiness.EndFirstOfStaticGraph();
+  EXPECT_TRUE(readiness.ready(0) && readiness.ready(1));
+  EXPECT_FALSE(readiness.ready(2));
+  EXPECT_FALSE(readiness.never_comes(2));  // known once the backward is through
+  readiness.Synchronised();
+  readiness.Begin();
+  EXPECT_TRUE(readiness.never_comes(2));
+  EXPECT_FALSE(readiness.Came(0));
+  EXPECT_TRUE(readiness.Came(1));
+  EXPECT_TRUE(readiness.Came(0));
+}
+
+TEST(GradientReadiness, CountsAnewForOtherBuckets) {
+  GradientReadiness readiness(2, /*static_graph=*/false);
+  readiness.SetBuckets({{0, 1}});
+  readiness.Begin();
+  readiness.SetReady(0);
+  readiness.SetReady(1);
+  readiness.SetBuckets({{1}, {0}});
+  readiness.Begin();
+  readiness.SetReady(1);
+  EXPECT_TRUE(readiness.full(0));
+  EXPECT_FALSE(readiness.full(1));
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

@@ -1,0 +1,96 @@
+#include "trainer/parallel/gradient_buckets.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/strides.h>
+
+#include <utility>
+
+#include "base/failure.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// A part of `flat` that autograd does not know as a view: torch::optim's zero_grad(false) cannot
+// detach those.
+at::Tensor PartOf(const at::Tensor& flat, int64_t offset, at::IntArrayRef sizes) {
+  at::Tensor part = at::empty({0}, flat.options());
+  part.set_(flat.storage(), flat.storage_offset() + offset, sizes, c10::contiguous_strides(sizes));
+  return part;
+}
+
+void Check(const std::vector<NamedParameter>& parameters) {
+  for (const NamedParameter& parameter : parameters) {
+    const at::Tensor& tensor = parameter.tensor;
+    const at::Device wanted = parameters[0].tensor.device();
+    if (tensor.device() == wanted && tensor.layout() == at::kStrided) continue;
+    throw Failure(Error{.code = Code::kFailed,
+                        .title = "BAD PARAMETER",
+                        .where = parameter.name,
+                        .what = parameter.name + " is a " + c10::str(tensor.layout()) +
+                                " tensor on " + tensor.device().str() + "; " + parameters[0].name +
+                                " is on " + wanted.str() + ".",
+                        .hint = "All parameters of the model must be dense and on one device.",
+                        .page = "bad-parameter"});
+  }
+}
+
+}  // namespace
+
+GradientBuckets::GradientBuckets(std::vector<NamedParameter> parameters,
+                                 c10::intrusive_ptr<c10d::Backend> group)
+    : parameters_(std::move(parameters)), group_(std::move(group)), views_(parameters_.size()) {
+  Check(parameters_);
+}
+
+std::vector<std::vector<size_t>> GradientBuckets::Plan(std::span<const size_t> order,
+                                                       const BucketLimits& limits) const {
+  std::vector<GradientSize> sizes;
+  sizes.reserve(parameters_.size());
+  for (const NamedParameter& parameter : parameters_) {
+    sizes.push_back({static_cast<int64_t>(parameter.tensor.nbytes()),
+                     static_cast<int>(parameter.tensor.scalar_type())});
+  }
+  return PlanBuckets(sizes, order, limits);
+}
+
+void GradientBuckets::Layout(const std::vector<std::vector<size_t>>& plan) {
+  buckets_.clear();
+  for (at::Tensor& view : views_) view.reset();  // the last references to the old buckets
+  for (const std::vector<size_t>& members : plan) AddBucket(members);
+  if (!buckets_.empty()) buckets_.back().gradients.last = true;
+}
+
+void GradientBuckets::AddBucket(const std::vector<size_t>& members) {
+  int64_t elements = 0;
+  for (const size_t index : members) elements += parameters_[index].tensor.numel();
+  const at::TensorOptions type = parameters_[members[0]].tensor.options().requires_grad(false);
+  const at::Tensor flat = group_->supportsTensorAlloc(type.device().index())
+                              ? group_->allocateTensor(elements, type)
+                              : at::zeros({elements}, type);
+  Bucket bucket{.members = members,
+                .parameters = {},
+                .gradients = {.index = buckets_.size(), .flat = flat, .parameters = members}};
+  int64_t offset = 0;
+  for (const size_t index : members) {
+    const at::Tensor& parameter = parameters_[index].tensor;
+    views_[index] = PartOf(flat, offset, parameter.sizes());
+    bucket.parameters.push_back(parameter);
+    bucket.gradients.gradients.push_back(views_[index]);
+    offset += parameter.numel();
+  }
+  buckets_.push_back(std::move(bucket));
+}
+
+// The first gradient of a step is a tensor of autograd's own; later micro-batches add to the view
+// in place. Copying beats keeping the view defined: that would cost a zeroing and an addition
+// instead.
+void GradientBuckets::Take(size_t index) {
+  at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
+  if (gradient.is_alias_of(views_[index])) return;
+  views_[index].copy_(gradient);
+  gradient = views_[index];
+}
+
+}  // namespace ddprun::trainer
