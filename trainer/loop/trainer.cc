@@ -1,18 +1,16 @@
 #include "trainer/loop/trainer.h"
 
 #include <ATen/Functions.h>
-#include <ATen/core/grad_mode.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <utility>
 
 #include "base/check.h"
 #include "base/failure.h"
+#include "base/mix_seeds.h"
 #include "trainer/data/loader.h"
 #include "trainer/loop/compute_setup.h"
-#include "trainer/loop/metrics.h"
+#include "trainer/loop/evaluate.h"
 #include "trainer/loop/open_data.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/models/pretrained.h"
@@ -23,10 +21,6 @@ namespace ddprun::trainer {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-
-double SecondsSince(SteadyClock::time_point begin) {
-  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
-}
 
 std::shared_ptr<Model> BuildModel(const Job& job,
                                   const RankInfo& rank,
@@ -41,8 +35,6 @@ std::shared_ptr<Model> BuildModel(const Job& job,
   std::shared_ptr<Model> model = MakeModel(options);
   if (owns_weights && pretrained)
     *fresh_parameters = LoadWeights(*model, config.model.name_or_path);
-  // From here on random numbers are dropout's: each rank its own.
-  at::manual_seed(static_cast<uint64_t>(config.run.seed + rank.rank));
   return model;
 }
 
@@ -76,18 +68,6 @@ std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config, const M
                        GroupByDecay(named, config.no_decay, config.weight_decay));
 }
 
-FailureOfAllRanks BadLoss(int64_t step, double loss) {
-  return FailureOfAllRanks(
-      Error{.code = Code::kFailed,
-            .title = "LOSS IS NO NUMBER",
-            .where = "step " + std::to_string(step),
-            .what = std::string("The loss of this step, over all ranks, is ") +
-                    (std::isnan(loss) ? "NaN" : "infinite") + "; a finite number was expected.",
-            .hint = "Lower optimizer.learning_rate, lengthen scheduler.warmup_steps, or look at\n"
-                    "the data of this step. training.stop_on_bad_loss false goes on all the same.",
-            .page = "bad-loss"});
-}
-
 void RunBackward(const at::Tensor& loss, int64_t step) {
   try {
     loss.backward();
@@ -118,6 +98,7 @@ Trainer::Trainer(const Job& job,
       rank_(rank),
       group_(std::move(group)),
       recorder_(std::move(recorder)),
+      reports_(job, plan, group_),
       sampler_(TrainSamplerOptions(job, rank)),
       schedule_(ScheduleOptionsOf(job.config.scheduler, plan.total_steps)),
       model_(BuildModel(job, rank, &fresh_parameters_)),
@@ -159,29 +140,36 @@ void Trainer::RunEpoch(int64_t epoch) {
     }
     if (micro_batches.empty()) return;
     if (recorder_ != nullptr) recorder_->SetStep(step_ + 1);
-    const StepResult result = TrainStep(micro_batches);
-    ++step_;
+    StepResult result = TrainStep(micro_batches);
+    result.step = ++step_;
     if (step_ == plan_.total_steps) strategy_->Finish();
     // The first collectives wait for slow starters; later ones only for slow steps.
     if (step_ == 1 && group_ != nullptr) {
       group_->setTimeout(std::chrono::seconds(job_.config.comm.train_timeout_seconds));
     }
-    Report(result, SecondsSince(begin));
-    ReportTuning();
-    if (EvaluateNow()) Evaluate();
+    result.seconds = std::chrono::duration<double>(SteadyClock::now() - begin).count();
+    reports_.Add(result);
+    if (strategy_->ranks_met() || IsReportedStep(step_) || EvaluateNow()) reports_.Tell(reporter_);
+    if (reporter_ != nullptr) strategy_->Report(*reporter_, step_);
+    if (EvaluateNow()) EvaluateModel();
   }
 }
 
-Trainer::StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
+StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   StepResult result;
   strategy_->BeginStep();
   const double total = TotalPredictions(micro_batches);
   for (size_t i = 0; i < micro_batches.size(); ++i) {
     strategy_->PrepareBackward(i + 1 == micro_batches.size());
+    // What is random in a micro-batch depends on nothing that went before.
+    at::manual_seed(MixSeeds({static_cast<uint64_t>(job_.config.run.seed),
+                              static_cast<uint64_t>(rank_.rank), static_cast<uint64_t>(step_), i}));
     RunBackward(BackwardLoss(micro_batches[i], total, result), step_ + 1);
     if (recorder_ != nullptr) recorder_->NoteProgress();
   }
+  result.learning_rate = LearningRate();
   result.grad_norm = Update();
+  result.exposed_seconds = strategy_->exposed_seconds();
   return result;
 }
 
@@ -189,8 +177,10 @@ double Trainer::TotalPredictions(const std::vector<Batch>& micro_batches) {
   double own = 0;
   for (const Batch& batch : micro_batches) own += static_cast<double>(batch.predictions);
   if (group_ == nullptr) return own;
-  // The sampler gives all ranks equally many samples.
-  if (job_.train->equal_predictions()) return own * rank_.world_size;
+  // The sampler gives all ranks equally many samples; a rank on its own has its own mean.
+  if (job_.train->equal_predictions() || !strategy_->averages_gradients()) {
+    return own * rank_.world_size;
+  }
   at::Tensor count = at::tensor({own}, at::kDouble);
   SumOverRanks(count);
   return count.item<double>();
@@ -211,9 +201,12 @@ at::Tensor Trainer::BackwardLoss(const Batch& batch, double total_predictions, S
   return share == 1 ? loss : loss * share;
 }
 
+double Trainer::LearningRate() const {
+  return job_.config.optimizer.learning_rate * LearningRateFactor(schedule_, step_);
+}
+
 void Trainer::UpdateParameters(std::span<const at::Tensor> parameters) {
-  const double factor = LearningRateFactor(schedule_, step_);
-  optimizer_->Step(job_.config.optimizer.learning_rate * factor, parameters);
+  optimizer_->Step(LearningRate(), parameters);
 }
 
 double Trainer::Update() {
@@ -222,9 +215,8 @@ double Trainer::Update() {
   if (max_norm > 0) norm = strategy_->ClipGradients(max_norm);
   strategy_->UpdateReady([this](auto parameters) { UpdateParameters(parameters); });
   // Afterwards: it needs the gradients of all buckets.
-  if (max_norm == 0 && reporter_ != nullptr && reporter_->Reports(step_ + 1, plan_.total_steps)) {
-    norm = strategy_->GradientNorm();
-  }
+  const bool reported = reporter_ != nullptr && IsReportedStep(step_ + 1);
+  if (max_norm == 0 && reported) norm = strategy_->GradientNorm();
   return norm;
 }
 
@@ -241,53 +233,8 @@ void Trainer::WaitForAllRanks() {
   SumOverRanks(nothing);
 }
 
-double Trainer::EpochsDone() const {
-  return static_cast<double>(step_) / static_cast<double>(plan_.steps_per_epoch);
-}
-
-void Trainer::Report(const StepResult& result, double step_seconds) {
-  at::Tensor values = at::tensor({result.loss_sum, static_cast<double>(result.samples),
-                                  static_cast<double>(result.predictions)},
-                                 at::kDouble);
-  SumOverRanks(values);
-  const double loss = values[0].item<double>() / values[2].item<double>();
-  const int64_t all_samples = std::llround(values[1].item<double>());
-  if (reporter_ != nullptr) ReportStep(result, loss, all_samples, step_seconds);
-  if (job_.config.training.stop_on_bad_loss && !std::isfinite(loss)) throw BadLoss(step_, loss);
-}
-
-void Trainer::ReportStep(const StepResult& result,
-                         double loss,
-                         int64_t all_samples,
-                         double step_seconds) {
-  StepReport report;
-  report.step = step_;
-  report.max_steps = plan_.total_steps;
-  report.epoch = EpochsDone();
-  report.loss = loss;
-  report.learning_rate =
-      job_.config.optimizer.learning_rate * LearningRateFactor(schedule_, step_ - 1);
-  report.grad_norm = result.grad_norm;
-  report.samples = all_samples;
-  report.tokens = all_samples * job_.train->tokens_per_sample();
-  report.step_seconds = step_seconds;
-  report.exposed_comm_seconds = strategy_->exposed_seconds();
-  reporter_->OnStep(report, ReportTime::Now());
-}
-
-void Trainer::ReportTuning() {
-  const BucketTuning* tuning = strategy_->tuning();
-  if (tuning == nullptr || reporter_ == nullptr || std::exchange(tuning_reported_, true)) return;
-  constexpr double kMiB = 1 << 20;
-  BucketSizesReport report{.step = step_, .chosen = tuning->chosen};
-  for (const BucketTrial& trial : tuning->trials) {
-    report.trials.push_back(
-        {.bucket_cap_mb = static_cast<double>(trial.limits.cap_bytes) / kMiB,
-         .first_bucket_mb = static_cast<double>(trial.limits.first_bytes) / kMiB,
-         .buckets = trial.buckets,
-         .seconds = trial.seconds});
-  }
-  reporter_->OnBucketSizes(report, ReportTime::Now());
+bool Trainer::IsReportedStep(int64_t step) const {
+  return IsReported(step, plan_.total_steps, job_.config.report.logging_steps);
 }
 
 bool Trainer::EvaluateNow() const {
@@ -296,41 +243,14 @@ bool Trainer::EvaluateNow() const {
   return step_ == plan_.total_steps || (every > 0 && step_ % every == 0);
 }
 
-void Trainer::Evaluate() {
-  const SteadyClock::time_point begin = SteadyClock::now();
-  const at::NoGradGuard no_grad;
+void Trainer::EvaluateModel() {
   SetPhase(WorkerPhase::kEvaluating);
   strategy_->BeforeEvaluation();
-  model_->eval();
-  const DistributedSampler sampler({.dataset_size = job_.validation->size(),
-                                    .num_replicas = rank_.world_size,
-                                    .rank = rank_.rank,
-                                    .shuffle = false});
-  // Without padding: a sample counted twice would falsify the mean. Ranks may differ by a batch;
-  // they meet only in the sum at the end.
-  Loader loader(*job_.validation, sampler.IndicesWithoutPadding(),
-                ValidationLoaderOptions(job_.config));
-  MetricSums sums(MetricsOf(job_.config.evaluation), model_->own_metrics());
-  while (const std::optional<Batch> batch = loader.Next()) {
-    const PrecisionScope precision(PrecisionOf(job_.config.training));
-    at::Tensor outputs;
-    if (sums.NeedsOutputs(*batch)) outputs = model_->Outputs(*batch);
-    const at::Tensor loss =
-        outputs.defined() ? model_->LossFrom(outputs, *batch) : model_->Loss(*batch);
-    sums.Add(loss.item<double>(), outputs, *batch);
-    if (recorder_ != nullptr) recorder_->NoteProgress();
-  }
-  model_->train();
-  if (group_ != nullptr) sums.SumOverRanks(*group_);
+  EvalReport report = Evaluate(job_, rank_, *model_, group_.get(), recorder_.get());
   SetPhase(WorkerPhase::kTraining);
   if (reporter_ == nullptr) return;
-  EvalReport report;
   report.step = step_;
-  report.epoch = EpochsDone();
-  report.loss = sums.loss();
-  report.samples = sums.samples();
-  report.seconds = SecondsSince(begin);
-  report.metrics = sums.Values();
+  report.epoch = static_cast<double>(step_) / static_cast<double>(plan_.steps_per_epoch);
   reporter_->OnEval(report, ReportTime::Now());
 }
 

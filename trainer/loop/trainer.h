@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include "base/failure.h"
 #include "trainer/comm/bootstrap.h"
 #include "trainer/data/sampler.h"
 #include "trainer/loop/job.h"
+#include "trainer/loop/step_reports.h"
 #include "trainer/models/model.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
@@ -16,11 +16,6 @@
 #include "trainer/report/run_reporter.h"
 
 namespace ddprun::trainer {
-
-// What every rank finds at the same step: it is enough that one says it.
-class FailureOfAllRanks : public Failure {
-  using Failure::Failure;
-};
 
 // Used by one thread. Every method is a collective where there is a process group.
 class Trainer {
@@ -49,13 +44,6 @@ class Trainer {
   const StepPlan& plan() const { return plan_; }
 
  private:
-  struct StepResult {
-    double loss_sum = 0;   // over this rank's predictions
-    double grad_norm = 0;  // of the averaged gradients, before clipping
-    int64_t samples = 0;   // of this rank
-    int64_t predictions = 0;
-  };
-
   void RunEpoch(int64_t epoch);
   StepResult TrainStep(const std::vector<Batch>& micro_batches);
   // The loss whose gradients, averaged over the ranks and added up over the micro-batches, are
@@ -65,15 +53,11 @@ class Trainer {
   // Clips and updates; returns the norm, where clipping or a report needs it.
   double Update();
   void SetPhase(WorkerPhase phase);
-  // Throws FailureOfAllRanks when the loss of all ranks is no number.
-  void Report(const StepResult& result, double step_seconds);
-  void ReportStep(const StepResult& result, double loss, int64_t all_samples, double step_seconds);
-  void Evaluate();
+  void EvaluateModel();
   bool EvaluateNow() const;
-  // With the learning rate of this step.
+  bool IsReportedStep(int64_t step) const;
+  double LearningRate() const;  // of the step under way
   void UpdateParameters(std::span<const at::Tensor> parameters);
-  void ReportTuning();
-  double EpochsDone() const;
   void SumOverRanks(at::Tensor& values);
 
   const Job& job_;
@@ -81,6 +65,7 @@ class Trainer {
   const RankInfo rank_;
   const c10::intrusive_ptr<HostProcessGroup> group_;
   const std::shared_ptr<FlightRecorder> recorder_;
+  StepReports reports_;
   DistributedSampler sampler_;
   const ScheduleOptions schedule_;
   std::vector<std::string> fresh_parameters_;
@@ -89,7 +74,6 @@ class Trainer {
   std::unique_ptr<Optimizer> optimizer_;
   RunReporter* reporter_ = nullptr;
   int64_t step_ = 0;
-  bool tuning_reported_ = false;
 };
 
 }  // namespace ddprun::trainer

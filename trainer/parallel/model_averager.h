@@ -29,12 +29,15 @@ class PeriodicModelAverager {
   // Averages now, unless nothing has been updated since the last time. A collective.
   void Average();
 
+  bool warming_up() const { return steps_ < options_.warmup_steps; }
+  bool averaged() const { return averaged_; }  // since the last update
+
  private:
   std::vector<std::vector<at::Tensor>> by_type_;  // parameters
   const c10::intrusive_ptr<c10d::Backend> group_;
   const Options options_;
   int64_t steps_ = 0;
-  bool averaged_ = true;  // since the last update
+  bool averaged_ = true;
 };
 
 }  // namespace ddprun::trainer

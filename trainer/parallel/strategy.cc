@@ -1,5 +1,7 @@
 #include "trainer/parallel/strategy.h"
 
+#include <utility>
+
 #include "trainer/compute/norm.h"
 #include "trainer/optim/clip.h"
 #include "trainer/parallel/verify_model.h"
@@ -33,13 +35,25 @@ class Single : public Strategy {
   }
   void UpdateReady(const Reducer::Ready& update) override { update(parameters_); }
   void Finish() override {}
-  const BucketTuning* tuning() const override { return nullptr; }
   void BeforeEvaluation() override {}
   double exposed_seconds() const override { return 0; }
 
  private:
   const std::vector<at::Tensor> parameters_;
 };
+
+BucketSizesReport ReportOf(const BucketTuning& tuning, int64_t step) {
+  constexpr double kMiB = 1 << 20;
+  BucketSizesReport report{.step = step, .chosen = tuning.chosen};
+  for (const BucketTrial& trial : tuning.trials) {
+    report.trials.push_back(
+        {.bucket_cap_mb = static_cast<double>(trial.limits.cap_bytes) / kMiB,
+         .first_bucket_mb = static_cast<double>(trial.limits.first_bytes) / kMiB,
+         .buckets = trial.buckets,
+         .seconds = trial.seconds});
+  }
+  return report;
+}
 
 class DistributedDataParallel : public Strategy {
  public:
@@ -59,7 +73,9 @@ class DistributedDataParallel : public Strategy {
 
   void BeginStep() override {
     reducer_.BeginStep();
-    SyncBuffers();
+    averages_gradients_ = !averager_ || averager_->warming_up();
+    // Between two averages ranks do not wait for each other; rank 0's buffers stay what they are.
+    if (averages_gradients_ || averager_->averaged()) SyncBuffers();
   }
   void PrepareBackward(bool last) override { reducer_.PrepareBackward(last); }
   double GradientNorm() override {
@@ -83,7 +99,13 @@ class DistributedDataParallel : public Strategy {
   void Finish() override {
     if (averager_) averager_->Average();
   }
-  const BucketTuning* tuning() const override { return reducer_.tuning(); }
+  bool averages_gradients() const override { return averages_gradients_; }
+  bool ranks_met() const override { return averages_gradients_ || averager_->averaged(); }
+  void Report(RunReporter& reporter, int64_t step) override {
+    const BucketTuning* tuning = reducer_.tuning();
+    if (tuning == nullptr || std::exchange(tuning_reported_, true)) return;
+    reporter.OnBucketSizes(ReportOf(*tuning, step), ReportTime::Now());
+  }
   void BeforeEvaluation() override { SyncBuffers(); }
   double exposed_seconds() const override { return reducer_.exposed_seconds(); }
 
@@ -99,6 +121,8 @@ class DistributedDataParallel : public Strategy {
   const c10::intrusive_ptr<c10d::Backend> group_;
   Reducer reducer_;
   std::optional<PeriodicModelAverager> averager_;
+  bool averages_gradients_ = true;  // in this step
+  bool tuning_reported_ = false;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "trainer/parallel/model_averager.h"
 #include "trainer/parallel/reducer.h"
+#include "trainer/report/run_reporter.h"
 
 namespace ddprun::trainer {
 
@@ -34,10 +35,15 @@ class Strategy {
   virtual void UpdateReady(const Reducer::Ready& update) = 0;
   // After the last step, on all ranks: all have the model that counts. Throws Failure.
   virtual void Finish() = 0;
-  // With tuned bucket sizes, once they are found; else nullptr.
-  virtual const BucketTuning* tuning() const = 0;
   // Before the model is evaluated, on all ranks.
   virtual void BeforeEvaluation() = 0;
+  // Whether the gradients of this step are averaged over all ranks; false: each rank takes a step
+  // of its own with those of its own micro-batches.
+  virtual bool averages_gradients() const { return true; }
+  // After the step: whether all ranks have waited for each other in it.
+  virtual bool ranks_met() const { return true; }
+  // Tells what it has found out in `step` steps, once; on rank 0.
+  virtual void Report(RunReporter& /*reporter*/, int64_t /*step*/) {}
   // What the last step spent waiting for communication, in seconds.
   virtual double exposed_seconds() const = 0;
 };

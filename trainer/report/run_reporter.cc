@@ -58,17 +58,17 @@ Result<std::unique_ptr<RunReporter>> RunReporter::Create(const ReporterOptions& 
   return std::unique_ptr<RunReporter>(new RunReporter(options, std::move(metrics)));
 }
 
-bool RunReporter::Reports(int64_t step, int64_t max_steps) const {
-  return step == 1 || step == max_steps || step % options_.logging_steps == 0;
+bool IsReported(int64_t step, int64_t max_steps, int64_t logging_steps) {
+  return step == 1 || step == max_steps || step % logging_steps == 0;
 }
 
 void RunReporter::OnStep(const StepReport& report, ReportTime now) {
   last_ = report;
-  loss_.Add(report.loss);
+  if (report.predictions > 0) loss_.Add(report.loss);
   const int64_t amount = report.tokens > 0 ? report.tokens : report.samples;
   rate_.Add(static_cast<double>(amount), report.step_seconds);
   if (bar_) bar_->Update(State(), now.steady_seconds);
-  if (!Reports(report.step, report.max_steps)) return;
+  if (!IsReported(report.step, report.max_steps, options_.logging_steps)) return;
   const double mean_loss = loss_.mean();
   loss_.Reset();
   Append(StepJson(report, mean_loss, now.unix_seconds));

@@ -34,6 +34,9 @@ struct ReporterOptions {
 // The descriptor for the progress bar: stdout or stderr, whichever is a terminal, or -1.
 int ProgressBarFd(ProgressBarMode mode);
 
+// Whether a step gets a line: the first, the last and every logging_steps-th do.
+bool IsReported(int64_t step, int64_t max_steps, int64_t logging_steps);
+
 class RunReporter {
  public:
   // Writes the first line of metrics.jsonl.
@@ -41,9 +44,7 @@ class RunReporter {
                                                      const RunHeader& header,
                                                      ReportTime now);
 
-  // Whether a step is reported: the first, the last and every logging_steps-th are.
-  bool Reports(int64_t step, int64_t max_steps) const;
-  // Call it for every step.
+  // Call it for every step, in their order.
   void OnStep(const StepReport& report, ReportTime now);
   void OnEval(const EvalReport& report, ReportTime now);
   void OnBucketSizes(const BucketSizesReport& report, ReportTime now);

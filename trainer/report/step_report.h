@@ -14,10 +14,11 @@ struct StepReport {
   int64_t step = 0;       // 1 for the first
   int64_t max_steps = 0;  // of the run
   double epoch = 0;       // passes over the data so far, with fraction
-  double loss = 0;        // mean over the step's samples and ranks
+  double loss = 0;        // mean over the predictions of the step and its ranks; NaN without any
   double learning_rate = 0;
   double grad_norm = 0;  // before clipping; 0 where the step is not reported
   int64_t samples = 0;
+  int64_t predictions = 1;
   int64_t tokens = 0;  // 0 for a model without tokens
   double step_seconds = 0;
   // Communication that the step had to wait for, not hidden behind the backward pass.

@@ -20,10 +20,13 @@ constexpr int64_t kTokens = 16;
 // Byte sequences of which ever fewer targets count; every 6th sample has none.
 class UnevenText final : public Dataset {
  public:
+  // Draws from torch's generator for every batch as often as this says.
+  explicit UnevenText(int draws = 0) : draws_(draws) {}
   int64_t size() const override { return kSamples; }
   bool equal_predictions() const override { return false; }
   bool in_memory() const override { return true; }
   Batch Get(std::span<const int64_t> indices) const override {
+    if (draws_ > 0) at::rand({draws_});
     std::vector<at::Tensor> inputs;
     std::vector<at::Tensor> targets;
     for (const int64_t index : indices) {
@@ -39,6 +42,9 @@ class UnevenText final : public Dataset {
     batch.predictions = batch.targets.ne(-100).sum().item<int64_t>();
     return batch;
   }
+
+ private:
+  const int draws_;
 };
 
 Job MakeJob(int64_t batch_size, int64_t accumulation) {
@@ -96,12 +102,42 @@ TEST(TrainStep, OfMicroBatchesWithUnevenCountsEqualsOneLargeBatch) {
   ExpectClose(Train(MakeJob(1, 6), nullptr, 0), Train(MakeJob(6, 1), nullptr, 0));
 }
 
+TEST(TrainStep, WithoutAnyPredictionChangesNothingAndEndsNothing) {
+  // With batches of one sample the sixth step has no target.
+  Job job = MakeJob(1, 1);
+  job.config.scheduler.lr_scheduler_type = LrSchedulerType::kConstant;
+  job.config.run.max_steps = 5;
+  const Weights before = Train(job, nullptr, 0);
+  job.config.run.max_steps = 6;
+  const Weights after = Train(job, nullptr, 0);
+  for (const auto& [name, tensor] : before) EXPECT_TRUE(after.at(name).equal(tensor)) << name;
+  // The first step of these two ranks has none either.
+  WithGroup(2, [&](const auto& group, int rank) {
+    Job both = MakeJob(1, 1);
+    both.train = std::make_unique<DatasetSubset>(*job.train, std::vector<int64_t>{5, 11, 0, 1});
+    Train(both, group, rank);
+  });
+}
+
 TEST(TrainStep, OnRanksOfWhichSomeHaveNoPredictionEqualsOneProcess) {
   const Weights expected = Train(MakeJob(6, 1), nullptr, 0);
   const Job job = MakeJob(1, 2);
   std::vector<Weights> found(3);
   WithGroup(3, [&](const auto& group, int rank) { found[rank] = Train(job, group, rank); });
   ExpectClose(found[2], expected);
+}
+
+TEST(TrainStep, DrawsWhatIsRandomFromItsPlaceAlone) {
+  Job job = MakeJob(2, 2);
+  job.model.dropout = job.model.embedding_dropout = job.model.attention_dropout = 0.3;
+  const Weights expected = Train(job, nullptr, 0);
+  job.train = std::make_unique<UnevenText>(3);
+  for (const auto& [name, tensor] : Train(job, nullptr, 0)) {
+    EXPECT_TRUE(expected.at(name).equal(tensor)) << name;
+  }
+  job.config.run.seed += 1;
+  const auto& [name, tensor] = *expected.begin();
+  EXPECT_FALSE(Train(job, nullptr, 0).at(name).equal(tensor)) << name;
 }
 
 }  // namespace

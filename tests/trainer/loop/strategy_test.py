@@ -54,6 +54,32 @@ class Strategy(training.TrainingTest):
         for found, expected in zip(losses, golden["losses"]):
             self.assertLess(abs(found - expected), 1e-5)
 
+    def test_bucket_sizes_that_differ_change_no_bit_of_clipped_losses(self):
+        # 1.6 million parameters in several tensors: every trial lays them out anew.
+        runs = {}
+        for name, size in (("plain", 25), ("small", 0.01), ("tuned", "auto")):
+            config = training.toy_config(
+                run={"name": name, "max_steps": 60},
+                model={"layer_sizes": [10, 800, 800, 800, 5]},
+                training={"max_grad_norm": 0.5},
+                optimizer={"type": "adam", "learning_rate": 1e-3},
+                strategy={"bucket_cap_mb": size},
+            )
+            self.train(config, 2)
+            lines = [line for line in self.metrics(name) if line.get("split") == "train"]
+            runs[name] = [(line["loss"], line["grad_norm"]) for line in lines]
+            trials = [line["trials"] for line in self.metrics(name) if "trials" in line]
+            if name == "tuned":
+                self.assertGreater(len(trials[0]), 2)
+        self.assertGreater(max(norm for _, norm in runs["plain"]), 0.5)
+        self.assertEqual(runs["small"], runs["plain"])
+        self.assertEqual(runs["tuned"], runs["plain"])
+
+    def test_one_rank_may_take_the_strategy_of_several(self):
+        config = training.toy_config(run={"name": "one"}, strategy={"type": "ddp"})
+        self.train(config, 1)
+        self.assertEqual(self.metrics("one")[0]["strategy"], "ddp")
+
     def test_tuned_bucket_sizes_are_said_once_and_change_no_loss(self):
         plain, _ = self.gpt_losses("plain")
         tuned, out = self.gpt_losses("tuned", bucket_cap_mb="auto")

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/failure.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
 
@@ -211,6 +213,54 @@ TEST(Averaging, ComesEveryPeriodAfterTheWarmUpAndAtTheEnd) {
     const std::vector<double> mine = rank == 0 ? std::vector<double>{2, 4, 5, 8, 9, 12, 13, 14}
                                                : std::vector<double>{2, 4, 7, 8, 11, 12, 15, 14};
     EXPECT_EQ(values, mine);
+  });
+}
+
+TEST(Averaging, LetsRanksGoOnAloneInBetween) {
+  WithGroup(2, [](const auto& group, int rank) {
+    const at::Tensor weight = at::zeros({3}).set_requires_grad(true);
+    const at::Tensor buffer = at::zeros({1});
+    const auto strategy = MakeDistributedDataParallel(
+        {{"weight", weight}}, {{"buffer", buffer}}, group,
+        {.reducer = {.comm_hook = MakePostLocalSgdHook({.start_step = 1})},
+         .averaging = PeriodicModelAverager::Options{.period = 3, .warmup_steps = 1}});
+    std::vector<bool> averages, met, same_buffer;
+    for (int step = 0; step < 6; ++step) {
+      // Without any wait for the other rank its steps may be far ahead by now.
+      buffer.fill_(10 * step + rank);
+      strategy->BeginStep();
+      same_buffer.push_back(buffer.item<double>() == 10 * step);
+      averages.push_back(strategy->averages_gradients());
+      strategy->PrepareBackward(true);
+      (weight * (rank + 1)).sum().backward();
+      strategy->UpdateReady(Descend);
+      met.push_back(strategy->ranks_met());
+    }
+    EXPECT_THAT(averages, ElementsAre(true, false, false, false, false, false));
+    EXPECT_THAT(met, ElementsAre(true, true, false, false, true, false));
+    if (rank == 1) {
+      EXPECT_THAT(same_buffer, ElementsAre(true, false, true, false, false, true));
+    }
+  });
+}
+
+TEST(Strategy, LeavesFrozenParametersAlone) {
+  const auto step = [](Strategy& strategy, const at::Tensor& weight, const at::Tensor& frozen) {
+    strategy.BeginStep();
+    strategy.PrepareBackward(true);
+    (weight * frozen).sum().backward();
+    strategy.UpdateReady([&](std::span<const at::Tensor> parameters) {
+      ASSERT_EQ(parameters.size(), 1U);
+      EXPECT_TRUE(parameters[0].is_same(weight));
+    });
+    EXPECT_NEAR(strategy.GradientNorm(), std::sqrt(2.0), 1e-12);
+  };
+  const at::Tensor weight = at::zeros({2}).set_requires_grad(true);
+  const at::Tensor frozen = at::ones({2});
+  step(*MakeSingle({{"frozen", frozen}, {"weight", weight}}), weight, frozen);
+  WithGroup(1, [&](const auto& group, int) {
+    step(*MakeDistributedDataParallel({{"frozen", frozen}, {"weight", weight}}, {}, group, {}),
+         weight, frozen);
   });
 }
 

@@ -1,0 +1,53 @@
+#include "trainer/loop/evaluate.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <chrono>
+
+#include "trainer/data/loader.h"
+#include "trainer/data/sampler.h"
+#include "trainer/loop/compute_setup.h"
+#include "trainer/loop/metrics.h"
+#include "trainer/loop/open_data.h"
+#include "trainer/loop/options_of.h"
+
+namespace ddprun::trainer {
+
+EvalReport Evaluate(const Job& job,
+                    const RankInfo& rank,
+                    Model& model,
+                    HostProcessGroup* group,
+                    FlightRecorder* recorder) {
+  const auto begin = std::chrono::steady_clock::now();
+  const at::NoGradGuard no_grad;
+  model.eval();
+  const DistributedSampler sampler({.dataset_size = job.validation->size(),
+                                    .num_replicas = rank.world_size,
+                                    .rank = rank.rank,
+                                    .shuffle = false});
+  // Without padding: a sample counted twice would falsify the mean. Ranks may differ by a batch;
+  // they meet only in the sum at the end.
+  Loader loader(*job.validation, sampler.IndicesWithoutPadding(),
+                ValidationLoaderOptions(job.config));
+  MetricSums sums(MetricsOf(job.config.evaluation), model.own_metrics());
+  while (const std::optional<Batch> batch = loader.Next()) {
+    const PrecisionScope precision(PrecisionOf(job.config.training));
+    at::Tensor outputs;
+    if (sums.NeedsOutputs(*batch)) outputs = model.Outputs(*batch);
+    const at::Tensor loss =
+        outputs.defined() ? model.LossFrom(outputs, *batch) : model.Loss(*batch);
+    sums.Add(loss.item<double>(), outputs, *batch);
+    if (recorder != nullptr) recorder->NoteProgress();
+  }
+  model.train();
+  if (group != nullptr) sums.SumOverRanks(*group);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  EvalReport report;
+  report.loss = sums.loss();
+  report.samples = sums.samples();
+  report.seconds = seconds.count();
+  report.metrics = sums.Values();
+  return report;
+}
+
+}  // namespace ddprun::trainer

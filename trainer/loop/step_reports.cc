@@ -1,0 +1,69 @@
+#include "trainer/loop/step_reports.h"
+
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace ddprun::trainer {
+
+namespace {
+
+FailureOfAllRanks BadLoss(int64_t step, double loss) {
+  return FailureOfAllRanks(
+      Error{.code = Code::kFailed,
+            .title = "LOSS IS NO NUMBER",
+            .where = "step " + std::to_string(step),
+            .what = std::string("The loss of this step, over all ranks, is ") +
+                    (std::isnan(loss) ? "NaN" : "infinite") + "; a finite number was expected.",
+            .hint = "Lower optimizer.learning_rate, lengthen scheduler.warmup_steps, or look at\n"
+                    "the data of this step. training.stop_on_bad_loss false goes on all the same.",
+            .page = "bad-loss"});
+}
+
+// Rows of loss, samples and predictions, one for each result.
+at::Tensor SumsOverRanks(const std::vector<StepResult>& results, HostProcessGroup* group) {
+  at::Tensor sums = at::zeros({static_cast<int64_t>(results.size()), 3}, at::kDouble);
+  auto* row = sums.mutable_data_ptr<double>();
+  for (const StepResult& result : results) {
+    *row++ = result.loss_sum;
+    *row++ = static_cast<double>(result.samples);
+    *row++ = static_cast<double>(result.predictions);
+  }
+  if (group == nullptr) return sums;
+  c10d::AllreduceOptions options;
+  options.asyncOp = false;
+  std::vector<at::Tensor> tensors = {sums};
+  group->allreduce(tensors, options);
+  return sums;
+}
+
+}  // namespace
+
+void StepReports::Tell(RunReporter* reporter) {
+  const std::vector<StepResult> results = std::exchange(results_, {});
+  const at::Tensor sums = SumsOverRanks(results, group_.get());
+  const auto* row = sums.const_data_ptr<double>();
+  for (const StepResult& result : results) {
+    StepReport report;
+    report.step = result.step;
+    report.max_steps = plan_.total_steps;
+    report.epoch = static_cast<double>(result.step) / static_cast<double>(plan_.steps_per_epoch);
+    const double loss_sum = *row++;
+    report.samples = std::llround(*row++);
+    report.predictions = std::llround(*row++);
+    report.loss = loss_sum / static_cast<double>(report.predictions);
+    report.tokens = report.samples * job_.train->tokens_per_sample();
+    report.learning_rate = result.learning_rate;
+    report.grad_norm = result.grad_norm;
+    report.step_seconds = result.seconds;
+    report.exposed_comm_seconds = result.exposed_seconds;
+    if (reporter != nullptr) reporter->OnStep(report, ReportTime::Now());
+    // Without any prediction there is no loss, and nothing to learn from, but nothing wrong either.
+    const bool bad = report.predictions > 0 && !std::isfinite(report.loss);
+    if (bad && job_.config.training.stop_on_bad_loss) throw BadLoss(result.step, report.loss);
+  }
+}
+
+}  // namespace ddprun::trainer

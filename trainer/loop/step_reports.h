@@ -1,0 +1,54 @@
+// What each step has come to, over all ranks.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/failure.h"
+#include "trainer/comm/host_process_group.h"
+#include "trainer/loop/job.h"
+#include "trainer/report/run_reporter.h"
+
+namespace ddprun::trainer {
+
+// What every rank finds at the same step: it is enough that one says it.
+class FailureOfAllRanks : public Failure {
+  using Failure::Failure;
+};
+
+// Of one rank and one step.
+struct StepResult {
+  int64_t step = 0;         // 1 for the first
+  double loss_sum = 0;      // over this rank's predictions
+  int64_t samples = 0;      // of this rank
+  int64_t predictions = 0;  // of this rank
+  double learning_rate = 0;
+  double grad_norm = 0;  // of the averaged gradients, before clipping
+  double seconds = 0;
+  double exposed_seconds = 0;  // waiting for communication
+};
+
+// One thread.
+class StepReports {
+ public:
+  // `group`: nullptr for a single process.
+  StepReports(const Job& job,
+              const StepPlan& plan,
+              const c10::intrusive_ptr<HostProcessGroup>& group)
+      : job_(job), plan_(plan), group_(group) {}
+
+  void Add(const StepResult& result) { results_.push_back(result); }
+
+  // A collective: sums what was added since the last time over all ranks, which have added the same
+  // steps, and tells the reporter, which may be nullptr. Throws FailureOfAllRanks for a loss that
+  // is no number, where the config wants that.
+  void Tell(RunReporter* reporter);
+
+ private:
+  const Job& job_;
+  const StepPlan plan_;
+  const c10::intrusive_ptr<HostProcessGroup> group_;
+  std::vector<StepResult> results_;
+};
+
+}  // namespace ddprun::trainer
