@@ -50,8 +50,8 @@ class History {
   }
 
   void Leave(ConnectionId connection) {
-    const bool waited = state_.waits().contains(connection);
-    Require(state_.Disconnect(connection).empty() != waited);
+    Require(state_.waits().Missing(connection).empty() != state_.waits().contains(connection));
+    state_.Disconnect(connection);
     Require(!state_.waits().contains(connection));
   }
 

@@ -162,14 +162,14 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     held_bytes_ -= sessions_.at(connection)->held_bytes();
     sessions_.erase(connection);
     wait_clock_.Forget(connection);
-    auto missing = state_.Disconnect(connection);
-    if (!missing.empty() && on_abandoned_) {
+    if (on_abandoned_ && state_.waits().contains(connection)) {
       // Posted, because the handler may destroy the server, which is in the middle of something.
-      asio::post(io_, [self = shared_from_this(), missing = std::move(missing)] {
+      asio::post(io_, [self = shared_from_this(), missing = state_.waits().Missing(connection)] {
         const auto handler = self->on_abandoned_;
         if (handler) handler(missing);
       });
     }
+    state_.Disconnect(connection);
     if (sessions_.empty() && on_drained_) {
       asio::post(io_, [self = shared_from_this()] {
         if (self->sessions_.empty()) self->Drained();

@@ -90,12 +90,6 @@ Status StoreState::Handle(ConnectionId from, Request request, Replies& replies) 
   return Refused("There is no such request.");
 }
 
-std::vector<std::string> StoreState::Disconnect(ConnectionId connection) {
-  std::vector<std::string> missing = waits_.Missing(connection);
-  waits_.Remove(connection);
-  return missing;
-}
-
 Status StoreState::HandleRead(ConnectionId from, const Request& request, Replies& replies) {
   switch (request.op) {
     case Op::kGet: {
@@ -216,8 +210,9 @@ Status StoreState::CompareSet(ConnectionId from, Request& request, Replies& repl
     replies.push_back({from, ValueReply(found->second)});
     return {};
   }
-  replies.push_back({from, ValueReply(request.value)});
-  return Put(request.key, std::move(request.value), replies);
+  DDPRUN_TRY(Put(request.key, request.value, replies));
+  replies.push_back({from, ValueReply(std::move(request.value))});
+  return {};
 }
 
 Status StoreState::MultiGet(ConnectionId from, const Request& request, Replies& replies) {
@@ -250,6 +245,9 @@ Status StoreState::ListKeys(ConnectionId from, Replies& replies) const {
 Status StoreState::Append(Request& request, Replies& replies) {
   const auto found = values_.find(request.key);
   if (found == values_.end()) return Put(request.key, std::move(request.value), replies);
+  if (found->second.size() + request.value.size() > limits_.max_reply_bytes) {
+    return Refused("The value would be too large to be read.");
+  }
   DDPRUN_TRY(Reserve(0, request.value.size()));
   total_bytes_ += request.value.size();
   found->second += request.value;

@@ -23,7 +23,8 @@ struct OutgoingReply {
 struct StoreLimits {
   size_t max_total_bytes = size_t{1} << 30;  // keys, values, queue elements and waits together
   size_t max_entries = size_t{1} << 22;      // keys and queue elements together
-  size_t max_reply_bytes = 256 << 20;        // one MULTI_GET may name a large value many times
+  // One MULTI_GET may name a large value many times, and APPEND makes a large one.
+  size_t max_reply_bytes = kMaxReplyBytes;
 };
 
 class StoreState {
@@ -35,8 +36,7 @@ class StoreState {
   // has no other way to refuse. kValidate is the server's business and is ignored here.
   Status Handle(ConnectionId from, Request request, std::vector<OutgoingReply>& replies);
 
-  // Forgets the connection. The keys it was still waiting for, if it was parked.
-  std::vector<std::string> Disconnect(ConnectionId connection);
+  void Disconnect(ConnectionId connection) { waits_.Remove(connection); }
 
   const WaitTable& waits() const { return waits_; }
   size_t num_keys() const { return values_.size(); }

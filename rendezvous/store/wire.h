@@ -37,6 +37,8 @@ inline constexpr uint8_t kCheckReady = 0;
 inline constexpr uint8_t kCheckNotReady = 1;
 inline constexpr uint8_t kStopWaiting = 0;
 inline constexpr uint8_t kWaitCanceled = 1;
+// All values, or keys, of one reply together: what our server sends at most, our clients take.
+inline constexpr size_t kMaxReplyBytes = 256 << 20;
 
 // Which fields count depends on the op; the others keep their defaults.
 struct Request {

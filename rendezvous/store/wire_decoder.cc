@@ -66,6 +66,13 @@ Result<bool> FrameDecoder::TakeCount(std::string_view& input, uint64_t& out) {
                    std::to_string(limits_.max_keys) + " are accepted.");
 }
 
+void FrameDecoder::Restart() {
+  message_bytes_ = 0;
+  held_bytes_ = 0;
+  scalar_filled_ = 0;
+  have_length_ = false;
+}
+
 Result<bool> RequestDecoder::TakeList(std::string_view& input, bool pairs) {
   if (!have_count_) {
     DDPRUN_ASSIGN(const bool complete, TakeCount(input, count_));
@@ -140,7 +147,7 @@ void ReplyDecoder::Expect(Op op, size_t n_keys) {
   n_values_ = current_.form == ReplyForm::kValue ? 1 : n_keys;
   have_number_ = false;
   in_value_ = false;
-  message_bytes_ = 0;
+  Restart();
 }
 
 Result<bool> ReplyDecoder::TakeValues(std::string_view& input) {

@@ -35,6 +35,8 @@ class FrameDecoder {
   bool TakeInteger(std::string_view& input, Integer& out);
   Result<bool> TakeString(std::string_view& input, size_t max_bytes, std::string& out);
   Result<bool> TakeCount(std::string_view& input, uint64_t& out);
+  // Forgets what is held of an incomplete frame.
+  void Restart();
 
   const WireLimits limits_;
   size_t message_bytes_ = 0;  // announced strings of the current frame
@@ -74,9 +76,11 @@ class RequestDecoder : public FrameDecoder {
 // Client side. One thread.
 class ReplyDecoder : public FrameDecoder {
  public:
-  explicit ReplyDecoder(WireLimits limits = {}) : FrameDecoder(limits) {}
+  explicit ReplyDecoder(WireLimits limits = {.max_value_bytes = kMaxReplyBytes,
+                                             .max_message_bytes = kMaxReplyBytes})
+      : FrameDecoder(limits) {}
 
-  // Begins the reply to a request of `op` with `n_keys` keys.
+  // Begins the reply to a request of `op` with `n_keys` keys; of an earlier one nothing is left.
   void Expect(Op op, size_t n_keys);
   // As RequestDecoder::Next.
   Result<bool> Next(std::string_view& input, Reply& reply);

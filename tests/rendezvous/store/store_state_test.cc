@@ -218,10 +218,11 @@ TEST_F(StoreStateTest, RefusesASecondWaitWhileTheFirstIsOpen) {
   EXPECT_TRUE(refused_);
 }
 
-TEST_F(StoreStateTest, ForgetsWhoDisconnectsAndSaysWhatItWaitedFor) {
+TEST_F(StoreStateTest, ForgetsWhoDisconnects) {
   Keys(1, Op::kWait, {"b", "a"});
-  EXPECT_THAT(state_.Disconnect(1), ElementsAre("a", "b"));
-  EXPECT_THAT(state_.Disconnect(1), IsEmpty());
+  EXPECT_THAT(state_.waits().Missing(1), ElementsAre("a", "b"));
+  state_.Disconnect(1);
+  state_.Disconnect(1);
   EXPECT_THAT(Set("a", ""), IsEmpty());
   EXPECT_EQ(state_.waits().num_parked(), 0);
 }
@@ -298,7 +299,7 @@ TEST_F(StoreStateTest, ABarrierCanBeCancelledButStaysCounted) {
 TEST_F(StoreStateTest, SettingABarriersKeyDoesNotOpenIt) {
   Key(1, Op::kBarrier, "b", "", "", 2);
   EXPECT_THAT(Set("b", "7"), IsEmpty());
-  EXPECT_THAT(state_.Disconnect(1), ElementsAre("b"));
+  EXPECT_THAT(state_.waits().Missing(1), ElementsAre("b"));
 }
 
 TEST(StoreStateLimits, RefusesToGrowBeyondThemAndRecoversSpace) {
@@ -325,6 +326,29 @@ TEST(StoreStateLimits, RefusesToGrowBeyondThemAndRecoversSpace) {
   get.op = Op::kMultiGet;
   get.keys = {"c", "c"};
   EXPECT_FALSE(state.Handle(1, get, replies).ok());
+}
+
+TEST(StoreStateLimits, ACompareSetThatIsRefusedIsNotAnswered) {
+  StoreState state(StoreLimits{.max_total_bytes = 10});
+  std::vector<OutgoingReply> replies;
+  Request request;
+  request.op = Op::kCompareSet;
+  request.key = "k";
+  request.value = "too long for it";
+  EXPECT_FALSE(state.Handle(1, request, replies).ok());
+  EXPECT_THAT(replies, IsEmpty());
+}
+
+TEST(StoreStateLimits, NoValueGrowsBeyondWhatCanBeRead) {
+  StoreState state(StoreLimits{.max_reply_bytes = 8});
+  std::vector<OutgoingReply> replies;
+  Request append;
+  append.op = Op::kAppend;
+  append.key = "k";
+  append.value = "12345";
+  EXPECT_TRUE(state.Handle(1, append, replies).ok());
+  EXPECT_FALSE(state.Handle(1, append, replies).ok());
+  EXPECT_EQ(state.total_bytes(), 6);
 }
 
 }  // namespace

@@ -181,13 +181,33 @@ TEST(Wire, DecodesEveryFormOfReplyThatItEncodes) {
   }
 }
 
-TEST(Wire, RefusesRepliesThatAnnounceTooMuch) {
+TEST(Wire, TakesRepliesAsLargeAsAServerSendsAndNoLarger) {
+  const auto accepts = [](uint64_t announced) {
+    ReplyDecoder decoder;
+    decoder.Expect(Op::kGet, 0);
+    const std::string length = Length(announced);
+    std::string_view input = length;
+    Reply reply;
+    return decoder.Next(input, reply).has_value();
+  };
+  EXPECT_TRUE(accepts(kMaxReplyBytes));
+  EXPECT_FALSE(accepts(kMaxReplyBytes + 1));
+}
+
+TEST(Wire, AReplyBeginsAnewWhereTheOneBeforeWasCutOff) {
   ReplyDecoder decoder;
-  decoder.Expect(Op::kGet, 0);
-  const std::string huge = Length(uint64_t{1} << 40);
-  std::string_view input = huge;
   Reply reply;
-  EXPECT_FALSE(decoder.Next(input, reply).has_value());
+  for (const size_t cut : {1, 8, 9}) {
+    decoder.Expect(Op::kGet, 0);
+    const std::string lost = Text("lost");
+    std::string_view part = std::string_view(lost).substr(0, cut);
+    ASSERT_FALSE(*decoder.Next(part, reply));
+  }
+  decoder.Expect(Op::kPing, 0);
+  std::string_view input = "\1\2\3\4";
+  ASSERT_TRUE(*decoder.Next(input, reply));
+  EXPECT_EQ(reply.nonce, 0x04030201);
+  EXPECT_EQ(decoder.held_bytes(), 0);
 }
 
 }  // namespace
