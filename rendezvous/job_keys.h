@@ -2,7 +2,10 @@
 // torchrun's (torch 2.11); those under ddprun/ are ours, and torchrun nodes leave them alone.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace ddprun::rendezvous {
 
@@ -24,8 +27,21 @@ class JobKeys {
   std::string LastFinished(int round) const {
     return Round(round) + "torchelastic/agent/terminal_state/last_member";
   }
+  // Whose store it is, whatever the job's name: as Node(0).
+  static std::string Host() { return "/ddprun/host"; }
   // Which process has the node rank.
   std::string Node(int node) const { return base_ + "ddprun/node/" + std::to_string(node); }
+  // The job and the node whose Node or RoleInfo `key` is, "y" and "1"; nothing for other keys and
+  // for those of this job.
+  std::optional<std::pair<std::string, std::string>> OtherJob(const std::string& key) const {
+    if (key.starts_with(base_)) return std::nullopt;
+    for (const std::string_view marker : {"/ddprun/node/", "/torchelastic/role_info/"}) {
+      const size_t at = key.find(marker);
+      if (at == key.npos || at == 0) continue;
+      return std::pair(key.substr(1, at - 1), key.substr(at + marker.size()));
+    }
+    return std::nullopt;
+  }
   // Where the workers of a later round find their fresh store.
   std::string MasterPort(int round) const { return Round(round) + "ddprun/master_port"; }
   // Never set: each node waits for its own as long as it lives, so node 0 notices its end.

@@ -1,5 +1,7 @@
 #include "rendezvous/join_text.h"
 
+#include "rendezvous/net/heard_text.h"
+
 namespace ddprun::rendezvous {
 
 std::string DurationText(std::chrono::milliseconds time) {
@@ -69,6 +71,15 @@ Error NodeRankTaken(int node_rank, std::string_view other_host) {
       "Give every node its own --node_rank, from 0 to nnodes - 1. If another "
       "job uses this endpoint,\ngive this one another --master_port.",
       "node-rank-taken");
+}
+
+Error RunIdsDiffer(std::string_view here, std::string_view on_node_0, std::string_view host) {
+  return RendezvousError("NODES DISAGREE",
+                         "--rdzv_id is " + HeardText(here) + " here and " + HeardText(on_node_0) +
+                             " on node 0, " + std::string(host) + ".",
+                         "Start all nodes of a job with the same --rdzv_id, and another job with "
+                         "another --master_port.",
+                         "rdzv-ids-differ");
 }
 
 Error NnodesDiffer(int here, int on_node_0) {

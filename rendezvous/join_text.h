@@ -35,6 +35,9 @@ Error NodesMissing(const HostPort& store,
 // Two nodes say the same --node_rank.
 Error NodeRankTaken(int node_rank, std::string_view other_host);
 
+// Node 0 belongs to another job.
+Error RunIdsDiffer(std::string_view here, std::string_view on_node_0, std::string_view host);
+
 // Node 0 was started for another number of nodes.
 Error NnodesDiffer(int here, int on_node_0);
 

@@ -96,6 +96,7 @@ StaticRendezvous::Impl::Impl(asio::io_context& io, StaticOptions options)
     : io_(io),
       options_(std::move(options)),
       keys_(options_.run_id),
+      identity_(MakeIdentity()),
       endpoint_(options_.endpoint),
       deadline_(io),
       progress_(io),
@@ -120,6 +121,7 @@ void StaticRendezvous::Impl::Stop() {
   const auto failure_watch = std::move(failure_watch_);
   const auto barrier = std::move(barrier_);
   const auto presence = std::move(presence_);
+  const auto twin = std::move(twin_);
   const auto connection = std::move(connection_);
   const auto server = std::move(server_);
   const auto round_server = std::move(round_server_);

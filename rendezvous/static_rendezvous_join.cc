@@ -1,9 +1,4 @@
-#include <unistd.h>
-
-#include <random>
-
 #include <asio/post.hpp>
-#include <nlohmann/json.hpp>
 
 #include "base/env.h"
 #include "rendezvous/failure_note.h"
@@ -13,38 +8,6 @@
 #include "rendezvous/store_host.h"
 
 namespace ddprun::rendezvous {
-
-namespace {
-
-using Json = nlohmann::json;
-
-// Says who has a node rank, and tells two processes apart.
-std::string Identity(const StaticOptions& options) {
-  std::random_device random;
-  const Json json = {{"host", HostName()},
-                     {"pid", getpid()},
-                     {"nnodes", options.nnodes},
-                     {"token", (uint64_t{random()} << 32) | random()}};
-  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
-}
-
-std::string HostOf(const std::string& identity) {
-  const Json parsed = Json::parse(identity, nullptr, false);
-  if (!parsed.is_object() || !parsed.contains("host") || !parsed["host"].is_string()) {
-    return "another process";
-  }
-  return parsed["host"].get<std::string>();
-}
-
-std::optional<int> NnodesOf(const std::string& identity) {
-  const Json parsed = Json::parse(identity, nullptr, false);
-  if (!parsed.is_object() || !parsed.contains("nnodes") || !parsed["nnodes"].is_number_integer()) {
-    return std::nullopt;
-  }
-  return parsed["nnodes"].get<int>();
-}
-
-}  // namespace
 
 void StaticRendezvous::Impl::Join(std::function<void(Result<Membership>)> done) {
   ++round_;
@@ -108,7 +71,10 @@ void StaticRendezvous::Impl::OpenStore() {
   std::unique_ptr<StoreServer>& opened = replace ? server_ : round_server_;
   opened.reset();
   auto server = ListenOnOwn(io_, addresses_, replace ? options_.endpoint.port : uint16_t{0});
-  if (!server.has_value()) return FailJoin(std::move(server).error());
+  if (!server.has_value()) {
+    const bool taken = server.error().page == "port-taken" && !alone() && round_ == 0;
+    return taken ? FailWithoutPort(server.error()) : FailJoin(std::move(server).error());
+  }
   opened = *std::move(server);
   if (alone()) {
     return FinishJoin(
@@ -117,6 +83,9 @@ void StaticRendezvous::Impl::OpenStore() {
   }
   if (round_ == 0) {
     hosted_by_ddprun_ = true;
+    Say(ExposureWarning(addresses_, opened->port()));
+    Tell(KeyRequest(Op::kSet, JobKeys::Host(), identity_));
+    if (addresses_.empty()) LookForTwin();
     server_->OnAbandonedWait([self = shared_from_this()](const std::vector<std::string>& keys) {
       self->OnAbandoned(keys);
     });
@@ -124,36 +93,12 @@ void StaticRendezvous::Impl::OpenStore() {
   Announce();
 }
 
-// Takes the node rank, unless another process has it.
 void StaticRendezvous::Impl::Announce() {
   if (round_ > 0) return EnterRound();
   Request init = KeyRequest(Op::kAdd, JobKeys::Init());
   init.number = 1;
   Ask(std::move(init), [](const Reply&) {});
-  identity_ = Identity(options_);
-  Ask(KeyRequest(Op::kCompareSet, keys_.Node(options_.node_rank), identity_),
-      [this](const Reply& reply) {
-        const std::string& taken = reply.values.front();
-        if (taken != identity_) {
-          return FailJoin(NodeRankTaken(options_.node_rank, HostOf(taken)));
-        }
-        if (host()) return EnterRound();
-        CheckHost();
-      });
-}
-
-void StaticRendezvous::Impl::CheckHost() {
-  Ask(KeysRequest(Op::kCheck, {keys_.Node(0)}), [this](const Reply& reply) {
-    hosted_by_ddprun_ = reply.status == kCheckReady;
-    if (!hosted_by_ddprun_) return EnterRound();  // torchrun hosts the store
-    Ask(KeyRequest(Op::kGet, keys_.Node(0)), [this](const Reply& identity) {
-      const auto nnodes = NnodesOf(identity.values.front());
-      if (nnodes && *nnodes != options_.nnodes) {
-        return FailJoin(NnodesDiffer(options_.nnodes, *nnodes));
-      }
-      EnterRound();
-    });
-  });
+  TakeRank();
 }
 
 void StaticRendezvous::Impl::EnterRound() {
@@ -238,6 +183,7 @@ void StaticRendezvous::Impl::OnAssigned(const Result<std::string>& value) {
 void StaticRendezvous::Impl::FinishJoin(const AssignedRanks& ranks, uint16_t master_port) {
   deadline_.cancel();
   progress_.cancel();
+  twin_.reset();
   const auto done = std::exchange(on_joined_, nullptr);
   if (!done) return;
   Membership membership;
@@ -267,16 +213,14 @@ void StaticRendezvous::Impl::FailForLostNode() {
 void StaticRendezvous::Impl::OnDeadline() {
   // The connection has the same deadline and knows why there is none.
   if (connection_ != nullptr && !connection_->connected()) return;
-  const std::vector<int> missing(missing_.begin(), missing_.end());
-  FailJoin(NodesMissing(endpoint_, host(), options_.nnodes, missing, options_.join_timeout));
+  Error error = NodesMissing(endpoint_, host(), options_.nnodes, Missing(), options_.join_timeout);
+  if (!strangers_.empty()) error.what += "\nAnother job is here" + strangers_ + ".";
+  FailJoin(std::move(error));
 }
 
 void StaticRendezvous::Impl::OnProgressTime() {
   After(progress_, options_.progress_interval, &Impl::OnProgressTime);
-  if (host()) {
-    const std::vector<int> missing(missing_.begin(), missing_.end());
-    return Say(DescribeJoined(options_.nnodes, missing));
-  }
+  if (host()) return SayWhoIsThere();
   if (!connection_->connected()) {
     const std::string problem = connection_->last_problem();
     return Say("waiting for node 0 at " + ToString(endpoint_) +
@@ -301,7 +245,7 @@ void StaticRendezvous::Impl::CheckNode(int node, std::vector<int> missing) {
 }
 
 void StaticRendezvous::Impl::Say(const std::string& line) {
-  if (line == last_line_ || !options_.on_progress) return;
+  if (line.empty() || line == last_line_ || !options_.on_progress) return;
   last_line_ = line;
   options_.on_progress(line);
 }

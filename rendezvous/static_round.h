@@ -22,7 +22,8 @@
 namespace ddprun::rendezvous {
 
 // Loop thread only. Its handlers hold it, so Stop must be called. The join is in
-// static_rendezvous_join.cc, the round's end in static_rendezvous_end.cc.
+// static_rendezvous_join.cc, who else is there in static_rendezvous_others.cc, the round's end in
+// static_rendezvous_end.cc.
 class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezvous::Impl> {
  public:
   Impl(asio::io_context& io, StaticOptions options);
@@ -52,7 +53,6 @@ class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezv
   void StartRound();
   void OpenStore();
   void Announce();
-  void CheckHost();
   void EnterRound();
   void AwaitNode(int node);
   void OnNodeJoined(int node);
@@ -65,6 +65,16 @@ class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezv
   void OnProgressTime();
   void CheckNode(int node, std::vector<int> missing);
   void Say(const std::string& line);
+
+  using HostHandler = std::function<void(const std::optional<std::string>& identity)>;
+  std::string MakeIdentity() const;
+  void TakeRank();
+  void CheckHost();
+  void AskWhoHosts(std::chrono::milliseconds timeout, HostHandler then);
+  void LookForTwin();
+  void FailWithoutPort(const Error& taken);
+  void SayWhoIsThere();
+  std::vector<int> Missing() const;
 
   void OnFailureNote(const Result<std::string>& note);
   void DeliverFailure();
@@ -90,6 +100,7 @@ class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezv
   asio::io_context& io_;
   const StaticOptions options_;
   const JobKeys keys_;
+  const std::string identity_;
   HostPort endpoint_;  // where workers find the first round's store
   std::vector<asio::ip::address> addresses_;
   std::unique_ptr<AsyncResolve> resolve_;
@@ -98,6 +109,7 @@ class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezv
   std::unique_ptr<StoreConnection> connection_;  // elsewhere
   std::unique_ptr<StoreWatch> assigned_watch_;
   std::unique_ptr<StoreWatch> failure_watch_;
+  std::unique_ptr<StoreConnection> twin_;     // on node 0, to a second node 0
   std::unique_ptr<StoreConnection> barrier_;  // of a node that leaves
   std::unique_ptr<StoreWatch> presence_;      // of a later node, at node 0: over all rounds
   asio::steady_timer deadline_;
@@ -116,7 +128,7 @@ class StaticRendezvous::Impl : public std::enable_shared_from_this<StaticRendezv
   std::function<void(Result<Membership>)> on_joined_;
   std::set<int> missing_;  // node 0 knows it; others as of the last look
   bool assigned_ = false;
-  std::string identity_;
+  std::string strangers_;  // nodes of another job, as text; node 0 knows it
   std::string last_line_;
   bool looking_ = false;  // a look at who is missing is under way
   std::function<void(RoundEnd)> on_failure_;

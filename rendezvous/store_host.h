@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,5 +26,9 @@ std::vector<asio::ip::address> OwnAddresses(std::string_view host,
 Result<std::unique_ptr<StoreServer>> ListenOnOwn(asio::io_context& io,
                                                  std::span<const asio::ip::address> addresses,
                                                  uint16_t port);
+
+// A line for the user where others than this machine reach the port, since the store asks nobody
+// who he is; empty where they do not. `addresses` as of ListenOnOwn.
+std::string ExposureWarning(std::span<const asio::ip::address> addresses, uint16_t port);
 
 }  // namespace ddprun::rendezvous

@@ -10,7 +10,7 @@
 #include "launcher/process/signals.h"
 #include "launcher/store/status_text.h"
 #include "rendezvous/elastic/coordinator.h"
-#include "rendezvous/store/store_server.h"
+#include "rendezvous/store_host.h"
 
 namespace ddprun::launcher {
 
@@ -27,24 +27,12 @@ void RaiseDescriptorLimit() {
   (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// None: all of this machine.
 Result<std::vector<asio::ip::address>> AddressesOf(const std::string& host) {
+  if (host.empty()) return std::vector<asio::ip::address>();
   auto addresses = rendezvous::ResolveLocally(host);
   if (!addresses.empty()) return addresses;
   return rendezvous::ResolveByNameServer(host);
-}
-
-Result<std::unique_ptr<StoreServer>> Listen(asio::io_context& io,
-                                            const StoreServeOptions& options) {
-  if (!options.host.empty()) {
-    DDPRUN_ASSIGN(const auto addresses, AddressesOf(options.host));
-    return StoreServer::Listen(io, addresses, options.port);
-  }
-  auto both_families = StoreServer::Listen(io, asio::ip::address_v6::any(), options.port);
-  // Without IPv6 in the kernel there is only the other one.
-  if (both_families.has_value() || both_families.error().page == "port-taken") {
-    return both_families;
-  }
-  return StoreServer::Listen(io, asio::ip::address_v4::any(), options.port);
 }
 
 // The hints name a job's flags.
@@ -72,7 +60,8 @@ Result<int> ServeStore(const StoreServeOptions& options) {
   const SignalMask mask;
   RaiseDescriptorLimit();
   asio::io_context io;
-  auto listening = Listen(io, options);
+  DDPRUN_ASSIGN(const auto addresses, AddressesOf(options.host));
+  auto listening = rendezvous::ListenOnOwn(io, addresses, options.port);
   if (!listening.has_value()) return ForThisCommand(std::move(listening).error());
   const std::unique_ptr<StoreServer> server = *std::move(listening);
   server->OnExhausted([](const Error& error) { std::fputs(Render(error).c_str(), stderr); });
@@ -90,6 +79,8 @@ Result<int> ServeStore(const StoreServeOptions& options) {
   rendezvous::Coordinator coordinator(io, coordination);
   coordinator.ServeOn(*server);
   SayWhere(options, server->port());
+  const std::string warning = rendezvous::ExposureWarning(addresses, server->port());
+  if (!warning.empty()) coordination.on_log(warning);
   io.run();
   return 0;
 }

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "rendezvous/join_text.h"
+#include "rendezvous/net/heard_text.h"
 #include "rendezvous/net/socket.h"
 
 namespace ddprun::rendezvous {
@@ -76,13 +77,17 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
   }
 
   void Send(const json& message) {
-    if (!open_) return;
+    if (!open_ || clogged_) return;
     const std::string text = message.dump(-1, ' ', false, json::error_handler_t::replace);
     for (int shift = 24; shift >= 0; shift -= 8) {
       out_.push_back(static_cast<char>((text.size() >> shift) & 0xff));
     }
     out_ += text;
     if (!writing_) Write();
+    if (out_.size() <= kMaxUnsentBytes) return;
+    clogged_ = true;
+    // Later: whoever sends must not lose the channel in the middle of what it does.
+    asio::post(io_, [self = shared_from_this()] { self->Close("it does not read"); });
   }
 
   void StartKeepAlive(const KeepAlive& keep_alive) {
@@ -106,10 +111,10 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
     const auto now = Clock::now();
     // This process was stopped meanwhile: what came in the meantime has not been read.
     if (now - timer_.expiry() > keep_alive_.interval) last_heard_ = now;
-    const auto allowed = keep_alive_.interval * keep_alive_.max_attempts;
-    if (now - last_heard_ >= allowed) {
+    // Divided, since the product of a year and a million attempts has no place in nanoseconds.
+    if ((now - last_heard_) / keep_alive_.interval >= keep_alive_.max_attempts) {
       return Close("nothing was heard from it for " +
-                   DurationText(std::chrono::duration_cast<std::chrono::milliseconds>(allowed)));
+                   DurationText(keep_alive_.interval * keep_alive_.max_attempts));
     }
     Send({{"type", "alive"}});
     if (open_) ArmTimer();
@@ -136,26 +141,19 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
   // Hands out the complete messages; false when the channel has ended meanwhile.
   bool Parse() {
     if (!greeted_ && in_.size() < kControlPreamble.size()) return true;
-    if (!greeted_ && !in_.starts_with(kControlPreamble)) {
-      Close("it is no ddprun");
-      return false;
-    }
+    if (!greeted_ && !in_.starts_with(kControlPreamble)) return CloseStranger(in_);
     size_t begin = std::exchange(greeted_, true) ? 0 : kControlPreamble.size();
     while (in_.size() - begin >= kHeaderBytes) {
       size_t length = 0;
       for (size_t i = 0; i < kHeaderBytes; ++i) {
         length = length << 8 | static_cast<unsigned char>(in_[begin + i]);
       }
-      if (length > kMaxMessageBytes) {
-        Close("it sent a message of " + std::to_string(length) + " bytes");
-        return false;
-      }
+      if (length > kMaxMessageBytes) return CloseStranger(std::string_view(in_).substr(begin));
       if (in_.size() - begin - kHeaderBytes < length) break;
       const auto text = std::string_view(in_).substr(begin + kHeaderBytes, length);
       const json message = json::parse(text, nullptr, /*allow_exceptions=*/false);
       if (!message.is_object() || !message.contains("type") || !message["type"].is_string()) {
-        Close("it sent something that is no message");
-        return false;
+        return CloseStranger(text);
       }
       begin += kHeaderBytes + length;
       // A copy: the handler may destroy the channel.
@@ -169,23 +167,19 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
 
   void Write() {
     writing_ = false;
-    while (sent_ < out_.size()) {
-      const ssize_t count =
-          send(socket_.native_handle(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL);
+    while (!out_.empty()) {
+      const ssize_t count = send(socket_.native_handle(), out_.data(), out_.size(), MSG_NOSIGNAL);
       if (count >= 0) {
-        sent_ += static_cast<size_t>(count);
+        out_.erase(0, static_cast<size_t>(count));
       } else if (errno == EAGAIN) {
         return ArmWrite();
       } else if (errno != EINTR) {
         return;  // reading reports how the connection ended
       }
     }
-    out_.clear();
-    sent_ = 0;
   }
 
   void ArmWrite() {
-    if (out_.size() - sent_ > kMaxUnsentBytes) return CloseLater("it does not read");
     writing_ = true;
     socket_.async_wait(stream_descriptor::wait_write,
                        [self = shared_from_this()](const asio::error_code& error) {
@@ -193,16 +187,17 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
                        });
   }
 
-  // Send is called from within whatever the owner does, which must not lose the channel.
-  void CloseLater(const std::string& reason) {
-    asio::post(io_, [self = shared_from_this(), reason] { self->Close(reason); });
+  bool CloseStranger(std::string_view received) {
+    const std::string heard = HeardText(received);
+    Close(heard.empty() ? "it sent something that is no message" : "it says " + heard, true);
+    return false;
   }
 
-  void Close(const std::string& reason) {
+  void Close(const std::string& reason, bool stranger = false) {
     if (!open_) return;
     const auto handler = std::move(handlers_.on_closed);
     Stop();
-    handler(reason);
+    handler(reason, stranger);
   }
 
   asio::io_context& io_;
@@ -215,9 +210,9 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
   Clock::time_point last_heard_;
   std::string in_;
   bool greeted_;  // the preamble has come, or none is expected
-  std::string out_;
-  size_t sent_ = 0;
+  std::string out_;  // with the kernel's buffer full
   bool writing_ = false;
+  bool clogged_ = false;  // too much of it
   bool open_ = true;
 };
 

@@ -32,9 +32,9 @@ class ControlChannel {
  public:
   struct Handlers {
     std::function<void(const nlohmann::json& message)> on_message;
-    // Once, when the other end closed it, fell silent, or sent what is no message; `reason` ends
+    // Once, when the other end closed it, fell silent, or is no ddprun (`stranger`); `reason` ends
     // a sentence: "its connection was closed".
-    std::function<void(const std::string& reason)> on_closed;
+    std::function<void(const std::string& reason, bool stranger)> on_closed;
   };
 
   enum class End { kNode, kCoordinator };

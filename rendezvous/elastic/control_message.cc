@@ -129,7 +129,13 @@ json ToJson(const ReachStore& reach) {
           {"master_port", membership.master_port}};
 }
 
-Membership MembershipOf(const json& reach) {
+std::optional<uint16_t> PortOf(const json& message, const char* key) {
+  const int64_t port = NumberOf(message, key);
+  if (!InRange(port, 1, 65535)) return std::nullopt;
+  return static_cast<uint16_t>(port);
+}
+
+std::optional<Membership> MembershipOf(const json& reach) {
   Membership membership;
   membership.round = Small(reach, "round");
   membership.restart_count = Small(reach, "restart_count");
@@ -140,7 +146,13 @@ Membership MembershipOf(const json& reach) {
   membership.role_base_rank = Small(reach, "role_base_rank");
   membership.role_world_size = Small(reach, "role_world_size");
   membership.master_addr = TextOf(reach, "master_addr");
-  membership.master_port = static_cast<uint16_t>(Small(reach, "master_port"));
+  membership.master_port = PortOf(reach, "master_port").value_or(0);
+  const bool sane = membership.round >= 0 && membership.restart_count >= 0 &&
+                    InRange(membership.node_rank, 0, int64_t{membership.nnodes} - 1) &&
+                    InRange(membership.base_rank, 0, membership.world_size) &&
+                    InRange(membership.role_base_rank, 0, membership.role_world_size) &&
+                    !membership.master_addr.empty() && membership.master_port != 0;
+  if (!sane) return std::nullopt;
   return membership;
 }
 
@@ -182,6 +194,12 @@ json ToJson(const TellProgress& progress) {
 
 const char* KindText(RoundEnd::Kind kind) {
   return kKinds[static_cast<size_t>(kind)];
+}
+
+RoundEnd RoundEndOf(const json& end) {
+  return {.kind = KindOf(end),
+          .node_rank = Small(end, "node_rank"),
+          .message = TextOf(end, "message")};
 }
 
 RoundEnd::Kind KindOf(const json& end) {

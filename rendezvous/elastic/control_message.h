@@ -52,7 +52,12 @@ std::string TextOf(const nlohmann::json& message, const char* key);
 int64_t NumberOf(const nlohmann::json& message, const char* key, int64_t fallback = -1);
 bool FlagOf(const nlohmann::json& message, const char* key);
 
-Membership MembershipOf(const nlohmann::json& reach);
+// 1 to 65535.
+std::optional<uint16_t> PortOf(const nlohmann::json& message, const char* key);
+
+// Nothing when it is none.
+std::optional<Membership> MembershipOf(const nlohmann::json& reach);
+RoundEnd RoundEndOf(const nlohmann::json& end);
 RoundEnd::Kind KindOf(const nlohmann::json& end);
 const char* KindText(RoundEnd::Kind kind);
 Error RefusalOf(const nlohmann::json& refuse);

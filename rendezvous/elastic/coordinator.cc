@@ -14,6 +14,7 @@
 #include "rendezvous/elastic/elastic_text.h"
 #include "rendezvous/elastic/round_state.h"
 #include "rendezvous/failure_note.h"
+#include "rendezvous/net/heard_text.h"
 #include "rendezvous/store/store_server.h"
 
 namespace ddprun::rendezvous {
@@ -76,7 +77,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
         io_, ControlChannel::End::kCoordinator, std::move(fd), std::move(received),
         ControlChannel::Handlers{
             .on_message = [this, id](const json& message) { OnMessage(id, message); },
-            .on_closed = [this, id](const std::string& reason) { OnClosed(id, reason); }});
+            .on_closed = [this, id](const std::string& reason, bool) { OnClosed(id, reason); }});
     ArmTimer();
   }
 
@@ -92,17 +93,18 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
   size_t num_nodes() const { return peers_.size() - num_strangers(); }
 
  private:
-  struct Peer {
-    std::unique_ptr<ControlChannel> channel;
-    std::optional<Hello> hello;
-    bool dismissed = false;  // refused: it is expected to go
-    bool owes_heard = false;
-    Clock::time_point since;  // when it came, or was dismissed
-  };
   struct Job {
     std::string run_id;
     RoundState state;
-    StorePlace place;
+    StorePlace place = {};
+  };
+  struct Peer {
+    std::unique_ptr<ControlChannel> channel;
+    std::optional<Hello> hello;
+    std::shared_ptr<Job> job;  // with the hello; it lasts as long as they do
+    bool dismissed = false;  // refused: it is expected to go
+    bool owes_heard = false;
+    Clock::time_point since;  // when it came, or was dismissed
   };
 
   size_t num_strangers() const {
@@ -121,9 +123,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
       if (AllHeard()) PostHeard();
       return;
     }
-    const auto job = jobs_.find(peer.hello->run_id);
-    if (job == jobs_.end()) return;
-    Dispatch(job->second, Handle(job->second, id, peer, type, message));
+    Dispatch(*peer.job, Handle(*peer.job, id, peer, type, message));
     if (type == "withdraw") peer.channel->Send({{"type", "withdrawn"}});
     Tidy();
   }
@@ -133,11 +133,12 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     const int64_t attempt = NumberOf(m, "attempt");
     if (type == "join") return job.state.OnJoin(id, peer.hello->node, now);
     if (type == "opened") {
-      const auto port = static_cast<uint16_t>(NumberOf(m, "port"));
-      return job.state.OnOpened(id, attempt, {job.place.address, port});
+      const auto port = PortOf(m, "port");
+      if (!port) return job.state.OnUnreached(id, attempt, "it has no port", now);
+      return job.state.OnOpened(id, attempt, {job.place.address, *port});
     }
     if (type == "reached") return job.state.OnReached(id, attempt);
-    if (type == "unreached") return job.state.OnUnreached(id, attempt, TextOf(m, "problem"));
+    if (type == "unreached") return job.state.OnUnreached(id, attempt, TextOf(m, "problem"), now);
     if (type == "end") return job.state.OnEnd(id, attempt, KindOf(m), TextOf(m, "message"), now);
     if (type == "leave") return job.state.OnLeave(id, attempt, now);
     if (type == "withdraw") {
@@ -155,17 +156,14 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
       error.what = "The rendezvous refused this node: " + hello.error().what + ".";
       return Dismiss(peer, error);
     }
-    auto job = jobs_.find(hello->run_id);
-    if (job != jobs_.end() && Forgotten(job->second)) {
-      jobs_.erase(job);
-      job = jobs_.end();
+    std::shared_ptr<Job>& job = jobs_[hello->run_id];
+    if (job == nullptr || Forgotten(*job)) {
+      job = std::make_shared<Job>(Job{hello->run_id, RoundState(hello->rules)});
     }
-    if (job == jobs_.end()) {
-      job = jobs_.emplace(hello->run_id, Job{hello->run_id, RoundState(hello->rules), {}}).first;
-    }
-    if (const auto error = Disagreement(hello->rules, job->second.state.rules())) {
+    if (const auto error = Disagreement(hello->rules, job->state.rules())) {
       return Dismiss(peer, *error);
     }
+    peer.job = job;
     peer.hello = *std::move(hello);
     peer.channel->Send({{"type", "welcome"}, {"node", id}});
     peer.channel->StartKeepAlive(peer.hello->keep_alive);
@@ -180,13 +178,12 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
 
   void OnClosed(NodeId id, const std::string& reason) {
     const auto found = peers_.find(id);
-    const auto hello = std::move(found->second.hello);
+    auto job = std::move(found->second.job);
     peers_.erase(found);
     if (AllHeard()) PostHeard();
-    if (!hello) return;
-    const auto job = jobs_.find(hello->run_id);
-    if (job == jobs_.end()) return;
-    Dispatch(job->second, job->second.state.OnGone(id, reason, Clock::now()));
+    if (job == nullptr) return;
+    Dispatch(*job, job->state.OnGone(id, reason, Clock::now()));
+    job.reset();
     Tidy();
   }
 
@@ -250,11 +247,33 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     return job.state.done() && Clock::now() >= job.state.done_since() + options_.close_timeout;
   }
 
+  // Whose nodes wait here for others may wait for those that were given another name.
+  void TellOfOthers() {
+    constexpr size_t kMostNames = 4;
+    std::vector<std::pair<const Job*, std::string>> waiting;
+    for (const auto& [run_id, job] : jobs_) {
+      const int nodes = job->state.num_waiting();
+      if (nodes == 0 || waiting.size() == kMostNames) continue;
+      const std::string count = std::to_string(nodes);
+      waiting.emplace_back(job.get(), HeardText(run_id) + " (nodes: " + count + ")");
+    }
+    for (const auto& [run_id, job] : jobs_) {
+      std::string names;
+      for (const auto& [other, name] : waiting) {
+        if (other != job.get()) names += (names.empty() ? "" : ", ") + name;
+      }
+      const std::string note = names.empty() ? "" : "; with another --rdzv_id wait here: " + names;
+      Dispatch(*job, job->state.OnOthers(note, Clock::now()));
+    }
+  }
+
   // Drops the jobs that nobody needs any more.
   void Tidy() {
-    std::erase_if(jobs_, [&](const auto& job) {
-      return job.second.state.empty() && (!job.second.state.done() || Forgotten(job.second));
+    std::erase_if(jobs_, [&](const auto& named) {
+      const auto& [run_id, job] = named;
+      return job.use_count() == 1 && (!job->state.done() || Forgotten(*job));
     });
+    TellOfOthers();
     ArmTimer();
   }
 
@@ -264,9 +283,10 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
       if (time) next = next ? std::min(*next, *time) : time;
     };
     for (const auto& [id, job] : jobs_) {
-      consider(job.state.NextDeadline());
-      if (job.state.done() && !Forgotten(job))
-        consider(job.state.done_since() + options_.close_timeout);
+      consider(job->state.NextDeadline());
+      if (job->state.done() && !Forgotten(*job)) {
+        consider(job->state.done_since() + options_.close_timeout);
+      }
     }
     if (num_strangers() > 0) consider(Clock::now() + options_.handshake_timeout / 2);
     if (!next) {
@@ -284,7 +304,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     std::erase_if(peers_, [&](const auto& peer) {
       return !peer.second.hello && now - peer.second.since >= options_.handshake_timeout;
     });
-    for (auto& [id, job] : jobs_) Dispatch(job, job.state.OnTime(now));
+    for (auto& [id, job] : jobs_) Dispatch(*job, job->state.OnTime(now));
     Tidy();
   }
 
@@ -307,7 +327,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
   asio::io_context& io_;
   const CoordinatorOptions options_;
   std::map<NodeId, Peer> peers_;
-  std::map<std::string, Job> jobs_;
+  std::map<std::string, std::shared_ptr<Job>> jobs_;
   NodeId last_id_ = 0;
   asio::steady_timer timer_;
   asio::steady_timer hearing_;

@@ -67,6 +67,7 @@ bool ElasticRendezvous::Impl::TryToHost() {
   coordinator_ = std::make_unique<Coordinator>(
       io_, CoordinatorOptions{.close_timeout = options_.close_timeout});
   coordinator_->ServeOn(*server_);
+  WarnOnce(ExposureWarning(own, server_->port()));
   server_->RefuseKeys("/torch.rendezvous.", [self = weak_from_this()](const std::string& peer) {
     const auto node = self.lock();
     if (!node || std::exchange(node->told_mixed_, true) || !node->options_.on_progress) return;
@@ -79,22 +80,25 @@ bool ElasticRendezvous::Impl::TryToHost() {
 
 void ElasticRendezvous::Impl::Connect() {
   if (!on_joined_) return;
-  connect_ = std::make_unique<ControlConnect>(io_, target_,
-                                              [self = shared_from_this()](Result<UniqueFd> fd) {
-                                                if (!self->stopped_)
-                                                  self->OnConnected(std::move(fd));
-                                              });
+  connect_ = std::make_unique<AsyncConnect>(
+      io_, target_, [self = shared_from_this()](Result<UniqueFd> fd) {
+        if (!self->stopped_) self->OnConnected(std::move(fd));
+      });
 }
 
 void ElasticRendezvous::Impl::OnConnected(Result<UniqueFd> fd) {
-  if (!fd.has_value()) return TryAgain(fd.error().what);
+  if (!fd.has_value()) {
+    const std::string& address = fd.error().where;
+    return TryAgain((address.empty() ? "" : address + ": ") + fd.error().what);
+  }
   welcome_ = false;
   // The channel is this object's, so it cannot outlive it.
   channel_ = std::make_unique<ControlChannel>(
       io_, ControlChannel::End::kNode, *std::move(fd), "",
       ControlChannel::Handlers{
           .on_message = [this](const json& message) { OnMessage(message); },
-          .on_closed = [this](const std::string& reason) { OnClosed(reason); }});
+          .on_closed = [this](const std::string& reason,
+                              bool stranger) { OnClosed(reason, stranger); }});
   Hello hello;
   hello.run_id = options_.run_id;
   hello.rules = options_.rules;
@@ -107,6 +111,7 @@ void ElasticRendezvous::Impl::OnConnected(Result<UniqueFd> fd) {
   hello.local_addr = options_.local_addr;
   Send(ToJson(hello));
   Send({{"type", "join"}});
+  Note("connected to " + ToString(target_) + ", which has not answered yet");
   channel_->StartKeepAlive(options_.keep_alive);
 }
 
@@ -122,10 +127,10 @@ void ElasticRendezvous::Impl::TryAgain(const std::string& problem) {
   });
 }
 
-void ElasticRendezvous::Impl::OnClosed(const std::string& reason) {
+void ElasticRendezvous::Impl::OnClosed(const std::string& reason, bool stranger) {
   const auto self = shared_from_this();  // a handler may destroy everything
   channel_.reset();
-  if (!welcome_ && ++rejections_ >= kMaxRejections) {
+  if (!welcome_ && (stranger || ++rejections_ >= kMaxRejections)) {
     return FailJoin(NotACoordinator(target_, reason));
   }
   const bool first_join = on_joined_ && attempt_ < 0;
@@ -149,13 +154,18 @@ void ElasticRendezvous::Impl::OnJoinTime() {
 
 void ElasticRendezvous::Impl::OnProgressTime() {
   After(progress_, options_.progress_interval, &Impl::OnProgressTime);
-  if (line_ == said_line_ || !options_.on_progress) return;
+  if (line_.empty() || line_ == said_line_ || !options_.on_progress) return;
   said_line_ = line_;
   options_.on_progress(line_);
 }
 
 void ElasticRendezvous::Impl::Note(const std::string& line) {
   line_ = line;
+}
+
+void ElasticRendezvous::Impl::WarnOnce(const std::string& line) {
+  if (line.empty() || std::exchange(warned_, true) || !options_.on_progress) return;
+  options_.on_progress(line);
 }
 
 }  // namespace ddprun::rendezvous

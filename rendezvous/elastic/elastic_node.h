@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,9 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "rendezvous/elastic/control_channel.h"
-#include "rendezvous/elastic/control_connect.h"
 #include "rendezvous/elastic/coordinator.h"
 #include "rendezvous/elastic/elastic_rendezvous.h"
+#include "rendezvous/net/async_connect.h"
 #include "rendezvous/net/async_resolve.h"
 #include "rendezvous/store/store_connection.h"
 #include "rendezvous/store/store_server.h"
@@ -51,15 +52,19 @@ class ElasticRendezvous::Impl : public std::enable_shared_from_this<ElasticRende
   void OnJoinTime();
   void OnProgressTime();
   void Note(const std::string& line);
+  void WarnOnce(const std::string& line);
 
   // What the coordinator says.
   void OnMessage(const nlohmann::json& message);
   void OpenStore(const nlohmann::json& message);
+  void ListenAt(const std::string& host,
+                std::span<const asio::ip::address> addresses,
+                bool only_here);
   void ReachStore(const nlohmann::json& message);
   void OnReached(const Result<Reply>& reply);
   void OnRoundEnd(const nlohmann::json& message);
   void OnRefused(const nlohmann::json& message);
-  void OnClosed(const std::string& reason);
+  void OnClosed(const std::string& reason, bool stranger);
   // Does it once the other nodes have heard how the job ended: with this node the coordinator goes.
   void AfterOthersHeard(void (Impl::*action)());
 
@@ -79,7 +84,7 @@ class ElasticRendezvous::Impl : public std::enable_shared_from_this<ElasticRende
   std::unique_ptr<AsyncResolve> resolve_;
   std::unique_ptr<StoreServer> server_;  // if this node hosts the coordinator
   std::unique_ptr<Coordinator> coordinator_;
-  std::unique_ptr<ControlConnect> connect_;
+  std::unique_ptr<AsyncConnect> connect_;
   std::unique_ptr<ControlChannel> channel_;
   asio::steady_timer deadline_;
   asio::steady_timer pause_timer_;
@@ -90,6 +95,7 @@ class ElasticRendezvous::Impl : public std::enable_shared_from_this<ElasticRende
   int rejections_ = 0;       // connections that ended before the coordinator said anything
   bool welcome_ = false;     // it did
   bool told_mixed_ = false;  // a torchrun node came
+  bool warned_ = false;      // that others reach the stores of this node
   bool stopped_ = false;
   std::optional<Error> lost_;  // the coordinator went away
   std::string line_;           // the latest about the wait, and the last one said

@@ -148,6 +148,7 @@ void ElasticRendezvous::Impl::OnMessage(const json& message) {
   const std::string type = TextOf(message, "type");
   welcome_ = true;
   rejections_ = 0;
+  if (type == "welcome") return Note("");
   if (type == "progress") return Note(TextOf(message, "line"));
   if (type == "open") return OpenStore(message);
   if (type == "reach") return ReachStore(message);
@@ -164,20 +165,42 @@ void ElasticRendezvous::Impl::OnMessage(const json& message) {
 
 void ElasticRendezvous::Impl::OpenStore(const json& message) {
   attempt_ = NumberOf(message, "attempt");
-  std::vector<asio::ip::address> addresses;
-  if (FlagOf(message, "loopback_only")) addresses = ResolveLocally(TextOf(message, "address"));
-  auto server = ListenOnOwn(io_, addresses, 0);
+  // It looks for the store of an attempt before, which ends here.
+  probe_.reset();
+  const std::string host = TextOf(message, "address");
+  const bool only_here = FlagOf(message, "loopback_only");
+  resolve_ = std::make_unique<AsyncResolve>(
+      io_, host,
+      [self = shared_from_this(), host, only_here](
+          const Result<std::vector<asio::ip::address>>& found) {
+        if (self->stopped_) return;
+        const auto none = std::vector<asio::ip::address>();
+        self->ListenAt(host, found.has_value() ? *found : none, only_here);
+      });
+}
+
+// On the address by which the others and all workers reach this node; on all of them where that is
+// none of this machine's, as behind a router or in a container.
+void ElasticRendezvous::Impl::ListenAt(const std::string& host,
+                                       std::span<const asio::ip::address> addresses,
+                                       bool only_here) {
+  const auto own = OwnAddresses(host, addresses, only_here ? 1 : options_.rules.max_nodes);
+  auto server = ListenOnOwn(io_, own, 0);
   if (!server.has_value()) {
     return Send({{"type", "unreached"}, {"attempt", attempt_}, {"problem", server.error().what}});
   }
   round_server_ = *std::move(server);
+  WarnOnce(ExposureWarning(own, round_server_->port()));
   Send({{"type", "opened"}, {"attempt", attempt_}, {"port", round_server_->port()}});
 }
 
 void ElasticRendezvous::Impl::ReachStore(const json& message) {
+  auto membership = MembershipOf(message);
+  if (!membership) return FailJoin(NotACoordinator(target_, "it gave ranks that make no sense"));
+  membership_ = *std::move(membership);
   attempt_ = NumberOf(message, "attempt");
-  membership_ = MembershipOf(message);
   if (membership_.node_rank != 0) round_server_.reset();
+  resolve_.reset();
   probe_ = std::make_unique<StoreConnection>(
       io_, HostPort{membership_.master_addr, membership_.master_port},
       DeadlineAfter(options_.reach_timeout));
@@ -235,9 +258,7 @@ void ElasticRendezvous::Impl::WatchRound(std::function<void(RoundEnd)> handler) 
 void ElasticRendezvous::Impl::OnRoundEnd(const json& message) {
   if (!running_) return;
   running_ = false;
-  end_ = RoundEnd{.kind = KindOf(message),
-                  .node_rank = static_cast<int>(NumberOf(message, "node_rank")),
-                  .message = TextOf(message, "message")};
+  end_ = RoundEndOf(message);
   if (end_->kind != RoundEnd::Kind::kJobFailed) return EndAndReport();
   Send({{"type", "heard"}});
   AfterOthersHeard(&Impl::EndAndReport);

@@ -38,17 +38,19 @@ Error NodesCannotReach(std::string_view node,
                        std::string_view master,
                        const HostPort& store,
                        std::string_view problem) {
+  const std::string how =
+      store.port == 0 ? " cannot open its store: "
+                      : " cannot reach " + ToString(store) + ", the store of " +
+                            std::string(master) + ": ";
   Error error = RendezvousError(
       "NODES CANNOT REACH EACH OTHER",
-      std::string(node) + " cannot reach " + ToString(store) + ", the store of " +
-          std::string(master) + ": " + std::string(problem) +
-          ".\nWorkers need it, so none were "
-          "started.",
+      std::string(node) + how + std::string(problem) +
+          ".\nWorkers need it, so none were started.",
       "Is a firewall between them? Is this the address of the network that they share? If not, "
       "give\n" +
           std::string(master) + " the right one with --local_addr.",
       "nodes-cannot-reach");
-  error.where = ToString(store);
+  if (store.port != 0) error.where = ToString(store);
   return error;
 }
 

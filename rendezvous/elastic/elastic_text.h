@@ -23,7 +23,8 @@ Error JobHasEnded(std::string_view failure);
 // Another node of this job was started with other numbers. `what`: "--nnodes", for instance.
 Error NodesDisagree(std::string_view what, std::string_view here, std::string_view there);
 
-// A node cannot reach the store of the node with rank 0, so no worker could.
+// A node cannot reach the store of the node with rank 0, so no worker could; without a port: that
+// node itself could not open it.
 Error NodesCannotReach(std::string_view node,
                        std::string_view master,
                        const HostPort& store,

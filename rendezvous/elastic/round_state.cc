@@ -88,11 +88,29 @@ Actions RoundState::OnReached(NodeId id, int64_t attempt) {
   return Take();
 }
 
-Actions RoundState::OnUnreached(NodeId id, int64_t attempt, const std::string& problem) {
+Actions RoundState::OnUnreached(NodeId id,
+                                int64_t attempt,
+                                const std::string& problem,
+                                Time now) {
+  now_ = now;
   if (!IsCurrent(id, attempt, phase_) || !forming()) return {};
-  const NodeInfo& master = nodes_.at(members_.front()).info;
-  Close(NodesCannotReach(NodeText(RankOf(id), nodes_.at(id).info), NodeText(0, master), store_,
-                         problem));
+  const NodeId master = members_.front();
+  const Error refusal = NodesCannotReach(NodeText(RankOf(id), nodes_.at(id).info),
+                                         NodeText(0, nodes_.at(master).info), store_, problem);
+  if (rounds_ == 0) {
+    Close(refusal);
+    return Take();
+  }
+  // Who has been in a round was reachable then, as far as one can know.
+  const bool master_is_new = nodes_.at(id).seat && !nodes_.at(master).seat;
+  const auto refused = nodes_.find(master_is_new ? master : id);
+  actions_.push_back({refused->first, RefuseJoin{refusal}});
+  if (const auto seat = refused->second.seat) {
+    lost_[*seat] = NodeText(*seat, refused->second.info);
+  }
+  nodes_.erase(refused);
+  BackToGathering();
+  Gather();
   return Take();
 }
 
@@ -161,6 +179,14 @@ void RoundState::Lose(NodeId id, int rank, const Node& gone, const std::string& 
   Gather();
 }
 
+Actions RoundState::OnOthers(const std::string& note, Time now) {
+  now_ = now;
+  if (note == others_) return {};
+  others_ = note;
+  if (phase_ == Phase::kGathering) TellWaiting();
+  return Take();
+}
+
 Actions RoundState::OnTime(Time now) {
   now_ = now;
   if (phase_ != Phase::kGathering) return Take();
@@ -212,6 +238,7 @@ void RoundState::Form() {
   }
   members_ = SeatNodes(candidates, rules_.max_nodes);
   phase_ = Phase::kOpening;
+  store_ = {};
   reached_.clear();
   left_.clear();
   actions_.push_back({members_.front(), OpenStore{++attempt_}});
@@ -298,7 +325,7 @@ std::string RoundState::WaitingLine() const {
     }
   }
   for (const auto& [seat, name] : lost_) line += ", waiting for a replacement of " + name;
-  return line;
+  return rounds_ == 0 ? line + others_ : line;
 }
 
 template <typename Action>

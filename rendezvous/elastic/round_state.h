@@ -30,7 +30,9 @@ class RoundState {
   Actions OnJoin(NodeId node, const NodeInfo& info, Time now);
   Actions OnOpened(NodeId node, int64_t attempt, const HostPort& store);
   Actions OnReached(NodeId node, int64_t attempt);
-  Actions OnUnreached(NodeId node, int64_t attempt, const std::string& problem);
+  // It cannot open the store or not reach it. A job that has run goes on without the newcomer of
+  // the two; where it has not, none of its nodes starts.
+  Actions OnUnreached(NodeId node, int64_t attempt, const std::string& problem, Time now);
   // The first end of a round counts; all its nodes are told.
   Actions OnEnd(
       NodeId node, int64_t attempt, RoundEnd::Kind kind, const std::string& message, Time now);
@@ -39,6 +41,8 @@ class RoundState {
   Actions OnWithdraw(NodeId node, const std::string& message, bool ends_job, Time now);
   // Its connection ended. `how` follows "node 1 (host) is gone: ".
   Actions OnGone(NodeId node, const std::string& how, Time now);
+  // What is to be known of other jobs while this one waits for nodes, "" again when that is past.
+  Actions OnOthers(const std::string& note, Time now);
   Actions OnTime(Time now);
 
   // When OnTime has something to do next, if nothing happens before.
@@ -47,7 +51,8 @@ class RoundState {
   const JobRules& rules() const { return rules_; }
   bool done() const { return phase_ == Phase::kDone; }
   Time done_since() const { return done_since_; }
-  bool empty() const { return nodes_.empty(); }
+  // In Join, for the first round.
+  int num_waiting() const { return rounds_ == 0 && !done() ? NumWaiting() : 0; }
   // By node rank, of the round that is being formed or runs.
   const std::vector<NodeId>& members() const { return members_; }
 
@@ -97,6 +102,7 @@ class RoundState {
   Time gathering_since_;
   Time done_since_;
   std::optional<Error> refusal_;  // of late-comers, once done
+  std::string others_;               // a note of other jobs
   std::string told_line_;
   Time next_line_;
   Time now_;

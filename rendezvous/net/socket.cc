@@ -12,7 +12,7 @@
 #include <cstring>
 #include <thread>
 
-#include <asio/ip/tcp.hpp>
+#include "rendezvous/net/connect.h"
 
 namespace ddprun::rendezvous {
 
@@ -66,17 +66,10 @@ bool Poll(int fd, short events, Deadline deadline) {
 
 // 0 and a connected descriptor, or the errno.
 int ConnectTo(const asio::ip::tcp::endpoint& endpoint, Deadline deadline, UniqueFd& connected) {
-  UniqueFd fd(socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return errno;
-  TuneConnection(fd.get());
-  const auto size = static_cast<socklen_t>(endpoint.size());
-  int failure = connect(fd.get(), endpoint.data(), size) == 0 ? 0 : errno;
-  if (failure == EINPROGRESS || failure == EINTR) {
-    if (!Poll(fd.get(), POLLOUT, deadline)) return ETIMEDOUT;
-    socklen_t length = sizeof failure;
-    if (getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &failure, &length) != 0) return errno;
-  }
-  if (failure == 0 && ConnectedToItself(fd.get())) return ECONNREFUSED;
+  UniqueFd fd;
+  if (const int failure = BeginConnect(endpoint, fd); failure != 0) return failure;
+  if (!Poll(fd.get(), POLLOUT, deadline)) return ETIMEDOUT;
+  const int failure = EndConnect(fd.get());
   if (failure == 0) connected = std::move(fd);
   return failure;
 }

@@ -8,13 +8,13 @@
 #include <deque>
 #include <optional>
 
-#include <asio/ip/tcp.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
 #include "base/unique_fd.h"
-#include "rendezvous/net/async_resolve.h"
+#include "rendezvous/net/async_connect.h"
+#include "rendezvous/store/no_store.h"
 #include "rendezvous/store/wire_decoder.h"
 
 namespace ddprun::rendezvous {
@@ -26,8 +26,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPause{5};
 constexpr milliseconds kLongestPause{1000};
-// For one address: connect and greeting.
-constexpr milliseconds kAttemptTimeout{3000};
+constexpr milliseconds kGreetingTimeout{3000};
 constexpr size_t kReadBytes = 16 << 10;
 
 Error StoreGone(const HostPort& server, const std::string& reason) {
@@ -73,7 +72,7 @@ class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnectio
       if (error || self->ended_ || self->connected_) return;
       self->Fail(CannotReach(self->server_, self->problem_));
     });
-    Resolve();
+    Connect();
   }
 
   void Stop() {
@@ -102,55 +101,24 @@ class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnectio
     Handler handler;
   };
 
-  void Resolve() {
-    resolve_.emplace(io_, server_.host,
-                     [self = shared_from_this()](Result<std::vector<asio::ip::address>> found) {
-                       if (self->ended_) return;
-                       if (!found.has_value()) {
-                         self->problem_ = found.error().what;
-                         return self->Pause();
-                       }
-                       self->addresses_.assign(found->begin(), found->end());
-                       self->TryNext();
-                     });
+  void Connect() {
+    connect_.emplace(io_, server_, [self = shared_from_this()](Result<UniqueFd> fd) {
+      if (self->ended_) return;
+      if (fd.has_value()) return self->OnConnected(*std::move(fd));
+      self->problem_ = fd.error().what;
+      self->Pause();
+    });
   }
 
-  // Connects to the next address of this turn.
-  void TryNext() {
-    if (addresses_.empty()) return Pause();
-    const asio::ip::tcp::endpoint endpoint(addresses_.front(), server_.port);
-    addresses_.pop_front();
-    asio::error_code ignored;
-    socket_.close(ignored);
-    UniqueFd fd(
-        socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (!fd.valid()) return AttemptFailed(ErrnoText(errno));
-    TuneConnection(fd.get());
-    const auto size = static_cast<socklen_t>(endpoint.size());
-    if (connect(fd.get(), endpoint.data(), size) != 0 && errno != EINPROGRESS) {
-      return AttemptFailed(ErrnoText(errno));
-    }
+  void OnConnected(UniqueFd fd) {
     socket_.assign(fd.release());
     ++attempt_;
-    attempt_timer_.expires_after(kAttemptTimeout);
+    attempt_timer_.expires_after(kGreetingTimeout);
     attempt_timer_.async_wait(
         [self = shared_from_this(), attempt = attempt_](const asio::error_code& error) {
-          if (!error && attempt == self->attempt_) self->AttemptFailed("no answer");
+          if (error || attempt != self->attempt_) return;
+          self->AttemptFailed("what listens there does not answer");
         });
-    socket_.async_wait(
-        stream_descriptor::wait_write,
-        [self = shared_from_this(), attempt = attempt_](const asio::error_code& error) {
-          if (!error && attempt == self->attempt_) self->OnConnected();
-        });
-  }
-
-  void OnConnected() {
-    int failure = 0;
-    socklen_t size = sizeof failure;
-    const int fd = socket_.native_handle();
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0) failure = errno;
-    if (failure == 0 && ConnectedToItself(fd)) failure = ECONNREFUSED;
-    if (failure != 0) return AttemptFailed(ErrnoText(failure));
     // In one segment: torch's libuv server drops a connection whose first message is split.
     Request validate;
     validate.op = Op::kValidate;
@@ -176,14 +144,14 @@ class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnectio
     sent_ = 0;
     asio::error_code ignored;
     socket_.close(ignored);
-    TryNext();
+    connect_->Next(reason);
   }
 
   void Pause() {
     attempt_timer_.expires_after(pause_);
     pause_ = std::min(pause_ * 3 / 2 + milliseconds(1), kLongestPause);
     attempt_timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
-      if (!error && !self->ended_) self->Resolve();
+      if (!error && !self->ended_) self->Connect();
     });
   }
 
@@ -241,7 +209,9 @@ class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnectio
       if (!complete.has_value()) return Lost(complete.error().what);
       if (!*complete) break;
       if (!connected_) {
-        if (reply.nonce != Greeting().nonce) return Lost("what listens there is no TCPStore");
+        if (reply.nonce != Greeting().nonce) {
+          return Fail(NoStoreThere(server_, std::string_view(buffer, static_cast<size_t>(count))));
+        }
         OnGreeted();
       } else if (calls_.empty()) {
         return Lost("an answer that nobody asked for");
@@ -286,7 +256,7 @@ class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnectio
   void End() {
     ended_ = true;
     ++attempt_;
-    resolve_.reset();
+    connect_.reset();
     attempt_timer_.cancel();
     deadline_timer_.cancel();
     asio::error_code ignored;
@@ -296,8 +266,7 @@ class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnectio
   asio::io_context& io_;
   const HostPort server_;
   const Deadline deadline_;
-  std::optional<AsyncResolve> resolve_;
-  std::deque<asio::ip::address> addresses_;
+  std::optional<AsyncConnect> connect_;
   stream_descriptor socket_;
   asio::steady_timer attempt_timer_;
   asio::steady_timer deadline_timer_;

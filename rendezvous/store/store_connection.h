@@ -15,7 +15,8 @@ namespace ddprun::rendezvous {
 
 // Connects in the background, trying again until the deadline. Requests are sent one after the
 // other, so a kWait holds up later ones: use a second connection for those. When the connection
-// cannot be made or ends, every open and later call gets the Error. Loop thread only.
+// cannot be made or ends, or another program answers, every open and later call gets the Error.
+// Loop thread only.
 class StoreConnection : public AsyncStore {
  public:
   StoreConnection(asio::io_context& io, HostPort server, Deadline connect_deadline);

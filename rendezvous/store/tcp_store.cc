@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "rendezvous/store/no_store.h"
 #include "rendezvous/store/request.h"
 #include "rendezvous/store/wire_decoder.h"
 
@@ -29,17 +30,6 @@ std::vector<std::string> WireKeys(std::span<const std::string> keys) {
   wire.reserve(keys.size());
   for (const std::string& key : keys) wire.push_back(WireKey(key));
   return wire;
-}
-
-Error NotAStore(const HostPort& peer) {
-  Error error;
-  error.code = Code::kRendezvous;
-  error.title = "NO STORE THERE";
-  error.where = ToString(peer);
-  error.what = "What listens on " + ToString(peer) + " is no TCPStore: its greeting is wrong.";
-  error.hint = "Another program has this port: check host and port of the rendezvous.";
-  error.page = "no-store";
-  return error;
 }
 
 Error StillMissing(const HostPort& peer, const std::vector<std::string>& keys) {
@@ -81,7 +71,9 @@ Status TcpStore::Handshake(Deadline deadline) {
   if (!reply.has_value() && reply.error().code == Code::kDeadlineExceeded) {
     return std::move(reply).error();
   }
-  return NotAStore(stream_.peer());
+  std::string heard;
+  if (reply.has_value()) EncodeReply(*reply, heard);
+  return NoStoreThere(stream_.peer(), heard + received_);
 }
 
 Status TcpStore::Usable() const {

@@ -1,6 +1,7 @@
 """ddprun on two hosts: addresses, and a network that fails in the middle."""
 
 import re
+import signal
 
 import harness
 import hosts_test_case
@@ -45,6 +46,16 @@ class TwoHosts(hosts_test_case.HostsTest):
             self.assertEqual([line.split()[0] for line in answers], ["0", "1"])
             self.assertEqual(len({line.split()[1] for line in answers}), 1)
             self.assertRegex(answers[0], r"198\.18\.0\.[12]$")
+
+    def test_that_are_both_node_0_do_not_wait_for_each_other(self):
+        nodes = self.start_everywhere(lambda _: self.static(0), "sh", "-c", SLEEP)
+        self.finish(nodes[1])
+        self.assertEqual(nodes[1].returncode, 3, nodes[1].err)
+        self.assertIn("Node rank 0 has already joined, from host0", nodes[1].err)
+        nodes[0].send_signal(signal.SIGINT)
+        self.finish(nodes[0])
+        self.assertIn("whoever reaches 198.18.0.1:29500 can join its jobs", nodes[0].err)
+        self.assert_nothing_left()
 
     def wait_until_they_run(self, nodes):
         for node in nodes:

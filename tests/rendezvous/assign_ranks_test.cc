@@ -11,6 +11,7 @@ namespace ddprun::rendezvous {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 TEST(AssignRanks, SumsInTheOrderOfNodes) {
@@ -76,6 +77,12 @@ TEST(OwnAddresses, LeavesOutThoseOfOtherMachines) {
               ElementsAre(asio::ip::make_address("127.0.0.1")));
 }
 
+TEST(ExposureWarning, IsGivenWhereOthersReachTheStore) {
+  EXPECT_EQ(ExposureWarning(Addresses({"127.0.0.1", "::1"}), 4000), "");
+  EXPECT_THAT(ExposureWarning(Addresses({"127.0.0.1", "192.0.2.1"}), 4000),
+              HasSubstr("192.0.2.1:4000"));
+  EXPECT_THAT(ExposureWarning({}, 4000), HasSubstr("port 4000 of this machine"));
+}
 TEST(OwnAddresses, DoesNotHideANodeOnTheLoopbackThatItsNameMeansThere) {
   EXPECT_THAT(OwnAddresses("node0", Addresses({"127.0.1.1"}), 2), IsEmpty());
   EXPECT_THAT(OwnAddresses("node0", Addresses({"127.0.1.1"}), 1),

@@ -116,6 +116,7 @@ class Server(StoreCommand):
     def test_prints_its_state_on_sigusr1(self):
         server = self.serve("--port=0")
         self.assertIn("--rdzv_endpoint=" + self.endpoint, server.stderr.readline())
+        self.assertIn("warning: whoever reaches port", server.stderr.readline())
         server.send_signal(signal.SIGUSR1)
         self.assertTrue(server.stderr.readline().startswith("connections=0 keys=0 "))
 

@@ -82,7 +82,7 @@ TEST(ControlMessage, AMembershipComesBackAsItWas) {
   reach.membership.master_addr = "::1";
   reach.membership.master_port = 65'000;
   const json message = ToJson(reach);
-  const Membership back = MembershipOf(message);
+  const Membership back = *MembershipOf(message);
   EXPECT_EQ(NumberOf(message, "attempt"), 5);
   EXPECT_EQ(back.round, 2);
   EXPECT_EQ(back.restart_count, 1);
@@ -94,6 +94,31 @@ TEST(ControlMessage, AMembershipComesBackAsItWas) {
   EXPECT_EQ(back.role_world_size, 16);
   EXPECT_EQ(back.master_addr, "::1");
   EXPECT_EQ(back.master_port, 65'000);
+}
+
+TEST(ControlMessage, RefusesRanksAndPortsThatMakeNoSense) {
+  ReachStore reach;
+  reach.membership.master_addr = "10.0.0.1";
+  reach.membership.master_port = 4000;
+  const json good = ToJson(reach);
+  EXPECT_TRUE(MembershipOf(good).has_value());
+  for (const auto& [key, value] :
+       std::vector<std::pair<std::string, json>>{{"node_rank", 1},
+                                                 {"node_rank", -1},
+                                                 {"nnodes", "many"},
+                                                 {"base_rank", 2},
+                                                 {"world_size", int64_t{1} << 40},
+                                                 {"role_base_rank", nullptr},
+                                                 {"restart_count", -1},
+                                                 {"master_addr", ""},
+                                                 {"master_port", 65'536},
+                                                 {"master_port", 0}}) {
+    json bad = good;
+    bad[key] = value;
+    EXPECT_FALSE(MembershipOf(bad).has_value()) << key << " " << value;
+  }
+  EXPECT_EQ(RoundEndOf(json{{"node_rank", int64_t{1} << 32}}).node_rank, -1);
+  EXPECT_FALSE(PortOf(json{{"port", 65'536 + 80}}, "port").has_value());
 }
 
 TEST(ControlMessage, AnEndOfAnUnknownKindIsAFailure) {

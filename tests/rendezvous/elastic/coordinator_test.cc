@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <thread>
 
 #include <nlohmann/json.hpp>
 
@@ -98,6 +99,22 @@ TEST_F(CoordinatorTest, UnderstandsWhatComesByteByByte) {
   EXPECT_EQ(TextOf(ReadMessage(stream), "type"), "welcome");
   EXPECT_EQ(TextOf(ReadMessage(stream), "line"), "1 of 2 nodes joined");
   EXPECT_EQ(NumNodes(), 1);
+}
+
+TEST_F(CoordinatorTest, HearsAJoinThatComesLongAfterTheHello) {
+  Stream patient = Connected();
+  ASSERT_TRUE(patient.Write(Frame(ToJson(SomeHello()).dump()), Soon()).ok());
+  EXPECT_EQ(TextOf(ReadMessage(patient), "type"), "welcome");
+  {
+    Stream other = Connected();
+    Hello hello = SomeHello();
+    hello.run_id = "another job";
+    ASSERT_TRUE(other.Write(Frame(ToJson(hello).dump()), Soon()).ok());
+    EXPECT_EQ(TextOf(ReadMessage(other), "type"), "welcome");
+  }
+  while (NumNodes() > 1) std::this_thread::yield();
+  ASSERT_TRUE(patient.Write(Frame(R"({"type":"join"})"), Soon()).ok());
+  EXPECT_EQ(TextOf(ReadMessage(patient), "line"), "1 of 2 nodes joined");
 }
 
 TEST_F(CoordinatorTest, ClosesWhatIsNoMessage) {

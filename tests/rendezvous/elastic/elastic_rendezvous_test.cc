@@ -1,5 +1,8 @@
 #include "rendezvous/elastic/elastic_rendezvous.h"
 
+#include <ifaddrs.h>
+#include <netinet/in.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +10,7 @@
 #include "rendezvous/store/store_connection.h"
 #include "rendezvous/store/store_server.h"
 #include "tests/rendezvous/elastic/elastic_nodes.h"
+#include "tests/rendezvous/foreign_server.h"
 
 namespace ddprun::rendezvous {
 namespace {
@@ -51,7 +55,7 @@ TEST_F(ElasticRendezvousTest, SaysThatNobodyHostsAndGivesUp) {
   EXPECT_EQ(node.joined->error().page, "no-rendezvous");
   EXPECT_EQ(node.joined->error().code, Code::kRendezvous);
   EXPECT_THAT(node.joined->error().what, HasSubstr("127.0.0.1:" + std::to_string(port_)));
-  EXPECT_THAT(node.joined->error().what, HasSubstr("Connection refused (errno 111)"));
+  EXPECT_THAT(node.joined->error().what, HasSubstr("127.0.0.1: Connection refused"));
   EXPECT_THAT(node.lines, Contains(HasSubstr("waiting for the rendezvous at 127.0.0.1:")));
 }
 
@@ -295,6 +299,28 @@ TEST_F(ElasticRendezvousTest, ServesJobsWithOtherIdsApart) {
   EXPECT_EQ(coordinator_->num_jobs(), 2);
 }
 
+TEST_F(ElasticRendezvousTest, SaysWhoWaitsUnderAnotherName) {
+  ElasticOptions other = Options(2, 2);
+  other.run_id = "other";
+  Node& a = Start("a", Options(2, 2));
+  Node& b = Start("b", other);
+  RunUntil([&] {
+    return std::ranges::count(a.lines, "1 of 2 nodes joined; with another --rdzv_id wait here: "
+                                       "\"other\" (nodes: 1)") == 1 &&
+           !b.lines.empty() && b.lines.back().ends_with("\"none\" (nodes: 1)");
+  });
+  Kill("b");
+  RunUntil([&] { return a.lines.back() == "1 of 2 nodes joined"; });
+}
+
+TEST_F(ElasticRendezvousTest, AnotherProgramAtTheEndpointIsFoundAtOnce) {
+  const ForeignServer ssh(io_, port_, "SSH-2.0-OpenSSH_9.6\r\n");
+  Node& node = Start("a", Options(2, 2));
+  RunUntil([&] { return node.joined.has_value(); });
+  EXPECT_EQ(node.joined->error().page, "no-rendezvous");
+  EXPECT_THAT(node.joined->error().what, HasSubstr("it says \"SSH-2.0-OpenSSH_9.6\""));
+}
+
 TEST_F(ElasticRendezvousTest, TakesTheAddressThatTheUserGives) {
   ElasticOptions options = Options(2, 2);
   options.local_addr = "127.0.0.2";
@@ -319,6 +345,69 @@ TEST_F(ElasticRendezvousTest, SaysWhichNodeCannotReachTheStore) {
     EXPECT_EQ(node.joined->error().page, "nodes-cannot-reach");
     EXPECT_THAT(node.joined->error().what, HasSubstr("no-such-host.invalid"));
   }
+}
+
+TEST_F(ElasticRendezvousTest, ANewcomerThatReachesNothingDoesNotEndARunningJob) {
+  HostApart();
+  std::vector<Node*> old;
+  for (const char* name : {"a", "b"}) old.push_back(&Start(name, Options(1, 3)));
+  const auto both_run = [&] {
+    for (Node* node : old) {
+      if (node->end) Join(*node);
+    }
+    return std::ranges::all_of(
+        old, [](Node* node) { return node->running() && node->membership().nnodes == 2; });
+  };
+  RunUntil(both_run);
+  ElasticOptions options = Options(1, 3);
+  options.reach_timeout = std::chrono::milliseconds(0);
+  Node& newcomer = Start("c", options);
+  RunUntil([&] {
+    both_run();
+    return newcomer.joined.has_value();
+  });
+  ASSERT_TRUE(newcomer.joined && !newcomer.joined->has_value());
+  EXPECT_EQ(newcomer.joined->error().page, "nodes-cannot-reach");
+  Kill("c");
+  RunUntil(both_run);
+  ExpectOneWorld();
+}
+
+// An address of this machine by which others reach it; none where it has no network.
+std::optional<asio::ip::address> OuterAddress() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return std::nullopt;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
+    const auto* v4 = reinterpret_cast<const sockaddr_in*>(entry->ifa_addr);
+    const asio::ip::address_v4 address(ntohl(v4->sin_addr.s_addr));
+    if (!address.is_loopback()) return address;
+  }
+  return std::nullopt;
+}
+
+TEST_F(ElasticRendezvousTest, TheRoundsStoreListensOnlyWhereWorkersLookForIt) {
+  const auto outer = OuterAddress();
+  if (!outer) GTEST_SKIP() << "this machine has no network";
+  ElasticOptions options = Options(2, 2);
+  options.endpoint.host = outer->to_string();
+  Start("a", options);
+  Start("b", options);
+  RunUntil([&] { return AllRun(); });
+  ExpectOneWorld();
+  const Membership& membership = nodes_["a"].membership();
+  EXPECT_EQ(membership.master_addr, outer->to_string());
+  const HostPort store{membership.master_addr, membership.master_port};
+  EXPECT_TRUE(Stream::Connect(store, Soon()).has_value());
+  const auto at_loopback = Stream::Connect({"127.0.0.1", membership.master_port},
+                                           DeadlineAfter(std::chrono::milliseconds(1)));
+  EXPECT_FALSE(at_loopback.has_value());
+  const auto warnings = [](const Node& node) {
+    return std::ranges::count_if(
+        node.lines, [](const std::string& line) { return line.starts_with("warning: whoever"); });
+  };
+  EXPECT_EQ(warnings(nodes_["a"]), 1);
 }
 
 TEST_F(ElasticRendezvousTest, WorksOverIpv6) {

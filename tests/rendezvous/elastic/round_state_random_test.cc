@@ -155,7 +155,11 @@ class Simulation {
   void Hear(NodeId id, SimNode& node, const ReachStore& reach) {
     node.attempt = reach.attempt;
     node.next = reach.membership;
-    node.outbox.push_back([this, id, reach] { return state_->OnReached(id, reach.attempt); });
+    const bool reaches = Pick(0, 49) > 0;
+    node.outbox.push_back([this, id, reach, reaches] {
+      return reaches ? state_->OnReached(id, reach.attempt)
+                     : state_->OnUnreached(id, reach.attempt, "no route", now_);
+    });
   }
   void Hear(NodeId id, SimNode& node, const StartRound& start) {
     if (start.attempt != node.attempt) return;

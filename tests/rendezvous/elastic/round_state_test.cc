@@ -403,11 +403,78 @@ TEST_F(RoundStateTest, SaysWhoCannotReachWhom) {
   const int64_t attempt = Last<OpenStore>().attempt;
   Take(state_->OnOpened(kA, attempt, {"10.0.0.1", 4000}));
   Take(state_->OnReached(kA, attempt));
-  Take(state_->OnUnreached(kB, attempt, "Connection refused"));
+  Take(state_->OnUnreached(kB, attempt, "Connection refused", now_));
   EXPECT_EQ(Told<RefuseJoin>(), (Nodes{kA, kB}));
   EXPECT_THAT(Last<RefuseJoin>().error.what,
               HasSubstr("node 1 (b, pid 102) cannot reach 10.0.0.1:4000, the store of node 0 (a, "
                         "pid 101): Connection refused"));
+}
+
+TEST_F(RoundStateTest, AJobThatHasRunGoesOnWithoutANewcomerThatCannotReachTheStore) {
+  Make(1, 3);
+  Join(kA);
+  Join(kB);
+  Pass(seconds(30));
+  Join(kC);
+  answering_ = false;
+  Join(kA);
+  Join(kB);
+  const int64_t attempt = Last<OpenStore>().attempt;
+  Take(state_->OnOpened(kA, attempt, {"10.0.0.1", 4000}));
+  answering_ = true;
+  Take(state_->OnUnreached(kC, attempt, "No route to host", now_));
+  EXPECT_EQ(Told<RefuseJoin>(), (Nodes{kC}));
+  EXPECT_THAT(Last<RefuseJoin>().error.what, HasSubstr("node 2 (c, pid 103) cannot reach"));
+  EXPECT_EQ(memberships_[kA].nnodes, 2);
+  EXPECT_EQ(memberships_[kB].round, 1);
+  EXPECT_EQ(Told<StartRound>().size(), 4);
+  Lose(kC);
+  EXPECT_EQ(Told<TellEnd>(), (Nodes{kA, kB})) << "it was no part of the round";
+}
+
+TEST_F(RoundStateTest, ANewcomerWhoseStoreNobodyReachesIsRefusedItself) {
+  Make(1, 2);
+  Join(kA);
+  Join(kB);
+  Lose(kA);
+  answering_ = false;
+  Join(kC);
+  Join(kB);
+  const int64_t attempt = Last<OpenStore>().attempt;
+  Take(state_->OnOpened(kC, attempt, {"10.0.0.3", 4000}));
+  answering_ = true;
+  Take(state_->OnUnreached(kB, attempt, "No route to host", now_));
+  EXPECT_EQ(Told<RefuseJoin>(), (Nodes{kC}));
+  EXPECT_EQ(memberships_[kB].nnodes, 1);
+}
+
+TEST_F(RoundStateTest, AFixedJobWaitsForABetterReplacement) {
+  Make(2, 2, 3);
+  Join(kA);
+  Join(kB);
+  Lose(kB);
+  Join(kA);
+  answering_ = false;
+  Join(kC);
+  Pass(seconds(2));
+  Take(state_->OnOpened(kA, Last<OpenStore>().attempt, {"10.0.0.1", 4000}));
+  Take(state_->OnUnreached(kC, Last<OpenStore>().attempt, "No route to host", now_));
+  EXPECT_EQ(Told<RefuseJoin>(), (Nodes{kC}));
+  EXPECT_THAT(Last<TellProgress>().line, HasSubstr("a replacement of node 1 (b, pid 102)"));
+  answering_ = true;
+  Join(kD);
+  EXPECT_EQ(memberships_[kD].node_rank, 1);
+}
+
+TEST_F(RoundStateTest, ANodeThatCannotOpenTheStoreSaysSoAndWhen) {
+  Make(1, 1);
+  answering_ = false;
+  Join(kA);
+  now_ += seconds(5);
+  Take(state_->OnUnreached(kA, Last<OpenStore>().attempt, "Too many open files", now_));
+  EXPECT_THAT(Last<RefuseJoin>().error.what,
+              HasSubstr("node 0 (a, pid 101) cannot open its store: Too many open files"));
+  EXPECT_EQ(state_->done_since(), now_);
 }
 
 TEST_F(RoundStateTest, WhoDoesNotComeBackInTimeIsLeftBehind) {
@@ -436,7 +503,7 @@ TEST_F(RoundStateTest, IgnoresWhatBelongsToNoRound) {
   End(kD, Kind::kJobFailed);
   Join(kA);
   Take(state_->OnOpened(kA, attempt_, {"x", 1}));
-  Take(state_->OnUnreached(kA, attempt_, "late"));
+  Take(state_->OnUnreached(kA, attempt_, "late", now_));
   EXPECT_THAT(log_, IsEmpty());
 }
 

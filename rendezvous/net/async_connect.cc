@@ -1,6 +1,4 @@
-#include "rendezvous/elastic/control_connect.h"
-
-#include <sys/socket.h>
+#include "rendezvous/net/async_connect.h"
 
 #include <cerrno>
 #include <deque>
@@ -12,7 +10,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "rendezvous/net/async_resolve.h"
-#include "rendezvous/net/socket.h"
+#include "rendezvous/net/connect.h"
 
 namespace ddprun::rendezvous {
 
@@ -24,7 +22,7 @@ constexpr std::chrono::milliseconds kAddressTimeout{3000};
 
 }  // namespace
 
-class ControlConnect::Impl : public std::enable_shared_from_this<ControlConnect::Impl> {
+class AsyncConnect::Impl : public std::enable_shared_from_this<AsyncConnect::Impl> {
  public:
   Impl(asio::io_context& io, HostPort endpoint, std::function<void(Result<UniqueFd>)> handler)
       : io_(io),
@@ -37,7 +35,10 @@ class ControlConnect::Impl : public std::enable_shared_from_this<ControlConnect:
     resolve_.emplace(io_, endpoint_.host,
                      [self = shared_from_this()](Result<std::vector<asio::ip::address>> found) {
                        if (!self->handler_) return;
-                       if (!found.has_value()) return self->Finish(std::move(found).error());
+                       if (!found.has_value()) {
+                         self->problem_ = found.error().what;
+                         return self->TryNext();
+                       }
                        self->addresses_.assign(found->begin(), found->end());
                        self->TryNext();
                      });
@@ -51,22 +52,27 @@ class ControlConnect::Impl : public std::enable_shared_from_this<ControlConnect:
     socket_.close(ignored);
   }
 
+  void Next(const std::string& problem) {
+    ++attempt_;
+    problem_ = problem;
+    asio::error_code ignored;
+    socket_.close(ignored);
+    TryNext();
+  }
+
  private:
   void TryNext() {
     if (addresses_.empty()) {
       Error error;
+      error.where = address_;
       error.what = problem_.empty() ? endpoint_.host + " has no address" : problem_;
       return Finish(std::move(error));
     }
-    address_ = addresses_.front();
+    const asio::ip::tcp::endpoint target(addresses_.front(), endpoint_.port);
     addresses_.pop_front();
-    const asio::ip::tcp::endpoint target(address_, endpoint_.port);
-    UniqueFd fd(socket(target.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (!fd.valid()) return Failed(errno);
-    const auto size = static_cast<socklen_t>(target.size());
-    if (connect(fd.get(), target.data(), size) != 0 && errno != EINPROGRESS) return Failed(errno);
-    asio::error_code ignored;
-    socket_.close(ignored);
+    address_ = target.address().to_string();
+    UniqueFd fd;
+    if (const int failure = BeginConnect(target, fd); failure != 0) return Failed(failure);
     socket_.assign(fd.release());
     const int attempt = ++attempt_;
     timer_.expires_after(kAddressTimeout);
@@ -81,27 +87,17 @@ class ControlConnect::Impl : public std::enable_shared_from_this<ControlConnect:
   }
 
   void OnConnected() {
-    int failure = 0;
-    socklen_t size = sizeof failure;
-    const int fd = socket_.native_handle();
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0) failure = errno;
-    if (failure == 0 && ConnectedToItself(fd)) failure = ECONNREFUSED;
+    const int failure = EndConnect(socket_.native_handle());
     if (failure != 0) return Failed(failure);
     Finish(UniqueFd(socket_.release()));
   }
 
-  void Failed(int problem) {
-    ++attempt_;
-    problem_ = address_.to_string() + ": " + ErrnoText(problem) + " (errno " +
-               std::to_string(problem) + ")";
-    asio::error_code ignored;
-    socket_.close(ignored);
-    TryNext();
-  }
+  void Failed(int problem) { Next(ErrnoText(problem)); }
 
   void Finish(Result<UniqueFd> result) {
+    ++attempt_;
     timer_.cancel();
-    const auto handler = std::exchange(handler_, nullptr);
+    const auto handler = handler_;  // a copy: it may destroy the owner
     handler(std::move(result));
   }
 
@@ -110,22 +106,26 @@ class ControlConnect::Impl : public std::enable_shared_from_this<ControlConnect:
   std::function<void(Result<UniqueFd>)> handler_;
   std::optional<AsyncResolve> resolve_;
   std::deque<asio::ip::address> addresses_;
-  asio::ip::address address_;
+  std::string address_;  // the latest
   stream_descriptor socket_;
   asio::steady_timer timer_;
   int attempt_ = 0;  // handlers of earlier attempts do nothing
   std::string problem_;
 };
 
-ControlConnect::ControlConnect(asio::io_context& io,
+AsyncConnect::AsyncConnect(asio::io_context& io,
                                HostPort endpoint,
                                std::function<void(Result<UniqueFd>)> handler)
     : impl_(std::make_shared<Impl>(io, std::move(endpoint), std::move(handler))) {
   impl_->Start();
 }
 
-ControlConnect::~ControlConnect() {
+AsyncConnect::~AsyncConnect() {
   impl_->Stop();
+}
+
+void AsyncConnect::Next(const std::string& problem) {
+  impl_->Next(problem);
 }
 
 }  // namespace ddprun::rendezvous

@@ -1,0 +1,143 @@
+// Who else is at the store's port: node 0 itself, a second node 0, nodes of another job.
+#include <unistd.h>
+
+#include <random>
+
+#include <nlohmann/json.hpp>
+
+#include "rendezvous/join_text.h"
+#include "rendezvous/net/heard_text.h"
+#include "rendezvous/static_round.h"
+#include "rendezvous/store/request.h"
+
+namespace ddprun::rendezvous {
+
+namespace {
+
+using Json = nlohmann::json;
+using std::chrono::milliseconds;
+
+// For what listens at a port that is taken to say who it is.
+constexpr milliseconds kAnswerTimeout{1000};
+
+struct Identity {
+  std::string host = "another process";
+  std::string run_id;
+  int nnodes = 0;
+};
+
+// What is missing keeps its default: torchrun's nodes leave no identity.
+Identity ParseIdentity(const std::string& text) {
+  Identity identity;
+  const Json parsed = Json::parse(text, nullptr, false);
+  if (!parsed.is_object()) return identity;
+  for (const auto& [key, out] : {std::pair("host", &identity.host), {"run_id", &identity.run_id}}) {
+    if (parsed.contains(key) && parsed[key].is_string()) *out = parsed[key].get<std::string>();
+  }
+  const bool counted = parsed.contains("nnodes") && parsed["nnodes"].is_number_integer();
+  if (counted) identity.nnodes = parsed["nnodes"].get<int>();
+  return identity;
+}
+
+}  // namespace
+
+// Says who has a node rank, and tells two processes apart.
+std::string StaticRendezvous::Impl::MakeIdentity() const {
+  std::random_device random;
+  const Json json = {{"host", HostName()},
+                     {"pid", getpid()},
+                     {"run_id", options_.run_id},
+                     {"nnodes", options_.nnodes},
+                     {"token", (uint64_t{random()} << 32) | random()}};
+  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+// Takes the node rank, unless another process has it.
+void StaticRendezvous::Impl::TakeRank() {
+  Ask(KeyRequest(Op::kCompareSet, keys_.Node(options_.node_rank), identity_),
+      [this](const Reply& reply) {
+        const std::string& taken = reply.values.front();
+        if (taken != identity_) {
+          return FailJoin(NodeRankTaken(options_.node_rank, ParseIdentity(taken).host));
+        }
+        if (host()) return EnterRound();
+        CheckHost();
+      });
+}
+
+void StaticRendezvous::Impl::CheckHost() {
+  Ask(KeysRequest(Op::kCheck, {JobKeys::Host()}), [this](const Reply& reply) {
+    hosted_by_ddprun_ = reply.status == kCheckReady;
+    if (!hosted_by_ddprun_) return EnterRound();  // torchrun hosts the store
+    Ask(KeyRequest(Op::kGet, JobKeys::Host()), [this](const Reply& answer) {
+      const Identity node0 = ParseIdentity(answer.values.front());
+      if (node0.run_id != options_.run_id) {
+        return FailJoin(RunIdsDiffer(options_.run_id, node0.run_id, node0.host));
+      }
+      if (node0.nnodes != options_.nnodes) {
+        return FailJoin(NnodesDiffer(options_.nnodes, node0.nnodes));
+      }
+      EnterRound();
+    });
+  });
+}
+
+// Calls `then` with the identity of the store's host: "" when it is another launcher's, none when
+// no store answers.
+void StaticRendezvous::Impl::AskWhoHosts(milliseconds timeout, HostHandler then) {
+  twin_ = std::make_unique<StoreConnection>(io_, options_.endpoint, DeadlineAfter(timeout));
+  twin_->Call(KeysRequest(Op::kCheck, {JobKeys::Host()}), [this, then](const Result<Reply>& reply) {
+    if (!reply.has_value()) return then(std::nullopt);
+    if (reply->status != kCheckReady) return then("");
+    twin_->Call(KeyRequest(Op::kGet, JobKeys::Host()), [then](const Result<Reply>& answer) {
+      then(answer.has_value() ? std::optional(answer->values.front()) : std::nullopt);
+    });
+  });
+}
+
+// Of another machine, if the endpoint is none of this one's. It may also lead back here.
+void StaticRendezvous::Impl::LookForTwin() {
+  AskWhoHosts(options_.join_timeout, [this](const std::optional<std::string>& identity) {
+    if (!identity || *identity == identity_) return;
+    FailJoin(NodeRankTaken(0, ParseIdentity(*identity).host));
+  });
+}
+
+void StaticRendezvous::Impl::FailWithoutPort(const Error& taken) {
+  AskWhoHosts(kAnswerTimeout, [this, taken](const std::optional<std::string>& identity) {
+    if (!identity) return FailJoin(taken);
+    const Identity other = ParseIdentity(*identity);
+    if (other.run_id == options_.run_id) return FailJoin(NodeRankTaken(0, other.host));
+    Error error = taken;
+    error.what += other.run_id.empty()
+                      ? " A store listens there: that of another launcher's node 0, or `ddprun "
+                        "store`."
+                      : " It belongs to node 0 of the job --rdzv_id=" + HeardText(other.run_id) +
+                            ", on " + other.host + ".";
+    FailJoin(error);
+  });
+}
+
+// Node 0 sees the keys of nodes that look for another job here.
+void StaticRendezvous::Impl::SayWhoIsThere() {
+  server_->Call(KeyRequest(Op::kListKeys, ""), Guarded([this](const Result<Reply>& reply) {
+                  if (!on_joined_) return;
+                  strangers_.clear();
+                  const auto keys = reply.has_value() ? reply->values : std::vector<std::string>();
+                  for (const std::string& key : keys) {
+                    const auto other = keys_.OtherJob(key);
+                    if (!other) continue;
+                    strangers_ = "; node " + other->second + " came with --rdzv_id=" +
+                                 HeardText(other->first) + ", this job has " +
+                                 HeardText(options_.run_id);
+                    break;
+                  }
+                  Say(DescribeJoined(options_.nnodes, Missing()) + strangers_);
+                }));
+}
+
+std::vector<int> StaticRendezvous::Impl::Missing() const {
+  return {missing_.begin(), missing_.end()};
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,87 @@
+// Nodes that find somebody else at their port than they look for.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "rendezvous/store/store_connection.h"
+#include "tests/rendezvous/foreign_server.h"
+#include "tests/rendezvous/static_nodes.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+constexpr const char* kWhoCame =
+    "1 of 2 nodes joined, missing: 1; node 1 came with --rdzv_id=\"y\", this job has \"x\"";
+
+class StaticOthersTest : public StaticNodesTest {
+ protected:
+  // Of a node that is none of the test's job.
+  Error ErrorOfJoin(const StaticOptions& options) {
+    const auto stranger = *StaticRendezvous::Create(io_, options);
+    std::optional<Result<Membership>> joined;
+    stranger->Join([&](Result<Membership> result) { joined = std::move(result); });
+    RunUntil([&] { return joined.has_value(); });
+    return joined && !joined->has_value() ? joined->error() : Error();
+  }
+};
+
+TEST_F(StaticOthersTest, ANodeOfAnotherJobLearnsItAtOnceAndNode0SaysWhoCame) {
+  StaticOptions options = Options(2, 0);
+  options.run_id = "x";
+  Node& host = Start(options);
+  options = Options(2, 1);
+  options.run_id = "y";
+  const Error error = ErrorOfJoin(options);
+  EXPECT_EQ(error.page, "rdzv-ids-differ");
+  EXPECT_THAT(error.what, HasSubstr("--rdzv_id is \"y\" here and \"x\" on node 0, " + HostName()));
+  RunUntil([&] { return std::ranges::count(host.lines, kWhoCame) == 1; });
+  options.run_id = "x";
+  Start(options);
+  RunUntil([&] { return AllJoined(); });
+}
+
+TEST_F(StaticOthersTest, ATorchrunNodeOfAnotherJobIsNamedByNode0) {
+  StaticOptions options = Options(2, 0);
+  options.run_id = "x";
+  options.join_timeout = std::chrono::seconds(1);
+  Node& host = Start(options);
+  StoreConnection torchrun(io_, {"127.0.0.1", port_}, Soon());
+  Request info;
+  info.op = Op::kSet;
+  info.key = "/y/torchelastic/role_info/1";
+  torchrun.Call(info, [](const auto&) {});
+  RunUntil([&] { return host.joined.has_value(); });
+  EXPECT_THAT(host.lines, Contains(std::string(kWhoCame)));
+  EXPECT_THAT(host.joined->error().what, HasSubstr("node 1 came with --rdzv_id=\"y\""));
+}
+
+TEST_F(StaticOthersTest, ASecondNode0HearsOfTheFirst) {
+  Start(Options(2, 0));
+  RunUntil([&] { return !nodes_[0].lines.empty(); });
+  const Error error = ErrorOfJoin(Options(2, 0));
+  EXPECT_EQ(error.page, "node-rank-taken");
+  EXPECT_THAT(error.what, HasSubstr("Node rank 0 has already joined, from " + HostName()));
+}
+
+TEST_F(StaticOthersTest, APortThatAnotherJobHasIsSaidToBeThat) {
+  Start(Options(2, 0));
+  RunUntil([&] { return !nodes_[0].lines.empty(); });
+  StaticOptions options = Options(2, 0);
+  options.run_id = "y";
+  const Error error = ErrorOfJoin(options);
+  EXPECT_EQ(error.page, "port-taken");
+  EXPECT_THAT(error.what, HasSubstr("node 0 of the job --rdzv_id=\"none\", on " + HostName()));
+}
+
+TEST_F(StaticOthersTest, AnotherProgramAtThePortIsFoundAtOnce) {
+  const ForeignServer ssh(io_, port_, "SSH-2.0-OpenSSH_9.6\r\n");
+  const Error error = ErrorOfJoin(Options(2, 1));
+  EXPECT_EQ(error.page, "no-store");
+  EXPECT_THAT(error.what, HasSubstr("is no TCPStore: it says \"SSH-2.0-OpenSSH_9.6\"."));
+  EXPECT_EQ(ErrorOfJoin(Options(2, 0)).page, "port-taken");
+}
+
+}  // namespace
+}  // namespace ddprun::rendezvous
