@@ -1,11 +1,11 @@
 #include "trainer/config/json_document.h"
 
-#include <rapidjson/error/error.h>
-#include <rapidjson/reader.h>
-
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
+
+#include <nlohmann/json.hpp>
 
 #include "trainer/config/diagnostic.h"
 
@@ -13,85 +13,207 @@ namespace ddprun::trainer {
 
 namespace {
 
-// RapidJSON's input: Tell() is an offset into the whole source; the end reads as '\0'.
-class SourceStream {
+constexpr std::string_view kBlanks = " \t\r\n";
+// Tokens of one character each.
+constexpr std::string_view kPunctuation = "{}[],:";
+
+// What nlohmann's reader is given, and where its tokens stand, which it does not tell. Comments and
+// trailing commas, which it does not take, become blanks, so that nothing moves.
+class Scanner {
  public:
-  using Ch = char;
-  SourceStream(std::string_view text, size_t offset) : text_(text), offset_(offset) {}
-  char Peek() const { return offset_ < text_.size() ? text_[offset_] : '\0'; }
-  char Take() {
-    const char character = Peek();
-    if (offset_ < text_.size()) ++offset_;
-    return character;
+  Scanner(std::string text, size_t offset) : text_(std::move(text)) {
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    if (text_.compare(offset, kByteOrderMark.size(), kByteOrderMark) == 0)
+      Blank(offset, offset + 3);
+    for (size_t at = offset; at < text_.size() && !unclosed_comment_;) at = Take(at);
   }
-  size_t Tell() const { return offset_; }
-  // Writing is for in-situ parsing only, which is not used; the reader still names these.
-  char* PutBegin() { return nullptr; }
-  void Put(char /*character*/) {}
-  size_t PutEnd(char* /*begin*/) { return 0; }
+
+  const std::string& text() const { return text_; }
+  bool unclosed_comment() const { return unclosed_comment_; }
+
+  // The next token that is no comma or colon.
+  std::pair<size_t, size_t> Next() { return tokens_.at(next_++); }
+  // Where the token begins that has a byte before `end`.
+  size_t BeginBefore(size_t end) const {
+    const auto after =
+        std::ranges::lower_bound(tokens_, end, {}, &std::pair<size_t, size_t>::first);
+    return after == tokens_.begin() ? 0 : std::prev(after)->first;
+  }
 
  private:
-  std::string_view text_;
-  size_t offset_;
-};
-
-// Where the next token begins: behind blanks, comments and the punctuation between tokens.
-size_t TokenBegin(std::string_view text, size_t offset) {
-  while (offset < text.size()) {
-    if (text[offset] == '/') {
-      const bool block = text.substr(offset, 2) == "/*";
-      const size_t end = text.find(block ? "*/" : "\n", offset + (block ? 2 : 0));
-      if (end == std::string_view::npos) return text.size();
-      offset = end + (block ? 2 : 1);
-    } else if (std::string_view(" \t\r\n,:]}").find(text[offset]) != std::string_view::npos) {
-      ++offset;
-    } else {
-      return offset;
+  void Blank(size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      if (text_[i] != '\n') text_[i] = ' ';
     }
   }
-  return offset;
+
+  // Returns the first byte behind the token, blank or comment at `at`.
+  size_t Take(size_t at) {
+    const char first = text_[at];
+    if (kBlanks.find(first) != kBlanks.npos) return at + 1;
+    if (first == '/') {
+      if (const size_t end = TakeComment(at); end != at) return end;
+    }
+    const size_t end = EndOf(at);
+    const bool closes = first == '}' || first == ']';
+    if (closes && comma_ != 0) Blank(comma_, comma_ + 1);
+    // Any other comma than one after a value is a mistake, and stays.
+    const bool after_value = std::string_view("{[,:").find(last_) == std::string_view::npos;
+    comma_ = first == ',' && after_value ? at : 0;
+    last_ = first;
+    if (first != ',' && first != ':') tokens_.emplace_back(at, end);
+    return end;
+  }
+
+  // Returns `at` where there is none.
+  size_t TakeComment(size_t at) {
+    const std::string_view two = std::string_view(text_).substr(at, 2);
+    if (two != "//" && two != "/*") return at;
+    size_t end = two == "//" ? text_.find('\n', at) : text_.find("*/", at + 2);
+    unclosed_comment_ = two == "/*" && end == std::string::npos;
+    end = std::min(end, text_.size());
+    if (two == "/*" && !unclosed_comment_) end += 2;
+    Blank(at, end);
+    return end;
+  }
+
+  size_t EndOf(size_t at) const {
+    if (kPunctuation.find(text_[at]) != kPunctuation.npos) return at + 1;
+    const bool is_string = text_[at] == '"';
+    size_t end = at + 1;
+    for (; end < text_.size(); ++end) {
+      const char letter = text_[end];
+      if (is_string && letter == '"') return end + 1;
+      if (is_string && letter == '\\') ++end;
+      if (is_string) continue;
+      if (letter == '"' || letter == '/' || kBlanks.find(letter) != kBlanks.npos ||
+          kPunctuation.find(letter) != kPunctuation.npos) {
+        break;
+      }
+    }
+    return std::min(end, text_.size());
+  }
+
+  std::string text_;
+  std::vector<std::pair<size_t, size_t>> tokens_;  // begin and end
+  size_t next_ = 0;
+  char last_ = ',';   // the first byte of the last token
+  size_t comma_ = 0;  // the last token, where that is a comma after a value
+  bool unclosed_comment_ = false;
+};
+
+struct Mistake {
+  size_t place = 0;
+  std::string found;
+  std::string hint = {};
+};
+
+// The kinds of mistakes, by what nlohmann's reader says of them.
+struct Explanation {
+  std::string_view says;
+  std::string_view found;
+  std::string_view hint;
+};
+
+constexpr std::string_view kComma = "A comma may be missing at the end of the value before.";
+constexpr std::string_view kHexDigits = "Write four hexadecimal digits.";
+constexpr Explanation kExplanations[] = {
+    {"after backslash", "This backslash escape does not exist in JSON:",
+     "Write a backslash itself as \\\\ (two backslashes)."},
+    {"'\\u'", "This \\u escape is not a valid character:", kHexDigits},
+    {"surrogate", "This \\u escape is not a valid character:", kHexDigits},
+    {"UTF-8", "This is not UTF-8 text:", "Save the file as UTF-8."},
+    {"control character", "A string cannot hold this control character:",
+     "Write a tab as \\t, others as \\u and four hexadecimal digits."},
+    {"after '.'", "A digit after the decimal point was expected here:", ""},
+    {"after exponent", "A digit of the exponent was expected here:", ""},
+    {"number overflow", "This number is too big:", "Numbers reach up to about 1.8e308."},
+    {"expected end of input",
+     "The JSON value ended before this:", "Remove what follows the closing bracket."},
+    {"while parsing object key", "A key in double quotes was expected here:", ""},
+    {"while parsing object separator", "A colon between key and value was expected here:", ""},
+    {"while parsing object -", "A comma or a closing } was expected here:", kComma},
+    {"while parsing array -", "A comma or a closing ] was expected here:", kComma},
+    {"while parsing value", "This is no JSON value:",
+     "Values are numbers, \"strings\", true, false, null, [lists] and {objects}."},
+    {"", "The JSON text is broken here:", ""},
+};
+
+// `read`: where the reader stands, behind the byte that it does not take.
+Mistake Explain(const Scanner& scanner, size_t read, std::string_view says) {
+  const std::string& text = scanner.text();
+  const auto row = std::ranges::find_if(kExplanations, [&](const Explanation& explanation) {
+    return says.find(explanation.says) != says.npos;
+  });
+  Mistake mistake{read - 1, std::string(row->found), std::string(row->hint)};
+  const char letter = text[mistake.place];
+  const bool ends_token = (kPunctuation.find(letter) != kPunctuation.npos) || letter == '"' ||
+                          kBlanks.find(letter) != kBlanks.npos;
+  if (says.find("invalid string") != says.npos) {
+    if (letter == '\n' || letter == '\r') {
+      mistake.found = "This string has no closing quote on its line:";
+      mistake.hint = "Write a line break inside a string as \\n.";
+    } else if (row->found.find("escape") != row->found.npos) {
+      mistake.place = text.rfind('\\', mistake.place - 1);
+    }
+  } else if (says.find("- invalid") != says.npos) {  // "tru}"
+    mistake.place = scanner.BeginBefore(ends_token ? read - 1 : read);
+  } else if (kPunctuation.find(letter) == kPunctuation.npos) {
+    mistake.place = scanner.BeginBefore(read);
+  }
+  return mistake;
 }
 
-// RapidJSON's handler. A handler call comes right after its token was read, so that a token ends at
-// Tell() and begins at the first byte that is no blank, comment or punctuation after the last one.
+Mistake TextEnds(const Source& source) {
+  return {source.text.size(),
+          "The text ends here, in the middle of a value:", "Close every { [ and \"."};
+}
+
+// nlohmann's handler: a call comes for each token, in their order.
 class TreeBuilder {
  public:
-  TreeBuilder(const Source& source, size_t offset, const SourceStream& stream)
-      : source_(source), stream_(stream), last_end_(offset) {}
+  TreeBuilder(const Source& source, size_t offset, Scanner* scanner)
+      : source_(source), offset_(offset), scanner_(*scanner) {}
 
-  bool Null() { return AddScalar(JsonValue::Kind::kNull, ""); }
-  bool Bool(bool value) {
+  bool null() { return AddScalar(JsonValue::Kind::kNull, ""); }
+  bool boolean(bool value) {
     Attach({.kind = JsonValue::Kind::kBool, .span = TokenSpan(), .boolean = value});
     return true;
   }
   // The numeric value is read from the text later, exactly and with the key's type in mind.
-  bool Int(int /*value*/) { return AddNumber(); }
-  bool Uint(unsigned /*value*/) { return AddNumber(); }
-  bool Int64(int64_t /*value*/) { return AddNumber(); }
-  bool Uint64(uint64_t /*value*/) { return AddNumber(); }
-  bool Double(double /*value*/) { return AddNumber(); }
-  bool RawNumber(const char* /*text*/, rapidjson::SizeType /*size*/, bool /*copy*/) {
-    return AddNumber();
-  }
-  bool String(const char* text, rapidjson::SizeType size, bool /*copy*/) {
-    return AddScalar(JsonValue::Kind::kString, std::string(text, size));
-  }
-  bool Key(const char* text, rapidjson::SizeType size, bool /*copy*/) {
-    open_.back()->members.push_back({.key = std::string(text, size), .key_span = TokenSpan()});
+  bool number_integer(int64_t /*value*/) { return AddNumber(); }
+  bool number_unsigned(uint64_t /*value*/) { return AddNumber(); }
+  bool number_float(double /*value*/, const std::string& /*text*/) { return AddNumber(); }
+  bool string(std::string& text) { return AddScalar(JsonValue::Kind::kString, std::move(text)); }
+  bool binary(nlohmann::json::binary_t& /*value*/) { return false; }  // JSON has none
+  bool key(std::string& text) {
+    open_.back()->members.push_back({.key = std::move(text), .key_span = TokenSpan()});
     return true;
   }
-  bool StartObject() { return Open(JsonValue::Kind::kObject); }
-  bool EndObject(rapidjson::SizeType /*count*/) { return Close('}'); }
-  bool StartArray() { return Open(JsonValue::Kind::kArray); }
-  bool EndArray(rapidjson::SizeType /*count*/) { return Close(']'); }
+  bool start_object(size_t /*count*/) { return Open(JsonValue::Kind::kObject); }
+  bool start_array(size_t /*count*/) { return Open(JsonValue::Kind::kArray); }
+  bool end_object() { return Close(); }
+  bool end_array() { return Close(); }
+  bool parse_error(size_t read, const std::string& /*token*/, const std::exception& error) {
+    read += offset_;
+    if (read > source_.text.size()) {
+      mistake_ = begun_ ? TextEnds(source_)
+                        : Mistake{read - 1, "There is no JSON value here:",
+                                  "The smallest config is {\"model\": {\"type\": ...}}."};
+    } else {
+      mistake_ = Explain(scanner_, read, error.what());
+    }
+    return false;
+  }
 
   JsonValue TakeRoot() { return std::move(root_); }
+  const Mistake& mistake() const { return mistake_; }
 
  private:
   Span TokenSpan() {
-    const size_t begin = TokenBegin(source_.text, last_end_);
-    last_end_ = stream_.Tell();
-    return {&source_, begin, last_end_};
+    begun_ = true;
+    const auto [begin, end] = scanner_.Next();
+    return {&source_, begin, end};
   }
 
   JsonValue* Attach(JsonValue value) {
@@ -121,94 +243,44 @@ class TreeBuilder {
     return true;
   }
 
-  // False stops the parse: kParseErrorTermination.
   bool Open(JsonValue::Kind kind) {
-    if (open_.size() == kMaxJsonDepth) return false;
-    open_.push_back(Attach({.kind = kind, .span = TokenSpan()}));
+    const Span span = TokenSpan();
+    if (open_.size() == kMaxJsonDepth) {
+      mistake_ = {span.begin,
+                  "Brackets are nested more than " + std::to_string(kMaxJsonDepth) + " deep here:",
+                  "A config needs three levels."};
+      return false;
+    }
+    open_.push_back(Attach({.kind = kind, .span = span}));
     return true;
   }
 
-  bool Close(char bracket) {
-    // After a trailing comma RapidJSON announces the end before it takes the bracket.
-    const size_t offset = stream_.Tell();
-    last_end_ = source_.text[offset - 1] == bracket ? offset : offset + 1;
-    open_.back()->span.end = last_end_;
+  bool Close() {
+    open_.back()->span.end = TokenSpan().end;
     open_.pop_back();
     return true;
   }
 
   const Source& source_;
-  const SourceStream& stream_;
-  size_t last_end_;
+  const size_t offset_;
+  Scanner& scanner_;
+  bool begun_ = false;
   JsonValue root_;
   std::vector<JsonValue*> open_;  // the path from the root; only the innermost one grows
+  Mistake mistake_;
 };
 
-struct Explanation {
-  std::string found;
-  std::string hint;
-};
-
-Explanation Explain(rapidjson::ParseErrorCode code, const Source& source, size_t offset) {
-  const bool at_end = offset >= source.text.size();
-  const bool control = !at_end && static_cast<unsigned char>(source.text[offset]) < 0x20;
-  if (at_end && code != rapidjson::kParseErrorDocumentEmpty) {
-    return {"The text ends here, in the middle of a value:", "Close every { [ and \"."};
+Error BrokenJson(const Source& source, size_t offset, const Mistake& mistake) {
+  size_t place = mistake.place;
+  if (place >= source.text.size()) {
+    // Blank lines at the end have nothing to show.
+    const size_t last = source.text.find_last_not_of(kBlanks);
+    place = std::max(last == std::string::npos ? 0 : last + 1, offset);
   }
-  switch (code) {
-    case rapidjson::kParseErrorDocumentEmpty:
-      return {"There is no JSON value here:",
-              "The smallest config is {\"model\": {\"type\": ...}}."};
-    case rapidjson::kParseErrorDocumentRootNotSingular:
-      return {"The JSON value ended before this:", "Remove what follows the closing bracket."};
-    case rapidjson::kParseErrorObjectMissName:
-      return {"A key in double quotes was expected here:", ""};
-    case rapidjson::kParseErrorObjectMissColon:
-      return {"A colon between key and value was expected here:", ""};
-    case rapidjson::kParseErrorObjectMissCommaOrCurlyBracket:
-      return {"A comma or a closing } was expected here:",
-              "A comma may be missing at the end of the value before."};
-    case rapidjson::kParseErrorArrayMissCommaOrSquareBracket:
-      return {"A comma or a closing ] was expected here:",
-              "A comma may be missing at the end of the value before."};
-    case rapidjson::kParseErrorValueInvalid:
-      return {"This is no JSON value:",
-              "Values are numbers, \"strings\", true, false, null, [lists] and {objects}."};
-    case rapidjson::kParseErrorStringEscapeInvalid:
-      if (control && (source.text[offset] == '\n' || source.text[offset] == '\r')) {
-        return {"This string has no closing quote on its line:",
-                "Write a line break inside a string as \\n."};
-      }
-      if (control) {
-        return {"A string cannot hold this control character:",
-                "Write a tab as \\t, others as \\u and four hexadecimal digits."};
-      }
-      return {"This backslash escape does not exist in JSON:",
-              "Write a backslash itself as \\\\ (two backslashes)."};
-    case rapidjson::kParseErrorStringUnicodeEscapeInvalidHex:
-    case rapidjson::kParseErrorStringUnicodeSurrogateInvalid:
-      return {"This \\u escape is not a valid character:", "Write four hexadecimal digits."};
-    case rapidjson::kParseErrorStringInvalidEncoding:
-      return {"This is not UTF-8 text:", "Save the file as UTF-8."};
-    case rapidjson::kParseErrorNumberTooBig:
-      return {"This number is too big:", "Numbers reach up to about 1.8e308."};
-    case rapidjson::kParseErrorNumberMissFraction:
-      return {"A digit after the decimal point was expected here:", ""};
-    case rapidjson::kParseErrorNumberMissExponent:
-      return {"A digit of the exponent was expected here:", ""};
-    case rapidjson::kParseErrorTermination:
-      return {"Brackets are nested more than " + std::to_string(kMaxJsonDepth) + " deep here:",
-              "A config needs three levels."};
-    default:
-      return {"The JSON text is broken here:", ""};
-  }
-}
-
-Error BrokenJson(const Source& source, size_t offset, const Explanation& explanation) {
-  return ErrorAt({&source, offset, offset + 1}, {.title = "BROKEN JSON",
-                                                 .page = "broken-json",
-                                                 .found = explanation.found,
-                                                 .hint = explanation.hint});
+  return ErrorAt({&source, place, place + 1}, {.title = "BROKEN JSON",
+                                               .page = "broken-json",
+                                               .found = mistake.found,
+                                               .hint = mistake.hint});
 }
 
 }  // namespace
@@ -232,25 +304,16 @@ const char* KindName(JsonValue::Kind kind) {
 }
 
 Result<JsonValue> ParseJson(const Source& source, size_t offset) {
-  // RapidJSON takes a NUL byte for the end of the text and would ignore what follows it.
+  // nlohmann's reader takes a NUL byte for the end of the text and would ignore what follows it.
   if (const size_t nul = source.text.find('\0', offset); nul != std::string::npos) {
-    return BrokenJson(source, nul, {"There is a NUL byte here; this is no text file:", ""});
+    return BrokenJson(source, offset, {nul, "There is a NUL byte here; this is no text file:"});
   }
-  SourceStream stream(source.text, offset);
-  TreeBuilder builder(source, offset, stream);
-  rapidjson::Reader reader;
-  constexpr unsigned kFlags = rapidjson::kParseCommentsFlag | rapidjson::kParseTrailingCommasFlag |
-                              rapidjson::kParseValidateEncodingFlag;
-  const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, builder);
-  if (result.IsError()) {
-    const Explanation explanation = Explain(result.Code(), source, result.Offset());
-    size_t place = result.Offset();
-    if (place >= source.text.size()) {
-      // Blank lines at the end have nothing to show.
-      const size_t last = source.text.find_last_not_of(" \t\r\n");
-      place = std::max(last == std::string::npos ? 0 : last + 1, offset);
-    }
-    return BrokenJson(source, place, explanation);
+  Scanner scanner(source.text, offset);
+  if (scanner.unclosed_comment()) return BrokenJson(source, offset, TextEnds(source));
+  TreeBuilder builder(source, offset, &scanner);
+  const std::string_view text = std::string_view(scanner.text()).substr(offset);
+  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
+    return BrokenJson(source, offset, builder.mistake());
   }
   return builder.TakeRoot();
 }

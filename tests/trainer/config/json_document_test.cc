@@ -114,6 +114,10 @@ TEST(JsonDocument, EveryOtherMistakeHasItsOwnSentence) {
   EXPECT_EQ(sentence("{} {}"), "The JSON value ended before this:");
   EXPECT_EQ(sentence("{a: 1}"), "A key in double quotes was expected here:");
   EXPECT_EQ(sentence("{\"a\" 1}"), "A colon between key and value was expected here:");
+  EXPECT_EQ(sentence("[,]"), "This is no JSON value:");
+  EXPECT_EQ(sentence("[1,,]"), "This is no JSON value:");
+  EXPECT_EQ(sentence("{,}"), "A key in double quotes was expected here:");
+  EXPECT_EQ(sentence("[1, \"/*\" 2]"), "A comma or a closing ] was expected here:");
   EXPECT_EQ(sentence("[1 2]"), "A comma or a closing ] was expected here:");
   EXPECT_EQ(sentence("[1e999]"), "This number is too big:");
   EXPECT_EQ(sentence("[1.]"), "A digit after the decimal point was expected here:");
