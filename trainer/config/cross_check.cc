@@ -86,7 +86,10 @@ void FillModelDefaults(const Entries& entries, Config* config) {
 void FillDerivedDefaults(const Entries& entries, Config* config) {
   const auto has_value = [&](std::string_view path) { return HasValue(entries, path); };
   if (!has_value("data.data_seed")) config->data.data_seed = config->run.seed;
-  if (!has_value("data.dataset_seed")) config->data.dataset_seed = config->data.data_seed;
+  // Elsewhere it stays at the default, which a config of any format may hold.
+  if (config->data.format == DataFormat::kRandom && !has_value("data.dataset_seed")) {
+    config->data.dataset_seed = config->data.data_seed;
+  }
   if (!has_value("optimizer.weight_decay") && config->optimizer.type != OptimizerType::kAdamW) {
     config->optimizer.weight_decay = 0;
   }

@@ -68,9 +68,10 @@ std::optional<JsonValue> OverrideValue(const Key& key,
                                        size_t offset,
                                        Problems* problems) {
   const std::string text = source.text.substr(offset);
-  JsonValue as_text{.kind = JsonValue::Kind::kString,
-                    .span = {&source, offset, source.text.size()},
-                    .text = text};
+  JsonValue as_text;
+  as_text.kind = JsonValue::Kind::kString;
+  as_text.span = {&source, offset, source.text.size()};
+  as_text.text = text;
   Result<JsonValue> parsed = ParseJson(source, offset);
   // --set run.name=42 names a run; --set run.name="42" does so too.
   if (IsText(key)) {

@@ -66,7 +66,7 @@ constexpr WithoutKey kWithoutKey[] = {
      "project_name tracking_uri",
      "TensorBoard and other trackers are not there yet. Every run writes metrics.jsonl, a line of\n"
      "JSON every report.logging_steps."},
-    {"profile profiler enable_profiling wall_clock_breakdown flops_profiler trace "
+    {"profile profiler profiling enable_profiling wall_clock_breakdown flops_profiler trace "
      "include_num_input_tokens_seen include_tokens_per_second",
      "A profile is not there yet. Log lines and metrics.jsonl have samples per second, time and "
      "the\n"

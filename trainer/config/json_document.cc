@@ -177,7 +177,7 @@ class TreeBuilder {
 
   bool null() { return AddScalar(JsonValue::Kind::kNull, ""); }
   bool boolean(bool value) {
-    Attach({.kind = JsonValue::Kind::kBool, .span = TokenSpan(), .boolean = value});
+    Attach(JsonValue::Kind::kBool, TokenSpan())->boolean = value;
     return true;
   }
   // The numeric value is read from the text later, exactly and with the key's type in mind.
@@ -187,7 +187,7 @@ class TreeBuilder {
   bool string(std::string& text) { return AddScalar(JsonValue::Kind::kString, std::move(text)); }
   bool binary(nlohmann::json::binary_t& /*value*/) { return false; }  // JSON has none
   bool key(std::string& text) {
-    open_.back()->members.push_back({.key = std::move(text), .key_span = TokenSpan()});
+    open_.back()->members.push_back({std::move(text), TokenSpan(), JsonValue()});
     return true;
   }
   bool start_object(size_t /*count*/) { return Open(JsonValue::Kind::kObject); }
@@ -216,30 +216,27 @@ class TreeBuilder {
     return {&source_, begin, end};
   }
 
-  JsonValue* Attach(JsonValue value) {
-    if (open_.empty()) {
-      root_ = std::move(value);
-      return &root_;
+  JsonValue* Attach(JsonValue::Kind kind, const Span& span) {
+    JsonValue* value = &root_;
+    if (!open_.empty()) {
+      JsonValue& parent = *open_.back();
+      const bool object = parent.kind == JsonValue::Kind::kObject;
+      value = object ? &parent.members.back().value : &parent.elements.emplace_back();
     }
-    JsonValue& parent = *open_.back();
-    if (parent.kind == JsonValue::Kind::kObject) {
-      parent.members.back().value = std::move(value);
-      return &parent.members.back().value;
-    }
-    parent.elements.push_back(std::move(value));
-    return &parent.elements.back();
+    value->kind = kind;
+    value->span = span;
+    return value;
   }
 
   bool AddScalar(JsonValue::Kind kind, std::string text) {
-    Attach({.kind = kind, .span = TokenSpan(), .text = std::move(text)});
+    Attach(kind, TokenSpan())->text = std::move(text);
     return true;
   }
 
   bool AddNumber() {
     const Span span = TokenSpan();
-    Attach({.kind = JsonValue::Kind::kNumber,
-            .span = span,
-            .text = source_.text.substr(span.begin, span.end - span.begin)});
+    Attach(JsonValue::Kind::kNumber, span)->text =
+        source_.text.substr(span.begin, span.end - span.begin);
     return true;
   }
 
@@ -251,7 +248,7 @@ class TreeBuilder {
                   "A config needs three levels."};
       return false;
     }
-    open_.push_back(Attach({.kind = kind, .span = span}));
+    open_.push_back(Attach(kind, span));
     return true;
   }
 

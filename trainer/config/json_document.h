@@ -18,8 +18,8 @@ struct JsonValue {
   Span span = {};  // of the whole value, quotes and brackets included
   bool boolean = false;
   std::string text = {};  // kString: decoded; kNumber: as written
-  std::vector<JsonValue> elements = {};
-  std::vector<JsonMember> members = {};  // in the file's order; duplicates are kept
+  std::vector<JsonValue> elements;
+  std::vector<JsonMember> members;  // in the file's order; duplicates are kept
 };
 
 struct JsonMember {

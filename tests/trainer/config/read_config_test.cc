@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/trainer/config/config_text_fixture.h"
+#include "trainer/config/config_text.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -54,6 +55,11 @@ TEST(ReadConfig, SeedsFollowEachOtherUnlessTheyAreGiven) {
   EXPECT_EQ(config.data.data_seed, 0);
   EXPECT_EQ(config.data.dataset_seed, 12345);
   EXPECT_EQ(MustRead({kMlp, {"data.data_seed=5"}}).data.dataset_seed, 5);
+  // What is kept with a run is a config itself, also for other data.
+  for (const char* text : {kMlp, kGpt}) {
+    const std::string resolved = WriteResolvedConfig(MustRead({text, {"run.seed=7"}}));
+    EXPECT_EQ(WriteResolvedConfig(MustRead({resolved})), resolved);
+  }
 }
 
 TEST(ReadConfig, AnOverrideReplacesABadValue) {
