@@ -1,6 +1,7 @@
 #include "trainer/loop/job.h"
 
 #include "base/failure.h"
+#include "trainer/config/config_warnings.h"
 #include "trainer/config/read_config.h"
 #include "trainer/loop/open_data.h"
 #include "trainer/loop/open_model.h"
@@ -35,6 +36,15 @@ StepPlan PlanFor(const Job& job, int world_size) {
   Result<StepPlan> plan = PlanSteps(job.config, job.train->size(), world_size);
   if (!plan.has_value()) plan.error().where = job.config_path;
   return ValueOrThrow(std::move(plan));
+}
+
+std::vector<std::string> WarningsOf(const Job& job, const StepPlan& plan) {
+  return ConfigWarnings(job.config, {.ranks = plan.data_ranks,
+                                     .samples_per_rank = plan.samples_per_rank,
+                                     .batches_per_epoch = plan.batches_per_epoch,
+                                     .total_steps = plan.total_steps,
+                                     .classes = job.train->shape().classes,
+                                     .has_validation_data = job.validation != nullptr});
 }
 
 }  // namespace ddprun::trainer

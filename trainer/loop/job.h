@@ -39,4 +39,7 @@ Job OpenJob(const std::string& config_path,
 // or there is not data for each.
 StepPlan PlanFor(const Job& job, int world_size);
 
+// Keys of the config that such a run will not feel, a line each.
+std::vector<std::string> WarningsOf(const Job& job, const StepPlan& plan);
+
 }  // namespace ddprun::trainer

@@ -117,6 +117,9 @@ void TrainAsRankZero(const Job& job,
   const auto reporter = ValueOrThrow(RunReporter::Create(options, header, ReportTime::Now()));
   reporter->PrintLine(Announcement(job, header, trainer));
   for (const std::string& note : job.data_notes) reporter->PrintLine("data: " + note);
+  for (const std::string& warning : WarningsOf(job, trainer.plan())) {
+    reporter->PrintLine("warning: " + warning);
+  }
   if (!compute.empty()) reporter->PrintLine(compute);
   if (!trainer.fresh_parameters().empty()) reporter->PrintLine(FreshText(job, trainer));
   try {

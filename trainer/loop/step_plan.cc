@@ -37,7 +37,7 @@ DistributedSamplerOptions ShareOptions(const Config& config, int64_t samples, in
           .num_replicas = data_ranks,
           .shuffle = data.shuffle,
           .seed = static_cast<uint64_t>(data.data_seed),
-          .drop_last = by_step && data.dataloader_drop_last,
+          .drop_last = by_step ? data.dataloader_drop_last : data.sampler_drop_last,
           .global_batch = by_step ? rank_batch * data_ranks : 0,
           .group_size = by_step ? rank_batch * data_ranks : rank_batch};
 }

@@ -77,6 +77,13 @@ TEST(PlanSteps, AgreesWithSamplerAndLoaderOrRefuses) {
   EXPECT_GT(refused, 10);
 }
 
+TEST(PlanSteps, LeavesOutWhatCannotBeSharedOutWhereAsked) {
+  Config config = ConfigOf({.batch = 1});
+  EXPECT_EQ(PlanSteps(config, 7, 2).value().samples_per_rank, 4);
+  config.data.sampler_drop_last = true;
+  EXPECT_EQ(PlanSteps(config, 7, 2).value().samples_per_rank, 3);
+}
+
 TEST(PlanSteps, SaysWhyAnEpochWouldHaveNoStep) {
   const Case all_at_once{.accumulation = 4, .by_step = true, .drop_last = true};
   const auto plan = PlanSteps(ConfigOf(all_at_once), 40, 2);
