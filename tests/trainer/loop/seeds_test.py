@@ -80,10 +80,10 @@ class Seeds(training.TrainingTest):
         for step, (a, b) in enumerate(zip(found, expected)):
             self.assertLess(abs(a - b), tolerance, f"step {step + 1}: {a} instead of {b}")
 
-    def assert_follows_pytorch(self, name, ranks, make_net, make_optimizer):
-        config, losses, weights = self.run_config(name, ranks, "run.max_epochs=1")
+    def assert_follows_pytorch(self, name, ranks, make_net, make_optimizer, *more):
+        config, losses, weights = self.run_config(name, ranks, "run.max_epochs=1", *more)
         sizes = [config["data"][key] for key in ("num_samples", "input_size", "target_size")]
-        dataset = RandomTensorDataset(config["data"]["data_seed"], *sizes)
+        dataset = RandomTensorDataset(config["data"]["dataset_seed"], *sizes)
         torch.manual_seed(config["run"]["seed"])
         net = make_net()
         expected = train_in_pytorch(net, make_optimizer(net.parameters()),
@@ -124,6 +124,12 @@ class Seeds(training.TrainingTest):
                 lambda parameters: torch.optim.SGD(parameters, lr=0.01))
             if ranks == 1:
                 self.assertEqual(f"{sum(losses):.4f}", "2.1911")
+
+    def test_samples_and_their_order_have_seeds_of_their_own(self):
+        self.assert_follows_pytorch(
+            "random_mlp", 2, lambda: nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 2)),
+            lambda parameters: torch.optim.SGD(parameters, lr=0.01),
+            "data.shuffle=true", "data.data_seed=0", "training.per_device_train_batch_size=5")
 
     def write_bert(self):
         """configs/bert_mnli.json with its two inputs beside it, small ones."""
