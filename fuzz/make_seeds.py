@@ -104,10 +104,22 @@ def options():
         yield "\n".join(words).encode()
 
 
+def configs():
+    gpt = {"model": {"type": "gpt"}, "data": {"train_files": ["a", "b*"]}}
+    mlp = {"model": {"type": "mlp", "layer_sizes": [4, 2]}, "optimizer": {"type": "sgd"},
+           "data": {"format": "random", "num_samples": 8, "input_size": 4, "target_size": 2}}
+    sets = "\n--\nrun.seed=7\nstrategy.bucket_cap_mb=auto\ndata.shuffle=false"
+    yield (json.dumps(gpt) + sets).encode()
+    yield (json.dumps(mlp, indent=1) + "\n--\noptimizer.momentum=0.9").encode()
+    yield b'// a\n{ "model": { "type": "bert", /* b */ "dropout": 1e-1, }, "data": [1,], }\n'
+    yield (json.dumps(mlp) + '\n--\ntraining.lr=1\nmodel.rope_scaling={"factor": 4}').encode()
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     for name, make in [("wire", wire), ("store_state", histories), ("store_session", sessions),
-                       ("peer_text", peer_texts), ("options", options)]:
+                       ("peer_text", peer_texts), ("options", options),
+                       ("config", configs)]:
         folder = root / name
         folder.mkdir(parents=True, exist_ok=True)
         for number, seed in enumerate(make()):
