@@ -119,8 +119,11 @@ struct PosixProcessHost::Watched {
   bool by_signal = false;
 };
 
-PosixProcessHost::PosixProcessHost(asio::io_context& io, const SignalMask& mask, Guard& guard)
-    : io_(io), mask_(mask), guard_(guard) {
+PosixProcessHost::PosixProcessHost(asio::io_context& io,
+                                   Clock& clock,
+                                   const SignalMask& mask,
+                                   Guard& guard)
+    : io_(io), clock_(clock), mask_(mask), guard_(guard) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
@@ -243,8 +246,8 @@ void PosixProcessHost::SignalGroup(pid_t pid, int signal) {
 void PosixProcessHost::EndStrays(std::set<pid_t> sessions,
                                  std::function<void(std::vector<pid_t> left)> done) {
   const auto known = [this](pid_t pid) { return pid == guard_.pid() || watched_.contains(pid); };
-  sweep_ =
-      std::make_unique<StraySweep>(io_, known, std::move(sessions), SweepTimes(), std::move(done));
+  sweep_ = std::make_unique<StraySweep>(clock_, known, std::move(sessions), SweepTimes(),
+                                        std::move(done));
 }
 
 std::vector<pid_t> PosixProcessHost::EndAll() {

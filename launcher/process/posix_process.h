@@ -8,6 +8,7 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
+#include "launcher/process/clock.h"
 #include "launcher/process/guard.h"
 #include "launcher/process/open_file_limit.h"
 #include "launcher/process/process.h"
@@ -23,7 +24,7 @@ namespace ddprun::launcher {
 class PosixProcessHost : public ProcessHost {
  public:
   // All of them must outlive the host.
-  PosixProcessHost(asio::io_context& io, const SignalMask& mask, Guard& guard);
+  PosixProcessHost(asio::io_context& io, Clock& clock, const SignalMask& mask, Guard& guard);
   ~PosixProcessHost() override;
 
   Result<pid_t> Spawn(const SpawnRequest& request) override;
@@ -49,6 +50,7 @@ class PosixProcessHost : public ProcessHost {
   void ReapStrays();
 
   asio::io_context& io_;
+  Clock& clock_;
   const SignalMask& mask_;
   Guard& guard_;
   const OpenFileLimit files_;

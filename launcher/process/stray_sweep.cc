@@ -4,15 +4,11 @@
 
 #include <utility>
 
-#include <asio/post.hpp>
-
 #include "launcher/process/process_table.h"
 
 namespace ddprun::launcher {
 
 namespace {
-
-using SteadyClock = std::chrono::steady_clock;
 
 // Only for what the deaths of children do not tell of: the grace period, and processes that are
 // adopted without any of ours ending.
@@ -20,18 +16,17 @@ constexpr std::chrono::milliseconds kLookAgain{50};
 
 }  // namespace
 
-StraySweep::StraySweep(asio::io_context& io,
+StraySweep::StraySweep(Clock& clock,
                        std::function<bool(pid_t)> known,
                        std::set<pid_t> sessions,
                        const SweepTimes& times,
                        Done done)
-    : io_(io),
+    : clock_(clock),
       known_(std::move(known)),
       sessions_(std::move(sessions)),
       times_(times),
       done_(std::move(done)),
-      start_(SteadyClock::now()),
-      timer_(io) {
+      start_(clock.Now()) {
   Look();
 }
 
@@ -39,16 +34,12 @@ void StraySweep::Look() {
   if (!done_) return;
   // While a child ends, its own children may be listed neither under it nor under us yet.
   if (SignalStrays().empty() && SignalStrays().empty()) return Finish({});
-  if (SteadyClock::now() > start_ + times_.limit) return Finish(SignalStrays());
-  timer_.expires_after(kLookAgain);
-  // A timer that is due already is not cancelled any more.
-  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
-    if (!error && !alive.expired()) Look();
-  });
+  if (clock_.Now() > start_ + times_.limit) return Finish(SignalStrays());
+  alarm_ = clock_.Set(kLookAgain, [this] { Look(); });
 }
 
 std::vector<pid_t> StraySweep::SignalStrays() {
-  const bool kill = SteadyClock::now() >= start_ + times_.grace;
+  const bool kill = clock_.Now() >= start_ + times_.grace;
   std::vector<pid_t> strays;
   for (const ProcessEntry& child : ListChildren()) {
     if (child.ended || known_(child.pid)) continue;
@@ -64,10 +55,8 @@ std::vector<pid_t> StraySweep::SignalStrays() {
 }
 
 void StraySweep::Finish(std::vector<pid_t> left) {
-  timer_.cancel();
-  asio::post(io_, [done = std::exchange(done_, nullptr), left = std::move(left)]() mutable {
-    done(std::move(left));
-  });
+  alarm_ = clock_.Set(
+      {}, [done = std::exchange(done_, nullptr), left = std::move(left)] { done(left); });
 }
 
 }  // namespace ddprun::launcher

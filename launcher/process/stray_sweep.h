@@ -8,9 +8,7 @@
 #include <set>
 #include <vector>
 
-#include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
-
+#include "launcher/process/clock.h"
 #include "launcher/process/job_sweep.h"
 
 namespace ddprun::launcher {
@@ -25,7 +23,7 @@ class StraySweep {
 
   // Calls `done` from the loop once no stray is left, or with those that even SIGKILL does not end
   // within the limit. `known` must stay callable until then, or until this object is destroyed.
-  StraySweep(asio::io_context& io,
+  StraySweep(Clock& clock,
              std::function<bool(pid_t)> known,
              std::set<pid_t> sessions,
              const SweepTimes& times,
@@ -38,15 +36,14 @@ class StraySweep {
   std::vector<pid_t> SignalStrays();
   void Finish(std::vector<pid_t> left);
 
-  asio::io_context& io_;
+  Clock& clock_;
   std::function<bool(pid_t)> known_;
   std::set<pid_t> sessions_;
   SweepTimes times_;
   Done done_;
-  std::chrono::steady_clock::time_point start_;
+  const Clock::Time start_;
   std::set<pid_t> told_;  // SIGTERM is sent once
-  asio::steady_timer timer_;
-  std::shared_ptr<StraySweep*> alive_ = std::make_shared<StraySweep*>(this);
+  Clock::Alarm alarm_;    // the next look, then the end
 };
 
 }  // namespace ddprun::launcher

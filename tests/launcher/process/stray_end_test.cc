@@ -63,7 +63,8 @@ std::vector<pid_t> Sweep(std::set<pid_t> sessions, const SweepTimes& times) {
   asio::io_context io;
   std::vector<pid_t> left;
   const auto unknown = [](pid_t) { return false; };
-  StraySweep sweep(io, unknown, std::move(sessions), times,
+  LoopClock clock(io);
+  StraySweep sweep(clock, unknown, std::move(sessions), times,
                    [&](std::vector<pid_t> pids) { left = std::move(pids); });
   io.run();
   return left;

@@ -38,9 +38,10 @@ class Child {
 TEST(StraySweep, HasNothingToDoWhereEveryChildIsKnown) {
   const Child child;
   asio::io_context io;
+  LoopClock clock(io);
   bool done = false;
   StraySweep sweep(
-      io, [&](pid_t pid) { return pid == child.pid(); }, {}, SweepTimes(),
+      clock, [&](pid_t pid) { return pid == child.pid(); }, {}, SweepTimes(),
       [&](const std::vector<pid_t>& left) {
         done = true;
         EXPECT_THAT(left, IsEmpty());
@@ -53,12 +54,13 @@ TEST(StraySweep, HasNothingToDoWhereEveryChildIsKnown) {
 TEST(StraySweep, LooksAtNothingOnceItIsDestroyedThoughItsTimerIsDue) {
   const Child child;
   asio::io_context io;
+  LoopClock clock(io);
   int asked = 0;
   const auto known = [&](pid_t) {
     ++asked;
     return false;
   };
-  auto sweep = std::make_unique<StraySweep>(io, known, std::set<pid_t>(),
+  auto sweep = std::make_unique<StraySweep>(clock, known, std::set<pid_t>(),
                                             SweepTimes{.grace = std::chrono::hours(1)},
                                             [](const std::vector<pid_t>&) { FAIL(); });
   // So that both handlers are due in one turn of the loop; shorter, and this test sees nothing.
