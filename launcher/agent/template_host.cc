@@ -3,10 +3,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <utility>
 
+#include "launcher/agent/worker_spec.h"
 #include "launcher/cli/device_count.h"
 
 namespace ddprun::launcher {
@@ -14,10 +14,7 @@ namespace ddprun::launcher {
 TemplateHost::TemplateHost(GroupSurroundings surroundings, const AgentPlan& plan, Handlers handlers)
     : surroundings_(surroundings), plan_(plan), handlers_(std::move(handlers)), env_(plan.env) {
   // Threads are counted when OpenMP is loaded, so this has to be known before the fork.
-  if (!plan.env.Get("OMP_NUM_THREADS")) {
-    const int threads = std::max(1, UsableCores() / plan.local_world_size);
-    env_.Set("OMP_NUM_THREADS", std::to_string(threads));
-  }
+  ShareCores(UsableCores(), plan.local_world_size, env_);
   env_.Set("DDPRUN_JOB_ID", plan.job_id);
 }
 

@@ -22,12 +22,6 @@ size_t LocalRankLength(std::string_view text) {
   return bare ? kLocalRank.size() : 0;
 }
 
-// Threads of a worker's linear algebra: the cores shared evenly. torchrun says 1 for all, which
-// leaves cores idle, and leaves a single worker alone, which then ignores cgroup limits.
-std::string ThreadsPerWorker(const Attempt& attempt) {
-  return std::to_string(std::max(1, attempt.usable_cores / attempt.local_world_size));
-}
-
 void SetRanks(const Attempt& attempt, int local_rank, Environment& env) {
   const rendezvous::Membership& node = attempt.membership;
   env.Set("RANK", std::to_string(node.base_rank + local_rank));
@@ -97,7 +91,7 @@ WorkerSpec MakeWorkerSpec(const Target& target,
   if (!base.Get("TORCH_NCCL_ASYNC_ERROR_HANDLING")) {
     spec.env.Set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   }
-  if (!base.Get("OMP_NUM_THREADS")) spec.env.Set("OMP_NUM_THREADS", ThreadsPerWorker(attempt));
+  ShareCores(attempt.usable_cores, attempt.local_world_size, spec.env);
   spec.env.Set("DDPRUN_JOB_ID", attempt.job_id);
   spec.env.Set("DDPRUN_NODE_MEMORY_FD", std::to_string(attempt.node_memory_fd));
   if (!attempt.cpus.empty()) {
@@ -106,6 +100,12 @@ WorkerSpec MakeWorkerSpec(const Target& target,
     spec.env.Set("DDPRUN_CPUS", FormatCpuList(spec.cpus));
   }
   return spec;
+}
+
+void ShareCores(int cores, int workers, Environment& env) {
+  if (!env.Get("OMP_NUM_THREADS")) {
+    env.Set("OMP_NUM_THREADS", std::to_string(std::max(1, cores / workers)));
+  }
 }
 
 Status CheckVirtualLocalRank(const Environment& base, int local_world_size) {

@@ -44,6 +44,11 @@ WorkerSpec MakeWorkerSpec(const Target& target,
                           int local_rank,
                           const Environment& base);
 
+// Threads of a worker's linear algebra, unless the user says how many: the cores shared evenly.
+// torchrun says 1 for all, which leaves cores idle, and leaves a single worker alone, which then
+// ignores cgroup limits.
+void ShareCores(int cores, int workers, Environment& env);
+
 // With --virtual-local-rank each worker gets one entry of CUDA_VISIBLE_DEVICES: kUsage when that
 // names fewer GPUs than there are workers.
 Status CheckVirtualLocalRank(const Environment& base, int local_world_size);
