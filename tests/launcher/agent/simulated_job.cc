@@ -189,8 +189,18 @@ class Job {
     return codes;
   }
 
+  // Many codes are right; 0 is not if the last workers have not done their work.
+  void CheckTrouble(int code) {
+    if (code != 0) return;
+    const bool none = world_.generations.empty() || world_.generations.back().over;
+    if (none || world_.generations.back().failure_code || world_.generations.back().hung ||
+        world_.generations.back().start_failed) {
+      world_.Violate("a failure is passed over");
+    }
+  }
+
   void CheckCode(int code) {
-    if (world_.trouble) return;
+    if (world_.trouble) return CheckTrouble(code);
     if (code == 0 && kind_.plan.options.several_nodes() && !world_.left) {
       world_.Violate("the node has gone although the others may need it");
     }
