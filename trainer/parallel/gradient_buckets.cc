@@ -69,9 +69,8 @@ void GradientBuckets::AddBucket(const std::vector<size_t>& members) {
   const at::Tensor flat = group_->supportsTensorAlloc(type.device().index())
                               ? group_->allocateTensor(elements, type)
                               : at::zeros({elements}, type);
-  Bucket bucket{.members = members,
-                .parameters = {},
-                .gradients = {.index = buckets_.size(), .flat = flat, .parameters = members}};
+  Bucket bucket{.gradients = {.index = buckets_.size(), .flat = flat, .parameters = members},
+                .parameters = {}};
   int64_t offset = 0;
   for (const size_t index : members) {
     const at::Tensor& parameter = parameters_[index].tensor;

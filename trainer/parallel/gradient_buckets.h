@@ -24,9 +24,8 @@ struct NamedParameter {
 class GradientBuckets {
  public:
   struct Bucket {
-    std::vector<size_t> members;         // parameters' indices
-    std::vector<at::Tensor> parameters;  // of the members
     GradientBucket gradients;
+    std::vector<at::Tensor> parameters;  // whose gradients they are
   };
 
   // Throws Failure for parameters that are not dense or not on one device.

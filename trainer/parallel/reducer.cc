@@ -122,7 +122,8 @@ std::vector<std::vector<std::string>> Reducer::BucketNames() const {
   std::vector<std::vector<std::string>> result;
   for (const Bucket& bucket : buckets_.buckets()) {
     std::vector<std::string>& names = result.emplace_back();
-    for (const size_t index : bucket.members) names.push_back(buckets_.parameters()[index].name);
+    for (const size_t index : bucket.gradients.parameters)
+      names.push_back(buckets_.parameters()[index].name);
   }
   return result;
 }

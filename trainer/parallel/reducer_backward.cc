@@ -174,7 +174,7 @@ void Reducer::SettleCompleted() {
 void Reducer::Settle(size_t index, const Ready& update) {
   Wait(index);
   const Bucket& bucket = buckets_.buckets()[index];
-  for (const size_t member : bucket.members) {
+  for (const size_t member : bucket.gradients.parameters) {
     if (!MayBeUnused()) break;
     at::Tensor& gradient = buckets_.parameters()[member].tensor.mutable_grad();
     if (used_by_any_[member] && !gradient.defined()) gradient = buckets_.views()[member];

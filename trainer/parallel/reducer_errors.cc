@@ -48,12 +48,13 @@ void Reducer::CallHook(const Bucket& bucket, const std::function<void()>& call) 
   } catch (const Failure&) {
     throw;
   } catch (const std::exception& exception) {
+    const std::vector<size_t>& members = bucket.gradients.parameters;
     std::string names;
-    for (size_t i = 0; i < bucket.members.size() && i < kNamed; ++i) {
-      names += (i == 0 ? "" : ", ") + buckets_.parameters()[bucket.members[i]].name;
+    for (size_t i = 0; i < members.size() && i < kNamed; ++i) {
+      names += (i == 0 ? "" : ", ") + buckets_.parameters()[members[i]].name;
     }
-    if (bucket.members.size() > kNamed) {
-      names += " and " + std::to_string(bucket.members.size() - kNamed) + " more";
+    if (members.size() > kNamed) {
+      names += " and " + std::to_string(members.size() - kNamed) + " more";
     }
     throw Failure(Error{.code = Code::kFailed,
                         .title = "COMM HOOK FAILED",

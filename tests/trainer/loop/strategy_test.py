@@ -80,6 +80,27 @@ class Strategy(training.TrainingTest):
         self.train(config, 1)
         self.assertEqual(self.metrics("one")[0]["strategy"], "ddp")
 
+    def test_local_steps_are_reported_alike_however_seldom(self):
+        reports = {}
+        for every in (1, 6):
+            name = f"every{every}"
+            config = training.toy_config(
+                run={"name": name, "max_steps": 20},
+                strategy={
+                    "comm_hook": "post_local_sgd",
+                    "post_local_sgd_start_step": 2,
+                    "post_local_sgd_period": 5,
+                },
+                report={"logging_steps": every},
+            )
+            self.train(config, 2)
+            lines = [line for line in self.metrics(name) if line.get("split") == "train"]
+            reports[every] = {line["step"]: line for line in lines}
+        self.assertEqual(sorted(reports[6]), [1, 6, 12, 18, 20])
+        for step, line in reports[6].items():
+            for key in ("loss", "samples", "learning_rate", "grad_norm", "epoch"):
+                self.assertEqual(line[key], reports[1][step][key], f"{key} of step {step}")
+
     def test_tuned_bucket_sizes_are_said_once_and_change_no_loss(self):
         plain, _ = self.gpt_losses("plain")
         tuned, out = self.gpt_losses("tuned", bucket_cap_mb="auto")

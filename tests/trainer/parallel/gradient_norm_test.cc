@@ -16,12 +16,12 @@ const Sizes kSmall = {{700, 600}, {600}, {600, 120}, {120}, {120, 7}, {1}};  // 
 const Sizes kLarge = {{4700, 4099}, {4099}, {999, 700}, {5, 3, 7}};          // 20 million
 
 struct Net {
-  explicit Net(const Sizes& sizes) {
+  explicit Net(const Sizes& sizes, const std::vector<at::Tensor>& drawn = {}) : gradients(drawn) {
     for (size_t i = 0; i < sizes.size(); ++i) {
       const at::Tensor weight = at::zeros(sizes[i]).set_requires_grad(true);
       weights.push_back({"weight" + std::to_string(i), weight});
       // On every rank the same: then so is their average over two or four of them.
-      gradients.push_back(Random(sizes[i], 20 + i).mul_(1e-3));
+      if (drawn.empty()) gradients.push_back(Random(sizes[i], 20 + i).mul_(1e-3));
     }
   }
   double Reference() const {
@@ -61,7 +61,7 @@ void ExpectTheNormOfOneProcess(const Sizes& sizes, const Reducer::Options& optio
   EXPECT_NEAR(expected / net.Reference(), 1, 1e-7);
   for (const int ranks : {1, 2, 4}) {
     WithGroup(ranks, [&](const auto& group, int) {
-      const Net own(sizes);
+      const Net own(sizes, net.gradients);
       const auto strategy =
           MakeDistributedDataParallel(own.weights, {}, group, {.reducer = options});
       EXPECT_EQ(Norms(*strategy, own, steps), std::vector<double>(steps, expected))
