@@ -124,8 +124,8 @@ std::vector<Key> GradientKeys() {
       {.section = "strategy",
        .name = "post_local_sgd_period",
        .slot = At<&Config::strategy, &StrategyConfig::post_local_sgd_period>,
-       .meaning = "Steps from one average of the parameters to the next. In between, ranks wait for "
-                  "each other only in steps that are reported (report.logging_steps).",
+       .meaning = "Steps from one average of the parameters to the next. In between, ranks wait "
+                  "for each other only in steps that are reported (report.logging_steps).",
        .unit = "steps",
        .range = AtLeast(1),
        .only_for = "strategy.comm_hook",
