@@ -12,25 +12,31 @@ namespace {
 
 constexpr int kMaxFrames = 64;
 
+constexpr size_t kMaxName = 40;
+
 struct Crash {
   int signal;
-  const char* title;
+  const char* name;
 };
 
 // Also with SIGABRT the launcher ends a worker that hangs.
-constexpr Crash kCrashes[] = {{SIGABRT, "Stack of this process at SIGABRT:\n"},
-                              {SIGBUS, "Stack of this process at SIGBUS:\n"},
-                              {SIGFPE, "Stack of this process at SIGFPE:\n"},
-                              {SIGILL, "Stack of this process at SIGILL:\n"},
-                              {SIGSEGV, "Stack of this process at SIGSEGV:\n"}};
+constexpr Crash kCrashes[] = {{SIGABRT, "SIGABRT"},
+                              {SIGBUS, "SIGBUS"},
+                              {SIGFPE, "SIGFPE"},
+                              {SIGILL, "SIGILL"},
+                              {SIGSEGV, "SIGSEGV"}};
+
+char process_name[kMaxName + 1] = "this process";
 
 // Calls only what may be called in a signal handler; backtrace() is, once it has been called. Where
 // the stack is no longer readable, that ends the process by the same signal.
 void OnCrash(int signal) {
   for (const Crash& crash : kCrashes) {
     if (crash.signal != signal) continue;
-    [[maybe_unused]] const ssize_t written =
-        ::write(STDERR_FILENO, crash.title, std::strlen(crash.title));
+    char title[kMaxName + 40] = "Stack of ";
+    const char* const parts[] = {process_name, " at ", crash.name, ":\n"};
+    for (const char* part : parts) std::strcat(title, part);
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, title, std::strlen(title));
   }
   void* frames[kMaxFrames];
   ::backtrace_symbols_fd(frames, ::backtrace(frames, kMaxFrames), STDERR_FILENO);
@@ -51,6 +57,12 @@ void PrintStackOnCrash() {
     ::sigaction(crash.signal, nullptr, &before);
     if (before.sa_handler == SIG_DFL) ::sigaction(crash.signal, &action, nullptr);
   }
+}
+
+void NameInStacks(std::string_view name) {
+  name = name.substr(0, kMaxName);
+  std::memcpy(process_name, name.data(), name.size());
+  process_name[name.size()] = '\0';
 }
 
 }  // namespace ddprun

@@ -15,6 +15,7 @@
 #include "base/crash_stack.h"
 #include "base/env.h"
 #include "base/failure.h"
+#include "base/last_words.h"
 #include "trainer/comm/bootstrap.h"
 #include "trainer/config/config_text.h"
 #include "trainer/loop/job.h"
@@ -42,7 +43,7 @@ void OnExit(int status, void*) {
                                     std::to_string(status) + ") before training had ended.",
                             .hint = "Throw an exception instead: its text is then reported.",
                             .page = "exit-was-called"};
-  const int failed = ddprun::trainer::ReportFailure(error, Environment::OfProcess());
+  const int failed = ddprun::ReportFailure(error, Environment::OfProcess());
   _exit(status == 0 ? failed : status);
 }
 
@@ -58,6 +59,7 @@ Job OpenWithoutThreads(const Arguments& arguments, const Environment& environmen
 
 int Train(const Arguments& arguments, const Environment& environment) {
   ddprun::PrintStackOnCrash();
+  ddprun::ReportUncaughtExceptions();
   on_exit(OnExit, nullptr);
   const Job job = OpenWithoutThreads(arguments, environment);
   if (!arguments.as_template) return ddprun::trainer::RunWorker(job, environment);
@@ -134,6 +136,6 @@ int main(int argc, char** argv) {
   try {
     End(Run(argc, argv, environment));
   } catch (...) {
-    End(ddprun::trainer::ReportFailure(ddprun::trainer::CurrentError(), environment));
+    End(ddprun::ReportFailure(ddprun::CurrentError(), environment));
   }
 }

@@ -29,6 +29,17 @@ INSTANTIATE_TEST_SUITE_P(Signals,
                          CrashStackDeathTest,
                          ::testing::Values(SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV));
 
+TEST(CrashStackOfHandledDeathTest, NamesTheProcess) {
+  EXPECT_EXIT(
+      {
+        std::signal(SIGABRT, SIG_DFL);
+        PrintStackOnCrash();
+        NameInStacks("rank 12");
+        raise(SIGABRT);
+      },
+      testing::KilledBySignal(SIGABRT), "Stack of rank 12 at SIGABRT:\n");
+}
+
 TEST(CrashStackOfHandledDeathTest, LeavesAHandledSignalAlone) {
   EXPECT_EXIT(
       {

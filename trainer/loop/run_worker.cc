@@ -2,14 +2,12 @@
 
 #include <ATen/Parallel.h>
 
-#include <cstdio>
-#include <ctime>
-#include <exception>
 #include <filesystem>
 #include <limits>
 
-#include "base/error_file.h"
+#include "base/crash_stack.h"
 #include "base/failure.h"
+#include "base/last_words.h"
 #include "trainer/compute/block_cache.h"
 #include "trainer/loop/compute_setup.h"
 #include "trainer/loop/options_of.h"
@@ -135,40 +133,12 @@ void TrainAsRankZero(const Job& job,
 
 }  // namespace
 
-Error CurrentError() {
-  try {
-    throw;
-  } catch (const Failure& failure) {
-    return failure.error();
-  } catch (const std::exception& exception) {
-    // c10::Error among others: its text has the place and, after it, a C++ backtrace.
-    return Error{.code = Code::kFailed,
-                 .title = "UNEXPECTED ERROR",
-                 .where = "",
-                 .what = exception.what(),
-                 .hint = "",
-                 .page = "unexpected-error"};
-  }
-}
-
-int ReportFailure(const Error& error, const Environment& environment, bool on_stderr) {
-  const std::string text = Render(error);
-  if (on_stderr) std::fputs(text.c_str(), stderr);
-  const std::string path = environment.GetOr("TORCHELASTIC_ERROR_FILE", "");
-  if (!path.empty()) {
-    const WorkerError last_words{
-        .message = text, .callstack = "", .timestamp_s = std::time(nullptr)};
-    const Status written = WriteErrorFile(path, last_words);
-    if (!written.ok()) std::fputs(Render(written.error()).c_str(), stderr);
-  }
-  return ExitStatus(error.code);
-}
-
 int RunWorker(const Job& job, const Environment& environment) {
   try {
     SetThreads(environment);
     CacheTensorMemory();
     const RankInfo rank = ValueOrThrow(ReadRankInfo(environment));
+    NameInStacks("rank " + std::to_string(rank.rank));
     const StepPlan plan = PlanFor(job, rank.world_size);
     const std::shared_ptr<FlightRecorder> recorder = AttachFlightRecorder(environment, rank);
     Trainer trainer(job, plan, rank, MakeGroup(job, rank, environment, recorder), recorder);

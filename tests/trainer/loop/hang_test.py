@@ -24,7 +24,7 @@ class Hang(training.TrainingTest):
         self.assertTrue(lines[3].startswith("  rank 1 "), lines[3])
         for line, rank in zip(lines[4:6], (0, 2)):
             self.assertRegex(line, rf"^  rank {rank} .* waits in \w+ \d+ .*of step \d+ for ")
-        self.assertIn("Stack of this process at SIGABRT", job.err)
+        self.assertRegex(job.err, r"Stack of rank \d at SIGABRT")
         self.assert_nothing_left()
 
     def worker_of_rank(self, rank):

@@ -6,7 +6,7 @@ import os
 import harness
 
 PLUGIN = os.environ["DDPRUN_FAULTY_PLUGIN"]
-STACK = r"Stack of this process at SIGSEGV:\n(?s:.*)libfaulty_plugin\.so\("
+STACK = r"Stack of (rank \d|this process) at SIGSEGV:\n(?s:.*)libfaulty_plugin\.so\("
 
 
 class Mistakes(harness.LauncherTest):
