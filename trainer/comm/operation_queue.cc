@@ -1,31 +1,122 @@
 #include "trainer/comm/operation_queue.h"
 
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/last_words.h"
+
 namespace ddprun::trainer {
 
-OperationQueue::~OperationQueue() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
+namespace {
+
+using EntryPtr = std::shared_ptr<OperationQueue::Entry>;
+
+Status RunCatching(const OperationQueue::Function& run) {
+  try {
+    return run();
+  } catch (...) {
+    return CurrentError();
   }
-  changed_.notify_all();
-  if (thread_) thread_->join();
 }
 
-std::shared_ptr<OperationQueue::Entry> OperationQueue::Submit(Function run) {
+}  // namespace
+
+struct OperationQueue::State {
+  std::mutex turn;  // held while operations run: one at a time, in order
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<EntryPtr> entries;  // guarded by mutex
+  bool stopping = false;         // guarded by mutex
+  std::thread thread;            // guarded by mutex
+
+  EntryPtr TakeFront() {
+    const std::lock_guard lock(mutex);
+    if (entries.empty()) return nullptr;
+    EntryPtr entry = std::move(entries.front());
+    entries.pop_front();
+    return entry;
+  }
+
+  // Whoever waits for the entry may go on; returns what its OnDone has left to do.
+  [[nodiscard]] std::function<void()> Finish(const EntryPtr& entry, Status status) {
+    entry->status = std::move(status);
+    entry->run = nullptr;  // what it holds (tensors) is not needed any more
+    const std::lock_guard lock(mutex);
+    entry->done.store(true, std::memory_order_release);
+    if (!entry->on_done) return [] {};
+    return [entry, call = std::move(entry->on_done)] { call(entry->status); };
+  }
+
+  // Runs what is due, unless `done` by then.
+  void RunFront(const std::atomic<bool>* done) {
+    std::function<void()> afterwards;
+    {
+      const std::lock_guard lock(turn);
+      if (done != nullptr && done->load(std::memory_order_acquire)) return;
+      const EntryPtr entry = TakeFront();
+      if (entry == nullptr) return;
+      afterwards = Finish(entry, RunCatching(entry->run));
+    }
+    afterwards();  // without the turn: it may wait for other entries
+  }
+
+  void ThreadMain() {
+    for (;;) {
+      {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [this] { return stopping || !entries.empty(); });
+        if (stopping) return;
+      }
+      RunFront(nullptr);
+    }
+  }
+};
+
+OperationQueue::OperationQueue() : state_(std::make_shared<State>()) {}
+
+OperationQueue::~OperationQueue() {
+  std::thread thread;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+    thread = std::move(state_->thread);
+  }
+  state_->changed.notify_all();
+  if (thread.joinable()) {
+    // The last user may be gone with an OnDone that the thread itself has called.
+    thread.get_id() == std::this_thread::get_id() ? thread.detach() : thread.join();
+  }
+  while (const EntryPtr entry = state_->TakeFront()) {
+    Error gone{.code = Code::kFailed,
+               .title = "COLLECTIVE CANCELLED",
+               .where = "",
+               .what = "The process group was left before this operation had begun.",
+               .hint = "Wait for what has been started before the group is left.",
+               .page = "collective-cancelled"};
+    state_->Finish(entry, std::move(gone))();
+  }
+}
+
+EntryPtr OperationQueue::Submit(Function run) {
   auto entry = std::make_shared<Entry>();
   entry->run = std::move(run);
   {
-    const std::lock_guard lock(mutex_);
-    if (!thread_) thread_.emplace([this] { ThreadMain(); });
-    entries_.push_back(entry);
+    const std::lock_guard lock(state_->mutex);
+    if (!state_->thread.joinable()) {
+      state_->thread = std::thread([state = state_] { state->ThreadMain(); });
+    }
+    state_->entries.push_back(entry);
   }
-  changed_.notify_one();
+  state_->changed.notify_one();
   return entry;
 }
 
 void OperationQueue::OnDone(Entry& entry, std::function<void(const Status&)> call) {
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(state_->mutex);
     if (!entry.done.load(std::memory_order_acquire)) {
       entry.on_done = std::move(call);
       return;
@@ -35,50 +126,18 @@ void OperationQueue::OnDone(Entry& entry, std::function<void(const Status&)> cal
 }
 
 void OperationQueue::Wait(Entry& entry) {
-  while (!entry.done.load(std::memory_order_acquire)) {
-    const std::lock_guard turn(turn_);
-    if (!entry.done.load(std::memory_order_acquire)) RunFront();
-  }
+  while (!entry.done.load(std::memory_order_acquire)) state_->RunFront(&entry.done);
 }
 
-Status OperationQueue::RunNow(const Function& run) {
-  const std::lock_guard turn(turn_);
-  while (RunFront()) {
-  }
-  return run();
-}
-
-// REQUIRES: the caller holds turn_. False when nothing was due.
-bool OperationQueue::RunFront() {
-  std::shared_ptr<Entry> entry;
+Status OperationQueue::RunNow(Function run) {
+  const auto entry = std::make_shared<Entry>();
+  entry->run = std::move(run);
   {
-    const std::lock_guard lock(mutex_);
-    if (entries_.empty()) return false;
-    entry = std::move(entries_.front());
-    entries_.pop_front();
+    const std::lock_guard lock(state_->mutex);
+    state_->entries.push_back(entry);  // nobody need wake up for it
   }
-  entry->status = entry->run();
-  entry->run = nullptr;  // what it holds (tensors) is not needed any more
-  std::function<void(const Status&)> on_done;
-  {
-    const std::lock_guard lock(mutex_);
-    entry->done.store(true, std::memory_order_release);
-    on_done = std::move(entry->on_done);
-  }
-  if (on_done) on_done(entry->status);
-  return true;
-}
-
-void OperationQueue::ThreadMain() {
-  for (;;) {
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return stopping_ || !entries_.empty(); });
-      if (stopping_) return;
-    }
-    const std::lock_guard turn(turn_);
-    RunFront();
-  }
+  Wait(*entry);
+  return std::move(entry->status);
 }
 
 }  // namespace ddprun::trainer

@@ -4,13 +4,8 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
-#include <thread>
 
 #include "base/result.h"
 
@@ -20,6 +15,7 @@ namespace ddprun::trainer {
 // that a process may still fork before.
 class OperationQueue {
  public:
+  // What it throws becomes the operation's status.
   using Function = std::function<Status()>;
 
   // One submitted operation. Kept alive by whoever waits for it.
@@ -30,26 +26,26 @@ class OperationQueue {
     std::function<void(const Status&)> on_done;  // guarded by the queue's mutex
   };
 
+  OperationQueue();
+  // Waits for the operation that is running; those whose turn has not come end with an error. May
+  // be called from OnDone's `call`.
   ~OperationQueue();
+  OperationQueue(const OperationQueue&) = delete;
+  OperationQueue& operator=(const OperationQueue&) = delete;
 
   std::shared_ptr<Entry> Submit(Function run);
   // Calls `call` once the entry is done: now, or later from the thread that runs it. Once an entry.
+  // It may wait for other entries.
   void OnDone(Entry& entry, std::function<void(const Status&)> call);
   // Returns when the entry is done.
   void Wait(Entry& entry);
-  // Runs everything submitted before, then `run`, on this thread.
-  Status RunNow(const Function& run);
+  // Runs everything submitted before, then `run`, on this thread or while it waits.
+  Status RunNow(Function run);
 
  private:
-  void ThreadMain();
-  bool RunFront();
+  struct State;  // shared with the background thread
 
-  std::mutex turn_;  // held while operations run: one at a time, in order
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::shared_ptr<Entry>> entries_;  // guarded by mutex_
-  bool stopping_ = false;                       // guarded by mutex_
-  std::optional<std::thread> thread_;           // guarded by mutex_
+  const std::shared_ptr<State> state_;
 };
 
 }  // namespace ddprun::trainer

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "base/failure.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -59,6 +62,91 @@ TEST(OperationQueue, FinishesWhatHasBegunBeforeItIsDestroyed) {
   });
   queue.reset();
   EXPECT_TRUE(finished);
+}
+
+// As a future's callback does that starts a collective and waits for it.
+TEST(OperationQueue, LetsACallbackWaitForLaterOperations) {
+  OperationQueue queue;
+  std::atomic<bool> gate = false;
+  std::atomic<int> order = 0;
+  const auto first = queue.Submit([&]() -> Status {
+    gate.wait(false);
+    return {};
+  });
+  const auto second = queue.Submit([&]() -> Status {
+    EXPECT_EQ(order++, 0);
+    return {};
+  });
+  std::atomic<bool> called = false;
+  queue.OnDone(*first, [&](const Status&) {
+    const Status now = queue.RunNow([&]() -> Status {
+      EXPECT_EQ(order++, 1);
+      return {};
+    });
+    EXPECT_TRUE(now.ok());
+    queue.Wait(*queue.Submit([]() -> Status { return {}; }));
+    called = true;
+    called.notify_all();
+  });
+  gate = true;
+  gate.notify_all();
+  queue.Wait(*second);
+  called.wait(false);
+  EXPECT_EQ(order, 2);
+}
+
+TEST(OperationQueue, MakesWhatAnOperationThrowsItsError) {
+  OperationQueue queue;
+  const auto failure =
+      queue.Submit([]() -> Status { throw Failure(SystemError("making room", 28)); });
+  const auto other = queue.Submit([]() -> Status { throw std::runtime_error("out of luck"); });
+  queue.Wait(*other);
+  ASSERT_FALSE(other->status.ok());
+  EXPECT_EQ(other->status.error().what, "out of luck");
+  ASSERT_FALSE(failure->status.ok());
+  EXPECT_EQ(failure->status.error().what, "making room: No space left on device");
+  EXPECT_FALSE(queue.RunNow([]() -> Status { throw std::runtime_error("again"); }).ok());
+  EXPECT_TRUE(queue.RunNow([]() -> Status { return {}; }).ok());
+}
+
+TEST(OperationQueue, EndsWhatHasNotBegunWithAnError) {
+  auto queue = std::make_unique<OperationQueue>();
+  std::atomic<bool> gate = false;
+  queue->Submit([&]() -> Status {
+    gate.wait(false);
+    return {};
+  });
+  std::shared_ptr<OperationQueue::Entry> last;
+  for (int i = 0; i < 100; ++i) last = queue->Submit([]() -> Status { return {}; });
+  std::atomic<int> calls = 0;
+  queue->OnDone(*last, [&](const Status&) { ++calls; });
+  std::jthread release([&] {
+    gate = true;
+    gate.notify_all();
+  });
+  queue.reset();
+  EXPECT_TRUE(last->done) << "whoever has its future would wait for ever";
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(OperationQueue, MayBeDestroyedByACallback) {
+  auto queue = std::make_shared<OperationQueue>();
+  OperationQueue& running = *queue;
+  std::atomic<bool> gate = false;
+  std::atomic<bool> destroyed = false;
+  const auto entry = running.Submit([&]() -> Status {
+    gate.wait(false);
+    return {};
+  });
+  running.OnDone(*entry, [&, last_user = std::move(queue)](const Status&) mutable {
+    last_user.reset();
+    destroyed = true;
+    destroyed.notify_all();
+  });
+  gate = true;
+  gate.notify_all();
+  destroyed.wait(false);
+  EXPECT_TRUE(entry->status.ok());
 }
 
 }  // namespace
