@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cstring>
+#include <map>
 #include <sstream>
 
 #include "base/failure.h"
@@ -11,6 +12,9 @@
 namespace ddprun::trainer {
 
 namespace {
+
+// Tensors that go together: far more than a collective costs, far less than a model's memory.
+constexpr size_t kBatchBytes = size_t{4} << 20;
 
 // One line per tensor: "name Float [10, 5]", and what is frozen (or a buffer) says so.
 std::string Describe(const std::vector<NamedParameter>& tensors) {
@@ -83,13 +87,36 @@ void BroadcastFrom(int root, const std::vector<NamedParameter>& tensors, c10d::B
   const at::NoGradGuard no_grad;
   c10d::BroadcastOptions options;
   options.rootRank = root;
-  std::vector<c10::intrusive_ptr<c10d::Work>> works;
-  works.reserve(tensors.size());
+  const auto broadcast = [&](const at::Tensor& tensor) {
+    std::vector<at::Tensor> single = {tensor};
+    group.broadcast(single, options)->wait();
+  };
+  const auto broadcast_together = [&](std::vector<at::Tensor>& batch) {
+    if (batch.empty()) return;
+    const at::Tensor flat = at::flatten_dense_tensors(batch);
+    broadcast(flat);
+    if (group.getRank() != root) {
+      at::_foreach_copy_(batch, at::unflatten_dense_tensors(flat, batch));
+    }
+    batch.clear();
+  };
+  std::map<at::ScalarType, std::vector<at::Tensor>> batches;
+  std::map<at::ScalarType, size_t> bytes;
   for (const NamedParameter& parameter : tensors) {
-    std::vector<at::Tensor> single = {parameter.tensor.detach()};
-    works.push_back(group.broadcast(single, options));
+    const at::Tensor tensor = parameter.tensor.detach();
+    if (tensor.nbytes() >= kBatchBytes) {
+      broadcast(tensor);
+      continue;
+    }
+    const at::ScalarType type = tensor.scalar_type();
+    if (bytes[type] + tensor.nbytes() > kBatchBytes) {
+      broadcast_together(batches[type]);
+      bytes[type] = 0;
+    }
+    batches[type].push_back(tensor);
+    bytes[type] += tensor.nbytes();
   }
-  for (const auto& work : works) work->wait();
+  for (auto& [type, batch] : batches) broadcast_together(batch);
 }
 
 }  // namespace ddprun::trainer

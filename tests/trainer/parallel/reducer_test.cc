@@ -190,6 +190,30 @@ TEST(VerifySameModel, AcceptsEqualModelsAndCopiesRankZero) {
   });
 }
 
+// As many as a ResNet-101 has buffers, every third a counter.
+TEST(BroadcastFrom, SendsSmallTensorsTogether) {
+  WithGroup(2, [](const auto& group, int rank) {
+    std::vector<NamedParameter> tensors;
+    for (int i = 0; i < 300; ++i) {
+      const bool counts = i % 3 == 0;
+      tensors.push_back({"buffer", at::full({counts ? 1 : 64 + i}, 1000 * rank + i,
+                                            counts ? at::kLong : at::kFloat)});
+    }
+    tensors.push_back({"gaps", at::full({3, 5}, rank, at::kFloat).t()});
+    tensors.push_back({"large", at::full({2'000'000}, rank, at::kFloat)});
+    const uint64_t before = group->getSequenceNumberForGroup();
+    BroadcastFrom(1, tensors, *group);
+    EXPECT_EQ(group->getSequenceNumberForGroup() - before, 3U);
+    for (int i = 0; i < 300; ++i) {
+      const at::Tensor& tensor = tensors[static_cast<size_t>(i)].tensor;
+      EXPECT_TRUE(at::equal(tensor, at::full_like(tensor, 1000 + i))) << i;
+    }
+    for (size_t i = 300; i < 302; ++i) {
+      EXPECT_TRUE(at::equal(tensors[i].tensor, at::ones_like(tensors[i].tensor)));
+    }
+  });
+}
+
 TEST(VerifySameModel, NamesTheFirstDifferenceAndTheRanksThatDiffer) {
   WithGroup(3, [](const auto& group, int rank) {
     Model model;
