@@ -15,7 +15,7 @@ using FlightWord = std::atomic<uint64_t>;
 static_assert(FlightWord::is_always_lock_free && sizeof(FlightWord) == sizeof(uint64_t));
 
 // "ddpfly" and the layout's version.
-inline constexpr uint64_t kFlightMagic = 0x796c'6670'6464'0001;
+inline constexpr uint64_t kFlightMagic = 0x796c'6670'6464'0002;
 inline constexpr size_t kFlightPageBytes = 8192;
 
 // One collective. `version` is odd while the others are being written. Every store of a datum is a
@@ -46,8 +46,10 @@ struct FlightPage {
   FlightWord scheduled;
   FlightWord started;
   FlightWord ended;
+  FlightWord groups_noted;
+  FlightWord groups[kRecordedGroups];  // number + 1; 0: none yet
   FlightEntry entries[kRecordedCollectives];
-  char unused[kFlightPageBytes - 9 * sizeof(FlightWord) -
+  char unused[kFlightPageBytes - (10 + kRecordedGroups) * sizeof(FlightWord) -
               kRecordedCollectives * sizeof(FlightEntry)];
 };
 static_assert(sizeof(FlightPage) == kFlightPageBytes);

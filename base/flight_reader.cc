@@ -87,6 +87,10 @@ std::optional<FlightSnapshot> FlightReader::Read(int local_rank) const {
   snapshot.ended = Get(page.ended);
   snapshot.started = Get(page.started);
   snapshot.scheduled = Get(page.scheduled);
+  for (const FlightWord& group : page.groups) {
+    const uint64_t noted = Get(group);
+    if (noted != 0) snapshot.groups.push_back(static_cast<uint16_t>(noted - 1));
+  }
   for (const FlightEntry& entry : page.entries) {
     if (std::optional<RecordedCollective> copy = ReadEntry(entry)) {
       snapshot.collectives.push_back(*std::move(copy));

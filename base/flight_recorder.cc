@@ -81,9 +81,10 @@ Result<void*> MapFlightPages(const UniqueFd& file, int first, int count, int pro
 }
 
 std::string_view NameOf(CollectiveKind kind) {
-  constexpr std::array<std::string_view, 10> kNames = {
-      "collective", "all_reduce",     "broadcast",  "all_gather", "barrier",
-      "reduce",     "reduce_scatter", "all_to_all", "gather",     "scatter"};
+  constexpr std::array<std::string_view, 12> kNames = {
+      "collective", "all_reduce", "broadcast",         "all_gather",
+      "barrier",    "reduce",     "reduce_scatter",    "all_to_all",
+      "gather",     "scatter",    "receive from rank", "receive from any rank"};
   const auto index = static_cast<size_t>(kind);
   return index < kNames.size() ? kNames[index] : kNames[0];
 }
@@ -120,6 +121,11 @@ void FlightRecorder::SetPhase(WorkerPhase phase) {
 
 void FlightRecorder::SetStep(int64_t step) {
   Put(page_.step, static_cast<uint64_t>(step));
+}
+
+void FlightRecorder::NoteGroup(uint16_t group) {
+  const uint64_t place = page_.groups_noted.fetch_add(1, std::memory_order_relaxed);
+  Put(page_.groups[place % kRecordedGroups], uint64_t{group} + 1);
 }
 
 void FlightRecorder::NoteProgress() {
@@ -164,6 +170,7 @@ void FlightRecorder::Start(uint64_t ticket, const Collective& collective) {
 // One word changes, so no reader can see half of it.
 void FlightRecorder::SetWaiting(uint64_t ticket, bool waits) {
   FlightEntry& entry = EntryOf(page_, ticket);
+  if (Get(entry.ticket) != ticket) return;  // others have begun too many since
   FlightDescription description = Unpack(Get(entry.description));
   description.state = waits ? CollectiveState::kWaiting : CollectiveState::kStarted;
   Put(entry.description, Pack(description));
@@ -171,7 +178,7 @@ void FlightRecorder::SetWaiting(uint64_t ticket, bool waits) {
 
 void FlightRecorder::End(uint64_t ticket, bool well) {
   FlightEntry& entry = EntryOf(page_, ticket);
-  {
+  if (Get(entry.ticket) == ticket) {
     const Writing writing(entry);
     FlightDescription description = Unpack(Get(entry.description));
     description.state = well ? CollectiveState::kCompleted : CollectiveState::kFailed;

@@ -3,9 +3,9 @@
 // to a page of its own, without a lock and without a system call, and the agent reads them all when
 // a job hangs.
 //
-// A page holds the worker's step and phase and its last kRecordedCollectives collectives. Times are
-// of the steady clock, as exact as the kernel's timer tick (1 to 4 ms): an exact clock costs more
-// than all the rest.
+// A page holds the worker's step and phase, its last kRecordedCollectives collectives and the last
+// kRecordedGroups groups of some of the ranks that it has been in. Times are of the steady clock,
+// as exact as the kernel's timer tick (1 to 4 ms): an exact clock costs more than all the rest.
 #pragma once
 
 #include <atomic>
@@ -22,6 +22,7 @@ namespace ddprun {
 
 inline constexpr std::string_view kFlightRecorderVariable = "DDPRUN_FLIGHT_RECORDER_FD";
 inline constexpr size_t kRecordedCollectives = 64;
+inline constexpr size_t kRecordedGroups = 256;
 
 enum class CollectiveKind : uint8_t {
   kOther,
@@ -33,8 +34,14 @@ enum class CollectiveKind : uint8_t {
   kReduceScatter,
   kAllToAll,
   kGather,
-  kScatter
+  kScatter,
+  // Waits for messages. Collective::number is the rank in the group that sends it.
+  kReceive,
+  kReceiveFromAny
 };
+constexpr bool IsMessage(CollectiveKind kind) {
+  return kind >= CollectiveKind::kReceive;
+}
 enum class CollectiveState : uint8_t {
   kNone,
   kScheduled,  // waits for its turn in this process
@@ -45,13 +52,20 @@ enum class CollectiveState : uint8_t {
 };
 enum class WorkerPhase : uint8_t { kStarting, kTraining, kEvaluating, kFinishing };
 
-// "all_reduce"; "collective" for kOther.
+// "all_reduce", "receive from rank"; "collective" for kOther.
 std::string_view NameOf(CollectiveKind kind);
+
+// Other groups than those of all ranks have numbers in the low 13 bits; a process may make the
+// group of all ranks anew, and all of them again: the upper bits tell them apart.
+inline constexpr int kPartGroupBits = 13;
+constexpr bool IsOfAllRanks(uint16_t group) {
+  return (group & ((1 << kPartGroupBits) - 1)) == 0;
+}
 
 struct Collective {
   CollectiveKind kind = CollectiveKind::kOther;
-  uint16_t group = 0;   // which process group, the same on all its ranks; 0: that of all ranks
-  uint64_t number = 0;  // of this collective within the group, the same on all its ranks
+  uint16_t group = 0;          // the same on all ranks of the process group; see IsOfAllRanks
+  uint64_t number = 0;         // of this collective within the group, the same on all its ranks
   std::string_view type = {};  // of the elements, at most 8 characters: "float32"
   uint64_t elements = 0;       // 0 with no type: just bytes
   uint64_t bytes = 0;
@@ -77,6 +91,8 @@ class FlightRecorder {
   // The thread of the training loop. SetStep: the optimizer step under way, counted from 1.
   void SetPhase(WorkerPhase phase);
   void SetStep(int64_t step);
+  // This worker is in that group of some of the ranks (Collective::group) from now on. Any thread.
+  void NoteGroup(uint16_t group);
   // Work that leaves no other trace has gone on: a micro-batch, a batch of an evaluation.
   void NoteProgress();
 
@@ -85,7 +101,8 @@ class FlightRecorder {
   // A collective is in line: its ticket, counted from 1.
   uint64_t Schedule(const Collective& collective);
 
-  // Each ticket by one thread at a time. Start() may come again, for a later part.
+  // Each ticket by one thread at a time; those of several groups by several threads. Start() may
+  // come again, for a later part.
   void Start(uint64_t ticket, const Collective& collective);
   // It waits for another rank, or works on.
   void SetWaiting(uint64_t ticket, bool waits);

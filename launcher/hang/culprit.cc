@@ -33,12 +33,20 @@ Culprit Stopped(Standings standings) {
           "is stopped (state T): by SIGSTOP, or by a debugger"};
 }
 
+bool IsIn(const Standing& standing, uint16_t group) {
+  if (IsOfAllRanks(group)) return true;
+  if (!standing.flight) return false;
+  const std::vector<uint16_t>& groups = standing.flight->groups;
+  return std::find(groups.begin(), groups.end(), group) != groups.end();
+}
+
 // How far the rank has come in the process group.
 uint64_t NumberIn(const Standing& standing, uint16_t group) {
   uint64_t number = 0;
   if (!standing.flight) return number;
   for (const RecordedCollective& collective : standing.flight->collectives) {
-    if (collective.group == group) number = std::max(number, collective.number);
+    if (collective.group != group || IsMessage(collective.kind)) continue;
+    number = std::max(number, collective.number);
   }
   return number;
 }
@@ -49,15 +57,18 @@ Culprit Missing(Standings standings) {
     if (!standing.flight) continue;
     for (const RecordedCollective& collective : standing.flight->collectives) {
       if (collective.state != CollectiveState::kWaiting) continue;
+      if (IsMessage(collective.kind)) continue;
       if (awaited == nullptr || collective.number < awaited->number) awaited = &collective;
     }
   }
   if (awaited == nullptr) return {};
-  return {
-      RanksThat(standings,
-                [&](const Standing& s) { return NumberIn(s, awaited->group) < awaited->number; }),
-      "has not come to " + std::string(NameOf(awaited->kind)) + " " +
-          std::to_string(awaited->number)};
+  return {RanksThat(standings,
+                    [&](const Standing& s) {
+                      return IsIn(s, awaited->group) &&
+                             NumberIn(s, awaited->group) < awaited->number;
+                    }),
+          "has not come to " + std::string(NameOf(awaited->kind)) + " " +
+              std::to_string(awaited->number)};
 }
 
 Culprit InKernel(Standings standings) {

@@ -55,7 +55,10 @@ std::string RankList(const std::vector<int>& ranks) {
 }
 
 std::string Describe(const RecordedCollective& collective) {
-  std::string text = std::string(NameOf(collective.kind)) + " " + std::to_string(collective.number);
+  std::string text(NameOf(collective.kind));
+  if (collective.kind != CollectiveKind::kReceiveFromAny) {
+    text += " " + std::to_string(collective.number);
+  }
   std::string details;
   if (collective.bucket >= 0) details = "bucket " + std::to_string(collective.bucket);
   if (collective.bytes > 0) {

@@ -34,6 +34,30 @@ TEST(Culprit, IsTheRankThatHasNoPageYetWhileOthersWait) {
   EXPECT_EQ(Find({At(0, 'R', 1), In(1, 1, State::kWaiting)}).ranks, Ranks{0});
 }
 
+TEST(Culprit, InAGroupOfSomeRanksIsOneOfThem) {
+  std::vector<Standing> standings = {In(0, 2, State::kWaiting), In(1, 9, State::kCompleted),
+                                     In(2, 9, State::kCompleted)};
+  standings[0].flight->collectives.back().group = 5;
+  standings[0].flight->groups = {5};
+  standings[2].flight->groups = {3, 5};
+  EXPECT_EQ(Find(standings).ranks, Ranks{2});
+}
+
+TEST(Culprit, InAGroupMadeAnewIsNotExcusedByTheOneBefore) {
+  constexpr uint16_t kSecond = 1 << kPartGroupBits;
+  std::vector<Standing> standings = {In(0, 2, State::kWaiting), In(1, 9, State::kCompleted)};
+  standings[0].flight->collectives.back().group = kSecond;
+  EXPECT_EQ(Find(standings).ranks, Ranks{1});
+}
+
+TEST(Culprit, IsNotFoundByTheNumbersOfMessages) {
+  std::vector<Standing> standings = {In(0, 3, State::kWaiting), In(1, 2, State::kWaiting)};
+  for (Standing& standing : standings) {
+    standing.flight->collectives.back().kind = CollectiveKind::kReceive;
+  }
+  EXPECT_TRUE(Find(standings).ranks.empty());
+}
+
 TEST(Culprit, IsNobodyWhenAllWaitInTheSameCollective) {
   EXPECT_TRUE(Find({In(0, 7, State::kWaiting), In(1, 7, State::kWaiting)}).ranks.empty());
 }

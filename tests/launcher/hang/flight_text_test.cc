@@ -25,6 +25,18 @@ TEST(DescribePastFlight, SaysInWhatTheWorkerWaitedAndForHowLong) {
             "waited in all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57 for 12 ms");
 }
 
+TEST(DescribePastFlight, SaysFromWhomAMessageWasAwaited) {
+  Standing standing = In(0, 1, State::kWaiting);
+  RecordedCollective& message = standing.flight->collectives.back();
+  message.kind = CollectiveKind::kReceive;
+  message.bytes = 12;
+  EXPECT_EQ(DescribePastFlight(*standing.flight, kThen),
+            "waited in receive from rank 1 (12 bytes) for 12 ms");
+  message.kind = CollectiveKind::kReceiveFromAny;
+  EXPECT_EQ(DescribePastFlight(*standing.flight, kThen),
+            "waited in receive from any rank (12 bytes) for 12 ms");
+}
+
 TEST(DescribePastFlight, TellsWorkingFromWaiting) {
   EXPECT_EQ(DescribePastFlight(*In(0, 5, State::kStarted).flight, kThen + seconds(3)),
             "worked in all_reduce 5 for 3.0 s");
