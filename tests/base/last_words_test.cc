@@ -17,7 +17,7 @@
 namespace ddprun {
 namespace {
 
-Error ErrorOf(const std::function<void()>& body) {
+Error WordsFor(const std::function<void()>& body) {
   try {
     body();
   } catch (...) {
@@ -27,17 +27,17 @@ Error ErrorOf(const std::function<void()>& body) {
 }
 
 TEST(LastWords, SayWhatWasThrown) {
-  EXPECT_EQ(ErrorOf([] { throw Failure(SystemError("making room", 28)); }).what,
+  EXPECT_EQ(WordsFor([] { throw Failure(SystemError("making room", 28)); }).what,
             "making room: No space left on device");
-  EXPECT_EQ(ErrorOf([] { throw std::runtime_error("out of luck"); }).what, "out of luck");
-  EXPECT_EQ(ErrorOf([] { throw 3; }).what, "Something was thrown that is no std::exception.");
+  EXPECT_EQ(WordsFor([] { throw std::runtime_error("out of luck"); }).what, "out of luck");
+  EXPECT_EQ(WordsFor([] { throw 3; }).what, "Something was thrown that is no std::exception.");
 }
 
 TEST(LastWords, LeaveOutTheFramesOfC10) {
   const char* const text =
       "Expected a tensor\nException raised from f at a.cpp:3 (most recent call first):\n"
       "frame #0: c10::Error::Error(...)\nframe #1: main\n";
-  EXPECT_EQ(ErrorOf([&] { throw std::runtime_error(text); }).what,
+  EXPECT_EQ(WordsFor([&] { throw std::runtime_error(text); }).what,
             "Expected a tensor\nException raised from f at a.cpp:3 (most recent call first):");
 }
 

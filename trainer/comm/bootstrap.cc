@@ -2,7 +2,11 @@
 
 #include <fcntl.h>
 
+#include <atomic>
+
+#include "base/crash_stack.h"
 #include "base/failure.h"
+#include "base/last_words.h"
 #include "trainer/comm/connect_nodes.h"
 #include "trainer/comm/node_memory.h"
 
@@ -54,17 +58,24 @@ std::shared_ptr<FlightRecorder> AttachFlightRecorder(const Environment& environm
 c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(const Environment& environment,
                                                       std::chrono::milliseconds timeout,
                                                       std::shared_ptr<FlightRecorder> recorder) {
+  // All ranks make their groups in the same order, so they agree.
+  static std::atomic<int> generations = 0;
+  const int generation = generations++;
   const RankInfo info = ValueOrThrow(ReadRankInfo(environment));
+  NameInStacks("rank " + std::to_string(info.rank));
   if (recorder == nullptr) recorder = AttachFlightRecorder(environment, info);
   const StorePtr store = ValueOrThrow(ConnectStore(environment, info, timeout));
-  const UniqueFd memory = ValueOrThrow(NodeMemory(environment, info, store.get(), timeout));
+  const UniqueFd memory =
+      ValueOrThrow(NodeMemory(environment, info, generation, store.get(), timeout));
   HostProcessGroup::Options options{.rank = info.rank,
                                     .size = info.world_size,
                                     .timeout = timeout,
+                                    .generation = generation,
                                     .recorder = std::move(recorder)};
   if (info.local_world_size != info.world_size) {
     const auto spin = HostProcessGroup::SpinTime(info.local_world_size);
-    ConnectedNodes nodes = ValueOrThrow(ConnectNodes(environment, info, *store, spin, timeout));
+    ConnectedNodes nodes =
+        ValueOrThrow(ConnectNodes(environment, info, generation, *store, spin, timeout));
     options.wire = std::move(nodes.wire);
     options.node_of_rank = std::move(nodes.node_of_rank);
   }
@@ -77,6 +88,8 @@ namespace ddprun {
 
 c10::intrusive_ptr<trainer::HostProcessGroup> init_process_group(
     std::chrono::milliseconds timeout) {
+  PrintStackOnCrash();
+  ReportUncaughtExceptions();
   return trainer::InitProcessGroup(Environment::OfProcess(), timeout);
 }
 

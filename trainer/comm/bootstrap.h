@@ -14,10 +14,11 @@ namespace ddprun::trainer {
 std::shared_ptr<FlightRecorder> AttachFlightRecorder(const Environment& environment,
                                                      const RankInfo& rank);
 
-// The process group of all ranks. A collective. Under ddprun the memory of a node's ranks is the
-// descriptor DDPRUN_NODE_MEMORY_FD; under other launchers the node's first rank makes it and tells
-// the others through the store at MASTER_ADDR:MASTER_PORT, waiting at most `timeout`. Ranks on
-// several nodes find each other through that store, which whoever sets MASTER_ADDR runs.
+// The process group of all ranks. A collective. A process may leave it and make it anew, or make
+// another one beside it: all ranks as often, in the same order. Under ddprun the memory of a node's
+// ranks is the descriptor DDPRUN_NODE_MEMORY_FD; under other launchers the node's first rank makes
+// it and tells the others through the store at MASTER_ADDR:MASTER_PORT, waiting at most `timeout`.
+// Ranks on several nodes find each other through that store, which whoever sets MASTER_ADDR runs.
 // Where srun itself has started the ranks and MASTER_ADDR is not set, there is none: the ranks of
 // one node use a local socket instead, and several nodes are an error.
 // `recorder`: nullptr if this process has none yet; then the launcher's is attached.
@@ -32,8 +33,10 @@ c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(
 namespace ddprun {
 
 // For a program of your own: the process group of all ranks, from the environment that ddprun,
-// torchrun or srun has set. A collective. `timeout` is also that of every later collective.
-// Throws Failure. Names as torch.distributed's.
+// torchrun or srun has set. A collective, which may be called again, by all ranks. `timeout` is
+// also that of every later collective of the group. From then on a crash prints a stack and an
+// exception that nobody catches its text, as far as the program has no handlers of its own for them
+// (crash_stack.h, last_words.h). Throws Failure. Names as torch.distributed's.
 c10::intrusive_ptr<trainer::HostProcessGroup> init_process_group(
     std::chrono::milliseconds timeout = std::chrono::minutes(30));
 

@@ -4,7 +4,6 @@
 #include <netdb.h>
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -85,18 +84,16 @@ std::vector<std::string> NetworkDevices(const Environment& environment,
 
 Result<ConnectedNodes> ConnectNodes(const Environment& environment,
                                     const RankInfo& info,
+                                    int generation,
                                     rendezvous::TcpStore& store,
                                     std::chrono::nanoseconds spin,
                                     std::chrono::milliseconds timeout) {
-  // A process may make several groups; all ranks make them in the same order.
-  static std::atomic<int> groups_made = 0;
   const std::string master = environment.GetOr("MASTER_ADDR", "127.0.0.1");
   Transport::Options options{.rank = info.rank, .spin = spin};
   options.devices = NetworkDevices(environment, master, store.LocalAddress());
   DDPRUN_ASSIGN(std::shared_ptr<Transport> transport, Transport::Create(options));
 
-  const std::string prefix =
-      StoreKey(environment, "addresses/" + std::to_string(groups_made++)) + "/";
+  const std::string prefix = StoreKey(environment, "addresses/" + std::to_string(generation)) + "/";
   const rendezvous::Deadline deadline = rendezvous::DeadlineAfter(timeout);
   const std::string own = std::to_string(info.node_rank) + " " + transport->address();
   DDPRUN_TRY(store.Set(prefix + std::to_string(info.rank), own, deadline));

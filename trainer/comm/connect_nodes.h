@@ -17,9 +17,11 @@ struct ConnectedNodes {
   std::vector<int> node_of_rank;
 };
 
-// A collective of all ranks. Loads UCX, so only after the last fork.
+// A collective of all ranks. `generation`: as HostProcessGroup's. Loads UCX, so only after the last
+// fork.
 Result<ConnectedNodes> ConnectNodes(const Environment& environment,
                                     const RankInfo& info,
+                                    int generation,
                                     rendezvous::TcpStore& store,
                                     std::chrono::nanoseconds spin,
                                     std::chrono::milliseconds timeout);

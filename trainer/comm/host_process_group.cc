@@ -20,9 +20,11 @@ std::vector<int> NodeOfRank(const HostProcessGroup::Options& options) {
   return std::vector<int>(static_cast<size_t>(options.size), 0);
 }
 
-std::shared_ptr<SharedRegion> MapMemory(const UniqueFd& memory, const NodePlacement& placement) {
+std::shared_ptr<SharedRegion> MapMemory(const UniqueFd& memory,
+                                        const NodePlacement& placement,
+                                        int generation) {
   const auto& members = placement.Members(placement.node());
-  return ValueOrThrow(SharedRegion::Map(memory, static_cast<int>(members.size())));
+  return ValueOrThrow(SharedRegion::Map(memory, static_cast<int>(members.size()), generation));
 }
 
 CollectiveKind KindOf(c10d::OpType type) {
@@ -37,6 +39,11 @@ CollectiveKind KindOf(c10d::OpType type) {
       return CollectiveKind::kAllGather;
     case c10d::OpType::BARRIER:
       return CollectiveKind::kBarrier;
+    case c10d::OpType::REDUCE:
+      return CollectiveKind::kReduce;
+    case c10d::OpType::REDUCE_SCATTER:
+    case c10d::OpType::_REDUCE_SCATTER_BASE:
+      return CollectiveKind::kReduceScatter;
     default:
       return CollectiveKind::kOther;  // until it begins
   }
@@ -118,23 +125,37 @@ HostProcessGroup::Core::Core(const UniqueFd& memory,
                              std::chrono::nanoseconds spin_time)
     : placement(options.rank, NodeOfRank(options)),
       wire(options.wire),
-      region(MapMemory(memory, placement)),
+      region(MapMemory(memory, placement, options.generation)),
       recorder(options.recorder),
+      generation(options.generation),
       spin(spin_time),
       timeout(options.timeout),
       collectives(MakeCollectives()),
       group(*collectives),
-      mailbox(*region, placement, wire, {.spin = spin}) {}
+      mailbox(*region,
+              placement,
+              wire,
+              {.spin = spin, .recorder = recorder.get(), .recorded_group = RecordedGroup()}) {
+  const uint16_t group_number = RecordedGroup();
+  if (recorder != nullptr && !IsOfAllRanks(group_number)) recorder->NoteGroup(group_number);
+}
+
+// As Collective::group.
+uint16_t HostProcessGroup::Core::RecordedGroup() const {
+  return static_cast<uint16_t>(generation << kPartGroupBits | wire.group);
+}
 
 std::unique_ptr<Collectives> HostProcessGroup::Core::MakeCollectives() const {
   if (placement.nodes() > 1) {
     return std::make_unique<MultiNodeGroup>(
         *region, placement, wire,
-        MultiNodeGroup::Options{.spin = spin, .recorder = recorder.get()});
+        MultiNodeGroup::Options{
+            .spin = spin, .recorder = recorder.get(), .recorded_group = RecordedGroup()});
   }
-  return std::make_unique<NodeGroup>(
-      *region,
-      NodeGroup::Options{.rank = placement.rank(), .spin = spin, .recorder = recorder.get()});
+  return std::make_unique<NodeGroup>(*region, NodeGroup::Options{.rank = placement.rank(),
+                                                                 .spin = spin,
+                                                                 .recorder = recorder.get(),
+                                                                 .group = RecordedGroup()});
 }
 
 HostProcessGroup::HostProcessGroup(const UniqueFd& memory,

@@ -30,6 +30,9 @@ class HostProcessGroup : public c10d::Backend {
     int rank = 0;
     int size = 1;
     std::chrono::milliseconds timeout = std::chrono::seconds(100);
+    // Which group of all ranks this is of those that use the same memory, one after the other or
+    // side by side; the same on all ranks.
+    int generation = 0;
     std::shared_ptr<FlightRecorder> recorder = {};  // is told of every collective, if there is one
     // Ranks on several nodes (ConnectNodes): any number for each node. Empty: all are on this one.
     std::vector<int> node_of_rank = {};

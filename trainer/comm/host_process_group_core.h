@@ -21,6 +21,7 @@ struct HostProcessGroup::Core {
   const GroupWire wire;
   const std::shared_ptr<SharedRegion> region;  // of this node's ranks
   const std::shared_ptr<FlightRecorder> recorder;
+  const int generation;
   const std::chrono::nanoseconds spin;
   std::atomic<std::chrono::milliseconds> timeout;
   std::atomic<AllReduceAlgorithm> algorithm = AllReduceAlgorithm::kDirect;
@@ -33,6 +34,7 @@ struct HostProcessGroup::Core {
   Core(const UniqueFd& memory, const Options& options, std::chrono::nanoseconds spin_time);
 
   std::unique_ptr<Collectives> MakeCollectives() const;
+  uint16_t RecordedGroup() const;
   int local_rank() const { return placement.LocalOf(placement.rank()); }
   Clock::time_point Deadline(std::chrono::milliseconds own) const {
     return Clock::now() + (own == c10d::kUnsetTimeout ? timeout.load() : own);

@@ -79,7 +79,8 @@ class HostProcessGroup::MessageWork : public c10d::Work {
   void Start(int peer, int tag) {
     transfer_ = retrieveOpType() == c10d::OpType::SEND
                     ? core_->mailbox.Send(flat_.data_ptr(), flat_.nbytes(), peer, tag)
-                    : core_->mailbox.Receive(flat_.data_ptr(), flat_.nbytes(), peer, tag);
+                    : core_->mailbox.Receive(flat_.data_ptr(), flat_.nbytes(), peer, tag,
+                                             std::make_shared<at::Tensor>(flat_));
     deadline_ = core_->Deadline(c10d::kUnsetTimeout);
   }
 
@@ -186,7 +187,9 @@ HostProcessGroup::Options HostProcessGroup::OptionsFor(const std::vector<int>& r
   const auto self = std::find(ranks.begin(), ranks.end(), getRank());
   Options options{.rank = static_cast<int>(self - ranks.begin()),
                   .size = static_cast<int>(ranks.size()),
-                  .timeout = core_->timeout.load()};
+                  .timeout = core_->timeout.load(),
+                  .generation = core_->generation,
+                  .recorder = core_->recorder};
   options.wire = core_->wire;
   options.wire.group = group;
   options.wire.peers.clear();

@@ -26,10 +26,12 @@ BlockHeader& HeaderOf(std::byte* block) {
 }  // namespace
 
 Mailbox::Mailbox(SharedRegion& region, NodePlacement placement, GroupWire wire, Options options)
-    : region_(region),
-      placement_(std::move(placement)),
-      wire_(std::move(wire)),
-      options_(options) {}
+    : region_(region), placement_(std::move(placement)), wire_(std::move(wire)), options_(options) {
+  for (int local = 0; local < region_.local_size(); ++local) {
+    writers_.emplace_back(region_, self(), local);
+    readers_.emplace_back(region_, local, self());
+  }
+}
 
 // What has not been received yet stays: its receiver may come when this rank has ended.
 Mailbox::~Mailbox() {
@@ -41,8 +43,15 @@ Mailbox::~Mailbox() {
     left_.notify_all();
     escort_.join();
   }
+  const auto cancel = [this](const Transport::Handle& receive) {
+    if (receive != nullptr) wire_.transport->Cancel(receive);
+  };
   for (const Handle& receive : receives_) {
-    if (receive->wire != nullptr) wire_.transport->Cancel(receive->wire);
+    cancel(receive->wire);
+    if (receive->arriving != nullptr) cancel(receive->arriving->wire->transfer);
+  }
+  for (const auto& message : unexpected_) {
+    if (message->wire != nullptr) cancel(message->wire->transfer);
   }
   for (const Block& block : blocks_) {
     const bool released = HeaderOf(block.data).released.load(std::memory_order_acquire) != 0;
@@ -53,49 +62,44 @@ Mailbox::~Mailbox() {
 Mailbox::Handle Mailbox::Send(const void* data, size_t bytes, int to, int tag) {
   DDPRUN_CHECK(to >= 0 && to < placement_.size());
   auto transfer = std::make_shared<Transfer>();
-  transfer->sends = true;
   transfer->peer = to;
   transfer->tag = tag;
   transfer->bytes = bytes;
+  transfer->done = true;
   const std::lock_guard lock(mutex_);
   if (!OnThisNode(to)) {
     SendByWire(*transfer, data);
     return transfer;
   }
   const Block block = TakeBlock(bytes);
-  if (block.data == nullptr) {
-    transfer->done = true;
-    transfer->status =
-        Error{.code = Code::kFailed,
-              .title = "OUT OF SHARED MEMORY",
-              .where = SelfText(),
-              .what = "No shared memory is left for a message of " + std::to_string(bytes) +
-                      " bytes to rank " + std::to_string(to) + ".",
-              .hint = "Receive messages before more are sent.",
-              .page = "out-of-shared-memory"};
-    return transfer;
+  if (block.data != nullptr) {
+    if (bytes > 0) std::memcpy(block.data + sizeof(BlockHeader), data, bytes);
+    const auto offset = static_cast<uint64_t>(block.data - region_.heap(self()));
+    ChannelWriter& writer = writers_[static_cast<size_t>(placement_.LocalOf(to))];
+    if (writer.Write({.bytes = bytes, .heap_offset = offset, .tag = tag})) return transfer;
+    HeaderOf(block.data).released.store(1, std::memory_order_relaxed);
   }
-  transfer->block = block.data;
-  if (bytes > 0) std::memcpy(block.data + sizeof(BlockHeader), data, bytes);
-  sends_.push_back(transfer);
-  Progress();
+  transfer->status =
+      Error{.code = Code::kFailed,
+            .title = "OUT OF SHARED MEMORY",
+            .where = SelfText(),
+            .what = "No shared memory is left for a message of " + std::to_string(bytes) +
+                    " bytes to rank " + std::to_string(to) + ".",
+            .hint = "Receive messages before more are sent.",
+            .page = "out-of-shared-memory"};
   return transfer;
 }
 
-Mailbox::Handle Mailbox::Receive(void* data, size_t bytes, int from, int tag) {
+Mailbox::Handle Mailbox::Receive(
+    void* data, size_t bytes, int from, int tag, std::shared_ptr<const void> keeps) {
   DDPRUN_CHECK(from >= kAnyRank && from < placement_.size());
   auto transfer = std::make_shared<Transfer>();
   transfer->peer = from;
   transfer->tag = tag;
   transfer->bytes = bytes;
   transfer->data = data;
+  transfer->keeps = std::move(keeps);
   const std::lock_guard lock(mutex_);
-  if (from != kAnyRank && !OnThisNode(from) && !HasArrived(*transfer)) {
-    const uint64_t wire_tag =
-        WireTag(wire_.group, WireStream::kMessage, from, static_cast<uint32_t>(tag));
-    transfer->wire =
-        wire_.transport->Receive(wire_.peers[static_cast<size_t>(from)], wire_tag, data, bytes);
-  }
   receives_.push_back(transfer);
   Progress();
   return transfer;
@@ -116,61 +120,43 @@ Mailbox::Block Mailbox::TakeBlock(size_t bytes) {
   return block;
 }
 
-bool Mailbox::Post(Transfer& transfer) {
-  Channel& channel = region_.channel(self(), placement_.LocalOf(transfer.peer));
-  const uint32_t written = channel.written.load(std::memory_order_relaxed);
-  if (written - channel.read.load(std::memory_order_acquire) == Channel::kDepth) return false;
-  const std::byte* heap = region_.heap(self());
-  channel.envelopes[written % Channel::kDepth] = {
-      .bytes = transfer.bytes,
-      .heap_offset = static_cast<uint64_t>(transfer.block - heap),
-      .tag = transfer.tag};
-  AdvanceAndWake(channel.written, channel.sleepers, written + 1);
-  transfer.done = true;
-  return true;
-}
-
-void Mailbox::TakeArrived(int from) {
-  Channel& channel = region_.channel(placement_.LocalOf(from), self());
-  uint32_t read = channel.read.load(std::memory_order_relaxed);
-  const uint32_t written = channel.written.load(std::memory_order_acquire);
-  for (; read != written; ++read) {
-    unexpected_.push_back({channel.envelopes[read % Channel::kDepth], from, {}});
-  }
-  channel.read.store(read, std::memory_order_release);
-}
-
-std::deque<Mailbox::Message>::iterator Mailbox::FirstFor(const Transfer& receive) {
-  return std::find_if(unexpected_.begin(), unexpected_.end(), [&](const Message& arrived) {
-    return arrived.envelope.tag == receive.tag &&
-           (receive.peer == kAnyRank || receive.peer == arrived.from);
+std::deque<std::shared_ptr<Mailbox::Message>>::iterator Mailbox::FirstFor(const Transfer& receive) {
+  return std::find_if(unexpected_.begin(), unexpected_.end(), [&](const auto& arrived) {
+    return arrived->envelope.tag == receive.tag &&
+           (receive.peer == kAnyRank || receive.peer == arrived->from);
   });
 }
 
-bool Mailbox::HasArrived(const Transfer& receive) {
-  return FirstFor(receive) != unexpected_.end();
+// A message is its receiver's as soon as it is seen, so that a later receive does not count on it.
+void Mailbox::Match(Transfer& receive) {
+  if (receive.arriving == nullptr) {
+    const auto first = FirstFor(receive);
+    if (first == unexpected_.end()) return;
+    receive.arriving = std::move(*first);
+    receive.peer = receive.arriving->from;
+    unexpected_.erase(first);
+  }
+  const auto& wire = receive.arriving->wire;
+  if (wire != nullptr && !wire->transfer->done.load(std::memory_order_acquire)) return;
+  Take(receive, *receive.arriving);
+  receive.arriving.reset();
+  receive.done = true;
 }
 
-void Mailbox::Match(Transfer& receive) {
-  const auto message = FirstFor(receive);
-  if (message == unexpected_.end()) return;
-  const auto& wire = message->wire;
-  if (wire != nullptr && !wire->transfer->done.load(std::memory_order_acquire)) return;
-  receive.peer = message->from;
+void Mailbox::Take(Transfer& receive, const Message& message) {
+  const auto& wire = message.wire;
   std::byte* const block = wire != nullptr ? nullptr
-                                           : region_.heap(placement_.LocalOf(message->from)) +
-                                                 message->envelope.heap_offset;
+                                           : region_.heap(placement_.LocalOf(message.from)) +
+                                                 message.envelope.heap_offset;
   const std::byte* const data = wire != nullptr ? wire->data.data() : block + sizeof(BlockHeader);
   if (wire != nullptr && !wire->transfer->status.ok()) {
     receive.status = wire->transfer->status;
-  } else if (message->envelope.bytes != receive.bytes) {
-    receive.status = WrongSize(receive, message->from, message->envelope.bytes);
+  } else if (message.envelope.bytes != receive.bytes) {
+    receive.status = WrongSize(receive, message.from, message.envelope.bytes);
   } else if (receive.bytes > 0) {
     std::memcpy(receive.data, data, receive.bytes);
   }
   if (block != nullptr) HeaderOf(block).released.store(1, std::memory_order_release);
-  unexpected_.erase(message);
-  receive.done = true;
 }
 
 Error Mailbox::WrongSize(const Transfer& receive, int from, size_t sent) const {
@@ -186,27 +172,18 @@ Error Mailbox::WrongSize(const Transfer& receive, int from, size_t sent) const {
 
 // REQUIRES: mutex_ is held.
 void Mailbox::Progress() {
-  // In order: a message must not overtake another to the same rank.
-  std::vector<bool> full(static_cast<size_t>(placement_.size()), false);
-  for (auto send = sends_.begin(); send != sends_.end();) {
-    const auto peer = static_cast<size_t>((*send)->peer);
-    if (full[peer] || !Post(**send)) {
-      full[peer] = true;
-      ++send;
-    } else {
-      send = sends_.erase(send);
+  if (receives_.empty()) return;
+  for (const int from : placement_.Members(placement_.node())) {
+    ChannelReader& reader = readers_[static_cast<size_t>(placement_.LocalOf(from))];
+    while (const std::optional<Envelope> envelope = reader.Read()) {
+      unexpected_.push_back(std::make_shared<Message>(Message{*envelope, from}));
     }
   }
-  if (receives_.empty() && sends_.empty()) return;
-  // A peer whose sends wait for room here may be the one that we wait for: always take everything.
-  for (const int from : placement_.Members(placement_.node())) TakeArrived(from);
   if (placement_.nodes() > 1) TakeFromWire();
   for (auto receive = receives_.begin(); receive != receives_.end();) {
-    if ((*receive)->wire != nullptr) {
-      FinishFromWire(**receive);
-    } else {
-      Match(**receive);
-    }
+    if ((*receive)->wire == nullptr) Match(**receive);
+    if (IsForWire(receive)) ReceiveFromWire(**receive);
+    if ((*receive)->wire != nullptr) FinishFromWire(**receive);
     receive = (*receive)->done ? receives_.erase(receive) : std::next(receive);
   }
 }
@@ -218,26 +195,31 @@ bool Mailbox::Test(Transfer& transfer) {
 }
 
 Status Mailbox::Wait(Transfer& transfer, Clock::time_point deadline) {
-  while (true) {
+  for (Recording recording(options_.recorder, 0);;) {
+    Channel* channel = nullptr;  // the only one from which it can come
     uint32_t seen = 0;
-    bool one_event = false;  // only the peer's next message can end the wait
-    const bool by_wire = transfer.wire != nullptr;
-    const uint64_t completions = by_wire ? wire_.transport->completions() : 0;
-    const bool by_channel =
-        !transfer.sends && transfer.peer != kAnyRank && OnThisNode(transfer.peer);
-    Channel* const channel =
-        by_channel ? &region_.channel(placement_.LocalOf(transfer.peer), self()) : nullptr;
+    uint64_t completions = 0;
+    bool by_wire = false;
     {
       const std::lock_guard lock(mutex_);
-      if (channel != nullptr) seen = channel->written.load(std::memory_order_acquire);
-      if (!transfer.done) Progress();
       if (transfer.done) return transfer.status;
-      one_event = channel != nullptr && sends_.empty() && receives_.size() == 1;
-      if (cancelled_ || Clock::now() >= deadline) return GiveUp(transfer);
+      if (transfer.peer != kAnyRank && OnThisNode(transfer.peer)) {
+        channel = &readers_[static_cast<size_t>(placement_.LocalOf(transfer.peer))].channel();
+        seen = channel->written.load(std::memory_order_acquire);
+      }
+      if (placement_.nodes() > 1) completions = wire_.transport->completions();
+      Progress();
+      if (transfer.done) return transfer.status;
+      by_wire = transfer.wire != nullptr || transfer.arriving != nullptr;
+      if (cancelled_ || Clock::now() >= deadline) {
+        recording.Fail();
+        return GiveUp(transfer);
+      }
+      if (!recording.started()) Record(recording, transfer);
     }
     if (by_wire) {
       WaitForWire(completions, deadline);
-    } else if (one_event) {
+    } else if (channel != nullptr) {
       WaitUntilReached(channel->written, channel->sleepers, seen + 1,
                        {deadline, options_.spin, cancelled_});
     } else {
@@ -246,30 +228,33 @@ Status Mailbox::Wait(Transfer& transfer, Clock::time_point deadline) {
   }
 }
 
+void Mailbox::Record(Recording& recording, const Transfer& receive) const {
+  const bool from_any = receive.peer == kAnyRank;
+  recording.Start({.kind = from_any ? CollectiveKind::kReceiveFromAny : CollectiveKind::kReceive,
+                   .group = options_.recorded_group,
+                   .number = from_any ? 0 : static_cast<uint64_t>(receive.peer),
+                   .bytes = receive.bytes});
+  recording.SetWaiting(true);
+}
+
 // REQUIRES: mutex_ is held.
 Status Mailbox::GiveUp(Transfer& transfer) {
   if (transfer.wire != nullptr) wire_.transport->Cancel(transfer.wire);
-  std::erase_if(receives_, [&](const Handle& other) { return other.get() == &transfer; });
+  if (transfer.arriving != nullptr) unexpected_.push_front(std::move(transfer.arriving));
   transfer.done = true;
   transfer.status = NotCome(transfer);
+  std::erase_if(receives_, [&](const Handle& other) { return other.get() == &transfer; });
   return transfer.status;
 }
 
 Error Mailbox::NotCome(const Transfer& transfer) const {
-  const std::string self = SelfText();
   const std::string peer =
       transfer.peer == kAnyRank ? "any rank" : "rank " + std::to_string(transfer.peer);
-  const std::string message =
-      std::to_string(transfer.bytes) + " bytes, tag " + std::to_string(transfer.tag);
-  const std::string what = transfer.sends
-                               ? "A message to " + peer + " (" + message +
-                                     ") was not taken: " + std::to_string(Channel::kDepth) +
-                                     " earlier ones wait there."
-                               : "The message from " + peer + " (" + message + ") did not come.";
   return Error{.code = cancelled_ ? Code::kFailed : Code::kDeadlineExceeded,
                .title = cancelled_ ? "MESSAGE CANCELLED" : "MESSAGE TIMED OUT",
-               .where = self,
-               .what = what,
+               .where = SelfText(),
+               .what = "The message from " + peer + " (" + std::to_string(transfer.bytes) +
+                       " bytes, tag " + std::to_string(transfer.tag) + ") did not come.",
                .hint = cancelled_ ? "" : "Look at the log of " + peer + ".",
                .page = "message-timed-out"};
 }

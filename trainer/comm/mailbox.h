@@ -1,9 +1,10 @@
 // Messages from one rank to another: on one node through memory that they share, between nodes
 // through a Transport.
 //
-// A message is copied at once, so a send does not wait for its receiver. On a node the receiver
-// copies it out of the sender's heap; what goes to another node is seen off by a thread. Messages
-// between the same two ranks with the same tag arrive in the order in which they were sent.
+// A message is copied at once, so a send never waits, however many its receiver has not taken. On a
+// node the receiver copies it out of the sender's heap; what goes to another node is seen off by a
+// thread. Messages between the same two ranks with the same tag arrive in the order in which they
+// were sent.
 #pragma once
 
 #include <condition_variable>
@@ -16,9 +17,11 @@
 #include <vector>
 
 #include "base/result.h"
+#include "trainer/comm/channel.h"
 #include "trainer/comm/futex_wait.h"
 #include "trainer/comm/node_link.h"
 #include "trainer/comm/node_placement.h"
+#include "trainer/comm/recording.h"
 #include "trainer/comm/shared_region.h"
 
 namespace ddprun::trainer {
@@ -29,30 +32,37 @@ class Mailbox {
   static constexpr int kAnyRank = -1;
 
   struct Options {
-    std::chrono::nanoseconds spin{0};  // as NodeGroup::Options
+    std::chrono::nanoseconds spin{0};    // as NodeMeeting::Options
+    FlightRecorder* recorder = nullptr;  // likewise; is told of what is waited for
+    uint16_t recorded_group = 0;         // as NodeMeeting::Options::group
   };
   // `placement`: of the ranks that the calls below name; `region`: that of this node's, by their
   // places, which must outlive it. `wire`: unused with one node.
   Mailbox(SharedRegion& region, NodePlacement placement, GroupWire wire, Options options);
   ~Mailbox();
 
-  // One message on its way. Keep it until it is done.
+  struct Message;
+
+  // One message on its way.
   struct Transfer {
-    bool sends = false;
     int peer = 0;  // a receive from kAnyRank: who sent it, once done
     int tag = 0;
     size_t bytes = 0;
-    void* data = nullptr;        // where a receive puts it
-    std::byte* block = nullptr;  // where a send has put it
-    Transport::Handle wire;      // of a receive from another node
+    void* data = nullptr;               // where a receive puts it
+    std::shared_ptr<const void> keeps;  // what `data` is in, until then
+    Transport::Handle wire;             // of a receive from another node
+    std::shared_ptr<Message> arriving;  // is this receive's, but not whole yet
     bool done = false;
     Status status;
   };
   using Handle = std::shared_ptr<Transfer>;
 
+  // Done when this returns; an Error where no memory is left.
   Handle Send(const void* data, size_t bytes, int to, int tag);
-  // `data` must stay until the transfer is done. A message of another size is an error.
-  Handle Receive(void* data, size_t bytes, int from, int tag);
+  // Goes on until it is done or given up, also where nobody keeps its handle: `keeps` holds the
+  // memory of `data` until then. A message of another size is an error.
+  Handle Receive(
+      void* data, size_t bytes, int from, int tag, std::shared_ptr<const void> keeps = {});
   // Does what can be done now; whether the transfer is done.
   bool Test(Transfer& transfer);
   // Returns when it is done, or with an Error that says which message did not come.
@@ -60,8 +70,7 @@ class Mailbox {
   // Ends running and later waits with an error.
   void Cancel() { cancelled_ = true; }
 
- private:
-  // On its way to or from another node.
+  // From another node, perhaps not whole yet.
   struct WireMessage {
     std::vector<std::byte> data;
     Transport::Handle transfer;
@@ -71,17 +80,18 @@ class Mailbox {
     int from = 0;
     std::shared_ptr<WireMessage> wire = {};  // of one from another node
   };
+
+ private:
   struct Block {
     std::byte* data = nullptr;  // a header, then the message
     size_t capacity = 0;
   };
 
   void Progress();
-  bool Post(Transfer& transfer);
-  void TakeArrived(int from);
-  std::deque<Message>::iterator FirstFor(const Transfer& receive);
-  bool HasArrived(const Transfer& receive);
+  std::deque<std::shared_ptr<Message>>::iterator FirstFor(const Transfer& receive);
   void Match(Transfer& receive);
+  void Take(Transfer& receive, const Message& message);
+  void Record(Recording& recording, const Transfer& receive) const;
   Status GiveUp(Transfer& transfer);
   Block TakeBlock(size_t bytes);
   Error NotCome(const Transfer& transfer) const;
@@ -92,6 +102,8 @@ class Mailbox {
 
   void SendByWire(Transfer& transfer, const void* data);
   void SeeOff();
+  bool IsForWire(std::list<Handle>::iterator place) const;
+  void ReceiveFromWire(Transfer& receive);
   void FinishFromWire(Transfer& receive);
   void TakeFromWire();
   void WaitForWire(uint64_t seen, Clock::time_point deadline);
@@ -102,13 +114,14 @@ class Mailbox {
   const Options options_;
   std::atomic<bool> cancelled_ = false;
 
-  std::mutex mutex_;                // guards what follows
-  std::list<Handle> sends_;         // that found no room yet
-  std::list<Handle> receives_;      // not done
-  std::deque<Message> unexpected_;  // arrived, not asked for yet
-  std::vector<Block> blocks_;       // in use until the receiver has set their header
-  std::deque<std::shared_ptr<WireMessage>> leaving_;  // to other nodes
-  std::condition_variable left_;                      // leaving_ has changed, or stopping_
+  std::mutex mutex_;                                 // guards what follows
+  std::vector<ChannelWriter> writers_;               // by place in the node
+  std::vector<ChannelReader> readers_;               // likewise
+  std::list<Handle> receives_;                       // not done
+  std::deque<std::shared_ptr<Message>> unexpected_;  // arrived, not asked for yet
+  std::vector<Block> blocks_;              // in use until the receiver has set their header
+  std::deque<Transport::Handle> leaving_;  // to other nodes
+  std::condition_variable left_;           // leaving_ has changed, or stopping_
   bool stopping_ = false;
   std::thread escort_;  // sees leaving_ off; started when first needed
 };

@@ -17,40 +17,59 @@ constexpr std::chrono::milliseconds kLookAround{5};
 
 // REQUIRES: mutex_ is held, as for all below but SeeOff and WaitForWire.
 void Mailbox::SendByWire(Transfer& transfer, const void* data) {
-  auto message = std::make_shared<WireMessage>();
   const auto* bytes = static_cast<const std::byte*>(data);
-  message->data.assign(bytes, bytes + transfer.bytes);
+  const auto copy = std::make_shared<std::vector<std::byte>>(bytes, bytes + transfer.bytes);
   const uint64_t tag = WireTag(wire_.group, WireStream::kMessage, placement_.rank(),
                                static_cast<uint32_t>(transfer.tag));
-  message->transfer = wire_.transport->Send(wire_.peers[static_cast<size_t>(transfer.peer)], tag,
-                                            message->data.data(), message->data.size());
-  transfer.done = true;
-  if (message->transfer->done.load(std::memory_order_acquire)) {
-    transfer.status = message->transfer->status;
+  const Transport::Handle sent = wire_.transport->Send(
+      wire_.peers[static_cast<size_t>(transfer.peer)], tag, copy->data(), copy->size(), copy);
+  if (sent->done.load(std::memory_order_acquire)) {
+    transfer.status = sent->status;
     return;
   }
-  leaving_.push_back(std::move(message));
+  leaving_.push_back(sent);
   if (!escort_.joinable()) escort_ = std::thread([this] { SeeOff(); });
   left_.notify_all();
 }
 
-// A thread: a large message leaves only while somebody attends to the transport.
+// A thread: a large message leaves only while somebody attends to the transport. Also when waits
+// are cancelled: to those who sent it, it is done.
 void Mailbox::SeeOff() {
+  static const std::atomic<bool> never = false;
   std::unique_lock lock(mutex_);
   Clock::time_point farewell = Clock::time_point::max();
-  while (!cancelled_ && Clock::now() < farewell) {
+  while (Clock::now() < farewell) {
     if (stopping_ && farewell == Clock::time_point::max()) farewell = Clock::now() + kFarewell;
     const uint64_t seen = wire_.transport->completions();
-    while (!leaving_.empty() && leaving_.front()->transfer->done) leaving_.pop_front();
+    while (!leaving_.empty() && leaving_.front()->done) leaving_.pop_front();
     if (leaving_.empty()) {
       if (stopping_) return;
       left_.wait(lock, [&] { return stopping_ || !leaving_.empty(); });
       continue;
     }
     lock.unlock();
-    WaitForWire(seen, Clock::now() + std::chrono::milliseconds(100));
+    wire_.transport->WaitForCompletion(seen, {Clock::now() + kLookAround, never});
     lock.lock();
   }
+}
+
+// Whether the transport is to receive it by itself, straight into its place: not while an earlier
+// receive from any rank has the first claim on what comes.
+bool Mailbox::IsForWire(std::list<Handle>::iterator place) const {
+  const Transfer& receive = **place;
+  if (receive.done || receive.wire != nullptr || receive.arriving != nullptr) return false;
+  if (receive.peer == kAnyRank || OnThisNode(receive.peer)) return false;
+  return std::none_of(receives_.begin(), std::list<Handle>::const_iterator(place),
+                      [&](const Handle& earlier) {
+                        return earlier->peer == kAnyRank && earlier->tag == receive.tag;
+                      });
+}
+
+void Mailbox::ReceiveFromWire(Transfer& receive) {
+  const uint64_t tag =
+      WireTag(wire_.group, WireStream::kMessage, receive.peer, static_cast<uint32_t>(receive.tag));
+  receive.wire = wire_.transport->Receive(wire_.peers[static_cast<size_t>(receive.peer)], tag,
+                                          receive.data, receive.bytes);
 }
 
 void Mailbox::FinishFromWire(Transfer& receive) {
@@ -71,13 +90,14 @@ void Mailbox::TakeFromWire() {
   wire_.transport->Progress();
   const uint64_t prefix = WireTag(wire_.group, WireStream::kMessage, 0, 0);
   while (const auto arrived = wire_.transport->Find(prefix, kWireStreamMask)) {
-    auto message = std::make_shared<WireMessage>();
-    message->data.resize(arrived->bytes);
-    message->transfer = wire_.transport->Take(*arrived, message->data.data());
+    auto wire = std::make_shared<WireMessage>();
+    wire->data.resize(arrived->bytes);
+    wire->transfer = wire_.transport->Take(*arrived, wire->data.data());
     const Envelope envelope{.bytes = arrived->bytes,
                             .heap_offset = 0,
                             .tag = static_cast<int32_t>(arrived->tag & 0xffffffff)};
-    unexpected_.push_back({envelope, FromOfTag(arrived->tag), std::move(message)});
+    unexpected_.push_back(
+        std::make_shared<Message>(Message{envelope, FromOfTag(arrived->tag), std::move(wire)}));
   }
 }
 

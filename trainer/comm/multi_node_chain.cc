@@ -36,40 +36,89 @@ MultiNodeChain::MultiNodeChain(NodeLink& link,
     leg.sends.resize(kWindow);
     legs_.push_back(std::move(leg));
   }
-  const std::vector<int>& back = placement_.way_back();
-  const auto here = std::find(back.begin(), back.end(), placement_.node());
-  if (here != back.begin()) way_.from = placement_.Counterpart(*(here - 1));
-  if (here + 1 != back.end()) way_.to = placement_.Counterpart(*(here + 1));
+}
+
+bool MultiNodeChain::PaysForReduceScatter(const NodePlacement& placement, DataType type) {
+  // In units of all rows of a rank, over the number of nodes: each node passes all rows on, as
+  // accumulated elements, but for the last one, which sends the other nodes theirs.
+  const size_t nodes = static_cast<size_t>(placement.nodes());
+  const size_t widening = PartialSizeOf(type) / SizeOf(type);
+  const size_t sums = (placement.legs().size() - 1) * widening * nodes + nodes - 1;
+  return sums < static_cast<size_t>(placement.size()) * (nodes - 1);
 }
 
 uint32_t MultiNodeChain::Number(size_t leg) const {
   return static_cast<uint32_t>(operation_.header.sequence << 12 | leg);
 }
 
-size_t MultiNodeChain::PieceSize(size_t piece) const {
-  return std::min(piece_bytes_, bytes_ - piece * piece_bytes_);
+MultiNodeChain::Place MultiNodeChain::PlaceOf(size_t piece) const {
+  const size_t begin = piece % row_pieces_ * piece_bytes_;
+  return {static_cast<int>(piece / row_pieces_), begin, std::min(piece_bytes_, bytes_ - begin)};
 }
 
-size_t MultiNodeChain::PartialBytes(size_t piece) const {
-  return PieceSize(piece) / SizeOf(operation_.type()) * PartialSizeOf(operation_.type());
+// Whether the piece of a reduce-scatter is that of a rank of this node.
+bool MultiNodeChain::OnThisNode(size_t piece) const {
+  return placement_.NodeOf(PlaceOf(piece).row) == placement_.node();
 }
 
-void MultiNodeChain::Prepare(size_t bytes) {
+const std::byte* MultiNodeChain::Source(int local, const Place& place) const {
+  const Rows& rows = rows_[static_cast<size_t>(local)];
+  return rows.begin + static_cast<size_t>(place.row) * rows.stride + place.begin;
+}
+
+std::byte* MultiNodeChain::Result(int local, const Place& place) const {
+  return rows_[static_cast<size_t>(local)].result + place.begin;
+}
+
+std::byte* MultiNodeChain::Buffer(const Leg& leg, size_t piece) const {
+  return leg.buffers + piece % kWindow * PartialBytes(piece_bytes_);
+}
+
+size_t MultiNodeChain::PartialBytes(size_t bytes) const {
+  return bytes / SizeOf(operation_.type()) * PartialSizeOf(operation_.type());
+}
+
+void MultiNodeChain::Prepare(size_t bytes, int rows) {
   bytes_ = bytes;
-  const size_t wanted = (bytes / kPiecesWanted + kLineBytes - 1) / kLineBytes * kLineBytes;
+  const size_t all = bytes * static_cast<size_t>(rows);
+  const size_t wanted = (all / kPiecesWanted + kLineBytes - 1) / kLineBytes * kLineBytes;
   piece_bytes_ = std::clamp(wanted, kLeastPieceBytes, kMostPieceBytes);
-  pieces_ = (bytes + piece_bytes_ - 1) / piece_bytes_;
-  const size_t slot_bytes =
-      piece_bytes_ / SizeOf(operation_.type()) * PartialSizeOf(operation_.type());
-  const size_t ring_bytes = slot_bytes * kWindow;
+  row_pieces_ = (bytes + piece_bytes_ - 1) / piece_bytes_;
+  pieces_ = row_pieces_ * static_cast<size_t>(rows);
+  const size_t ring_bytes = PartialBytes(piece_bytes_) * kWindow;
   if (buffer_.size() < ring_bytes * legs_.size()) buffer_.resize(ring_bytes * legs_.size());
   for (size_t i = 0; i < legs_.size(); ++i) legs_[i].buffers = buffer_.data() + i * ring_bytes;
-  way_.receives.resize(way_.from < 0 ? 0 : pieces_);
 }
 
-Status MultiNodeChain::Run(std::span<std::byte* const> arrays, size_t bytes) {
-  arrays_ = arrays;
-  Prepare(bytes);
+Status MultiNodeChain::AllReduce(std::span<std::byte* const> arrays, size_t bytes) {
+  for (std::byte* array : arrays) rows_.push_back({.begin = array, .stride = 0, .result = array});
+  Prepare(bytes, 1);
+  const std::vector<int>& back = placement_.way_back();
+  const auto here = std::find(back.begin(), back.end(), placement_.node());
+  if (here != back.begin()) {
+    way_.from = placement_.Counterpart(*(here - 1));
+    for (size_t piece = 0; piece < pieces_; ++piece) way_.pieces.push_back(piece);
+  }
+  if (here + 1 != back.end()) way_.to = placement_.Counterpart(*(here + 1));
+  return Run();
+}
+
+Status MultiNodeChain::ReduceScatter(std::span<const Rows> rows, size_t bytes) {
+  scatters_ = true;
+  rows_.assign(rows.begin(), rows.end());
+  Prepare(bytes, placement_.size());
+  const int last = placement_.legs().back().node;
+  if (last != placement_.node()) {
+    way_.from = placement_.Counterpart(last);
+    for (size_t piece = 0; piece < pieces_; ++piece) {
+      if (OnThisNode(piece)) way_.pieces.push_back(piece);
+    }
+  }
+  return Run();
+}
+
+Status MultiNodeChain::Run() {
+  way_.receives.resize(way_.pieces.size());
   const auto advance = [&] {
     bool again = true;
     while (again) {
@@ -77,7 +126,9 @@ Status MultiNodeChain::Run(std::span<std::byte* const> arrays, size_t bytes) {
       for (Leg& leg : legs_) again = AdvanceLeg(leg) || again;
       again = AdvanceResult() || again;
     }
-    return way_.here == pieces_;
+    const bool summed = std::all_of(legs_.begin(), legs_.end(),
+                                    [&](const Leg& leg) { return leg.summed == pieces_; });
+    return summed && way_.here == (way_.from < 0 ? pieces_ : way_.pieces.size());
   };
   DDPRUN_TRY(link_.WaitUntil(operation_, advance));
   return link_.AwaitAll(operation_);
@@ -85,33 +136,26 @@ Status MultiNodeChain::Run(std::span<std::byte* const> arrays, size_t bytes) {
 
 bool MultiNodeChain::AdvanceLeg(Leg& leg) {
   bool moved = false;
-  const size_t slot_bytes =
-      piece_bytes_ / SizeOf(operation_.type()) * PartialSizeOf(operation_.type());
   while (leg.posted < pieces_ && leg.posted < leg.freed + kWindow) {
     if (!leg.first) {
       leg.receives[leg.posted % kWindow] =
-          link_.Receive(leg.from, WireStream::kPartial, Number(leg.number),
-                        leg.buffers + leg.posted % kWindow * slot_bytes, PartialBytes(leg.posted));
+          link_.Receive(leg.from, WireStream::kPartial, Number(leg.number), Buffer(leg, leg.posted),
+                        PartialBytes(PlaceOf(leg.posted).bytes));
     }
     ++leg.posted;
     moved = true;
   }
   while (leg.summed < leg.posted) {
-    const size_t slot = leg.summed % kWindow;
-    if (!leg.first && !leg.receives[slot]->done.load(std::memory_order_acquire)) break;
-    if (!leg.first && !leg.receives[slot]->status.ok()) break;
-    std::byte* const buffer = leg.buffers + slot * slot_bytes;
+    const NodeLink::Handle& receive = leg.receives[leg.summed % kWindow];
+    if (!leg.first && !receive->done.load(std::memory_order_acquire)) break;
+    if (!leg.first && !receive->status.ok()) break;
     Sum(leg, leg.summed);
-    if (!leg.last) {
-      leg.sends[slot] = link_.Send(leg.to, WireStream::kPartial, Number(leg.number + 1), buffer,
-                                   PartialBytes(leg.summed));
-    }
     ++leg.summed;
     moved = true;
   }
   while (leg.freed < leg.summed) {
     const NodeLink::Handle& sent = leg.sends[leg.freed % kWindow];
-    if (!leg.last && !sent->done.load(std::memory_order_acquire)) break;
+    if (sent != nullptr && !sent->done.load(std::memory_order_acquire)) break;
     ++leg.freed;
     moved = true;
   }
@@ -119,57 +163,74 @@ bool MultiNodeChain::AdvanceLeg(Leg& leg) {
 }
 
 void MultiNodeChain::Sum(Leg& leg, size_t piece) {
-  const size_t begin = piece * piece_bytes_;
-  std::byte* const buffer = leg.buffers + piece % kWindow * piece_bytes_ /
-                                              SizeOf(operation_.type()) *
-                                              PartialSizeOf(operation_.type());
+  const Place place = PlaceOf(piece);
+  std::byte* const buffer = Buffer(leg, piece);
+  NodeLink::Handle& sent = leg.sends[piece % kWindow];
   std::vector<const std::byte*> sources;
-  for (const int local : leg.locals) {
-    sources.push_back(arrays_[static_cast<size_t>(local)] + begin);
-  }
+  for (const int local : leg.locals) sources.push_back(Source(local, place));
   const PartialReduction work{.type = operation_.type(),
                               .reduction = operation_.reduction(),
                               .before = leg.first ? nullptr : buffer,
                               .sources = sources,
-                              .count = PieceSize(piece) / SizeOf(operation_.type())};
-  if (!leg.last) return FoldArrays(work, buffer);
+                              .count = place.bytes / SizeOf(operation_.type())};
+  if (!leg.last) {
+    FoldArrays(work, buffer);
+    sent = link_.Send(leg.to, WireStream::kPartial, Number(leg.number + 1), buffer,
+                      PartialBytes(place.bytes));
+    return;
+  }
+  const bool leaves = scatters_ && !OnThisNode(piece);
   std::vector<std::byte*> destinations;
-  for (std::byte* array : arrays_) destinations.push_back(array + begin);
+  if (leaves) {
+    destinations = {buffer};  // what is stored there is no longer than what has been read
+  } else if (scatters_) {
+    destinations = {Result(placement_.LocalOf(place.row), place)};
+  } else {
+    for (size_t local = 0; local < rows_.size(); ++local) {
+      destinations.push_back(Result(static_cast<int>(local), place));
+    }
+  }
   FinishArrays(work, placement_.size(), destinations);
+  sent = leaves ? link_.Send(placement_.Counterpart(placement_.NodeOf(place.row)),
+                             WireStream::kResult, Number(0), buffer, place.bytes)
+                : nullptr;
 }
 
 // The result's pieces that are complete here: on the last leg's node those that it has summed.
 bool MultiNodeChain::AdvanceResult() {
   bool moved = false;
-  const size_t own = static_cast<size_t>(placement_.LocalOf(placement_.rank()));
-  if (way_.from >= 0) {
-    for (; way_.posted < pieces_ && way_.posted < way_.here + kWindow; ++way_.posted) {
-      way_.receives[way_.posted] =
-          link_.Receive(way_.from, WireStream::kResult, Number(0),
-                        arrays_[own] + way_.posted * piece_bytes_, PieceSize(way_.posted));
-      moved = true;
-    }
+  const int self = placement_.LocalOf(placement_.rank());
+  for (; way_.posted < way_.pieces.size() && way_.posted < way_.here + kWindow; ++way_.posted) {
+    const Place place = PlaceOf(way_.pieces[way_.posted]);
+    const int local = scatters_ ? placement_.LocalOf(place.row) : self;
+    way_.receives[way_.posted] =
+        link_.Receive(way_.from, WireStream::kResult, Number(0), Result(local, place), place.bytes);
+    moved = true;
   }
-  for (; way_.here < pieces_; ++way_.here) {
-    const size_t begin = way_.here * piece_bytes_;
+  const size_t wanted = way_.from < 0 ? pieces_ : way_.pieces.size();
+  for (; way_.here < wanted; ++way_.here) {
     if (way_.from < 0) {
       if (way_.here == legs_.back().summed) break;
     } else {
       if (way_.here == way_.posted) break;
       const NodeLink::Handle& receive = way_.receives[way_.here];
       if (!receive->done.load(std::memory_order_acquire) || !receive->status.ok()) break;
-      for (size_t local = 0; local < arrays_.size(); ++local) {
-        if (local == own) continue;
-        std::memcpy(arrays_[local] + begin, arrays_[own] + begin, PieceSize(way_.here));
-      }
     }
-    if (way_.to >= 0) {
-      link_.Send(way_.to, WireStream::kResult, Number(0), arrays_[own] + begin,
-                 PieceSize(way_.here));
-    }
+    if (!scatters_) Distribute(way_.here);
     moved = true;
   }
   return moved;
+}
+
+// To the other ranks of this node, and to the next one.
+void MultiNodeChain::Distribute(size_t piece) {
+  const Place place = PlaceOf(piece);
+  const int self = placement_.LocalOf(placement_.rank());
+  const std::byte* const own = Result(self, place);
+  for (int local = 0; way_.from >= 0 && local < static_cast<int>(rows_.size()); ++local) {
+    if (local != self) std::memcpy(Result(local, place), own, place.bytes);
+  }
+  if (way_.to >= 0) link_.Send(way_.to, WireStream::kResult, Number(0), own, place.bytes);
 }
 
 }  // namespace ddprun::trainer

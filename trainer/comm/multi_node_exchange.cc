@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "trainer/comm/chunk.h"
+#include "trainer/comm/multi_node_chain.h"
 #include "trainer/comm/multi_node_group.h"
 #include "trainer/comm/reduce.h"
 
@@ -252,6 +253,11 @@ Status MultiNodeGroup::ReduceScatter(const void* input,
   NodeOperation operation = BeginRows(CollectiveKind::kReduceScatter, rows, input, deadline);
   operation.header.type = static_cast<uint32_t>(type);
   operation.header.reduction = static_cast<uint32_t>(reduction);
+  if (operation.header.bytes > kSlotBytes &&
+      MultiNodeChain::PaysForReduceScatter(placement_, type)) {
+    return Ended(ReduceScatterLarge(operation, static_cast<const std::byte*>(input),
+                                    static_cast<std::byte*>(output)));
+  }
   return Ended(ShareRows(operation, rows, input, Summing(operation, output, rank())));
 }
 

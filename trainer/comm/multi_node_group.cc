@@ -10,14 +10,13 @@ namespace ddprun::trainer {
 namespace {
 
 NodeMeeting::Options MeetingOptions(const NodePlacement& placement,
-                                    uint16_t group,
                                     size_t staging_bytes,
                                     const MultiNodeGroup::Options& options) {
   return {.rank = placement.LocalOf(placement.rank()),
           .spin = options.spin,
           .recorder = options.recorder,
           .names = placement.Members(placement.node()),
-          .group = group,
+          .group = options.recorded_group,
           .staging_bytes = staging_bytes};
 }
 
@@ -27,8 +26,7 @@ MultiNodeGroup::MultiNodeGroup(SharedRegion& region,
                                const NodePlacement& placement,
                                GroupWire wire,
                                const Options& options)
-    : NodeMeeting(region, MeetingOptions(placement, wire.group, kStaging, options)),
-      placement_(placement) {
+    : NodeMeeting(region, MeetingOptions(placement, kStaging, options)), placement_(placement) {
   if (placement_.carries()) {
     NodeMeeting& meeting = *this;
     link_ = std::make_unique<NodeLink>(std::move(wire), meeting, placement_);
@@ -89,7 +87,8 @@ Status MultiNodeGroup::ReduceLarge(const NodeOperation& operation, std::byte* da
       const Chunk chunk = ChunkOf(piece, self(), placement_.lanes());
       std::vector<std::byte*> arrays = Pieces(begin);
       for (std::byte*& array : arrays) array += chunk.begin;
-      carried = Carry(operation, begin == 0, arrays, chunk.size());
+      carried = Carry(operation, begin == 0,
+                      [&](MultiNodeChain& chain) { return chain.AllReduce(arrays, chunk.size()); });
     }
     DDPRUN_TRY(MeetAndShare(operation, carried));
     if (staged) std::memcpy(data + begin, Staging(), piece);
@@ -97,16 +96,49 @@ Status MultiNodeGroup::ReduceLarge(const NodeOperation& operation, std::byte* da
   return {};
 }
 
-Status MultiNodeGroup::Carry(const NodeOperation& operation,
-                             bool first,
-                             std::span<std::byte* const> arrays,
-                             size_t bytes) {
+template <typename Work>
+Status MultiNodeGroup::Carry(const NodeOperation& operation, bool first, const Work& work) {
   if (first) {
     link_->SendHeaders(operation);
     DDPRUN_TRY(link_->AwaitHeaders(operation));
   }
   MultiNodeChain chain(*link_, placement_, operation, chain_buffer_);
-  return chain.Run(arrays, bytes);
+  return work(chain);
+}
+
+// In the staging memory: columns of each row, where they are staged, and behind them of the result.
+Status MultiNodeGroup::ReduceScatterLarge(NodeOperation& operation,
+                                          const std::byte* input,
+                                          std::byte* output) {
+  const size_t n = static_cast<size_t>(size());
+  const size_t width = operation.header.bytes / n;
+  const size_t columns = kStaging / (n + 1) / kLineBytes * kLineBytes;
+  operation.header.inbox_offset =
+      static_cast<uint64_t>(region().HeapOffset(self(), Staging(), kStaging));
+  for (size_t begin = 0; begin < width; begin += columns) {
+    const size_t piece = std::min(columns, width - begin);
+    for (size_t row = 0; row < n && operation.header.direct == 0; ++row) {
+      std::memcpy(Staging() + row * columns, input + row * width + begin, piece);
+    }
+    DDPRUN_TRY(begin == 0 ? MeetAndCompare(operation) : Meet(operation));
+    Status carried;
+    if (link_ != nullptr) {
+      const Chunk chunk = ChunkOf(piece, self(), placement_.lanes());
+      std::vector<MultiNodeChain::Rows> rows;
+      for (int local = 0; local < NodeMeeting::size(); ++local) {
+        std::byte* const staging = region().heap(local) + header(local).inbox_offset;
+        rows.push_back({.begin = PieceOf(local, begin) + chunk.begin,
+                        .stride = header(local).direct != 0 ? width : columns,
+                        .result = staging + n * columns + chunk.begin});
+      }
+      carried = Carry(operation, begin == 0, [&](MultiNodeChain& chain) {
+        return chain.ReduceScatter(rows, chunk.size());
+      });
+    }
+    DDPRUN_TRY(MeetAndShare(operation, carried));
+    std::memcpy(output + begin, Staging() + n * columns, piece);
+  }
+  return {};
 }
 
 }  // namespace ddprun::trainer

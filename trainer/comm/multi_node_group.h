@@ -1,10 +1,10 @@
 // Collectives among ranks of several nodes: inside a node through memory that its ranks share,
 // between nodes by messages, which the ranks of a node share out among them (NodePlacement::lanes).
 //
-// A large all-reduce is a sum on its way through the ranks in their order: each node adds its
-// ranks' values to what comes from the node before and passes it on, and the result comes back the
-// same way, piece by piece, so that the network and the summing overlap and all links are in use in
-// both directions. Everything else moves each rank's data as it is.
+// A large all-reduce or reduce-scatter is a sum on its way through the ranks in their order: each
+// node adds its ranks' values to what comes from the node before and passes it on, and the result
+// comes back the same way, piece by piece, so that the network and the summing overlap and all
+// links are in use in both directions. Everything else moves each rank's data as it is.
 #pragma once
 
 #include <functional>
@@ -26,6 +26,7 @@ class MultiNodeGroup : public Collectives, private NodeMeeting {
   struct Options {
     std::chrono::nanoseconds spin{0};    // as NodeMeeting::Options
     FlightRecorder* recorder = nullptr;  // as NodeMeeting::Options
+    uint16_t recorded_group = 0;         // as NodeMeeting::Options::group
   };
   // `region`: that of the ranks of this node, by their place in it; must outlive the group.
   MultiNodeGroup(SharedRegion& region,
@@ -91,10 +92,10 @@ class MultiNodeGroup : public Collectives, private NodeMeeting {
   // Tells the other nodes of a failure on this one, and passes it on.
   Status Ended(Status status);
   Status ReduceLarge(const NodeOperation& operation, std::byte* data);
-  Status Carry(const NodeOperation& operation,
-               bool first,
-               std::span<std::byte* const> arrays,
-               size_t bytes);
+  Status ReduceScatterLarge(NodeOperation& operation, const std::byte* input, std::byte* output);
+  // Has `work` done, with the chain of an operation whose headers have been exchanged.
+  template <typename Work>
+  Status Carry(const NodeOperation& operation, bool first, const Work& work);
   Status ReduceSmall(
       void* data, size_t count, DataType type, Reduction reduction, Clock::time_point deadline);
   NodeOperation BeginRows(CollectiveKind kind,

@@ -54,7 +54,7 @@ Status NodeGroup::ShareRows(const Operation& operation,
     });
     return {};
   }
-  const size_t stride = kStagingBytes / static_cast<size_t>(size()) / kLineBytes * kLineBytes;
+  const size_t stride = staging_bytes() / static_cast<size_t>(size()) / kLineBytes * kLineBytes;
   const bool staged = gives && operation.header.direct == 0;
   size_t columns = 0;
   for (size_t begin = 0; begin < rows.width; begin += columns) {

@@ -74,7 +74,7 @@ Status NodeGroup::InPieces(const Operation& operation,
   size_t begin = 0;
   do {
     const size_t rest = bytes - begin;
-    if (staged && rest > 0) std::memcpy(Staging(), own + begin, std::min(kStagingBytes, rest));
+    if (staged && rest > 0) std::memcpy(Staging(), own + begin, std::min(staging_bytes(), rest));
     DDPRUN_TRY(begin == 0 ? MeetAndCompare(operation) : Meet(operation));
     const size_t piece = std::min(PieceBytes(bytes, 0, size()), rest);
     DDPRUN_TRY(work(begin, piece));
@@ -141,7 +141,7 @@ Status NodeGroup::Copy(
   const bool staged = gives && operation.header.direct == 0;
   size_t piece = 0;
   for (size_t begin = 0; begin < bytes; begin += piece) {
-    if (staged) std::memcpy(Staging(), own + begin, std::min(kStagingBytes, bytes - begin));
+    if (staged) std::memcpy(Staging(), own + begin, std::min(staging_bytes(), bytes - begin));
     DDPRUN_TRY(begin == 0 ? MeetAndCompare(operation) : Meet(operation));
     piece = std::min(PieceBytes(bytes, first, last), bytes - begin);
     collect(begin, piece, [&](int rank) { return PieceOf(rank, begin); });

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/flight_recorder.h"
 #include "trainer/comm/net/transport.h"
 #include "trainer/comm/node_meeting.h"
 #include "trainer/comm/node_placement.h"
@@ -21,7 +22,7 @@ struct GroupWire {
   // The least number that no group of this process has had yet.
   std::shared_ptr<std::atomic<int>> next_group = std::make_shared<std::atomic<int>>(1);
 };
-inline constexpr uint16_t kMaxGroups = 1 << 13;
+inline constexpr uint16_t kMaxGroups = 1 << kPartGroupBits;
 
 enum class WireStream : uint8_t { kHeader, kFailure, kPartial, kResult, kBlocks, kMessage };
 

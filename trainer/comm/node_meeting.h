@@ -27,8 +27,8 @@ class NodeMeeting {
     FlightRecorder* recorder = nullptr;
     // What errors call the ranks of this node; empty: by their number in it.
     std::vector<int> names = {};
-    uint16_t group = 0;  // as Collective::group, for the recorder
-    size_t staging_bytes = kStagingBytes;
+    uint16_t group = 0;                    // as Collective::group, for the recorder
+    size_t staging_bytes = kStagingBytes;  // the same on all ranks
   };
   NodeMeeting(SharedRegion& region, Options options);
   ~NodeMeeting();
@@ -74,7 +74,8 @@ class NodeMeeting {
   Error Mismatch(const OperationHeader& own, const OperationHeader& theirs, int name) const;
   Error Cancelled(const NodeOperation& operation);
 
-  // Options::staging_bytes of the own heap.
+  size_t staging_bytes() const { return options_.staging_bytes; }
+  // That much of the own heap.
   std::byte* Staging();
   // Where rank's data from byte `begin` on is; a staged piece is all that there is.
   std::byte* PieceOf(int rank, size_t begin);

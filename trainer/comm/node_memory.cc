@@ -25,10 +25,12 @@ Result<UniqueFd> OpenMemoryOfPeer(const std::string& path) {
 // The node's first rank makes it and says where it can be opened.
 Result<UniqueFd> ExchangeMemory(const Environment& environment,
                                 const RankInfo& info,
+                                int generation,
                                 rendezvous::Store& store,
                                 std::chrono::milliseconds timeout) {
   const rendezvous::Deadline deadline = rendezvous::DeadlineAfter(timeout);
-  const std::string key = StoreKey(environment, "node_memory/" + std::to_string(info.node_rank));
+  const std::string key = StoreKey(environment, "node_memory/" + std::to_string(generation) + "/" +
+                                                    std::to_string(info.node_rank));
   if (info.local_rank == 0) {
     DDPRUN_ASSIGN(UniqueFd file, SharedRegion::CreateFile());
     const std::string path =
@@ -57,6 +59,7 @@ std::string StoreKey(const Environment& environment, const std::string& name) {
 
 Result<UniqueFd> NodeMemory(const Environment& environment,
                             const RankInfo& info,
+                            int generation,
                             rendezvous::Store* store,
                             std::chrono::milliseconds timeout) {
   DDPRUN_ASSIGN(const int64_t fd, environment.GetInt("DDPRUN_NODE_MEMORY_FD", -1, 0, 1 << 20));
@@ -67,10 +70,11 @@ Result<UniqueFd> NodeMemory(const Environment& environment,
         "using the node's shared memory, DDPRUN_NODE_MEMORY_FD=" + std::to_string(fd), errno);
   }
   if (info.local_world_size == 1) return SharedRegion::CreateFile();
-  if (store != nullptr) return ExchangeMemory(environment, info, *store, timeout);
-  const std::string name =
-      "ddprun." + std::to_string(getuid()) + "." + environment.GetOr("SLURM_JOB_ID", "") + "." +
-      environment.GetOr("SLURM_STEP_ID", "") + "." + std::to_string(info.node_rank);
+  if (store != nullptr) return ExchangeMemory(environment, info, generation, *store, timeout);
+  const std::string name = "ddprun." + std::to_string(getuid()) + "." +
+                           environment.GetOr("SLURM_JOB_ID", "") + "." +
+                           environment.GetOr("SLURM_STEP_ID", "") + "." +
+                           std::to_string(info.node_rank) + "." + std::to_string(generation);
   return ShareFile(name, info.local_rank, info.local_world_size, timeout, SharedRegion::CreateFile);
 }
 

@@ -11,9 +11,11 @@
 
 namespace ddprun::trainer {
 
-// A collective of the node's ranks. `store`: the job's; nullptr where there is none (srun).
+// A collective of the node's ranks. `generation`: as HostProcessGroup's; the file may be the same
+// for all of them. `store`: the job's; nullptr where there is none (srun).
 Result<UniqueFd> NodeMemory(const Environment& environment,
                             const RankInfo& info,
+                            int generation,
                             rendezvous::Store* store,
                             std::chrono::milliseconds timeout);
 

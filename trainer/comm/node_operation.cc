@@ -34,6 +34,8 @@ std::string Describe(const OperationHeader& header) {
       return "all_to_all" + number + bytes(" of each rank");
     case CollectiveKind::kBarrier:
       return "barrier" + number;
+    case CollectiveKind::kReceive:  // no collective
+    case CollectiveKind::kReceiveFromAny:
     case CollectiveKind::kOther:
       break;
   }

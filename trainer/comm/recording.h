@@ -23,6 +23,7 @@ class Recording {
     if (recorder_ != nullptr && started_) recorder_->End(ticket_, well_);
   }
 
+  bool started() const { return started_; }
   void Start(const Collective& collective) {
     if (recorder_ == nullptr) return;
     if (ticket_ == 0) ticket_ = recorder_->Schedule(collective);

@@ -22,6 +22,11 @@ constexpr size_t kHeapBytes = size_t{64} << 30;
 #endif
 constexpr size_t kPageBytes = 4096;
 
+// Of the file. No address space is larger than a generation, so no number of ranks makes them meet.
+// The file has its full size at once: who made it longer later might make it shorter for others.
+constexpr off_t kGenerationBytes = off_t{1} << 47;
+constexpr int kGenerations = 1 << 15;
+
 // Blocks of different ranks begin at different places within a page. At equal places, a load from
 // one rank's array and the store just made to another's look alike to the processor in their low
 // 12 address bits, and the load waits: an all-reduce in place takes three times as long.
@@ -61,19 +66,24 @@ Result<UniqueFd> SharedRegion::CreateFile() {
   return file;
 }
 
-Result<std::unique_ptr<SharedRegion>> SharedRegion::Map(const UniqueFd& file, int local_size) {
-  DDPRUN_CHECK(local_size > 0);
+Result<std::unique_ptr<SharedRegion>> SharedRegion::Map(const UniqueFd& file,
+                                                        int local_size,
+                                                        int generation) {
+  DDPRUN_CHECK(local_size > 0 && generation >= 0);
   UniqueFd copy(fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
   if (!copy.valid()) return SystemError("using the node's shared memory (dup)", errno);
-  const size_t total = TotalBytes(local_size);
-  if (ftruncate(copy.get(), static_cast<off_t>(total)) != 0) {
+  if (generation >= kGenerations) {
+    return SystemError("making process group " + std::to_string(generation), EOVERFLOW);
+  }
+  if (ftruncate(copy.get(), kGenerations * kGenerationBytes) != 0) {
     Error error = SystemError("sizing the node's shared memory (ftruncate)", errno);
-    error.hint = "It is a sparse file of " + std::to_string(total >> 30) +
-                 " GiB of address space; lift `ulimit -f`, if one is set.";
+    error.hint = "It is a sparse file without a limit; lift `ulimit -f`, if one is set.";
     return error;
   }
+  const off_t begin = generation * kGenerationBytes;
+  const size_t total = TotalBytes(local_size);
   void* base =
-      mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, copy.get(), 0);
+      mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, copy.get(), begin);
   if (base == MAP_FAILED) {
     Error error = SystemError("mapping the node's shared memory (mmap)", errno);
     error.hint = "It needs " + std::to_string(total >> 30) +
@@ -82,14 +92,21 @@ Result<std::unique_ptr<SharedRegion>> SharedRegion::Map(const UniqueFd& file, in
   }
   madvise(base, total, MADV_DONTDUMP);  // a core file of this size helps nobody
   return std::unique_ptr<SharedRegion>(
-      new SharedRegion(std::move(copy), static_cast<std::byte*>(base), local_size));
+      new SharedRegion(std::move(copy), begin, static_cast<std::byte*>(base), local_size));
 }
 
-SharedRegion::SharedRegion(UniqueFd file, std::byte* base, int local_size)
-    : file_(std::move(file)), base_(base), local_size_(local_size) {}
+SharedRegion::SharedRegion(UniqueFd file, off_t begin, std::byte* base, int local_size)
+    : file_(std::move(file)), begin_(begin), base_(base), local_size_(local_size) {}
 
 SharedRegion::~SharedRegion() {
+  if (control(0).left.fetch_add(1) + 1 == local_size_) GiveBack(0, TotalBytes(local_size_));
   munmap(base_, TotalBytes(local_size_));
+}
+
+// Punching the hole also makes the pages read as zeros for the next user.
+void SharedRegion::GiveBack(size_t offset, size_t bytes) {
+  fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+            begin_ + static_cast<off_t>(offset), static_cast<off_t>(bytes));
 }
 
 ControlBlock& SharedRegion::control(int rank) {
@@ -131,9 +148,7 @@ void SharedRegion::Free(int rank, std::byte* data) {
   DDPRUN_CHECK(data >= heap(rank));
   const auto it = used_.find(static_cast<size_t>(data - base_) - Skew(rank));
   DDPRUN_CHECK(it != used_.end());
-  // Punching the hole also makes the pages read as zeros for the next user.
-  fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(it->first),
-            static_cast<off_t>(it->second));
+  GiveBack(it->first, it->second);
   used_.erase(it);
 }
 

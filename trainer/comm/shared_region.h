@@ -5,7 +5,13 @@
 // Nothing has a name, so nothing is left in /dev/shm, whoever is killed: the kernel frees the
 // memory with the last process that maps it. The file is sparse; only touched pages cost memory.
 // A fresh file is all zeros, which is the valid first state of every control block.
+//
+// A file has room for several generations of this, one behind the other, so that the processes that
+// share it may leave a group and make a new one. The memory of a generation is given back when all
+// of its ranks have left it.
 #pragma once
+
+#include <sys/types.h>
 
 #include <atomic>
 #include <cstddef>
@@ -52,6 +58,8 @@ struct ControlBlock {
   uint64_t failed_sequence;
   uint64_t failure_bytes;
   char failure[kPackedErrorBytes];
+  // Of the first rank's block: how many ranks have left this generation.
+  std::atomic<int> left;
 };
 
 // A message on its way: where it lies in the sender's heap.
@@ -61,14 +69,20 @@ struct Envelope {
   int32_t tag;
 };
 
-// Messages from one rank to another; see mailbox.h. `read` is written by the receiver only, the
+// A piece of a channel's queue.
+struct EnvelopePage {
+  static constexpr uint32_t kEnvelopes = 8;
+  Envelope envelopes[kEnvelopes];
+  int64_t next;  // where the page after it is, from the sender's heap on
+};
+
+// Messages from one rank to another; see channel.h. `read` is written by the receiver only, the
 // rest, but for `sleepers`, by the sender only.
 struct Channel {
-  static constexpr uint32_t kDepth = 16;
   alignas(64) std::atomic<uint32_t> written;  // envelopes so far; a futex
   std::atomic<uint32_t> sleepers;             // receivers asleep on `written`
   alignas(64) std::atomic<uint32_t> read;
-  Envelope envelopes[kDepth];
+  EnvelopePage pages[2];  // the first ones; more come from the sender's heap
 };
 
 class SharedRegion {
@@ -76,8 +90,11 @@ class SharedRegion {
   // A new empty file for the ranks of one node (close-on-exec).
   static Result<UniqueFd> CreateFile();
 
-  // Maps the file for `local_size` ranks; all of them must give the same number.
-  static Result<std::unique_ptr<SharedRegion>> Map(const UniqueFd& file, int local_size);
+  // Maps the file for `local_size` ranks; all of them must give the same numbers. `generation`: a
+  // new one for every group of ranks that uses the file.
+  static Result<std::unique_ptr<SharedRegion>> Map(const UniqueFd& file,
+                                                   int local_size,
+                                                   int generation = 0);
   ~SharedRegion();
   SharedRegion(const SharedRegion&) = delete;
   SharedRegion& operator=(const SharedRegion&) = delete;
@@ -96,9 +113,11 @@ class SharedRegion {
   int64_t HeapOffset(int rank, const void* data, size_t bytes);
 
  private:
-  SharedRegion(UniqueFd file, std::byte* base, int local_size);
+  SharedRegion(UniqueFd file, off_t begin, std::byte* base, int local_size);
+  void GiveBack(size_t offset, size_t bytes);
 
   const UniqueFd file_;
+  const off_t begin_;  // of the generation in the file
   std::byte* const base_;
   const int local_size_;
   std::mutex mutex_;

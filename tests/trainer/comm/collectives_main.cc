@@ -19,7 +19,7 @@ at::Tensor Values(int64_t count, int64_t rank, int64_t salt) {
 
 class Printer {
  public:
-  explicit Printer(const std::string& path) : out_(path) {}
+  explicit Printer(const std::string& path) : out_(path, std::ios::app) {}
   void operator()(const std::string& name, const at::Tensor& tensor) {
     out_ << name;
     const at::Tensor flat = tensor.to(at::kLong).reshape({-1}).contiguous();
@@ -130,9 +130,10 @@ void Exchanges(c10d::Backend& group, int64_t n, Printer& print) {
 
 int main(int /*argc*/, char** argv) {
   try {
-    const auto group = ddprun::init_process_group(std::chrono::seconds(60));
-    Printer print(std::string(argv[1]) + "." + std::to_string(group->getRank()));
     for (const int64_t n : {1, 17, 5000, 300'007}) {
+      // Each time anew, in the same process.
+      const auto group = ddprun::init_process_group(std::chrono::seconds(60));
+      Printer print(std::string(argv[1]) + "." + std::to_string(group->getRank()));
       Reductions(*group, n, print);
       Copies(*group, n, print);
       Exchanges(*group, n, print);

@@ -102,6 +102,55 @@ TEST(FarGroups, ReceiveFromAnyRankInTheOrderOfEachSender) {
   });
 }
 
+// The first receive has the first message, whether that has been seen when the second is begun or
+// not; it is long on its way.
+class FarReceives : public testing::TestWithParam<int> {};
+
+TEST_P(FarReceives, ByNameComeBehindAnEarlierOneFromAnyRank) {
+  OnNodes({0, 1}, [wait_ms = GetParam()](HostProcessGroup& group, int rank) {
+    constexpr int64_t kCount = 8'000'000;
+    if (rank == 0) {
+      for (const double value : {1.0, 2.0}) {
+        Tensors sent = {at::full({kCount}, value)};
+        group.send(sent, 1, 3)->wait();
+      }
+    } else {
+      Tensors first = {at::zeros({kCount})};
+      Tensors second = {at::zeros({kCount})};
+      const auto any = group.recvAnysource(first, 3);
+      for (int i = 0; i < wait_ms && !any->isCompleted(); ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      const auto named = group.recv(second, 0, 3);
+      any->wait();
+      named->wait();
+      EXPECT_TRUE(at::equal(first[0], at::full({kCount}, 1.0)));
+      EXPECT_TRUE(at::equal(second[0], at::full({kCount}, 2.0)));
+    }
+    group.barrier({})->wait();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Milliseconds, FarReceives, testing::Values(0, 3, 20, 50, 100));
+
+TEST(FarGroups, ReduceScatterAlsoFromMemoryThatIsShared) {
+  OnNodes({0, 0, 1, 1, 2, 2}, [](HostProcessGroup& group, int rank) {
+    constexpr int64_t kCount = 100'003;
+    const int size = group.getSize();
+    at::Tensor input =
+        rank == 4 ? at::zeros({kCount * size}) : group.allocateTensor(kCount * size, at::kFloat);
+    input.copy_(at::arange(kCount * size).remainder(1000).add(rank));
+    const at::Tensor before = input.clone();
+    for (int round = 0; round < 3; ++round) {
+      at::Tensor output = at::zeros({kCount});
+      group._reduce_scatter_base(output, input, {})->wait();
+      const at::Tensor own = before.narrow(0, rank * kCount, kCount) - rank;
+      EXPECT_TRUE(at::equal(output, own * 6 + 15));
+      EXPECT_TRUE(at::equal(input, before)) << "an input was written to";
+    }
+  });
+}
+
 TEST(FarGroups, RefuseMessagesOfAnotherSize) {
   OnNodes({0, 1}, [](HostProcessGroup& group, int rank) {
     for (const int64_t sent_count : {5, 50}) {

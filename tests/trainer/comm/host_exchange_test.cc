@@ -1,7 +1,10 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
+#include <future>
+
 #include "base/failure.h"
+#include "base/flight_reader.h"
 #include "tests/trainer/comm/rank_threads.h"
 #include "trainer/comm/host_process_group.h"
 
@@ -146,6 +149,64 @@ TEST(HostExchange, NewGroupsOfTheRowsAndColumnsOfAMesh) {
     EXPECT_EQ(alone != nullptr, rank == 3);
     EXPECT_EQ(sum(group, 1.0F), 4.0F) << "the whole group works beside its parts";
   });
+}
+
+TEST(HostExchange, ANewGroupIsInTheFlightRecorder) {
+  auto memory = SharedRegion::CreateFile();
+  const UniqueFd file = std::move(*CreateFlightRecorderFile(2));
+  RunRanks(2, [&](int rank) {
+    const auto group = HostProcessGroup::Create(
+        *memory, {.rank = rank,
+                  .size = 2,
+                  .recorder = std::move(*FlightRecorder::Attach(file, rank, rank))});
+    const auto part = group->NewGroup({1, 0});
+    Tensors tensors = {at::ones({4})};
+    part->allreduce(tensors, {})->wait();
+  });
+  const auto reader = std::move(*FlightReader::Open(file, 2));
+  for (int rank = 0; rank < 2; ++rank) {
+    const FlightSnapshot snapshot = *reader->Read(rank);
+    EXPECT_EQ(snapshot.groups, std::vector<uint16_t>{1});
+    EXPECT_EQ(snapshot.collectives.back().group, 1);
+    EXPECT_EQ(snapshot.collectives.back().elements, 4U);
+  }
+}
+
+// Callbacks that start collectives, and that hold the last of what they work on.
+TEST(HostExchange, AFuturesCallbackMayWaitForACollectiveAndBeTheLastUser) {
+  auto memory = SharedRegion::CreateFile();
+  RunRanks(2, [&](int rank) {
+    auto group = HostProcessGroup::Create(*memory, {.rank = rank, .size = 2});
+    std::promise<float> result;
+    {
+      Tensors tensors = {at::ones({40'000})};
+      const auto work = group->allreduce(tensors, {});
+      work->getFuture()->addCallback([&, group, work](c10::ivalue::Future& future) mutable {
+        Tensors again = {future.value().toTensorVector()[0]};
+        group->allreduce(again, {})->wait();
+        result.set_value(again[0][7].item<float>());
+        group.reset();
+      });
+      group.reset();
+    }
+    EXPECT_EQ(result.get_future().get(), 4.0F);
+  });
+}
+
+TEST(HostExchange, AFutureEndsWithItsGroup) {
+  auto memory = SharedRegion::CreateFile();
+  c10::intrusive_ptr<c10::ivalue::Future> first;
+  c10::intrusive_ptr<c10::ivalue::Future> second;
+  {
+    const auto group = HostProcessGroup::Create(*memory, {.rank = 0, .size = 2});
+    Tensors tensors = {at::ones({4})};
+    first = group->allreduce(tensors, {})->getFuture();
+    second = group->allreduce(tensors, {})->getFuture();
+  }  // rank 1 never came
+  for (const auto& future : {first, second}) {
+    future->wait();
+    EXPECT_TRUE(future->hasError());
+  }
 }
 
 TEST(HostExchange, ANewGroupNamesTheRankWithAnotherList) {

@@ -132,6 +132,53 @@ TEST(HostProcessGroup, RefusesWhatItCannotDo) {
   });
 }
 
+// As processes that keep one memory file: left and made anew, and two groups side by side.
+TEST(HostProcessGroup, IsMadeAnewInTheSameMemory) {
+  auto memory = SharedRegion::CreateFile();
+  ASSERT_TRUE(memory.has_value());
+  RunRanks(2, [&](int rank) {
+    at::Tensor kept;
+    for (int generation = 0; generation < 3; ++generation) {
+      const auto group = HostProcessGroup::Create(
+          *memory,
+          {.rank = rank, .size = 2, .timeout = std::chrono::seconds(60), .generation = generation});
+      const at::Tensor own = group->allocateTensor(50'000, at::kFloat);
+      EXPECT_TRUE(at::equal(own, at::zeros({50'000})));
+      own.fill_(rank + generation);
+      AllReduce(*group, own, c10d::ReduceOp::SUM);
+      EXPECT_TRUE(at::equal(own, at::full({50'000}, 2 * generation + 1, at::kFloat)));
+      std::vector<at::Tensor> message = {at::full({3}, rank + 10.0)};
+      group->send(message, 1 - rank, 0)->wait();
+      std::vector<at::Tensor> received = {at::zeros({3})};
+      group->recv(received, 1 - rank, 0)->wait();
+      EXPECT_EQ(received[0][0].item<double>(), 11.0 - rank);
+      if (kept.defined()) {
+        EXPECT_TRUE(at::equal(kept, at::ones({50'000}))) << "generation " << generation;
+      } else {
+        kept = own;
+      }
+    }
+  });
+}
+
+TEST(HostProcessGroup, IsMadeAnewAfterAWaitThatWasAborted) {
+  auto memory = SharedRegion::CreateFile();
+  ASSERT_TRUE(memory.has_value());
+  RunRanks(2, [&](int rank) {
+    if (rank == 0) {
+      const auto group = HostProcessGroup::Create(*memory, {.rank = rank, .size = 2});
+      std::vector<at::Tensor> tensors = {at::ones({100'000})};
+      const auto work = group->allreduce(tensors, {});
+      std::jthread aborting([&] { group->abort(); });
+      EXPECT_THROW(work->wait(), Failure);
+    }
+    const auto group =
+        HostProcessGroup::Create(*memory, {.rank = rank, .size = 2, .generation = 1});
+    const at::Tensor sum = AllReduce(*group, at::ones({100'000}), c10d::ReduceOp::SUM);
+    EXPECT_TRUE(at::equal(sum, at::full({100'000}, 2.0)));
+  });
+}
+
 TEST(HostProcessGroup, AllocatedTensorsOutliveTheGroup) {
   auto memory = SharedRegion::CreateFile();
   at::Tensor tensor;

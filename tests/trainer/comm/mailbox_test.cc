@@ -58,7 +58,7 @@ TEST(Mailbox, SendsDoNotWaitForTheirReceivers) {
 
 TEST(Mailbox, KeepsTheOrderOfOneTagAndLetsTagsPassEachOther) {
   WithMailboxes(2, [](Mailbox& mailbox, int rank) {
-    constexpr int kMessages = 100;  // more than a channel holds
+    constexpr int kMessages = 100;  // more than a channel begins with
     if (rank == 0) {
       std::vector<Mailbox::Handle> sends;
       for (int i = 0; i < kMessages; ++i) {
@@ -78,6 +78,55 @@ TEST(Mailbox, KeepsTheOrderOfOneTagAndLetsTagsPassEachOther) {
         ASSERT_EQ(value, i * 10 + tag);
       }
     }
+  });
+}
+
+// Each sends more than ever fit a channel at once to the next one, and then waits for a rank that
+// has not come to receiving yet: whoever waited for room would wait for ever.
+TEST(Mailbox, SendsWithoutLimitAroundARing) {
+  constexpr int kSize = 3;
+  constexpr int kMessages = 500;
+  WithMailboxes(kSize, [](Mailbox& mailbox, int rank) {
+    const int next = (rank + 1) % kSize;
+    const int before = (rank + kSize - 1) % kSize;
+    for (int i = 0; i < kMessages; ++i) {
+      ASSERT_TRUE(mailbox.Wait(*mailbox.Send(&i, sizeof i, next, 1), Soon()).ok());
+    }
+    int word = rank;
+    ASSERT_TRUE(mailbox.Wait(*mailbox.Send(&word, sizeof word, before, 2), Soon()).ok());
+    ASSERT_TRUE(mailbox.Wait(*mailbox.Receive(&word, sizeof word, next, 2), Soon()).ok());
+    EXPECT_EQ(word, next);
+    for (int i = 0; i < kMessages; ++i) {
+      int value = -1;
+      ASSERT_TRUE(mailbox.Wait(*mailbox.Receive(&value, sizeof value, before, 1), Soon()).ok());
+      ASSERT_EQ(value, i);
+    }
+    // The queue's pages are used again.
+    for (int i = 0; i < kMessages; ++i) {
+      ASSERT_TRUE(mailbox.Wait(*mailbox.Send(&i, sizeof i, rank, 3), Soon()).ok());
+      int value = -1;
+      ASSERT_TRUE(mailbox.Wait(*mailbox.Receive(&value, sizeof value, rank, 3), Soon()).ok());
+      ASSERT_EQ(value, i);
+    }
+  });
+}
+
+TEST(Mailbox, KeepsTheMemoryOfAReceiveThatNobodyWaitsFor) {
+  WithMailboxes(1, [](Mailbox& mailbox, int) {
+    auto room = std::make_shared<std::vector<int>>(1000, -1);
+    const std::weak_ptr<std::vector<int>> watch = room;
+    mailbox.Receive(room->data(), Bytes(*room), 0, 4, room);
+    room.reset();
+    EXPECT_FALSE(watch.expired());
+    for (int first = 0; first < 2; ++first) {
+      const std::vector<int> sent = Numbers(first, 1000);
+      ASSERT_TRUE(mailbox.Wait(*mailbox.Send(sent.data(), Bytes(sent), 0, 4), Soon()).ok());
+    }
+    std::vector<int> received(1000);
+    const auto second = mailbox.Receive(received.data(), Bytes(received), 0, 4);
+    ASSERT_TRUE(mailbox.Wait(*second, Soon()).ok());
+    EXPECT_EQ(received, Numbers(1, 1000)) << "the first message is that of the first receive";
+    EXPECT_TRUE(watch.expired());
   });
 }
 

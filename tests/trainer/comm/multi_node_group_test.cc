@@ -106,8 +106,10 @@ std::vector<std::byte> BytesFor(DataType type, size_t count, int rank) {
   return bytes;
 }
 
-// Every rank's result of the same all-reduces.
+// Every rank's result of the same reductions.
 using Results = std::vector<std::vector<std::vector<std::byte>>>;
+
+constexpr size_t kMostOfARow = 2'000'000;
 
 struct Case {
   DataType type;
@@ -129,33 +131,62 @@ std::vector<Case> Cases() {
   cases.push_back({DataType::kFloat32, Reduction::kSum, 0});
   cases.push_back({DataType::kFloat32, Reduction::kMin, 5000});
   cases.push_back({DataType::kFloat64, Reduction::kProduct, 5000});
-  cases.push_back({DataType::kFloat32, Reduction::kAvg, 9'000'000});  // staged in two pieces
+  cases.push_back({DataType::kFloat32, Reduction::kAvg, 9'000'000});    // staged in two pieces
+  cases.push_back({DataType::kFloat32, Reduction::kSum, kMostOfARow});  // likewise, as rows
   return cases;
 }
 
-void AllReduceAll(Collectives& group, int rank, Results& results) {
+void ReduceAll(Collectives& group, int rank, Results& results) {
   for (const Case& one : Cases()) {
     std::vector<std::byte> data = BytesFor(one.type, one.count, rank);
     const Status status = group.AllReduce(data.data(), one.count, one.type, one.reduction, Soon());
     ASSERT_TRUE(status.ok()) << status.error().what;
+    results[static_cast<size_t>(rank)].push_back(std::move(data));
+    if (one.count > kMostOfARow) continue;
+    const std::vector<std::byte> rows =
+        BytesFor(one.type, one.count * static_cast<size_t>(group.size()), rank);
+    data.resize(one.count * SizeOf(one.type));
+    const Status scattered =
+        group.ReduceScatter(rows.data(), data.data(), one.count, one.type, one.reduction, Soon());
+    ASSERT_TRUE(scattered.ok()) << scattered.error().what;
     results[static_cast<size_t>(rank)].push_back(std::move(data));
   }
 }
 
 TEST(MultiNodeGroup, GivesTheBitsOfOneNodeForEveryPlacement) {
   Results expected(4);
-  RunOnOneNode(4, [&](Collectives& group, int rank) { AllReduceAll(group, rank, expected); });
+  RunOnOneNode(4, [&](Collectives& group, int rank) { ReduceAll(group, rank, expected); });
   for (const Placement& placement :
        std::vector<Placement>{{0, 0, 1, 1}, {0, 1, 1, 1}, {0, 1, 2, 3}, {5, 1, 1, 5}}) {
     SCOPED_TRACE(testing::PrintToString(placement));
     Results results(4);
-    Nodes(placement).Run([&](Collectives& group, int rank) { AllReduceAll(group, rank, results); });
+    Nodes(placement).Run([&](Collectives& group, int rank) { ReduceAll(group, rank, results); });
     for (size_t rank = 0; rank < 4; ++rank) {
       for (size_t i = 0; i < expected[rank].size(); ++i) {
         EXPECT_TRUE(results[rank][i] == expected[rank][i]) << "rank " << rank << ", case " << i;
       }
     }
   }
+}
+
+// With three ranks on a node sums are worth their way also as accumulated floats.
+TEST(MultiNodeGroup, ReduceScattersHalvesWithTheBitsOfOneNode) {
+  constexpr size_t kCount = 50'001;
+  const auto scatter = [](std::vector<std::vector<std::byte>>& results) {
+    return [&results](Collectives& group, int rank) {
+      const std::vector<std::byte> rows = BytesFor(DataType::kBFloat16, kCount * 6, rank);
+      std::vector<std::byte> row(kCount * 2);
+      const Status status = group.ReduceScatter(rows.data(), row.data(), kCount,
+                                                DataType::kBFloat16, Reduction::kAvg, Soon());
+      ASSERT_TRUE(status.ok()) << status.error().what;
+      results[static_cast<size_t>(rank)] = std::move(row);
+    };
+  };
+  std::vector<std::vector<std::byte>> expected(6);
+  std::vector<std::vector<std::byte>> results(6);
+  RunOnOneNode(6, scatter(expected));
+  Nodes({0, 0, 0, 1, 1, 1}).Run(scatter(results));
+  for (size_t rank = 0; rank < 6; ++rank) EXPECT_TRUE(results[rank] == expected[rank]) << rank;
 }
 
 // Every other collective, with its results one after the other.

@@ -1,6 +1,7 @@
 #include "trainer/comm/node_group.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -125,6 +126,58 @@ TEST_P(NodeGroupSizes, GathersInRankOrderAlsoInPlace) {
     std::memcpy(own, input.data(), bytes);
     Expect(group.AllGather(own, output.data(), bytes, Soon()));
     ASSERT_EQ(output, expected);
+  });
+}
+
+TEST(SharedRegion, GivesTheMemoryOfAGenerationBackWhenAllRanksHaveLeftIt) {
+  constexpr size_t kBytes = size_t{16} << 20;
+  const UniqueFd file = std::move(*SharedRegion::CreateFile());
+  const auto used = [&] {
+    struct stat status {};
+    EXPECT_EQ(fstat(file.get(), &status), 0);
+    return static_cast<size_t>(status.st_blocks) * 512;
+  };
+  auto next = std::move(*SharedRegion::Map(file, 2, 1));
+  std::byte* const others = next->Allocate(0, kBytes);
+  std::memset(others, 1, kBytes);
+  for (int round = 0; round < 2; ++round) {
+    auto first = std::move(*SharedRegion::Map(file, 2));
+    auto second = std::move(*SharedRegion::Map(file, 2));
+    std::byte* const data = first->Allocate(0, kBytes);
+    EXPECT_EQ(data[kBytes - 1], std::byte{0});
+    std::memset(data, 2, kBytes);
+    EXPECT_GE(used(), 2 * kBytes);
+    first.reset();
+    EXPECT_GE(used(), 2 * kBytes) << "the other rank may still read it";
+    second.reset();
+    EXPECT_LT(used(), 2 * kBytes);
+  }
+  EXPECT_EQ(others[kBytes - 1], std::byte{1});
+}
+
+TEST(NodeGroup, StagesNoMoreAtATimeThanItIsTold) {
+  constexpr size_t kStaging = size_t{64} << 10;
+  constexpr size_t kCount = 50'001;
+  const auto region = NewRegion(2);
+  RunRanks(2, [&](int rank) {
+    NodeGroup group(*region, {.rank = rank, .staging_bytes = kStaging});
+    std::vector<float> data = Values(rank, kCount);
+    Expect(group.AllReduce(data.data(), kCount, DataType::kFloat32, Reduction::kSum, Soon()));
+    EXPECT_EQ(data, SumOverRanks(2, kCount));
+    // The next block of the heap lies behind the staging memory.
+    const std::byte* const behind = region->Allocate(rank, kStaging);
+    data = Values(rank, kCount);
+    Expect(group.Broadcast(data.data(), kCount * sizeof(float), 1, Soon()));
+    EXPECT_EQ(data, Values(1, kCount));
+    std::vector<float> part(kCount / 2);
+    Expect(group.ReduceScatter(data.data(), part.data(), part.size(), DataType::kFloat32,
+                               Reduction::kMax, Soon()));
+    EXPECT_EQ(std::memcmp(part.data(), data.data() + static_cast<size_t>(rank) * part.size(),
+                          part.size() * sizeof(float)),
+              0);
+    const std::vector<std::byte> zeros(kStaging);
+    EXPECT_EQ(std::memcmp(behind, zeros.data(), kStaging), 0) << "written beyond the staging";
+    Expect(group.Barrier(Soon()));
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/flight_reader.h"
 #include "tests/trainer/comm/rank_threads.h"
+#include "trainer/comm/mailbox.h"
 #include "trainer/comm/node_group.h"
 
 namespace ddprun::trainer {
@@ -84,6 +85,37 @@ TEST_F(RecordingTest, PutsStepAndBucketIntoTheTimeoutsMessage) {
   EXPECT_EQ(Last(0).state, CollectiveState::kFailed);
   EXPECT_EQ(Last(0).bucket, 3);
   EXPECT_TRUE(Last(0).scheduled.has_value());
+}
+
+TEST_F(RecordingTest, TellsWhoWaitsForAMessage) {
+  const auto mailbox = [&](int rank) {
+    return Mailbox(*region_, NodePlacement(rank, {0, 0}), GroupWire(),
+                   {.recorder = recorders_[static_cast<size_t>(rank)].get(), .recorded_group = 7});
+  };
+  std::jthread receiver([&] {
+    int value = 0;
+    Mailbox own = mailbox(0);
+    EXPECT_TRUE(own.Wait(*own.Receive(&value, sizeof value, 1, 0), Clock::now() + kLong).ok());
+    EXPECT_EQ(value, 3);
+  });
+  while (reader_->Read(0)->started == 0 || Last(0).state != CollectiveState::kWaiting) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(Last(0).kind, CollectiveKind::kReceive);
+  EXPECT_EQ(Last(0).number, 1U);
+  EXPECT_EQ(Last(0).group, 7);
+  const int value = 3;
+  Mailbox own = mailbox(1);
+  EXPECT_TRUE(own.Send(&value, sizeof value, 0, 0)->status.ok());
+  receiver.join();
+  EXPECT_EQ(Last(0).state, CollectiveState::kCompleted);
+}
+
+TEST_F(RecordingTest, KnowsTheGroupsOfEveryRank) {
+  recorders_[1]->NoteGroup(4);
+  recorders_[1]->NoteGroup(0x2003);
+  EXPECT_TRUE(reader_->Read(0)->groups.empty());
+  EXPECT_EQ(reader_->Read(1)->groups, (std::vector<uint16_t>{4, 0x2003}));
 }
 
 // A ticket is for one operation.

@@ -42,8 +42,13 @@ class Transport {
   };
   using Handle = std::shared_ptr<Request>;
 
-  // `data` must stay as it is until the request is done; its receiver may have it later.
-  virtual Handle Send(int to, uint64_t tag, const void* data, size_t bytes) = 0;
+  // `data` must stay as it is until the request is done, which `keeps` can see to; its receiver may
+  // have it later.
+  virtual Handle Send(int to,
+                      uint64_t tag,
+                      const void* data,
+                      size_t bytes,
+                      std::shared_ptr<const void> keeps = {}) = 0;
   // Room for `bytes`; a longer message is an error. Fails soon if the peer's process goes away,
   // once this rank has sent it something.
   virtual Handle Receive(int from, uint64_t tag, void* data, size_t bytes) = 0;

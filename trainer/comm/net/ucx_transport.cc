@@ -159,6 +159,7 @@ void UcxTransport::Finish(UcxRequest& request, ucs_status_t status, size_t bytes
   request.bytes = bytes;
   if (request.ucx != nullptr) ucx_.request_free(request.ucx);
   request.ucx = nullptr;
+  request.keeps.reset();
   request.done.store(true, std::memory_order_release);
   completions_.fetch_add(1, std::memory_order_release);
   pending_.erase(&request);  // may be its end
@@ -191,12 +192,14 @@ Transport::Handle UcxTransport::Start(const Pending& request, ucs_status_ptr_t s
   return request;
 }
 
-Transport::Handle UcxTransport::Send(int to, uint64_t tag, const void* data, size_t bytes) {
+Transport::Handle UcxTransport::Send(
+    int to, uint64_t tag, const void* data, size_t bytes, std::shared_ptr<const void> keeps) {
   const std::lock_guard lock(mutex_);
   DDPRUN_CHECK(to >= 0 && static_cast<size_t>(to) < peers_.size());
   auto request = std::make_shared<UcxRequest>();
   request->owner = this;
   request->peer = to;
+  request->keeps = std::move(keeps);
   Peer& peer = peers_[static_cast<size_t>(to)];
   const ucs_status_t connected = aborted_ ? UCS_ERR_CANCELED : Connect(peer);
   pending_.emplace(request.get(), request);

@@ -20,7 +20,11 @@ class UcxTransport : public Transport {
 
   const std::string& address() const override { return address_; }
   void SetPeers(std::vector<std::string> addresses) override;
-  Handle Send(int to, uint64_t tag, const void* data, size_t bytes) override;
+  Handle Send(int to,
+              uint64_t tag,
+              const void* data,
+              size_t bytes,
+              std::shared_ptr<const void> keeps = {}) override;
   Handle Receive(int from, uint64_t tag, void* data, size_t bytes) override;
   std::optional<Arrived> Find(uint64_t tag, uint64_t mask) override;
   Handle Take(const Arrived& arrived, void* data) override;
@@ -43,6 +47,7 @@ class UcxTransport : public Transport {
     int peer = -1;  // -1: none in particular
     bool receives = false;
     void* ucx = nullptr;
+    std::shared_ptr<const void> keeps;  // what a send's data is in
   };
   using Pending = std::shared_ptr<UcxRequest>;
 
