@@ -26,9 +26,9 @@ class Warnings {
     WarnOfHooks();
     WarnOfEvaluation();
     if (facts_.classes == 1) {
-      Warn("data",
-           "all training samples are of one class, so that there is nothing to tell apart. Is "
-           "this the right column or folder of labels?");
+      Warn("data.train_files",
+           "has samples of one class only, so that there is nothing to tell apart. Is this the "
+           "right column or folder of labels?");
     }
     if (config_.data.dataloader_num_workers == 0) {
       WarnIfGiven({"data.dataloader_prefetch_factor"}, "data.dataloader_num_workers is 0");
@@ -38,7 +38,7 @@ class Warnings {
 
  private:
   void Warn(std::string_view key, const std::string& text) {
-    warnings_.push_back(std::string(key) + ": " + text);
+    warnings_.push_back(std::string(key) + " " + text);
   }
 
   // Of those keys that have another value than their default.
@@ -89,11 +89,13 @@ class Warnings {
                              ? scheduler.warmup_steps
                              : std::ceil(scheduler.warmup_steps * static_cast<double>(total));
     if (total == 0 || steps < static_cast<double>(total)) return;
+    double warmup = scheduler.warmup_steps;
     const int shift = scheduler.warmup_from_zero ? 0 : 1;
     double highest =
         config_.optimizer.learning_rate * static_cast<double>(total - 1 + shift) / (steps + shift);
-    Warn("scheduler.warmup_steps",
-         RunLength() + ", so that the learning rate never rises above " + SlotText(&highest) + ".");
+    Warn("scheduler.warmup_steps", "is " + SlotText(&warmup) + ", but " + RunLength() +
+                                       ": the learning rate never rises above " +
+                                       SlotText(&highest) + ".");
   }
 
   void WarnOfHooks() {

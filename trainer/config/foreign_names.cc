@@ -1,7 +1,6 @@
 #include "trainer/config/foreign_names.h"
 
 #include <algorithm>
-#include <ranges>
 #include <vector>
 
 #include "base/ascii.h"
@@ -305,15 +304,13 @@ constexpr ForeignValues kForeignValues[] = {
 }  // namespace
 
 bool HasName(std::string_view names, std::string_view name) {
-  const auto normalized = [](std::string_view text) {
-    std::string result = AsciiLower(text);
+  if (name.find(' ') != name.npos) return false;
+  const auto between_blanks = [](std::string_view text) {
+    std::string result = " " + AsciiLower(text) + " ";
     std::ranges::replace(result, '-', '_');
     return result;
   };
-  const std::string wanted = normalized(name);
-  return std::ranges::any_of(std::views::split(names, ' '), [&](const auto& word) {
-    return normalized(std::string_view(word.begin(), word.end())) == wanted;
-  });
+  return between_blanks(names).find(between_blanks(name)) != std::string::npos;
 }
 
 std::optional<std::string> WithoutKeyHint(std::string_view name) {

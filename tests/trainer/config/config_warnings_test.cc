@@ -41,65 +41,69 @@ TEST(ConfigWarnings, NameEvaluationsThatCannotBe) {
   RunFacts facts = kFacts;
   facts.has_validation_data = false;
   EXPECT_THAT(Warned({"evaluation.eval_steps=5"}, facts),
-              ElementsAre("evaluation.eval_steps: has no effect: there is no validation data. Give "
+              ElementsAre("evaluation.eval_steps has no effect: there is no validation data. Give "
                           "data.validation_files or data.validation_fraction."));
   EXPECT_THAT(Warned({"evaluation.eval_steps=500"}),
-              ElementsAre("evaluation.eval_steps: is 500, but the run has 13 steps: there is one "
+              ElementsAre("evaluation.eval_steps is 500, but the run has 13 steps: there is one "
                           "evaluation, at the end."));
 }
 
 TEST(ConfigWarnings, NameAWarmupThatNeverEnds) {
   RunFacts facts = kFacts;
   facts.total_steps = 2;
-  EXPECT_THAT(Warned({"scheduler.warmup_steps=1000", "optimizer.learning_rate=0.5"}, facts),
-              ElementsAre("scheduler.warmup_steps: the run has 2 steps, so that the learning rate "
-                          "never rises above 0.0005."));
+  EXPECT_THAT(
+      Warned({"scheduler.warmup_steps=1000", "optimizer.learning_rate=0.5"}, facts),
+      ElementsAre("scheduler.warmup_steps is 1000, but the run has 2 steps: the learning rate "
+                  "never rises above 0.0005."));
   facts.total_steps = 1;
-  EXPECT_THAT(Warned({"scheduler.warmup_steps=0.05"}, facts),
-              ElementsAre("scheduler.warmup_steps: the run has 1 step, so that the learning rate "
-                          "never rises above 0."));
-  EXPECT_THAT(Warned({"scheduler.warmup_steps=0.05", "scheduler.warmup_from_zero=false",
-                      "optimizer.learning_rate=0.5"},
-                     facts),
-              ElementsAre("scheduler.warmup_steps: the run has 1 step, so that the learning rate "
-                          "never rises above 0.25."));
+  EXPECT_THAT(
+      Warned({"scheduler.warmup_steps=0.05"}, facts),
+      ElementsAre("scheduler.warmup_steps is 0.05, but the run has 1 step: the learning rate "
+                  "never rises above 0."));
+  EXPECT_THAT(
+      Warned({"scheduler.warmup_steps=0.05", "scheduler.warmup_from_zero=false",
+              "optimizer.learning_rate=0.5"},
+             facts),
+      ElementsAre("scheduler.warmup_steps is 0.05, but the run has 1 step: the learning rate "
+                  "never rises above 0.25."));
 }
 
 TEST(ConfigWarnings, NameBatchesLargerThanTheData) {
   EXPECT_THAT(Warned({"training.per_device_train_batch_size=200000"}),
-              ElementsAre("training.per_device_train_batch_size: is 200000, but each rank has 100 "
+              ElementsAre("training.per_device_train_batch_size is 200000, but each rank has 100 "
                           "samples in an epoch: its batches are that small."));
   EXPECT_THAT(Warned({"training.gradient_accumulation_steps=16"}),
-              ElementsAre("training.gradient_accumulation_steps: is 16, but an epoch has 13 "
+              ElementsAre("training.gradient_accumulation_steps is 16, but an epoch has 13 "
                           "micro-batches for each rank: a step takes no more."));
 }
 
 TEST(ConfigWarnings, NameHooksThatNeverBegin) {
   EXPECT_THAT(Warned({"strategy.comm_hook=power_sgd"}),
-              ElementsAre("strategy.power_sgd_start_step: is 1000, but the run has 13 steps: no "
+              ElementsAre("strategy.power_sgd_start_step is 1000, but the run has 13 steps: no "
                           "gradient is compressed."));
   EXPECT_THAT(Warned({"strategy.comm_hook=post_local_sgd"}),
-              ElementsAre("strategy.post_local_sgd_start_step: is 100, but the run has 13 steps: "
+              ElementsAre("strategy.post_local_sgd_start_step is 100, but the run has 13 steps: "
                           "gradients are averaged in all of them."));
 }
 
 TEST(ConfigWarnings, NameKeysThatAnotherKeySwitchesOff) {
   EXPECT_THAT(Warned({"run.max_steps=13", "run.max_epochs=3"}),
-              ElementsAre("run.max_epochs: has no effect: run.max_steps rules over it."));
+              ElementsAre("run.max_epochs has no effect: run.max_steps rules over it."));
   EXPECT_THAT(Warned({"evaluation.sample_prompt=Once"}),
-              ElementsAre("evaluation.sample_prompt: has no effect: evaluation.sample_length is "
+              ElementsAre("evaluation.sample_prompt has no effect: evaluation.sample_length is "
                           "0."));
   EXPECT_THAT(Warned({"data.dataloader_num_workers=0", "data.dataloader_prefetch_factor=4"}),
-              ElementsAre("data.dataloader_prefetch_factor: has no effect: "
+              ElementsAre("data.dataloader_prefetch_factor has no effect: "
                           "data.dataloader_num_workers is 0."));
 }
 
 TEST(ConfigWarnings, NameDataOfOneClass) {
   RunFacts facts = kFacts;
   facts.classes = 1;
-  EXPECT_THAT(Warned({}, facts),
-              ElementsAre("data: all training samples are of one class, so that there is nothing "
-                          "to tell apart. Is this the right column or folder of labels?"));
+  EXPECT_THAT(
+      Warned({}, facts),
+      ElementsAre("data.train_files has samples of one class only, so that there is nothing to "
+                  "tell apart. Is this the right column or folder of labels?"));
 }
 
 }  // namespace
