@@ -32,6 +32,11 @@ struct OperationQueue::State {
   bool stopping = false;         // guarded by mutex
   std::thread thread;            // guarded by mutex
 
+  bool Empty() {
+    const std::lock_guard lock(mutex);
+    return entries.empty();
+  }
+
   EntryPtr TakeFront() {
     const std::lock_guard lock(mutex);
     if (entries.empty()) return nullptr;
@@ -130,6 +135,10 @@ void OperationQueue::Wait(Entry& entry) {
 }
 
 Status OperationQueue::RunNow(Function run) {
+  if (const std::unique_lock turn(state_->turn, std::try_to_lock);
+      turn.owns_lock() && state_->Empty()) {
+    return RunCatching(run);
+  }
   const auto entry = std::make_shared<Entry>();
   entry->run = std::move(run);
   {
