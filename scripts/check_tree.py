@@ -31,7 +31,7 @@ MAY_INCLUDE = {
     "rendezvous/elastic": ["rendezvous", *STORE],
     "launcher/process": ["base"],
     "launcher/output": ["base"],
-    "launcher/cli": ["base"],
+    "launcher/cli": ["rendezvous/net", "base"],
     "launcher/report": ["launcher/process", *RENDEZVOUS],
     "launcher/store": ["launcher/process", *RENDEZVOUS],
     "launcher/hang": ["launcher/process", "launcher/store", *RENDEZVOUS],

@@ -1,6 +1,7 @@
 #include "launcher/cli/check_together.h"
 
 #include "launcher/cli/rdzv_conf.h"
+#include "rendezvous/net/address.h"
 
 namespace ddprun::launcher {
 
@@ -35,11 +36,9 @@ void SettleStatic(Options& options) {
     options.min_nodes = options.max_nodes;
   }
   if (options.rdzv_endpoint.empty()) return;
-  const EndpointText endpoint = *ParseEndpoint(options.rdzv_endpoint);
+  const rendezvous::HostPort endpoint = *rendezvous::ParseHostPort(options.rdzv_endpoint);
   options.master_addr = endpoint.host;
-  if (!endpoint.port) return;
-  options.master_port.reset();
-  if (*endpoint.port != 0) options.master_port = endpoint.port;
+  if (endpoint.port != 0) options.master_port = endpoint.port;
 }
 
 Status CheckBackend(Options& options) {

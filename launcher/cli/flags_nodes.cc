@@ -2,6 +2,7 @@
 #include "launcher/cli/flag.h"
 #include "launcher/cli/rdzv_conf.h"
 #include "launcher/cli/read_value.h"
+#include "rendezvous/net/address.h"
 
 namespace ddprun::launcher {
 
@@ -69,7 +70,8 @@ std::vector<Flag> RendezvousFlags() {
        .read =
            [](std::string_view text, Options& o) {
              o.rdzv_endpoint = Trimmed(text);
-             return o.rdzv_endpoint.empty() || ParseEndpoint(o.rdzv_endpoint).has_value();
+             return o.rdzv_endpoint.empty() ||
+                    rendezvous::ParseHostPort(o.rdzv_endpoint).has_value();
            }},
       {.name = "rdzv_id",
        .variable = "PET_RDZV_ID",

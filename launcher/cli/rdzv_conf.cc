@@ -73,41 +73,7 @@ Error BadKey(const std::string& key) {
                .page = "bad-value"};
 }
 
-bool IsHost(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '-' || c == ':' || c == '%';
-  });
-}
-
 }  // namespace
-
-std::optional<EndpointText> ParseEndpoint(std::string_view text) {
-  EndpointText endpoint;
-  std::string_view port;
-  bool has_port = false;
-  if (text.starts_with('[')) {
-    const size_t close = text.find(']');
-    if (close == std::string_view::npos) return std::nullopt;
-    endpoint.host = text.substr(1, close - 1);
-    port = text.substr(close + 1);
-    has_port = !port.empty();
-    if (has_port && port.front() != ':') return std::nullopt;
-    if (has_port) port.remove_prefix(1);
-  } else if (std::count(text.begin(), text.end(), ':') == 1) {
-    const size_t colon = text.find(':');
-    endpoint.host = text.substr(0, colon);
-    port = text.substr(colon + 1);
-    has_port = true;
-  } else {
-    endpoint.host = text;
-  }
-  int64_t number = 0;
-  if (!IsHost(endpoint.host) || (has_port && !ReadBounded(port, 0, 65535, number))) {
-    return std::nullopt;
-  }
-  if (has_port) endpoint.port = static_cast<uint16_t>(number);
-  return endpoint;
-}
 
 bool SplitRdzvConf(std::string_view text, Conf& out) {
   Conf conf;

@@ -3,18 +3,15 @@
 #include <signal.h>
 #include <string.h>
 
-#include <charconv>
-#include <cmath>
 #include <limits>
 #include <optional>
 
 #include "base/env.h"
+#include "base/seconds.h"
 
 namespace ddprun::launcher {
 
 namespace {
-
-constexpr double kYearSeconds = 366 * 86400.0;
 
 std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -63,12 +60,9 @@ bool ReadSwitch(std::string_view text, bool& out) {
 }
 
 bool ReadSeconds(std::string_view text, double min_seconds, std::chrono::milliseconds& out) {
-  double seconds = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  const bool whole = code == std::errc() && end == text.data() + text.size();
-  if (!whole || !(seconds >= min_seconds && seconds <= kYearSeconds)) return false;
-  out = std::chrono::milliseconds(std::llround(seconds * 1000));
-  return true;
+  const auto time = ParseSeconds(text, min_seconds);
+  out = time.value_or(out);
+  return time.has_value();
 }
 
 bool ReadStreams(std::string_view text, StreamsPerRank& out) {

@@ -1,17 +1,15 @@
 #include "launcher/store/store_options.h"
 
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <map>
 
+#include "base/seconds.h"
 #include "base/suggest.h"
 
 namespace ddprun::launcher {
 
 namespace {
 
-using std::chrono::milliseconds;
 using Verb = StoreAskOptions::Verb;
 
 constexpr uint16_t kDefaultPort = 29400;  // torchrun's, for c10d
@@ -161,16 +159,6 @@ Status CheckWords(Verb verb, const std::string& name, size_t count) {
                "bad-value");
 }
 
-Result<milliseconds> ParseSeconds(const std::string& text) {
-  double seconds = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, problem] = std::from_chars(text.data(), end, seconds);
-  if (problem != std::errc() || stop != end || !(seconds >= 0 && seconds < 1e9)) {
-    return BadValue("--timeout", text, "seconds, 0 or more");
-  }
-  return milliseconds(std::llround(seconds * 1000));
-}
-
 std::string DefaultEndpoint(const Environment& env) {
   const std::string host = env.GetOr("MASTER_ADDR", "");
   const std::string port = env.GetOr("MASTER_PORT", "");
@@ -199,7 +187,8 @@ Result<StoreOptions> ParseAsk(const Words& words, const Environment& env) {
       rendezvous::ParseHostPort(
           endpoint == words.flags.end() ? DefaultEndpoint(env) : endpoint->second, kDefaultPort));
   if (const auto timeout = words.flags.find("--timeout"); timeout != words.flags.end()) {
-    DDPRUN_ASSIGN(options.timeout, ParseSeconds(timeout->second));
+    options.timeout = ParseSeconds(timeout->second, 0);
+    if (!options.timeout) return BadValue("--timeout", timeout->second, "seconds, 0 or more");
   }
   options.keys.assign(words.words.begin() + 1, words.words.end());
   if (options.verb == Verb::kSet) {

@@ -17,7 +17,7 @@ constexpr std::array<const char*, 3> kKinds = {"failed", "restart", "regroup"};
 
 constexpr int64_t kMaxNodes = 100'000;
 constexpr int64_t kMaxWorkers = 10'000;  // of one node: a world's size fits an int
-constexpr int64_t kMaxMs = int64_t{1000} * 3600 * 24 * 365;
+constexpr int64_t kMaxMs = int64_t{1000} * 3600 * 24 * 366;  // as of ParseSeconds
 
 Error BadHello(const std::string& what) {
   Error error;

@@ -1,10 +1,11 @@
 #include "rendezvous/elastic/make_rendezvous.h"
 
-#include <cmath>
-#include <cstdlib>
 #include <string_view>
 #include <utility>
 
+#include "base/ascii.h"
+#include "base/env.h"
+#include "base/seconds.h"
 #include "rendezvous/elastic/elastic_rendezvous.h"
 #include "rendezvous/static_rendezvous.h"
 
@@ -16,7 +17,6 @@ using std::chrono::milliseconds;
 
 constexpr uint16_t kStaticPort = 29500;
 constexpr uint16_t kElasticPort = 29400;
-constexpr double kLongestSeconds = 3600.0 * 24 * 365;
 
 Error BadConf(const std::string& key, const std::string& value, std::string_view expected) {
   Error error;
@@ -36,34 +36,24 @@ class Conf {
   milliseconds Seconds(const std::string& key, milliseconds fallback) {
     const auto found = values_.find(key);
     if (found == values_.end()) return fallback;
-    char* end = nullptr;
-    const double seconds = std::strtod(found->second.c_str(), &end);
-    const bool number = end != found->second.c_str() && *end == '\0';
-    if (!number || !(seconds >= 0) || seconds > kLongestSeconds) {
-      Note(key, found->second, "a number of seconds");
-      return fallback;
-    }
-    return milliseconds(std::llround(seconds * 1000));
+    const auto time = ParseSeconds(found->second, 0.001);
+    if (!time) Note(key, found->second, "a time in seconds, more than 0");
+    return time.value_or(fallback);
   }
 
   int Count(const std::string& key, int fallback) {
     const auto found = values_.find(key);
     if (found == values_.end()) return fallback;
-    char* end = nullptr;
-    const long count = std::strtol(found->second.c_str(), &end, 10);
-    if (end == found->second.c_str() || *end != '\0' || count < 1 || count > 1'000'000) {
-      Note(key, found->second, "a whole number from 1");
-      return fallback;
-    }
-    return static_cast<int>(count);
+    const auto count = ParseInt(found->second);
+    if (count && *count >= 1 && *count <= 1000) return static_cast<int>(*count);
+    Note(key, found->second, "a number from 1 to 1000");
+    return fallback;
   }
 
   std::optional<bool> Flag(const std::string& key) {
     const auto found = values_.find(key);
     if (found == values_.end()) return std::nullopt;
-    std::string text;
-    for (const char c : found->second) text += static_cast<char>(c | 0x20);
-    // A digit has that bit already.
+    const std::string text = AsciiLower(found->second);
     for (const char* yes : {"1", "true", "t", "yes", "y"}) {
       if (text == yes) return true;
     }
@@ -123,14 +113,6 @@ Result<std::unique_ptr<Rendezvous>> MakeElastic(asio::io_context& io,
       conf.Count("keep_alive_max_attempt", result.keep_alive.max_attempts);
   result.is_host = conf.Flag("is_host");
   if (conf.problem()) return *conf.problem();
-  if (result.keep_alive.interval <= milliseconds(0)) {
-    return BadConf("keep_alive_interval", options.conf.at("keep_alive_interval"),
-                   "more than 0 seconds");
-  }
-  if (result.rules.join_timeout <= milliseconds(0)) {
-    const char* key = options.conf.contains("join_timeout") ? "join_timeout" : "timeout";
-    return BadConf(key, options.conf.at(key), "more than 0 seconds");
-  }
   result.wished_rank = options.node_rank;
   result.local_world_size = options.local_world_size;
   result.role = options.role;
