@@ -7,7 +7,7 @@
 
 #include "trainer/models/registry.h"
 #include "trainer/optim/optimizer.h"
-#include "trainer/parallel/reducer_options.h"
+#include "trainer/parallel/gradient_buckets.h"
 
 namespace ddprun::bench {
 
