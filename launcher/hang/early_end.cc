@@ -19,15 +19,17 @@ constexpr std::chrono::seconds kLongWait{10};
 // The earliest collective of all ranks that the worker waits in.
 const RecordedCollective* AwaitedBy(const WorkerFlight& worker) {
   for (const RecordedCollective& collective : worker.flight.collectives) {
-    if (collective.group == 0 && collective.state == CollectiveState::kWaiting) return &collective;
+    if (!IsOfAllRanks(collective.group) || IsMessage(collective.kind)) continue;
+    if (collective.state == CollectiveState::kWaiting) return &collective;
   }
   return nullptr;
 }
 
 bool HasCome(const FlightSnapshot& flight, const RecordedCollective& awaited) {
   return std::any_of(flight.collectives.begin(), flight.collectives.end(), [&](const auto& c) {
-    if (c.group != 0) return false;
-    return c.number > awaited.number ||
+    if (!IsOfAllRanks(c.group) || IsMessage(c.kind)) return false;
+    // Of a group that was made anew, nothing is known of the other one.
+    return c.group != awaited.group || c.number > awaited.number ||
            (c.number == awaited.number && c.state == CollectiveState::kCompleted);
   });
 }

@@ -57,6 +57,22 @@ TEST(EarlyEnd, IsNoneInAGroupOfSomeRanks) {
   EXPECT_FALSE(FindEarlyEnd(std::vector{Flight(1, 417, State::kCompleted)}, std::vector{waits}));
 }
 
+TEST(EarlyEnd, IsNoneOfARankThatWasInAnotherGroupOfAllRanks) {
+  WorkerFlight waits = Flight(0, 418, State::kWaiting);
+  waits.flight.collectives.back().group = 1 << kPartGroupBits;
+  EXPECT_FALSE(FindEarlyEnd(std::vector{Flight(1, 417, State::kCompleted)}, std::vector{waits}));
+}
+
+// A receive's number is a rank.
+TEST(EarlyEnd, IsNoneWhereAMessageIsWaitedFor) {
+  WorkerFlight waits = Flight(0, 418, State::kWaiting);
+  waits.flight.collectives.back().kind = CollectiveKind::kReceive;
+  EXPECT_FALSE(FindEarlyEnd(std::vector{Flight(1, 417, State::kCompleted)}, std::vector{waits}));
+  WorkerFlight received = Flight(1, 500, State::kCompleted);
+  received.flight.collectives.back().kind = CollectiveKind::kReceive;
+  EXPECT_TRUE(FindEarlyEnd(std::vector{received}, std::vector{Flight(0, 500, State::kWaiting)}));
+}
+
 TEST(EndedWhileAllWait, IsSaidWhenEveryLivingRankHasWaitedInTheStore) {
   const std::vector<LiveWorker> ended = {{1, 1, 101, 0}};
   const std::vector<LiveWorker> living = {{0, 0, 100, 0}};
