@@ -1,6 +1,7 @@
 #include "launcher/cli/options.h"
 
 #include <algorithm>
+#include <array>
 
 #include "launcher/cli/check_together.h"
 #include "launcher/cli/completion.h"
@@ -47,6 +48,21 @@ Status ReadDefaults(const Environment& env, const std::vector<Flag>& flags, Opti
   return {};
 }
 
+// A script has its own flags behind it, but hardly any of these.
+void NoteFlagsBehindTarget(Options& options) {
+  constexpr std::array<std::string_view, 7> kOurs = {
+      "nproc_per_node", "nnodes",        "standalone",  "max_restarts",
+      "rdzv_backend",   "rdzv_endpoint", "hang_timeout"};
+  for (const std::string& arg : options.target_args) {
+    if (!arg.starts_with("--")) continue;
+    std::string name = arg.substr(2, arg.find('=') - 2);
+    std::replace(name.begin(), name.end(), '-', '_');
+    if (std::find(kOurs.begin(), kOurs.end(), name) == kOurs.end()) continue;
+    options.notes.push_back(arg + " stands behind " + options.target +
+                            " and goes to it; flags of ddprun stand in front of it");
+  }
+}
+
 void DropRepeated(std::vector<std::string>& lines) {
   std::vector<std::string> kept;
   for (std::string& line : lines) {
@@ -76,6 +92,7 @@ Result<Parsed> ParseOptions(const std::vector<std::string>& args, const Environm
                                args.end());
   }
   DDPRUN_TRY(CheckTogether(options));
+  NoteFlagsBehindTarget(options);
   DropRepeated(options.notes);
   return Parsed(std::move(options));
 }

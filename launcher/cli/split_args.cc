@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/suggest.h"
+#include "launcher/cli/known_flags.h"
 
 namespace ddprun::launcher {
 
@@ -71,6 +72,11 @@ class Splitter {
       if (equals != std::string::npos) attached = arg.substr(equals + 1);
       return Take(*flag, arg.substr(0, equals), std::move(attached));
     }
+    // "-hostfile" is no -h with more letters.
+    const std::string spelled = arg.substr(0, equals);
+    if (!AnswerFor(Canonical(spelled.substr(1))).empty()) {
+      return Unknown(spelled, Canonical(spelled.substr(1)));
+    }
     for (size_t i = 1; i < arg.size(); ++i) {
       const std::string letter = arg.substr(i, 1);
       const Flag* const flag = Short(letter);
@@ -123,6 +129,11 @@ class Splitter {
   }
 
   Error Unknown(const std::string& spelled, const std::string& name) const {
+    const std::string known(AnswerFor(name));
+    if (!known.empty()) {
+      return UsageError("UNKNOWN FLAG", spelled, "ddprun has no flag " + spelled + ".", known,
+                        "unknown-flag");
+    }
     std::vector<std::string> names;
     for (const Flag& flag : flags_) names.emplace_back(flag.name);
     const std::optional<std::string> nearest = Nearest(name, names);

@@ -50,7 +50,8 @@ Result<Target> PythonTarget(const Options& options, const Environment& env) {
     python.error().hint = "Install Python, or name an interpreter in PYTHON_EXEC.";
     return std::move(python).error();
   }
-  Target target{.name = options.target, .program = *python, .argv = {*python, "-u"}};
+  Target target{
+      .name = options.target, .program = *python, .argv = {*python, "-u"}, .is_python = true};
   if (options.run_path) {
     Append(target.argv, {"-c", std::string(kRunPath)});
   } else if (options.module) {

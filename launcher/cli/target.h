@@ -16,6 +16,7 @@ struct Target {
   // argv of every worker before ${local_rank} is put in; of the template for a trainer config.
   std::vector<std::string> argv;
   bool is_trainer_config = false;
+  bool is_python = false;  // `program` is a Python that runs a script or module
 };
 
 // `own_folder` holds this executable; ddp-trainer is looked for there unless $DDPRUN_TRAINER says

@@ -23,6 +23,13 @@ TEST(Options, HaveTorchrunsDefaults) {
   EXPECT_EQ(options.target, "train.py");
 }
 
+TEST(Options, NoteFlagsOfOursThatStandBehindTheTarget) {
+  EXPECT_THAT(Parsed({"train.py", "--nproc-per-node=2", "--lr=1", "--"}).notes,
+              ElementsAre("--nproc-per-node=2 stands behind train.py and goes to it; flags of "
+                          "ddprun stand in front of it"));
+  EXPECT_THAT(Parsed({"--nnodes=1", "train.py", "--lr=1", "nnodes"}).notes, IsEmpty());
+}
+
 TEST(Options, AreSpelledWithDashesOrUnderscores) {
   for (const char* flag : {"--nproc-per-node", "--nproc_per_node", "--nproc_per-node"}) {
     EXPECT_EQ(Parsed({flag, "4", "x"}).nproc_per_node, "4");
