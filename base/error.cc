@@ -1,6 +1,9 @@
 #include "base/error.h"
 
+#include <cerrno>
 #include <cstring>
+
+#include "base/text.h"
 
 namespace ddprun {
 
@@ -26,7 +29,9 @@ Error SystemError(std::string_view what, int error_number) {
                .title = "SYSTEM ERROR",
                .where = "",
                .what = std::string(what) + ": " + ErrnoText(error_number),
-               .hint = "",
+               .hint = error_number == EMFILE
+                           ? "Raise the limit of open files, in this shell: ulimit -n 4096"
+                           : "",
                .page = ""};
 }
 
@@ -54,6 +59,7 @@ std::string Render(const Error& error) {
   std::string text = bar + tail + "\n" + error.what + "\n";
   if (!error.hint.empty()) text += error.hint + "\n";
   if (!error.page.empty()) text += "See docs/errors.md#" + error.page + "\n";
+  text = Printable(text);
   for (const Error& other : error.more) text += "\n" + Render(other);
   return text;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/text.h"
+
 namespace ddprun {
 
 namespace {
@@ -66,7 +68,8 @@ void Log::Write(LogLevel level,
     line += value;
   }
   line += '\n';
-  sink_(line);
+  // Names and messages of other nodes are in it.
+  sink_(Printable(line));
 }
 
 }  // namespace ddprun

@@ -1,8 +1,10 @@
 #include "launcher/dry_run.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 
+#include "base/flight_recorder.h"
 #include "launcher/agent/worker_spec.h"
 
 namespace ddprun::launcher {
@@ -13,6 +15,9 @@ namespace {
 constexpr uint16_t kDefaultPort = 29500;
 constexpr std::string_view kFreePort = "<a free port>";
 constexpr std::string_view kLogFolder = "<log folder>";
+// What means one running job and nothing without it.
+constexpr std::array<std::string_view, 3> kOfOneJob = {
+    "DDPRUN_JOB_ID", "DDPRUN_NODE_MEMORY_FD", kFlightRecorderVariable};
 
 bool IsElastic(const Options& options) {
   return options.rdzv_backend == "c10d";
@@ -54,9 +59,10 @@ Environment OwnVariables(const DryRun& run, const Attempt& attempt, int local_ra
   for (const std::string& entry :
        MakeWorkerSpec(run.target, attempt, local_rank, Environment()).env.Entries()) {
     const std::string name = entry.substr(0, entry.find('='));
-    // These two mean this very run; the user's own values stay as they are.
-    if (name == "DDPRUN_JOB_ID" || name == "DDPRUN_NODE_MEMORY_FD") continue;
-    const bool users = name == "OMP_NUM_THREADS" || name == "TORCH_NCCL_ASYNC_ERROR_HANDLING";
+    if (std::find(kOfOneJob.begin(), kOfOneJob.end(), name) != kOfOneJob.end()) continue;
+    // The user's own values stay as they are.
+    const bool users = name == "OMP_NUM_THREADS" || name == "PYTHONFAULTHANDLER" ||
+                       name == "TORCH_NCCL_ASYNC_ERROR_HANDLING";
     if (users && run.env.Get(name)) continue;
     own.Set(name, all.GetOr(name, ""));
   }
@@ -99,6 +105,9 @@ std::string Header(const DryRun& run, const Attempt& attempt) {
     text += "# The ranks are forked from one process, " + ShellQuoted(run.target.program) +
             " --template.\n";
   }
+  text += "# Left out, because they mean one running job:";
+  for (const std::string_view name : kOfOneJob) text += " " + std::string(name);
+  text += "\n";
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include <asio/post.hpp>
@@ -52,6 +53,10 @@ Status Agent::Begin() {
                                             .host = plan_.host,
                                             .job_folder = plan_.job_folder},
                                            surroundings_.console, log_));
+  surroundings_.console.out().OnLost([this](int error) {
+    log_.Warning("standard output cannot be written to any more: " +
+                 (error == EPIPE ? "its reader has ended" : ErrnoText(error)));
+  });
   if (plan_.target.is_trainer_config) {
     template_ = std::make_unique<TemplateHost>(
         Surroundings(), plan_,
@@ -104,6 +109,9 @@ void Agent::OnStopSignal(int signal, pid_t sender) {
   const bool running = attempt_ != nullptr && !attempt_->gone();
   log_.Info("got " + SignalName(signal) + from +
             (running ? ", stopping the workers; a second one ends them at once" : ", leaving"));
+  if (running && plan_.target.is_trainer_config) {
+    log_.Info("weights are saved at the end of a run only: those of this one are lost");
+  }
   if (membership_ && plan_.options.several_nodes()) {
     const PeerMessage message{128 + signal, Name() + " was stopped by " + SignalName(signal)};
     rendezvous_->Withdraw(EncodePeerMessage(message), Telling());
@@ -278,6 +286,9 @@ void Agent::LogRestart() const {
   if (round_end_->kind == Kind::kRegroup) return log_.Warning(line + "; the nodes join anew");
   log_.Warning(line + "; restart " + std::to_string(membership_->restart_count + 1) + " of " +
                std::to_string(plan_.options.max_restarts));
+  if (plan_.target.is_trainer_config) {
+    log_.Warning("training begins again at step 1, in a new run folder");
+  }
   if (!message.worker) return;
   const auto lines = SplitLines(RenderAttemptFailure(message.worker->record, message.worker->host));
   for (size_t i = 1; i < lines.size(); ++i) log_.Warning(lines[i]);

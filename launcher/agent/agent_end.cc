@@ -30,6 +30,7 @@ JobEnd Agent::DescribeEnd() const {
   JobEnd end;
   end.program = plan_.target.name;
   end.host = plan_.host;
+  if (plan_.target.is_python) end.interpreter = plan_.target.program;
   end.attempts = history_.attempts();
   end.worker_failed = EndedByOwnWorker(causes);
   if (!refusal_) end.error = error_;

@@ -15,13 +15,6 @@ constexpr std::chrono::seconds kDumpTime{5};
 
 }  // namespace
 
-void HangGuard::Prepare(std::vector<WorkerSpec>& specs, const Environment& base) {
-  for (WorkerSpec& spec : specs) {
-    // Python then prints the stack of every thread on SIGABRT.
-    if (!base.Get("PYTHONFAULTHANDLER")) spec.env.Set("PYTHONFAULTHANDLER", "1");
-  }
-}
-
 HangGuard::StoreWaits HangGuard::WaitsIn(StoreOf store) {
   return [store = std::move(store)](std::span<const LocalWorker> workers) {
     const rendezvous::StoreServer* server = store();

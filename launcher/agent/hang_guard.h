@@ -25,9 +25,6 @@ class HangGuard {
   HangGuard(Clock& clock, CpuTimesReader cpu_times, std::chrono::milliseconds timeout)
       : clock_(clock), cpu_times_(std::move(cpu_times)), timeout_(timeout) {}
 
-  // What lets a worker tell where it is when it is ended. `base`: the user's own environment.
-  static void Prepare(std::vector<WorkerSpec>& specs, const Environment& base);
-
   // From now on `group` is watched; it and `flight` outlive this. When it hangs, its workers get
   // SIGABRT, on which they print their stacks, and SIGKILL a little later; `on_hang` is called in
   // between.

@@ -32,14 +32,10 @@ Status RunningAttempt::Start(TemplateHost* worker_template) {
   node_memory_ = UniqueFd(::memfd_create("ddprun-node-memory", MFD_CLOEXEC));
   if (!node_memory_.valid()) return SystemError("creating the node's shared memory", errno);
   DDPRUN_ASSIGN(AttemptOutput output, output_.MakeAttempt(membership_));
-  std::vector<WorkerSpec> specs = MakeSpecs(output.folder);
-  if (plan_.options.hang_timeout) HangGuard::Prepare(specs, plan_.env);
   DDPRUN_ASSIGN(recorder_, CreateFlightRecorderFile(plan_.local_world_size));
   DDPRUN_ASSIGN(flight_, FlightReader::Open(recorder_, plan_.local_world_size));
   group_.ShareFlightRecorder(recorder_.get());
-  for (WorkerSpec& spec : specs) {
-    spec.env.Set(kFlightRecorderVariable, std::to_string(recorder_.get()));
-  }
+  std::vector<WorkerSpec> specs = MakeSpecs(output.folder);
   if (worker_template == nullptr) {
     group_.Start(plan_.target, specs, std::move(output.plan), node_memory_.get());
     return {};
@@ -58,6 +54,7 @@ std::vector<WorkerSpec> RunningAttempt::MakeSpecs(const std::string& folder) con
                         .run_id = plan_.run_id,
                         .error_folder = folder,
                         .node_memory_fd = node_memory_.get(),
+                        .flight_recorder_fd = recorder_.get(),
                         .usable_cores = UsableCores(),
                         .role = plan_.options.role,
                         .max_restarts = plan_.options.max_restarts,

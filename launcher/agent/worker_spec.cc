@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/flight_recorder.h"
+
 namespace ddprun::launcher {
 
 namespace {
@@ -92,8 +94,11 @@ WorkerSpec MakeWorkerSpec(const Target& target,
     spec.env.Set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   }
   ShareCores(attempt.usable_cores, attempt.local_world_size, spec.env);
+  // Python then prints the stack of every thread when it crashes, or is ended because it hangs.
+  if (!base.Get("PYTHONFAULTHANDLER")) spec.env.Set("PYTHONFAULTHANDLER", "1");
   spec.env.Set("DDPRUN_JOB_ID", attempt.job_id);
   spec.env.Set("DDPRUN_NODE_MEMORY_FD", std::to_string(attempt.node_memory_fd));
+  spec.env.Set(kFlightRecorderVariable, std::to_string(attempt.flight_recorder_fd));
   if (!attempt.cpus.empty()) {
     spec.cpus = attempt.cpus[static_cast<size_t>(local_rank)];
     // For workers that are forked from a template, which bind themselves.

@@ -20,6 +20,7 @@ struct Attempt {
   std::string run_id;        // TORCHELASTIC_RUN_ID
   std::string error_folder;  // holds <local_rank>/error.json; empty: no error files
   int node_memory_fd = -1;   // inherited memory file that the node's workers share
+  int flight_recorder_fd = -1;  // likewise
   int usable_cores = 1;
   std::string role = "default";    // Options::role
   int max_restarts = 0;            // Options::max_restarts

@@ -1,33 +1,20 @@
 #include "launcher/output/last_lines.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "base/text.h"
 
 namespace ddprun::launcher {
 
 namespace {
 
-constexpr char kEscape = '\x1b';
-
-// Length of the control sequence that `text` begins with: "ESC [ parameters letter" is what
-// programs colour their text with.
-size_t SequenceLength(std::string_view text) {
-  if (!text.starts_with("\x1b[")) return 1;
-  size_t end = 2;
-  while (end < text.size() && text[end] >= 0x20 && text[end] < 0x40) ++end;
-  return std::min(end + 1, text.size());
-}
-
 std::string Seen(std::string_view line) {
   while (line.ends_with('\r')) line.remove_suffix(1);
   line = line.substr(line.find_last_of('\r') + 1);
-  std::string seen;
-  for (size_t i = 0; i < line.size() && seen.size() < kMaxLineBytes;) {
-    if (line[i] == kEscape) {
-      i += SequenceLength(line.substr(i));
-    } else {
-      seen += line[i++];
-    }
-  }
+  // What is dropped may be most of it.
+  std::string seen = Printable(line.substr(0, 2 * kMaxLineBytes));
+  seen.resize(std::min(seen.size(), kMaxLineBytes));
   return seen;
 }
 
@@ -55,7 +42,8 @@ std::vector<std::string> LastLines(std::string_view bytes, bool cut, size_t max_
     const size_t end = bytes.find_last_of('\n');
     const bool first = end == std::string_view::npos;
     if (first && cut && !lines.empty()) break;
-    lines.push_back(Seen(first ? bytes : bytes.substr(end + 1)));
+    std::string line = Seen(first ? bytes : bytes.substr(end + 1));
+    if (!IsStackFrame(line)) lines.push_back(std::move(line));
     if (first) break;
     bytes = bytes.substr(0, end);
   }

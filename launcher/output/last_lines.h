@@ -25,7 +25,8 @@ class Tail {
 };
 
 // Lines as they were to be seen, the oldest first, an unfinished one included: what a '\r' wrote
-// over and terminal control sequences are left out, and each line is cut to kMaxLineBytes.
+// over, terminal control sequences and the frames of C++ stacks are left out, which would push out
+// the words of the error, and each line is cut to kMaxLineBytes.
 // `cut`: `bytes` may begin within a line, which is then left out unless there is no other.
 std::vector<std::string> LastLines(std::string_view bytes, bool cut, size_t max_lines);
 

@@ -90,6 +90,7 @@ void StreamWriter::Drain() {
     if (written <= 0) {
       closed_ = true;
       sent = queue_.size();
+      if (const auto lost = std::exchange(lost_, nullptr)) lost(errno);
       break;
     }
     sent += static_cast<size_t>(written);

@@ -37,6 +37,8 @@ class StreamWriter {
   void WhenEmpty(std::function<void()> done);
   // Nobody reads the stream any more: what is written is dropped.
   bool closed() const { return closed_; }
+  // Calls `lost` with errno, once, when that becomes so.
+  void OnLost(std::function<void(int error)> lost) { lost_ = std::move(lost); }
 
   int fd() const { return fd_; }
   bool is_terminal() const { return kind_ == Kind::kTerminal; }
@@ -62,6 +64,7 @@ class StreamWriter {
   bool closed_ = false;
   std::vector<std::function<void()>> waiting_;
   std::function<void()> when_empty_;
+  std::function<void(int)> lost_;
 };
 
 }  // namespace ddprun::launcher

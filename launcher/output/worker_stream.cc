@@ -111,8 +111,14 @@ void WorkerStream::Pass(std::string_view bytes) {
 
 void WorkerStream::Show(std::string_view bytes) {
   if (bytes.empty()) return;
-  if (!sinks_.console->ContinuesLineOf(this)) label_.BeginAnew();
-  sinks_.console->Write(this, label_.Put(bytes));
+  const bool continues = sinks_.console->ContinuesLineOf(this);
+  if (!continues) label_.BeginAnew();
+  std::string text = label_.Put(bytes);
+  // A bar stays one though another's has been drawn between its '\r' and its text.
+  if (!continues && is_bar_ && sinks_.console->is_terminal()) text.insert(0, "\r");
+  const size_t line = bytes.rfind('\n') + 1;
+  is_bar_ = (is_bar_ && line == 0) || bytes.find('\r', line) != std::string_view::npos;
+  sinks_.console->Write(this, text);
 }
 
 void WorkerStream::End() {

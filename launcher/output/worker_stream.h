@@ -78,6 +78,7 @@ class WorkerStream : public std::enable_shared_from_this<WorkerStream> {
   asio::steady_timer pause_;
   asio::steady_timer quiet_;
   bool quiet_pending_ = false;
+  bool is_bar_ = false;  // its unfinished line has gone back to its start with '\r'
   std::chrono::steady_clock::time_point last_read_;
 };
 

@@ -26,6 +26,9 @@ std::string_view ExplainSignal(int signal) {
       return "often an integer division by zero";
     case SIGTERM:
       return "someone asked it to end";
+    case SIGPIPE:
+      return "nobody reads its output any more: the program behind the pipe has ended, or the disk "
+             "is full";
     case SIGXCPU:
       return "its limit of CPU time (ulimit -t) was used up";
     case SIGXFSZ:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/text.h"
 #include "launcher/report/text_block.h"
 
 namespace ddprun::launcher {
@@ -12,8 +13,6 @@ namespace {
 constexpr size_t kShownOthers = 16;
 constexpr size_t kMaxErrorLines = 60;
 constexpr size_t kLines = 20;
-// What stands right above does not have to be said at length again.
-constexpr size_t kRepeatedLines = 5;
 constexpr size_t kLastWordsBytes = 200;
 
 std::string Duration(std::chrono::milliseconds time) {
@@ -23,7 +22,30 @@ std::string Duration(std::chrono::milliseconds time) {
   return text;
 }
 
-std::string OtherLine(const WorkerRecord& worker) {
+// The line of an error's text that says most: the end of a Python traceback, what stands under the
+// title of an error of ours, the first one of any other.
+std::string Gist(const std::string& message) {
+  const std::vector<std::string> lines = SplitLines(message);
+  if (lines.empty()) return "";
+  if (lines[0].starts_with("Traceback")) return lines.back();
+  return lines[0].starts_with("-- ") && lines.size() > 1 ? lines[1] : lines[0];
+}
+
+// The same of the end of a standard error: what stands under a title, a C++ exception's text, what
+// heads a stack, else the last one, with which a Python traceback ends.
+std::string KeyLine(const std::vector<std::string>& lines) {
+  std::string last;
+  for (size_t i = lines.size(); i-- > 0;) {
+    if (lines[i].starts_with("-- ") && i + 1 < lines.size()) return lines[i + 1];
+    const bool heads_stack =
+        lines[i].starts_with("Fatal Python error") || lines[i].starts_with("Stack of ");
+    if (heads_stack || lines[i].starts_with("  what():")) return lines[i];
+    if (last.empty()) last = lines[i];
+  }
+  return last;
+}
+
+std::string OtherLine(const WorkerRecord& worker, const std::string& key) {
   std::string line = "  " + WorkerName(worker);
   if (!worker.exit) return line + " does not end, although it got SIGKILL\n";
   const std::string how = DescribeExit(*worker.exit);
@@ -33,6 +55,7 @@ std::string OtherLine(const WorkerRecord& worker) {
     line += " " + how + " before that";
   } else {
     line += " " + how + " by itself " + Duration(worker.ended_after) + " later";
+    if (!key.empty() && KeyLine(worker.last_lines) == key) line += " with the same error";
   }
   if (!worker.standing.empty()) line += "; until then " + worker.standing;
   if (worker.out_of_memory && worker.out_of_memory->certain) {
@@ -48,12 +71,15 @@ int Interest(const WorkerRecord& worker) {
   return ExitCode(*worker.exit) != 0 ? 0 : 3;
 }
 
-std::string Others(std::vector<WorkerRecord> others) {
+// `key`: of the first failure.
+std::string Others(std::vector<WorkerRecord> others, const std::string& key) {
   if (others.empty()) return "";
   std::stable_sort(others.begin(), others.end(),
                    [](const auto& a, const auto& b) { return Interest(a) < Interest(b); });
   std::string text = "The other workers of this node:\n";
-  for (size_t i = 0; i < std::min(others.size(), kShownOthers); ++i) text += OtherLine(others[i]);
+  for (size_t i = 0; i < std::min(others.size(), kShownOthers); ++i) {
+    text += OtherLine(others[i], key);
+  }
   if (others.size() > kShownOthers) {
     text += "  and " + std::to_string(others.size() - kShownOthers) + " more\n";
   }
@@ -65,22 +91,43 @@ std::string Others(std::vector<WorkerRecord> others) {
 bool InSight(const FailureReport& report) {
   size_t lines_of_others = 0;
   for (const WorkerRecord& other : report.others) lines_of_others += other.last_lines.size();
-  return report.first.lines_shown && lines_of_others <= kRepeatedLines;
+  return report.first.lines_shown && lines_of_others <= kLines;
 }
 
-// Its own words: what it left in the error file, else the end of its standard error.
+std::vector<std::string> WithoutFrames(std::vector<std::string> lines) {
+  std::erase_if(lines, [](const std::string& line) { return IsStackFrame(line); });
+  return lines;
+}
+
+// Its own words: what it left in the error file, else the end of its standard error. What stands
+// right above is not said again.
 std::string LastWords(const FailureReport& report) {
   const WorkerRecord& first = report.first;
+  const std::vector<std::string>& printed = first.last_lines;
+  std::vector<std::string> left;
   if (first.error) {
-    const std::string& words =
-        first.error->callstack.empty() ? first.error->message : first.error->callstack;
-    return "It left this message:\n" + Quote(SplitLines(words), kMaxErrorLines);
+    left = WithoutFrames(SplitLines(first.error->callstack.empty() ? first.error->message
+                                                                   : first.error->callstack));
   }
-  if (first.last_lines.empty()) return "It wrote nothing to stderr.\n";
-  const size_t shown = std::min(first.last_lines.size(), InSight(report) ? kRepeatedLines : kLines);
-  return "Its last lines on stderr:\n" +
-         Quote({first.last_lines.end() - static_cast<ptrdiff_t>(shown), first.last_lines.end()},
-               shown);
+  const std::string key = first.error ? Gist(first.error->message) : KeyLine(printed);
+  const bool above =
+      InSight(report) && std::find(printed.begin(), printed.end(), key) != printed.end();
+  if (above && printed.size() > 1) {
+    return "It printed this error; the whole stands above:\n" + Quote({key}, 1);
+  }
+  if (!left.empty()) return "It left this message:\n" + Quote(left, kMaxErrorLines);
+  if (printed.empty()) return "It wrote nothing to stderr.\n";
+  return "Its last lines on stderr:\n" + Quote(printed, kLines);
+}
+
+// A Python without the module that the script needs is often another one than the user thinks.
+std::string InterpreterHint(const FailureReport& report) {
+  const std::vector<std::string>& lines = report.first.last_lines;
+  const bool lacks_module = std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.starts_with("ModuleNotFoundError:");
+  });
+  if (!lacks_module || report.interpreter.empty()) return "";
+  return "It was run by " + report.interpreter + "; PYTHON_EXEC=/path/to/python3 names another.\n";
 }
 
 std::string Fields(const FailureReport& report) {
@@ -97,15 +144,6 @@ std::string Fields(const FailureReport& report) {
   if (!first.stderr_file.empty()) text += "  stderr    : " + first.stderr_file + "\n";
   if (!first.core_dump.empty()) text += "  core      : " + first.core_dump + "\n";
   return text;
-}
-
-// The line of an error's text that says most: the end of a Python traceback, what stands under the
-// title of an error of ours, the first one of any other.
-std::string Gist(const std::string& message) {
-  const std::vector<std::string> lines = SplitLines(message);
-  if (lines.empty()) return "";
-  if (lines[0].starts_with("Traceback")) return lines.back();
-  return lines[0].starts_with("-- ") && lines.size() > 1 ? lines[1] : lines[0];
 }
 
 // "Rank 1 was killed by SIGKILL: why."
@@ -131,7 +169,8 @@ std::string FirstSentence(const WorkerRecord& first, const std::string& where) {
 std::string RenderFailure(const FailureReport& report, const TextStyle& style) {
   return TitleBar("WORKER FAILED", report.program, style.columns, style.color) +
          Wrap(FirstSentence(report.first, ""), style.columns) + Fields(report) + LastWords(report) +
-         Others(report.others) + "See docs/errors.md#worker-failed\n";
+         InterpreterHint(report) + Others(report.others, KeyLine(report.first.last_lines)) +
+         "See docs/errors.md#worker-failed\n";
 }
 
 std::string RenderPeerFailure(const FailureReport& report, int node_rank, const TextStyle& style) {
@@ -146,10 +185,7 @@ std::string RenderPeerFailure(const FailureReport& report, int node_rank, const 
 std::string RenderAttemptFailure(const WorkerRecord& first, const std::string& host) {
   std::string text = Summarize(first, host) + "\n";
   std::string words = first.error ? Gist(first.error->message) : "";
-  for (auto line = first.last_lines.rbegin(); words.empty() && line != first.last_lines.rend();
-       ++line) {
-    words = Visible(*line, kLastWordsBytes);
-  }
+  if (words.empty()) words = KeyLine(first.last_lines);
   if (!words.empty()) text += "its last words: " + Visible(words, kLastWordsBytes) + "\n";
   if (first.out_of_memory) return text + first.out_of_memory->what + "\n";
   if (!first.core_dump.empty()) return text + first.core_dump + "\n";

@@ -14,6 +14,7 @@ std::string WorkerFailure(const JobEnd& end, const TextStyle& style) {
   FailureReport report{.program = end.program,
                        .host = end.host,
                        .time = TimeText(last.failure_time),
+                       .interpreter = end.interpreter,
                        .first = last.workers[*last.first_failure]};
   for (size_t i = 0; i < last.workers.size(); ++i) {
     if (i != *last.first_failure) report.others.push_back(last.workers[i]);

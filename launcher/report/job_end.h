@@ -30,6 +30,7 @@ struct AttemptEnd {
 struct JobEnd {
   std::string program;
   std::string host;
+  std::string interpreter = {};           // as FailureReport::interpreter
   std::vector<AttemptEnd> attempts = {};  // oldest first
   bool worker_failed = false;             // the last attempt's first failure ended the job
   std::optional<Error> error;             // the launcher's own

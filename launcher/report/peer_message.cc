@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "launcher/report/text_block.h"
 
 namespace ddprun::launcher {
@@ -60,7 +61,7 @@ T Get(const json& object, const char* key, T otherwise) {
   const auto found = object.find(key);
   if (found == object.end()) return otherwise;
   if constexpr (std::is_same_v<T, std::string>) {
-    return found->is_string() ? found->get<T>() : otherwise;
+    return found->is_string() ? Printable(found->get<T>()) : otherwise;
   } else if constexpr (std::is_same_v<T, bool>) {
     return found->is_boolean() ? found->get<T>() : otherwise;
   } else {
@@ -73,7 +74,8 @@ std::vector<std::string> Lines(const json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_array()) return lines;
   for (const json& line : *found) {
-    if (line.is_string() && lines.size() < kMaxLines) lines.push_back(line.get<std::string>());
+    if (!line.is_string() || lines.size() >= kMaxLines) continue;
+    lines.push_back(Printable(line.get<std::string>()));
   }
   return lines;
 }
@@ -127,10 +129,11 @@ PeerMessage DecodePeerMessage(std::string_view text) {
   const bool ours = document.is_object() && document.contains("exit_code") &&
                     document["exit_code"].is_number_integer() && document.contains("text") &&
                     document["text"].is_string();
-  if (!ours) return PeerMessage{1, std::string(text)};
+  if (!ours) return PeerMessage{1, Printable(text)};
   const int code = document["exit_code"].get<int>();
   // 0 would report success for a job that failed.
-  PeerMessage message{code >= 1 && code <= 255 ? code : 1, document["text"].get<std::string>()};
+  PeerMessage message{code >= 1 && code <= 255 ? code : 1,
+                      Printable(document["text"].get<std::string>())};
   const json worker = document.value("worker", json());
   if (worker.is_object()) message.worker = ReadWorker(worker);
   return message;

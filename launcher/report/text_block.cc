@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace ddprun::launcher {
 
 namespace {
@@ -35,7 +37,9 @@ std::string Wrap(std::string_view text, size_t columns) {
 std::string Visible(std::string_view line, size_t max_bytes) {
   while (line.ends_with('\r')) line.remove_suffix(1);
   if (const size_t at = line.rfind('\r'); at != std::string_view::npos) line = line.substr(at + 1);
-  if (line.size() <= max_bytes) return std::string(line);
+  const std::string shown = Printable(line);
+  if (shown.size() <= max_bytes) return shown;
+  line = shown;
   size_t size = max_bytes;
   // Bytes 10xxxxxx go on with a character of UTF-8.
   while (size > 0 && (static_cast<unsigned char>(line[size]) & 0xC0) == 0x80) --size;

@@ -16,7 +16,7 @@ std::string TitleBar(std::string_view title, std::string_view tail, size_t colum
 std::string Wrap(std::string_view text, size_t columns);
 
 // What a terminal would show of a line: the part behind its last carriage return (progress bars),
-// cut to `max_bytes` at a character's border.
+// Printable, cut to `max_bytes` at a character's border.
 std::string Visible(std::string_view line, size_t max_bytes);
 
 std::vector<std::string> SplitLines(std::string_view text);

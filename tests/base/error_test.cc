@@ -43,6 +43,14 @@ TEST(Error, GivesThePromisedExitStatus) {
 TEST(Error, OfASystemCallHoldsErrnosText) {
   EXPECT_THAT(SystemError("opening data.txt", ENOENT).what,
               HasSubstr("opening data.txt: No such file or directory"));
+  EXPECT_EQ(SystemError("opening data.txt", ENOENT).hint, "");
+  EXPECT_THAT(SystemError("opening a pipe", EMFILE).hint, HasSubstr("ulimit -n"));
+}
+
+TEST(Error, ShowsNothingThatATerminalObeys) {
+  const Error error{
+      .title = "T", .where = "", .what = "a\x1b[2Jb\tc", .hint = "", .page = ""};
+  EXPECT_THAT(Render(error), HasSubstr("ab\tc\n"));
 }
 
 }  // namespace

@@ -17,6 +17,13 @@ TEST(Log, WritesPrefixMessageAndFieldsAsOneLine) {
             "[ddprun n3] error: gone\n");
 }
 
+TEST(Log, HasNothingThatATerminalObeys) {
+  std::string text;
+  const Log log("p", LogLevel::kInfo, [&](std::string_view line) { text += line; });
+  log.Info("node \x1b[2Jevil", {{"host", "\x1b]0;x\a"}});
+  EXPECT_EQ(text, "[p] node evil host=\n");
+}
+
 TEST(Log, DropsLinesBelowItsLevel) {
   std::string text;
   const Log log("p", LogLevel::kWarning, [&](std::string_view line) { text += line; });

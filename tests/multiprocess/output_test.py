@@ -78,6 +78,15 @@ class Lines(harness.LauncherTest):
         job.stdout.close()
         job.wait(timeout=harness.DEADLINE_S)
         self.assertEqual(job.returncode, 128 + signal.SIGPIPE)
+        err = " ".join(job.stderr.read().split())
+        self.assertIn("standard output cannot be written to any more: its reader has ended", err)
+        self.assertIn("was killed by SIGPIPE: nobody reads its output any more", err)
+        self.assert_nothing_left()
+
+    def test_name_a_disk_that_is_full(self):
+        with open("/dev/full", "w") as full:
+            job = self.run_ddprun("--nproc_per_node=2", "--no_python", "yes", stdout=full)
+        self.assertIn("cannot be written to any more: No space left on device", job.err)
         self.assert_nothing_left()
 
     def test_carry_labels_when_asked_to(self):

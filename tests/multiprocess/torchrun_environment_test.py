@@ -8,7 +8,12 @@ import harness
 import torchrun_compare
 
 # What only ddprun gives its workers.
-OURS = {"DDPRUN_JOB_ID", "DDPRUN_NODE_MEMORY_FD", "DDPRUN_FLIGHT_RECORDER_FD"}
+OURS = {
+    "DDPRUN_FLIGHT_RECORDER_FD",
+    "DDPRUN_JOB_ID",
+    "DDPRUN_NODE_MEMORY_FD",
+    "PYTHONFAULTHANDLER",
+}
 # No two runs have the same; each has a check of its own below.
 VARYING = {"MASTER_PORT", "PET_MASTER_PORT", "TORCHELASTIC_ERROR_FILE"}
 

@@ -9,7 +9,12 @@ import harness
 
 # What differs by design: paths, ports and processes of the run, and what only ddprun has.
 VARYING = {"MASTER_PORT", "TORCHELASTIC_ERROR_FILE"}
-OURS = {"DDPRUN_JOB_ID", "DDPRUN_NODE_MEMORY_FD", "DDPRUN_FLIGHT_RECORDER_FD"}
+OURS = {
+    "DDPRUN_FLIGHT_RECORDER_FD",
+    "DDPRUN_JOB_ID",
+    "DDPRUN_NODE_MEMORY_FD",
+    "PYTHONFAULTHANDLER",
+}
 # torchrun says 1 whatever the machine; ddprun shares the cores out.
 DECIDED_DIFFERENTLY = {"OMP_NUM_THREADS"}
 

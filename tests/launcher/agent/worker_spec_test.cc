@@ -25,6 +25,7 @@ Attempt SecondNode() {
   attempt.run_id = "none";
   attempt.error_folder = "/tmp/job";
   attempt.node_memory_fd = 7;
+  attempt.flight_recorder_fd = 8;
   attempt.usable_cores = 9;
   return attempt;
 }
@@ -40,9 +41,11 @@ TEST(WorkerSpec, HoldsTorchrunsWholeEnvironment) {
   EXPECT_EQ(spec.local_rank, 1);
   EXPECT_THAT(
       spec.env.Entries(),
-      ElementsAre("DDPRUN_JOB_ID=abc", "DDPRUN_NODE_MEMORY_FD=7", "GROUP_RANK=1",
+      ElementsAre("DDPRUN_FLIGHT_RECORDER_FD=8", "DDPRUN_JOB_ID=abc",
+                  "DDPRUN_NODE_MEMORY_FD=7", "GROUP_RANK=1",
                   "GROUP_WORLD_SIZE=2", "KEPT=1", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2",
-                  "MASTER_ADDR=10.0.0.1", "MASTER_PORT=29500", "OMP_NUM_THREADS=4", "RANK=4",
+                  "MASTER_ADDR=10.0.0.1", "MASTER_PORT=29500", "OMP_NUM_THREADS=4",
+                  "PYTHONFAULTHANDLER=1", "RANK=4",
                   "ROLE_NAME=default", "ROLE_RANK=4", "ROLE_WORLD_SIZE=5",
                   "TORCHELASTIC_ERROR_FILE=/tmp/job/1/error.json", "TORCHELASTIC_MAX_RESTARTS=0",
                   "TORCHELASTIC_RESTART_COUNT=0", "TORCHELASTIC_RUN_ID=none",
@@ -51,11 +54,13 @@ TEST(WorkerSpec, HoldsTorchrunsWholeEnvironment) {
                   "WORLD_SIZE=5"));
 }
 
-TEST(WorkerSpec, KeepsTheUsersThreadsAndNcclSetting) {
-  const Environment env(
-      Environment::Variables{{"OMP_NUM_THREADS", "3"}, {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "2"}});
+TEST(WorkerSpec, KeepsWhatTheUserHasSet) {
+  const Environment env(Environment::Variables{{"OMP_NUM_THREADS", "3"},
+                                               {"PYTHONFAULTHANDLER", ""},
+                                               {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "2"}});
   EXPECT_THAT(MakeWorkerSpec(Program(), SecondNode(), 0, env).env.Entries(),
-              IsSupersetOf({"OMP_NUM_THREADS=3", "TORCH_NCCL_ASYNC_ERROR_HANDLING=2"}));
+              IsSupersetOf({"OMP_NUM_THREADS=3", "PYTHONFAULTHANDLER=",
+                            "TORCH_NCCL_ASYNC_ERROR_HANDLING=2"}));
 }
 
 TEST(WorkerSpec, OverridesTheRanksOfAnOuterJob) {

@@ -28,6 +28,12 @@ TEST(LastLines, LeaveOutControlSequences) {
   EXPECT_THAT(Of("cut \x1b["), ElementsAre("cut "));
 }
 
+TEST(LastLines, LeaveOutTheFramesOfAStack) {
+  std::string text = "terminate called\n  what():  boom\n";
+  for (int i = 0; i < 30; ++i) text += "frame #" + std::to_string(i) + ": f() + 0x1 (lib.so)\n";
+  EXPECT_THAT(Of(text + "\n"), ElementsAre("terminate called", "  what():  boom", ""));
+}
+
 TEST(LastLines, CutLinesThatAreHuge) {
   EXPECT_EQ(Of(std::string(kMaxLineBytes * 2, 'x')).front().size(), kMaxLineBytes);
 }

@@ -103,8 +103,12 @@ TEST(StreamWriter, GoesOnWithoutAReader) {
   Pipe shown;
   StreamWriter writer(io, shown.write_end.get());
   shown.read_end.reset();
+  std::vector<int> errors;
+  writer.OnLost([&](int error) { errors.push_back(error); });
   writer.Write(kA, "nobody reads this");
+  writer.Write(kA, "nor this");
   EXPECT_TRUE(writer.closed());
+  EXPECT_EQ(errors, std::vector<int>{EPIPE});
   bool empty = false;
   writer.WhenEmpty([&] { empty = true; });
   EXPECT_TRUE(empty);

@@ -74,6 +74,28 @@ TEST_F(WorkerStreamTest, ShowsAnUnfinishedLineWhenItsWorkerFallsQuiet) {
   EXPECT_EQ(Written(shown_), "[0] prompt? \n[1] line\n[0] yes\n");
 }
 
+// As tqdm draws them: '\r' and then text, which is shown when nothing follows.
+TEST_F(WorkerStreamTest, KeepsTheBarsOfTwoWorkersOnOneLineOfATerminal) {
+  Result<Pty> terminal = OpenPty(-1);
+  ASSERT_TRUE(terminal);
+  StreamWriter screen(io_, terminal->workers.get());
+  Pipe ends[2];
+  std::shared_ptr<WorkerStream> streams[2];
+  for (int i = 0; i < 2; ++i) {
+    streams[i] = WorkerStream::Start(io_, std::move(ends[i].read_end), {.console = &screen});
+  }
+  ASSERT_EQ(::fcntl(terminal->ours.get(), F_SETFL, O_NONBLOCK), 0);
+  std::string seen;
+  for (const std::string text : {"10%", "20%", "30%"}) {
+    for (const Pipe& end : ends) WriteText(end.write_end.get(), "\r" + text);
+    while (seen.find(text) == seen.rfind(text)) {  // until both have been drawn
+      io_.run_one();
+      seen += ReadAll(terminal->ours.get());
+    }
+  }
+  EXPECT_EQ(seen.find('\n'), std::string::npos) << seen;
+}
+
 TEST_F(WorkerStreamTest, ReadsATerminalToItsEnd) {
   Result<Pty> pty = OpenPty(-1);
   ASSERT_TRUE(pty);

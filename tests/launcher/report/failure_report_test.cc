@@ -105,18 +105,76 @@ TEST(FailureReport, NamesOtherCausesBeforeWhatFollowedFromTheFirst) {
   EXPECT_LT(text.find("rank 2 (local"), text.find("rank 1 (local"));
 }
 
-TEST(FailureReport, RepeatsLittleOfWhatStandsRightAboveIt) {
+TEST(FailureReport, RepeatsOneLineOfWhatStandsRightAboveIt) {
   WorkerRecord first = Worker(0, Exited{1});
   for (int i = 0; i < 20; ++i) first.last_lines.push_back("line " + std::to_string(i));
   EXPECT_THAT(RenderFailure(Report(first), {}), HasSubstr("| line 0\n"));
   first.lines_shown = true;
   FailureReport report = Report(first);
-  EXPECT_THAT(RenderFailure(report, {}), Not(HasSubstr("| line 14\n")));
-  EXPECT_THAT(RenderFailure(report, {}), HasSubstr("| line 15\n"));
+  EXPECT_THAT(RenderFailure(report, {}),
+              HasSubstr("It printed this error; the whole stands above:\n  | line 19\nSee"));
   // What the others said has moved it out of sight.
   report.others = {Worker(1, Exited{1})};
-  report.others[0].last_lines.assign(20, "noise");
+  report.others[0].last_lines.assign(21, "noise");
   EXPECT_THAT(RenderFailure(report, {}), HasSubstr("| line 0\n"));
+}
+
+TEST(FailureReport, RefersToTheErrorThatWasPrintedAndLeftInTheErrorFile) {
+  WorkerRecord first = Worker(0, Exited{1});
+  first.error_file = "/tmp/job/0/error.json";
+  first.error = WorkerError{"-- BAD DATA --- a.csv\nRow 3 is short.\nFill it.\n", "", 0};
+  first.last_lines = {"-- BAD DATA --- a.csv", "Row 3 is short.", "Fill it."};
+  EXPECT_THAT(RenderFailure(Report(first), {}), HasSubstr("It left this message:\n  | -- BAD"));
+  first.lines_shown = true;
+  EXPECT_THAT(RenderFailure(Report(first), {}),
+              HasSubstr("stands above:\n  | Row 3 is short.\nSee"));
+}
+
+TEST(FailureReport, SaysOfOthersThatTheyHadTheSameError) {
+  FailureReport report = Report(Worker(0, Exited{1}));
+  report.first.last_lines = {"Traceback", "ValueError: boom"};
+  report.others = {Worker(1, Exited{1}), Worker(2, Exited{1})};
+  report.others[0].last_lines = {"ValueError: boom"};
+  const std::string text = RenderFailure(report, {});
+  EXPECT_THAT(text, HasSubstr("pid: 101) exited with code 1 by itself 0 ms later with the same"));
+  EXPECT_THAT(text, HasSubstr("pid: 102) exited with code 1 by itself 0 ms later\n"));
+}
+
+TEST(FailureReport, ShowsTheWordsOfACppExceptionAndNotItsFrames) {
+  WorkerRecord first = Worker(0, Signaled{SIGABRT});
+  first.lines_shown = true;
+  first.last_lines = {"terminate called after throwing an instance of 'c10::Error'",
+                      "  what():  mat1 and mat2 shapes cannot be multiplied",
+                      "Exception raised from meta at a.cpp:1 (most recent call first):", ""};
+  EXPECT_THAT(RenderFailure(Report(first), {}), HasSubstr("  |   what():  mat1 and mat2"));
+  first.error = WorkerError{"words\nframe #0: f() + 0x1 (lib.so)\nend\n", "", 0};
+  EXPECT_THAT(RenderFailure(Report(first), {}), HasSubstr("  | words\n  | end\n"));
+}
+
+TEST(FailureReport, RepeatsWhatHeadsAStackAndNotItsEnd) {
+  WorkerRecord first = Worker(0, Signaled{SIGSEGV});
+  first.lines_shown = true;
+  first.last_lines = {"Fatal Python error: Segmentation fault", "", "  File \"a.py\", line 3"};
+  EXPECT_THAT(RenderFailure(Report(first), {}),
+              HasSubstr("stands above:\n  | Fatal Python error: Segmentation fault\nSee"));
+}
+
+TEST(FailureReport, SaysWhichPythonLackedAModule) {
+  FailureReport report = Report(Worker(0, Exited{1}));
+  report.first.last_lines = {"ModuleNotFoundError: No module named 'torch'"};
+  EXPECT_THAT(RenderFailure(report, {}), Not(HasSubstr("PYTHON_EXEC")));
+  report.interpreter = "/usr/bin/python3";
+  EXPECT_THAT(RenderFailure(report, {}), HasSubstr("\nIt was run by /usr/bin/python3; PYTHON"));
+  report.first.last_lines = {"ValueError: x"};
+  EXPECT_THAT(RenderFailure(report, {}), Not(HasSubstr("PYTHON_EXEC")));
+}
+
+TEST(FailureReport, SaysWhomARankHasLeftWaiting) {
+  WorkerRecord first = Worker(1, Exited{0});
+  first.left = "rank 0 waiting for it in barrier 3";
+  EXPECT_THAT(RenderFailure(Report(first), {.columns = 200}),
+              HasSubstr("Rank 1 exited with code 0 and left rank 0 waiting for it in barrier 3. "
+                        "All ranks have to call the same collectives.\n"));
 }
 
 TEST(FailureReport, GivesEvidenceInsteadOfGuesses) {

@@ -63,6 +63,17 @@ TEST(PeerMessage, TakesForeignTextAsItIs) {
   }
 }
 
+TEST(PeerMessage, HasNothingThatATerminalObeys) {
+  PeerMessage sent{7, "evil \x1b[2Jtext"};
+  sent.worker = PeerWorker{.host = "\x1b]0;title\anode1"};
+  sent.worker->record.last_lines = {"\x1b[Aline"};
+  const PeerMessage read = DecodePeerMessage(EncodePeerMessage(sent));
+  EXPECT_EQ(read.text, "evil text");
+  EXPECT_EQ(read.worker->host, "node1");
+  EXPECT_EQ(read.worker->record.last_lines, std::vector<std::string>{"line"});
+  EXPECT_EQ(DecodePeerMessage("\x1b[Anode 1 is gone").text, "node 1 is gone");
+}
+
 TEST(PeerMessage, NeverMeansSuccess) {
   EXPECT_EQ(DecodePeerMessage(R"({"exit_code": 0, "text": "x"})").exit_code, 1);
   EXPECT_EQ(DecodePeerMessage(R"({"exit_code": 256, "text": "x"})").exit_code, 1);

@@ -22,6 +22,10 @@ TEST(Visible, IsTheEndOfAProgressBar) {
   EXPECT_EQ(Visible("10%\r20%\r30%\r", 100), "30%");
 }
 
+TEST(Visible, ObeysNothing) {
+  EXPECT_EQ(Visible("\x1b]0;title\a\x1b[2Jtext\b", 100), "text?");
+}
+
 TEST(Visible, CutsBetweenCharacters) {
   EXPECT_EQ(Visible("a\xC3\xA4z", 2), "a...");
   EXPECT_EQ(Visible("a\xC3\xA4z", 3), "a\xC3\xA4...");

@@ -1,0 +1,35 @@
+#include "base/text.h"
+
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+TEST(Printable, DropsWhatATerminalWouldObey) {
+  EXPECT_EQ(Printable("\x1b[1;31mred\x1b[0m"), "red");
+  EXPECT_EQ(Printable("\x1b]0;a title\atext"), "text");
+  EXPECT_EQ(Printable("\x1b]52;c;aGk=\x1b\\text"), "text");
+  EXPECT_EQ(Printable("\x1b(Btext\x1b"), "text");
+  EXPECT_EQ(Printable("\x1b]0;without an end\nnext"), "0;without an end\nnext");
+}
+
+TEST(Printable, ShowsOtherControlCharactersAsQuestionMarks) {
+  EXPECT_EQ(Printable(std::string("a\0b\x07\x7f\xC2\x9B" "c", 8)), "a?b???c");
+  EXPECT_EQ(Printable("\rover"), "?over");
+}
+
+TEST(Printable, KeepsTabsLinesAndUtf8) {
+  const std::string text = "a\tb\n\xC3\xA9 \xC2\xA0 \xE2\x94\x80";
+  EXPECT_EQ(Printable(text), text);
+}
+
+TEST(StackFrame, IsALineOfLibTorchsStack) {
+  EXPECT_TRUE(IsStackFrame("frame #0: c10::Error::Error(c10::SourceLocation) + 0x98"));
+  EXPECT_TRUE(IsStackFrame("frame #12: <unknown function> + 0x29d90"));
+  EXPECT_FALSE(IsStackFrame("frame #: x"));
+  EXPECT_FALSE(IsStackFrame("frame #1"));
+  EXPECT_FALSE(IsStackFrame("a frame #1: x"));
+}
+
+}  // namespace
+}  // namespace ddprun
