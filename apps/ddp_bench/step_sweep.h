@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/ddp_bench/step_case.h"
+#include "trainer/parallel/reducer_options.h"
 #include "trainer/comm/host_process_group.h"
 
 namespace ddprun::bench {
