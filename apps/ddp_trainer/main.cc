@@ -3,6 +3,7 @@
 #include <torch/version.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -58,6 +59,8 @@ Job OpenWithoutThreads(const Arguments& arguments, const Environment& environmen
 }
 
 int Train(const Arguments& arguments, const Environment& environment) {
+  // Training goes on when nobody reads its output any more.
+  std::signal(SIGPIPE, SIG_IGN);
   ddprun::PrintStackOnCrash();
   ddprun::ReportUncaughtExceptions();
   on_exit(OnExit, nullptr);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <utility>
 
 namespace ddprun::trainer {
@@ -18,13 +19,15 @@ double Seconds(auto time_point) {
   return std::chrono::duration<double>(time_point.time_since_epoch()).count();
 }
 
-void WriteAll(int fd, std::string_view text) {
+// Whether it has all been written; else errno says why not.
+bool WriteAll(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = ::write(fd, text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return;  // nobody reads any more: no reason to end the training
+    if (count <= 0) return false;
     text.remove_prefix(static_cast<size_t>(count));
   }
+  return true;
 }
 
 }  // namespace
@@ -72,7 +75,6 @@ void RunReporter::OnStep(const StepReport& report, ReportTime now) {
   const double mean_loss = loss_.mean();
   loss_.Reset();
   Append(StepJson(report, mean_loss, now.unix_seconds));
-  if (bar_) return;
   PrintLine(FormatLogLine({.step = report,
                            .mean_loss = mean_loss,
                            .per_second = rate_.per_second(),
@@ -91,8 +93,18 @@ void RunReporter::OnBucketSizes(const BucketSizesReport& report, ReportTime now)
 }
 
 void RunReporter::PrintLine(std::string_view line) {
+  if (bar_ && last_.step > 0 && last_.step >= last_.max_steps) {
+    // The full bar stays above what follows.
+    bar_->Finish(State());
+    bar_.reset();
+  }
   if (bar_) bar_->Clear();
-  WriteAll(options_.line_fd, std::string(line) + "\n");
+  if (WriteAll(options_.line_fd, std::string(line) + "\n") || output_lost_) return;
+  // No reason to end a training of days.
+  output_lost_ = true;
+  std::fprintf(stderr, "warning: standard output is lost (%s); the training goes on%s%s\n",
+               ErrnoText(errno).c_str(), metrics_ ? ", its numbers are in " : "",
+               metrics_ ? options_.metrics_path.c_str() : "");
 }
 
 void RunReporter::OnEnd(const RunEnd& end, ReportTime now) {

@@ -28,7 +28,7 @@ struct ReporterOptions {
   std::string metrics_path;  // empty: no metrics.jsonl
   int64_t logging_steps = 10;
   int line_fd = 1;  // where lines go
-  int bar_fd = -1;  // where the progress bar goes; -1: none, lines every logging_steps instead
+  int bar_fd = -1;  // where the progress bar goes, below the lines; -1: none
 };
 
 // The descriptor for the progress bar: stdout or stderr, whichever is a terminal, or -1.
@@ -63,6 +63,7 @@ class RunReporter {
   std::optional<MetricsFile> metrics_;
   std::unique_ptr<ProgressBar> bar_;
   bool warned_ = false;
+  bool output_lost_ = false;
   StepReport last_;
   MeanMeter loss_;
   RateMeter rate_;

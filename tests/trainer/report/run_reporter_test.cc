@@ -77,16 +77,35 @@ TEST_F(RunReporterTest, TheMetricsFileHasHeaderStepsEvaluationAndEnd) {
   EXPECT_NE(lines[6].find(R"("reason":"finished")"), std::string::npos);
 }
 
-TEST_F(RunReporterTest, WithAProgressBarOnlyOtherLinesArePrinted) {
+TEST_F(RunReporterTest, AProgressBarIsBelowTheLinesUntilItIsFull) {
   options_.bar_fd = out_.get();
   auto reporter = Make();
-  RunSteps(reporter.get(), 10);
-  EXPECT_EQ(Contents(OutPath()).find('\n'), std::string::npos);
+  RunSteps(reporter.get(), 11);
+  // The bar is removed for each line.
+  EXPECT_NE(Contents(OutPath()).find("\r\x1b[Kstep 10/25"), std::string::npos);
   reporter->PrintLine("hello");
-  // The bar is removed first.
   EXPECT_TRUE(Contents(OutPath()).ends_with("\r\x1b[Khello\n")) << Contents(OutPath());
-  reporter->OnEnd({.reason = "finished", .step = 10}, {111, 11});
-  EXPECT_TRUE(Contents(OutPath()).ends_with("left 0:15\n")) << Contents(OutPath());
+  RunSteps(reporter.get(), 25);
+  reporter->PrintLine("run folder: x");
+  reporter->OnEnd({.reason = "finished", .step = 25}, {111, 11});
+  const std::vector<std::string> lines = Lines(OutPath());
+  ASSERT_GE(lines.size(), 3U);
+  EXPECT_EQ(lines.back(), "run folder: x");
+  // A line of its own, and above what followed.
+  EXPECT_NE(lines[lines.size() - 3].find("100%"), std::string::npos) << Contents(OutPath());
+}
+
+TEST_F(RunReporterTest, LostOutputIsSaidOnceAndTrainingGoesOn) {
+  options_.line_fd = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+  const UniqueFd full(options_.line_fd);
+  auto reporter = Make();
+  testing::internal::CaptureStderr();
+  RunSteps(reporter.get(), 25);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "warning: standard output is lost (No space left on device); the training goes on, its "
+            "numbers are in " +
+                options_.metrics_path + "\n");
+  EXPECT_EQ(Lines(options_.metrics_path).size(), 5U);
 }
 
 TEST_F(RunReporterTest, LostMetricsAreSaidOnceAndTrainingGoesOn) {
