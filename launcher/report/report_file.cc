@@ -5,17 +5,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 
 #include "base/unique_fd.h"
+#include "base/whole_file.h"
 
 namespace ddprun::launcher {
 
 namespace {
-
-std::string AsidePath(const std::string& path) {
-  return path + "." + std::to_string(::getpid()) + ".tmp";
-}
 
 Error Unwritable(const std::string& path, int error_number) {
   return Error{
@@ -30,22 +26,6 @@ Error Unwritable(const std::string& path, int error_number) {
 bool IsSpecial(const std::string& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
-}
-
-Status WriteAll(int fd, std::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return Unwritable(path, errno);
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-  return {};
-}
-
-Result<UniqueFd> Open(const std::string& path, int flags) {
-  UniqueFd fd(::open(path.c_str(), flags | O_WRONLY | O_CLOEXEC, 0666));
-  if (!fd.valid()) return Unwritable(path, errno);
-  return fd;
 }
 
 }  // namespace
@@ -84,7 +64,7 @@ Status CheckReportFile(const std::string& path) {
   if (IsSpecial(path)) {
     return ::access(path.c_str(), W_OK) == 0 ? Status() : Unwritable(path, errno);
   }
-  const std::string aside = AsidePath(path);
+  const std::string aside = path + "." + std::to_string(::getpid()) + ".tmp";
   const UniqueFd fd(::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!fd.valid()) return Unwritable(path, errno);
   ::unlink(aside.c_str());
@@ -92,19 +72,11 @@ Status CheckReportFile(const std::string& path) {
 }
 
 Status WriteReportFile(const std::string& path, std::string_view text) {
-  if (IsSpecial(path)) {
-    // Never wait for a reader: the job is over.
-    DDPRUN_ASSIGN(const UniqueFd fd, Open(path, O_NONBLOCK | O_APPEND));
-    return WriteAll(fd.get(), text, path);
-  }
-  const std::string aside = AsidePath(path);
-  DDPRUN_ASSIGN(const UniqueFd fd, Open(aside, O_CREAT | O_TRUNC));
-  Status written = WriteAll(fd.get(), text, path);
-  if (written.ok() && std::rename(aside.c_str(), path.c_str()) != 0) {
-    written = Unwritable(path, errno);
-  }
-  if (!written.ok()) ::unlink(aside.c_str());
-  return written;
+  if (!IsSpecial(path)) return WriteWholeFile(path, text, Durability::kUnsynced);
+  // Never wait for a reader: the job is over.
+  const UniqueFd fd(::open(path.c_str(), O_NONBLOCK | O_APPEND | O_WRONLY | O_CLOEXEC));
+  if (!fd.valid()) return CannotWrite(path, errno);
+  return WriteAll(fd.get(), text, path);
 }
 
 }  // namespace ddprun::launcher

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/whole_file.h"
 #include "launcher/sweep/child_run.h"
 #include "launcher/sweep/finished_mark.h"
 #include "launcher/sweep/sweep_plan.h"
@@ -25,12 +26,6 @@ std::string ReadText(const std::string& path) {
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
-}
-
-Status WriteText(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  if ((file << text).flush()) return {};
-  return SystemError("writing " + path, errno);
 }
 
 // The trainer does not write into a folder that exists.
@@ -123,8 +118,8 @@ class Sweep {
   }
 
   Status WriteTables() const {
-    DDPRUN_TRY(WriteText(folder_ + "/sweep.csv", CsvTable(rows_)));
-    return WriteText(
+    DDPRUN_TRY(WriteWholeFile(folder_ + "/sweep.csv", CsvTable(rows_)));
+    return WriteWholeFile(
         folder_ + "/sweep.html",
         HtmlTable("Sweep of " + fs::path(job_.options.target).filename().string(), rows_));
   }

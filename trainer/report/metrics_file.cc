@@ -1,13 +1,14 @@
 #include "trainer/report/metrics_file.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cmath>
 #include <utility>
 
 #include <nlohmann/json.hpp>
+
+#include "base/whole_file.h"
 
 namespace ddprun::trainer {
 
@@ -96,20 +97,12 @@ std::string EndJson(const RunEnd& end, double unix_seconds) {
 
 Result<MetricsFile> MetricsFile::Open(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (!fd.valid()) return SystemError("opening " + path, errno);
+  if (!fd.valid()) return CannotWrite(path, errno);
   return MetricsFile(path, std::move(fd));
 }
 
 Status MetricsFile::Append(const std::string& line) {
-  const std::string text = line + "\n";
-  size_t written = 0;
-  while (written < text.size()) {
-    const ssize_t count = ::write(fd_.get(), text.data() + written, text.size() - written);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return SystemError("writing " + path_, errno);
-    written += static_cast<size_t>(count);
-  }
-  return {};
+  return WriteAll(fd_.get(), line + "\n", path_);
 }
 
 }  // namespace ddprun::trainer

@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 
+#include "base/whole_file.h"
 #include "trainer/config/config_text.h"
 
 namespace ddprun::trainer {
@@ -81,9 +81,8 @@ Result<RunFolder> MakeRunFolder(const Config& config, double unix_seconds) {
   while (wanted.size() > 1 && wanted.back() == '/') wanted.pop_back();
   DDPRUN_ASSIGN(const std::string path, MakeNewFolder(wanted));
   const std::string text = WriteResolvedConfig(resolved);
-  const std::string file_path = path + "/config.resolved.json";
-  std::ofstream file(file_path, std::ios::binary);
-  if (!(file << text).flush()) return FolderError(path, "Writing " + file_path, errno);
+  // The first step need not wait for a disk.
+  DDPRUN_TRY(WriteWholeFile(path + "/config.resolved.json", text, Durability::kUnsynced));
   return RunFolder{path, resolved.run.name, ConfigHash(text)};
 }
 

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/unique_fd.h"
+#include "base/whole_file.h"
 
 namespace ddprun::trainer {
 
@@ -18,13 +19,12 @@ enum class TokenFileFormat {
 };
 
 // Writes ids one after the other beside `path`, and gives the file that name in Finish(): what
-// stood there before is whole until then. Not thread-safe. Little endian, as both programs are.
+// stood there before is whole until then, and without it. Not thread-safe. Little endian, as both
+// programs are.
 class TokenFileWriter {
  public:
   // Throws Failure: nanoGPT's format cannot hold the vocabulary, or the file cannot be made.
   TokenFileWriter(std::string path, TokenFileFormat format, int64_t vocab_size);
-  // Without Finish(): removes what was written.
-  ~TokenFileWriter();
 
   // REQUIRES: every id is in [0, vocab_size). Throws Failure: the disk is full; more ids than the
   // header of llm.c can count (2^31 - 1).
@@ -36,17 +36,14 @@ class TokenFileWriter {
   int bytes_per_token() const { return wide_ ? 4 : 2; }
 
  private:
-  void Write(const void* data, size_t bytes);
-  void WriteHeader();
+  std::string Header() const;
 
   const std::string path_;
-  const std::string temporary_;
   const TokenFileFormat format_;
   const bool wide_;
-  UniqueFd fd_;
+  std::optional<WholeFile> file_;
   std::vector<uint16_t> narrow_;  // Append's copy
   int64_t tokens_ = 0;
-  bool finished_ = false;
 };
 
 }  // namespace ddprun::trainer

@@ -81,7 +81,7 @@ TEST_F(MetricsFileTest, AFullDiskIsAnError) {
   ASSERT_TRUE(file.has_value());
   const Status status = file->Append("{}");
   ASSERT_FALSE(status.ok());
-  EXPECT_EQ(status.error().what, "writing /dev/full: No space left on device");
+  EXPECT_EQ(status.error().what, "\"/dev/full\" cannot be written: No space left on device.");
 }
 
 }  // namespace

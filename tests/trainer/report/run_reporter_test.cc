@@ -119,8 +119,8 @@ TEST_F(RunReporterTest, LostMetricsAreSaidOnceAndTrainingGoesOn) {
   std::signal(SIGPIPE, old_handler);
   const std::vector<std::string> lines = Lines(OutPath());
   ASSERT_EQ(lines.size(), 5U);
-  EXPECT_EQ(lines[0], "warning: metrics are being lost from step 1 on: writing " +
-                          options_.metrics_path + ": Broken pipe");
+  EXPECT_EQ(lines[0], "warning: metrics are being lost from step 1 on: \"" + options_.metrics_path +
+                          "\" cannot be written: Broken pipe.");
   EXPECT_EQ(lines[4].substr(0, 10), "step 25/25");
 }
 
@@ -128,7 +128,7 @@ TEST_F(RunReporterTest, AFullDiskAtTheStartIsAnError) {
   options_.metrics_path = "/dev/full";
   const auto reporter = RunReporter::Create(options_, {}, {});
   ASSERT_FALSE(reporter.has_value());
-  EXPECT_EQ(reporter.error().what, "writing /dev/full: No space left on device");
+  EXPECT_EQ(reporter.error().what, "\"/dev/full\" cannot be written: No space left on device.");
 }
 
 TEST(ProgressBarFd, IsNoneWhenOff) {

@@ -1,0 +1,156 @@
+#include "base/whole_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+namespace ddprun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* HintFor(int error_number) {
+  switch (error_number) {
+    case ENOSPC:
+      return "The disk is full: make room on it, or write to another one.";
+    case EDQUOT:
+      return "Your quota on this disk is used up: remove files, or write to another disk.";
+    case EFBIG:
+      return "The file would be larger than this process may write: raise `ulimit -f`.";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "Write to a folder in which this user may make files.";
+    case ENOENT:
+    case ENOTDIR:
+      return "Make the folder first, or correct the path.";
+    case EISDIR:
+    case ENOTSUP:
+      return "Name a file: a folder, a device or a pipe is not replaced by one.";
+    case EMFILE:
+    case ENFILE:
+      return "Too many files are open: raise `ulimit -n`.";
+    default:
+      return "Look at the folder, its permissions and the space on its disk.";
+  }
+}
+
+Status Sync(const std::string& path, int flags) {
+  const UniqueFd fd(::open(path.empty() ? "." : path.c_str(), O_RDONLY | O_CLOEXEC | flags));
+  if (!fd.valid() || ::fsync(fd.get()) != 0) return CannotWrite(path, errno);
+  return {};
+}
+
+Status SyncFolderOf(const std::string& path) {
+  return Sync(fs::path(path).parent_path().string(), O_DIRECTORY);
+}
+
+// In place of a folder that has files in it.
+Status Exchange(const std::string& written, const std::string& folder) {
+  std::string old = written;
+  if (::renameat2(AT_FDCWD, written.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) != 0) {
+    // File systems over the network cannot exchange two names.
+    old = written + ".old";
+    if (::rename(folder.c_str(), old.c_str()) != 0) return CannotWrite(folder, errno);
+    if (::rename(written.c_str(), folder.c_str()) != 0) return CannotWrite(folder, errno);
+  }
+  std::error_code ignored;
+  fs::remove_all(old, ignored);
+  return {};
+}
+
+}  // namespace
+
+Error CannotWrite(const std::string& path, int error_number) {
+  return Error{.code = Code::kFailed,
+               .title = "CANNOT WRITE A FILE",
+               .where = path,
+               .what = "\"" + path + "\" cannot be written: " + ErrnoText(error_number) + ".",
+               .hint = HintFor(error_number),
+               .page = "cannot-write"};
+}
+
+Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return CannotWrite(path, errno);
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+WholeFile::WholeFile(std::string path, std::string temporary, UniqueFd fd)
+    : path_(std::move(path)), temporary_(std::move(temporary)), fd_(std::move(fd)) {}
+
+WholeFile::WholeFile(WholeFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      fd_(std::move(other.fd_)) {}
+
+WholeFile::~WholeFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+Result<WholeFile> WholeFile::Create(std::string path) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    return CannotWrite(path, S_ISDIR(status.st_mode) ? EISDIR : ENOTSUP);
+  }
+  std::string temporary = path + "." + std::to_string(::getpid()) + ".tmp";
+  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!fd.valid()) return CannotWrite(path, errno);
+  return WholeFile(std::move(path), std::move(temporary), std::move(fd));
+}
+
+Status WholeFile::Write(std::string_view bytes) {
+  return WriteAll(fd_.get(), bytes, path_);
+}
+
+Status WholeFile::RewriteBeginning(std::string_view bytes) {
+  if (::lseek(fd_.get(), 0, SEEK_SET) != 0) return CannotWrite(path_, errno);
+  return Write(bytes);
+}
+
+Status WholeFile::Finish(Durability durability) {
+  const bool synced = durability == Durability::kSynced;
+  if (synced && ::fsync(fd_.get()) != 0) return CannotWrite(path_, errno);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return CannotWrite(path_, errno);
+  temporary_.clear();
+  // The name itself is safe only once the folder is.
+  return synced ? SyncFolderOf(path_) : Status();
+}
+
+Status WriteWholeFile(const std::string& path,
+                      std::span<const std::string_view> parts,
+                      Durability durability) {
+  DDPRUN_ASSIGN(WholeFile file, WholeFile::Create(path));
+  for (const std::string_view part : parts) DDPRUN_TRY(file.Write(part));
+  return file.Finish(durability);
+}
+
+Status WriteWholeFile(const std::string& path, std::string_view text, Durability durability) {
+  return WriteWholeFile(path, std::span(&text, 1), durability);
+}
+
+Status PublishFolder(const std::string& written, const std::string& folder) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(written, error)) {
+    DDPRUN_TRY(Sync(entry.path().string(), 0));
+  }
+  if (error) return CannotWrite(written, error.value());
+  DDPRUN_TRY(Sync(written, O_DIRECTORY));
+  if (::rename(written.c_str(), folder.c_str()) != 0) {
+    if (errno != ENOTEMPTY && errno != EEXIST) return CannotWrite(folder, errno);
+    DDPRUN_TRY(Exchange(written, folder));
+  }
+  return SyncFolderOf(folder);
+}
+
+}  // namespace ddprun

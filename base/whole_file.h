@@ -1,0 +1,60 @@
+// Files and folders that appear whole or not at all, and one text for what is in the way.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace ddprun {
+
+// What a file that was written survives.
+enum class Durability {
+  kSynced,    // a crash of the machine; costs some milliseconds
+  kUnsynced,  // the end of the process
+};
+
+// "CANNOT WRITE A FILE": the path, errno's text and what to do about it.
+Error CannotWrite(const std::string& path, int error_number);
+
+// All of the bytes, however few the system takes at a time. `path` is for the message.
+Status WriteAll(int fd, std::string_view bytes, const std::string& path);
+
+// A file in the making, beside the one that it will replace. Not thread-safe.
+class WholeFile {
+ public:
+  // An error, too, where something else than a regular file has the name.
+  static Result<WholeFile> Create(std::string path);
+  // Without Finish(): nothing is left, and what stood under the name is as it was.
+  ~WholeFile();
+  WholeFile(WholeFile&& other) noexcept;
+
+  Status Write(std::string_view bytes);
+  // Over bytes that were written: those from the beginning of the file.
+  Status RewriteBeginning(std::string_view bytes);
+  // Gives the file its name.
+  Status Finish(Durability durability = Durability::kSynced);
+
+ private:
+  WholeFile(std::string path, std::string temporary, UniqueFd fd);
+
+  std::string path_;
+  std::string temporary_;  // empty once there is nothing to remove
+  UniqueFd fd_;
+};
+
+Status WriteWholeFile(const std::string& path,
+                      std::span<const std::string_view> parts,
+                      Durability durability = Durability::kSynced);
+Status WriteWholeFile(const std::string& path,
+                      std::string_view text,
+                      Durability durability = Durability::kSynced);
+
+// Gives `written`, a folder of files beside `folder`, that name; a folder of that name is replaced,
+// with all that is in it. Synced: after a crash the one or the other is there, whole.
+Status PublishFolder(const std::string& written, const std::string& folder);
+
+}  // namespace ddprun
