@@ -82,6 +82,11 @@ int GenerateCommand::Run() const {
   options.tokenizer = flags_->tokenizer;
   if (options.tokenizer.empty() && HasTokenizer(flags_->model)) options.tokenizer = flags_->model;
   options.model = flags_->model;
+  const SamplingOptions folders = SamplingOf(flags_->model, options.sampling);
+  SamplingOptions& sampling = options.sampling;
+  if (command_->count("--temperature") == 0) sampling.temperature = folders.temperature;
+  if (command_->count("--top-k") == 0) sampling.top_k = folders.top_k;
+  if (command_->count("--top-p") == 0) sampling.top_p = folders.top_p;
   options.stop_at_end = !flags_->ignore_eos;
   const Clock::time_point start = Clock::now();
   const WrittenText written = WriteText(*model, options);

@@ -9,7 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "trainer/models/folder_config.h"
 #include "trainer/models/pretrained.h"
+#include "trainer/models/pretrained_names.h"
 #include "trainer/text/load_tokenizer.h"
 
 namespace ddprun::trainer {
@@ -94,6 +96,16 @@ std::shared_ptr<LanguageModel> OpenLanguageModel(const std::string& folder) {
   }
   LoadWeights(*model, folder);
   return model;
+}
+
+SamplingOptions SamplingOf(const std::string& folder, SamplingOptions own) {
+  if (!std::filesystem::exists(std::filesystem::path(folder) / kGenerationConfigName)) return own;
+  const FolderConfig config(folder, kGenerationConfigName);
+  if (!config.Has("do_sample")) return own;
+  own.temperature = config.Flag("do_sample", false) ? config.Positive("temperature", 1.0) : 0;
+  own.top_k = config.Size("top_k", 50);
+  own.top_p = config.Positive("top_p", 1.0);
+  return own;
 }
 
 WrittenText WriteText(LanguageModel& model, const TextOptions& options) {

@@ -24,6 +24,11 @@ struct TextOptions {
   bool stop_at_end = true;     // false: what ends a text is a token as any other
 };
 
+// `own`, or what the folder's generation_config.json says: with do_sample the temperature, top_k
+// and top_p that transformers' generate() would take, and the likeliest token where that is false.
+// Throws Failure.
+SamplingOptions SamplingOf(const std::string& folder, SamplingOptions own);
+
 struct WrittenText {
   std::string text;        // what follows the prompt, as a terminal can show it
   int64_t new_tokens = 0;  // without the end of text

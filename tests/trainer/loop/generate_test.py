@@ -50,6 +50,26 @@ class Generate(unittest.TestCase):
         self.assertEqual(draw[0], draw[1])
         self.assertNotEqual(draw[0], draw[2])
 
+    def test_the_folder_says_how_tokens_are_drawn_where_the_flags_do_not(self):
+        model = self.folder / "model"
+        shutil.copytree(GOLDEN / "gpt_init", model)
+        greedy = self.text(model, "--temperature=0")
+        drawn = ["--temperature=2", "--top-k=0", "--top-p=0.9"]
+        wild = self.text(model, *drawn)
+        for config, flags, expected in (
+            ({"do_sample": False}, [], greedy),
+            ({"do_sample": True, "top_k": 1}, [], greedy),
+            ({"do_sample": True, "temperature": 2, "top_k": 0, "top_p": 0.9}, [], wild),
+            ({"do_sample": False}, drawn, wild),
+        ):
+            (model / "generation_config.json").write_text(json.dumps(config))
+            self.assertEqual(self.text(model, *flags), expected, config)
+        self.assertNotEqual(greedy, wild)
+        (model / "generation_config.json").write_text('{"do_sample": true, "temperature": "hot"}')
+        run = self.run_it(model)
+        self.assertEqual(run.returncode, 2)
+        self.assertIn(b'temperature is "hot"', run.stderr)
+
     def test_the_tokenizer_beside_the_model_is_taken_and_its_end_of_text_ends_it(self):
         greedy = ["--temperature=0", "--max-new-tokens=5"]
         first = self.text(self.words(eos=0), *greedy)
