@@ -115,6 +115,16 @@ class Numbers final : public ddprun::trainer::Dataset {
     return batch;
   }
 
+  // Where asked for, samples that differ from each other and from epoch to epoch.
+  Batch GetVaried(std::span<const int64_t> indices, int64_t epoch) const override {
+    Batch batch = Get(indices);
+    if (fault_ != "none, varied") return batch;
+    for (size_t i = 0; i < indices.size(); ++i) {
+      batch.inputs[static_cast<int64_t>(i)].fill_(indices[i] + 1000 * epoch);
+    }
+    return batch;
+  }
+
  private:
   const std::string fault_;
 };

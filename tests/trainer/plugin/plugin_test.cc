@@ -11,6 +11,7 @@
 
 #include "base/failure.h"
 #include "tests/base/error_of.h"
+#include "tests/trainer/data/resume_check.h"
 #include "trainer/models/plugin_model.h"
 #include "trainer/plugin/plugin_dataset.h"
 
@@ -249,6 +250,12 @@ TEST(PluginDataset, MustSayWhenPredictionsVary) {
   const auto right = OpenNumbers("varying predictions");
   right->Get(std::vector<int64_t>{0, 1});
   EXPECT_EQ(right->Get(std::vector<int64_t>{4, 5}).predictions, 10);
+}
+
+class PluginResume : public ResumeCheck {};
+
+TEST_F(PluginResume, GoesOnInTheMiddleOfAnEpoch) {
+  ExpectExact([] { return OpenNumbers("none, varied"); });
 }
 
 }  // namespace
