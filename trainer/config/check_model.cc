@@ -64,7 +64,9 @@ void Checker::CheckHeads() {
 void Checker::CheckTransformer() {
   const ModelConfig& model = config_.model;
   CheckHeads();
-  if (config_.data.max_seq_length > model.max_position_embeddings) {
+  // A plugin's samples are as long as it makes them.
+  const bool has_length = config_.data.format != DataFormat::kPlugin;
+  if (has_length && config_.data.max_seq_length > model.max_position_embeddings) {
     Conflict("model.max_position_embeddings",
              "data.max_seq_length (" + std::to_string(config_.data.max_seq_length) +
                  ") is more than model.max_position_embeddings (" +

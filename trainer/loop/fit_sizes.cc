@@ -11,12 +11,14 @@ namespace ddprun::trainer {
 
 namespace {
 
-Failure DoesNotFit(const std::string& what) {
+constexpr char kHint[] = "Change the model section, or train on other data (data.format).";
+
+Failure DoesNotFit(const std::string& what, const std::string& hint = kHint) {
   return Failure(Error{.code = Code::kUsage,
                        .title = "DATA DOES NOT FIT THE MODEL",
                        .where = "",
                        .what = what,
-                       .hint = "Change the model section, or train on other data (data.format).",
+                       .hint = hint,
                        .page = "data-does-not-fit"});
 }
 
@@ -39,15 +41,27 @@ void FitImageModel(const DataShape& data, ModelOptions& model) {
   model.num_labels = OutputsFor(data);
 }
 
+// "[4, 16, 3]": the sizes with the data's first and last ones.
+std::string Fitting(const std::vector<int64_t>& sizes, int64_t in, int64_t out) {
+  std::string text = "[" + std::to_string(in);
+  for (size_t i = 1; i + 1 < sizes.size(); ++i) text += ", " + std::to_string(sizes[i]);
+  return text + ", " + std::to_string(out) + "]";
+}
+
 void FitMlp(const DataShape& data, const ModelOptions& model) {
   const int64_t in = Product(data.input);
   const int64_t out = OutputsFor(data);
   const auto& sizes = model.layer_sizes;
   if (sizes.size() < 2 || (sizes.front() == in && sizes.back() == out)) return;
-  throw DoesNotFit("model.layer_sizes goes from " + std::to_string(sizes.front()) + " to " +
-                   std::to_string(sizes.back()) + " values, but a sample of the data has " +
-                   std::to_string(in) + " values, and " + std::to_string(out) +
-                   (data.classes > 0 ? " classes" : " numbers to predict") + ".");
+  throw DoesNotFit(
+      "model.layer_sizes goes from " + std::to_string(sizes.front()) + " to " +
+          std::to_string(sizes.back()) + " values, but a sample of the data has " +
+          std::to_string(in) + " values, and " + std::to_string(out) +
+          (data.classes > 0 ? " classes" : " numbers to predict") + ".",
+      "Set model.layer_sizes to " + Fitting(sizes, in, out) + "." +
+          (sizes.back() == 1 && out > 1 ? " Or, if the data's target is a number and no "
+                                          "class, set data.target_type to \"number\"."
+                                        : ""));
 }
 
 }  // namespace

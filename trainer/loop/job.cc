@@ -5,6 +5,7 @@
 #include "trainer/config/read_config.h"
 #include "trainer/loop/open_data.h"
 #include "trainer/loop/open_model.h"
+#include "trainer/models/torchscript.h"
 #include "trainer/plugin/load_plugin.h"
 
 namespace ddprun::trainer {
@@ -18,6 +19,9 @@ Job OpenJob(const std::string& config_path,
   job.model = OpenModel(job.config);
   // Once for all ranks, which are forked later.
   if (job.config.model.type == ModelType::kPlugin) LoadPlugin(job.config.model.path).RequireModel();
+  if (job.config.model.type == ModelType::kTorchScript) {
+    job.model_notes = TorchScriptNotes(job.config.model.path);
+  }
   OpenData(job);
   FitModelToData(job.train->shape(), job.model);
   return job;

@@ -2,6 +2,7 @@
 // found here, once per node, before any rank is forked.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,10 +20,11 @@ struct Job {
   std::string config_path;
   ModelOptions model;
   std::unique_ptr<Dataset> train;
-  std::unique_ptr<Dataset> validation;  // nullptr when there is none
-  std::vector<std::string> data_notes;  // what was left out of the training data; lines
-  // JSON that says how the files became inputs, to be saved beside the weights; empty: none.
-  std::string data_description;
+  std::unique_ptr<Dataset> validation;   // nullptr when there is none
+  std::vector<std::string> data_notes;   // what was left out of the training data; lines
+  std::vector<std::string> model_notes;  // what the model will not do; lines
+  // To be saved beside the weights: how the files became inputs. Text by name.
+  std::map<std::string, std::string> model_files;
   // Of each training sample; only for batches of similar lengths (data.length_grouped).
   std::vector<int64_t> train_lengths;
   // Data sets that `train` and `validation` are parts of.

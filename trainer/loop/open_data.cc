@@ -16,7 +16,6 @@
 #include "trainer/data/text_dataset.h"
 #include "trainer/data/token_dataset.h"
 #include "trainer/loop/step_plan.h"
-#include "trainer/models/pretrained.h"
 #include "trainer/plugin/plugin_dataset.h"
 #include "trainer/text/file_stream.h"
 #include "trainer/text/load_tokenizer.h"
@@ -65,6 +64,8 @@ std::unique_ptr<Dataset> OpenTokenized(const Config& config,
   if (!data.text_column.empty()) options.json_key = data.text_column;
   options.separator = tokenizer->special().eos;
   options.skip_bad_rows = data.on_bad_row == OnBadRow::kSkip;
+  options.bad_row_hint =
+      "Name another key with data.text_column, mend the row, or set data.on_bad_row to \"skip\".";
   options.output = folder.path() / "ids.bin";
   options.threads = CoreCount();
   const TokenizeProgress done = TokenizeFiles(*tokenizer, options, [](const auto&) {});
@@ -78,30 +79,23 @@ std::unique_ptr<Dataset> OpenTokenized(const Config& config,
                                                             .notes = std::move(notes)});
 }
 
-// The labels of the model that training begins with, so that its outputs keep their meaning.
-std::vector<std::string> LabelsOf(const Config& config, const Dataset* training) {
+// Those of the model that training begins with, if need be, so that its outputs keep their meaning.
+std::vector<std::string> LabelsOf(const Job& job, const Dataset* training) {
   if (training != nullptr) return training->shape().labels;
-  const std::string& folder = config.model.name_or_path;
-  std::error_code ignored;
-  if (!config.data.labels.empty() || !std::filesystem::is_directory(folder, ignored)) {
-    return config.data.labels;
-  }
-  std::vector<std::string> labels = ReadModelOptions(folder).labels;
-  // LABEL_0, LABEL_1, ... are no names: Hugging Face writes them where there are none.
-  const auto made_up = [](const std::string& name) { return name.starts_with("LABEL_"); };
-  if (std::ranges::all_of(labels, made_up)) labels.clear();
-  return labels;
+  return job.config.data.labels.empty() ? job.model.labels : job.config.data.labels;
 }
 
-std::unique_ptr<Dataset> OpenPairs(const Config& config,
+std::unique_ptr<Dataset> OpenPairs(const Job& job,
                                    const std::vector<std::string>& files,
                                    const Dataset* training) {
-  const DataConfig& data = config.data;
-  const std::string& folder = data.tokenizer.empty() ? config.model.name_or_path : data.tokenizer;
+  const DataConfig& data = job.config.data;
+  const std::string& folder =
+      data.tokenizer.empty() ? job.config.model.name_or_path : data.tokenizer;
   return std::make_unique<PairDataset>(
       PairDatasetOptions{.patterns = files,
                          .columns = {data.text_column, data.text_pair_column, data.label_column},
-                         .labels = LabelsOf(config, training),
+                         .labels = LabelsOf(job, training),
+                         .classes = job.model.num_labels,
                          .max_length = data.max_seq_length,
                          .token_types = data.token_type_ids,
                          .skip_bad_rows = data.on_bad_row == OnBadRow::kSkip},
@@ -182,7 +176,7 @@ std::unique_ptr<Dataset> OpenFiles(const Job& job,
                               .sequence_length = data.max_seq_length,
                               .vocab_size = VocabularyOf(job)});
     case DataFormat::kTextClassification:
-      return OpenPairs(config, files, training);
+      return OpenPairs(job, files, training);
     case DataFormat::kCsv:
       return OpenTable(data, files, training);
     case DataFormat::kIdx:
@@ -254,9 +248,7 @@ void OpenData(Job& job) {
     job.validation = OpenFiles(job, data.validation_files, whole.get());
     CheckSameShape(data.validation_files.front(), whole->shape(), job.validation->shape());
   }
-  if (data.format == DataFormat::kCsv) {
-    job.data_description = static_cast<const CsvDataset&>(*whole).description();
-  }
+  job.model_files = whole->ModelFiles();
   job.data_notes = whole->Notes();
   if (job.validation != nullptr) {
     for (const std::string& note : job.validation->Notes()) {

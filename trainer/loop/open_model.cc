@@ -164,6 +164,8 @@ Failure DoesNotFit(const std::string& what, const std::string& hint) {
 }
 
 void CheckPositions(const Config& config) {
+  // A plugin's samples are as long as it makes them.
+  if (config.data.format == DataFormat::kPlugin) return;
   if (config.data.max_seq_length <= config.model.max_position_embeddings) return;
   throw Failure(Error{.code = Code::kUsage,
                       .title = "SEQUENCE TOO LONG",
@@ -172,7 +174,8 @@ void CheckPositions(const Config& config) {
                               std::to_string(config.data.max_seq_length) + ", but the model in \"" +
                               config.model.name_or_path + "\" takes at most " +
                               std::to_string(config.model.max_position_embeddings) + " tokens.",
-                      .hint = "Make data.max_seq_length smaller.",
+                      .hint = "Set data.max_seq_length to " +
+                              std::to_string(config.model.max_position_embeddings) + " or less.",
                       .page = "sequence-too-long"});
 }
 
@@ -197,7 +200,12 @@ void FitModelToData(const DataShape& data, ModelOptions& model) {
                          " apart (model.num_labels).",
                      "Set model.num_labels to " + std::to_string(data.classes) + ".");
   }
-  if (!data.labels.empty()) model.labels = data.labels;
+  // Names that are the numbers of the classes say nothing that the folder does not say better.
+  for (size_t i = 0; i < data.labels.size(); ++i) {
+    if (data.labels[i] == std::to_string(i)) continue;
+    model.labels = data.labels;
+    break;
+  }
 }
 
 ModelOptions OpenModel(Config& config) {

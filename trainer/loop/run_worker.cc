@@ -92,7 +92,8 @@ void Finish(const Job& job, const RunFolder& folder, Trainer& trainer, RunReport
     SavePretrained(trainer.model(), path,
                    {.source = folder_given ? model.name_or_path : "",
                     .tokenizer = job.config.data.tokenizer,
-                    .data = job.data_description});
+                    .labels = job.train->shape().labels,
+                    .files = job.model_files});
     reporter.PrintLine("weights: " + path + "/model.safetensors");
   }
   auto* language_model = dynamic_cast<LanguageModel*>(&trainer.model());
@@ -114,6 +115,7 @@ void TrainAsRankZero(const Job& job,
                                 .bar_fd = ProgressBarFd(job.config.report.progress_bar)};
   const auto reporter = ValueOrThrow(RunReporter::Create(options, header, ReportTime::Now()));
   reporter->PrintLine(Announcement(job, header, trainer));
+  for (const std::string& note : job.model_notes) reporter->PrintLine("model: " + note);
   for (const std::string& note : job.data_notes) reporter->PrintLine("data: " + note);
   for (const std::string& warning : WarningsOf(job, trainer.plan())) {
     reporter->PrintLine("warning: " + warning);

@@ -13,7 +13,16 @@ FolderConfig::FolderConfig(const std::string& folder) : FolderConfig(folder, kCo
 FolderConfig::FolderConfig(const std::string& folder, const char* name)
     : path_(std::filesystem::path(folder) / name) {
   std::ifstream file(path_, std::ios::binary);
-  if (!file) throw Broken("\"" + path_.string() + "\" cannot be read.");
+  if (!file) {
+    // Of a run folder the model is a part.
+    const std::filesystem::path model = std::filesystem::path(folder) / "model";
+    std::error_code ignored;
+    const bool is_run = std::filesystem::exists(model / name, ignored);
+    throw Broken("\"" + path_.string() + "\" cannot be read." +
+                 (is_run
+                      ? " The folder is that of a run; its model is in \"" + model.string() + "\"."
+                      : ""));
+  }
   json_ = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (!json_.is_object()) throw Broken("\"" + path_.string() + "\" is no JSON object.");
 }

@@ -12,6 +12,8 @@
 
 namespace ddprun::trainer {
 
+struct ModelOptions;
+
 // Every method throws Failure when the value is of another kind than asked for. A key that is
 // missing or null counts as `fallback`.
 class FolderConfig {
@@ -50,5 +52,8 @@ class FolderConfig {
   std::filesystem::path path_;
   nlohmann::json json_;
 };
+
+// ReadModelOptions (pretrained.h) of a folder that has this config.json.
+ModelOptions ReadModelOptions(const FolderConfig& config);
 
 }  // namespace ddprun::trainer

@@ -93,14 +93,14 @@ at::Tensor ApplyGelu(const at::Tensor& x, Gelu kind) {
 
 void CheckLength(int64_t length, int64_t positions) {
   if (length <= positions) return;
-  throw Failure(Error{.code = Code::kUsage,
-                      .title = "SEQUENCE TOO LONG",
-                      .where = "",
-                      .what = "The batch has sequences of " + std::to_string(length) +
-                              " tokens; this model takes at most " + std::to_string(positions) +
-                              ".",
-                      .hint = "Make data.max_seq_length smaller.",
-                      .page = "sequence-too-long"});
+  throw Failure(
+      Error{.code = Code::kUsage,
+            .title = "SEQUENCE TOO LONG",
+            .where = "",
+            .what = "The batch has sequences of " + std::to_string(length) +
+                    " tokens; this model takes at most " + std::to_string(positions) + ".",
+            .hint = "Make data.max_seq_length smaller, or the samples of your plugin shorter.",
+            .page = "sequence-too-long"});
 }
 
 void ThrowWrongSize(const std::string& type, const std::string& sizes) {

@@ -16,6 +16,8 @@ struct LossOptions {
   };
   Kind kind = Kind::kAuto;
   double label_smoothing = 0;  // cross-entropy: share of the target given to all classes alike
+
+  bool operator==(const LossOptions&) const = default;
 };
 
 // A target that no loss and no metric counts.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,16 +19,17 @@ namespace ddprun::trainer {
 std::vector<std::string> LoadWeights(Model& model, const std::string& path);
 
 struct SaveOptions {
-  // Folder that the model came from: keys of its config.json that the model does not know are
-  // kept, and the files of its tokenizer copied. Empty: none.
+  // Folder that the model came from: its config.json is kept but for what the run changed, and the
+  // files of its tokenizer are copied. Empty: none.
   std::string source = {};
-  std::string tokenizer = {};               // folder of another tokenizer to copy; empty: none
-  std::string data = {};                    // text for data.json; empty: no such file
-  int64_t max_shard_bytes = 5'000'000'000;  // larger models are written as several files
+  std::string tokenizer = {};            // folder of another tokenizer to copy; empty: none
+  std::vector<std::string> labels = {};  // names of the classes, for models that know none
+  std::map<std::string, std::string> files = {};  // to stand beside the weights: text by name
+  int64_t max_shard_bytes = 5'000'000'000;        // larger models are written as several files
 };
 
-// Writes weights and config.json into the folder, which is made if need be. Each file is written
-// whole or not at all. Throws Failure.
+// Writes weights and config.json, and what the options add, into the folder, which takes the place
+// of one that is there: after a crash it is whole, or as it was before. Throws Failure.
 void SavePretrained(const Model& model, const std::string& folder, const SaveOptions& options = {});
 
 // What a folder's config.json describes: model_type "bert", "gpt2", "llama", or "mlp" as written

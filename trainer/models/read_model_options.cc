@@ -23,13 +23,17 @@ void ReadLabels(const FolderConfig& config, ModelOptions* options) {
   if (!config.Has("id2label")) return;
   const FolderConfig labels = config.Object("id2label");
   const size_t count = labels.json().size();
+  bool named = false;
   for (size_t i = 0; i < count; ++i) {
     const std::string index = std::to_string(i);
     if (!labels.Has(index.c_str())) {
       throw config.Unexpected("id2label", "a name for each number from 0 on");
     }
     options->labels.push_back(labels.Text(index.c_str(), ""));
+    named = named || options->labels.back() != "LABEL_" + index;
   }
+  // What transformers writes where there are no names.
+  if (!named) options->labels.clear();
   options->num_labels = static_cast<int64_t>(count);
 }
 
@@ -203,7 +207,10 @@ RopeScaling ReadRopeScaling(const std::string& json) {
 }
 
 ModelOptions ReadModelOptions(const std::string& folder) {
-  const FolderConfig config(folder);
+  return ReadModelOptions(FolderConfig(folder));
+}
+
+ModelOptions ReadModelOptions(const FolderConfig& config) {
   const std::string type = config.Text("model_type", "");
   CheckPlainNetwork(config);
   std::string known;

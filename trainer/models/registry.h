@@ -54,9 +54,11 @@ struct ModelOptions {
   // plugin
   std::string json = "{}";  // options for its code
   DataShape data = {};      // of what it is trained on
-  LossOptions loss = {};  // transformers have their own kind, plugins their own loss
+  LossOptions loss = {};    // transformers have their own kind, plugins their own loss
   // False: weights are left uninitialised, for ranks that receive them by broadcast.
   bool initialize = true;
+
+  bool operator==(const ModelOptions&) const = default;
 };
 
 // Throws Failure for an unknown type or activation (names the nearest), or sizes that do not fit.

@@ -16,7 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
-#include "trainer/models/whole_file.h"
+#include "base/whole_file.h"
 
 namespace ddprun::trainer {
 

@@ -1,19 +1,21 @@
+#include <unistd.h>
+
 #include <array>
-#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <set>
+#include <optional>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "base/whole_file.h"
+#include "trainer/models/folder_config.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/models/pretrained_names.h"
 #include "trainer/models/safetensors.h"
-#include "trainer/models/whole_file.h"
 
 namespace ddprun::trainer {
 
@@ -35,14 +37,19 @@ constexpr std::array<const char*, 10> kCompanions = {"vocab.txt",
                                                      kGenerationConfigName};
 
 void WriteText(const fs::path& path, std::string_view text) {
-  const std::array<std::string_view, 1> parts = {text};
-  ThrowIfError(WriteWholeFile(path.string(), parts));
+  // The folder is synced as a whole.
+  ThrowIfError(WriteWholeFile(path.string(), text, Durability::kUnsynced));
 }
 
-std::string ReadText(const fs::path& path) {
+// nullopt: there is no folder, or no such file that can be read. A run that has trained for days
+// saves its weights all the same.
+std::optional<std::string> ReadText(const fs::path& folder, const char* name) {
+  const fs::path path = folder / name;
+  std::error_code error;
+  if (folder.empty() || !fs::is_regular_file(path, error)) return std::nullopt;
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad()) throw Failure(SystemError("reading " + path.string(), errno));
+  if (!file.is_open() || file.bad()) return std::nullopt;
   return text;
 }
 
@@ -68,27 +75,19 @@ std::string ShardName(size_t index, size_t count) {
   return name.data();
 }
 
-bool IsWeights(const std::string& name) {
-  return name == kWeightsName || name == kIndexName ||
-         (name.starts_with("model-") && name.ends_with(".safetensors"));
-}
-
-// Returns the names of the files that hold the weights.
-std::set<std::string> WriteWeights(const Model& model, const fs::path& folder, int64_t max_bytes) {
+void WriteWeights(const Model& model, const fs::path& folder, int64_t max_bytes) {
   // transformers refuses a file that does not name its framework.
   const std::map<std::string, std::string> metadata = {{"format", "pt"}};
   const std::vector<NamedTensors> shards = Shards(model, max_bytes);
   if (shards.size() == 1) {
     WriteSafetensors((folder / kWeightsName).string(), shards.front(), metadata);
-    return {kWeightsName};
+    return;
   }
   ordered_json index;
   int64_t total_bytes = 0;
-  std::set<std::string> written = {kIndexName};
   for (size_t i = 0; i < shards.size(); ++i) {
     const std::string name = ShardName(i, shards.size());
     WriteSafetensors((folder / name).string(), shards[i], metadata);
-    written.insert(name);
     for (const auto& [tensor_name, tensor] : shards[i]) {
       index["weight_map"][tensor_name] = name;
       total_bytes += static_cast<int64_t>(tensor.nbytes());
@@ -96,59 +95,100 @@ std::set<std::string> WriteWeights(const Model& model, const fs::path& folder, i
   }
   index["metadata"] = {{"total_size", total_bytes}};
   WriteText(folder / kIndexName, index.dump(2) + "\n");
-  return written;
 }
 
-// What an earlier model left would be read in place of the new files, or with them.
-void RemoveOtherWeights(const fs::path& folder, const std::set<std::string>& kept) {
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (IsWeights(name) && !kept.contains(name)) fs::remove(entry.path(), error);
+// What a reader makes of it; nullopt: it describes no model.
+std::optional<ModelOptions> Described(const ordered_json& config) {
+  try {
+    return ReadModelOptions(FolderConfig(kConfigName, nlohmann::json(config)));
+  } catch (const Failure&) {
+    return std::nullopt;
   }
 }
 
-std::string ConfigText(const Model& model, const std::string& source) {
-  const ordered_json own = ordered_json::parse(model.ConfigJson());
-  ordered_json config = source.empty()
-                            ? ordered_json()
-                            : ordered_json::parse(ReadText(fs::path(source) / kConfigName), nullptr,
-                                                  /*allow_exceptions=*/false);
-  if (!config.is_object()) return model.ConfigJson();
-  // Other words for what the model's own keys say.
-  for (const char* key : {"dtype", "num_labels", "problem_type"}) config.erase(key);
+// A key of `source` keeps its value, or stays away, where a reader finds the same model with it.
+ordered_json Merged(const ordered_json& source, const ordered_json& own) {
+  ordered_json merged = source;
+  for (const auto& [key, value] : own.items()) merged[key] = value;
+  const bool has_labels = own.contains("id2label");
+  // Other words for what id2label says.
+  if (has_labels && merged.contains("num_labels")) merged["num_labels"] = own["id2label"].size();
+  if (!Described(merged)) merged.erase("problem_type");
+  const auto wanted = Described(own);
   for (const auto& [key, value] : own.items()) {
-    // Null is "not known here", as the ids of special tokens are.
-    if (!value.is_null() || !config.contains(key)) config[key] = value;
+    if (key == "architectures") continue;
+    ordered_json kept = merged;
+    if (source.contains(key)) {
+      kept[key] = source[key];
+    } else {
+      kept.erase(key);
+    }
+    if (wanted.has_value() && Described(kept) == wanted) merged = std::move(kept);
   }
-  return config.dump(2) + "\n";
+  const auto labels = [](const ordered_json& config) {
+    return config.value("id2label", ordered_json());
+  };
+  if (has_labels && labels(merged) != labels(source)) merged["label2id"] = own["label2id"];
+  // Of the weights, which are saved as they were trained.
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    if (merged.contains(key)) merged[key] = "float32";
+  }
+  return merged;
+}
+
+ordered_json LabelKeys(const std::vector<std::string>& labels) {
+  ordered_json keys;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    keys["id2label"][std::to_string(i)] = labels[i];
+    keys["label2id"][labels[i]] = i;
+  }
+  return keys;
+}
+
+std::string ConfigText(const Model& model, const SaveOptions& options) {
+  ordered_json config = ordered_json::parse(model.ConfigJson());
+  if (!config.contains("id2label") && !options.labels.empty()) {
+    config.update(LabelKeys(options.labels));
+  }
+  if (const auto text = ReadText(options.source, kConfigName)) {
+    const ordered_json source = ordered_json::parse(*text, nullptr, /*allow_exceptions=*/false);
+    if (source.is_object()) config = Merged(source, config);
+  }
+  // Names of classes may hold any bytes.
+  return config.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 void CopyCompanions(const fs::path& source, const fs::path& folder) {
-  std::error_code error;
-  if (fs::equivalent(source, folder, error)) return;
   for (const char* name : kCompanions) {
-    if (fs::is_regular_file(source / name, error))
-      WriteText(folder / name, ReadText(source / name));
+    if (const auto text = ReadText(source, name)) WriteText(folder / name, *text);
   }
+}
+
+void WriteFiles(const Model& model, const fs::path& folder, const SaveOptions& options) {
+  WriteWeights(model, folder, options.max_shard_bytes);
+  model.SaveFiles(folder.string());
+  WriteText(folder / kConfigName, ConfigText(model, options));
+  CopyCompanions(options.source, folder);
+  CopyCompanions(options.tokenizer, folder);
+  for (const auto& [name, text] : options.files) WriteText(folder / name, text);
 }
 
 }  // namespace
 
 void SavePretrained(const Model& model, const std::string& folder, const SaveOptions& options) {
+  fs::path target = fs::absolute(folder).lexically_normal();
+  if (!target.has_filename()) target = target.parent_path();
+  const std::string aside = target.string() + "." + std::to_string(::getpid()) + ".tmp";
   std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw Failure(SystemError("making the folder " + folder, error.value()));
-  RemoveOtherWeights(folder, WriteWeights(model, folder, options.max_shard_bytes));
-  model.SaveFiles(folder);
-  WriteText(fs::path(folder) / kConfigName, ConfigText(model, options.source));
-  if (options.data.empty()) {
-    fs::remove(fs::path(folder) / "data.json", error);  // of another model's data
-  } else {
-    WriteText(fs::path(folder) / "data.json", options.data);
+  fs::create_directories(aside, error);
+  if (error) throw Failure(CannotWrite(folder, error.value()));
+  try {
+    WriteFiles(model, aside, options);
+    ThrowIfError(PublishFolder(aside, target.string()));
+  } catch (...) {
+    fs::remove_all(aside, error);
+    throw;
   }
-  if (!options.source.empty()) CopyCompanions(options.source, folder);
-  if (!options.tokenizer.empty()) CopyCompanions(options.tokenizer, folder);
 }
 
 }  // namespace ddprun::trainer

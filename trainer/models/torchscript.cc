@@ -1,16 +1,17 @@
 #include "trainer/models/torchscript.h"
 
+#include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/serialization/export.h>
 #include <torch/script.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <filesystem>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "base/whole_file.h"
 
 namespace ddprun::trainer {
 
@@ -84,6 +85,28 @@ std::vector<Argument> ArgumentsOf(const std::string& path, const torch::jit::Mod
   return arguments;
 }
 
+// The layers whose mode is a constant of the graph, `on` or off, as tracing leaves it.
+std::set<std::string> LayersFixed(const torch::jit::Block& block, bool on) {
+  std::set<std::string> names;
+  for (const torch::jit::Node* node : block.nodes()) {
+    for (const torch::jit::Block* inner : node->blocks()) names.merge(LayersFixed(*inner, on));
+    const std::string name = node->kind().toUnqualString();
+    const bool drops = name.ends_with("dropout");
+    const bool norms = name == "batch_norm";
+    if (!node->kind().is_aten() || (!drops && !norms)) continue;
+    const auto mode = torch::jit::toIValue(node->namedInput(norms ? "training" : "train"));
+    if (!mode || !mode->isBool() || mode->toBool() != on) continue;
+    names.insert(norms ? "batch norm" : "dropout");
+  }
+  return names;
+}
+
+std::string Joined(const std::set<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : " and ") + name;
+  return text;
+}
+
 class TorchScript final : public Model {
  public:
   TorchScript(const std::string& path, const LossOptions& loss)
@@ -121,22 +144,19 @@ class TorchScript final : public Model {
   }
 
   void SaveFiles(const std::string& folder) const override {
-    const std::string path = (fs::path(folder) / kFileName).string();
-    const std::string temporary = path + ".tmp" + std::to_string(::getpid());
+    WholeFile file = ValueOrThrow(WholeFile::Create((fs::path(folder) / kFileName).string()));
+    Status status;
+    const auto write = [&](const void* bytes, size_t count) {
+      if (status.ok()) status = file.Write({static_cast<const char*>(bytes), count});
+      return status.ok() ? count : 0;
+    };
     try {
-      module_.save(temporary);
-    } catch (const c10::Error& error) {
-      std::remove(temporary.c_str());
-      throw Failure(Error{.code = Code::kFailed,
-                          .title = "CANNOT WRITE THE MODEL",
-                          .where = path,
-                          .what = "Writing \"" + path + "\" failed: " + Brief(error),
-                          .hint = "Look at the space and the permissions of the folder.",
-                          .page = "torchscript"});
+      torch::jit::ExportModule(module_, write);
+    } catch (const c10::Error&) {
+      if (status.ok()) throw;
     }
-    if (std::rename(temporary.c_str(), path.c_str()) != 0) {
-      throw Failure(SystemError("writing " + path, errno));
-    }
+    ThrowIfError(std::move(status));
+    ThrowIfError(file.Finish(Durability::kUnsynced));
   }
 
  private:
@@ -220,6 +240,26 @@ class TorchScript final : public Model {
 };
 
 }  // namespace
+
+std::vector<std::string> TorchScriptNotes(const std::string& path) {
+  const torch::jit::Module module = Open(path);
+  const auto method = module.find_method("forward");
+  if (!method) return {};  // LoadTorchScript says so
+  const std::shared_ptr<torch::jit::Graph> graph = method->graph()->copy();
+  torch::jit::Inline(*graph);
+  std::vector<std::string> notes;
+  for (const bool on : {false, true}) {
+    const std::set<std::string> names = LayersFixed(*graph->block(), on);
+    if (names.empty()) continue;
+    const std::string layers = "the mode of its " + Joined(names) + " is that of ";
+    notes.push_back(on ? "traced after train(): " + layers +
+                             "training, also in validation; torch.jit.script follows the mode"
+                       : "traced after eval(): " + layers +
+                             "evaluation, also in training; trace the module after train(), or "
+                             "use torch.jit.script, which follows the mode");
+  }
+  return notes;
+}
 
 std::shared_ptr<Model> LoadTorchScript(const std::string& path, const LossOptions& loss) {
   return std::make_shared<TorchScript>(path, loss);

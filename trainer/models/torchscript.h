@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "trainer/models/loss.h"
 #include "trainer/models/model.h"
@@ -18,5 +19,9 @@ namespace ddprun::trainer {
 // SaveFiles writes model.pt, which torch.jit.load reads. Throws Failure for a file that is no
 // TorchScript or has a forward that cannot be called like this.
 std::shared_ptr<Model> LoadTorchScript(const std::string& path, const LossOptions& loss);
+
+// What a person should know before training the module of the file: layers that tracing has left in
+// one mode; a line each. Throws Failure.
+std::vector<std::string> TorchScriptNotes(const std::string& path);
 
 }  // namespace ddprun::trainer

@@ -91,6 +91,14 @@ TEST(CrossCheck, TheLossIsOneThatTheModelHas) {
             "model.type \"plugin\" brings its own loss:");
 }
 
+TEST(CrossCheck, OnlyTextHasALongestSequence) {
+  EXPECT_EQ(FirstLine({kGpt, {"model.max_position_embeddings=64"}}),
+            "data.max_seq_length (128) is more than model.max_position_embeddings (64):");
+  const char* const plugin =
+      R"({"model": {"type": "gpt"}, "data": {"format": "plugin", "plugin": "b"}})";
+  EXPECT_EQ(Complaint({plugin, {"model.max_position_embeddings=64"}}), "");
+}
+
 TEST(CrossCheck, BytesNeedAVocabularyOf256) {
   EXPECT_EQ(FirstLine({kGpt, {"model.vocab_size=255"}}),
             "Text is read by bytes, and bytes have 256 values:");

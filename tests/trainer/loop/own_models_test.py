@@ -203,6 +203,25 @@ class OwnModels(training.TrainingTest):
             saved = torch.jit.load(self.path(f"runs/{name}/model/model.pt"))
             self.assert_same_state(saved.state_dict(), expected.state_dict(), 1e-5)
 
+    def test_layers_that_tracing_left_in_one_mode_are_told_of(self):
+        images, _ = self.write_digits()
+        net = nn.Sequential(SmallNet(), nn.Dropout(0.5))
+        cases = {
+            "eval": (torch.jit.trace(net.eval(), images[:3]),
+                     "traced after eval(): the mode of its batch norm and dropout is that of "
+                     "evaluation, also in training"),
+            "train": (torch.jit.trace(net.train(), images[:3], check_trace=False),
+                      "traced after train(): the mode of its batch norm and dropout is that of "
+                      "training, also in validation"),
+            "script": (torch.jit.script(net), None),
+        }
+        for name, (module, text) in cases.items():
+            module.save(self.path(f"{name}.pt"))
+            job = self.train(self.config(
+                name, {"type": "torchscript", "path": self.path(f"{name}.pt")}))
+            self.assertEqual(job.out.count("model: traced"), 0 if text is None else 1, job.out)
+            self.assertIn(text or "", job.out)
+
     def test_a_module_that_takes_targets_gives_its_own_loss(self):
         images, targets = self.write_digits()
         torch.manual_seed(5)

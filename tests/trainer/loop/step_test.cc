@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "base/failure.h"
 #include "tests/golden/golden_file.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
 #include "trainer/loop/open_model.h"
@@ -62,6 +63,15 @@ Job MakeJob(int64_t batch_size, int64_t accumulation) {
   job.model = OpenModel(job.config);
   job.train = std::make_unique<UnevenText>();
   return job;
+}
+
+TEST(OpenModel, ComparesPositionsWithTheSequencesOfTextOnly) {
+  Config config;
+  config.model.name_or_path = golden::Path("gpt_init");
+  config.data.max_seq_length = 128;
+  EXPECT_THROW(OpenModel(config), Failure);
+  config.data.format = DataFormat::kPlugin;
+  EXPECT_EQ(OpenModel(config).max_positions, 32);
 }
 
 using Weights = std::map<std::string, at::Tensor>;

@@ -19,11 +19,12 @@ INPUTS = torch.arange(2 * 12).view(2, 12) * 3 + 1
 SHARD_BYTES = 60_000
 
 
-def bert():
-    config = transformers.BertConfig(
-        vocab_size=101, hidden_size=48, num_hidden_layers=3, num_attention_heads=6,
-        intermediate_size=80, max_position_embeddings=40, type_vocab_size=3, layer_norm_eps=1e-7,
-        id2label={0: "no", 1: "maybe", 2: "yes", 3: "never"}, classifier_dropout=0.3)
+def bert(**more):
+    config = transformers.BertConfig(**{
+        "vocab_size": 101, "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 6,
+        "intermediate_size": 80, "max_position_embeddings": 40, "type_vocab_size": 3,
+        "layer_norm_eps": 1e-7, "id2label": {0: "no", 1: "maybe", 2: "yes", 3: "never"},
+        "classifier_dropout": 0.3, **more})
     return transformers.BertForSequenceClassification(config)
 
 
@@ -32,10 +33,10 @@ def bert_encoder():
 
 
 def gpt(tied, **more):
-    return transformers.GPT2LMHeadModel(transformers.GPT2Config(
-        vocab_size=120, n_positions=40, n_embd=48, n_layer=3, n_head=6, n_inner=100,
-        layer_norm_epsilon=1e-4, bos_token_id=1, eos_token_id=119, tie_word_embeddings=tied,
-        embd_pdrop=0.2, **more))
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(**{
+        "vocab_size": 120, "n_positions": 40, "n_embd": 48, "n_layer": 3, "n_head": 6,
+        "n_inner": 100, "layer_norm_epsilon": 1e-4, "bos_token_id": 1, "eos_token_id": 119,
+        "tie_word_embeddings": tied, "embd_pdrop": 0.2, **more}))
 
 
 def llama(**more):
@@ -47,8 +48,12 @@ def llama(**more):
 
 CASES = {
     "bert": bert,
+    "bert without names of classes": lambda: bert(
+        id2label=None, initializer_range=0.05, classifier_dropout=None),
+    "bert with a number of classes": lambda: bert(
+        id2label=None, num_labels=5, problem_type="single_label_classification"),
     "bert encoder": bert_encoder,
-    "tied gpt": lambda: gpt(True),
+    "tied gpt": lambda: gpt(True, n_inner=None, initializer_range=0.05, use_cache=False),
     "untied gpt": lambda: gpt(False, activation_function="gelu", reorder_and_upcast_attn=True),
     "llama": lambda: llama(num_key_value_heads=6, rope_theta=500.0),
     "tied llama with groups, own head size and long context": lambda: llama(
@@ -104,8 +109,9 @@ def check(program, name, model, folder):
     if not printed["fresh"]:
         with torch.no_grad():
             assert torch.equal(model(INPUTS).logits, logits), "transformers' own outputs changed"
-        for key in ("id2label", "eos_token_id", "rope_scaling", "embd_pdrop", "pad_token_id"):
-            assert getattr(model.config, key, None) == getattr(back.config, key, None), key
+        before, after = (json.loads((path / "config.json").read_text())
+                         for path in (source, target))
+        assert before == after, f"config.json was {before}, is {after}"
     if "greedy" in printed:
         assert printed["greedy"] == greedy(back), "greedy text differs"
     print(f"{name}: largest difference of the outputs {difference:.1e}")

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "tests/base/error_of.h"
 #include "tests/trainer/data/scratch_folder.h"
 #include "trainer/models/safetensors.h"
 
@@ -238,14 +239,80 @@ TEST_F(PretrainedTest, KeepsWhatTheSourceFolderSaysBeside) {
   const auto config = nlohmann::json::parse(std::ifstream(folder_.Path("to/config.json")));
   EXPECT_EQ(config.at("gradient_checkpointing"), false);
   EXPECT_EQ(config.at("vocab_size"), 40);
-  EXPECT_FALSE(config.contains("num_labels") || config.contains("dtype"));
+  EXPECT_EQ(config.at("num_labels"), 3);
+  EXPECT_EQ(config.at("dtype"), "float32");
+  EXPECT_FALSE(config.contains("torch_dtype"));
   EXPECT_EQ(config.at("id2label").at("2"), "yes");
+  EXPECT_EQ(config.at("label2id").at("yes"), 2);
   EXPECT_TRUE(Exists("to/vocab.txt"));
+}
+
+TEST_F(PretrainedTest, ChangesOnlyWhatTheRunChangedInTheSourceConfig) {
+  const std::string source = R"({"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 2,
+      "num_attention_heads": 2, "intermediate_size": 24, "vocab_size": 40,
+      "classifier_dropout": null, "max_position_embeddings": 8, "hidden_dropout_prob": 0.0,
+      "problem_type": null,
+      "attention_probs_dropout_prob": 0.0, "initializer_range": 0.05, "mine": [1],
+      "architectures": ["BertForSequenceClassification"]})";
+  folder_.Write("from/config.json", source);
+  ModelOptions options = ReadModelOptions(folder_.Path("from"));
+  const auto saved = [&](const ModelOptions& changed) {
+    SavePretrained(*MakeModel(changed), folder_.Path("to"), {.source = folder_.Path("from")});
+    return nlohmann::json::parse(std::ifstream(folder_.Path("to/config.json")));
+  };
+  auto expected = nlohmann::json::parse(source);
+  EXPECT_EQ(saved(options), expected);
+  options.dropout = 0.25;
+  options.classifier_dropout = 0.25;  // what null means
+  expected["hidden_dropout_prob"] = 0.25;
+  EXPECT_EQ(saved(options), expected);
+  options.num_labels = 3;
+  for (const char* index : {"0", "1", "2"}) {
+    const std::string name = std::string("LABEL_") + index;
+    expected["id2label"][index] = name;
+    expected["label2id"][name] = index[0] - '0';
+  }
+  EXPECT_EQ(saved(options), expected);
+}
+
+TEST_F(PretrainedTest, NamesTheClassesOfModelsThatKnowNone) {
+  const std::string folder = folder_.Path("model");
+  SavePretrained(*MakeModel({.type = "resnet18", .num_labels = 2}), folder,
+                 {.labels = {"cat", "dog"}, .files = {{"about.json", "{}"}}});
+  const auto config = nlohmann::json::parse(std::ifstream(folder_.Path("model/config.json")));
+  EXPECT_EQ(config.at("id2label"), (nlohmann::json{{"0", "cat"}, {"1", "dog"}}));
+  EXPECT_EQ(config.at("label2id"), (nlohmann::json{{"cat", 0}, {"dog", 1}}));
+  EXPECT_TRUE(Exists("model/about.json"));
+}
+
+TEST_F(PretrainedTest, LeavesTheOldFolderAsItWasWhenSavingFails) {
+  const auto old = MakeModel(kMlp);
+  SavePretrained(*old, folder_.Path("model/"));
+  folder_.Write("model/mine.txt", "kept");
+  EXPECT_THROW(
+      SavePretrained(*MakeModel(kGpt), folder_.Path("model"), {.files = {{"none/file", "text"}}}),
+      Failure);
+  const auto copy = MakeModel(kMlp);
+  LoadWeights(*copy, folder_.Path("model"));
+  ExpectEqualParameters(*old, *copy);
+  EXPECT_TRUE(Exists("model/mine.txt"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.Path()), {}), 1);
+}
+
+TEST_F(PretrainedTest, SavesTheWeightsThoughTheSourceFolderIsGone) {
+  const auto model = MakeModel(kMlp);
+  SavePretrained(*model, folder_.Path("to"), {.source = folder_.Path("gone")});
+  const auto copy = MakeModel(ReadModelOptions(folder_.Path("to")));
+  LoadWeights(*copy, folder_.Path("to"));
+  ExpectEqualParameters(*model, *copy);
 }
 
 TEST_F(PretrainedTest, RefusesFoldersItCannotUse) {
   const auto complaint = [this](const std::string& config) { return ConfigComplaint(config); };
   EXPECT_THROW(ReadModelOptions(folder_.Path("none")), Failure);
+  folder_.Write("run/model/config.json", "{}");
+  EXPECT_THAT(ErrorOf([&] { ReadModelOptions(folder_.Path("run")); }).what,
+              HasSubstr("its model is in \"" + folder_.Path("run/model") + "\"."));
   EXPECT_THAT(complaint("{"), HasSubstr("no JSON object"));
   EXPECT_THAT(complaint(R"({"model_type":"bloom"})"), HasSubstr("\"bloom\""));
   EXPECT_THAT(complaint(R"({"model_type":"gpt2","n_layer":"two"})"), HasSubstr("n_layer"));
