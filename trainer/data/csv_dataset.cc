@@ -108,7 +108,7 @@ void CsvDataset::NoteCategories() {
     const size_t count = feature.categories.size();
     std::string names;
     for (size_t i = 0; i < std::min(count, kShown); ++i) {
-      names += (i == 0 ? "" : ", ") + feature.categories[i];
+      names += (i == 0 ? "" : ", ") + Shown(feature.categories[i]);
     }
     notes_.push_back("column \"" + feature.column + "\" has " + std::to_string(count) +
                      (count == 1 ? " category, one input: " : " categories, an input each: ") +

@@ -21,8 +21,10 @@ class CsvDataset final : public Dataset {
   DataShape shape() const override;
   std::vector<std::string> Notes() const override { return notes_; }
   bool in_memory() const override { return true; }
-  // JSON that says which input is what, for who uses the trained model.
-  const std::string& description() const { return description_; }
+  // data.json, as DescribeTable has it.
+  std::map<std::string, std::string> ModelFiles() const override {
+    return {{"data.json", description_}};
+  }
   const CsvEncoding& encoding() const { return encoding_; }
 
  private:

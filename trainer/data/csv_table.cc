@@ -25,6 +25,18 @@ std::string_view Trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
+// Labels that look like measurements: numbers that are not whole, or very many of them.
+bool AreRatherNumbers(const std::vector<std::string>& labels) {
+  constexpr size_t kManyClasses = 100;
+  bool whole = true;
+  for (const std::string& label : labels) {
+    const std::optional<double> number = ParseNumber(label);
+    if (!number) return false;
+    whole = whole && *number == std::floor(*number);
+  }
+  return !whole || labels.size() > kManyClasses;
+}
+
 // Texts and their numbers, in the order in which they came.
 class Numbered {
  public:
@@ -49,13 +61,40 @@ class Numbered {
   std::vector<std::string> texts_;
 };
 
-size_t Find(const Fields& header, const std::string& name, const std::string& path) {
+// What to do about a column that is not there.
+std::string HintFor(const Fields& header, const std::string& name, char delimiter) {
+  for (const char other : std::string_view(header.size() == 1 ? ";\t|," : "")) {
+    if (other == delimiter || header.front().find(other) == std::string::npos) continue;
+    const std::string written = other == '\t' ? "\\t" : std::string(1, other);
+    return "Its fields are separated by another character: set data.delimiter to \"" + written +
+           "\".";
+  }
+  const auto nearest = Nearest(name, header);
+  return nearest ? "Did you mean \"" + *nearest + "\"?" : "The first line must name the columns.";
+}
+
+size_t Find(const Fields& header,
+            const std::string& name,
+            const std::string& path,
+            char delimiter) {
   const auto found = std::ranges::find(header, name);
   if (found != header.end()) return found - header.begin();
-  const auto nearest = Nearest(name, header);
   throw WrongDataFile(
-      path, "\"" + path + "\" has no column \"" + name + "\".",
-      nearest ? "Did you mean \"" + *nearest + "\"?" : "The first line must name the columns.");
+      path,
+      "\"" + path + "\" has no column \"" + name + "\". Its columns are " + Quoted(header) + ".",
+      HintFor(header, name, delimiter));
+}
+
+// False: the file is empty.
+bool ReadHeader(const std::string& path, CsvReader& reader, Fields& header) {
+  if (!reader.Next(header)) return false;
+  for (std::string& name : header) name = Trimmed(name);
+  Fields sorted = header;
+  std::ranges::sort(sorted);
+  const auto twice = std::ranges::adjacent_find(sorted);
+  if (twice == sorted.end()) return true;
+  throw WrongDataFile(path, "Two columns of \"" + path + "\" have the name \"" + *twice + "\".",
+                      "Each column needs a name of its own in the first line.");
 }
 
 // Names the features, and finds out which are categories: those asked for, and those of which no
@@ -68,10 +107,11 @@ void FindFeatures(const CsvDatasetOptions& options,
   std::vector<bool> has_text;
   for (const std::string& path : files) {
     const FileBytes bytes = ReadDataFile(path);
+    RefuseOtherThanText(path, bytes.text());
     CsvReader reader(bytes.text(), options.delimiter);
+    Fields header;
+    if (!ReadHeader(path, reader, header)) continue;
     Fields fields;
-    if (!reader.Next(fields)) continue;
-    const Fields header = fields;
     for (const std::string& name : header) {
       if (options.features.empty() && has_number.empty() && name != options.target) {
         features.push_back({.column = name});
@@ -82,9 +122,12 @@ void FindFeatures(const CsvDatasetOptions& options,
     std::vector<size_t> open;  // features of which no number was seen
     std::vector<size_t> columns;
     for (const CsvFeature& feature : features) {
-      columns.push_back(Find(header, feature.column, path));
+      columns.push_back(Find(header, feature.column, path, options.delimiter));
     }
-    for (const std::string& name : options.categorical) Find(header, name, path);
+    for (const std::string& name : options.categorical) {
+      Find(header, name, path, options.delimiter);
+    }
+    Find(header, options.target, path, options.delimiter);
     for (size_t i = 0; i < features.size(); ++i) {
       if (!has_number[i]) open.push_back(i);
     }
@@ -117,18 +160,20 @@ class Reader {
         bad_rows_(options.skip_bad_rows) {
     for (const CsvFeature& feature : encoding.features)
       categories_.emplace_back(feature.categories);
+    overfull_.resize(categories_.size());
   }
 
   void ReadFile(const std::string& path) {
     path_ = path;
     const FileBytes bytes = ReadDataFile(path);
+    RefuseOtherThanText(path, bytes.text());
     CsvReader reader(bytes.text(), options_.delimiter);
     Fields fields;
-    if (!reader.Next(fields)) return;
-    target_ = Find(fields, options_.target, path_);
+    if (!ReadHeader(path, reader, fields)) return;
+    target_ = Find(fields, options_.target, path_, options_.delimiter);
     columns_.clear();
     for (const CsvFeature& feature : encoding_.features) {
-      columns_.push_back(Find(fields, feature.column, path_));
+      columns_.push_back(Find(fields, feature.column, path_, options_.delimiter));
     }
     const size_t columns = fields.size();
     while (reader.Next(fields)) {
@@ -145,13 +190,26 @@ class Reader {
   }
 
   CsvTable Finish() {
+    if (std::ranges::find(overfull_, true) != overfull_.end()) throw TooManyCategories();
+    table_.notes = bad_rows_.Notes();
     if (training_) SortCategories();
     if (!labels_known_ && options_.target_is_class) {
       const std::vector<int64_t> place = SortTexts(labels_.texts());
       for (int64_t& label : table_.classes) label = place[label];
       encoding_.labels = labels_.texts();
+      if (AreRatherNumbers(encoding_.labels)) {
+        table_.notes.push_back("column \"" + options_.target + "\" has " +
+                               std::to_string(encoding_.labels.size()) +
+                               " different numbers, each taken as a class of its own; "
+                               "data.target_type \"number\" predicts them as numbers");
+      }
     }
-    table_.notes = bad_rows_.Notes();
+    for (const CsvFeature& feature : encoding_.features) {
+      // As pandas writes the numbers of its rows.
+      if (!training_ || !feature.column.empty()) continue;
+      table_.notes.push_back(
+          "the column without a name is taken as an input; data.feature_columns leaves it out");
+    }
     if (incomplete_ > 0) {
       table_.notes.push_back(std::to_string(incomplete_) + (incomplete_ == 1 ? " row" : " rows") +
                              " skipped that have a missing field");
@@ -186,7 +244,7 @@ class Reader {
     }
     const std::optional<double> number = ParseNumber(text);
     if (number && std::isfinite(*number)) return number;
-    Bad("Column \"" + column + "\" is \"" + std::string(text) + "\"; a number was expected. " +
+    Bad("Column \"" + column + "\" is \"" + Shown(text) + "\"; a number was expected. " +
         "data.categorical_columns takes the values of a column as names.");
     return std::nullopt;
   }
@@ -203,7 +261,7 @@ class Reader {
     const std::optional<int64_t> number = categories_[feature].Find(text);
     if (number) return static_cast<double>(*number);
     const auto nearest = Nearest(text, known.categories);
-    Bad("Column \"" + known.column + "\" is \"" + text +
+    Bad("Column \"" + known.column + "\" is \"" + Shown(text) +
         "\", which no row of the training data has" +
         (nearest ? "; \"" + *nearest + "\" comes close." : "."));
     return std::nullopt;
@@ -212,30 +270,43 @@ class Reader {
   void AddCategories(const Fields& fields, std::vector<double>& values) {
     for (size_t i = 0; i < values.size(); ++i) {
       if (!encoding_.features[i].is_category || std::isnan(values[i])) continue;
+      if (overfull_[i]) continue;
       const int64_t number = categories_[i].Add(std::string(Trimmed(fields[columns_[i]])));
-      if (number >= options_.max_categories) throw TooMany(i);
+      overfull_[i] = number >= options_.max_categories;
       values[i] = static_cast<double>(number);
     }
   }
 
-  Failure TooMany(size_t feature) {
-    const std::vector<std::string>& texts = categories_[feature].texts();
-    const std::string& name = encoding_.features[feature].column;
-    return Failure(
-        Error{.code = Code::kUsage,
-              .title = "TOO MANY CATEGORIES",
-              .where = Place(),
-              .what = "Column \"" + name + "\" has more than " +
-                      std::to_string(options_.max_categories) + " different values (\"" + texts[0] +
-                      "\", \"" + texts[1] + "\", ...), each of which would be an input of its own.",
-              .hint = "Leave the column out: data.feature_columns names those to keep. Or raise "
-                      "data.max_categories.",
-              .page = "too-many-categories"});
+  // All such columns at once, and the key that leaves them out, to be copied.
+  Failure TooManyCategories() {
+    std::string found;
+    Fields kept;
+    for (size_t i = 0; i < overfull_.size(); ++i) {
+      const std::string& name = encoding_.features[i].column;
+      const Fields& texts = categories_[i].texts();
+      if (overfull_[i]) {
+        found += "Column \"" + name + "\" has more than " +
+                 std::to_string(options_.max_categories) + " different values (" +
+                 Quoted(texts, 2) + ").\n";
+      } else {
+        kept.push_back(name);
+      }
+    }
+    return Failure(Error{.code = Code::kUsage,
+                         .title = "TOO MANY CATEGORIES",
+                         .where = path_,
+                         .what = found + "Each of the values would be an input of its own.",
+                         .hint = "This leaves them out: \"feature_columns\": [" +
+                                 Quoted(kept, kept.size()) + "]\n" +
+                                 "Or raise data.max_categories.",
+                         .page = "too-many-categories"});
   }
 
   void Lacks(const std::string& column) {
     if (options_.missing == Missing::kError) {
-      Bad("Column \"" + column + "\" has no value; data.on_missing says what else may be done.");
+      Bad("Column \"" + column +
+          "\" has no value; data.on_missing \"skip\" leaves such rows out, \"mean\" puts the "
+          "column's mean there.");
     } else {
       ++incomplete_;
     }
@@ -280,6 +351,7 @@ class Reader {
   const bool labels_known_;
   Numbered labels_;
   std::vector<Numbered> categories_;  // of each feature
+  std::vector<bool> overfull_;        // of each feature: more categories than may be
   BadRows bad_rows_;
   CsvTable table_;
   std::string path_;

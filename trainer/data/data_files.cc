@@ -11,6 +11,7 @@
 #include "trainer/data/glob.h"
 #include "trainer/data/mapped_copy.h"
 #include "trainer/text/file_stream.h"
+#include "trainer/text/utf8.h"
 
 namespace ddprun::trainer {
 
@@ -84,6 +85,36 @@ void RefuseCompressed(const std::string& path, std::span<const std::byte> bytes)
                       "Decompress it: gunzip " + path);
 }
 
+void RefuseOtherThanText(const std::string& path, std::string_view text) {
+  if (IsUtf16(text)) throw Utf16File(path);
+  if (text.substr(0, text.find('\n')).find('\0') == text.npos) return;
+  throw UnreadableFile(path, "it is no text, its first line has a zero byte",
+                       "Name a text file, or the data.format that the file has.", Code::kUsage);
+}
+
+std::string Shown(std::string_view text) {
+  constexpr size_t kMost = 100;
+  std::string shown(text.substr(0, kMost));
+  if (text.size() > kMost) {
+    // Not within a character.
+    while (!shown.empty() && (shown.back() & 0xc0) == 0x80) shown.pop_back();
+    if (!shown.empty() && (shown.back() & 0x80) != 0) shown.pop_back();
+    shown += "...";
+  }
+  const auto moves = [](unsigned char c) { return (c < 0x20 && c != '\t') || c == 0x7f; };
+  std::ranges::replace_if(shown, moves, '?');
+  return shown;
+}
+
+std::string Quoted(const std::vector<std::string>& names, size_t most) {
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), most); ++i) {
+    text += (i == 0 ? "\"" : ", \"") + Shown(names[i]) + "\"";
+  }
+  if (names.size() > most) text += ", ... (" + std::to_string(names.size()) + " in all)";
+  return text;
+}
+
 Failure WrongDataFile(const std::string& path, const std::string& found, const std::string& hint) {
   return Failure(Error{.code = Code::kUsage,
                        .title = "WRONG DATA FILE",
@@ -96,21 +127,16 @@ Failure WrongDataFile(const std::string& path, const std::string& found, const s
 Failure UnknownLabel(const std::string& where,
                      const std::string& label,
                      const std::vector<std::string>& classes) {
-  constexpr size_t kShown = 12;
-  std::string known;
-  for (size_t i = 0; i < std::min(classes.size(), kShown); ++i) {
-    known += (i == 0 ? "\"" : ", \"") + classes[i] + "\"";
-  }
-  if (classes.size() > kShown) known += ", ... (" + std::to_string(classes.size()) + " in all)";
   const auto nearest = Nearest(label, classes);
-  return Failure(
-      Error{.code = Code::kUsage,
-            .title = "UNKNOWN LABEL",
-            .where = where,
-            .what = "The row is labelled \"" + label + "\"; the classes are " + known + ".",
-            .hint = (nearest ? "Did you mean \"" + *nearest + "\"? " : "") +
-                    "They come from data.labels, the model's folder, or else the training data.",
-            .page = "unknown-label"});
+  return Failure(Error{
+      .code = Code::kUsage,
+      .title = "UNKNOWN LABEL",
+      .where = where,
+      .what =
+          "The row is labelled \"" + Shown(label) + "\"; the classes are " + Quoted(classes) + ".",
+      .hint = (nearest ? "Did you mean \"" + *nearest + "\"? " : "") +
+              "They come from data.labels, the model's folder, or else the training data.",
+      .page = "unknown-label"});
 }
 
 }  // namespace ddprun::trainer

@@ -32,6 +32,16 @@ FileBytes ReadDataFile(const std::string& path,
 // For files that are mapped. Throws Failure where the name and the first bytes are gzip's.
 void RefuseCompressed(const std::string& path, std::span<const std::byte> bytes);
 
+// For formats whose lines are text: UTF-8, or another encoding that has ASCII as it is. Throws
+// Failure for UTF-16 and for files that are no text at all (a zero byte in the first line).
+void RefuseOtherThanText(const std::string& path, std::string_view text);
+
+// Bytes of a file as a message may have them: cut short, and without what moves a cursor.
+std::string Shown(std::string_view text);
+
+// ""a", "b", ... (30 in all)", each as Shown.
+std::string Quoted(const std::vector<std::string>& names, size_t most = 12);
+
 // "WRONG DATA FILE": the file was read, and `found` is not what its format asks for. `found` is a
 // sentence that says what was found and what was expected.
 Failure WrongDataFile(const std::string& path, const std::string& found, const std::string& hint);

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +31,8 @@ struct DataShape {
   int64_t classes = 0;                   // targets are below this
   std::vector<std::string> labels = {};  // a name for each class, where the data has names
   int64_t vocab_size = 0;                // token ids are below this
+
+  bool operator==(const DataShape&) const = default;
 };
 
 // Immutable after construction: every method may be called from any thread.
@@ -56,6 +59,9 @@ class Dataset {
   virtual std::vector<int64_t> Lengths() const { return {}; }
   // What a person should know before training, e.g. how many rows were left out; a line each.
   virtual std::vector<std::string> Notes() const { return {}; }
+  // Files that say what became an input and what an output, for who uses the trained model: text by
+  // name.
+  virtual std::map<std::string, std::string> ModelFiles() const { return {}; }
   // A batch costs less than handing it from one thread to another: Loader then starts no thread.
   virtual bool in_memory() const { return false; }
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 
 #include "base/check.h"
@@ -29,7 +30,9 @@ std::vector<int64_t> IdxDimensions(const std::string& path,
                         "\"" + path + "\" does not begin as an IDX file of unsigned bytes with " +
                             std::to_string(dimensions) + " dimensions does (00 00 08 0" +
                             std::to_string(dimensions) + ").",
-                        kIdxHint);
+                        path.find("labels") != path.npos && dimensions > 1
+                            ? "Name the files of images; the labels beside them are found by name."
+                            : kIdxHint);
   }
   std::vector<int64_t> sizes;
   int64_t total = 1;
@@ -77,7 +80,11 @@ std::string LabelsFileOf(const std::string& images) {
   } else {
     other += ".gz";
   }
-  return (std::filesystem::exists(other, ignored) ? other : path).string();
+  if (std::filesystem::exists(other, ignored)) return other.string();
+  throw WrongDataFile(
+      images,
+      "The labels of \"" + images + "\" are not there: \"" + path.string() + "\" was expected.",
+      kIdxHint);
 }
 
 void AppendLabels(const std::string& path,
@@ -162,6 +169,17 @@ void AppendCifar(const std::string& path, size_t label_bytes, ImageArrays::Conte
   }
 }
 
+// The list that is published beside the files; empty where it is not there.
+std::vector<std::string> CifarNames(Cifar kind, const std::string& path) {
+  const char* const list = kind == Cifar::k10 ? "batches.meta.txt" : "fine_label_names.txt";
+  std::ifstream file(std::filesystem::path(path).replace_filename(list));
+  std::vector<std::string> names;
+  for (std::string name; std::getline(file, name);) {
+    if (!name.empty()) names.push_back(std::move(name));
+  }
+  return names;
+}
+
 std::unique_ptr<Dataset> Opened(ImageArrays::Contents contents,
                                 const std::vector<std::string>& files,
                                 const ImageOptions& options) {
@@ -181,6 +199,11 @@ DataShape ImageArrays::shape() const {
   return {.input = {contents_.channels, contents_.height, contents_.width},
           .classes = contents_.classes,
           .labels = contents_.class_names};
+}
+
+std::map<std::string, std::string> ImageArrays::ModelFiles() const {
+  return {{kImagesFileName,
+           DescribeImages(options_, contents_.channels, contents_.height, contents_.width)}};
 }
 
 Batch ImageArrays::Get(std::span<const int64_t> indices) const {
@@ -239,6 +262,8 @@ std::unique_ptr<Dataset> OpenCifar(Cifar kind,
   contents.classes = kind == Cifar::k10 ? 10 : 100;
   const std::vector<std::string> files = ExpandFiles(patterns);
   for (const std::string& file : files) AppendCifar(file, kind == Cifar::k10 ? 1 : 2, contents);
+  std::vector<std::string> names = CifarNames(kind, files.front());
+  if (std::ssize(names) == contents.classes) contents.class_names = std::move(names);
   return Opened(std::move(contents), files, options);
 }
 

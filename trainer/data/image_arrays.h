@@ -31,6 +31,7 @@ class ImageArrays final : public Dataset {
   Batch Get(std::span<const int64_t> indices) const override;
   Batch GetVaried(std::span<const int64_t> indices, int64_t epoch) const override;
   DataShape shape() const override;
+  std::map<std::string, std::string> ModelFiles() const override;
 
  private:
   // Shifts one sample; nullptr: none.

@@ -53,9 +53,8 @@ Failure UnknownClass(const Found& found, const std::vector<std::string>& labels)
   const auto nearest = Nearest(found.label, labels);
   return WrongDataFile(found.path,
                        "\"" + found.path + "\" is of class \"" + found.label +
-                           "\", which is none of the " + std::to_string(labels.size()) +
-                           " classes" +
-                           (nearest ? "; \"" + *nearest + "\" comes close." : " there are."),
+                           "\", which is none of the classes " + Quoted(labels) +
+                           (nearest ? "; \"" + *nearest + "\" comes close." : "."),
                        "The classes are data.labels, or else the subfolders of the training "
                        "images; validation images must be of the same ones.");
 }
@@ -124,6 +123,10 @@ DataShape ImageFolder::shape() const {
           .labels = labels_};
 }
 
+std::map<std::string, std::string> ImageFolder::ModelFiles() const {
+  return {{kImagesFileName, DescribeImages(options_, 3, height_, width_)}};
+}
+
 Image ImageFolder::Load(const File& file) const {
   const FileBytes bytes = ReadDataFile(file.path);
   Result<Image> image = DecodeImage(bytes.text());
@@ -133,7 +136,9 @@ Image ImageFolder::Load(const File& file) const {
             .title = "IMAGE CANNOT BE DECODED",
             .where = file.path,
             .what = "\"" + file.path + "\" cannot be decoded: " + image.error().what + ".",
-            .hint = "Replace or remove the file; whole JPEG and PNG files are expected.",
+            .hint = "Replace or remove the file; whole JPEG and PNG files are expected. Or set "
+                    "data.on_bad_row to \"skip\": bad images are then found and left out before "
+                    "training begins.",
             .page = "image-cannot-be-decoded"});
 }
 

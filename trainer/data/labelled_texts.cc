@@ -69,6 +69,7 @@ class LabelledTextReader {
   void ReadFile(const std::string& path) {
     path_ = path;
     bytes_ = ReadDataFile(path, simdjson::SIMDJSON_PADDING);
+    RefuseOtherThanText(path, bytes_.text());
     columns_.reset();
     const bool tabs = HasTabs(path);
     std::string_view rest = bytes_.text();
@@ -81,7 +82,7 @@ class LabelledTextReader {
         ReadJson(line);
       } else if (header.empty()) {
         header = SplitTabs(line);
-        FindColumns([&](std::string_view name) { return IndexOf(header, name).has_value(); });
+        FindColumns(header);
       } else {
         ReadTabs(header, line);
       }
@@ -89,8 +90,8 @@ class LabelledTextReader {
   }
 
  private:
-  template <typename Has>
-  void FindColumns(const Has& has) {
+  void FindColumns(const std::vector<std::string_view>& names) {
+    const auto has = [&](std::string_view name) { return IndexOf(names, name).has_value(); };
     LabelledTextColumns columns = wanted_;
     if (columns.first.empty()) {
       for (const auto& [first, second] : kTextColumns) {
@@ -109,9 +110,10 @@ class LabelledTextReader {
       if ((name->empty() && optional) || (!name->empty() && has(*name))) continue;
       throw WrongDataFile(
           path_ + ":" + std::to_string(line_),
-          name->empty() ? "The first row has no known column for the " +
-                              std::string(name == &columns.label ? "label" : "text") + "."
-                        : "The first row has no column \"" + *name + "\".",
+          (name->empty() ? "The first row has no known column for the " +
+                               std::string(name == &columns.label ? "label" : "text")
+                         : "The first row has no column \"" + *name + "\"") +
+              "; it has " + Quoted({names.begin(), names.end()}) + ".",
           "Name the columns: data.text_column, data.text_pair_column, data.label_column.");
     }
     columns_ = std::move(columns);
@@ -149,12 +151,17 @@ class LabelledTextReader {
       const std::string reason = error != simdjson::SUCCESS
                                      ? std::string(" (") + simdjson::error_message(error) + ")"
                                      : "";
+      const std::string tables =
+          columns_ ? ""
+                   : " A table is read from a file that ends in .tsv, with tabs between columns.";
       return bad_rows_.Add(
           path_, line_,
-          "The line is no JSON object" + reason + "; each line is expected to be one.");
+          "The line is no JSON object" + reason + "; each line is expected to be one." + tables);
     }
     if (!columns_) {
-      FindColumns([&](std::string_view name) { return row[name].error() == simdjson::SUCCESS; });
+      std::vector<std::string_view> names;
+      for (const auto& field : row.get_object().value()) names.push_back(field.key);
+      FindColumns(names);
     }
     std::string_view first;
     std::string_view second;

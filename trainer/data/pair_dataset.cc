@@ -55,11 +55,16 @@ PairDataset::PairDataset(const PairDatasetOptions& options,
                         .hint = "Take a tokenizer of the BERT family.",
                         .page = "no-padding-token"});
   }
-  MapLabels(options.labels);
+  MapLabels(options.labels, options.classes);
 }
 
-void PairDataset::MapLabels(std::vector<std::string> labels) {
-  labels_ = labels.empty() ? texts_.label_names() : std::move(labels);
+void PairDataset::MapLabels(std::vector<std::string> labels, int64_t classes) {
+  if (labels.empty()) {
+    for (int64_t i = 0; i < classes; ++i) labels.push_back(std::to_string(i));
+    const auto is_class = [&](const auto& name) { return ClassOf(name, labels).has_value(); };
+    if (!std::ranges::all_of(texts_.label_names(), is_class)) labels = texts_.label_names();
+  }
+  labels_ = std::move(labels);
   for (const std::string& name : texts_.label_names()) {
     const std::optional<int64_t> label = ClassOf(name, labels_);
     if (!label) throw UnknownLabel(texts_.place_of(name), name, labels_);

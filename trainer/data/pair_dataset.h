@@ -17,8 +17,10 @@ struct PairDatasetOptions {
   std::vector<std::string> patterns = {};
   LabelledTextColumns columns = {};
   // Classes by name, in the order of the model's outputs; a row may also give the number of its
-  // class. Empty: the labels that the rows have.
+  // class. Empty: the labels that the rows have, or where these are numbers below `classes`, the
+  // classes of those numbers.
   std::vector<std::string> labels = {};
+  int64_t classes = 0;
   int64_t max_length = 512;  // tokens, special ones included; longer pairs are cut
   bool token_types = true;   // false: batches have no token_type_ids
   bool skip_bad_rows = false;
@@ -39,7 +41,7 @@ class PairDataset final : public Dataset {
   std::vector<std::string> Notes() const override { return bad_rows_.Notes(); }
 
  private:
-  void MapLabels(std::vector<std::string> labels);
+  void MapLabels(std::vector<std::string> labels, int64_t classes);
 
   const std::shared_ptr<const Tokenizer> tokenizer_;
   const int64_t max_length_;

@@ -1,18 +1,24 @@
 #include "trainer/data/text_dataset.h"
 
+#include <array>
+
 #include "base/check.h"
 #include "base/failure.h"
 #include "trainer/data/data_files.h"
+#include "trainer/data/mapped_copy.h"
 #include "trainer/text/file_stream.h"
+#include "trainer/text/utf8.h"
 
 namespace ddprun::trainer {
 
 namespace {
 
 Failure TooLittleText(const TextDatasetOptions& options, size_t files, int64_t bytes) {
+  const std::string& first = options.patterns.front();
   const std::string found =
-      "The " + std::to_string(files) + " data files (" + options.patterns.front() +
-      (options.patterns.size() > 1 ? ", ..." : "") + ") have " + std::to_string(bytes) + " bytes";
+      (files == 1 ? "\"" + first + "\" has "
+                  : "The " + std::to_string(files) + " data files (" + first + ", ...) have ") +
+      std::to_string(bytes) + " bytes";
   if (bytes == 0) {
     return Failure(Error{.code = Code::kUsage,
                          .title = "NO TEXT",
@@ -40,9 +46,21 @@ TextDataset::TextDataset(const TextDatasetOptions& options) : blocks_(options.se
     Result<MappedFile> mapped = MappedFile::Open(file);
     if (!mapped) throw UnreadableFile(file, mapped.error().what);
     RefuseCompressed(file, mapped->bytes());
+    NoteUtf16(file, mapped->bytes());
     blocks_.Add(file, *std::move(mapped), 0, 1);
   }
   if (bytes() <= options.sequence_length) throw TooLittleText(options, files_.size(), bytes());
+}
+
+void TextDataset::NoteUtf16(const std::string& file, std::span<const std::byte> bytes) {
+  std::array<char, 4> begin = {};
+  if (!notes_.empty() || bytes.size() < begin.size() ||
+      !CopyMapped(begin.data(), bytes.data(), begin.size()) ||
+      !IsUtf16({begin.data(), begin.size()})) {
+    return;
+  }
+  notes_.push_back(file + " looks like UTF-16, of which every other byte says nothing; " +
+                   "iconv -f UTF-16 -t UTF-8 converts it");
 }
 
 }  // namespace ddprun::trainer

@@ -33,10 +33,14 @@ class TextDataset final : public Dataset {
 
   int64_t bytes() const { return blocks_.tokens(); }
   const std::vector<std::string>& files() const { return files_; }
+  std::vector<std::string> Notes() const override { return notes_; }
 
  private:
+  void NoteUtf16(const std::string& file, std::span<const std::byte> bytes);
+
   TokenBlocks blocks_;
   std::vector<std::string> files_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace ddprun::trainer

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <nlohmann/json.hpp>
+
 #include "base/check.h"
 #include "base/mix_seeds.h"
 
@@ -41,6 +43,11 @@ std::vector<Taps> TriangleFilter(int64_t in_size, int64_t out_size) {
     }
   }
   return taps;
+}
+
+// One per channel.
+double ValueOf(const std::vector<double>& list, size_t channel, double absent) {
+  return list.empty() ? absent : list[std::min(channel, list.size() - 1)];
 }
 
 uint8_t FromFixed(int32_t sum) {
@@ -158,14 +165,40 @@ Shift DrawShift(const ImageOptions& options, SampleRandom& random) {
   return shift;
 }
 
+std::string DescribeImages(const ImageOptions& options,
+                           int64_t channels,
+                           int64_t height,
+                           int64_t width) {
+  using nlohmann::ordered_json;
+  const bool scaled = options.size > 0;
+  const ordered_json whole = {{"height", height}, {"width", width}};
+  ordered_json mean = ordered_json::array();
+  ordered_json deviation = ordered_json::array();
+  for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
+    mean.push_back(ValueOf(options.mean, c, 0));
+    deviation.push_back(ValueOf(options.std, c, 1));
+  }
+  const ordered_json text = {
+      {"image_processor_type", "BitImageProcessor"},
+      {"do_convert_rgb", channels == 3},
+      {"do_resize", scaled},
+      {"size", scaled ? ordered_json{{"shortest_edge", options.size}} : whole},
+      {"resample", 2},  // Pillow's BILINEAR
+      {"do_center_crop", scaled},
+      {"crop_size", whole},
+      {"do_rescale", true},
+      {"rescale_factor", 1.0 / 255},
+      {"do_normalize", !options.mean.empty() || !options.std.empty()},
+      {"image_mean", mean},
+      {"image_std", deviation}};
+  return text.dump(2) + "\n";
+}
+
 Normalizer::Normalizer(const ImageOptions& options, int64_t channels)
     : tables_(static_cast<size_t>(channels)) {
-  const auto of = [](const std::vector<double>& list, size_t channel, double absent) {
-    return list.empty() ? absent : list[std::min(channel, list.size() - 1)];
-  };
   for (size_t c = 0; c < tables_.size(); ++c) {
-    const auto mean = static_cast<float>(of(options.mean, c, 0));
-    const auto deviation = static_cast<float>(of(options.std, c, 1));
+    const auto mean = static_cast<float>(ValueOf(options.mean, c, 0));
+    const auto deviation = static_cast<float>(ValueOf(options.std, c, 1));
     for (size_t byte = 0; byte < 256; ++byte) {
       // In float32, as ToTensor and Normalize compute it.
       tables_[c][byte] = (static_cast<float>(byte) / 255.0F - mean) / deviation;

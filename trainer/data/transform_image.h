@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "trainer/data/decode_image.h"
@@ -20,6 +21,15 @@ struct ImageOptions {
   bool random_resized_crop = false;
   uint64_t seed = 0;
 };
+
+inline constexpr const char* kImagesFileName = "preprocessor_config.json";
+
+// Its text, for a model that is trained on such images, as transformers' image
+// processors read it. Height and width are those of what comes out.
+std::string DescribeImages(const ImageOptions& options,
+                           int64_t channels,
+                           int64_t height,
+                           int64_t width);
 
 // The part of an image from (top, left); REQUIRES: it lies within the image.
 Image Crop(const Image& image, int64_t top, int64_t left, int64_t height, int64_t width);

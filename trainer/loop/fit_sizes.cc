@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kHint[] = "Change the model section, or train on other data (data.format).";
 
-Failure DoesNotFit(const std::string& what, const std::string& hint = kHint) {
+Failure SizesDoNotFit(const std::string& what, const std::string& hint = kHint) {
   return Failure(Error{.code = Code::kUsage,
                        .title = "DATA DOES NOT FIT THE MODEL",
                        .where = "",
@@ -32,10 +32,10 @@ int64_t OutputsFor(const DataShape& data) {
 
 void FitImageModel(const DataShape& data, ModelOptions& model) {
   if (data.input.size() != 3) {
-    throw DoesNotFit("model.type \"" + model.type +
-                     "\" takes images, but a sample of the data has " +
-                     std::to_string(data.input.size()) +
-                     " dimensions where channels, height and width were expected.");
+    throw SizesDoNotFit("model.type \"" + model.type +
+                        "\" takes images, but a sample of the data has " +
+                        std::to_string(data.input.size()) +
+                        " dimensions where channels, height and width were expected.");
   }
   model.image = data.input;
   model.num_labels = OutputsFor(data);
@@ -53,7 +53,7 @@ void FitMlp(const DataShape& data, const ModelOptions& model) {
   const int64_t out = OutputsFor(data);
   const auto& sizes = model.layer_sizes;
   if (sizes.size() < 2 || (sizes.front() == in && sizes.back() == out)) return;
-  throw DoesNotFit(
+  throw SizesDoNotFit(
       "model.layer_sizes goes from " + std::to_string(sizes.front()) + " to " +
           std::to_string(sizes.back()) + " values, but a sample of the data has " +
           std::to_string(in) + " values, and " + std::to_string(out) +

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "trainer/text/utf8.h"
+
 namespace ddprun::trainer {
 
 namespace {
@@ -44,6 +46,7 @@ bool DocumentReader::ReadMore() {
   if (!count) throw Unreadable(path, count.error().what, count.error().hint);
   buffer_.resize(had + *count);
   if (*count == 0) at_end_ = true;
+  if (had == 0 && line_ == 1 && IsUtf16(buffer_)) throw Utf16File(path);
   return *count > 0;
 }
 

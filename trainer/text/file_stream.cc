@@ -163,4 +163,9 @@ Failure UnreadableFile(const std::string& path,
             .page = "unreadable-data-file"});
 }
 
+Failure Utf16File(const std::string& path) {
+  return UnreadableFile(path, "it is text in UTF-16, and UTF-8 was expected",
+                        "Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW_FILE", Code::kUsage);
+}
+
 }  // namespace ddprun::trainer

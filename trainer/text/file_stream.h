@@ -50,4 +50,7 @@ Failure UnreadableFile(const std::string& path,
                        const std::string& hint = "",
                        Code code = Code::kFailed);
 
+// The same for a file of which IsUtf16 (utf8.h) is true.
+Failure Utf16File(const std::string& path);
+
 }  // namespace ddprun::trainer

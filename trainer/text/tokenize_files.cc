@@ -25,13 +25,24 @@ struct Tokens {
   int64_t bad_rows = 0;
 };
 
+// ", only "title", "content"", the first few.
+std::string KeysOf(const json& row) {
+  constexpr int kShown = 8;
+  std::string text;
+  int count = 0;
+  for (const auto& [key, value] : row.items()) {
+    if (count++ < kShown) text += (count == 1 ? ", only \"" : ", \"") + key.substr(0, 40) + "\"";
+  }
+  return text + (count > kShown ? ", ..." : "");
+}
+
 // Why the row has no text; empty: `text` is it.
 std::string ReadRow(std::string_view row, const std::string& key, std::string& text) {
   const json value = json::parse(row, nullptr, /*allow_exceptions=*/false);
   if (value.is_discarded()) return "it is no JSON";
   if (!value.is_object()) return "it is no JSON object";
   const auto found = value.find(key);
-  if (found == value.end()) return "it has no \"" + key + "\"";
+  if (found == value.end()) return "it has no \"" + key + "\"" + KeysOf(value);
   if (!found->is_string()) return "its \"" + key + "\" is no string";
   text = found->get<std::string>();
   return "";
@@ -156,8 +167,7 @@ class Pipeline {
                          .what = "This row cannot be used: " + wrong +
                                  ". Each row is to be an object with the document in \"" +
                                  options_.json_key + "\".",
-                         .hint = "Name another key with --json-key, mend the row, or pass over "
-                                 "such rows with --on-bad-row=skip.",
+                         .hint = options_.bad_row_hint,
                          .page = "bad-row"});
   }
 

@@ -18,6 +18,10 @@ struct TokenizeOptions {
   std::string json_key = "text";  // what of a row is its text
   int32_t separator = -1;         // id after each document; -1: none
   bool skip_bad_rows = false;     // else the first one ends everything
+  // What to do about one, in the words of who asks.
+  std::string bad_row_hint =
+      "Name another key with --json-key, mend the row, or pass over such rows with "
+      "--on-bad-row=skip.";
   std::string output;
   TokenFileFormat format = TokenFileFormat::kLlmC;
   int threads = 1;

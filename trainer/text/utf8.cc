@@ -70,4 +70,10 @@ std::string_view ValidUtf8(std::string_view bytes, std::string& storage) {
   }
 }
 
+bool IsUtf16(std::string_view text) {
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return true;
+  const auto zeros = [&](size_t first) { return text[first] == 0 && text[first + 2] == 0; };
+  return text.size() >= 4 && zeros(0) != zeros(1);
+}
+
 }  // namespace ddprun::trainer

@@ -13,6 +13,10 @@ constexpr char32_t kReplacement = 0xFFFD;
 // part of a character that is none: what Python's errors="replace" makes of it.
 std::string_view ValidUtf8(std::string_view bytes, std::string& storage);
 
+// Whether a text begins as UTF-16, which Windows programs write: by its byte order mark, or by
+// every other byte being zero.
+bool IsUtf16(std::string_view text);
+
 // The character at `position`, which moves behind it. REQUIRES: valid UTF-8, a character begins
 // there.
 inline char32_t NextCharacter(std::string_view text, size_t& position) {

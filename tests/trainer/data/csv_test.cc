@@ -13,6 +13,7 @@
 namespace ddprun::trainer {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -123,8 +124,10 @@ TEST_F(Csv, GivesValidationTheTrainingDatasScalesAndLabels) {
 
 TEST_F(Csv, TreatsMissingFieldsAsAsked) {
   const std::string text = "x,y,kind\n1,,a\nNA,2,b\n3,4,?\n5,6,a\n";
-  EXPECT_EQ(ErrorOf(text).what,
-            "Column \"y\" has no value; data.on_missing says what else may be done.");
+  EXPECT_EQ(
+      ErrorOf(text).what,
+      "Column \"y\" has no value; data.on_missing \"skip\" leaves such rows out, \"mean\" puts "
+      "the column's mean there.");
   const CsvDataset skipped = Open(text, {.missing = CsvDatasetOptions::Missing::kSkip});
   EXPECT_THAT(Inputs(skipped), ElementsAre(5, 6));
   EXPECT_THAT(skipped.Notes(), ElementsAre("3 rows skipped that have a missing field"));
@@ -183,8 +186,12 @@ TEST_F(Csv, RefusesTooManyCategories) {
   EXPECT_EQ(Open(text, {.max_categories = 3}).shape().input[0], 3);
   const Error error = ErrorOf(text, {.max_categories = 2});
   EXPECT_EQ(error.title, "TOO MANY CATEGORIES");
-  EXPECT_EQ(error.where, scratch_.Path("table.csv") + ":5");
+  EXPECT_EQ(error.where, scratch_.Path("table.csv"));
   EXPECT_THAT(error.what, HasSubstr("Column \"name\" has more than 2 different values (\"ann\", "));
+  // All of them at once, and what is left.
+  const Error both = ErrorOf("n,x,t,kind\na,1,u,k\nb,2,v,k\nc,3,w,k\n", {.max_categories = 2});
+  EXPECT_THAT(both.what, AllOf(HasSubstr("Column \"n\" has"), HasSubstr("Column \"t\" has")));
+  EXPECT_THAT(both.hint, HasSubstr("\"feature_columns\": [\"x\"]"));
 }
 
 TEST_F(Csv, TreatsMissingCategoriesAsMissingNumbers) {
@@ -198,11 +205,57 @@ TEST_F(Csv, TreatsMissingCategoriesAsMissingNumbers) {
 
 TEST_F(Csv, SaysWhichInputIsWhat) {
   const CsvDataset data = Open("x,c,kind\n1,red,n\n3,b,y\n", {.standardize = true});
-  EXPECT_EQ(nlohmann::json::parse(data.description()), nlohmann::json::parse(R"({
+  EXPECT_EQ(nlohmann::json::parse(data.ModelFiles().at("data.json")), nlohmann::json::parse(R"({
     "format": "csv",
     "inputs": [{"column": "x", "mean": 2.0, "deviation": 1.0},
                {"column": "c", "categories": ["b", "red"]}],
     "target": {"column": "kind", "labels": ["n", "y"]}})"));
+}
+
+TEST_F(Csv, NamesTheDelimiterThatTheFileHas) {
+  EXPECT_EQ(ErrorOf("x;kind\n1;a\n").hint,
+            "Its fields are separated by another character: set data.delimiter to \";\".");
+  EXPECT_THAT(ErrorOf("x\tkind\n1\ta\n").hint, HasSubstr("data.delimiter to \"\\t\""));
+  EXPECT_EQ(ErrorOf("x\n1\n").hint, "The first line must name the columns.");
+}
+
+TEST_F(Csv, RefusesWhatIsNoTextThatItCanRead) {
+  using std::string_literals::operator""s;
+  for (const std::string& text : {"\xff\xfex\0,\0"s, "\xfe\xff\0x\0,"s, "x\0,\0k\0\n\0"s}) {
+    EXPECT_THAT(ErrorOf(text).what, HasSubstr("cannot be read: it is text in UTF-16"));
+  }
+  EXPECT_THAT(ErrorOf("PK\3\4\0\0"s).what, HasSubstr("cannot be read: it is no text"));
+}
+
+TEST_F(Csv, ShowsLongAndOddFieldsShortened) {
+  const std::string text = "x,kind\n1,a\n\x1b[2J" + std::string(5000, 'r') + ",a\n";
+  EXPECT_THAT(ErrorOf(text).what,
+              AllOf(HasSubstr("is \"?[2Jrrr"), HasSubstr("rrr...\"; a number")));
+  EXPECT_LT(ErrorOf(text).what.size(), 300U);
+}
+
+TEST_F(Csv, ReadsNamesOfColumnsAsItReadsFields) {
+  const CsvDataset data = Open(" x , kind\n1, a\n2 ,b\n");
+  EXPECT_THAT(Inputs(data), ElementsAre(1, 2));
+  EXPECT_THAT(data.shape().labels, ElementsAre("a", "b"));
+  EXPECT_THAT(
+      ErrorOf("x,y,x,kind\n1,2,3,a\n").what,
+      HasSubstr("Two columns of \"" + scratch_.Path("table.csv") + "\" have the name \"x\"."));
+  EXPECT_THAT(Open(",x,kind\n0,7,a\n1,8,b\n").Notes(),
+              ElementsAre("the column without a name is taken as an input; data.feature_columns "
+                          "leaves it out"));
+}
+
+TEST_F(Csv, SaysThatClassesLookLikeNumbers) {
+  const auto notes = [&](const std::string& rows) { return Open("x,kind\n" + rows).Notes(); };
+  EXPECT_THAT(notes("1,0\n2,1\n3,5\n"), IsEmpty());
+  EXPECT_THAT(notes("1,a\n2,1.5\n"), IsEmpty());
+  EXPECT_THAT(notes("1,0.5\n2,1\n"),
+              ElementsAre("column \"kind\" has 2 different numbers, each taken as a class of its "
+                          "own; data.target_type \"number\" predicts them as numbers"));
+  std::string many;
+  for (int i = 0; i < 101; ++i) many += "1," + std::to_string(i) + "\n";
+  EXPECT_THAT(notes(many), ElementsAre(HasSubstr("has 101 different numbers")));
 }
 
 TEST_F(Csv, NamesTheRowAndColumnAtFault) {
@@ -215,7 +268,8 @@ TEST_F(Csv, NamesTheRowAndColumnAtFault) {
   EXPECT_EQ(ErrorOf("x,kind\n1,a,2\n").what, "The row has 3 fields; the header has 2.");
   EXPECT_THAT(ErrorOf("x,kind\ninf,a\n").what,
               HasSubstr("Column \"x\" is \"inf\"; a number was expected."));
-  EXPECT_THAT(ErrorOf("x,knd\n1,a\n").what, HasSubstr("has no column \"kind\"."));
+  EXPECT_THAT(ErrorOf("x,knd\n1,a\n").what,
+              HasSubstr("has no column \"kind\". Its columns are \"x\", \"knd\"."));
   EXPECT_EQ(ErrorOf("x,knd\n1,a\n").hint, "Did you mean \"knd\"?");
   EXPECT_EQ(ErrorOf("x,kind\n").what, "The data files have no row with features.");
   EXPECT_EQ(ErrorOf("").what, "The data files have no row with features.");

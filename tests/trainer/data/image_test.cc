@@ -178,6 +178,20 @@ TEST_F(IdxFiles, BecomeNormalizedNumbersAndClasses) {
   EXPECT_EQ(batch.targets[1].item<int64_t>(), 2);
 }
 
+TEST(DescribeImages, SaysItInTheWordsOfTransformers) {
+  const auto scaled =
+      json::parse(DescribeImages({.size = 24, .mean = {0.5}, .std = {0.1, 0.2, 0.3}}, 3, 24, 24));
+  EXPECT_EQ(scaled.at("size"), (json{{"shortest_edge", 24}}));
+  EXPECT_EQ(scaled.at("crop_size"), (json{{"height", 24}, {"width", 24}}));
+  EXPECT_EQ(scaled.at("image_mean"), (json{0.5, 0.5, 0.5}));
+  EXPECT_EQ(scaled.at("image_std"), (json{0.1, 0.2, 0.3}));
+  EXPECT_TRUE(scaled.at("do_resize") && scaled.at("do_center_crop") && scaled.at("do_normalize"));
+  const auto plain = json::parse(DescribeImages({}, 1, 28, 20));
+  EXPECT_EQ(plain.at("size"), (json{{"height", 28}, {"width", 20}}));
+  EXPECT_FALSE(plain.at("do_resize") || plain.at("do_center_crop") || plain.at("do_normalize") ||
+               plain.at("do_convert_rgb"));
+}
+
 TEST_F(IdxFiles, ThatDoNotFitAreRefused) {
   Labels(Idx({2}, "ab"));
   const auto what = [&](const std::string& images) {
@@ -222,6 +236,9 @@ TEST(Cifar, ReadsBothKinds) {
   const auto ten_data = OpenCifar(Cifar::k10, {ten}, {});
   EXPECT_EQ(ten_data->shape().classes, 10);
   EXPECT_THAT(ten_data->shape().input, ElementsAre(3, 32, 32));
+  EXPECT_TRUE(ten_data->shape().labels.empty());
+  scratch.Write("batches.meta.txt", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n\n");
+  EXPECT_EQ(OpenCifar(Cifar::k10, {ten}, {})->shape().labels.at(9), "j");
   const Batch batch = ten_data->Get(std::vector<int64_t>{1});
   EXPECT_EQ(batch.targets.item<int64_t>(), 9);
   EXPECT_FLOAT_EQ(batch.inputs.max().item<float>(), 1.0F / 255);
@@ -321,11 +338,11 @@ TEST_F(Folder, LeavesOutWhatDoesNotDecodeIfAskedTo) {
 }
 
 TEST_F(Folder, NamesTheFileThatIsAtFault) {
-  EXPECT_THAT(
-      ErrorOf([&] {
-        ImageFolder({.patterns = {Path("train")}, .labels = {"cat", "dogs"}});
-      }).what,
-      HasSubstr("is of class \"dog\", which is none of the 2 classes; \"dogs\" comes close"));
+  EXPECT_THAT(ErrorOf([&] {
+                ImageFolder({.patterns = {Path("train")}, .labels = {"cat", "dogs"}});
+              }).what,
+              HasSubstr("is of class \"dog\", which is none of the classes \"cat\", \"dogs\"; "
+                        "\"dogs\" comes close"));
   const ImageFolder data({.patterns = {Path("train")}, .image = {.size = 8}});
   scratch_.Write("train/dog/a.jpg", "\xff\xd8\xff and no more");
   const Error error = ErrorOf([&] { data.Get(std::vector<int64_t>{2}); });

@@ -144,6 +144,14 @@ TEST_F(Pairs, TakeColumnsByNameAndNumbersByTheirSize) {
   EXPECT_THAT(Classes(data), ElementsAre(2, 1, 0));
 }
 
+TEST_F(Pairs, TakeNumbersAsClassesWhereTheModelHasSoMany) {
+  const std::string text = "sentence\tlabel\na\t2\nb\t0\n";
+  const PairDataset three = Open("t.tsv", text, {.classes = 3});
+  EXPECT_THAT(Classes(three), ElementsAre(2, 0));
+  EXPECT_EQ(three.shape().classes, 3);
+  EXPECT_THAT(Classes(Open("t.tsv", text, {.classes = 2})), ElementsAre(1, 0));
+}
+
 TEST_F(Pairs, BadRowsAreErrorsWithTheirPlace) {
   const std::string good = R"({"sentence": "a", "label": "x"})";
   const auto error = [&](const std::string& row) {
@@ -179,11 +187,12 @@ TEST_F(Pairs, BadRowsAreSkippedAndCountedOnRequest) {
 TEST_F(Pairs, WhatFitsNoWholeFileIsSaid) {
   EXPECT_EQ(ErrorOf("a.jsonl", "").what, "The data files have no row with a label.");
   EXPECT_EQ(ErrorOf("a.jsonl", R"({"x": 1})").what,
-            "The first row has no known column for the text.");
+            "The first row has no known column for the text; it has \"x\".");
   EXPECT_EQ(ErrorOf("a.jsonl", R"({"text": "a"})").what,
-            "The first row has no known column for the label.");
+            "The first row has no known column for the label; it has \"text\".");
   EXPECT_EQ(ErrorOf("a.tsv", "text\tlabel\na\tb", {.columns = {"words", "", ""}}).what,
-            "The first row has no column \"words\".");
+            "The first row has no column \"words\"; it has \"text\", \"label\".");
+  EXPECT_THAT(ErrorOf("a.csv", "text,label\na,b\n").what, HasSubstr("ends in .tsv"));
   const Error error = ErrorOf("a.jsonl", "\n{\"text\": \"a\", \"label\": \"neutrl\"}",
                               {.labels = {"neutral", "other"}});
   EXPECT_EQ(error.title, "UNKNOWN LABEL");

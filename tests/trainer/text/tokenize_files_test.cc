@@ -111,12 +111,12 @@ TEST_F(TokenizeFilesTest, TakesADocumentFromEachRow) {
 
 TEST_F(TokenizeFilesTest, NamesTheBadRowAndKeepsTheOldFile) {
   folder_.Write("out.bin", "old");
-  for (const auto& [row, what] :
-       std::vector<std::pair<std::string, std::string>>{{"{\"text\": \"ab\"", "no JSON"},
-                                                        {"[1]", "no JSON object"},
-                                                        {"{\"body\": \"ab\"}", "no \"text\""},
-                                                        {"{\"text\": 5}", "no string"},
-                                                        {"{\"text\": \"\xFF\"}", "no JSON"}}) {
+  for (const auto& [row, what] : std::vector<std::pair<std::string, std::string>>{
+           {"{\"text\": \"ab\"", "no JSON"},
+           {"[1]", "no JSON object"},
+           {"{\"body\": \"ab\"}", "no \"text\", only \"body\""},
+           {"{\"text\": 5}", "no string"},
+           {"{\"text\": \"\xFF\"}", "no JSON"}}) {
     const Error error =
         ErrorOf({folder_.Write("a.jsonl", "{\"text\": \"a\"}\n" + row + "\n")}, true);
     EXPECT_EQ(error.page, "bad-row");
@@ -138,10 +138,14 @@ TEST_F(TokenizeFilesTest, CountsBadRowsThatItPassesOver) {
 }
 
 TEST_F(TokenizeFilesTest, SaysWhatCannotBeReadOrWritten) {
+  const std::string wide = folder_.Write("wide.txt", std::string("\xff\xfe"
+                                                                 "a\0b\0",
+                                                                 6));
+  EXPECT_THAT(ErrorOf({wide}, false).what, HasSubstr("it is text in UTF-16"));
   EXPECT_EQ(ErrorOf({folder_.path() + "/none.txt"}, false).page, "unreadable-data-file");
   EXPECT_EQ(ErrorOf({folder_.path()}, false).page, "unreadable-data-file");
   std::filesystem::create_directory(output());
-  EXPECT_EQ(ErrorOf({folder_.Write("a.txt", "ab")}, false).page, "token-file-not-written");
+  EXPECT_EQ(ErrorOf({folder_.Write("a.txt", "ab")}, false).page, "cannot-write");
 }
 
 // Large enough to be cut into several pieces.
