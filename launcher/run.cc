@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "launcher/agent/run_agent.h"
 #include "launcher/agent/worker_spec.h"
+#include "launcher/check_config.h"
 #include "launcher/cli/device_count.h"
 #include "launcher/cli/numa_binding.h"
 #include "launcher/cli/options.h"
@@ -94,20 +95,33 @@ int Fail(const Error& error) {
 }
 
 Result<int> RunWhatIsAsked(Options options, const Environment& env) {
-  if (options.sweep.empty()) return RunJob(std::move(options), env);
-  if (options.dry_run) {
-    DDPRUN_ASSIGN(const std::vector<SweepRun> runs, PlanSweep(options.sweep));
-    std::fputs(("# The first of " + std::to_string(runs.size()) + " runs:\n").c_str(), stdout);
-    for (const std::string& pair : runs.front().Overrides()) options.overrides.push_back(pair);
-    return RunJob(std::move(options), env);
-  }
+  if (options.sweep.empty() && !options.dry_run) return RunJob(std::move(options), env);
   // What all runs would stumble over is said once.
   DDPRUN_ASSIGN(const Target target, ResolveTarget(options, env, OwnFolder()));
   DDPRUN_ASSIGN(const int workers, CountWorkers(options.nproc_per_node, FindDevices(env)));
-  return RunSweep({.options = std::move(options), .workers = workers, .run = [&env](Options run) {
-                     const Result<int> code = RunJob(std::move(run), env);
-                     return code ? *code : Fail(code.error());
-                   }});
+  const auto check = [&](const std::vector<SweepRun>& runs) {
+    return CheckConfig(options, target, workers, runs);
+  };
+  if (!options.dry_run) {
+    return RunSweep(
+        {.options = options, .workers = workers, .check = check, .run = [&env](Options run) {
+           const Result<int> code = RunJob(std::move(run), env);
+           return code ? *code : Fail(code.error());
+         }});
+  }
+  std::vector<SweepRun> runs;
+  if (!options.sweep.empty()) {
+    DDPRUN_ASSIGN(runs, PlanSweep(options.sweep));
+  }
+  if (target.is_trainer_config) {
+    DDPRUN_ASSIGN(const int code, check(runs));
+    if (code != 0) return code;
+  }
+  if (!runs.empty()) {
+    std::fputs(("# The first of " + std::to_string(runs.size()) + " runs:\n").c_str(), stdout);
+    for (const std::string& pair : runs.front().Overrides()) options.overrides.push_back(pair);
+  }
+  return RunJob(std::move(options), env);
 }
 
 }  // namespace

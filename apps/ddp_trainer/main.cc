@@ -11,6 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/ddp_trainer/check_command.h"
 #include "apps/ddp_trainer/generate_command.h"
 #include "apps/ddp_trainer/tokenize_command.h"
 #include "base/crash_stack.h"
@@ -19,6 +20,7 @@
 #include "base/last_words.h"
 #include "trainer/comm/bootstrap.h"
 #include "trainer/config/config_text.h"
+#include "trainer/loop/estimate_memory.h"
 #include "trainer/loop/job.h"
 #include "trainer/loop/run_worker.h"
 #include "trainer/loop/template_server.h"
@@ -81,6 +83,7 @@ int Train(const Arguments& arguments, const Environment& environment) {
           [&job](const Environment& worker) {
             const auto rank = ddprun::ValueOrThrow(ddprun::trainer::ReadRankInfo(worker));
             ddprun::trainer::PlanFor(job, rank.world_size);
+            ddprun::trainer::CheckNeeds(job, rank);
           },
       .run = [&job](const Environment& worker) { return ddprun::trainer::RunWorker(job, worker); }};
   return ddprun::trainer::ServeTemplate(ddprun::UniqueFd(static_cast<int>(fd)), environment,
@@ -100,6 +103,7 @@ int Run(int argc, char** argv, const Environment& environment) {
   app.add_flag("--template", arguments.as_template, "Serve ddprun's requests to fork workers");
   CLI::App* schema = app.add_subcommand("schema", "Print the JSON Schema of config files");
   CLI::App* doc = app.add_subcommand("config-doc", "Print docs/config.md");
+  const ddprun::trainer::CheckCommand check(app);
   const ddprun::trainer::TokenizeCommand tokenize(app);
   const ddprun::trainer::GenerateCommand generate(app);
   try {
@@ -115,6 +119,7 @@ int Run(int argc, char** argv, const Environment& environment) {
     std::fputs(ddprun::trainer::WriteConfigDoc().c_str(), stdout);
     return 0;
   }
+  if (check.parsed()) return check.Run(environment);
   if (tokenize.parsed()) return tokenize.Run();
   if (generate.parsed()) return generate.Run();
   if (arguments.config.empty()) {

@@ -47,7 +47,7 @@ std::vector<Flag> RunFlags() {
       {.name = "dry_run",
        .group = FlagGroup::kRun,
        .of_torchrun = false,
-       .help = "Print the commands and variables of all workers and start nothing",
+       .help = "Check the config, print the commands and variables of all workers, start nothing",
        .read = [](std::string_view text, Options& o) { return ReadSwitch(text, o.dry_run); }},
       {.name = "set",
        .value = "KEY=VALUE",

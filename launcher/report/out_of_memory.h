@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/report/cgroup_memory.h"
+#include "base/cgroup_memory.h"
 #include "launcher/report/kernel_log.h"
 #include "launcher/report/worker_record.h"
 

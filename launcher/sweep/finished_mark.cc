@@ -1,8 +1,8 @@
 #include "launcher/sweep/finished_mark.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -30,16 +30,21 @@ std::optional<std::string> FindFinished(const std::string& sweep_folder,
   // The config may hold bytes that are no UTF-8, which JSON replaces when it is written.
   const Json wanted = Json::parse(
       Describe(identity).dump(-1, ' ', false, Json::error_handler_t::replace), nullptr, false);
-  std::set<std::string> folders;
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(sweep_folder, ignored)) {
-    folders.insert(entry.path());
-  }
-  for (const std::string& folder : folders) {
+  for (const std::string& folder : FinishedFolders(sweep_folder)) {
     std::ifstream file(folder + "/" + std::string(kMarkName));
     if (file && Json::parse(file, nullptr, /*allow_exceptions=*/false) == wanted) return folder;
   }
   return std::nullopt;
+}
+
+std::vector<std::string> FinishedFolders(const std::string& sweep_folder) {
+  std::vector<std::string> folders;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(sweep_folder, ignored)) {
+    if (fs::exists(entry.path() / kMarkName, ignored)) folders.push_back(entry.path());
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
 }
 
 Status MarkFinished(const std::string& run_folder, const RunIdentity& identity) {

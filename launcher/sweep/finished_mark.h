@@ -20,6 +20,9 @@ struct RunIdentity {
 std::optional<std::string> FindFinished(const std::string& sweep_folder,
                                         const RunIdentity& identity);
 
+// All folders in it with a mark, in the order of their names.
+std::vector<std::string> FinishedFolders(const std::string& sweep_folder);
+
 // Call it after exit code 0 only. The mark appears whole or not at all, also when the machine
 // fails meanwhile.
 Status MarkFinished(const std::string& run_folder, const RunIdentity& identity);

@@ -1,5 +1,7 @@
 #include "launcher/sweep/run_sweep.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -64,9 +66,11 @@ class Sweep {
     std::error_code error;
     fs::create_directories(folder_, error);
     if (error) return SystemError("making the folder " + folder_, error.value());
+    for (const SweepRun& run : runs_) rows_.push_back(RowBefore(run));
+    ChooseTables();
     int first_failure = 0;
-    for (size_t i = 0; i < runs_.size(); ++i) {
-      DDPRUN_ASSIGN(const ChildEnd end, RunOne(i));
+    for (begun_ = 0; begun_ < runs_.size();) {
+      DDPRUN_ASSIGN(const ChildEnd end, RunOne(begun_++));
       DDPRUN_TRY(WriteTables());
       if (end.stop_signal) {
         first_failure = 128 + *end.stop_signal;
@@ -79,18 +83,58 @@ class Sweep {
   }
 
  private:
-  Result<ChildEnd> RunOne(size_t index) {
-    const SweepRun& run = runs_[index];
+  RunIdentity IdentityOf(const SweepRun& run) const {
     RunIdentity identity{
         .config = config_, .overrides = job_.options.overrides, .workers = job_.workers};
     for (const std::string& pair : run.Overrides()) identity.overrides.push_back(pair);
-    SweepRow row{.values = run.values, .status = "", .finished = true, .summary = {}, .folder = ""};
+    return identity;
+  }
+
+  // What is known of it before the sweep begins.
+  SweepRow RowBefore(const SweepRun& run) const {
+    SweepRow row{.values = run.values,
+                 .status = "not begun",
+                 .finished = false,
+                 .summary = {},
+                 .folder = ""};
+    if (const auto folder = FindFinished(folder_, IdentityOf(run))) {
+      row.folder = *folder;
+      row.status = "finished before";
+      row.finished = true;
+      row.summary = ReadRunSummary(row.folder + "/metrics.jsonl");
+    }
+    return row;
+  }
+
+  // sweep.csv and sweep.html, or the first sweep-2.csv, ... that no results of other runs are in.
+  void ChooseTables() {
+    const auto own = [this](const std::string& folder) {
+      return std::any_of(rows_.begin(), rows_.end(),
+                         [&](const SweepRow& row) { return row.folder == folder; });
+    };
+    std::vector<std::string> others;
+    for (const std::string& folder : FinishedFolders(folder_)) {
+      if (!own(folder)) others.push_back(CsvCell(folder) + "\r\n");
+    }
+    const std::string first = folder_ + "/sweep";
+    tables_ = first;
+    for (int number = 2;; ++number) {
+      const std::string text = ReadText(tables_ + ".csv");
+      const auto in_table = [&](const std::string& end) {
+        return text.find("," + end) != std::string::npos;
+      };
+      if (std::none_of(others.begin(), others.end(), in_table)) return;
+      tables_ = first + "-" + std::to_string(number);
+    }
+  }
+
+  Result<ChildEnd> RunOne(size_t index) {
+    const SweepRun& run = runs_[index];
+    SweepRow& row = rows_[index];
     const std::string count =
         "[ddprun] run " + std::to_string(index + 1) + " of " + std::to_string(runs_.size());
     ChildEnd end;
-    if (const auto folder = FindFinished(folder_, identity)) {
-      row.folder = *folder;
-      row.status = "finished before";
+    if (row.finished) {
       std::fputs((count + ", " + run.name + ": finished before\n").c_str(), stderr);
     } else {
       row.folder = NewFolder(folder_ + "/" + run.name);
@@ -100,11 +144,10 @@ class Sweep {
       row.status = end.stop_signal ? "stopped"
                    : row.finished  ? "finished"
                                    : "exit code " + std::to_string(end.exit_code);
-      if (row.finished) DDPRUN_TRY(MarkFinished(row.folder, identity));
+      if (row.finished) DDPRUN_TRY(MarkFinished(row.folder, IdentityOf(run)));
+      row.summary = ReadRunSummary(row.folder + "/metrics.jsonl");
+      if (!fs::exists(row.folder)) row.folder.clear();
     }
-    row.summary = ReadRunSummary(row.folder + "/metrics.jsonl");
-    if (!fs::exists(row.folder)) row.folder.clear();
-    rows_.push_back(std::move(row));
     return end;
   }
 
@@ -118,20 +161,20 @@ class Sweep {
   }
 
   Status WriteTables() const {
-    DDPRUN_TRY(WriteWholeFile(folder_ + "/sweep.csv", CsvTable(rows_)));
+    DDPRUN_TRY(WriteWholeFile(tables_ + ".csv", CsvTable(rows_)));
     return WriteWholeFile(
-        folder_ + "/sweep.html",
+        tables_ + ".html",
         HtmlTable("Sweep of " + fs::path(job_.options.target).filename().string(), rows_));
   }
 
   void PrintEnd() const {
-    const std::string left = rows_.size() < runs_.size()
-                                 ? std::to_string(runs_.size() - rows_.size()) + " of " +
+    const std::string left = begun_ < runs_.size()
+                                 ? std::to_string(runs_.size() - begun_) + " of " +
                                        std::to_string(runs_.size()) +
                                        " runs were not begun; the same command goes on with them.\n"
                                  : "";
-    std::fputs(("\n" + TerminalTable(rows_) + "\n" + left + "Written to " + folder_ +
-                "/sweep.csv and sweep.html\n")
+    std::fputs(("\n" + TerminalTable(rows_) + "\n" + left + "Written to " + tables_ + ".csv and " +
+                fs::path(tables_).filename().string() + ".html\n")
                    .c_str(),
                stdout);
   }
@@ -140,7 +183,9 @@ class Sweep {
   std::vector<SweepRun> runs_;
   std::string config_;
   std::string folder_;
-  std::vector<SweepRow> rows_;
+  std::string tables_;          // path of the tables without their suffix
+  std::vector<SweepRow> rows_;  // of all runs
+  size_t begun_ = 0;
 };
 
 }  // namespace
@@ -156,6 +201,8 @@ Result<int> RunSweep(SweepJob job) {
       return NotSwept("--sweep=" + key, "Each run of a sweep gets a name and a folder of its own.");
     }
   }
+  DDPRUN_ASSIGN(const int refused, job.check(runs));
+  if (refused != 0) return refused;
   return Sweep(std::move(job), std::move(runs)).Run();
 }
 

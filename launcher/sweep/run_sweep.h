@@ -5,12 +5,15 @@
 
 #include "base/result.h"
 #include "launcher/cli/options.h"
+#include "launcher/sweep/sweep_plan.h"
 
 namespace ddprun::launcher {
 
 struct SweepJob {
   Options options;  // as given, with --sweep and a trainer config as target
   int workers = 1;
+  // Says what is wrong with any of the runs; 0, or the exit code with which nothing is begun.
+  std::function<Result<int>(const std::vector<SweepRun>&)> check;
   // One run, in a process of its own, with everything that ddprun does; returns its exit code.
   std::function<int(Options)> run;
 };

@@ -15,16 +15,6 @@ namespace {
 
 constexpr size_t kGap = 2;
 
-std::string QuotedForCsv(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + "\"";
-}
-
 }  // namespace
 
 std::optional<size_t> BestRow(const std::vector<SweepRow>& rows) {
@@ -107,6 +97,16 @@ std::string TerminalTable(const std::vector<SweepRow>& rows) {
   return text;
 }
 
+std::string CsvCell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
 std::string CsvTable(const std::vector<SweepRow>& rows) {
   const auto exact = [](double value) {
     if (!std::isfinite(value)) return ShortNumber(value);
@@ -118,7 +118,7 @@ std::string CsvTable(const std::vector<SweepRow>& rows) {
   for (const SweepRow& row : rows) lines.push_back(Cells(row, exact));
   std::string text;
   for (const auto& line : lines) {
-    for (size_t i = 0; i < line.size(); ++i) text += (i == 0 ? "" : ",") + QuotedForCsv(line[i]);
+    for (size_t i = 0; i < line.size(); ++i) text += (i == 0 ? "" : ",") + CsvCell(line[i]);
     text += "\r\n";
   }
   return text;

@@ -21,8 +21,10 @@ struct SweepRow {
 // least loss) has a * in front.
 std::string TerminalTable(const std::vector<SweepRow>& rows);
 
-// RFC 4180, numbers in full.
+// RFC 4180, numbers in full; folders last.
 std::string CsvTable(const std::vector<SweepRow>& rows);
+// `text` as a cell of it.
+std::string CsvCell(const std::string& text);
 
 // One file without anything from elsewhere: the table, which sorts at a click, and the losses of
 // all runs as curves. `title`: what was swept.

@@ -13,7 +13,8 @@ namespace ddprun::trainer {
 
 Result<Config> ReadConfigText(const Source& file,
                               const std::vector<std::string>& overrides,
-                              const ReadContext& context) {
+                              const ReadContext& context,
+                              Config* refused) {
   DDPRUN_ASSIGN(const JsonValue root, ParseJson(file));
   Problems problems;
   Entries entries(file.label);
@@ -33,13 +34,15 @@ Result<Config> ReadConfigText(const Source& file,
     FillDerivedDefaults(entries, &config);
     CrossCheck(entries, config, &problems);
   }
-  if (!problems.empty()) return std::move(problems).Take();
-  return config;
+  if (problems.empty()) return config;
+  if (refused != nullptr) *refused = std::move(config);
+  return std::move(problems).Take();
 }
 
 Result<Config> ReadConfig(const std::string& path,
                           const std::vector<std::string>& overrides,
-                          const Environment& environment) {
+                          const Environment& environment,
+                          Config* refused) {
   DDPRUN_ASSIGN(const Source file, LoadConfigFile(path));
   std::error_code error;
   const std::filesystem::path working_folder = std::filesystem::current_path(error);
@@ -47,7 +50,7 @@ Result<Config> ReadConfig(const std::string& path,
       .environment = environment,
       .config_folder = (working_folder / path).parent_path().lexically_normal().string(),
       .working_folder = working_folder.string()};
-  return ReadConfigText(file, overrides, context);
+  return ReadConfigText(file, overrides, context, refused);
 }
 
 }  // namespace ddprun::trainer

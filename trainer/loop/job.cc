@@ -3,12 +3,37 @@
 #include "base/failure.h"
 #include "trainer/config/config_warnings.h"
 #include "trainer/config/read_config.h"
+#include "trainer/loop/estimate_memory.h"
 #include "trainer/loop/open_data.h"
 #include "trainer/loop/open_model.h"
+#include "trainer/models/pretrained.h"
 #include "trainer/models/torchscript.h"
 #include "trainer/plugin/load_plugin.h"
 
 namespace ddprun::trainer {
+
+void OpenParts(Job& job, const Attempt& attempt) {
+  const bool has_model = attempt([&job] {
+    job.model = OpenModel(job.config);
+    // Once for all ranks, which are forked later.
+    if (job.model.type == "plugin") LoadPlugin(job.model.path).RequireModel();
+    if (job.model.type == "torchscript") job.model_notes = TorchScriptNotes(job.model.path);
+  });
+  if (!has_model) job.model.vocab_size = 0;  // no token is outside of what is not known
+  OpenData(job, attempt);
+  const bool has_data = job.train != nullptr;
+  const bool sized_by_data = job.model.type == "cnn" || job.model.type == "linear";
+  if (!has_model || (!has_data && sized_by_data)) return;
+  const bool fits = attempt([&job, has_data] {
+    if (has_data) FitModelToData(job.train->shape(), job.model);
+    job.shape = MakeModelShape(job.model);
+  });
+  const std::string& weights = job.config.model.name_or_path;
+  if (fits && job.shape != nullptr && !weights.empty()) {
+    attempt([&] { CheckWeights(*job.shape, weights); });
+  }
+  if (has_data) attempt([&job] { job.largest_batch = LargestBatch(job); });
+}
 
 Job OpenJob(const std::string& config_path,
             const std::vector<std::string>& overrides,
@@ -16,14 +41,10 @@ Job OpenJob(const std::string& config_path,
   Job job;
   job.config_path = config_path;
   job.config = ValueOrThrow(ReadConfig(config_path, overrides, environment));
-  job.model = OpenModel(job.config);
-  // Once for all ranks, which are forked later.
-  if (job.config.model.type == ModelType::kPlugin) LoadPlugin(job.config.model.path).RequireModel();
-  if (job.config.model.type == ModelType::kTorchScript) {
-    job.model_notes = TorchScriptNotes(job.config.model.path);
-  }
-  OpenData(job);
-  FitModelToData(job.train->shape(), job.model);
+  OpenParts(job, [](const auto& part) {
+    part();
+    return true;
+  });
   return job;
 }
 

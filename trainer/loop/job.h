@@ -2,6 +2,7 @@
 // found here, once per node, before any rank is forked.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "trainer/data/dataset.h"
 #include "trainer/loop/step_plan.h"
 #include "trainer/models/registry.h"
+#include "trainer/models/step_memory.h"
 
 namespace ddprun::trainer {
 
@@ -19,6 +21,8 @@ struct Job {
   Config config;
   std::string config_path;
   ModelOptions model;
+  std::shared_ptr<const Model> shape;  // MakeModelShape(model)
+  BatchSize largest_batch;             // LargestBatch(job)
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> validation;   // nullptr when there is none
   std::vector<std::string> data_notes;   // what was left out of the training data; lines
@@ -30,6 +34,13 @@ struct Job {
   // Data sets that `train` and `validation` are parts of.
   std::vector<std::unique_ptr<Dataset>> wholes;
 };
+
+// Does one part of opening a job and says whether it went well. OpenJob's lets a Failure pass.
+using Attempt = std::function<bool(const std::function<void()>& part)>;
+
+// Opens the model and the data that job.config names, and compares them with each other and with
+// the weights: the parts that do not need one that has failed.
+void OpenParts(Job& job, const Attempt& attempt);
 
 // Reads the config and opens its data. `overrides`: "section.key=value", as after --set.
 // Throws Failure.

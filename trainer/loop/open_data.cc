@@ -240,14 +240,19 @@ void SetAside(std::unique_ptr<Dataset> whole, int64_t count, Job& job) {
 
 }  // namespace
 
-void OpenData(Job& job) {
+void OpenData(Job& job, const Attempt& attempt) {
   const DataConfig& data = job.config.data;
-  std::unique_ptr<Dataset> whole = OpenFiles(job, data.train_files, nullptr);
-  const int64_t set_aside = ValidationCount(whole->size(), data.validation_fraction);
+  std::unique_ptr<Dataset> whole;
+  attempt([&] { whole = OpenFiles(job, data.train_files, nullptr); });
   if (!data.validation_files.empty()) {
-    job.validation = OpenFiles(job, data.validation_files, whole.get());
-    CheckSameShape(data.validation_files.front(), whole->shape(), job.validation->shape());
+    attempt([&] {
+      job.validation = OpenFiles(job, data.validation_files, whole.get());
+      if (whole == nullptr) return;
+      CheckSameShape(data.validation_files.front(), whole->shape(), job.validation->shape());
+    });
   }
+  if (whole == nullptr) return;
+  const int64_t set_aside = ValidationCount(whole->size(), data.validation_fraction);
   job.model_files = whole->ModelFiles();
   job.data_notes = whole->Notes();
   if (job.validation != nullptr) {

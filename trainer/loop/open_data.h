@@ -8,8 +8,8 @@
 
 namespace ddprun::trainer {
 
-// Fills job.train, job.validation and what belongs to them. Throws Failure.
-void OpenData(Job& job);
+// Fills job.train, job.validation and what belongs to them.
+void OpenData(Job& job, const Attempt& attempt);
 
 // The rank's share of the training samples. The options refer to `job`.
 DistributedSamplerOptions TrainSamplerOptions(const Job& job, const RankInfo& rank);

@@ -10,10 +10,12 @@
 #include "base/last_words.h"
 #include "trainer/compute/block_cache.h"
 #include "trainer/loop/compute_setup.h"
+#include "trainer/loop/estimate_memory.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/loop/sample_text.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/models/pretrained.h"
+#include "trainer/report/format.h"
 #include "trainer/report/run_folder.h"
 
 namespace ddprun::trainer {
@@ -47,7 +49,7 @@ RunHeader HeaderOf(const Job& job,
                    const RankInfo& rank,
                    const Environment& environment,
                    const RunFolder& folder,
-                   Trainer& trainer) {
+                   int64_t parameters) {
   RunHeader header;
   header.run_name = folder.name;
   header.config_hash = folder.config_hash;
@@ -59,7 +61,7 @@ RunHeader HeaderOf(const Job& job,
       environment.GetInt("GROUP_WORLD_SIZE", alike, 1, std::numeric_limits<int>::max())));
   header.local_world_size = rank.local_world_size;
   header.strategy = IsSingle(job, rank) ? "single" : "ddp";
-  header.parameters = ParameterCount(trainer.model());
+  header.parameters = parameters;
   header.facts = {{"device", "cpu"}, {"threads", std::to_string(at::get_num_threads())}};
   return header;
 }
@@ -71,7 +73,8 @@ std::string Announcement(const Job& job, const RunHeader& header, const Trainer&
          std::to_string(at::get_num_threads()) +
          (at::get_num_threads() == 1 ? " thread" : " threads") + ", batch " +
          std::to_string(trainer.plan().step_samples) + ", " +
-         std::to_string(trainer.plan().total_steps) + " steps";
+         std::to_string(trainer.plan().total_steps) + " steps, " +
+         MemoryText(EstimateMemory(job, static_cast<int>(header.world_size)));
 }
 
 std::string FreshText(const Job& job, const Trainer& trainer) {
@@ -82,6 +85,18 @@ std::string FreshText(const Job& job, const Trainer& trainer) {
   return "fresh weights, not in " + job.config.model.name_or_path + ": " + names;
 }
 
+Failure WeightsNotSaved(const std::string& folder, int64_t bytes, const Error& cause) {
+  return Failure(Error{
+      .code = Code::kFailed,
+      .title = "WEIGHTS NOT SAVED",
+      .where = folder,
+      .what = "Training has ended, but its weights, " + ByteText(static_cast<double>(bytes)) +
+              ", could not be saved:\n" + cause.what,
+      .hint = "They are lost; the run's metrics are kept. Make room or let the folder be written "
+              "to,\nor give another one (run.output_dir), and train again.",
+      .page = "weights-not-saved"});
+}
+
 // What rank 0 leaves behind when training has ended.
 void Finish(const Job& job, const RunFolder& folder, Trainer& trainer, RunReporter& reporter) {
   if (job.config.checkpoint.save_at_end) {
@@ -89,11 +104,15 @@ void Finish(const Job& job, const RunFolder& folder, Trainer& trainer, RunReport
     const ModelConfig& model = job.config.model;
     // A weights file by itself has no companions.
     const bool folder_given = std::filesystem::is_directory(model.name_or_path);
-    SavePretrained(trainer.model(), path,
-                   {.source = folder_given ? model.name_or_path : "",
-                    .tokenizer = job.config.data.tokenizer,
-                    .labels = job.train->shape().labels,
-                    .files = job.model_files});
+    try {
+      SavePretrained(trainer.model(), path,
+                     {.source = folder_given ? model.name_or_path : "",
+                      .tokenizer = job.config.data.tokenizer,
+                      .labels = job.train->shape().labels,
+                      .files = job.model_files});
+    } catch (const Failure& failure) {
+      throw WeightsNotSaved(path, StateBytes(trainer.model()), failure.error());
+    }
     reporter.PrintLine("weights: " + path + "/model.safetensors");
   }
   auto* language_model = dynamic_cast<LanguageModel*>(&trainer.model());
@@ -103,13 +122,23 @@ void Finish(const Job& job, const RunFolder& folder, Trainer& trainer, RunReport
   reporter.PrintLine("run folder: " + folder.path);
 }
 
+// Weights, then what computes best with them: a line for people, or "".
+std::string Build(const Job& job, const Environment& environment, Trainer& trainer) {
+  trainer.Build();
+  return SetUpCompute(job.config.training, ParameterCount(trainer.model()), environment);
+}
+
 void TrainAsRankZero(const Job& job,
                      const RankInfo& rank,
                      const Environment& environment,
-                     const std::string& compute,
                      Trainer& trainer) {
+  // What is to come is said before the weights, which may take long. Only a model of the user's own
+  // has to be there to be counted.
+  std::string compute;
+  if (job.shape == nullptr) compute = Build(job, environment, trainer);
+  const int64_t parameters = ParameterCount(job.shape ? *job.shape : trainer.model());
   const RunFolder folder = ValueOrThrow(MakeRunFolder(job.config, ReportTime::Now().unix_seconds));
-  const RunHeader header = HeaderOf(job, rank, environment, folder, trainer);
+  const RunHeader header = HeaderOf(job, rank, environment, folder, parameters);
   const ReporterOptions options{.metrics_path = folder.path + "/metrics.jsonl",
                                 .logging_steps = job.config.report.logging_steps,
                                 .bar_fd = ProgressBarFd(job.config.report.progress_bar)};
@@ -120,9 +149,10 @@ void TrainAsRankZero(const Job& job,
   for (const std::string& warning : WarningsOf(job, trainer.plan())) {
     reporter->PrintLine("warning: " + warning);
   }
-  if (!compute.empty()) reporter->PrintLine(compute);
-  if (!trainer.fresh_parameters().empty()) reporter->PrintLine(FreshText(job, trainer));
   try {
+    if (job.shape != nullptr) compute = Build(job, environment, trainer);
+    if (!compute.empty()) reporter->PrintLine(compute);
+    if (!trainer.fresh_parameters().empty()) reporter->PrintLine(FreshText(job, trainer));
     trainer.Fit(reporter.get());
     Finish(job, folder, trainer, *reporter);
   } catch (...) {
@@ -142,14 +172,14 @@ int RunWorker(const Job& job, const Environment& environment) {
     const RankInfo rank = ValueOrThrow(ReadRankInfo(environment));
     NameInStacks("rank " + std::to_string(rank.rank));
     const StepPlan plan = PlanFor(job, rank.world_size);
+    CheckNeeds(job, rank);
     const std::shared_ptr<FlightRecorder> recorder = AttachFlightRecorder(environment, rank);
     Trainer trainer(job, plan, rank, MakeGroup(job, rank, environment, recorder), recorder);
-    const std::string compute =
-        SetUpCompute(job.config.training, ParameterCount(trainer.model()), environment);
     try {
       if (rank.rank == 0) {
-        TrainAsRankZero(job, rank, environment, compute, trainer);
+        TrainAsRankZero(job, rank, environment, trainer);
       } else {
+        Build(job, environment, trainer);
         trainer.Fit(nullptr);
       }
     } catch (const FailureOfAllRanks& failure) {

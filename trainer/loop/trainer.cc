@@ -100,16 +100,16 @@ Trainer::Trainer(const Job& job,
       recorder_(std::move(recorder)),
       reports_(job, plan, group_),
       sampler_(TrainSamplerOptions(job, rank)),
-      schedule_(ScheduleOptionsOf(job.config.scheduler, plan.total_steps)),
-      model_(BuildModel(job, rank, &fresh_parameters_)),
-      strategy_(BuildStrategy(job.config,
-                              *model_,
-                              group_,
-                              recorder_.get(),
-                              [this](auto parameters) { UpdateParameters(parameters); })),
-      optimizer_(BuildOptimizer(job.config.optimizer, *model_)) {}
+      schedule_(ScheduleOptionsOf(job.config.scheduler, plan.total_steps)) {}
 
 Trainer::~Trainer() = default;
+
+void Trainer::Build() {
+  model_ = BuildModel(job_, rank_, &fresh_parameters_);
+  strategy_ = BuildStrategy(job_.config, *model_, group_, recorder_.get(),
+                            [this](auto parameters) { UpdateParameters(parameters); });
+  optimizer_ = BuildOptimizer(job_.config.optimizer, *model_);
+}
 
 void Trainer::Fit(RunReporter* reporter) {
   reporter_ = reporter;

@@ -20,15 +20,17 @@ namespace ddprun::trainer {
 // Used by one thread. Every method is a collective where there is a process group.
 class Trainer {
  public:
-  // Builds model, strategy and optimizer. `job` must outlive the trainer; `plan` is PlanFor(job,
-  // world size); `group` is nullptr for a single process; `recorder`, which may be nullptr, is told
-  // how far it is. Throws Failure.
+  // `job` must outlive the trainer; `plan` is PlanFor(job, world size); `group` is nullptr for a
+  // single process; `recorder`, which may be nullptr, is told how far it is.
   Trainer(const Job& job,
           const StepPlan& plan,
           const RankInfo& rank,
           c10::intrusive_ptr<HostProcessGroup> group,
           std::shared_ptr<FlightRecorder> recorder);
   ~Trainer();
+
+  // Makes or reads the weights, and all that belongs to them. Throws Failure.
+  void Build();
 
   // Trains to the end of the run, with validation as configured. `reporter` is nullptr on all
   // ranks but 0. Throws Failure.
@@ -37,6 +39,7 @@ class Trainer {
   // Throws Failure when a rank is gone.
   void WaitForAllRanks();
 
+  // REQUIRES, and Fit too: Build was called.
   Model& model() { return *model_; }
   // Parameters that the model folder lacks, drawn afresh; on rank 0.
   const std::vector<std::string>& fresh_parameters() const { return fresh_parameters_; }

@@ -59,22 +59,30 @@ Assignment Assign(const Model& model, const WeightsFiles& files) {
   return result;
 }
 
+// Throws Failure unless it is complete.
+Assignment CompleteAssignment(const Model& model, const WeightsFiles& files) {
+  Assignment assignment = Assign(model, files);
+  if (assignment.complete()) return assignment;
+  throw Failure(Error{.code = Code::kUsage,
+                      .title = "WEIGHTS DO NOT FIT THE MODEL",
+                      .where = files.path(),
+                      .what = "\"" + files.path() + "\" does not hold this model's weights.\n" +
+                              ListOf("Missing", assignment.missing) +
+                              ListOf("Not in the model", assignment.unexpected) +
+                              ListOf("Of another shape or type", assignment.misshaped),
+                      .hint = "Make the model section describe the model that was saved.",
+                      .page = "weights-do-not-fit"});
+}
+
 }  // namespace
+
+void CheckWeights(const Model& model, const std::string& path) {
+  CompleteAssignment(model, WeightsFiles(path));
+}
 
 std::vector<std::string> LoadWeights(Model& model, const std::string& path) {
   const WeightsFiles files(path);
-  Assignment assignment = Assign(model, files);
-  if (!assignment.complete()) {
-    throw Failure(Error{.code = Code::kUsage,
-                        .title = "WEIGHTS DO NOT FIT THE MODEL",
-                        .where = files.path(),
-                        .what = "\"" + files.path() + "\" does not hold this model's weights.\n" +
-                                ListOf("Missing", assignment.missing) +
-                                ListOf("Not in the model", assignment.unexpected) +
-                                ListOf("Of another shape or type", assignment.misshaped),
-                        .hint = "Make the model section describe the model that was saved.",
-                        .page = "weights-do-not-fit"});
-  }
+  Assignment assignment = CompleteAssignment(model, files);
   const at::NoGradGuard no_grad;
   for (auto& parameter : model.State()) {
     const auto stored = assignment.stored_name_of.find(parameter.key());

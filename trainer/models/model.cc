@@ -11,6 +11,8 @@ namespace ddprun::trainer {
 
 namespace {
 
+thread_local c10::DeviceType device_of_parameters = at::kCPU;
+
 // The submodule that a dotted name leads to, made if need be, and the last part of the name.
 std::pair<torch::nn::Module*, std::string> ScopeOf(torch::nn::Module* scope,
                                                    const std::string& dotted_name) {
@@ -31,7 +33,7 @@ std::pair<torch::nn::Module*, std::string> ScopeOf(torch::nn::Module* scope,
 
 at::Tensor Model::AddParameter(const std::string& dotted_name, at::IntArrayRef sizes) {
   const auto [scope, name] = ScopeOf(this, dotted_name);
-  return scope->register_parameter(name, at::empty(sizes, at::kFloat));
+  return scope->register_parameter(name, at::empty(sizes, at::device(device_of_parameters)));
 }
 
 at::Tensor Model::AddBuffer(const std::string& dotted_name, const at::Tensor& value) {
@@ -75,10 +77,24 @@ at::Tensor LanguageModel::NextScores(const at::Tensor& inputs, KeyValueCache& ca
   return scores;
 }
 
+ShapesOnly::ShapesOnly() {
+  device_of_parameters = at::kMeta;
+}
+
+ShapesOnly::~ShapesOnly() {
+  device_of_parameters = at::kCPU;
+}
+
 int64_t ParameterCount(const Model& model) {
   int64_t count = 0;
   for (const at::Tensor& parameter : model.parameters()) count += parameter.numel();
   return count;
+}
+
+int64_t StateBytes(const Model& model) {
+  int64_t bytes = 0;
+  for (const auto& tensor : model.State()) bytes += static_cast<int64_t>(tensor->nbytes());
+  return bytes;
 }
 
 }  // namespace ddprun::trainer

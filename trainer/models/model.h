@@ -88,7 +88,19 @@ class LanguageModel : public Model {
   virtual int64_t vocab_size() const = 0;
 };
 
+// While it lives, the parameters that this thread's models make have names and shapes but no memory
+// (meta tensors): enough to count them and to compare them with a file. Not nested.
+class ShapesOnly {
+ public:
+  ShapesOnly();
+  ~ShapesOnly();
+  ShapesOnly(const ShapesOnly&) = delete;
+  ShapesOnly& operator=(const ShapesOnly&) = delete;
+};
+
 // Sum of elements over all parameters.
 int64_t ParameterCount(const Model& model);
+// Of all that a weights file holds.
+int64_t StateBytes(const Model& model);
 
 }  // namespace ddprun::trainer

@@ -18,6 +18,9 @@ namespace ddprun::trainer {
 // that are missing, that the model does not have, or of other shape.
 std::vector<std::string> LoadWeights(Model& model, const std::string& path);
 
+// Throws as LoadWeights would, from the headers of the files alone. `model` may be a shape.
+void CheckWeights(const Model& model, const std::string& path);
+
 struct SaveOptions {
   // Folder that the model came from: its config.json is kept but for what the run changed, and the
   // files of its tokenizer are copied. Empty: none.

@@ -8,6 +8,7 @@
 #include "trainer/models/bert.h"
 #include "trainer/models/cnn.h"
 #include "trainer/models/gpt.h"
+#include "trainer/models/layers.h"
 #include "trainer/models/llama.h"
 #include "trainer/models/mlp.h"
 #include "trainer/models/plugin_model.h"
@@ -164,6 +165,20 @@ std::shared_ptr<Model> MakeModel(const ModelOptions& options) {
     if (row.type == options.type) return row.build(options);
   }
   throw UnknownName("model.type", options.type, ModelTypes());
+}
+
+std::shared_ptr<const Model> MakeModelShape(ModelOptions options) {
+  if (options.type == "plugin" || options.type == "torchscript") return nullptr;
+  options.initialize = false;
+  const ShapesOnly scope;
+  try {
+    std::shared_ptr<const Model> model = MakeModel(options);
+    double bytes = 0;
+    for (const auto& tensor : model->State()) bytes += static_cast<double>(tensor->nbytes());
+    if (bytes < 1e18) return model;
+  } catch (const c10::Error&) {  // the bytes of one tensor overflow
+  }
+  ThrowWrongSize(options.type, "sizes of which no machine could hold the weights");
 }
 
 std::vector<std::string> ModelTypes() {

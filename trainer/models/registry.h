@@ -64,6 +64,10 @@ struct ModelOptions {
 // Throws Failure for an unknown type or activation (names the nearest), or sizes that do not fit.
 std::shared_ptr<Model> MakeModel(const ModelOptions& options);
 
+// The same with names and shapes alone, in no time and memory; nullptr where only its own code or
+// file knows them (plugin, torchscript). Throws Failure too for more than can be counted.
+std::shared_ptr<const Model> MakeModelShape(ModelOptions options);
+
 // Accepted values of ModelOptions::type.
 std::vector<std::string> ModelTypes();
 

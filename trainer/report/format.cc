@@ -32,6 +32,17 @@ std::string ShortNumber(double value) {
   return Print("%.*f%s", decimals, value, kSuffixes[suffix]);
 }
 
+std::string ByteText(double bytes) {
+  static constexpr std::array<const char*, 6> kUnits = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  size_t unit = 0;
+  // 1023.5 would round to "1024".
+  while (bytes >= 1023.5 && unit + 1 < kUnits.size()) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return Print("%.*f %s", unit > 0 && bytes < 9.995 ? 2 : 0, bytes, kUnits[unit]);
+}
+
 std::string Duration(double seconds) {
   constexpr double kLongest = 1e9;  // 31 years
   if (!std::isfinite(seconds) || seconds < 0 || seconds > kLongest) return "?";

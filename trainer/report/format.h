@@ -14,6 +14,9 @@ std::string Duration(double seconds);
 // A loss: four decimals, or an exponent where those would say nothing.
 std::string LossText(double value);
 
+// "512 bytes", "3.41 MiB", "12 GiB".
+std::string ByteText(double bytes);
+
 // "3.00e-04"
 std::string Exponent(double value);
 

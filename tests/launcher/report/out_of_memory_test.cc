@@ -94,6 +94,22 @@ TEST_F(CgroupFiles, OfVersion1AreReadToo) {
   EXPECT_FALSE(memory->limit_bytes.has_value());
 }
 
+TEST_F(CgroupFiles, LimitMemoryWhereTheyAllowLessThanTheMachineHas) {
+  EXPECT_FALSE(ReadMemoryLimit(folder_.path()).has_value());
+  Write("proc/meminfo", "MemTotal:  2048 kB\nMemFree: 7 kB\nSwapTotal: 1024 kB\n");
+  const auto machine = ReadMemoryLimit(folder_.path());
+  ASSERT_TRUE(machine.has_value());
+  EXPECT_EQ(machine->bytes, 3 << 20);
+  EXPECT_FALSE(machine->of_cgroup);
+  Write("proc/self/cgroup", "0::/a\n");
+  Write("sys/fs/cgroup/a/memory.events", "oom_kill 0\n");
+  Write("sys/fs/cgroup/a/memory.max", "1048576\n");
+  const auto group = ReadMemoryLimit(folder_.path());
+  ASSERT_TRUE(group.has_value());
+  EXPECT_EQ(group->bytes, 1 << 20);
+  EXPECT_TRUE(group->of_cgroup);
+}
+
 TEST_F(CgroupFiles, ThatAreAbsentGiveNothing) {
   EXPECT_FALSE(ReadCgroupMemory(folder_.path()).has_value());
   Write("proc/self/cgroup", "0::/\n");

@@ -85,11 +85,11 @@ class BadInput(training.TrainingTest):
         with open(os.path.join(folder, "config.json"), "w") as file:
             json.dump(sizes | {"n_inner": 100}, file)
         config["model"]["name_or_path"] = folder
-        job = self.run_ddprun("--nproc_per_node=2", self.write_config(config))
-        self.assertNotEqual(job.returncode, 0)
-        self.assertIn("WEIGHTS DO NOT FIT THE MODEL", job.err)
-        self.assertIn("transformer.h.0.mlp.c_fc.weight", job.err)
-        self.assert_nothing_left()
+        self.expect_refusal(
+            self.write_config(config),
+            "WEIGHTS DO NOT FIT THE MODEL",
+            "transformer.h.0.mlp.c_fc.weight",
+        )
 
 
 if __name__ == "__main__":

@@ -84,6 +84,7 @@ Weights Train(const Job& job, const c10::intrusive_ptr<HostProcessGroup>& group,
                        .local_world_size = group == nullptr ? 1 : group->getSize()};
   at::set_num_threads(1);
   Trainer trainer(job, PlanFor(job, where.world_size), where, group, nullptr);
+  trainer.Build();
   trainer.Fit(nullptr);
   Weights weights;
   for (const auto& item : trainer.model().named_parameters()) {

@@ -12,7 +12,7 @@ CONFIG = {
     "data": {"format": "random", "num_samples": 64, "input_size": 10, "target_size": 5},
     "run": {"max_steps": 4},
 }
-SWEEP = ["--sweep=optimizer.learning_rate=1e-3,-1,1e-1", "--sweep=run.seed=1,2"]
+SWEEP = ["--sweep=optimizer.learning_rate=1e-3,1e30,1e-1", "--sweep=run.seed=1,2"]
 
 
 class SweepTest(harness.LauncherTest):
@@ -23,8 +23,12 @@ class SweepTest(harness.LauncherTest):
     def sweep(self, *args, **options):
         return self.run_ddprun("--nproc_per_node=2", *SWEEP, *args, "t.json", **options)
 
-    def rows(self):
-        with open(self.path("sweeps/t/sweep.csv"), newline="") as file:
+    def read(self, name):
+        with open(self.path(name), newline="") as file:
+            return file.read()
+
+    def rows(self, name="sweep.csv"):
+        with open(self.path(f"sweeps/t/{name}"), newline="") as file:
             return list(csv.DictReader(file))
 
     def statuses(self):
@@ -32,9 +36,9 @@ class SweepTest(harness.LauncherTest):
 
     def test_runs_all_combinations_and_goes_on_after_a_failure(self):
         job = self.sweep()
-        self.assertEqual(job.returncode, 2)  # of the learning rate -1
+        self.assertEqual(job.returncode, 1)  # of 1e30: the loss is no number
         self.assertEqual(
-            self.statuses(), ["finished"] * 2 + ["exit code 2"] * 2 + ["finished"] * 2
+            self.statuses(), ["finished"] * 2 + ["exit code 1"] * 2 + ["finished"] * 2
         )
         rows = self.rows()
         self.assertEqual([row["run.seed"] for row in rows], ["1", "2"] * 3)
@@ -53,17 +57,42 @@ class SweepTest(harness.LauncherTest):
     def test_does_not_repeat_what_has_finished(self):
         self.sweep()
         folders = set(os.listdir(self.path("sweeps/t")))
-        self.assertEqual(self.sweep().returncode, 2)
+        self.assertEqual(self.sweep().returncode, 1)
         self.assertEqual(
-            self.statuses(), ["finished before"] * 2 + ["exit code 2"] * 2 + ["finished before"] * 2
+            self.statuses(), ["finished before"] * 2 + ["exit code 1"] * 2 + ["finished before"] * 2
         )
-        self.assertEqual(set(os.listdir(self.path("sweeps/t"))), folders)
+        again = {name for name in set(os.listdir(self.path("sweeps/t"))) - folders}
+        self.assertEqual(again, {"learning_rate=1e30,seed=1-2", "learning_rate=1e30,seed=2-2"})
+
+    def test_begins_nothing_when_one_of_its_runs_cannot_go_well(self):
+        self.sweep()
+        before = {name: self.read(f"sweeps/t/{name}") for name in ("sweep.csv", "sweep.html")}
+        job = self.run_ddprun(
+            "--sweep=optimizer.learning_rate=1e-3,-1", "--sweep=run.seed=1,2", "t.json"
+        )
+        self.assertEqual(job.returncode, 2)
+        self.assertEqual(job.err.count("-- OUT OF RANGE"), 1, job.err)
+        self.assertIn("In run 3 of 4 optimizer.learning_rate=-1 run.seed=1, and 1 more", job.err)
+        self.assertNotIn("[ddprun] run", job.err)
+        for name, text in before.items():
+            self.assertEqual(self.read(f"sweeps/t/{name}"), text)
+
+    def test_keeps_the_tables_of_other_sweeps(self):
+        self.sweep()
+        before = self.read("sweeps/t/sweep.csv")
+        for status in ("finished", "finished before"):
+            job = self.run_ddprun("--sweep=run.max_steps=1,2", "t.json")
+            self.assertIn("sweeps/t/sweep-2.csv and sweep-2.html", job.out)
+            self.assertEqual(self.read("sweeps/t/sweep.csv"), before)
+            self.assertEqual(self.read("sweeps/t/sweep-2.csv").count(f",{status},"), 2)
+        self.assertNotIn("sweep-3.csv", os.listdir(self.path("sweeps/t")))
 
     def test_repeats_runs_whose_config_has_changed(self):
         self.sweep()
         self.script("t.json", json.dumps({**CONFIG, "run": {"max_steps": 5}}))
         self.sweep()
-        self.assertEqual([row["steps"] for row in self.rows()], ["5", "5", "", "", "5", "5"])
+        steps = [row["steps"] for row in self.rows("sweep-2.csv")]
+        self.assertEqual(steps[:2] + steps[4:], ["5"] * 4)
         self.assertIn("learning_rate=1e-3,seed=1-2", os.listdir(self.path("sweeps/t")))
 
     def test_is_stopped_by_a_signal_and_marks_nothing_then(self):
@@ -79,7 +108,7 @@ class SweepTest(harness.LauncherTest):
         job.send_signal(signal.SIGINT)
         self.finish(job)
         self.assertEqual(job.returncode, 128 + signal.SIGINT)
-        self.assertEqual(self.statuses(), ["stopped"])
+        self.assertEqual(self.statuses(), ["stopped", "not begun"])
         self.assertIn("1 of 2 runs were not begun", job.out)
         self.assertNotIn("finished.json", os.listdir(self.path("sweeps/t/seed=1")))
         self.assert_nothing_left()

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/failure.h"
 #include "tests/golden/golden_file.h"
@@ -204,6 +205,39 @@ TEST(MakeModel, RefusesSizesThatDoNotFit) {
   EXPECT_THAT(ErrorOf({.type = "gpt", .num_hidden_layers = 0}).title, "WRONG MODEL SIZE");
   EXPECT_THAT(ErrorOf({.type = "mlp", .layer_sizes = {10}}).what, HasSubstr("[10]"));
   EXPECT_THAT(ErrorOf({.type = "mlp", .layer_sizes = {10, -1}}).what, HasSubstr("[10, -1]"));
+}
+
+using Shapes = std::map<std::string, std::vector<int64_t>>;
+
+Shapes ShapesOf(const Model& model) {
+  Shapes shapes;
+  for (const auto& item : model.State()) shapes[item.key()] = item.value().sizes().vec();
+  return shapes;
+}
+
+TEST(ModelShape, HasTheTensorsOfTheModelWithoutTheirMemory) {
+  for (const std::string& type : ModelTypes()) {
+    ModelOptions options{.type = type, .layer_sizes = {10, 5}, .image = {3, 32, 32}};
+    options.path = "nowhere";
+    const auto shape = MakeModelShape(options);
+    if (shape == nullptr) {
+      EXPECT_TRUE(type == "torchscript" || type == "plugin");
+      continue;
+    }
+    const auto model = MakeModel(options);
+    EXPECT_EQ(ShapesOf(*shape), ShapesOf(*model)) << type;
+    EXPECT_EQ(StateBytes(*shape), StateBytes(*model)) << type;
+    EXPECT_TRUE(shape->parameters().front().is_meta());
+    EXPECT_TRUE(model->parameters().front().is_cpu());
+  }
+}
+
+TEST(ModelShape, RefusesSizesThatOverflow) {
+  const int64_t most = int64_t{1} << 30;
+  EXPECT_THROW(MakeModelShape({.type = "gpt", .hidden_size = most, .num_attention_heads = 1}),
+               Failure);
+  EXPECT_THROW(MakeModelShape({.type = "cnn", .image = {most, 32, 32}, .channels = {most}}),
+               Failure);
 }
 
 }  // namespace

@@ -38,6 +38,15 @@ TEST(Duration, SaysSoWhenUnknown) {
   EXPECT_EQ(Duration(std::nan("")), "?");
 }
 
+TEST(ByteText, ChangesItsUnitBeforeTheNumberGrowsLong) {
+  EXPECT_EQ(ByteText(0), "0 bytes");
+  EXPECT_EQ(ByteText(1023), "1023 bytes");
+  EXPECT_EQ(ByteText(1024), "1.00 KiB");
+  EXPECT_EQ(ByteText(1048575), "1.00 MiB");
+  EXPECT_EQ(ByteText(60 << 20), "60 MiB");
+  EXPECT_EQ(ByteText(5e9), "4.66 GiB");
+}
+
 TEST(LossText, ShowsDigitsThatSaySomething) {
   EXPECT_EQ(LossText(2.45134), "2.4513");
   EXPECT_EQ(LossText(0.00012345), "1.234e-04");

@@ -1,4 +1,4 @@
-#include "launcher/report/cgroup_memory.h"
+#include "base/cgroup_memory.h"
 
 #include <algorithm>
 #include <fstream>
@@ -6,7 +6,7 @@
 
 #include "base/env.h"
 
-namespace ddprun::launcher {
+namespace ddprun {
 
 namespace {
 
@@ -76,4 +76,20 @@ std::optional<CgroupMemory> ReadCgroupMemory(const std::string& root) {
   }
 }
 
-}  // namespace ddprun::launcher
+std::optional<MemoryLimit> ReadMemoryLimit(const std::string& root) {
+  std::ifstream file(root + "/proc/meminfo");
+  std::string word;
+  int64_t kib = 0;
+  MemoryLimit limit;
+  while (file >> word) {
+    if ((word == "MemTotal:" || word == "SwapTotal:") && file >> kib) limit.bytes += kib * 1024;
+  }
+  if (limit.bytes == 0) return std::nullopt;
+  const auto group = ReadCgroupMemory(root);
+  if (group && group->limit_bytes && *group->limit_bytes < limit.bytes) {
+    return MemoryLimit{*group->limit_bytes, true};
+  }
+  return limit;
+}
+
+}  // namespace ddprun

@@ -1,4 +1,4 @@
-// What the memory cgroup of this process, and of the workers it starts, has counted.
+// How much memory there is, and what the memory cgroup of this process has counted.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun::launcher {
+namespace ddprun {
 
 struct CgroupMemory {
   int64_t oom_kills = 0;                    // processes that the kernel killed in it, ever
@@ -29,4 +29,13 @@ std::optional<int64_t> ParseOomKills(std::string_view text);
 // nullopt where there is no such cgroup or it cannot be read. `root` stands before /proc and /sys.
 std::optional<CgroupMemory> ReadCgroupMemory(const std::string& root = "");
 
-}  // namespace ddprun::launcher
+// What all processes of this machine, or of this process's cgroup where that has less, can hold.
+struct MemoryLimit {
+  int64_t bytes = 0;
+  bool of_cgroup = false;
+};
+
+// nullopt where /proc/meminfo cannot be read. Swap counts.
+std::optional<MemoryLimit> ReadMemoryLimit(const std::string& root = "");
+
+}  // namespace ddprun

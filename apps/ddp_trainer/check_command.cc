@@ -1,0 +1,151 @@
+#include "apps/ddp_trainer/check_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/failure.h"
+#include "trainer/loop/check_job.h"
+
+namespace ddprun::trainer {
+
+struct CheckCommand::Flags {
+  std::string config;
+  std::vector<std::string> overrides;
+  int ranks = 1;
+  int nodes = 1;
+  std::string runs;
+};
+
+namespace {
+
+using Runs = std::vector<std::vector<std::string>>;
+
+constexpr size_t kMostSaid = 20;  // problems: more are not read anyway
+
+Runs ReadRuns(const std::string& path) {
+  if (path.empty()) return {{}};
+  std::ifstream file(path, std::ios::binary);
+  try {
+    Runs runs = nlohmann::json::parse(file).get<Runs>();
+    if (!runs.empty()) return runs;
+  } catch (const nlohmann::json::exception&) {  // said below
+  }
+  throw Failure(Error{.code = Code::kUsage,
+                      .title = "BAD LIST OF RUNS",
+                      .where = path,
+                      .what = "A list of runs was expected, each a list of overrides as after "
+                              "--set: [[\"run.seed=1\"], [\"run.seed=2\"]]",
+                      .hint = "",
+                      .page = "bad-list-of-runs"});
+}
+
+// Lines in the order in which they came first, with the runs that each belongs to.
+class Said {
+ public:
+  void Add(const std::string& text, size_t run) {
+    auto found = std::ranges::find(texts_, text, &Text::text);
+    if (found == texts_.end()) found = texts_.insert(found, {text, {}});
+    if (found->runs.empty() || found->runs.back() != run) found->runs.push_back(run);
+  }
+
+  // Nothing is added to a text that is about all runs. `end` follows each.
+  std::string Write(const Runs& runs, size_t most, const std::string& end = "") const {
+    std::string all;
+    for (size_t i = 0; i < std::min(texts_.size(), most); ++i) {
+      all += texts_[i].text;
+      if (texts_[i].runs.size() < runs.size()) all += Where(texts_[i].runs, runs);
+      all += end;
+    }
+    if (texts_.size() > most) {
+      all += "... and " + std::to_string(texts_.size() - most) + " more\n";
+    }
+    return all;
+  }
+  size_t size() const { return texts_.size(); }
+
+ private:
+  static std::string Where(const std::vector<size_t>& concerned, const Runs& runs) {
+    std::string text =
+        "In run " + std::to_string(concerned.front() + 1) + " of " + std::to_string(runs.size());
+    for (const std::string& pair : runs[concerned.front()]) text += " " + pair;
+    if (concerned.size() > 1) text += ", and " + std::to_string(concerned.size() - 1) + " more";
+    return text + "\n";
+  }
+
+  struct Text {
+    std::string text;
+    std::vector<size_t> runs;
+  };
+  std::vector<Text> texts_;
+};
+
+std::string Counted(size_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+CheckCommand::CheckCommand(CLI::App& app) : flags_(std::make_unique<Flags>()) {
+  CLI::App* command = app.add_subcommand(
+      "check", "Say what is wrong with a config, its files and its needs, and train nothing");
+  command->add_option("config", flags_->config, "JSON config file")->required();
+  command->add_option("--set", flags_->overrides, "Override a key: --set run.seed=1")
+      ->expected(1)
+      ->take_all();
+  command->add_option("--nproc_per_node", flags_->ranks, "Ranks on this machine")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  command->add_option("--nnodes", flags_->nodes, "Machines")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  command->add_option("--runs", flags_->runs,
+                      "JSON file with a list of runs, each a list of overrides: checks them all");
+  command_ = command;
+}
+
+CheckCommand::~CheckCommand() = default;
+
+bool CheckCommand::parsed() const {
+  return command_->parsed();
+}
+
+int CheckCommand::Run(const Environment& environment) const {
+  const Runs runs = ReadRuns(flags_->runs);
+  JobChecker checker(
+      flags_->config,
+      {.world_size = flags_->ranks * flags_->nodes, .local_world_size = flags_->ranks},
+      environment);
+  Said problems, warnings, facts;
+  int status = 0;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    std::vector<std::string> overrides = flags_->overrides;
+    overrides.insert(overrides.end(), runs[i].begin(), runs[i].end());
+    const CheckedJob found = checker.Check(overrides);
+    for (const Error& problem : found.problems) {
+      if (status == 0) status = ExitStatus(problem.code);
+      problems.Add(Render(problem), i);
+    }
+    for (const std::string& warning : found.warnings) warnings.Add("warning: " + warning + "\n", i);
+    for (const std::string& fact : found.facts) facts.Add("  " + fact + "\n", i);
+  }
+  std::fputs(problems.Write(runs, kMostSaid, "\n").c_str(), stderr);
+  std::fputs(warnings.Write(runs, kMostSaid).c_str(), stderr);
+  const std::string what =
+      flags_->config + (runs.size() == 1 ? "" : ", " + Counted(runs.size(), "run")) + ", for " +
+      Counted(static_cast<size_t>(flags_->ranks * flags_->nodes), "rank") + ": ";
+  if (status != 0) {
+    std::fputs((what + Counted(problems.size(), "problem") + "\n").c_str(), stderr);
+  } else {
+    std::fputs((what + "no problem found\n" + facts.Write(runs, kMostSaid)).c_str(), stdout);
+  }
+  return status;
+}
+
+}  // namespace ddprun::trainer

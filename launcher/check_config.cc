@@ -1,0 +1,63 @@
+#include "launcher/check_config.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "base/unique_fd.h"
+#include "launcher/sweep/child_run.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+// A file without a name that begins with the text.
+Result<UniqueFd> FileWith(const std::string& text) {
+  UniqueFd file(::memfd_create("ddprun-runs", MFD_CLOEXEC));
+  if (!file.valid()) return SystemError("making a file in memory", errno);
+  size_t written = 0;
+  while (written < text.size()) {
+    const ssize_t count = ::write(file.get(), text.data() + written, text.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return SystemError("writing a file in memory", errno);
+    written += static_cast<size_t>(count);
+  }
+  ::lseek(file.get(), 0, SEEK_SET);
+  return file;
+}
+
+}  // namespace
+
+Result<int> CheckConfig(const Options& options,
+                        const Target& target,
+                        int workers,
+                        const std::vector<SweepRun>& runs) {
+  // As the template is called, with the command in place of its flag.
+  std::vector<std::string> words = target.argv;
+  std::replace(words.begin(), words.end(), std::string("--template"), std::string("check"));
+  words.push_back("--nproc_per_node=" + std::to_string(workers));
+  words.push_back("--nnodes=" + std::to_string(options.max_nodes));
+  nlohmann::json list = nlohmann::json::array();
+  for (const SweepRun& run : runs) list.push_back(run.Overrides());
+  if (!runs.empty()) words.push_back("--runs=/dev/stdin");
+  DDPRUN_ASSIGN(const UniqueFd input,
+                FileWith(list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+  DDPRUN_ASSIGN(const ChildEnd end, RunInChild([&] {
+                  ::dup2(input.get(), STDIN_FILENO);
+                  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+                  std::vector<char*> argv;
+                  for (std::string& word : words) argv.push_back(word.data());
+                  argv.push_back(nullptr);
+                  ::execv(target.program.c_str(), argv.data());
+                  return 127;
+                }));
+  return end.stop_signal ? 128 + *end.stop_signal : end.exit_code;
+}
+
+}  // namespace ddprun::launcher

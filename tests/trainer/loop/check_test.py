@@ -1,0 +1,123 @@
+"""ddp-trainer check and ddprun --dry_run: what they find without a step, all at once, each once."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import harness
+import training
+
+TRAINER = os.path.join(os.path.dirname(harness.DDPRUN), "ddp-trainer")
+
+
+class CheckTest(training.TrainingTest):
+    def check(self, config, *args):
+        return subprocess.run(
+            [TRAINER, "check", self.write_config(config), *args],
+            cwd=self.folder,
+            env=self.env(),
+            capture_output=True,
+            text=True,
+            timeout=harness.DEADLINE_S,
+        )
+
+    def expect_problems(self, job, *titles):
+        self.assertEqual(job.returncode, 2, job.stdout + job.stderr)
+        found = [line.split(" -")[0][3:] for line in job.stderr.splitlines() if line[:3] == "-- "]
+        self.assertEqual(sorted(found), sorted(titles), job.stderr)
+        self.assertFalse(os.path.exists(self.path("runs")))
+
+    def wider_model(self):
+        """A folder whose config.json describes a wider model than its weights have."""
+        folder = self.path("wider")
+        shutil.copytree(os.path.join(training.GOLDEN, "gpt_init"), folder)
+        with open(os.path.join(folder, "config.json")) as file:
+            sizes = json.load(file)
+        with open(os.path.join(folder, "config.json"), "w") as file:
+            json.dump(sizes | {"n_inner": 100}, file)
+        return folder
+
+    def test_says_what_a_good_config_needs(self):
+        job = self.check(training.gpt_config(), "--nproc_per_node=2")
+        self.assertEqual(job.returncode, 0, job.stderr)
+        self.assertIn("train.json, for 2 ranks: no problem found", job.stdout)
+        for fact in ("training samples, all read", "memory: about", "disk: ", "steps: "):
+            self.assertIn(fact, job.stdout)
+        self.assertFalse(os.path.exists(self.path("runs")))
+
+    def test_a_wrong_key_does_not_hide_missing_files(self):
+        config = training.gpt_config(
+            optimizer={"lerning_rate": 1}, data={"train_files": ["no/*.txt"]}
+        )
+        self.expect_problems(self.check(config), "UNKNOWN KEY", "NO DATA FILE")
+
+    def test_data_weights_and_validation_are_looked_at_all_the_same(self):
+        config = training.gpt_config(
+            model={"name_or_path": self.wider_model()},
+            data={"train_files": ["no/*.txt"], "validation_files": ["none.txt"]},
+        )
+        self.expect_problems(
+            self.check(config), "NO DATA FILE", "NO DATA FILE", "WEIGHTS DO NOT FIT THE MODEL"
+        )
+
+    def test_rows_are_read(self):
+        rows = [f"{i % 7},{i % 3}" for i in range(50)]
+        rows[30] = "x,1"
+        self.script("t.csv", "a,label\n" + "\n".join(rows) + "\n")
+        config = training.toy_config(model={"type": "linear"})
+        del config["model"]["layer_sizes"]
+        config["data"] = {
+            "format": "csv",
+            "train_files": ["t.csv"],
+            "label_column": "label",
+            "feature_columns": ["a"],
+        }
+        job = self.check(config)
+        self.assertEqual(job.returncode, 2, job.stdout)
+        self.assertIn("t.csv:32", job.stderr)
+
+    def test_more_than_the_machine_holds_is_refused_before_anything_is_made(self):
+        config = training.toy_config()
+        config["model"] = {"type": "gpt", "vocab_size": 1000000000, "hidden_size": 128}
+        config["data"] = {"train_files": [os.path.join(training.GOLDEN, "text.txt")]}
+        config["checkpoint"] = {"save_at_end": False}
+        self.expect_problems(self.check(config), "NOT ENOUGH MEMORY")
+        job = self.run_ddprun("--nproc_per_node=2", self.write_config(config))
+        self.assertEqual(job.returncode, 2, job.err)
+        self.assertRegex(job.err, "2 ranks need about [0-9.]+ TiB")
+        self.assertIn("Most of it is the model", job.err)
+        config["model"].update(hidden_size=1 << 14)
+        config["checkpoint"] = {"save_at_end": True}
+        self.expect_problems(self.check(config), "NOT ENOUGH MEMORY", "NOT ENOUGH DISK SPACE")
+        config["model"].update(hidden_size=1 << 30, num_attention_heads=1)
+        self.expect_problems(self.check(config), "WRONG MODEL SIZE")
+
+    def test_dry_run_checks(self):
+        job = self.run_ddprun("--dry_run", self.write_config(training.gpt_config()))
+        self.assertEqual(job.returncode, 0, job.err)
+        self.assertIn("no problem found", job.err)
+        self.assertTrue(job.out.startswith("# Nothing is started."), job.out)
+        config = training.gpt_config(optimizer={"lerning_rate": 1})
+        job = self.run_ddprun("--dry_run", self.write_config(config))
+        self.assertEqual(job.returncode, 2)
+        self.assertIn('has no key "lerning_rate"', job.err)
+        self.assertEqual(job.out, "")
+
+    def test_dry_run_of_a_sweep_says_each_problem_once(self):
+        config = self.write_config(training.gpt_config())
+        job = self.run_ddprun(
+            "--dry_run",
+            "--sweep=run.seed=1,2,3",
+            "--sweep=optimizer.learning_rate=1e-3,-1",
+            "--sweep=data.train_files=[\"no.txt\"],[\"" + training.GOLDEN + "/text.txt\"]",
+            config,
+        )
+        self.assertEqual(job.returncode, 2, job.err)
+        self.assertEqual(job.err.count("NO DATA FILE"), 1, job.err)
+        self.assertEqual(job.err.count("\n-- ") + job.err.startswith("-- "), 2, job.err)
+        self.assertIn("12 runs, for 1 rank: 2 problems", job.err)
+
+
+if __name__ == "__main__":
+    harness.main()

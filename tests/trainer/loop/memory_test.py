@@ -1,0 +1,212 @@
+"""The estimate of memory against what runs really held at their peak: within 20 %.
+
+Measured is the peak of resident memory above that of the same kind of model without size, so that
+what LibTorch itself takes is in neither.
+"""
+
+import json
+import os
+import random
+import re
+import struct
+import subprocess
+import sys
+import time
+
+import harness
+import training
+
+TRAINER = os.path.join(os.path.dirname(harness.DDPRUN), "ddp-trainer")
+UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+MIB = 1 << 20
+
+
+def transformer(kind, width=512, layers=8, vocabulary=30000, **keys):
+    return {
+        "type": kind,
+        "hidden_size": width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 8,
+        "vocab_size": vocabulary,
+        **keys,
+    }
+
+
+class MemoryTest(training.TrainingTest):
+    def config(self, model, data, batch, **sections):
+        return {
+            "run": {"max_steps": 3},
+            "model": model,
+            "data": data,
+            "training": {"per_device_train_batch_size": batch},
+            "checkpoint": {"save_at_end": False},
+            **sections,
+        }
+
+    def token_data(self, length):
+        draw = random.Random(1)
+        with open(self.path("ids.bin"), "wb") as file:
+            file.write(struct.pack("<60000H", *(draw.randrange(30000) for _ in range(60000))))
+        return {"format": "tokens", "train_files": ["ids.bin"], "max_seq_length": length}
+
+    def pair_data(self, words):
+        draw = random.Random(1)
+        os.makedirs(self.path("tokenizer"), exist_ok=True)
+        special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        self.script("tokenizer/vocab.txt", "\n".join(special + [f"w{i}" for i in range(20000)]))
+        self.script("tokenizer/tokenizer_config.json", '{"tokenizer_class": "BertTokenizer"}')
+        rows = ["text\tlabel"]
+        for i in range(200):
+            text = (f"w{draw.randrange(20000)}" for _ in range(draw.randint(words // 2, words)))
+            rows.append(" ".join(text) + f"\t{'ab'[i % 2]}")
+        self.script("pairs.tsv", "\n".join(rows) + "\n")
+        return {
+            "format": "text_classification",
+            "train_files": ["pairs.tsv"],
+            "text_column": "text",
+            "label_column": "label",
+            "tokenizer": "tokenizer",
+            "max_seq_length": 128,
+        }
+
+    def image_data(self):
+        count, size = 96, 64
+        with open(self.path("t-images-idx3-ubyte"), "wb") as file:
+            file.write(struct.pack(">BBBBIII", 0, 0, 8, 3, count, size, size))
+            file.write(random.Random(1).randbytes(count * size * size))
+        with open(self.path("t-labels-idx1-ubyte"), "wb") as file:
+            file.write(struct.pack(">BBBBI", 0, 0, 8, 1, count))
+            file.write(bytes(i % 10 for i in range(count)))
+        return {"format": "idx", "train_files": ["t-images-idx3-ubyte"]}
+
+    def random_data(self):
+        return {"format": "random", "num_samples": 768, "input_size": 64, "target_size": 8}
+
+    def estimate(self, config, ranks=1):
+        """Bytes by part."""
+        job = subprocess.run(
+            [TRAINER, "check", self.write_config(config), f"--nproc_per_node={ranks}"],
+            cwd=self.folder, capture_output=True, text=True, timeout=harness.DEADLINE_S,
+        )
+        self.assertEqual(job.returncode, 0, job.stderr)
+        line = next(line for line in job.stdout.splitlines() if "memory:" in line)
+        parts = re.findall(r"(\w+) ([0-9.]+) (\w+)(?:,|$)", line)
+        self.assertEqual(len(parts), 5, line)
+        return {name: float(number) * UNITS[unit] for name, number, unit in parts}
+
+    def peak(self, config):
+        """Most bytes that a run of one rank held."""
+        process = subprocess.Popen(
+            [TRAINER, self.write_config(config)],
+            cwd=self.folder, env=self.env(OMP_NUM_THREADS="1"), stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True,
+        )
+        with process.stdout:
+            output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(process.returncode, 0, output)
+        return usage.ru_maxrss * 1024
+
+    def assert_close(self, estimated, measured, what):
+        text = f"{what}: estimated {estimated / MIB:.0f} MiB, measured {measured / MIB:.0f} MiB"
+        print(text, file=sys.stderr)
+        self.assertGreater(measured, 200e6, text)
+        self.assertLess(abs(estimated - measured), 0.2 * measured, text)
+
+    def compare(self, config, tiny_model):
+        tiny = json.loads(json.dumps(config))
+        tiny["model"] = tiny_model
+        tiny["training"]["per_device_train_batch_size"] = 1
+        measured = self.peak(config) - self.peak(tiny)
+        self.assert_close(sum(self.estimate(config).values()), measured, config["model"]["type"])
+
+    def test_mlp(self):
+        sizes = [64, 4096, 4096, 8]
+        self.compare(
+            self.config({"type": "mlp", "layer_sizes": sizes}, self.random_data(), 256),
+            {"type": "mlp", "layer_sizes": [64, 8, 8]},
+        )
+
+    def test_mlp_of_a_large_batch_with_sgd(self):
+        sizes = [64, 2048, 2048, 2048, 2048, 2048, 8]
+        config = self.config({"type": "mlp", "layer_sizes": sizes}, self.random_data(), 768)
+        config["optimizer"] = {"type": "sgd", "momentum": 0.9}
+        config["data"]["num_samples"] = 2304
+        self.compare(config, {"type": "mlp", "layer_sizes": [64, 8, 8]})
+
+    def test_cnn(self):
+        self.compare(
+            self.config({"type": "cnn", "channels": [32, 64], "hidden_size": 512},
+                        self.image_data(), 32),
+            {"type": "cnn", "channels": [1, 1], "hidden_size": 8},
+        )
+
+    def test_resnet(self):
+        config = self.config({"type": "resnet18"}, self.image_data(), 32)
+        self.compare(config, {"type": "cnn", "channels": [1, 1], "hidden_size": 8})
+
+    def test_bert(self):
+        tiny = transformer("bert", 16, 1, 20005)
+        for words in (12, 100):
+            model = transformer("bert", layers=4, vocabulary=20005, dropout=0.1)
+            self.compare(self.config(model, self.pair_data(words), 16), tiny)
+
+    def test_gpt(self):
+        tiny = transformer("gpt", 16, 1)
+        for dropout, batch in ((0.0, 4), (0.1, 8)):
+            model = transformer("gpt", layers=6, dropout=dropout)
+            self.compare(self.config(model, self.token_data(128), batch), tiny)
+
+    def test_gpt_that_accumulates_gradients(self):
+        config = self.config(transformer("gpt", layers=6), self.token_data(128), 4)
+        config["training"]["gradient_accumulation_steps"] = 2
+        self.compare(config, transformer("gpt", 16, 1))
+
+    def test_gpt_in_bfloat16_and_with_its_own_last_layer(self):
+        config = self.config(transformer("gpt", layers=6, tie_word_embeddings=False),
+                             self.token_data(128), 8)
+        config["training"]["precision"] = "bf16"
+        tiny = transformer("gpt", 16, 1)
+        self.compare(config, tiny)
+
+    def test_llama(self):
+        tiny = transformer("llama", 16, 1)
+        for keys in ({}, {"num_key_value_heads": 2}):
+            self.compare(
+                self.config(transformer("llama", layers=4, **keys), self.token_data(128), 8), tiny
+            )
+
+    def rank_peaks(self, config):
+        """Most bytes that each rank of a run of two held: more than the other processes."""
+        job = self.start("--nproc_per_node=2", self.write_config(config))
+        peaks = {}
+        while job.poll() is None:
+            for pid in harness.processes_with(self.mark):
+                try:
+                    with open(f"/proc/{pid}/status") as file:
+                        found = re.search(r"VmHWM:\s+(\d+) kB", file.read())
+                    if found:
+                        peaks[pid] = int(found[1]) * 1024
+                except OSError:
+                    pass
+            time.sleep(0.02)
+        self.finish(job)
+        self.assertEqual(job.returncode, 0, job.err)
+        return sorted(peaks.values())[-2:]
+
+    def test_two_ranks(self):
+        config = self.config(transformer("gpt", layers=6), self.token_data(128), 4)
+        config["run"]["max_steps"] = 6  # long enough to be looked at in its last steps
+        tiny = json.loads(json.dumps(config))
+        tiny["model"] = transformer("gpt", 16, 1)
+        tiny["run"]["max_steps"] = 300
+        parts = self.estimate(config, ranks=2)
+        # A rank has the buckets of the other one mapped too.
+        estimated = sum(parts.values()) + parts["gradients"]
+        for measured, without in zip(self.rank_peaks(config), self.rank_peaks(tiny)):
+            self.assert_close(estimated, measured - without, "a rank of two")
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,45 @@
+// How much memory training will take, from the config alone: said before ranks start.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "trainer/comm/rank_info.h"
+#include "trainer/loop/job.h"
+
+namespace ddprun::trainer {
+
+// Bytes of one rank, above what a worker takes that has no model.
+struct MemoryEstimate {
+  double parameters = 0;
+  double gradients = 0;
+  double optimizer = 0;
+  double activations = 0;  // of the largest micro-batch, beside the gradients
+  double batches = 0;      // loaded ahead
+  double with_batch = 0;   // of the last two, what is less with a smaller batch
+  // False: only the model's own code knows what it takes besides (plugins, TorchScript).
+  bool complete = true;
+
+  double total() const { return parameters + gradients + optimizer + activations + batches; }
+};
+
+// Of what the config makes a micro-batch at most; of texts by looking at some of them.
+BatchSize LargestBatch(const Job& job);
+
+// For a world of so many ranks.
+MemoryEstimate EstimateMemory(const Job& job, int world_size);
+
+// "1.2 GB a rank", or "at least ..." where it is not complete; with the worker itself.
+std::string MemoryText(const MemoryEstimate& estimate);
+
+// Throws Failure when the ranks of this node surely need more than the machine, or this process's
+// cgroup, has.
+void CheckMemory(const Job& job, const RankInfo& rank);
+
+// Throws Failure when the disk of the run's folder has no room for the weights.
+void CheckDisk(const Job& job);
+
+// Both, the disk where the weights are saved: for rank 0.
+void CheckNeeds(const Job& job, const RankInfo& rank);
+
+}  // namespace ddprun::trainer

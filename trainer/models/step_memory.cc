@@ -1,0 +1,262 @@
+#include "trainer/models/step_memory.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+// B samples, L length, N tokens, C width, I intermediate width, H heads, V vocabulary.
+namespace ddprun::trainer {
+
+namespace {
+
+constexpr double kFloat = 4;
+constexpr double kIndex = 8;                // int64
+constexpr double kScorePiece = 32 << 20;    // of LinearCrossEntropy
+constexpr int64_t kLongestComposed = 1024;  // of ScaledDotProduct
+
+struct Sizes {
+  Sizes(const ModelOptions& model, const BatchSize& batch)
+      : samples(static_cast<double>(batch.samples)),
+        length(static_cast<double>(batch.length)),
+        tokens(batch.tokens),
+        width(static_cast<double>(model.hidden_size)),
+        inner(static_cast<double>(model.intermediate_size > 0 ? model.intermediate_size
+                                                              : 4 * model.hidden_size)),
+        heads(static_cast<double>(model.num_attention_heads)),
+        vocabulary(static_cast<double>(model.vocab_size)),
+        number(batch.bf16 ? 2 : kFloat),
+        composed((model.attention_dropout > 0 || batch.bf16) && batch.length <= kLongestComposed),
+        drops_scores(model.attention_dropout > 0) {}
+
+  double samples, length, tokens, width, inner, heads, vocabulary;
+  double number;  // bytes of what a product takes and gives
+  bool composed;  // attention keeps its probabilities
+  bool drops_scores;
+  double places() const { return samples * length; }
+  // [B, H, L, L] once.
+  double scores(double queries) const { return samples * heads * queries * length; }
+  // In bfloat16 the products keep copies of their weights.
+  double copies(double weights) const { return number == kFloat ? 0 : weights * number; }
+};
+
+struct Kept {
+  double saved = 0;
+  double transient = 0;
+};
+
+// ScaledDotProduct of `queries` tokens of each sample, of `width` numbers each: queries, keys and
+// values, and what comes of the scores. Its result is counted by the caller.
+Kept AttentionKeeps(const Sizes& s, double queries, double width) {
+  const double rows = s.samples * (queries + 2 * s.length) * width;
+  if (!s.composed) {
+    return {rows * s.number + s.samples * queries * (width * s.number + s.heads * kFloat),
+            rows * s.number};
+  }
+  const double once = s.scores(queries);
+  const double kept = once * kFloat + (s.drops_scores || s.number != kFloat ? once * s.number : 0);
+  return {rows * s.number + kept, rows * s.number + 2 * once * kFloat};
+}
+
+Stage Embedding(const Sizes& s, double rows_of_table, double others) {
+  return {.saved = s.places() * kIndex,
+          .forward = 2 * s.tokens * s.width * kFloat,
+          .backward = s.tokens * s.width * kFloat,
+          .gradients = (rows_of_table + others) * s.width * kFloat,
+          .largest_gradient = rows_of_table * s.width * kFloat};
+}
+
+// The last norm, and the loss whose gradients are computed in forward.
+Stage CausalHead(const Sizes& s, const ModelOptions& model, double norm_keeps) {
+  const double hidden = s.tokens * s.width;
+  const double table = s.vocabulary * s.width * kFloat;
+  const double row = s.vocabulary * s.number;
+  const double piece = std::max(row, std::min(kScorePiece, s.tokens * row));
+  Stage head{.saved = hidden * norm_keeps + hidden * s.number,
+             .forward = hidden * kFloat + table + piece + s.copies(s.vocabulary * s.width),
+             .backward = hidden * kFloat};
+  if (model.loss.label_smoothing > 0) {
+    const double scores = s.tokens * s.vocabulary;
+    head.saved = hidden * norm_keeps + hidden * s.number + 2 * scores * kFloat;
+    head.forward = 0;
+    head.backward = scores * kFloat;
+  }
+  if (model.tie_word_embeddings) {
+    head.held = table;  // until the embedding's own gradient joins it
+  }
+  head.gradients = head.largest_gradient = table;
+  return head;
+}
+
+std::vector<Stage> GptStages(const ModelOptions& model, const Sizes& s) {
+  const double hidden = s.tokens * s.width;
+  const double inner = s.tokens * s.inner;
+  const double weights = (4 * s.width + 2 * s.inner) * s.width;
+  const Kept attention = AttentionKeeps(s, s.length, s.width);
+  const Stage block{
+      // The stream before and after attention; what c_attn, c_proj, c_fc and the GELU take.
+      .saved = hidden * (2 * kFloat + 3 * s.number) + 2 * inner * s.number + attention.saved +
+               s.copies(weights),
+      .forward = std::max(attention.transient, inner * s.number),
+      .backward = hidden * kFloat + std::max(attention.transient, 2 * inner * s.number),
+      .gradients = weights * kFloat,
+      .largest_gradient = s.inner * s.width * kFloat};
+  std::vector<Stage> stages{Embedding(s, s.vocabulary, static_cast<double>(model.max_positions))};
+  stages.insert(stages.end(), static_cast<size_t>(model.num_hidden_layers), block);
+  stages.push_back(CausalHead(s, model, kFloat));
+  if (model.tie_word_embeddings) stages.front().gradients -= s.vocabulary * s.width * kFloat;
+  return stages;
+}
+
+std::vector<Stage> LlamaStages(const ModelOptions& model, const Sizes& s) {
+  const auto groups = static_cast<double>(
+      model.num_key_value_heads > 0 ? model.num_key_value_heads : model.num_attention_heads);
+  const double head = model.head_dim > 0 ? static_cast<double>(model.head_dim) : s.width / s.heads;
+  const double hidden = s.tokens * s.width;
+  const double inner = s.tokens * s.inner;
+  const double weights = (2 * s.heads + 2 * groups) * head * s.width + 3 * s.inner * s.width;
+  const Kept attention = AttentionKeeps(s, s.length, s.heads * head);
+  const Stage block{
+      // Each of the two norms keeps what it takes, that divided, and what it gives.
+      .saved = hidden * (4 * kFloat + 2 * s.number) + s.tokens * s.heads * head * s.number +
+               4 * inner * s.number + attention.saved + s.copies(weights),
+      .forward = std::max(attention.transient, inner * s.number),
+      .backward = hidden * kFloat + std::max(attention.transient, 3 * inner * s.number),
+      .gradients = weights * kFloat,
+      .largest_gradient = s.inner * s.width * kFloat};
+  std::vector<Stage> stages{Embedding(s, s.vocabulary, 0)};
+  stages.insert(stages.end(), static_cast<size_t>(model.num_hidden_layers), block);
+  stages.push_back(CausalHead(s, model, 2 * kFloat));
+  if (model.tie_word_embeddings) stages.front().gradients -= s.vocabulary * s.width * kFloat;
+  return stages;
+}
+
+std::vector<Stage> BertStages(const ModelOptions& model, const Sizes& s) {
+  const double weights = (4 * s.width + 2 * s.inner) * s.width;
+  // Of the last layer, only the first token of each sample goes on.
+  const auto layer = [&](double rows, double queries) {
+    const double hidden = rows * s.width;
+    const double inner = rows * s.inner;
+    const Kept attention = AttentionKeeps(s, queries, s.width);
+    return Stage{.saved = s.tokens * s.width * s.number + hidden * (2 * kFloat + 2 * s.number) +
+                          2 * inner * s.number + attention.saved + s.copies(weights),
+                 .forward = std::max(attention.transient, inner * s.number),
+                 .backward = s.tokens * s.width * kFloat +
+                             std::max(attention.transient, 2 * inner * s.number),
+                 .gradients = weights * kFloat,
+                 .largest_gradient = s.inner * s.width * kFloat};
+  };
+  Stage embedding = Embedding(s, s.vocabulary, static_cast<double>(model.max_positions));
+  embedding.saved += s.tokens * s.width * kFloat;  // what its norm takes
+  std::vector<Stage> stages{embedding};
+  stages.insert(stages.end(), static_cast<size_t>(model.num_hidden_layers - 1),
+                layer(s.tokens, s.length));
+  stages.push_back(layer(s.samples, 1));
+  stages.push_back({.saved = 4 * s.samples * s.width * kFloat,
+                    .gradients = s.width * s.width * kFloat,
+                    .largest_gradient = s.width * s.width * kFloat});
+  return stages;
+}
+
+// Of in x out weights whose input is kept.
+Stage LinearStage(double samples, double in, double out, double number) {
+  return {.saved = samples * in * number + (number == kFloat ? 0 : in * out * number),
+          .forward = samples * out * kFloat,
+          .backward = samples * (in + out) * kFloat,
+          .gradients = in * out * kFloat,
+          .largest_gradient = in * out * kFloat};
+}
+
+std::vector<Stage> MlpStages(const ModelOptions& model, const Sizes& s) {
+  std::vector<Stage> stages;
+  for (size_t i = 0; i + 1 < model.layer_sizes.size(); ++i) {
+    stages.push_back(LinearStage(s.samples, static_cast<double>(model.layer_sizes[i]),
+                                 static_cast<double>(model.layer_sizes[i + 1]), s.number));
+  }
+  return stages;
+}
+
+std::vector<Stage> CnnStages(const ModelOptions& model, const Sizes& s) {
+  auto in = static_cast<double>(model.image[0]);
+  int64_t height = model.image[1];
+  int64_t width = model.image[2];
+  std::vector<Stage> stages;
+  for (const int64_t channels : model.channels) {
+    const auto out = static_cast<double>(channels);
+    const double pixels = s.samples * static_cast<double>(height * width);
+    height /= 2;
+    width /= 2;
+    const double pooled = s.samples * static_cast<double>(height * width) * out;
+    // What the ReLU gives; what pooling gives, and from where.
+    stages.push_back({.saved = pixels * out * s.number + pooled * (s.number + kIndex),
+                      .forward = pixels * out * s.number,
+                      .backward = 2 * pixels * out * s.number + pixels * in * s.number,
+                      .gradients = in * out * 9 * kFloat,
+                      .largest_gradient = in * out * 9 * kFloat});
+    in = out;
+  }
+  const auto hidden = static_cast<double>(model.hidden_size);
+  stages.push_back(
+      LinearStage(s.samples, in * static_cast<double>(height * width), hidden, s.number));
+  stages.push_back(LinearStage(s.samples, hidden, static_cast<double>(model.num_labels), s.number));
+  return stages;
+}
+
+// The units follow from the names: "layer3.0.conv2.weight" is one of the third stage.
+std::vector<Stage> ResNetStages(const ModelOptions& model, const Model& shape, const Sizes& s) {
+  std::vector<Stage> stages;
+  for (const auto& parameter : shape.named_parameters()) {
+    const at::Tensor& weight = parameter.value();
+    if (weight.dim() != 4) continue;
+    const bool stem = parameter.key().starts_with("conv1");
+    const int stage = stem ? 0 : parameter.key()[5] - '0';
+    const double shrunk = std::exp2(stem ? 1 : stage + 1);
+    const double out = s.samples * static_cast<double>(weight.size(0)) *
+                       static_cast<double>(model.image[1]) / shrunk *
+                       static_cast<double>(model.image[2]) / shrunk * s.number;
+    const double bytes = static_cast<double>(weight.nbytes());
+    // What the convolution gives, and the ReLU behind the normalisation; the stem's pooling too.
+    const bool past = parameter.key().find("downsample") != std::string::npos;
+    stages.push_back({.saved = past   ? out
+                               : stem ? 3 * out
+                                      : 2 * out,
+                      .forward = out,
+                      .backward = 3 * out,
+                      .gradients = bytes,
+                      .largest_gradient = bytes});
+  }
+  return stages;
+}
+
+}  // namespace
+
+std::optional<std::vector<Stage>> StagesOf(const ModelOptions& model,
+                                           const Model& shape,
+                                           const BatchSize& batch) {
+  const Sizes sizes(model, batch);
+  if (model.type == "gpt") return GptStages(model, sizes);
+  if (model.type == "llama") return LlamaStages(model, sizes);
+  if (model.type == "bert") return BertStages(model, sizes);
+  if (model.type == "cnn") return CnnStages(model, sizes);
+  // Images of which a user's data set says nothing.
+  if (model.type.starts_with("resnet") && model.image.size() != 3) return std::nullopt;
+  if (model.type.starts_with("resnet")) return ResNetStages(model, shape, sizes);
+  if (model.type == "mlp" || model.type == "linear") return MlpStages(model, sizes);
+  return std::nullopt;
+}
+
+double PeakBytes(const std::vector<Stage>& stages, bool in_buckets) {
+  double live = 0;
+  double peak = 0;
+  for (const Stage& stage : stages) {
+    live += stage.saved;
+    peak = std::max(peak, live + stage.forward);
+  }
+  for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
+    const double gradients = in_buckets ? stage->largest_gradient : stage->gradients;
+    peak = std::max(peak, live + stage->backward + gradients);
+    live += (in_buckets ? stage->held : stage->gradients) - stage->saved;
+  }
+  return peak;
+}
+
+}  // namespace ddprun::trainer

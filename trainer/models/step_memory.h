@@ -1,0 +1,41 @@
+// What a training step needs beside parameters, gradients and optimizer state, by formulas: what
+// each layer keeps from forward to backward, and what it needs for a moment. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "trainer/models/registry.h"
+
+namespace ddprun::trainer {
+
+// The largest micro-batch.
+struct BatchSize {
+  int64_t samples = 0;
+  int64_t length = 0;  // tokens of the longest sample, to which the others are padded
+  double tokens = 0;   // of all samples without their padding
+  bool bf16 = false;   // training.precision
+};
+
+// A part of the model, in the order of forward. Bytes.
+struct Stage {
+  double saved = 0;             // from its forward to its backward
+  double forward = 0;           // more, while its forward runs
+  double backward = 0;          // more, while its backward runs
+  double gradients = 0;         // of its parameters
+  double largest_gradient = 0;  // of one of them
+  // Gradients that exist from its backward to the end of the whole, though others sum them up.
+  double held = 0;
+};
+
+// `shape`: of MakeModelShape. nullopt where only the model's own code knows: plugins, TorchScript.
+std::optional<std::vector<Stage>> StagesOf(const ModelOptions& model,
+                                           const Model& shape,
+                                           const BatchSize& batch);
+
+// The most that forward and backward need at once. Gradients belong to it where backward makes
+// them; `in_buckets`: they lie in memory that exists already, and are only passed through.
+double PeakBytes(const std::vector<Stage>& stages, bool in_buckets);
+
+}  // namespace ddprun::trainer
