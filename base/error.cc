@@ -58,7 +58,7 @@ std::string Render(const Error& error) {
   if (bar.size() + tail.size() < kBarWidth) bar.append(kBarWidth - bar.size() - tail.size(), '-');
   std::string text = bar + tail + "\n" + error.what + "\n";
   if (!error.hint.empty()) text += error.hint + "\n";
-  if (!error.page.empty()) text += "See docs/errors.md#" + error.page + "\n";
+  if (!error.page.empty()) text += "More: ddprun explain " + error.page + "\n";
   text = Printable(text);
   for (const Error& other : error.more) text += "\n" + Render(other);
   return text;

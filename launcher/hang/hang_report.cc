@@ -122,7 +122,7 @@ std::string RenderHang(const HangReport& report, const std::string& program, boo
   if (report.printed_stacks) {
     text += "The stacks that the workers printed when they were ended stand above.\n";
   }
-  text += "See docs/errors.md#workers-hang\n";
+  text += "More: ddprun explain workers-hang\n";
   return text;
 }
 

@@ -170,7 +170,7 @@ std::string RenderFailure(const FailureReport& report, const TextStyle& style) {
   return TitleBar("WORKER FAILED", report.program, style.columns, style.color) +
          Wrap(FirstSentence(report.first, ""), style.columns) + Fields(report) + LastWords(report) +
          InterpreterHint(report) + Others(report.others, KeyLine(report.first.last_lines)) +
-         "See docs/errors.md#worker-failed\n";
+         "More: ddprun explain worker-failed\n";
 }
 
 std::string RenderPeerFailure(const FailureReport& report, int node_rank, const TextStyle& style) {
@@ -179,7 +179,7 @@ std::string RenderPeerFailure(const FailureReport& report, int node_rank, const 
          Wrap(FirstSentence(report.first, where), style.columns) + Fields(report) +
          LastWords(report) +
          "This node's workers were stopped. See that node's output for the whole story.\n"
-         "See docs/errors.md#another-node-failed\n";
+         "More: ddprun explain another-node-failed\n";
 }
 
 std::string RenderAttemptFailure(const WorkerRecord& first, const std::string& host) {

@@ -21,7 +21,7 @@ TEST(Error, RendersTitlePlaceEvidenceHintAndPage) {
   const std::string text = Render(error);
   EXPECT_THAT(text, StartsWith("-- UNKNOWN KEY ---"));
   EXPECT_THAT(text, HasSubstr("--- train.json:14:5\nI found \"x\".\nDid you mean \"y\"?\n"));
-  EXPECT_THAT(text, EndsWith("docs/errors.md#unknown-key\n"));
+  EXPECT_THAT(text, EndsWith("More: ddprun explain unknown-key\n"));
 }
 
 TEST(Error, SaysFirstWhatWasBeingDone) {

@@ -28,7 +28,7 @@ def named_pages(sources):
     helpers = {helper for text in sources for helper in HELPER.findall(text)}
     for text in sources:
         found.update(re.findall(rf'\bpage\s*=\s*"({ANCHOR})"', text))
-        found.update(re.findall(rf"errors\.md#({ANCHOR})", text))
+        found.update(re.findall(rf"ddprun explain ({ANCHOR})\b", text))
         for helper in helpers:
             for call in re.finditer(rf"\b{helper}\(", text):
                 last = re.search(rf'"({ANCHOR})"\s*$', arguments(text, call.end() - 1))
@@ -42,7 +42,7 @@ class NamedPages(unittest.TestCase):
     def test_are_found_however_they_are_given(self):
         self.assertEqual({"a-b", "c", "d-1", "e", "f", "g"}, named_pages([
             'error.page = "a-b";',
-            'text += "See docs/errors.md#c\\n";',
+            'text += "More: ddprun explain c\\n";',
             'Error Make(std::string what, std::string page) {',
             'return Make("(" + Name(x) + "no-page", "d-1");',
             'Error{.what = Make, .page = "e"}',

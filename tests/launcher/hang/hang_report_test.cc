@@ -43,7 +43,7 @@ TEST(HangReport, PutsTheCulpritFirstAndSaysWhereEveryRankStands) {
       "  rank 1 (local_rank: 1, pid: 101) state S (sleeping), in somewhere; has not moved for "
       "60.0 s, nor printed for 60.0 s\n"
       "The stacks that the workers printed when they were ended stand above.\n"
-      "See docs/errors.md#workers-hang\n");
+      "More: ddprun explain workers-hang\n");
 }
 
 TEST(HangReport, NamesNobodyWhenNoRankStandsOutAndNoStacksThatAreNotThere) {

@@ -51,7 +51,7 @@ TEST(FailureReport, ShowsTheFirstFailureWithTorchrunsFields) {
             "  | ValueError: boom\n"
             "The other workers of this node:\n"
             "  rank 0 (local_rank: 0, pid: 100) was killed by SIGTERM when told to stop (12 ms)\n"
-            "See docs/errors.md#worker-failed\n");
+            "More: ddprun explain worker-failed\n");
 }
 
 TEST(FailureReport, ExplainsSignals) {

@@ -23,7 +23,7 @@ model.hidden_size (128) is no multiple of model.num_attention_heads (3):
 --set model.num_attention_heads=3
                                 ^
 Every head takes an equal share of the hidden size.
-See docs/errors.md#keys-that-do-not-fit
+More: ddprun explain keys-that-do-not-fit
 )");
   EXPECT_EQ(FirstLine({kGpt, {"model.hidden_size=130"}}),
             "model.hidden_size (130) is no multiple of model.num_attention_heads (4):");
@@ -61,7 +61,7 @@ In model.rope_scaling "factor" is missing; "linear" needs a number of at least 1
 --set model.rope_scaling={"rope_type": "linear"}
                          ^^^^^^^^^^^^^^^^^^^^^^^
 Write it as config.json of transformers has it, such as {"rope_type": "linear", "factor": 4.0}.
-See docs/errors.md#keys-that-do-not-fit
+More: ddprun explain keys-that-do-not-fit
 )");
   for (const auto& [object, said] : std::vector<std::pair<std::string, std::string>>{
            {R"({"factor": 2})",
@@ -227,7 +227,7 @@ A run of 0 steps trains nothing:
 --set run.max_steps=0
                     ^
 Set it to -1 to train as long as run.max_epochs says. Evaluating without training is not there yet.
-See docs/errors.md#keys-that-do-not-fit
+More: ddprun explain keys-that-do-not-fit
 )");
   EXPECT_EQ(Complaint({kGpt, {"run.max_steps=-1"}}), "");
 }

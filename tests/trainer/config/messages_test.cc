@@ -19,7 +19,7 @@ The section "strategy" has no key "bucket_caps_mb":
 3|     "bucket_caps_mb": 25,
        ^^^^^^^^^^^^^^^^
 Did you mean "bucket_cap_mb"? (MiB, default 25)
-See docs/errors.md#unknown-key
+More: ddprun explain unknown-key
 )");
 }
 
@@ -59,7 +59,7 @@ A config has no section "optimiser":
 1| {"optimiser": {}, "model": {"type": "gpt"}, "data": {"train_files": "a"}}
     ^^^^^^^^^^^
 Did you mean "optimizer"?
-See docs/errors.md#unknown-key
+More: ddprun explain unknown-key
 )");
 }
 
@@ -96,7 +96,7 @@ It stands here first:
 2|   "run": { "seed": 1,
               ^^^^^^
 Remove one of them.
-See docs/errors.md#duplicate-key
+More: ddprun explain duplicate-key
 )");
 }
 
@@ -112,7 +112,7 @@ training.per_device_train_batch_size is a string here:
                                                   ^^^
 Accepted: an integer from 1 to 1073741824 (samples, default 8).
 Remove the quotes.
-See docs/errors.md#wrong-type
+More: ddprun explain wrong-type
 )");
 }
 
@@ -141,7 +141,7 @@ optimizer.betas cannot be 1:
 1| {"optimizer": {"betas": [0.9, 1]}, "model": {"type": "gpt"}}
                                  ^
 Accepted: a list of two numbers of at least 0 and below 1 (default [0.9,0.95]).
-See docs/errors.md#out-of-range
+More: ddprun explain out-of-range
 )");
 }
 
@@ -153,7 +153,7 @@ optimizer.type cannot be "adamW":
                                                     ^^^^^^^
 Accepted: one of "adamw", "adam", "sgd" (default "adamw").
 Did you mean "adamw"?
-See docs/errors.md#unknown-choice
+More: ddprun explain unknown-choice
 )");
 }
 
@@ -169,7 +169,7 @@ The environment has no variable CORPSU:
 1| {"model": {"type": "gpt"}, "data": {"train_files": ["${CORPSU}/a"]}}
                                                         ^^^^^^^^^
 Did you mean ${CORPUS}?
-See docs/errors.md#unknown-variable
+More: ddprun explain unknown-variable
 )");
 }
 
@@ -186,7 +186,7 @@ The architecture: "bert" for classes of texts and pairs of texts, "gpt" (GPT-2) 
             R"(defined in Python, "plugin" one of your own in C++. )"
             R"(Those for images and "linear" have as many outputs )"
             R"(as the data needs.
-See docs/errors.md#missing-key
+More: ddprun explain missing-key
 )");
 }
 
@@ -198,7 +198,7 @@ data.train_files is missing; data.format "text" needs it:
     ^^^^^^
 Accepted: a string or a list of strings.
 Globs of the training files, relative to the config file's folder.
-See docs/errors.md#missing-key
+More: ddprun explain missing-key
 )");
 }
 
@@ -224,7 +224,7 @@ The section "optimizer" has no key "lr":
 --set optimizer.lr=1e-3
                 ^^
 "lr" is the name in PyTorch and DeepSpeed; here it is optimizer.learning_rate (default 0.0003).
-See docs/errors.md#unknown-key
+More: ddprun explain unknown-key
 )");
 }
 

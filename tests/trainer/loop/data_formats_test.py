@@ -255,7 +255,7 @@ class DataFormats(training.TrainingTest):
                 job = self.run_ddprun("--nproc_per_node=2", self.write_config(config))
                 self.assertIn(job.returncode, (1, 2), job.err)
                 self.assertIn(file, job.err)
-                self.assertEqual(job.err.count("See docs"), 1, job.err)
+                self.assertEqual(job.err.count("More: ddprun explain"), 1, job.err)
                 self.assertFalse(os.path.exists(self.path("runs")))
         self.assert_nothing_left()
 
