@@ -184,7 +184,7 @@ TEST(MakeModel, BuildsByName) {
   EXPECT_NE(dynamic_cast<LanguageModel*>(MakeModel({.type = "gpt"}).get()), nullptr);
 }
 
-Error ErrorOf(const ModelOptions& options) {
+Error ErrorOfMaking(const ModelOptions& options) {
   try {
     MakeModel(options);
   } catch (const Failure& failure) {
@@ -194,17 +194,17 @@ Error ErrorOf(const ModelOptions& options) {
 }
 
 TEST(MakeModel, RefusesWhatItDoesNotKnow) {
-  EXPECT_THAT(ErrorOf({.type = "gtp"}).hint, HasSubstr("\"gpt\""));
-  EXPECT_THAT(ErrorOf({.type = "mlp", .layer_sizes = {2, 2}, .activation = "rellu"}).hint,
+  EXPECT_THAT(ErrorOfMaking({.type = "gtp"}).hint, HasSubstr("\"gpt\""));
+  EXPECT_THAT(ErrorOfMaking({.type = "mlp", .layer_sizes = {2, 2}, .activation = "rellu"}).hint,
               HasSubstr("\"relu\""));
 }
 
 TEST(MakeModel, RefusesSizesThatDoNotFit) {
-  EXPECT_THAT(ErrorOf({.type = "gpt", .hidden_size = 30, .num_attention_heads = 4}).what,
+  EXPECT_THAT(ErrorOfMaking({.type = "gpt", .hidden_size = 30, .num_attention_heads = 4}).what,
               HasSubstr("hidden_size 30"));
-  EXPECT_THAT(ErrorOf({.type = "gpt", .num_hidden_layers = 0}).title, "WRONG MODEL SIZE");
-  EXPECT_THAT(ErrorOf({.type = "mlp", .layer_sizes = {10}}).what, HasSubstr("[10]"));
-  EXPECT_THAT(ErrorOf({.type = "mlp", .layer_sizes = {10, -1}}).what, HasSubstr("[10, -1]"));
+  EXPECT_THAT(ErrorOfMaking({.type = "gpt", .num_hidden_layers = 0}).title, "WRONG MODEL SIZE");
+  EXPECT_THAT(ErrorOfMaking({.type = "mlp", .layer_sizes = {10}}).what, HasSubstr("[10]"));
+  EXPECT_THAT(ErrorOfMaking({.type = "mlp", .layer_sizes = {10, -1}}).what, HasSubstr("[10, -1]"));
 }
 
 using Shapes = std::map<std::string, std::vector<int64_t>>;
