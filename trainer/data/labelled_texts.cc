@@ -160,7 +160,8 @@ class LabelledTextReader {
     }
     if (!columns_) {
       std::vector<std::string_view> names;
-      for (const auto& field : row.get_object().value()) names.push_back(field.key);
+      const simdjson::dom::object object = row.get_object().value();
+      for (const auto& field : object) names.push_back(field.key);
       FindColumns(names);
     }
     std::string_view first;

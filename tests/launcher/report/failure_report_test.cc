@@ -112,7 +112,7 @@ TEST(FailureReport, RepeatsOneLineOfWhatStandsRightAboveIt) {
   first.lines_shown = true;
   FailureReport report = Report(first);
   EXPECT_THAT(RenderFailure(report, {}),
-              HasSubstr("It printed this error; the whole stands above:\n  | line 19\nSee"));
+              HasSubstr("It printed this error; the whole stands above:\n  | line 19\nMore"));
   // What the others said has moved it out of sight.
   report.others = {Worker(1, Exited{1})};
   report.others[0].last_lines.assign(21, "noise");
@@ -127,7 +127,7 @@ TEST(FailureReport, RefersToTheErrorThatWasPrintedAndLeftInTheErrorFile) {
   EXPECT_THAT(RenderFailure(Report(first), {}), HasSubstr("It left this message:\n  | -- BAD"));
   first.lines_shown = true;
   EXPECT_THAT(RenderFailure(Report(first), {}),
-              HasSubstr("stands above:\n  | Row 3 is short.\nSee"));
+              HasSubstr("stands above:\n  | Row 3 is short.\nMore"));
 }
 
 TEST(FailureReport, SaysOfOthersThatTheyHadTheSameError) {
@@ -156,7 +156,7 @@ TEST(FailureReport, RepeatsWhatHeadsAStackAndNotItsEnd) {
   first.lines_shown = true;
   first.last_lines = {"Fatal Python error: Segmentation fault", "", "  File \"a.py\", line 3"};
   EXPECT_THAT(RenderFailure(Report(first), {}),
-              HasSubstr("stands above:\n  | Fatal Python error: Segmentation fault\nSee"));
+              HasSubstr("stands above:\n  | Fatal Python error: Segmentation fault\nMore"));
 }
 
 TEST(FailureReport, SaysWhichPythonLackedAModule) {

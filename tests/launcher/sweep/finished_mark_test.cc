@@ -5,17 +5,17 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/launcher/temp_folder.h"
+
 namespace ddprun::launcher {
 namespace {
 
-namespace fs = std::filesystem;
-
 class FinishedMark : public testing::Test {
  protected:
-  FinishedMark() { fs::create_directories(folder_ + "/a"); }
-  ~FinishedMark() override { fs::remove_all(folder_); }
+  FinishedMark() { std::filesystem::create_directory(folder_ + "/a"); }
 
-  const std::string folder_ = testing::TempDir() + "finished_mark_test";
+  const TempFolder temporary_;
+  const std::string folder_ = temporary_.path();
   const RunIdentity identity_{.config = "{} // \xff", .overrides = {"a.b=1"}, .workers = 2};
 };
 

@@ -103,7 +103,7 @@ TEST_F(TextDatasetTest, SaysHowManyBytesThereAreAndHowManyAreNeeded) {
   folder_.Write("a.txt", "abcd");
   const Error error = ErrorOf([&] { Make("a.txt", 4); });
   EXPECT_EQ(error.code, Code::kUsage);
-  EXPECT_THAT(error.what, AllOf(HasSubstr("have 4 bytes"), HasSubstr("needs 5")));
+  EXPECT_THAT(error.what, AllOf(HasSubstr("has 4 bytes"), HasSubstr("needs 5")));
 }
 
 TEST_F(TextDatasetTest, RefusesMissingFilesAndFolders) {
