@@ -86,6 +86,13 @@ class Said {
   std::vector<Text> texts_;
 };
 
+// The errors that `problem` gathers each by itself: other runs may have others of them.
+void AddEach(Error problem, size_t run, Said& said) {
+  const std::vector<Error> others = std::exchange(problem.more, {});
+  said.Add(Render(problem), run);
+  for (const Error& other : others) AddEach(other, run, said);
+}
+
 std::string Counted(size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
@@ -130,7 +137,7 @@ int CheckCommand::Run(const Environment& environment) const {
     const CheckedJob found = checker.Check(overrides);
     for (const Error& problem : found.problems) {
       if (status == 0) status = ExitStatus(problem.code);
-      problems.Add(Render(problem), i);
+      AddEach(problem, i, problems);
     }
     for (const std::string& warning : found.warnings) warnings.Add("warning: " + warning + "\n", i);
     for (const std::string& fact : found.facts) facts.Add("  " + fact + "\n", i);

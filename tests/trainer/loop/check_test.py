@@ -118,6 +118,14 @@ class CheckTest(training.TrainingTest):
         self.assertEqual(job.err.count("\n-- ") + job.err.startswith("-- "), 2, job.err)
         self.assertIn("12 runs, for 1 rank: 2 problems", job.err)
 
+    def test_problems_that_one_run_has_together_are_said_once_each(self):
+        job = self.run_ddprun(
+            "--dry_run", "--sweep=optimizer.lr=1,2", "--sweep=run.sed=1,2",
+            self.write_config(training.gpt_config()))
+        self.assertEqual(job.returncode, 2, job.err)
+        self.assertEqual(job.err.count("UNKNOWN KEY"), 4, job.err)
+        self.assertIn("4 runs, for 1 rank: 4 problems", job.err)
+
 
 if __name__ == "__main__":
     harness.main()
