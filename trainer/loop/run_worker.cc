@@ -92,8 +92,8 @@ Failure WeightsNotSaved(const std::string& folder, int64_t bytes, const Error& c
       .where = folder,
       .what = "Training has ended, but its weights, " + ByteText(static_cast<double>(bytes)) +
               ", could not be saved:\n" + cause.what,
-      .hint = "They are lost; the run's metrics are kept. Make room or let the folder be written "
-              "to,\nor give another one (run.output_dir), and train again.",
+      .hint = "They are lost; the metrics that were written are kept. Make room or let the folder "
+              "be written\nto, or give another one (run.output_dir), and train again.",
       .page = "weights-not-saved"});
 }
 
