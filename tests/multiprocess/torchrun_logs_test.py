@@ -7,12 +7,13 @@ import re
 import harness
 import torchrun_compare
 
+# Without redirection torchrun's workers share a pipe: only what one write() carries stays together.
 WORKER = """
-import os, sys
+import os
 rank = os.environ["RANK"]
 for line in (f"first loss {rank}", "second", f"last {rank}"):
-    print(line)
-    print("err " + line, file=sys.stderr)
+    os.write(1, f"{line}\\n".encode())
+    os.write(2, f"err {line}\\n".encode())
 """
 
 
