@@ -1,5 +1,6 @@
 """Runs the same jobs under torchrun and under ddprun and compares what they leave."""
 
+import fcntl
 import glob
 import json
 import os
@@ -42,6 +43,8 @@ class Job:
         self.files = [open(stdin)]
         for _ in range(2):
             fd = os.memfd_create("output")
+            # Workers may share it, and two that write at once would take the same place otherwise.
+            fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND)
             self.files.append(os.fdopen(fd, "r+", errors="replace"))
         if launcher == "torchrun":
             self.pid, self.status = torchrun_peer.start(
