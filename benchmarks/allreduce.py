@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Host all-reduce of fp32: HostProcessGroup against OpenMPI and Gloo, on one machine.
+"""Host all-reduce of fp32: HostProcessGroup against OpenMPI, MPICH and Gloo, on one machine.
 
 Every side times rounds of about half a second per size on rank 0 and reports their median; the
 sides take turns. "ddprun staged" reduces ordinary tensors instead of those that the group
@@ -16,10 +16,10 @@ import harness
 SIZES = {"4 KB": 4 << 10, "1 MB": 1 << 20, "25 MB": 25 << 20, "100 MB": 100 << 20}
 
 
-def compile_mpi_side(folder):
-    program = pathlib.Path(folder) / "mpi_allreduce"
+def compile_mpi_side(compiler, folder):
+    program = pathlib.Path(folder) / f"{compiler}.allreduce"
     source = harness.ROOT / "benchmarks/peers/mpi_allreduce.cc"
-    subprocess.run(["mpicxx", "-std=c++20", "-O2", source, "-o", program], check=True)
+    subprocess.run([compiler, "-std=c++20", "-O2", source, "-o", program], check=True)
     return program
 
 
@@ -32,8 +32,10 @@ def commands(options, ranks, folder):
         "ddprun staged": [*own, "--staged", *sizes],
         "Gloo": [*harness.torchrun(ranks), gloo, *sizes],
     }
-    if not options.only or "OpenMPI" in options.only:
-        result["OpenMPI"] = [*harness.mpirun(ranks), compile_mpi_side(folder), *sizes]
+    for name, launch, compiler in (("OpenMPI", harness.mpirun, "mpicxx.openmpi"),
+                                   ("MPICH", harness.mpich, "mpicxx.mpich")):
+        if not options.only or name in options.only:
+            result[name] = [*launch(ranks), compile_mpi_side(compiler, folder), *sizes]
     return harness.sides(options, result)
 
 

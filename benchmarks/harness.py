@@ -15,20 +15,76 @@ import signal
 import statistics
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 VENV = ROOT / ".deps/venv/bin"
 
 
+class Parser(argparse.ArgumentParser):
+    """Parses, and refuses to measure on a machine that is doing something else."""
+
+    def parse_args(self, *args, **more):
+        options = super().parse_args(*args, **more)
+        if not options.loaded:
+            require_quiet()
+        return options
+
+
 def parser(description, rounds):
-    result = argparse.ArgumentParser(description=description)
+    result = Parser(description=description)
     result.add_argument("--json", metavar="FILE", help="write the results there too")
+    result.add_argument("--loaded", action="store_true",
+                        help="measure even where other programs use the cores; then no figure "
+                             "is worth keeping")
     result.add_argument("--rounds", type=int, default=rounds, help="default: %(default)s")
     result.add_argument("--bin", default=ROOT / "build/release/bin", type=pathlib.Path,
                         metavar="FOLDER", help="where ddprun is; default: build/release/bin")
     result.add_argument("--only", metavar="NAME", action="append",
                         help="measure only this side (can be given again)")
     return result
+
+
+def cpu_seconds():
+    """{pid: (seconds used so far, name)} of all processes that can be read."""
+    result = {}
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            head, tail = stat.read_text().rsplit(")", 1)
+        except OSError:  # it has ended
+            continue
+        fields = tail.split()
+        ticks = int(fields[11]) + int(fields[12])
+        result[int(stat.parent.name)] = (ticks / os.sysconf("SC_CLK_TCK"), head.split("(", 1)[1])
+    return result
+
+
+def busy_seconds():
+    """Seconds that all cores together have worked since the machine started; waiting for a disk
+    is no work."""
+    user, nice, system, _, _, irq, softirq, *_ = map(
+        int, pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def require_quiet(allowed=0.1, seconds=2, patience=60):
+    """Returns when less than `allowed` of one core was used for some seconds; ends the run, naming
+    who uses the cores, if that does not come."""
+    deadline = time.monotonic() + patience
+    while True:
+        before, begin = cpu_seconds(), busy_seconds()
+        time.sleep(seconds)
+        used = (busy_seconds() - begin) / seconds
+        if used < allowed:
+            return
+        if time.monotonic() > deadline:
+            break
+    busiest = sorted(((now - before.get(pid, (now, name))[0], name, pid)
+                      for pid, (now, name) in cpu_seconds().items()), reverse=True)[:3]
+    users = ", ".join(f"{name} (pid {pid}, {share / seconds:.0%} of a core)"
+                      for share, name, pid in busiest if share > 0)
+    sys.exit(f"Other programs use {used:.2f} cores: {users or 'they come and go'}. Times taken "
+             "meanwhile would be theirs. End them, or give --loaded to see figures anyway.")
 
 
 def sides(options, commands):
@@ -52,7 +108,11 @@ def torchrun(ranks):
 
 def mpirun(ranks):
     as_root = ["--allow-run-as-root"] if os.getuid() == 0 else []
-    return ["mpirun", *as_root, "--oversubscribe", "-np", str(ranks)]
+    return ["mpirun.openmpi", *as_root, "--oversubscribe", "-np", str(ranks)]
+
+
+def mpich(ranks):
+    return ["mpirun.mpich", "-np", str(ranks)]
 
 
 def environment():

@@ -114,7 +114,7 @@ def all_reduce_sides(bench, ranks, mpi_program):
 
 
 def measure_all_reduce(bench, mbit, ranks):
-    mpi_program = allreduce.compile_mpi_side(bench.folder)
+    mpi_program = allreduce.compile_mpi_side("mpicxx.openmpi", bench.folder)
     sides = all_reduce_sides(bench, ranks, mpi_program)
     seconds = {}
     for _ in range(bench.options.rounds):

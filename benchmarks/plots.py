@@ -89,6 +89,48 @@ def bars(rows, parts_of_bar, x_label, x_text):
     return svg(parts + legend(parts_of_bar))
 
 
+def dots(rows, x_label, x_text, own, logarithmic=False):
+    """One value per row, written beside its dot; those whose name begins with `own` stand out.
+    rows: {name: value}; the axis starts at zero unless it is logarithmic."""
+    left, right, bottom = LEFT + 90, WIDTH - 90, HEIGHT - BOTTOM
+    values = list(rows.values())
+    low, high = (min(values) / 2, max(values) * 1.3) if logarithmic else (0, max(values) * 1.05)
+
+    def at_x(x):
+        part = math.log(x / low) / math.log(high / low) if logarithmic else x / high
+        return left + (right - left) * part
+
+    parts = [f'<path d="M{left} {TOP}V{bottom}H{right}" fill="none" stroke="currentColor"/>',
+             text((left + right) / 2, HEIGHT - 6, x_label)]
+    if logarithmic:
+        ticks = [10.0 ** power for power in range(math.ceil(math.log10(low)),
+                                                  math.floor(math.log10(high)) + 1)]
+    else:
+        ticks = [high * i / 4 for i in range(5)]
+    for tick in ticks:
+        parts.append(text(at_x(tick), bottom + 16, x_text(tick)))
+        parts.append(f'<path d="M{at_x(tick):.1f} {TOP}V{bottom}" stroke="currentColor" '
+                     'stroke-opacity=".15"/>')
+    step = (bottom - TOP) / len(rows)
+    for i, (name, value) in enumerate(rows.items()):
+        y = TOP + step * (i + 0.5)
+        color = COLORS[0] if name.startswith(own) else COLORS[5]
+        parts.append(text(left - 8, y + 4, name, "end"))
+        parts.append(f'<path d="M{left} {y:.1f}H{at_x(value):.1f}" stroke="{color}" '
+                     f'stroke-width="2"/><circle cx="{at_x(value):.1f}" cy="{y:.1f}" r="5" '
+                     f'fill="{color}"/>')
+        parts.append(text(at_x(value) + 10, y + 4, x_text(value), "start"))
+    return svg(parts)
+
+
+def standalone(plot, title):
+    """A plot as a file of its own: readable on light and on dark pages."""
+    head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" ')
+    style = ("<style>svg{color:#24292f}@media(prefers-color-scheme:dark){svg{color:#e6edf3}}"
+             f"</style><title>{html.escape(title)}</title>")
+    return plot.replace("<svg ", head, 1).replace(">", f">{style}", 1) + "\n"
+
+
 def html_table(rows):
     cells = ["".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in row)
              for tag, row in (("th" if i == 0 else "td", row) for i, row in enumerate(rows))]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Start-up: workers that do nothing ("true"), under ddprun, torchrun and mpirun.
+"""Start-up: workers that do nothing ("true"), under ddprun, torchrun and both mpiruns.
 
 "no launcher" is the one program alone: what any launcher's time includes. Wall time from start to
 exit, and the launcher's memory: its highest resident size while its
@@ -17,7 +17,8 @@ def commands(options, ranks, worker):
     return harness.sides(options, {
         "ddprun": [*harness.ddprun(options, ranks), "--no_python", *worker],
         "torchrun": [*harness.torchrun(ranks), "--no_python", *worker],
-        "mpirun": [*harness.mpirun(ranks), *worker],
+        "mpirun (OpenMPI)": [*harness.mpirun(ranks), *worker],
+        "mpirun (MPICH)": [*harness.mpich(ranks), *worker],
         "no launcher": worker,
     })
 

@@ -2,7 +2,8 @@
 """Samples/s of whole training runs, ddprun's against PyTorch's, from the same start weights.
 
 Each case is trained by ddprun in float32 and bfloat16 and by PyTorch (transformers, DDP over Gloo)
-with its defaults, with its fastest float32, and with autocast in bfloat16; the sides take turns.
+with its defaults, with its fastest float32, with autocast in bfloat16, and both of these compiled
+by torch.compile; the sides take turns.
 Shown are medians of a step's time, private memory of a worker, and the loss of the last step: equal
 where nothing is random, which is the check that all sides train the same thing.
 
@@ -41,7 +42,8 @@ CASES = {
 }
 QUICK = ["bert", "gpt", "mlp 10-10-5"]
 BASE = "PyTorch, defaults"
-PEER_SIDES = {BASE: "default", "PyTorch, best fp32": "best", "PyTorch, bf16": "bf16"}
+PEER_SIDES = {BASE: "default", "PyTorch, best fp32": "best", "PyTorch, bf16": "bf16",
+              "torch.compile, fp32": "compile", "torch.compile, bf16": "compile_bf16"}
 OWN_SIDES = {"ddprun, fp32": ("fp32", False), "ddprun, bf16": ("bf16", False)}
 # Batches of texts of similar length, so other losses; only where texts are padded.
 GROUPED_SIDES = {"ddprun, fp32, length_grouped": ("fp32", True)}

@@ -10,7 +10,7 @@ usage: scripts/setup.sh [--tests] [--peers] [--cuda] [--no-apt]
 
   (none)     compiler, build tools and libraries (apt), LibTorch (PyPI, into .deps/venv; 1.3 GB)
   --tests    and what the tests are built with
-  --peers    and what tests and benchmarks compare with: PyTorch in Python, OpenMPI (5 GB)
+  --peers    and what tests and benchmarks compare with: PyTorch in Python, OpenMPI, MPICH (5 GB)
   --cuda     and the libraries that LibTorch needs on GPUs
   --no-apt   install no system packages: those needed are there, or installed by other means
 
@@ -26,7 +26,7 @@ APT_BUILD="g++ cmake ninja-build ccache git python3 python3-venv libcli11-dev nl
            libasio-dev libicu-dev libucx-dev
            libsimdjson-dev libjpeg-dev libpng-dev zlib1g-dev"
 APT_TESTS="libgtest-dev libgmock-dev mandoc zsh clang iproute2"
-APT_PEERS="openmpi-bin libopenmpi-dev tmux"
+APT_PEERS="openmpi-bin libopenmpi-dev mpich libmpich-dev tmux"
 
 # Ends the script unless as_root will work.
 require_root() {

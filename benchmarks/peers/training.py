@@ -5,6 +5,7 @@ layers. --side says how:
   default  as one writes it: float32, torch.optim.AdamW, nothing switched
   best     float32 with oneDNN's products (the fp32 precision setting) and the fused AdamW
   bf16     torch.autocast in bfloat16 and the fused AdamW
+  compile, compile_bf16  best and bf16, the model by torch.compile
 Prints one JSON line per step on rank 0: step, loss over the ranks, seconds.
 
   --make FOLDER writes the start weights that both sides take, and trains nothing.
@@ -151,12 +152,14 @@ def train(case, side):
     if case["model"] != "mlp":
         model = type(model).from_pretrained(case["weights"])
     model = DistributedDataParallel(model.train())
-    if side == "best":
+    if side.startswith("compile"):
+        model = torch.compile(model)
+    if side in ("best", "compile"):
         torch.backends.mkldnn.matmul.fp32_precision = "bf16"  # float32 where there is no AMX
     fused = {} if side == "default" else {"fused": True}
     optimizer = torch.optim.AdamW(model.parameters(), lr=case["learning_rate"], betas=(0.9, 0.95),
                                   weight_decay=0.0, **fused)
-    autocast = (torch.autocast("cpu", torch.bfloat16) if side == "bf16"
+    autocast = (torch.autocast("cpu", torch.bfloat16) if side.endswith("bf16")
                 else contextlib.nullcontext())
     begin = time.perf_counter()
     for step, batch in enumerate(batches(*open_data(case), case["batch"]), 1):
@@ -181,7 +184,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", type=json.loads, required=True)
-    parser.add_argument("--side", choices=["default", "best", "bf16"], default="default")
+    parser.add_argument("--side", default="default",
+                        choices=["default", "best", "bf16", "compile", "compile_bf16"])
     parser.add_argument("--make")
     options = parser.parse_args()
     if options.make:
