@@ -52,8 +52,8 @@ MAY_INCLUDE = {
     "trainer/optim": ["trainer/compute", *TASK],
     "trainer/checkpoint": ["trainer/models", *TASK],
     "trainer/parallel": [
-        "trainer/comm", "trainer/compute", "trainer/models", "trainer/optim", "trainer/report",
-        *TASK
+        "trainer/comm", "trainer/compute", "trainer/models", "trainer/optim", "trainer/plugin",
+        "trainer/report", *TASK
     ],
     "trainer/loop": [
         "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/data",

@@ -64,6 +64,12 @@ c10::intrusive_ptr<c10d::Work> LinkGroup::broadcast(std::vector<at::Tensor>& ten
   return group_->broadcast(tensors, options);
 }
 
+c10::intrusive_ptr<c10d::Work> LinkGroup::_allgather_base(at::Tensor& output,
+                                                          at::Tensor& input,
+                                                          const c10d::AllgatherOptions& options) {
+  return group_->_allgather_base(output, input, options);
+}
+
 at::Tensor LinkGroup::allocateTensor(long size, at::TensorOptions options) {
   return group_->allocateTensor(size, options);
 }

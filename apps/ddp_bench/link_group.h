@@ -19,9 +19,12 @@ class LinkGroup : public c10d::Backend {
   const std::string getBackendName() const override { return "ddprun-link"; }
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
                                            const c10d::AllreduceOptions& options) override;
-  // At once: not what is measured.
+  // These at once: not what is measured.
   c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors,
                                            const c10d::BroadcastOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& output,
+                                                 at::Tensor& input,
+                                                 const c10d::AllgatherOptions& options) override;
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
   bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
 

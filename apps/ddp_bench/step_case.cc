@@ -53,9 +53,12 @@ StepCase MakeCase(const CaseOptions& options, int rank) {
     result.name += (i == 0 ? " " : "-") + std::to_string(options.sizes[i]);
   }
   using Kind = trainer::OptimizerOptions::Kind;
-  const Kind kind = options.optimizer == "sgd" ? Kind::kSgd : Kind::kAdamW;
-  result.optimizer = trainer::MakeOptimizer({.kind = kind}, {{result.model->parameters(), 0.0}});
+  result.optimizer = options.optimizer == "sgd" ? Kind::kSgd : Kind::kAdamW;
   return result;
+}
+
+std::unique_ptr<trainer::Optimizer> StepCase::MakeOptimizer() const {
+  return trainer::MakeOptimizer({.kind = optimizer}, {{model->parameters(), 0.0}});
 }
 
 std::vector<trainer::NamedParameter> StepCase::Parameters() const {

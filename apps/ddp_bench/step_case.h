@@ -1,4 +1,4 @@
-// What is trained in a measurement: a model, a batch of this rank, an optimizer.
+// What is trained in a measurement: a model, a batch of this rank, with which optimizer.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,9 @@ struct StepCase {
   std::string name;
   std::shared_ptr<trainer::Model> model;
   trainer::Batch batch;
-  std::unique_ptr<trainer::Optimizer> optimizer;
+  trainer::OptimizerOptions::Kind optimizer;
 
+  std::unique_ptr<trainer::Optimizer> MakeOptimizer() const;
   std::vector<trainer::NamedParameter> Parameters() const;
   int64_t GradientBytes() const;
 };

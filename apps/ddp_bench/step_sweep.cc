@@ -4,10 +4,11 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <numeric>
 
-#include "apps/ddp_bench/gradient_sync.h"
 #include "apps/ddp_bench/link_group.h"
 #include "apps/ddp_bench/table.h"
+#include "apps/ddp_bench/torch_reducer.h"
 
 namespace ddprun::bench {
 
@@ -32,49 +33,64 @@ trainer::BucketLimits LimitsOf(const Variant& variant) {
           .cap_bytes = std::llround(variant.bucket_mb * kMiB)};
 }
 
-std::unique_ptr<GradientSync> MakeSync(const Group& group,
-                                       const c10::intrusive_ptr<c10d::Backend>& carrier,
-                                       const StepCase& what,
-                                       const Variant& variant) {
-  switch (variant.sync) {
-    case Variant::Sync::kSingle:
-      break;
-    case Variant::Sync::kLocal:
-    case Variant::Sync::kDdprun:
-      return MakeReducer(what.Parameters(), carrier,
-                         {.limits = LimitsOf(variant), .overlap = variant.overlap},
-                         /*communicate=*/variant.sync == Variant::Sync::kDdprun);
-    case Variant::Sync::kTorch:
-      return MakeTorchReducer(what.Parameters(), group, LimitsOf(variant));
+std::unique_ptr<trainer::Strategy> MakeStrategy(const Group& group,
+                                                const c10::intrusive_ptr<c10d::Backend>& carrier,
+                                                const StepCase& what,
+                                                const Variant& variant) {
+  if (variant.sync == Variant::Sync::kSingle) {
+    return trainer::MakeSingle(what.model, what.MakeOptimizer());
   }
-  return MakeSingle(what.Parameters());
+  if (variant.sync == Variant::Sync::kTorch) {
+    return MakeTorchReducer(what.model, what.MakeOptimizer(), group, LimitsOf(variant));
+  }
+  trainer::DataParallelOptions options;
+  options.sync.reducer = {.limits = LimitsOf(variant), .overlap = variant.overlap};
+  if (variant.sync == Variant::Sync::kLocal) {
+    options.sync.reducer.comm_hook = trainer::MakePostLocalSgdHook({.start_step = 0});
+  }
+  return trainer::MakeDistributedDataParallel(what.model, what.MakeOptimizer(), carrier, options);
 }
 
-void OneStep(const StepCase& what, GradientSync& sync, Times& times) {
-  sync.BeginStep();
+void OneStep(const StepCase& what, trainer::Strategy& strategy, Times& times) {
   const Clock::time_point begin = Clock::now();
-  const at::Tensor loss = what.model->Loss(what.batch);
-  sync.Prepare();
-  const Clock::time_point forward = Clock::now();
-  loss.backward();
+  Clock::time_point forward;
+  const auto loss = [&](trainer::Model& model, const trainer::Batch& batch, size_t) {
+    const at::Tensor value = model.Loss(batch);
+    forward = Clock::now();
+    return value;
+  };
+  strategy.ForwardBackward(
+      {.learning_rate = kLearningRate, .micro_batches = {&what.batch, 1}, .loss = loss});
   const Clock::time_point backward = Clock::now();
-  sync.Update([&](std::span<const at::Tensor> parameters) {
-    what.optimizer->Step(kLearningRate, parameters);
-  });
+  strategy.Step();
   times["forward"].push_back(Seconds(begin, forward));
   times["backward"].push_back(Seconds(forward, backward));
   times["update"].push_back(Seconds(backward, Clock::now()));
-  times["waited"].push_back(sync.waited());
+  times["waited"].push_back(strategy.exposed_seconds());
+}
+
+// The tensors that are all-reduced in a step; none where that is unknown.
+std::vector<at::Tensor> BucketsOf(const c10::intrusive_ptr<c10d::Backend>& carrier,
+                                  const StepCase& what,
+                                  const Variant& variant) {
+  std::vector<at::Tensor> tensors;
+  if (variant.sync != Variant::Sync::kDdprun) return tensors;
+  trainer::GradientBuckets buckets(what.Parameters(), carrier);
+  std::vector<size_t> order(buckets.parameters().size());
+  std::iota(order.rbegin(), order.rend(), size_t{0});
+  buckets.Layout(buckets.Plan(order, LimitsOf(variant)));
+  for (const auto& bucket : buckets.buckets()) tensors.push_back(bucket.gradients.flat);
+  return tensors;
 }
 
 // All buckets of a step one after the other, with nothing beside.
-double AllReduceAlone(c10d::Backend& carrier, const GradientSync& sync) {
+double AllReduceAlone(c10d::Backend& carrier, const std::vector<at::Tensor>& buckets) {
   c10d::AllreduceOptions options;
   options.asyncOp = false;
   std::vector<double> rounds;
   for (int round = 0; round < 3; ++round) {
     const Clock::time_point begin = Clock::now();
-    for (const at::Tensor& bucket : sync.Buckets()) {
+    for (const at::Tensor& bucket : buckets) {
       std::vector<at::Tensor> tensors = {bucket};
       carrier.allreduce(tensors, options);
     }
@@ -85,20 +101,18 @@ double AllReduceAlone(c10d::Backend& carrier, const GradientSync& sync) {
 
 // One round of one variant: its medians.
 std::map<std::string, double> Round(const Group& group,
-                                    c10d::Backend& carrier,
                                     const StepCase& what,
-                                    GradientSync& sync,
+                                    trainer::Strategy& strategy,
                                     int steps) {
   Times warmup;
-  for (int step = 0; step < kWarmup; ++step) OneStep(what, sync, warmup);
+  for (int step = 0; step < kWarmup; ++step) OneStep(what, strategy, warmup);
   group->barrier({})->wait();
   Times times;
   const Clock::time_point begin = Clock::now();
-  for (int step = 0; step < steps; ++step) OneStep(what, sync, times);
+  for (int step = 0; step < steps; ++step) OneStep(what, strategy, times);
   std::map<std::string, double> result = {{"step", Seconds(begin, Clock::now()) / steps}};
   for (const auto& [phase, values] : times) result[phase] = Median(values);
   group->barrier({})->wait();
-  result["all_reduce"] = AllReduceAlone(carrier, sync);
   return result;
 }
 
@@ -137,11 +151,15 @@ nlohmann::json SweepSteps(const Group& group,
   for (int round = 0; round < options.rounds; ++round) {
     for (size_t turn = 0; turn < variants.size(); ++turn) {
       const size_t i = (turn + static_cast<size_t>(round)) % variants.size();
-      const auto sync = MakeSync(group, carrier, what, variants[i]);
-      for (const auto& [phase, seconds] : Round(group, *carrier, what, *sync, options.steps)) {
+      auto strategy = MakeStrategy(group, carrier, what, variants[i]);
+      for (const auto& [phase, seconds] : Round(group, what, *strategy, options.steps)) {
         times[i][phase].push_back(seconds);
       }
-      buckets[i] = sync->Buckets().size();
+      strategy.reset();
+      what.model->zero_grad();  // views of the strategy's buckets
+      const std::vector<at::Tensor> tensors = BucketsOf(carrier, what, variants[i]);
+      times[i]["all_reduce"].push_back(AllReduceAlone(*carrier, tensors));
+      buckets[i] = tensors.size();
     }
   }
   nlohmann::json report = {{"benchmark", "steps"},

@@ -14,7 +14,12 @@
 namespace ddprun::bench {
 
 struct Variant {
-  enum class Sync { kSingle, kLocal, kDdprun, kTorch };  // see gradient_sync.h
+  enum class Sync {
+    kSingle,  // one process without others: gradients are autograd's own tensors
+    kLocal,   // gradients are put into buckets all the same, but not averaged
+    kDdprun,
+    kTorch,  // LibTorch's c10d::Reducer over the same process group
+  };
 
   std::string name;
   Sync sync = Sync::kDdprun;

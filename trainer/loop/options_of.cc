@@ -1,7 +1,6 @@
 #include "trainer/loop/options_of.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/check.h"
 #include "trainer/config/slot.h"
@@ -130,36 +129,18 @@ std::shared_ptr<CommHook> CommHookOf(const StrategyConfig& config) {
 
 }  // namespace
 
-Reducer::Options ReducerOptionsOf(const StrategyConfig& config) {
-  constexpr double kMiB = 1 << 20;
-  Reducer::Options options;
-  options.limits.first_bytes = std::llround(config.first_bucket_mb * kMiB);
-  options.limits.cap_bytes = std::llround(config.bucket_cap_mb.number * kMiB);
-  options.tune_limits = config.bucket_cap_mb.automatic;
-  switch (config.overlap) {
-    case Overlap::kBackward:
-      options.overlap = Reducer::Overlap::kBackward;
-      break;
-    case Overlap::kStep:
-      options.overlap = Reducer::Overlap::kStep;
-      break;
-    case Overlap::kBoth:
-      options.overlap = Reducer::Overlap::kBoth;
-      break;
-    case Overlap::kNone:
-      options.overlap = Reducer::Overlap::kNone;
-      break;
-  }
-  options.find_unused_parameters = config.find_unused_parameters;
-  options.static_graph = config.static_graph;
-  options.check_finite = config.check_finite;
-  options.comm_hook = CommHookOf(config);
-  return options;
-}
-
 DataParallelOptions DataParallelOptionsOf(const StrategyConfig& config) {
-  DataParallelOptions options{.reducer = ReducerOptionsOf(config),
-                              .broadcast_buffers = config.broadcast_buffers};
+  DataParallelOptions options{
+      .sync = ModuleSync::OptionsOf({.bucket_cap_mb = config.bucket_cap_mb.number,
+                                     .first_bucket_mb = config.first_bucket_mb,
+                                     .tune_buckets = config.bucket_cap_mb.automatic,
+                                     .overlap = config.overlap,
+                                     .find_unused_parameters = config.find_unused_parameters,
+                                     .static_graph = config.static_graph,
+                                     .check_finite = config.check_finite,
+                                     .broadcast_buffers = config.broadcast_buffers,
+                                     .comm_hook = CommHookOf(config)}),
+      .update_in_backward = config.optimizer_in_backward};
   if (config.comm_hook == CommHookType::kPostLocalSgd) {
     options.averaging = {.period = config.post_local_sgd_period,
                          .warmup_steps = config.post_local_sgd_start_step};

@@ -17,7 +17,6 @@ ModelOptions ModelOptionsOf(const Config& config);
 LossOptions LossOptionsOf(const TrainingConfig& config);
 OptimizerOptions OptimizerOptionsOf(const OptimizerConfig& config);
 ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_steps);
-Reducer::Options ReducerOptionsOf(const StrategyConfig& config);
 DataParallelOptions DataParallelOptionsOf(const StrategyConfig& config);
 AllReduceAlgorithm AlgorithmOf(const CommConfig& config);
 std::vector<Metric> MetricsOf(const EvaluationConfig& config);

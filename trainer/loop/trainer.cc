@@ -14,7 +14,6 @@
 #include "trainer/loop/open_data.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/models/pretrained.h"
-#include "trainer/plugin/call_plugin.h"
 
 namespace ddprun::trainer {
 
@@ -38,27 +37,6 @@ std::shared_ptr<Model> BuildModel(const Job& job,
   return model;
 }
 
-std::vector<NamedParameter> NamedTensorsOf(const torch::OrderedDict<std::string, at::Tensor>& all) {
-  std::vector<NamedParameter> result;
-  result.reserve(all.size());
-  for (const auto& item : all) result.push_back({item.key(), item.value()});
-  return result;
-}
-
-std::unique_ptr<Strategy> BuildStrategy(const Config& config,
-                                        const Model& model,
-                                        const c10::intrusive_ptr<HostProcessGroup>& group,
-                                        FlightRecorder* recorder,
-                                        const Reducer::Ready& update) {
-  std::vector<NamedParameter> parameters = NamedTensorsOf(model.named_parameters());
-  if (group == nullptr) return MakeSingle(std::move(parameters));
-  DataParallelOptions options = DataParallelOptionsOf(config.strategy);
-  if (config.strategy.optimizer_in_backward) options.reducer.update_in_backward = update;
-  options.reducer.recorder = recorder;
-  return MakeDistributedDataParallel(std::move(parameters), NamedTensorsOf(model.named_buffers()),
-                                     group, options);
-}
-
 std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config, const Model& model) {
   std::vector<std::pair<std::string, at::Tensor>> named;
   for (const auto& item : model.named_parameters()) {
@@ -68,22 +46,15 @@ std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config, const M
                        GroupByDecay(named, config.no_decay, config.weight_decay));
 }
 
-void RunBackward(const at::Tensor& loss, int64_t step) {
-  try {
-    loss.backward();
-  } catch (const Failure&) {
-    throw;  // of communication, which goes on meanwhile
-  } catch (...) {
-    throw Failure(Error{
-        .code = Code::kFailed,
-        .title = "GRADIENTS CANNOT BE COMPUTED",
-        .where = "step " + std::to_string(step),
-        .what = "While backward() went through the model, this was thrown:\n" + ExceptionText(),
-        .hint = "In a model of your own, look for tensors changed in place after they were used, "
-                "for targets of another type than the outputs (integers where floating point "
-                "numbers belong), and for what its own autograd functions throw.",
-        .page = "gradients-cannot-be-computed"});
-  }
+std::unique_ptr<Strategy> BuildStrategy(const Config& config,
+                                        const std::shared_ptr<Model>& model,
+                                        const c10::intrusive_ptr<HostProcessGroup>& group,
+                                        FlightRecorder* recorder) {
+  std::unique_ptr<Optimizer> optimizer = BuildOptimizer(config.optimizer, *model);
+  if (group == nullptr) return MakeSingle(model, std::move(optimizer));
+  DataParallelOptions options = DataParallelOptionsOf(config.strategy);
+  options.sync.reducer.recorder = recorder;
+  return MakeDistributedDataParallel(model, std::move(optimizer), group, options);
 }
 
 }  // namespace
@@ -106,9 +77,7 @@ Trainer::~Trainer() = default;
 
 void Trainer::Build() {
   model_ = BuildModel(job_, rank_, &fresh_parameters_);
-  strategy_ = BuildStrategy(job_.config, *model_, group_, recorder_.get(),
-                            [this](auto parameters) { UpdateParameters(parameters); });
-  optimizer_ = BuildOptimizer(job_.config.optimizer, *model_);
+  strategy_ = BuildStrategy(job_.config, model_, group_, recorder_.get());
 }
 
 void Trainer::Fit(RunReporter* reporter) {
@@ -157,20 +126,38 @@ void Trainer::RunEpoch(int64_t epoch) {
 
 StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   StepResult result;
-  strategy_->BeginStep();
+  result.learning_rate =
+      job_.config.optimizer.learning_rate * LearningRateFactor(schedule_, step_);
   const double total = TotalPredictions(micro_batches);
-  for (size_t i = 0; i < micro_batches.size(); ++i) {
-    strategy_->PrepareBackward(i + 1 == micro_batches.size());
-    // What is random in a micro-batch depends on nothing that went before.
-    at::manual_seed(MixSeeds({static_cast<uint64_t>(job_.config.run.seed),
-                              static_cast<uint64_t>(rank_.rank), static_cast<uint64_t>(step_), i}));
-    RunBackward(BackwardLoss(micro_batches[i], total, result), step_ + 1);
-    if (recorder_ != nullptr) recorder_->NoteProgress();
-  }
-  result.learning_rate = LearningRate();
-  result.grad_norm = Update();
+  const auto loss = [&](Model& model, const Batch& batch, size_t micro_batch) {
+    NoteProgress();
+    SeedMicroBatch(micro_batch);
+    return WeightedLoss(model, batch, total, result);
+  };
+  strategy_->ForwardBackward({.step = step_ + 1,
+                              .learning_rate = result.learning_rate,
+                              .micro_batches = micro_batches,
+                              .loss = loss});
+  NoteProgress();
+  const double max_norm = job_.config.training.max_grad_norm;
+  if (max_norm > 0) result.grad_norm = strategy_->ClipGradients(max_norm);
+  strategy_->Step();
+  // Afterwards: it needs the gradients of all buckets.
+  const bool reported = reporter_ != nullptr && IsReportedStep(step_ + 1);
+  if (max_norm == 0 && reported) result.grad_norm = strategy_->GradientNorm();
   result.exposed_seconds = strategy_->exposed_seconds();
   return result;
+}
+
+void Trainer::NoteProgress() {
+  if (recorder_ != nullptr) recorder_->NoteProgress();
+}
+
+// What is random in a micro-batch depends on nothing that went before.
+void Trainer::SeedMicroBatch(size_t micro_batch) {
+  at::manual_seed(MixSeeds({static_cast<uint64_t>(job_.config.run.seed),
+                            static_cast<uint64_t>(rank_.rank), static_cast<uint64_t>(step_),
+                            micro_batch}));
 }
 
 double Trainer::TotalPredictions(const std::vector<Batch>& micro_batches) {
@@ -186,38 +173,22 @@ double Trainer::TotalPredictions(const std::vector<Batch>& micro_batches) {
   return count.item<double>();
 }
 
-at::Tensor Trainer::BackwardLoss(const Batch& batch, double total_predictions, StepResult& result) {
+at::Tensor Trainer::WeightedLoss(Model& model,
+                                 const Batch& batch,
+                                 double total_predictions,
+                                 StepResult& result) {
   result.samples += batch.samples;
   result.predictions += batch.predictions;
   const PrecisionScope precision(PrecisionOf(job_.config.training));
   // A mean over no predictions is no number, but the other ranks count on this one's gradients.
-  if (batch.predictions == 0) return model_->Outputs(batch).sum() * 0;
+  if (batch.predictions == 0) return model.Outputs(batch).sum() * 0;
   const auto predictions = static_cast<double>(batch.predictions);
-  const at::Tensor loss = model_->Loss(batch);
+  const at::Tensor loss = model.Loss(batch);
   result.loss_sum += loss.item<double>() * predictions;
   // The strategy divides by the number of ranks.
   const double ranks = group_ == nullptr ? 1 : rank_.world_size;
   const double share = predictions * ranks / total_predictions;
   return share == 1 ? loss : loss * share;
-}
-
-double Trainer::LearningRate() const {
-  return job_.config.optimizer.learning_rate * LearningRateFactor(schedule_, step_);
-}
-
-void Trainer::UpdateParameters(std::span<const at::Tensor> parameters) {
-  optimizer_->Step(LearningRate(), parameters);
-}
-
-double Trainer::Update() {
-  const double max_norm = job_.config.training.max_grad_norm;
-  double norm = 0;
-  if (max_norm > 0) norm = strategy_->ClipGradients(max_norm);
-  strategy_->UpdateReady([this](auto parameters) { UpdateParameters(parameters); });
-  // Afterwards: it needs the gradients of all buckets.
-  const bool reported = reporter_ != nullptr && IsReportedStep(step_ + 1);
-  if (max_norm == 0 && reported) norm = strategy_->GradientNorm();
-  return norm;
 }
 
 void Trainer::SumOverRanks(at::Tensor& values) {

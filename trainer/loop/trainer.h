@@ -49,18 +49,19 @@ class Trainer {
  private:
   void RunEpoch(int64_t epoch);
   StepResult TrainStep(const std::vector<Batch>& micro_batches);
+  double TotalPredictions(const std::vector<Batch>& micro_batches);
+  void SeedMicroBatch(size_t micro_batch);
   // The loss whose gradients, averaged over the ranks and added up over the micro-batches, are
   // those of the mean over all predictions.
-  at::Tensor BackwardLoss(const Batch& batch, double total_predictions, StepResult& result);
-  double TotalPredictions(const std::vector<Batch>& micro_batches);
-  // Clips and updates; returns the norm, where clipping or a report needs it.
-  double Update();
+  at::Tensor WeightedLoss(Model& model,
+                          const Batch& batch,
+                          double total_predictions,
+                          StepResult& result);
+  void NoteProgress();
   void SetPhase(WorkerPhase phase);
   void EvaluateModel();
   bool EvaluateNow() const;
   bool IsReportedStep(int64_t step) const;
-  double LearningRate() const;  // of the step under way
-  void UpdateParameters(std::span<const at::Tensor> parameters);
   void SumOverRanks(at::Tensor& values);
 
   const Job& job_;
@@ -74,7 +75,6 @@ class Trainer {
   std::vector<std::string> fresh_parameters_;
   std::shared_ptr<Model> model_;
   std::unique_ptr<Strategy> strategy_;
-  std::unique_ptr<Optimizer> optimizer_;
   RunReporter* reporter_ = nullptr;
   int64_t step_ = 0;
 };

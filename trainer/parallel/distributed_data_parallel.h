@@ -48,7 +48,8 @@ class DistributedDataParallel {
   DistributedDataParallel(std::shared_ptr<Module> module,
                           c10::intrusive_ptr<c10d::Backend> group,
                           const DistributedDataParallelOptions& options = {})
-      : module_(std::move(module)), sync_(*module_, std::move(group), options) {}
+      : module_(std::move(module)),
+        sync_(*module_, std::move(group), trainer::ModuleSync::OptionsOf(options)) {}
 
   // The module's forward. The next backward averages the gradients, unless within no_sync() or
   // where gradients are disabled. Throws Failure; so does that backward.
@@ -85,7 +86,7 @@ class DistributedDataParallel {
   // Throws Failure when a collective fails; the buckets before it have been updated then.
   void wait_for_buckets(
       const std::function<void(std::span<const at::Tensor> parameters)>& update = {}) {
-    sync_.WaitForBuckets(update);
+    sync_.reducer().WaitForBuckets(update);
   }
 
   // For ranks with unequal numbers of batches: runs `body`, which has this rank's steps in it, and
@@ -96,10 +97,10 @@ class DistributedDataParallel {
 
   // With options.tune_buckets: what was found, or nullptr as long as nothing is. The same on all
   // ranks.
-  const trainer::BucketTuning* tuning() const { return sync_.tuning(); }
+  const trainer::BucketTuning* tuning() const { return sync_.reducer().tuning(); }
 
   // Seconds that the last backward waited for communication.
-  double exposed_seconds() const { return sync_.exposed_seconds(); }
+  double exposed_seconds() const { return sync_.reducer().exposed_seconds(); }
 
  private:
   // Tensors in what a forward returns: a tensor, or a tuple, pair or vector of such. Others are not

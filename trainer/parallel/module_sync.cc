@@ -17,23 +17,24 @@ int64_t Bytes(double megabytes) {
   return std::llround(megabytes * 1024 * 1024);
 }
 
-Reducer::Options OptionsOfReducer(const DistributedDataParallelOptions& options) {
-  return {.limits = {.first_bytes = Bytes(options.first_bucket_mb),
-                     .cap_bytes = Bytes(options.bucket_cap_mb)},
-          .tune_limits = options.tune_buckets,
-          .overlap = options.overlap,
-          .find_unused_parameters = options.find_unused_parameters,
-          .static_graph = options.static_graph,
-          .update_in_backward = options.update_in_backward,
-          .comm_hook = options.comm_hook,
-          .check_finite = options.check_finite};
-}
-
 }  // namespace
+
+ModuleSync::Options ModuleSync::OptionsOf(const DistributedDataParallelOptions& options) {
+  return {.reducer = {.limits = {.first_bytes = Bytes(options.first_bucket_mb),
+                                 .cap_bytes = Bytes(options.bucket_cap_mb)},
+                      .tune_limits = options.tune_buckets,
+                      .overlap = options.overlap,
+                      .find_unused_parameters = options.find_unused_parameters,
+                      .static_graph = options.static_graph,
+                      .update_in_backward = options.update_in_backward,
+                      .comm_hook = options.comm_hook,
+                      .check_finite = options.check_finite},
+          .broadcast_buffers = options.broadcast_buffers};
+}
 
 ModuleSync::ModuleSync(const torch::nn::Module& module,
                        c10::intrusive_ptr<c10d::Backend> group,
-                       const DistributedDataParallelOptions& options)
+                       const Options& options)
     : group_(std::move(group)), broadcast_buffers_(options.broadcast_buffers) {
   std::vector<NamedParameter> trained;
   for (const auto& item : module.named_parameters()) {
@@ -47,7 +48,7 @@ ModuleSync::ModuleSync(const torch::nn::Module& module,
   all_.insert(all_.end(), buffers_.begin(), buffers_.end());
   VerifySameModel(all_, *group_);
   BroadcastFrom(0, all_, *group_);
-  reducer_ = std::make_unique<Reducer>(std::move(trained), group_, OptionsOfReducer(options));
+  reducer_ = std::make_unique<Reducer>(std::move(trained), group_, options.reducer);
 }
 
 void ModuleSync::BeforeForward() {

@@ -35,14 +35,24 @@ struct DistributedDataParallelOptions {
 // One thread.
 class ModuleSync {
  public:
+  struct Options {
+    ReducerOptions reducer = {};
+    bool broadcast_buffers = true;
+  };
+  static Options OptionsOf(const DistributedDataParallelOptions& options);
+
+  // A collective: checks that the models agree and copies rank 0's parameters and buffers to all.
   ModuleSync(const torch::nn::Module& module,
              c10::intrusive_ptr<c10d::Backend> group,
-             const DistributedDataParallelOptions& options);
+             const Options& options);
 
   void BeforeForward();
   void AfterForward(std::span<const at::Tensor> outputs);
   void Join(const std::function<void()>& body);
-  void WaitForBuckets(const Reducer::Ready& ready) { reducer_->WaitForBuckets(ready); }
+  // Copies the buffers of `root` to all, unless they are not to be kept equal. A collective.
+  void SyncBuffers(int root = 0);
+  Reducer& reducer() { return *reducer_; }
+  const Reducer& reducer() const { return *reducer_; }
 
   class NoSync {
    public:
@@ -59,9 +69,6 @@ class ModuleSync {
   };
   NoSync no_sync() { return NoSync(synchronize_); }
 
-  const BucketTuning* tuning() const { return reducer_->tuning(); }
-  double exposed_seconds() const { return reducer_->exposed_seconds(); }
-
  private:
   // While ranks may run out of data: who still has some, and what they are about to do.
   struct Others {
@@ -69,7 +76,6 @@ class ModuleSync {
     bool synchronize = false;
   };
   Others Announce(bool active);
-  void SyncBuffers(int root);
 
   const c10::intrusive_ptr<c10d::Backend> group_;
   std::vector<NamedParameter> all_;  // parameters, trained or frozen, and buffers

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/flight_recorder.h"
+#include "trainer/config/training_config.h"
 #include "trainer/parallel/bucket_plan.h"
 #include "trainer/parallel/comm_hook.h"
 
@@ -16,12 +17,11 @@ namespace ddprun::trainer {
 
 struct ReducerOptions {
   // What goes on while buckets are all-reduced.
-  enum class Overlap {
-    kBackward,  // backward: a bucket is sent when it is full; backward returns when all are there
-    kStep,      // the update: all are sent when backward ends; see Reducer::WaitForBuckets
-    kBoth,      // sent as with kBackward, waited for as with kStep
-    kNone,      // nothing: sent and waited for when backward ends
-  };
+  //   kBackward  backward: a bucket is sent when it is full; backward returns when all are there
+  //   kStep      the update: all are sent when backward ends; see Reducer::WaitForBuckets
+  //   kBoth      sent as with kBackward, waited for as with kStep
+  //   kNone      nothing: sent and waited for when backward ends
+  using Overlap = trainer::Overlap;
 
   BucketLimits limits = {};
   // Find the limits in the first steps: after the first one, those of TuningCandidates() are tried,

@@ -2,44 +2,44 @@
 
 #include <utility>
 
+#include "base/failure.h"
 #include "trainer/compute/norm.h"
 #include "trainer/optim/clip.h"
-#include "trainer/parallel/verify_model.h"
+#include "trainer/plugin/call_plugin.h"
 
 namespace ddprun::trainer {
 
 namespace {
 
-std::vector<at::Tensor> TensorsOf(const std::vector<NamedParameter>& parameters) {
-  std::vector<at::Tensor> tensors;
-  for (const NamedParameter& parameter : parameters) tensors.push_back(parameter.tensor);
+std::vector<at::Tensor> TrainedParameters(const Model& model) {
+  std::vector<at::Tensor> tensors = model.parameters();
+  std::erase_if(tensors, [](const at::Tensor& tensor) { return !tensor.requires_grad(); });
   return tensors;
-}
-
-bool IsFrozen(const NamedParameter& parameter) {
-  return !parameter.tensor.requires_grad();
 }
 
 class Single : public Strategy {
  public:
-  explicit Single(const std::vector<NamedParameter>& parameters)
-      : parameters_(TensorsOf(parameters)) {}
+  Single(std::shared_ptr<Model> model, std::unique_ptr<Optimizer> optimizer)
+      : model_(std::move(model)),
+        parameters_(TrainedParameters(*model_)),
+        optimizer_(std::move(optimizer)) {}
 
-  void BeginStep() override {
+  void ForwardBackward(const StepInputs& inputs) override {
+    learning_rate_ = inputs.learning_rate;
     for (const at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+    for (size_t i = 0; i < inputs.micro_batches.size(); ++i) RunMicroBatch(inputs, i, *model_);
   }
-  void PrepareBackward(bool /*last*/) override {}
   double GradientNorm() override { return GlobalNorm(GradientsOf(parameters_)); }
   double ClipGradients(double max_norm) override {
     return ClipGlobalNorm(GradientsOf(parameters_), max_norm);
   }
-  void UpdateReady(const Reducer::Ready& update) override { update(parameters_); }
-  void Finish() override {}
-  void BeforeEvaluation() override {}
-  double exposed_seconds() const override { return 0; }
+  void Step() override { optimizer_->Step(learning_rate_); }
 
  private:
+  const std::shared_ptr<Model> model_;
   const std::vector<at::Tensor> parameters_;
+  const std::unique_ptr<Optimizer> optimizer_;
+  double learning_rate_ = 0;  // of the step under way
 };
 
 BucketSizesReport ReportOf(const BucketTuning& tuning, int64_t step) {
@@ -57,92 +57,111 @@ BucketSizesReport ReportOf(const BucketTuning& tuning, int64_t step) {
 
 class DistributedDataParallel : public Strategy {
  public:
-  // `buffers`: those that are kept equal.
-  DistributedDataParallel(std::vector<NamedParameter> parameters,
-                          std::vector<NamedParameter> buffers,
+  DistributedDataParallel(std::shared_ptr<Model> model,
+                          std::unique_ptr<Optimizer> optimizer,
                           const c10::intrusive_ptr<c10d::Backend>& group,
-                          const DataParallelOptions& options)
-      : by_bucket_(options.reducer.WaitsInStep()),
-        in_backward_(options.reducer.update_in_backward != nullptr),
-        parameters_(TensorsOf(parameters)),
-        buffers_(std::move(buffers)),
-        group_(group),
-        reducer_(std::move(parameters), group, options.reducer) {
-    if (options.averaging) averager_.emplace(parameters_, group, *options.averaging);
+                          DataParallelOptions options)
+      : by_bucket_(options.sync.reducer.WaitsInStep()),
+        in_backward_(options.update_in_backward),
+        model_(std::move(model)),
+        optimizer_(std::move(optimizer)),
+        update_([this](auto parameters) { optimizer_->Step(learning_rate_, parameters); }) {
+    if (in_backward_) options.sync.reducer.update_in_backward = update_;
+    sync_.emplace(*model_, group, options.sync);
+    if (options.averaging) {
+      averager_.emplace(TrainedParameters(*model_), group, *options.averaging);
+    }
   }
 
-  void BeginStep() override {
-    reducer_.BeginStep();
-    averages_gradients_ = !averager_ || averager_->warming_up();
+  void ForwardBackward(const StepInputs& inputs) override {
+    learning_rate_ = inputs.learning_rate;
+    averaged_gradients_ = averages_gradients();
+    reducer().BeginStep();
     // Between two averages ranks do not wait for each other; rank 0's buffers stay what they are.
-    if (averages_gradients_ || averager_->averaged()) SyncBuffers();
+    if (averaged_gradients_ || averager_->averaged()) sync_->SyncBuffers();
+    const size_t count = inputs.micro_batches.size();
+    for (size_t i = 0; i < count; ++i) {
+      reducer().PrepareBackward(i + 1 == count);
+      RunMicroBatch(inputs, i, *model_);
+    }
   }
-  void PrepareBackward(bool last) override { reducer_.PrepareBackward(last); }
   double GradientNorm() override {
-    reducer_.WaitForBuckets();
-    return GlobalNorm(reducer_.Gradients());
+    reducer().WaitForBuckets();
+    return GlobalNorm(reducer().Gradients());
   }
   double ClipGradients(double max_norm) override {
     const double norm = GradientNorm();
-    ClipTo(max_norm, norm, reducer_.FlatGradients());  // fewer tensors than parameters
+    ClipTo(max_norm, norm, reducer().FlatGradients());  // fewer tensors than parameters
     return norm;
   }
-  void UpdateReady(const Reducer::Ready& update) override {
+  void Step() override {
     // Fewer calls of the optimizer's kernels where there is nothing to wait for in between.
     if (by_bucket_) {
-      reducer_.WaitForBuckets(update);
+      reducer().WaitForBuckets(update_);
     } else if (!in_backward_) {
-      update(parameters_);
+      optimizer_->Step(learning_rate_);
     }
     if (averager_) averager_->AfterStep();
   }
   void Finish() override {
     if (averager_) averager_->Average();
   }
-  bool averages_gradients() const override { return averages_gradients_; }
-  bool ranks_met() const override { return averages_gradients_ || averager_->averaged(); }
+  void BeforeEvaluation() override { sync_->SyncBuffers(); }
+  bool averages_gradients() const override { return !averager_ || averager_->warming_up(); }
+  bool ranks_met() const override { return averaged_gradients_ || averager_->averaged(); }
   void Report(RunReporter& reporter, int64_t step) override {
-    const BucketTuning* tuning = reducer_.tuning();
+    const BucketTuning* tuning = reducer().tuning();
     if (tuning == nullptr || std::exchange(tuning_reported_, true)) return;
     reporter.OnBucketSizes(ReportOf(*tuning, step), ReportTime::Now());
   }
-  void BeforeEvaluation() override { SyncBuffers(); }
-  double exposed_seconds() const override { return reducer_.exposed_seconds(); }
+  double exposed_seconds() const override { return sync_->reducer().exposed_seconds(); }
 
  private:
-  void SyncBuffers() {
-    if (!buffers_.empty()) BroadcastFrom(0, buffers_, *group_);
-  }
+  Reducer& reducer() { return sync_->reducer(); }
 
   const bool by_bucket_;
   const bool in_backward_;
-  const std::vector<at::Tensor> parameters_;
-  const std::vector<NamedParameter> buffers_;
-  const c10::intrusive_ptr<c10d::Backend> group_;
-  Reducer reducer_;
+  const std::shared_ptr<Model> model_;
+  const std::unique_ptr<Optimizer> optimizer_;
+  const Reducer::Ready update_;
+  std::optional<ModuleSync> sync_;
   std::optional<PeriodicModelAverager> averager_;
-  bool averages_gradients_ = true;  // in this step
+  double learning_rate_ = 0;        // of the step under way
+  bool averaged_gradients_ = true;  // in that step
   bool tuning_reported_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<Strategy> MakeSingle(std::vector<NamedParameter> parameters) {
-  std::erase_if(parameters, IsFrozen);
-  return std::make_unique<Single>(parameters);
+void RunMicroBatch(const StepInputs& inputs, size_t micro_batch, Model& model) {
+  const at::Tensor loss = inputs.loss(model, inputs.micro_batches[micro_batch], micro_batch);
+  try {
+    loss.backward();
+  } catch (const Failure&) {
+    throw;  // of communication, which goes on meanwhile
+  } catch (...) {
+    throw Failure(Error{
+        .code = Code::kFailed,
+        .title = "GRADIENTS CANNOT BE COMPUTED",
+        .where = "step " + std::to_string(inputs.step),
+        .what = "While backward() went through the model, this was thrown:\n" + ExceptionText(),
+        .hint = "In a model of your own, look for tensors changed in place after they were used, "
+                "for targets of another type than the outputs (integers where floating point "
+                "numbers belong), and for what its own autograd functions throw.",
+        .page = "gradients-cannot-be-computed"});
+  }
 }
 
-std::unique_ptr<Strategy> MakeDistributedDataParallel(std::vector<NamedParameter> parameters,
-                                                      std::vector<NamedParameter> buffers,
+std::unique_ptr<Strategy> MakeSingle(std::shared_ptr<Model> model,
+                                     std::unique_ptr<Optimizer> optimizer) {
+  return std::make_unique<Single>(std::move(model), std::move(optimizer));
+}
+
+std::unique_ptr<Strategy> MakeDistributedDataParallel(std::shared_ptr<Model> model,
+                                                      std::unique_ptr<Optimizer> optimizer,
                                                       c10::intrusive_ptr<c10d::Backend> group,
                                                       const DataParallelOptions& options) {
-  std::vector<NamedParameter> all = parameters;
-  all.insert(all.end(), buffers.begin(), buffers.end());
-  VerifySameModel(all, *group);
-  BroadcastFrom(0, all, *group);
-  if (!options.broadcast_buffers) buffers.clear();
-  std::erase_if(parameters, IsFrozen);
-  return std::make_unique<DistributedDataParallel>(std::move(parameters), std::move(buffers), group,
+  return std::make_unique<DistributedDataParallel>(std::move(model), std::move(optimizer), group,
                                                    options);
 }
 

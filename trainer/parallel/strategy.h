@@ -1,67 +1,83 @@
-// How a model is trained on several devices. The loop knows no more than this.
+// How a model is trained on the devices of a job. The loop knows no more than this.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
-#include <vector>
+#include <span>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "trainer/models/model.h"
+#include "trainer/optim/optimizer.h"
 #include "trainer/parallel/model_averager.h"
-#include "trainer/parallel/reducer.h"
+#include "trainer/parallel/module_sync.h"
 #include "trainer/report/run_reporter.h"
 
 namespace ddprun::trainer {
 
-// One step: BeginStep(), then for every micro-batch PrepareBackward() and backward(); then
-// ClipGradients(), if that is wanted, and update the parameters as UpdateReady() names them. One
-// thread.
+// What `model`, the strategy's own or a copy of it, loses on a micro-batch of the step: weighted so
+// that the gradients, averaged over the ranks and added up over the micro-batches, are the step's.
+using LossFunction =
+    std::function<at::Tensor(Model& model, const Batch& batch, size_t micro_batch)>;
+
+struct StepInputs {
+  int64_t step = 1;  // 1 for the first; for messages
+  double learning_rate = 0;
+  std::span<const Batch> micro_batches = {};  // of this rank
+  LossFunction loss = {};
+};
+
+// One step: ForwardBackward(), ClipGradients() if that is wanted, Step(). One thread; all ranks
+// call the same methods, which throw Failure when a collective fails.
 class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  // Forgets the gradients of the step before.
-  virtual void BeginStep() = 0;
-  // `last`: after this backward the gradients are those of the global batch.
-  virtual void PrepareBackward(bool last) = 0;
+  // Forgets the gradients of the step before and computes those of this one, of all ranks' batches.
+  virtual void ForwardBackward(const StepInputs& inputs) = 0;
   // The 2-norm of the gradients of the global batch; waits for those still being reduced.
   virtual double GradientNorm() = 0;
   // Scales the gradients so that their norm is at most max_norm; returns the one from before.
   virtual double ClipGradients(double max_norm) = 0;
-  // Calls `update` with parameters whose gradients are those of the global batch: once with all, or
-  // bucket by bucket, the next one being reduced meanwhile; with Options::update_in_backward not at
-  // all. Throws Failure when a collective fails;
-  // some parameters may have been updated then.
-  virtual void UpdateReady(const Reducer::Ready& update) = 0;
-  // After the last step, on all ranks: all have the model that counts. Throws Failure.
-  virtual void Finish() = 0;
-  // Before the model is evaluated, on all ranks.
-  virtual void BeforeEvaluation() = 0;
-  // Whether the gradients of this step are averaged over all ranks; false: each rank takes a step
-  // of its own with those of its own micro-batches.
+  // Updates what has not been updated in backward. After a failure some parameters may be updated.
+  virtual void Step() = 0;
+  // After the last step: all ranks have the model that counts.
+  virtual void Finish() {}
+  // Before the model is evaluated.
+  virtual void BeforeEvaluation() {}
+  // Whether the gradients of the coming step are averaged over all ranks; false: each rank takes a
+  // step of its own with those of its own micro-batches.
   virtual bool averages_gradients() const { return true; }
   // After the step: whether all ranks have waited for each other in it.
   virtual bool ranks_met() const { return true; }
   // Tells what it has found out in `step` steps, once; on rank 0.
   virtual void Report(RunReporter& /*reporter*/, int64_t /*step*/) {}
   // What the last step spent waiting for communication, in seconds.
-  virtual double exposed_seconds() const = 0;
+  virtual double exposed_seconds() const { return 0; }
 };
 
+// One micro-batch through the model and back, as strategies do it. Throws Failure for what backward
+// throws.
+void RunMicroBatch(const StepInputs& inputs, size_t micro_batch, Model& model);
+
 // One process, one device.
-std::unique_ptr<Strategy> MakeSingle(std::vector<NamedParameter> parameters);
+std::unique_ptr<Strategy> MakeSingle(std::shared_ptr<Model> model,
+                                     std::unique_ptr<Optimizer> optimizer);
 
 struct DataParallelOptions {
-  Reducer::Options reducer = {};
-  bool broadcast_buffers = true;  // rank 0's, before every step and evaluation
+  ModuleSync::Options sync = {};
+  // The optimizer steps within backward, bucket by bucket.
+  bool update_in_backward = false;
   // Also average the parameters; for comm_hook MakePostLocalSgdHook.
   std::optional<PeriodicModelAverager::Options> averaging = {};
 };
 
 // DistributedDataParallel: the same model on every rank, gradients averaged. A collective: checks
-// that the models agree and copies rank 0's parameters and buffers to the others.
-std::unique_ptr<Strategy> MakeDistributedDataParallel(std::vector<NamedParameter> parameters,
-                                                      std::vector<NamedParameter> buffers,
+// that the models agree and copies rank 0's parameters and buffers to the others; later its buffers
+// before every step and evaluation.
+std::unique_ptr<Strategy> MakeDistributedDataParallel(std::shared_ptr<Model> model,
+                                                      std::unique_ptr<Optimizer> optimizer,
                                                       c10::intrusive_ptr<c10d::Backend> group,
                                                       const DataParallelOptions& options);
 

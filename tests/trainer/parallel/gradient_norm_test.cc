@@ -4,8 +4,7 @@
 
 #include <cmath>
 
-#include "tests/trainer/parallel/reducer_fixture.h"
-#include "trainer/parallel/strategy.h"
+#include "tests/trainer/parallel/strategy_fixture.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -30,12 +29,12 @@ struct Net {
       sum += one.to(at::kDouble).square().sum().item<double>();
     return std::sqrt(sum);
   }
-  void Backward() const {
+  at::Tensor Loss() const {
     at::Tensor loss = at::zeros({});
     for (size_t i = 0; i < weights.size(); ++i) {
       loss = loss + (weights[i].tensor * gradients[i]).sum();
     }
-    loss.backward();
+    return loss;
   }
 
   std::vector<NamedParameter> weights;
@@ -46,9 +45,7 @@ struct Net {
 std::vector<double> Norms(Strategy& strategy, const Net& net, int steps) {
   std::vector<double> norms;
   for (int step = 0; step < steps; ++step) {
-    strategy.BeginStep();
-    strategy.PrepareBackward(true);
-    net.Backward();
+    Backward(strategy, [&](size_t) { return net.Loss(); });
     norms.push_back(strategy.GradientNorm());
   }
   return norms;
@@ -56,14 +53,13 @@ std::vector<double> Norms(Strategy& strategy, const Net& net, int steps) {
 
 void ExpectTheNormOfOneProcess(const Sizes& sizes, const Reducer::Options& options, int steps) {
   const Net net(sizes);
-  const auto single = MakeSingle(net.weights);
+  const auto single = SingleOf(net.weights);
   const double expected = Norms(*single, net, 1).front();
   EXPECT_NEAR(expected / net.Reference(), 1, 1e-7);
   for (const int ranks : {1, 2, 4}) {
     WithGroup(ranks, [&](const auto& group, int) {
       const Net own(sizes, net.gradients);
-      const auto strategy =
-          MakeDistributedDataParallel(own.weights, {}, group, {.reducer = options});
+      const auto strategy = DataParallelOf(own.weights, group, {.sync = {.reducer = options}});
       EXPECT_EQ(Norms(*strategy, own, steps), std::vector<double>(steps, expected))
           << ranks << " ranks, buckets of " << options.limits.cap_bytes;
     });
@@ -87,11 +83,11 @@ TEST(GradientNorm, IsRightForMillionsOfGradients) {
 
 TEST(GradientNorm, IsThatFromBeforeClipping) {
   const Net net(kSmall);
-  const auto single = MakeSingle(net.weights);
+  const auto single = SingleOf(net.weights);
   const double norm = Norms(*single, net, 1).front();
   WithGroup(2, [&](const auto& group, int) {
     const Net own(kSmall);
-    const auto strategy = MakeDistributedDataParallel(own.weights, {}, group, {});
+    const auto strategy = DataParallelOf(own.weights, group);
     EXPECT_EQ(Norms(*strategy, own, 1).front(), norm);
     EXPECT_EQ(strategy->ClipGradients(0.25), norm);
     EXPECT_NEAR(strategy->GradientNorm(), 0.25 * norm / (norm + 1e-6), 1e-7);

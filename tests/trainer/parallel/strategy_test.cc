@@ -1,6 +1,4 @@
 // Steps within backward, tuned bucket sizes, averaged parameters, buffers: what a strategy adds.
-#include "trainer/parallel/strategy.h"
-
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +6,7 @@
 #include <cmath>
 
 #include "base/failure.h"
-#include "tests/trainer/parallel/reducer_fixture.h"
+#include "tests/trainer/parallel/strategy_fixture.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -38,13 +36,6 @@ at::Tensor Loss(const std::vector<NamedParameter>& w, int rank, int step, bool s
   return sum + at::matmul(x, w[3].tensor).abs().sum();
 }
 
-void Descend(std::span<const at::Tensor> parameters) {
-  const at::NoGradGuard no_grad;
-  for (const at::Tensor& parameter : parameters) {
-    if (parameter.grad().defined()) parameter.sub_(parameter.grad(), kRate);
-  }
-}
-
 struct Variant {
   std::string name;
   bool some = false;
@@ -66,17 +57,16 @@ std::vector<at::Tensor> Train(const c10::intrusive_ptr<HostProcessGroup>& group,
                               const Variant& variant,
                               bool in_backward) {
   const std::vector<NamedParameter> weights = Weights();
-  DataParallelOptions options{.reducer = OptionsOf(variant)};
-  if (in_backward) options.reducer.update_in_backward = Descend;
-  const auto strategy = MakeDistributedDataParallel(weights, {}, group, options);
+  const auto strategy =
+      DataParallelOf(weights, group,
+                     {.sync = {.reducer = OptionsOf(variant)}, .update_in_backward = in_backward});
   for (int step = 0; step < 5; ++step) {
-    strategy->BeginStep();
-    for (int micro = 0; micro < 2; ++micro) {
-      strategy->PrepareBackward(micro == 1);
-      const int index = variant.static_graph ? 0 : 2 * step + micro;
-      Loss(weights, group->getRank(), index, variant.some).backward();
-    }
-    strategy->UpdateReady(Descend);
+    const auto loss = [&](size_t micro) {
+      const int index = variant.static_graph ? 0 : 2 * step + static_cast<int>(micro);
+      return Loss(weights, group->getRank(), index, variant.some);
+    };
+    Backward(*strategy, loss, 2, kRate);
+    strategy->Step();
   }
   std::vector<at::Tensor> result;
   for (const NamedParameter& weight : weights) result.push_back(weight.tensor.detach());
@@ -148,8 +138,8 @@ TEST(UpdateInBackward, ComesWhileBackwardGoesOn) {
 TEST(UpdateInBackward, DoesNotGoWithAnOverlapThatWaitsLater) {
   WithGroup(1, [](const auto& group, int) {
     for (const Overlap overlap : {Overlap::kStep, Overlap::kBoth}) {
-      EXPECT_THROW(Reducer(Weights(), group, {.overlap = overlap, .update_in_backward = Descend}),
-                   Failure);
+      const Reducer::Options options{.overlap = overlap, .update_in_backward = [](auto) {}};
+      EXPECT_THROW(Reducer(Weights(), group, options), Failure);
     }
   });
 }
@@ -192,19 +182,14 @@ TEST(TunedBuckets, AreTheSameOnAllRanksAndChangeNoGradient) {
 TEST(Averaging, ComesEveryPeriodAfterTheWarmUpAndAtTheEnd) {
   WithGroup(2, [](const auto& group, int rank) {
     const at::Tensor weight = at::zeros({3}).set_requires_grad(true);
-    const auto strategy = MakeDistributedDataParallel(
-        {{"weight", weight}}, {}, group,
-        {.reducer = {.comm_hook = MakePostLocalSgdHook({.start_step = 2})},
+    const auto strategy = DataParallelOf(
+        {{"weight", weight}}, group,
+        {.sync = {.reducer = {.comm_hook = MakePostLocalSgdHook({.start_step = 2})}},
          .averaging = PeriodicModelAverager::Options{.period = 2, .warmup_steps = 3}});
     std::vector<double> values;
     for (int step = 0; step < 7; ++step) {
-      strategy->BeginStep();
-      strategy->PrepareBackward(true);
-      (weight * (rank == 0 ? 1 : 3)).sum().backward();
-      strategy->UpdateReady([](std::span<const at::Tensor> parameters) {
-        const at::NoGradGuard no_grad;
-        for (const at::Tensor& parameter : parameters) parameter.add_(parameter.grad());
-      });
+      Backward(*strategy, [&](size_t) { return (weight * (rank == 0 ? -1 : -3)).sum(); }, 1, 1);
+      strategy->Step();
       values.push_back(weight[0].item<double>());
     }
     strategy->Finish();
@@ -220,20 +205,22 @@ TEST(Averaging, LetsRanksGoOnAloneInBetween) {
   WithGroup(2, [](const auto& group, int rank) {
     const at::Tensor weight = at::zeros({3}).set_requires_grad(true);
     const at::Tensor buffer = at::zeros({1});
-    const auto strategy = MakeDistributedDataParallel(
-        {{"weight", weight}}, {{"buffer", buffer}}, group,
-        {.reducer = {.comm_hook = MakePostLocalSgdHook({.start_step = 1})},
-         .averaging = PeriodicModelAverager::Options{.period = 3, .warmup_steps = 1}});
+    const auto strategy = DataParallelOf(
+        {{"weight", weight}}, group,
+        {.sync = {.reducer = {.comm_hook = MakePostLocalSgdHook({.start_step = 1})}},
+         .averaging = PeriodicModelAverager::Options{.period = 3, .warmup_steps = 1}},
+        {{"buffer", buffer}});
     std::vector<bool> averages, met, same_buffer;
     for (int step = 0; step < 6; ++step) {
       // Without any wait for the other rank its steps may be far ahead by now.
       buffer.fill_(10 * step + rank);
-      strategy->BeginStep();
-      same_buffer.push_back(buffer.item<double>() == 10 * step);
       averages.push_back(strategy->averages_gradients());
-      strategy->PrepareBackward(true);
-      (weight * (rank + 1)).sum().backward();
-      strategy->UpdateReady(Descend);
+      const auto loss = [&](size_t) {
+        same_buffer.push_back(buffer.item<double>() == 10 * step);
+        return (weight * (rank + 1)).sum();
+      };
+      Backward(*strategy, loss, 1, kRate);
+      strategy->Step();
       met.push_back(strategy->ranks_met());
     }
     EXPECT_THAT(averages, ElementsAre(true, false, false, false, false, false));
@@ -245,22 +232,22 @@ TEST(Averaging, LetsRanksGoOnAloneInBetween) {
 }
 
 TEST(Strategy, LeavesFrozenParametersAlone) {
-  const auto step = [](Strategy& strategy, const at::Tensor& weight, const at::Tensor& frozen) {
-    strategy.BeginStep();
-    strategy.PrepareBackward(true);
-    (weight * frozen).sum().backward();
-    strategy.UpdateReady([&](std::span<const at::Tensor> parameters) {
-      ASSERT_EQ(parameters.size(), 1U);
-      EXPECT_TRUE(parameters[0].is_same(weight));
-    });
+  const std::vector<NamedParameter> parameters = {
+      {"frozen", at::ones({2})}, {"weight", at::zeros({2}).set_requires_grad(true)}};
+  const auto step = [&](Strategy& strategy) {
+    const at::Tensor& weight = parameters[1].tensor;
+    weight.detach().zero_();
+    Backward(strategy, [&](size_t) { return (weight * parameters[0].tensor).sum(); }, 1, 1);
+    strategy.Step();
     EXPECT_NEAR(strategy.GradientNorm(), std::sqrt(2.0), 1e-12);
+    EXPECT_TRUE(at::equal(weight, at::full({2}, -1.0)));
+    EXPECT_TRUE(at::equal(parameters[0].tensor, at::ones({2})));
   };
-  const at::Tensor weight = at::zeros({2}).set_requires_grad(true);
-  const at::Tensor frozen = at::ones({2});
-  step(*MakeSingle({{"frozen", frozen}, {"weight", weight}}), weight, frozen);
+  step(*SingleOf(parameters));
   WithGroup(1, [&](const auto& group, int) {
-    step(*MakeDistributedDataParallel({{"frozen", frozen}, {"weight", weight}}, {}, group, {}),
-         weight, frozen);
+    step(*DataParallelOf(parameters, group));
+    // With the update bucket by bucket the optimizer is given parameters by the reducer.
+    step(*DataParallelOf(parameters, group, {.sync = {.reducer = {.overlap = Overlap::kStep}}}));
   });
 }
 
@@ -270,15 +257,21 @@ TEST(Strategy, GivesAllRanksTheBuffersOfRankZeroBeforeAStepAndAnEvaluation) {
       const at::Tensor buffer = at::zeros({2});
       const at::Tensor weight = at::zeros({2}).set_requires_grad(true);
       const at::Tensor frozen = at::zeros({2});
-      const auto strategy = MakeDistributedDataParallel({{"weight", weight}, {"frozen", frozen}},
-                                                        {{"buffer", buffer}}, group,
-                                                        {.broadcast_buffers = broadcast});
-      for (int round = 0; round < 2; ++round) {
-        buffer.fill_(10 * round + rank + 1);
-        round == 0 ? strategy->BeginStep() : strategy->BeforeEvaluation();
-        const int expected = 10 * round + (broadcast ? 0 : rank) + 1;
+      const auto strategy =
+          DataParallelOf({{"weight", weight}, {"frozen", frozen}}, group,
+                         {.sync = {.broadcast_buffers = broadcast}}, {{"buffer", buffer}});
+      const auto expect = [&](int own, int first) {
+        const double expected = broadcast ? first : own;
         EXPECT_TRUE(at::equal(buffer, at::full({2}, expected, at::kFloat)));
-      }
+      };
+      buffer.fill_(rank + 1);
+      Backward(*strategy, [&](size_t) {
+        expect(rank + 1, 1);
+        return (weight + buffer).sum();
+      });
+      buffer.fill_(rank + 11);
+      strategy->BeforeEvaluation();
+      expect(rank + 11, 11);
     });
   }
 }
