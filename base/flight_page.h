@@ -15,8 +15,8 @@ using FlightWord = std::atomic<uint64_t>;
 static_assert(FlightWord::is_always_lock_free && sizeof(FlightWord) == sizeof(uint64_t));
 
 // "ddpfly" and the layout's version.
-inline constexpr uint64_t kFlightMagic = 0x796c'6670'6464'0002;
-inline constexpr size_t kFlightPageBytes = 8192;
+inline constexpr uint64_t kFlightMagic = 0x796c'6670'6464'0003;
+inline constexpr size_t kFlightPageBytes = 12288;
 
 // One collective. `version` is odd while the others are being written. Every store of a datum is a
 // release and every load an acquire, which on x86 costs nothing and orders them against `version`
@@ -35,6 +35,13 @@ struct FlightEntry {
   FlightWord ended_ns;
 };
 
+// A line of the log; `version` as of an entry.
+struct FlightLine {
+  FlightWord version;
+  FlightWord number;  // counts from 1
+  FlightWord text[kRecordedLineBytes / sizeof(FlightWord)];  // zeros behind a shorter one
+};
+
 // A fresh file is all zeros: a page without an owner.
 struct FlightPage {
   FlightWord magic;  // written last
@@ -49,8 +56,10 @@ struct FlightPage {
   FlightWord groups_noted;
   FlightWord groups[kRecordedGroups];  // number + 1; 0: none yet
   FlightEntry entries[kRecordedCollectives];
-  char unused[kFlightPageBytes - (10 + kRecordedGroups) * sizeof(FlightWord) -
-              kRecordedCollectives * sizeof(FlightEntry)];
+  FlightWord lines_said;
+  FlightLine lines[kRecordedLines];
+  char unused[kFlightPageBytes - (11 + kRecordedGroups) * sizeof(FlightWord) -
+              kRecordedCollectives * sizeof(FlightEntry) - kRecordedLines * sizeof(FlightLine)];
 };
 static_assert(sizeof(FlightPage) == kFlightPageBytes);
 

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <utility>
 
 #include "base/check.h"
 #include "base/flight_page.h"
+#include "base/text.h"
 
 namespace ddprun {
 
@@ -27,6 +30,17 @@ std::string UnpackText(uint64_t word) {
 std::optional<RecordedCollective::Time> TimeOf(uint64_t ns) {
   if (ns == 0 || !std::in_range<int64_t>(ns)) return std::nullopt;
   return RecordedCollective::Time(std::chrono::nanoseconds(ns));
+}
+
+// Its number and text.
+std::pair<uint64_t, std::string> Copy(const FlightLine& line) {
+  std::string text(kRecordedLineBytes, '\0');
+  for (size_t i = 0; i < std::size(line.text); ++i) {
+    const uint64_t word = Get(line.text[i]);
+    std::memcpy(text.data() + i * sizeof word, &word, sizeof word);
+  }
+  text.resize(::strnlen(text.data(), text.size()));
+  return {Get(line.number), Printable(text)};
 }
 
 RecordedCollective Copy(const FlightEntry& entry) {
@@ -49,13 +63,14 @@ RecordedCollective Copy(const FlightEntry& entry) {
 }
 
 // nullopt when it is empty, or being written every time one looks.
-std::optional<RecordedCollective> ReadEntry(const FlightEntry& entry) {
+template <typename Entry>
+auto ReadStable(const Entry& entry) -> std::optional<decltype(Copy(entry))> {
   constexpr int kTries = 16;
   for (int i = 0; i < kTries; ++i) {
     const uint64_t before = Get(entry.version);
     if (before == 0) return std::nullopt;
     if (before % 2 != 0) continue;
-    RecordedCollective copy = Copy(entry);
+    auto copy = Copy(entry);
     if (entry.version.load(std::memory_order_relaxed) == before) return copy;
   }
   return std::nullopt;
@@ -92,12 +107,15 @@ std::optional<FlightSnapshot> FlightReader::Read(int local_rank) const {
     if (noted != 0) snapshot.groups.push_back(static_cast<uint16_t>(noted - 1));
   }
   for (const FlightEntry& entry : page.entries) {
-    if (std::optional<RecordedCollective> copy = ReadEntry(entry)) {
-      snapshot.collectives.push_back(*std::move(copy));
-    }
+    if (auto copy = ReadStable(entry)) snapshot.collectives.push_back(*std::move(copy));
   }
   std::sort(snapshot.collectives.begin(), snapshot.collectives.end(),
             [](const auto& a, const auto& b) { return a.ticket < b.ticket; });
+  std::map<uint64_t, std::string> lines;
+  for (const FlightLine& line : page.lines) {
+    if (auto copy = ReadStable(line)) lines.insert(*std::move(copy));
+  }
+  for (auto& [number, line] : lines) snapshot.log.push_back(std::move(line));
   return snapshot;
 }
 

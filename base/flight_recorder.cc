@@ -32,18 +32,18 @@ uint64_t NowNs() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// While it lives, readers leave the entry out.
+// While it lives, readers leave out what has this version.
 class Writing {
  public:
-  explicit Writing(FlightEntry& entry) : entry_(entry), version_(Get(entry.version) | 1) {
-    Put(entry_.version, version_);
+  explicit Writing(FlightWord& version) : word_(version), version_(Get(version) | 1) {
+    Put(word_, version_);
   }
-  ~Writing() { Put(entry_.version, version_ + 1); }
+  ~Writing() { Put(word_, version_ + 1); }
   Writing(const Writing&) = delete;
   Writing& operator=(const Writing&) = delete;
 
  private:
-  FlightEntry& entry_;
+  FlightWord& word_;
   const uint64_t version_;
 };
 
@@ -128,6 +128,17 @@ void FlightRecorder::NoteGroup(uint16_t group) {
   Put(page_.groups[place % kRecordedGroups], uint64_t{group} + 1);
 }
 
+void FlightRecorder::Say(std::string_view text) {
+  const uint64_t number = page_.lines_said.fetch_add(1, std::memory_order_relaxed) + 1;
+  FlightLine& line = page_.lines[number % kRecordedLines];
+  const Writing writing(line.version);
+  Put(line.number, number);
+  for (FlightWord& word : line.text) {
+    Put(word, PackText(text));
+    text.remove_prefix(std::min(text.size(), sizeof word));
+  }
+}
+
 void FlightRecorder::NoteProgress() {
   Put(page_.progress, Get(page_.progress) + 1);
 }
@@ -138,7 +149,7 @@ uint64_t FlightRecorder::Schedule(const Collective& collective) {
   // A place whose last user has not ended belongs to the thread that runs collectives.
   if (ticket - Get(page_.ended) < kRecordedCollectives) {
     FlightEntry& entry = EntryOf(page_, ticket);
-    const Writing writing(entry);
+    const Writing writing(entry.version);
     Put(entry.ticket, ticket);
     Describe(entry, collective, CollectiveState::kScheduled, bucket);
     Put(entry.step, Get(page_.step));
@@ -152,7 +163,7 @@ uint64_t FlightRecorder::Schedule(const Collective& collective) {
 void FlightRecorder::Start(uint64_t ticket, const Collective& collective) {
   FlightEntry& entry = EntryOf(page_, ticket);
   {
-    const Writing writing(entry);
+    const Writing writing(entry.version);
     const bool scheduled = Get(entry.ticket) == ticket;
     const int bucket = scheduled ? Unpack(Get(entry.description)).bucket : -1;
     if (!scheduled) {
@@ -179,7 +190,7 @@ void FlightRecorder::SetWaiting(uint64_t ticket, bool waits) {
 void FlightRecorder::End(uint64_t ticket, bool well) {
   FlightEntry& entry = EntryOf(page_, ticket);
   if (Get(entry.ticket) == ticket) {
-    const Writing writing(entry);
+    const Writing writing(entry.version);
     FlightDescription description = Unpack(Get(entry.description));
     description.state = well ? CollectiveState::kCompleted : CollectiveState::kFailed;
     Put(entry.description, Pack(description));

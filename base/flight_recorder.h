@@ -3,8 +3,9 @@
 // to a page of its own, without a lock and without a system call, and the agent reads them all when
 // a job hangs.
 //
-// A page holds the worker's step and phase, its last kRecordedCollectives collectives and the last
-// kRecordedGroups groups of some of the ranks that it has been in. Times are of the steady clock,
+// A page holds the worker's step and phase, its last kRecordedCollectives collectives, the last
+// kRecordedGroups groups of some of the ranks that it has been in and the last kRecordedLines lines
+// of its log. Times are of the steady clock,
 // as exact as the kernel's timer tick (1 to 4 ms): an exact clock costs more than all the rest.
 #pragma once
 
@@ -23,6 +24,8 @@ namespace ddprun {
 inline constexpr std::string_view kFlightRecorderVariable = "DDPRUN_FLIGHT_RECORDER_FD";
 inline constexpr size_t kRecordedCollectives = 64;
 inline constexpr size_t kRecordedGroups = 256;
+inline constexpr size_t kRecordedLines = 8;
+inline constexpr size_t kRecordedLineBytes = 160;  // longer ones are cut
 
 enum class CollectiveKind : uint8_t {
   kOther,
@@ -93,6 +96,8 @@ class FlightRecorder {
   void SetStep(int64_t step);
   // This worker is in that group of some of the ranks (Collective::group) from now on. Any thread.
   void NoteGroup(uint16_t group);
+  // A line of the log, without newline. Any thread.
+  void Say(std::string_view line);
   // Work that leaves no other trace has gone on: a micro-batch, a batch of an evaluation.
   void NoteProgress();
 

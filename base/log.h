@@ -1,27 +1,48 @@
-// Lines for the person at the terminal: "[ddprun n0] message key=value". A handle that is passed
-// around, not a global; thread: as safe as the sink it was given.
+// Lines for the person at the terminal: "[ddprun n0] warning: message key=value". A handle that is
+// passed around, not a global; its copies are the same log. Any thread, if its sinks take any. What
+// a line is made of stands in log.cc alone: spdlog.
 #pragma once
 
 #include <functional>
 #include <initializer_list>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include "base/result.h"
 
 namespace ddprun {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-// The level that LOGLEVEL's text names (as Python spells it, any case); kInfo for anything else.
-LogLevel ParseLogLevel(std::string_view text);
+// Python's names, any case. "CRITICAL" and "FATAL" are kError, "NOTSET" is kInfo.
+std::optional<LogLevel> ParseLogLevel(std::string_view text);
+
+struct LogOptions {
+  std::string name;  // in brackets in front of each line; empty: nothing is
+  LogLevel level = LogLevel::kInfo;
+  bool time = false;  // begin lines with "2026-11-21T00:24:56.123Z"
+};
 
 class Log {
  public:
-  using Sink = std::function<void(std::string_view line)>;
+  using Sink = std::function<void(std::string_view text)>;
   using Field = std::pair<std::string_view, std::string>;
 
-  // `sink` gets one whole line at a time, ending in a newline. Lines below `min` are dropped.
-  Log(std::string prefix, LogLevel min, Sink sink);
+  // `sink` gets one whole line at a time, ending in a newline, from that level on.
+  Log(const LogOptions& options, Sink sink);
+  static Log ToStderr(const LogOptions& options);
+
+  // From now on this file, or sink, gets all lines, debug ones too, as
+  // "2026-11-21T00:24:56.123Z warning [name] message". A file is appended to, its folder made.
+  Status AppendTo(const std::string& path);
+  void CopyTo(Sink sink);
+  // The last 32 lines likewise, oldest first, without newlines.
+  std::vector<std::string> LastLines() const;
+  void Rename(std::string name);
 
   void Debug(std::string_view message, std::initializer_list<Field> fields = {}) const;
   void Info(std::string_view message, std::initializer_list<Field> fields = {}) const;
@@ -29,11 +50,8 @@ class Log {
   void Error(std::string_view message, std::initializer_list<Field> fields = {}) const;
 
  private:
-  void Write(LogLevel level, std::string_view message, std::initializer_list<Field> fields) const;
-
-  std::string prefix_;
-  LogLevel min_;
-  Sink sink_;
+  struct Core;
+  std::shared_ptr<Core> core_;
 };
 
 }  // namespace ddprun

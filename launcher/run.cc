@@ -149,9 +149,10 @@ int Run(const std::vector<std::string>& args) {
     std::fputs(VersionsText(env, OwnFolder()).c_str(), stdout);
     return 0;
   }
-  for (const std::string& line : std::get<Options>(*parsed).notes) {
-    std::fputs(("[ddprun] " + line + "\n").c_str(), stderr);
-  }
+  const Options& options = std::get<Options>(*parsed);
+  const Log log = Log::ToStderr(
+      {.name = "ddprun", .level = options.log_level, .time = options.log_time});
+  for (const std::string& line : options.notes) log.Info(line);
   const Result<int> code = RunWhatIsAsked(std::get<Options>(*std::move(parsed)), env);
   return code ? *code : Fail(code.error());
 }

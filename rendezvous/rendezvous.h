@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 
@@ -38,6 +39,12 @@ struct RoundEnd {
   int node_rank = -1;  // of the node that it began with; -1: unknown, or the store went away
   std::string message;
 };
+
+constexpr std::string_view NameOf(RoundEnd::Kind kind) {
+  return kind == RoundEnd::Kind::kJobFailed ? "failed"
+         : kind == RoundEnd::Kind::kRestart ? "restart"
+                                            : "regroup";
+}
 
 // Loop thread only. Handlers are called from the loop, never from within the call that takes
 // them; destroying the rendezvous drops them.

@@ -23,7 +23,7 @@ TEXT
 VENV=$ROOT/.deps/venv
 LOG=$ROOT/.deps/setup.log
 APT_BUILD="g++ cmake ninja-build ccache git python3 python3-venv libcli11-dev nlohmann-json3-dev
-           libasio-dev libicu-dev libucx-dev
+           libasio-dev libspdlog-dev libicu-dev libucx-dev
            libsimdjson-dev libjpeg-dev libpng-dev zlib1g-dev"
 APT_TESTS="libgtest-dev libgmock-dev mandoc zsh clang iproute2"
 APT_PEERS="openmpi-bin libopenmpi-dev mpich libmpich-dev tmux"

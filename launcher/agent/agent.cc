@@ -1,6 +1,7 @@
 #include "launcher/agent/agent.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -8,6 +9,7 @@
 
 #include <asio/post.hpp>
 
+#include "launcher/report/report_file.h"
 #include "launcher/report/text_block.h"
 
 namespace ddprun::launcher {
@@ -17,18 +19,19 @@ using Kind = rendezvous::RoundEnd::Kind;
 Agent::Agent(AgentPlan plan, const AgentSurroundings& surroundings)
     : plan_(std::move(plan)),
       surroundings_(surroundings),
-      log_(MakeLog(plan_.options.rdzv_backend == "c10d" && plan_.options.several_nodes()
-                       ? plan_.options.node_rank
-                       : plan_.options.node_rank.value_or(0))),
+      log_({.name = LogName(plan_.options.rdzv_backend == "c10d" && plan_.options.several_nodes()
+                                ? plan_.options.node_rank
+                                : plan_.options.node_rank.value_or(0)),
+            .level = plan_.options.log_level,
+            .time = plan_.options.log_time},
+           [this](std::string_view line) { surroundings_.console.err().WriteLines(line); }),
       history_(plan_.host, plan_.job_folder),
       state_(surroundings_.agent_table) {}
 
 Agent::~Agent() = default;
 
-Log Agent::MakeLog(std::optional<int> node_rank) {
-  return Log(node_rank ? "ddprun n" + std::to_string(*node_rank) : "ddprun",
-             ParseLogLevel(plan_.env.GetOr("LOGLEVEL", "")),
-             [this](std::string_view line) { surroundings_.console.err().WriteLines(line); });
+std::string Agent::LogName(std::optional<int> node_rank) {
+  return node_rank ? "ddprun n" + std::to_string(*node_rank) : "ddprun";
 }
 
 GroupSurroundings Agent::Surroundings() const {
@@ -44,6 +47,15 @@ void Agent::Start() {
 }
 
 Status Agent::Begin() {
+  const Options& options = plan_.options;
+  if (!options.log_file.empty()) {
+    DDPRUN_TRY(log_.AppendTo(ReportPath(options.log_file, node_rank(), plan_.host, false)));
+  }
+  log_.Debug("agent begins", {{"target", plan_.target.name},
+                              {"nproc_per_node", std::to_string(plan_.local_world_size)},
+                              {"host", plan_.host},
+                              {"pid", std::to_string(::getpid())},
+                              {"job_id", plan_.job_id}});
   surroundings_.processes.OnExit([this](pid_t pid, const ProcessExit& exit) { OnExit(pid, exit); });
   DDPRUN_ASSIGN(output_, JobOutput::Create({.options = &plan_.options,
                                             .env = &plan_.env,
@@ -149,17 +161,26 @@ void Agent::Join() {
     }
   }
   if (state_.phase() != AgentPhase::kJoining) return;
+  log_.Debug("joining", {{"backend", plan_.options.rdzv_backend}, {"run_id", plan_.run_id}});
   rendezvous_->Join(
       [this](Result<rendezvous::Membership> membership) { OnJoined(std::move(membership)); });
 }
 
 void Agent::OnJoined(Result<rendezvous::Membership> membership) {
   if (!membership) {
+    log_.Debug("not joined: " + membership.error().what);
     if (!error_ && !refusal_) error_ = std::move(membership).error();
     return On(AgentEvent::kEndAsked);
   }
   membership_ = *std::move(membership);
-  log_ = MakeLog(membership_->node_rank);
+  log_.Rename(LogName(membership_->node_rank));
+  log_.Debug("joined", {{"round", std::to_string(membership_->round)},
+                        {"restart_count", std::to_string(membership_->restart_count)},
+                        {"node_rank", std::to_string(membership_->node_rank)},
+                        {"nnodes", std::to_string(membership_->nnodes)},
+                        {"world_size", std::to_string(membership_->world_size)},
+                        {"master_addr", membership_->master_addr},
+                        {"master_port", std::to_string(membership_->master_port)}});
   if (plan_.options.several_nodes()) {
     log_.Info("all nodes joined", {{"nnodes", std::to_string(membership_->nnodes)},
                                    {"world_size", std::to_string(membership_->world_size)}});
@@ -205,6 +226,9 @@ void Agent::RestartOrEnd(const PeerMessage& message) {
 
 void Agent::OnRoundEnd(const rendezvous::RoundEnd& end) {
   round_end_ = end;
+  log_.Debug("the round was ended", {{"by_node", std::to_string(end.node_rank)},
+                                     {"kind", std::string(NameOf(end.kind))},
+                                     {"message", DecodePeerMessage(end.message).text}});
   // This node has its own reasons to end; the others go on without it, if they can.
   if (stop_signal_ || error_) return;
   On(end.kind == Kind::kJobFailed ? AgentEvent::kEndAsked : AgentEvent::kRestartAsked);
@@ -234,6 +258,7 @@ void Agent::Leave() {
     asio::post(surroundings_.io, [this] { On(AgentEvent::kLeft); });
     return;
   }
+  log_.Debug("the workers here have ended well; waiting for those of the other nodes");
   rendezvous_->Leave([this](const Status& left) {
     if (left.ok()) return On(AgentEvent::kLeft);
     FailWith(left.error());
@@ -315,6 +340,7 @@ void Agent::EndRound(Kind kind, const PeerMessage& message) {
   round_end_ = rendezvous::RoundEnd{kind, membership_->node_rank, EncodePeerMessage(message)};
   // One node alone has nobody to tell, but the rendezvous counts restarts.
   if (kind == Kind::kJobFailed && !plan_.options.several_nodes()) return;
+  log_.Debug("ending the round", {{"kind", std::string(NameOf(kind))}, {"message", message.text}});
   rendezvous_->EndRound(kind, round_end_->message, Telling());
 }
 
@@ -323,6 +349,7 @@ std::function<void()> Agent::Telling() {
   return [this, telling = ++telling_] {
     if (telling != telling_) return;
     is_told_ = true;
+    log_.Debug("the other nodes have been told");
     SettleSoon();
   };
 }

@@ -105,8 +105,8 @@ class Agent {
   void TellParent() const;
   // Empty when the workers have not hung.
   std::string HangText() const;
-  // Its lines carry the node's rank, once that is known.
-  Log MakeLog(std::optional<int> node_rank);
+  // Log lines carry the node's rank, once that is known.
+  static std::string LogName(std::optional<int> node_rank);
   // "node 1 (host)".
   std::string Name() const;
   int node_rank() const;

@@ -43,6 +43,7 @@ JobEnd Agent::DescribeEnd() const {
   end.node_rank = node_rank();
   end.started_at = history_.started_at();
   end.ended_at = std::chrono::system_clock::now();
+  end.log = log_.LastLines();
   return end;
 }
 

@@ -32,7 +32,8 @@ Result<std::unique_ptr<rendezvous::Rendezvous>> OpenRendezvous(asio::io_context&
            .master_port = options.master_port,
            .local_addr = options.local_addr,
            .conf = options.rdzv_conf,
-           .on_progress = [&log](const std::string& line) { log.Info(line); }});
+           .on_progress = [&log](const std::string& line) { log.Info(line); },
+           .on_debug = [&log](const std::string& line) { log.Debug(line); }});
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ Status RunningAttempt::Start(TemplateHost* worker_template) {
   DDPRUN_ASSIGN(AttemptOutput output, output_.MakeAttempt(membership_));
   DDPRUN_ASSIGN(recorder_, CreateFlightRecorderFile(plan_.local_world_size));
   DDPRUN_ASSIGN(flight_, FlightReader::Open(recorder_, plan_.local_world_size));
-  group_.ShareFlightRecorder(recorder_.get());
+  group_.ShareFlightRecorder(recorder_.get(), flight_.get());
   std::vector<WorkerSpec> specs = MakeSpecs(output.folder);
   if (worker_template == nullptr) {
     group_.Start(plan_.target, specs, std::move(output.plan), node_memory_.get());

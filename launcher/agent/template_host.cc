@@ -35,7 +35,9 @@ Status TemplateHost::EnsureRunning() {
                                                             .env = env_.Entries(),
                                                             .stderr_fd = write_end.get()}));
   running_ = true;
+  surroundings_.log.Debug("worker template started", {{"pid", std::to_string(client_->pid())}});
   client_->WhenReady([this] {
+    surroundings_.log.Debug("worker template ready");
     ready_ = true;
     handlers_.on_ready();
   });
@@ -45,6 +47,7 @@ Status TemplateHost::EnsureRunning() {
 bool TemplateHost::OnExit(pid_t pid, const ProcessExit& exit) {
   if (client_ == nullptr || pid != client_->pid()) return false;
   running_ = false;
+  surroundings_.log.Debug("worker template " + DescribeExit(exit));
   // With an exit code of its own it has said on standard error why.
   if (std::holds_alternative<Exited>(exit) && ExitCode(exit) != 0) refusal_ = ExitCode(exit);
   ready_ = false;

@@ -75,6 +75,8 @@ void WorkerGroup::StartFromTemplate(TemplateClient& worker_template,
     orders.push_back(std::move(order));
   }
   SetForking(&worker_template);
+  surroundings_.log.Debug("asking the worker template to fork",
+                          {{"workers", std::to_string(orders.size())}});
   worker_template.ForkWorkers(orders, [this](Result<std::vector<pid_t>> pids) {
     if (pids) {
       for (size_t i = 0; i < pids->size(); ++i) {
@@ -116,12 +118,17 @@ Result<WorkerFds> WorkerGroup::Add(const WorkerSpec& spec) {
 }
 
 void WorkerGroup::Started(size_t index, pid_t pid) {
-  workers_[index].record.pid = pid;
-  workers_[index].record.started_at = std::chrono::system_clock::now();
+  WorkerRecord& record = workers_[index].record;
+  record.pid = pid;
+  record.started_at = std::chrono::system_clock::now();
+  surroundings_.log.Debug("worker started", {{"rank", std::to_string(record.rank)},
+                                             {"local_rank", std::to_string(record.local_rank)},
+                                             {"pid", std::to_string(pid)}});
 }
 
 void WorkerGroup::FailStart(Error error) {
   start_error_ = std::move(error);
+  surroundings_.log.Debug("workers could not be started: " + start_error_->what);
   // Those that were never started are no workers.
   std::erase_if(workers_, [](const Worker& worker) { return worker.record.pid == 0; });
   const bool none = NumAlive() == 0;
@@ -153,6 +160,9 @@ void WorkerGroup::OnExit(pid_t pid, const ProcessExit& exit) {
     return w.record.pid == pid && !w.record.exit;
   });
   if (worker == workers_.end()) return;
+  surroundings_.log.Debug("worker " + DescribeExit(exit),
+                          {{"rank", std::to_string(worker->record.rank)},
+                           {"pid", std::to_string(pid)}});
   worker->record.exit = exit;
   worker->record.ended_at = std::chrono::system_clock::now();
   worker->ended_at = surroundings_.clock.Now();
@@ -209,6 +219,8 @@ void WorkerGroup::Apply(GroupAction action) {
 }
 
 void WorkerGroup::SignalAll(int signal) {
+  surroundings_.log.Debug("signalling the workers", {{"signal", SignalName(signal)},
+                                                     {"living", std::to_string(NumAlive())}});
   for (Worker& worker : workers_) {
     if (worker.record.pid == 0 || worker.record.exit) continue;
     worker.record.told_to_stop = true;
@@ -276,6 +288,9 @@ WorkerRecord WorkerGroup::Complete(const Worker& worker) const {
   record.lines_shown = output_->shows_errors(record.local_rank);
   record.stderr_file = output_->error_log(record.local_rank);
   if (!record.error_file.empty()) record.error = ReadErrorFile(record.error_file);
+  if (const auto left = flight_ ? flight_->Read(record.local_rank) : std::nullopt) {
+    record.last_log = left->log;
+  }
   if (record.exit) {
     record.ended_after =
         std::chrono::duration_cast<std::chrono::milliseconds>(worker.ended_at - stop_time_);

@@ -11,6 +11,7 @@
 
 #include <asio/io_context.hpp>
 
+#include "base/flight_reader.h"
 #include "base/log.h"
 #include "launcher/agent/group_state.h"
 #include "launcher/agent/template_client.h"
@@ -63,8 +64,11 @@ class WorkerGroup {
                          GroupOutputPlan output,
                          int node_memory_fd);
 
-  // Before a start: a further descriptor that every worker gets.
-  void ShareFlightRecorder(int fd) { flight_recorder_fd_ = fd; }
+  // Before a start: a further descriptor that every worker gets, and what they leave there.
+  void ShareFlightRecorder(int fd, const FlightReader* flight) {
+    flight_recorder_fd_ = fd;
+    flight_ = flight;
+  }
 
   // Sends the signal to every worker's process group; SIGKILL after the shutdown timeout.
   void Stop(int signal);
@@ -132,6 +136,7 @@ class WorkerGroup {
   std::vector<Worker> workers_;
   TemplateClient* forking_ = nullptr;  // while it has been told to fork and has not answered
   int flight_recorder_fd_ = -1;
+  const FlightReader* flight_ = nullptr;
   int stop_signal_;
   Clock::Time stop_time_;
   std::optional<size_t> first_failure_;

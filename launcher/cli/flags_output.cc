@@ -16,6 +16,48 @@ bool ReadLabel(std::string_view text, Options& options) {
   return text == "auto" || text == "always" || text == "never";
 }
 
+bool ReadLogLevel(std::string_view text, Options& options) {
+  const std::optional<LogLevel> level = ParseLogLevel(text);
+  options.log_level = level.value_or(options.log_level);
+  return level.has_value();
+}
+
+// ddprun's own lines.
+std::vector<Flag> LogFlags() {
+  return {
+      {.name = "log_level",
+       .variable = "LOGLEVEL",
+       .value = "LEVEL",
+       .group = FlagGroup::kOutput,
+       .of_torchrun = false,
+       .help = "How much ddprun says itself: debug, info, warning or error (default: "
+               "LOGLEVEL, or info)",
+       .expected = "one of debug, info, warning, error",
+       .completion = Completion::kChoices,
+       .choices = "debug info warning error",
+       .read = ReadLogLevel},
+      {.name = "log_time",
+       .variable = "PET_LOG_TIME",
+       .group = FlagGroup::kOutput,
+       .of_torchrun = false,
+       .help = "Begin each line of ddprun's own with the time (UTC)",
+       .read = [](std::string_view text, Options& o) { return ReadSwitch(text, o.log_time); }},
+      {.name = "log_file",
+       .variable = "PET_LOG_FILE",
+       .value = "FILE",
+       .group = FlagGroup::kOutput,
+       .of_torchrun = false,
+       .help = "Append ddprun's own lines to FILE too, with times and debug lines; %h: the host",
+       .expected = "a file name",
+       .completion = Completion::kFile,
+       .read =
+           [](std::string_view text, Options& o) {
+             o.log_file = text;
+             return !text.empty();
+           }},
+  };
+}
+
 std::vector<Flag> Filters() {
   return {
       {.name = "local_ranks_filter",
@@ -102,8 +144,9 @@ std::vector<Flag> OutputFlags() {
        .choices = "auto always never",
        .read = ReadLabel},
   };
-  const std::vector<Flag> filters = Filters();
-  flags.insert(flags.end(), filters.begin(), filters.end());
+  for (const std::vector<Flag>& more : {LogFlags(), Filters()}) {
+    flags.insert(flags.end(), more.begin(), more.end());
+  }
   return flags;
 }
 

@@ -64,9 +64,9 @@ constexpr auto kKnown = std::to_array<KnownFlags>({
     {"output_filename o output e error outfile_pattern stdout stderr enable_each_rank_log",
      "Here it is --log_dir=FOLDER with --redirects=3 or --tee=3."},
     {"verbose v debug",
-     "ddprun says more with LOGLEVEL=DEBUG in front of it."},
+     "ddprun says more with --log_level=debug."},
     {"quiet q silent",
-     "ddprun says less with LOGLEVEL=ERROR in front of it."},
+     "ddprun says less with --log_level=error."},
     // What a JSON config says.
     {"config_file config c_file cfg",
      "A config is the TARGET: ddprun [options] train.json"},

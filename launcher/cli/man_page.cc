@@ -88,9 +88,11 @@ The
 for trainer configs.
 .TP
 .B LOGLEVEL
-How much
-.B ddprun
-says itself: DEBUG, INFO, WARNING or ERROR.
+The default of
+.BR \-\-log_level ,
+also of what
+.B ddp\-trainer
+says; Python's names, any case.
 .SH EXAMPLES
 Four workers on this machine:
 .PP

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/env.h"
+#include "base/log.h"
 #include "base/result.h"
 
 namespace ddprun::launcher {
@@ -75,6 +76,9 @@ struct Options {
   std::vector<std::string> duplicate_stdout_filters;
   std::vector<std::string> duplicate_stderr_filters;
   Label label = Label::kAuto;
+  LogLevel log_level = LogLevel::kInfo;  // of ddprun's own lines
+  bool log_time = false;                 // in front of each
+  std::string log_file;                  // they go there too; empty: none
   std::string role = "default";
 
   // What is run.

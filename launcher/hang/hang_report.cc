@@ -13,6 +13,7 @@ using std::chrono::milliseconds;
 constexpr size_t kShownRanks = 64;
 constexpr size_t kShownEnded = 16;
 constexpr size_t kShownWaits = 16;
+constexpr size_t kShownLog = 3;
 constexpr size_t kBarWidth = 92;
 
 std::string StateName(char state) {
@@ -72,6 +73,17 @@ std::string EndedLines(const HangReport& report) {
   return text;
 }
 
+// What the culprits said last.
+std::string LogLines(const HangReport& report, const Standing& standing) {
+  std::string text;
+  if (!IsCulprit(report, standing) || !standing.flight) return text;
+  const std::vector<std::string>& log = standing.flight->log;
+  for (size_t i = log.size() - std::min(log.size(), kShownLog); i < log.size(); ++i) {
+    text += "    | " + log[i] + "\n";
+  }
+  return text;
+}
+
 std::string Bar(const std::string& program, bool color) {
   std::string bar = "-- WORKERS HANG ";
   const std::string tail = " " + program;
@@ -110,7 +122,8 @@ std::string RenderHang(const HangReport& report, const std::string& program, boo
     return IsCulprit(report, a) && !IsCulprit(report, b);
   });
   for (size_t i = 0; i < std::min(ordered.size(), kShownRanks); ++i) {
-    text += "  " + Names(ordered[i]) + " " + DescribeStanding(ordered[i], report.now) + "\n";
+    text += "  " + Names(ordered[i]) + " " + DescribeStanding(ordered[i], report.now) + "\n" +
+            LogLines(report, ordered[i]);
   }
   if (ordered.size() > kShownRanks) {
     text += "  and " + std::to_string(ordered.size() - kShownRanks) + " more ranks\n";

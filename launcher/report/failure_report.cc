@@ -13,6 +13,7 @@ namespace {
 constexpr size_t kShownOthers = 16;
 constexpr size_t kMaxErrorLines = 60;
 constexpr size_t kLines = 20;
+constexpr size_t kLogLines = 3;
 constexpr size_t kLastWordsBytes = 200;
 
 std::string Duration(std::chrono::milliseconds time) {
@@ -120,6 +121,14 @@ std::string LastWords(const FailureReport& report) {
   return "Its last lines on stderr:\n" + Quote(printed, kLines);
 }
 
+// One that a signal ended often had no time to say more.
+std::string LastLog(const WorkerRecord& first) {
+  const std::vector<std::string>& log = first.last_log;
+  if (log.empty() || !first.exit || !std::holds_alternative<Signaled>(*first.exit)) return "";
+  const size_t shown = std::min(log.size(), kLogLines);
+  return "Its last log lines:\n" + Quote({log.end() - shown, log.end()}, shown);
+}
+
 // A Python without the module that the script needs is often another one than the user thinks.
 std::string InterpreterHint(const FailureReport& report) {
   const std::vector<std::string>& lines = report.first.last_lines;
@@ -169,7 +178,8 @@ std::string FirstSentence(const WorkerRecord& first, const std::string& where) {
 std::string RenderFailure(const FailureReport& report, const TextStyle& style) {
   return TitleBar("WORKER FAILED", report.program, style.columns, style.color) +
          Wrap(FirstSentence(report.first, ""), style.columns) + Fields(report) + LastWords(report) +
-         InterpreterHint(report) + Others(report.others, KeyLine(report.first.last_lines)) +
+         LastLog(report.first) + InterpreterHint(report) +
+         Others(report.others, KeyLine(report.first.last_lines)) +
          "More: ddprun explain worker-failed\n";
 }
 

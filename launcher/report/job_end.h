@@ -45,6 +45,7 @@ struct JobEnd {
   int node_rank = 0;  // as asked for; each attempt has its own
   std::chrono::system_clock::time_point started_at = {};
   std::chrono::system_clock::time_point ended_at = {};
+  std::vector<std::string> log = {};  // the last lines of ddprun's own, debug ones too
 };
 
 // As torchrun writes it, in local time: 2026-11-21_00:24:56.

@@ -65,6 +65,7 @@ Json WorkerJson(const WorkerRecord& worker, const std::string& host) {
       worker.error && !worker.error_file_removed ? Json(worker.error_file) : Json(nullptr);
   json["error"] = ErrorJson(worker.error);
   json["last_lines"] = worker.last_lines;
+  json["last_log"] = worker.last_log;
   json["stderr_file"] = TextOrNull(worker.stderr_file);
   json["out_of_memory"] = nullptr;
   if (worker.out_of_memory) {
@@ -87,11 +88,8 @@ Json OwnWorkerJson(const WorkerRecord& worker, const std::string& host, bool fir
 
 Json RoundEndJson(const std::optional<rendezvous::RoundEnd>& end) {
   if (!end) return nullptr;
-  using Kind = rendezvous::RoundEnd::Kind;
   const PeerMessage message = DecodePeerMessage(end->message);
-  Json json = {{"kind", end->kind == Kind::kJobFailed ? "failed"
-                        : end->kind == Kind::kRestart ? "restart"
-                                                      : "regroup"},
+  Json json = {{"kind", NameOf(end->kind)},
                {"node_rank", end->node_rank < 0 ? Json(nullptr) : Json(end->node_rank)},
                {"message", message.text},
                {"worker", nullptr}};
@@ -174,6 +172,7 @@ std::string RenderReportJson(const JobEnd& end) {
       {"stop_signal", end.stop_signal ? Json(SignalName(*end.stop_signal)) : Json(nullptr)},
       {"launcher_error", LauncherErrorJson(end.error)},
       {"unkillable_pids", end.unkillable},
+      {"launcher_log", end.log},
       {"attempts", Json::array()}};
   for (const AttemptEnd& attempt : end.attempts) {
     json["attempts"].push_back(AttemptJson(attempt, end.host));

@@ -38,6 +38,7 @@ struct WorkerRecord {
   std::string standing = {};
   // Why its end with code 0 is a failure: "rank 0 waiting for it in all_reduce 41". Empty: none.
   std::string left = {};
+  std::vector<std::string> last_log = {};  // lines that it left in the flight recorder
   std::optional<OutOfMemory> out_of_memory = {};
   std::string core_dump = {};  // where its memory image is, or why there is none; empty: no matter
 };

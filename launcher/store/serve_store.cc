@@ -7,6 +7,7 @@
 
 #include <asio/io_context.hpp>
 
+#include "base/log.h"
 #include "launcher/process/signals.h"
 #include "launcher/store/status_text.h"
 #include "rendezvous/elastic/coordinator.h"
@@ -43,15 +44,13 @@ Error ForThisCommand(Error error) {
   return error;
 }
 
-void SayWhere(const StoreServeOptions& options, uint16_t port) {
+void SayWhere(const StoreServeOptions& options, uint16_t port, const Log& log) {
   const std::string place =
       ToString(HostPort{options.host.empty() ? rendezvous::HostName() : options.host, port});
   std::printf("listening on %s\n", place.c_str());
   std::fflush(stdout);
-  std::fprintf(stderr,
-               "[ddprun store] nodes join with --rdzv_backend=c10d --rdzv_endpoint=%s, torchrun's "
-               "also with --rdzv_conf=is_host=0\n",
-               place.c_str());
+  log.Info("nodes join with --rdzv_backend=c10d --rdzv_endpoint=" + place +
+           ", torchrun's also with --rdzv_conf=is_host=0");
 }
 
 }  // namespace
@@ -73,12 +72,11 @@ Result<int> ServeStore(const StoreServeOptions& options) {
                   }
                 }));
   rendezvous::CoordinatorOptions coordination;
-  coordination.on_log = [](const std::string& line) {
-    std::fprintf(stderr, "[ddprun store] %s\n", line.c_str());
-  };
+  const Log log = Log::ToStderr({.name = "ddprun store"});
+  coordination.on_log = [&log](const std::string& line) { log.Info(line); };
   rendezvous::Coordinator coordinator(io, coordination);
   coordinator.ServeOn(*server);
-  SayWhere(options, server->port());
+  SayWhere(options, server->port(), log);
   const std::string warning = rendezvous::ExposureWarning(addresses, server->port());
   if (!warning.empty()) coordination.on_log(warning);
   io.run();

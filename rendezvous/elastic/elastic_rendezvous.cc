@@ -117,7 +117,9 @@ void ElasticRendezvous::Impl::Post(void (Impl::*action)()) {
 }
 
 void ElasticRendezvous::Impl::Send(const json& message) {
-  if (channel_ != nullptr) channel_->Send(message);
+  if (channel_ == nullptr) return;
+  if (options_.on_debug) options_.on_debug("sent \"" + TextOf(message, "type") + "\"");
+  channel_->Send(message);
 }
 
 void ElasticRendezvous::Impl::Join(std::function<void(Result<Membership>)> done) {
@@ -146,6 +148,7 @@ void ElasticRendezvous::Impl::Join(std::function<void(Result<Membership>)> done)
 void ElasticRendezvous::Impl::OnMessage(const json& message) {
   const auto self = shared_from_this();  // a handler may destroy everything
   const std::string type = TextOf(message, "type");
+  if (options_.on_debug) options_.on_debug("the coordinator says \"" + type + "\"");
   welcome_ = true;
   rejections_ = 0;
   if (type == "welcome") return Note("");

@@ -36,6 +36,8 @@ struct ElasticOptions {
   std::chrono::milliseconds reach_timeout{10'000};
   // One line about the wait, such as "1 of 2 nodes joined". May be empty.
   std::function<void(const std::string& line)> on_progress;
+  // A line for each message from and to the coordinator. May be empty.
+  std::function<void(const std::string& line)> on_debug = {};
   // First line after this, then at most one per interval and only when it says something new.
   std::chrono::milliseconds progress_interval{3'000};
 };

@@ -119,6 +119,7 @@ Result<std::unique_ptr<Rendezvous>> MakeElastic(asio::io_context& io,
   result.endpoint = std::move(endpoint);
   result.local_addr = options.local_addr;
   result.on_progress = options.on_progress;
+  result.on_debug = options.on_debug;
   DDPRUN_ASSIGN(auto rendezvous, ElasticRendezvous::Create(io, std::move(result)));
   return std::unique_ptr<Rendezvous>(std::move(rendezvous));
 }

@@ -34,6 +34,7 @@ struct RendezvousOptions {
   // in seconds), keep_alive_max_attempt, is_host. torchrun's other keys do nothing here.
   std::map<std::string, std::string> conf;
   std::function<void(const std::string& line)> on_progress;
+  std::function<void(const std::string& line)> on_debug = {};  // c10d: every control message
 };
 
 // kUsage names the option that is wrong (pages "endpoint", "nnodes", "node-rank", "bad-value").

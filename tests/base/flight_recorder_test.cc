@@ -204,5 +204,38 @@ TEST_F(FlightRecorderTest, NeverShowsHalfACollective) {
   EXPECT_GT(seen, 0U);
 }
 
+TEST_F(FlightRecorderTest, KeepsTheLastLinesOfTheLogAsFarAsTheyFit) {
+  const auto recorder = Attach(1, 1);
+  EXPECT_TRUE(Read(1)->log.empty());
+  for (int i = 0; i < 10; ++i) recorder->Say("line " + std::to_string(i));
+  recorder->Say(std::string(1000, 'x') + "\x1b[2J");
+  recorder->Say("");
+  const std::vector<std::string> log = Read(1)->log;
+  ASSERT_EQ(log.size(), kRecordedLines);
+  EXPECT_EQ(log[0], "line 4");
+  EXPECT_EQ(log[5], "line 9");
+  EXPECT_EQ(log[6], std::string(kRecordedLineBytes, 'x'));
+  EXPECT_EQ(log[7], "");
+}
+
+TEST_F(FlightRecorderTest, NeverShowsHalfALineOfTheLog) {
+  constexpr int kLines = 20'000;
+  const auto recorder = Attach(0, 0);
+  std::atomic<bool> done = false;
+  std::thread writer([&] {
+    for (int i = 0; i < kLines; ++i) recorder->Say(std::string(1 + i % 100, "abcdefg"[i % 7]));
+    done = true;
+  });
+  const auto reader = *FlightReader::Open(file_, 2);
+  while (!done) {
+    const FlightSnapshot snapshot = *reader->Read(0);
+    for (const std::string& line : snapshot.log) {
+      ASSERT_EQ(line, std::string(line.size(), line[0]));
+    }
+  }
+  writer.join();
+  EXPECT_EQ(reader->Read(0)->log.size(), kRecordedLines);
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -1,43 +1,119 @@
 #include "base/log.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 namespace ddprun {
 namespace {
 
-TEST(Log, WritesPrefixMessageAndFieldsAsOneLine) {
-  std::string text;
-  const Log log("ddprun n3", LogLevel::kInfo, [&](std::string_view line) { text += line; });
+using testing::ElementsAre;
+using testing::MatchesRegex;
+
+class LogTest : public testing::Test {
+ protected:
+  Log Open(LogLevel level, bool time = false) {
+    return Log({.name = "ddprun n3", .level = level, .time = time},
+               [this](std::string_view line) { text_ += line; });
+  }
+
+  std::string text_;
+};
+
+TEST_F(LogTest, WritesPrefixMessageAndFieldsAsOneLine) {
+  const Log log = Open(LogLevel::kDebug);
+  log.Debug("joining");
   log.Info("joined", {{"nnodes", "4"}, {"world_size", "8"}});
   log.Warning("slow");
   log.Error("gone");
-  EXPECT_EQ(text,
+  EXPECT_EQ(text_,
+            "[ddprun n3] debug: joining\n"
             "[ddprun n3] joined nnodes=4 world_size=8\n"
             "[ddprun n3] warning: slow\n"
             "[ddprun n3] error: gone\n");
 }
 
-TEST(Log, HasNothingThatATerminalObeys) {
-  std::string text;
-  const Log log("p", LogLevel::kInfo, [&](std::string_view line) { text += line; });
-  log.Info("node \x1b[2Jevil", {{"host", "\x1b]0;x\a"}});
-  EXPECT_EQ(text, "[p] node evil host=\n");
+TEST_F(LogTest, HasNothingThatATerminalObeys) {
+  Open(LogLevel::kInfo).Info("node \x1b[2Jevil %v {}", {{"host", "\x1b]0;x\a"}});
+  EXPECT_EQ(text_, "[ddprun n3] node evil %v {} host=\n");
 }
 
-TEST(Log, DropsLinesBelowItsLevel) {
-  std::string text;
-  const Log log("p", LogLevel::kWarning, [&](std::string_view line) { text += line; });
+TEST_F(LogTest, DropsLinesBelowItsLevel) {
+  const Log log = Open(LogLevel::kWarning);
   log.Debug("a");
   log.Info("b");
   log.Warning("c");
-  EXPECT_EQ(text, "[p] warning: c\n");
+  EXPECT_EQ(text_, "[ddprun n3] warning: c\n");
 }
 
-TEST(Log, KnowsPythonsNamesOfLevels) {
+TEST_F(LogTest, BeginsLinesWithTheTimeWhenAsked) {
+  Open(LogLevel::kInfo, true).Warning("slow");
+  EXPECT_THAT(text_, MatchesRegex("20[0-9-]{8}T[0-9:]{8}\\.[0-9]{3}Z "
+                                  "\\[ddprun n3\\] warning: slow\n"));
+}
+
+TEST_F(LogTest, WithoutANameSaysTheMessageAlone) {
+  const Log log({}, [this](std::string_view line) { text_ += line; });
+  log.Info("10 steps");
+  log.Warning("slow");
+  EXPECT_EQ(text_, "10 steps\nwarning: slow\n");
+}
+
+TEST_F(LogTest, KeepsTheLastLinesOfEveryLevelUnderTheirNames) {
+  Log log = Open(LogLevel::kError);
+  for (int i = 0; i < 40; ++i) log.Debug("line " + std::to_string(i));
+  log.Rename("ddprun n5");
+  log.Info("joined");
+  const std::vector<std::string> lines = log.LastLines();
+  ASSERT_EQ(lines.size(), 32U);
+  EXPECT_THAT(lines.front(), MatchesRegex("20.*Z debug \\[ddprun n3\\] line 9"));
+  EXPECT_THAT(lines.back(), MatchesRegex("20.*Z info \\[ddprun n5\\] joined"));
+  EXPECT_EQ(text_, "");
+}
+
+TEST_F(LogTest, AppendsAllLinesToAFile) {
+  const std::string folder = testing::TempDir() + "ddprun_log_test." + std::to_string(getpid());
+  const std::string path = folder + "/made/agent.log";
+  std::vector<std::string> copied;
+  for (const char* message : {"first", "second"}) {
+    Log log = Open(LogLevel::kError);
+    ASSERT_TRUE(log.AppendTo(path).ok());
+    log.CopyTo([&](std::string_view line) { copied.emplace_back(line); });
+    log.Debug(message);
+  }
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(text, copied.at(0) + "\n" + copied.at(1) + "\n");
+  EXPECT_THAT(copied, ElementsAre(MatchesRegex("20.*Z debug \\[ddprun n3\\] first"),
+                                  MatchesRegex("20.*Z debug \\[ddprun n3\\] second")));
+  const Status below_a_file = Open(LogLevel::kInfo).AppendTo(path + "/below");
+  ASSERT_FALSE(below_a_file.ok());
+  EXPECT_EQ(below_a_file.error().what,
+            "The log cannot be written to " + path + "/below: Not a directory.");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(LogTest, SaysOnceThatItsFileIsFull) {
+  Log log = Open(LogLevel::kInfo);
+  ASSERT_TRUE(log.AppendTo("/dev/full").ok());
+  log.Debug("a");
+  log.Info("b");
+  EXPECT_EQ(text_,
+            "[ddprun n3] warning: log lines are being lost: Failed flush to file /dev/full: No "
+            "space left on device\n[ddprun n3] b\n");
+}
+
+TEST_F(LogTest, KnowsPythonsNamesOfLevels) {
   EXPECT_EQ(ParseLogLevel("debug"), LogLevel::kDebug);
+  EXPECT_EQ(ParseLogLevel("NOTSET"), LogLevel::kInfo);
   EXPECT_EQ(ParseLogLevel("WARNING"), LogLevel::kWarning);
+  EXPECT_EQ(ParseLogLevel("warn"), LogLevel::kWarning);
   EXPECT_EQ(ParseLogLevel("Critical"), LogLevel::kError);
-  EXPECT_EQ(ParseLogLevel(""), LogLevel::kInfo);
+  EXPECT_EQ(ParseLogLevel("fatal"), LogLevel::kError);
+  EXPECT_EQ(ParseLogLevel("loud"), std::nullopt);
 }
 
 }  // namespace

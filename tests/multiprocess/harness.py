@@ -23,14 +23,14 @@ rank = int(os.environ["RANK"])
 def write_page(number, state):
     pages = mmap.mmap(int(os.environ["DDPRUN_FLIGHT_RECORDER_FD"]), 0)
     TRAINING, ALL_REDUCE, BUCKET, STEP, TICKET = 1, 1, 3, 57, 1
-    page = int(os.environ["LOCAL_RANK"]) * 8192
+    page = int(os.environ["LOCAL_RANK"]) * 12288
     description = struct.unpack("=Q", struct.pack("=BBHi", ALL_REDUCE, state, 0, BUCKET))[0]
     kind = struct.unpack("=Q", b"float32\\0")[0]
     now = time.monotonic_ns()
     entry = (2, TICKET, number, description, kind, 6250000, 25000000, STEP, now, now, 0)
     struct.pack_into("=11Q", pages, page + (10 + 256) * 8 + TICKET * 11 * 8, *entry)
     struct.pack_into("=8Q", pages, page + 8, rank, os.getpid(), TRAINING, STEP, 0, 1, 1, 0)
-    struct.pack_into("=Q", pages, page, 0x796C667064640002)
+    struct.pack_into("=Q", pages, page, 0x796C667064640003)
 """
 WAITS_IN_ALL_REDUCE = FLIGHT_PAGE + "write_page(418, WAITING)\n"
 

@@ -54,6 +54,42 @@ class ReportTest(harness.LauncherTest):
         return report
 
 
+class LogLines(ReportTest):
+    def test_are_shown_by_level_and_the_flag_wins(self):
+        env = {**os.environ, "LOGLEVEL": "ERROR"}
+        job = self.run_ddprun("--log_level=debug", "true", env=env)
+        self.assertIn("[ddprun n0] debug: worker exited with code 0 rank=0", job.err)
+        self.assertEqual(self.run_ddprun("--max_restarts=1", "false", env=env).err.count("["), 0)
+
+    def test_go_to_a_file_with_times_and_debug_lines(self):
+        for _ in range(2):
+            job = self.run_ddprun("--log_file=logs/agent.log", "true")
+            self.assertEqual((job.returncode, job.err), (0, ""))
+        with open(self.path("logs/agent.log")) as file:
+            lines = file.read().splitlines()
+        for line in lines:
+            self.assertRegex(line, r"^\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z debug \[ddprun n0\] ")
+        self.assertEqual(sum("worker started rank=0" in line for line in lines), 2)
+
+    def test_have_the_time_when_asked(self):
+        job = self.run_ddprun("--log_time", "--max_restarts=1", "false")
+        self.assertRegex(job.err, r"^\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z \[ddprun n0\] warning: ")
+
+    def test_that_cannot_be_written_are_refused_before_a_worker_starts(self):
+        job = self.run_ddprun("--log_file=/proc/none/log", "touch", self.path("started"))
+        self.assertEqual(job.returncode, 2)
+        self.assertIn("-- LOG FILE ", job.err)
+        self.assertFalse(os.path.exists(self.path("started")))
+
+    def test_before_a_failure_are_in_the_report(self):
+        job = self.run_ddprun("--report_file=report.json", "sh", "-c", "kill -9 $$")
+        self.assertNotIn("debug", job.err)
+        lines = [line.partition("[ddprun n0] ")[2] for line in self.report()["launcher_log"]]
+        pid = self.report()["first_cause"]["worker"]["pid"]
+        self.assertIn(f"worker started rank=0 local_rank=0 pid={pid}", lines)
+        self.assertIn(f"worker was killed by SIGKILL rank=0 pid={pid}", lines)
+
+
 class ReportFile(ReportTest):
     def run_job(self, *args, **options):
         return self.run_ddprun("--report_file=report.json", *args, **options)

@@ -71,6 +71,13 @@ TEST(Options, TakeDefaultsFromPetVariablesUnlessAFlagIsGiven) {
   EXPECT_TRUE(options.no_python);
 }
 
+TEST(Options, TakeTheLogLevelFromLoglevelUnlessAFlagIsGiven) {
+  const Environment env(Environment::Variables{{"LOGLEVEL", "ERROR"}});
+  EXPECT_EQ(Parsed({"x"}).log_level, LogLevel::kInfo);
+  EXPECT_EQ(Parsed({"x"}, env).log_level, LogLevel::kError);
+  EXPECT_EQ(Parsed({"--log_level=debug", "x"}, env).log_level, LogLevel::kDebug);
+}
+
 TEST(Options, TakeARangeOfNodesThatStaticMakesItsUpperEnd) {
   const Options elastic = Parsed({"--nnodes=1:4", "--rdzv_backend=c10d", "x"});
   EXPECT_EQ(elastic.min_nodes, 1);

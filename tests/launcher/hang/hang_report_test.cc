@@ -46,6 +46,18 @@ TEST(HangReport, PutsTheCulpritFirstAndSaysWhereEveryRankStands) {
       "More: ddprun explain workers-hang\n");
 }
 
+TEST(HangReport, ShowsWhatTheCulpritsSaidLast) {
+  HangReport report = ThreeRanks();
+  for (Standing& standing : report.standings) {
+    const std::string last = "of " + std::to_string(standing.rank);
+    if (standing.flight) standing.flight->log = {"a", "b", "c", last};
+  }
+  const std::string text = RenderHang(report, "train.py", false);
+  EXPECT_NE(text.find("by a signal)\n    | b\n    | c\n    | of 2\n  rank 0"), std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("of 0"), std::string::npos) << text;
+}
+
 TEST(HangReport, NamesNobodyWhenNoRankStandsOutAndNoStacksThatAreNotThere) {
   HangReport report = ThreeRanks();
   report.culprit = {};

@@ -54,6 +54,15 @@ TEST(FailureReport, ShowsTheFirstFailureWithTorchrunsFields) {
             "More: ddprun explain worker-failed\n");
 }
 
+TEST(FailureReport, ShowsTheLastLogLinesOfAWorkerThatASignalEnded) {
+  WorkerRecord first = Worker(1, Signaled{SIGSEGV});
+  first.last_log = {"a", "b", "c", "d"};
+  EXPECT_THAT(RenderFailure(Report(first), {}),
+              HasSubstr("Its last log lines:\n  | b\n  | c\n  | d\nMore:"));
+  first.exit = Exited{1};
+  EXPECT_THAT(RenderFailure(Report(first), {}), Not(HasSubstr("log lines")));
+}
+
 TEST(FailureReport, ExplainsSignals) {
   const std::string text = RenderFailure(Report(Worker(0, Signaled{SIGKILL})), {});
   EXPECT_THAT(text, HasSubstr("Rank 0 was killed by SIGKILL: "));

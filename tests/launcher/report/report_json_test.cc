@@ -31,10 +31,12 @@ JobEnd FailedJob() {
   attempt.workers[1].pid = 812;
   attempt.workers[1].exit = Exited{7};
   attempt.workers[1].last_lines = {"boom", "\xff"};
+  attempt.workers[1].last_log = {"step 7"};
   attempt.workers[1].started_at = system_clock::time_point(std::chrono::milliseconds(1500));
   attempt.first_failure = 1;
   end.attempts = {attempt};
   end.worker_failed = true;
+  end.log = {"joined"};
   return end;
 }
 
@@ -50,6 +52,9 @@ TEST(ReportJson, NamesTheFirstCause) {
   EXPECT_EQ(workers[0]["exit"]["code"], nullptr);
   EXPECT_EQ(workers[1]["first_failure"], true);
   EXPECT_EQ(workers[1]["last_lines"][1], "\xEF\xBF\xBD");
+  EXPECT_EQ(workers[1]["last_log"], json::array({"step 7"}));
+  EXPECT_EQ(report["first_cause"]["worker"]["last_log"], json::array({"step 7"}));
+  EXPECT_EQ(report["launcher_log"], json::array({"joined"}));
   EXPECT_EQ(workers[1]["started_at"], "1970-01-01T00:00:01.500Z");
   EXPECT_EQ(workers[1]["ended_at"], nullptr);
   EXPECT_EQ(report["attempts"][0]["restart_count"], 1);

@@ -33,7 +33,7 @@ class Hang(training.TrainingTest):
             with open(f"/proc/{pid}/maps") as file:
                 pages = [line for line in file if "ddprun-flight-recorder" in line]
             # Its page: the third column is the offset in the file.
-            if pages and "rw" in pages[0] and int(pages[0].split()[2], 16) == rank * 8192:
+            if pages and "rw" in pages[0] and int(pages[0].split()[2], 16) == rank * 12288:
                 return pid
         raise AssertionError("no worker of that rank")
 
