@@ -34,7 +34,7 @@ trainer::BucketLimits LimitsOf(const Variant& variant) {
 }
 
 std::unique_ptr<trainer::Strategy> MakeStrategy(const Group& group,
-                                                const c10::intrusive_ptr<c10d::Backend>& carrier,
+                                                const trainer::Mesh& mesh,
                                                 const StepCase& what,
                                                 const Variant& variant) {
   if (variant.sync == Variant::Sync::kSingle) {
@@ -48,7 +48,7 @@ std::unique_ptr<trainer::Strategy> MakeStrategy(const Group& group,
   if (variant.sync == Variant::Sync::kLocal) {
     options.sync.reducer.comm_hook = trainer::MakePostLocalSgdHook({.start_step = 0});
   }
-  return trainer::MakeDistributedDataParallel(what.model, what.MakeOptimizer(), carrier, options);
+  return trainer::MakeDistributedDataParallel(what.model, what.MakeOptimizer(), mesh, options);
 }
 
 void OneStep(const StepCase& what, trainer::Strategy& strategy, Times& times) {
@@ -142,23 +142,23 @@ nlohmann::json SweepSteps(const Group& group,
                           const StepCase& what,
                           const std::vector<Variant>& variants,
                           const SweepOptions& options) {
-  c10::intrusive_ptr<c10d::Backend> carrier = group;
+  trainer::Mesh mesh = group;
   if (options.link_gigabit > 0) {
-    carrier = c10::make_intrusive<LinkGroup>(group, options.link_gigabit);
+    mesh.data.group = c10::make_intrusive<LinkGroup>(group, options.link_gigabit);
   }
   std::vector<Times> times(variants.size());
   std::vector<size_t> buckets(variants.size());
   for (int round = 0; round < options.rounds; ++round) {
     for (size_t turn = 0; turn < variants.size(); ++turn) {
       const size_t i = (turn + static_cast<size_t>(round)) % variants.size();
-      auto strategy = MakeStrategy(group, carrier, what, variants[i]);
+      auto strategy = MakeStrategy(group, mesh, what, variants[i]);
       for (const auto& [phase, seconds] : Round(group, what, *strategy, options.steps)) {
         times[i][phase].push_back(seconds);
       }
       strategy.reset();
       what.model->zero_grad();  // views of the strategy's buckets
-      const std::vector<at::Tensor> tensors = BucketsOf(carrier, what, variants[i]);
-      times[i]["all_reduce"].push_back(AllReduceAlone(*carrier, tensors));
+      const std::vector<at::Tensor> tensors = BucketsOf(mesh.data.group, what, variants[i]);
+      times[i]["all_reduce"].push_back(AllReduceAlone(*mesh.data.group, tensors));
       buckets[i] = tensors.size();
     }
   }

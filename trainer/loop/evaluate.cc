@@ -14,16 +14,16 @@
 namespace ddprun::trainer {
 
 EvalReport Evaluate(const Job& job,
-                    const RankInfo& rank,
+                    const Mesh& mesh,
                     Model& model,
-                    HostProcessGroup* group,
                     FlightRecorder* recorder) {
   const auto begin = std::chrono::steady_clock::now();
   const at::NoGradGuard no_grad;
   model.eval();
+  const LogicalRank rank = LogicalRankOf(mesh.data.rank, mesh.data.size);
   const DistributedSampler sampler({.dataset_size = job.validation->size(),
-                                    .num_replicas = rank.world_size,
-                                    .rank = rank.rank,
+                                    .num_replicas = rank.count,
+                                    .rank = rank.index,
                                     .shuffle = false});
   // Without padding: a sample counted twice would falsify the mean. Ranks may differ by a batch;
   // they meet only in the sum at the end.
@@ -40,7 +40,7 @@ EvalReport Evaluate(const Job& job,
     if (recorder != nullptr) recorder->NoteProgress();
   }
   model.train();
-  if (group != nullptr) sums.SumOverRanks(*group);
+  sums.SumOverRanks(mesh.control.get());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   EvalReport report;
   report.loss = sums.loss();

@@ -1,20 +1,20 @@
 // A pass over the validation data.
 #pragma once
 
-#include "trainer/comm/bootstrap.h"
+#include "base/flight_recorder.h"
 #include "trainer/loop/job.h"
 #include "trainer/models/model.h"
+#include "trainer/parallel/mesh.h"
 #include "trainer/report/step_report.h"
 
 namespace ddprun::trainer {
 
 // Evaluates the model, which is in training mode again afterwards, on the job's validation data,
-// every sample once. A collective; `group` is nullptr for a single process, `recorder` may be. The
-// report lacks step and epoch. Throws Failure.
+// every sample once. A collective; `recorder` may be nullptr. The report lacks step and epoch.
+// Throws Failure.
 EvalReport Evaluate(const Job& job,
-                    const RankInfo& rank,
+                    const Mesh& mesh,
                     Model& model,
-                    HostProcessGroup* group,
                     FlightRecorder* recorder);
 
 }  // namespace ddprun::trainer

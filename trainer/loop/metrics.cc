@@ -13,6 +13,7 @@
 #include "base/failure.h"
 #include "trainer/config/slot.h"
 #include "trainer/models/loss.h"
+#include "trainer/parallel/mesh.h"
 
 namespace ddprun::trainer {
 
@@ -58,14 +59,6 @@ void AddCounts(const at::Tensor& classes, int64_t class_count, std::vector<int64
 
 double Quotient(double numerator, double denominator) {
   return denominator == 0 ? 0 : numerator / denominator;
-}
-
-void AllReduce(c10d::Backend& group, at::Tensor& tensor, const c10d::ReduceOp& op) {
-  c10d::AllreduceOptions options;
-  options.reduceOp = op;
-  options.asyncOp = false;
-  std::vector<at::Tensor> tensors = {tensor};
-  group.allreduce(tensors, options)->wait();
 }
 
 }  // namespace
@@ -139,22 +132,22 @@ void MetricSums::AddErrors(const at::Tensor& outputs, const at::Tensor& targets)
   absolute_errors_ += errors.abs().sum().item<double>();
 }
 
-void MetricSums::SumOverRanks(c10d::Backend& group) {
+void MetricSums::SumOverRanks(c10d::Backend* control) {
   const std::array<std::vector<int64_t>*, 3> by_class = {&hits_, &predicted_, &actual_};
   // By task it is one of the metrics that need no counts by class.
   if (CountsClasses()) {
     // A rank without a batch has not seen how many classes there are.
     at::Tensor classes = at::tensor({static_cast<int64_t>(hits_.size())}, at::kLong);
-    AllReduce(group, classes, c10d::ReduceOp::MAX);
+    AllReduceOnHost(control, classes, c10d::ReduceOp::MAX);
     for (auto* counts : by_class) counts->resize(classes.item<int64_t>());
   }
   std::vector<int64_t> counts = {samples_, predictions_, targets_, correct_, numbers_};
   const size_t scalars = counts.size();
   for (const auto* part : by_class) counts.insert(counts.end(), part->begin(), part->end());
   at::Tensor all_counts = at::tensor(counts, at::kLong);
-  AllReduce(group, all_counts, c10d::ReduceOp::SUM);
+  AllReduceOnHost(control, all_counts);
   at::Tensor sums = at::tensor({loss_sum_, squared_errors_, absolute_errors_}, at::kDouble);
-  AllReduce(group, sums, c10d::ReduceOp::SUM);
+  AllReduceOnHost(control, sums);
 
   const int64_t* from = all_counts.const_data_ptr<int64_t>();
   std::tie(samples_, predictions_, targets_, correct_, numbers_) =
@@ -166,13 +159,13 @@ void MetricSums::SumOverRanks(c10d::Backend& group) {
   }
   const auto* sum = sums.const_data_ptr<double>();
   std::tie(loss_sum_, squared_errors_, absolute_errors_) = std::tuple(sum[0], sum[1], sum[2]);
-  if (own_ != nullptr) SumOwnOverRanks(group);
+  if (own_ != nullptr) SumOwnOverRanks(control);
 }
 
-void MetricSums::SumOwnOverRanks(c10d::Backend& group) {
+void MetricSums::SumOwnOverRanks(c10d::Backend* control) {
   // A rank without a batch does not know how many sums there are.
   at::Tensor width = at::tensor({std::ssize(own_sums_)}, at::kLong);
-  AllReduce(group, width, c10d::ReduceOp::MAX);
+  AllReduceOnHost(control, width, c10d::ReduceOp::MAX);
   own_sums_.resize(width.item<int64_t>());
   at::Tensor sums = at::zeros({std::ssize(own_sums_), 2}, at::kDouble);
   auto rows = sums.accessor<double, 2>();
@@ -180,7 +173,7 @@ void MetricSums::SumOwnOverRanks(c10d::Backend& group) {
     rows[i][0] = own_sums_[i].sum;
     rows[i][1] = own_sums_[i].count;
   }
-  AllReduce(group, sums, c10d::ReduceOp::SUM);
+  AllReduceOnHost(control, sums);
   for (int64_t i = 0; i < rows.size(0); ++i) own_sums_[i] = {rows[i][0], rows[i][1]};
 }
 

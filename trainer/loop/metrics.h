@@ -34,8 +34,9 @@ class MetricSums {
   // NeedsOutputs(batch). Throws Failure when a metric does not fit them.
   void Add(double loss, const at::Tensor& outputs, const Batch& batch);
 
-  // A collective: from here on the sums are those of all ranks. Throws Failure.
-  void SumOverRanks(c10d::Backend& group);
+  // A collective: from here on the sums are those of all ranks, whose group for host tensors this
+  // is; nullptr: one rank. Throws Failure.
+  void SumOverRanks(c10d::Backend* control);
 
   int64_t samples() const { return samples_; }
   double loss() const;  // mean over all predictions; NaN where there were none
@@ -44,7 +45,7 @@ class MetricSums {
  private:
   bool CountsClasses() const;
   void AddOwn(const at::Tensor& outputs, const Batch& batch);
-  void SumOwnOverRanks(c10d::Backend& group);
+  void SumOwnOverRanks(c10d::Backend* control);
   void AddClasses(const at::Tensor& outputs, const at::Tensor& targets);
   void AddErrors(const at::Tensor& outputs, const at::Tensor& targets);
   double Value(Metric metric) const;

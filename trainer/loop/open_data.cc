@@ -268,9 +268,8 @@ void OpenData(Job& job, const Attempt& attempt) {
   if (data.length_grouped) job.train_lengths = job.train->Lengths();
 }
 
-DistributedSamplerOptions TrainSamplerOptions(const Job& job, const RankInfo& rank) {
-  DistributedSamplerOptions options = ShareOptions(job.config, job.train->size(), rank.world_size);
-  options.rank = rank.rank;
+DistributedSamplerOptions TrainSamplerOptions(const Job& job, const LogicalRank& rank) {
+  DistributedSamplerOptions options = ShareOptions(job.config, job.train->size(), rank);
   options.lengths = job.train_lengths;
   return options;
 }

@@ -8,6 +8,7 @@
 #include "base/crash_stack.h"
 #include "base/failure.h"
 #include "base/last_words.h"
+#include "trainer/comm/bootstrap.h"
 #include "trainer/compute/block_cache.h"
 #include "trainer/loop/compute_setup.h"
 #include "trainer/loop/estimate_memory.h"
@@ -34,11 +35,11 @@ bool IsSingle(const Job& job, const RankInfo& rank) {
   return type == StrategyType::kSingle || (type == StrategyType::kAuto && rank.world_size == 1);
 }
 
-c10::intrusive_ptr<HostProcessGroup> MakeGroup(const Job& job,
-                                               const RankInfo& rank,
-                                               const Environment& environment,
-                                               std::shared_ptr<FlightRecorder> recorder) {
-  if (IsSingle(job, rank)) return nullptr;
+Mesh MakeMesh(const Job& job,
+              const RankInfo& rank,
+              const Environment& environment,
+              std::shared_ptr<FlightRecorder> recorder) {
+  if (IsSingle(job, rank)) return {};
   auto group = InitProcessGroup(
       environment, std::chrono::seconds(job.config.comm.init_timeout_seconds), std::move(recorder));
   group->SetAllReduceAlgorithm(AlgorithmOf(job.config.comm));
@@ -49,6 +50,7 @@ RunHeader HeaderOf(const Job& job,
                    const RankInfo& rank,
                    const Environment& environment,
                    const RunFolder& folder,
+                   const Trainer& trainer,
                    int64_t parameters) {
   RunHeader header;
   header.run_name = folder.name;
@@ -62,7 +64,8 @@ RunHeader HeaderOf(const Job& job,
   header.local_world_size = rank.local_world_size;
   header.strategy = IsSingle(job, rank) ? "single" : "ddp";
   header.parameters = parameters;
-  header.facts = {{"device", "cpu"}, {"threads", std::to_string(at::get_num_threads())}};
+  header.facts = {{"device", trainer.mesh().device.str()},
+                  {"threads", std::to_string(at::get_num_threads())}};
   return header;
 }
 
@@ -138,7 +141,7 @@ void TrainAsRankZero(const Job& job,
   if (job.shape == nullptr) compute = Build(job, environment, trainer);
   const int64_t parameters = ParameterCount(job.shape ? *job.shape : trainer.model());
   const RunFolder folder = ValueOrThrow(MakeRunFolder(job.config, ReportTime::Now().unix_seconds));
-  const RunHeader header = HeaderOf(job, rank, environment, folder, parameters);
+  const RunHeader header = HeaderOf(job, rank, environment, folder, trainer, parameters);
   const ReporterOptions options{.metrics_path = folder.path + "/metrics.jsonl",
                                 .logging_steps = job.config.report.logging_steps,
                                 .bar_fd = ProgressBarFd(job.config.report.progress_bar)};
@@ -174,7 +177,7 @@ int RunWorker(const Job& job, const Environment& environment) {
     const StepPlan plan = PlanFor(job, rank.world_size);
     CheckNeeds(job, rank);
     const std::shared_ptr<FlightRecorder> recorder = AttachFlightRecorder(environment, rank);
-    Trainer trainer(job, plan, rank, MakeGroup(job, rank, environment, recorder), recorder);
+    Trainer trainer(job, plan, MakeMesh(job, rank, environment, recorder), recorder);
     try {
       if (rank.rank == 0) {
         TrainAsRankZero(job, rank, environment, trainer);

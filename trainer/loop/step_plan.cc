@@ -28,18 +28,21 @@ Error TooFewSamples(const Config& config, int64_t samples, std::string what) {
 
 }  // namespace
 
-DistributedSamplerOptions ShareOptions(const Config& config, int64_t samples, int64_t data_ranks) {
+DistributedSamplerOptions ShareOptions(const Config& config,
+                                       int64_t samples,
+                                       const LogicalRank& rank) {
   const DataConfig& data = config.data;
   const bool by_step = data.sample_order == SampleOrder::kWorldSizeIndependent;
   const int64_t rank_batch =
       config.training.per_device_train_batch_size * config.training.gradient_accumulation_steps;
   return {.dataset_size = samples,
-          .num_replicas = data_ranks,
+          .num_replicas = rank.count,
+          .rank = rank.index,
           .shuffle = data.shuffle,
           .seed = static_cast<uint64_t>(data.data_seed),
           .drop_last = by_step ? data.dataloader_drop_last : data.sampler_drop_last,
-          .global_batch = by_step ? rank_batch * data_ranks : 0,
-          .group_size = by_step ? rank_batch * data_ranks : rank_batch};
+          .global_batch = by_step ? rank_batch * rank.count : 0,
+          .group_size = by_step ? rank_batch * rank.count : rank_batch};
 }
 
 Result<StepPlan> PlanSteps(const Config& config, int64_t samples, int64_t data_ranks) {
@@ -51,7 +54,7 @@ Result<StepPlan> PlanSteps(const Config& config, int64_t samples, int64_t data_r
         ", but there are " + std::to_string(data_ranks) + " ranks: some get none.");
   }
   StepPlan plan{.data_ranks = data_ranks, .step_samples = batch * accumulation * data_ranks};
-  plan.samples_per_rank = ShareOf(ShareOptions(config, samples, data_ranks)).size;
+  plan.samples_per_rank = ShareOf(ShareOptions(config, samples, {.count = data_ranks})).size;
   plan.batches_per_epoch =
       CountBatches(plan.samples_per_rank, TrainLoaderOptions(config, /*epoch=*/0));
   if (plan.batches_per_epoch == 0) {

@@ -3,14 +3,35 @@
 
 #include <cstdint>
 
+#include "base/mix_seeds.h"
 #include "base/result.h"
 #include "trainer/config/config.h"
 #include "trainer/data/sampler.h"
 
 namespace ddprun::trainer {
 
+// Samples and random numbers belong to logical ranks, whatever process computes them.
+struct LogicalRank {
+  int64_t index = 0;
+  int64_t count = 1;
+};
+
+// A process is one of them.
+inline LogicalRank LogicalRankOf(int process, int processes) {
+  return {.index = process, .count = processes};
+}
+
+// For what is random in a micro-batch: it depends on nothing that went before.
+inline uint64_t MicroBatchSeed(const Config& config,
+                               const LogicalRank& rank,
+                               int64_t step,
+                               size_t micro_batch) {
+  return MixSeeds({static_cast<uint64_t>(config.run.seed), static_cast<uint64_t>(rank.index),
+                   static_cast<uint64_t>(step), micro_batch});
+}
+
 struct StepPlan {
-  int64_t data_ranks = 1;         // that share out the samples
+  int64_t data_ranks = 1;         // logical ones, that share out the samples
   int64_t samples_per_rank = 0;   // each one's share of an epoch, with padding
   int64_t batches_per_epoch = 0;  // of each rank
   int64_t steps_per_epoch = 0;    // the last may have fewer micro-batches than the others
@@ -22,7 +43,9 @@ struct StepPlan {
 // a single step of all ranks.
 Result<StepPlan> PlanSteps(const Config& config, int64_t samples, int64_t data_ranks);
 
-// How the training samples are shared out; of rank 0 and without lengths.
-DistributedSamplerOptions ShareOptions(const Config& config, int64_t samples, int64_t data_ranks);
+// The share of one in the training samples; without lengths.
+DistributedSamplerOptions ShareOptions(const Config& config,
+                                       int64_t samples,
+                                       const LogicalRank& rank);
 
 }  // namespace ddprun::trainer

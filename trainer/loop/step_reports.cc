@@ -23,7 +23,7 @@ FailureOfAllRanks BadLoss(int64_t step, double loss) {
 }
 
 // Rows of loss, samples and predictions, one for each result.
-at::Tensor SumsOverRanks(const std::vector<StepResult>& results, HostProcessGroup* group) {
+at::Tensor SumsOverRanks(const std::vector<StepResult>& results, c10d::Backend* control) {
   at::Tensor sums = at::zeros({static_cast<int64_t>(results.size()), 3}, at::kDouble);
   auto* row = sums.mutable_data_ptr<double>();
   for (const StepResult& result : results) {
@@ -31,11 +31,7 @@ at::Tensor SumsOverRanks(const std::vector<StepResult>& results, HostProcessGrou
     *row++ = static_cast<double>(result.samples);
     *row++ = static_cast<double>(result.predictions);
   }
-  if (group == nullptr) return sums;
-  c10d::AllreduceOptions options;
-  options.asyncOp = false;
-  std::vector<at::Tensor> tensors = {sums};
-  group->allreduce(tensors, options);
+  AllReduceOnHost(control, sums);
   return sums;
 }
 
@@ -43,7 +39,7 @@ at::Tensor SumsOverRanks(const std::vector<StepResult>& results, HostProcessGrou
 
 void StepReports::Tell(RunReporter* reporter) {
   const std::vector<StepResult> results = std::exchange(results_, {});
-  const at::Tensor sums = SumsOverRanks(results, group_.get());
+  const at::Tensor sums = SumsOverRanks(results, control_.get());
   const auto* row = sums.const_data_ptr<double>();
   for (const StepResult& result : results) {
     StepReport report;

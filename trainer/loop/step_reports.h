@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/failure.h"
-#include "trainer/comm/host_process_group.h"
 #include "trainer/loop/job.h"
+#include "trainer/parallel/mesh.h"
 #include "trainer/report/run_reporter.h"
 
 namespace ddprun::trainer {
@@ -31,11 +31,11 @@ struct StepResult {
 // One thread.
 class StepReports {
  public:
-  // `group`: nullptr for a single process.
+  // `control`: Mesh::control.
   StepReports(const Job& job,
               const StepPlan& plan,
-              const c10::intrusive_ptr<HostProcessGroup>& group)
-      : job_(job), plan_(plan), group_(group) {}
+              const c10::intrusive_ptr<c10d::Backend>& control)
+      : job_(job), plan_(plan), control_(control) {}
 
   void Add(const StepResult& result) { results_.push_back(result); }
 
@@ -47,7 +47,7 @@ class StepReports {
  private:
   const Job& job_;
   const StepPlan plan_;
-  const c10::intrusive_ptr<HostProcessGroup> group_;
+  const c10::intrusive_ptr<c10d::Backend> control_;
   std::vector<StepResult> results_;
 };
 

@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "base/failure.h"
-#include "base/mix_seeds.h"
 #include "trainer/data/loader.h"
 #include "trainer/loop/compute_setup.h"
 #include "trainer/loop/evaluate.h"
@@ -22,11 +21,9 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 std::shared_ptr<Model> BuildModel(const Job& job,
-                                  const RankInfo& rank,
+                                  bool owns_weights,
                                   std::vector<std::string>* fresh_parameters) {
   const Config& config = job.config;
-  // Rank 0 draws or reads the weights; the others receive them.
-  const bool owns_weights = rank.rank == 0;
   const bool pretrained = !config.model.name_or_path.empty();
   at::manual_seed(static_cast<uint64_t>(config.run.seed));
   ModelOptions options = job.model;
@@ -48,36 +45,36 @@ std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config, const M
 
 std::unique_ptr<Strategy> BuildStrategy(const Config& config,
                                         const std::shared_ptr<Model>& model,
-                                        const c10::intrusive_ptr<HostProcessGroup>& group,
+                                        const Mesh& mesh,
                                         FlightRecorder* recorder) {
   std::unique_ptr<Optimizer> optimizer = BuildOptimizer(config.optimizer, *model);
-  if (group == nullptr) return MakeSingle(model, std::move(optimizer));
+  if (mesh.data.group == nullptr) return MakeSingle(model, std::move(optimizer));
   DataParallelOptions options = DataParallelOptionsOf(config.strategy);
   options.sync.reducer.recorder = recorder;
-  return MakeDistributedDataParallel(model, std::move(optimizer), group, options);
+  return MakeDistributedDataParallel(model, std::move(optimizer), mesh, options);
 }
 
 }  // namespace
 
 Trainer::Trainer(const Job& job,
                  const StepPlan& plan,
-                 const RankInfo& rank,
-                 c10::intrusive_ptr<HostProcessGroup> group,
+                 const Mesh& mesh,
                  std::shared_ptr<FlightRecorder> recorder)
     : job_(job),
       plan_(plan),
-      rank_(rank),
-      group_(std::move(group)),
+      mesh_(mesh),
+      rank_(LogicalRankOf(mesh.data.rank, mesh.data.size)),
       recorder_(std::move(recorder)),
-      reports_(job, plan, group_),
-      sampler_(TrainSamplerOptions(job, rank)),
+      reports_(job, plan, mesh.control),
+      sampler_(TrainSamplerOptions(job, rank_)),
       schedule_(ScheduleOptionsOf(job.config.scheduler, plan.total_steps)) {}
 
 Trainer::~Trainer() = default;
 
 void Trainer::Build() {
-  model_ = BuildModel(job_, rank_, &fresh_parameters_);
-  strategy_ = BuildStrategy(job_.config, model_, group_, recorder_.get());
+  // Rank 0 draws or reads the weights; the others receive them.
+  model_ = BuildModel(job_, mesh_.data.rank == 0, &fresh_parameters_);
+  strategy_ = BuildStrategy(job_.config, model_, mesh_, recorder_.get());
 }
 
 void Trainer::Fit(RunReporter* reporter) {
@@ -113,8 +110,8 @@ void Trainer::RunEpoch(int64_t epoch) {
     result.step = ++step_;
     if (step_ == plan_.total_steps) strategy_->Finish();
     // The first collectives wait for slow starters; later ones only for slow steps.
-    if (step_ == 1 && group_ != nullptr) {
-      group_->setTimeout(std::chrono::seconds(job_.config.comm.train_timeout_seconds));
+    if (step_ == 1) {
+      mesh_.SetTimeout(std::chrono::seconds(job_.config.comm.train_timeout_seconds));
     }
     result.seconds = std::chrono::duration<double>(SteadyClock::now() - begin).count();
     reports_.Add(result);
@@ -131,7 +128,7 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   const double total = TotalPredictions(micro_batches);
   const auto loss = [&](Model& model, const Batch& batch, size_t micro_batch) {
     NoteProgress();
-    SeedMicroBatch(micro_batch);
+    at::manual_seed(MicroBatchSeed(job_.config, rank_, step_, micro_batch));
     return WeightedLoss(model, batch, total, result);
   };
   strategy_->ForwardBackward({.step = step_ + 1,
@@ -153,23 +150,15 @@ void Trainer::NoteProgress() {
   if (recorder_ != nullptr) recorder_->NoteProgress();
 }
 
-// What is random in a micro-batch depends on nothing that went before.
-void Trainer::SeedMicroBatch(size_t micro_batch) {
-  at::manual_seed(MixSeeds({static_cast<uint64_t>(job_.config.run.seed),
-                            static_cast<uint64_t>(rank_.rank), static_cast<uint64_t>(step_),
-                            micro_batch}));
-}
-
 double Trainer::TotalPredictions(const std::vector<Batch>& micro_batches) {
   double own = 0;
   for (const Batch& batch : micro_batches) own += static_cast<double>(batch.predictions);
-  if (group_ == nullptr) return own;
   // The sampler gives all ranks equally many samples; a rank on its own has its own mean.
   if (job_.train->equal_predictions() || !strategy_->averages_gradients()) {
-    return own * rank_.world_size;
+    return own * mesh_.data.size;
   }
-  at::Tensor count = at::tensor({own}, at::kDouble);
-  SumOverRanks(count);
+  const at::Tensor count = at::tensor({own}, at::kDouble);
+  AllReduceOnHost(mesh_.control.get(), count);
   return count.item<double>();
 }
 
@@ -186,22 +175,12 @@ at::Tensor Trainer::WeightedLoss(Model& model,
   const at::Tensor loss = model.Loss(batch);
   result.loss_sum += loss.item<double>() * predictions;
   // The strategy divides by the number of ranks.
-  const double ranks = group_ == nullptr ? 1 : rank_.world_size;
-  const double share = predictions * ranks / total_predictions;
+  const double share = predictions * mesh_.data.size / total_predictions;
   return share == 1 ? loss : loss * share;
 }
 
-void Trainer::SumOverRanks(at::Tensor& values) {
-  if (group_ == nullptr) return;
-  c10d::AllreduceOptions options;
-  options.asyncOp = false;
-  std::vector<at::Tensor> tensors = {values};
-  group_->allreduce(tensors, options);
-}
-
 void Trainer::WaitForAllRanks() {
-  at::Tensor nothing = at::zeros({1});
-  SumOverRanks(nothing);
+  AllReduceOnHost(mesh_.control.get(), at::zeros({1}));
 }
 
 bool Trainer::IsReportedStep(int64_t step) const {
@@ -217,7 +196,7 @@ bool Trainer::EvaluateNow() const {
 void Trainer::EvaluateModel() {
   SetPhase(WorkerPhase::kEvaluating);
   strategy_->BeforeEvaluation();
-  EvalReport report = Evaluate(job_, rank_, *model_, group_.get(), recorder_.get());
+  EvalReport report = Evaluate(job_, mesh_, *model_, recorder_.get());
   SetPhase(WorkerPhase::kTraining);
   if (reporter_ == nullptr) return;
   report.step = step_;

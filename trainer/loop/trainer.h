@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "trainer/comm/bootstrap.h"
 #include "trainer/data/sampler.h"
 #include "trainer/loop/job.h"
 #include "trainer/loop/step_reports.h"
@@ -20,12 +19,11 @@ namespace ddprun::trainer {
 // Used by one thread. Every method is a collective where there is a process group.
 class Trainer {
  public:
-  // `job` must outlive the trainer; `plan` is PlanFor(job, world size); `group` is nullptr for a
-  // single process; `recorder`, which may be nullptr, is told how far it is.
+  // `job` must outlive the trainer; `plan` is PlanFor(job, world size); `recorder`, which may be
+  // nullptr, is told how far it is.
   Trainer(const Job& job,
           const StepPlan& plan,
-          const RankInfo& rank,
-          c10::intrusive_ptr<HostProcessGroup> group,
+          const Mesh& mesh,
           std::shared_ptr<FlightRecorder> recorder);
   ~Trainer();
 
@@ -45,12 +43,12 @@ class Trainer {
   const std::vector<std::string>& fresh_parameters() const { return fresh_parameters_; }
   int64_t step() const { return step_; }  // optimizer steps done
   const StepPlan& plan() const { return plan_; }
+  const Mesh& mesh() const { return mesh_; }
 
  private:
   void RunEpoch(int64_t epoch);
   StepResult TrainStep(const std::vector<Batch>& micro_batches);
   double TotalPredictions(const std::vector<Batch>& micro_batches);
-  void SeedMicroBatch(size_t micro_batch);
   // The loss whose gradients, averaged over the ranks and added up over the micro-batches, are
   // those of the mean over all predictions.
   at::Tensor WeightedLoss(Model& model,
@@ -62,12 +60,11 @@ class Trainer {
   void EvaluateModel();
   bool EvaluateNow() const;
   bool IsReportedStep(int64_t step) const;
-  void SumOverRanks(at::Tensor& values);
 
   const Job& job_;
   const StepPlan plan_;
-  const RankInfo rank_;
-  const c10::intrusive_ptr<HostProcessGroup> group_;
+  const Mesh mesh_;
+  const LogicalRank rank_;
   const std::shared_ptr<FlightRecorder> recorder_;
   StepReports reports_;
   DistributedSampler sampler_;

@@ -44,12 +44,12 @@ class DistributedDataParallel {
  public:
   // A collective. Checks that all ranks have the same model (else Failure: the first tensor that
   // differs) and copies rank 0's parameters and buffers to all. Parameters that are frozen later
-  // must be frozen before.
+  // must be frozen before. `mesh`: a process group, or two, one of them for host tensors.
   DistributedDataParallel(std::shared_ptr<Module> module,
-                          c10::intrusive_ptr<c10d::Backend> group,
+                          const trainer::Mesh& mesh,
                           const DistributedDataParallelOptions& options = {})
       : module_(std::move(module)),
-        sync_(*module_, std::move(group), trainer::ModuleSync::OptionsOf(options)) {}
+        sync_(*module_, mesh, trainer::ModuleSync::OptionsOf(options)) {}
 
   // The module's forward. The next backward averages the gradients, unless within no_sync() or
   // where gradients are disabled. Throws Failure; so does that backward.

@@ -32,10 +32,8 @@ ModuleSync::Options ModuleSync::OptionsOf(const DistributedDataParallelOptions& 
           .broadcast_buffers = options.broadcast_buffers};
 }
 
-ModuleSync::ModuleSync(const torch::nn::Module& module,
-                       c10::intrusive_ptr<c10d::Backend> group,
-                       const Options& options)
-    : group_(std::move(group)), broadcast_buffers_(options.broadcast_buffers) {
+ModuleSync::ModuleSync(const torch::nn::Module& module, const Mesh& mesh, const Options& options)
+    : mesh_(mesh), broadcast_buffers_(options.broadcast_buffers) {
   std::vector<NamedParameter> trained;
   for (const auto& item : module.named_parameters()) {
     // A tensor of two names is one parameter, as in PyTorch's named_parameters().
@@ -46,9 +44,9 @@ ModuleSync::ModuleSync(const torch::nn::Module& module,
   }
   for (const auto& item : module.named_buffers()) buffers_.push_back({item.key(), item.value()});
   all_.insert(all_.end(), buffers_.begin(), buffers_.end());
-  VerifySameModel(all_, *group_);
-  BroadcastFrom(0, all_, *group_);
-  reducer_ = std::make_unique<Reducer>(std::move(trained), group_, options.reducer);
+  VerifySameModel(all_, *mesh_.control);
+  BroadcastFrom(0, all_, *mesh_.data.group);
+  reducer_ = std::make_unique<Reducer>(std::move(trained), mesh_, options.reducer);
 }
 
 void ModuleSync::BeforeForward() {
@@ -63,19 +61,15 @@ void ModuleSync::AfterForward(std::span<const at::Tensor> outputs) {
 }
 
 void ModuleSync::SyncBuffers(int root) {
-  if (broadcast_buffers_ && !buffers_.empty()) BroadcastFrom(root, buffers_, *group_);
+  if (broadcast_buffers_ && !buffers_.empty()) BroadcastFrom(root, buffers_, *mesh_.data.group);
 }
 
 ModuleSync::Others ModuleSync::Announce(bool active) {
   at::Tensor state = at::empty({2}, at::kLong);
   int64_t* data = state.mutable_data_ptr<int64_t>();
-  data[0] = active ? group_->getRank() : -1;
+  data[0] = active ? mesh_.data.rank : -1;
   data[1] = active && synchronize_ ? 1 : 0;
-  c10d::AllreduceOptions options;
-  options.reduceOp = c10d::ReduceOp::MAX;
-  options.asyncOp = false;
-  std::vector<at::Tensor> tensors = {state};
-  group_->allreduce(tensors, options)->wait();
+  AllReduceOnHost(mesh_.control.get(), state, c10d::ReduceOp::MAX);
   return {.last_active = static_cast<int>(data[0]), .synchronize = data[1] != 0};
 }
 
@@ -96,7 +90,7 @@ void ModuleSync::Join(const std::function<void()>& body) {
     reducer_->ShadowBackward();
   }
   joining_ = false;
-  BroadcastFrom(authority_, all_, *group_);
+  BroadcastFrom(authority_, all_, *mesh_.data.group);
   authority_ = 0;
 }
 

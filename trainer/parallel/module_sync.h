@@ -8,8 +8,6 @@
 #include <span>
 #include <vector>
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-
 #include "trainer/parallel/reducer.h"
 
 namespace torch::nn {
@@ -42,9 +40,7 @@ class ModuleSync {
   static Options OptionsOf(const DistributedDataParallelOptions& options);
 
   // A collective: checks that the models agree and copies rank 0's parameters and buffers to all.
-  ModuleSync(const torch::nn::Module& module,
-             c10::intrusive_ptr<c10d::Backend> group,
-             const Options& options);
+  ModuleSync(const torch::nn::Module& module, const Mesh& mesh, const Options& options);
 
   void BeforeForward();
   void AfterForward(std::span<const at::Tensor> outputs);
@@ -77,7 +73,7 @@ class ModuleSync {
   };
   Others Announce(bool active);
 
-  const c10::intrusive_ptr<c10d::Backend> group_;
+  const Mesh mesh_;
   std::vector<NamedParameter> all_;  // parameters, trained or frozen, and buffers
   std::vector<NamedParameter> buffers_;
   const bool broadcast_buffers_;

@@ -30,12 +30,10 @@ class PostHook : public torch::autograd::FunctionPostHook {
 
 }  // namespace
 
-Reducer::Reducer(std::vector<NamedParameter> parameters,
-                 c10::intrusive_ptr<c10d::Backend> group,
-                 const Options& options)
-    : group_(std::move(group)),
+Reducer::Reducer(std::vector<NamedParameter> parameters, const Mesh& mesh, const Options& options)
+    : mesh_(mesh),
       options_(options),
-      buckets_(std::move(parameters), group_),
+      buckets_(std::move(parameters), mesh_.data.group),
       readiness_(buckets_.parameters().size(), options.static_graph),
       order_(buckets_.parameters().size()) {
   CheckOptions();
@@ -107,7 +105,7 @@ std::vector<size_t> Reducer::OrderOfRankZero() {
   }
   std::copy(arrival_order_.begin(), arrival_order_.end(), data);
   std::vector<at::Tensor> tensors = {order};
-  group_->broadcast(tensors, c10d::BroadcastOptions{})->wait();
+  mesh_.control->broadcast(tensors, c10d::BroadcastOptions{})->wait();
   return {data, data + count};
 }
 

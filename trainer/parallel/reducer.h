@@ -17,11 +17,10 @@
 #include <string>
 #include <vector>
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-
 #include "trainer/parallel/bucket_tuner.h"
 #include "trainer/parallel/gradient_buckets.h"
 #include "trainer/parallel/gradient_readiness.h"
+#include "trainer/parallel/mesh.h"
 #include "trainer/parallel/reducer_options.h"
 
 namespace torch::autograd {
@@ -37,10 +36,8 @@ class Reducer {
   using Options = ReducerOptions;
   using Overlap = ReducerOptions::Overlap;
 
-  // Throws Failure for parameters that it cannot reduce.
-  Reducer(std::vector<NamedParameter> parameters,
-          c10::intrusive_ptr<c10d::Backend> group,
-          const Options& options);
+  // Throws Failure for parameters that it cannot reduce. REQUIRES: a mesh with groups.
+  Reducer(std::vector<NamedParameter> parameters, const Mesh& mesh, const Options& options);
   // Removes the hooks. The parameters' gradients stay valid.
   ~Reducer();
   Reducer(const Reducer&) = delete;
@@ -98,7 +95,6 @@ class Reducer {
   std::vector<size_t> OrderOfRankZero();
   void StartTuning();
   void Tune();
-  std::vector<double> MeanOverRanks(const std::vector<double>& values);
 
   void OnGradient(size_t index);
   void TakeGradient(size_t index);
@@ -119,7 +115,7 @@ class Reducer {
   [[noreturn]] void ThrowMissingGradients() const;
   [[noreturn]] void ThrowBadGradient(size_t index, const std::string& what) const;
 
-  const c10::intrusive_ptr<c10d::Backend> group_;
+  const Mesh mesh_;
   const Options options_;
   std::vector<std::pair<uintptr_t, std::shared_ptr<torch::autograd::Node>>> hooks_;
 

@@ -119,15 +119,16 @@ void Reducer::Launch(size_t index, bool in_background) {
   const Stopwatch stopwatch(in_background ? ignored : exposed_seconds_);
   Bucket& bucket = buckets_.buckets()[index];
   Flight& flight = flights_[index];
+  c10d::Backend* group = mesh_.data.group.get();
   if (options_.comm_hook != nullptr) {
-    CallHook(bucket, [&] { flight.finish = options_.comm_hook->Start(bucket.gradients, *group_); });
+    CallHook(bucket, [&] { flight.finish = options_.comm_hook->Start(bucket.gradients, *group); });
     return;
   }
   c10d::AllreduceOptions options;
   options.reduceOp = c10d::ReduceOp::AVG;
   options.asyncOp = in_background;
   std::vector<at::Tensor> tensors = {bucket.gradients.flat};
-  flight.work = group_->allreduce(tensors, options);
+  flight.work = group->allreduce(tensors, options);
 }
 
 // Whether buckets may be waited for before backward has ended. Not where it is not yet known
@@ -219,11 +220,7 @@ void Reducer::FindUsed() {
   at::Tensor flags = at::zeros({static_cast<int64_t>(readiness_.size())}, at::kByte);
   uint8_t* data = flags.mutable_data_ptr<uint8_t>();
   for (size_t index = 0; index < readiness_.size(); ++index) data[index] = readiness_.used(index);
-  std::vector<at::Tensor> tensors = {flags};
-  c10d::AllreduceOptions options;
-  options.reduceOp = c10d::ReduceOp::MAX;
-  options.asyncOp = false;
-  group_->allreduce(tensors, options)->wait();
+  AllReduceOnHost(mesh_.control.get(), flags, c10d::ReduceOp::MAX);
   used_by_any_.assign(data, data + readiness_.size());
 }
 

@@ -7,7 +7,7 @@
 namespace ddprun::trainer {
 
 std::string Reducer::Where() const {
-  return "rank " + std::to_string(group_->getRank()) + ", step " + std::to_string(steps_);
+  return "rank " + std::to_string(mesh_.data.rank) + ", step " + std::to_string(steps_);
 }
 
 void Reducer::ThrowMissingGradients() const {

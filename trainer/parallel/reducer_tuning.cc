@@ -1,5 +1,5 @@
 // The reducer's search for bucket sizes.
-#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 
@@ -28,7 +28,10 @@ void Reducer::Tune() {
   step_seconds_.reset();
   size_t next = before;
   if (tuner_->Complete()) {
-    const std::vector<double> seconds = MeanOverRanks(tuner_->Medians());
+    // The same bits on all ranks: they must choose alike.
+    std::vector<double> seconds = tuner_->Medians();
+    const at::Tensor mean = at::from_blob(seconds.data(), std::ssize(seconds), at::kDouble);
+    AllReduceOnHost(mesh_.control.get(), mean, c10d::ReduceOp::AVG);
     for (size_t i = 0; i < seconds.size(); ++i) tuning_.trials[i].seconds = seconds[i];
     tuning_.steps = static_cast<int64_t>(tuner_->TotalSteps());
     next = tuning_.chosen = FastestTrial(seconds);
@@ -38,19 +41,6 @@ void Reducer::Tune() {
   }
   if (next == before) return;
   Layout(tuning_.trials[next].limits);
-}
-
-// The same bits on all ranks: they must choose alike.
-std::vector<double> Reducer::MeanOverRanks(const std::vector<double>& values) {
-  const int64_t count = static_cast<int64_t>(values.size());
-  const at::Tensor mean = at::empty({count}, at::kDouble);
-  std::copy(values.begin(), values.end(), mean.mutable_data_ptr<double>());
-  c10d::AllreduceOptions options;
-  options.reduceOp = c10d::ReduceOp::AVG;
-  std::vector<at::Tensor> tensors = {mean};
-  group_->allreduce(tensors, options)->wait();
-  const double* data = mean.const_data_ptr<double>();
-  return {data, data + count};
 }
 
 }  // namespace ddprun::trainer

@@ -59,7 +59,7 @@ class DistributedDataParallel : public Strategy {
  public:
   DistributedDataParallel(std::shared_ptr<Model> model,
                           std::unique_ptr<Optimizer> optimizer,
-                          const c10::intrusive_ptr<c10d::Backend>& group,
+                          const Mesh& mesh,
                           DataParallelOptions options)
       : by_bucket_(options.sync.reducer.WaitsInStep()),
         in_backward_(options.update_in_backward),
@@ -67,9 +67,9 @@ class DistributedDataParallel : public Strategy {
         optimizer_(std::move(optimizer)),
         update_([this](auto parameters) { optimizer_->Step(learning_rate_, parameters); }) {
     if (in_backward_) options.sync.reducer.update_in_backward = update_;
-    sync_.emplace(*model_, group, options.sync);
+    sync_.emplace(*model_, mesh, options.sync);
     if (options.averaging) {
-      averager_.emplace(TrainedParameters(*model_), group, *options.averaging);
+      averager_.emplace(TrainedParameters(*model_), mesh.data.group, *options.averaging);
     }
   }
 
@@ -159,9 +159,9 @@ std::unique_ptr<Strategy> MakeSingle(std::shared_ptr<Model> model,
 
 std::unique_ptr<Strategy> MakeDistributedDataParallel(std::shared_ptr<Model> model,
                                                       std::unique_ptr<Optimizer> optimizer,
-                                                      c10::intrusive_ptr<c10d::Backend> group,
+                                                      const Mesh& mesh,
                                                       const DataParallelOptions& options) {
-  return std::make_unique<DistributedDataParallel>(std::move(model), std::move(optimizer), group,
+  return std::make_unique<DistributedDataParallel>(std::move(model), std::move(optimizer), mesh,
                                                    options);
 }
 

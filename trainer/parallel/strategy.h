@@ -6,8 +6,6 @@
 #include <optional>
 #include <span>
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-
 #include "trainer/models/model.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/parallel/model_averager.h"
@@ -78,7 +76,7 @@ struct DataParallelOptions {
 // before every step and evaluation.
 std::unique_ptr<Strategy> MakeDistributedDataParallel(std::shared_ptr<Model> model,
                                                       std::unique_ptr<Optimizer> optimizer,
-                                                      c10::intrusive_ptr<c10d::Backend> group,
+                                                      const Mesh& mesh,
                                                       const DataParallelOptions& options);
 
 }  // namespace ddprun::trainer

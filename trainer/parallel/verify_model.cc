@@ -34,11 +34,11 @@ int64_t Hash(const std::string& text) {
   return static_cast<int64_t>(hash);
 }
 
-std::string BroadcastText(const std::string& text, int64_t size, c10d::Backend& group) {
+std::string BroadcastText(const std::string& text, int64_t size, c10d::Backend& control) {
   at::Tensor bytes = at::zeros({size}, at::kByte);
-  if (group.getRank() == 0) std::memcpy(bytes.data_ptr(), text.data(), text.size());
+  if (control.getRank() == 0) std::memcpy(bytes.data_ptr(), text.data(), text.size());
   std::vector<at::Tensor> tensors = {bytes};
-  group.broadcast(tensors, c10d::BroadcastOptions{})->wait();
+  control.broadcast(tensors, c10d::BroadcastOptions{})->wait();
   return {static_cast<const char*>(bytes.data_ptr()), static_cast<size_t>(size)};
 }
 
@@ -59,23 +59,23 @@ std::string FirstDifference(const std::string& theirs, const std::string& mine) 
 
 }  // namespace
 
-void VerifySameModel(const std::vector<NamedParameter>& tensors, c10d::Backend& group) {
+void VerifySameModel(const std::vector<NamedParameter>& tensors, c10d::Backend& control) {
   const std::string mine = Describe(tensors);
   at::Tensor own = at::empty({2}, at::kLong);
   own[0] = Hash(mine);
   own[1] = static_cast<int64_t>(mine.size());
-  at::Tensor all = at::empty({group.getSize(), 2}, at::kLong);
-  group._allgather_base(all, own, c10d::AllgatherOptions{})->wait();
+  at::Tensor all = at::empty({control.getSize(), 2}, at::kLong);
+  control._allgather_base(all, own, c10d::AllgatherOptions{})->wait();
   std::string differing;
-  for (int rank = 1; rank < group.getSize(); ++rank) {
+  for (int rank = 1; rank < control.getSize(); ++rank) {
     if (at::equal(all[rank], all[0])) continue;
     differing += (differing.empty() ? "" : ", ") + std::to_string(rank);
   }
   if (differing.empty()) return;
-  const std::string theirs = BroadcastText(mine, all[0][1].item<int64_t>(), group);
+  const std::string theirs = BroadcastText(mine, all[0][1].item<int64_t>(), control);
   throw Failure(Error{.code = Code::kFailed,
                       .title = "DIFFERENT MODELS",
-                      .where = "rank " + std::to_string(group.getRank()),
+                      .where = "rank " + std::to_string(control.getRank()),
                       .what = "These ranks have another model than rank 0: " + differing + ".\n" +
                               FirstDifference(theirs, mine),
                       .hint = "All ranks must build the same model: look for what depends on the "

@@ -69,7 +69,7 @@ TEST(MetricSums, AreTheSameOverRanksOfWhichOneHasNoSample) {
       // Rank 0 has one sample, rank 1 the others, rank 2 none.
       if (rank == 0) AddPart(sums, example, 0, 1);
       if (rank == 1) AddPart(sums, example, 1, size);
-      sums.SumOverRanks(*group);
+      sums.SumOverRanks(group.get());
       EXPECT_EQ(sums.samples(), size);
       EXPECT_DOUBLE_EQ(sums.loss(), 0.5);
       ExpectValues(sums, example);
@@ -152,7 +152,7 @@ TEST(MetricSums, AddUpAModelsOwnOverBatchesAndRanks) {
       EXPECT_TRUE(sums.NeedsOutputs(batch));
       sums.Add(0, at::tensor({3.0F, i == 0 ? 1.0F : -1.0F}).view({2, 1}), batch);
     }
-    sums.SumOverRanks(*group);
+    sums.SumOverRanks(group.get());
     const auto values = ValuesOf(sums);
     EXPECT_EQ(values.size(), 3);
     EXPECT_DOUBLE_EQ(values.at("positive"), 5.0 / 6);

@@ -57,7 +57,7 @@ TEST(PlanSteps, AgreesWithSamplerAndLoaderOrRefuses) {
             const Case c{samples, ranks, 8, accumulation, by_step, drop_last};
             const Config config = ConfigOf(c);
             const auto plan = PlanSteps(config, samples, ranks);
-            const DistributedSampler sampler(ShareOptions(config, samples, ranks));
+            const DistributedSampler sampler(ShareOptions(config, samples, {.count = ranks}));
             const int64_t batches = CountBatches(static_cast<int64_t>(sampler.Indices().size()),
                                                  TrainLoaderOptions(config, 0));
             if (samples < ranks || batches == 0) {

@@ -8,6 +8,7 @@
 
 #include "base/failure.h"
 #include "tests/golden/golden_file.h"
+#include "tests/trainer/parallel/device_group.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
 #include "trainer/loop/open_model.h"
 #include "trainer/loop/trainer.h"
@@ -77,13 +78,9 @@ TEST(OpenModel, ComparesPositionsWithTheSequencesOfTextOnly) {
 using Weights = std::map<std::string, at::Tensor>;
 
 // The models are small, and ranks are threads already.
-Weights Train(const Job& job, const c10::intrusive_ptr<HostProcessGroup>& group, int rank) {
-  const RankInfo where{.rank = rank,
-                       .world_size = group == nullptr ? 1 : group->getSize(),
-                       .local_rank = rank,
-                       .local_world_size = group == nullptr ? 1 : group->getSize()};
+Weights Train(const Job& job, const Mesh& mesh = {}) {
   at::set_num_threads(1);
-  Trainer trainer(job, PlanFor(job, where.world_size), where, group, nullptr);
+  Trainer trainer(job, PlanFor(job, mesh.data.size), mesh, nullptr);
   trainer.Build();
   trainer.Fit(nullptr);
   Weights weights;
@@ -100,17 +97,17 @@ void ExpectClose(const Weights& found, const Weights& expected) {
 }
 
 TEST(TrainStep, OnTwoRanksWithUnevenCountsEqualsOneProcessOnAllOfThem) {
-  const Weights expected = Train(MakeJob(6, 1), nullptr, 0);
+  const Weights expected = Train(MakeJob(6, 1));
   const Job job = MakeJob(3, 1);
   std::vector<Weights> found(2);
-  WithGroup(2, [&](const auto& group, int rank) { found[rank] = Train(job, group, rank); });
+  WithGroup(2, [&](const auto& group, int rank) { found[rank] = Train(job, group); });
   ExpectClose(found[0], expected);
   ExpectClose(found[1], expected);
 }
 
 TEST(TrainStep, OfMicroBatchesWithUnevenCountsEqualsOneLargeBatch) {
   // Of single samples: some of them have no prediction at all.
-  ExpectClose(Train(MakeJob(1, 6), nullptr, 0), Train(MakeJob(6, 1), nullptr, 0));
+  ExpectClose(Train(MakeJob(1, 6)), Train(MakeJob(6, 1)));
 }
 
 TEST(TrainStep, WithoutAnyPredictionChangesNothingAndEndsNothing) {
@@ -118,37 +115,52 @@ TEST(TrainStep, WithoutAnyPredictionChangesNothingAndEndsNothing) {
   Job job = MakeJob(1, 1);
   job.config.scheduler.lr_scheduler_type = LrSchedulerType::kConstant;
   job.config.run.max_steps = 5;
-  const Weights before = Train(job, nullptr, 0);
+  const Weights before = Train(job);
   job.config.run.max_steps = 6;
-  const Weights after = Train(job, nullptr, 0);
+  const Weights after = Train(job);
   for (const auto& [name, tensor] : before) EXPECT_TRUE(after.at(name).equal(tensor)) << name;
   // The first step of these two ranks has none either.
-  WithGroup(2, [&](const auto& group, int rank) {
+  WithGroup(2, [&](const auto& group, int) {
     Job both = MakeJob(1, 1);
     both.train = std::make_unique<DatasetSubset>(*job.train, std::vector<int64_t>{5, 11, 0, 1});
-    Train(both, group, rank);
+    Train(both, group);
   });
 }
 
 TEST(TrainStep, OnRanksOfWhichSomeHaveNoPredictionEqualsOneProcess) {
-  const Weights expected = Train(MakeJob(6, 1), nullptr, 0);
+  const Weights expected = Train(MakeJob(6, 1));
   const Job job = MakeJob(1, 2);
   std::vector<Weights> found(3);
-  WithGroup(3, [&](const auto& group, int rank) { found[rank] = Train(job, group, rank); });
+  WithGroup(3, [&](const auto& group, int rank) { found[rank] = Train(job, group); });
   ExpectClose(found[2], expected);
+}
+
+TEST(TrainStep, SendsNoHostTensorThroughTheGroupOfTheDevice) {
+  Job job = MakeJob(3, 1);
+  job.config.run.max_steps = 2;
+  job.validation = std::make_unique<UnevenText>();
+  job.config.training.per_device_eval_batch_size = 4;
+  WithGroup(2, [&](const auto& group, int) {
+    Mesh mesh = group;
+    const Weights expected = Train(job, mesh);
+    mesh.data.group = c10::make_intrusive<DeviceGroup>(group);
+    for (const auto& [name, tensor] : Train(job, mesh)) {
+      EXPECT_TRUE(expected.at(name).equal(tensor)) << name;
+    }
+  });
 }
 
 TEST(TrainStep, DrawsWhatIsRandomFromItsPlaceAlone) {
   Job job = MakeJob(2, 2);
   job.model.dropout = job.model.embedding_dropout = job.model.attention_dropout = 0.3;
-  const Weights expected = Train(job, nullptr, 0);
+  const Weights expected = Train(job);
   job.train = std::make_unique<UnevenText>(3);
-  for (const auto& [name, tensor] : Train(job, nullptr, 0)) {
+  for (const auto& [name, tensor] : Train(job)) {
     EXPECT_TRUE(expected.at(name).equal(tensor)) << name;
   }
   job.config.run.seed += 1;
   const auto& [name, tensor] = *expected.begin();
-  EXPECT_FALSE(Train(job, nullptr, 0).at(name).equal(tensor)) << name;
+  EXPECT_FALSE(Train(job).at(name).equal(tensor)) << name;
 }
 
 }  // namespace

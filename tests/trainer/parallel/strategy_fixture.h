@@ -37,11 +37,11 @@ inline std::unique_ptr<Strategy> SingleOf(const std::vector<NamedParameter>& par
 }
 
 inline std::unique_ptr<Strategy> DataParallelOf(const std::vector<NamedParameter>& parameters,
-                                                const c10::intrusive_ptr<c10d::Backend>& group,
+                                                const Mesh& mesh,
                                                 const DataParallelOptions& options = {},
                                                 const std::vector<NamedParameter>& buffers = {}) {
   return MakeDistributedDataParallel(std::make_shared<GivenModel>(parameters, buffers),
-                                     Sgd(parameters), group, options);
+                                     Sgd(parameters), mesh, options);
 }
 
 // Forward and backward of one micro-batch or more, whose losses `loss` gives.
