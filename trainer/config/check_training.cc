@@ -24,6 +24,18 @@ void Checker::CheckRun() {
   }
 }
 
+void Checker::CheckRecomputation() {
+  const ModelType type = config_.model.type;
+  if (!config_.training.gradient_checkpointing ||
+      (type != ModelType::kTorchScript && type != ModelType::kPlugin)) {
+    return;
+  }
+  Conflict("training.gradient_checkpointing",
+           "model.type \"" + std::string(Word(type)) +
+               "\" brings code of its own, whose blocks are not known here:",
+           "Remove the key; the model's own code can recompute what it wants.");
+}
+
 void Checker::CheckScheduler() {
   const double warmup = config_.scheduler.warmup_steps;
   if (warmup < 1 || std::trunc(warmup) == warmup) return;

@@ -20,6 +20,7 @@ class Checker {
   void CheckModel();      // check_model.cc
   void CheckData();       // check_data.cc
   void CheckRun();        // check_training.cc
+  void CheckRecomputation();
   void CheckScheduler();
   void CheckLoss();
   void CheckMetrics();

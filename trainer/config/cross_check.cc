@@ -109,6 +109,7 @@ void CrossCheck(const Entries& entries, const Config& config, Problems* problems
   checker.CheckModel();
   checker.CheckData();
   checker.CheckLoss();
+  checker.CheckRecomputation();
   checker.CheckScheduler();
   checker.CheckStrategy();
   checker.CheckMetrics();

@@ -90,10 +90,8 @@ constexpr WithoutKey kWithoutKey[] = {
      "Virtual ranks are not there yet. data.sample_order \"world_size_independent\" gives every "
      "step\n"
      "the same samples for any number of ranks."},
-    {"gradient_checkpointing gradient_checkpointing_kwargs activation_checkpointing "
-     "activation_checkpoint use_recompute recompute_granularity",
-     "Recomputing activations is not there yet. Less memory is taken with a smaller\n"
-     "training.per_device_train_batch_size and more training.gradient_accumulation_steps."},
+    {"gradient_checkpointing_kwargs selective_ac_option recompute_method recompute_num_layers",
+     "There is nothing to choose: training.gradient_checkpointing true recomputes every block."},
     {"nesterov dampening amsgrad maximize",
      "Nesterov momentum, dampening and amsgrad are not there yet; optimizer.momentum is."},
     {"adafactor", "The kinds of optimizers are \"adamw\", \"adam\" and \"sgd\": optimizer.type."},

@@ -103,6 +103,16 @@ std::vector<Key> LossAndComputeKeys() {
                    {"torch_dtype bf16_full_eval", "Hugging Face"},
                    {"amp_dtype", "timm"}}},
       {.section = "training",
+       .name = "gradient_checkpointing",
+       .slot = At<&Config::training, &TrainingConfig::gradient_checkpointing>,
+       .meaning = "Of each block only what it takes is kept for backward, which computes the rest "
+                  "again: less memory for a third more computing. Gradients have the same bits.",
+       .aliases = {{"activation_checkpointing", "Lightning and DeepSpeed"},
+                   {"activation_checkpoint", "torchtitan"},
+                   {"use_recompute recompute_granularity", "Megatron"},
+                   {"grad_checkpointing", "timm"},
+                   {"gradient-checkpointing", "Marian"}}},
+      {.section = "training",
        .name = "matmul_engine",
        .slot = At<&Config::training, &TrainingConfig::matmul_engine>,
        .meaning = "Who multiplies float32 matrices on the CPU: LibTorch's default, oneDNN, or the "

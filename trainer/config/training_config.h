@@ -29,6 +29,7 @@ struct TrainingConfig {
   int64_t gradient_accumulation_steps = 1;
   double max_grad_norm = 1.0;  // 0: no clipping
   TrainingPrecision precision = TrainingPrecision::kFp32;
+  bool gradient_checkpointing = false;
   MatmulSetting matmul_engine = MatmulSetting::kAuto;
   Loss loss = Loss::kAuto;
   double label_smoothing = 0.0;

@@ -24,6 +24,8 @@ namespace fs = std::filesystem;
 constexpr double kWorkerBytes = 30 << 20;
 // Measured: blocks that the allocator keeps though nothing at the moment fits them.
 constexpr double kKeptBlocks = 1.4;
+// The same where gradients come to lie between blocks that are computed twice.
+constexpr double kKeptWhenRecomputing = 2.0;
 constexpr double kTolerance = 0.2;  // of the estimate
 constexpr int64_t kTextsLookedAt = 64;
 
@@ -128,13 +130,17 @@ MemoryEstimate EstimateMemory(const Job& job, int world_size) {
   estimate.gradients = trained;
   const BatchSize& batch = job.largest_batch;
   const int64_t micro_batches = job.config.training.gradient_accumulation_steps;
-  const auto stages = job.shape == nullptr ? std::nullopt : StagesOf(job.model, *job.shape, batch);
+  std::optional<std::vector<StageMemory>> stages;
+  if (job.shape != nullptr) stages = MemoryOfStages(job.model, *job.shape, batch);
   if (stages) {
+    const bool recomputes = job.config.training.gradient_checkpointing;
+    if (recomputes) stages = WithRecomputedBlocks(*stages);
+    const double kept = recomputes ? kKeptWhenRecomputing : kKeptBlocks;
     // Elsewhere the gradients grow while the activations go, and are in the sum.
     const bool there_before = in_buckets || micro_batches > 1;
-    estimate.activations = kKeptBlocks * PeakBytes(*stages, there_before);
+    estimate.activations = kept * PeakBytes(*stages, there_before);
     if (!there_before) estimate.activations = std::max(0.0, estimate.activations - trained);
-    for (const Stage& stage : *stages) estimate.with_batch += kKeptBlocks * stage.saved;
+    for (const StageMemory& stage : *stages) estimate.with_batch += kept * stage.saved;
   }
   estimate.complete = stages.has_value();
   const DataConfig& data = job.config.data;

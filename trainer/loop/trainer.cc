@@ -29,6 +29,7 @@ std::shared_ptr<Model> BuildModel(const Job& job,
   ModelOptions options = job.model;
   options.initialize = owns_weights && !pretrained;
   std::shared_ptr<Model> model = MakeModel(options);
+  if (config.training.gradient_checkpointing) RecomputeBlocks(*model);
   if (owns_weights && pretrained)
     *fresh_parameters = LoadWeights(*model, config.model.name_or_path);
   return model;

@@ -84,13 +84,23 @@ class Bert final : public Model {
     if (options.initialize) InitializeAll();
   }
 
-  at::Tensor Outputs(const Batch& batch) override {
+  std::vector<Stage> Stages(const Batch& batch) const override {
     const Tokens tokens = TokensOf(batch);
-    at::Tensor x = Embedded(batch, tokens);
-    // The first token, [CLS], stands for the text: of the last layer nothing else is needed.
-    for (const BertBlock& block : blocks_) x = Layer(x, block, tokens, &block == &blocks_.back());
-    const at::Tensor pooled = at::tanh(Linear(x, pooler_));
-    return Linear(Drop(pooled, options_.classifier_dropout), classifier_);
+    const auto embed = [=, this](const at::Tensor& /*inputs*/) { return Embedded(batch, tokens); };
+    std::vector<Stage> stages = {{{"bert.embeddings"}, embed}};
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      // The first token, [CLS], stands for the text: of the last layer nothing else is needed.
+      const auto forward = [=, this](const at::Tensor& x) {
+        return Layer(x, blocks_[i], tokens, i + 1 == blocks_.size());
+      };
+      stages.push_back({{"bert.encoder.layer." + std::to_string(i)}, forward, /*is_block=*/true});
+    }
+    const auto classify = [this](const at::Tensor& x) {
+      const at::Tensor pooled = at::tanh(Linear(x, pooler_));
+      return Linear(Drop(pooled, options_.classifier_dropout), classifier_);
+    };
+    stages.push_back({{"bert.pooler", "classifier"}, classify});
+    return stages;
   }
 
   at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {

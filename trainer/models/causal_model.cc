@@ -6,8 +6,14 @@
 
 namespace ddprun::trainer {
 
-at::Tensor CausalModel::Outputs(const Batch& batch) {
-  return Scores(batch.inputs, CausalMask(batch.attention_mask));
+// The scores: [N, C] -> [B, L, V].
+std::vector<Stage> CausalModel::Stages(const Batch& batch) const {
+  auto stages = HiddenStages(batch.inputs, CausalMask(batch.attention_mask), nullptr);
+  const auto scores = [this, texts = batch.inputs.size(0)](const at::Tensor& x) {
+    return LinearLayer(x, lm_head_, {}).view({texts, -1, vocab_size_});
+  };
+  stages.push_back({{lm_head_module_}, scores});
+  return stages;
 }
 
 at::Tensor CausalModel::LossFrom(const at::Tensor& outputs, const Batch& batch) {
@@ -18,23 +24,14 @@ at::Tensor CausalModel::LossFrom(const at::Tensor& outputs, const Batch& batch) 
 at::Tensor CausalModel::Loss(const Batch& batch) {
   // Smoothing needs the scores of all tokens.
   if (Smoothing() > 0) return LossFrom(Outputs(batch), batch);
-  const at::Tensor hidden = Hidden(batch.inputs, CausalMask(batch.attention_mask), nullptr);
-  return LinearCrossEntropy(hidden, lm_head_, batch.targets.reshape({-1}));
-}
-
-at::Tensor CausalModel::Logits(const at::Tensor& inputs) {
-  return Scores(inputs, {});
+  const auto stages = HiddenStages(batch.inputs, CausalMask(batch.attention_mask), nullptr);
+  return LinearCrossEntropy(Walk(stages, batch.inputs), lm_head_, batch.targets.reshape({-1}));
 }
 
 at::Tensor CausalModel::NextScores(const at::Tensor& inputs, KeyValueCache& cache) {
-  const at::Tensor hidden = Hidden(inputs, {}, &cache);
+  const at::Tensor hidden = Walk(HiddenStages(inputs, {}, &cache), inputs);
+  cache.Advance(inputs.size(1));
   return LinearLayer(LastOfEach(hidden, inputs.size(0)), lm_head_, {});
-}
-
-// [B, L] -> [B, L, V]
-at::Tensor CausalModel::Scores(const at::Tensor& inputs, const at::Tensor& mask) const {
-  return LinearLayer(Hidden(inputs, mask, nullptr), lm_head_, {})
-      .view({inputs.size(0), inputs.size(1), vocab_size_});
 }
 
 }  // namespace ddprun::trainer

@@ -11,10 +11,12 @@ namespace ddprun::trainer {
 // B batch, L length, N = B * L, C width, V vocabulary.
 class CausalModel : public LanguageModel {
  public:
-  at::Tensor Outputs(const Batch& batch) final;
+  std::vector<Stage> Stages(const Batch& batch) const final;
   at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) final;
   at::Tensor Loss(const Batch& batch) final;
-  at::Tensor Logits(const at::Tensor& inputs) final;
+  at::Tensor Logits(const at::Tensor& inputs) final {
+    return Outputs({.inputs = inputs, .targets = {}});
+  }
   at::Tensor NextScores(const at::Tensor& inputs, KeyValueCache& cache) final;
   int64_t vocab_size() const final { return vocab_size_; }
 
@@ -23,17 +25,17 @@ class CausalModel : public LanguageModel {
   CausalModel(int64_t vocab_size, double label_smoothing)
       : vocab_size_(vocab_size), label_smoothing_(label_smoothing) {}
 
-  // What the last layer makes scores of: [B, L] -> [N, C]. The mask is that of CausalMask
+  // What the last layer makes scores of: inputs [B, L] -> [N, C]. The mask is that of CausalMask
   // (layers.h). The inputs follow the tokens of the cache, where there is one, and are added to it.
-  virtual at::Tensor Hidden(const at::Tensor& inputs,
-                            const at::Tensor& mask,
-                            KeyValueCache* cache) const = 0;
+  virtual std::vector<Stage> HiddenStages(const at::Tensor& inputs,
+                                          const at::Tensor& mask,
+                                          KeyValueCache* cache) const = 0;
 
-  at::Tensor lm_head_;  // [V, C], for the models to set: the last layer, or the embedding
+  // For the models to set: the last layer [V, C], and the module that holds it; or the embedding's.
+  at::Tensor lm_head_;
+  std::string lm_head_module_;
 
  private:
-  at::Tensor Scores(const at::Tensor& inputs, const at::Tensor& mask) const;
-
   // A loss of evaluation is that of the targets themselves.
   double Smoothing() const { return is_training() ? label_smoothing_ : 0; }
 

@@ -42,13 +42,21 @@ class Cnn final : public Model {
     InitializeAsTorch(fc2_.weight, fc2_.bias);
   }
 
-  at::Tensor Outputs(const Batch& batch) override {
-    at::Tensor x = Images(batch, options_.image);
-    for (const Affine& stage : stages_) {
-      x = at::max_pool2d(at::relu(at::conv2d(x, stage.weight, stage.bias, 1, 1)), 2);
+  std::vector<Stage> Stages(const Batch& /*batch*/) const override {
+    const auto images = [this](const at::Tensor& inputs) { return Images(inputs, options_.image); };
+    std::vector<Stage> stages = {{{}, images}};
+    for (size_t i = 0; i < stages_.size(); ++i) {
+      const auto forward = [this, i](const at::Tensor& x) {
+        return at::max_pool2d(at::relu(at::conv2d(x, stages_[i].weight, stages_[i].bias, 1, 1)), 2);
+      };
+      stages.push_back({{"conv" + std::to_string(i + 1)}, forward, /*is_block=*/true});
     }
-    x = at::relu(Linear(x.flatten(1), fc1_));
-    return Linear(Dropout(x, is_training() ? options_.dropout : 0), fc2_);
+    const auto head = [this](const at::Tensor& x) {
+      const at::Tensor hidden = at::relu(Linear(x.flatten(1), fc1_));
+      return Linear(Dropout(hidden, is_training() ? options_.dropout : 0), fc2_);
+    };
+    stages.push_back({{"fc1", "fc2"}, head});
+    return stages;
   }
 
   at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {

@@ -36,6 +36,7 @@ class Gpt final : public CausalModel {
       blocks_.push_back(AddBlock("transformer.h." + std::to_string(i) + "."));
     }
     ln_f_ = AddNorm("transformer.ln_f", width);
+    lm_head_module_ = options.tie_word_embeddings ? "transformer.wte" : "lm_head";
     lm_head_ = options.tie_word_embeddings
                    ? wte_
                    : AddParameter("lm_head.weight", {options.vocab_size, width});
@@ -90,22 +91,28 @@ class Gpt final : public CausalModel {
   }
 
   // Two dimensions all the way, so that every product is one addmm.
-  at::Tensor Hidden(const at::Tensor& inputs,
-                    const at::Tensor& mask,
-                    KeyValueCache* cache) const override {
+  std::vector<Stage> HiddenStages(const at::Tensor& inputs,
+                                  const at::Tensor& mask,
+                                  KeyValueCache* cache) const override {
     const int64_t length = inputs.size(1);
     const int64_t before = cache == nullptr ? 0 : cache->length();
     CheckLength(before + length, options_.n_positions);
-    at::Tensor x = at::embedding(wte_, inputs) + wpe_.narrow(0, before, length);
-    x = Drop(x, options_.embedding_dropout).view({-1, options_.n_embd});
+    const auto embed = [=, this](const at::Tensor& ids) {
+      const at::Tensor x = at::embedding(wte_, ids) + wpe_.narrow(0, before, length);
+      return Drop(x, options_.embedding_dropout).view({-1, options_.n_embd});
+    };
+    std::vector<Stage> stages = {{{"transformer.wte", "transformer.wpe"}, embed}};
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      const GptBlock& block = blocks_[i];
-      x = x + Mix(Norm(x, block.ln_1), i, length, mask, cache);
-      const at::Tensor inner = ApplyGelu(Conv1d(Norm(x, block.ln_2), block.c_fc), gelu_);
-      x = x + Drop(Conv1d(inner, block.mlp_proj), options_.dropout);
+      const auto forward = [=, this](const at::Tensor& x) {
+        const GptBlock& block = blocks_[i];
+        const at::Tensor seen = x + Mix(Norm(x, block.ln_1), i, length, mask, cache);
+        const at::Tensor inner = ApplyGelu(Conv1d(Norm(seen, block.ln_2), block.c_fc), gelu_);
+        return seen + Drop(Conv1d(inner, block.mlp_proj), options_.dropout);
+      };
+      stages.push_back({{"transformer.h." + std::to_string(i)}, forward, /*is_block=*/true});
     }
-    if (cache != nullptr) cache->Advance(length);
-    return Norm(x, ln_f_);
+    stages.push_back({{"transformer.ln_f"}, [this](const auto& x) { return Norm(x, ln_f_); }});
+    return stages;
   }
 
   // Causal self-attention, [N, C] -> [N, C].

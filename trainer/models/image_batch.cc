@@ -6,8 +6,7 @@
 
 namespace ddprun::trainer {
 
-at::Tensor Images(const Batch& batch, at::IntArrayRef image) {
-  const at::Tensor& inputs = batch.inputs;
+at::Tensor Images(const at::Tensor& inputs, at::IntArrayRef image) {
   if (inputs.is_floating_point()) {
     if (inputs.dim() == 4 && (image.empty() || inputs.sizes().slice(1) == image)) return inputs;
     if (inputs.dim() == 2 && image.size() == 3 &&

@@ -58,6 +58,7 @@ class Llama final : public CausalModel {
       blocks_.push_back(AddBlock("model.layers." + std::to_string(i) + "."));
     }
     norm_ = AddParameter("model.norm.weight", {width});
+    lm_head_module_ = options.tie_word_embeddings ? "model.embed_tokens" : "lm_head";
     lm_head_ = options.tie_word_embeddings
                    ? embedding_
                    : AddParameter("lm_head.weight", {options.vocab_size, width});
@@ -102,23 +103,29 @@ class Llama final : public CausalModel {
     return RmsNorm(x, weight, options_.rms_norm_eps);
   }
 
-  at::Tensor Hidden(const at::Tensor& inputs,
-                    const at::Tensor& mask,
-                    KeyValueCache* cache) const override {
+  std::vector<Stage> HiddenStages(const at::Tensor& inputs,
+                                  const at::Tensor& mask,
+                                  KeyValueCache* cache) const override {
     const int64_t length = inputs.size(1);
     const int64_t before = cache == nullptr ? 0 : cache->length();
     CheckLength(before + length, options_.max_position_embeddings);
-    at::Tensor x = at::embedding(embedding_, inputs, options_.pad_token_id);
-    x = x.view({-1, options_.hidden_size});
-    const Rotation rotation = RotationOf(before, length, x);
+    const auto embed = [this](const at::Tensor& ids) {
+      return at::embedding(embedding_, ids, options_.pad_token_id).view({-1, options_.hidden_size});
+    };
+    std::vector<Stage> stages = {{{"model.embed_tokens"}, embed}};
+    const Rotation rotation = RotationOf(before, length, embedding_);
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      const LlamaBlock& block = blocks_[i];
-      x = x + Mix(Norm(x, block.input_norm), i, rotation, mask, cache);
-      const at::Tensor inner = Norm(x, block.post_attention_norm);
-      x = x + Linear(at::silu(Linear(inner, block.gate)) * Linear(inner, block.up), block.down);
+      const auto forward = [=, this](const at::Tensor& x) {
+        const LlamaBlock& block = blocks_[i];
+        const at::Tensor seen = x + Mix(Norm(x, block.input_norm), i, rotation, mask, cache);
+        const at::Tensor inner = Norm(seen, block.post_attention_norm);
+        return seen +
+               Linear(at::silu(Linear(inner, block.gate)) * Linear(inner, block.up), block.down);
+      };
+      stages.push_back({{"model.layers." + std::to_string(i)}, forward, /*is_block=*/true});
     }
-    if (cache != nullptr) cache->Advance(length);
-    return Norm(x, norm_);
+    stages.push_back({{"model.norm"}, [this](const auto& x) { return Norm(x, norm_); }});
+    return stages;
   }
 
   // Of the type and on the device of `like`.

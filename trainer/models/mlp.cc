@@ -31,14 +31,16 @@ class Mlp final : public Model {
     for (Affine& layer : layers_) InitializeAsTorch(layer.weight, layer.bias);
   }
 
-  at::Tensor Outputs(const Batch& batch) override {
-    at::Tensor x = batch.inputs;
-    if (x.dim() > 2) x = x.flatten(1);  // images
+  std::vector<Stage> Stages(const Batch& /*batch*/) const override {
+    std::vector<Stage> stages;
     for (size_t i = 0; i < layers_.size(); ++i) {
-      if (i > 0) x = Activate(x);
-      x = LinearLayer(x, layers_[i].weight, layers_[i].bias);
+      const auto forward = [this, i](const at::Tensor& x) {
+        const at::Tensor in = i > 0 ? Activate(x) : x.dim() > 2 ? x.flatten(1) : x;  // images
+        return LinearLayer(in, layers_[i].weight, layers_[i].bias);
+      };
+      stages.push_back({{"layers." + std::to_string(i)}, forward, /*is_block=*/i > 0});
     }
-    return x;
+    return stages;
   }
 
   at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {

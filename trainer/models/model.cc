@@ -4,8 +4,11 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string_view>
+
+#include "trainer/compute/recompute.h"
 
 namespace ddprun::trainer {
 
@@ -30,6 +33,22 @@ std::pair<torch::nn::Module*, std::string> ScopeOf(torch::nn::Module* scope,
 }
 
 }  // namespace
+
+std::vector<at::Tensor> Model::ParametersOf(const Stage& stage) const {
+  std::vector<at::Tensor> found;
+  for (const auto& parameter : named_parameters()) {
+    const auto holds = [&](const std::string& module) {
+      return parameter.key().starts_with(module + ".");
+    };
+    if (std::ranges::any_of(stage.modules, holds)) found.push_back(parameter.value());
+  }
+  return found;
+}
+
+at::Tensor Model::Walk(std::span<const Stage> stages, at::Tensor x) const {
+  for (const Stage& stage : stages) x = stage_hook_(stage, x);
+  return x;
+}
 
 at::Tensor Model::AddParameter(const std::string& dotted_name, at::IntArrayRef sizes) {
   const auto [scope, name] = ScopeOf(this, dotted_name);
@@ -83,6 +102,16 @@ ShapesOnly::ShapesOnly() {
 
 ShapesOnly::~ShapesOnly() {
   device_of_parameters = at::kCPU;
+}
+
+void RecomputeBlocks(Model& model) {
+  std::map<std::vector<std::string>, std::vector<at::Tensor>> known;
+  model.SetStageHook([&model, known](const Stage& stage, const at::Tensor& x) mutable {
+    if (!stage.is_block) return stage.forward(x);
+    std::vector<at::Tensor>& parameters = known[stage.modules];
+    if (parameters.empty()) parameters = model.ParametersOf(stage);
+    return Recomputed(stage.forward, x, parameters);
+  });
 }
 
 int64_t ParameterCount(const Model& model) {

@@ -4,8 +4,11 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "trainer/data/dataset.h"
 #include "trainer/data/own_metrics.h"
@@ -19,12 +22,30 @@ struct Affine {
   at::Tensor bias;  // undefined: none
 };
 
+// A part of a forward pass: an embedding, a block, a head. It takes what the one before it gave,
+// the first one the batch's inputs.
+struct Stage {
+  std::vector<std::string> modules;  // that hold its parameters: {"transformer.h.0"}
+  std::function<at::Tensor(const at::Tensor& x)> forward;  // also later, until backward is over
+  bool is_block = false;  // one of those that a model repeats
+};
+
+// Does stage.forward(x), and what belongs before and after it.
+using StageHook = std::function<at::Tensor(const Stage& stage, const at::Tensor& x)>;
+
 // One thread at a time, as every torch::nn::Module.
 class Model : public torch::nn::Module {
  public:
+  // The parts that make the outputs for this batch, in order. Empty: this model has one code for
+  // all, and overrides Outputs.
+  virtual std::vector<Stage> Stages(const Batch& /*batch*/) const { return {}; }
+  std::vector<at::Tensor> ParametersOf(const Stage& stage) const;
+  // From now on every stage runs through the hook. It does not outlive the model.
+  void SetStageHook(StageHook hook) { stage_hook_ = std::move(hook); }
+
   // What the model predicts for the batch: numbers [B, ...], or scores [B, classes] or
   // [B, L, vocab_size].
-  virtual at::Tensor Outputs(const Batch& batch) = 0;
+  virtual at::Tensor Outputs(const Batch& batch) { return Walk(Stages(batch), batch.inputs); }
 
   // The mean over batch.predictions of the loss of what Outputs gave, a scalar with a graph.
   virtual at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) = 0;
@@ -58,6 +79,8 @@ class Model : public torch::nn::Module {
   virtual void InitializeParameter(const std::string& /*parameter*/, at::Tensor& /*value*/) const {}
 
  protected:
+  // What the last of the stages gives.
+  at::Tensor Walk(std::span<const Stage> stages, at::Tensor x) const;
   // Makes a float32 parameter on the CPU, not initialised, under a dotted name: "h.0.ln_1.weight"
   // makes the submodules h, 0 and ln_1 as needed. Order of calls = order of parameters(), as long
   // as the calls for one submodule follow each other.
@@ -73,7 +96,14 @@ class Model : public torch::nn::Module {
   Affine AddNorm(const std::string& name, int64_t width);
   // InitializeParameter for every parameter, in their order.
   void InitializeAll();
+
+ private:
+  StageHook stage_hook_ = [](const Stage& stage, const at::Tensor& x) { return stage.forward(x); };
 };
+
+// Has the blocks of the model keep no more than what they take (compute/recompute.h).
+// REQUIRES: it has stages.
+void RecomputeBlocks(Model& model);
 
 // A model that predicts the next token; for GenerateTokens (generate.h).
 class LanguageModel : public Model {

@@ -16,6 +16,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "trainer/compute/recompute.h"
 #include "trainer/models/image_batch.h"
 #include "trainer/models/initialize.h"
 #include "trainer/models/layers.h"
@@ -50,6 +51,7 @@ struct Unit {
 };
 
 struct ResNetBlock {
+  std::string name;
   std::vector<Unit> units;
   std::vector<Unit> downsample;  // none or one: on the way past the units
 };
@@ -72,18 +74,27 @@ class ResNet final : public Model {
     if (options.initialize) Initialize();
   }
 
-  at::Tensor Outputs(const Batch& batch) override {
-    at::Tensor x = at::relu(Apply(stem_, Images(batch, {})));
-    x = at::max_pool2d(x, 3, 2, 1);
+  std::vector<Stage> Stages(const Batch& /*batch*/) const override {
+    const auto stem = [this](const at::Tensor& inputs) {
+      return at::max_pool2d(at::relu(Apply(stem_, Images(inputs, {}))), 3, 2, 1);
+    };
+    std::vector<Stage> stages = {{{"conv1", "bn1"}, stem}};
     for (const ResNetBlock& block : blocks_) {
-      const at::Tensor past = block.downsample.empty() ? x : Apply(block.downsample[0], x);
-      for (size_t i = 0; i < block.units.size(); ++i) {
-        if (i > 0) x = at::relu(x);
-        x = Apply(block.units[i], x);
-      }
-      x = at::relu(x + past);
+      const auto forward = [&block, this](at::Tensor x) {
+        const at::Tensor past = block.downsample.empty() ? x : Apply(block.downsample[0], x);
+        for (size_t i = 0; i < block.units.size(); ++i) {
+          if (i > 0) x = at::relu(x);
+          x = Apply(block.units[i], x);
+        }
+        return at::relu(x + past);
+      };
+      stages.push_back({{block.name}, forward, /*is_block=*/true});
     }
-    return Linear(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1), fc_);
+    const auto head = [this](const at::Tensor& x) {
+      return Linear(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1), fc_);
+    };
+    stages.push_back({{"fc"}, head});
+    return stages;
   }
 
   at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
@@ -134,6 +145,7 @@ class ResNet final : public Model {
     };
     const int64_t out = bottleneck ? 4 * width : width;
     ResNetBlock block;
+    block.name = name;
     if (bottleneck) {
       block.units.push_back(add(1, in, width, 1, 1));
       block.units.push_back(add(2, width, width, 3, stride));
@@ -149,16 +161,20 @@ class ResNet final : public Model {
     return block;
   }
 
-  at::Tensor Apply(const Unit& unit, const at::Tensor& x) {
+  at::Tensor Apply(const Unit& unit, const at::Tensor& x) const {
     const int64_t padding = unit.weight.size(2) / 2;
     const at::Tensor y = at::conv2d(x, unit.weight, {}, unit.stride, padding);
     const BatchNorm& norm = unit.norm;
-    if (is_training()) {
+    // The running means take every batch once.
+    const bool counts = is_training() && !IsRecomputing();
+    if (counts) {
       const at::NoGradGuard no_grad;
       at::Tensor(norm.batches).add_(1);
     }
-    return at::batch_norm(y, norm.weight, norm.bias, norm.running_mean, norm.running_var,
-                          is_training(), /*momentum=*/0.1, /*eps=*/1e-5, /*cudnn_enabled=*/true);
+    const bool keeps = counts || !is_training();
+    return at::batch_norm(y, norm.weight, norm.bias, keeps ? norm.running_mean : at::Tensor(),
+                          keeps ? norm.running_var : at::Tensor(), is_training(),
+                          /*momentum=*/0.1, /*eps=*/1e-5, /*cudnn_enabled=*/true);
   }
 
   void Initialize() {

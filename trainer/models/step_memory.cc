@@ -57,7 +57,7 @@ Kept AttentionKeeps(const Sizes& s, double queries, double width) {
   return {rows * s.number + kept, rows * s.number + 2 * once * kFloat};
 }
 
-Stage Embedding(const Sizes& s, double rows_of_table, double others) {
+StageMemory Embedding(const Sizes& s, double rows_of_table, double others) {
   return {.saved = s.places() * kIndex,
           .forward = 2 * s.tokens * s.width * kFloat,
           .backward = s.tokens * s.width * kFloat,
@@ -66,12 +66,12 @@ Stage Embedding(const Sizes& s, double rows_of_table, double others) {
 }
 
 // The last norm, and the loss whose gradients are computed in forward.
-Stage CausalHead(const Sizes& s, const ModelOptions& model, double norm_keeps) {
+StageMemory CausalHead(const Sizes& s, const ModelOptions& model, double norm_keeps) {
   const double hidden = s.tokens * s.width;
   const double table = s.vocabulary * s.width * kFloat;
   const double row = s.vocabulary * s.number;
   const double piece = std::max(row, std::min(kScorePiece, s.tokens * row));
-  Stage head{.saved = hidden * norm_keeps + hidden * s.number,
+  StageMemory head{.saved = hidden * norm_keeps + hidden * s.number,
              .forward = hidden * kFloat + table + piece + s.copies(s.vocabulary * s.width),
              .backward = hidden * kFloat};
   if (model.loss.label_smoothing > 0) {
@@ -87,27 +87,29 @@ Stage CausalHead(const Sizes& s, const ModelOptions& model, double norm_keeps) {
   return head;
 }
 
-std::vector<Stage> GptStages(const ModelOptions& model, const Sizes& s) {
+std::vector<StageMemory> GptStages(const ModelOptions& model, const Sizes& s) {
   const double hidden = s.tokens * s.width;
   const double inner = s.tokens * s.inner;
   const double weights = (4 * s.width + 2 * s.inner) * s.width;
   const Kept attention = AttentionKeeps(s, s.length, s.width);
-  const Stage block{
+  const StageMemory block{
       // The stream before and after attention; what c_attn, c_proj, c_fc and the GELU take.
       .saved = hidden * (2 * kFloat + 3 * s.number) + 2 * inner * s.number + attention.saved +
                s.copies(weights),
       .forward = std::max(attention.transient, inner * s.number),
       .backward = hidden * kFloat + std::max(attention.transient, 2 * inner * s.number),
       .gradients = weights * kFloat,
-      .largest_gradient = s.inner * s.width * kFloat};
-  std::vector<Stage> stages{Embedding(s, s.vocabulary, static_cast<double>(model.max_positions))};
+      .largest_gradient = s.inner * s.width * kFloat,
+      .input = hidden * kFloat};
+  std::vector<StageMemory> stages{
+      Embedding(s, s.vocabulary, static_cast<double>(model.max_positions))};
   stages.insert(stages.end(), static_cast<size_t>(model.num_hidden_layers), block);
   stages.push_back(CausalHead(s, model, kFloat));
   if (model.tie_word_embeddings) stages.front().gradients -= s.vocabulary * s.width * kFloat;
   return stages;
 }
 
-std::vector<Stage> LlamaStages(const ModelOptions& model, const Sizes& s) {
+std::vector<StageMemory> LlamaStages(const ModelOptions& model, const Sizes& s) {
   const auto groups = static_cast<double>(
       model.num_key_value_heads > 0 ? model.num_key_value_heads : model.num_attention_heads);
   const double head = model.head_dim > 0 ? static_cast<double>(model.head_dim) : s.width / s.heads;
@@ -115,39 +117,42 @@ std::vector<Stage> LlamaStages(const ModelOptions& model, const Sizes& s) {
   const double inner = s.tokens * s.inner;
   const double weights = (2 * s.heads + 2 * groups) * head * s.width + 3 * s.inner * s.width;
   const Kept attention = AttentionKeeps(s, s.length, s.heads * head);
-  const Stage block{
+  const StageMemory block{
       // Each of the two norms keeps what it takes, that divided, and what it gives.
       .saved = hidden * (4 * kFloat + 2 * s.number) + s.tokens * s.heads * head * s.number +
                4 * inner * s.number + attention.saved + s.copies(weights),
       .forward = std::max(attention.transient, inner * s.number),
       .backward = hidden * kFloat + std::max(attention.transient, 3 * inner * s.number),
       .gradients = weights * kFloat,
-      .largest_gradient = s.inner * s.width * kFloat};
-  std::vector<Stage> stages{Embedding(s, s.vocabulary, 0)};
+      .largest_gradient = s.inner * s.width * kFloat,
+      .input = hidden * kFloat};
+  std::vector<StageMemory> stages{Embedding(s, s.vocabulary, 0)};
   stages.insert(stages.end(), static_cast<size_t>(model.num_hidden_layers), block);
   stages.push_back(CausalHead(s, model, 2 * kFloat));
   if (model.tie_word_embeddings) stages.front().gradients -= s.vocabulary * s.width * kFloat;
   return stages;
 }
 
-std::vector<Stage> BertStages(const ModelOptions& model, const Sizes& s) {
+std::vector<StageMemory> BertStages(const ModelOptions& model, const Sizes& s) {
   const double weights = (4 * s.width + 2 * s.inner) * s.width;
   // Of the last layer, only the first token of each sample goes on.
   const auto layer = [&](double rows, double queries) {
     const double hidden = rows * s.width;
     const double inner = rows * s.inner;
     const Kept attention = AttentionKeeps(s, queries, s.width);
-    return Stage{.saved = s.tokens * s.width * s.number + hidden * (2 * kFloat + 2 * s.number) +
-                          2 * inner * s.number + attention.saved + s.copies(weights),
-                 .forward = std::max(attention.transient, inner * s.number),
-                 .backward = s.tokens * s.width * kFloat +
-                             std::max(attention.transient, 2 * inner * s.number),
-                 .gradients = weights * kFloat,
-                 .largest_gradient = s.inner * s.width * kFloat};
+    return StageMemory{
+        .saved = s.tokens * s.width * s.number + hidden * (2 * kFloat + 2 * s.number) +
+                 2 * inner * s.number + attention.saved + s.copies(weights),
+        .forward = std::max(attention.transient, inner * s.number),
+        .backward =
+            s.tokens * s.width * kFloat + std::max(attention.transient, 2 * inner * s.number),
+        .gradients = weights * kFloat,
+        .largest_gradient = s.inner * s.width * kFloat,
+        .input = s.tokens * s.width * kFloat};
   };
-  Stage embedding = Embedding(s, s.vocabulary, static_cast<double>(model.max_positions));
+  StageMemory embedding = Embedding(s, s.vocabulary, static_cast<double>(model.max_positions));
   embedding.saved += s.tokens * s.width * kFloat;  // what its norm takes
-  std::vector<Stage> stages{embedding};
+  std::vector<StageMemory> stages{embedding};
   stages.insert(stages.end(), static_cast<size_t>(model.num_hidden_layers - 1),
                 layer(s.tokens, s.length));
   stages.push_back(layer(s.samples, 1));
@@ -158,7 +163,7 @@ std::vector<Stage> BertStages(const ModelOptions& model, const Sizes& s) {
 }
 
 // Of in x out weights whose input is kept.
-Stage LinearStage(double samples, double in, double out, double number) {
+StageMemory LinearStage(double samples, double in, double out, double number) {
   return {.saved = samples * in * number + (number == kFloat ? 0 : in * out * number),
           .forward = samples * out * kFloat,
           .backward = samples * (in + out) * kFloat,
@@ -166,20 +171,21 @@ Stage LinearStage(double samples, double in, double out, double number) {
           .largest_gradient = in * out * kFloat};
 }
 
-std::vector<Stage> MlpStages(const ModelOptions& model, const Sizes& s) {
-  std::vector<Stage> stages;
+std::vector<StageMemory> MlpStages(const ModelOptions& model, const Sizes& s) {
+  std::vector<StageMemory> stages;
   for (size_t i = 0; i + 1 < model.layer_sizes.size(); ++i) {
     stages.push_back(LinearStage(s.samples, static_cast<double>(model.layer_sizes[i]),
                                  static_cast<double>(model.layer_sizes[i + 1]), s.number));
+    if (i > 0) stages[i].input = s.samples * static_cast<double>(model.layer_sizes[i]) * s.number;
   }
   return stages;
 }
 
-std::vector<Stage> CnnStages(const ModelOptions& model, const Sizes& s) {
+std::vector<StageMemory> CnnStages(const ModelOptions& model, const Sizes& s) {
   auto in = static_cast<double>(model.image[0]);
   int64_t height = model.image[1];
   int64_t width = model.image[2];
-  std::vector<Stage> stages;
+  std::vector<StageMemory> stages;
   for (const int64_t channels : model.channels) {
     const auto out = static_cast<double>(channels);
     const double pixels = s.samples * static_cast<double>(height * width);
@@ -191,7 +197,8 @@ std::vector<Stage> CnnStages(const ModelOptions& model, const Sizes& s) {
                       .forward = pixels * out * s.number,
                       .backward = 2 * pixels * out * s.number + pixels * in * s.number,
                       .gradients = in * out * 9 * kFloat,
-                      .largest_gradient = in * out * 9 * kFloat});
+                      .largest_gradient = in * out * 9 * kFloat,
+                      .input = pixels * in * s.number});
     in = out;
   }
   const auto hidden = static_cast<double>(model.hidden_size);
@@ -202,8 +209,11 @@ std::vector<Stage> CnnStages(const ModelOptions& model, const Sizes& s) {
 }
 
 // The units follow from the names: "layer3.0.conv2.weight" is one of the third stage.
-std::vector<Stage> ResNetStages(const ModelOptions& model, const Model& shape, const Sizes& s) {
-  std::vector<Stage> stages;
+std::vector<StageMemory> ResNetStages(const ModelOptions& model,
+                                      const Model& shape,
+                                      const Sizes& s) {
+  std::vector<StageMemory> stages;
+  double taken = 0;
   for (const auto& parameter : shape.named_parameters()) {
     const at::Tensor& weight = parameter.value();
     if (weight.dim() != 4) continue;
@@ -216,20 +226,25 @@ std::vector<Stage> ResNetStages(const ModelOptions& model, const Model& shape, c
     const double bytes = static_cast<double>(weight.nbytes());
     // What the convolution gives, and the ReLU behind the normalisation; the stem's pooling too.
     const bool past = parameter.key().find("downsample") != std::string::npos;
+    const bool begins = !stem && parameter.key().ends_with(".conv1.weight");
     stages.push_back({.saved = past   ? out
                                : stem ? 3 * out
                                       : 2 * out,
                       .forward = out,
                       .backward = 3 * out,
                       .gradients = bytes,
-                      .largest_gradient = bytes});
+                      .largest_gradient = bytes,
+                      .input = begins ? taken : 0,
+                      .continues_block = !stem && !begins});
+    // A block gives what its last unit does; the stem's pooling halves height and width.
+    if (!past) taken = stem ? out / 4 : out;
   }
   return stages;
 }
 
 }  // namespace
 
-std::optional<std::vector<Stage>> StagesOf(const ModelOptions& model,
+std::optional<std::vector<StageMemory>> MemoryOfStages(const ModelOptions& model,
                                            const Model& shape,
                                            const BatchSize& batch) {
   const Sizes sizes(model, batch);
@@ -244,10 +259,33 @@ std::optional<std::vector<Stage>> StagesOf(const ModelOptions& model,
   return std::nullopt;
 }
 
-double PeakBytes(const std::vector<Stage>& stages, bool in_buckets) {
+std::vector<StageMemory> WithRecomputedBlocks(const std::vector<StageMemory>& stages) {
+  std::vector<StageMemory> result;
+  for (const StageMemory& stage : stages) {
+    const bool is_block = stage.input > 0 || stage.continues_block;
+    StageMemory next = stage;
+    if (is_block) {
+      next.saved = stage.input;
+      // The gradients of the parameters come together, when all has been computed backward.
+      next.forward = next.backward = stage.saved + std::max(stage.forward, stage.backward);
+      next.largest_gradient = stage.gradients;
+    }
+    if (!stage.continues_block) {
+      result.push_back(next);
+      continue;
+    }
+    StageMemory& block = result.back();
+    block.forward = block.backward += next.backward;
+    block.gradients += stage.gradients;
+    block.largest_gradient += stage.gradients;
+  }
+  return result;
+}
+
+double PeakBytes(const std::vector<StageMemory>& stages, bool in_buckets) {
   double live = 0;
   double peak = 0;
-  for (const Stage& stage : stages) {
+  for (const StageMemory& stage : stages) {
     live += stage.saved;
     peak = std::max(peak, live + stage.forward);
   }

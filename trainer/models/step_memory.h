@@ -18,8 +18,8 @@ struct BatchSize {
   bool bf16 = false;   // training.precision
 };
 
-// A part of the model, in the order of forward. Bytes.
-struct Stage {
+// Of a part of the model, in the order of forward. Bytes.
+struct StageMemory {
   double saved = 0;             // from its forward to its backward
   double forward = 0;           // more, while its forward runs
   double backward = 0;          // more, while its backward runs
@@ -27,15 +27,21 @@ struct Stage {
   double largest_gradient = 0;  // of one of them
   // Gradients that exist from its backward to the end of the whole, though others sum them up.
   double held = 0;
+  // What a block takes (Stage::is_block in model.h); of its later parts 0, with continues_block.
+  double input = 0;
+  bool continues_block = false;
 };
 
 // `shape`: of MakeModelShape. nullopt where only the model's own code knows: plugins, TorchScript.
-std::optional<std::vector<Stage>> StagesOf(const ModelOptions& model,
+std::optional<std::vector<StageMemory>> MemoryOfStages(const ModelOptions& model,
                                            const Model& shape,
                                            const BatchSize& batch);
 
+// The same model with RecomputeBlocks (model.h).
+std::vector<StageMemory> WithRecomputedBlocks(const std::vector<StageMemory>& stages);
+
 // The most that forward and backward need at once. Gradients belong to it where backward makes
 // them; `in_buckets`: they lie in memory that exists already, and are only passed through.
-double PeakBytes(const std::vector<Stage>& stages, bool in_buckets);
+double PeakBytes(const std::vector<StageMemory>& stages, bool in_buckets);
 
 }  // namespace ddprun::trainer

@@ -109,7 +109,7 @@ constexpr FirstWord kFirstWords[] = {
     {"ddp_find_unused_parameters", "strategy.find_unused_parameters"},
     {"ddp_bucket_cap_mb", "strategy.bucket_cap_mb"},
     {"push_to_hub", "sent to a hub"},
-    {"gradient_checkpointing", "not there yet"},
+    {"gradient_checkpointing", "training.gradient_checkpointing"},
     {"torch_compile", "no compiler"},
     {"model_name_or_path", "model.name_or_path"},
     {"run_name", "run.name"},
@@ -128,7 +128,8 @@ constexpr FirstWord kFirstWords[] = {
     {"fp16.enabled", "not there yet"},
     {"optimizer.params", "stands in the section itself"},
     {"scheduler.params", "stands in the section itself"},
-    {"activation_checkpointing", "not there yet"},
+    {"activation_checkpointing", "training.gradient_checkpointing"},
+    {"training.recompute_method", "training.gradient_checkpointing true"},
     {"wall_clock_breakdown", "not there yet"},
     {"training.reduce_bucket_size", "MiB"},
     // nanoGPT

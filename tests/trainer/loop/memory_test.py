@@ -158,6 +158,20 @@ class MemoryTest(training.TrainingTest):
             model = transformer("gpt", layers=6, dropout=dropout)
             self.compare(self.config(model, self.token_data(128), batch), tiny)
 
+    def test_blocks_that_are_recomputed(self):
+        cases = {
+            "gpt": (transformer("gpt", dropout=0.1), self.token_data(128), 16,
+                    transformer("gpt", 16, 1)),
+            "bert": (transformer("bert", layers=8, vocabulary=20005, dropout=0.1),
+                     self.pair_data(100), 16, transformer("bert", 16, 1, 20005)),
+            "resnet18": ({"type": "resnet18"}, self.image_data(), 48,
+                         {"type": "cnn", "channels": [1, 1], "hidden_size": 8}),
+        }
+        for model, data, batch, tiny in cases.values():
+            config = self.config(model, data, batch)
+            config["training"]["gradient_checkpointing"] = True
+            self.compare(config, tiny)
+
     def test_gpt_that_accumulates_gradients(self):
         config = self.config(transformer("gpt", layers=6), self.token_data(128), 4)
         config["training"]["gradient_accumulation_steps"] = 2

@@ -21,6 +21,26 @@ class Strategy(training.TrainingTest):
         in_backward, _ = self.gpt_losses("in_backward", optimizer_in_backward=True, **SMALL)
         self.assertEqual(in_backward, plain)
 
+    def test_recomputed_blocks_change_no_bit_of_two_ranks(self):
+        ways = ({}, {"static_graph": True}, {"find_unused_parameters": True},
+                {"optimizer_in_backward": True}, {"overlap": "none"})
+        for i, strategy in enumerate(ways):
+            losses = []
+            for recomputes in (False, True):
+                config = training.gpt_config(
+                    run={"name": f"run{i}{recomputes}", "max_steps": 8},
+                    model={"dropout": 0.1},
+                    training={
+                        "max_grad_norm": 0,
+                        "gradient_accumulation_steps": 2,
+                        "gradient_checkpointing": recomputes,
+                    },
+                    strategy={**SMALL, **strategy},
+                )
+                self.train(config, 2)
+                losses.append(self.losses(f"run{i}{recomputes}"))
+            self.assertEqual(losses[0], losses[1], strategy)
+
     def test_hooks_change_little(self):
         plain, _ = self.gpt_losses("plain")
         hooks = {

@@ -1,0 +1,118 @@
+#include "trainer/compute/recompute.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/core/ivalue.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <mutex>
+
+#include "trainer/compute/precision.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+thread_local bool recomputing = false;
+
+at::Tensor RandomState() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  return generator.get_state();
+}
+
+void SetRandomState(const at::Tensor& state) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  generator.set_state(state);
+}
+
+// While it lives, this thread is where it was in the first forward.
+class SecondForward {
+ public:
+  SecondForward(const at::Tensor& random_state, bool bf16)
+      : random_state_(RandomState()), precision_(bf16 ? Precision::kBf16 : Precision::kFp32) {
+    SetRandomState(random_state);
+    recomputing = true;
+  }
+  ~SecondForward() {
+    recomputing = false;
+    SetRandomState(random_state_);
+  }
+  SecondForward(const SecondForward&) = delete;
+  SecondForward& operator=(const SecondForward&) = delete;
+
+ private:
+  const at::Tensor random_state_;
+  const PrecisionScope precision_;
+  const at::AutoGradMode gradients_{true};
+};
+
+struct FirstForward : torch::CustomClassHolder {
+  FirstForward(const Forward& of, at::TensorList used) : forward(of), parameters(used.vec()) {}
+
+  const Forward forward;
+  const std::vector<at::Tensor> parameters;
+  const at::Tensor random_state = RandomState();
+  const bool bf16 = ComputeType() == at::kBFloat16;
+};
+
+class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context,
+                            const c10::intrusive_ptr<FirstForward>& first,
+                            const at::Tensor& x,
+                            at::TensorList /*parameters*/) {
+    context->save_for_backward({x});
+    context->saved_data["first"] = at::IValue::make_capsule(first);
+    return first->forward(x);
+  }
+
+  // The gradients go on from here as those of any layer, so that who waits for a parameter's
+  // (a reducer) sees it once.
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto capsule = context->saved_data["first"].toCapsule();
+    const auto& first = static_cast<const FirstForward&>(*capsule);
+    const at::Tensor given = context->get_saved_variables()[0];
+    const at::Tensor x = given.detach().requires_grad_(given.requires_grad());
+    variable_list inputs = {x};
+    inputs.insert(inputs.end(), first.parameters.begin(), first.parameters.end());
+    variable_list trained;
+    for (const at::Tensor& input : inputs) {
+      if (input.requires_grad()) trained.push_back(input);
+    }
+    at::Tensor output;
+    {
+      const SecondForward scope(first.random_state, first.bf16);
+      output = first.forward(x);
+    }
+    const variable_list found =
+        torch::autograd::grad({output}, trained, gradients, /*retain_graph=*/std::nullopt,
+                              /*create_graph=*/false, /*allow_unused=*/true);
+    variable_list result(1);  // none for `first`
+    for (auto next = found.begin(); const at::Tensor& input : inputs) {
+      result.push_back(input.requires_grad() ? *next++ : at::Tensor());
+    }
+    return result;
+  }
+};
+
+}  // namespace
+
+at::Tensor Recomputed(const Forward& forward,
+                      const at::Tensor& x,
+                      const std::vector<at::Tensor>& parameters) {
+  if (!at::GradMode::is_enabled()) return forward(x);
+  return RecomputeFunction::apply(c10::make_intrusive<FirstForward>(forward, parameters), x,
+                                  at::TensorList(parameters));
+}
+
+bool IsRecomputing() {
+  return recomputing;
+}
+
+}  // namespace ddprun::trainer
