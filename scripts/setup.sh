@@ -6,9 +6,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
   cat <<'TEXT'
-usage: scripts/setup.sh [--tests] [--peers] [--cuda] [--no-apt]
+usage: scripts/setup.sh [--launcher | [--tests] [--peers] [--cuda]] [--no-apt]
 
   (none)     compiler, build tools and libraries (apt), LibTorch (PyPI, into .deps/venv; 1.3 GB)
+  --launcher only what ddprun itself is built with (the preset "core"): no LibTorch, no Python
   --tests    and what the tests are built with
   --peers    and what tests and benchmarks compare with: PyTorch in Python, OpenMPI, MPICH (5 GB)
   --cuda     and the libraries that LibTorch needs on GPUs
@@ -22,9 +23,9 @@ TEXT
 
 VENV=$ROOT/.deps/venv
 LOG=$ROOT/.deps/setup.log
-APT_BUILD="g++ cmake ninja-build ccache git python3 python3-venv libcli11-dev nlohmann-json3-dev
-           libasio-dev libspdlog-dev libicu-dev libucx-dev
-           libsimdjson-dev libjpeg-dev libpng-dev zlib1g-dev"
+APT_LAUNCHER="g++ cmake ninja-build nlohmann-json3-dev libasio-dev libspdlog-dev"
+APT_BUILD="ccache git python3 python3-venv libcli11-dev libicu-dev libucx-dev libsimdjson-dev
+           libjpeg-dev libpng-dev zlib1g-dev"
 APT_TESTS="libgtest-dev libgmock-dev mandoc zsh clang iproute2"
 APT_PEERS="openmpi-bin libopenmpi-dev mpich libmpich-dev tmux"
 
@@ -167,9 +168,10 @@ ctypes.CDLL(glob.glob(sys.prefix + "/lib/python3*/site-packages/torch/lib/libtor
 PYTHON
 }
 
-tests=0 peers=0 cuda=0 apt=1
+launcher=0 tests=0 peers=0 cuda=0 apt=1
 for option in "$@"; do
   case $option in
+    --launcher) launcher=1 ;;
     --tests) tests=1 ;;
     --peers) peers=1 cuda=1 ;;  # PyTorch's Python package loads the CUDA part, GPU or not
     --cuda) cuda=1 ;;
@@ -179,15 +181,19 @@ for option in "$@"; do
   esac
 done
 
+[ "$launcher" = 0 ] || [ "$tests$cuda" = 00 ] || fail "--launcher leaves out what --tests, \
+--peers and --cuda install" "they were given together" "give --launcher alone, or leave it out"
+
 if ! mkdir -p "$ROOT/.deps" 2>/dev/null || ! : 2>/dev/null >"$LOG"; then
   fail "cannot write to $ROOT/.deps" "$(id -un) may not, or the disk is full" \
     "run this as the owner of the checkout, or make room"
 fi
 if [ "$apt" = 1 ]; then
   # shellcheck disable=SC2046,SC2086  # lists of words
-  apt_packages $APT_BUILD $([ "$tests" = 0 ] || echo $APT_TESTS) \
+  apt_packages $APT_LAUNCHER $([ "$launcher" = 1 ] || echo $APT_BUILD) \
+    $([ "$tests" = 0 ] || echo $APT_TESTS) \
     $([ "$peers" = 0 ] || echo $APT_PEERS)
   # Ubuntu 22.04 has g++ 11 by default and 12 beside it.
   version_at_least 12 "$(g++ -dumpversion)" || apt_packages g++-12
 fi
-libtorch
+[ "$launcher" = 1 ] || libtorch

@@ -36,9 +36,9 @@ failed_tests() {
   sed 's/^[0-9]*://' "build/$1/Testing/Temporary/LastTestsFailed.log" 2>/dev/null | paste -sd ' '
 }
 
-# ddprun and its libraries build where there is no LibTorch at all. Their tests are run in release.
+# ddprun builds where there is no LibTorch at all. Its tests are run in release.
 check_core() {
-  configure core -DDDPRUN_BUILD_TESTS=OFF
+  configure core
   build core
   if grep -q -E 'libtorch|ATen' build/core/build.ninja; then
     echo "build/core/build.ninja mentions LibTorch" >&2

@@ -80,7 +80,9 @@ Otherwise that of the worker that failed first.
 .SH ENVIRONMENT
 .TP
 .B PYTHON_EXEC
-The interpreter for Python scripts and modules (default python3).
+The interpreter for Python scripts and modules (default: that of the virtual environment that
+.B ddprun
+is installed in, else python3).
 .TP
 .B DDPRUN_TRAINER
 The

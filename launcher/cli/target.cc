@@ -43,9 +43,17 @@ void Append(std::vector<std::string>& to, const std::vector<std::string>& more) 
   to.insert(to.end(), more.begin(), more.end());
 }
 
-Result<Target> PythonTarget(const Options& options, const Environment& env) {
-  const std::string named = env.GetOr("PYTHON_EXEC", "");
-  Result<std::string> python = FindProgram(named.empty() ? "python3" : named, env);
+// As torchrun: the Python of the environment that ddprun is installed in, active or not.
+std::string PythonName(const Environment& env, const std::string& own_folder) {
+  if (const std::string named = env.GetOr("PYTHON_EXEC", ""); !named.empty()) return named;
+  const bool in_venv = ::access((own_folder + "/../pyvenv.cfg").c_str(), F_OK) == 0;
+  return in_venv ? own_folder + "/python3" : "python3";
+}
+
+Result<Target> PythonTarget(const Options& options,
+                            const Environment& env,
+                            const std::string& own_folder) {
+  Result<std::string> python = FindProgram(PythonName(env, own_folder), env);
   if (!python) {
     python.error().hint = "Install Python, or name an interpreter in PYTHON_EXEC.";
     return std::move(python).error();
@@ -101,10 +109,10 @@ Result<Target> ResolveTarget(const Options& options,
                              const Environment& env,
                              const std::string& own_folder) {
   const std::string& name = options.target;
-  if (options.module) return PythonTarget(options, env);
+  if (options.module) return PythonTarget(options, env, own_folder);
   if (options.run_path) {
     DDPRUN_TRY(CheckReadable(name, Code::kNotFound, "Python script"));
-    return PythonTarget(options, env);
+    return PythonTarget(options, env, own_folder);
   }
   if (!options.no_python && name.ends_with(".json")) {
     DDPRUN_TRY(CheckReadable(name, Code::kUsage, "config file"));
@@ -119,9 +127,11 @@ Result<Target> ResolveTarget(const Options& options,
   }
   if (!options.no_python && name.ends_with(".py")) {
     DDPRUN_TRY(CheckReadable(name, Code::kNotFound, "Python script"));
-    return PythonTarget(options, env);
+    return PythonTarget(options, env, own_folder);
   }
-  if (!options.no_python && IsPythonWithoutSuffix(name)) return PythonTarget(options, env);
+  if (!options.no_python && IsPythonWithoutSuffix(name)) {
+    return PythonTarget(options, env, own_folder);
+  }
   DDPRUN_ASSIGN(std::string program, FindProgram(name, env));
   Target target{.name = name, .program = std::move(program), .argv = {name}};
   Append(target.argv, options.target_args);

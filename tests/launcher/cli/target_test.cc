@@ -42,6 +42,17 @@ TEST_F(TargetTest, TakesThePythonThatPythonExecNames) {
   EXPECT_EQ(Resolve(bin_.File("train.py"))->program, other);
 }
 
+TEST_F(TargetTest, TakesThePythonOfTheVenvThatItIsInstalledIn) {
+  Options options;
+  options.target = bin_.File("train.py");
+  const std::string own_folder = bin_.path() + "/venv/bin";
+  std::filesystem::create_directories(own_folder);
+  std::filesystem::create_symlink(python_, own_folder + "/python3");
+  EXPECT_EQ(ResolveTarget(options, env_, own_folder)->program, python_);
+  std::ofstream(bin_.path() + "/venv/pyvenv.cfg") << "";
+  EXPECT_EQ(ResolveTarget(options, env_, own_folder)->program, own_folder + "/python3");
+}
+
 TEST_F(TargetTest, RunsAConfigThroughTheTrainerBesideDdprun) {
   const std::string config = bin_.File("train.json");
   const auto target = Resolve(config);
