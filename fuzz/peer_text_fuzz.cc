@@ -5,9 +5,9 @@
 #include "fuzz/input.h"
 #include "rendezvous/assign_ranks.h"
 #include "rendezvous/elastic/control_message.h"
-#include "rendezvous/failure_note.h"
 #include "rendezvous/net/address.h"
 #include "rendezvous/net/socket_table.h"
+#include "rendezvous/peer_json.h"
 #include "rendezvous/store/store_status.h"
 
 namespace ddprun::fuzz {
@@ -21,11 +21,11 @@ void ReadRanks(std::string_view text) {
 }
 
 void ReadFailure(std::string_view text) {
-  const RoundEnd end = ParseFailureNote(text);
-  const RoundEnd again = ParseFailureNote(ToJson(end));
+  const RoundEnd end = ParseNote(text);
+  const RoundEnd again = ParseNote(ToNote(end));
   Require(again.node_rank == end.node_rank && again.kind == end.kind);
-  (void)MessageText(end.message);
-  (void)ToJson(WithoutRestart(end));
+  Require(again.message == end.message && again.exit_code == end.exit_code);
+  (void)ToNote(WithoutRestart(end));
 }
 
 void ReadControlMessage(std::string_view text) {
@@ -35,7 +35,7 @@ void ReadControlMessage(std::string_view text) {
     Require(ParseHello(ToJson(*hello)).has_value());
   }
   (void)MembershipOf(message);
-  (void)KindOf(message);
+  (void)RoundEndOf(message);
   (void)RefusalOf(message);
   (void)TextOf(message, "type");
   (void)NumberOf(message, "attempt");

@@ -1,5 +1,3 @@
-#include "launcher/check_config.h"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -11,7 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/unique_fd.h"
-#include "launcher/sweep/child_run.h"
+#include "launcher/commands.h"
+#include "launcher/sweep/sweep_run.h"
 
 namespace ddprun::launcher {
 
@@ -42,7 +41,7 @@ Result<int> CheckConfig(const Options& options,
   std::vector<std::string> words = target.argv;
   std::replace(words.begin(), words.end(), std::string("--template"), std::string("check"));
   words.push_back("--nproc_per_node=" + std::to_string(workers));
-  words.push_back("--nnodes=" + std::to_string(options.max_nodes));
+  words.push_back("--nnodes=" + std::to_string(options.rdzv.rules.max_nodes));
   nlohmann::json list = nlohmann::json::array();
   for (const SweepRun& run : runs) list.push_back(run.Overrides());
   if (!runs.empty()) words.push_back("--runs=/dev/stdin");

@@ -1,108 +1,102 @@
-#include "launcher/dry_run.h"
-
 #include <algorithm>
 #include <array>
 #include <cctype>
 
 #include "base/flight_recorder.h"
 #include "launcher/agent/worker_spec.h"
+#include "launcher/commands.h"
 
 namespace ddprun::launcher {
 
 namespace {
 
-// As in the agent: torchrun's port of several nodes.
-constexpr uint16_t kDefaultPort = 29500;
 constexpr std::string_view kFreePort = "<a free port>";
 constexpr std::string_view kLogFolder = "<log folder>";
 // What means one running job and nothing without it.
-constexpr std::array<std::string_view, 3> kOfOneJob = {
-    "DDPRUN_JOB_ID", "DDPRUN_NODE_MEMORY_FD", kFlightRecorderVariable};
+constexpr std::array<std::string_view, 3> kOfOneJob = {"DDPRUN_JOB_ID", "DDPRUN_NODE_MEMORY_FD",
+                                                       kFlightRecorderVariable};
 
-bool IsElastic(const Options& options) {
-  return options.rdzv_backend == "c10d";
+// As settled as it can be here: the id of a job on its own comes with its start.
+AgentPlan Settled(AgentPlan plan) {
+  if (plan.options.standalone) plan.options.rdzv.run_id = "<a new id>";
+  return plan;
 }
 
-Attempt MakeAttempt(const DryRun& run) {
-  const Options& options = run.options;
-  Attempt attempt;
+Attempt MakeAttempt(const AgentPlan& plan, int usable_cores) {
+  const Options& options = plan.options;
+  Attempt attempt{.plan = plan, .usable_cores = usable_cores};
   rendezvous::Membership& node = attempt.membership;
-  node.node_rank = options.node_rank.value_or(0);
-  node.nnodes = options.max_nodes;
-  node.base_rank = node.node_rank * run.local_world_size;
-  node.world_size = node.nnodes * run.local_world_size;
+  node.node_rank = options.rdzv.node_rank.value_or(0);
+  node.nnodes = options.rdzv.rules.max_nodes;
+  node.base_rank = node.node_rank * plan.local_world_size();
+  node.world_size = node.nnodes * plan.local_world_size();
   node.role_base_rank = node.base_rank;
   node.role_world_size = node.world_size;
-  node.master_addr = IsElastic(options) ? "<first node>" : options.master_addr;
-  attempt.local_world_size = run.local_world_size;
-  attempt.run_id = options.standalone ? "<a new id>" : options.rdzv_id;
+  node.master_addr = options.backend->fixed ? options.rdzv.endpoint.host : "<first node>";
   if (options.log_dir != "/dev/null") attempt.error_folder = std::string(kLogFolder) + "/attempt_0";
-  attempt.usable_cores = run.usable_cores;
-  attempt.role = options.role;
-  attempt.max_restarts = options.max_restarts;
-  attempt.signals_to_handle = options.signals_text;
-  attempt.virtual_local_rank = options.virtual_local_rank;
-  attempt.cpus = run.cpus;
   return attempt;
 }
 
 std::string MasterPort(const Options& options) {
-  if (IsElastic(options)) return std::string(kFreePort);
-  if (options.master_port) return std::to_string(*options.master_port);
-  return options.several_nodes() ? std::to_string(kDefaultPort) : std::string(kFreePort);
+  const uint16_t port = options.backend->fixed ? options.rdzv.endpoint.port : 0;
+  return port == 0 ? std::string(kFreePort) : std::to_string(port);
 }
 
 // Only what ddprun sets: all that a worker would have if there were nothing in the environment.
-Environment OwnVariables(const DryRun& run, const Attempt& attempt, int local_rank) {
-  const Environment all = MakeWorkerSpec(run.target, attempt, local_rank, run.env).env;
+Environment OwnVariables(const Attempt& attempt, const Environment& all, int local_rank) {
+  const AgentPlan& plan = attempt.plan;
+  AgentPlan bare = plan;
+  bare.env = Environment();
+  Attempt of_bare{.plan = bare,
+                  .membership = attempt.membership,
+                  .error_folder = attempt.error_folder,
+                  .usable_cores = attempt.usable_cores};
   Environment own;
-  for (const std::string& entry :
-       MakeWorkerSpec(run.target, attempt, local_rank, Environment()).env.Entries()) {
+  for (const std::string& entry : MakeWorkerSpec(of_bare, local_rank).env.Entries()) {
     const std::string name = entry.substr(0, entry.find('='));
     if (std::find(kOfOneJob.begin(), kOfOneJob.end(), name) != kOfOneJob.end()) continue;
     // The user's own values stay as they are.
     const bool users = name == "OMP_NUM_THREADS" || name == "PYTHONFAULTHANDLER" ||
                        name == "TORCH_NCCL_ASYNC_ERROR_HANDLING";
-    if (users && run.env.Get(name)) continue;
+    if (users && plan.env.Get(name)) continue;
     own.Set(name, all.GetOr(name, ""));
   }
-  if (const auto gpu = all.Get("CUDA_VISIBLE_DEVICES"); gpu && attempt.virtual_local_rank) {
-    own.Set("CUDA_VISIBLE_DEVICES", *gpu);
-  }
-  own.Set("MASTER_PORT", MasterPort(run.options));
+  own.Set("MASTER_PORT", MasterPort(plan.options));
   return own;
 }
 
-std::string Command(const DryRun& run, const WorkerSpec& spec) {
+std::string Command(const Target& target, const WorkerSpec& spec) {
   std::string text;
   if (!spec.cpus.empty()) text += "taskset --cpu-list " + FormatCpuList(spec.cpus) + " ";
   for (size_t i = 0; i < spec.argv.size(); ++i) {
     // Ranks are forked from one ddp-trainer --template; alone, each would be ddp-trainer CONFIG.
-    if (run.target.is_trainer_config && spec.argv[i] == "--template") continue;
-    const std::string& word = i == 0 ? run.target.program : spec.argv[i];
+    if (target.is_trainer_config && spec.argv[i] == "--template") continue;
+    const std::string& word = i == 0 ? target.program : spec.argv[i];
     text += (i == 0 ? "" : " ") + ShellQuoted(word);
   }
   return text;
 }
 
-std::string Header(const DryRun& run, const Attempt& attempt) {
+std::string Header(const Attempt& attempt) {
+  const AgentPlan& plan = attempt.plan;
   const rendezvous::Membership& node = attempt.membership;
-  const int last = node.base_rank + run.local_world_size - 1;
+  const int last = node.base_rank + plan.local_world_size() - 1;
   std::string text = "# Nothing is started. Node " + std::to_string(node.node_rank) + " of " +
                      std::to_string(node.nnodes) + " would run ranks " +
                      std::to_string(node.base_rank) + " to " + std::to_string(last) + " of " +
                      std::to_string(node.world_size) + ".\n";
-  if (IsElastic(run.options)) {
+  if (!plan.options.backend->fixed) {
+    text += "# With " + std::string(plan.options.backend->name) +
+            " the nodes' ranks, their number and the store's address are settled when\n"
+            "# they meet; this is what it would be with " +
+            std::to_string(node.nnodes) + " nodes.\n";
+  }
+  if (plan.options.several_nodes()) {
     text +=
-        "# With c10d the nodes' ranks, their number and the store's address are settled when\n"
-        "# they meet; this is what it would be with " +
-        std::to_string(node.nnodes) + " nodes.\n";
+        "# Ranks as if every node had " + std::to_string(plan.local_world_size()) + " workers.\n";
   }
-  if (run.options.several_nodes()) {
-    text += "# Ranks as if every node had " + std::to_string(run.local_world_size) + " workers.\n";
-  }
-  if (run.target.is_trainer_config) {
-    text += "# The ranks are forked from one process, " + ShellQuoted(run.target.program) +
+  if (plan.target.is_trainer_config) {
+    text += "# The ranks are forked from one process, " + ShellQuoted(plan.target.program) +
             " --template.\n";
   }
   text += "# Left out, because they mean one running job:";
@@ -130,17 +124,18 @@ std::string ShellQuoted(const std::string& text) {
   return quoted + "'";
 }
 
-std::string DryRunText(const DryRun& run) {
-  const Attempt attempt = MakeAttempt(run);
-  std::string text = Header(run, attempt);
-  for (int local_rank = 0; local_rank < run.local_world_size; ++local_rank) {
-    const WorkerSpec spec = MakeWorkerSpec(run.target, attempt, local_rank, run.env);
+std::string DryRunText(const AgentPlan& asked, int usable_cores) {
+  const AgentPlan plan = Settled(asked);
+  const Attempt attempt = MakeAttempt(plan, usable_cores);
+  std::string text = Header(attempt);
+  for (int local_rank = 0; local_rank < plan.local_world_size(); ++local_rank) {
+    const WorkerSpec spec = MakeWorkerSpec(attempt, local_rank);
     text += "\n# Rank " + std::to_string(spec.rank) + ", local rank " + std::to_string(local_rank) +
             "\nenv \\\n";
-    for (const std::string& entry : OwnVariables(run, attempt, local_rank).Entries()) {
+    for (const std::string& entry : OwnVariables(attempt, spec.env, local_rank).Entries()) {
       text += "  " + ShellQuoted(entry) + " \\\n";
     }
-    text += "  " + Command(run, spec) + "\n";
+    text += "  " + Command(plan.target, spec) + "\n";
   }
   return text;
 }

@@ -1,10 +1,9 @@
-#include "launcher/explain.h"
-
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/suggest.h"
+#include "launcher/commands.h"
 
 namespace ddprun::launcher {
 

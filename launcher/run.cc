@@ -3,29 +3,27 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <utility>
 
 #include "base/env.h"
 #include "base/error.h"
-#include "launcher/agent/run_agent.h"
+#include "launcher/agent/agent_plan.h"
 #include "launcher/agent/worker_spec.h"
-#include "launcher/check_config.h"
 #include "launcher/cli/device_count.h"
 #include "launcher/cli/numa_binding.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/target.h"
-#include "launcher/dry_run.h"
-#include "launcher/explain.h"
+#include "launcher/commands.h"
 #include "launcher/process/guard.h"
 #include "launcher/process/job.h"
 #include "launcher/process/signals.h"
 #include "launcher/report/report_file.h"
 #include "launcher/store/store_command.h"
 #include "launcher/sweep/run_sweep.h"
-#include "launcher/sweep/sweep_plan.h"
-#include "launcher/versions.h"
+#include "launcher/sweep/sweep_run.h"
 #include "rendezvous/net/address.h"
 
 namespace ddprun::launcher {
@@ -55,33 +53,28 @@ Result<int> RunJob(Options options, const Environment& env) {
   plan.env = env;
   // Everything that can be refused is refused before a process is started.
   DDPRUN_ASSIGN(plan.target, ResolveTarget(options, env, OwnFolder()));
-  DDPRUN_ASSIGN(plan.local_world_size, CountWorkers(options.nproc_per_node, FindDevices(env)));
-  if (options.virtual_local_rank) DDPRUN_TRY(CheckVirtualLocalRank(env, plan.local_world_size));
+  DDPRUN_ASSIGN(const int workers, CountWorkers(options.nproc_per_node, FindDevices(env)));
+  options.rdzv.local_world_size = workers;
+  if (options.virtual_local_rank) DDPRUN_TRY(CheckVirtualLocalRank(env, workers));
   if (!options.numa_binding.empty()) {
-    DDPRUN_ASSIGN(plan.cpus, BindWorkers(options.numa_binding, plan.local_world_size,
-                                         ReadCpuTopology(env, AllowedCpus())));
+    DDPRUN_ASSIGN(plan.cpus,
+                  BindWorkers(options.numa_binding, workers, ReadCpuTopology(env, AllowedCpus())));
   }
   plan.host = rendezvous::HostName();
   if (!options.report_file.empty()) {
-    DDPRUN_TRY(CheckReportFile(ReportPath(options.report_file, options.node_rank.value_or(0),
+    DDPRUN_TRY(CheckReportFile(ReportPath(options.report_file, options.rdzv.node_rank.value_or(0),
                                           plan.host, options.several_nodes())));
   }
-  if (options.dry_run) {
-    const std::string text = DryRunText({.options = options,
-                                         .target = plan.target,
-                                         .env = env,
-                                         .local_world_size = plan.local_world_size,
-                                         .usable_cores = UsableCores(),
-                                         .cpus = plan.cpus});
-    std::fputs(text.c_str(), stdout);
+  plan.options = std::move(options);
+  if (plan.options.dry_run) {
+    std::fputs(DryRunText(plan, UsableCores()).c_str(), stdout);
     return 0;
   }
+  if (plan.options.standalone) plan.options.rdzv.run_id = MakeUuid();
   DDPRUN_ASSIGN(const JobFolder folder, JobFolder::Create(env));
   plan.job_folder = folder.path();
   plan.job_id = MakeJobId(env);
-  plan.run_id = options.standalone ? MakeUuid() : options.rdzv_id;
   plan.color = WantsColor(env);
-  plan.options = std::move(options);
   DDPRUN_ASSIGN(Guard guard, Guard::Start(plan.job_id, plan.job_folder));
   const SignalMask mask(plan.options.signals_to_handle);
   Result<int> code = RunAgent(std::move(plan), mask, guard);
@@ -124,22 +117,28 @@ Result<int> RunWhatIsAsked(Options options, const Environment& env) {
   return RunJob(std::move(options), env);
 }
 
+Result<int> RunExplain(const std::vector<std::string>& args, const Environment&) {
+  DDPRUN_ASSIGN(const std::string text, Explain(args.empty() ? "" : args.front()));
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+constexpr std::array<Subcommand, 2> kSubcommands = {{
+    {"store", "[options]", "a store on its own, see ddprun store --help", RunStoreCommand},
+    {"explain", "NAME", "what a message means and what to do", RunExplain},
+}};
+
 }  // namespace
 
 int Run(const std::vector<std::string>& args) {
   OpenMissingStandardDescriptors();
   const Environment env = Environment::OfProcess();
-  if (!args.empty() && args.front() == "store") {
-    const Result<int> code = RunStoreCommand({args.begin() + 1, args.end()}, env);
+  for (const Subcommand& command : kSubcommands) {
+    if (args.empty() || args.front() != command.name) continue;
+    const Result<int> code = command.run({args.begin() + 1, args.end()}, env);
     return code ? *code : Fail(code.error());
   }
-  if (!args.empty() && args.front() == "explain") {
-    const Result<std::string> text = Explain(args.size() > 1 ? args[1] : "");
-    if (!text) return Fail(text.error());
-    std::fputs(text->c_str(), stdout);
-    return 0;
-  }
-  auto parsed = ParseOptions(args, env);
+  auto parsed = ParseOptions(args, env, kSubcommands);
   if (!parsed) return Fail(parsed.error());
   if (const auto* text = std::get_if<TextToPrint>(&*parsed)) {
     std::fputs(text->text.c_str(), stdout);
@@ -150,8 +149,8 @@ int Run(const std::vector<std::string>& args) {
     return 0;
   }
   const Options& options = std::get<Options>(*parsed);
-  const Log log = Log::ToStderr(
-      {.name = "ddprun", .level = options.log_level, .time = options.log_time});
+  const Log log =
+      Log::ToStderr({.name = "ddprun", .level = options.log_level, .time = options.log_time});
   for (const std::string& line : options.notes) log.Info(line);
   const Result<int> code = RunWhatIsAsked(std::get<Options>(*std::move(parsed)), env);
   return code ? *code : Fail(code.error());

@@ -1,5 +1,3 @@
-#include "launcher/versions.h"
-
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,6 +11,7 @@
 
 #include "base/unique_fd.h"
 #include "launcher/cli/target.h"
+#include "launcher/commands.h"
 
 namespace ddprun::launcher {
 

@@ -11,6 +11,33 @@ std::string DurationText(std::chrono::milliseconds time) {
   return std::to_string(ms) + " ms";
 }
 
+Status CheckNodes(const RendezvousOptions& options) {
+  const JobRules& rules = options.rules;
+  if (rules.min_nodes < 1 || rules.max_nodes < rules.min_nodes || rules.max_nodes > kMaxNodes) {
+    return Error{.code = Code::kUsage,
+                 .title = "BAD NUMBER OF NODES",
+                 .where = "--nnodes",
+                 .what = "--nnodes is " + std::to_string(rules.min_nodes) + ":" +
+                         std::to_string(rules.max_nodes) +
+                         "; expected MIN from 1 to MAX, and MAX "
+                         "up to " +
+                         std::to_string(kMaxNodes) + ".",
+                 .hint = "",
+                 .page = "nnodes"};
+  }
+  const HostPort& endpoint = options.endpoint;
+  if (rules.max_nodes > 1 && (endpoint.host.empty() || endpoint.port == 0)) {
+    return Error{.code = Code::kUsage,
+                 .title = "ENDPOINT MISSING",
+                 .where = "--rdzv_endpoint",
+                 .what = "Several nodes must know at which host and port they meet; this is " +
+                         ToString(endpoint) + ".",
+                 .hint = "Give --rdzv_endpoint=host:port, the same on every node.",
+                 .page = "endpoint"};
+  }
+  return {};
+}
+
 Error RendezvousError(std::string title, std::string what, std::string hint, std::string page) {
   Error error;
   error.code = Code::kRendezvous;

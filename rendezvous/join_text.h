@@ -7,13 +7,16 @@
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
-#include "rendezvous/net/address.h"
+#include "base/result.h"
+#include "rendezvous/backend.h"
 
 namespace ddprun::rendezvous {
 
 // "30 s", "1500 ms", "10 min".
 std::string DurationText(std::chrono::milliseconds time);
+
+// kUsage when there can be no such nodes, or they cannot meet (pages "nnodes", "endpoint").
+Status CheckNodes(const RendezvousOptions& options);
 
 // An error of the rendezvous that is of no one place.
 Error RendezvousError(std::string title, std::string what, std::string hint, std::string page);

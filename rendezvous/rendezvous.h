@@ -4,8 +4,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
 
@@ -36,8 +39,12 @@ struct RoundEnd {
     kRegroup,    // nodes came or went: as kRestart, but no restart is used up
   };
   Kind kind = Kind::kJobFailed;
-  int node_rank = -1;  // of the node that it began with; -1: unknown, or the store went away
-  std::string message;
+  int node_rank = -1;        // of the node that it began with; -1: unknown, or the store went away
+  std::string message = {};  // one line: which rank and how
+  int exit_code = 1;         // what ddprun ends with on every node, if this ends the job
+  // For the launchers of the other nodes, passed on as it is: what is known of the worker that
+  // failed first (PeerWorker). Null: nothing.
+  std::shared_ptr<const nlohmann::json> worker = nullptr;
 };
 
 constexpr std::string_view NameOf(RoundEnd::Kind kind) {
@@ -61,16 +68,15 @@ class Rendezvous {
   // the round, when its agent is gone, when nodes come or go, or when the store is gone.
   virtual void WatchRound(std::function<void(RoundEnd)> handler) = 0;
 
-  // Ends the round on all nodes (`message`: one line, which rank and how; a signal that only this
-  // node got, too). `done` when they have been told, or after about a second. The first end of a
-  // round stays: if another one was first, WatchRound's handler is called with it before `done`.
-  virtual void EndRound(RoundEnd::Kind kind,
-                        const std::string& message,
-                        std::function<void()> done) = 0;
+  // Ends the round on all nodes (also for a signal that only this node got); `end` gets this node's
+  // rank. `done` when they have been told, or after about a second. The first end of a round stays:
+  // if another one was first, WatchRound's handler is called with it before `done`.
+  virtual void EndRound(RoundEnd end, std::function<void()> done) = 0;
 
   // This node leaves for good although its workers have not ended (it was told to stop). The
-  // others go on without it if they may, otherwise the job fails. `done` as of EndRound.
-  virtual void Withdraw(const std::string& message, std::function<void()> done) = 0;
+  // others go on without it if they may, otherwise the job fails as `end` says. `done` as of
+  // EndRound.
+  virtual void Withdraw(RoundEnd end, std::function<void()> done) = 0;
 
   // This node's workers ended well: `done` when all nodes' have. The store's host stays until
   // then, because other workers may need the store. An Error when the store goes away; if the
@@ -85,5 +91,12 @@ class Rendezvous {
   // when a job hangs); null elsewhere.
   virtual const StoreServer* worker_store() const = 0;
 };
+
+// `node`, which its handlers hold, as a Rendezvous that stops when it is let go of.
+template <typename Node>
+std::shared_ptr<Rendezvous> Owned(std::shared_ptr<Node> node) {
+  Rendezvous* const interface = node.get();
+  return {interface, [node = std::move(node)](Rendezvous*) { node->Stop(); }};
+}
 
 }  // namespace ddprun::rendezvous

@@ -4,8 +4,11 @@
 
 #include <asio/post.hpp>
 
-#include "rendezvous/static_round.h"
+#include "base/env.h"
+#include "rendezvous/join_text.h"
+#include "rendezvous/peer_json.h"
 #include "rendezvous/store/request.h"
+#include "rendezvous/store_host.h"
 
 namespace ddprun::rendezvous {
 
@@ -13,99 +16,44 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kMaxNodes = 100'000;
-
-Error UsageError(std::string title, std::string what, std::string hint, std::string page) {
-  Error error;
-  error.code = Code::kUsage;
-  error.title = std::move(title);
-  error.what = std::move(what);
-  error.hint = std::move(hint);
-  error.page = std::move(page);
-  return error;
-}
-
-Status CheckOptions(const StaticOptions& options) {
-  const std::string nnodes = std::to_string(options.nnodes);
-  if (options.nnodes < 1 || options.nnodes > kMaxNodes) {
-    return UsageError(
-        "BAD NUMBER OF NODES",
-        "--nnodes is " + nnodes + "; 1 to " + std::to_string(kMaxNodes) + " nodes can form a job.",
-        "", "nnodes");
+Result<std::shared_ptr<Rendezvous>> Make(asio::io_context& io, RendezvousOptions options) {
+  DDPRUN_TRY(CheckNodes(options));
+  const int last = options.rules.max_nodes - 1;
+  const int rank = options.node_rank.value_or(0);
+  if (rank < 0 || rank > last) {
+    return Error{.code = Code::kUsage,
+                 .title = "BAD NODE RANK",
+                 .where = "--node_rank",
+                 .what = "--node_rank is " + std::to_string(rank) + "; with --nnodes=" +
+                         std::to_string(last + 1) + " expected 0 to " + std::to_string(last) + ".",
+                 .hint = "Give every node its own --node_rank, beginning with 0.",
+                 .page = "node-rank"};
   }
-  if (options.node_rank < 0 || options.node_rank >= options.nnodes) {
-    return UsageError("BAD NODE RANK",
-                      "--node_rank is " + std::to_string(options.node_rank) + " and --nnodes is " +
-                          nnodes + ": node ranks are 0 to " + std::to_string(options.nnodes - 1) +
-                          ".",
-                      "Give every node its own --node_rank, beginning with 0.", "node-rank");
-  }
-  if (options.nnodes > 1 && (options.endpoint.host.empty() || options.endpoint.port == 0)) {
-    return UsageError("ENDPOINT MISSING",
-                      "With " + nnodes + " nodes every node must know where node 0 is.",
-                      "Give --master_addr and --master_port (or --rdzv_endpoint), the same on "
-                      "every node.",
-                      "endpoint");
-  }
-  return {};
+  return Owned(std::make_shared<StaticRendezvous>(io, std::move(options)));
 }
 
 }  // namespace
 
-Result<std::unique_ptr<StaticRendezvous>> StaticRendezvous::Create(asio::io_context& io,
-                                                                   StaticOptions options) {
-  DDPRUN_TRY(CheckOptions(options));
-  return std::unique_ptr<StaticRendezvous>(
-      new StaticRendezvous(std::make_shared<Impl>(io, std::move(options))));
-}
+const Backend kStaticBackend = {.name = "static",
+                                .fixed = true,
+                                .port = 29500,
+                                .join_timeout = std::chrono::seconds(900),
+                                .make = Make};
 
-StaticRendezvous::StaticRendezvous(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-
-StaticRendezvous::~StaticRendezvous() {
-  impl_->Stop();
-}
-
-void StaticRendezvous::Join(std::function<void(Result<Membership>)> done) {
-  impl_->Join(std::move(done));
-}
-
-void StaticRendezvous::WatchRound(std::function<void(RoundEnd)> handler) {
-  impl_->WatchRound(std::move(handler));
-}
-
-void StaticRendezvous::EndRound(RoundEnd::Kind kind,
-                                const std::string& message,
-                                std::function<void()> done) {
-  impl_->EndRound(kind, message, std::move(done));
-}
-
-void StaticRendezvous::Leave(std::function<void(Status)> done) {
-  impl_->Leave(std::move(done));
-}
-
-void StaticRendezvous::Withdraw(const std::string& message, std::function<void()> done) {
-  // Its number of nodes is fixed: the others cannot go on without this one.
-  EndRound(RoundEnd::Kind::kJobFailed, message, std::move(done));
-}
-
-const StoreServer* StaticRendezvous::worker_store() const {
-  return impl_->worker_store();
-}
-
-StaticRendezvous::Impl::Impl(asio::io_context& io, StaticOptions options)
+StaticRendezvous::StaticRendezvous(asio::io_context& io, RendezvousOptions options)
     : io_(io),
       options_(std::move(options)),
+      nnodes_(options_.rules.max_nodes),
+      node_rank_(options_.node_rank.value_or(0)),
       keys_(options_.run_id),
       identity_(MakeIdentity()),
       endpoint_(options_.endpoint),
       deadline_(io),
       progress_(io),
       ending_(io),
-      spreading_(io) {
-  if (endpoint_.host.empty()) endpoint_.host = "127.0.0.1";
-}
+      spreading_(io) {}
 
-void StaticRendezvous::Impl::Stop() {
+void StaticRendezvous::Stop() {
   stopped_ = true;
   on_joined_ = nullptr;
   on_failure_ = nullptr;
@@ -127,29 +75,25 @@ void StaticRendezvous::Impl::Stop() {
   const auto round_server = std::move(round_server_);
 }
 
-bool StaticRendezvous::may_go() const {
-  return impl_->may_go();
-}
-
-const StoreServer* StaticRendezvous::Impl::worker_store() const {
+const StoreServer* StaticRendezvous::worker_store() const {
   return round_server_ != nullptr ? round_server_.get() : server_.get();
 }
 
-AsyncStore& StaticRendezvous::Impl::store() const {
+AsyncStore& StaticRendezvous::store() const {
   if (host()) return *server_;
   return *connection_;
 }
 
-void StaticRendezvous::Impl::After(asio::steady_timer& timer,
-                                   milliseconds time,
-                                   void (Impl::*action)()) {
+void StaticRendezvous::After(asio::steady_timer& timer,
+                             milliseconds time,
+                             void (StaticRendezvous::*action)()) {
   timer.expires_after(time);
   timer.async_wait([self = shared_from_this(), action](const asio::error_code& error) {
     if (!error && !self->stopped_) (self.get()->*action)();
   });
 }
 
-void StaticRendezvous::Impl::Ask(Request request, std::function<void(const Reply&)> then) {
+void StaticRendezvous::Ask(Request request, std::function<void(const Reply&)> then) {
   store().Call(std::move(request), [self = shared_from_this(), round = round_,
                                     then = std::move(then)](Result<Reply> reply) {
     if (self->stopped_ || round != self->round_ || !self->on_joined_) return;
@@ -158,20 +102,20 @@ void StaticRendezvous::Impl::Ask(Request request, std::function<void(const Reply
   });
 }
 
-void StaticRendezvous::Impl::Tell(Request request) {
+void StaticRendezvous::Tell(Request request) {
   store().Call(std::move(request), [](const Result<Reply>&) {});
 }
 
-void StaticRendezvous::Impl::WatchKey(const std::string& key,
-                                      std::unique_ptr<StoreWatch>& watch,
-                                      std::function<void(Result<std::string>)> then) {
+void StaticRendezvous::WatchKey(const std::string& key,
+                                std::unique_ptr<StoreWatch>& watch,
+                                std::function<void(Result<std::string>)> then) {
   const auto guarded = [self = shared_from_this(), round = round_,
                         then = std::move(then)](Result<std::string> value) {
     if (!self->stopped_ && round == self->round_) then(std::move(value));
   };
   if (!host()) {
     watch = std::make_unique<StoreWatch>(io_, options_.endpoint,
-                                         DeadlineAfter(options_.join_timeout), key, guarded);
+                                         DeadlineAfter(options_.rules.join_timeout), key, guarded);
     return;
   }
   server_->Call(KeysRequest(Op::kWait, {key}), [this, key, guarded](const Result<Reply>&) {
@@ -179,6 +123,247 @@ void StaticRendezvous::Impl::WatchKey(const std::string& key,
       if (reply.has_value()) guarded(std::move(reply->values.front()));
     });
   });
+}
+
+void StaticRendezvous::Join(std::function<void(Result<Membership>)> done) {
+  ++round_;
+  if (failure_ && failure_->kind == RoundEnd::Kind::kRestart) ++restart_count_;
+  on_joined_ = std::move(done);
+  missing_.clear();
+  for (int node = 0; node < nnodes_; ++node) missing_.insert(node);
+  assigned_ = false;
+  last_line_.clear();
+  on_failure_ = nullptr;
+  on_reported_ = nullptr;
+  on_left_ = nullptr;
+  left_ = false;
+  leave_known_ = false;
+  failure_.reset();
+  noted_ = false;
+  failure_delivered_ = false;
+  asked_end_.reset();
+  ending_.cancel();
+  spreading_.cancel();
+  barrier_.reset();
+  assigned_watch_.reset();
+  failure_watch_.reset();
+  After(deadline_, options_.rules.join_timeout, &StaticRendezvous::OnDeadline);
+  if (!alone()) After(progress_, options_.progress_interval, &StaticRendezvous::OnProgressTime);
+  StartRound();
+}
+
+void StaticRendezvous::StartRound() {
+  if (!host()) {
+    if (connection_ == nullptr) {
+      connection_ = std::make_unique<StoreConnection>(io_, options_.endpoint,
+                                                      DeadlineAfter(options_.rules.join_timeout));
+    }
+    return Announce();
+  }
+  if (round_ > 0) {
+    asio::post(io_, [self = shared_from_this()] {
+      if (!self->stopped_) self->OpenStore();
+    });
+    return;
+  }
+  resolve_ = std::make_unique<AsyncResolve>(
+      io_, endpoint_.host,
+      [self = shared_from_this()](const Result<std::vector<asio::ip::address>>& found) {
+        if (found.has_value()) {
+          self->addresses_ = OwnAddresses(self->endpoint_.host, *found, self->nnodes_);
+        }
+        if (self->addresses_.empty()) {
+          self->Say("listening on all addresses: " + self->endpoint_.host +
+                    " is not known as an address of this machine");
+        }
+        self->OpenStore();
+      });
+}
+
+// One node's store is replaced in every round, at the same port; several nodes keep theirs to
+// talk to each other, and the workers of later rounds get another one.
+void StaticRendezvous::OpenStore() {
+  const bool replace = alone() || round_ == 0;
+  std::unique_ptr<StoreServer>& opened = replace ? server_ : round_server_;
+  opened.reset();
+  auto server = ListenOnOwn(io_, addresses_, replace ? options_.endpoint.port : uint16_t{0});
+  if (!server.has_value()) {
+    const bool taken = server.error().page == "port-taken" && !alone() && round_ == 0;
+    return taken ? FailWithoutPort(server.error()) : FailJoin(std::move(server).error());
+  }
+  opened = *std::move(server);
+  if (alone()) {
+    return FinishJoin(
+        AssignRanks(std::vector<RoleInfo>{{options_.role, 0, options_.local_world_size}})[0],
+        opened->port());
+  }
+  if (round_ == 0) {
+    hosted_by_ddprun_ = true;
+    Say(ExposureWarning(addresses_, opened->port()));
+    Tell(KeyRequest(Op::kSet, JobKeys::Host(), identity_));
+    if (addresses_.empty()) LookForTwin();
+    server_->OnAbandonedWait([self = shared_from_this()](const std::vector<std::string>& keys) {
+      self->OnAbandoned(keys);
+    });
+  }
+  Announce();
+}
+
+void StaticRendezvous::Announce() {
+  if (round_ > 0) return EnterRound();
+  Request init = KeyRequest(Op::kAdd, JobKeys::Init());
+  init.number = 1;
+  Ask(std::move(init), [](const Reply&) {});
+  TakeRank();
+}
+
+void StaticRendezvous::EnterRound() {
+  const int node = node_rank_;
+  // It comes first: by it node 0 notices when this node's agent dies.
+  if (!host() && hosted_by_ddprun_ && presence_ == nullptr) {
+    WatchKey(keys_.Present(node), presence_, [](const Result<std::string>&) {});
+  }
+  WatchKey(keys_.Failure(round_, node), failure_watch_,
+           [this](const Result<std::string>& note) { OnFailureNote(note); });
+  const RoleInfo info{options_.role, node, options_.local_world_size};
+  Ask(KeyRequest(Op::kSet, keys_.RoleInfo(round_, node), ToJson(info)), [](const Reply&) {});
+  WatchKey(keys_.AssignedRanks(round_, node), assigned_watch_,
+           [this](const Result<std::string>& value) { OnAssigned(value); });
+  if (!host()) return;
+  if (lost_) return RefuseRound();
+  for (int other = 0; other < nnodes_; ++other) AwaitNode(other);
+}
+
+void StaticRendezvous::AwaitNode(int node) {
+  server_->Call(KeysRequest(Op::kWait, {keys_.RoleInfo(round_, node)}),
+                [self = shared_from_this(), node, round = round_](const Result<Reply>&) {
+                  if (round == self->round_) self->OnNodeJoined(node);
+                });
+}
+
+void StaticRendezvous::OnNodeJoined(int node) {
+  missing_.erase(node);
+  if (missing_.empty() && on_joined_ && !assigned_) AssignAll();
+}
+
+void StaticRendezvous::AssignAll() {
+  assigned_ = true;
+  std::vector<std::string> keys;
+  for (int node = 0; node < nnodes_; ++node) keys.push_back(keys_.RoleInfo(round_, node));
+  Ask(KeysRequest(Op::kMultiGet, std::move(keys)),
+      [this](const Reply& reply) { PublishRanks(reply); });
+}
+
+void StaticRendezvous::PublishRanks(const Reply& role_infos) {
+  std::vector<RoleInfo> nodes;
+  for (int node = 0; node < nnodes_; ++node) {
+    const std::string& text = role_infos.values[static_cast<size_t>(node)];
+    const auto info = ParseRoleInfo(text);
+    if (!info) return FailJoin(BadPeerData(endpoint_, keys_.RoleInfo(round_, node), text));
+    nodes.push_back(*info);
+  }
+  Request publish = KeysRequest(Op::kMultiSet, {});
+  if (round_server_ != nullptr) {
+    publish.keys.push_back(keys_.MasterPort(round_));
+    publish.values.push_back(std::to_string(round_server_->port()));
+  }
+  const std::vector<AssignedRanks> assigned = AssignRanks(nodes);
+  for (int node = 0; node < nnodes_; ++node) {
+    publish.keys.push_back(keys_.AssignedRanks(round_, node));
+    publish.values.push_back(ToJson(assigned[static_cast<size_t>(node)]));
+  }
+  Ask(std::move(publish), [](const Reply&) {});
+}
+
+void StaticRendezvous::OnAssigned(const Result<std::string>& value) {
+  if (!on_joined_) return;
+  if (!value.has_value()) return FailJoin(value.error());
+  const auto ranks = ParseAssignedRanks(*value);
+  if (!ranks) {
+    const RoundEnd refused = ParseNote(*value);
+    if (refused.node_rank >= 0) return FailJoin(NodeLost(refused.message));
+    const std::string key = keys_.AssignedRanks(round_, node_rank_);
+    return FailJoin(BadPeerData(endpoint_, key, *value));
+  }
+  if (round_ == 0) return FinishJoin(*ranks, endpoint_.port);
+  Ask(KeyRequest(Op::kGet, keys_.MasterPort(round_)), [this, ranks](const Reply& reply) {
+    const std::string& text = reply.values.front();
+    const auto port = ParseInt(text);
+    if (!port || *port < 1 || *port > 65535) {
+      return FailJoin(BadPeerData(endpoint_, keys_.MasterPort(round_), text));
+    }
+    FinishJoin(*ranks, static_cast<uint16_t>(*port));
+  });
+}
+
+void StaticRendezvous::FinishJoin(const AssignedRanks& ranks, uint16_t master_port) {
+  deadline_.cancel();
+  progress_.cancel();
+  twin_.reset();
+  const auto done = std::exchange(on_joined_, nullptr);
+  if (!done) return;
+  Membership membership;
+  membership.round = round_;
+  membership.restart_count = restart_count_;
+  membership.node_rank = node_rank_;
+  membership.nnodes = nnodes_;
+  membership.base_rank = ranks.base_rank;
+  membership.world_size = ranks.world_size;
+  membership.role_base_rank = ranks.role_base_rank;
+  membership.role_world_size = ranks.role_world_size;
+  membership.master_addr = endpoint_.host;
+  membership.master_port = master_port;
+  done(std::move(membership));
+}
+
+void StaticRendezvous::FailJoin(Error error) {
+  deadline_.cancel();
+  progress_.cancel();
+  if (const auto done = std::exchange(on_joined_, nullptr)) done(std::move(error));
+}
+
+void StaticRendezvous::FailForLostNode() {
+  FailJoin(NodeLost(lost_->message));
+}
+
+void StaticRendezvous::OnDeadline() {
+  // The connection has the same deadline and knows why there is none.
+  if (connection_ != nullptr && !connection_->connected()) return;
+  Error error = NodesMissing(endpoint_, host(), nnodes_, Missing(), options_.rules.join_timeout);
+  if (!strangers_.empty()) error.what += "\nAnother job is here" + strangers_ + ".";
+  FailJoin(std::move(error));
+}
+
+void StaticRendezvous::OnProgressTime() {
+  After(progress_, options_.progress_interval, &StaticRendezvous::OnProgressTime);
+  if (host()) return SayWhoIsThere();
+  if (!connection_->connected()) {
+    const std::string problem = connection_->last_problem();
+    return Say("waiting for node 0 at " + ToString(endpoint_) +
+               (problem.empty() ? "" : " (" + problem + ")"));
+  }
+  if (!std::exchange(looking_, true)) CheckNode(0, {});
+}
+
+// One key after the other: a CHECK of several keys does not say which are there.
+void StaticRendezvous::CheckNode(int node, std::vector<int> missing) {
+  if (!on_joined_ || node == nnodes_) {
+    looking_ = false;
+    if (!on_joined_) return;
+    missing_ = std::set<int>(missing.begin(), missing.end());
+    return Say(DescribeJoined(nnodes_, missing));
+  }
+  Ask(KeysRequest(Op::kCheck, {keys_.RoleInfo(round_, node)}),
+      [this, node, missing = std::move(missing)](const Reply& reply) mutable {
+        if (reply.status != kCheckReady) missing.push_back(node);
+        CheckNode(node + 1, std::move(missing));
+      });
+}
+
+void StaticRendezvous::Say(const std::string& line) {
+  if (line.empty() || line == last_line_ || !options_.on_progress) return;
+  last_line_ = line;
+  options_.on_progress(line);
 }
 
 }  // namespace ddprun::rendezvous

@@ -1,65 +1,150 @@
-// Rendezvous of nodes that know their number and their rank, wire-compatible with torchrun's
-// static backend (torch 2.11): ddprun and torchrun nodes can be in one job, whoever is node 0.
+// Internal to kStaticBackend: the exchange between the nodes, on the event loop.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
 
-#include "base/result.h"
-#include "rendezvous/net/address.h"
-#include "rendezvous/rendezvous.h"
+#include "rendezvous/assign_ranks.h"
+#include "rendezvous/backend.h"
+#include "rendezvous/job_keys.h"
+#include "rendezvous/net/async_resolve.h"
+#include "rendezvous/store/store_connection.h"
+#include "rendezvous/store/store_server.h"
+#include "rendezvous/store/store_watch.h"
 
 namespace ddprun::rendezvous {
 
-class StoreServer;
-
-struct StaticOptions {
-  std::string run_id = "none";  // torchrun's default, part of the keys
-  int nnodes = 1;
-  int node_rank = 0;
-  int local_world_size = 1;
-  std::string role = "default";
-  // MASTER_ADDR and MASTER_PORT. For one node the host may be empty (loopback) and the port 0
-  // (a free one).
-  HostPort endpoint;
-  std::chrono::milliseconds join_timeout{900'000};  // torchrun's default
-  // One line about the wait, such as "2 of 4 nodes joined, missing: 2, 3". May be empty.
-  std::function<void(const std::string& line)> on_progress;
-  // First line after this, then at most one per interval and only when it says something new.
-  std::chrono::milliseconds progress_interval{3'000};
-};
-
-// Node 0 hosts the store on the endpoint's own address (on all addresses when the endpoint is not
-// one of this machine's, or when its name means loopback only here). One node needs no exchange:
-// Join only opens the port. Every round after the first gets a fresh store on a free port.
-// kRestart needs ddprun on all nodes: next to torchrun nodes it becomes kJobFailed, of which the
-// node that asked hears by WatchRound. A node that is gone fails the job.
-class StaticRendezvous : public Rendezvous {
+// Its handlers hold it, so Stop must be called. The join is in static_rendezvous.cc, who else is
+// there in static_rendezvous_others.cc, the round's end in static_rendezvous_end.cc.
+class StaticRendezvous final : public Rendezvous,
+                               public std::enable_shared_from_this<StaticRendezvous> {
  public:
-  // kUsage when the options contradict each other (page "node-rank", "endpoint").
-  static Result<std::unique_ptr<StaticRendezvous>> Create(asio::io_context& io,
-                                                          StaticOptions options);
-  ~StaticRendezvous() override;
+  StaticRendezvous(asio::io_context& io, RendezvousOptions options);
 
   void Join(std::function<void(Result<Membership>)> done) override;
   void WatchRound(std::function<void(RoundEnd)> handler) override;
-  void EndRound(RoundEnd::Kind kind,
-                const std::string& message,
-                std::function<void()> done) override;
-  void Withdraw(const std::string& message, std::function<void()> done) override;
+  void EndRound(RoundEnd end, std::function<void()> done) override;
+  void Withdraw(RoundEnd end, std::function<void()> done) override;
   void Leave(std::function<void(Status)> done) override;
-  bool may_go() const override;
+  bool may_go() const override { return leave_known_ && !host(); }
   const StoreServer* worker_store() const override;
+  void Stop();
 
  private:
-  class Impl;
-  explicit StaticRendezvous(std::shared_ptr<Impl> impl);
-  std::shared_ptr<Impl> impl_;
+  bool alone() const { return nnodes_ == 1; }
+  bool host() const { return node_rank_ == 0; }
+  AsyncStore& store() const;
+  void After(asio::steady_timer& timer,
+             std::chrono::milliseconds time,
+             void (StaticRendezvous::*action)());
+  // A request of the join: its Error ends the join.
+  void Ask(Request request, std::function<void(const Reply&)> then);
+  // A request whose answer nobody waits for.
+  void Tell(Request request);
+  // Calls `then` with the key's value once it is there.
+  void WatchKey(const std::string& key,
+                std::unique_ptr<StoreWatch>& watch,
+                std::function<void(Result<std::string>)> then);
+
+  void StartRound();
+  void OpenStore();
+  void Announce();
+  void EnterRound();
+  void AwaitNode(int node);
+  void OnNodeJoined(int node);
+  void AssignAll();
+  void PublishRanks(const Reply& role_infos);
+  void OnAssigned(const Result<std::string>& value);
+  void FinishJoin(const AssignedRanks& ranks, uint16_t master_port);
+  void FailJoin(Error error);
+  void OnDeadline();
+  void OnProgressTime();
+  void CheckNode(int node, std::vector<int> missing);
+  void Say(const std::string& line);
+
+  using HostHandler = std::function<void(const std::optional<std::string>& identity)>;
+  std::string MakeIdentity() const;
+  void TakeRank();
+  void CheckHost();
+  void AskWhoHosts(std::chrono::milliseconds timeout, HostHandler then);
+  void LookForTwin();
+  void FailWithoutPort(const Error& taken);
+  void SayWhoIsThere();
+  std::vector<int> Missing() const { return {missing_.begin(), missing_.end()}; }
+  void OnFailureNote(const Result<std::string>& note);
+  void DeliverFailure();
+  void SpreadFailure(const std::string& note);
+  void OnAbandoned(const std::vector<std::string>& keys);
+  void OnNodeGone(int node);
+  void OnNodeLost(int node, bool had_left);
+  void RefuseRound();
+  void FailForLostNode();
+  void Forget(std::string key);
+  void TellSeen();
+  void PublishEnd(const RoundEnd& own);
+  void OnEndTold(int round);
+  void AwaitSeen();
+  void OnSpread();
+  void OnReported();
+  AsyncStore::Handler Guarded(std::function<void(const Result<Reply>&)> then);
+  void EnterBarrier();
+  void AwaitLast(AsyncStore& waiting);
+  void FinishForAll();
+  void OnAllFinished(const Status& finished);
+
+  asio::io_context& io_;
+  const RendezvousOptions options_;
+  const int nnodes_;
+  const int node_rank_;
+  const JobKeys keys_;
+  const std::string identity_;
+  HostPort endpoint_;  // where workers find the first round's store
+  std::vector<asio::ip::address> addresses_;
+  std::unique_ptr<AsyncResolve> resolve_;
+  std::unique_ptr<StoreServer> server_;          // on node 0
+  std::unique_ptr<StoreServer> round_server_;    // on node 0, workers' store of later rounds
+  std::unique_ptr<StoreConnection> connection_;  // elsewhere
+  std::unique_ptr<StoreWatch> assigned_watch_;
+  std::unique_ptr<StoreWatch> failure_watch_;
+  std::unique_ptr<StoreConnection> twin_;     // on node 0, to a second node 0
+  std::unique_ptr<StoreConnection> barrier_;  // of a node that leaves
+  std::unique_ptr<StoreWatch> presence_;      // of a later node, at node 0: over all rounds
+  asio::steady_timer deadline_;
+  asio::steady_timer progress_;
+  asio::steady_timer ending_;  // of EndRound; of a store that goes away while leaving
+  asio::steady_timer spreading_;
+  bool stopped_ = false;
+  bool hosted_by_ddprun_ = false;
+
+  // How many rounds ended with a restart, and whether a node has gone: then no round can follow.
+  int restart_count_ = 0;
+  std::optional<RoundEnd> lost_;  // node 0 knows it
+
+  // Of the current round.
+  int round_ = -1;
+  std::function<void(Result<Membership>)> on_joined_;
+  std::set<int> missing_;  // node 0 knows it; others as of the last look
+  bool assigned_ = false;
+  std::string strangers_;  // nodes of another job, as text; node 0 knows it
+  std::string last_line_;
+  bool looking_ = false;  // a look at who is missing is under way
+  std::function<void(RoundEnd)> on_failure_;
+  std::optional<RoundEnd> failure_;
+  bool noted_ = false;  // the failure's key has been read
+  bool failure_delivered_ = false;
+  std::optional<RoundEnd::Kind> asked_end_;  // by this node's EndRound
+  std::set<int> unheard_;  // nodes that have not yet read the failure, while reporting it
+  std::function<void()> on_reported_;
+  std::function<void(Status)> on_left_;
+  bool leave_known_ = false;  // node 0 has counted this node among those that are done
+  bool left_ = false;
 };
 
 }  // namespace ddprun::rendezvous

@@ -4,8 +4,8 @@
 #include <asio/post.hpp>
 
 #include "base/env.h"
-#include "rendezvous/failure_note.h"
-#include "rendezvous/static_round.h"
+#include "rendezvous/peer_json.h"
+#include "rendezvous/static_rendezvous.h"
 #include "rendezvous/store/request.h"
 
 namespace ddprun::rendezvous {
@@ -31,60 +31,60 @@ Request CompareSet(std::string key, const std::string& value) {
 
 }  // namespace
 
-void StaticRendezvous::Impl::WatchRound(std::function<void(RoundEnd)> handler) {
+void StaticRendezvous::WatchRound(std::function<void(RoundEnd)> handler) {
   on_failure_ = std::move(handler);
   asio::post(io_, [self = shared_from_this()] { self->DeliverFailure(); });
 }
 
-void StaticRendezvous::Impl::OnFailureNote(const Result<std::string>& note) {
+void StaticRendezvous::OnFailureNote(const Result<std::string>& note) {
   if (left_ || noted_) return;
   noted_ = true;
   if (note.has_value()) {
-    failure_ = ParseFailureNote(*note);
+    failure_ = ParseNote(*note);
     if (host()) return SpreadFailure(*note);
     TellSeen();
     return DeliverFailure();
   }
   failure_ = RoundEnd{.node_rank = -1, .message = note.error().what};
-  if (on_left_) return After(ending_, kLastAnswerTimeout, &Impl::DeliverFailure);
+  if (on_left_) return After(ending_, kLastAnswerTimeout, &StaticRendezvous::DeliverFailure);
   DeliverFailure();
 }
 
-void StaticRendezvous::Impl::TellSeen() {
-  Tell(KeyRequest(Op::kSet, keys_.FailureSeen(round_, options_.node_rank)));
+void StaticRendezvous::TellSeen() {
+  Tell(KeyRequest(Op::kSet, keys_.FailureSeen(round_, node_rank_)));
 }
 
-void StaticRendezvous::Impl::DeliverFailure() {
+void StaticRendezvous::DeliverFailure() {
   if (!failure_ || failure_delivered_ || left_ || !on_failure_) return;
   failure_delivered_ = true;
-  const bool as_asked = failure_->node_rank == options_.node_rank && asked_end_ == failure_->kind;
+  const bool as_asked = failure_->node_rank == node_rank_ && asked_end_ == failure_->kind;
   // A copy: the handler may destroy everything.
   const auto handler = on_failure_;
   if (!as_asked) handler(*failure_);
 }
 
-void StaticRendezvous::Impl::SpreadFailure(const std::string& note) {
-  for (int node = 1; node < options_.nnodes; ++node) {
+void StaticRendezvous::SpreadFailure(const std::string& note) {
+  for (int node = 1; node < nnodes_; ++node) {
     Tell(CompareSet(keys_.Failure(round_, node), note));
   }
-  After(spreading_, kSpreadTimeout, &Impl::DeliverFailure);
+  After(spreading_, kSpreadTimeout, &StaticRendezvous::DeliverFailure);
   AwaitSeen();
 }
 
-void StaticRendezvous::Impl::OnAbandoned(const std::vector<std::string>& keys) {
+void StaticRendezvous::OnAbandoned(const std::vector<std::string>& keys) {
   const std::string prefix = keys_.PresentPrefix();
   for (const std::string& key : keys) {
     if (!key.starts_with(prefix)) continue;
     const auto node = ParseInt(std::string_view(key).substr(prefix.size()));
-    if (node && *node >= 1 && *node < options_.nnodes) OnNodeGone(static_cast<int>(*node));
+    if (node && *node >= 1 && *node < nnodes_) OnNodeGone(static_cast<int>(*node));
   }
 }
 
-void StaticRendezvous::Impl::Forget(std::string key) {
+void StaticRendezvous::Forget(std::string key) {
   Tell(KeyRequest(Op::kDeleteKey, std::move(key)));
 }
 
-void StaticRendezvous::Impl::OnNodeGone(int node) {
+void StaticRendezvous::OnNodeGone(int node) {
   if (left_) return;
   if (round_ == 0 && on_joined_ && !assigned_) {
     // It may be started again.
@@ -99,7 +99,7 @@ void StaticRendezvous::Impl::OnNodeGone(int node) {
                 });
 }
 
-void StaticRendezvous::Impl::OnNodeLost(int node, bool had_left) {
+void StaticRendezvous::OnNodeLost(int node, bool had_left) {
   if (stopped_ || left_) return;
   const std::string how =
       had_left ? "its workers had ended well" : "the connection to its agent was closed";
@@ -107,74 +107,78 @@ void StaticRendezvous::Impl::OnNodeLost(int node, bool had_left) {
                      .message = "node " + std::to_string(node) + " is gone: " + how};
   if (!lost_) lost_ = end;
   if (on_joined_ && !assigned_) return RefuseRound();
-  if (!had_left) Tell(CompareSet(keys_.Failure(round_, 0), ToJson(end)));
+  if (!had_left) Tell(CompareSet(keys_.Failure(round_, 0), ToNote(end)));
 }
 
 // A restart cannot bring back a node that is gone. The others read why where they await ranks.
-void StaticRendezvous::Impl::RefuseRound() {
+void StaticRendezvous::RefuseRound() {
   assigned_ = true;
   Request refuse = KeysRequest(Op::kMultiSet, {});
-  for (int node = 1; node < options_.nnodes; ++node) {
+  for (int node = 1; node < nnodes_; ++node) {
     refuse.keys.push_back(keys_.AssignedRanks(round_, node));
-    refuse.values.push_back(ToJson(*lost_));
+    refuse.values.push_back(ToNote(*lost_));
   }
   Tell(std::move(refuse));
-  After(spreading_, kSpreadTimeout, &Impl::FailForLostNode);
+  After(spreading_, kSpreadTimeout, &StaticRendezvous::FailForLostNode);
 }
 
-void StaticRendezvous::Impl::EndRound(RoundEnd::Kind kind,
-                                      const std::string& message,
-                                      std::function<void()> done) {
+void StaticRendezvous::EndRound(RoundEnd end, std::function<void()> done) {
   on_reported_ = std::move(done);
-  asked_end_ = kind;
-  const RoundEnd own{.kind = kind, .node_rank = options_.node_rank, .message = message};
+  asked_end_ = end.kind;
+  end.node_rank = node_rank_;
   // Not at once even if there is nobody to tell: no handler is called from within this call.
-  After(ending_, alone() ? milliseconds(0) : kReportTimeout, &Impl::OnReported);
+  After(ending_, alone() ? milliseconds(0) : kReportTimeout, &StaticRendezvous::OnReported);
   if (alone()) {
-    failure_ = failure_.value_or(own);
+    failure_ = failure_.value_or(end);
     return;
   }
   if (failure_) {
     asio::post(io_, [self = shared_from_this(), round = round_] { self->OnEndTold(round); });
     return;
   }
-  if (kind == RoundEnd::Kind::kJobFailed) return PublishEnd(own);
+  if (end.kind == RoundEnd::Kind::kJobFailed) return PublishEnd(end);
   std::vector<std::string> nodes;
-  for (int node = 0; node < options_.nnodes; ++node) nodes.push_back(keys_.Node(node));
+  for (int node = 0; node < nnodes_; ++node) nodes.push_back(keys_.Node(node));
   store().Call(KeysRequest(Op::kCheck, std::move(nodes)),
-               [self = shared_from_this(), own](const Result<Reply>& reply) {
+               [self = shared_from_this(), end](const Result<Reply>& reply) {
                  const bool all_ours = !reply.has_value() || reply->status == kCheckReady;
-                 self->PublishEnd(all_ours ? own : WithoutRestart(own));
+                 self->PublishEnd(all_ours ? end : WithoutRestart(end));
                });
 }
 
-void StaticRendezvous::Impl::PublishEnd(const RoundEnd& own) {
+// The number of nodes is fixed: the others cannot go on without this one.
+void StaticRendezvous::Withdraw(RoundEnd end, std::function<void()> done) {
+  end.kind = RoundEnd::Kind::kJobFailed;
+  EndRound(std::move(end), std::move(done));
+}
+
+void StaticRendezvous::PublishEnd(const RoundEnd& own) {
   if (stopped_) return;
   // Node 0 tells the others, if it is one of ours. The first note stays.
-  const int last = hosted_by_ddprun_ ? 0 : options_.nnodes - 1;
+  const int last = hosted_by_ddprun_ ? 0 : nnodes_ - 1;
   for (int node = 0; node < last; ++node) {
-    Tell(CompareSet(keys_.Failure(round_, node), ToJson(own)));
+    Tell(CompareSet(keys_.Failure(round_, node), ToNote(own)));
   }
-  store().Call(CompareSet(keys_.Failure(round_, last), ToJson(own)),
+  store().Call(CompareSet(keys_.Failure(round_, last), ToNote(own)),
                [self = shared_from_this(), round = round_](const Result<Reply>& reply) {
                  if (round != self->round_) return;
                  if (reply.has_value() && !self->failure_) {
-                   self->failure_ = ParseFailureNote(reply->values.front());
+                   self->failure_ = ParseNote(reply->values.front());
                    if (!self->host()) self->TellSeen();
                  }
                  self->OnEndTold(round);
                });
 }
 
-void StaticRendezvous::Impl::OnEndTold(int round) {
+void StaticRendezvous::OnEndTold(int round) {
   if (stopped_ || round != round_) return;
   if (host()) return AwaitSeen();
   OnSpread();
 }
 
-void StaticRendezvous::Impl::AwaitSeen() {
+void StaticRendezvous::AwaitSeen() {
   unheard_.clear();
-  for (int node = 1; node < options_.nnodes; ++node) unheard_.insert(node);
+  for (int node = 1; node < nnodes_; ++node) unheard_.insert(node);
   if (failure_) unheard_.erase(failure_->node_rank);
   const std::set<int> asked = unheard_;
   for (const int node : asked) {
@@ -196,31 +200,31 @@ void StaticRendezvous::Impl::AwaitSeen() {
   if (asked.empty()) OnSpread();
 }
 
-void StaticRendezvous::Impl::OnSpread() {
+void StaticRendezvous::OnSpread() {
   spreading_.cancel();
   const auto self = shared_from_this();  // the first handler may destroy everything
   DeliverFailure();
   OnReported();
 }
 
-void StaticRendezvous::Impl::OnReported() {
+void StaticRendezvous::OnReported() {
   ending_.cancel();
   if (const auto done = std::exchange(on_reported_, nullptr)) done();
 }
 
-void StaticRendezvous::Impl::Leave(std::function<void(Status)> done) {
+void StaticRendezvous::Leave(std::function<void(Status)> done) {
   on_left_ = std::move(done);
   if (alone()) {
     asio::post(io_, [self = shared_from_this()] { self->OnAllFinished({}); });
     return;
   }
   if (host()) return EnterBarrier();
-  Tell(KeyRequest(Op::kSet, keys_.Left(round_, options_.node_rank)));
+  Tell(KeyRequest(Op::kSet, keys_.Left(round_, node_rank_)));
   // Its own connection, as the other one must stay free for a failure; and it waits before this
   // node is counted: torchrun's node 0 goes as soon as the last node is, and takes with it what it
   // has not read by then.
   barrier_ = std::make_unique<StoreConnection>(io_, options_.endpoint,
-                                               DeadlineAfter(options_.join_timeout));
+                                               DeadlineAfter(options_.rules.join_timeout));
   barrier_->Call(KeysRequest(Op::kCheck, {keys_.LastFinished(round_)}),
                  Guarded([this](const Result<Reply>& reply) {
                    if (!reply.has_value()) return OnAllFinished(reply.error());
@@ -229,27 +233,26 @@ void StaticRendezvous::Impl::Leave(std::function<void(Status)> done) {
                  }));
 }
 
-void StaticRendezvous::Impl::AwaitLast(AsyncStore& waiting) {
+void StaticRendezvous::AwaitLast(AsyncStore& waiting) {
   waiting.Call(KeysRequest(Op::kWait, {keys_.LastFinished(round_)}),
                Guarded([this](const Result<Reply>& reply) {
                  OnAllFinished(reply.has_value() ? Status() : reply.error());
                }));
 }
 
-void StaticRendezvous::Impl::EnterBarrier() {
+void StaticRendezvous::EnterBarrier() {
   Request count = KeyRequest(Op::kAdd, keys_.NumFinished(round_));
   count.number = 1;
   store().Call(std::move(count), Guarded([this](const Result<Reply>& reply) {
                  if (!reply.has_value()) return OnAllFinished(reply.error());
                  leave_known_ = true;
-                 if (reply->number == options_.nnodes) return FinishForAll();
+                 if (reply->number == nnodes_) return FinishForAll();
                  if (host()) AwaitLast(*server_);
                }));
 }
 
 // For answers that count only in this round.
-AsyncStore::Handler StaticRendezvous::Impl::Guarded(
-    std::function<void(const Result<Reply>&)> then) {
+AsyncStore::Handler StaticRendezvous::Guarded(std::function<void(const Result<Reply>&)> then) {
   return [self = shared_from_this(), round = round_,
           then = std::move(then)](const Result<Reply>& reply) {
     if (round == self->round_ && !self->stopped_) then(reply);
@@ -258,7 +261,7 @@ AsyncStore::Handler StaticRendezvous::Impl::Guarded(
 
 // This node is the last: all have ended well, whatever becomes of the store. torchrun's node 0 goes
 // as soon as it is told, with requests of ours unanswered.
-void StaticRendezvous::Impl::FinishForAll() {
+void StaticRendezvous::FinishForAll() {
   // The value is torch elastic's own.
   Tell(KeyRequest(Op::kSet, keys_.LastFinished(round_), "<val_ignored>"));
   // A request with an answer: the one before has arrived when it comes.
@@ -266,7 +269,7 @@ void StaticRendezvous::Impl::FinishForAll() {
                Guarded([this](const Result<Reply>&) { OnAllFinished({}); }));
 }
 
-void StaticRendezvous::Impl::OnAllFinished(const Status& finished) {
+void StaticRendezvous::OnAllFinished(const Status& finished) {
   if (stopped_ || left_) return;
   left_ = finished.ok();
   if (left_ && host() && !alone()) {

@@ -7,7 +7,7 @@
 
 #include "rendezvous/join_text.h"
 #include "rendezvous/net/heard_text.h"
-#include "rendezvous/static_round.h"
+#include "rendezvous/static_rendezvous.h"
 #include "rendezvous/store/request.h"
 
 namespace ddprun::rendezvous {
@@ -42,30 +42,29 @@ Identity ParseIdentity(const std::string& text) {
 }  // namespace
 
 // Says who has a node rank, and tells two processes apart.
-std::string StaticRendezvous::Impl::MakeIdentity() const {
+std::string StaticRendezvous::MakeIdentity() const {
   std::random_device random;
   const Json json = {{"host", HostName()},
                      {"pid", getpid()},
                      {"run_id", options_.run_id},
-                     {"nnodes", options_.nnodes},
+                     {"nnodes", nnodes_},
                      {"token", (uint64_t{random()} << 32) | random()}};
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
 // Takes the node rank, unless another process has it.
-void StaticRendezvous::Impl::TakeRank() {
-  Ask(KeyRequest(Op::kCompareSet, keys_.Node(options_.node_rank), identity_),
-      [this](const Reply& reply) {
-        const std::string& taken = reply.values.front();
-        if (taken != identity_) {
-          return FailJoin(NodeRankTaken(options_.node_rank, ParseIdentity(taken).host));
-        }
-        if (host()) return EnterRound();
-        CheckHost();
-      });
+void StaticRendezvous::TakeRank() {
+  Ask(KeyRequest(Op::kCompareSet, keys_.Node(node_rank_), identity_), [this](const Reply& reply) {
+    const std::string& taken = reply.values.front();
+    if (taken != identity_) {
+      return FailJoin(NodeRankTaken(node_rank_, ParseIdentity(taken).host));
+    }
+    if (host()) return EnterRound();
+    CheckHost();
+  });
 }
 
-void StaticRendezvous::Impl::CheckHost() {
+void StaticRendezvous::CheckHost() {
   Ask(KeysRequest(Op::kCheck, {JobKeys::Host()}), [this](const Reply& reply) {
     hosted_by_ddprun_ = reply.status == kCheckReady;
     if (!hosted_by_ddprun_) return EnterRound();  // torchrun hosts the store
@@ -74,8 +73,8 @@ void StaticRendezvous::Impl::CheckHost() {
       if (node0.run_id != options_.run_id) {
         return FailJoin(RunIdsDiffer(options_.run_id, node0.run_id, node0.host));
       }
-      if (node0.nnodes != options_.nnodes) {
-        return FailJoin(NnodesDiffer(options_.nnodes, node0.nnodes));
+      if (node0.nnodes != nnodes_) {
+        return FailJoin(NnodesDiffer(nnodes_, node0.nnodes));
       }
       EnterRound();
     });
@@ -84,7 +83,7 @@ void StaticRendezvous::Impl::CheckHost() {
 
 // Calls `then` with the identity of the store's host: "" when it is another launcher's, none when
 // no store answers.
-void StaticRendezvous::Impl::AskWhoHosts(milliseconds timeout, HostHandler then) {
+void StaticRendezvous::AskWhoHosts(milliseconds timeout, HostHandler then) {
   twin_ = std::make_unique<StoreConnection>(io_, options_.endpoint, DeadlineAfter(timeout));
   twin_->Call(KeysRequest(Op::kCheck, {JobKeys::Host()}), [this, then](const Result<Reply>& reply) {
     if (!reply.has_value()) return then(std::nullopt);
@@ -96,14 +95,14 @@ void StaticRendezvous::Impl::AskWhoHosts(milliseconds timeout, HostHandler then)
 }
 
 // Of another machine, if the endpoint is none of this one's. It may also lead back here.
-void StaticRendezvous::Impl::LookForTwin() {
-  AskWhoHosts(options_.join_timeout, [this](const std::optional<std::string>& identity) {
+void StaticRendezvous::LookForTwin() {
+  AskWhoHosts(options_.rules.join_timeout, [this](const std::optional<std::string>& identity) {
     if (!identity || *identity == identity_) return;
     FailJoin(NodeRankTaken(0, ParseIdentity(*identity).host));
   });
 }
 
-void StaticRendezvous::Impl::FailWithoutPort(const Error& taken) {
+void StaticRendezvous::FailWithoutPort(const Error& taken) {
   AskWhoHosts(kAnswerTimeout, [this, taken](const std::optional<std::string>& identity) {
     if (!identity) return FailJoin(taken);
     const Identity other = ParseIdentity(*identity);
@@ -119,7 +118,7 @@ void StaticRendezvous::Impl::FailWithoutPort(const Error& taken) {
 }
 
 // Node 0 sees the keys of nodes that look for another job here.
-void StaticRendezvous::Impl::SayWhoIsThere() {
+void StaticRendezvous::SayWhoIsThere() {
   server_->Call(KeyRequest(Op::kListKeys, ""), Guarded([this](const Result<Reply>& reply) {
                   if (!on_joined_) return;
                   strangers_.clear();
@@ -127,17 +126,13 @@ void StaticRendezvous::Impl::SayWhoIsThere() {
                   for (const std::string& key : keys) {
                     const auto other = keys_.OtherJob(key);
                     if (!other) continue;
-                    strangers_ = "; node " + other->second + " came with --rdzv_id=" +
-                                 HeardText(other->first) + ", this job has " +
-                                 HeardText(options_.run_id);
+                    strangers_ = "; node " + other->second +
+                                 " came with --rdzv_id=" + HeardText(other->first) +
+                                 ", this job has " + HeardText(options_.run_id);
                     break;
                   }
-                  Say(DescribeJoined(options_.nnodes, Missing()) + strangers_);
+                  Say(DescribeJoined(nnodes_, Missing()) + strangers_);
                 }));
-}
-
-std::vector<int> StaticRendezvous::Impl::Missing() const {
-  return {missing_.begin(), missing_.end()};
 }
 
 }  // namespace ddprun::rendezvous

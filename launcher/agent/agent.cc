@@ -9,8 +9,9 @@
 
 #include <asio/post.hpp>
 
+#include "launcher/agent/last_words.h"
+#include "launcher/hang/hang_report.h"
 #include "launcher/report/report_file.h"
-#include "launcher/report/text_block.h"
 
 namespace ddprun::launcher {
 
@@ -19,9 +20,8 @@ using Kind = rendezvous::RoundEnd::Kind;
 Agent::Agent(AgentPlan plan, const AgentSurroundings& surroundings)
     : plan_(std::move(plan)),
       surroundings_(surroundings),
-      log_({.name = LogName(plan_.options.rdzv_backend == "c10d" && plan_.options.several_nodes()
-                                ? plan_.options.node_rank
-                                : plan_.options.node_rank.value_or(0)),
+      log_({.name = LogName(plan_.options.backend->fixed ? plan_.options.rdzv.node_rank.value_or(0)
+                                                         : plan_.options.rdzv.node_rank),
             .level = plan_.options.log_level,
             .time = plan_.options.log_time},
            [this](std::string_view line) { surroundings_.console.err().WriteLines(line); }),
@@ -52,19 +52,12 @@ Status Agent::Begin() {
     DDPRUN_TRY(log_.AppendTo(ReportPath(options.log_file, node_rank(), plan_.host, false)));
   }
   log_.Debug("agent begins", {{"target", plan_.target.name},
-                              {"nproc_per_node", std::to_string(plan_.local_world_size)},
+                              {"nproc_per_node", std::to_string(plan_.local_world_size())},
                               {"host", plan_.host},
                               {"pid", std::to_string(::getpid())},
                               {"job_id", plan_.job_id}});
   surroundings_.processes.OnExit([this](pid_t pid, const ProcessExit& exit) { OnExit(pid, exit); });
-  DDPRUN_ASSIGN(output_, JobOutput::Create({.options = &plan_.options,
-                                            .env = &plan_.env,
-                                            .local_world_size = plan_.local_world_size,
-                                            .is_trainer_config = plan_.target.is_trainer_config,
-                                            .run_id = plan_.run_id,
-                                            .host = plan_.host,
-                                            .job_folder = plan_.job_folder},
-                                           surroundings_.console, log_));
+  DDPRUN_ASSIGN(output_, JobOutput::Create(plan_, surroundings_.console, log_));
   surroundings_.console.out().OnLost([this](int error) {
     log_.Warning("standard output cannot be written to any more: " +
                  (error == EPIPE ? "its reader has ended" : ErrnoText(error)));
@@ -125,8 +118,9 @@ void Agent::OnStopSignal(int signal, pid_t sender) {
     log_.Info("weights are saved at the end of a run only: those of this one are lost");
   }
   if (membership_ && plan_.options.several_nodes()) {
-    const PeerMessage message{128 + signal, Name() + " was stopped by " + SignalName(signal)};
-    rendezvous_->Withdraw(EncodePeerMessage(message), Telling());
+    rendezvous_->Withdraw(
+        {.message = Name() + " was stopped by " + SignalName(signal), .exit_code = 128 + signal},
+        Telling());
   }
   On(AgentEvent::kEndAsked);
 }
@@ -138,7 +132,7 @@ void Agent::OnExit(pid_t pid, const ProcessExit& exit) {
 
 bool Agent::may_restart() const {
   return EndAfterFailure(membership_ ? membership_->restart_count : 0,
-                         plan_.options.max_restarts) == Kind::kRestart;
+                         plan_.options.rdzv.rules.max_restarts) == Kind::kRestart;
 }
 
 void Agent::OnTemplateLost(const Error& error) {
@@ -161,7 +155,7 @@ void Agent::Join() {
     }
   }
   if (state_.phase() != AgentPhase::kJoining) return;
-  log_.Debug("joining", {{"backend", plan_.options.rdzv_backend}, {"run_id", plan_.run_id}});
+  log_.Debug("joining", {{"backend", plan_.options.rdzv_backend}, {"run_id", plan_.run_id()}});
   rendezvous_->Join(
       [this](Result<rendezvous::Membership> membership) { OnJoined(std::move(membership)); });
 }
@@ -215,12 +209,13 @@ void Agent::OnFirstFailure(const WorkerRecord& worker) {
 
 void Agent::OnHang(const HangReport& report) {
   log_.Warning(Summarize(report) + "; asking the workers for their stacks");
-  RestartOrEnd({kHangExitCode, Name() + ": " + Summarize(report)});
+  RestartOrEnd({.message = Name() + ": " + Summarize(report), .exit_code = kHangExitCode});
 }
 
-void Agent::RestartOrEnd(const PeerMessage& message) {
+void Agent::RestartOrEnd(rendezvous::RoundEnd end) {
   const bool restart = may_restart();
-  EndRound(restart ? Kind::kRestart : Kind::kJobFailed, message);
+  if (restart) end.kind = Kind::kRestart;
+  EndRound(std::move(end));
   On(restart ? AgentEvent::kRestartAsked : AgentEvent::kEndAsked);
 }
 
@@ -228,7 +223,7 @@ void Agent::OnRoundEnd(const rendezvous::RoundEnd& end) {
   round_end_ = end;
   log_.Debug("the round was ended", {{"by_node", std::to_string(end.node_rank)},
                                      {"kind", std::string(NameOf(end.kind))},
-                                     {"message", DecodePeerMessage(end.message).text}});
+                                     {"message", end.message}});
   // This node has its own reasons to end; the others go on without it, if they can.
   if (stop_signal_ || error_) return;
   On(end.kind == Kind::kJobFailed ? AgentEvent::kEndAsked : AgentEvent::kRestartAsked);
@@ -250,7 +245,7 @@ void Agent::OnAttemptGone() {
 void Agent::OnCannotStart(const Error& error) {
   const bool killed = template_ != nullptr && !template_->ready() && !template_->refusal();
   if (!killed || !may_restart()) return OnCannotGoOn(error);
-  RestartOrEnd({ExitStatus(error.code), Name() + ": " + error.what});
+  RestartOrEnd({.message = Name() + ": " + error.what, .exit_code = ExitStatus(error.code)});
 }
 
 void Agent::Leave() {
@@ -293,7 +288,7 @@ void Agent::JoinAgain() {
     history_.EndAttempt(*attempt_, round_end_);
     surroundings_.console.err().WriteLines(HangText());
   }
-  LogRestart();
+  for (const auto& line : RestartLines(plan_, *membership_, *round_end_)) log_.Warning(line);
   std::chrono::milliseconds pause{0};
   if (attempt_ != nullptr && round_end_->kind == Kind::kRestart) {
     pause = crash_loop_.PauseAfter(attempt_->lifetime());
@@ -303,20 +298,6 @@ void Agent::JoinAgain() {
   round_end_.reset();
   template_renewed_ = false;
   alarm_ = surroundings_.clock.Set(pause, [this] { Join(); });
-}
-
-void Agent::LogRestart() const {
-  const PeerMessage message = DecodePeerMessage(round_end_->message);
-  const std::string& line = message.text;
-  if (round_end_->kind == Kind::kRegroup) return log_.Warning(line + "; the nodes join anew");
-  log_.Warning(line + "; restart " + std::to_string(membership_->restart_count + 1) + " of " +
-               std::to_string(plan_.options.max_restarts));
-  if (plan_.target.is_trainer_config) {
-    log_.Warning("training begins again at step 1, in a new run folder");
-  }
-  if (!message.worker) return;
-  const auto lines = SplitLines(RenderAttemptFailure(message.worker->record, message.worker->host));
-  for (size_t i = 1; i < lines.size(); ++i) log_.Warning(lines[i]);
 }
 
 void Agent::FailWith(Error error) {
@@ -331,17 +312,19 @@ void Agent::OnCannotGoOn(const Error& error) {
   // It joins all the same, because the others have to be told.
   if (!membership_ && plan_.options.several_nodes()) return;
   const std::string what = refusal_ ? " could not start its workers" : " failed: " + error_->what;
-  EndRound(Kind::kJobFailed, {refusal_.value_or(ExitStatus(error_->code)), Name() + what});
+  EndRound({.message = Name() + what, .exit_code = refusal_.value_or(ExitStatus(error_->code))});
   On(AgentEvent::kEndAsked);
 }
 
-void Agent::EndRound(Kind kind, const PeerMessage& message) {
+void Agent::EndRound(rendezvous::RoundEnd end) {
   if (!membership_ || round_end_) return;
-  round_end_ = rendezvous::RoundEnd{kind, membership_->node_rank, EncodePeerMessage(message)};
+  end.node_rank = membership_->node_rank;
+  round_end_ = end;
   // One node alone has nobody to tell, but the rendezvous counts restarts.
-  if (kind == Kind::kJobFailed && !plan_.options.several_nodes()) return;
-  log_.Debug("ending the round", {{"kind", std::string(NameOf(kind))}, {"message", message.text}});
-  rendezvous_->EndRound(kind, round_end_->message, Telling());
+  if (end.kind == Kind::kJobFailed && !plan_.options.several_nodes()) return;
+  log_.Debug("ending the round",
+             {{"kind", std::string(NameOf(end.kind))}, {"message", end.message}});
+  rendezvous_->EndRound(std::move(end), Telling());
 }
 
 std::function<void()> Agent::Telling() {
@@ -372,10 +355,31 @@ int Agent::Finish() {
     history_.EndAttempt(*attempt_, round_end_);
     surroundings_.console.err().WriteLines(HangText());
   }
-  TellParent();
-  const JobEnd end = DescribeEnd();
-  Report(end);
+  JobEnd end = DescribeEnd(plan_, Causes(), history_);
+  end.log = log_.LastLines();
+  SayLastWords(plan_, end, surroundings_.console, log_);
   return end.exit_code;
+}
+
+JobCauses Agent::Causes() const {
+  JobCauses causes{.own_node_rank = node_rank(),
+                   .several_nodes = plan_.options.several_nodes(),
+                   .round_end = round_end_,
+                   .error = error_,
+                   .refusal = refusal_,
+                   .stop_signal = stop_signal_,
+                   .unkillable = unkillable_};
+  if (attempt_ == nullptr) return causes;
+  const WorkerGroup& group = attempt_->group();
+  if (group.first_failure()) causes.first_failure = group.Records()[*group.first_failure()].exit;
+  causes.stopped_code = group.first_nonzero_code();
+  causes.hung = attempt_->hang().has_value();
+  return causes;
+}
+
+std::string Agent::HangText() const {
+  const std::optional<HangReport> hang = attempt_ == nullptr ? std::nullopt : attempt_->hang();
+  return hang ? RenderHang(*hang, plan_.target.name, plan_.color) : "";
 }
 
 bool Agent::settling() const {
@@ -387,7 +391,7 @@ std::string Agent::Name() const {
 }
 
 int Agent::node_rank() const {
-  return membership_ ? membership_->node_rank : plan_.options.node_rank.value_or(0);
+  return membership_ ? membership_->node_rank : plan_.options.rdzv.node_rank.value_or(0);
 }
 
 }  // namespace ddprun::launcher

@@ -15,15 +15,12 @@
 #include "launcher/agent/job_history.h"
 #include "launcher/agent/job_output.h"
 #include "launcher/agent/job_result.h"
-#include "launcher/agent/restart_policy.h"
 #include "launcher/agent/running_attempt.h"
 #include "launcher/agent/template_host.h"
 #include "launcher/output/console.h"
 #include "launcher/process/clock.h"
 #include "launcher/process/process.h"
 #include "launcher/process/signals.h"
-#include "launcher/report/job_end.h"
-#include "launcher/report/peer_message.h"
 #include "rendezvous/rendezvous.h"
 
 namespace ddprun::launcher {
@@ -35,7 +32,7 @@ struct AgentSurroundings {
   ProcessHost& processes;
   Console& console;
   // Called once; the log gets a line about a wait.
-  std::function<Result<std::unique_ptr<rendezvous::Rendezvous>>(const AgentPlan&, const Log&)>
+  std::function<Result<std::shared_ptr<rendezvous::Rendezvous>>(const AgentPlan&, const Log&)>
       open_rendezvous;
   const AgentTable& agent_table = kAgentTable;
   const GroupTable& group_table = kGroupTable;
@@ -72,7 +69,7 @@ class Agent {
   void OnFirstFailure(const WorkerRecord& worker);
   void OnHang(const HangReport& report);
   // This node's workers cannot go on: all nodes start again, or the job ends.
-  void RestartOrEnd(const PeerMessage& message);
+  void RestartOrEnd(rendezvous::RoundEnd end);
   void OnRoundEnd(const rendezvous::RoundEnd& end);
   void OnAttemptGone();
   void OnCannotStart(const Error& error);
@@ -82,8 +79,6 @@ class Agent {
   void StopWorkers();
   void KillWorkers();
   void JoinAgain();
-  // A line about the attempt that is over and what follows.
-  void LogRestart() const;
 
   bool may_restart() const;
   // The round is over, what belongs to it is being put away.
@@ -92,17 +87,13 @@ class Agent {
   void FailWith(Error error);
   void OnCannotGoOn(const Error& error);
   // Ends the round everywhere, unless it has ended already.
-  void EndRound(rendezvous::RoundEnd::Kind kind, const PeerMessage& message);
+  void EndRound(rendezvous::RoundEnd end);
   // What is done when the other nodes have been told; a later telling replaces it.
   std::function<void()> Telling();
   // kSettled follows once nothing has to be waited for.
   void SettleSoon();
 
   JobCauses Causes() const;
-  JobEnd DescribeEnd() const;
-  // On standard error, and in the file that --report_file asks for.
-  void Report(const JobEnd& end);
-  void TellParent() const;
   // Empty when the workers have not hung.
   std::string HangText() const;
   // Log lines carry the node's rank, once that is known.
@@ -119,7 +110,7 @@ class Agent {
   CrashLoop crash_loop_;
   JobHistory history_;
   Clock::Alarm alarm_;  // of the phase: the pause before it joins, the limit of leaving
-  std::unique_ptr<rendezvous::Rendezvous> rendezvous_;
+  std::shared_ptr<rendezvous::Rendezvous> rendezvous_;
   std::optional<JobOutput> output_;
   std::unique_ptr<TemplateHost> template_;
 

@@ -1,4 +1,4 @@
-// What one node's agent is to run: decided once, before any process is started.
+// What one node's agent is to run, decided once before any process is started; and running it.
 #pragma once
 
 #include <string>
@@ -8,20 +8,27 @@
 #include "base/env.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/target.h"
+#include "launcher/process/guard.h"
+#include "launcher/process/signals.h"
 
 namespace ddprun::launcher {
 
 struct AgentPlan {
   Options options;
   Target target;
-  Environment env;  // of this process
-  int local_world_size = 1;
+  Environment env;           // of this process
   std::vector<CpuSet> cpus;  // of each local rank; empty: not bound
   std::string job_id;
-  std::string run_id;
   std::string job_folder;
   std::string host;    // this machine's name, for messages
   bool color = false;  // standard error is a terminal that shows colours
+
+  int local_world_size() const { return options.rdzv.local_world_size; }
+  const std::string& run_id() const { return options.rdzv.run_id; }
 };
+
+// The whole job on this node; ddprun's exit code. No process of the job is left when it returns,
+// and everything has been said on standard error. Call it on the main thread.
+Result<int> RunAgent(AgentPlan plan, const SignalMask& mask, Guard& guard);
 
 }  // namespace ddprun::launcher

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "launcher/report/exit_text.h"
+#include "launcher/report/peer_worker.h"
+
 namespace ddprun::launcher {
 
 void JobHistory::BeginAttempt(const rendezvous::Membership& membership) {
@@ -9,14 +12,13 @@ void JobHistory::BeginAttempt(const rendezvous::Membership& membership) {
   current_ = AttemptEnd{.membership = membership, .started_at = std::chrono::system_clock::now()};
 }
 
-PeerMessage JobHistory::TellOf(const WorkerRecord& worker) const {
+rendezvous::RoundEnd JobHistory::TellOf(const WorkerRecord& worker) const {
   std::vector<WorkerRecord> known = {worker};
   Complete(known);
-  return PeerMessage{
-      .exit_code = FailureCode(*worker.exit),
-      .text = Summarize(worker, host_),
-      .worker = PeerWorker{
-          .host = host_, .time = TimeText(worker.ended_at), .record = std::move(known[0])}};
+  return {.message = Summarize(worker, host_),
+          .exit_code = FailureCode(*worker.exit),
+          .worker = ToJson(
+              PeerWorker{.host = host_, .time = TimeText(worker.ended_at), .record = known[0]})};
 }
 
 void JobHistory::EndAttempt(const RunningAttempt& attempt,

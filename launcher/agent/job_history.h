@@ -10,7 +10,6 @@
 #include "launcher/agent/running_attempt.h"
 #include "launcher/report/evidence.h"
 #include "launcher/report/job_end.h"
-#include "launcher/report/peer_message.h"
 #include "rendezvous/rendezvous.h"
 
 namespace ddprun::launcher {
@@ -25,7 +24,7 @@ class JobHistory {
   // An attempt's workers are about to be started.
   void BeginAttempt(const rendezvous::Membership& membership);
   // What the other nodes are told of a worker that has just failed.
-  PeerMessage TellOf(const WorkerRecord& worker) const;
+  rendezvous::RoundEnd TellOf(const WorkerRecord& worker) const;
   // None of the attempt's workers is left, and its output is complete. `round_end`: how its round
   // ended, if it did not simply succeed.
   void EndAttempt(const RunningAttempt& attempt,

@@ -16,42 +16,41 @@ bool Any(const StreamsPerRank& streams) {
                                          [&](const auto& row) { return any(row.second); });
 }
 
-Result<LogFolder> MakeLogFolder(const JobOutputSetup& setup, const Log& log) {
-  const Options& options = *setup.options;
-  if (!options.log_dir.empty()) return LogFolder::Create(options.log_dir, setup.run_id);
-  if (!Any(options.redirects) && !Any(options.tee)) return LogFolder::In(setup.job_folder);
-  const std::string beside = std::filesystem::path(setup.job_folder).parent_path();
-  DDPRUN_ASSIGN(LogFolder logs, LogFolder::Create(beside, "ddprun_logs_" + setup.run_id));
+Result<LogFolder> MakeLogFolder(const AgentPlan& plan, const Log& log) {
+  const Options& options = plan.options;
+  if (!options.log_dir.empty()) return LogFolder::Create(options.log_dir, plan.run_id());
+  if (!Any(options.redirects) && !Any(options.tee)) return LogFolder::In(plan.job_folder);
+  const std::string beside = std::filesystem::path(plan.job_folder).parent_path();
+  DDPRUN_ASSIGN(LogFolder logs, LogFolder::Create(beside, "ddprun_logs_" + plan.run_id()));
   log.Info("no --log_dir was given; logs go to " + logs.path());
   return logs;
 }
 
 }  // namespace
 
-Result<JobOutput> JobOutput::Create(const JobOutputSetup& setup, Console& console, const Log& log) {
-  DDPRUN_ASSIGN(LogFolder logs, MakeLogFolder(setup, log));
-  JobOutput output(setup, std::move(logs));
+Result<JobOutput> JobOutput::Create(const AgentPlan& plan, Console& console, const Log& log) {
+  DDPRUN_ASSIGN(LogFolder logs, MakeLogFolder(plan, log));
+  JobOutput output(plan, std::move(logs));
   output.out_is_terminal_ = console.out().is_terminal();
   output.err_is_terminal_ = console.err().is_terminal();
-  output.color_ =
-      setup.env->GetOr("NO_COLOR", "").empty() && setup.env->GetOr("TERM", "") != "dumb";
+  output.color_ = plan.env.GetOr("NO_COLOR", "").empty() && plan.env.GetOr("TERM", "") != "dumb";
   return output;
 }
 
 Result<AttemptOutput> JobOutput::MakeAttempt(const rendezvous::Membership& membership) const {
   AttemptOutput attempt;
   DDPRUN_ASSIGN(attempt.folder,
-                logs_.MakeAttempt(membership.restart_count, setup_.local_world_size));
-  attempt.plan = PlanOutput(*setup_.options, {.membership = membership,
-                                              .local_world_size = setup_.local_world_size,
-                                              .host = setup_.host,
-                                              .attempt_folder = attempt.folder,
-                                              .is_trainer_config = setup_.is_trainer_config,
-                                              .out_is_terminal = out_is_terminal_,
-                                              .err_is_terminal = err_is_terminal_,
-                                              .color = color_,
-                                              .prefix_template = setup_.env->GetOr(
-                                                  "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "")});
+                logs_.MakeAttempt(membership.restart_count, plan_->local_world_size()));
+  attempt.plan = PlanOutput(plan_->options, {.membership = membership,
+                                             .local_world_size = plan_->local_world_size(),
+                                             .host = plan_->host,
+                                             .attempt_folder = attempt.folder,
+                                             .is_trainer_config = plan_->target.is_trainer_config,
+                                             .out_is_terminal = out_is_terminal_,
+                                             .err_is_terminal = err_is_terminal_,
+                                             .color = color_,
+                                             .prefix_template = plan_->env.GetOr(
+                                                 "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "")});
   return attempt;
 }
 

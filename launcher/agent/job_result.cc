@@ -1,10 +1,12 @@
 #include "launcher/agent/job_result.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "launcher/hang/hang_report.h"
 #include "launcher/report/exit_text.h"
-#include "launcher/report/peer_message.h"
+#include "launcher/report/peer_worker.h"
+#include "launcher/report/text_block.h"
 
 namespace ddprun::launcher {
 
@@ -25,9 +27,28 @@ bool EndedByOwnWorker(const JobCauses& causes) {
   return !causes.round_end || JobFailed(causes);
 }
 
+std::vector<std::string> RestartLines(const AgentPlan& plan,
+                                      const rendezvous::Membership& membership,
+                                      const rendezvous::RoundEnd& end) {
+  if (end.kind == rendezvous::RoundEnd::Kind::kRegroup) {
+    return {end.message + "; the nodes join anew"};
+  }
+  std::vector<std::string> lines = {end.message + "; restart " +
+                                    std::to_string(membership.restart_count + 1) + " of " +
+                                    std::to_string(plan.options.rdzv.rules.max_restarts)};
+  if (plan.target.is_trainer_config) {
+    lines.push_back("training begins again at step 1, in a new run folder");
+  }
+  if (const auto worker = WorkerOf(end)) {
+    const auto words = SplitLines(RenderAttemptFailure(worker->record, worker->host));
+    lines.insert(lines.end(), words.begin() + 1, words.end());
+  }
+  return lines;
+}
+
 int JobExitCode(const JobCauses& causes) {
   // The first end of a round is the same on all nodes, so what the rendezvous passes on came first.
-  if (EndedElsewhere(causes)) return DecodePeerMessage(causes.round_end->message).exit_code;
+  if (EndedElsewhere(causes)) return causes.round_end->exit_code;
   if (causes.refusal) return *causes.refusal;
   if (causes.error) return ExitStatus(causes.error->code);
   if (causes.hung && (!causes.round_end || JobFailed(causes))) return kHangExitCode;
@@ -37,6 +58,26 @@ int JobExitCode(const JobCauses& causes) {
   // A batch system may ask for a code that says "put me back into the queue". The other nodes have
   // been told of the signal before it was known.
   return causes.several_nodes ? stopped : causes.stopped_code.value_or(stopped);
+}
+
+JobEnd DescribeEnd(const AgentPlan& plan, const JobCauses& causes, const JobHistory& history) {
+  JobEnd end;
+  end.program = plan.target.name;
+  end.host = plan.host;
+  if (plan.target.is_python) end.interpreter = plan.target.program;
+  end.attempts = history.attempts();
+  end.worker_failed = EndedByOwnWorker(causes);
+  if (!causes.refusal) end.error = causes.error;
+  if (EndedElsewhere(causes)) end.peer_failure = causes.round_end;
+  end.stop_signal = causes.stop_signal;
+  end.unkillable = causes.unkillable;
+  end.job_id = plan.job_id;
+  end.run_id = plan.run_id();
+  end.exit_code = StyledExitCode(JobExitCode(causes), plan.options.exit_code);
+  end.node_rank = causes.own_node_rank;
+  end.started_at = history.started_at();
+  end.ended_at = std::chrono::system_clock::now();
+  return end;
 }
 
 std::string ExitBarrierLine(std::chrono::milliseconds limit, bool goes) {
@@ -50,6 +91,20 @@ std::string ExitBarrierLine(std::chrono::milliseconds limit, bool goes) {
 int StyledExitCode(int code, ExitCodeStyle style) {
   const bool known_to_torchrun = code == 0 || code == ExitStatus(Code::kUsage);
   return style == ExitCodeStyle::kWorker || known_to_torchrun ? code : 1;
+}
+
+rendezvous::RoundEnd::Kind EndAfterFailure(int restart_count, int max_restarts) {
+  using enum rendezvous::RoundEnd::Kind;
+  return restart_count < max_restarts ? kRestart : kJobFailed;
+}
+
+std::chrono::milliseconds CrashLoop::PauseAfter(std::chrono::milliseconds lifetime) {
+  constexpr std::chrono::milliseconds kFirstPause{250};
+  constexpr int kMostDoublings = 4;
+  if (lifetime >= kLongEnough) short_lives_ = 0;
+  const int before = short_lives_++;
+  if (before == 0) return std::chrono::milliseconds(0);
+  return kFirstPause * (1 << std::min(before - 1, kMostDoublings));
 }
 
 }  // namespace ddprun::launcher

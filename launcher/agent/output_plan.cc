@@ -61,7 +61,7 @@ StreamPlan PlanStream(const Options& options,
     plan.filtered = plan.shown;  // as torchrun's
     const std::string& prefix = here.prefix_template;
     plan.label =
-        FillPrefix(prefix.empty() ? kTorchrunPrefix : prefix, options.role, rank, local_rank);
+        FillPrefix(prefix.empty() ? kTorchrunPrefix : prefix, options.rdzv.role, rank, local_rank);
     return plan;
   }
   if (files && wishes.redirect) {

@@ -1,5 +1,3 @@
-#include "launcher/agent/run_agent.h"
-
 #include <signal.h>
 #include <unistd.h>
 
@@ -7,36 +5,10 @@
 #include <utility>
 
 #include "launcher/agent/agent.h"
+#include "launcher/agent/agent_plan.h"
 #include "launcher/process/posix_process.h"
-#include "rendezvous/elastic/make_rendezvous.h"
 
 namespace ddprun::launcher {
-
-namespace {
-
-Result<std::unique_ptr<rendezvous::Rendezvous>> OpenRendezvous(asio::io_context& io,
-                                                               const AgentPlan& plan,
-                                                               const Log& log) {
-  const Options& options = plan.options;
-  return rendezvous::MakeRendezvous(
-      io, {.backend = options.rdzv_backend,
-           .run_id = plan.run_id,
-           .min_nodes = options.min_nodes,
-           .max_nodes = options.max_nodes,
-           .node_rank = options.node_rank,
-           .local_world_size = plan.local_world_size,
-           .role = options.role,
-           .max_restarts = options.max_restarts,
-           .endpoint = options.rdzv_endpoint,
-           .master_addr = options.master_addr,
-           .master_port = options.master_port,
-           .local_addr = options.local_addr,
-           .conf = options.rdzv_conf,
-           .on_progress = [&log](const std::string& line) { log.Info(line); },
-           .on_debug = [&log](const std::string& line) { log.Debug(line); }});
-}
-
-}  // namespace
 
 Result<int> RunAgent(AgentPlan plan, const SignalMask& mask, Guard& guard) {
   const std::vector<int> stop = plan.options.signals_to_handle;
@@ -44,13 +16,17 @@ Result<int> RunAgent(AgentPlan plan, const SignalMask& mask, Guard& guard) {
   LoopClock clock(io);
   Console console(io, STDOUT_FILENO, STDERR_FILENO);
   PosixProcessHost processes(io, clock, mask, guard);
-  Agent agent(std::move(plan), {.io = io,
-                                .clock = clock,
-                                .processes = processes,
-                                .console = console,
-                                .open_rendezvous = [&io](const AgentPlan& of, const Log& log) {
-                                  return OpenRendezvous(io, of, log);
-                                }});
+  Agent agent(std::move(plan),
+              {.io = io,
+               .clock = clock,
+               .processes = processes,
+               .console = console,
+               .open_rendezvous = [&io](const AgentPlan& of, const Log& log) {
+                 rendezvous::RendezvousOptions options = of.options.rdzv;
+                 options.on_progress = [&log](const std::string& line) { log.Info(line); };
+                 options.on_debug = [&log](const std::string& line) { log.Debug(line); };
+                 return of.options.backend->make(io, std::move(options));
+               }});
   bool over = false;
   const auto on_signal = [&](int signal, pid_t sender) {
     if (signal == SIGCHLD) return processes.OnChildSignal();

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "launcher/cli/device_count.h"
-#include "launcher/hang/flight_text.h"
+#include "launcher/hang/standing.h"
 
 namespace ddprun::launcher {
 
@@ -32,8 +32,8 @@ Status RunningAttempt::Start(TemplateHost* worker_template) {
   node_memory_ = UniqueFd(::memfd_create("ddprun-node-memory", MFD_CLOEXEC));
   if (!node_memory_.valid()) return SystemError("creating the node's shared memory", errno);
   DDPRUN_ASSIGN(AttemptOutput output, output_.MakeAttempt(membership_));
-  DDPRUN_ASSIGN(recorder_, CreateFlightRecorderFile(plan_.local_world_size));
-  DDPRUN_ASSIGN(flight_, FlightReader::Open(recorder_, plan_.local_world_size));
+  DDPRUN_ASSIGN(recorder_, CreateFlightRecorderFile(plan_.local_world_size()));
+  DDPRUN_ASSIGN(flight_, FlightReader::Open(recorder_, plan_.local_world_size()));
   group_.ShareFlightRecorder(recorder_.get(), flight_.get());
   std::vector<WorkerSpec> specs = MakeSpecs(output.folder);
   if (worker_template == nullptr) {
@@ -48,22 +48,15 @@ Status RunningAttempt::Start(TemplateHost* worker_template) {
 }
 
 std::vector<WorkerSpec> RunningAttempt::MakeSpecs(const std::string& folder) const {
-  const Attempt attempt{.membership = membership_,
-                        .local_world_size = plan_.local_world_size,
-                        .job_id = plan_.job_id,
-                        .run_id = plan_.run_id,
+  const Attempt attempt{.plan = plan_,
+                        .membership = membership_,
                         .error_folder = folder,
                         .node_memory_fd = node_memory_.get(),
                         .flight_recorder_fd = recorder_.get(),
-                        .usable_cores = UsableCores(),
-                        .role = plan_.options.role,
-                        .max_restarts = plan_.options.max_restarts,
-                        .signals_to_handle = plan_.options.signals_text,
-                        .virtual_local_rank = plan_.options.virtual_local_rank,
-                        .cpus = plan_.cpus};
+                        .usable_cores = UsableCores()};
   std::vector<WorkerSpec> specs;
-  for (int local_rank = 0; local_rank < plan_.local_world_size; ++local_rank) {
-    specs.push_back(MakeWorkerSpec(plan_.target, attempt, local_rank, plan_.env));
+  for (int local_rank = 0; local_rank < plan_.local_world_size(); ++local_rank) {
+    specs.push_back(MakeWorkerSpec(attempt, local_rank));
   }
   return specs;
 }
@@ -123,10 +116,9 @@ void RunningAttempt::WatchForHang(HangGuard::StoreOf store,
 }
 
 void RunningAttempt::WatchForEarlyEnd(const HangGuard::StoreOf& store) {
-  EarlyEndWatch::Sources sources{
-      .living = [this] { return group_.Living(); },
-      .ended = [this] { return group_.EndedWell(); },
-      .flight = flight_.get()};
+  EarlyEndWatch::Sources sources{.living = [this] { return group_.Living(); },
+                                 .ended = [this] { return group_.EndedWell(); },
+                                 .flight = flight_.get()};
   if (membership_.nnodes == 1) sources.store_waits = HangGuard::WaitsIn(store);
   early_end_ = std::make_unique<EarlyEndWatch>(
       surroundings_.clock, std::move(sources),

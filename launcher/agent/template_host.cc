@@ -14,7 +14,7 @@ namespace ddprun::launcher {
 TemplateHost::TemplateHost(GroupSurroundings surroundings, const AgentPlan& plan, Handlers handlers)
     : surroundings_(surroundings), plan_(plan), handlers_(std::move(handlers)), env_(plan.env) {
   // Threads are counted when OpenMP is loaded, so this has to be known before the fork.
-  ShareCores(UsableCores(), plan.local_world_size, env_);
+  ShareCores(UsableCores(), plan.local_world_size(), env_);
   env_.Set("DDPRUN_JOB_ID", plan.job_id);
 }
 

@@ -26,15 +26,16 @@ size_t LocalRankLength(std::string_view text) {
 
 void SetRanks(const Attempt& attempt, int local_rank, Environment& env) {
   const rendezvous::Membership& node = attempt.membership;
+  const Options& options = attempt.plan.options;
   env.Set("RANK", std::to_string(node.base_rank + local_rank));
   env.Set("WORLD_SIZE", std::to_string(node.world_size));
-  env.Set("LOCAL_RANK", attempt.virtual_local_rank ? "0" : std::to_string(local_rank));
-  env.Set("LOCAL_WORLD_SIZE", std::to_string(attempt.local_world_size));
+  env.Set("LOCAL_RANK", options.virtual_local_rank ? "0" : std::to_string(local_rank));
+  env.Set("LOCAL_WORLD_SIZE", std::to_string(options.rdzv.local_world_size));
   env.Set("GROUP_RANK", std::to_string(node.node_rank));
   env.Set("GROUP_WORLD_SIZE", std::to_string(node.nnodes));
   env.Set("ROLE_RANK", std::to_string(node.role_base_rank + local_rank));
   env.Set("ROLE_WORLD_SIZE", std::to_string(node.role_world_size));
-  env.Set("ROLE_NAME", attempt.role);
+  env.Set("ROLE_NAME", options.rdzv.role);
 }
 
 std::vector<std::string> SplitDevices(const std::string& list) {
@@ -57,29 +58,30 @@ std::string OwnDevice(const Environment& base, int local_rank) {
 }
 
 void SetElastic(const Attempt& attempt, const std::string& error_file, Environment& env) {
+  const Options& options = attempt.plan.options;
   env.Set("TORCHELASTIC_RESTART_COUNT", std::to_string(attempt.membership.restart_count));
-  env.Set("TORCHELASTIC_MAX_RESTARTS", std::to_string(attempt.max_restarts));
-  env.Set("TORCHELASTIC_RUN_ID", attempt.run_id);
+  env.Set("TORCHELASTIC_MAX_RESTARTS", std::to_string(options.rdzv.rules.max_restarts));
+  env.Set("TORCHELASTIC_RUN_ID", options.rdzv.run_id);
   env.Set("TORCHELASTIC_USE_AGENT_STORE", "True");
   env.Set("TORCHELASTIC_ERROR_FILE", error_file);
-  env.Set("TORCHELASTIC_SIGNALS_TO_HANDLE", attempt.signals_to_handle);
+  env.Set("TORCHELASTIC_SIGNALS_TO_HANDLE", options.signals_text);
 }
 
 }  // namespace
 
-WorkerSpec MakeWorkerSpec(const Target& target,
-                          const Attempt& attempt,
-                          int local_rank,
-                          const Environment& base) {
+WorkerSpec MakeWorkerSpec(const Attempt& attempt, int local_rank) {
+  const AgentPlan& plan = attempt.plan;
+  const Environment& base = plan.env;
+  const std::vector<std::string>& argv = plan.target.argv;
   WorkerSpec spec;
   spec.rank = attempt.membership.base_rank + local_rank;
   spec.local_rank = local_rank;
   if (!attempt.error_folder.empty()) {
     spec.error_file = attempt.error_folder + "/" + std::to_string(local_rank) + "/error.json";
   }
-  for (size_t i = 0; i < target.argv.size(); ++i) {
+  for (size_t i = 0; i < argv.size(); ++i) {
     // The program's own name is never rewritten.
-    spec.argv.push_back(i == 0 ? target.argv[i] : SubstituteLocalRank(target.argv[i], local_rank));
+    spec.argv.push_back(i == 0 ? argv[i] : SubstituteLocalRank(argv[i], local_rank));
   }
 
   spec.env = base;
@@ -87,20 +89,20 @@ WorkerSpec MakeWorkerSpec(const Target& target,
   spec.env.Set("MASTER_ADDR", attempt.membership.master_addr);
   spec.env.Set("MASTER_PORT", std::to_string(attempt.membership.master_port));
   SetElastic(attempt, spec.error_file, spec.env);
-  if (attempt.virtual_local_rank) {
+  if (plan.options.virtual_local_rank) {
     spec.env.Set("CUDA_VISIBLE_DEVICES", OwnDevice(base, local_rank));
   }
   if (!base.Get("TORCH_NCCL_ASYNC_ERROR_HANDLING")) {
     spec.env.Set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   }
-  ShareCores(attempt.usable_cores, attempt.local_world_size, spec.env);
+  ShareCores(attempt.usable_cores, plan.local_world_size(), spec.env);
   // Python then prints the stack of every thread when it crashes, or is ended because it hangs.
   if (!base.Get("PYTHONFAULTHANDLER")) spec.env.Set("PYTHONFAULTHANDLER", "1");
-  spec.env.Set("DDPRUN_JOB_ID", attempt.job_id);
+  spec.env.Set("DDPRUN_JOB_ID", plan.job_id);
   spec.env.Set("DDPRUN_NODE_MEMORY_FD", std::to_string(attempt.node_memory_fd));
   spec.env.Set(kFlightRecorderVariable, std::to_string(attempt.flight_recorder_fd));
-  if (!attempt.cpus.empty()) {
-    spec.cpus = attempt.cpus[static_cast<size_t>(local_rank)];
+  if (!plan.cpus.empty()) {
+    spec.cpus = plan.cpus[static_cast<size_t>(local_rank)];
     // For workers that are forked from a template, which bind themselves.
     spec.env.Set("DDPRUN_CPUS", FormatCpuList(spec.cpus));
   }

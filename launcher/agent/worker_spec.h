@@ -5,29 +5,20 @@
 #include <string_view>
 #include <vector>
 
-#include "base/cpu_list.h"
 #include "base/env.h"
-#include "launcher/cli/target.h"
+#include "launcher/agent/agent_plan.h"
 #include "rendezvous/rendezvous.h"
 
 namespace ddprun::launcher {
 
 // The same for every worker of an attempt on this node.
 struct Attempt {
-  rendezvous::Membership membership;
-  int local_world_size = 1;
-  std::string job_id;        // DDPRUN_JOB_ID: how a job's processes are recognised
-  std::string run_id;        // TORCHELASTIC_RUN_ID
-  std::string error_folder;  // holds <local_rank>/error.json; empty: no error files
-  int node_memory_fd = -1;   // inherited memory file that the node's workers share
-  int flight_recorder_fd = -1;  // likewise
+  const AgentPlan& plan;  // its options after CheckVirtualLocalRank
+  rendezvous::Membership membership = {};
+  std::string error_folder = {};  // holds <local_rank>/error.json; empty: no error files
+  int node_memory_fd = -1;        // inherited memory file that the node's workers share
+  int flight_recorder_fd = -1;    // likewise
   int usable_cores = 1;
-  std::string role = "default";    // Options::role
-  int max_restarts = 0;            // Options::max_restarts
-  std::string signals_to_handle =  // Options::signals_text
-      "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
-  bool virtual_local_rank = false;  // Options::virtual_local_rank, after CheckVirtualLocalRank
-  std::vector<CpuSet> cpus = {};    // of each local rank (BindWorkers); empty: not bound
 };
 
 struct WorkerSpec {
@@ -39,11 +30,8 @@ struct WorkerSpec {
   CpuSet cpus;             // the only ones it may run on; empty: all of ours
 };
 
-// The whole environment of torchrun 2.11's workers, on top of `base`.
-WorkerSpec MakeWorkerSpec(const Target& target,
-                          const Attempt& attempt,
-                          int local_rank,
-                          const Environment& base);
+// The whole environment of torchrun 2.11's workers, on top of the plan's.
+WorkerSpec MakeWorkerSpec(const Attempt& attempt, int local_rank);
 
 // Threads of a worker's linear algebra, unless the user says how many: the cores shared evenly.
 // torchrun says 1 for all, which leaves cores idle, and leaves a single worker alone, which then

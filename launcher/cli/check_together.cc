@@ -1,7 +1,5 @@
-#include "launcher/cli/check_together.h"
-
-#include "launcher/cli/rdzv_conf.h"
-#include "rendezvous/net/address.h"
+#include "launcher/cli/command_line.h"
+#include "rendezvous/elastic/backends.h"
 
 namespace ddprun::launcher {
 
@@ -18,31 +16,59 @@ Error Contradict(std::string what, std::string hint) {
 
 // torchrun makes c10d of it, on one node; without others to wait for there is no difference.
 void SettleStandalone(Options& options) {
-  options.min_nodes = 1;
-  options.max_nodes = 1;
-  options.node_rank = 0;
-  options.rdzv_backend = "static";
+  options.rdzv.rules.min_nodes = options.rdzv.rules.max_nodes = 1;
+  options.rdzv.node_rank = 0;
+  options.rdzv_backend = rendezvous::kStaticBackend.name;
   options.rdzv_endpoint.clear();
-  options.master_addr = "127.0.0.1";
-  options.master_port.reset();
+  options.rdzv.endpoint = {"127.0.0.1", 0};
 }
 
-void SettleStatic(Options& options) {
-  if (options.min_nodes < options.max_nodes) {
-    options.notes.push_back("--nnodes=" + std::to_string(options.min_nodes) + ":" +
-                            std::to_string(options.max_nodes) + " waits for " +
-                            std::to_string(options.max_nodes) +
+Status SettleFixed(Options& options) {
+  rendezvous::RendezvousOptions& rdzv = options.rdzv;
+  rendezvous::JobRules& rules = rdzv.rules;
+  if (rules.elastic()) {
+    options.notes.push_back("--nnodes=" + std::to_string(rules.min_nodes) + ":" +
+                            std::to_string(rules.max_nodes) + " waits for " +
+                            std::to_string(rules.max_nodes) +
                             " nodes: only --rdzv_backend=c10d lets them come and go");
-    options.min_nodes = options.max_nodes;
+    rules.min_nodes = rules.max_nodes;
   }
-  if (options.rdzv_endpoint.empty()) return;
-  const rendezvous::HostPort endpoint = *rendezvous::ParseHostPort(options.rdzv_endpoint);
-  options.master_addr = endpoint.host;
-  if (endpoint.port != 0) options.master_port = endpoint.port;
+  if (!options.rdzv_endpoint.empty()) {
+    DDPRUN_ASSIGN(const rendezvous::HostPort given,
+                  rendezvous::ParseHostPort(options.rdzv_endpoint, rdzv.endpoint.port));
+    rdzv.endpoint.host = given.host;
+    if (given.port != 0) rdzv.endpoint.port = given.port;
+  }
+  if (rules.max_nodes > 1 && rdzv.endpoint.port == 0) rdzv.endpoint.port = options.backend->port;
+  if (rdzv.node_rank.value_or(0) < rules.max_nodes) return {};
+  return Error{.code = Code::kUsage,
+               .title = "BAD VALUE",
+               .where = "--node_rank",
+               .what = "--node_rank is " + std::to_string(*rdzv.node_rank) + ", but --nnodes is " +
+                       std::to_string(rules.max_nodes) + "; expected 0 to " +
+                       std::to_string(rules.max_nodes - 1) + ".",
+               .hint = "",
+               .page = "bad-value"};
 }
 
-Status CheckBackend(Options& options) {
-  if (options.rdzv_backend.starts_with("etcd")) {
+Status SettleMeeting(Options& options) {
+  rendezvous::RendezvousOptions& rdzv = options.rdzv;
+  const bool alone = rdzv.rules.max_nodes == 1;
+  rdzv.endpoint = {"localhost", alone ? uint16_t{0} : options.backend->port};
+  if (!options.rdzv_endpoint.empty()) {
+    DDPRUN_ASSIGN(rdzv.endpoint,
+                  rendezvous::ParseHostPort(options.rdzv_endpoint, options.backend->port));
+  }
+  // One node that nobody can find needs no others.
+  if (!alone || rdzv.endpoint.port != 0) return {};
+  SettleStandalone(options);
+  options.backend = &rendezvous::kStaticBackend;
+  return {};
+}
+
+Status SettleBackend(Options& options) {
+  const rendezvous::Backend* const backend = rendezvous::FindBackend(options.rdzv_backend);
+  if (backend == nullptr) {
     return Error{.code = Code::kUsage,
                  .title = "NO ETCD",
                  .where = "--rdzv_backend",
@@ -53,19 +79,10 @@ Status CheckBackend(Options& options) {
                      "nodes, which then does what etcd did.",
                  .page = "no-etcd"};
   }
-  const bool is_static = options.rdzv_backend == "static";
-  if (is_static) SettleStatic(options);
-  if (is_static && options.node_rank.value_or(0) >= options.max_nodes) {
-    return Error{.code = Code::kUsage,
-                 .title = "BAD VALUE",
-                 .where = "--node_rank",
-                 .what = "--node_rank is " + std::to_string(*options.node_rank) +
-                         ", but --nnodes is " + std::to_string(options.max_nodes) +
-                         "; expected 0 to " + std::to_string(options.max_nodes - 1) + ".",
-                 .hint = "",
-                 .page = "bad-value"};
-  }
-  return CheckRdzvConf(options.rdzv_conf, options.notes);
+  options.backend = backend;
+  options.rdzv.rules.join_timeout = backend->join_timeout;
+  DDPRUN_TRY(ReadRdzvConf(options));
+  return backend->fixed ? SettleFixed(options) : SettleMeeting(options);
 }
 
 bool IsTrainerConfig(const Options& options) {
@@ -118,7 +135,7 @@ Status CheckTrainerFlags(const Options& options) {
 Status CheckTogether(Options& options) {
   if (options.standalone) SettleStandalone(options);
   DDPRUN_TRY(CheckTarget(options));
-  DDPRUN_TRY(CheckBackend(options));
+  DDPRUN_TRY(SettleBackend(options));
   return CheckTrainerFlags(options);
 }
 

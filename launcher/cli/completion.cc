@@ -1,8 +1,8 @@
-#include "launcher/cli/completion.h"
-
 #include <algorithm>
 #include <sstream>
 #include <vector>
+
+#include "launcher/cli/help_text.h"
 
 namespace ddprun::launcher {
 
@@ -126,7 +126,9 @@ constexpr std::string_view kBashTail = R"bash()
   else
     _ddprun_files -f
     if [[ -n "$cur" ]]; then
-      COMPREPLY+=($(compgen -W "store explain" -- "$cur") $(compgen -c -- "$cur"))
+      COMPREPLY+=($(compgen -W ")bash";
+
+constexpr std::string_view kBashEnd = R"bash(" -- "$cur") $(compgen -c -- "$cur"))
     fi
   fi
 }
@@ -136,7 +138,9 @@ complete -F _ddprun ddprun
 
 }  // namespace
 
-std::string BashCompletion(std::span<const Flag> flags) {
+std::string BashCompletion(std::span<const Flag> flags, std::span<const Subcommand> subcommands) {
+  std::vector<std::string> words;
+  for (const Subcommand& command : subcommands) words.emplace_back(command.name);
   std::string values;
   std::vector<std::string> takes_value;
   std::string names;
@@ -149,7 +153,8 @@ std::string BashCompletion(std::span<const Flag> flags) {
     if (!command.empty()) values += "    " + Joined(spellings, "|") + ") " + command + " ;;\n";
   }
   return std::string(kBashHead) + values + std::string(kBashNames) + names +
-         std::string(kBashMiddle) + Joined(takes_value, "|") + std::string(kBashTail);
+         std::string(kBashMiddle) + Joined(takes_value, "|") + std::string(kBashTail) +
+         Joined(words, " ") + std::string(kBashEnd);
 }
 
 std::string ZshCompletion(std::span<const Flag> flags) {

@@ -1,5 +1,3 @@
-#include "launcher/cli/find_program.h"
-
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "base/suggest.h"
+#include "launcher/cli/target.h"
 
 namespace ddprun::launcher {
 

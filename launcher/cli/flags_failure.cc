@@ -6,22 +6,6 @@ namespace ddprun::launcher {
 
 namespace {
 
-bool ReadOptionalSeconds(std::string_view text,
-                         double min_seconds,
-                         std::optional<std::chrono::milliseconds>& out) {
-  std::chrono::milliseconds time{};
-  if (!ReadSeconds(text, min_seconds, time)) return false;
-  out = time;
-  return true;
-}
-
-bool ReadRestarts(std::string_view text, Options& options) {
-  int64_t value = 0;
-  if (!ReadBounded(text, 0, 1'000'000, value)) return false;
-  options.max_restarts = static_cast<int>(value);
-  return true;
-}
-
 bool ReadExitCode(std::string_view text, Options& options) {
   options.exit_code = text == "torchrun" ? ExitCodeStyle::kTorchrun : ExitCodeStyle::kWorker;
   return text == "torchrun" || text == "worker";
@@ -51,7 +35,7 @@ std::vector<Flag> Timeouts() {
                "are done)",
        .expected = "a time in seconds from 0",
        .read = [](std::string_view text,
-                  Options& o) { return ReadOptionalSeconds(text, 0, o.exit_barrier_timeout); }},
+                  Options& o) { return ReadSeconds(text, 0, o.exit_barrier_timeout.emplace()); }},
       {.name = "hang_timeout",
        .variable = "PET_HANG_TIMEOUT",
        .value = "SECS",
@@ -61,7 +45,7 @@ std::vector<Flag> Timeouts() {
                "(default: never)",
        .expected = "a time in seconds, more than 0",
        .read = [](std::string_view text,
-                  Options& o) { return ReadOptionalSeconds(text, 0.001, o.hang_timeout); }},
+                  Options& o) { return ReadSeconds(text, 0.001, o.hang_timeout.emplace()); }},
 
   };
 }
@@ -77,7 +61,10 @@ std::vector<Flag> FailureFlags() {
        .group = FlagGroup::kFailure,
        .help = "Start all workers again after a failure, this often (default 0)",
        .expected = "a number from 0",
-       .read = ReadRestarts},
+       .read =
+           [](std::string_view text, Options& o) {
+             return ReadBounded(text, 0, 1'000'000, o.rdzv.rules.max_restarts);
+           }},
       {.name = "signals_to_handle",
        .variable = "PET_SIGNALS_TO_HANDLE",
        .value = "LIST",

@@ -1,8 +1,8 @@
 // How the nodes of a job find each other.
+#include "launcher/cli/command_line.h"
 #include "launcher/cli/flag.h"
-#include "launcher/cli/rdzv_conf.h"
 #include "launcher/cli/read_value.h"
-#include "rendezvous/net/address.h"
+#include "rendezvous/elastic/backends.h"
 
 namespace ddprun::launcher {
 
@@ -10,22 +10,15 @@ namespace {
 
 bool ReadNodes(std::string_view text, Options& options) {
   const size_t colon = text.find(':');
-  int64_t low = 0;
-  if (!ReadBounded(text.substr(0, colon), 1, kMaxNodes, low)) return false;
-  int64_t high = low;
+  int low = 0;
+  if (!ReadBounded(text.substr(0, colon), 1, rendezvous::kMaxNodes, low)) return false;
+  int high = low;
   if (colon != std::string_view::npos &&
-      !ReadBounded(text.substr(colon + 1), low, kMaxNodes, high)) {
+      !ReadBounded(text.substr(colon + 1), low, rendezvous::kMaxNodes, high)) {
     return false;
   }
-  options.min_nodes = static_cast<int>(low);
-  options.max_nodes = static_cast<int>(high);
-  return true;
-}
-
-bool ReadNodeRank(std::string_view text, Options& options) {
-  int64_t value = 0;
-  if (!ReadBounded(text, 0, kMaxNodes - 1, value)) return false;
-  options.node_rank = static_cast<int>(value);
+  options.rdzv.rules.min_nodes = low;
+  options.rdzv.rules.max_nodes = high;
   return true;
 }
 
@@ -37,12 +30,15 @@ bool ReadAddress(std::string_view text, std::string& out) {
   return true;
 }
 
-bool ReadPort(std::string_view text, Options& options) {
-  int64_t value = 0;
-  if (!ReadBounded(text, 0, 65535, value)) return false;
-  options.master_port.reset();
-  if (value != 0) options.master_port = static_cast<uint16_t>(value);
-  return true;
+// "static or c10d".
+const std::string& BackendNames(const char* between) {
+  static std::map<std::string_view, std::string> lists;
+  std::string& list = lists[between];
+  if (!list.empty()) return list;
+  for (const rendezvous::Backend* backend : rendezvous::Backends()) {
+    list += (list.empty() ? "" : between) + std::string(backend->name);
+  }
+  return list;
 }
 
 std::vector<Flag> RendezvousFlags() {
@@ -52,13 +48,13 @@ std::vector<Flag> RendezvousFlags() {
        .value = "NAME",
        .group = FlagGroup::kNodes,
        .help = "static (a fixed set of nodes) or c10d (nodes may come and go) (default static)",
-       .expected = "static or c10d",
+       .expected = BackendNames(" or "),
        .completion = Completion::kChoices,
-       .choices = "static c10d",
+       .choices = BackendNames(" "),
        .read =
            [](std::string_view text, Options& o) {
              o.rdzv_backend = text;
-             return text == "static" || text == "c10d" || text.starts_with("etcd");
+             return rendezvous::FindBackend(text) != nullptr || text.starts_with("etcd");
            }},
       {.name = "rdzv_endpoint",
        .variable = "PET_RDZV_ENDPOINT",
@@ -81,7 +77,7 @@ std::vector<Flag> RendezvousFlags() {
        .expected = "a name",
        .read =
            [](std::string_view text, Options& o) {
-             o.rdzv_id = text;
+             o.rdzv.run_id = text;
              return !text.empty();
            }},
       {.name = "rdzv_conf",
@@ -112,32 +108,38 @@ std::vector<Flag> NodeFlags() {
        .group = FlagGroup::kNodes,
        .help = "This node's rank, 0 to nnodes - 1 (default 0); with c10d a wish",
        .expected = "a number from 0 to 65535",
-       .read = ReadNodeRank},
+       .read =
+           [](std::string_view text, Options& o) {
+             return ReadBounded(text, 0, rendezvous::kMaxNodes - 1, o.rdzv.node_rank.emplace());
+           }},
       {.name = "master_addr",
        .variable = "PET_MASTER_ADDR",
        .value = "HOST",
        .group = FlagGroup::kNodes,
        .help = "static: address of node 0 (default 127.0.0.1)",
        .expected = "a host name or an IP address",
-       .read = [](std::string_view text, Options& o) { return ReadAddress(text, o.master_addr); }},
+       .read = [](std::string_view text,
+                  Options& o) { return ReadAddress(text, o.rdzv.endpoint.host); }},
       {.name = "master_port",
        .variable = "PET_MASTER_PORT",
        .value = "PORT",
        .group = FlagGroup::kNodes,
        .help = "static: port of node 0 (default: a free one on one node, 29500 on several)",
        .expected = "a port from 1 to 65535, or 0 for a free one",
-       .read = ReadPort},
+       .read = [](std::string_view text,
+                  Options& o) { return ReadPort(text, o.rdzv.endpoint.port); }},
   };
   for (const Flag& flag : RendezvousFlags()) flags.push_back(flag);
-  flags.push_back(
-      {.name = "local_addr",
-       .variable = "PET_LOCAL_ADDR",
-       .value = "HOST",
-       .group = FlagGroup::kNodes,
-       .help = "This node's address for the others (default: the one that reaches the "
-               "endpoint)",
-       .expected = "a host name or an IP address",
-       .read = [](std::string_view text, Options& o) { return ReadAddress(text, o.local_addr); }});
+  flags.push_back({.name = "local_addr",
+                   .variable = "PET_LOCAL_ADDR",
+                   .value = "HOST",
+                   .group = FlagGroup::kNodes,
+                   .help = "This node's address for the others (default: the one that reaches the "
+                           "endpoint)",
+                   .expected = "a host name or an IP address",
+                   .read = [](std::string_view text, Options& o) {
+                     return ReadAddress(text, o.rdzv.local_addr);
+                   }});
   flags.push_back(
       {.name = "standalone",
        .variable = "PET_STANDALONE",

@@ -37,13 +37,8 @@ std::vector<Flag> RunFlags() {
        .group = FlagGroup::kRun,
        .help = "Scripts read LOCAL_RANK from the environment (default). --use_env=0 also passes "
                "--local-rank=N, as python -m torch.distributed.launch does",
-       .read =
-           [](std::string_view text, Options& o) {
-             bool on = true;
-             if (!ReadSwitch(text, on)) return false;
-             o.use_env = on;
-             return true;
-           }},
+       .read = [](std::string_view text,
+                  Options& o) { return ReadSwitch(text, o.use_env.emplace()); }},
       {.name = "dry_run",
        .group = FlagGroup::kRun,
        .of_torchrun = false,

@@ -7,9 +7,9 @@ namespace ddprun::launcher {
 namespace {
 
 bool ReadProcesses(std::string_view text, Options& options) {
-  int64_t value = 0;
+  int value = 0;
   const bool word = text == "auto" || text == "cpu" || text == "gpu" || text == "xpu";
-  if (!word && !ReadBounded(text, 1, kMaxLocalWorkers, value)) return false;
+  if (!word && !ReadBounded(text, 1, rendezvous::kMaxLocalWorkers, value)) return false;
   options.nproc_per_node = text;
   return true;
 }
@@ -47,7 +47,7 @@ std::vector<Flag> WorkerFlags() {
        .expected = "a name",
        .read =
            [](std::string_view text, Options& o) {
-             o.role = text;
+             o.rdzv.role = text;
              return !text.empty();
            }},
       {.name = "numa_binding",

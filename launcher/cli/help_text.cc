@@ -8,14 +8,15 @@ namespace {
 
 constexpr size_t kWidth = 80;
 constexpr size_t kHelpColumn = 30;
+constexpr size_t kUsageColumn = 33;
 
 constexpr std::string_view kTop =
     "Starts one worker process per device, on one node or many, and watches over\n"
     "them.\n"
     "\n"
-    "Usage: ddprun [options] TARGET [args...]\n"
-    "       ddprun store [options]    a store on its own, see ddprun store --help\n"
-    "       ddprun explain NAME       what a message means and what to do\n"
+    "Usage: ddprun [options] TARGET [args...]\n";
+
+constexpr std::string_view kTarget =
     "\n"
     "TARGET is a trainer config (.json), a Python script (.py), a module (-m), or any\n"
     "program. What follows it belongs to it; ${local_rank} in it is filled in.\n"
@@ -54,8 +55,15 @@ std::vector<std::string> WrapText(std::string_view text, size_t width) {
   return lines;
 }
 
-std::string HelpText(std::span<const Flag> flags) {
+std::string HelpText(std::span<const Flag> flags, std::span<const Subcommand> subcommands) {
   std::string text(kTop);
+  for (const Subcommand& command : subcommands) {
+    std::string line = "       ddprun " + std::string(command.name);
+    line += " " + std::string(command.arguments);
+    line.resize(kUsageColumn, ' ');
+    text += line + std::string(command.help) + "\n";
+  }
+  text += kTarget;
   for (int group = 0; group < kFlagGroups; ++group) {
     text += "\n" + std::string(GroupTitle(static_cast<FlagGroup>(group))) + "\n";
     for (const Flag& flag : flags) {

@@ -1,7 +1,7 @@
-#include "launcher/cli/known_flags.h"
-
 #include <algorithm>
 #include <array>
+
+#include "launcher/cli/command_line.h"
 
 namespace ddprun::launcher {
 
@@ -18,22 +18,16 @@ constexpr auto kKnown = std::to_array<KnownFlags>({
     {"ntasks",
      "Here it is --nproc_per_node=N on each node. Under Slurm start ddprun once per node: srun\n"
      "--ntasks-per-node=1 ddprun ..."},
-    {"multi_gpu",
-     "Leave it out: --nproc_per_node=N alone starts N workers."},
-    {"cpu use_cpu",
-     "Leave it out; --nproc_per_node=cpu starts one worker for each core."},
+    {"multi_gpu", "Leave it out: --nproc_per_node=N alone starts N workers."},
+    {"cpu use_cpu", "Leave it out; --nproc_per_node=cpu starts one worker for each core."},
     {"gpu_ids gres include exclude",
      "Choose GPUs with CUDA_VISIBLE_DEVICES=0,1 in front of ddprun, and start ddprun on the\n"
      "nodes that are to take part."},
     // How many nodes, and where they meet.
-    {"num_machines num_nodes nodes N",
-     "Here it is --nnodes=N."},
-    {"machine_rank node_id host_rank",
-     "Here it is --node_rank=N."},
-    {"main_process_ip master_address master_ip",
-     "Here it is --master_addr=HOST."},
-    {"main_process_port port dist_url",
-     "Here it is --master_port=PORT, with --master_addr=HOST."},
+    {"num_machines num_nodes nodes N", "Here it is --nnodes=N."},
+    {"machine_rank node_id host_rank", "Here it is --node_rank=N."},
+    {"main_process_ip master_address master_ip", "Here it is --master_addr=HOST."},
+    {"main_process_port port dist_url", "Here it is --master_port=PORT, with --master_addr=HOST."},
     {"same_network launcher no_ssh no_local_rank deepspeed_multinode_launcher",
      "Leave it out: ddprun starts workers on its own machine, without ssh."},
     {"hostfile hosts host H machinefile f nodelist w ssh_port deepspeed_hostfile",
@@ -52,24 +46,18 @@ constexpr auto kKnown = std::to_array<KnownFlags>({
      "Here it is --numa_binding=node, socket, exclusive or core-complex."},
     {"x genv export env",
      "Workers get the whole environment of ddprun: write NAME=VALUE in front of it."},
-    {"wdir wd chdir D",
-     "Workers start in the folder in which ddprun is started: cd there first."},
-    {"oversubscribe allow_run_as_root mca",
-     "Leave it out: that is mpirun's own."},
+    {"wdir wd chdir D", "Workers start in the folder in which ddprun is started: cd there first."},
+    {"oversubscribe allow_run_as_root mca", "Leave it out: that is mpirun's own."},
     {"dynamo_backend tpu use_xpu ipex main_training_function tpu_cluster use_mps_device",
      "Leave it out: that is accelerate's own, and the script's business here."},
     // Output.
-    {"tag_output prepend_rank",
-     "Here it is --label=always."},
+    {"tag_output prepend_rank", "Here it is --label=always."},
     {"output_filename o output e error outfile_pattern stdout stderr enable_each_rank_log",
      "Here it is --log_dir=FOLDER with --redirects=3 or --tee=3."},
-    {"verbose v debug",
-     "ddprun says more with --log_level=debug."},
-    {"quiet q silent",
-     "ddprun says less with --log_level=error."},
+    {"verbose v debug", "ddprun says more with --log_level=debug."},
+    {"quiet q silent", "ddprun says less with --log_level=error."},
     // What a JSON config says.
-    {"config_file config c_file cfg",
-     "A config is the TARGET: ddprun [options] train.json"},
+    {"config_file config c_file cfg", "A config is the TARGET: ddprun [options] train.json"},
     {"mixed_precision fp16 bf16 precision",
      "In a JSON config it is training.precision: --set training.precision=bf16. Scripts choose\n"
      "it themselves."},
@@ -85,10 +73,8 @@ constexpr auto kKnown = std::to_array<KnownFlags>({
      "In a JSON config: --set run.max_epochs=N. Flags of a script go after it."},
     {"max_steps steps iters",
      "In a JSON config: --set run.max_steps=N. Flags of a script go after it."},
-    {"seed",
-     "In a JSON config: --set run.seed=N. Flags of a script go after it."},
-    {"output_dir",
-     "In a JSON config: --set run.output_dir=FOLDER. Flags of a script go after it."},
+    {"seed", "In a JSON config: --set run.seed=N. Flags of a script go after it."},
+    {"output_dir", "In a JSON config: --set run.output_dir=FOLDER. Flags of a script go after it."},
     // Not there.
     {"use_fsdp fsdp use_deepspeed deepspeed deepspeed_config zero_stage use_megatron_lm "
      "fsdp_sharding_strategy tensor_parallel pipeline_parallel strategy use_parallelism_config",
@@ -96,10 +82,8 @@ constexpr auto kKnown = std::to_array<KnownFlags>({
      "it stands at strategy.type in docs/config.md."},
     {"resume resume_from_checkpoint ckpt_path",
      "JSON configs cannot resume a run yet. Flags of a script go after it."},
-    {"autotuning",
-     "There is none; --sweep KEY=V1,V2 trains a JSON config once per value."},
-    {"profile profiler",
-     "There is none yet in ddprun. Flags of a script go after it."},
+    {"autotuning", "There is none; --sweep KEY=V1,V2 trains a JSON config once per value."},
+    {"profile profiler", "There is none yet in ddprun. Flags of a script go after it."},
 });
 
 }  // namespace

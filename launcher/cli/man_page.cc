@@ -1,5 +1,3 @@
-#include "launcher/cli/man_page.h"
-
 #include <sstream>
 #include <vector>
 
@@ -22,13 +20,9 @@ ddprun \- start one worker process per device, on one node or many
 .RI [ options ]
 .I TARGET
 .RI [ args ...]
-.br
-.B ddprun store
-.RI [ options ]
-.br
-.B ddprun explain
-.I NAME
-.SH DESCRIPTION
+)";
+
+constexpr std::string_view kDescription = R"(.SH DESCRIPTION
 .B ddprun
 starts the workers of a distributed job on this node, gives them the environment
 that
@@ -156,9 +150,14 @@ std::string Entry(const Flag& flag) {
 
 }  // namespace
 
-std::string ManPage(std::span<const Flag> flags) {
+std::string ManPage(std::span<const Flag> flags, std::span<const Subcommand> subcommands) {
   std::string text(kTitle);
   text += kHead;
+  for (const Subcommand& command : subcommands) {
+    text += ".br\n.B ddprun " + std::string(command.name) + "\n.RI \"" +
+            std::string(command.arguments) + "\"\n";
+  }
+  text += kDescription;
   for (int group = 0; group < kFlagGroups; ++group) {
     text += ".SS " + std::string(GroupTitle(static_cast<FlagGroup>(group))) + "\n";
     for (const Flag& flag : flags) {

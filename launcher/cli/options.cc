@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "launcher/cli/check_together.h"
-#include "launcher/cli/completion.h"
+#include "launcher/cli/command_line.h"
 #include "launcher/cli/flag.h"
 #include "launcher/cli/help_text.h"
-#include "launcher/cli/man_page.h"
-#include "launcher/cli/split_args.h"
 
 namespace ddprun::launcher {
 
@@ -26,15 +23,17 @@ Error BadValue(const Flag& flag, const std::string& shown_name, const std::strin
       .page = "bad-value"};
 }
 
-Result<Parsed> Print(const GivenFlag& given, const std::vector<Flag>& flags) {
+Result<Parsed> Print(const GivenFlag& given,
+                     const std::vector<Flag>& flags,
+                     std::span<const Subcommand> subcommands) {
   if (given.flag.name == "version") return Parsed(VersionsToPrint{});
-  if (given.flag.name == "print_man_page") return Parsed(TextToPrint{ManPage(flags)});
+  if (given.flag.name == "print_man_page") return Parsed(TextToPrint{ManPage(flags, subcommands)});
   if (given.flag.name == "print_completion") {
-    if (given.value == "bash") return Parsed(TextToPrint{BashCompletion(flags)});
+    if (given.value == "bash") return Parsed(TextToPrint{BashCompletion(flags, subcommands)});
     if (given.value == "zsh") return Parsed(TextToPrint{ZshCompletion(flags)});
     return BadValue(given.flag, "--print_completion", given.value);
   }
-  return Parsed(TextToPrint{HelpText(flags)});
+  return Parsed(TextToPrint{HelpText(flags, subcommands)});
 }
 
 Status ReadDefaults(const Environment& env, const std::vector<Flag>& flags, Options& options) {
@@ -73,11 +72,13 @@ void DropRepeated(std::vector<std::string>& lines) {
 
 }  // namespace
 
-Result<Parsed> ParseOptions(const std::vector<std::string>& args, const Environment& env) {
+Result<Parsed> ParseOptions(const std::vector<std::string>& args,
+                            const Environment& env,
+                            std::span<const Subcommand> subcommands) {
   const std::vector<Flag> flags = AllFlags();
   DDPRUN_ASSIGN(const SplitArgs split, SplitFlags(args, flags));
   for (const GivenFlag& given : split.flags) {
-    if (given.flag.read == nullptr) return Print(given, flags);
+    if (given.flag.read == nullptr) return Print(given, flags, subcommands);
   }
   Options options;
   DDPRUN_TRY(ReadDefaults(env, flags, options));

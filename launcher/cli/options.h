@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "rendezvous/backend.h"
 
 namespace ddprun::launcher {
 
@@ -38,27 +40,30 @@ struct StreamsPerRank {
 enum class Label { kAuto, kAlways, kNever };
 enum class ExitCodeStyle { kWorker, kTorchrun };  // --exit_code
 
+// A word that stands in front instead of TARGET.
+struct Subcommand {
+  std::string_view name;
+  std::string_view arguments;  // as its usage shows them
+  std::string_view help;       // a few words without a full stop
+  // `args` behind the word. The exit code, or an Error to show.
+  Result<int> (*run)(const std::vector<std::string>& args, const Environment& env);
+};
+
 struct Options {
   // Where workers run.
   std::string nproc_per_node = "1";  // number, auto, cpu, gpu or xpu: see device_count.h
-  int min_nodes = 1;
-  int max_nodes = 1;
-  std::string numa_binding;  // empty, "node", "socket", "exclusive" or "core-complex"
+  std::string numa_binding;          // empty, "node", "socket", "exclusive" or "core-complex"
   bool virtual_local_rank = false;
 
-  // How nodes find each other.
-  std::string rdzv_backend = "static";           // or "c10d"
-  std::string rdzv_endpoint;                     // host[:port], as given; static: in master_*
-  std::string rdzv_id = "none";                  // as given; --standalone makes its own
-  std::map<std::string, std::string> rdzv_conf;  // known keys only
-  std::optional<int> node_rank;                  // c10d: a wish, see ElasticRendezvous
-  std::string master_addr = "127.0.0.1";         // host name or address of node 0
-  std::optional<uint16_t> master_port;           // unset: chosen (one node) or 29500 (several)
-  std::string local_addr;                        // empty: the address that reaches the endpoint
+  // How nodes find each other. What is "as given" has become `rdzv` once all options are read.
+  rendezvous::RendezvousOptions rdzv;
+  const rendezvous::Backend* backend = &rendezvous::kStaticBackend;
+  std::string rdzv_backend = "static";           // as given
+  std::string rdzv_endpoint;                     // as given: host[:port]
+  std::map<std::string, std::string> rdzv_conf;  // as given
   bool standalone = false;                       // one node, whatever nnodes and master_* say
 
   // What happens when something fails.
-  int max_restarts = 0;
   std::chrono::milliseconds monitor_interval{100};     // accepted: ddprun needs no polling
   std::chrono::milliseconds shutdown_timeout{30'000};  // SIGTERM to SIGKILL, as torchrun's 30 s
   std::optional<std::chrono::milliseconds> exit_barrier_timeout;  // unset: no limit
@@ -79,7 +84,6 @@ struct Options {
   LogLevel log_level = LogLevel::kInfo;  // of ddprun's own lines
   bool log_time = false;                 // in front of each
   std::string log_file;                  // they go there too; empty: none
-  std::string role = "default";
 
   // What is run.
   bool module = false;     // -m: target is a Python module
@@ -96,7 +100,7 @@ struct Options {
   // For the user, one line each: flags that were accepted but change nothing.
   std::vector<std::string> notes;
 
-  bool several_nodes() const { return max_nodes > 1; }
+  bool several_nodes() const { return rdzv.rules.max_nodes > 1; }
 };
 
 // --help and the like: print this on stdout and exit 0.
@@ -108,7 +112,10 @@ struct VersionsToPrint {};
 
 // `args` without the program's own name. Everything after the target belongs to the target.
 // Errors are kUsage and name the flag or variable, what was found and what is accepted.
+// `subcommands`: for help and completion.
 Result<std::variant<Options, TextToPrint, VersionsToPrint>> ParseOptions(
-    const std::vector<std::string>& args, const Environment& env);
+    const std::vector<std::string>& args,
+    const Environment& env,
+    std::span<const Subcommand> subcommands = {});
 
 }  // namespace ddprun::launcher

@@ -1,11 +1,9 @@
-#include "launcher/cli/rdzv_conf.h"
-
 #include <algorithm>
 #include <array>
 #include <chrono>
 
-#include "base/ascii.h"
 #include "base/suggest.h"
+#include "launcher/cli/command_line.h"
 #include "launcher/cli/read_value.h"
 
 namespace ddprun::launcher {
@@ -14,44 +12,50 @@ namespace {
 
 using Conf = std::map<std::string, std::string>;
 
+using To = rendezvous::RendezvousOptions;
+
 struct Key {
   std::string_view name;
   std::string_view expected;
-  bool (*fits)(std::string_view text);
+  bool (*read)(std::string_view text, To& to);
 };
 
-bool IsTime(std::string_view text) {
+bool IsTime(std::string_view text, To&) {
   std::chrono::milliseconds ignored{};
   return ReadSeconds(text, 0.001, ignored);
 }
 
-bool IsCount(std::string_view text) {
-  int64_t ignored = 0;
-  return ReadBounded(text, 1, 1000, ignored);
-}
-
-// As torch reads booleans here.
-bool IsBool(std::string_view text) {
-  const std::string word = AsciiLower(text);
-  constexpr std::array<std::string_view, 10> kWords = {"1", "0",   "true", "false", "t",
-                                                       "f", "yes", "no",   "y",     "n"};
-  return std::find(kWords.begin(), kWords.end(), word) != kWords.end();
+bool ReadJoinTimeout(std::string_view text, To& to) {
+  return ReadSeconds(text, 0.001, to.rules.join_timeout);
 }
 
 constexpr std::string_view kSeconds = "a time in seconds, more than 0";
 
+// In the order in which they are read.
 constexpr std::array<Key, 10> kKeys = {{
-    {"join_timeout", kSeconds, IsTime},
-    {"last_call_timeout", kSeconds, IsTime},
-    {"close_timeout", kSeconds, IsTime},
+    // torchrun's c10d ignores it, though its users give it for this.
+    {"timeout", kSeconds, ReadJoinTimeout},
+    {"join_timeout", kSeconds, ReadJoinTimeout},
+    {"last_call_timeout", kSeconds,
+     [](std::string_view text, To& to) {
+       return ReadSeconds(text, 0.001, to.rules.last_call_timeout);
+     }},
+    {"close_timeout", kSeconds,
+     [](std::string_view text, To& to) { return ReadSeconds(text, 0.001, to.close_timeout); }},
     {"heartbeat_timeout", kSeconds, IsTime},
-    {"keep_alive_interval", kSeconds, IsTime},
-    {"keep_alive_max_attempt", "a number from 1 to 1000", IsCount},
+    {"keep_alive_interval", kSeconds,
+     [](std::string_view text, To& to) {
+       return ReadSeconds(text, 0.001, to.keep_alive.interval);
+     }},
+    {"keep_alive_max_attempt", "a number from 1 to 1000",
+     [](std::string_view text, To& to) {
+       return ReadBounded(text, 1, 1000, to.keep_alive.max_attempts);
+     }},
     {"read_timeout", kSeconds, IsTime},
-    {"timeout", kSeconds, IsTime},
-    {"is_host", "true or false", IsBool},
+    {"is_host", "true or false",
+     [](std::string_view text, To& to) { return ReadSwitch(text, to.is_host.emplace()); }},
     {"store_type", "tcp (a shared file cannot tell who is there)",
-     [](std::string_view text) { return text == "tcp"; }},
+     [](std::string_view text, To&) { return text == "tcp"; }},
 }};
 
 constexpr std::array<std::string_view, 7> kEtcdKeys = {
@@ -95,28 +99,25 @@ bool SplitRdzvConf(std::string_view text, Conf& out) {
   return true;
 }
 
-Status CheckRdzvConf(Conf& conf, std::vector<std::string>& notes) {
-  for (auto it = conf.begin(); it != conf.end();) {
-    const auto& [name, value] = *it;
-    if (std::find(kEtcdKeys.begin(), kEtcdKeys.end(), name) != kEtcdKeys.end()) {
-      notes.push_back("--rdzv_conf: " + name + " is for etcd and has no effect");
-      it = conf.erase(it);
-      continue;
+Status ReadRdzvConf(Options& options) {
+  const Conf& conf = options.rdzv_conf;
+  for (const auto& [name, value] : conf) {
+    if (std::ranges::find(kEtcdKeys, name) != kEtcdKeys.end()) {
+      options.notes.push_back("--rdzv_conf: " + name + " is for etcd and has no effect");
+    } else if (std::ranges::find(kKeys, name, &Key::name) == kKeys.end()) {
+      return BadKey(name);
     }
-    const auto key = std::find_if(kKeys.begin(), kKeys.end(), [&key_name = name](const Key& known) {
-      return known.name == key_name;
-    });
-    if (key == kKeys.end()) return BadKey(name);
-    if (!key->fits(value)) {
-      return Error{.code = Code::kUsage,
-                   .title = "BAD VALUE",
-                   .where = "--rdzv_conf",
-                   .what = "--rdzv_conf: " + name + " is \"" + value + "\"; expected " +
-                           std::string(key->expected) + ".",
-                   .hint = "",
-                   .page = "bad-value"};
-    }
-    ++it;
+  }
+  for (const Key& key : kKeys) {
+    const auto given = conf.find(std::string(key.name));
+    if (given == conf.end() || key.read(given->second, options.rdzv)) continue;
+    return Error{.code = Code::kUsage,
+                 .title = "BAD VALUE",
+                 .where = "--rdzv_conf",
+                 .what = "--rdzv_conf: " + given->first + " is \"" + given->second +
+                         "\"; expected " + std::string(key.expected) + ".",
+                 .hint = "",
+                 .page = "bad-value"};
   }
   return {};
 }

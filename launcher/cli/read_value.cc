@@ -3,9 +3,11 @@
 #include <signal.h>
 #include <string.h>
 
-#include <limits>
+#include <algorithm>
+#include <array>
 #include <optional>
 
+#include "base/ascii.h"
 #include "base/env.h"
 #include "base/seconds.h"
 
@@ -24,7 +26,7 @@ std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
 }
 
 bool ReadStreamNumber(std::string_view text, Streams& out) {
-  int64_t value = 0;
+  int value = 0;
   if (!ReadBounded(text, 0, 3, value)) return false;
   out = {.out = (value & 1) != 0, .err = (value & 2) != 0};
   return true;
@@ -48,14 +50,28 @@ bool ReadBounded(std::string_view text, int64_t min, int64_t max, int64_t& out) 
   return true;
 }
 
+bool ReadBounded(std::string_view text, int min, int max, int& out) {
+  int64_t value = 0;
+  if (!ReadBounded(text, int64_t{min}, int64_t{max}, value)) return false;
+  out = static_cast<int>(value);
+  return true;
+}
+
 bool ReadSwitch(std::string_view text, bool& out) {
-  if (text == "true" || text == "True" || text == "false" || text == "False") {
-    out = text == "true" || text == "True";
-    return true;
-  }
+  const std::string word = AsciiLower(text);
+  const auto is = [&](std::string_view known) { return word == known; };
+  const bool yes = std::ranges::any_of(std::array{"true", "t", "yes", "y"}, is);
+  const bool no = std::ranges::any_of(std::array{"false", "f", "no", "n"}, is);
   const std::optional<int64_t> value = ParseInt(text);
-  if (!value) return false;
-  out = *value != 0;
+  if (!yes && !no && !value) return false;
+  out = yes || value.value_or(0) != 0;
+  return true;
+}
+
+bool ReadPort(std::string_view text, uint16_t& out) {
+  int value = 0;
+  if (!ReadBounded(text, 0, 65535, value)) return false;
+  out = static_cast<uint16_t>(value);
   return true;
 }
 
@@ -74,10 +90,10 @@ bool ReadStreams(std::string_view text, StreamsPerRank& out) {
   }
   for (const std::string_view part : SplitAt(text, ',')) {
     const size_t colon = part.find(':');
-    int64_t rank = 0;
+    int rank = 0;
     if (colon == std::string_view::npos ||
-        !ReadBounded(part.substr(0, colon), 0, kMaxLocalWorkers - 1, rank) ||
-        !ReadStreamNumber(part.substr(colon + 1), result.of_rank[static_cast<int>(rank)])) {
+        !ReadBounded(part.substr(0, colon), 0, rendezvous::kMaxLocalWorkers - 1, rank) ||
+        !ReadStreamNumber(part.substr(colon + 1), result.of_rank[rank])) {
       return false;
     }
   }
@@ -89,9 +105,9 @@ bool ReadRanks(std::string_view text, std::set<int>& out) {
   std::set<int> ranks;
   if (!text.empty()) {
     for (const std::string_view part : SplitAt(text, ',')) {
-      int64_t rank = 0;
-      if (!ReadBounded(Trimmed(part), 0, kMaxLocalWorkers - 1, rank)) return false;
-      ranks.insert(static_cast<int>(rank));
+      int rank = 0;
+      if (!ReadBounded(Trimmed(part), 0, rendezvous::kMaxLocalWorkers - 1, rank)) return false;
+      ranks.insert(rank);
     }
   }
   out = std::move(ranks);

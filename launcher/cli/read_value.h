@@ -13,13 +13,16 @@
 
 namespace ddprun::launcher {
 
-inline constexpr int64_t kMaxLocalWorkers = 4096;
-inline constexpr int64_t kMaxNodes = 65536;
-
+// From `min` to `max`.
 bool ReadBounded(std::string_view text, int64_t min, int64_t max, int64_t& out);
+bool ReadBounded(std::string_view text, int min, int max, int& out);
 
-// As torchrun reads PET_*: a whole number, 0 is off; also true and false.
+// As torchrun reads PET_*: a whole number, 0 is off. Also true, t, yes, y and their opposites, as
+// torch reads --rdzv_conf.
 bool ReadSwitch(std::string_view text, bool& out);
+
+// 0 (a free one) to 65535.
+bool ReadPort(std::string_view text, uint16_t& out);
 
 // Seconds, also fractions, from `min_seconds` to a year.
 bool ReadSeconds(std::string_view text, double min_seconds, std::chrono::milliseconds& out);

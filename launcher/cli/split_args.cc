@@ -1,11 +1,9 @@
-#include "launcher/cli/split_args.h"
-
 #include <algorithm>
 #include <optional>
 #include <sstream>
 
 #include "base/suggest.h"
-#include "launcher/cli/known_flags.h"
+#include "launcher/cli/command_line.h"
 
 namespace ddprun::launcher {
 

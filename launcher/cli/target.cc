@@ -6,8 +6,6 @@
 #include <fstream>
 #include <utility>
 
-#include "launcher/cli/find_program.h"
-
 namespace ddprun::launcher {
 
 namespace {

@@ -28,4 +28,12 @@ Result<Target> ResolveTarget(const Options& options,
 // The ddp-trainer of trainer configs.
 Result<std::string> FindTrainer(const Environment& env, const std::string& own_folder);
 
+// The path of `name`: itself when it has a slash, else the first executable in PATH, else one in
+// the current folder (torchrun's scripts are relative to it). kNotFound or kNotExecutable.
+Result<std::string> FindProgram(const std::string& name, const Environment& env);
+
+// A file of almost the same name beside `path`, as a hint that starts with "Did you mean"; empty
+// when there is none.
+std::string SimilarFileHint(const std::string& path);
+
 }  // namespace ddprun::launcher

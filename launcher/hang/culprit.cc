@@ -1,10 +1,10 @@
-#include "launcher/hang/culprit.h"
-
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
 #include <utility>
+
+#include "launcher/hang/hang_report.h"
 
 namespace ddprun::launcher {
 

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "launcher/hang/flight_text.h"
+#include "launcher/hang/standing.h"
 
 namespace ddprun::launcher {
 
@@ -91,8 +91,8 @@ std::string EndedWhileAllWait(std::span<const LiveWorker> ended,
     if (shown == nullptr) shown = &*wait;
   }
   if (shown == nullptr || ended.empty()) return "";
-  return RankList(RanksOf(ended)) + " ended with code 0, and all others wait in the store: " +
-         Describe(*shown);
+  return RankList(RanksOf(ended)) +
+         " ended with code 0, and all others wait in the store: " + Describe(*shown);
 }
 
 EarlyEndWatch::EarlyEndWatch(Clock& clock,

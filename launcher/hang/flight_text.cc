@@ -1,9 +1,8 @@
-#include "launcher/hang/flight_text.h"
-
 #include <algorithm>
 #include <cstdio>
 
-#include "launcher/hang/culprit.h"
+#include "launcher/hang/hang_report.h"
+#include "launcher/hang/standing.h"
 
 namespace ddprun::launcher {
 

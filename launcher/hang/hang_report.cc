@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "launcher/hang/flight_text.h"
+#include "launcher/hang/standing.h"
 
 namespace ddprun::launcher {
 

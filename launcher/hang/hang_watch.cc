@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "launcher/hang/process_place.h"
+#include "launcher/hang/standing.h"
 
 namespace ddprun::launcher {
 

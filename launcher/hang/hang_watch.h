@@ -13,7 +13,7 @@
 #include "base/flight_reader.h"
 #include "launcher/hang/hang_report.h"
 #include "launcher/hang/hang_state.h"
-#include "launcher/hang/process_place.h"
+#include "launcher/hang/standing.h"
 #include "launcher/process/clock.h"
 
 namespace ddprun::launcher {
@@ -30,7 +30,7 @@ using CpuTimesReader =
 
 // What the watch asks; called from the loop.
 struct HangSources {
-  std::function<std::vector<LiveWorker>()> workers;  // that have started and not ended, by rank
+  std::function<std::vector<LiveWorker>()> workers;     // that have started and not ended, by rank
   std::function<std::vector<LiveWorker>()> ended = {};  // that have ended with code 0, by rank
   std::function<std::vector<StoreWait>(std::span<const LocalWorker>)> store_waits;
   CpuTimesReader cpu_times = CpuTimes;

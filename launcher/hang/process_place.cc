@@ -1,5 +1,3 @@
-#include "launcher/hang/process_place.h"
-
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,6 +8,7 @@
 #include <sstream>
 #include <vector>
 
+#include "launcher/hang/standing.h"
 #include "launcher/process/process_table.h"
 
 namespace ddprun::launcher {

@@ -257,4 +257,11 @@ std::vector<pid_t> PosixProcessHost::EndAll() {
   return EndChildren(guard_.pid());
 }
 
+OpenFileLimit::OpenFileLimit() {
+  ::getrlimit(RLIMIT_NOFILE, &original_);
+  rlimit raised = original_;
+  raised.rlim_cur = raised.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &raised);
+}
+
 }  // namespace ddprun::launcher

@@ -1,5 +1,8 @@
-// ProcessHost on Linux: vfork and exec, parent-death signal, pidfds.
+// ProcessHost on Linux: vfork and exec, parent-death signal, pidfds; and how many files this
+// process may have open: as many as the system lets it, its children as many as the user has set.
 #pragma once
+
+#include <sys/resource.h>
 
 #include <list>
 #include <map>
@@ -10,12 +13,28 @@
 
 #include "launcher/process/clock.h"
 #include "launcher/process/guard.h"
-#include "launcher/process/open_file_limit.h"
+#include "launcher/process/job_sweep.h"
 #include "launcher/process/process.h"
 #include "launcher/process/signals.h"
-#include "launcher/process/stray_sweep.h"
 
 namespace ddprun::launcher {
+
+// Raises the soft limit to the hard one: the store's host has a connection per worker of the whole
+// job. Children must not inherit that: programs that use select() or close every possible
+// descriptor suffer from it.
+class OpenFileLimit {
+ public:
+  OpenFileLimit();
+  ~OpenFileLimit() { Restore(); }
+  OpenFileLimit(const OpenFileLimit&) = delete;
+  OpenFileLimit& operator=(const OpenFileLimit&) = delete;
+
+  // What the destructor does; async-signal-safe, for a child between fork and exec.
+  void Restore() const { ::setrlimit(RLIMIT_NOFILE, &original_); }
+
+ private:
+  rlimit original_{};
+};
 
 // Raises the limit of open files, not for children. Makes this process a child subreaper:
 // descendants whose parents are gone become our children, so that none gets away. Tells the guard,

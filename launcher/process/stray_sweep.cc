@@ -1,9 +1,8 @@
-#include "launcher/process/stray_sweep.h"
-
 #include <signal.h>
 
 #include <utility>
 
+#include "launcher/process/job_sweep.h"
 #include "launcher/process/process_table.h"
 
 namespace ddprun::launcher {

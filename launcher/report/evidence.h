@@ -1,8 +1,14 @@
-// What this machine knows about why workers ended, beyond their exit status.
+// What this machine knows about why workers ended, beyond their exit status: what the kernel
+// ended for want of memory, and where the memory image of a killed one is, or why there is none.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
 #include <vector>
 
+#include "launcher/process/process.h"
 #include "launcher/report/out_of_memory.h"
 #include "launcher/report/worker_record.h"
 
@@ -17,5 +23,19 @@ class Evidence {
  private:
   MemoryWatch memory_;
 };
+
+// This machine's way with core dumps.
+struct CorePolicy {
+  std::string pattern = {};  // /proc/sys/kernel/core_pattern without its line end
+  bool uses_pid = false;     // /proc/sys/kernel/core_uses_pid
+  uint64_t limit_bytes = 0;  // RLIMIT_CORE of this process, which workers inherit
+  std::string folder = {};   // working directory of this process, which workers inherit
+  std::string host = {};
+};
+
+// Pure. A hint of one line without its full stop, empty for an exit that makes no core.
+std::string ExplainCoreDump(const Signaled& exit, pid_t pid, const CorePolicy& policy);
+
+CorePolicy ReadCorePolicy();
 
 }  // namespace ddprun::launcher

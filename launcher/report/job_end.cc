@@ -1,9 +1,12 @@
 #include "launcher/report/job_end.h"
 
+#include <sys/ioctl.h>
+
+#include <algorithm>
 #include <ctime>
 #include <utility>
 
-#include "launcher/report/peer_message.h"
+#include "launcher/report/peer_worker.h"
 
 namespace ddprun::launcher {
 
@@ -24,18 +27,17 @@ std::string WorkerFailure(const JobEnd& end, const TextStyle& style) {
 
 std::string PeerFailure(const JobEnd& end, const TextStyle& style) {
   const rendezvous::RoundEnd& failure = *end.peer_failure;
-  const PeerMessage message = DecodePeerMessage(failure.message);
-  if (message.worker) {
+  if (const auto worker = WorkerOf(failure)) {
     const FailureReport report{.program = end.program,
-                               .host = message.worker->host,
-                               .time = message.worker->time,
-                               .first = message.worker->record};
+                               .host = worker->host,
+                               .time = worker->time,
+                               .first = worker->record};
     return RenderPeerFailure(report, failure.node_rank, style);
   }
   Error error;
   error.title = failure.node_rank < 0 ? "LOST THE OTHER NODES" : "ANOTHER NODE FAILED";
   if (failure.node_rank >= 0) error.where = "node " + std::to_string(failure.node_rank);
-  error.what = message.text.ends_with('.') ? message.text : message.text + ".";
+  error.what = failure.message.ends_with('.') ? failure.message : failure.message + ".";
   error.hint = "This node's workers were stopped. See that node's output for the whole story.";
   error.page = "another-node-failed";
   return Render(error);
@@ -70,6 +72,17 @@ std::string RenderJobEnd(const JobEnd& end, const TextStyle& style) {
   if (end.error) text += Render(*end.error);
   if (end.worker_failed) text += WorkerFailure(end, style);
   return text + Unkillable(end.unkillable);
+}
+
+TextStyle TerminalStyle(int fd, bool color) {
+  // Narrower than this, wrapped lines are harder to read than cut ones.
+  constexpr size_t kLeastColumns = 40;
+  TextStyle style{.color = color};
+  winsize size{};
+  if (::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    style.columns = std::clamp<size_t>(size.ws_col, kLeastColumns, style.columns);
+  }
+  return style;
 }
 
 }  // namespace ddprun::launcher

@@ -1,4 +1,4 @@
-// How a job ended on this node, as text for standard error.
+// How a job ended on this node, as text for standard error and as JSON for --report_file.
 #pragma once
 
 #include <sys/types.h>
@@ -53,5 +53,11 @@ std::string TimeText(std::chrono::system_clock::time_point time);
 
 // Empty when all went well. What came first stands first.
 std::string RenderJobEnd(const JobEnd& end, const TextStyle& style);
+
+// JSON, indented, ending in a newline. Bytes that are no UTF-8 are replaced.
+std::string RenderReportJson(const JobEnd& end);
+
+// On a terminal that is narrower than usual, its width.
+TextStyle TerminalStyle(int fd, bool color);
 
 }  // namespace ddprun::launcher

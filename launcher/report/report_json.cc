@@ -1,10 +1,10 @@
-#include "launcher/report/report_json.h"
-
 #include <ctime>
 
 #include <nlohmann/json.hpp>
 
-#include "launcher/report/peer_message.h"
+#include "launcher/report/job_end.h"
+#include "launcher/report/peer_worker.h"
+#include "rendezvous/peer_json.h"
 
 namespace ddprun::launcher {
 
@@ -88,12 +88,11 @@ Json OwnWorkerJson(const WorkerRecord& worker, const std::string& host, bool fir
 
 Json RoundEndJson(const std::optional<rendezvous::RoundEnd>& end) {
   if (!end) return nullptr;
-  const PeerMessage message = DecodePeerMessage(end->message);
   Json json = {{"kind", NameOf(end->kind)},
                {"node_rank", end->node_rank < 0 ? Json(nullptr) : Json(end->node_rank)},
-               {"message", message.text},
+               {"message", end->message},
                {"worker", nullptr}};
-  if (message.worker) json["worker"] = WorkerJson(message.worker->record, message.worker->host);
+  if (const auto worker = WorkerOf(*end)) json["worker"] = WorkerJson(worker->record, worker->host);
   return json;
 }
 

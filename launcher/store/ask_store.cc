@@ -1,9 +1,7 @@
-#include "launcher/store/ask_store.h"
-
 #include <algorithm>
 #include <memory>
 
-#include "launcher/store/status_text.h"
+#include "launcher/store/store_command.h"
 #include "rendezvous/store/tcp_store.h"
 
 namespace ddprun::launcher {

@@ -1,5 +1,3 @@
-#include "launcher/store/serve_store.h"
-
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -9,7 +7,7 @@
 
 #include "base/log.h"
 #include "launcher/process/signals.h"
-#include "launcher/store/status_text.h"
+#include "launcher/store/store_command.h"
 #include "rendezvous/elastic/coordinator.h"
 #include "rendezvous/store_host.h"
 

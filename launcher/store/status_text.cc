@@ -1,7 +1,6 @@
-#include "launcher/store/status_text.h"
-
 #include <cstdio>
 
+#include "launcher/store/store_command.h"
 #include "launcher/store/store_waits.h"
 
 namespace ddprun::launcher {

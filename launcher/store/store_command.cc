@@ -2,8 +2,6 @@
 
 #include <cstdio>
 
-#include "launcher/store/ask_store.h"
-#include "launcher/store/serve_store.h"
 #include "launcher/store/store_options.h"
 
 namespace ddprun::launcher {

@@ -1,5 +1,3 @@
-#include "launcher/sweep/child_run.h"
-
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -7,6 +5,8 @@
 
 #include <cerrno>
 #include <cstdio>
+
+#include "launcher/sweep/sweep_run.h"
 
 namespace ddprun::launcher {
 

@@ -1,5 +1,3 @@
-#include "launcher/sweep/finished_mark.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -7,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/whole_file.h"
+#include "launcher/sweep/sweep_run.h"
 
 namespace ddprun::launcher {
 

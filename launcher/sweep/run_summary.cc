@@ -1,10 +1,10 @@
-#include "launcher/sweep/run_summary.h"
-
 #include <cmath>
 #include <fstream>
 #include <limits>
 
 #include <nlohmann/json.hpp>
+
+#include "launcher/sweep/sweep_run.h"
 
 namespace ddprun::launcher {
 

@@ -9,9 +9,7 @@
 #include <utility>
 
 #include "base/whole_file.h"
-#include "launcher/sweep/child_run.h"
-#include "launcher/sweep/finished_mark.h"
-#include "launcher/sweep/sweep_plan.h"
+#include "launcher/sweep/sweep_run.h"
 #include "launcher/sweep/sweep_table.h"
 
 namespace ddprun::launcher {
@@ -193,7 +191,8 @@ class Sweep {
 Result<int> RunSweep(SweepJob job) {
   if (job.options.several_nodes()) {
     return NotSwept("--nnodes", "--sweep runs on one node; " +
-                                    std::to_string(job.options.max_nodes) + " were asked for.");
+                                    std::to_string(job.options.rdzv.rules.max_nodes) +
+                                    " were asked for.");
   }
   DDPRUN_ASSIGN(std::vector<SweepRun> runs, PlanSweep(job.options.sweep));
   for (const auto& [key, value] : runs.front().values) {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "launcher/sweep/sweep_cells.h"
 #include "launcher/sweep/sweep_table.h"
 
 namespace ddprun::launcher {

@@ -7,8 +7,6 @@
 #include <cstdio>
 #include <optional>
 
-#include "launcher/sweep/sweep_cells.h"
-
 namespace ddprun::launcher {
 
 namespace {

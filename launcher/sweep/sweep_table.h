@@ -1,11 +1,12 @@
 // Pure: the runs of a sweep side by side, for a terminal, a spreadsheet and a browser.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "launcher/sweep/run_summary.h"
+#include "launcher/sweep/sweep_run.h"
 
 namespace ddprun::launcher {
 
@@ -29,5 +30,15 @@ std::string CsvCell(const std::string& text);
 // One file without anything from elsewhere: the table, which sorts at a click, and the losses of
 // all runs as curves. `title`: what was swept.
 std::string HtmlTable(const std::string& title, const std::vector<SweepRow>& rows);
+
+// Among the finished ones: the least validation loss, or the least loss when none was validated.
+std::optional<size_t> BestRow(const std::vector<SweepRow>& rows);
+
+// Five digits.
+std::string ShortNumber(double value);
+
+std::vector<std::string> ColumnTitles(const std::vector<SweepRow>& rows);
+// One text per title; empty where nothing is known.
+std::vector<std::string> Cells(const SweepRow& row, std::string (*number)(double));
 
 }  // namespace ddprun::launcher

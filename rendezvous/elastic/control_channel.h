@@ -2,7 +2,6 @@
 // other end still lives.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,18 +12,12 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/unique_fd.h"
+#include "rendezvous/backend.h"
 
 namespace ddprun::rendezvous {
 
 // What a node sends first. Its first byte tells the store server that this is no TCPStore client.
 inline constexpr std::string_view kControlPreamble = "ddprun\n";
-
-// The other end is taken for dead when nothing came for interval * attempts, torchrun's
-// keep_alive_interval and keep_alive_max_attempt.
-struct KeepAlive {
-  std::chrono::milliseconds interval{5'000};
-  int max_attempts = 3;
-};
 
 // A message is its length (4 bytes, big-endian) and that many bytes of a JSON object. Loop thread
 // only. Handlers are called from the loop and may destroy the channel.

@@ -1,9 +1,8 @@
 #include "rendezvous/elastic/control_message.h"
 
-#include <algorithm>
-#include <array>
-
 #include <nlohmann/json.hpp>
+
+#include "rendezvous/peer_json.h"
 
 namespace ddprun::rendezvous {
 
@@ -12,11 +11,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// In the order of RoundEnd::Kind.
-constexpr std::array<const char*, 3> kKinds = {"failed", "restart", "regroup"};
-
-constexpr int64_t kMaxNodes = 100'000;
-constexpr int64_t kMaxWorkers = 10'000;  // of one node: a world's size fits an int
 constexpr int64_t kMaxMs = int64_t{1000} * 3600 * 24 * 366;  // as of ParseSeconds
 
 Error BadHello(const std::string& what) {
@@ -30,27 +24,7 @@ bool InRange(int64_t value, int64_t least, int64_t most) {
   return least <= value && value <= most;
 }
 
-int Small(const json& message, const char* key) {
-  const int64_t value = NumberOf(message, key);
-  return InRange(value, 0, 1 << 30) ? static_cast<int>(value) : -1;
-}
-
 }  // namespace
-
-std::string TextOf(const json& message, const char* key) {
-  const auto found = message.find(key);
-  return found != message.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-int64_t NumberOf(const json& message, const char* key, int64_t fallback) {
-  const auto found = message.find(key);
-  return found != message.end() && found->is_number_integer() ? found->get<int64_t>() : fallback;
-}
-
-bool FlagOf(const json& message, const char* key) {
-  const auto found = message.find(key);
-  return found != message.end() && found->is_boolean() && found->get<bool>();
-}
 
 json ToJson(const Hello& hello) {
   json message = {{"type", "hello"},
@@ -75,31 +49,31 @@ json ToJson(const Hello& hello) {
 Result<Hello> ParseHello(const json& message) {
   if (TextOf(message, "type") != "hello") return BadHello("it did not introduce itself");
   Hello hello;
-  hello.protocol = Small(message, "protocol");
+  hello.protocol = SmallOf(message, "protocol");
   if (hello.protocol != kControlProtocol) {
     return BadHello("it speaks version " + std::to_string(hello.protocol) +
                     " of the protocol, this coordinator version " +
                     std::to_string(kControlProtocol) + ": use the same ddprun on all nodes");
   }
   hello.run_id = TextOf(message, "run_id");
-  hello.rules.min_nodes = Small(message, "min_nodes");
-  hello.rules.max_nodes = Small(message, "max_nodes");
-  hello.rules.max_restarts = Small(message, "max_restarts");
+  hello.rules.min_nodes = SmallOf(message, "min_nodes");
+  hello.rules.max_nodes = SmallOf(message, "max_nodes");
+  hello.rules.max_restarts = SmallOf(message, "max_restarts");
   hello.rules.join_timeout = milliseconds(NumberOf(message, "join_timeout_ms"));
   hello.rules.last_call_timeout = milliseconds(NumberOf(message, "last_call_timeout_ms"));
   hello.node.host = TextOf(message, "host");
-  hello.node.pid = Small(message, "pid");
-  hello.node.local_world_size = Small(message, "local_world_size");
+  hello.node.pid = SmallOf(message, "pid");
+  hello.node.local_world_size = SmallOf(message, "local_world_size");
   hello.node.role = TextOf(message, "role");
-  if (message.contains("node_rank")) hello.node.wished_rank = Small(message, "node_rank");
+  if (message.contains("node_rank")) hello.node.wished_rank = SmallOf(message, "node_rank");
   hello.keep_alive.interval = milliseconds(NumberOf(message, "keep_alive_interval_ms"));
-  hello.keep_alive.max_attempts = Small(message, "keep_alive_max_attempt");
+  hello.keep_alive.max_attempts = SmallOf(message, "keep_alive_max_attempt");
   hello.local_addr = TextOf(message, "local_addr");
   const bool sane = InRange(hello.rules.min_nodes, 1, hello.rules.max_nodes) &&
                     InRange(hello.rules.max_nodes, 1, kMaxNodes) && hello.rules.max_restarts >= 0 &&
                     InRange(hello.rules.join_timeout.count(), 1, kMaxMs) &&
                     InRange(hello.rules.last_call_timeout.count(), 0, kMaxMs) &&
-                    InRange(hello.node.local_world_size, 0, kMaxWorkers) &&
+                    InRange(hello.node.local_world_size, 0, kMaxLocalWorkers) &&
                     InRange(hello.keep_alive.interval.count(), 1, kMaxMs) &&
                     InRange(hello.keep_alive.max_attempts, 1, 1'000'000);
   if (!sane) return BadHello("its numbers make no sense");
@@ -137,14 +111,14 @@ std::optional<uint16_t> PortOf(const json& message, const char* key) {
 
 std::optional<Membership> MembershipOf(const json& reach) {
   Membership membership;
-  membership.round = Small(reach, "round");
-  membership.restart_count = Small(reach, "restart_count");
-  membership.node_rank = Small(reach, "node_rank");
-  membership.nnodes = Small(reach, "nnodes");
-  membership.base_rank = Small(reach, "base_rank");
-  membership.world_size = Small(reach, "world_size");
-  membership.role_base_rank = Small(reach, "role_base_rank");
-  membership.role_world_size = Small(reach, "role_world_size");
+  membership.round = SmallOf(reach, "round");
+  membership.restart_count = SmallOf(reach, "restart_count");
+  membership.node_rank = SmallOf(reach, "node_rank");
+  membership.nnodes = SmallOf(reach, "nnodes");
+  membership.base_rank = SmallOf(reach, "base_rank");
+  membership.world_size = SmallOf(reach, "world_size");
+  membership.role_base_rank = SmallOf(reach, "role_base_rank");
+  membership.role_world_size = SmallOf(reach, "role_world_size");
   membership.master_addr = TextOf(reach, "master_addr");
   membership.master_port = PortOf(reach, "master_port").value_or(0);
   const bool sane = membership.round >= 0 && membership.restart_count >= 0 &&
@@ -160,12 +134,15 @@ json ToJson(const StartRound& start) {
   return {{"type", "start"}, {"attempt", start.attempt}};
 }
 
+json EndMessage(const char* type, int64_t attempt, const RoundEnd& end) {
+  json message = ToJson(end);
+  message["type"] = type;
+  message["attempt"] = attempt;
+  return message;
+}
+
 json ToJson(const TellEnd& end) {
-  return {{"type", "end"},
-          {"attempt", end.attempt},
-          {"kind", KindText(end.end.kind)},
-          {"node_rank", end.end.node_rank},
-          {"message", end.end.message}};
+  return EndMessage("end", end.attempt, end.end);
 }
 
 json ToJson(const AllLeft& left) {
@@ -190,22 +167,6 @@ Error RefusalOf(const json& refuse) {
 
 json ToJson(const TellProgress& progress) {
   return {{"type", "progress"}, {"line", progress.line}};
-}
-
-const char* KindText(RoundEnd::Kind kind) {
-  return kKinds[static_cast<size_t>(kind)];
-}
-
-RoundEnd RoundEndOf(const json& end) {
-  return {.kind = KindOf(end),
-          .node_rank = Small(end, "node_rank"),
-          .message = TextOf(end, "message")};
-}
-
-RoundEnd::Kind KindOf(const json& end) {
-  const auto found = std::ranges::find(kKinds, TextOf(end, "kind"));
-  if (found == kKinds.end()) return RoundEnd::Kind::kJobFailed;
-  return static_cast<RoundEnd::Kind>(found - kKinds.begin());
 }
 
 }  // namespace ddprun::rendezvous

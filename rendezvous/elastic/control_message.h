@@ -17,7 +17,7 @@
 namespace ddprun::rendezvous {
 
 // Raised when an older end could not understand a newer one any more.
-inline constexpr int kControlProtocol = 1;
+inline constexpr int kControlProtocol = 2;
 
 // A node's first message.
 struct Hello {
@@ -43,23 +43,17 @@ nlohmann::json ToJson(const OpenStore& open, const StorePlace& place);
 nlohmann::json ToJson(const ReachStore& reach);
 nlohmann::json ToJson(const StartRound& start);
 nlohmann::json ToJson(const TellEnd& end);
+// A node's "end" and "withdraw"; RoundEndOf reads it.
+nlohmann::json EndMessage(const char* type, int64_t attempt, const RoundEnd& end);
 nlohmann::json ToJson(const AllLeft& left);
 nlohmann::json ToJson(const RefuseJoin& refuse);
 nlohmann::json ToJson(const TellProgress& progress);
-
-// Fields of a message from the other end; what is missing or of another type gives the fallback.
-std::string TextOf(const nlohmann::json& message, const char* key);
-int64_t NumberOf(const nlohmann::json& message, const char* key, int64_t fallback = -1);
-bool FlagOf(const nlohmann::json& message, const char* key);
 
 // 1 to 65535.
 std::optional<uint16_t> PortOf(const nlohmann::json& message, const char* key);
 
 // Nothing when it is none.
 std::optional<Membership> MembershipOf(const nlohmann::json& reach);
-RoundEnd RoundEndOf(const nlohmann::json& end);
-RoundEnd::Kind KindOf(const nlohmann::json& end);
-const char* KindText(RoundEnd::Kind kind);
 Error RefusalOf(const nlohmann::json& refuse);
 
 }  // namespace ddprun::rendezvous

@@ -13,8 +13,8 @@
 #include "rendezvous/elastic/control_message.h"
 #include "rendezvous/elastic/elastic_text.h"
 #include "rendezvous/elastic/round_state.h"
-#include "rendezvous/failure_note.h"
 #include "rendezvous/net/heard_text.h"
+#include "rendezvous/peer_json.h"
 #include "rendezvous/store/store_server.h"
 
 namespace ddprun::rendezvous {
@@ -45,7 +45,7 @@ std::string LogLine(const Outgoing& outgoing, size_t num_members) {
   }
   if (std::holds_alternative<AllLeft>(outgoing.what)) return "all workers ended well";
   if (const auto* told = std::get_if<TellEnd>(&outgoing.what)) {
-    return std::string(KindText(told->end.kind)) + ": " + MessageText(told->end.message);
+    return std::string(NameOf(told->end.kind)) + ": " + told->end.message;
   }
   const auto* refused = std::get_if<RefuseJoin>(&outgoing.what);
   return refused == nullptr ? "" : "a node was refused: " + refused->error.title;
@@ -102,7 +102,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     std::unique_ptr<ControlChannel> channel;
     std::optional<Hello> hello;
     std::shared_ptr<Job> job;  // with the hello; it lasts as long as they do
-    bool dismissed = false;  // refused: it is expected to go
+    bool dismissed = false;    // refused: it is expected to go
     bool owes_heard = false;
     Clock::time_point since;  // when it came, or was dismissed
   };
@@ -139,10 +139,10 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     }
     if (type == "reached") return job.state.OnReached(id, attempt);
     if (type == "unreached") return job.state.OnUnreached(id, attempt, TextOf(m, "problem"), now);
-    if (type == "end") return job.state.OnEnd(id, attempt, KindOf(m), TextOf(m, "message"), now);
+    if (type == "end") return job.state.OnEnd(id, attempt, RoundEndOf(m), now);
     if (type == "leave") return job.state.OnLeave(id, attempt, now);
     if (type == "withdraw") {
-      return job.state.OnWithdraw(id, TextOf(m, "message"), FlagOf(m, "ends_job"), now);
+      return job.state.OnWithdraw(id, RoundEndOf(m), FlagOf(m, "ends_job"), now);
     }
     return {};
   }

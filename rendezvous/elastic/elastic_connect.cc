@@ -8,8 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "rendezvous/elastic/control_message.h"
-#include "rendezvous/elastic/elastic_node.h"
+#include "rendezvous/elastic/elastic_rendezvous.h"
 #include "rendezvous/elastic/elastic_text.h"
+#include "rendezvous/peer_json.h"
 #include "rendezvous/store_host.h"
 
 namespace ddprun::rendezvous {
@@ -26,7 +27,7 @@ constexpr int kMaxRejections = 3;
 
 }  // namespace
 
-ElasticRendezvous::Impl::Impl(asio::io_context& io, ElasticOptions options)
+ElasticRendezvous::ElasticRendezvous(asio::io_context& io, RendezvousOptions options)
     : io_(io),
       options_(std::move(options)),
       target_(options_.endpoint),
@@ -36,8 +37,8 @@ ElasticRendezvous::Impl::Impl(asio::io_context& io, ElasticOptions options)
       ending_(io),
       pause_(kFirstPause) {}
 
-void ElasticRendezvous::Impl::FindCoordinator() {
-  After(deadline_, options_.rules.join_timeout, &Impl::OnJoinTime);
+void ElasticRendezvous::FindCoordinator() {
+  After(deadline_, options_.rules.join_timeout, &ElasticRendezvous::OnJoinTime);
   if (options_.is_host == false) return Connect();
   resolve_ = std::make_unique<AsyncResolve>(
       io_, target_.host, [self = shared_from_this()](Result<std::vector<asio::ip::address>> found) {
@@ -45,13 +46,13 @@ void ElasticRendezvous::Impl::FindCoordinator() {
       });
 }
 
-void ElasticRendezvous::Impl::OnResolved(Result<std::vector<asio::ip::address>> found) {
+void ElasticRendezvous::OnResolved(Result<std::vector<asio::ip::address>> found) {
   if (found.has_value()) addresses_ = *std::move(found);
   if (TryToHost()) Connect();
 }
 
 // False when the join has failed; otherwise there is someone to connect to, here or elsewhere.
-bool ElasticRendezvous::Impl::TryToHost() {
+bool ElasticRendezvous::TryToHost() {
   const bool ours = std::ranges::any_of(addresses_, IsOwnAddress);
   if (hosting() || !options_.is_host.value_or(ours)) return true;
   const auto own = OwnAddresses(target_.host, addresses_, options_.rules.max_nodes);
@@ -78,15 +79,15 @@ bool ElasticRendezvous::Impl::TryToHost() {
   return true;
 }
 
-void ElasticRendezvous::Impl::Connect() {
+void ElasticRendezvous::Connect() {
   if (!on_joined_) return;
-  connect_ = std::make_unique<AsyncConnect>(
-      io_, target_, [self = shared_from_this()](Result<UniqueFd> fd) {
-        if (!self->stopped_) self->OnConnected(std::move(fd));
-      });
+  connect_ = std::make_unique<AsyncConnect>(io_, target_,
+                                            [self = shared_from_this()](Result<UniqueFd> fd) {
+                                              if (!self->stopped_) self->OnConnected(std::move(fd));
+                                            });
 }
 
-void ElasticRendezvous::Impl::OnConnected(Result<UniqueFd> fd) {
+void ElasticRendezvous::OnConnected(Result<UniqueFd> fd) {
   if (!fd.has_value()) {
     const std::string& address = fd.error().where;
     return TryAgain((address.empty() ? "" : address + ": ") + fd.error().what);
@@ -95,16 +96,15 @@ void ElasticRendezvous::Impl::OnConnected(Result<UniqueFd> fd) {
   // The channel is this object's, so it cannot outlive it.
   channel_ = std::make_unique<ControlChannel>(
       io_, ControlChannel::End::kNode, *std::move(fd), "",
-      ControlChannel::Handlers{
-          .on_message = [this](const json& message) { OnMessage(message); },
-          .on_closed = [this](const std::string& reason,
-                              bool stranger) { OnClosed(reason, stranger); }});
+      ControlChannel::Handlers{.on_message = [this](const json& message) { OnMessage(message); },
+                               .on_closed = [this](const std::string& reason,
+                                                   bool stranger) { OnClosed(reason, stranger); }});
   Hello hello;
   hello.run_id = options_.run_id;
   hello.rules = options_.rules;
   hello.node = {.host = HostName(),
                 .pid = getpid(),
-                .wished_rank = options_.wished_rank,
+                .wished_rank = options_.node_rank,
                 .local_world_size = options_.local_world_size,
                 .role = options_.role};
   hello.keep_alive = options_.keep_alive;
@@ -115,7 +115,7 @@ void ElasticRendezvous::Impl::OnConnected(Result<UniqueFd> fd) {
   channel_->StartKeepAlive(options_.keep_alive);
 }
 
-void ElasticRendezvous::Impl::TryAgain(const std::string& problem) {
+void ElasticRendezvous::TryAgain(const std::string& problem) {
   if (!on_joined_) return;
   problem_ = problem;
   Note("waiting for the rendezvous at " + ToString(target_) + " (" + problem + ")");
@@ -127,7 +127,7 @@ void ElasticRendezvous::Impl::TryAgain(const std::string& problem) {
   });
 }
 
-void ElasticRendezvous::Impl::OnClosed(const std::string& reason, bool stranger) {
+void ElasticRendezvous::OnClosed(const std::string& reason, bool stranger) {
   const auto self = shared_from_this();  // a handler may destroy everything
   channel_.reset();
   if (!welcome_ && (stranger || ++rejections_ >= kMaxRejections)) {
@@ -145,25 +145,25 @@ void ElasticRendezvous::Impl::OnClosed(const std::string& reason, bool stranger)
 }
 
 // Only the way to the coordinator has a deadline here; who is missing, it knows itself.
-void ElasticRendezvous::Impl::OnJoinTime() {
+void ElasticRendezvous::OnJoinTime() {
   if (on_joined_ && !welcome_) {
     FailJoin(NoCoordinator(target_, problem_.empty() ? "no attempt has ended" : problem_,
                            options_.rules.join_timeout));
   }
 }
 
-void ElasticRendezvous::Impl::OnProgressTime() {
-  After(progress_, options_.progress_interval, &Impl::OnProgressTime);
+void ElasticRendezvous::OnProgressTime() {
+  After(progress_, options_.progress_interval, &ElasticRendezvous::OnProgressTime);
   if (line_.empty() || line_ == said_line_ || !options_.on_progress) return;
   said_line_ = line_;
   options_.on_progress(line_);
 }
 
-void ElasticRendezvous::Impl::Note(const std::string& line) {
+void ElasticRendezvous::Note(const std::string& line) {
   line_ = line;
 }
 
-void ElasticRendezvous::Impl::WarnOnce(const std::string& line) {
+void ElasticRendezvous::WarnOnce(const std::string& line) {
   if (line.empty() || std::exchange(warned_, true) || !options_.on_progress) return;
   options_.on_progress(line);
 }

@@ -5,9 +5,11 @@
 #include <asio/post.hpp>
 #include <nlohmann/json.hpp>
 
+#include "rendezvous/elastic/backends.h"
 #include "rendezvous/elastic/control_message.h"
-#include "rendezvous/elastic/elastic_node.h"
 #include "rendezvous/elastic/elastic_text.h"
+#include "rendezvous/join_text.h"
+#include "rendezvous/peer_json.h"
 #include "rendezvous/store_host.h"
 
 namespace ddprun::rendezvous {
@@ -22,69 +24,20 @@ constexpr milliseconds kReportTimeout{1500};
 // How long the coordinator's node waits until all nodes know how the job ended.
 constexpr milliseconds kHearTimeout{1000};
 
+Result<std::shared_ptr<Rendezvous>> MakeElastic(asio::io_context& io, RendezvousOptions options) {
+  DDPRUN_TRY(CheckNodes(options));
+  return Owned(std::make_shared<ElasticRendezvous>(io, std::move(options)));
+}
+
 }  // namespace
 
-Result<std::unique_ptr<ElasticRendezvous>> ElasticRendezvous::Create(asio::io_context& io,
-                                                                     ElasticOptions options) {
-  const JobRules& rules = options.rules;
-  Error error;
-  error.code = Code::kUsage;
-  if (rules.min_nodes < 1 || rules.max_nodes < rules.min_nodes) {
-    error.title = "BAD NUMBER OF NODES";
-    error.what = "--nnodes is " + std::to_string(rules.min_nodes) + ":" +
-                 std::to_string(rules.max_nodes) + "; MIN is at least 1 and at most MAX.";
-    error.page = "nnodes";
-    return error;
-  }
-  if (options.endpoint.host.empty() || options.endpoint.port == 0) {
-    error.title = "ENDPOINT MISSING";
-    error.what = "Several nodes must know at which host and port they meet; --rdzv_endpoint says " +
-                 ToString(options.endpoint) + ".";
-    error.hint = "Give --rdzv_endpoint=host:port, the same on every node.";
-    error.page = "endpoint";
-    return error;
-  }
-  return std::unique_ptr<ElasticRendezvous>(
-      new ElasticRendezvous(std::make_shared<Impl>(io, std::move(options))));
-}
+const Backend kElasticBackend = {.name = "c10d",
+                                 .fixed = false,
+                                 .port = 29400,
+                                 .join_timeout = std::chrono::seconds(600),
+                                 .make = MakeElastic};
 
-ElasticRendezvous::ElasticRendezvous(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-
-ElasticRendezvous::~ElasticRendezvous() {
-  impl_->Stop();
-}
-
-void ElasticRendezvous::Join(std::function<void(Result<Membership>)> done) {
-  impl_->Join(std::move(done));
-}
-
-void ElasticRendezvous::WatchRound(std::function<void(RoundEnd)> handler) {
-  impl_->WatchRound(std::move(handler));
-}
-
-void ElasticRendezvous::EndRound(RoundEnd::Kind kind,
-                                 const std::string& message,
-                                 std::function<void()> done) {
-  impl_->EndRound(kind, message, std::move(done));
-}
-
-void ElasticRendezvous::Withdraw(const std::string& message, std::function<void()> done) {
-  impl_->Withdraw(message, std::move(done));
-}
-
-void ElasticRendezvous::Leave(std::function<void(Status)> done) {
-  impl_->Leave(std::move(done));
-}
-
-bool ElasticRendezvous::may_go() const {
-  return impl_->may_go();
-}
-
-const StoreServer* ElasticRendezvous::worker_store() const {
-  return impl_->worker_store();
-}
-
-void ElasticRendezvous::Impl::Stop() {
+void ElasticRendezvous::Stop() {
   stopped_ = true;
   on_joined_ = nullptr;
   on_end_ = nullptr;
@@ -101,28 +54,28 @@ void ElasticRendezvous::Impl::Stop() {
   const auto round_server = std::move(round_server_);
 }
 
-void ElasticRendezvous::Impl::After(asio::steady_timer& timer,
-                                    milliseconds time,
-                                    void (Impl::*action)()) {
+void ElasticRendezvous::After(asio::steady_timer& timer,
+                              milliseconds time,
+                              void (ElasticRendezvous::*action)()) {
   timer.expires_after(time);
   timer.async_wait([self = shared_from_this(), action](const asio::error_code& error) {
     if (!error && !self->stopped_) (self.get()->*action)();
   });
 }
 
-void ElasticRendezvous::Impl::Post(void (Impl::*action)()) {
+void ElasticRendezvous::Post(void (ElasticRendezvous::*action)()) {
   asio::post(io_, [self = shared_from_this(), action] {
     if (!self->stopped_) (self.get()->*action)();
   });
 }
 
-void ElasticRendezvous::Impl::Send(const json& message) {
+void ElasticRendezvous::Send(const json& message) {
   if (channel_ == nullptr) return;
   if (options_.on_debug) options_.on_debug("sent \"" + TextOf(message, "type") + "\"");
   channel_->Send(message);
 }
 
-void ElasticRendezvous::Impl::Join(std::function<void(Result<Membership>)> done) {
+void ElasticRendezvous::Join(std::function<void(Result<Membership>)> done) {
   on_joined_ = std::move(done);
   on_end_ = nullptr;
   on_ended_ = nullptr;
@@ -135,7 +88,7 @@ void ElasticRendezvous::Impl::Join(std::function<void(Result<Membership>)> done)
   round_server_.reset();
   line_.clear();
   said_line_.clear();
-  After(progress_, options_.progress_interval, &Impl::OnProgressTime);
+  After(progress_, options_.progress_interval, &ElasticRendezvous::OnProgressTime);
   if (lost_) {
     asio::post(io_, [self = shared_from_this()] { self->FailJoin(*self->lost_); });
   } else if (channel_ == nullptr) {
@@ -145,7 +98,7 @@ void ElasticRendezvous::Impl::Join(std::function<void(Result<Membership>)> done)
   }
 }
 
-void ElasticRendezvous::Impl::OnMessage(const json& message) {
+void ElasticRendezvous::OnMessage(const json& message) {
   const auto self = shared_from_this();  // a handler may destroy everything
   const std::string type = TextOf(message, "type");
   if (options_.on_debug) options_.on_debug("the coordinator says \"" + type + "\"");
@@ -156,17 +109,17 @@ void ElasticRendezvous::Impl::OnMessage(const json& message) {
   if (type == "open") return OpenStore(message);
   if (type == "reach") return ReachStore(message);
   if (type == "refuse") return OnRefused(message);
-  if (type == "withdrawn") return AfterOthersHeard(&Impl::OnEnded);
+  if (type == "withdrawn") return AfterOthersHeard(&ElasticRendezvous::OnEnded);
   if (NumberOf(message, "attempt") != attempt_) return;
   if (type == "start") return FinishJoin();
   if (type == "end") return OnRoundEnd(message);
   if (type != "all_left") return;
   running_ = false;
   Send({{"type", "heard"}});
-  AfterOthersHeard(&Impl::FinishLeave);
+  AfterOthersHeard(&ElasticRendezvous::FinishLeave);
 }
 
-void ElasticRendezvous::Impl::OpenStore(const json& message) {
+void ElasticRendezvous::OpenStore(const json& message) {
   attempt_ = NumberOf(message, "attempt");
   // It looks for the store of an attempt before, which ends here.
   probe_.reset();
@@ -174,8 +127,8 @@ void ElasticRendezvous::Impl::OpenStore(const json& message) {
   const bool only_here = FlagOf(message, "loopback_only");
   resolve_ = std::make_unique<AsyncResolve>(
       io_, host,
-      [self = shared_from_this(), host, only_here](
-          const Result<std::vector<asio::ip::address>>& found) {
+      [self = shared_from_this(), host,
+       only_here](const Result<std::vector<asio::ip::address>>& found) {
         if (self->stopped_) return;
         const auto none = std::vector<asio::ip::address>();
         self->ListenAt(host, found.has_value() ? *found : none, only_here);
@@ -184,9 +137,9 @@ void ElasticRendezvous::Impl::OpenStore(const json& message) {
 
 // On the address by which the others and all workers reach this node; on all of them where that is
 // none of this machine's, as behind a router or in a container.
-void ElasticRendezvous::Impl::ListenAt(const std::string& host,
-                                       std::span<const asio::ip::address> addresses,
-                                       bool only_here) {
+void ElasticRendezvous::ListenAt(const std::string& host,
+                                 std::span<const asio::ip::address> addresses,
+                                 bool only_here) {
   const auto own = OwnAddresses(host, addresses, only_here ? 1 : options_.rules.max_nodes);
   auto server = ListenOnOwn(io_, own, 0);
   if (!server.has_value()) {
@@ -197,7 +150,7 @@ void ElasticRendezvous::Impl::ListenAt(const std::string& host,
   Send({{"type", "opened"}, {"attempt", attempt_}, {"port", round_server_->port()}});
 }
 
-void ElasticRendezvous::Impl::ReachStore(const json& message) {
+void ElasticRendezvous::ReachStore(const json& message) {
   auto membership = MembershipOf(message);
   if (!membership) return FailJoin(NotACoordinator(target_, "it gave ranks that make no sense"));
   membership_ = *std::move(membership);
@@ -211,7 +164,7 @@ void ElasticRendezvous::Impl::ReachStore(const json& message) {
                [self = shared_from_this()](const Result<Reply>& reply) { self->OnReached(reply); });
 }
 
-void ElasticRendezvous::Impl::OnReached(const Result<Reply>& reply) {
+void ElasticRendezvous::OnReached(const Result<Reply>& reply) {
   const std::string problem = probe_ == nullptr ? std::string() : probe_->last_problem();
   probe_.reset();
   if (reply.has_value()) return Send({{"type", "reached"}, {"attempt", attempt_}});
@@ -220,7 +173,7 @@ void ElasticRendezvous::Impl::OnReached(const Result<Reply>& reply) {
         {"problem", problem.empty() ? reply.error().what : problem}});
 }
 
-void ElasticRendezvous::Impl::FinishJoin() {
+void ElasticRendezvous::FinishJoin() {
   const auto done = std::exchange(on_joined_, nullptr);
   if (!done) return;
   running_ = true;
@@ -229,51 +182,51 @@ void ElasticRendezvous::Impl::FinishJoin() {
   done(membership_);
 }
 
-void ElasticRendezvous::Impl::FailJoin(Error error) {
+void ElasticRendezvous::FailJoin(Error error) {
   deadline_.cancel();
   pause_timer_.cancel();
   progress_.cancel();
   if (const auto done = std::exchange(on_joined_, nullptr)) done(std::move(error));
 }
 
-void ElasticRendezvous::Impl::OnRefused(const json& message) {
+void ElasticRendezvous::OnRefused(const json& message) {
   refusal_ = RefusalOf(message);
   Send({{"type", "heard"}});
-  AfterOthersHeard(&Impl::FailWithRefusal);
+  AfterOthersHeard(&ElasticRendezvous::FailWithRefusal);
 }
 
-void ElasticRendezvous::Impl::FailWithRefusal() {
+void ElasticRendezvous::FailWithRefusal() {
   FailJoin(*refusal_);
 }
 
-void ElasticRendezvous::Impl::AfterOthersHeard(void (Impl::*action)()) {
+void ElasticRendezvous::AfterOthersHeard(void (ElasticRendezvous::*action)()) {
   if (!hosting()) return (this->*action)();
   coordinator_->WhenAllHeard(kHearTimeout, [self = shared_from_this(), action] {
     if (!self->stopped_) (self.get()->*action)();
   });
 }
 
-void ElasticRendezvous::Impl::WatchRound(std::function<void(RoundEnd)> handler) {
+void ElasticRendezvous::WatchRound(std::function<void(RoundEnd)> handler) {
   on_end_ = std::move(handler);
-  Post(&Impl::DeliverEnd);
+  Post(&ElasticRendezvous::DeliverEnd);
 }
 
-void ElasticRendezvous::Impl::OnRoundEnd(const json& message) {
+void ElasticRendezvous::OnRoundEnd(const json& message) {
   if (!running_) return;
   running_ = false;
   end_ = RoundEndOf(message);
   if (end_->kind != RoundEnd::Kind::kJobFailed) return EndAndReport();
   Send({{"type", "heard"}});
-  AfterOthersHeard(&Impl::EndAndReport);
+  AfterOthersHeard(&ElasticRendezvous::EndAndReport);
 }
 
-void ElasticRendezvous::Impl::EndAndReport() {
+void ElasticRendezvous::EndAndReport() {
   const auto self = shared_from_this();  // the first handler may destroy everything
   DeliverEnd();
   OnEnded();
 }
 
-void ElasticRendezvous::Impl::DeliverEnd() {
+void ElasticRendezvous::DeliverEnd() {
   if (!end_ || end_delivered_ || !on_end_) return;
   end_delivered_ = true;
   const bool as_asked = end_->node_rank == membership_.node_rank && asked_end_ == end_->kind;
@@ -282,38 +235,38 @@ void ElasticRendezvous::Impl::DeliverEnd() {
   if (!as_asked) handler(*end_);
 }
 
-void ElasticRendezvous::Impl::EndRound(RoundEnd::Kind kind,
-                                       const std::string& message,
-                                       std::function<void()> done) {
+void ElasticRendezvous::EndRound(RoundEnd end, std::function<void()> done) {
   on_ended_ = std::move(done);
-  asked_end_ = kind;
-  if (!running_ && end_ && hosting()) return AfterOthersHeard(&Impl::EndAndReport);
-  if (!running_ || channel_ == nullptr) return Post(&Impl::EndAndReport);
-  Send({{"type", "end"}, {"attempt", attempt_}, {"kind", KindText(kind)}, {"message", message}});
-  After(ending_, kReportTimeout, &Impl::OnEnded);
+  asked_end_ = end.kind;
+  if (!running_ && end_ && hosting()) return AfterOthersHeard(&ElasticRendezvous::EndAndReport);
+  if (!running_ || channel_ == nullptr) return Post(&ElasticRendezvous::EndAndReport);
+  Send(EndMessage("end", attempt_, end));
+  After(ending_, kReportTimeout, &ElasticRendezvous::OnEnded);
 }
 
-void ElasticRendezvous::Impl::OnEnded() {
+void ElasticRendezvous::OnEnded() {
   ending_.cancel();
   if (const auto done = std::exchange(on_ended_, nullptr)) done();
 }
 
-void ElasticRendezvous::Impl::Withdraw(const std::string& message, std::function<void()> done) {
+void ElasticRendezvous::Withdraw(RoundEnd end, std::function<void()> done) {
   on_ended_ = std::move(done);
   on_joined_ = nullptr;
   // Nobody tells the node that goes of its own going.
   on_end_ = nullptr;
-  if (channel_ == nullptr) return Post(&Impl::OnEnded);
-  Send({{"type", "withdraw"}, {"message", message}, {"ends_job", hosting()}});
-  After(ending_, kReportTimeout, &Impl::OnEnded);
+  if (channel_ == nullptr) return Post(&ElasticRendezvous::OnEnded);
+  json message = EndMessage("withdraw", attempt_, end);
+  message["ends_job"] = hosting();
+  Send(message);
+  After(ending_, kReportTimeout, &ElasticRendezvous::OnEnded);
 }
 
-void ElasticRendezvous::Impl::Leave(std::function<void(Status)> done) {
+void ElasticRendezvous::Leave(std::function<void(Status)> done) {
   on_left_ = std::move(done);
   Send({{"type", "leave"}, {"attempt", attempt_}});
 }
 
-void ElasticRendezvous::Impl::FinishLeave() {
+void ElasticRendezvous::FinishLeave() {
   if (const auto done = std::exchange(on_left_, nullptr)) done({});
 }
 

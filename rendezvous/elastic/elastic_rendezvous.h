@@ -1,70 +1,123 @@
-// Rendezvous of nodes whose number may change while the job runs: --rdzv_backend=c10d on nodes that
-// all run ddprun. The protocol between them is ddprun's own (control_message.h), not torchrun's.
+// Internal to kElasticBackend: one node's side of the control connection, on the event loop.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+#include <nlohmann/json_fwd.hpp>
 
-#include "base/result.h"
+#include "rendezvous/backend.h"
 #include "rendezvous/elastic/control_channel.h"
-#include "rendezvous/elastic/round_actions.h"
-#include "rendezvous/net/address.h"
-#include "rendezvous/rendezvous.h"
+#include "rendezvous/elastic/coordinator.h"
+#include "rendezvous/net/async_connect.h"
+#include "rendezvous/net/async_resolve.h"
+#include "rendezvous/store/store_connection.h"
+#include "rendezvous/store/store_server.h"
 
 namespace ddprun::rendezvous {
 
-struct ElasticOptions {
-  std::string run_id = "none";
-  JobRules rules;
-  std::optional<int> wished_rank;  // --node_rank: see SeatNodes
-  int local_world_size = 1;
-  std::string role = "default";
-  // Of the coordinator.
-  HostPort endpoint;
-  // Whether this node hosts the coordinator; unset: if the endpoint is an address of this machine
-  // and nobody listens there yet.
-  std::optional<bool> is_host;
-  std::string local_addr;  // how the others reach this node; empty: the address they see
-  std::chrono::milliseconds close_timeout{30'000};
-  KeepAlive keep_alive;
-  // To reach the round's store, which listens already, before the join is given up.
-  std::chrono::milliseconds reach_timeout{10'000};
-  // One line about the wait, such as "1 of 2 nodes joined". May be empty.
-  std::function<void(const std::string& line)> on_progress;
-  // A line for each message from and to the coordinator. May be empty.
-  std::function<void(const std::string& line)> on_debug = {};
-  // First line after this, then at most one per interval and only when it says something new.
-  std::chrono::milliseconds progress_interval{3'000};
-};
-
-// A fresh store per round on the node of rank 0. When the coordinator's node goes, the job has
-// failed on all others: host it apart (`ddprun store`) where that must not be. See Rendezvous.
-class ElasticRendezvous : public Rendezvous {
+// Its handlers hold it, so Stop must be called. Finding the coordinator is in elastic_connect.cc,
+// the rounds are in elastic_rendezvous.cc.
+class ElasticRendezvous final : public Rendezvous,
+                                public std::enable_shared_from_this<ElasticRendezvous> {
  public:
-  // kUsage (page "nnodes" or "endpoint") when the options make no sense.
-  static Result<std::unique_ptr<ElasticRendezvous>> Create(asio::io_context& io,
-                                                           ElasticOptions options);
-  ~ElasticRendezvous() override;
+  ElasticRendezvous(asio::io_context& io, RendezvousOptions options);
 
   void Join(std::function<void(Result<Membership>)> done) override;
   void WatchRound(std::function<void(RoundEnd)> handler) override;
-  void EndRound(RoundEnd::Kind kind,
-                const std::string& message,
-                std::function<void()> done) override;
-  void Withdraw(const std::string& message, std::function<void()> done) override;
+  void EndRound(RoundEnd end, std::function<void()> done) override;
+  void Withdraw(RoundEnd end, std::function<void()> done) override;
   void Leave(std::function<void(Status)> done) override;
-  bool may_go() const override;
-  const StoreServer* worker_store() const override;
+  bool may_go() const override { return !hosting() && round_server_ == nullptr; }
+  const StoreServer* worker_store() const override { return round_server_.get(); }
+  void Stop();
 
  private:
-  class Impl;
-  explicit ElasticRendezvous(std::shared_ptr<Impl> impl);
-  std::shared_ptr<Impl> impl_;
+  bool hosting() const { return coordinator_ != nullptr; }
+  void After(asio::steady_timer& timer,
+             std::chrono::milliseconds time,
+             void (ElasticRendezvous::*action)());
+  void Post(void (ElasticRendezvous::*action)());
+
+  // Finding the coordinator.
+  void FindCoordinator();
+  void OnResolved(Result<std::vector<asio::ip::address>> found);
+  bool TryToHost();
+  void Connect();
+  void OnConnected(Result<UniqueFd> fd);
+  void TryAgain(const std::string& problem);
+  void OnJoinTime();
+  void OnProgressTime();
+  void Note(const std::string& line);
+  void WarnOnce(const std::string& line);
+
+  // What the coordinator says.
+  void OnMessage(const nlohmann::json& message);
+  void OpenStore(const nlohmann::json& message);
+  void ListenAt(const std::string& host,
+                std::span<const asio::ip::address> addresses,
+                bool only_here);
+  void ReachStore(const nlohmann::json& message);
+  void OnReached(const Result<Reply>& reply);
+  void OnRoundEnd(const nlohmann::json& message);
+  void OnRefused(const nlohmann::json& message);
+  void OnClosed(const std::string& reason, bool stranger);
+  // Does it once the other nodes have heard how the job ended: with this node the coordinator goes.
+  void AfterOthersHeard(void (ElasticRendezvous::*action)());
+
+  void Send(const nlohmann::json& message);
+  void FinishJoin();
+  void FailJoin(Error error);
+  void FailWithRefusal();
+  void DeliverEnd();
+  void OnEnded();
+  void EndAndReport();
+  void FinishLeave();
+
+  asio::io_context& io_;
+  const RendezvousOptions options_;
+  HostPort target_;  // where this node connects to the coordinator
+  std::vector<asio::ip::address> addresses_;
+  std::unique_ptr<AsyncResolve> resolve_;
+  std::unique_ptr<StoreServer> server_;  // if this node hosts the coordinator
+  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<AsyncConnect> connect_;
+  std::unique_ptr<ControlChannel> channel_;
+  asio::steady_timer deadline_;
+  asio::steady_timer pause_timer_;
+  asio::steady_timer progress_;
+  asio::steady_timer ending_;
+  std::chrono::milliseconds pause_;
+  std::string problem_;      // why there is no connection yet
+  int rejections_ = 0;       // connections that ended before the coordinator said anything
+  bool welcome_ = false;     // it did
+  bool told_mixed_ = false;  // a torchrun node came
+  bool warned_ = false;      // that others reach the stores of this node
+  bool stopped_ = false;
+  std::optional<Error> lost_;  // the coordinator went away
+  std::string line_;           // the latest about the wait, and the last one said
+  std::string said_line_;
+
+  // Of the current round.
+  int64_t attempt_ = -1;
+  bool running_ = false;  // it has started here and has not ended
+  std::function<void(Result<Membership>)> on_joined_;
+  Membership membership_;
+  std::unique_ptr<StoreServer> round_server_;  // on the node of rank 0
+  std::unique_ptr<StoreConnection> probe_;
+  std::optional<Error> refusal_;
+  std::function<void(RoundEnd)> on_end_;
+  std::optional<RoundEnd> end_;
+  bool end_delivered_ = false;
+  std::optional<RoundEnd::Kind> asked_end_;  // by this node
+  std::function<void()> on_ended_;
+  std::function<void(Status)> on_left_;
 };
 
 }  // namespace ddprun::rendezvous

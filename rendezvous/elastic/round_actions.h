@@ -1,29 +1,33 @@
-// What the coordinator knows of jobs and nodes, and what it tells the nodes. Plain values.
+// What the coordinator knows of jobs and nodes, which node gets which rank in a round, and what it
+// tells the nodes. Plain values.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/error.h"
-#include "rendezvous/elastic/seating.h"
-#include "rendezvous/rendezvous.h"
+#include "rendezvous/backend.h"
 
 namespace ddprun::rendezvous {
 
-// The same on all nodes of a job; the first node's count.
-struct JobRules {
-  int min_nodes = 1;
-  int max_nodes = 1;
-  int max_restarts = 0;
-  std::chrono::milliseconds join_timeout{600'000};
-  std::chrono::milliseconds last_call_timeout{30'000};
+using NodeId = uint64_t;  // of one connection to the coordinator; later ones are greater
 
-  bool elastic() const { return min_nodes < max_nodes; }
+// A node that can take part in the next round.
+struct Candidate {
+  NodeId id = 0;                        // also the order in which they came
+  std::optional<int> seat = {};         // its node rank in the round before
+  std::optional<int> wished_rank = {};  // --node_rank
 };
+
+// The nodes of the round by node rank, at most `max_nodes`. Who took part before goes before who
+// did not, then who came first. A node keeps its rank where it can; one whose rank is beyond the
+// smaller round, and newcomers, fill the holes: a newcomer at the rank it wished if that is a
+// hole, the others by wish, then in the order in which they came.
+std::vector<NodeId> SeatNodes(std::span<const Candidate> candidates, int max_nodes);
 
 // What a node says about itself.
 struct NodeInfo {

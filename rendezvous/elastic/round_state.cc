@@ -5,7 +5,6 @@
 
 #include "rendezvous/assign_ranks.h"
 #include "rendezvous/elastic/elastic_text.h"
-#include "rendezvous/failure_note.h"
 #include "rendezvous/join_text.h"
 
 namespace ddprun::rendezvous {
@@ -88,10 +87,7 @@ Actions RoundState::OnReached(NodeId id, int64_t attempt) {
   return Take();
 }
 
-Actions RoundState::OnUnreached(NodeId id,
-                                int64_t attempt,
-                                const std::string& problem,
-                                Time now) {
+Actions RoundState::OnUnreached(NodeId id, int64_t attempt, const std::string& problem, Time now) {
   now_ = now;
   if (!IsCurrent(id, attempt, phase_) || !forming()) return {};
   const NodeId master = members_.front();
@@ -114,11 +110,11 @@ Actions RoundState::OnUnreached(NodeId id,
   return Take();
 }
 
-Actions RoundState::OnEnd(
-    NodeId id, int64_t attempt, RoundEnd::Kind kind, const std::string& message, Time now) {
+Actions RoundState::OnEnd(NodeId id, int64_t attempt, RoundEnd end, Time now) {
   now_ = now;
   if (!IsCurrent(id, attempt, Phase::kRunning)) return {};
-  EndRound({.kind = kind, .node_rank = RankOf(id), .message = message});
+  end.node_rank = RankOf(id);
+  EndRound(end);
   Gather();
   return Take();
 }
@@ -131,22 +127,23 @@ Actions RoundState::OnLeave(NodeId id, int64_t attempt, Time now) {
   return Take();
 }
 
-Actions RoundState::OnWithdraw(NodeId id, const std::string& message, bool ends_job, Time now) {
+Actions RoundState::OnWithdraw(NodeId id, RoundEnd end, bool ends_job, Time now) {
   now_ = now;
   const auto found = nodes_.find(id);
   if (found == nodes_.end() || phase_ == Phase::kDone) return {};
-  const int rank = RankOf(id);
+  end.kind = RoundEnd::Kind::kJobFailed;
+  end.node_rank = RankOf(id);
   if (ends_job) {
     if (phase_ == Phase::kRunning) {
-      EndRound({.kind = RoundEnd::Kind::kJobFailed, .node_rank = rank, .message = message});
+      EndRound(end);
     } else {
-      Close(JobHasEnded(MessageText(message)));
+      Close(JobHasEnded(end.message));
     }
     return Take();
   }
   const Node gone = found->second;
   nodes_.erase(found);
-  Lose(id, rank, gone, message);
+  Lose(id, gone, std::move(end));
   return Take();
 }
 
@@ -157,25 +154,26 @@ Actions RoundState::OnGone(NodeId id, const std::string& how, Time now) {
   const Node gone = found->second;
   nodes_.erase(found);
   const int rank = RankOf(id);
-  Lose(id, rank, gone, NodeText(rank, gone.info) + " is gone: " + how);
+  Lose(id, gone, {.node_rank = rank, .message = NodeText(rank, gone.info) + " is gone: " + how});
   return Take();
 }
 
-void RoundState::Lose(NodeId id, int rank, const Node& gone, const std::string& message) {
+void RoundState::Lose(NodeId id, const Node& gone, RoundEnd end) {
   if (phase_ == Phase::kDone) return;
   if (gone.seat) lost_[*gone.seat] = NodeText(*gone.seat, gone.info);
   if (phase_ != Phase::kRunning) {
-    if (forming() && rank >= 0) BackToGathering();
+    if (forming() && end.node_rank >= 0) BackToGathering();
     return Gather();
   }
-  if (rank < 0) return;  // a spare
+  if (end.node_rank < 0) return;  // a spare
   // Once its workers have ended well nobody misses it, unless the others need its store.
-  if (left_.contains(id) && rank > 0) return FinishIfAllLeft();
-  auto kind = RoundEnd::Kind::kRegroup;
+  if (left_.contains(id) && end.node_rank > 0) return FinishIfAllLeft();
+  end.kind = RoundEnd::Kind::kRegroup;
   if (!rules_.elastic()) {
-    kind = restarts_ < rules_.max_restarts ? RoundEnd::Kind::kRestart : RoundEnd::Kind::kJobFailed;
+    end.kind =
+        restarts_ < rules_.max_restarts ? RoundEnd::Kind::kRestart : RoundEnd::Kind::kJobFailed;
   }
-  EndRound({.kind = kind, .node_rank = rank, .message = message});
+  EndRound(end);
   Gather();
 }
 
@@ -267,7 +265,7 @@ void RoundState::Start() {
 void RoundState::EndRound(const RoundEnd& end) {
   if (end.kind == RoundEnd::Kind::kRestart) ++restarts_;
   TellMembers(TellEnd{attempt_, end});
-  if (end.kind == RoundEnd::Kind::kJobFailed) return Close(JobHasEnded(MessageText(end.message)));
+  if (end.kind == RoundEnd::Kind::kJobFailed) return Close(JobHasEnded(end.message));
   phase_ = Phase::kGathering;
   gathering_since_ = now_;
   members_.clear();

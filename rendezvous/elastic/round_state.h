@@ -34,11 +34,10 @@ class RoundState {
   // the two; where it has not, none of its nodes starts.
   Actions OnUnreached(NodeId node, int64_t attempt, const std::string& problem, Time now);
   // The first end of a round counts; all its nodes are told.
-  Actions OnEnd(
-      NodeId node, int64_t attempt, RoundEnd::Kind kind, const std::string& message, Time now);
+  Actions OnEnd(NodeId node, int64_t attempt, RoundEnd end, Time now);
   Actions OnLeave(NodeId node, int64_t attempt, Time now);
   // The node goes, whatever its round does. `ends_job`: the others cannot go on without it.
-  Actions OnWithdraw(NodeId node, const std::string& message, bool ends_job, Time now);
+  Actions OnWithdraw(NodeId node, RoundEnd end, bool ends_job, Time now);
   // Its connection ended. `how` follows "node 1 (host) is gone: ".
   Actions OnGone(NodeId node, const std::string& how, Time now);
   // What is to be known of other jobs while this one waits for nodes, "" again when that is past.
@@ -71,7 +70,7 @@ class RoundState {
   void BackToGathering();
   void Start();
   void EndRound(const RoundEnd& end);
-  void Lose(NodeId id, int rank, const Node& gone, const std::string& message);
+  void Lose(NodeId id, const Node& gone, RoundEnd end);
   void FinishIfAllLeft();
   void Close(const Error& refusal);
   void RefuseOverdue();
@@ -102,7 +101,7 @@ class RoundState {
   Time gathering_since_;
   Time done_since_;
   std::optional<Error> refusal_;  // of late-comers, once done
-  std::string others_;               // a note of other jobs
+  std::string others_;            // a note of other jobs
   std::string told_line_;
   Time next_line_;
   Time now_;

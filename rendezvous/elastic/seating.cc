@@ -1,9 +1,9 @@
-#include "rendezvous/elastic/seating.h"
-
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <tuple>
+
+#include "rendezvous/elastic/round_actions.h"
 
 namespace ddprun::rendezvous {
 

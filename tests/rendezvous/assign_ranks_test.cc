@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "rendezvous/failure_note.h"
+#include <nlohmann/json.hpp>
+
 #include "rendezvous/join_text.h"
+#include "rendezvous/peer_json.h"
 #include "rendezvous/store_host.h"
 
 namespace ddprun::rendezvous {
@@ -47,16 +49,44 @@ TEST(AssignRanks, RefusesWhatNoLauncherWrites) {
   }
 }
 
-TEST(FailureNote, IsReadAsItWasWritten) {
-  const RoundEnd read =
-      ParseFailureNote(ToJson(RoundEnd{.node_rank = 2, .message = "rank 5 said \"no\"\n"}));
+TEST(RoundEnd, IsReadAsItWasWritten) {
+  const auto worker = std::make_shared<const nlohmann::json>(nlohmann::json{{"rank", 5}});
+  const RoundEnd read = ParseNote(ToNote({.kind = RoundEnd::Kind::kRestart,
+                                          .node_rank = 2,
+                                          .message = "rank 5 said \"no\"\n",
+                                          .exit_code = 42,
+                                          .worker = worker}));
+  EXPECT_EQ(read.kind, RoundEnd::Kind::kRestart);
   EXPECT_EQ(read.node_rank, 2);
   EXPECT_EQ(read.message, "rank 5 said \"no\"\n");
+  EXPECT_EQ(read.exit_code, 42);
+  EXPECT_EQ(*read.worker, *worker);
 }
 
-TEST(FailureNote, IsNeverLostForItsForm) {
-  EXPECT_EQ(ParseFailureNote("what?").message, "what?");
-  EXPECT_EQ(ParseFailureNote("what?").node_rank, -1);
+TEST(RoundEnd, IsNeverLostForItsForm) {
+  for (const char* text : {"what?", "", "{}", "[1]", R"({"message": "x"})"}) {
+    EXPECT_EQ(ParseNote(text).message, text);
+    EXPECT_EQ(ParseNote(text).node_rank, -1);
+    EXPECT_EQ(ParseNote(text).exit_code, 1);
+  }
+}
+
+TEST(RoundEnd, NeverMeansSuccess) {
+  for (const char* code : {"0", "256", "-1", "\"7\"", "1e300"}) {
+    const std::string note = R"({"node_rank": 1, "message": "x", "exit_code": )";
+    EXPECT_EQ(ParseNote(note + code + "}").exit_code, 1) << code;
+  }
+}
+
+TEST(RoundEnd, SaysNothingThatATerminalObeys) {
+  EXPECT_EQ(ParseNote(ToNote({.message = "evil \x1b[2Jtext"})).message, "evil text");
+  EXPECT_EQ(ParseNote("\x1b[Anode 1 is gone").message, "node 1 is gone");
+}
+
+TEST(RoundEnd, WithoutARestartSaysWhy) {
+  const RoundEnd end = WithoutRestart({.kind = RoundEnd::Kind::kRestart, .message = "rank 1 died"});
+  EXPECT_EQ(end.kind, RoundEnd::Kind::kJobFailed);
+  EXPECT_THAT(end.message, testing::StartsWith("rank 1 died (no restart: a node of this job runs"));
 }
 
 TEST(JoinText, NamesTheMissingRanks) {

@@ -6,14 +6,14 @@
 
 #include <asio/io_context.hpp>
 
-#include "rendezvous/static_rendezvous.h"
+#include "rendezvous/backend.h"
 
 namespace {
 
 using ddprun::Render;
 using ddprun::Result;
+using ddprun::rendezvous::kStaticBackend;
 using ddprun::rendezvous::Membership;
-using ddprun::rendezvous::StaticRendezvous;
 
 void Print(const Membership& membership) {
   std::printf("{\"base_rank\": %d, \"world_size\": %d, \"role_base_rank\": %d}\n",
@@ -24,14 +24,14 @@ void Print(const Membership& membership) {
 
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
-  ddprun::rendezvous::StaticOptions options;
+  ddprun::rendezvous::RendezvousOptions options;
   options.node_rank = std::stoi(argv[1]);
-  options.nnodes = std::stoi(argv[2]);
+  options.rules.max_nodes = std::stoi(argv[2]);
   options.local_world_size = std::stoi(argv[3]);
   options.endpoint = *ddprun::rendezvous::ParseHostPort(argv[4]);
-  options.join_timeout = std::chrono::seconds(100);
+  options.rules.join_timeout = std::chrono::seconds(100);
   asio::io_context io;
-  auto rendezvous = *StaticRendezvous::Create(io, options);
+  auto rendezvous = *kStaticBackend.make(io, options);
   int exit_status = 1;
   rendezvous->Join([&](Result<Membership> joined) {
     if (!joined.has_value()) {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/backend.h"
 #include "rendezvous/net/socket.h"
-#include "rendezvous/static_rendezvous.h"
 #include "tests/rendezvous/loop_thread.h"
 #include "tests/rendezvous/unused_port.h"
 
@@ -20,7 +20,7 @@ namespace ddprun::rendezvous {
 class StaticNodesTest : public testing::Test {
  protected:
   struct Node {
-    std::unique_ptr<StaticRendezvous> rendezvous;
+    std::shared_ptr<Rendezvous> rendezvous;
     std::optional<Result<Membership>> joined;
     std::optional<RoundEnd> failure;
     std::optional<Status> left;
@@ -28,20 +28,20 @@ class StaticNodesTest : public testing::Test {
     std::vector<std::string> lines;
   };
 
-  StaticOptions Options(int nnodes, int node_rank) {
-    StaticOptions options;
-    options.nnodes = nnodes;
+  RendezvousOptions Options(int nnodes, int node_rank) {
+    RendezvousOptions options;
+    options.rules.max_nodes = nnodes;
     options.node_rank = node_rank;
     options.endpoint = {"127.0.0.1", port_};
-    options.join_timeout = std::chrono::seconds(20);
+    options.rules.join_timeout = std::chrono::seconds(20);
     options.progress_interval = std::chrono::milliseconds(5);
     return options;
   }
 
-  Node& Start(StaticOptions options) {
-    Node& node = nodes_[options.node_rank];
+  Node& Start(RendezvousOptions options) {
+    Node& node = nodes_[options.node_rank.value_or(0)];
     options.on_progress = [&node](const std::string& line) { node.lines.push_back(line); };
-    node.rendezvous = *StaticRendezvous::Create(io_, options);
+    node.rendezvous = *kStaticBackend.make(io_, options);
     Join(node);
     return node;
   }

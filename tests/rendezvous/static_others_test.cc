@@ -18,8 +18,8 @@ constexpr const char* kWhoCame =
 class StaticOthersTest : public StaticNodesTest {
  protected:
   // Of a node that is none of the test's job.
-  Error ErrorOfJoin(const StaticOptions& options) {
-    const auto stranger = *StaticRendezvous::Create(io_, options);
+  Error ErrorOfJoin(const RendezvousOptions& options) {
+    const auto stranger = *kStaticBackend.make(io_, options);
     std::optional<Result<Membership>> joined;
     stranger->Join([&](Result<Membership> result) { joined = std::move(result); });
     RunUntil([&] { return joined.has_value(); });
@@ -28,7 +28,7 @@ class StaticOthersTest : public StaticNodesTest {
 };
 
 TEST_F(StaticOthersTest, ANodeOfAnotherJobLearnsItAtOnceAndNode0SaysWhoCame) {
-  StaticOptions options = Options(2, 0);
+  RendezvousOptions options = Options(2, 0);
   options.run_id = "x";
   Node& host = Start(options);
   options = Options(2, 1);
@@ -43,9 +43,9 @@ TEST_F(StaticOthersTest, ANodeOfAnotherJobLearnsItAtOnceAndNode0SaysWhoCame) {
 }
 
 TEST_F(StaticOthersTest, ATorchrunNodeOfAnotherJobIsNamedByNode0) {
-  StaticOptions options = Options(2, 0);
+  RendezvousOptions options = Options(2, 0);
   options.run_id = "x";
-  options.join_timeout = std::chrono::seconds(1);
+  options.rules.join_timeout = std::chrono::seconds(1);
   Node& host = Start(options);
   StoreConnection torchrun(io_, {"127.0.0.1", port_}, Soon());
   Request info;
@@ -68,7 +68,7 @@ TEST_F(StaticOthersTest, ASecondNode0HearsOfTheFirst) {
 TEST_F(StaticOthersTest, APortThatAnotherJobHasIsSaidToBeThat) {
   Start(Options(2, 0));
   RunUntil([&] { return !nodes_[0].lines.empty(); });
-  StaticOptions options = Options(2, 0);
+  RendezvousOptions options = Options(2, 0);
   options.run_id = "y";
   const Error error = ErrorOfJoin(options);
   EXPECT_EQ(error.page, "port-taken");

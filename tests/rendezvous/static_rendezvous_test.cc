@@ -1,8 +1,7 @@
-#include "rendezvous/static_rendezvous.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "rendezvous/backend.h"
 #include "rendezvous/store/store_server.h"
 #include "rendezvous/store/tcp_store.h"
 #include "tests/rendezvous/static_nodes.h"
@@ -16,7 +15,7 @@ using testing::HasSubstr;
 using StaticRendezvousTest = StaticNodesTest;
 
 TEST_F(StaticRendezvousTest, OneNodeNeedsNoEndpoint) {
-  StaticOptions options;
+  RendezvousOptions options;
   options.local_world_size = 4;
   Node& node = Start(options);
   RunUntil([&] { return node.joined.has_value(); });
@@ -44,7 +43,7 @@ TEST_F(StaticRendezvousTest, OneNodeGetsAFreshStoreInEveryRound) {
 
 TEST_F(StaticRendezvousTest, GivesRanksInTheOrderOfNodes) {
   for (const int rank : {2, 0, 1}) {
-    StaticOptions options = Options(3, rank);
+    RendezvousOptions options = Options(3, rank);
     options.local_world_size = rank + 1;
     Start(options);
   }
@@ -92,8 +91,8 @@ TEST_F(StaticRendezvousTest, SaysThatNode0IsNotThereYet) {
 }
 
 TEST_F(StaticRendezvousTest, GivesUpAtTheDeadlineAndNamesTheMissing) {
-  StaticOptions options = Options(3, 0);
-  options.join_timeout = milliseconds(50);
+  RendezvousOptions options = Options(3, 0);
+  options.rules.join_timeout = milliseconds(50);
   Node& host = Start(options);
   RunUntil([&] { return host.joined.has_value(); });
   ASSERT_FALSE(host.joined->has_value());
@@ -106,8 +105,8 @@ TEST_F(StaticRendezvousTest, GivesUpAtTheDeadlineAndNamesTheMissing) {
 }
 
 TEST_F(StaticRendezvousTest, GivesUpWhenNode0NeverComes) {
-  StaticOptions options = Options(2, 1);
-  options.join_timeout = milliseconds(50);
+  RendezvousOptions options = Options(2, 1);
+  options.rules.join_timeout = milliseconds(50);
   Node& node = Start(options);
   RunUntil([&] { return node.joined.has_value(); });
   ASSERT_FALSE(node.joined->has_value());
@@ -126,8 +125,8 @@ TEST_F(StaticRendezvousTest, RefusesASecondNodeWithTheSameRank) {
   Start(Options(3, 0));
   Start(Options(3, 1));
   RunUntil([&] { return !nodes_[0].lines.empty() && nodes_[0].lines.back().starts_with("2 of"); });
-  StaticOptions options = Options(3, 1);
-  const auto twin = *StaticRendezvous::Create(io_, options);
+  RendezvousOptions options = Options(3, 1);
+  const auto twin = *kStaticBackend.make(io_, options);
   std::optional<Result<Membership>> joined;
   twin->Join([&](Result<Membership> result) { joined = std::move(result); });
   RunUntil([&] { return joined.has_value(); });
@@ -160,8 +159,9 @@ TEST_F(StaticRendezvousTest, LetsANodeThatDiedWhileWaitingComeAgain) {
 
 TEST_F(StaticRendezvousTest, TellsEveryNodeOfAFailure) {
   StartAll(3);
-  nodes_[2].rendezvous->EndRound(RoundEnd::Kind::kJobFailed, "rank 2 exited with 7",
-                                 [&] { nodes_[2].reported = true; });
+  nodes_[2].rendezvous->EndRound(
+      {.kind = RoundEnd::Kind::kJobFailed, .message = "rank 2 exited with 7"},
+      [&] { nodes_[2].reported = true; });
   RunUntil([&] { return nodes_[2].reported && nodes_[0].failure && nodes_[1].failure; });
   for (const int rank : {0, 1}) {
     EXPECT_EQ(nodes_[rank].failure->node_rank, 2);
@@ -173,10 +173,11 @@ TEST_F(StaticRendezvousTest, TellsEveryNodeOfAFailure) {
 TEST_F(StaticRendezvousTest, Node0GoesOnlyWhenTheOthersHaveHeard) {
   StartAll(3);
   Node& host = nodes_[0];
-  host.rendezvous->EndRound(RoundEnd::Kind::kJobFailed, "rank 0 exited with 7", [&] {
-    host.reported = true;
-    host.rendezvous.reset();
-  });
+  host.rendezvous->EndRound({.kind = RoundEnd::Kind::kJobFailed, .message = "rank 0 exited with 7"},
+                            [&] {
+                              host.reported = true;
+                              host.rendezvous.reset();
+                            });
   RunUntil([&] { return host.reported; });
   RunUntil([&] { return nodes_[1].failure && nodes_[2].failure; });
   EXPECT_EQ(nodes_[1].failure->message, "rank 0 exited with 7");
@@ -189,7 +190,8 @@ TEST_F(StaticRendezvousTest, Node0HearsLastSoThatItsEndHidesNothing) {
     nodes_[0].failure = failure;
     nodes_[0].rendezvous.reset();
   });
-  nodes_[3].rendezvous->EndRound(RoundEnd::Kind::kJobFailed, "rank 3 was killed", [] {});
+  nodes_[3].rendezvous->EndRound(
+      {.kind = RoundEnd::Kind::kJobFailed, .message = "rank 3 was killed"}, [] {});
   RunUntil([&] { return nodes_[0].failure && nodes_[1].failure && nodes_[2].failure; });
   for (const int rank : {0, 1, 2}) EXPECT_EQ(nodes_[rank].failure->message, "rank 3 was killed");
 }
@@ -246,14 +248,15 @@ TEST_F(StaticRendezvousTest, LeavesWhenTheLastNodeHasFinished) {
 TEST_F(StaticRendezvousTest, HearsOfAFailureWhileLeaving) {
   StartAll(2);
   nodes_[0].rendezvous->Leave([&](Status status) { nodes_[0].left = status; });
-  nodes_[1].rendezvous->EndRound(RoundEnd::Kind::kJobFailed, "rank 1 was killed", [] {});
+  nodes_[1].rendezvous->EndRound(
+      {.kind = RoundEnd::Kind::kJobFailed, .message = "rank 1 was killed"}, [] {});
   RunUntil([&] { return nodes_[0].failure.has_value(); });
   EXPECT_FALSE(nodes_[0].left.has_value());
 }
 
 TEST_F(StaticRendezvousTest, JoinsAgainAfterAFailureWithAFreshStore) {
   StartAll(3);
-  nodes_[1].rendezvous->EndRound(RoundEnd::Kind::kJobFailed, "rank 1 failed",
+  nodes_[1].rendezvous->EndRound({.kind = RoundEnd::Kind::kJobFailed, .message = "rank 1 failed"},
                                  [&] { nodes_[1].reported = true; });
   RunUntil([&] { return nodes_[1].reported && nodes_[0].failure && nodes_[2].failure; });
   for (auto& [rank, node] : nodes_) Join(node);
@@ -266,7 +269,8 @@ TEST_F(StaticRendezvousTest, JoinsAgainAfterAFailureWithAFreshStore) {
     EXPECT_EQ((*node.joined)->base_rank, rank);
   }
   EXPECT_EQ(nodes_[0].rendezvous->worker_store()->num_keys(), 0);
-  nodes_[2].rendezvous->EndRound(RoundEnd::Kind::kJobFailed, "rank 2 failed", [] {});
+  nodes_[2].rendezvous->EndRound({.kind = RoundEnd::Kind::kJobFailed, .message = "rank 2 failed"},
+                                 [] {});
   RunUntil([&] { return nodes_[0].failure && nodes_[1].failure; });
   EXPECT_EQ(nodes_[0].failure->message, "rank 2 failed");
 }
@@ -286,11 +290,11 @@ TEST_F(StaticRendezvousTest, CanBeDestroyedAtAnyTime) {
 TEST(StaticOptionsCheck, RefusesContradictions) {
   asio::io_context io;
   const auto page = [&](int nnodes, int node_rank, HostPort endpoint) {
-    StaticOptions options;
-    options.nnodes = nnodes;
+    RendezvousOptions options;
+    options.rules.max_nodes = nnodes;
     options.node_rank = node_rank;
     options.endpoint = std::move(endpoint);
-    const auto created = StaticRendezvous::Create(io, options);
+    const auto created = kStaticBackend.make(io, options);
     return created.has_value() ? "" : created.error().page;
   };
   EXPECT_EQ(page(0, 0, {}), "nnodes");

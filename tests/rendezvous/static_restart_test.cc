@@ -13,8 +13,8 @@ using Kind = RoundEnd::Kind;
 
 class StaticRestartTest : public StaticNodesTest {
  protected:
-  void End(int rank, Kind kind, const std::string& message) {
-    nodes_[rank].rendezvous->EndRound(kind, message,
+  void End(int rank, Kind kind, const std::string& message, int exit_code = 1) {
+    nodes_[rank].rendezvous->EndRound({.kind = kind, .message = message, .exit_code = exit_code},
                                       [this, rank] { nodes_[rank].reported = true; });
   }
 
@@ -139,14 +139,14 @@ TEST_F(StaticRestartTest, NextToTorchrunARestartIsTheEndOfTheJob) {
   info.value = R"({"role": "default", "rank": 2, "local_world_size": 1})";
   torchrun.Call(info, [](const auto&) {});
   RunUntil([&] { return AllJoined(); });
-  End(1, Kind::kRestart, R"({"exit_code": 7, "text": "rank 1 exited"})");
+  End(1, Kind::kRestart, "rank 1 exited", 7);
   RunUntil([&] { return nodes_[1].reported && nodes_[0].failure; });
   for (const int rank : {0, 1}) {
     ASSERT_TRUE(nodes_[rank].failure.has_value());
     EXPECT_EQ(nodes_[rank].failure->kind, Kind::kJobFailed);
     EXPECT_EQ(nodes_[rank].failure->node_rank, 1);
     EXPECT_THAT(nodes_[rank].failure->message, HasSubstr("rank 1 exited (no restart: a node"));
-    EXPECT_THAT(nodes_[rank].failure->message, HasSubstr(R"("exit_code":7)"));
+    EXPECT_EQ(nodes_[rank].failure->exit_code, 7);
   }
 }
 

@@ -3,15 +3,13 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "launcher/report/peer_message.h"
-
 namespace ddprun::launcher {
 namespace {
 
 using rendezvous::RoundEnd;
 
 RoundEnd EndedBy(int node, RoundEnd::Kind kind = RoundEnd::Kind::kJobFailed) {
-  return {kind, node, EncodePeerMessage({42, "rank 9 exited with code 42"})};
+  return {.kind = kind, .node_rank = node, .message = "rank 9 exited", .exit_code = 42};
 }
 
 TEST(JobExitCode, IsZeroWhenNothingWentWrong) {

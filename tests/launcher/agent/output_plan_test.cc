@@ -89,7 +89,7 @@ TEST_F(OutputPlanTest, ARedirectedStreamGoesToItsFileOnly) {
 
 TEST_F(OutputPlanTest, ATeedStreamGoesToBothWithTorchrunsPrefix) {
   options_.tee.all = options_.redirects.all = {.out = true, .err = true};
-  options_.role = "trainer";
+  options_.rdzv.role = "trainer";
   here_.out_is_terminal = true;
   EXPECT_EQ(Of(1).out.route, Route::kPipe);
   EXPECT_EQ(Of(1).out.file, "/logs/attempt_0/1/stdout.log");

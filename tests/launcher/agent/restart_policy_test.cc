@@ -1,6 +1,6 @@
-#include "launcher/agent/restart_policy.h"
-
 #include <gtest/gtest.h>
+
+#include "launcher/agent/job_result.h"
 
 namespace ddprun::launcher {
 namespace {

@@ -39,15 +39,15 @@ Kind ChooseKind(World& world) {
   plan.target = {.name = "worker", .program = "/worker", .argv = {"worker"}};
   plan.target.is_trainer_config = world.Chance(40);
   plan.env.Set("OMP_NUM_THREADS", "1");
-  plan.local_world_size = world.Pick(1, 3);
+  plan.options.rdzv.local_world_size = world.Pick(1, 3);
   plan.host = "host";
   Options& options = plan.options;
   options.log_dir = "/dev/null";
-  options.max_restarts = world.Pick(0, 3);
+  options.rdzv.rules.max_restarts = world.Pick(0, 3);
   options.shutdown_timeout = world.Chance(50) ? seconds(30) : seconds(world.Pick(0, 4));
   if (world.Chance(20)) options.hang_timeout = world.Between(1000, 8000);
   if (world.Chance(40)) {
-    options.min_nodes = options.max_nodes = 3;
+    options.rdzv.rules.min_nodes = options.rdzv.rules.max_nodes = 3;
     if (world.Chance(30)) options.exit_barrier_timeout = world.Between(0, 3000);
     kind.rendezvous.peer_ends = world.Chance(60) ? 40 : 0;
     kind.rendezvous.error = world.Chance(20) ? 10 : 0;
@@ -102,10 +102,11 @@ class Job {
   }
 
  private:
-  Result<std::unique_ptr<rendezvous::Rendezvous>> Open() {
+  Result<std::shared_ptr<rendezvous::Rendezvous>> Open() {
     const Options& options = kind_.plan.options;
-    return std::unique_ptr<rendezvous::Rendezvous>(std::make_unique<SimulatedRendezvous>(
-        world_, processes_, kind_.rendezvous, options.max_nodes, options.max_restarts));
+    return std::shared_ptr<rendezvous::Rendezvous>(std::make_shared<SimulatedRendezvous>(
+        world_, processes_, kind_.rendezvous, options.rdzv.rules.max_nodes,
+        options.rdzv.rules.max_restarts));
   }
 
   void PlanSignals() {
@@ -176,7 +177,7 @@ class Job {
     const int failure = last.hung ? kHangExitCode : last.failure_code.value_or(0);
     if (!world_.stop_signal) return {failure};
     if (failed && last.failed_before_stop && !world_.peer_end &&
-        last.restart_count >= options.max_restarts) {
+        last.restart_count >= options.rdzv.rules.max_restarts) {
       return {failure};
     }
     // It had ended well before the stop reached it.
@@ -214,7 +215,7 @@ class Job {
   void CheckReport(int code, const std::string& report) {
     if (world_.trouble || world_.stop_signal || world_.peer_end || code == 0) return;
     const Generation& last = world_.generations.back();
-    if (last.restart_count < kind_.plan.options.max_restarts) {
+    if (last.restart_count < kind_.plan.options.rdzv.rules.max_restarts) {
       world_.Violate("a restart that is left is not used");
     }
     if (last.hung) return;

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "launcher/hang/process_place.h"
+#include "launcher/hang/standing.h"
 #include "launcher/process/process.h"
 #include "tests/launcher/agent/simulated_world.h"
 

@@ -70,7 +70,8 @@ void SimulatedRendezvous::PeerEnds() {
   if (world_.Chance(40) && restart_count_ < max_restarts_) kind = RoundEnd::Kind::kRestart;
   end_ = RoundEnd{.kind = kind,
                   .node_rank = 1,
-                  .message = EncodePeerMessage({kPeerCode, "rank 9 exited with code 33"})};
+                  .message = "rank 9 exited with code 33",
+                  .exit_code = kPeerCode};
   world_.Note("another node ends the round, kind " + std::to_string(static_cast<int>(kind)));
   world_.peer_end = kind;
   world_.generations.back().ended = true;
@@ -78,25 +79,24 @@ void SimulatedRendezvous::PeerEnds() {
   handler_(*end_);
 }
 
-void SimulatedRendezvous::EndRound(RoundEnd::Kind kind,
-                                   const std::string& message,
-                                   std::function<void()> done) {
-  world_.Note("this node ends the round, kind " + std::to_string(static_cast<int>(kind)));
+void SimulatedRendezvous::EndRound(RoundEnd end, std::function<void()> done) {
+  world_.Note("this node ends the round, kind " + std::to_string(static_cast<int>(end.kind)));
   if (!joined_) world_.Violate("a round is ended that has not begun");
-  if (kind == RoundEnd::Kind::kRestart) {
+  if (end.kind == RoundEnd::Kind::kRestart) {
     if (restart_count_ >= max_restarts_) world_.Violate("more restarts than are allowed");
     if (world_.stop_signal) world_.Violate("a restart is asked for after the stop");
   }
   const milliseconds time = alone() ? milliseconds(0) : world_.Between(0, 1000);
   const bool late = !alone() && world_.Chance(chances_.peer_ends / 2);
-  if (!late && !end_) end_ = RoundEnd{.kind = kind, .node_rank = 0, .message = message};
+  end.node_rank = 0;
+  if (!late && !end_) end_ = std::move(end);
   After(time, [this, done = Telling(std::move(done))] {
     PeerEnds();  // if another node was faster
     done();
   });
 }
 
-void SimulatedRendezvous::Withdraw(const std::string&, std::function<void()> done) {
+void SimulatedRendezvous::Withdraw(RoundEnd, std::function<void()> done) {
   world_.Note("this node withdraws");
   if (!joined_) world_.Violate("a node withdraws that has not joined");
   After(world_.Between(0, 1000), [this, done = Telling(std::move(done))] {

@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 
-#include "launcher/report/peer_message.h"
 #include "rendezvous/rendezvous.h"
 #include "tests/launcher/agent/simulated_processes.h"
 #include "tests/launcher/agent/simulated_world.h"
@@ -30,10 +29,8 @@ class SimulatedRendezvous : public rendezvous::Rendezvous {
 
   void Join(std::function<void(Result<rendezvous::Membership>)> done) override;
   void WatchRound(std::function<void(RoundEnd)> handler) override { handler_ = std::move(handler); }
-  void EndRound(RoundEnd::Kind kind,
-                const std::string& message,
-                std::function<void()> done) override;
-  void Withdraw(const std::string& message, std::function<void()> done) override;
+  void EndRound(RoundEnd end, std::function<void()> done) override;
+  void Withdraw(RoundEnd end, std::function<void()> done) override;
   void Leave(std::function<void(Status)> done) override;
   bool may_go() const override { return world_.left = world_.Chance(50); }
   const rendezvous::StoreServer* worker_store() const override { return nullptr; }

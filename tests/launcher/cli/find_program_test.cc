@@ -1,7 +1,6 @@
-#include "launcher/cli/find_program.h"
-
 #include <gmock/gmock.h>
 
+#include "launcher/cli/target.h"
 #include "tests/launcher/temp_folder.h"
 
 namespace ddprun::launcher {

@@ -12,7 +12,6 @@ using std::chrono::milliseconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Pair;
 
 TEST(Flags, HaveUniqueNamesAndAreReadOrPrint) {
   std::set<std::string_view> names;
@@ -59,20 +58,60 @@ TEST(Flags, NameSignalsWithOrWithoutSig) {
   EXPECT_EQ(options.signals_text, "SIGTERM,USR1");
 }
 
+std::string Endpoint(const Args& args) {
+  return ToString(Parsed(args).rdzv.endpoint);
+}
+
 TEST(Flags, GiveAStaticJobTheEndpointInsteadOfMasterAddrAndPort) {
-  const Options options = Parsed({"--nnodes=2", "--rdzv_endpoint=[::1]:1234", "x"});
-  EXPECT_EQ(options.master_addr, "::1");
-  EXPECT_EQ(options.master_port, 1234);
-  EXPECT_EQ(Parsed({"--rdzv_endpoint=host", "--master_port=5", "x"}).master_port, 5);
+  EXPECT_EQ(Endpoint({"--nnodes=2", "--rdzv_endpoint=[::1]:1234", "x"}), "[::1]:1234");
+  EXPECT_EQ(Endpoint({"--rdzv_endpoint=host", "--master_port=5", "x"}), "host:5");
+  EXPECT_EQ(Endpoint({"--nnodes=2", "--master_addr=host", "x"}), "host:29500");
+  EXPECT_EQ(Endpoint({"--nnodes=2", "--rdzv_endpoint=host:0", "x"}), "host:29500");
+}
+
+TEST(Flags, TellTheNodesOfC10dWhereTheyMeet) {
+  const auto meet = [](const std::string& endpoint) {
+    const Options options = Parsed({"--rdzv_backend=c10d", "--rdzv_endpoint=" + endpoint, "x"});
+    return std::string(options.backend->name) + " " + ToString(options.rdzv.endpoint);
+  };
+  EXPECT_EQ(meet("10.0.0.1"), "c10d 10.0.0.1:29400");
+  EXPECT_EQ(meet("10.0.0.1:1"), "c10d 10.0.0.1:1");
+  EXPECT_EQ(meet("[fe80::1]:1"), "c10d [fe80::1]:1");
+  EXPECT_EQ(meet("::1"), "c10d [::1]:29400");
+  EXPECT_EQ(Endpoint({"--nnodes=2", "--rdzv_backend=c10d", "x"}), "localhost:29400");
+  // One node that nobody can find needs no coordinator.
+  EXPECT_EQ(meet("localhost:0"), "static 127.0.0.1:0");
+  EXPECT_EQ(meet(""), "static 127.0.0.1:0");
+}
+
+TEST(Flags, ReadRdzvConf) {
+  const auto with = [](const std::string& conf, const char* backend = "c10d") {
+    return Parsed({std::string("--rdzv_backend=") + backend, "--rdzv_conf=" + conf, "x"}).rdzv;
+  };
+  const auto rdzv = with(
+      " join_timeout=1.5 , is_host=Yes,timeout=9,last_call_timeout=0.5,close_timeout=1,"
+      "keep_alive_interval=0.2,keep_alive_max_attempt=2,read_timeout=60");
+  EXPECT_EQ(rdzv.rules.join_timeout, milliseconds(1500));
+  EXPECT_EQ(rdzv.is_host, true);
+  EXPECT_EQ(rdzv.rules.last_call_timeout, milliseconds(500));
+  EXPECT_EQ(rdzv.close_timeout, milliseconds(1000));
+  EXPECT_EQ(rdzv.keep_alive.interval, milliseconds(200));
+  EXPECT_EQ(rdzv.keep_alive.max_attempts, 2);
+  EXPECT_EQ(with("timeout=9").rules.join_timeout, milliseconds(9000));
+  EXPECT_EQ(with("is_host=0").rules.join_timeout, milliseconds(600'000));
+  EXPECT_EQ(with("is_host=0", "static").rules.join_timeout, milliseconds(900'000));
+  EXPECT_EQ(with("is_host=0").is_host, false);
 }
 
 TEST(Flags, CheckTheKeysOfRdzvConf) {
-  EXPECT_THAT(Parsed({"--rdzv_conf= join_timeout=1.5 , is_host=Yes", "x"}).rdzv_conf,
-              ElementsAre(Pair("is_host", "Yes"), Pair("join_timeout", "1.5")));
   EXPECT_THAT(Refused({"--rdzv_conf=join_timout=5", "x"}).hint, HasSubstr("join_timeout"));
-  EXPECT_THAT(Refused({"--rdzv_conf=join_timeout=soon", "x"}).what, HasSubstr("\"soon\""));
+  for (const std::string pair :
+       {"join_timeout=soon", "join_timeout=0", "last_call_timeout=-1", "keep_alive_max_attempt=0",
+        "keep_alive_interval=1s", "is_host=maybe", "close_timeout=nan", "store_type=file"}) {
+    EXPECT_THAT(Refused({"--rdzv_conf=" + pair, "x"}).what,
+                HasSubstr('"' + pair.substr(pair.find('=') + 1) + '"'));
+  }
   const Options etcd = Parsed({"--rdzv_conf=protocol=https", "x"});
-  EXPECT_THAT(etcd.rdzv_conf, IsEmpty());
   EXPECT_THAT(etcd.notes, ElementsAre(HasSubstr("protocol")));
 }
 

@@ -1,11 +1,10 @@
-#include "launcher/cli/known_flags.h"
-
 #include <gmock/gmock.h>
 
 #include <regex>
 #include <set>
 #include <sstream>
 
+#include "launcher/cli/command_line.h"
 #include "launcher/cli/flag.h"
 
 namespace ddprun::launcher {

@@ -15,10 +15,9 @@ using testing::IsEmpty;
 TEST(Options, HaveTorchrunsDefaults) {
   const Options options = Parsed({"train.py"});
   EXPECT_EQ(options.nproc_per_node, "1");
-  EXPECT_EQ(options.max_nodes, 1);
-  EXPECT_EQ(options.node_rank, std::nullopt);
-  EXPECT_EQ(options.master_addr, "127.0.0.1");
-  EXPECT_EQ(options.master_port, std::nullopt);
+  EXPECT_EQ(options.rdzv.rules.max_nodes, 1);
+  EXPECT_EQ(options.rdzv.node_rank, std::nullopt);
+  EXPECT_EQ(ToString(options.rdzv.endpoint), "127.0.0.1:0");
   EXPECT_EQ(options.shutdown_timeout, milliseconds(30'000));
   EXPECT_EQ(options.target, "train.py");
 }
@@ -49,7 +48,7 @@ TEST(Options, OfTorchrunKeepTheirShortFormsBesideOurs) {
 
 TEST(Options, GiveEverythingBehindTheTargetToTheTarget) {
   const Options options = Parsed({"--nnodes=1", "train.py", "--nnodes=7", "-h", "--", "--x"});
-  EXPECT_EQ(options.max_nodes, 1);
+  EXPECT_EQ(options.rdzv.rules.max_nodes, 1);
   EXPECT_THAT(options.target_args, ElementsAre("--nnodes=7", "-h", "--", "--x"));
 }
 
@@ -65,9 +64,9 @@ TEST(Options, TakeDefaultsFromPetVariablesUnlessAFlagIsGiven) {
                                                {"PET_NO_PYTHON", "1"}});
   const Options options = Parsed({"--nproc_per_node=2", "x"}, env);
   EXPECT_EQ(options.nproc_per_node, "2");
-  EXPECT_EQ(options.max_nodes, 2);
-  EXPECT_EQ(options.node_rank, 1);
-  EXPECT_EQ(options.master_port, 1234);
+  EXPECT_EQ(options.rdzv.rules.max_nodes, 2);
+  EXPECT_EQ(options.rdzv.node_rank, 1);
+  EXPECT_EQ(options.rdzv.endpoint.port, 1234);
   EXPECT_TRUE(options.no_python);
 }
 
@@ -80,26 +79,26 @@ TEST(Options, TakeTheLogLevelFromLoglevelUnlessAFlagIsGiven) {
 
 TEST(Options, TakeARangeOfNodesThatStaticMakesItsUpperEnd) {
   const Options elastic = Parsed({"--nnodes=1:4", "--rdzv_backend=c10d", "x"});
-  EXPECT_EQ(elastic.min_nodes, 1);
-  EXPECT_EQ(elastic.max_nodes, 4);
+  EXPECT_EQ(elastic.rdzv.rules.min_nodes, 1);
+  EXPECT_EQ(elastic.rdzv.rules.max_nodes, 4);
   EXPECT_THAT(elastic.notes, IsEmpty());
   const Options fixed = Parsed({"--nnodes=1:4", "x"});
-  EXPECT_EQ(fixed.min_nodes, 4);
+  EXPECT_EQ(fixed.rdzv.rules.min_nodes, 4);
   EXPECT_THAT(fixed.notes, ElementsAre(HasSubstr("--nnodes=1:4 waits for 4 nodes")));
   EXPECT_EQ(Refused({"--nnodes=3:2", "x"}).title, "BAD VALUE");
 }
 
 TEST(Options, ReadFractionsOfSecondsAndAddressesInBrackets) {
   EXPECT_EQ(Parsed({"--shutdown-timeout=0.25", "x"}).shutdown_timeout, milliseconds(250));
-  EXPECT_EQ(Parsed({"--master_addr=[::1]", "x"}).master_addr, "::1");
+  EXPECT_EQ(Parsed({"--master_addr=[::1]", "x"}).rdzv.endpoint.host, "::1");
 }
 
 TEST(Options, OfStandaloneWinOverNodesAndPorts) {
   const Options options =
       Parsed({"--standalone", "--nnodes=3", "--node_rank=2", "--master_port=5", "x"});
-  EXPECT_EQ(options.max_nodes, 1);
-  EXPECT_EQ(options.node_rank, 0);
-  EXPECT_EQ(options.master_port, std::nullopt);
+  EXPECT_EQ(options.rdzv.rules.max_nodes, 1);
+  EXPECT_EQ(options.rdzv.node_rank, 0);
+  EXPECT_EQ(options.rdzv.endpoint.port, 0);
 }
 
 TEST(Options, NameFlagValueAndExpectationWhenAValueIsWrong) {

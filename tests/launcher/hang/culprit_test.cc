@@ -1,7 +1,6 @@
-#include "launcher/hang/culprit.h"
-
 #include <gtest/gtest.h>
 
+#include "launcher/hang/hang_report.h"
 #include "tests/launcher/hang/standings.h"
 
 namespace ddprun::launcher {

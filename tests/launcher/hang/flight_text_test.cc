@@ -1,7 +1,6 @@
-#include "launcher/hang/flight_text.h"
-
 #include <gtest/gtest.h>
 
+#include "launcher/hang/standing.h"
 #include "tests/launcher/hang/standings.h"
 
 namespace ddprun::launcher {

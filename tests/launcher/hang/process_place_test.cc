@@ -1,9 +1,9 @@
-#include "launcher/hang/process_place.h"
-
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "launcher/hang/standing.h"
 
 namespace ddprun::launcher {
 namespace {

@@ -1,8 +1,8 @@
-#include "launcher/process/open_file_limit.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
+
+#include "launcher/process/posix_process.h"
 
 namespace ddprun::launcher {
 namespace {

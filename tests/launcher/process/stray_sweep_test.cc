@@ -1,5 +1,3 @@
-#include "launcher/process/stray_sweep.h"
-
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <signal.h>
@@ -9,6 +7,8 @@
 #include <memory>
 
 #include <asio/post.hpp>
+
+#include "launcher/process/job_sweep.h"
 
 namespace ddprun::launcher {
 namespace {

@@ -1,7 +1,7 @@
-#include "launcher/report/core_dump.h"
-
 #include <gmock/gmock.h>
 #include <signal.h>
+
+#include "launcher/report/evidence.h"
 
 namespace ddprun::launcher {
 namespace {

@@ -1,11 +1,10 @@
-#include "launcher/report/report_json.h"
-
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <nlohmann/json.hpp>
 
-#include "launcher/report/peer_message.h"
+#include "launcher/report/job_end.h"
+#include "launcher/report/peer_worker.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -73,8 +72,8 @@ TEST(ReportJson, OfAnotherNodesFailureNamesItsWorker) {
   PeerWorker worker{.host = "node2"};
   worker.record.rank = 5;
   worker.record.exit = Signaled{SIGKILL, false};
-  const std::string message = EncodePeerMessage({137, "rank 5 on node2", worker});
-  end.peer_failure = RoundEnd{RoundEnd::Kind::kJobFailed, 2, message};
+  end.peer_failure = RoundEnd{
+      .node_rank = 2, .message = "rank 5 on node2", .exit_code = 137, .worker = ToJson(worker)};
   const json report = json::parse(RenderReportJson(end));
   EXPECT_EQ(report["first_cause"]["node_rank"], 2);
   EXPECT_EQ(report["first_cause"]["worker"]["host"], "node2");

@@ -1,8 +1,8 @@
-#include "launcher/sweep/child_run.h"
-
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
+
+#include "launcher/sweep/sweep_run.h"
 
 namespace ddprun::launcher {
 namespace {

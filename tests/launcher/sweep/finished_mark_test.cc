@@ -1,10 +1,9 @@
-#include "launcher/sweep/finished_mark.h"
-
 #include <gmock/gmock.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "launcher/sweep/sweep_run.h"
 #include "tests/launcher/temp_folder.h"
 
 namespace ddprun::launcher {

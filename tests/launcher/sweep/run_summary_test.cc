@@ -1,10 +1,10 @@
-#include "launcher/sweep/run_summary.h"
-
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+
+#include "launcher/sweep/sweep_run.h"
 
 namespace ddprun::launcher {
 namespace {

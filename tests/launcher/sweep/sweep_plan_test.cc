@@ -1,6 +1,6 @@
-#include "launcher/sweep/sweep_plan.h"
-
 #include <gmock/gmock.h>
+
+#include "launcher/sweep/sweep_run.h"
 
 namespace ddprun::launcher {
 namespace {

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rendezvous/peer_json.h"
+
 namespace ddprun::rendezvous {
 namespace {
 
@@ -65,7 +67,7 @@ TEST(ControlMessage, SaysWhichVersionOfTheProtocolIsSpoken) {
   const auto parsed = ParseHello(other);
   ASSERT_FALSE(parsed.has_value());
   EXPECT_THAT(parsed.error().what, HasSubstr("version 9"));
-  EXPECT_THAT(parsed.error().what, HasSubstr("version 1"));
+  EXPECT_THAT(parsed.error().what, HasSubstr("version " + std::to_string(kControlProtocol)));
 }
 
 TEST(ControlMessage, AMembershipComesBackAsItWas) {
@@ -121,13 +123,24 @@ TEST(ControlMessage, RefusesRanksAndPortsThatMakeNoSense) {
   EXPECT_FALSE(PortOf(json{{"port", 65'536 + 80}}, "port").has_value());
 }
 
-TEST(ControlMessage, AnEndOfAnUnknownKindIsAFailure) {
+TEST(ControlMessage, AnEndComesBackAsItWas) {
   for (const auto kind :
        {RoundEnd::Kind::kJobFailed, RoundEnd::Kind::kRestart, RoundEnd::Kind::kRegroup}) {
-    EXPECT_EQ(KindOf(ToJson(TellEnd{1, {.kind = kind, .message = ""}})), kind);
+    const json message =
+        ToJson(TellEnd{3, {.kind = kind, .node_rank = 1, .message = "x", .exit_code = 42}});
+    EXPECT_EQ(TextOf(message, "type"), "end");
+    EXPECT_EQ(NumberOf(message, "attempt"), 3);
+    const RoundEnd back = RoundEndOf(message);
+    EXPECT_EQ(back.kind, kind);
+    EXPECT_EQ(back.node_rank, 1);
+    EXPECT_EQ(back.message, "x");
+    EXPECT_EQ(back.exit_code, 42);
   }
-  EXPECT_EQ(KindOf(json{{"kind", "celebrate"}}), RoundEnd::Kind::kJobFailed);
-  EXPECT_EQ(KindOf(json{{"kind", 3}}), RoundEnd::Kind::kJobFailed);
+}
+
+TEST(ControlMessage, AnEndOfAnUnknownKindIsAFailure) {
+  EXPECT_EQ(RoundEndOf(json{{"kind", "celebrate"}}).kind, RoundEnd::Kind::kJobFailed);
+  EXPECT_EQ(RoundEndOf(json{{"kind", 3}}).kind, RoundEnd::Kind::kJobFailed);
 }
 
 }  // namespace

@@ -131,12 +131,12 @@ TEST_F(CoordinatorTest, ClosesWhatIsNoMessage) {
 
 TEST_F(CoordinatorTest, SaysToAnotherVersionWhatIsWrong) {
   Hello hello = SomeHello();
-  hello.protocol = 2;
+  hello.protocol = kControlProtocol + 1;
   Stream stream = Connected();
   ASSERT_TRUE(stream.Write(Frame(ToJson(hello).dump()), Soon()).ok());
   const json refusal = ReadMessage(stream);
   EXPECT_EQ(TextOf(refusal, "type"), "refuse");
-  EXPECT_THAT(TextOf(refusal, "what"), HasSubstr("version 2"));
+  EXPECT_THAT(TextOf(refusal, "what"), HasSubstr("version " + std::to_string(hello.protocol)));
 }
 
 TEST_F(ImpatientCoordinatorTest, ClosesConnectionsThatSayNothing) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/elastic/elastic_rendezvous.h"
+#include "rendezvous/elastic/backends.h"
 #include "rendezvous/net/socket.h"
 #include "tests/rendezvous/loop_thread.h"
 #include "tests/rendezvous/unused_port.h"
@@ -20,7 +20,7 @@ namespace ddprun::rendezvous {
 class ElasticNodesTest : public testing::Test {
  protected:
   struct Node {
-    std::unique_ptr<ElasticRendezvous> rendezvous;
+    std::shared_ptr<Rendezvous> rendezvous;
     std::optional<Result<Membership>> joined;
     std::optional<RoundEnd> end;
     std::optional<Status> left;
@@ -31,8 +31,8 @@ class ElasticNodesTest : public testing::Test {
     const Membership& membership() const { return **joined; }
   };
 
-  ElasticOptions Options(int min_nodes, int max_nodes, int max_restarts = 0) {
-    ElasticOptions options;
+  RendezvousOptions Options(int min_nodes, int max_nodes, int max_restarts = 0) {
+    RendezvousOptions options;
     options.rules.min_nodes = min_nodes;
     options.rules.max_nodes = max_nodes;
     options.rules.max_restarts = max_restarts;
@@ -43,11 +43,11 @@ class ElasticNodesTest : public testing::Test {
     return options;
   }
 
-  Node& Start(const std::string& name, ElasticOptions options) {
+  Node& Start(const std::string& name, RendezvousOptions options) {
     Node& node = nodes_[name];
     node = Node();
     options.on_progress = [&node](const std::string& line) { node.lines.push_back(line); };
-    node.rendezvous = *ElasticRendezvous::Create(io_, options);
+    node.rendezvous = *kElasticBackend.make(io_, options);
     Join(node);
     return node;
   }
@@ -64,7 +64,8 @@ class ElasticNodesTest : public testing::Test {
   }
 
   void End(Node& node, RoundEnd::Kind kind, const std::string& message) {
-    node.rendezvous->EndRound(kind, message, [&node] { node.reported = true; });
+    node.rendezvous->EndRound({.kind = kind, .message = message},
+                              [&node] { node.reported = true; });
   }
 
   void Leave(Node& node) {

@@ -1,11 +1,9 @@
-#include "rendezvous/elastic/elastic_rendezvous.h"
-
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
+#include "rendezvous/elastic/backends.h"
 #include "rendezvous/elastic/coordinator.h"
 #include "rendezvous/store/store_connection.h"
 #include "rendezvous/store/store_server.h"
@@ -46,7 +44,7 @@ TEST_F(ElasticRendezvousTest, SaysWhoIsThereWhileItWaits) {
 }
 
 TEST_F(ElasticRendezvousTest, SaysThatNobodyHostsAndGivesUp) {
-  ElasticOptions options = Options(2, 2);
+  RendezvousOptions options = Options(2, 2);
   options.is_host = false;
   options.rules.join_timeout = std::chrono::milliseconds(50);
   Node& node = Start("a", options);
@@ -60,7 +58,7 @@ TEST_F(ElasticRendezvousTest, SaysThatNobodyHostsAndGivesUp) {
 }
 
 TEST_F(ElasticRendezvousTest, WaitsForAHostThatComesLater) {
-  ElasticOptions options = Options(2, 2);
+  RendezvousOptions options = Options(2, 2);
   options.is_host = false;
   Node& early = Start("a", options);
   RunUntil([&] { return !early.lines.empty(); });
@@ -119,8 +117,8 @@ TEST_F(ElasticRendezvousTest, ANodeThatComesLaterMakesOneNewWorld) {
     Node& first = Start("m", Options(1, 2));
     RunUntil([&] { return first.running(); });
     EXPECT_EQ(first.membership().nnodes, 1);
-    ElasticOptions options = Options(1, 2);
-    options.wished_rank = wish;
+    RendezvousOptions options = Options(1, 2);
+    options.node_rank = wish;
     Start("n", options);
     RunUntil([&] { return first.end.has_value(); });
     EXPECT_EQ(first.end->kind, Kind::kRegroup);
@@ -168,12 +166,12 @@ TEST_F(ElasticRendezvousTest, ASilentNodeIsTakenForDead) {
   LoopThread frozen;
   HostApart();
   Start("a", Options(1, 2));
-  ElasticOptions options = Options(1, 2);
+  RendezvousOptions options = Options(1, 2);
   options.keep_alive = {std::chrono::milliseconds(20), 3};
   bool joined = false;
-  std::unique_ptr<ElasticRendezvous> silent;
+  std::shared_ptr<Rendezvous> silent;
   frozen.Do([&] {
-    silent = *ElasticRendezvous::Create(frozen.io(), options);
+    silent = *kElasticBackend.make(frozen.io(), options);
     silent->Join([&](const Result<Membership>&) { joined = true; });
   });
   const auto with_both = [&] {
@@ -258,7 +256,7 @@ TEST_F(ElasticRendezvousTest, WithoutItsHostTheJobHasFailedAtOnce) {
 TEST_F(ElasticRendezvousTest, WhenTheHostIsStoppedTheOthersHearWhy) {
   for (const char* name : {"a", "b"}) Start(name, Options(1, 2));
   RunUntil([&] { return AllRun(); });
-  nodes_["a"].rendezvous->Withdraw("node 0 was stopped by SIGTERM", [&] {
+  nodes_["a"].rendezvous->Withdraw({.message = "node 0 was stopped by SIGTERM"}, [&] {
     nodes_["a"].reported = true;
     nodes_["a"].rendezvous.reset();
   });
@@ -270,7 +268,7 @@ TEST_F(ElasticRendezvousTest, WhenTheHostIsStoppedTheOthersHearWhy) {
 TEST_F(ElasticRendezvousTest, ANodeThatIsStoppedIsNotMissedInAnElasticJob) {
   for (const char* name : {"a", "b"}) Start(name, Options(1, 2));
   RunUntil([&] { return AllRun(); });
-  nodes_["b"].rendezvous->Withdraw("stopped", [&] { nodes_["b"].reported = true; });
+  nodes_["b"].rendezvous->Withdraw({.message = "stopped"}, [&] { nodes_["b"].reported = true; });
   RunUntil([&] { return nodes_["b"].reported && nodes_["a"].end; });
   EXPECT_EQ(nodes_["a"].end->kind, Kind::kRegroup);
   Kill("b");
@@ -290,7 +288,7 @@ TEST_F(ElasticRendezvousTest, RefusesOtherNumbersOfNodes) {
 
 TEST_F(ElasticRendezvousTest, ServesJobsWithOtherIdsApart) {
   HostApart();
-  ElasticOptions other = Options(1, 1);
+  RendezvousOptions other = Options(1, 1);
   other.run_id = "other";
   Node& a = Start("a", Options(2, 2));
   Node& b = Start("b", other);
@@ -300,13 +298,14 @@ TEST_F(ElasticRendezvousTest, ServesJobsWithOtherIdsApart) {
 }
 
 TEST_F(ElasticRendezvousTest, SaysWhoWaitsUnderAnotherName) {
-  ElasticOptions other = Options(2, 2);
+  RendezvousOptions other = Options(2, 2);
   other.run_id = "other";
   Node& a = Start("a", Options(2, 2));
   Node& b = Start("b", other);
   RunUntil([&] {
-    return std::ranges::count(a.lines, "1 of 2 nodes joined; with another --rdzv_id wait here: "
-                                       "\"other\" (nodes: 1)") == 1 &&
+    return std::ranges::count(a.lines,
+                              "1 of 2 nodes joined; with another --rdzv_id wait here: "
+                              "\"other\" (nodes: 1)") == 1 &&
            !b.lines.empty() && b.lines.back().ends_with("\"none\" (nodes: 1)");
   });
   Kill("b");
@@ -322,7 +321,7 @@ TEST_F(ElasticRendezvousTest, AnotherProgramAtTheEndpointIsFoundAtOnce) {
 }
 
 TEST_F(ElasticRendezvousTest, TakesTheAddressThatTheUserGives) {
-  ElasticOptions options = Options(2, 2);
+  RendezvousOptions options = Options(2, 2);
   options.local_addr = "127.0.0.2";
   Start("a", options);
   options.local_addr = "127.0.0.3";
@@ -334,7 +333,7 @@ TEST_F(ElasticRendezvousTest, TakesTheAddressThatTheUserGives) {
 }
 
 TEST_F(ElasticRendezvousTest, SaysWhichNodeCannotReachTheStore) {
-  ElasticOptions options = Options(2, 2);
+  RendezvousOptions options = Options(2, 2);
   options.local_addr = "no-such-host.invalid";
   options.reach_timeout = std::chrono::milliseconds(50);
   Start("a", options);
@@ -359,7 +358,7 @@ TEST_F(ElasticRendezvousTest, ANewcomerThatReachesNothingDoesNotEndARunningJob) 
         old, [](Node* node) { return node->running() && node->membership().nnodes == 2; });
   };
   RunUntil(both_run);
-  ElasticOptions options = Options(1, 3);
+  RendezvousOptions options = Options(1, 3);
   options.reach_timeout = std::chrono::milliseconds(0);
   Node& newcomer = Start("c", options);
   RunUntil([&] {
@@ -390,7 +389,7 @@ std::optional<asio::ip::address> OuterAddress() {
 TEST_F(ElasticRendezvousTest, TheRoundsStoreListensOnlyWhereWorkersLookForIt) {
   const auto outer = OuterAddress();
   if (!outer) GTEST_SKIP() << "this machine has no network";
-  ElasticOptions options = Options(2, 2);
+  RendezvousOptions options = Options(2, 2);
   options.endpoint.host = outer->to_string();
   Start("a", options);
   Start("b", options);
@@ -411,7 +410,7 @@ TEST_F(ElasticRendezvousTest, TheRoundsStoreListensOnlyWhereWorkersLookForIt) {
 }
 
 TEST_F(ElasticRendezvousTest, WorksOverIpv6) {
-  ElasticOptions options = Options(2, 2);
+  RendezvousOptions options = Options(2, 2);
   options.endpoint.host = "::1";
   Start("a", options);
   Start("b", options);
@@ -421,7 +420,7 @@ TEST_F(ElasticRendezvousTest, WorksOverIpv6) {
 }
 
 TEST_F(ElasticRendezvousTest, ATorchrunNodeIsRefusedInOneLine) {
-  ElasticOptions options = Options(2, 2);
+  RendezvousOptions options = Options(2, 2);
   Node& host = Start("a", options);
   StoreConnection torchrun(io_, {"127.0.0.1", port_}, Soon());
   Request key;

@@ -96,7 +96,8 @@ class Simulation {
     const bool again = node.membership->restart_count < rules_.max_restarts;
     const Kind kind = again ? Kind::kRestart : Kind::kJobFailed;
     node.outbox.push_back([this, id, kind, attempt = node.attempt] {
-      return state_->OnEnd(id, attempt, kind, "failure of " + std::to_string(id), now_);
+      return state_->OnEnd(id, attempt,
+                           {.kind = kind, .message = "failure of " + std::to_string(id)}, now_);
     });
   }
 
@@ -113,7 +114,8 @@ class Simulation {
   }
 
   void Withdraw(NodeId id, SimNode& node) {
-    node.outbox.push_back([this, id] { return state_->OnWithdraw(id, "stopped", false, now_); });
+    node.outbox.push_back(
+        [this, id] { return state_->OnWithdraw(id, {.message = "stopped"}, false, now_); });
     Kill(id, node);
   }
 

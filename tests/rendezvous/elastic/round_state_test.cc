@@ -49,7 +49,7 @@ class RoundStateTest : public testing::Test {
     Take(state_->OnJoin(id, info, now_));
   }
   void End(NodeId id, Kind kind, const std::string& message = "rank 1 exited") {
-    Take(state_->OnEnd(id, attempt_, kind, message, now_));
+    Take(state_->OnEnd(id, attempt_, {.kind = kind, .message = message}, now_));
   }
   void Leave(NodeId id) { Take(state_->OnLeave(id, attempt_, now_)); }
   void Lose(NodeId id) { Take(state_->OnGone(id, "its connection was closed", now_)); }
@@ -315,7 +315,7 @@ TEST_F(RoundStateTest, AFailureReachesThoseWhoWaitAtTheExit) {
   Join(kA);
   Join(kB);
   Leave(kA);
-  End(kB, Kind::kJobFailed, R"({"exit_code": 7, "text": "rank 1 exited with 7"})");
+  End(kB, Kind::kJobFailed, "rank 1 exited with 7");
   EXPECT_EQ(Told<TellEnd>(), (Nodes{kA, kB}));
   EXPECT_THAT(Told<AllLeft>(), IsEmpty());
   Join(kC);
@@ -371,7 +371,7 @@ TEST_F(RoundStateTest, AWithdrawnNodeIsLikeALostOne) {
   Make(1, 2);
   Join(kA);
   Join(kB);
-  Take(state_->OnWithdraw(kA, "node 0 was stopped by SIGTERM", false, now_));
+  Take(state_->OnWithdraw(kA, {.message = "node 0 was stopped by SIGTERM"}, false, now_));
   EXPECT_EQ(Told<TellEnd>(), (Nodes{kB}));
   EXPECT_EQ(Last<TellEnd>().end.kind, Kind::kRegroup);
   EXPECT_EQ(Last<TellEnd>().end.message, "node 0 was stopped by SIGTERM");
@@ -384,14 +384,14 @@ TEST_F(RoundStateTest, WhenTheHostWithdrawsTheJobHasFailed) {
   Make(1, 2);
   Join(kA);
   Join(kB);
-  Take(state_->OnWithdraw(kA, "stopped by SIGTERM", true, now_));
+  Take(state_->OnWithdraw(kA, {.message = "stopped by SIGTERM"}, true, now_));
   EXPECT_EQ(Last<TellEnd>().end.kind, Kind::kJobFailed);
   EXPECT_TRUE(state_->done());
 
   Make(2, 2);
   Join(kA);
-  Take(state_->OnWithdraw(kB, "of nobody known", true, now_));
-  Take(state_->OnWithdraw(kA, "stopped by SIGTERM", true, now_));
+  Take(state_->OnWithdraw(kB, {.message = "of nobody known"}, true, now_));
+  Take(state_->OnWithdraw(kA, {.message = "stopped by SIGTERM"}, true, now_));
   EXPECT_THAT(Last<RefuseJoin>().error.what, HasSubstr("stopped by SIGTERM"));
 }
 

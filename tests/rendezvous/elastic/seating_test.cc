@@ -1,7 +1,7 @@
-#include "rendezvous/elastic/seating.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "rendezvous/elastic/round_actions.h"
 
 namespace ddprun::rendezvous {
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/agent/parent_error_file.h"
+#include "launcher/agent/last_words.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

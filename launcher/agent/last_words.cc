@@ -1,4 +1,6 @@
-#include "launcher/agent/parent_error_file.h"
+#include "launcher/agent/last_words.h"
+
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -6,6 +8,9 @@
 #include <sstream>
 
 #include <nlohmann/json.hpp>
+
+#include "launcher/report/job_end.h"
+#include "launcher/report/report_file.h"
 
 namespace ddprun::launcher {
 
@@ -33,6 +38,23 @@ Status PassErrorFileOn(const std::string& from, const ProcessExit& exit, const s
     return SystemError("writing TORCHELASTIC_ERROR_FILE=" + to, errno);
   }
   return {};
+}
+
+void SayLastWords(const AgentPlan& plan, const JobEnd& end, Console& console, const Log& log) {
+  const std::string parent_file = plan.env.GetOr("TORCHELASTIC_ERROR_FILE", "");
+  if (!parent_file.empty() && end.worker_failed) {
+    const AttemptEnd& last = end.attempts.back();
+    const WorkerRecord& worker = last.workers[*last.first_failure];
+    const Status told = PassErrorFileOn(worker.error_file, *worker.exit, parent_file);
+    if (!told.ok()) log.Warning(told.error().what);
+  }
+  console.err().WriteLines(RenderJobEnd(end, TerminalStyle(STDERR_FILENO, plan.color)));
+  const Options& options = plan.options;
+  if (options.report_file.empty()) return;
+  const std::string path =
+      ReportPath(options.report_file, end.node_rank, plan.host, options.several_nodes());
+  const Status written = WriteReportFile(path, RenderReportJson(end));
+  if (!written.ok()) log.Error(written.error().what);
 }
 
 }  // namespace ddprun::launcher

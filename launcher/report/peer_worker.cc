@@ -1,4 +1,4 @@
-#include "launcher/report/peer_message.h"
+#include "launcher/report/peer_worker.h"
 
 #include <algorithm>
 
@@ -17,10 +17,6 @@ namespace {
 constexpr size_t kMaxLines = 20;
 constexpr size_t kMaxPeerLineBytes = 300;
 
-std::string Dump(const json& document) {
-  return document.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 json Tail(const std::vector<std::string>& lines) {
   json tail = json::array();
   for (size_t i = lines.size() - std::min(lines.size(), kMaxLines); i < lines.size(); ++i) {
@@ -29,7 +25,7 @@ json Tail(const std::vector<std::string>& lines) {
   return tail;
 }
 
-json ToJson(const PeerWorker& worker) {
+json Describe(const PeerWorker& worker) {
   const WorkerRecord& record = worker.record;
   json object = {{"host", worker.host}, {"time", worker.time},
                  {"rank", record.rank}, {"local_rank", record.local_rank},
@@ -80,7 +76,22 @@ std::vector<std::string> Lines(const json& object, const char* key) {
   return lines;
 }
 
-PeerWorker ReadWorker(const json& object) {
+}  // namespace
+
+std::shared_ptr<const json> ToJson(const PeerWorker& worker) {
+  json object = Describe(worker);
+  // Control characters take six bytes each.
+  for (const char* part : {"last_lines", "error"}) {
+    const auto replace = json::error_handler_t::replace;
+    if (object.dump(-1, ' ', false, replace).size() <= kMaxPeerWorkerBytes) break;
+    object.erase(part);
+  }
+  return std::make_shared<const json>(std::move(object));
+}
+
+std::optional<PeerWorker> WorkerOf(const rendezvous::RoundEnd& end) {
+  if (end.worker == nullptr) return std::nullopt;
+  const json& object = *end.worker;
   PeerWorker worker{.host = Get<std::string>(object, "host", "?"),
                     .time = Get<std::string>(object, "time", "?")};
   WorkerRecord& record = worker.record;
@@ -107,36 +118,6 @@ PeerWorker ReadWorker(const json& object) {
   record.core_dump = Get<std::string>(object, "core_dump", "");
   record.stderr_file = Get<std::string>(object, "stderr_file", "");
   return worker;
-}
-
-}  // namespace
-
-std::string EncodePeerMessage(const PeerMessage& message) {
-  json document = {{"exit_code", message.exit_code}, {"text", message.text}};
-  if (message.worker) document["worker"] = ToJson(*message.worker);
-  std::string text = Dump(document);
-  // Control characters take six bytes each.
-  for (const char* part : {"last_lines", "error"}) {
-    if (text.size() <= kMaxPeerMessageBytes || !message.worker) break;
-    document["worker"].erase(part);
-    text = Dump(document);
-  }
-  return text;
-}
-
-PeerMessage DecodePeerMessage(std::string_view text) {
-  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const bool ours = document.is_object() && document.contains("exit_code") &&
-                    document["exit_code"].is_number_integer() && document.contains("text") &&
-                    document["text"].is_string();
-  if (!ours) return PeerMessage{1, Printable(text)};
-  const int code = document["exit_code"].get<int>();
-  // 0 would report success for a job that failed.
-  PeerMessage message{code >= 1 && code <= 255 ? code : 1,
-                      Printable(document["text"].get<std::string>())};
-  const json worker = document.value("worker", json());
-  if (worker.is_object()) message.worker = ReadWorker(worker);
-  return message;
 }
 
 }  // namespace ddprun::launcher
