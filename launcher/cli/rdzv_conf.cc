@@ -2,6 +2,7 @@
 #include <array>
 #include <chrono>
 
+#include "base/ascii.h"
 #include "base/suggest.h"
 #include "launcher/cli/command_line.h"
 #include "launcher/cli/read_value.h"
@@ -29,6 +30,13 @@ bool ReadJoinTimeout(std::string_view text, To& to) {
   return ReadSeconds(text, 0.001, to.rules.join_timeout);
 }
 
+// torch reads more words here than torchrun does as a switch.
+bool ReadIsHost(std::string_view text, To& to) {
+  const auto is = [word = AsciiLower(text)](std::string_view known) { return word == known; };
+  to.is_host = std::ranges::any_of(std::array{"1", "true", "t", "yes", "y"}, is);
+  return *to.is_host || std::ranges::any_of(std::array{"0", "false", "f", "no", "n"}, is);
+}
+
 constexpr std::string_view kSeconds = "a time in seconds, more than 0";
 
 // In the order in which they are read.
@@ -52,8 +60,7 @@ constexpr std::array<Key, 10> kKeys = {{
        return ReadBounded(text, 1, 1000, to.keep_alive.max_attempts);
      }},
     {"read_timeout", kSeconds, IsTime},
-    {"is_host", "true or false",
-     [](std::string_view text, To& to) { return ReadSwitch(text, to.is_host.emplace()); }},
+    {"is_host", "true or false", ReadIsHost},
     {"store_type", "tcp (a shared file cannot tell who is there)",
      [](std::string_view text, To&) { return text == "tcp"; }},
 }};

@@ -3,11 +3,8 @@
 #include <signal.h>
 #include <string.h>
 
-#include <algorithm>
-#include <array>
 #include <optional>
 
-#include "base/ascii.h"
 #include "base/env.h"
 #include "base/seconds.h"
 
@@ -58,13 +55,13 @@ bool ReadBounded(std::string_view text, int min, int max, int& out) {
 }
 
 bool ReadSwitch(std::string_view text, bool& out) {
-  const std::string word = AsciiLower(text);
-  const auto is = [&](std::string_view known) { return word == known; };
-  const bool yes = std::ranges::any_of(std::array{"true", "t", "yes", "y"}, is);
-  const bool no = std::ranges::any_of(std::array{"false", "f", "no", "n"}, is);
+  if (text == "true" || text == "True" || text == "false" || text == "False") {
+    out = text == "true" || text == "True";
+    return true;
+  }
   const std::optional<int64_t> value = ParseInt(text);
-  if (!yes && !no && !value) return false;
-  out = yes || value.value_or(0) != 0;
+  if (!value) return false;
+  out = *value != 0;
   return true;
 }
 

@@ -17,8 +17,7 @@ namespace ddprun::launcher {
 bool ReadBounded(std::string_view text, int64_t min, int64_t max, int64_t& out);
 bool ReadBounded(std::string_view text, int min, int max, int& out);
 
-// As torchrun reads PET_*: a whole number, 0 is off. Also true, t, yes, y and their opposites, as
-// torch reads --rdzv_conf.
+// As torchrun reads PET_*: a whole number, 0 is off; also true and false.
 bool ReadSwitch(std::string_view text, bool& out);
 
 // 0 (a free one) to 65535.
