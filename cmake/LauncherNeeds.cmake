@@ -20,6 +20,6 @@ mark_as_advanced(nlohmann_json_DIR spdlog_DIR DDPRUN_ASIO_INCLUDE)
 if(_missing)
   list(JOIN _missing " " _missing)
   message(FATAL_ERROR "ddprun is built with libraries that were not found.\n"
-                      "On Debian and Ubuntu: apt-get install ${_missing}\n"
+                      "On Debian and Ubuntu:\n  apt-get install ${_missing}\n"
                       "Elsewhere: the same libraries (JSON for Modern C++, Asio, spdlog).")
 endif()

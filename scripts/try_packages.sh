@@ -34,6 +34,10 @@ in_root() {
     "$WORK/$1" "cd /root; $2"
 }
 
+quietly() {
+  "$@" >"$WORK/log" 2>&1 || fail "this failed: $*" "$(tail -n 20 "$WORK/log")" "see above"
+}
+
 new_root() { cp -a --reflink=auto "$WORK/empty" "$WORK/$1"; }
 
 # installed NAME PREFIX: what every way has to give.
@@ -55,8 +59,7 @@ say "An empty Debian"
 source /etc/os-release
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' 'Component: main' \
   "Codename: $VERSION_CODENAME" | head -n 1)
-debootstrap --variant=minbase "$VERSION_CODENAME" "$WORK/empty" "$mirror" >"$WORK/log" ||
-  fail "debootstrap failed" "$(tail -n 3 "$WORK/log")" "check the network and apt's sources"
+quietly debootstrap --variant=minbase "$VERSION_CODENAME" "$WORK/empty" "$mirror"
 [ -z "${PIP_CERT:-}" ] || cp "$PIP_CERT" "$WORK/empty/root/certificates.crt"
 cat >"$WORK/empty/root/worker.py" <<'PYTHON'
 """Rank 1 tells rank 0 its rank over a socket; with an argument it fails instead."""
@@ -81,24 +84,22 @@ with socket.socket(socket.AF_UNIX) as peer:
         peer.sendall(str(rank).encode())
         print(f"rank {rank} of {size}, local rank {os.environ['LOCAL_RANK']}")
 PYTHON
-in_root empty '$APT update'
+quietly in_root empty '$APT update'
 new_root source
 mkdir "$WORK/source/src"
 git ls-files -z | tar -c --null --ignore-failed-read -T - | tar -x -C "$WORK/source/src"
 cp -a "$WORK/source/src" "$WORK/src"
 
 say "The commands of README.md"
-time in_root source 'cd /src && scripts/setup.sh --launcher'
-time in_root source 'cd /src && cmake --preset core && cmake --build build/core' >"$WORK/log" ||
-  fail "the build failed" "$(tail "$WORK/log")" "see above"
-time in_root source 'cd /src && cmake --install build/core' >"$WORK/log"
-in_root source '$APT install python3-minimal' >"$WORK/log"
+time quietly in_root source 'cd /src && scripts/setup.sh --launcher'
+time quietly in_root source 'cd /src && cmake --preset core && cmake --build build/core'
+time quietly in_root source 'cd /src && cmake --install build/core'
+quietly in_root source '$APT install python3-minimal'
 installed source /usr/local
 
 say "cpack"
-in_root source '$APT install dpkg-dev file && cd /src && cmake --preset core &&
-  cpack --config build/core/CPackConfig.cmake -B /packages' >"$WORK/log" ||
-  fail "cpack failed" "$(tail "$WORK/log")" "see above"
+quietly in_root source '$APT install dpkg-dev file && cd /src && cmake --preset core &&
+  cpack --config build/core/CPackConfig.cmake -B /packages'
 for package in "$WORK"/source/packages/ddprun*.{deb,tar.gz}; do
   printf '   %s: %d KiB\n' "$(basename "$package")" $(($(stat -c %s "$package") / 1024))
 done
@@ -107,46 +108,44 @@ dpkg-deb -f "$WORK"/source/packages/*.deb Depends Installed-Size | sed 's/^/   /
 say "The .deb"
 new_root deb
 cp "$WORK"/source/packages/*.deb "$WORK/deb/root"
-time in_root deb '$APT install ./ddprun*.deb' >"$WORK/log"
-in_root deb '$APT install python3-minimal' >"$WORK/log"
+time quietly in_root deb '$APT install ./ddprun*.deb'
+quietly in_root deb '$APT install python3-minimal'
 installed deb /usr
-in_root deb '$APT remove ddprun && test ! -e /usr/bin/ddprun' >"$WORK/log"
+quietly in_root deb '$APT remove ddprun && test ! -e /usr/bin/ddprun'
 
 say "The .tar.gz"
 new_root tar
 tar -x -C "$WORK/tar/usr/local" --strip-components=1 -f "$WORK"/source/packages/*.tar.gz
-in_root tar '$APT install python3-minimal' >"$WORK/log"
+quietly in_root tar '$APT install python3-minimal'
 installed tar /usr/local
 
 say "pip from a checkout"
 new_root pip
 cp -a "$WORK/src" "$WORK/pip/src"
-in_root pip "\$APT install python3-venv g++ && python3 -m venv /venv" >"$WORK/log"
+quietly in_root pip "\$APT install python3-venv g++ && python3 -m venv /venv"
 if in_root pip '/venv/bin/pip install /src' >"$WORK/log" 2>&1 ||
   ! grep -q "apt-get install $LIBRARIES" "$WORK/log"; then
   fail "pip did not say what to install" "$(tail "$WORK/log")" "see cmake/LauncherNeeds.cmake"
 fi
-in_root pip "\$APT install $LIBRARIES" >"$WORK/log"
-time in_root pip '/venv/bin/pip install /src' >"$WORK/log" ||
-  fail "pip install failed" "$(tail "$WORK/log")" "see above"
+quietly in_root pip "\$APT install $LIBRARIES"
+time quietly in_root pip '/venv/bin/pip install /src'
 installed pip /venv
 [ ! -e "$WORK/pip/src/build" ] || fail "pip left files in the checkout" "build/" "pyproject.toml"
 
 say "A wheel, from an sdist"
 mkdir -p "$WORK/pip/src/.deps" "$WORK/pip/src/build"
 touch "$WORK/pip/src/.deps/must_not_be_packed" "$WORK/pip/src/build/must_not_be_packed"
-in_root pip '/venv/bin/pip install scikit-build-core && cd /src && /venv/bin/python -c "
+quietly in_root pip '/venv/bin/pip install scikit-build-core && cd /src && /venv/bin/python -c "
 import scikit_build_core.build as build
 build.build_sdist(\"/dist\")" && ! tar -tf /dist/*.tar.gz | grep must_not_be_packed &&
-  /venv/bin/pip wheel --no-deps -w /dist /dist/*.tar.gz' >"$WORK/log" 2>&1 ||
-  fail "the sdist failed" "$(tail "$WORK/log")" "see above"
+  /venv/bin/pip wheel --no-deps -w /dist /dist/*.tar.gz'
 for package in "$WORK"/pip/dist/*; do
   printf '   %s: %d KiB\n' "$(basename "$package")" $(($(stat -c %s "$package") / 1024))
 done
 new_root wheel
 cp "$WORK"/pip/dist/*.whl "$WORK/wheel/root"
-in_root wheel '$APT install python3-venv && python3 -m venv /venv' >"$WORK/log"
-time in_root wheel '/venv/bin/pip install --no-index *.whl' >"$WORK/log"
+quietly in_root wheel '$APT install python3-venv && python3 -m venv /venv'
+time quietly in_root wheel '/venv/bin/pip install --no-index *.whl'
 installed wheel /venv
 
 torch=$(compgen -G '.deps/venv/lib/python3*/site-packages/transformers' || true)
@@ -154,7 +153,7 @@ if [ -n "$torch" ]; then
   say "The wheel beside PyTorch"
   .deps/venv/bin/python -m venv "$WORK/venv"
   dirname "$torch" >"$(echo "$WORK"/venv/lib/python3*/site-packages)/torch.pth"
-  "$WORK/venv/bin/pip" install --no-index "$WORK"/pip/dist/*.whl >"$WORK/log"
+  quietly "$WORK/venv/bin/pip" install --no-index "$WORK"/pip/dist/*.whl
   "$WORK/venv/bin/ddprun" --nproc_per_node=2 examples/python_script/train.py | sed 's/^/   /'
 fi
 say "All of them work"
