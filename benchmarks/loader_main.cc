@@ -12,7 +12,7 @@
 #include "trainer/data/loader.h"
 #include "trainer/data/sampler.h"
 #include "trainer/loop/job.h"
-#include "trainer/loop/open_data.h"
+#include "trainer/loop/options_of.h"
 
 namespace {
 

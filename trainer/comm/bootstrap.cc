@@ -8,7 +8,6 @@
 #include "base/failure.h"
 #include "base/last_words.h"
 #include "trainer/comm/connect_nodes.h"
-#include "trainer/comm/node_memory.h"
 
 namespace ddprun::trainer {
 

@@ -8,7 +8,6 @@
 #include <memory>
 #include <system_error>
 
-#include "trainer/comm/node_memory.h"
 
 namespace ddprun::trainer {
 

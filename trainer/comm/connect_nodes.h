@@ -1,11 +1,15 @@
-// How the ranks of a job on several nodes learn of each other: through the job's store.
+// How the ranks of a job find what they share, whoever has started them: on one node memory, on
+// several each other, through the job's store.
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/env.h"
+#include "base/unique_fd.h"
+#include "rendezvous/store/store.h"
 #include "rendezvous/store/tcp_store.h"
 #include "trainer/comm/node_link.h"
 #include "trainer/comm/rank_info.h"
@@ -32,5 +36,17 @@ Result<ConnectedNodes> ConnectNodes(const Environment& environment,
 std::vector<std::string> NetworkDevices(const Environment& environment,
                                         const std::string& master,
                                         const std::string& towards_store);
+
+// The memory that the ranks of one node share. A collective of the node's ranks. `generation`: as
+// HostProcessGroup's; the file may be the same for all of them. `store`: the job's; nullptr where
+// there is none (srun).
+Result<UniqueFd> NodeMemory(const Environment& environment,
+                            const RankInfo& info,
+                            int generation,
+                            rendezvous::Store* store,
+                            std::chrono::milliseconds timeout);
+
+// "ddprun/<run>/<restart>/<name>": the store may be the same for all attempts of a job.
+std::string StoreKey(const Environment& environment, const std::string& name);
 
 }  // namespace ddprun::trainer

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "trainer/comm/chunk.h"
-#include "trainer/comm/reduce_partial.h"
+#include "trainer/comm/reduce.h"
 
 namespace ddprun::trainer {
 

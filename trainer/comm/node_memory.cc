@@ -1,4 +1,4 @@
-#include "trainer/comm/node_memory.h"
+#include "trainer/comm/connect_nodes.h"
 
 #include <fcntl.h>
 #include <unistd.h>

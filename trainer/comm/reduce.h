@@ -23,4 +23,29 @@ void ReduceArrays(DataType type,
 // Divides `count` elements of a floating-point type in place.
 void DivideArray(DataType type, std::byte* data, size_t count, int divisor);
 
+// A reduction that goes from node to node: each takes up what those before it have accumulated. The
+// steps together give the bits that ReduceArrays gives on all arrays at once.
+//
+// Bytes of an accumulated element: 16-bit floats are accumulated in fp32, others as they are.
+size_t PartialSizeOf(DataType type);
+
+struct PartialReduction {
+  DataType type;
+  Reduction reduction;
+  // `count` accumulated elements; nullptr: these are the first arrays.
+  const std::byte* before = nullptr;
+  // In rank order; at least one.
+  std::span<const std::byte* const> sources;
+  size_t count = 0;
+};
+
+// `after` may be the same memory as `before`.
+void FoldArrays(const PartialReduction& reduction, std::byte* after);
+
+// The last step: rounds, divides by `ranks` for kAvg, and stores the result to every destination,
+// each of which may be the same array as a source.
+void FinishArrays(const PartialReduction& reduction,
+                  int ranks,
+                  std::span<std::byte* const> destinations);
+
 }  // namespace ddprun::trainer

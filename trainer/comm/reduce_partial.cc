@@ -1,4 +1,3 @@
-#include "trainer/comm/reduce_partial.h"
 
 #include <algorithm>
 #include <cstring>

@@ -14,7 +14,7 @@ void Checker::CheckModel() {
   const ModelConfig& model = config_.model;
   if (model.type == ModelType::kLlama) CheckRopeScaling();
   if (IsTransformer(model.type)) {
-    // The sizes of a folder are known only once it is opened (loop/open_model.h).
+    // The sizes of a folder are known only once it is opened (loop/open_parts.h).
     if (model.name_or_path.empty()) CheckTransformer();
     return;
   }

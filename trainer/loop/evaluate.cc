@@ -8,7 +8,6 @@
 #include "trainer/data/sampler.h"
 #include "trainer/loop/compute_setup.h"
 #include "trainer/loop/metrics.h"
-#include "trainer/loop/open_data.h"
 #include "trainer/loop/options_of.h"
 
 namespace ddprun::trainer {

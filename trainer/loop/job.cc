@@ -4,8 +4,7 @@
 #include "trainer/config/config_warnings.h"
 #include "trainer/config/read_config.h"
 #include "trainer/loop/estimate_memory.h"
-#include "trainer/loop/open_data.h"
-#include "trainer/loop/open_model.h"
+#include "trainer/loop/open_parts.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/models/torchscript.h"
 #include "trainer/plugin/load_plugin.h"
@@ -70,6 +69,12 @@ std::vector<std::string> WarningsOf(const Job& job, const StepPlan& plan) {
                                      .total_steps = plan.total_steps,
                                      .classes = job.train->shape().classes,
                                      .has_validation_data = job.validation != nullptr});
+}
+
+DistributedSamplerOptions TrainSamplerOptions(const Job& job, const LogicalRank& rank) {
+  DistributedSamplerOptions options = ShareOptions(job.config, job.train->size(), rank);
+  options.lengths = job.train_lengths;
+  return options;
 }
 
 }  // namespace ddprun::trainer

@@ -55,4 +55,7 @@ StepPlan PlanFor(const Job& job, int world_size);
 // Keys of the config that such a run will not feel, a line each.
 std::vector<std::string> WarningsOf(const Job& job, const StepPlan& plan);
 
+// The rank's share of the training samples. The options refer to `job`.
+DistributedSamplerOptions TrainSamplerOptions(const Job& job, const LogicalRank& rank);
+
 }  // namespace ddprun::trainer

@@ -1,4 +1,4 @@
-#include "trainer/loop/open_data.h"
+#include "trainer/loop/open_parts.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -266,27 +266,6 @@ void OpenData(Job& job, const Attempt& attempt) {
     job.train = std::move(whole);
   }
   if (data.length_grouped) job.train_lengths = job.train->Lengths();
-}
-
-DistributedSamplerOptions TrainSamplerOptions(const Job& job, const LogicalRank& rank) {
-  DistributedSamplerOptions options = ShareOptions(job.config, job.train->size(), rank);
-  options.lengths = job.train_lengths;
-  return options;
-}
-
-LoaderOptions TrainLoaderOptions(const Config& config, int64_t epoch) {
-  LoaderOptions options = ValidationLoaderOptions(config);
-  options.batch_size = config.training.per_device_train_batch_size;
-  options.drop_last = config.data.dataloader_drop_last;
-  options.epoch = epoch;
-  return options;
-}
-
-LoaderOptions ValidationLoaderOptions(const Config& config) {
-  const DataConfig& data = config.data;
-  return {.batch_size = config.training.per_device_eval_batch_size,
-          .prefetch = data.dataloader_num_workers * data.dataloader_prefetch_factor,
-          .threads = data.dataloader_num_workers};
 }
 
 }  // namespace ddprun::trainer

@@ -173,4 +173,19 @@ std::vector<Metric> MetricsOf(const EvaluationConfig& config) {
   return metrics;
 }
 
+LoaderOptions TrainLoaderOptions(const Config& config, int64_t epoch) {
+  LoaderOptions options = ValidationLoaderOptions(config);
+  options.batch_size = config.training.per_device_train_batch_size;
+  options.drop_last = config.data.dataloader_drop_last;
+  options.epoch = epoch;
+  return options;
+}
+
+LoaderOptions ValidationLoaderOptions(const Config& config) {
+  const DataConfig& data = config.data;
+  return {.batch_size = config.training.per_device_eval_batch_size,
+          .prefetch = data.dataloader_num_workers * data.dataloader_prefetch_factor,
+          .threads = data.dataloader_num_workers};
+}
+
 }  // namespace ddprun::trainer

@@ -5,6 +5,7 @@
 
 #include "trainer/comm/data_type.h"
 #include "trainer/config/config.h"
+#include "trainer/data/loader.h"
 #include "trainer/models/registry.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
@@ -12,7 +13,7 @@
 
 namespace ddprun::trainer {
 
-// Of a model without a folder to start from (open_model.h).
+// Of a model without a folder to start from (open_parts.h).
 ModelOptions ModelOptionsOf(const Config& config);
 LossOptions LossOptionsOf(const TrainingConfig& config);
 OptimizerOptions OptimizerOptionsOf(const OptimizerConfig& config);
@@ -20,5 +21,8 @@ ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_s
 DataParallelOptions DataParallelOptionsOf(const StrategyConfig& config);
 AllReduceAlgorithm AlgorithmOf(const CommConfig& config);
 std::vector<Metric> MetricsOf(const EvaluationConfig& config);
+
+LoaderOptions TrainLoaderOptions(const Config& config, int64_t epoch);
+LoaderOptions ValidationLoaderOptions(const Config& config);
 
 }  // namespace ddprun::trainer

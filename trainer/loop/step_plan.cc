@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "trainer/loop/open_data.h"
+#include "trainer/loop/options_of.h"
 
 namespace ddprun::trainer {
 

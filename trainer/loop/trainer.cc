@@ -10,7 +10,6 @@
 #include "trainer/data/loader.h"
 #include "trainer/loop/compute_setup.h"
 #include "trainer/loop/evaluate.h"
-#include "trainer/loop/open_data.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/models/pretrained.h"
 

@@ -14,7 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "trainer/plugin/call_plugin.h"
+#include "trainer/plugin/load_plugin.h"
 
 namespace ddprun::trainer {
 

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
@@ -13,6 +14,7 @@
 
 #include "base/ascii.h"
 #include "base/check.h"
+#include "trainer/compute/norm.h"
 
 namespace ddprun::trainer {
 
@@ -218,6 +220,29 @@ std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerOptions& options,
     return std::make_unique<SgdOptimizer>(options, std::move(groups));
   }
   return std::make_unique<AdamOptimizer>(options, std::move(groups));
+}
+
+void ClipTo(double max_norm, double norm, const std::vector<at::Tensor>& tensors) {
+  const at::NoGradGuard no_grad;
+  // In float and by reciprocal, as torch computes max_norm / (total_norm + 1e-6) on a tensor.
+  const float reciprocal = 1.0F / (static_cast<float>(norm) + 1e-6F);
+  const float scale = reciprocal * static_cast<float>(max_norm);
+  // Not "scale < 1": a norm that is not a number must reach the gradients too.
+  if (!tensors.empty() && !(scale >= 1.0F)) at::_foreach_mul_(tensors, scale);
+}
+
+double ClipGlobalNorm(const std::vector<at::Tensor>& tensors, double max_norm) {
+  const double norm = GlobalNorm(tensors);
+  ClipTo(max_norm, norm, tensors);
+  return norm;
+}
+
+std::vector<at::Tensor> GradientsOf(const std::vector<at::Tensor>& parameters) {
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : parameters) {
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  }
+  return gradients;
 }
 
 }  // namespace ddprun::trainer

@@ -1,13 +1,17 @@
 #include "trainer/parallel/module_sync.h"
 
+#include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <torch/nn/module.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <map>
+#include <sstream>
 
-#include "trainer/parallel/verify_model.h"
+#include "base/failure.h"
 
 namespace ddprun::trainer {
 
@@ -92,6 +96,114 @@ void ModuleSync::Join(const std::function<void()>& body) {
   joining_ = false;
   BroadcastFrom(authority_, all_, *mesh_.data.group);
   authority_ = 0;
+}
+
+namespace {
+
+// Tensors that go together: far more than a collective costs, far less than a model's memory.
+constexpr size_t kBatchBytes = size_t{4} << 20;
+
+// One line per tensor: "name Float [10, 5]", and what is frozen (or a buffer) says so.
+std::string Describe(const std::vector<NamedParameter>& tensors) {
+  std::ostringstream text;
+  for (const NamedParameter& parameter : tensors) {
+    text << parameter.name << " " << parameter.tensor.scalar_type() << " "
+         << parameter.tensor.sizes()
+         << (parameter.tensor.requires_grad() ? "" : " without gradient") << "\n";
+  }
+  return text.str();
+}
+
+// FNV-1a: enough to tell honest mistakes apart.
+int64_t Hash(const std::string& text) {
+  uint64_t hash = 14695981039346656037ULL;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return static_cast<int64_t>(hash);
+}
+
+std::string BroadcastText(const std::string& text, int64_t size, c10d::Backend& control) {
+  at::Tensor bytes = at::zeros({size}, at::kByte);
+  if (control.getRank() == 0) std::memcpy(bytes.data_ptr(), text.data(), text.size());
+  std::vector<at::Tensor> tensors = {bytes};
+  control.broadcast(tensors, c10d::BroadcastOptions{})->wait();
+  return {static_cast<const char*>(bytes.data_ptr()), static_cast<size_t>(size)};
+}
+
+std::string FirstDifference(const std::string& theirs, const std::string& mine) {
+  std::istringstream theirs_lines(theirs);
+  std::istringstream mine_lines(mine);
+  for (int64_t number = 1;; ++number) {
+    std::string a;
+    std::string b;
+    const bool has_a = static_cast<bool>(std::getline(theirs_lines, a));
+    const bool has_b = static_cast<bool>(std::getline(mine_lines, b));
+    if (!has_a && !has_b) return "";
+    if (a == b && has_a == has_b) continue;
+    return "The first difference is tensor " + std::to_string(number) + ":\n    rank 0 has " +
+           (has_a ? a : "no more tensors") + "\n    here is    " + (has_b ? b : "no more tensors");
+  }
+}
+
+}  // namespace
+
+void VerifySameModel(const std::vector<NamedParameter>& tensors, c10d::Backend& control) {
+  const std::string mine = Describe(tensors);
+  at::Tensor own = at::empty({2}, at::kLong);
+  own[0] = Hash(mine);
+  own[1] = static_cast<int64_t>(mine.size());
+  at::Tensor all = at::empty({control.getSize(), 2}, at::kLong);
+  control._allgather_base(all, own, c10d::AllgatherOptions{})->wait();
+  std::string differing;
+  for (int rank = 1; rank < control.getSize(); ++rank) {
+    if (at::equal(all[rank], all[0])) continue;
+    differing += (differing.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  if (differing.empty()) return;
+  const std::string theirs = BroadcastText(mine, all[0][1].item<int64_t>(), control);
+  throw Failure(Error{.code = Code::kFailed,
+                      .title = "DIFFERENT MODELS",
+                      .where = "rank " + std::to_string(control.getRank()),
+                      .what = "These ranks have another model than rank 0: " + differing + ".\n" +
+                              FirstDifference(theirs, mine),
+                      .hint = "All ranks must build the same model: look for what depends on the "
+                              "rank, or on a file that differs between nodes.",
+                      .page = "different-models"});
+}
+
+void BroadcastFrom(int root, const std::vector<NamedParameter>& tensors, c10d::Backend& group) {
+  const at::NoGradGuard no_grad;
+  c10d::BroadcastOptions options;
+  options.rootRank = root;
+  const auto broadcast = [&](const at::Tensor& tensor) {
+    std::vector<at::Tensor> single = {tensor};
+    group.broadcast(single, options)->wait();
+  };
+  const auto broadcast_together = [&](std::vector<at::Tensor>& batch) {
+    if (batch.empty()) return;
+    const at::Tensor flat = at::flatten_dense_tensors(batch);
+    broadcast(flat);
+    if (group.getRank() != root) {
+      at::_foreach_copy_(batch, at::unflatten_dense_tensors(flat, batch));
+    }
+    batch.clear();
+  };
+  std::map<at::ScalarType, std::vector<at::Tensor>> batches;
+  std::map<at::ScalarType, size_t> bytes;
+  for (const NamedParameter& parameter : tensors) {
+    const at::Tensor tensor = parameter.tensor.detach();
+    if (tensor.nbytes() >= kBatchBytes) {
+      broadcast(tensor);
+      continue;
+    }
+    const at::ScalarType type = tensor.scalar_type();
+    if (bytes[type] + tensor.nbytes() > kBatchBytes) {
+      broadcast_together(batches[type]);
+      bytes[type] = 0;
+    }
+    batches[type].push_back(tensor);
+    bytes[type] += tensor.nbytes();
+  }
+  for (auto& [type, batch] : batches) broadcast_together(batch);
 }
 
 }  // namespace ddprun::trainer

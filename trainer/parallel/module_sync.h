@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
 #include "trainer/parallel/reducer.h"
 
 namespace torch::nn {
@@ -82,5 +84,13 @@ class ModuleSync {
   bool joining_ = false;
   int authority_ = 0;  // whose state counts
 };
+
+// A collective of the control group. Throws Failure on every rank when names, shapes, types, need
+// of gradients or the order of the tensors differ between ranks; ranks that differ from rank 0 name
+// the first difference.
+void VerifySameModel(const std::vector<NamedParameter>& tensors, c10d::Backend& control);
+
+// A collective. Copies the root's values into the tensors of all ranks.
+void BroadcastFrom(int root, const std::vector<NamedParameter>& tensors, c10d::Backend& group);
 
 }  // namespace ddprun::trainer

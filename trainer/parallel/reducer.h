@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/parallel/bucket_tuner.h"
+#include "trainer/parallel/bucket_plan.h"
 #include "trainer/parallel/gradient_buckets.h"
 #include "trainer/parallel/gradient_readiness.h"
 #include "trainer/parallel/mesh.h"

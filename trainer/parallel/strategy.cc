@@ -4,8 +4,8 @@
 
 #include "base/failure.h"
 #include "trainer/compute/norm.h"
-#include "trainer/optim/clip.h"
-#include "trainer/plugin/call_plugin.h"
+#include "trainer/optim/optimizer.h"
+#include "trainer/plugin/load_plugin.h"
 
 namespace ddprun::trainer {
 

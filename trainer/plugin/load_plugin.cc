@@ -1,16 +1,20 @@
 #include "trainer/plugin/load_plugin.h"
 
+#include <c10/util/Exception.h>
+#include <c10/util/Type.h>
+#include <cxxabi.h>
 #include <dlfcn.h>
 #include <elf.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <span>
+#include <typeinfo>
 
 #include "base/mapped_file.h"
-#include "trainer/plugin/call_plugin.h"
 
 namespace ddprun::trainer {
 
@@ -190,6 +194,39 @@ std::unique_ptr<Dataset> Plugin::OpenDataset(const PluginDataOptions& options) c
       path_, [] { return "opening the data set"; }, [&] { return entries_->dataset(options); });
   if (dataset == nullptr) throw PluginError(path_, "The plugin opened no data set: nullptr.");
   return dataset;
+}
+
+Failure PluginError(const std::string& path, const std::string& what) {
+  return Failure(Error{.code = Code::kFailed,
+                       .title = "ERROR IN THE PLUGIN",
+                       .where = path,
+                       .what = what,
+                       .hint = "The error is in the plugin's code or in what it was given; "
+                               "docs/plugins.md says what is asked of it.",
+                       .page = "error-in-the-plugin"});
+}
+
+std::string ExceptionText() {
+  try {
+    throw;
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "no std::exception, but an object of type " +
+           c10::demangle(abi::__cxa_current_exception_type()->name());
+  }
+}
+
+void RethrowFromPlugin(const std::string& path, const std::string& doing) {
+  try {
+    throw;
+  } catch (const Failure&) {
+    throw;  // of ddprun's own code, which plugins may use
+  } catch (...) {
+    throw PluginError(path, "While " + doing + ", the plugin threw:\n" + ExceptionText());
+  }
 }
 
 }  // namespace ddprun::trainer

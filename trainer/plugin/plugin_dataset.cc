@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "trainer/plugin/call_plugin.h"
+#include "trainer/plugin/load_plugin.h"
 
 namespace ddprun::trainer {
 

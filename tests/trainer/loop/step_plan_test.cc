@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "trainer/loop/open_data.h"
+#include "trainer/loop/options_of.h"
 
 namespace ddprun::trainer {
 namespace {

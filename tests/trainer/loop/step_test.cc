@@ -10,7 +10,7 @@
 #include "tests/golden/golden_file.h"
 #include "tests/trainer/parallel/device_group.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
-#include "trainer/loop/open_model.h"
+#include "trainer/loop/open_parts.h"
 #include "trainer/loop/trainer.h"
 
 namespace ddprun::trainer {

@@ -15,7 +15,6 @@
 #include "trainer/data/text_dataset.h"
 #include "trainer/models/mlp.h"
 #include "trainer/models/pretrained.h"
-#include "trainer/optim/clip.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
 

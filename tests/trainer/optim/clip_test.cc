@@ -1,4 +1,4 @@
-#include "trainer/optim/clip.h"
+#include "trainer/optim/optimizer.h"
 
 #include <gtest/gtest.h>
 

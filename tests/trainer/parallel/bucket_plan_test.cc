@@ -6,7 +6,6 @@
 #include <numeric>
 #include <random>
 
-#include "trainer/parallel/bucket_tuner.h"
 
 namespace ddprun::trainer {
 namespace {

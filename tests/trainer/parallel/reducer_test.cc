@@ -11,7 +11,7 @@
 
 #include "base/failure.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
-#include "trainer/parallel/verify_model.h"
+#include "trainer/parallel/module_sync.h"
 
 namespace ddprun::trainer {
 namespace {

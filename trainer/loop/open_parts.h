@@ -1,8 +1,7 @@
-// From section "model" of a config to the model's options.
+// From sections "model" and "data" of a config to the parts of a job.
 #pragma once
 
-#include "trainer/config/config.h"
-#include "trainer/data/dataset.h"
+#include "trainer/loop/job.h"
 #include "trainer/models/registry.h"
 
 namespace ddprun::trainer {
@@ -14,5 +13,8 @@ ModelOptions OpenModel(Config& config);
 // Takes the names of the classes from the data. Throws Failure when the data has more tokens or
 // classes than the model.
 void FitModelToData(const DataShape& data, ModelOptions& model);
+
+// Fills job.train, job.validation and what belongs to them.
+void OpenData(Job& job, const Attempt& attempt);
 
 }  // namespace ddprun::trainer
