@@ -356,7 +356,7 @@ int Agent::Finish() {
     surroundings_.console.err().WriteLines(HangText());
   }
   JobEnd end = DescribeEnd(plan_, Causes(), history_);
-  end.log = log_.LastLines();
+  if (!plan_.options.report_file.empty()) end.log = log_.LastLines();
   SayLastWords(plan_, end, surroundings_.console, log_);
   return end.exit_code;
 }

@@ -2,12 +2,14 @@
 
 #include <ATen/Parallel.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <limits>
 
 #include "base/crash_stack.h"
 #include "base/failure.h"
 #include "base/last_words.h"
+#include "base/log.h"
 #include "trainer/comm/bootstrap.h"
 #include "trainer/compute/block_cache.h"
 #include "trainer/loop/compute_setup.h"
@@ -44,6 +46,19 @@ Mesh MakeMesh(const Job& job,
       environment, std::chrono::seconds(job.config.comm.init_timeout_seconds), std::move(recorder));
   group->SetAllReduceAlgorithm(AlgorithmOf(job.config.comm));
   return group;
+}
+
+// What LOGLEVEL shows goes to `sink`; the flight recorder keeps the last lines of all.
+Log OpenLog(const std::string& name,
+            const Environment& environment,
+            std::shared_ptr<FlightRecorder> recorder,
+            Log::Sink sink) {
+  const auto level = ParseLogLevel(environment.GetOr("LOGLEVEL", ""));
+  Log log({.name = name, .level = level.value_or(LogLevel::kInfo)}, std::move(sink));
+  if (recorder != nullptr) {
+    log.CopyTo([recorder = std::move(recorder)](std::string_view line) { recorder->Say(line); });
+  }
+  return log;
 }
 
 RunHeader HeaderOf(const Job& job,
@@ -134,6 +149,7 @@ std::string Build(const Job& job, const Environment& environment, Trainer& train
 void TrainAsRankZero(const Job& job,
                      const RankInfo& rank,
                      const Environment& environment,
+                     const std::shared_ptr<FlightRecorder>& recorder,
                      Trainer& trainer) {
   // What is to come is said before the weights, which may take long. Only a model of the user's own
   // has to be there to be counted.
@@ -147,15 +163,16 @@ void TrainAsRankZero(const Job& job,
                                 .bar_fd = ProgressBarFd(job.config.report.progress_bar)};
   const auto reporter = ValueOrThrow(RunReporter::Create(options, header, ReportTime::Now()));
   reporter->PrintLine(Announcement(job, header, trainer));
-  for (const std::string& note : job.model_notes) reporter->PrintLine("model: " + note);
-  for (const std::string& note : job.data_notes) reporter->PrintLine("data: " + note);
-  for (const std::string& warning : WarningsOf(job, trainer.plan())) {
-    reporter->PrintLine("warning: " + warning);
-  }
+  const Log log = OpenLog("", environment, recorder, [&reporter](std::string_view line) {
+    reporter->PrintLine(line.substr(0, line.size() - 1));
+  });
+  for (const std::string& note : job.model_notes) log.Info("model: " + note);
+  for (const std::string& note : job.data_notes) log.Info("data: " + note);
+  for (const std::string& warning : WarningsOf(job, trainer.plan())) log.Warning(warning);
   try {
     if (job.shape != nullptr) compute = Build(job, environment, trainer);
-    if (!compute.empty()) reporter->PrintLine(compute);
-    if (!trainer.fresh_parameters().empty()) reporter->PrintLine(FreshText(job, trainer));
+    if (!compute.empty()) log.Info(compute);
+    if (!trainer.fresh_parameters().empty()) log.Info(FreshText(job, trainer));
     trainer.Fit(reporter.get());
     Finish(job, folder, trainer, *reporter);
   } catch (...) {
@@ -177,10 +194,15 @@ int RunWorker(const Job& job, const Environment& environment) {
     const StepPlan plan = PlanFor(job, rank.world_size);
     CheckNeeds(job, rank);
     const std::shared_ptr<FlightRecorder> recorder = AttachFlightRecorder(environment, rank);
-    Trainer trainer(job, plan, MakeMesh(job, rank, environment, recorder), recorder);
+    const Log log = OpenLog("rank " + std::to_string(rank.rank), environment, recorder,
+                            [](std::string_view line) {
+                              std::fwrite(line.data(), 1, line.size(), stderr);
+                            });
+    log.Debug("meeting the other ranks", {{"world_size", std::to_string(rank.world_size)}});
+    Trainer trainer(job, plan, MakeMesh(job, rank, environment, recorder), recorder, log);
     try {
       if (rank.rank == 0) {
-        TrainAsRankZero(job, rank, environment, trainer);
+        TrainAsRankZero(job, rank, environment, recorder, trainer);
       } else {
         Build(job, environment, trainer);
         trainer.Fit(nullptr);

@@ -59,12 +59,14 @@ std::unique_ptr<Strategy> BuildStrategy(const Config& config,
 Trainer::Trainer(const Job& job,
                  const StepPlan& plan,
                  const Mesh& mesh,
-                 std::shared_ptr<FlightRecorder> recorder)
+                 std::shared_ptr<FlightRecorder> recorder,
+                 const Log& log)
     : job_(job),
       plan_(plan),
       mesh_(mesh),
       rank_(LogicalRankOf(mesh.data.rank, mesh.data.size)),
       recorder_(std::move(recorder)),
+      log_(log),
       reports_(job, plan, mesh.control),
       sampler_(TrainSamplerOptions(job, rank_)),
       schedule_(ScheduleOptionsOf(job.config.scheduler, plan.total_steps)) {}
@@ -72,6 +74,7 @@ Trainer::Trainer(const Job& job,
 Trainer::~Trainer() = default;
 
 void Trainer::Build() {
+  log_.Debug("building the model");
   // Rank 0 draws or reads the weights; the others receive them.
   model_ = BuildModel(job_, mesh_.data.rank == 0, &fresh_parameters_);
   strategy_ = BuildStrategy(job_.config, model_, mesh_, recorder_.get());
@@ -81,8 +84,10 @@ void Trainer::Fit(RunReporter* reporter) {
   reporter_ = reporter;
   model_->train();
   SetPhase(WorkerPhase::kTraining);
+  log_.Debug("training begins", {{"steps", std::to_string(plan_.total_steps)}});
   for (int64_t epoch = 0; step_ < plan_.total_steps; ++epoch) RunEpoch(epoch);
   SetPhase(WorkerPhase::kFinishing);
+  log_.Debug("training has ended");
 }
 
 void Trainer::SetPhase(WorkerPhase phase) {
@@ -92,6 +97,8 @@ void Trainer::SetPhase(WorkerPhase phase) {
 void Trainer::RunEpoch(int64_t epoch) {
   const TrainingConfig& training = job_.config.training;
   sampler_.set_epoch(epoch);
+  log_.Debug("epoch begins",
+             {{"epoch", std::to_string(epoch)}, {"steps_done", std::to_string(step_)}});
   Loader loader(*job_.train, sampler_.Indices(), TrainLoaderOptions(job_.config, epoch));
   DDPRUN_CHECK(loader.batches() == plan_.batches_per_epoch);
   while (step_ < plan_.total_steps) {
@@ -115,6 +122,11 @@ void Trainer::RunEpoch(int64_t epoch) {
     }
     result.seconds = std::chrono::duration<double>(SteadyClock::now() - begin).count();
     reports_.Add(result);
+    if (IsReportedStep(step_)) {
+      log_.Debug("step done", {{"step", std::to_string(step_)},
+                               {"seconds", std::to_string(result.seconds)},
+                               {"samples", std::to_string(result.samples)}});
+    }
     if (strategy_->ranks_met() || IsReportedStep(step_) || EvaluateNow()) reports_.Tell(reporter_);
     if (reporter_ != nullptr) strategy_->Report(*reporter_, step_);
     if (EvaluateNow()) EvaluateModel();
@@ -195,6 +207,7 @@ bool Trainer::EvaluateNow() const {
 
 void Trainer::EvaluateModel() {
   SetPhase(WorkerPhase::kEvaluating);
+  log_.Debug("validation begins", {{"steps_done", std::to_string(step_)}});
   strategy_->BeforeEvaluation();
   EvalReport report = Evaluate(job_, mesh_, *model_, recorder_.get());
   SetPhase(WorkerPhase::kTraining);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/log.h"
 #include "trainer/data/sampler.h"
 #include "trainer/loop/job.h"
 #include "trainer/loop/step_reports.h"
@@ -20,11 +21,12 @@ namespace ddprun::trainer {
 class Trainer {
  public:
   // `job` must outlive the trainer; `plan` is PlanFor(job, world size); `recorder`, which may be
-  // nullptr, is told how far it is.
+  // nullptr, is told how far it is, `log` in words.
   Trainer(const Job& job,
           const StepPlan& plan,
           const Mesh& mesh,
-          std::shared_ptr<FlightRecorder> recorder);
+          std::shared_ptr<FlightRecorder> recorder,
+          const Log& log);
   ~Trainer();
 
   // Makes or reads the weights, and all that belongs to them. Throws Failure.
@@ -66,6 +68,7 @@ class Trainer {
   const Mesh mesh_;
   const LogicalRank rank_;
   const std::shared_ptr<FlightRecorder> recorder_;
+  const Log log_;
   StepReports reports_;
   DistributedSampler sampler_;
   const ScheduleOptions schedule_;

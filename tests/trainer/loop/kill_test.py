@@ -1,5 +1,6 @@
 """Whoever is killed, however: no process, no file, no shared memory is left."""
 
+import json
 import os
 import signal
 
@@ -8,12 +9,12 @@ import training
 
 
 class Kill(training.TrainingTest):
-    def start_training(self, ranks=3):
+    def start_training(self, *flags, ranks=3):
         """A run without end, in the middle of its steps."""
         config = training.gpt_config(
             run={"max_steps": 10**9}, model={"name_or_path": ""}, report={"logging_steps": 1}
         )
-        job = self.start(f"--nproc_per_node={ranks}", self.write_config(config))
+        job = self.start(f"--nproc_per_node={ranks}", *flags, self.write_config(config))
         while not job.stdout.readline().startswith("step"):
             self.assertIsNone(job.poll(), "training did not begin")
         return job
@@ -53,6 +54,25 @@ class Kill(training.TrainingTest):
         self.assertIn(f"exitcode  : -9 (pid: {workers[1]})", report)
         self.assert_nothing_left()
 
+    def test_of_a_worker_leaves_the_last_lines_of_its_log(self):
+        for number in (signal.SIGKILL, signal.SIGSEGV):
+            job = self.start_training("--report_file=report.json")
+            for _ in range(10):
+                job.stdout.readline()
+            _, workers = self.processes(job)
+            os.kill(workers[2], number)
+            self.finish(job)
+            self.assertRegex(
+                job.err,
+                r"Its last log lines:\n(  \| \S+Z debug \[rank \d\] step done step=\d+ .*\n){3}",
+            )
+            with open(self.path("report.json")) as file:
+                workers = json.load(file)["attempts"][0]["workers"]
+            for worker in workers:
+                # All but one that was being written.
+                self.assertGreaterEqual(len(worker["last_log"]), 7, worker)
+                self.assertIn(f"[rank {worker['rank']}] step done step=", worker["last_log"][-1])
+
     def test_of_the_template_lets_the_workers_go_on(self):
         job = self.start_training()
         template, workers = self.processes(job)
@@ -90,7 +110,7 @@ class Kill(training.TrainingTest):
         return found
 
     def test_by_interrupt_stops_the_run(self):
-        job = self.start_training(2)
+        job = self.start_training(ranks=2)
         job.send_signal(signal.SIGINT)
         self.finish(job)
         self.assertEqual(job.returncode, 128 + signal.SIGINT)

@@ -80,7 +80,7 @@ using Weights = std::map<std::string, at::Tensor>;
 // The models are small, and ranks are threads already.
 Weights Train(const Job& job, const Mesh& mesh = {}) {
   at::set_num_threads(1);
-  Trainer trainer(job, PlanFor(job, mesh.data.size), mesh, nullptr);
+  Trainer trainer(job, PlanFor(job, mesh.data.size), mesh, nullptr, Log::ToStderr({}));
   trainer.Build();
   trainer.Fit(nullptr);
   Weights weights;
