@@ -70,7 +70,7 @@ Result<UniqueFd> GroupOutput::OpenStream(const StreamPlan& plan, const Side& sid
   }
   DDPRUN_ASSIGN(StreamSinks sinks, MakeSinks(plan, side));
   if (plan.route == Route::kTerminal) {
-    DDPRUN_ASSIGN(Pty pty, OpenPty(side.console.fd()));
+    DDPRUN_ASSIGN(Pty pty, OpenPty(side.console.fd(), plan.label));
     stream.through_us = WorkerStream::Start(io_, std::move(pty.ours), std::move(sinks));
     return std::move(pty.workers);
   }

@@ -5,11 +5,28 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
+#include <cctype>
 #include <cerrno>
 
 namespace ddprun::launcher {
 
-Result<Pty> OpenPty(int like) {
+namespace {
+
+int LabelColumns(std::string_view label) {
+  int columns = 0;
+  bool escape = false;  // from ESC to the letter that ends it
+  for (const char c : label) {
+    if (c == '\x1b') escape = true;
+    const bool continues_a_letter = (static_cast<unsigned char>(c) & 0xC0) == 0x80;
+    if (!escape && !continues_a_letter) ++columns;
+    if (std::isalpha(static_cast<unsigned char>(c)) != 0) escape = false;
+  }
+  return columns;
+}
+
+}  // namespace
+
+Result<Pty> OpenPty(int like, std::string_view label) {
   Pty pty;
   pty.ours.reset(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
   if (!pty.ours.valid() || ::unlockpt(pty.ours.get()) != 0) {
@@ -24,6 +41,8 @@ Result<Pty> OpenPty(int like) {
   ::cfmakeraw(&mode);
   winsize size{};
   const bool sized = ::ioctl(like, TIOCGWINSZ, &size) == 0;
+  const int columns = size.ws_col - LabelColumns(label);
+  if (columns > 0) size.ws_col = static_cast<uint16_t>(columns);
   if (::tcsetattr(pty.workers.get(), TCSANOW, &mode) != 0 ||
       (sized && ::ioctl(pty.workers.get(), TIOCSWINSZ, &size) != 0)) {
     return SystemError("setting up a pseudo-terminal", errno);

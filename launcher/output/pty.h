@@ -1,6 +1,8 @@
 // A terminal for a worker whose output we show on ours.
 #pragma once
 
+#include <string_view>
+
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -12,7 +14,8 @@ struct Pty {
 };
 
 // Passes bytes on unchanged: the real terminal behind us does the processing. Its size is that of
-// the terminal `like`.
-Result<Pty> OpenPty(int like);
+// the terminal `like`, less the columns that `label`, which may have colours, takes of each line:
+// a progress bar as wide as the rest fits.
+Result<Pty> OpenPty(int like, std::string_view label = "");
 
 }  // namespace ddprun::launcher

@@ -67,6 +67,8 @@ void StreamWriter::Queue(std::string_view bytes) {
 }
 
 void StreamWriter::WhenEmpty(std::function<void()> done) {
+  // The shell's prompt would come to stand on a bar that nobody draws any more.
+  if (std::exchange(line_is_bar_, false) && is_terminal()) Queue("\n");
   when_empty_ = std::move(done);
   if (!waiting_to_write_) Drain();
 }

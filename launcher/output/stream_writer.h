@@ -33,7 +33,7 @@ class StreamWriter {
   // Whether writers should pause; `resume` is called once they may go on.
   bool IsFull() const { return queue_.size() > kFullBytes; }
   void WhenRoom(std::function<void()> resume) { waiting_.push_back(std::move(resume)); }
-  // Calls `done` once everything has been written.
+  // Ends a progress bar on a terminal, and calls `done` once everything has been written.
   void WhenEmpty(std::function<void()> done);
   // Nobody reads the stream any more: what is written is dropped.
   bool closed() const { return closed_; }

@@ -26,17 +26,24 @@ TEST(Pty, DoesNotSendBackWhatWeWrite) {
   EXPECT_EQ(ReadAll(pty->ours.get()), "printed");
 }
 
-TEST(Pty, HasTheSizeOfTheTerminalItIsLike) {
+winsize SizeOf(const Result<Pty>& pty) {
+  winsize size{};
+  EXPECT_EQ(::ioctl(pty->workers.get(), TIOCGWINSZ, &size), 0);
+  return size;
+}
+
+TEST(Pty, HasTheSizeOfTheTerminalItIsLikeWithRoomForTheLabel) {
   Result<Pty> real = OpenPty(-1);
   ASSERT_TRUE(real);
   const winsize wide{.ws_row = 7, .ws_col = 133, .ws_xpixel = 0, .ws_ypixel = 0};
   ASSERT_EQ(::ioctl(real->workers.get(), TIOCSWINSZ, &wide), 0);
   Result<Pty> copy = OpenPty(real->workers.get());
   ASSERT_TRUE(copy);
-  winsize size{};
-  ASSERT_EQ(::ioctl(copy->workers.get(), TIOCGWINSZ, &size), 0);
-  EXPECT_EQ(size.ws_row, 7);
-  EXPECT_EQ(size.ws_col, 133);
+  EXPECT_EQ(SizeOf(copy).ws_row, 7);
+  EXPECT_EQ(SizeOf(copy).ws_col, 133);
+  EXPECT_EQ(SizeOf(OpenPty(real->workers.get(), "[12] ")).ws_col, 128);
+  EXPECT_EQ(SizeOf(OpenPty(real->workers.get(), "\x1b[36m[1]\x1b[0m ")).ws_col, 129);
+  EXPECT_EQ(SizeOf(OpenPty(real->workers.get(), std::string(200, '#'))).ws_col, 133);
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST(StreamWriter, LetsNobodyContinueTheLineOfOneThatHasGone) {
   EXPECT_EQ(Written(shown), "last words\nanother at the same address\n");
 }
 
-TEST(StreamWriter, ErasesAProgressBarOnATerminal) {
+TEST(StreamWriter, ErasesAProgressBarOnATerminalAndEndsTheLastOne) {
   asio::io_context io;
   Result<Pty> terminal = OpenPty(-1);
   ASSERT_TRUE(terminal);
@@ -93,8 +93,10 @@ TEST(StreamWriter, ErasesAProgressBarOnATerminal) {
   writer.Write(kA, "\r30%\n");
   writer.Write(kB, "no bar");
   writer.Write(kA, "\n");
+  writer.Write(kA, "\r40%");
+  writer.WhenEmpty([] {});
   terminal->workers.reset();
-  EXPECT_EQ(ReadAll(terminal->ours.get()), "10%\r20%\r\x1b[Kline\n\r30%\nno bar\n\n");
+  EXPECT_EQ(ReadAll(terminal->ours.get()), "10%\r20%\r\x1b[Kline\n\r30%\nno bar\n\n\r40%\n");
 }
 
 TEST(StreamWriter, GoesOnWithoutAReader) {
