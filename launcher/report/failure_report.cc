@@ -23,20 +23,19 @@ std::string Duration(std::chrono::milliseconds time) {
   return text;
 }
 
-// The line of an error's text that says most: the end of a Python traceback, what stands under the
-// title of an error of ours, the first one of any other.
-std::string Gist(const std::string& message) {
-  const std::vector<std::string> lines = SplitLines(message);
-  if (lines.empty()) return "";
-  if (lines[0].starts_with("Traceback")) return lines.back();
-  return lines[0].starts_with("-- ") && lines.size() > 1 ? lines[1] : lines[0];
+bool IsTracebackFrame(const std::string& line) {
+  return line.starts_with("  File \"") && line.find(", in ") != std::string::npos;
 }
 
-// The same of the end of a standard error: what stands under a title, a C++ exception's text, what
-// heads a stack, else the last one, with which a Python traceback ends.
+// The line of the end of a standard error that says most: what stands under a title, a C++
+// exception's text, what heads a stack, the first line of what a Python traceback ends with, else
+// the last one.
 std::string KeyLine(const std::vector<std::string>& lines) {
   std::string last;
+  std::string raised;
   for (size_t i = lines.size(); i-- > 0;) {
+    if (!lines[i].empty() && lines[i][0] != ' ') raised = lines[i];
+    if (IsTracebackFrame(lines[i]) && !raised.empty()) return raised;
     if (lines[i].starts_with("-- ") && i + 1 < lines.size()) return lines[i + 1];
     const bool heads_stack =
         lines[i].starts_with("Fatal Python error") || lines[i].starts_with("Stack of ");
@@ -44,6 +43,14 @@ std::string KeyLine(const std::vector<std::string>& lines) {
     if (last.empty()) last = lines[i];
   }
   return last;
+}
+
+// The same of an error's text: of one that is neither, the first.
+std::string Gist(const std::string& message) {
+  const std::vector<std::string> lines = SplitLines(message);
+  if (lines.empty()) return "";
+  const bool has_key = lines[0].starts_with("Traceback") || lines[0].starts_with("-- ");
+  return has_key && lines.size() > 1 ? KeyLine(lines) : lines[0];
 }
 
 std::string OtherLine(const WorkerRecord& worker, const std::string& key) {
@@ -168,6 +175,11 @@ std::string FirstSentence(const WorkerRecord& first, const std::string& where) {
     std::string what = first.out_of_memory->what;
     what[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(what[0])));
     text += " " + what + ".";
+  }
+  if (first.out_of_memory) {
+    text +=
+        " Give each rank less to hold (smaller batches, fewer loader workers), or start fewer "
+        "ranks.";
   }
   if (!first.left.empty()) text += " All ranks have to call the same collectives.";
   return text;

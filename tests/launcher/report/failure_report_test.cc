@@ -160,6 +160,17 @@ TEST(FailureReport, ShowsTheWordsOfACppExceptionAndNotItsFrames) {
   EXPECT_THAT(RenderFailure(Report(first), {}), HasSubstr("  | words\n  | end\n"));
 }
 
+TEST(FailureReport, RepeatsTheFirstLineOfAPythonExceptionOfSeveral) {
+  WorkerRecord first = Worker(0, Exited{1});
+  first.lines_shown = true;
+  first.last_lines = {"Traceback (most recent call last):", "  File \"a.py\", line 3, in <module>",
+                      "    net.load_state_dict(state)",
+                      "RuntimeError: Error(s) in loading state_dict for Net:",
+                      "\tMissing key(s) in state_dict: \"a.weight\".", "and so on"};
+  EXPECT_THAT(RenderFailure(Report(first), {}),
+              HasSubstr("stands above:\n  | RuntimeError: Error(s) in loading state_dict for"));
+}
+
 TEST(FailureReport, RepeatsWhatHeadsAStackAndNotItsEnd) {
   WorkerRecord first = Worker(0, Signaled{SIGSEGV});
   first.lines_shown = true;
@@ -189,12 +200,12 @@ TEST(FailureReport, SaysWhomARankHasLeftWaiting) {
 TEST(FailureReport, GivesEvidenceInsteadOfGuesses) {
   WorkerRecord first = Worker(0, Signaled{SIGKILL});
   first.out_of_memory = OutOfMemory{true, "the kernel killed it"};
-  EXPECT_THAT(RenderFailure(Report(first), {}),
-              HasSubstr("Rank 0 was killed by SIGKILL: the kernel killed it.\n"));
+  EXPECT_THAT(RenderFailure(Report(first), {.columns = 200}),
+              HasSubstr("Rank 0 was killed by SIGKILL: the kernel killed it. Give each rank "));
   first.exit = Exited{1};
   first.out_of_memory->what = "meanwhile something";
   EXPECT_THAT(RenderFailure(Report(first), {}),
-              HasSubstr("Rank 0 exited with code 1. Meanwhile something.\n"));
+              HasSubstr("Rank 0 exited with code 1. Meanwhile something. Give each rank less "));
   first.core_dump = "its core should be /tmp/core";
   EXPECT_THAT(RenderFailure(Report(first), {}), HasSubstr("core      : its core should be"));
 }
