@@ -48,4 +48,16 @@ std::optional<std::string> Nearest(std::string_view word, std::span<const std::s
   return *best;
 }
 
+std::optional<std::string> NearestFile(const std::string& name,
+                                       std::span<const std::string> files) {
+  if (auto whole = Nearest(name, files)) return whole;
+  // The dot of a hidden file begins no extension.
+  const auto stem = [](const std::string& file) { return file.substr(0, file.find('.', 1)); };
+  std::vector<std::string> stems(files.size());
+  std::ranges::transform(files, stems.begin(), stem);
+  const auto nearest = Nearest(stem(name), stems);
+  if (!nearest) return std::nullopt;
+  return files[static_cast<size_t>(std::ranges::find(stems, *nearest) - stems.begin())];
+}
+
 }  // namespace ddprun

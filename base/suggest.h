@@ -15,4 +15,7 @@ size_t EditDistance(std::string_view a, std::string_view b);
 // far off to be meant: more than a quarter of the letters, and more than one.
 std::optional<std::string> Nearest(std::string_view word, std::span<const std::string> candidates);
 
+// The same for a missing file: where no whole name is near, one that is without its extension.
+std::optional<std::string> NearestFile(const std::string& name, std::span<const std::string> files);
+
 }  // namespace ddprun

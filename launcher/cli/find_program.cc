@@ -99,7 +99,7 @@ std::string SimilarFileHint(const std::string& path) {
   if (!IsFolder(folder)) return "There is no folder " + folder.string() + ".";
   std::vector<std::string> names;
   AppendNames(folder, names);
-  const std::optional<std::string> nearest = Nearest(file.filename().string(), names);
+  const std::optional<std::string> nearest = NearestFile(file.filename().string(), names);
   if (!nearest) return "";
   return "Did you mean " + (file.has_parent_path() ? (folder / *nearest).string() : *nearest) + "?";
 }

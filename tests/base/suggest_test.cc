@@ -32,5 +32,15 @@ TEST(Nearest, IsSilentWhenNothingIsNear) {
   EXPECT_EQ(Nearest("nnodes", {}), std::nullopt);
 }
 
+TEST(NearestFile, TakesAnotherExtensionOfTheMeantName) {
+  const std::vector<std::string> files = {"fp32.txt", "train.csv", ".train.swp", "model.tar.gz"};
+  EXPECT_EQ(NearestFile("trian.csv", files), "train.csv");
+  EXPECT_EQ(NearestFile("trian.parquet", files), "train.csv");
+  EXPECT_EQ(NearestFile("model", files), "model.tar.gz");
+  EXPECT_EQ(NearestFile("fp16.txt", files), "fp32.txt");
+  EXPECT_EQ(NearestFile("fp16.csv", files), std::nullopt);
+  EXPECT_EQ(NearestFile(".", files), std::nullopt);
+}
+
 }  // namespace
 }  // namespace ddprun

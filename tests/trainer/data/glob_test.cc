@@ -81,7 +81,7 @@ TEST_F(ExpandGlobTest, SaysThatTheFolderIsMissing) {
 }
 
 TEST_F(ExpandGlobTest, SuggestsTheNearestNameForAMissingFile) {
-  const Error error = ErrorOf("sub/c.tx");
+  const Error error = ErrorOf("sub/c.tex");
   EXPECT_THAT(error.what, HasSubstr("There is no file"));
   EXPECT_THAT(error.hint, HasSubstr("sub/c.txt"));
 }
