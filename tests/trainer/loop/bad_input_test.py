@@ -2,7 +2,9 @@
 
 import json
 import os
+import resource
 import shutil
+import signal
 import time
 
 import harness
@@ -90,6 +92,32 @@ class BadInput(training.TrainingTest):
             "WEIGHTS DO NOT FIT THE MODEL",
             "transformer.h.0.mlp.c_fc.weight",
         )
+
+
+class WeightsThatCannotBeSaved(training.TrainingTest):
+    def test_end_the_job_and_leave_its_metrics(self):
+        # Writing past this limit fails as on a full disk, where its signal is ignored.
+        def limit_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
+
+        config = training.toy_config(model={"layer_sizes": [10, 2000, 5]}, run={"max_steps": 2})
+        job = self.run_ddprun(
+            self.write_config(config), preexec_fn=limit_files, restore_signals=False
+        )
+        self.assertEqual(job.returncode, 1, job.err)
+        self.assertIn("-- WEIGHTS NOT SAVED", job.err)
+        self.assertIn("its weights, 125 KiB, could not be saved", job.err)
+        self.assertIn("File too large", job.err)
+        self.assertNotIn("weights: ", job.err)
+        steps = [line["step"] for line in self.metrics("toy") if line.get("split") == "train"]
+        self.assertEqual(steps, [1, 2])
+        self.assertEqual(self.metrics("toy")[-1]["reason"], "failed")
+        # Neither half of the weights nor what looks like a model.
+        self.assertEqual(
+            sorted(os.listdir(self.path("runs/toy"))), ["config.resolved.json", "metrics.jsonl"]
+        )
+        self.assert_nothing_left()
 
 
 if __name__ == "__main__":
