@@ -37,6 +37,16 @@ Result<StorePtr> ConnectStore(const Environment& environment,
                  .page = "no-store-for-several-nodes"};
   }
   DDPRUN_ASSIGN(const int64_t port, environment.GetInt("MASTER_PORT", 0, 1, 65535));
+  if (port == 0) {
+    return Error{.code = Code::kUsage,
+                 .title = "BAD ENVIRONMENT VARIABLE",
+                 .where = "MASTER_PORT",
+                 .what = "WORLD_SIZE is " + std::to_string(info.world_size) +
+                         ", but MASTER_ADDR and MASTER_PORT, at which the ranks could find each "
+                         "other,\nare not set.",
+                 .hint = "Start the program with ddprun --nproc_per_node=N, which sets them all.",
+                 .page = "bad-environment-variable"};
+  }
   const rendezvous::HostPort server{environment.GetOr("MASTER_ADDR", "127.0.0.1"),
                                     static_cast<uint16_t>(port)};
   return rendezvous::TcpStore::Connect(server, rendezvous::DeadlineAfter(timeout));

@@ -63,42 +63,44 @@ class HostProcessGroup : public c10d::Backend {
   // without gaps.
   using Tensors = std::vector<at::Tensor>;
   using Work = c10::intrusive_ptr<c10d::Work>;
-  Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options = {}) override;
   Work allreduce_coalesced(Tensors& tensors,
-                           const c10d::AllreduceCoalescedOptions& options) override;
-  Work reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
-  Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+                           const c10d::AllreduceCoalescedOptions& options = {}) override;
+  Work reduce(Tensors& tensors, const c10d::ReduceOptions& options = {}) override;
+  Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options = {}) override;
   Work allgather(std::vector<Tensors>& outputs,
                  Tensors& inputs,
-                 const c10d::AllgatherOptions& options) override;
+                 const c10d::AllgatherOptions& options = {}) override;
   Work _allgather_base(at::Tensor& output,
                        at::Tensor& input,
-                       const c10d::AllgatherOptions& options) override;
+                       const c10d::AllgatherOptions& options = {}) override;
   Work allgather_into_tensor_coalesced(Tensors& outputs,
                                        Tensors& inputs,
-                                       const c10d::AllgatherOptions& options) override;
+                                       const c10d::AllgatherOptions& options = {}) override;
   Work gather(std::vector<Tensors>& outputs,
               Tensors& inputs,
-              const c10d::GatherOptions& options) override;
+              const c10d::GatherOptions& options = {}) override;
   Work scatter(Tensors& outputs,
                std::vector<Tensors>& inputs,
-               const c10d::ScatterOptions& options) override;
+               const c10d::ScatterOptions& options = {}) override;
   Work reduce_scatter(Tensors& outputs,
                       std::vector<Tensors>& inputs,
-                      const c10d::ReduceScatterOptions& options) override;
+                      const c10d::ReduceScatterOptions& options = {}) override;
   Work _reduce_scatter_base(at::Tensor& output,
                             at::Tensor& input,
-                            const c10d::ReduceScatterOptions& options) override;
+                            const c10d::ReduceScatterOptions& options = {}) override;
   Work reduce_scatter_tensor_coalesced(Tensors& outputs,
                                        Tensors& inputs,
-                                       const c10d::ReduceScatterOptions& options) override;
+                                       const c10d::ReduceScatterOptions& options = {}) override;
   Work alltoall_base(at::Tensor& output,
                      at::Tensor& input,
                      std::vector<int64_t>& output_splits,
                      std::vector<int64_t>& input_splits,
-                     const c10d::AllToAllOptions& options) override;
-  Work alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
-  Work barrier(const c10d::BarrierOptions& options) override;
+                     const c10d::AllToAllOptions& options = {}) override;
+  Work alltoall(Tensors& outputs,
+                Tensors& inputs,
+                const c10d::AllToAllOptions& options = {}) override;
+  Work barrier(const c10d::BarrierOptions& options = {}) override;
   // Throws, and names the ranks that did not come, by itself.
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 

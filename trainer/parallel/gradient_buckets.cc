@@ -36,6 +36,10 @@ void Check(const std::vector<NamedParameter>& parameters) {
   }
 }
 
+std::string Describe(const at::Tensor& tensor) {
+  return c10::str(tensor.scalar_type(), " ", tensor.sizes(), " on ", tensor.device());
+}
+
 }  // namespace
 
 GradientBuckets::GradientBuckets(std::vector<NamedParameter> parameters,
@@ -60,6 +64,24 @@ void GradientBuckets::Layout(const std::vector<std::vector<size_t>>& plan) {
   for (at::Tensor& view : views_) view.reset();  // the last references to the old buckets
   for (const std::vector<size_t>& members : plan) AddBucket(members);
   if (!buckets_.empty()) buckets_.back().gradients.last = true;
+}
+
+void GradientBuckets::CheckUnchanged() const {
+  for (size_t index = 0; index < parameters_.size(); ++index) {
+    const auto& [name, tensor] = parameters_[index];
+    const at::Tensor& view = views_[index];
+    if (tensor.scalar_type() == view.scalar_type() && tensor.sizes() == view.sizes() &&
+        tensor.device() == view.device()) {
+      continue;
+    }
+    throw Failure(Error{.code = Code::kFailed,
+                        .title = "BAD PARAMETER",
+                        .where = name,
+                        .what = name + " is " + Describe(tensor) + "; it was " + Describe(view) +
+                                " when the model was wrapped.",
+                        .hint = "Change the model (to(), new sizes) before it is wrapped.",
+                        .page = "bad-parameter"});
+  }
 }
 
 void GradientBuckets::AddBucket(const std::vector<size_t>& members) {

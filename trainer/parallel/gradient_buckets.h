@@ -37,6 +37,9 @@ class GradientBuckets {
   // Makes new buckets, in new memory. Gradients that are views of the old ones stay what they are.
   void Layout(const std::vector<std::vector<size_t>>& plan);
 
+  // Throws Failure when a parameter has got another type, size or device since.
+  void CheckUnchanged() const;
+
   // The parameter's gradient, which is dense, becomes its view, with the values that it has.
   void Take(size_t index);
 

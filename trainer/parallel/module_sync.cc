@@ -38,6 +38,14 @@ ModuleSync::Options ModuleSync::OptionsOf(const DistributedDataParallelOptions& 
 
 ModuleSync::ModuleSync(const torch::nn::Module& module, const Mesh& mesh, const Options& options)
     : mesh_(mesh), broadcast_buffers_(options.broadcast_buffers) {
+  if (mesh_.control == nullptr) {
+    throw Failure(Error{.code = Code::kUsage,
+                        .title = "NO PROCESS GROUP",
+                        .where = "DistributedDataParallel",
+                        .what = "The model is to be wrapped with a process group that is nullptr.",
+                        .hint = "Give the one that ddprun::init_process_group() returns.",
+                        .page = "no-process-group"});
+  }
   std::vector<NamedParameter> trained;
   for (const auto& item : module.named_parameters()) {
     // A tensor of two names is one parameter, as in PyTorch's named_parameters().
@@ -139,8 +147,9 @@ std::string FirstDifference(const std::string& theirs, const std::string& mine) 
     const bool has_b = static_cast<bool>(std::getline(mine_lines, b));
     if (!has_a && !has_b) return "";
     if (a == b && has_a == has_b) continue;
-    return "The first difference is tensor " + std::to_string(number) + ":\n    rank 0 has " +
-           (has_a ? a : "no more tensors") + "\n    here is    " + (has_b ? b : "no more tensors");
+    return "\nThe first difference is tensor " + std::to_string(number) +
+           ":\n    rank 0 has " + (has_a ? a : "no more tensors") +
+           "\n    here is    " + (has_b ? b : "no more tensors");
   }
 }
 
@@ -159,14 +168,15 @@ void VerifySameModel(const std::vector<NamedParameter>& tensors, c10d::Backend& 
     differing += (differing.empty() ? "" : ", ") + std::to_string(rank);
   }
   if (differing.empty()) return;
+  const bool one = differing.find(',') == std::string::npos;
   const std::string theirs = BroadcastText(mine, all[0][1].item<int64_t>(), control);
   throw Failure(Error{.code = Code::kFailed,
                       .title = "DIFFERENT MODELS",
                       .where = "rank " + std::to_string(control.getRank()),
-                      .what = "These ranks have another model than rank 0: " + differing + ".\n" +
-                              FirstDifference(theirs, mine),
+                      .what = (one ? "Rank " : "Ranks ") + differing + (one ? " has " : " have ") +
+                              "another model than rank 0." + FirstDifference(theirs, mine),
                       .hint = "All ranks must build the same model: look for what depends on the "
-                              "rank, or on a file that differs between nodes.",
+                              "rank,\nor on a file that differs between nodes.",
                       .page = "different-models"});
 }
 

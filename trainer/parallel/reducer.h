@@ -54,8 +54,9 @@ class Reducer {
   // `outputs`: what the loss is made of, if known; with find_unused_parameters the unused ones are
   // then known before backward, and their buckets do not wait for its end.
   //
-  // backward() throws Failure when a collective fails, or when a parameter got no gradient and
-  // that was not to be expected.
+  // Throws Failure when a parameter has got another type or size. backward() does when a collective
+  // fails, when a parameter got no gradient, and that was not to be expected, and when it is a
+  // second one, whose gradients would not be averaged.
   void PrepareBackward(bool synchronize, std::span<const at::Tensor> outputs = {});
 
   // Returns when all gradients are averaged: at once, unless they are waited for in the update
@@ -113,7 +114,7 @@ class Reducer {
   void CallHook(const Bucket& bucket, const std::function<void()>& call) const;
   std::string Where() const;
   [[noreturn]] void ThrowMissingGradients() const;
-  [[noreturn]] void ThrowBadGradient(size_t index, const std::string& what) const;
+  [[noreturn]] void ThrowBadGradient(size_t index, const char* what, const char* hint = "") const;
 
   const Mesh mesh_;
   const Options options_;
@@ -129,6 +130,7 @@ class Reducer {
   size_t next_to_launch_ = 0;
   size_t next_to_settle_ = 0;
   bool synchronize_ = true;
+  bool expected_ = false;  // gradients: from PrepareBackward to the end of a synchronised backward
   bool end_queued_ = false;
   bool in_flight_ = false;         // backward has ended, its buckets have not been waited for
   std::vector<bool> used_by_any_;  // by parameter; where some may be unused

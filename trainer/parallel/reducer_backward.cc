@@ -62,7 +62,9 @@ std::vector<bool> ReachedBy(std::span<const at::Tensor> outputs,
 void Reducer::PrepareBackward(bool synchronize, std::span<const at::Tensor> outputs) {
   WaitForBuckets();
   const std::lock_guard lock(mutex_);
+  buckets_.CheckUnchanged();
   synchronize_ = synchronize;
+  expected_ = true;
   // Both also undo a backward that ended in an exception.
   end_queued_ = false;
   next_to_launch_ = 0;
@@ -94,6 +96,11 @@ void Reducer::PrepareBackward(bool synchronize, std::span<const at::Tensor> outp
 
 void Reducer::OnGradient(size_t index) {
   const std::lock_guard lock(mutex_);
+  if (!expected_) {
+    ThrowBadGradient(index, "got a gradient that would not be averaged: no forward came before",
+                     "Call the wrapped model, not its module, once before every backward; add up "
+                     "several losses for\none backward. What is not to be averaged: no_sync().");
+  }
   TakeGradient(index);
   const bool complete = readiness_.Came(index);
   if (!synchronize_ || readiness_.ready(index)) return;
@@ -189,6 +196,7 @@ void Reducer::Finish(const Ready& update) {
   in_flight_ = options_.WaitsInStep();
   while (!in_flight_ && next_to_settle_ < flights_.size()) Settle(next_to_settle_++, update);
   readiness_.Synchronised();
+  expected_ = false;
   if (rebuild_ == Rebuild::kRecording) rebuild_ = Rebuild::kDue;
   if (!in_flight_) EndMeasurement();
 }

@@ -26,17 +26,17 @@ void Reducer::ThrowMissingGradients() const {
                               std::to_string(readiness_.size()) +
                               " parameters got no gradient:" + names,
                       .hint = "Every parameter must take part in the loss; freeze those that do "
-                              "not (requires_grad_(false)) before the model is wrapped, or set "
+                              "not\n(requires_grad_(false)) before the model is wrapped, or set "
                               "find_unused_parameters.",
                       .page = "parameters-without-gradient"});
 }
 
-void Reducer::ThrowBadGradient(size_t index, const std::string& what) const {
+void Reducer::ThrowBadGradient(size_t index, const char* what, const char* hint) const {
   throw Failure(Error{.code = Code::kFailed,
                       .title = "BAD GRADIENT",
                       .where = Where(),
                       .what = buckets_.parameters()[index].name + " " + what + ".",
-                      .hint = "",
+                      .hint = hint,
                       .page = "bad-gradient"});
 }
 

@@ -107,6 +107,44 @@ TEST(DistributedDataParallel, AddsUpLocallyWithoutSync) {
   });
 }
 
+// Runs `step` on two ranks; the message of the Failure that it has to end in.
+template <typename Step>
+void ExpectFailure(const std::string& text, const Step& step) {
+  WithGroup(2, [&](const auto& group, int rank) {
+    auto net = std::make_shared<Net>();
+    DistributedDataParallel<Net> ddp(net, group);
+    try {
+      step(ddp, Batch(rank, 0));
+      ADD_FAILURE() << "no failure";
+    } catch (const Failure& failure) {
+      EXPECT_NE(Render(failure.error()).find(text), std::string::npos) << Render(failure.error());
+    }
+  });
+}
+
+TEST(DistributedDataParallel, RefusesGradientsThatItWouldNotAverage) {
+  ExpectFailure("would not be averaged", [](auto& ddp, const at::Tensor& batch) {
+    Loss(ddp.module().forward(batch)).backward();
+  });
+  ExpectFailure("would not be averaged", [](auto& ddp, const at::Tensor& batch) {
+    const at::Tensor output = ddp(batch);
+    Loss(output).backward({}, /*retain_graph=*/true);
+    Loss(output).backward();
+  });
+}
+
+TEST(DistributedDataParallel, RefusesAModelThatHasChangedSinceItWasWrapped) {
+  ExpectFailure("first.weight is Double [20, 6] on cpu; it was Float [20, 6] on cpu",
+                [](auto& ddp, const at::Tensor& batch) {
+                  ddp.module().to(at::kDouble);
+                  ddp(batch.to(at::kDouble));
+                });
+}
+
+TEST(DistributedDataParallel, SaysThatAProcessGroupIsMissing) {
+  EXPECT_THROW(DistributedDataParallel<Net>(std::make_shared<Net>(), nullptr), Failure);
+}
+
 TEST(DistributedDataParallel, JoinsRanksWithUnequalNumbersOfBatches) {
   const std::vector<int> steps = {2, 5, 3};
   const auto expected = TrainAlone(steps);

@@ -223,7 +223,7 @@ TEST(VerifySameModel, NamesTheFirstDifferenceAndTheRanksThatDiffer) {
       ADD_FAILURE() << "different models were accepted";
     } catch (const Failure& failure) {
       const std::string& what = failure.error().what;
-      EXPECT_NE(what.find("These ranks have another model than rank 0: 2."), std::string::npos);
+      EXPECT_NE(what.find("Rank 2 has another model than rank 0."), std::string::npos);
       if (rank == 2) {
         EXPECT_NE(what.find("tensor 2:\n    rank 0 has weight1 Float [30, 20]\n"
                             "    here is    weight1 Float [30, 21]"),
