@@ -9,6 +9,8 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "base/ascii.h"
+#include "trainer/data/csv_reader.h"
 #include "trainer/data/data_files.h"
 
 namespace ddprun::trainer {
@@ -36,9 +38,9 @@ std::optional<int64_t> Integer(std::string_view text) {
   return value;
 }
 
-bool HasTabs(std::string_view path) {
+bool EndsIn(std::string_view path, std::string_view extension) {
   if (path.ends_with(".gz")) path.remove_suffix(3);
-  return path.ends_with(".tsv") || path.ends_with(".TSV");
+  return AsciiLower(path.substr(path.size() - std::min(path.size(), size_t{4}))) == extension;
 }
 
 std::string_view TakeLine(std::string_view& rest) {
@@ -71,7 +73,8 @@ class LabelledTextReader {
     bytes_ = ReadDataFile(path, simdjson::SIMDJSON_PADDING);
     RefuseOtherThanText(path, bytes_.text());
     columns_.reset();
-    const bool tabs = HasTabs(path);
+    if (EndsIn(path, ".csv")) return ReadCsv();
+    const bool tabs = EndsIn(path, ".tsv");
     std::string_view rest = bytes_.text();
     if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);
     std::vector<std::string_view> header;
@@ -84,12 +87,30 @@ class LabelledTextReader {
         header = SplitTabs(line);
         FindColumns(header);
       } else {
-        ReadTabs(header, line);
+        ReadFields(header, SplitTabs(line));
       }
     }
   }
 
  private:
+  void ReadCsv() {
+    CsvReader reader(bytes_.text(), ',');
+    std::vector<std::string> names;
+    std::vector<std::string> fields;
+    while (reader.Next(names.empty() ? names : fields)) {
+      line_ = reader.line();
+      const std::vector<std::string_view> header(names.begin(), names.end());
+      if (!reader.problem().empty()) {
+        bad_rows_.Add(path_, line_, reader.problem());
+        if (!columns_) names.clear();
+      } else if (!columns_) {
+        FindColumns(header);
+      } else {
+        ReadFields(header, {fields.begin(), fields.end()});
+      }
+    }
+  }
+
   void FindColumns(const std::vector<std::string_view>& names) {
     const auto has = [&](std::string_view name) { return IndexOf(names, name).has_value(); };
     LabelledTextColumns columns = wanted_;
@@ -126,15 +147,16 @@ class LabelledTextReader {
     return found - header.begin();
   }
 
-  void ReadTabs(const std::vector<std::string_view>& header, std::string_view line) {
-    const std::vector<std::string_view> fields = SplitTabs(line);
+  void ReadFields(const std::vector<std::string_view>& header,
+                  const std::vector<std::string_view>& fields) {
     if (fields.size() != header.size()) {
       return bad_rows_.Add(path_, line_,
                            "The row has " + std::to_string(fields.size()) +
-                               " fields between tabs; the header has " +
-                               std::to_string(header.size()) + ".");
+                               " fields; the header has " + std::to_string(header.size()) + ".");
     }
-    if (!simdjson::validate_utf8(line.data(), line.size())) {
+    if (!std::ranges::all_of(fields, [](std::string_view text) {
+          return simdjson::validate_utf8(text.data(), text.size());
+        })) {
       return bad_rows_.Add(path_, line_, "The row is not UTF-8.");
     }
     const auto field = [&](const std::string& name) { return fields[*IndexOf(header, name)]; };
@@ -153,7 +175,7 @@ class LabelledTextReader {
                                      : "";
       const std::string tables =
           columns_ ? ""
-                   : " A table is read from a file that ends in .tsv, with tabs between columns.";
+                   : " A table is read from a file that ends in .csv or, with tabs, in .tsv.";
       return bad_rows_.Add(
           path_, line_,
           "The line is no JSON object" + reason + "; each line is expected to be one." + tables);
@@ -243,7 +265,7 @@ LabelledTexts LabelledTexts::Read(const std::vector<std::string>& patterns,
   for (const std::string& file : files) reader.ReadFile(file);
   if (texts.rows_.empty()) {
     throw WrongDataFile(files.front(), "The data files have no row with a label.",
-                        "JSON lines or, in a .tsv file, rows below a header are expected.");
+                        "JSON lines or, in a .csv or .tsv file, rows below a header are expected.");
   }
   texts.SortLabels();
   return texts;

@@ -132,6 +132,13 @@ TEST_F(Pairs, OfMnliAsPublishedAreReadInAllItsForms) {
                                 "1\tx\tthe dog\tthe cat\tneutral\tentailment\r\n");
   EXPECT_THAT(glue.shape().labels, ElementsAre("entailment", "neutral"));
   EXPECT_THAT(Classes(glue), ElementsAre(1, 0));
+
+  const PairDataset table = Open("train.csv",
+                                 "id,premise,hypothesis,label\r\n"
+                                 "0,\"the \"\"dog\"\", runs\",\"the\ncat\",no\r\n"
+                                 "1,the dog,runs,yes\n");
+  EXPECT_THAT(table.shape().labels, ElementsAre("no", "yes"));
+  EXPECT_THAT(Classes(table), ElementsAre(0, 1));
 }
 
 TEST_F(Pairs, TakeColumnsByNameAndNumbersByTheirSize) {
@@ -169,9 +176,12 @@ TEST_F(Pairs, BadRowsAreErrorsWithTheirPlace) {
   const auto tabs = [&](const std::string& row) {
     return ErrorOf("a.tsv", "sentence\tlabel\n" + row).what;
   };
-  EXPECT_EQ(tabs("a\tb\tc"), "The row has 3 fields between tabs; the header has 2.");
+  EXPECT_EQ(tabs("a\tb\tc"), "The row has 3 fields; the header has 2.");
   EXPECT_EQ(tabs("\xc3\tb"), "The row is not UTF-8.");
   EXPECT_EQ(tabs("a\t"), "Column \"label\" is empty.");
+  const Error commas = ErrorOf("a.csv", "sentence,label\n\"a\nb\",x\n\"a\"b,x\n");
+  EXPECT_EQ(commas.where, scratch_.Path("a.csv") + ":4");
+  EXPECT_EQ(commas.what, "A field goes on after its closing quote.");
 }
 
 TEST_F(Pairs, BadRowsAreSkippedAndCountedOnRequest) {
@@ -181,7 +191,7 @@ TEST_F(Pairs, BadRowsAreSkippedAndCountedOnRequest) {
   EXPECT_THAT(
       data.Notes(),
       ElementsAre("2 rows skipped that cannot be read, the first at " + scratch_.Path("a.tsv") +
-                  ":3: The row has 1 fields between tabs; the header has 2."));
+                  ":3: The row has 1 fields; the header has 2."));
 }
 
 TEST_F(Pairs, WhatFitsNoWholeFileIsSaid) {
@@ -192,7 +202,7 @@ TEST_F(Pairs, WhatFitsNoWholeFileIsSaid) {
             "The first row has no known column for the label; it has \"text\".");
   EXPECT_EQ(ErrorOf("a.tsv", "text\tlabel\na\tb", {.columns = {"words", "", ""}}).what,
             "The first row has no column \"words\"; it has \"text\", \"label\".");
-  EXPECT_THAT(ErrorOf("a.csv", "text,label\na,b\n").what, HasSubstr("ends in .tsv"));
+  EXPECT_THAT(ErrorOf("a.txt", "text,label\na,b\n").what, HasSubstr("ends in .csv"));
   const Error error = ErrorOf("a.jsonl", "\n{\"text\": \"a\", \"label\": \"neutrl\"}",
                               {.labels = {"neutral", "other"}});
   EXPECT_EQ(error.title, "UNKNOWN LABEL");
