@@ -31,6 +31,8 @@ Error SystemError(std::string_view what, int error_number) {
                .what = std::string(what) + ": " + ErrnoText(error_number),
                .hint = error_number == EMFILE
                            ? "Raise the limit of open files, in this shell: ulimit -n 4096"
+                       : error_number == EAGAIN && what.find("fork") != what.npos
+                           ? "Raise the limit of this user's processes (ulimit -u), or end some."
                            : "",
                .page = ""};
 }

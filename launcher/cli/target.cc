@@ -37,6 +37,11 @@ Status CheckReadable(const std::string& path, Code absent, std::string_view kind
                .page = "target-not-found"};
 }
 
+// What a program does not take for one of its options.
+std::string AsPath(const std::string& file) {
+  return file.starts_with('-') ? "./" + file : file;
+}
+
 void Append(std::vector<std::string>& to, const std::vector<std::string>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
@@ -63,7 +68,7 @@ Result<Target> PythonTarget(const Options& options,
   } else if (options.module) {
     target.argv.push_back("-m");
   }
-  target.argv.push_back(options.target);
+  target.argv.push_back(options.module ? options.target : AsPath(options.target));
   if (!options.use_env.value_or(true)) target.argv.push_back("--local-rank=${local_rank}");
   Append(target.argv, options.target_args);
   return target;
@@ -117,7 +122,7 @@ Result<Target> ResolveTarget(const Options& options,
     DDPRUN_ASSIGN(const std::string trainer, FindTrainer(env, own_folder));
     Target target{.name = name,
                   .program = trainer,
-                  .argv = {trainer, "--template", name},
+                  .argv = {trainer, "--template", AsPath(name)},
                   .is_trainer_config = true};
     for (const std::string& pair : options.overrides) Append(target.argv, {"--set", pair});
     Append(target.argv, options.target_args);

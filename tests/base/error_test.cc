@@ -45,6 +45,7 @@ TEST(Error, OfASystemCallHoldsErrnosText) {
               HasSubstr("opening data.txt: No such file or directory"));
   EXPECT_EQ(SystemError("opening data.txt", ENOENT).hint, "");
   EXPECT_THAT(SystemError("opening a pipe", EMFILE).hint, HasSubstr("ulimit -n"));
+  EXPECT_THAT(SystemError("starting a.out (fork)", EAGAIN).hint, HasSubstr("ulimit -u"));
 }
 
 TEST(Error, ShowsNothingThatATerminalObeys) {

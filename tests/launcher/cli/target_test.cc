@@ -36,6 +36,16 @@ TEST_F(TargetTest, RunsAModuleWithoutLookingForAFile) {
               ElementsAre(python_, "-u", "-m", "pkg.train", "a", "b"));
 }
 
+TEST_F(TargetTest, GivesAFileThatBeginsWithADashAsAPath) {
+  const std::string before = std::filesystem::current_path();
+  std::filesystem::current_path(bin_.path());
+  bin_.File("-train.py");
+  bin_.File("-train.json");
+  EXPECT_THAT(Resolve("-train.py")->argv, ElementsAre(python_, "-u", "./-train.py", "a", "b"));
+  EXPECT_EQ(Resolve("-train.json")->argv[2], "./-train.json");
+  std::filesystem::current_path(before);
+}
+
 TEST_F(TargetTest, TakesThePythonThatPythonExecNames) {
   const std::string other = bin_.File("python4", /*executable=*/true);
   env_.Set("PYTHON_EXEC", other);
