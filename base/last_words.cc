@@ -19,7 +19,10 @@ namespace {
 
 std::string WithoutFrames(std::string text) {
   const size_t frames = text.find("\nframe #");
-  if (frames != std::string::npos) text.erase(frames);
+  if (frames == std::string::npos) return text;
+  text.erase(frames);
+  constexpr std::string_view kHead = " (most recent call first):";
+  if (text.ends_with(kHead)) text.erase(text.size() - kHead.size());
   return text;
 }
 

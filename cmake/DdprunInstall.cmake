@@ -14,6 +14,7 @@ if(DDPRUN_WITH_TRAINER)
   install(TARGETS ${DDPRUN_LIBRARIES} EXPORT ddprunTargets
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT ddprunTargets NAMESPACE ddprun:: DESTINATION ${package_dir})
+  get_directory_property(LibTorch_VERSION DIRECTORY trainer DEFINITION LibTorch_VERSION)
   configure_package_config_file(cmake/ddprunConfig.cmake.in ${CMAKE_BINARY_DIR}/ddprunConfig.cmake
                                 INSTALL_DESTINATION ${package_dir})
   write_basic_package_version_file(${CMAKE_BINARY_DIR}/ddprunConfigVersion.cmake

@@ -27,12 +27,19 @@ if(LibTorch_ROOT_DIR)
   list(JOIN _torch_numbers "." LibTorch_VERSION)
 endif()
 
+if(DDPRUN_TORCH)
+  string(CONCAT _torch_reason
+         "DDPRUN_TORCH is \"${DDPRUN_TORCH}\"; the folder of a libtorch, or of a wheel's torch, "
+         "was expected, which has include/ and lib/")
+else()
+  set(_torch_reason "run scripts/setup.sh, or name a libtorch with -DDDPRUN_TORCH=FOLDER")
+endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(
   LibTorch
   REQUIRED_VARS LibTorch_ROOT_DIR LibTorch_CPU_LIBRARY LibTorch_C10_LIBRARY
   VERSION_VAR LibTorch_VERSION
-  REASON_FAILURE_MESSAGE "run scripts/setup.sh, or name a libtorch with -DDDPRUN_TORCH=FOLDER")
+  REASON_FAILURE_MESSAGE "${_torch_reason}")
 
 if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   set(_torch_include ${LibTorch_ROOT_DIR}/include

@@ -31,6 +31,27 @@ class Install(unittest.TestCase):
         self.assertIn(f"cmake --build {build}", installed.stderr)
         self.assertFalse(prefix.exists())
 
+    def configure_example(self, torch):
+        done = run("cmake", "-S", f"{SOURCE}/examples/ddp_program", "-B", self.folder / "build",
+                   f"-DCMAKE_PREFIX_PATH={INSTALLED}", f"-DDDPRUN_TORCH={torch}")
+        self.assertNotEqual(0, done.returncode)
+        return " ".join(done.stderr.split())
+
+    def test_another_libtorch_than_ddprun_was_built_with_is_refused(self):
+        torch = self.folder / "torch"
+        for name in ("include/ATen/ATen.h", "lib/libtorch_cpu.so", "lib/libc10.so"):
+            (torch / name).parent.mkdir(parents=True, exist_ok=True)
+            (torch / name).touch()
+        (torch / "include/torch/headeronly").mkdir(parents=True)
+        (torch / "include/torch/csrc/api/include").mkdir(parents=True)
+        (torch / "include/torch/headeronly/version.h").write_text(
+            "".join(f"#define TORCH_VERSION_{part} 1\n" for part in ("MAJOR", "MINOR", "PATCH")))
+        self.assertIn(f"that of {torch} is 1.1.1", self.configure_example(torch))
+
+    def test_a_folder_without_libtorch_is_named(self):
+        self.assertIn(f'DDPRUN_TORCH is "{self.folder}/none"',
+                      self.configure_example(self.folder / "none"))
+
     def test_programs_load_the_installed_libtorch_and_train(self):
         libraries = run("ldd", INSTALLED / "bin/ddp-trainer").stdout
         self.assertIn(f"libtorch_cpu.so => {INSTALLED}/", os.path.normpath(
