@@ -142,7 +142,8 @@ TEST(DistributedDataParallel, RefusesAModelThatHasChangedSinceItWasWrapped) {
 }
 
 TEST(DistributedDataParallel, SaysThatAProcessGroupIsMissing) {
-  EXPECT_THROW(DistributedDataParallel<Net>(std::make_shared<Net>(), nullptr), Failure);
+  const c10::intrusive_ptr<trainer::HostProcessGroup> none;
+  EXPECT_THROW(DistributedDataParallel<Net>(std::make_shared<Net>(), none), Failure);
 }
 
 TEST(DistributedDataParallel, JoinsRanksWithUnequalNumbersOfBatches) {
