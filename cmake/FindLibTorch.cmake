@@ -15,6 +15,7 @@ endif()
 find_path(LibTorch_ROOT_DIR NAMES include/ATen/ATen.h HINTS ${_torch_hints} NO_DEFAULT_PATH)
 
 set(LibTorch_VERSION "")
+set(_torch_numbers "")
 if(LibTorch_ROOT_DIR)
   find_library(LibTorch_CPU_LIBRARY torch_cpu HINTS ${LibTorch_ROOT_DIR}/lib NO_DEFAULT_PATH)
   find_library(LibTorch_C10_LIBRARY c10 HINTS ${LibTorch_ROOT_DIR}/lib NO_DEFAULT_PATH)
@@ -29,8 +30,8 @@ endif()
 
 if(DDPRUN_TORCH)
   string(CONCAT _torch_reason
-         "DDPRUN_TORCH is \"${DDPRUN_TORCH}\"; the folder of a libtorch, or of a wheel's torch, "
-         "was expected, which has include/ and lib/")
+         "DDPRUN_TORCH is \"${DDPRUN_TORCH}\", but the folder of a libtorch, or of a wheel's "
+         "torch, was expected, which has include/ and lib/")
 else()
   set(_torch_reason "run scripts/setup.sh, or name a libtorch with -DDDPRUN_TORCH=FOLDER")
 endif()
