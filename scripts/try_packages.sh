@@ -148,7 +148,7 @@ quietly in_root wheel '$APT install python3-venv && python3 -m venv /venv'
 time quietly in_root wheel '/venv/bin/pip install --no-index *.whl'
 installed wheel /venv
 
-torch=$(compgen -G '.deps/venv/lib/python3*/site-packages/transformers' || true)
+torch=$(compgen -G "$ROOT/.deps/venv/lib/python3*/site-packages/transformers" || true)
 if [ -n "$torch" ]; then
   say "The wheel beside PyTorch"
   .deps/venv/bin/python -m venv "$WORK/venv"
