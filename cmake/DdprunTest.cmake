@@ -15,6 +15,9 @@ function(ddprun_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gmock GTest::gtest_main)
   ddprun_compile_options(${name})
+  # Most of a build from nothing is tests: less optimized they compile in two thirds of the time,
+  # and precompiled headers still fit (at -O0 they would not).
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   if(torch IN_LIST ARG_LABELS)
     ddprun_torch_headers(${name})
   endif()
