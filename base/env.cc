@@ -1,5 +1,6 @@
 #include "base/env.h"
 
+#include <cmath>
 #include <unistd.h>
 
 #include <charconv>
@@ -65,6 +66,16 @@ std::optional<int64_t> ParseInt(std::string_view text) {
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
   return value;
+}
+
+std::optional<std::chrono::milliseconds> ParseSeconds(std::string_view text, double least) {
+  constexpr double kYearSeconds = 366 * 86400.0;
+  double seconds = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, seconds);
+  const bool in_range = seconds >= least && seconds <= kYearSeconds;
+  if (problem != std::errc() || stop != end || !in_range) return std::nullopt;
+  return std::chrono::milliseconds(std::llround(seconds * 1000));
 }
 
 }  // namespace ddprun

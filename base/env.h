@@ -2,6 +2,7 @@
 // then passed around, so that tests inject their own and no thread races with setenv.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -40,5 +41,8 @@ class Environment {
 
 // Whole-text integer, no blanks, no trailing characters; nullopt otherwise.
 std::optional<int64_t> ParseInt(std::string_view text);
+
+// Seconds, also fractions, from `least` to a year.
+std::optional<std::chrono::milliseconds> ParseSeconds(std::string_view text, double least);
 
 }  // namespace ddprun

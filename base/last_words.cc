@@ -1,16 +1,24 @@
 #include "base/last_words.h"
 
 #include <cxxabi.h>
+#include <execinfo.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <exception>
+#include <fstream>
+#include <sstream>
 #include <string>
 
-#include "base/error_file.h"
+#include <nlohmann/json.hpp>
+
+#include "base/env.h"
 #include "base/failure.h"
 
 namespace ddprun {
@@ -41,6 +49,48 @@ std::terminate_handler handler_before = nullptr;
     ReportFailure(CurrentError(), Environment::OfProcess());
   }
   std::abort();
+}
+
+using nlohmann::json;
+
+// The timestamp is a number in one form and a string in the other.
+int64_t Seconds(const json& value) {
+  if (value.is_number_integer()) return value.get<int64_t>();
+  if (value.is_string()) return ParseInt(value.get<std::string>()).value_or(0);
+  return 0;
+}
+
+constexpr int kMaxFrames = 64;
+
+constexpr size_t kMaxName = 40;
+
+struct Crash {
+  int signal;
+  const char* name;
+};
+
+// Also with SIGABRT the launcher ends a worker that hangs.
+constexpr Crash kCrashes[] = {{SIGABRT, "SIGABRT"},
+                              {SIGBUS, "SIGBUS"},
+                              {SIGFPE, "SIGFPE"},
+                              {SIGILL, "SIGILL"},
+                              {SIGSEGV, "SIGSEGV"}};
+
+char process_name[kMaxName + 1] = "this process";
+
+// Calls only what may be called in a signal handler; backtrace() is, once it has been called. Where
+// the stack is no longer readable, that ends the process by the same signal.
+void OnCrash(int signal) {
+  for (const Crash& crash : kCrashes) {
+    if (crash.signal != signal) continue;
+    char title[kMaxName + 40] = "Stack of ";
+    const char* const parts[] = {process_name, " at ", crash.name, ":\n"};
+    for (const char* part : parts) std::strcat(title, part);
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, title, std::strlen(title));
+  }
+  void* frames[kMaxFrames];
+  ::backtrace_symbols_fd(frames, ::backtrace(frames, kMaxFrames), STDERR_FILENO);
+  ::raise(signal);  // SA_RESETHAND: it ends the process now
 }
 
 }  // namespace
@@ -81,6 +131,68 @@ void ReportUncaughtExceptions() {
   if (before != __gnu_cxx::__verbose_terminate_handler && before != std::abort) return;
   handler_before = before;
   std::set_terminate(OnTerminate);
+}
+
+Status WriteErrorFile(const std::string& path, const WorkerError& error) {
+  const json extra = {{"py_callstack", error.callstack},
+                      {"timestamp", std::to_string(error.timestamp_s)}};
+  const json document = {{"message", {{"message", error.message}, {"extraInfo", extra}}}};
+  const std::string temporary = path + "." + std::to_string(::getpid()) + ".tmp";
+  {
+    std::ofstream file(temporary, std::ios::binary);
+    // Worker output may hold any bytes; JSON holds UTF-8 only.
+    file << document.dump(-1, ' ', false, json::error_handler_t::replace);
+    if (!file.flush()) return SystemError("writing " + temporary, errno);
+  }
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+    return SystemError("renaming " + temporary + " to " + path, errno);
+  }
+  return {};
+}
+
+std::optional<WorkerError> ReadErrorFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  std::stringstream text;
+  text << file.rdbuf();
+  const json document = json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
+  if (!document.is_object() || !document.contains("message")) return std::nullopt;
+  const json& message = document["message"];
+  if (message.is_string()) {
+    return WorkerError{message.get<std::string>(), "",
+                       Seconds(document.value("timestamp", json()))};
+  }
+  if (!message.is_object() || !message.contains("message")) return std::nullopt;
+  const json& inner = message["message"];
+  const json extra = message.value("extraInfo", json::object());
+  WorkerError result;
+  result.message = inner.is_string() ? inner.get<std::string>() : inner.dump();
+  if (extra.is_object()) {
+    const json callstack = extra.value("py_callstack", json(""));
+    if (callstack.is_string()) result.callstack = callstack.get<std::string>();
+    result.timestamp_s = Seconds(extra.value("timestamp", json()));
+  }
+  return result;
+}
+
+void PrintStackOnCrash() {
+  // The first call loads a library, which a signal handler must not do.
+  void* frame = nullptr;
+  ::backtrace(&frame, 1);
+  struct sigaction action = {};
+  action.sa_handler = OnCrash;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (const Crash& crash : kCrashes) {
+    struct sigaction before = {};
+    ::sigaction(crash.signal, nullptr, &before);
+    if (before.sa_handler == SIG_DFL) ::sigaction(crash.signal, &action, nullptr);
+  }
+}
+
+void NameInStacks(std::string_view name) {
+  name = name.substr(0, kMaxName);
+  std::memcpy(process_name, name.data(), name.size());
+  process_name[name.size()] = '\0';
 }
 
 }  // namespace ddprun

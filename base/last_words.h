@@ -1,9 +1,14 @@
-// What a process says about the error that ends it: on stderr, and in the error file that its
-// launcher asked for (TORCHELASTIC_ERROR_FILE).
+// What a process says about the error that ends it: on stderr, in the error file that its launcher
+// asked for (TORCHELASTIC_ERROR_FILE), and as a stack when a signal ends it.
 #pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/result.h"
 
 namespace ddprun {
 
@@ -19,5 +24,28 @@ int ReportFailure(const Error& error, const Environment& environment, bool on_st
 // its exit status; after any other the process aborts, as without this. Leaves a handler of
 // std::terminate that somebody else has set alone.
 void ReportUncaughtExceptions();
+
+struct WorkerError {
+  std::string message;      // "ValueError: text", or the rendered Error of a ddprun worker
+  std::string callstack;    // may be empty
+  int64_t timestamp_s = 0;  // Unix time, seconds; 0 when the file had none
+};
+
+// Writes `path` whole or not at all (temporary file, then rename).
+Status WriteErrorFile(const std::string& path, const WorkerError& error);
+
+// Reads both forms that torch elastic writes. nullopt when the file is absent or is not such a
+// file: a worker may die in the middle of writing it, and that must not hide its exit status.
+std::optional<WorkerError> ReadErrorFile(const std::string& path);
+
+// From now on SIGABRT, SIGBUS, SIGFPE, SIGILL and SIGSEGV print the stack of the thread that takes
+// the signal on standard error; then it ends the process as before. One that somebody handles
+// already is left to them. Call it before there are threads that might get a signal; further calls
+// do nothing.
+void PrintStackOnCrash();
+
+// What the stack is said to be of from now on: "rank 3" instead of "this process". At most 40
+// characters.
+void NameInStacks(std::string_view name);
 
 }  // namespace ddprun

@@ -14,7 +14,6 @@
 #include <cstdio>
 #include <mutex>
 
-#include "base/ascii.h"
 #include "base/text.h"
 
 namespace ddprun {

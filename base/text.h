@@ -1,6 +1,9 @@
-// Text of others, made fit to be shown.
+// Text: fit to be shown, in one case, and the nearest of some words ("did you mean").
 #pragma once
 
+#include <algorithm>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -12,5 +15,24 @@ std::string Printable(std::string_view text);
 
 // A line of a C++ stack as LibTorch's errors carry it: "frame #3: c10::Error::Error(...)".
 bool IsStackFrame(std::string_view line);
+
+// A to Z become a to z, whatever the locale. Other bytes, those of UTF-8 among them, stay.
+inline std::string AsciiLower(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return lower;
+}
+
+// Edits (insert, delete, replace, swap neighbours) that turn `a` into `b`.
+size_t EditDistance(std::string_view a, std::string_view b);
+
+// The candidate nearest to `word`, whatever the case of its letters, unless even that one is too
+// far off to be meant: more than a quarter of the letters, and more than one.
+std::optional<std::string> Nearest(std::string_view word, std::span<const std::string> candidates);
+
+// The same for a missing file: where no whole name is near, one that is without its extension.
+std::optional<std::string> NearestFile(const std::string& name, std::span<const std::string> files);
 
 }  // namespace ddprun

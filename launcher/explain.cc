@@ -2,7 +2,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "launcher/commands.h"
 
 namespace ddprun::launcher {

@@ -14,7 +14,6 @@
 #include "apps/ddp_trainer/check_command.h"
 #include "apps/ddp_trainer/generate_command.h"
 #include "apps/ddp_trainer/tokenize_command.h"
-#include "base/crash_stack.h"
 #include "base/env.h"
 #include "base/failure.h"
 #include "base/last_words.h"

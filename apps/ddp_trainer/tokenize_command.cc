@@ -12,8 +12,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/cpus.h"
 #include "base/failure.h"
-#include "base/threads.h"
 #include "trainer/text/load_tokenizer.h"
 #include "trainer/text/tokenize_files.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/cpu_list.h"
+#include "base/cpus.h"
 #include "base/env.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/target.h"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <sstream>
 
-#include "base/cpu_list.h"
+#include "base/cpus.h"
 
 namespace ddprun::launcher {
 

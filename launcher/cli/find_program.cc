@@ -6,7 +6,7 @@
 #include <sstream>
 #include <vector>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "launcher/cli/target.h"
 
 namespace ddprun::launcher {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/cpu_list.h"
+#include "base/cpus.h"
 #include "base/env.h"
 #include "base/result.h"
 

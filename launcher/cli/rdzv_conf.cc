@@ -2,8 +2,7 @@
 #include <array>
 #include <chrono>
 
-#include "base/ascii.h"
-#include "base/suggest.h"
+#include "base/text.h"
 #include "launcher/cli/command_line.h"
 #include "launcher/cli/read_value.h"
 

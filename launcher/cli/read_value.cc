@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "base/env.h"
-#include "base/seconds.h"
 
 namespace ddprun::launcher {
 

@@ -2,7 +2,7 @@
 #include <optional>
 #include <sstream>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "launcher/cli/command_line.h"
 
 namespace ddprun::launcher {

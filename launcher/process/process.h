@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/cpu_list.h"
+#include "base/cpus.h"
 #include "base/result.h"
 
 namespace ddprun::launcher {

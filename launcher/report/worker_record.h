@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/error_file.h"
+#include "base/last_words.h"
 #include "launcher/process/process.h"
 
 namespace ddprun::launcher {

@@ -3,8 +3,8 @@
 #include <array>
 #include <map>
 
-#include "base/seconds.h"
-#include "base/suggest.h"
+#include "base/env.h"
+#include "base/text.h"
 
 namespace ddprun::launcher {
 

@@ -12,8 +12,8 @@
 #include <optional>
 #include <sstream>
 
-#include "base/ascii.h"
 #include "base/env.h"
+#include "base/text.h"
 
 namespace ddprun::rendezvous {
 

@@ -1,4 +1,4 @@
-#include "base/cpu_list.h"
+#include "base/cpus.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "base/crash_stack.h"
+#include "base/last_words.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "base/error_file.h"
+#include "base/last_words.h"
 
 #include <gmock/gmock.h>
 #include <unistd.h>

@@ -11,7 +11,6 @@
 #include <stdexcept>
 #include <thread>
 
-#include "base/error_file.h"
 #include "base/failure.h"
 
 namespace ddprun {

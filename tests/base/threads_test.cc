@@ -1,4 +1,4 @@
-#include "base/threads.h"
+#include "base/cpus.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,6 @@
 
 #include <atomic>
 
-#include "base/crash_stack.h"
 #include "base/failure.h"
 #include "base/last_words.h"
 #include "trainer/comm/connect_nodes.h"

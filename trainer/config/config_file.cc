@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "base/unique_fd.h"
 #include "trainer/config/diagnostic.h"
 

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/ascii.h"
-#include "base/suggest.h"
+#include "base/text.h"
 
 namespace ddprun::trainer {
 

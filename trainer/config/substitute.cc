@@ -1,7 +1,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "trainer/config/assign_value.h"
 #include "trainer/config/diagnostic.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "trainer/config/diagnostic.h"
 #include "trainer/config/foreign_names.h"
 #include "trainer/config/keys.h"

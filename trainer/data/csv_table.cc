@@ -5,7 +5,7 @@
 #include <limits>
 #include <unordered_map>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "trainer/data/bad_rows.h"
 #include "trainer/data/csv_reader.h"
 #include "trainer/data/data_files.h"

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <unordered_set>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "trainer/data/glob.h"
 #include "trainer/data/mapped_copy.h"
 #include "trainer/text/file_stream.h"

@@ -6,7 +6,7 @@
 #include <set>
 #include <system_error>
 
-#include "base/suggest.h"
+#include "base/text.h"
 
 namespace ddprun::trainer {
 

@@ -7,10 +7,9 @@
 #include <optional>
 #include <set>
 
-#include "base/ascii.h"
 #include "base/check.h"
-#include "base/suggest.h"
-#include "base/threads.h"
+#include "base/cpus.h"
+#include "base/text.h"
 #include "trainer/data/data_files.h"
 #include "trainer/data/glob.h"
 

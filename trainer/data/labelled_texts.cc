@@ -9,7 +9,7 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "base/ascii.h"
+#include "base/text.h"
 #include "trainer/data/csv_reader.h"
 #include "trainer/data/data_files.h"
 

@@ -8,7 +8,7 @@
 #include <charconv>
 
 #include "base/check.h"
-#include "base/threads.h"
+#include "base/cpus.h"
 #include "trainer/data/data_files.h"
 #include "trainer/text/encode_pair.h"
 

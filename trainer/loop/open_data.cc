@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/cpus.h"
 #include "base/failure.h"
-#include "base/threads.h"
 #include "trainer/data/csv_dataset.h"
 #include "trainer/data/data_files.h"
 #include "trainer/data/image_arrays.h"

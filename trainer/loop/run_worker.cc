@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <limits>
 
-#include "base/crash_stack.h"
 #include "base/failure.h"
 #include "base/last_words.h"
 #include "base/log.h"

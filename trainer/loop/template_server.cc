@@ -18,7 +18,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/cpu_list.h"
+#include "base/cpus.h"
 #include "base/failure.h"
 #include "base/flight_recorder.h"
 

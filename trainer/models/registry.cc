@@ -4,7 +4,7 @@
 #include <span>
 
 #include "base/failure.h"
-#include "base/suggest.h"
+#include "base/text.h"
 #include "trainer/models/bert.h"
 #include "trainer/models/cnn.h"
 #include "trainer/models/gpt.h"

@@ -12,8 +12,8 @@
 
 #include <algorithm>
 
-#include "base/ascii.h"
 #include "base/check.h"
+#include "base/text.h"
 #include "trainer/compute/norm.h"
 
 namespace ddprun::trainer {

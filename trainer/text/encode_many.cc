@@ -1,6 +1,6 @@
 #include "trainer/text/encode_many.h"
 
-#include "base/threads.h"
+#include "base/cpus.h"
 
 namespace ddprun::trainer {
 

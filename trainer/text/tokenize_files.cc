@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/cpus.h"
 #include "base/failure.h"
-#include "base/threads.h"
 #include "trainer/text/document_reader.h"
 
 namespace ddprun::trainer {
