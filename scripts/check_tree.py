@@ -44,7 +44,7 @@ MAY_INCLUDE = {
     "trainer/comm/net": ["base"],
     "trainer/text": ["base"],
     "trainer/data": ["trainer/text", *TASK],
-    "trainer/compute": ["base"],
+    "trainer/compute": ["trainer/config", "base"],
     "trainer/plugin": ["trainer/data", "base"],
     # A model takes a batch.
     "trainer/models": ["trainer/compute", "trainer/data", "trainer/plugin", *TASK],

@@ -11,19 +11,13 @@ namespace {
 constexpr int64_t kVocabulary = 256;
 
 trainer::ModelOptions ModelOptionsOf(const CaseOptions& options) {
-  trainer::ModelOptions model;
-  model.type = options.model;
-  if (options.model == "mlp") {
-    model.layer_sizes = options.sizes;
-    return model;
-  }
+  if (options.model == "mlp") return trainer::MlpOptions{.sizes = options.sizes};
   DDPRUN_CHECK(options.sizes.size() == 3);
-  model.hidden_size = options.sizes[0];
-  model.num_hidden_layers = options.sizes[1];
-  model.num_attention_heads = options.sizes[2];
-  model.vocab_size = kVocabulary;
-  model.max_positions = options.sequence;
-  return model;
+  return trainer::GptOptions{{.vocab_size = kVocabulary,
+                              .max_position_embeddings = options.sequence,
+                              .hidden_size = options.sizes[0],
+                              .num_hidden_layers = options.sizes[1],
+                              .num_attention_heads = options.sizes[2]}};
 }
 
 trainer::Batch MakeBatch(const CaseOptions& options) {
@@ -52,7 +46,7 @@ StepCase MakeCase(const CaseOptions& options, int rank) {
   for (size_t i = 0; i < options.sizes.size(); ++i) {
     result.name += (i == 0 ? " " : "-") + std::to_string(options.sizes[i]);
   }
-  using Kind = trainer::OptimizerOptions::Kind;
+  using Kind = trainer::OptimizerType;
   result.optimizer = options.optimizer == "sgd" ? Kind::kSgd : Kind::kAdamW;
   return result;
 }

@@ -15,7 +15,7 @@ struct StepCase {
   std::string name;
   std::shared_ptr<trainer::Model> model;
   trainer::Batch batch;
-  trainer::OptimizerOptions::Kind optimizer;
+  trainer::OptimizerType optimizer;
 
   std::unique_ptr<trainer::Optimizer> MakeOptimizer() const;
   std::vector<trainer::NamedParameter> Parameters() const;

@@ -3,16 +3,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "trainer/config/training_config.h"
+
 namespace ddprun::trainer {
 
-enum class Precision {
-  kFp32,
-  // Matrix products and convolutions in bfloat16 with float32 sums; norms, softmax and losses in
-  // float32, as LibTorch's autocast. Parameters, gradients and optimizer state stay float32.
-  kBf16,
-};
-
-// While it lives, what this thread computes on the CPU has that precision. Put it around the
+// While it lives, what this thread computes on the CPU has that precision; kBf16: matrix products
+// and convolutions in bfloat16 with float32 sums; norms, softmax and losses in float32, as
+// LibTorch's autocast. Parameters, gradients and optimizer state stay float32. Put it around the
 // forward pass and the loss; backward follows what forward did. Not nested.
 class PrecisionScope {
  public:

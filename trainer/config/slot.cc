@@ -93,7 +93,7 @@ Words WordsOf(Metric /*type*/) {
   return kWords;
 }
 
-Words WordsOf(TrainingPrecision /*type*/) {
+Words WordsOf(Precision /*type*/) {
   static constexpr std::array<std::string_view, 2> kWords = {"fp32", "bf16"};
   return kWords;
 }
@@ -129,7 +129,7 @@ Words WordsOf(CommHookType /*type*/) {
   return kWords;
 }
 
-Words WordsOf(Algorithm /*type*/) {
+Words WordsOf(AllReduceAlgorithm /*type*/) {
   static constexpr std::array<std::string_view, 4> kWords = {"direct", "reduce_broadcast",
                                                              "all_to_all", "ring"};
   return kWords;

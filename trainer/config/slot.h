@@ -23,14 +23,14 @@ std::span<const std::string_view> WordsOf(OnMissing);
 std::span<const std::string_view> WordsOf(TargetType);
 std::span<const std::string_view> WordsOf(Loss);
 std::span<const std::string_view> WordsOf(Metric);
-std::span<const std::string_view> WordsOf(TrainingPrecision);
+std::span<const std::string_view> WordsOf(Precision);
 std::span<const std::string_view> WordsOf(MatmulSetting);
 std::span<const std::string_view> WordsOf(OptimizerType);
 std::span<const std::string_view> WordsOf(LrSchedulerType);
 std::span<const std::string_view> WordsOf(StrategyType);
 std::span<const std::string_view> WordsOf(Overlap);
 std::span<const std::string_view> WordsOf(CommHookType);
-std::span<const std::string_view> WordsOf(Algorithm);
+std::span<const std::string_view> WordsOf(AllReduceAlgorithm);
 std::span<const std::string_view> WordsOf(ProgressBarMode);
 
 // The word of one enumerator: "adamw".

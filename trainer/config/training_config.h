@@ -20,7 +20,7 @@ struct RunConfig {
 enum class Loss { kAuto, kCrossEntropy, kMse, kCausalLm };
 enum class Metric { kAccuracy, kF1, kF1Macro, kMcc, kPerplexity, kMse, kMae };
 
-enum class TrainingPrecision { kFp32, kBf16 };
+enum class Precision { kFp32, kBf16 };
 enum class MatmulSetting { kAuto, kDefault, kOneDnn };
 
 struct TrainingConfig {
@@ -28,7 +28,7 @@ struct TrainingConfig {
   int64_t per_device_eval_batch_size = 0;  // ReadConfig turns 0 into the train batch size
   int64_t gradient_accumulation_steps = 1;
   double max_grad_norm = 1.0;  // 0: no clipping
-  TrainingPrecision precision = TrainingPrecision::kFp32;
+  Precision precision = Precision::kFp32;
   bool gradient_checkpointing = false;
   MatmulSetting matmul_engine = MatmulSetting::kAuto;
   Loss loss = Loss::kAuto;
@@ -89,12 +89,21 @@ struct StrategyConfig {
   int64_t post_local_sgd_period = 4;
 };
 
-enum class Algorithm { kDirect, kReduceBroadcast, kAllToAll, kRing };
+// How an all-reduce is done. kDirect is the fast one; the others are the textbook's, for study.
+// Rank-order sums, with 16-bit floats rounded once: all but kRing, whose sums go around the ring,
+// from another rank for each part of the data, and are rounded at every rank. All are
+// deterministic and give the same bits on all ranks.
+enum class AllReduceAlgorithm {
+  kDirect,           // each rank sums a part of the data over all ranks and writes it to all
+  kReduceBroadcast,  // rank 0 sums everything, then the others fetch the result
+  kAllToAll,         // every rank fetches everything and sums it for itself
+  kRing,             // each rank adds its part to what its left neighbour has; then parts go around
+};
 
 struct CommConfig {
   int64_t init_timeout_seconds = 300;  // until the first step is done
   int64_t train_timeout_seconds = 100;
-  Algorithm algorithm = Algorithm::kDirect;  // of all-reduces
+  AllReduceAlgorithm algorithm = AllReduceAlgorithm::kDirect;  // of all-reduces
 };
 
 struct CheckpointConfig {

@@ -8,6 +8,7 @@
 #include "base/last_words.h"
 #include "trainer/config/config_text.h"
 #include "trainer/config/read_config.h"
+#include "trainer/config/slot.h"
 #include "trainer/data/data_files.h"
 #include "trainer/loop/estimate_memory.h"
 #include "trainer/models/pretrained.h"
@@ -83,7 +84,7 @@ std::string MemoryFact(const Job& job, int world_size) {
   if (estimate.complete) text += ", activations " + ByteText(estimate.activations);
   text += ", batches " + ByteText(estimate.batches);
   if (!estimate.complete) {
-    text += "; what the code of a " + job.model.type + " model takes besides is not known";
+    text += "; what the code of a " + TypeOf(job.model) + " model takes besides is not known";
   }
   return text;
 }
@@ -113,7 +114,7 @@ void JobChecker::Open(const Config& config) {
   job_.config = config;
   OpenParts(job_, [this](const auto& part) { return Collect(opened_, part); });
   if (job_.shape != nullptr) {
-    opened_.facts.push_back("model: " + job_.model.type + ", " +
+    opened_.facts.push_back("model: " + std::string(Word(job_.config.model.type)) + ", " +
                             std::to_string(ParameterCount(*job_.shape)) + " parameters");
   }
   const DataConfig& data = job_.config.data;
@@ -129,7 +130,8 @@ void JobChecker::Open(const Config& config) {
 void JobChecker::CheckTogether(CheckedJob& found) {
   StepPlan plan;
   Collect(found, [&] { plan = PlanFor(job_, rank_.world_size); });
-  if (job_.shape != nullptr || job_.model.type == "torchscript" || job_.model.type == "plugin") {
+  const ModelType type = job_.config.model.type;
+  if (job_.shape != nullptr || type == ModelType::kTorchScript || type == ModelType::kPlugin) {
     Collect(found, [&] { CheckMemory(job_, rank_); });
     Collect(found, [&] { CheckDisk(job_); });
     found.facts.push_back(MemoryFact(job_, rank_.world_size));
@@ -155,8 +157,6 @@ CheckedJob JobChecker::Check(const std::vector<std::string>& overrides) {
   Config opened_from;
   opened_from.model = config->model;
   opened_from.data = config->data;
-  opened_from.training.loss = config->training.loss;
-  opened_from.training.label_smoothing = config->training.label_smoothing;
   const std::string sections = WriteResolvedConfig(opened_from);
   if (sections != sections_) {
     sections_ = sections;

@@ -30,10 +30,6 @@ std::string Bf16Line() {
 
 }  // namespace
 
-Precision PrecisionOf(const TrainingConfig& training) {
-  return training.precision == TrainingPrecision::kBf16 ? Precision::kBf16 : Precision::kFp32;
-}
-
 std::string SetUpCompute(const TrainingConfig& training,
                          int64_t parameters,
                          const Environment& environment) {
@@ -41,7 +37,7 @@ std::string SetUpCompute(const TrainingConfig& training,
     CheckOneDnn();
     UseMatmulEngine(MatmulEngine::kOneDnn);
   }
-  if (training.precision == TrainingPrecision::kBf16) return Bf16Line();
+  if (training.precision == Precision::kBf16) return Bf16Line();
   if (training.matmul_engine != MatmulSetting::kAuto) {
     return std::string("matrix products: ") + MatmulEngineName(CurrentMatmulEngine());
   }

@@ -10,8 +10,6 @@
 
 namespace ddprun::trainer {
 
-Precision PrecisionOf(const TrainingConfig& training);
-
 // Chooses the matrix engine of the process as training.matmul_engine says, and returns what to tell
 // the user about it: one line, empty when there is nothing to choose. With "auto" a model of few
 // parameters stays with LibTorch's default, unmeasured. Throws Failure for an engine that this

@@ -80,7 +80,8 @@ std::string Sized(const char* what, double bytes) {
 // What to lower, by what takes the most.
 std::string WhatToLower(const Job& job, const MemoryEstimate& estimate) {
   if (estimate.with_batch > estimate.total() / 2) {
-    const bool texts = job.model.type == "gpt" || job.model.type == "llama";
+    const ModelType type = job.config.model.type;
+    const bool texts = type == ModelType::kGpt || type == ModelType::kLlama;
     return std::string("Most of it is the activations: lower ") +
            "training.per_device_train_batch_size (and raise\n"
            "training.gradient_accumulation_steps as much)" +
@@ -97,8 +98,10 @@ std::string WhatToLower(const Job& job, const MemoryEstimate& estimate) {
 BatchSize LargestBatch(const Job& job) {
   const TrainingConfig& training = job.config.training;
   BatchSize batch{.samples = std::min(training.per_device_train_batch_size, job.train->size()),
-                  .length = std::min(job.config.data.max_seq_length, job.model.max_positions),
-                  .bf16 = training.precision == TrainingPrecision::kBf16};
+                  .length = std::min(job.config.data.max_seq_length,
+                                     job.config.model.max_position_embeddings),
+                  .bf16 = training.precision == Precision::kBf16,
+                  .label_smoothing = training.label_smoothing > 0};
   const auto samples = static_cast<double>(batch.samples);
   batch.tokens = samples * static_cast<double>(batch.length);
   if (job.config.data.format != DataFormat::kTextClassification) return batch;
@@ -117,9 +120,9 @@ MemoryEstimate EstimateMemory(const Job& job, int world_size) {
   const bool in_buckets = InBuckets(job, world_size);
   if (job.shape != nullptr) {
     estimate.parameters = static_cast<double>(StateBytes(*job.shape));
-  } else if (job.model.type == "torchscript") {
+  } else if (const auto* script = std::get_if<TorchScriptOptions>(&job.model)) {
     std::error_code error;
-    const auto bytes = fs::file_size(job.model.path, error);
+    const auto bytes = fs::file_size(script->path, error);
     if (!error) estimate.parameters = static_cast<double>(bytes);
   }
   const double trained = estimate.parameters;

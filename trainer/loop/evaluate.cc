@@ -30,7 +30,7 @@ EvalReport Evaluate(const Job& job,
                 ValidationLoaderOptions(job.config));
   MetricSums sums(MetricsOf(job.config.evaluation), model.own_metrics());
   while (const std::optional<Batch> batch = loader.Next()) {
-    const PrecisionScope precision(PrecisionOf(job.config.training));
+    const PrecisionScope precision(job.config.training.precision);
     at::Tensor outputs;
     if (sums.NeedsOutputs(*batch)) outputs = model.Outputs(*batch);
     const at::Tensor loss =

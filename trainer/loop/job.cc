@@ -15,16 +15,18 @@ void OpenParts(Job& job, const Attempt& attempt) {
   const bool has_model = attempt([&job] {
     job.model = OpenModel(job.config);
     // Once for all ranks, which are forked later.
-    if (job.model.type == "plugin") LoadPlugin(job.model.path).RequireModel();
-    if (job.model.type == "torchscript") job.model_notes = TorchScriptNotes(job.model.path);
+    const ModelType type = job.config.model.type;
+    const std::string& path = job.config.model.path;
+    if (type == ModelType::kPlugin) LoadPlugin(path).RequireModel();
+    if (type == ModelType::kTorchScript) job.model_notes = TorchScriptNotes(path);
   });
-  if (!has_model) job.model.vocab_size = 0;  // no token is outside of what is not known
   OpenData(job, attempt);
   const bool has_data = job.train != nullptr;
-  const bool sized_by_data = job.model.type == "cnn" || job.model.type == "linear";
+  const bool sized_by_data = job.config.model.type == ModelType::kCnn ||
+                             job.config.model.type == ModelType::kLinear;
   if (!has_model || (!has_data && sized_by_data)) return;
   const bool fits = attempt([&job, has_data] {
-    if (has_data) FitModelToData(job.train->shape(), job.model);
+    if (has_data) FitModelToData(job.train->shape(), job.config, job.model);
     job.shape = MakeModelShape(job.model);
   });
   const std::string& weights = job.config.model.name_or_path;

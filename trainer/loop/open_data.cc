@@ -82,7 +82,8 @@ std::unique_ptr<Dataset> OpenTokenized(const Config& config,
 // Those of the model that training begins with, if need be, so that its outputs keep their meaning.
 std::vector<std::string> LabelsOf(const Job& job, const Dataset* training) {
   if (training != nullptr) return training->shape().labels;
-  return job.config.data.labels.empty() ? job.model.labels : job.config.data.labels;
+  const auto* bert = std::get_if<BertOptions>(&job.model);
+  return job.config.data.labels.empty() && bert != nullptr ? bert->labels : job.config.data.labels;
 }
 
 std::unique_ptr<Dataset> OpenPairs(const Job& job,
@@ -95,7 +96,7 @@ std::unique_ptr<Dataset> OpenPairs(const Job& job,
       PairDatasetOptions{.patterns = files,
                          .columns = {data.text_column, data.text_pair_column, data.label_column},
                          .labels = LabelsOf(job, training),
-                         .classes = job.model.num_labels,
+                         .classes = job.config.model.num_labels,
                          .max_length = data.max_seq_length,
                          .token_types = data.token_type_ids,
                          .skip_bad_rows = data.on_bad_row == OnBadRow::kSkip},
@@ -153,9 +154,8 @@ IdxClasses IdxClassesOf(const DataConfig& data, const Dataset* training) {
 // Ids that the model has no embedding for are found when they are read; of other models that is
 // not known. Tokenizers have their vocabulary to compare instead.
 int64_t VocabularyOf(const Job& job) {
-  const ModelType type = job.config.model.type;
-  const bool embeds = type == ModelType::kGpt || type == ModelType::kLlama;
-  return embeds ? job.model.vocab_size : 0;
+  const TransformerOptions* model = TransformerIn(job.model);
+  return model == nullptr ? 0 : model->vocab_size;
 }
 
 // `training`: what the validation data must agree with; nullptr for the training data itself.

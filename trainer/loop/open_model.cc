@@ -17,32 +17,10 @@ namespace ddprun::trainer {
 
 namespace {
 
-// A size that a folder's config.json says too.
-struct SharedSize {
-  std::string_view key;
-  int64_t ModelConfig::*config;
-  int64_t ModelOptions::*folder;
-};
-
-constexpr SharedSize kTransformerSizes[] = {
-    {"hidden_size", &ModelConfig::hidden_size, &ModelOptions::hidden_size},
-    {"num_hidden_layers", &ModelConfig::num_hidden_layers, &ModelOptions::num_hidden_layers},
-    {"num_attention_heads", &ModelConfig::num_attention_heads, &ModelOptions::num_attention_heads},
-    {"intermediate_size", &ModelConfig::intermediate_size, &ModelOptions::intermediate_size},
-    {"vocab_size", &ModelConfig::vocab_size, &ModelOptions::vocab_size},
-    {"max_position_embeddings", &ModelConfig::max_position_embeddings,
-     &ModelOptions::max_positions},
-};
-constexpr SharedSize kBertSizes[] = {
-    {"type_vocab_size", &ModelConfig::type_vocab_size, &ModelOptions::type_vocab_size}};
-constexpr SharedSize kLlamaSizes[] = {
-    {"num_key_value_heads", &ModelConfig::num_key_value_heads, &ModelOptions::num_key_value_heads},
-    {"head_dim", &ModelConfig::head_dim, &ModelOptions::head_dim}};
-
 // Compares the keys of a config with a folder and takes from the folder what the config leaves out.
 class FolderMerge {
  public:
-  FolderMerge(ModelConfig& config, ModelOptions& folder) : config_(config), folder_(folder) {}
+  explicit FolderMerge(ModelConfig& config) : config_(config) {}
 
   bool Given(std::string_view key) const {
     return std::ranges::find(config_.given, key) != config_.given.end();
@@ -60,22 +38,21 @@ class FolderMerge {
   }
 
   // The config keeps what it says, which may be nothing.
-  void AgreeOnScaling() {
+  void AgreeOnScaling(const RopeScaling& in_folder) {
     const std::string& text = config_.rope_scaling.text;
-    if (text == JsonText().text || ReadRopeScaling(text) == folder_.rope_scaling) return;
+    if (text == JsonText().text || ReadRopeScaling(text) == in_folder) return;
     differences_ += "model.rope_scaling is " + text + " in the config and another in the folder.\n";
   }
 
   // The config may choose its own.
   template <typename T>
   void Prefer(std::string_view key, T& in_config, T& in_folder) {
-    (Given(key) ? in_folder : in_config) = Given(key) ? in_config : in_folder;
+    Take(Given(key), in_config, in_folder);
   }
 
-  void Sizes(std::span<const SharedSize> sizes) {
-    for (const SharedSize& size : sizes) {
-      Agree(size.key, config_.*size.config, folder_.*size.folder);
-    }
+  // Where the config gives only `dropout`, ReadConfig has made the others equal to it.
+  void PreferDropout(std::string_view key, double& in_config, double& in_folder) {
+    Take(Given("dropout") || Given(key), in_config, in_folder);
   }
 
   void Finish() const {
@@ -91,43 +68,63 @@ class FolderMerge {
 
  private:
   template <typename T>
+  static void Take(bool of_config, T& in_config, T& in_folder) {
+    (of_config ? in_folder : in_config) = of_config ? in_config : in_folder;
+  }
+  template <typename T>
   static std::string Text(T value) {
     return SlotText(&value);
   }
 
   ModelConfig& config_;
-  ModelOptions& folder_;
   std::string differences_;
 };
 
-void MergeTransformer(FolderMerge& merge, ModelConfig& config, ModelOptions& folder) {
-  merge.Sizes(kTransformerSizes);
-  if (config.type == ModelType::kBert) {
-    merge.Sizes(kBertSizes);
-    const int64_t labels = folder.num_labels;
-    merge.Prefer("num_labels", config.num_labels, folder.num_labels);
-    if (folder.num_labels != labels) folder.labels.clear();
-  } else {
-    merge.Agree("tie_word_embeddings", config.tie_word_embeddings, folder.tie_word_embeddings);
-  }
-  if (config.type == ModelType::kLlama) {
-    merge.Sizes(kLlamaSizes);
-    merge.Agree("rms_norm_eps", config.rms_norm_eps, folder.norm_epsilon);
-    merge.Agree("rope_theta", config.rope_theta, folder.rope_theta);
-    merge.AgreeOnScaling();
-    merge.Agree("attention_bias", config.attention_bias, folder.attention_bias);
-    merge.Agree("mlp_bias", config.mlp_bias, folder.mlp_bias);
-  }
-  // Where the config gives only `dropout`, ReadConfig has made the others equal to it.
-  const bool own = merge.Given("dropout");
-  const bool own_attention = own || merge.Given("attention_dropout");
-  const bool own_classifier = own || merge.Given("classifier_dropout");
+void MergeSizes(FolderMerge& merge, ModelConfig& config, const TransformerOptions& folder) {
+  merge.Agree("hidden_size", config.hidden_size, folder.hidden_size);
+  merge.Agree("num_hidden_layers", config.num_hidden_layers, folder.num_hidden_layers);
+  merge.Agree("num_attention_heads", config.num_attention_heads, folder.num_attention_heads);
+  merge.Agree("intermediate_size", config.intermediate_size, folder.intermediate_size);
+  merge.Agree("vocab_size", config.vocab_size, folder.vocab_size);
+  merge.Agree("max_position_embeddings", config.max_position_embeddings,
+              folder.max_position_embeddings);
+}
+
+void MergeOwn(FolderMerge& merge, ModelConfig& config, GptOptions& folder) {
+  merge.Agree("tie_word_embeddings", config.tie_word_embeddings, folder.tie_word_embeddings);
   merge.Prefer("dropout", config.dropout, folder.dropout);
-  if (own) folder.embedding_dropout = folder.dropout;
-  (own_attention ? folder.attention_dropout : config.attention_dropout) =
-      own_attention ? config.attention_dropout : folder.attention_dropout;
-  (own_classifier ? folder.classifier_dropout : config.classifier_dropout) =
-      own_classifier ? config.classifier_dropout : folder.classifier_dropout;
+  if (merge.Given("dropout")) folder.embedding_dropout = folder.dropout;
+}
+
+void MergeOwn(FolderMerge& merge, ModelConfig& config, LlamaOptions& folder) {
+  merge.Agree("tie_word_embeddings", config.tie_word_embeddings, folder.tie_word_embeddings);
+  merge.Agree("num_key_value_heads", config.num_key_value_heads, folder.num_key_value_heads);
+  merge.Agree("head_dim", config.head_dim, folder.head_dim);
+  merge.Agree("rms_norm_eps", config.rms_norm_eps, folder.rms_norm_eps);
+  merge.Agree("rope_theta", config.rope_theta, folder.rope_theta);
+  merge.AgreeOnScaling(folder.rope_scaling);
+  merge.Agree("attention_bias", config.attention_bias, folder.attention_bias);
+  merge.Agree("mlp_bias", config.mlp_bias, folder.mlp_bias);
+}
+
+void MergeOwn(FolderMerge& merge, ModelConfig& config, BertOptions& folder) {
+  merge.Agree("type_vocab_size", config.type_vocab_size, folder.type_vocab_size);
+  const int64_t labels = folder.num_labels;
+  merge.Prefer("num_labels", config.num_labels, folder.num_labels);
+  if (folder.num_labels != labels) folder.labels.clear();
+  merge.Prefer("dropout", config.dropout, folder.dropout);
+  merge.PreferDropout("classifier_dropout", config.classifier_dropout, folder.classifier_dropout);
+}
+
+template <typename Options>
+void Merge(ModelConfig& config, Options& folder) {
+  if constexpr (std::is_base_of_v<TransformerOptions, Options>) {
+    FolderMerge merge(config);
+    MergeSizes(merge, config, folder);
+    MergeOwn(merge, config, folder);
+    merge.PreferDropout("attention_dropout", config.attention_dropout, folder.attention_dropout);
+    merge.Finish();
+  }
 }
 
 Failure WrongType(const ModelConfig& config, const std::string& found) {
@@ -199,15 +196,11 @@ int64_t OutputsFor(const DataShape& data) {
   return data.classes > 0 ? data.classes : Product(data.target);
 }
 
-void FitImageModel(const DataShape& data, ModelOptions& model) {
-  if (data.input.size() != 3) {
-    throw SizesDoNotFit("model.type \"" + model.type +
-                        "\" takes images, but a sample of the data has " +
-                        std::to_string(data.input.size()) +
-                        " dimensions where channels, height and width were expected.");
-  }
-  model.image = data.input;
-  model.num_labels = OutputsFor(data);
+void CheckImages(const DataShape& data, const std::string& type) {
+  if (data.input.size() == 3) return;
+  throw SizesDoNotFit("model.type \"" + type + "\" takes images, but a sample of the data has " +
+                      std::to_string(data.input.size()) +
+                      " dimensions where channels, height and width were expected.");
 }
 
 // "[4, 16, 3]": the sizes with the data's first and last ones.
@@ -217,10 +210,11 @@ std::string Fitting(const std::vector<int64_t>& sizes, int64_t in, int64_t out) 
   return text + ", " + std::to_string(out) + "]";
 }
 
-void FitMlp(const DataShape& data, const ModelOptions& model) {
+void FitMlp(const DataShape& data, MlpOptions& model) {
   const int64_t in = Product(data.input);
   const int64_t out = OutputsFor(data);
-  const auto& sizes = model.layer_sizes;
+  std::vector<int64_t>& sizes = model.sizes;
+  if (sizes.empty()) sizes = {in, out};  // type "linear"
   if (sizes.size() < 2 || (sizes.front() == in && sizes.back() == out)) return;
   throw SizesDoNotFit(
       "model.layer_sizes goes from " + std::to_string(sizes.front()) + " to " +
@@ -235,44 +229,46 @@ void FitMlp(const DataShape& data, const ModelOptions& model) {
 
 // Gives a linear model, a CNN or a ResNet its sizes, and compares those of an MLP with the data;
 // leaves other models alone. Throws Failure when they do not fit.
-void FitSizesToData(const DataShape& data, ModelOptions& model) {
+void FitSizesToData(const DataShape& data, const std::string& type, ModelOptions& model) {
   // A data set that does not say what its samples are like is found out by the first batch.
   if (data.input.empty()) return;
-  if (model.type == "linear") {
-    model.layer_sizes = {Product(data.input), OutputsFor(data)};
-    model.activation = "none";
-  } else if (model.type == "mlp") {
-    FitMlp(data, model);
-  } else if (model.type == "cnn" || model.type.starts_with("resnet")) {
-    FitImageModel(data, model);
-  }
+  if (auto* mlp = std::get_if<MlpOptions>(&model)) FitMlp(data, *mlp);
+  const auto fit_images = [&](auto* images) {
+    if (images == nullptr) return;
+    CheckImages(data, type);
+    images->image = data.input;
+    images->num_labels = OutputsFor(data);
+  };
+  fit_images(std::get_if<CnnOptions>(&model));
+  fit_images(std::get_if<ResNetOptions>(&model));
 }
 
 }  // namespace
 
-void FitModelToData(const DataShape& data, ModelOptions& model) {
-  FitSizesToData(data, model);
-  model.data = data;
-  const bool reads_tokens = model.type == "bert" || model.type == "gpt" || model.type == "llama";
-  if (reads_tokens && data.vocab_size > model.vocab_size) {
+void FitModelToData(const DataShape& data, const Config& config, ModelOptions& model) {
+  FitSizesToData(data, std::string(Word(config.model.type)), model);
+  if (auto* plugin = std::get_if<PluginOptions>(&model)) plugin->data = data;
+  const TransformerOptions* transformer = TransformerIn(model);
+  if (transformer != nullptr && data.vocab_size > transformer->vocab_size) {
     throw DoesNotFit("The vocabulary of the data has " + std::to_string(data.vocab_size) +
                          " tokens, but the model has embeddings for " +
-                         std::to_string(model.vocab_size) + " (model.vocab_size).",
+                         std::to_string(transformer->vocab_size) + " (model.vocab_size).",
                      "Take the tokenizer that belongs to the model, or for a fresh model set "
                      "model.vocab_size to at least " +
                          std::to_string(data.vocab_size) + ".");
   }
-  if (model.type != "bert") return;
-  if (model.num_labels > 1 && data.classes > model.num_labels) {
+  auto* bert = std::get_if<BertOptions>(&model);
+  if (bert == nullptr) return;
+  if (bert->num_labels > 1 && data.classes > bert->num_labels) {
     throw DoesNotFit("The data has " + std::to_string(data.classes) +
-                         " classes, but the model tells " + std::to_string(model.num_labels) +
+                         " classes, but the model tells " + std::to_string(bert->num_labels) +
                          " apart (model.num_labels).",
                      "Set model.num_labels to " + std::to_string(data.classes) + ".");
   }
   // Names that are the numbers of the classes say nothing that the folder does not say better.
   for (size_t i = 0; i < data.labels.size(); ++i) {
     if (data.labels[i] == std::to_string(i)) continue;
-    model.labels = data.labels;
+    bert->labels = data.labels;
     break;
   }
 }
@@ -282,20 +278,16 @@ ModelOptions OpenModel(Config& config) {
   if (!model.name_or_path.empty() && !std::filesystem::exists(model.name_or_path)) {
     throw NoSuchModel(model.name_or_path);
   }
-  const bool transformer = model.type == ModelType::kBert || model.type == ModelType::kGpt ||
-                           model.type == ModelType::kLlama;
+  ModelOptions options = ModelOptionsOf(model);
   // A weights file by itself says nothing of the model, and those of images follow the data.
   if (model.name_or_path.empty() || std::filesystem::is_regular_file(model.name_or_path) ||
-      (!transformer && model.type != ModelType::kMlp)) {
-    return ModelOptionsOf(config);
+      (TransformerIn(options) == nullptr && model.type != ModelType::kMlp)) {
+    return options;
   }
   ModelOptions folder = ReadModelOptions(model.name_or_path);
-  if (folder.type != Word(model.type)) throw WrongType(model, folder.type);
-  FolderMerge merge(model, folder);
-  if (!transformer) return ModelOptionsOf(config);
-  MergeTransformer(merge, model, folder);
-  merge.Finish();
-  folder.loss = LossOptionsOf(config.training);
+  if (TypeOf(folder) != Word(model.type)) throw WrongType(model, TypeOf(folder));
+  if (TransformerIn(folder) == nullptr) return options;
+  std::visit([&](auto& of_folder) { Merge(model, of_folder); }, folder);
   CheckPositions(config);
   return folder;
 }

@@ -12,7 +12,7 @@ ModelOptions OpenModel(Config& config);
 
 // Takes the names of the classes from the data. Throws Failure when the data has more tokens or
 // classes than the model.
-void FitModelToData(const DataShape& data, ModelOptions& model);
+void FitModelToData(const DataShape& data, const Config& config, ModelOptions& model);
 
 // Fills job.train, job.validation and what belongs to them.
 void OpenData(Job& job, const Attempt& attempt);

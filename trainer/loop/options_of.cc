@@ -8,104 +8,103 @@
 
 namespace ddprun::trainer {
 
-LossOptions LossOptionsOf(const TrainingConfig& config) {
-  LossOptions options;
-  switch (config.loss) {
-    case Loss::kAuto:
-      break;
-    case Loss::kCrossEntropy:
-      options.kind = LossOptions::Kind::kCrossEntropy;
-      break;
-    case Loss::kMse:
-      options.kind = LossOptions::Kind::kMse;
-      break;
-    case Loss::kCausalLm:
-      options.kind = LossOptions::Kind::kCausalLm;
-      break;
-  }
-  options.label_smoothing = config.label_smoothing;
-  return options;
-}
+namespace {
 
-ModelOptions ModelOptionsOf(const Config& config) {
-  const ModelConfig& model = config.model;
-  ModelOptions options;
-  options.type = Word(model.type);
+// What all transformers are told.
+template <typename Options>
+Options TransformerOf(const ModelConfig& model) {
+  Options options;
+  options.vocab_size = model.vocab_size;
+  options.max_position_embeddings = model.max_position_embeddings;
   options.hidden_size = model.hidden_size;
   options.num_hidden_layers = model.num_hidden_layers;
   options.num_attention_heads = model.num_attention_heads;
   options.intermediate_size = model.intermediate_size;
-  options.vocab_size = model.vocab_size;
-  options.max_positions = model.max_position_embeddings;
-  options.dropout = model.dropout;
   options.attention_dropout = model.attention_dropout;
-  options.classifier_dropout = model.classifier_dropout;
-  options.type_vocab_size = model.type_vocab_size;
-  options.num_labels = model.num_labels;
-  options.tie_word_embeddings = model.tie_word_embeddings;
-  options.num_key_value_heads = model.num_key_value_heads;
-  options.head_dim = model.head_dim;
-  if (model.type == ModelType::kLlama) options.norm_epsilon = model.rms_norm_eps;
-  options.rope_theta = model.rope_theta;
-  options.rope_scaling = ReadRopeScaling(model.rope_scaling.text);
-  options.attention_bias = model.attention_bias;
-  options.mlp_bias = model.mlp_bias;
-  options.layer_sizes = model.layer_sizes;
-  options.channels = model.channels;
-  options.path = model.path;
-  options.json = model.options.text;
-  options.loss = LossOptionsOf(config.training);
-  switch (model.activation) {
-    case Activation::kRelu:
-      options.activation = "relu";
-      break;
-    case Activation::kGelu:
-      options.activation = "gelu";
-      break;
-    case Activation::kNone:
-      options.activation = "none";
-      break;
-  }
   return options;
+}
+
+GptOptions GptOf(const ModelConfig& model) {
+  auto gpt = TransformerOf<GptOptions>(model);
+  gpt.dropout = gpt.embedding_dropout = model.dropout;
+  gpt.tie_word_embeddings = model.tie_word_embeddings;
+  return gpt;
+}
+
+LlamaOptions LlamaOf(const ModelConfig& model) {
+  auto llama = TransformerOf<LlamaOptions>(model);
+  llama.num_key_value_heads = model.num_key_value_heads;
+  llama.head_dim = model.head_dim;
+  llama.rms_norm_eps = model.rms_norm_eps;
+  llama.rope_theta = model.rope_theta;
+  llama.rope_scaling = ReadRopeScaling(model.rope_scaling.text);
+  llama.attention_bias = model.attention_bias;
+  llama.mlp_bias = model.mlp_bias;
+  llama.tie_word_embeddings = model.tie_word_embeddings;
+  return llama;
+}
+
+BertOptions BertOf(const ModelConfig& model) {
+  auto bert = TransformerOf<BertOptions>(model);
+  bert.type_vocab_size = model.type_vocab_size;
+  bert.num_labels = model.num_labels;
+  bert.dropout = model.dropout;
+  bert.classifier_dropout = model.classifier_dropout;
+  return bert;
+}
+
+}  // namespace
+
+ModelOptions ModelOptionsOf(const ModelConfig& model) {
+  const auto resnet = [&model](int64_t depth) {
+    return ResNetOptions{.depth = depth, .num_labels = model.num_labels};
+  };
+  switch (model.type) {
+    case ModelType::kGpt:
+      return GptOf(model);
+    case ModelType::kLlama:
+      return LlamaOf(model);
+    case ModelType::kBert:
+      return BertOf(model);
+    case ModelType::kMlp:
+      return MlpOptions{.sizes = model.layer_sizes, .activation = model.activation};
+    case ModelType::kLinear:
+      return MlpOptions{.activation = Activation::kNone};  // its sizes are those of the data
+    case ModelType::kCnn:
+      return CnnOptions{.channels = model.channels,
+                        .hidden_size = model.hidden_size,
+                        .num_labels = model.num_labels,
+                        .dropout = model.dropout};
+    case ModelType::kResNet18:
+      return resnet(18);
+    case ModelType::kResNet34:
+      return resnet(34);
+    case ModelType::kResNet50:
+      return resnet(50);
+    case ModelType::kResNet101:
+      return resnet(101);
+    case ModelType::kTorchScript:
+      return TorchScriptOptions{.path = model.path};
+    case ModelType::kPlugin:
+      return PluginOptions{.path = model.path, .json = model.options.text};
+  }
+  DDPRUN_CHECK(false);
 }
 
 OptimizerOptions OptimizerOptionsOf(const OptimizerConfig& config) {
-  OptimizerOptions options;
-  switch (config.type) {
-    case OptimizerType::kAdamW:
-      options.kind = OptimizerOptions::Kind::kAdamW;
-      break;
-    case OptimizerType::kAdam:
-      options.kind = OptimizerOptions::Kind::kAdam;
-      break;
-    case OptimizerType::kSgd:
-      options.kind = OptimizerOptions::Kind::kSgd;
-      break;
-  }
-  options.betas = config.betas;
-  options.eps = config.eps;
-  options.momentum = config.momentum;
-  return options;
+  return {.kind = config.type,
+          .betas = config.betas,
+          .eps = config.eps,
+          .momentum = config.momentum};
 }
 
 ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_steps) {
-  ScheduleOptions options;
-  switch (config.lr_scheduler_type) {
-    case LrSchedulerType::kConstant:
-      options.shape = ScheduleOptions::Shape::kConstant;
-      break;
-    case LrSchedulerType::kLinear:
-      options.shape = ScheduleOptions::Shape::kLinear;
-      break;
-    case LrSchedulerType::kCosine:
-      options.shape = ScheduleOptions::Shape::kCosine;
-      options.min_lr_ratio = config.min_lr_ratio;
-      break;
-  }
-  options.warmup = config.warmup_steps;
-  options.warmup_from_zero = config.warmup_from_zero;
-  options.total_steps = total_steps;
-  return options;
+  const bool cosine = config.lr_scheduler_type == LrSchedulerType::kCosine;
+  return {.shape = config.lr_scheduler_type,
+          .warmup = config.warmup_steps,
+          .warmup_from_zero = config.warmup_from_zero,
+          .min_lr_ratio = cosine ? config.min_lr_ratio : 0,
+          .total_steps = total_steps};
 }
 
 namespace {
@@ -146,20 +145,6 @@ DataParallelOptions DataParallelOptionsOf(const StrategyConfig& config) {
                          .warmup_steps = config.post_local_sgd_start_step};
   }
   return options;
-}
-
-AllReduceAlgorithm AlgorithmOf(const CommConfig& config) {
-  switch (config.algorithm) {
-    case Algorithm::kDirect:
-      break;
-    case Algorithm::kReduceBroadcast:
-      return AllReduceAlgorithm::kReduceBroadcast;
-    case Algorithm::kAllToAll:
-      return AllReduceAlgorithm::kAllToAll;
-    case Algorithm::kRing:
-      return AllReduceAlgorithm::kRing;
-  }
-  return AllReduceAlgorithm::kDirect;
 }
 
 std::vector<Metric> MetricsOf(const EvaluationConfig& config) {

@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "trainer/comm/data_type.h"
 #include "trainer/config/config.h"
 #include "trainer/data/loader.h"
 #include "trainer/models/registry.h"
@@ -14,12 +13,10 @@
 namespace ddprun::trainer {
 
 // Of a model without a folder to start from (open_parts.h).
-ModelOptions ModelOptionsOf(const Config& config);
-LossOptions LossOptionsOf(const TrainingConfig& config);
+ModelOptions ModelOptionsOf(const ModelConfig& config);
 OptimizerOptions OptimizerOptionsOf(const OptimizerConfig& config);
 ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_steps);
 DataParallelOptions DataParallelOptionsOf(const StrategyConfig& config);
-AllReduceAlgorithm AlgorithmOf(const CommConfig& config);
 std::vector<Metric> MetricsOf(const EvaluationConfig& config);
 
 LoaderOptions TrainLoaderOptions(const Config& config, int64_t epoch);

@@ -43,7 +43,7 @@ Mesh MakeMesh(const Job& job,
   if (IsSingle(job, rank)) return {};
   auto group = InitProcessGroup(
       environment, std::chrono::seconds(job.config.comm.init_timeout_seconds), std::move(recorder));
-  group->SetAllReduceAlgorithm(AlgorithmOf(job.config.comm));
+  group->SetAllReduceAlgorithm(job.config.comm.algorithm);
   return group;
 }
 

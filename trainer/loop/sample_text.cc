@@ -82,14 +82,14 @@ void CheckVocabulary(const LanguageModel& model, const TextOptions& options, int
 }  // namespace
 
 std::shared_ptr<LanguageModel> OpenLanguageModel(const std::string& folder) {
-  ModelOptions options = ReadModelOptions(folder);
-  options.initialize = false;
-  auto model = std::dynamic_pointer_cast<LanguageModel>(MakeModel(options));
+  const ModelOptions options = ReadModelOptions(folder);
+  auto model =
+      std::dynamic_pointer_cast<LanguageModel>(MakeModel(options, {}, /*initialize=*/false));
   if (!model) {
     throw Failure(Error{.code = Code::kUsage,
                         .title = "NOT A LANGUAGE MODEL",
                         .where = folder,
-                        .what = "\"" + folder + "\" holds a model of type \"" + options.type +
+                        .what = "\"" + folder + "\" holds a model of type \"" + TypeOf(options) +
                                 "\", which does not predict the next token.",
                         .hint = "Name a folder with a model of type gpt or llama.",
                         .page = "not-a-language-model"});

@@ -25,9 +25,9 @@ std::shared_ptr<Model> BuildModel(const Job& job,
   const Config& config = job.config;
   const bool pretrained = !config.model.name_or_path.empty();
   at::manual_seed(static_cast<uint64_t>(config.run.seed));
-  ModelOptions options = job.model;
-  options.initialize = owns_weights && !pretrained;
-  std::shared_ptr<Model> model = MakeModel(options);
+  std::shared_ptr<Model> model =
+      MakeModel(job.model, {config.training.loss, config.training.label_smoothing},
+                /*initialize=*/owns_weights && !pretrained);
   if (config.training.gradient_checkpointing) RecomputeBlocks(*model);
   if (owns_weights && pretrained)
     *fresh_parameters = LoadWeights(*model, config.model.name_or_path);
@@ -180,7 +180,7 @@ at::Tensor Trainer::WeightedLoss(Model& model,
                                  StepResult& result) {
   result.samples += batch.samples;
   result.predictions += batch.predictions;
-  const PrecisionScope precision(PrecisionOf(job_.config.training));
+  const PrecisionScope precision(job_.config.training.precision);
   // A mean over no predictions is no number, but the other ranks count on this one's gradients.
   if (batch.predictions == 0) return model.Outputs(batch).sum() * 0;
   const auto predictions = static_cast<double>(batch.predictions);

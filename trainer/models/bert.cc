@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/compute/padding.h"
-#include "trainer/models/layers.h"
 
 // B texts, L length of the longest, N tokens without padding, C width (hidden_size).
 namespace ddprun::trainer {
@@ -81,7 +80,6 @@ class Bert final : public Model {
     }
     pooler_ = AddLinear("bert.pooler.dense", width, width);
     classifier_ = AddLinear("classifier", width, options.num_labels);
-    if (options.initialize) InitializeAll();
   }
 
   std::vector<Stage> Stages(const Batch& batch) const override {
@@ -108,7 +106,7 @@ class Bert final : public Model {
       return at::mse_loss(outputs.squeeze(1), batch.targets.to(outputs.scalar_type()));
     }
     return CrossEntropy(outputs, batch.targets, batch.predictions,
-                        is_training() ? options_.label_smoothing : 0);
+                        is_training() ? loss_.label_smoothing : 0);
   }
 
   std::string ConfigJson() const override;
@@ -141,8 +139,8 @@ class Bert final : public Model {
     block.attention_output = AddLinear(prefix + "attention.output.dense", width, width);
     block.attention_norm = AddNorm(prefix + "attention.output.LayerNorm", width);
     block.intermediate =
-        AddLinear(prefix + "intermediate.dense", width, options_.intermediate_size);
-    block.output = AddLinear(prefix + "output.dense", options_.intermediate_size, width);
+        AddLinear(prefix + "intermediate.dense", width, options_.inner_size());
+    block.output = AddLinear(prefix + "output.dense", options_.inner_size(), width);
     block.output_norm = AddNorm(prefix + "output.LayerNorm", width);
     return block;
   }
@@ -170,7 +168,7 @@ class Bert final : public Model {
     const at::Tensor x = at::embedding(words_, of_tokens(batch.inputs), options_.pad_token_id) +
                          types +
                          at::embedding(positions_, of_tokens(positions.expand_as(batch.inputs)));
-    return Drop(Norm(x, embeddings_norm_), options_.hidden_dropout);
+    return Drop(Norm(x, embeddings_norm_), options_.dropout);
   }
 
   // [N, C], or [B, C] when only the first tokens are asked for.
@@ -180,10 +178,10 @@ class Bert final : public Model {
                    bool only_first) const {
     const at::Tensor asking = only_first ? PackRows(x, tokens.firsts) : x;
     const at::Tensor seen =
-        Norm(asking + Drop(Mix(asking, x, block, tokens, only_first), options_.hidden_dropout),
+        Norm(asking + Drop(Mix(asking, x, block, tokens, only_first), options_.dropout),
              block.attention_norm);
     const at::Tensor inner = ApplyGelu(Linear(seen, block.intermediate), gelu_);
-    return Norm(seen + Drop(Linear(inner, block.output), options_.hidden_dropout),
+    return Norm(seen + Drop(Linear(inner, block.output), options_.dropout),
                 block.output_norm);
   }
 
@@ -230,9 +228,9 @@ std::string Bert::ConfigJson() const {
                                    {"hidden_size", options_.hidden_size},
                                    {"num_hidden_layers", options_.num_hidden_layers},
                                    {"num_attention_heads", options_.num_attention_heads},
-                                   {"intermediate_size", options_.intermediate_size},
+                                   {"intermediate_size", options_.inner_size()},
                                    {"hidden_act", options_.hidden_act},
-                                   {"hidden_dropout_prob", options_.hidden_dropout},
+                                   {"hidden_dropout_prob", options_.dropout},
                                    {"attention_probs_dropout_prob", options_.attention_dropout},
                                    {"classifier_dropout", options_.classifier_dropout},
                                    {"layer_norm_eps", options_.layer_norm_eps},
@@ -275,26 +273,13 @@ std::optional<std::string> Bert::ParameterFor(const std::string& stored_name) co
 }  // namespace
 
 std::shared_ptr<Model> MakeBert(const BertOptions& options) {
-  const bool positive = options.vocab_size > 0 && options.max_position_embeddings > 0 &&
-                        options.type_vocab_size > 0 && options.hidden_size > 0 &&
-                        options.num_hidden_layers > 0 && options.num_attention_heads > 0 &&
-                        options.intermediate_size > 0 && options.num_labels > 0;
-  if (positive && options.hidden_size % options.num_attention_heads == 0 &&
-      options.pad_token_id >= -1 && options.pad_token_id < options.vocab_size) {
-    return std::make_shared<Bert>(options);
-  }
-  ThrowWrongSize("bert", "hidden_size " + std::to_string(options.hidden_size) +
-                             ", num_attention_heads " +
-                             std::to_string(options.num_attention_heads) + ", num_hidden_layers " +
-                             std::to_string(options.num_hidden_layers) + ", intermediate_size " +
-                             std::to_string(options.intermediate_size) + ", vocab_size " +
-                             std::to_string(options.vocab_size) + ", pad_token_id " +
-                             std::to_string(options.pad_token_id) + ", " +
-                             std::to_string(options.max_position_embeddings) + " positions, " +
-                             std::to_string(options.type_vocab_size) + " token types, " +
-                             std::to_string(options.num_labels) +
-                             " labels; all must be positive, hidden_size a multiple of "
-                             "num_attention_heads, and pad_token_id inside the vocabulary");
+  CheckSizes("bert", options,
+             options.type_vocab_size > 0 && options.num_labels > 0 && options.pad_token_id >= -1 &&
+                 options.pad_token_id < options.vocab_size,
+             ", pad_token_id " + std::to_string(options.pad_token_id) +
+                 " (inside the vocabulary), " + std::to_string(options.type_vocab_size) +
+                 " token types, " + std::to_string(options.num_labels) + " labels");
+  return std::make_shared<Bert>(options);
 }
 
 }  // namespace ddprun::trainer

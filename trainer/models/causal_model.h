@@ -21,9 +21,7 @@ class CausalModel : public LanguageModel {
   int64_t vocab_size() const final { return vocab_size_; }
 
  protected:
-  // `label_smoothing`: share of each target that is given to all tokens alike.
-  CausalModel(int64_t vocab_size, double label_smoothing)
-      : vocab_size_(vocab_size), label_smoothing_(label_smoothing) {}
+  explicit CausalModel(int64_t vocab_size) : vocab_size_(vocab_size) {}
 
   // What the last layer makes scores of: inputs [B, L] -> [N, C]. The mask is that of CausalMask
   // (layers.h). The inputs follow the tokens of the cache, where there is one, and are added to it.
@@ -37,10 +35,9 @@ class CausalModel : public LanguageModel {
 
  private:
   // A loss of evaluation is that of the targets themselves.
-  double Smoothing() const { return is_training() ? label_smoothing_ : 0; }
+  double Smoothing() const { return is_training() ? loss_.label_smoothing : 0; }
 
   const int64_t vocab_size_;
-  const double label_smoothing_;
 };
 
 }  // namespace ddprun::trainer

@@ -35,7 +35,9 @@ class Cnn final : public Model {
     }
     fc1_ = AddLinear("fc1", in * height * width, options.hidden_size);
     fc2_ = AddLinear("fc2", options.hidden_size, options.num_labels);
-    if (!options.initialize) return;
+  }
+
+  void Initialize() override {
     const at::NoGradGuard no_grad;
     for (Affine& stage : stages_) InitializeAsTorch(stage.weight, stage.bias);
     InitializeAsTorch(fc1_.weight, fc1_.bias);
@@ -57,10 +59,6 @@ class Cnn final : public Model {
     };
     stages.push_back({{"fc1", "fc2"}, head});
     return stages;
-  }
-
-  at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
-    return LossOf(options_.loss, outputs, batch, is_training());
   }
 
   std::string ConfigJson() const override {

@@ -7,20 +7,20 @@
 #include <memory>
 #include <vector>
 
-#include "trainer/models/loss.h"
 #include "trainer/models/model.h"
 
 namespace ddprun::trainer {
 
 struct CnnOptions {
+  static constexpr const char* kType = "cnn";
+
   std::vector<int64_t> image = {};           // of one sample: {C, H, W}
   std::vector<int64_t> channels = {32, 64};  // of each stage; a stage halves height and width
   int64_t hidden_size = 128;
   int64_t num_labels = 10;
   double dropout = 0.0;  // before the last layer
-  LossOptions loss = {};
-  // True: drawn as torch.nn does, from torch's default generator.
-  bool initialize = true;
+
+  bool operator==(const CnnOptions&) const = default;
 };
 
 // Throws Failure for sizes that do not fit, as images too small for so many stages.

@@ -9,10 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "trainer/models/registry.h"
 
 namespace ddprun::trainer {
-
-struct ModelOptions;
 
 // Every method throws Failure when the value is of another kind than asked for. A key that is
 // missing or null counts as `fallback`.

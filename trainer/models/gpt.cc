@@ -10,9 +10,8 @@
 
 #include "trainer/compute/linear.h"
 #include "trainer/models/causal_model.h"
-#include "trainer/models/layers.h"
 
-// B batch, L length, N = B * L, C width (n_embd), H heads, D = C / H, V vocabulary.
+// B batch, L length, N = B * L, C width (hidden_size), H heads, D = C / H, V vocabulary.
 namespace ddprun::trainer {
 
 namespace {
@@ -26,13 +25,13 @@ struct GptBlock {
 class Gpt final : public CausalModel {
  public:
   explicit Gpt(const GptOptions& options)
-      : CausalModel(options.vocab_size, options.label_smoothing),
+      : CausalModel(options.vocab_size),
         options_(options),
-        gelu_(GeluFromName(options.activation)) {
-    const int64_t width = options.n_embd;
+        gelu_(GeluFromName(options.hidden_act)) {
+    const int64_t width = options.hidden_size;
     wte_ = AddParameter("transformer.wte.weight", {options.vocab_size, width});
-    wpe_ = AddParameter("transformer.wpe.weight", {options.n_positions, width});
-    for (int64_t i = 0; i < options.n_layer; ++i) {
+    wpe_ = AddParameter("transformer.wpe.weight", {options.max_position_embeddings, width});
+    for (int64_t i = 0; i < options.num_hidden_layers; ++i) {
       blocks_.push_back(AddBlock("transformer.h." + std::to_string(i) + "."));
     }
     ln_f_ = AddNorm("transformer.ln_f", width);
@@ -40,10 +39,9 @@ class Gpt final : public CausalModel {
     lm_head_ = options.tie_word_embeddings
                    ? wte_
                    : AddParameter("lm_head.weight", {options.vocab_size, width});
-    if (options.initialize) InitializeAll();
   }
 
-  int64_t context_length() const override { return options_.n_positions; }
+  int64_t context_length() const override { return options_.max_position_embeddings; }
   std::string ConfigJson() const override;
   std::optional<std::string> ParameterFor(const std::string& stored_name) const override;
 
@@ -53,9 +51,9 @@ class Gpt final : public CausalModel {
     } else if (parameter.find(".ln_") != parameter.npos) {
       value.fill_(1.0);
     } else if (parameter.ends_with(".c_proj.weight")) {
-      // The residual stream sums 2 * n_layer projections.
-      value.normal_(0.0,
-                    kGptDeviation / std::sqrt(2.0 * static_cast<double>(options_.n_layer)));
+      // The residual stream sums so many projections.
+      const auto projections = 2.0 * static_cast<double>(options_.num_hidden_layers);
+      value.normal_(0.0, kGptDeviation / std::sqrt(projections));
     } else {
       value.normal_(0.0, kGptDeviation);
     }
@@ -63,14 +61,14 @@ class Gpt final : public CausalModel {
 
  private:
   GptBlock AddBlock(const std::string& prefix) {
-    const int64_t width = options_.n_embd;
+    const int64_t width = options_.hidden_size;
     GptBlock block;
     block.ln_1 = AddNorm(prefix + "ln_1", width);
     block.c_attn = AddConv1d(prefix + "attn.c_attn", width, 3 * width);
     block.attn_proj = AddConv1d(prefix + "attn.c_proj", width, width);
     block.ln_2 = AddNorm(prefix + "ln_2", width);
-    block.c_fc = AddConv1d(prefix + "mlp.c_fc", width, options_.n_inner);
-    block.mlp_proj = AddConv1d(prefix + "mlp.c_proj", options_.n_inner, width);
+    block.c_fc = AddConv1d(prefix + "mlp.c_fc", width, options_.inner_size());
+    block.mlp_proj = AddConv1d(prefix + "mlp.c_proj", options_.inner_size(), width);
     return block;
   }
 
@@ -96,10 +94,10 @@ class Gpt final : public CausalModel {
                                   KeyValueCache* cache) const override {
     const int64_t length = inputs.size(1);
     const int64_t before = cache == nullptr ? 0 : cache->length();
-    CheckLength(before + length, options_.n_positions);
+    CheckLength(before + length, options_.max_position_embeddings);
     const auto embed = [=, this](const at::Tensor& ids) {
       const at::Tensor x = at::embedding(wte_, ids) + wpe_.narrow(0, before, length);
-      return Drop(x, options_.embedding_dropout).view({-1, options_.n_embd});
+      return Drop(x, options_.embedding_dropout).view({-1, options_.hidden_size});
     };
     std::vector<Stage> stages = {{{"transformer.wte", "transformer.wpe"}, embed}};
     for (size_t i = 0; i < blocks_.size(); ++i) {
@@ -122,9 +120,9 @@ class Gpt final : public CausalModel {
                  const at::Tensor& mask,
                  KeyValueCache* cache) const {
     const GptBlock& block = blocks_[index];
-    const int64_t heads = options_.n_head;
-    const auto qkv =
-        Conv1d(x, block.c_attn).view({-1, length, 3, heads, options_.n_embd / heads}).unbind(2);
+    const int64_t heads = options_.num_attention_heads;
+    const int64_t width = options_.hidden_size / heads;
+    const auto qkv = Conv1d(x, block.c_attn).view({-1, length, 3, heads, width}).unbind(2);
     std::pair<at::Tensor, at::Tensor> seen = {qkv[1].transpose(1, 2), qkv[2].transpose(1, 2)};
     if (cache != nullptr) seen = cache->Extend(index, seen.first, seen.second);
     // One token sees all before it.
@@ -137,7 +135,7 @@ class Gpt final : public CausalModel {
   const GptOptions options_;
   const Gelu gelu_;
   at::Tensor wte_;  // [V, C]
-  at::Tensor wpe_;  // [n_positions, C]
+  at::Tensor wpe_;  // [max_position_embeddings, C]
   std::vector<GptBlock> blocks_;
   Affine ln_f_;
 };
@@ -148,12 +146,12 @@ std::string Gpt::ConfigJson() const {
   const nlohmann::ordered_json config = {{"architectures", {"GPT2LMHeadModel"}},
                                          {"model_type", "gpt2"},
                                          {"vocab_size", options_.vocab_size},
-                                         {"n_positions", options_.n_positions},
-                                         {"n_embd", options_.n_embd},
-                                         {"n_layer", options_.n_layer},
-                                         {"n_head", options_.n_head},
-                                         {"n_inner", options_.n_inner},
-                                         {"activation_function", options_.activation},
+                                         {"n_positions", options_.max_position_embeddings},
+                                         {"n_embd", options_.hidden_size},
+                                         {"n_layer", options_.num_hidden_layers},
+                                         {"n_head", options_.num_attention_heads},
+                                         {"n_inner", options_.inner_size()},
+                                         {"activation_function", options_.hidden_act},
                                          {"embd_pdrop", options_.embedding_dropout},
                                          {"attn_pdrop", options_.attention_dropout},
                                          {"resid_pdrop", options_.dropout},
@@ -182,20 +180,8 @@ std::optional<std::string> Gpt::ParameterFor(const std::string& stored_name) con
 }  // namespace
 
 std::shared_ptr<LanguageModel> MakeGpt(const GptOptions& options) {
-  GptOptions resolved = options;
-  if (resolved.n_inner == 0) resolved.n_inner = 4 * resolved.n_embd;
-  const bool positive = resolved.vocab_size > 0 && resolved.n_positions > 0 &&
-                        resolved.n_embd > 0 && resolved.n_layer > 0 && resolved.n_head > 0 &&
-                        resolved.n_inner > 0;
-  if (positive && resolved.n_embd % resolved.n_head == 0) return std::make_shared<Gpt>(resolved);
-  ThrowWrongSize("gpt", "hidden_size " + std::to_string(options.n_embd) + ", num_attention_heads " +
-                            std::to_string(options.n_head) + ", num_hidden_layers " +
-                            std::to_string(options.n_layer) + ", intermediate_size " +
-                            std::to_string(resolved.n_inner) + ", vocab_size " +
-                            std::to_string(options.vocab_size) + ", " +
-                            std::to_string(options.n_positions) +
-                            " positions; all must be positive, and hidden_size a multiple of "
-                            "num_attention_heads");
+  CheckSizes("gpt", options, /*others_fit=*/true, "");
+  return std::make_shared<Gpt>(options);
 }
 
 }  // namespace ddprun::trainer

@@ -15,6 +15,29 @@
 
 namespace ddprun::trainer {
 
+void CheckSizes(const std::string& type,
+                const TransformerOptions& sizes,
+                bool others_fit,
+                const std::string& others,
+                bool own_head_size) {
+  const bool positive = sizes.vocab_size > 0 && sizes.max_position_embeddings > 0 &&
+                        sizes.hidden_size > 0 && sizes.num_hidden_layers > 0 &&
+                        sizes.num_attention_heads > 0 && sizes.inner_size() > 0;
+  if (positive && others_fit &&
+      (own_head_size || sizes.hidden_size % sizes.num_attention_heads == 0)) {
+    return;
+  }
+  const auto text = [](int64_t number) { return std::to_string(number); };
+  ThrowWrongSize(type, "hidden_size " + text(sizes.hidden_size) + ", num_attention_heads " +
+                           text(sizes.num_attention_heads) + ", num_hidden_layers " +
+                           text(sizes.num_hidden_layers) + ", intermediate_size " +
+                           text(sizes.intermediate_size) + ", vocab_size " +
+                           text(sizes.vocab_size) + ", " + text(sizes.max_position_embeddings) +
+                           " positions" + others +
+                           "; all must be positive, and hidden_size a multiple of "
+                           "num_attention_heads");
+}
+
 at::Tensor Linear(const at::Tensor& x, const Affine& layer) {
   return LinearLayer(x, layer.weight, layer.bias);
 }

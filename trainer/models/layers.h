@@ -11,6 +11,30 @@
 
 namespace ddprun::trainer {
 
+// What all transformers are told. Their batches have at most max_position_embeddings tokens a text.
+struct TransformerOptions {
+  int64_t vocab_size = 256;
+  int64_t max_position_embeddings = 128;
+  int64_t hidden_size = 128;
+  int64_t num_hidden_layers = 4;
+  int64_t num_attention_heads = 4;
+  int64_t intermediate_size = 0;  // 0: 4 * hidden_size
+  double attention_dropout = 0.0;
+
+  int64_t inner_size() const {
+    return intermediate_size > 0 ? intermediate_size : 4 * hidden_size;
+  }
+  bool operator==(const TransformerOptions&) const = default;
+};
+
+// Throws Failure unless the sizes are positive, the heads share hidden_size equally or have a
+// size of their own, and `others_fit`; `others`: what else was asked for.
+void CheckSizes(const std::string& type,
+                const TransformerOptions& sizes,
+                bool others_fit,
+                const std::string& others,
+                bool own_head_size = false);
+
 // x [..., in] -> [..., out].
 at::Tensor Linear(const at::Tensor& x, const Affine& layer);
 at::Tensor LayerNorm(const at::Tensor& x, const Affine& layer, double epsilon);

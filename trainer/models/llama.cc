@@ -16,7 +16,6 @@
 
 #include "trainer/compute/attention.h"
 #include "trainer/models/causal_model.h"
-#include "trainer/models/layers.h"
 
 // B batch, L length, N = B * L, C width (hidden_size), H heads, K key and value heads, D head_dim,
 // V vocabulary.
@@ -48,7 +47,7 @@ at::Tensor Rotate(const at::Tensor& x, const Rotation& rotation) {
 class Llama final : public CausalModel {
  public:
   explicit Llama(const LlamaOptions& options)
-      : CausalModel(options.vocab_size, options.label_smoothing),
+      : CausalModel(options.vocab_size),
         options_(options),
         frequencies_(
             RotaryFrequencies(options.head_dim, options.rope_theta, options.rope_scaling)) {
@@ -62,7 +61,6 @@ class Llama final : public CausalModel {
     lm_head_ = options.tie_word_embeddings
                    ? embedding_
                    : AddParameter("lm_head.weight", {options.vocab_size, width});
-    if (options.initialize) InitializeAll();
   }
 
   int64_t context_length() const override { return options_.max_position_embeddings; }
@@ -91,9 +89,9 @@ class Llama final : public CausalModel {
     block.key = AddLinear(attention + "k_proj", width, keys, options_.attention_bias);
     block.value = AddLinear(attention + "v_proj", width, keys, options_.attention_bias);
     block.output = AddLinear(attention + "o_proj", queries, width, options_.attention_bias);
-    block.gate = AddLinear(mlp + "gate_proj", width, options_.intermediate_size, options_.mlp_bias);
-    block.up = AddLinear(mlp + "up_proj", width, options_.intermediate_size, options_.mlp_bias);
-    block.down = AddLinear(mlp + "down_proj", options_.intermediate_size, width, options_.mlp_bias);
+    block.gate = AddLinear(mlp + "gate_proj", width, options_.inner_size(), options_.mlp_bias);
+    block.up = AddLinear(mlp + "up_proj", width, options_.inner_size(), options_.mlp_bias);
+    block.down = AddLinear(mlp + "down_proj", options_.inner_size(), width, options_.mlp_bias);
     block.input_norm = AddParameter(prefix + "input_layernorm.weight", {width});
     block.post_attention_norm = AddParameter(prefix + "post_attention_layernorm.weight", {width});
     return block;
@@ -219,7 +217,7 @@ std::string Llama::ConfigJson() const {
                                    {"vocab_size", options_.vocab_size},
                                    {"max_position_embeddings", options_.max_position_embeddings},
                                    {"hidden_size", options_.hidden_size},
-                                   {"intermediate_size", options_.intermediate_size},
+                                   {"intermediate_size", options_.inner_size()},
                                    {"num_hidden_layers", options_.num_hidden_layers},
                                    {"num_attention_heads", options_.num_attention_heads},
                                    {"num_key_value_heads", options_.num_key_value_heads},
@@ -256,30 +254,19 @@ std::optional<std::string> Llama::ParameterFor(const std::string& stored_name) c
 
 std::shared_ptr<LanguageModel> MakeLlama(const LlamaOptions& options) {
   LlamaOptions resolved = options;
-  if (resolved.num_key_value_heads == 0) resolved.num_key_value_heads = options.num_attention_heads;
-  const bool positive = options.vocab_size > 0 && options.max_position_embeddings > 0 &&
-                        options.hidden_size > 0 && options.intermediate_size > 0 &&
-                        options.num_hidden_layers > 0 && options.num_attention_heads > 0 &&
-                        resolved.num_key_value_heads > 0 && options.head_dim >= 0;
-  if (positive && options.head_dim == 0 && options.hidden_size % options.num_attention_heads == 0) {
-    resolved.head_dim = options.hidden_size / options.num_attention_heads;
-  }
-  if (positive && resolved.head_dim > 0 && resolved.head_dim % 2 == 0 &&
-      options.num_attention_heads % resolved.num_key_value_heads == 0) {
-    return std::make_shared<Llama>(resolved);
-  }
-  ThrowWrongSize(
-      "llama",
-      "hidden_size " + std::to_string(options.hidden_size) + ", num_attention_heads " +
-          std::to_string(options.num_attention_heads) + ", num_key_value_heads " +
-          std::to_string(resolved.num_key_value_heads) + ", head_dim " +
-          std::to_string(resolved.head_dim) + ", num_hidden_layers " +
-          std::to_string(options.num_hidden_layers) + ", intermediate_size " +
-          std::to_string(options.intermediate_size) + ", vocab_size " +
-          std::to_string(options.vocab_size) + ", " +
-          std::to_string(options.max_position_embeddings) +
-          " positions; all must be positive, hidden_size a multiple of num_attention_heads, that "
-          "a multiple of num_key_value_heads, and head_dim even");
+  const int64_t heads = options.num_attention_heads;
+  int64_t& groups = resolved.num_key_value_heads;
+  if (groups == 0) groups = heads;
+  const bool own_head_size = options.head_dim > 0;
+  if (options.head_dim == 0 && heads > 0) resolved.head_dim = options.hidden_size / heads;
+  CheckSizes("llama", resolved,
+             resolved.head_dim > 0 && resolved.head_dim % 2 == 0 && groups > 0 &&
+                 heads % groups == 0,
+             ", num_key_value_heads " + std::to_string(groups) +
+                 " (of which num_attention_heads is a multiple), head_dim " +
+                 std::to_string(resolved.head_dim) + " (even)",
+             own_head_size);
+  return std::make_shared<Llama>(resolved);
 }
 
 }  // namespace ddprun::trainer

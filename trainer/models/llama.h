@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "trainer/models/model.h"
+#include "trainer/models/layers.h"
 
 namespace ddprun::trainer {
 
@@ -25,13 +25,9 @@ struct RopeScaling {
   friend bool operator==(const RopeScaling&, const RopeScaling&) = default;
 };
 
-struct LlamaOptions {
-  int64_t vocab_size = 32000;
-  int64_t max_position_embeddings = 2048;  // longest sequence
-  int64_t hidden_size = 4096;
-  int64_t intermediate_size = 11008;
-  int64_t num_hidden_layers = 32;
-  int64_t num_attention_heads = 32;
+struct LlamaOptions : TransformerOptions {
+  static constexpr const char* kType = "llama";
+
   int64_t num_key_value_heads = 0;  // groups of heads share keys and values; 0: every head its own
   int64_t head_dim = 0;             // 0: hidden_size / num_attention_heads
   double rms_norm_eps = 1e-6;
@@ -39,12 +35,10 @@ struct LlamaOptions {
   RopeScaling rope_scaling = {};
   bool attention_bias = false;
   bool mlp_bias = false;
-  bool tie_word_embeddings = false;
-  double attention_dropout = 0.0;
-  double label_smoothing = 0.0;
+  bool tie_word_embeddings = true;
   int64_t pad_token_id = -1;  // its embedding is not trained as input; -1: none
-  // False: weights are left as they come, for a rank that receives them by broadcast or file.
-  bool initialize = true;
+
+  bool operator==(const LlamaOptions&) const = default;
 };
 
 // Batches: those of causal_model.h. Throws Failure for sizes that do not fit.

@@ -68,12 +68,12 @@ at::Tensor LossOf(const LossOptions& options,
   const double smoothing = training ? options.label_smoothing : 0;
   const bool integers = batch.targets.scalar_type() == at::kLong;
   switch (options.kind) {
-    case LossOptions::Kind::kAuto:
+    case Loss::kAuto:
       break;
-    case LossOptions::Kind::kMse:
+    case Loss::kMse:
       return MeanSquaredError(outputs, batch.targets);
-    case LossOptions::Kind::kCrossEntropy:
-    case LossOptions::Kind::kCausalLm:
+    case Loss::kCrossEntropy:
+    case Loss::kCausalLm:
       return LossOfClasses(outputs, batch, smoothing);
   }
   return integers ? LossOfClasses(outputs, batch, smoothing)

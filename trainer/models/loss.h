@@ -3,21 +3,18 @@
 
 #include <cstdint>
 
+#include "trainer/config/training_config.h"
 #include "trainer/data/dataset.h"
 
 namespace ddprun::trainer {
 
 struct LossOptions {
-  enum class Kind {
-    kAuto,          // cross-entropy where the targets are integers, else the mean squared error
-    kCrossEntropy,  // scores [B, classes] or [B, L, classes] and targets int64 [B] or [B, L]
-    kMse,           // numbers and targets of equal shape; [B, 1] also fits targets [B]
-    kCausalLm,      // cross-entropy of scores [B, L, vocab] and the tokens that follow, [B, L]
-  };
-  Kind kind = Kind::kAuto;
+  // kAuto: cross-entropy where the targets are integers, else the mean squared error.
+  // kCrossEntropy: scores [B, classes] or [B, L, classes] and targets int64 [B] or [B, L].
+  // kMse: numbers and targets of equal shape; [B, 1] also fits targets [B].
+  // kCausalLm: cross-entropy of scores [B, L, vocab] and the tokens that follow, [B, L].
+  Loss kind = Loss::kAuto;
   double label_smoothing = 0;  // cross-entropy: share of the target given to all classes alike
-
-  bool operator==(const LossOptions&) const = default;
 };
 
 // A target that no loss and no metric counts.

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/failure.h"
 #include "trainer/compute/linear.h"
+#include "trainer/config/slot.h"
 #include "trainer/models/initialize.h"
 
 namespace ddprun::trainer {
@@ -26,7 +27,9 @@ class Mlp final : public Model {
       const std::string name = "layers." + std::to_string(i);
       layers_.push_back(AddLinear(name, in, out));
     }
-    if (!options.initialize) return;
+  }
+
+  void Initialize() override {
     const at::NoGradGuard no_grad;
     for (Affine& layer : layers_) InitializeAsTorch(layer.weight, layer.bias);
   }
@@ -43,27 +46,22 @@ class Mlp final : public Model {
     return stages;
   }
 
-  at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
-    return LossOf(options_.loss, outputs, batch, is_training());
-  }
-
   std::string ConfigJson() const override {
-    static constexpr const char* kNames[] = {"none", "relu", "gelu"};
     const nlohmann::ordered_json config = {
         {"model_type", "mlp"},
         {"layer_sizes", options_.sizes},
-        {"activation", kNames[static_cast<int>(options_.activation)]}};
+        {"activation", Word(options_.activation)}};
     return config.dump(2) + "\n";
   }
 
  private:
   at::Tensor Activate(const at::Tensor& x) const {
     switch (options_.activation) {
-      case MlpOptions::Activation::kNone:
+      case Activation::kNone:
         return x;
-      case MlpOptions::Activation::kRelu:
+      case Activation::kRelu:
         return at::relu(x);
-      case MlpOptions::Activation::kGelu:
+      case Activation::kGelu:
         return at::gelu(x);
     }
     DDPRUN_CHECK(false);

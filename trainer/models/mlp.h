@@ -6,24 +6,23 @@
 #include <memory>
 #include <vector>
 
-#include "trainer/models/loss.h"
+#include "trainer/config/model_config.h"
 #include "trainer/models/model.h"
 
 namespace ddprun::trainer {
 
 struct MlpOptions {
-  enum class Activation { kNone, kRelu, kGelu };
+  static constexpr const char* kType = "mlp";
 
   std::vector<int64_t> sizes = {};            // input, hidden ..., output: at least two
   Activation activation = Activation::kRelu;  // not after the last layer
-  LossOptions loss = {};
-  // True: drawn from torch's default generator as torch.nn.Linear does, so that after the same
-  // manual_seed the weights are those of a Python model that makes its layers in this order.
-  // False: left as they come.
-  bool initialize = true;
+
+  bool operator==(const MlpOptions&) const = default;
 };
 
-// Throws Failure for fewer than two sizes or one that is not positive.
+// Initialize() draws as torch.nn.Linear does: after the same manual_seed the weights are those of a
+// Python model that makes its layers in this order. Throws Failure for fewer than two sizes or one
+// that is not positive.
 std::shared_ptr<Model> MakeMlp(const MlpOptions& options);
 
 }  // namespace ddprun::trainer

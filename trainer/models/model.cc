@@ -83,7 +83,7 @@ Affine Model::AddNorm(const std::string& name, int64_t width) {
   return {AddParameter(name + ".weight", {width}), AddParameter(name + ".bias", {width})};
 }
 
-void Model::InitializeAll() {
+void Model::Initialize() {
   const at::NoGradGuard no_grad;
   for (auto& parameter : named_parameters()) {
     InitializeParameter(parameter.key(), parameter.value());

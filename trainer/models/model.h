@@ -13,6 +13,7 @@
 #include "trainer/data/dataset.h"
 #include "trainer/data/own_metrics.h"
 #include "trainer/models/kv_cache.h"
+#include "trainer/models/loss.h"
 
 namespace ddprun::trainer {
 
@@ -42,13 +43,20 @@ class Model : public torch::nn::Module {
   std::vector<at::Tensor> ParametersOf(const Stage& stage) const;
   // From now on every stage runs through the hook. It does not outlive the model.
   void SetStageHook(StageHook hook) { stage_hook_ = std::move(hook); }
+  // Of models with a loss of their own, label_smoothing alone counts.
+  void SetLoss(const LossOptions& loss) { loss_ = loss; }
+  // Draws all weights from torch's default generator; before, they are left as they come. Models
+  // that come with weights (plugins, TorchScript) keep those.
+  virtual void Initialize();
 
   // What the model predicts for the batch: numbers [B, ...], or scores [B, classes] or
   // [B, L, vocab_size].
   virtual at::Tensor Outputs(const Batch& batch) { return Walk(Stages(batch), batch.inputs); }
 
   // The mean over batch.predictions of the loss of what Outputs gave, a scalar with a graph.
-  virtual at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) = 0;
+  virtual at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) {
+    return LossOf(loss_, outputs, batch, is_training());
+  }
 
   // LossFrom(Outputs(batch), batch), for models that can do it with less memory when nobody asks
   // for the outputs. Every parameter takes part.
@@ -75,7 +83,8 @@ class Model : public torch::nn::Module {
   // A weights file may lack the parameter, as the file of an encoder lacks a classifier's head:
   // InitializeParameter then draws it.
   virtual bool MayStartFresh(const std::string& /*parameter*/) const { return false; }
-  // Draws one parameter from torch's default generator. REQUIRES: MayStartFresh.
+  // Draws one parameter from torch's default generator. REQUIRES: MayStartFresh, or the model
+  // draws all of them so.
   virtual void InitializeParameter(const std::string& /*parameter*/, at::Tensor& /*value*/) const {}
 
  protected:
@@ -94,8 +103,8 @@ class Model : public torch::nn::Module {
   Affine AddLinear(const std::string& name, int64_t in, int64_t out, bool bias = true);
   // name.weight and name.bias [width].
   Affine AddNorm(const std::string& name, int64_t width);
-  // InitializeParameter for every parameter, in their order.
-  void InitializeAll();
+
+  LossOptions loss_;
 
  private:
   StageHook stage_hook_ = [](const Stage& stage, const at::Tensor& x) { return stage.forward(x); };

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "trainer/config/slot.h"
 #include "trainer/models/folder_config.h"
-#include "trainer/models/layers.h"
 #include "trainer/models/pretrained.h"
 
 namespace ddprun::trainer {
@@ -18,7 +18,7 @@ std::string GeluIn(const FolderConfig& config, const char* key, const char* fall
 }
 
 // The classes, from id2label {"0": "entailment", ...}.
-void ReadLabels(const FolderConfig& config, ModelOptions* options) {
+void ReadLabels(const FolderConfig& config, BertOptions* options) {
   options->num_labels = config.Size("num_labels", 2);
   if (!config.Has("id2label")) return;
   const FolderConfig labels = config.Object("id2label");
@@ -62,17 +62,16 @@ ModelOptions BertFrom(const FolderConfig& config) {
   }
   config.Require("is_decoder", false);
   config.Require("add_cross_attention", false);
-  ModelOptions options;
-  options.type = "bert";
+  BertOptions options;
   options.vocab_size = config.Size("vocab_size", 30522);
-  options.max_positions = config.Size("max_position_embeddings", 512);
-  options.type_vocab_size = config.Size("type_vocab_size", 2);
+  options.max_position_embeddings = config.Size("max_position_embeddings", 512);
   options.hidden_size = config.Size("hidden_size", 768);
   options.num_hidden_layers = config.Size("num_hidden_layers", 12);
   options.num_attention_heads = config.Size("num_attention_heads", 12);
   options.intermediate_size = config.Size("intermediate_size", 3072);
+  options.type_vocab_size = config.Size("type_vocab_size", 2);
   options.hidden_act = GeluIn(config, "hidden_act", "gelu");
-  options.norm_epsilon = config.Positive("layer_norm_eps", 1e-12);
+  options.layer_norm_eps = config.Positive("layer_norm_eps", 1e-12);
   options.dropout = config.Probability("hidden_dropout_prob", 0.1);
   options.attention_dropout = config.Probability("attention_probs_dropout_prob", 0.1);
   options.classifier_dropout = config.Probability("classifier_dropout", options.dropout);
@@ -88,16 +87,15 @@ ModelOptions GptFrom(const FolderConfig& config) {
   config.Require("scale_attn_weights", true);
   config.Require("scale_attn_by_inverse_layer_idx", false);
   config.Require("add_cross_attention", false);
-  ModelOptions options;
-  options.type = "gpt";
+  GptOptions options;
   options.vocab_size = config.Size("vocab_size", 50257);
-  options.max_positions = config.Size("n_positions", "max_position_embeddings", 1024);
+  options.max_position_embeddings = config.Size("n_positions", "max_position_embeddings", 1024);
   options.hidden_size = config.Size("n_embd", "hidden_size", 768);
   options.num_hidden_layers = config.Size("n_layer", "num_hidden_layers", 12);
   options.num_attention_heads = config.Size("n_head", "num_attention_heads", 12);
   options.intermediate_size = config.Size("n_inner", 4 * options.hidden_size);
   options.hidden_act = GeluIn(config, "activation_function", "gelu_new");
-  options.norm_epsilon = config.Positive("layer_norm_epsilon", 1e-5);
+  options.layer_norm_epsilon = config.Positive("layer_norm_epsilon", 1e-5);
   options.dropout = config.Probability("resid_pdrop", 0.1);
   options.embedding_dropout = config.Probability("embd_pdrop", 0.1);
   options.attention_dropout = config.Probability("attn_pdrop", 0.1);
@@ -155,10 +153,9 @@ ModelOptions LlamaFrom(const FolderConfig& config) {
   if (config.Number("partial_rotary_factor", 1.0) != 1.0) {
     throw config.Unexpected("partial_rotary_factor", "1");
   }
-  ModelOptions options;
-  options.type = "llama";
+  LlamaOptions options;
   options.vocab_size = config.Size("vocab_size", 32000);
-  options.max_positions = config.Size("max_position_embeddings", 2048);
+  options.max_position_embeddings = config.Size("max_position_embeddings", 2048);
   options.hidden_size = config.Size("hidden_size", 4096);
   options.num_hidden_layers = config.Size("num_hidden_layers", 32);
   options.num_attention_heads = config.Size("num_attention_heads", 32);
@@ -166,13 +163,13 @@ ModelOptions LlamaFrom(const FolderConfig& config) {
   const int64_t heads = std::max<int64_t>(options.num_attention_heads, 1);
   options.head_dim = config.Size("head_dim", options.hidden_size / heads);
   options.intermediate_size = config.Size("intermediate_size", 11008);
-  options.norm_epsilon = config.Positive("rms_norm_eps", 1e-6);
+  options.rms_norm_eps = config.Positive("rms_norm_eps", 1e-6);
   // transformers 5 puts the base frequency beside the scaling.
   const FolderConfig rope =
       config.Object(config.Has("rope_parameters") ? "rope_parameters" : "rope_scaling");
   options.rope_theta = rope.Positive("rope_theta", config.Positive("rope_theta", 10000.0));
   options.rope_scaling = ScalingFrom(rope);
-  options.ignored_token_id = PadToken(config, options.vocab_size);
+  options.pad_token_id = PadToken(config, options.vocab_size);
   options.attention_bias = config.Flag("attention_bias", false);
   options.mlp_bias = config.Flag("mlp_bias", false);
   options.tie_word_embeddings = config.Flag("tie_word_embeddings", false);
@@ -181,14 +178,18 @@ ModelOptions LlamaFrom(const FolderConfig& config) {
 }
 
 ModelOptions MlpFrom(const FolderConfig& config) {
-  ModelOptions options;
-  options.type = "mlp";
+  MlpOptions options;
   try {
-    options.layer_sizes = config.json().at("layer_sizes").get<std::vector<int64_t>>();
-    options.activation = config.json().at("activation").get<std::string>();
+    options.sizes = config.json().at("layer_sizes").get<std::vector<int64_t>>();
   } catch (const nlohmann::json::exception& error) {
     throw config.Broken(error.what());
   }
+  const auto words = WordsOf(Activation{});
+  const auto* word = std::ranges::find(words, config.Text("activation", "")).base();
+  if (word == words.data() + words.size()) {
+    throw config.Unexpected("activation", "\"relu\", \"gelu\" or \"none\"");
+  }
+  options.activation = static_cast<Activation>(word - words.data());
   return options;
 }
 

@@ -10,6 +10,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -59,7 +60,7 @@ struct ResNetBlock {
 class ResNet final : public Model {
  public:
   ResNet(const ResNetOptions& options, const Architecture& architecture) : options_(options) {
-    stem_ = AddUnit("conv1", "bn1", options.in_channels, 64, 7, 2);
+    stem_ = AddUnit("conv1", "bn1", options.in_channels(), 64, 7, 2);
     int64_t in = 64;
     for (int stage = 0; stage < 4; ++stage) {
       const int64_t width = 64L << stage;
@@ -71,7 +72,6 @@ class ResNet final : public Model {
       }
     }
     fc_ = AddLinear("fc", in, options.num_labels);
-    if (options.initialize) Initialize();
   }
 
   std::vector<Stage> Stages(const Batch& /*batch*/) const override {
@@ -97,16 +97,27 @@ class ResNet final : public Model {
     return stages;
   }
 
-  at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
-    return LossOf(options_.loss, outputs, batch, is_training());
-  }
-
   std::string ConfigJson() const override {
     const nlohmann::ordered_json config = {
         {"model_type", "resnet" + std::to_string(options_.depth)},
-        {"in_channels", options_.in_channels},
+        {"in_channels", options_.in_channels()},
         {"num_labels", options_.num_labels}};
     return config.dump(2) + "\n";
+  }
+
+  void Initialize() override {
+    const at::NoGradGuard no_grad;
+    for (auto& parameter : named_parameters()) {
+      at::Tensor& value = parameter.value();
+      if (value.dim() == 4) {
+        KaimingNormalFanOut(value);
+      } else if (parameter.key().ends_with("bias")) {
+        value.zero_();
+      } else if (value.dim() == 1) {
+        value.fill_(1);
+      }
+    }
+    InitializeAsTorch(fc_.weight, fc_.bias);
   }
 
   // Published weights are of ImageNet's 1000 classes.
@@ -177,21 +188,6 @@ class ResNet final : public Model {
                           /*momentum=*/0.1, /*eps=*/1e-5, /*cudnn_enabled=*/true);
   }
 
-  void Initialize() {
-    const at::NoGradGuard no_grad;
-    for (auto& parameter : named_parameters()) {
-      at::Tensor& value = parameter.value();
-      if (value.dim() == 4) {
-        KaimingNormalFanOut(value);
-      } else if (parameter.key().ends_with("bias")) {
-        value.zero_();
-      } else if (value.dim() == 1) {
-        value.fill_(1);
-      }
-    }
-    InitializeAsTorch(fc_.weight, fc_.bias);
-  }
-
   const ResNetOptions options_;
   Unit stem_;
   std::vector<ResNetBlock> blocks_;
@@ -202,9 +198,9 @@ class ResNet final : public Model {
 
 std::shared_ptr<Model> MakeResNet(const ResNetOptions& options) {
   const auto* known = std::ranges::find(kArchitectures, options.depth, &Architecture::depth);
-  if (known == kArchitectures.end() || options.in_channels < 1 || options.num_labels < 1) {
+  if (known == kArchitectures.end() || options.in_channels() < 1 || options.num_labels < 1) {
     ThrowWrongSize("resnet", std::to_string(options.depth) + " layers (18, 34, 50 or 101), " +
-                                 std::to_string(options.in_channels) + " input channels and " +
+                                 std::to_string(options.in_channels()) + " input channels and " +
                                  std::to_string(options.num_labels) + " labels");
   }
   return std::make_shared<ResNet>(options, *known);

@@ -2,25 +2,26 @@
 // buffers, so that its state dicts can be loaded.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
-#include "trainer/models/loss.h"
 #include "trainer/models/model.h"
 
 namespace ddprun::trainer {
 
 struct ResNetOptions {
+  static constexpr const char* kType = "resnet";
+
   int64_t depth = 18;  // 18, 34: blocks of two convolutions; 50, 101: of three (bottlenecks)
-  int64_t in_channels = 3;
+  std::vector<int64_t> image = {};  // of one sample: {C, H, W}; empty: of any height and width, RGB
   int64_t num_labels = 1000;
-  LossOptions loss = {};
-  // True: torchvision's distributions, from torch's default generator.
-  bool initialize = true;
+
+  int64_t in_channels() const { return image.empty() ? 3 : image.front(); }
+  bool operator==(const ResNetOptions&) const = default;
 };
 
-// Takes images float32 [B, in_channels, H, W] of any size. Its batch normalisation has buffers:
+// Takes images float32 [B, in_channels(), H, W] of any size. Its batch normalisation has buffers:
 // running means that training changes. Throws Failure for another depth or sizes below 1.
 std::shared_ptr<Model> MakeResNet(const ResNetOptions& options);
 

@@ -15,23 +15,24 @@ constexpr double kScorePiece = 32 << 20;    // of LinearCrossEntropy
 constexpr int64_t kLongestComposed = 1024;  // of ScaledDotProduct
 
 struct Sizes {
-  Sizes(const ModelOptions& model, const BatchSize& batch)
+  explicit Sizes(const BatchSize& batch, const TransformerOptions& model = {})
       : samples(static_cast<double>(batch.samples)),
         length(static_cast<double>(batch.length)),
         tokens(batch.tokens),
         width(static_cast<double>(model.hidden_size)),
-        inner(static_cast<double>(model.intermediate_size > 0 ? model.intermediate_size
-                                                              : 4 * model.hidden_size)),
+        inner(static_cast<double>(model.inner_size())),
         heads(static_cast<double>(model.num_attention_heads)),
         vocabulary(static_cast<double>(model.vocab_size)),
         number(batch.bf16 ? 2 : kFloat),
         composed((model.attention_dropout > 0 || batch.bf16) && batch.length <= kLongestComposed),
-        drops_scores(model.attention_dropout > 0) {}
+        drops_scores(model.attention_dropout > 0),
+        smooths(batch.label_smoothing) {}
 
   double samples, length, tokens, width, inner, heads, vocabulary;
   double number;  // bytes of what a product takes and gives
   bool composed;  // attention keeps its probabilities
   bool drops_scores;
+  bool smooths;
   double places() const { return samples * length; }
   // [B, H, L, L] once.
   double scores(double queries) const { return samples * heads * queries * length; }
@@ -66,7 +67,7 @@ StageMemory Embedding(const Sizes& s, double rows_of_table, double others) {
 }
 
 // The last norm, and the loss whose gradients are computed in forward.
-StageMemory CausalHead(const Sizes& s, const ModelOptions& model, double norm_keeps) {
+StageMemory CausalHead(const Sizes& s, bool tied, double norm_keeps) {
   const double hidden = s.tokens * s.width;
   const double table = s.vocabulary * s.width * kFloat;
   const double row = s.vocabulary * s.number;
@@ -74,20 +75,23 @@ StageMemory CausalHead(const Sizes& s, const ModelOptions& model, double norm_ke
   StageMemory head{.saved = hidden * norm_keeps + hidden * s.number,
              .forward = hidden * kFloat + table + piece + s.copies(s.vocabulary * s.width),
              .backward = hidden * kFloat};
-  if (model.loss.label_smoothing > 0) {
+  if (s.smooths) {
     const double scores = s.tokens * s.vocabulary;
     head.saved = hidden * norm_keeps + hidden * s.number + 2 * scores * kFloat;
     head.forward = 0;
     head.backward = scores * kFloat;
   }
-  if (model.tie_word_embeddings) {
+  if (tied) {
     head.held = table;  // until the embedding's own gradient joins it
   }
   head.gradients = head.largest_gradient = table;
   return head;
 }
 
-std::vector<StageMemory> GptStages(const ModelOptions& model, const Sizes& s) {
+std::optional<std::vector<StageMemory>> MemoryOf(const GptOptions& model,
+                                                 const Model& /*shape*/,
+                                                 const BatchSize& batch) {
+  const Sizes s(batch, model);
   const double hidden = s.tokens * s.width;
   const double inner = s.tokens * s.inner;
   const double weights = (4 * s.width + 2 * s.inner) * s.width;
@@ -102,14 +106,17 @@ std::vector<StageMemory> GptStages(const ModelOptions& model, const Sizes& s) {
       .largest_gradient = s.inner * s.width * kFloat,
       .input = hidden * kFloat};
   std::vector<StageMemory> stages{
-      Embedding(s, s.vocabulary, static_cast<double>(model.max_positions))};
+      Embedding(s, s.vocabulary, static_cast<double>(model.max_position_embeddings))};
   stages.insert(stages.end(), static_cast<size_t>(model.num_hidden_layers), block);
-  stages.push_back(CausalHead(s, model, kFloat));
+  stages.push_back(CausalHead(s, model.tie_word_embeddings, kFloat));
   if (model.tie_word_embeddings) stages.front().gradients -= s.vocabulary * s.width * kFloat;
   return stages;
 }
 
-std::vector<StageMemory> LlamaStages(const ModelOptions& model, const Sizes& s) {
+std::optional<std::vector<StageMemory>> MemoryOf(const LlamaOptions& model,
+                                                 const Model& /*shape*/,
+                                                 const BatchSize& batch) {
+  const Sizes s(batch, model);
   const auto groups = static_cast<double>(
       model.num_key_value_heads > 0 ? model.num_key_value_heads : model.num_attention_heads);
   const double head = model.head_dim > 0 ? static_cast<double>(model.head_dim) : s.width / s.heads;
@@ -128,12 +135,15 @@ std::vector<StageMemory> LlamaStages(const ModelOptions& model, const Sizes& s) 
       .input = hidden * kFloat};
   std::vector<StageMemory> stages{Embedding(s, s.vocabulary, 0)};
   stages.insert(stages.end(), static_cast<size_t>(model.num_hidden_layers), block);
-  stages.push_back(CausalHead(s, model, 2 * kFloat));
+  stages.push_back(CausalHead(s, model.tie_word_embeddings, 2 * kFloat));
   if (model.tie_word_embeddings) stages.front().gradients -= s.vocabulary * s.width * kFloat;
   return stages;
 }
 
-std::vector<StageMemory> BertStages(const ModelOptions& model, const Sizes& s) {
+std::optional<std::vector<StageMemory>> MemoryOf(const BertOptions& model,
+                                                 const Model& /*shape*/,
+                                                 const BatchSize& batch) {
+  const Sizes s(batch, model);
   const double weights = (4 * s.width + 2 * s.inner) * s.width;
   // Of the last layer, only the first token of each sample goes on.
   const auto layer = [&](double rows, double queries) {
@@ -150,7 +160,8 @@ std::vector<StageMemory> BertStages(const ModelOptions& model, const Sizes& s) {
         .largest_gradient = s.inner * s.width * kFloat,
         .input = s.tokens * s.width * kFloat};
   };
-  StageMemory embedding = Embedding(s, s.vocabulary, static_cast<double>(model.max_positions));
+  StageMemory embedding =
+      Embedding(s, s.vocabulary, static_cast<double>(model.max_position_embeddings));
   embedding.saved += s.tokens * s.width * kFloat;  // what its norm takes
   std::vector<StageMemory> stages{embedding};
   stages.insert(stages.end(), static_cast<size_t>(model.num_hidden_layers - 1),
@@ -171,17 +182,23 @@ StageMemory LinearStage(double samples, double in, double out, double number) {
           .largest_gradient = in * out * kFloat};
 }
 
-std::vector<StageMemory> MlpStages(const ModelOptions& model, const Sizes& s) {
+std::optional<std::vector<StageMemory>> MemoryOf(const MlpOptions& model,
+                                                 const Model& /*shape*/,
+                                                 const BatchSize& batch) {
+  const Sizes s(batch);
   std::vector<StageMemory> stages;
-  for (size_t i = 0; i + 1 < model.layer_sizes.size(); ++i) {
-    stages.push_back(LinearStage(s.samples, static_cast<double>(model.layer_sizes[i]),
-                                 static_cast<double>(model.layer_sizes[i + 1]), s.number));
-    if (i > 0) stages[i].input = s.samples * static_cast<double>(model.layer_sizes[i]) * s.number;
+  for (size_t i = 0; i + 1 < model.sizes.size(); ++i) {
+    stages.push_back(LinearStage(s.samples, static_cast<double>(model.sizes[i]),
+                                 static_cast<double>(model.sizes[i + 1]), s.number));
+    if (i > 0) stages[i].input = s.samples * static_cast<double>(model.sizes[i]) * s.number;
   }
   return stages;
 }
 
-std::vector<StageMemory> CnnStages(const ModelOptions& model, const Sizes& s) {
+std::optional<std::vector<StageMemory>> MemoryOf(const CnnOptions& model,
+                                                 const Model& /*shape*/,
+                                                 const BatchSize& batch) {
+  const Sizes s(batch);
   auto in = static_cast<double>(model.image[0]);
   int64_t height = model.image[1];
   int64_t width = model.image[2];
@@ -209,9 +226,12 @@ std::vector<StageMemory> CnnStages(const ModelOptions& model, const Sizes& s) {
 }
 
 // The units follow from the names: "layer3.0.conv2.weight" is one of the third stage.
-std::vector<StageMemory> ResNetStages(const ModelOptions& model,
-                                      const Model& shape,
-                                      const Sizes& s) {
+std::optional<std::vector<StageMemory>> MemoryOf(const ResNetOptions& model,
+                                                 const Model& shape,
+                                                 const BatchSize& batch) {
+  // Images of which a user's data set says nothing.
+  if (model.image.size() != 3) return std::nullopt;
+  const Sizes s(batch);
   std::vector<StageMemory> stages;
   double taken = 0;
   for (const auto& parameter : shape.named_parameters()) {
@@ -242,21 +262,20 @@ std::vector<StageMemory> ResNetStages(const ModelOptions& model,
   return stages;
 }
 
+// Models whose own code knows.
+template <typename Options>
+std::optional<std::vector<StageMemory>> MemoryOf(const Options& /*model*/,
+                                                 const Model& /*shape*/,
+                                                 const BatchSize& /*batch*/) {
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::vector<StageMemory>> MemoryOfStages(const ModelOptions& model,
-                                           const Model& shape,
-                                           const BatchSize& batch) {
-  const Sizes sizes(model, batch);
-  if (model.type == "gpt") return GptStages(model, sizes);
-  if (model.type == "llama") return LlamaStages(model, sizes);
-  if (model.type == "bert") return BertStages(model, sizes);
-  if (model.type == "cnn") return CnnStages(model, sizes);
-  // Images of which a user's data set says nothing.
-  if (model.type.starts_with("resnet") && model.image.size() != 3) return std::nullopt;
-  if (model.type.starts_with("resnet")) return ResNetStages(model, shape, sizes);
-  if (model.type == "mlp" || model.type == "linear") return MlpStages(model, sizes);
-  return std::nullopt;
+                                                       const Model& shape,
+                                                       const BatchSize& batch) {
+  return std::visit([&](const auto& options) { return MemoryOf(options, shape, batch); }, model);
 }
 
 std::vector<StageMemory> WithRecomputedBlocks(const std::vector<StageMemory>& stages) {

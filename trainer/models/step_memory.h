@@ -16,6 +16,7 @@ struct BatchSize {
   int64_t length = 0;  // tokens of the longest sample, to which the others are padded
   double tokens = 0;   // of all samples without their padding
   bool bf16 = false;   // training.precision
+  bool label_smoothing = false;
 };
 
 // Of a part of the model, in the order of forward. Bytes.

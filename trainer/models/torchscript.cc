@@ -110,11 +110,12 @@ std::string Joined(const std::set<std::string>& names) {
 class TorchScript final : public Model {
  public:
   TorchScript(const std::string& path, const LossOptions& loss)
-      : path_(path), loss_(loss), module_(Open(path)), arguments_(ArgumentsOf(path, module_)) {
+      : path_(path), module_(Open(path)), arguments_(ArgumentsOf(path, module_)) {
+    SetLoss(loss);
     for (const auto& parameter : module_.named_parameters()) {
       AdoptParameter(parameter.name, parameter.value);
     }
-    if (TakesTargets() && (loss.kind != LossOptions::Kind::kAuto || loss.label_smoothing > 0)) {
+    if (TakesTargets() && (loss.kind != Loss::kAuto || loss.label_smoothing > 0)) {
       throw OwnLoss(path);
     }
     for (const auto& buffer : module_.named_buffers()) AddBuffer(buffer.name, buffer.value);
@@ -233,7 +234,6 @@ class TorchScript final : public Model {
   }
 
   const std::string path_;
-  const LossOptions loss_;
   torch::jit::Module module_;
   const std::vector<Argument> arguments_;
   at::Tensor last_loss_;

@@ -6,10 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "trainer/models/loss.h"
 #include "trainer/models/model.h"
 
 namespace ddprun::trainer {
+
+struct TorchScriptOptions {
+  static constexpr const char* kType = "torchscript";
+
+  std::string path = {};
+
+  bool operator==(const TorchScriptOptions&) const = default;
+};
 
 // The first argument of the module's forward gets the batch's inputs. Others are known by name:
 // attention_mask, token_type_ids, and targets or labels; any other must have a default. A forward

@@ -55,7 +55,7 @@ class AdamOptimizer final : public Optimizer {
     const auto [beta1, beta2] = options_.betas;
     const double decay = parameters.weight_decay;
     const double eps = options_.eps;
-    if (options_.kind == OptimizerOptions::Kind::kAdamW) {
+    if (options_.kind == OptimizerType::kAdamW) {
       at::_fused_adamw_(values, gradients, first, second,
                         /*max_exp_avg_sqs=*/{}, steps, learning_rate, beta1, beta2, decay, eps,
                         /*amsgrad=*/false,
@@ -216,7 +216,7 @@ std::vector<ParameterGroup> GroupByDecay(
 
 std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerOptions& options,
                                          std::vector<ParameterGroup> groups) {
-  if (options.kind == OptimizerOptions::Kind::kSgd) {
+  if (options.kind == OptimizerType::kSgd) {
     return std::make_unique<SgdOptimizer>(options, std::move(groups));
   }
   return std::make_unique<AdamOptimizer>(options, std::move(groups));

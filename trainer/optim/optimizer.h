@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/config/training_config.h"
+
 namespace ddprun::trainer {
 
 struct OptimizerOptions {
-  enum class Kind { kAdamW, kAdam, kSgd };
-
-  Kind kind = Kind::kAdamW;
+  OptimizerType kind = OptimizerType::kAdamW;
   std::array<double, 2> betas = {0.9, 0.999};  // Adam, AdamW
   double eps = 1e-8;                           // Adam, AdamW
   double momentum = 0.0;                       // SGD

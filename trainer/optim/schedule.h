@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <numbers>
 
+#include "trainer/config/training_config.h"
+
 namespace ddprun::trainer {
 
 struct ScheduleOptions {
-  enum class Shape { kConstant, kLinear, kCosine };
-
-  Shape shape = Shape::kCosine;
+  LrSchedulerType shape = LrSchedulerType::kCosine;
   double warmup = 0;        // >= 1: optimizer steps; < 1: share of total_steps, rounded up
   bool warmup_from_zero = true;  // false: as if the warmup had begun one step earlier
   double min_lr_ratio = 0;  // last / peak learning rate; linear and cosine only
@@ -33,11 +33,11 @@ inline double LearningRateFactor(const ScheduleOptions& options, int64_t step) {
     const int64_t earlier = options.warmup_from_zero ? 0 : 1;
     return static_cast<double>(step + earlier) / static_cast<double>(warmup + earlier);
   }
-  if (options.shape == ScheduleOptions::Shape::kConstant) return 1.0;
+  if (options.shape == LrSchedulerType::kConstant) return 1.0;
   const int64_t falling = std::max<int64_t>(1, options.total_steps - warmup);
   const double progress =
       std::min(1.0, static_cast<double>(step - warmup) / static_cast<double>(falling));
-  const double shape = options.shape == ScheduleOptions::Shape::kLinear
+  const double shape = options.shape == LrSchedulerType::kLinear
                            ? 1.0 - progress
                            : 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
   return shape * (1.0 - options.min_lr_ratio) + options.min_lr_ratio;

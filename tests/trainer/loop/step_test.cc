@@ -72,7 +72,7 @@ TEST(OpenModel, ComparesPositionsWithTheSequencesOfTextOnly) {
   config.data.max_seq_length = 128;
   EXPECT_THROW(OpenModel(config), Failure);
   config.data.format = DataFormat::kPlugin;
-  EXPECT_EQ(OpenModel(config).max_positions, 32);
+  EXPECT_EQ(std::get<GptOptions>(OpenModel(config)).max_position_embeddings, 32);
 }
 
 using Weights = std::map<std::string, at::Tensor>;
@@ -152,7 +152,8 @@ TEST(TrainStep, SendsNoHostTensorThroughTheGroupOfTheDevice) {
 
 TEST(TrainStep, DrawsWhatIsRandomFromItsPlaceAlone) {
   Job job = MakeJob(2, 2);
-  job.model.dropout = job.model.embedding_dropout = job.model.attention_dropout = 0.3;
+  auto& gpt = std::get<GptOptions>(job.model);
+  gpt.dropout = gpt.embedding_dropout = gpt.attention_dropout = 0.3;
   const Weights expected = Train(job);
   job.train = std::make_unique<UnevenText>(3);
   for (const auto& [name, tensor] : Train(job)) {

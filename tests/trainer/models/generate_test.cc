@@ -126,6 +126,7 @@ class WithoutCache final : public LanguageModel {
 // Weights so large that the scores differ clearly.
 std::shared_ptr<LanguageModel> Sharpened(std::shared_ptr<LanguageModel> model) {
   const at::NoGradGuard no_grad;
+  model->Initialize();
   for (at::Tensor& parameter : model->parameters()) {
     if (parameter.dim() > 1) parameter.mul_(8.0);
   }
@@ -135,19 +136,17 @@ std::shared_ptr<LanguageModel> Sharpened(std::shared_ptr<LanguageModel> model) {
 std::vector<std::shared_ptr<LanguageModel>> SmallModels() {
   at::set_num_threads(1);  // threads of this size wait for each other longer than they work
   at::manual_seed(3);
-  LlamaOptions llama{.vocab_size = 60,
-                     .max_position_embeddings = 40,
-                     .hidden_size = 32,
-                     .intermediate_size = 48,
-                     .num_hidden_layers = 2,
-                     .num_attention_heads = 4,
-                     .num_key_value_heads = 2};
-  const auto grouped = MakeLlama(llama);
-  llama.num_key_value_heads = 4;
-  llama.rope_scaling = {.type = RopeScaling::Type::kLinear, .factor = 2.0};
-  const GptOptions gpt{
-      .vocab_size = 60, .n_positions = 40, .n_embd = 32, .n_layer = 2, .n_head = 4};
-  return {Sharpened(MakeGpt(gpt)), Sharpened(grouped), Sharpened(MakeLlama(llama))};
+  const TransformerOptions sizes{.vocab_size = 60,
+                                 .max_position_embeddings = 40,
+                                 .hidden_size = 32,
+                                 .num_hidden_layers = 2,
+                                 .num_attention_heads = 4,
+                                 .intermediate_size = 48};
+  LlamaOptions grouped{sizes};
+  grouped.num_key_value_heads = 2;
+  LlamaOptions scaled{sizes};
+  scaled.rope_scaling = {.type = RopeScaling::Type::kLinear, .factor = 2.0};
+  return {Sharpened(MakeGpt({sizes})), Sharpened(MakeLlama(grouped)), Sharpened(MakeLlama(scaled))};
 }
 
 TEST(GenerateTokens, IsTheSameWithAndWithoutKeptKeysUpToTheContextAndBeyond) {

@@ -108,9 +108,9 @@ TEST(GptLosses, EqualPyTorchDdpWithOneAndTwoRanks) {
   const auto model = MakeModel(ReadModelOptions(golden::Path("gpt_init")));
   LoadWeights(*model, golden::Path("gpt_init"));
   ExpectLosses(*model, text,
-               {.optimizer = {.kind = OptimizerOptions::Kind::kAdamW, .betas = golden.at("betas")},
+               {.optimizer = {.kind = OptimizerType::kAdamW, .betas = golden.at("betas")},
                 .weight_decay = golden.at("weight_decay"),
-                .schedule = {.shape = ScheduleOptions::Shape::kCosine,
+                .schedule = {.shape = LrSchedulerType::kCosine,
                              .warmup = golden.at("warmup_steps"),
                              .total_steps = golden.at("steps")},
                 .max_grad_norm = golden.at("max_grad_norm")},
@@ -125,10 +125,10 @@ TEST(ToyLosses, EqualPyTorchDdpWithOneAndTwoRanks) {
                             .target_size = golden.at("layer_sizes").at(2),
                             .seed = golden.at("data_seed")});
   at::manual_seed(golden.at("model_seed"));
-  const auto model = MakeMlp({.sizes = golden.at("layer_sizes")});
+  const auto model = MakeModel(MlpOptions{.sizes = golden.at("layer_sizes")});
   ExpectLosses(*model, data,
-               {.optimizer = {.kind = OptimizerOptions::Kind::kSgd},
-                .schedule = {.shape = ScheduleOptions::Shape::kConstant}},
+               {.optimizer = {.kind = OptimizerType::kSgd},
+                .schedule = {.shape = LrSchedulerType::kConstant}},
                golden);
 }
 

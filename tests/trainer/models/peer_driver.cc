@@ -17,11 +17,11 @@ using namespace ddprun::trainer;
 
 ModelOptions OptionsFor(const std::string& type, const std::string& path, const Batch& batch) {
   if (std::filesystem::is_directory(path)) return ReadModelOptions(path);
-  return {.type = type,
-          .hidden_size = 24,
-          .num_labels = 10,
-          .image = batch.inputs.sizes().slice(1).vec(),
-          .channels = {8, 12}};
+  const std::vector<int64_t> image = batch.inputs.sizes().slice(1).vec();
+  if (type == "cnn") {
+    return CnnOptions{.image = image, .channels = {8, 12}, .hidden_size = 24, .num_labels = 10};
+  }
+  return ResNetOptions{.depth = std::stoll(type.substr(6)), .image = image, .num_labels = 10};
 }
 
 void Run(char** argv) {
@@ -29,9 +29,8 @@ void Run(char** argv) {
   Batch batch{.inputs = in.Get("inputs"), .targets = in.Get("targets")};
   batch.samples = batch.inputs.size(0);
   batch.predictions = (batch.targets != kIgnoredTarget).sum().item<int64_t>();
-  ModelOptions options = OptionsFor(argv[1], argv[2], batch);
-  options.loss.label_smoothing = std::stod(argv[5]);
-  const auto model = MakeModel(options);
+  const auto model =
+      MakeModel(OptionsFor(argv[1], argv[2], batch), {.label_smoothing = std::stod(argv[5])});
   LoadWeights(*model, argv[2]);
   if (batch.inputs.is_floating_point()) model->to(batch.inputs.scalar_type());
   model->eval();

@@ -22,24 +22,22 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-const ModelOptions kMlp{.type = "mlp", .layer_sizes = {4, 3, 2}, .activation = "gelu"};
-const ModelOptions kGpt{.type = "gpt",
-                        .hidden_size = 16,
-                        .num_hidden_layers = 2,
-                        .num_attention_heads = 2,
-                        .intermediate_size = 24,
-                        .vocab_size = 40,
-                        .max_positions = 8};
+const MlpOptions kMlp{.sizes = {4, 3, 2}, .activation = Activation::kGelu};
+const TransformerOptions kTwoLayers{.vocab_size = 40,
+                                    .max_position_embeddings = 8,
+                                    .hidden_size = 16,
+                                    .num_hidden_layers = 2,
+                                    .num_attention_heads = 2,
+                                    .intermediate_size = 24};
+const GptOptions kGpt{kTwoLayers};
 
-const ModelOptions kBert{.type = "bert",
-                         .hidden_size = 16,
-                         .num_hidden_layers = 2,
-                         .num_attention_heads = 2,
-                         .intermediate_size = 24,
-                         .vocab_size = 40,
-                         .max_positions = 8,
-                         .num_labels = 3,
-                         .labels = {"no", "maybe", "yes"}};
+BertOptions ClassifyingBert() {
+  BertOptions options{kTwoLayers};
+  options.num_labels = 3;
+  options.labels = {"no", "maybe", "yes"};
+  return options;
+}
+const BertOptions kBert = ClassifyingBert();
 
 class PretrainedTest : public testing::Test {
  protected:
@@ -84,13 +82,12 @@ class PretrainedTest : public testing::Test {
 };
 
 TEST_F(PretrainedTest, BringsAModelBackFromItsFolder) {
-  for (const ModelOptions& options : {kMlp, kGpt}) {
+  for (const ModelOptions& options : {ModelOptions(kMlp), ModelOptions(kGpt)}) {
     const auto model = MakeModel(options);
-    SavePretrained(*model, folder_.Path("deep/" + options.type));
-    ModelOptions read = ReadModelOptions(folder_.Path("deep/" + options.type));
-    read.initialize = false;
-    const auto copy = MakeModel(read);
-    LoadWeights(*copy, folder_.Path("deep/" + options.type));
+    SavePretrained(*model, folder_.Path("deep/" + TypeOf(options)));
+    const auto read = ReadModelOptions(folder_.Path("deep/" + TypeOf(options)));
+    const auto copy = MakeModel(read, {}, /*initialize=*/false);
+    LoadWeights(*copy, folder_.Path("deep/" + TypeOf(options)));
     ExpectEqualParameters(*model, *copy);
     EXPECT_EQ(copy->ConfigJson(), model->ConfigJson());
   }
@@ -184,11 +181,9 @@ TEST_F(PretrainedTest, DrawsAClassifierThatAnEncoderLacks) {
   tensors.emplace_back("cls.predictions.bias", at::zeros({40}));
   tensors.emplace_back("embeddings.position_ids", at::zeros({1, 8}, at::kLong));
   WriteSafetensors(folder_.Path("model.safetensors"), tensors);
-  ModelOptions options = kBert;
-  options.initialize = false;
   const auto draw = [&] {
     at::manual_seed(5);
-    const auto copy = MakeModel(options);
+    const auto copy = MakeModel(kBert, {}, /*initialize=*/false);
     EXPECT_THAT(LoadWeights(*copy, folder_.Path()),
                 testing::UnorderedElementsAre("bert.pooler.dense.weight", "bert.pooler.dense.bias",
                                               "classifier.weight", "classifier.bias"));
@@ -202,14 +197,14 @@ TEST_F(PretrainedTest, DrawsAClassifierThatAnEncoderLacks) {
 }
 
 TEST_F(PretrainedTest, DrawsTheLastLayerThatAResNetLacks) {
-  const auto published = MakeModel({.type = "resnet18", .num_labels = 9});
+  const auto published = MakeModel(ResNetOptions{.num_labels = 9});
   NamedTensors body;
   for (const auto& stored : published->State()) {
     if (!stored.key().starts_with("fc.")) body.emplace_back(stored.key(), stored.value());
   }
   const std::string file = folder_.Path("body.safetensors");
   WriteSafetensors(file, body);
-  const auto model = MakeModel({.type = "resnet18", .num_labels = 4, .initialize = false});
+  const auto model = MakeModel(ResNetOptions{.num_labels = 4}, {}, /*initialize=*/false);
   EXPECT_THAT(LoadWeights(*model, file), testing::UnorderedElementsAre("fc.weight", "fc.bias"));
   const auto state = model->State();
   for (const auto& [name, tensor] : body) EXPECT_TRUE(tensor.equal(state[name])) << name;
@@ -255,7 +250,7 @@ TEST_F(PretrainedTest, ChangesOnlyWhatTheRunChangedInTheSourceConfig) {
       "attention_probs_dropout_prob": 0.0, "initializer_range": 0.05, "mine": [1],
       "architectures": ["BertForSequenceClassification"]})";
   folder_.Write("from/config.json", source);
-  ModelOptions options = ReadModelOptions(folder_.Path("from"));
+  auto options = std::get<BertOptions>(ReadModelOptions(folder_.Path("from")));
   const auto saved = [&](const ModelOptions& changed) {
     SavePretrained(*MakeModel(changed), folder_.Path("to"), {.source = folder_.Path("from")});
     return nlohmann::json::parse(std::ifstream(folder_.Path("to/config.json")));
@@ -277,7 +272,7 @@ TEST_F(PretrainedTest, ChangesOnlyWhatTheRunChangedInTheSourceConfig) {
 
 TEST_F(PretrainedTest, NamesTheClassesOfModelsThatKnowNone) {
   const std::string folder = folder_.Path("model");
-  SavePretrained(*MakeModel({.type = "resnet18", .num_labels = 2}), folder,
+  SavePretrained(*MakeModel(ResNetOptions{.num_labels = 2}), folder,
                  {.labels = {"cat", "dog"}, .files = {{"about.json", "{}"}}});
   const auto config = nlohmann::json::parse(std::ifstream(folder_.Path("model/config.json")));
   EXPECT_EQ(config.at("id2label"), (nlohmann::json{{"0", "cat"}, {"1", "dog"}}));
@@ -392,11 +387,11 @@ TEST_F(PretrainedTest, ReadsWhatEndsATextFromTheFirstFileThatSaysIt) {
 TEST_F(PretrainedTest, ReadsSizesUnderTheirGeneralNames) {
   folder_.Write("config.json", R"({"model_type": "gpt2", "hidden_size": 24, "num_hidden_layers": 2,
       "num_attention_heads": 3, "max_position_embeddings": 9, "n_embd": 24})");
-  const ModelOptions options = ReadModelOptions(folder_.Path());
+  const auto options = std::get<GptOptions>(ReadModelOptions(folder_.Path()));
   EXPECT_EQ(options.hidden_size, 24);
   EXPECT_EQ(options.num_hidden_layers, 2);
   EXPECT_EQ(options.num_attention_heads, 3);
-  EXPECT_EQ(options.max_positions, 9);
+  EXPECT_EQ(options.max_position_embeddings, 9);
 }
 
 }  // namespace

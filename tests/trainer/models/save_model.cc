@@ -25,9 +25,7 @@ namespace {
 using namespace ddprun::trainer;
 
 std::shared_ptr<Model> ReadModel(const char* folder, nlohmann::json& result) {
-  ModelOptions options = ReadModelOptions(folder);
-  options.initialize = false;
-  std::shared_ptr<Model> model = MakeModel(options);
+  std::shared_ptr<Model> model = MakeModel(ReadModelOptions(folder), {}, /*initialize=*/false);
   result["fresh"] = LoadWeights(*model, folder);
   return model;
 }
@@ -36,7 +34,7 @@ std::shared_ptr<Model> ModelOfConfig(const char* path) {
   const ddprun::Result<Config> config = ReadConfig(path, {}, {});
   if (!config.has_value()) throw ddprun::Failure(config.error());
   at::manual_seed(3);
-  std::shared_ptr<Model> model = MakeModel(ModelOptionsOf(*config));
+  std::shared_ptr<Model> model = MakeModel(ModelOptionsOf(config->model));
   for (at::Tensor& parameter : model->parameters()) {
     parameter.add_(at::randn_like(parameter), 0.1);
   }

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/trainer/models/small_models.h"
 #include "trainer/compute/precision.h"
 #include "trainer/compute/recompute.h"
-#include "trainer/models/registry.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -16,17 +16,8 @@ namespace {
 class StagesTest : public testing::TestWithParam<const char*> {
  protected:
   static std::shared_ptr<Model> MakeOne() {
-    ModelOptions options{.type = GetParam(), .hidden_size = 16, .num_hidden_layers = 3};
-    options.num_attention_heads = 2;
-    options.vocab_size = 20;
-    options.max_positions = 12;
-    options.dropout = options.attention_dropout = options.classifier_dropout = 0.3;
-    options.num_labels = 3;
-    options.layer_sizes = {48, 7, 5, 3};
-    options.activation = "gelu";
-    options.image = {3, 32, 32};
     at::manual_seed(4);
-    return MakeModel(options);
+    return MakeModel(SmallModels(0.3).at(GetParam()));
   }
 
   static Batch BatchOf(const Model& model) {

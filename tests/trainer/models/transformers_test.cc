@@ -69,7 +69,7 @@ TEST_P(TransformersTest, GivesTheSameOutputs) {
 
 TEST_P(TransformersTest, TrainsAlikeOverThirtySteps) {
   const auto optimizer =
-      MakeOptimizer({.kind = OptimizerOptions::Kind::kAdam}, {{model_->parameters(), 0.0}});
+      MakeOptimizer({.kind = OptimizerType::kAdam}, {{model_->parameters(), 0.0}});
   double largest_difference = 0;
   const auto& losses = golden_.at("losses");
   ASSERT_EQ(losses.size(), 30);
@@ -151,14 +151,12 @@ Batch OneText(const Batch& all, int64_t i) {
 
 std::shared_ptr<Model> SmallBert() {
   at::manual_seed(5);
-  BertOptions options;
-  options.vocab_size = 30;
-  options.max_position_embeddings = kLongest;
-  options.hidden_size = 16;
-  options.num_hidden_layers = 3;
-  options.num_attention_heads = 2;
-  options.intermediate_size = 24;
-  return MakeBert(options);
+  return MakeModel(BertOptions{{.vocab_size = 30,
+                                .max_position_embeddings = kLongest,
+                                .hidden_size = 16,
+                                .num_hidden_layers = 3,
+                                .num_attention_heads = 2,
+                                .intermediate_size = 24}});
 }
 
 TEST(BertPadding, LeavesGradientsAsTheyAreOfEachTextAlone) {

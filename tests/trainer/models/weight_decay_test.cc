@@ -35,21 +35,16 @@ std::vector<std::string> DecayingNames(const ModelOptions& options) {
   return DecayingNames(*MakeModel(options));
 }
 
-ModelOptions OneBlock(const std::string& type) {
-  ModelOptions options;
-  options.type = type;
-  options.hidden_size = 8;
-  options.num_hidden_layers = 1;
-  options.num_attention_heads = 2;
-  options.vocab_size = 11;
-  options.max_positions = 4;
-  return options;
-}
+const TransformerOptions kOneBlock{.vocab_size = 11,
+                                   .max_position_embeddings = 4,
+                                   .hidden_size = 8,
+                                   .num_hidden_layers = 1,
+                                   .num_attention_heads = 2};
 
 TEST(DefaultDecay, OfBertIsThatOfItsMatrices) {
   const std::string layer = "bert.encoder.layer.0.";
   EXPECT_THAT(
-      DecayingNames(OneBlock("bert")),
+      DecayingNames(BertOptions{kOneBlock}),
       UnorderedElementsAre(
           "bert.embeddings.word_embeddings.weight", "bert.embeddings.position_embeddings.weight",
           "bert.embeddings.token_type_embeddings.weight", layer + "attention.self.query.weight",
@@ -59,7 +54,7 @@ TEST(DefaultDecay, OfBertIsThatOfItsMatrices) {
 }
 
 TEST(DefaultDecay, OfGptIsThatOfItsMatrices) {
-  EXPECT_THAT(DecayingNames(OneBlock("gpt")),
+  EXPECT_THAT(DecayingNames(GptOptions{kOneBlock}),
               UnorderedElementsAre(
                   "transformer.wte.weight", "transformer.wpe.weight",
                   "transformer.h.0.attn.c_attn.weight", "transformer.h.0.attn.c_proj.weight",
@@ -67,7 +62,7 @@ TEST(DefaultDecay, OfGptIsThatOfItsMatrices) {
 }
 
 TEST(DefaultDecay, OfLlamaIsThatOfItsMatrices) {
-  ModelOptions options = OneBlock("llama");
+  LlamaOptions options{kOneBlock};
   options.tie_word_embeddings = false;
   options.attention_bias = true;
   options.mlp_bias = true;
@@ -81,18 +76,19 @@ TEST(DefaultDecay, OfLlamaIsThatOfItsMatrices) {
 }
 
 TEST(DefaultDecay, OfLinearLayersIsThatOfTheirWeights) {
-  EXPECT_THAT(DecayingNames({.type = "mlp", .layer_sizes = {4, 3, 2}}),
+  EXPECT_THAT(DecayingNames(MlpOptions{.sizes = {4, 3, 2}}),
               UnorderedElementsAre("layers.0.weight", "layers.1.weight"));
 }
 
 TEST(DefaultDecay, OfTheCnnIsThatOfItsWeights) {
-  EXPECT_THAT(DecayingNames({.type = "cnn", .hidden_size = 8, .image = {1, 8, 8}}),
+  EXPECT_THAT(DecayingNames(CnnOptions{.image = {1, 8, 8}, .hidden_size = 8}),
               UnorderedElementsAre("conv1.weight", "conv2.weight", "fc1.weight", "fc2.weight"));
 }
 
 TEST(DefaultDecay, OfResNetsIsThatOfConvolutionsAndTheLastLayer) {
-  for (const char* type : {"resnet18", "resnet50"}) {
-    const auto model = MakeModel({.type = type, .num_labels = 10, .initialize = false});
+  for (const int64_t depth : {18, 50}) {
+    const ResNetOptions options{.depth = depth, .num_labels = 10};
+    const auto model = MakeModel(options, {}, /*initialize=*/false);
     std::vector<std::string> matrices;
     for (const auto& item : model->named_parameters()) {
       if (item.value().dim() > 1) matrices.push_back(item.key());

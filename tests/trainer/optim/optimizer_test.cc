@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 using testing::SizeIs;
-using Kind = OptimizerOptions::Kind;
+using Kind = OptimizerType;
 
 struct Setting {
   OptimizerOptions options;

@@ -9,7 +9,7 @@
 namespace ddprun::trainer {
 namespace {
 
-using Shape = ScheduleOptions::Shape;
+using Shape = LrSchedulerType;
 
 TEST(LearningRateFactor, EqualsTransformersStepForStep) {
   const std::map<std::string, Shape> shapes = {

@@ -29,7 +29,7 @@ inline std::unique_ptr<Optimizer> Sgd(const std::vector<NamedParameter>& paramet
   for (const NamedParameter& one : parameters) {
     if (one.tensor.requires_grad()) group.parameters.push_back(one.tensor);
   }
-  return MakeOptimizer({.kind = OptimizerOptions::Kind::kSgd}, {group});
+  return MakeOptimizer({.kind = OptimizerType::kSgd}, {group});
 }
 
 inline std::unique_ptr<Strategy> SingleOf(const std::vector<NamedParameter>& parameters) {
