@@ -84,10 +84,9 @@ CsvDataset::CsvDataset(const CsvDatasetOptions& options) {
   } else {
     encoding_.labels = options.labels;
   }
-  const std::vector<std::string> files = ExpandFiles(options.patterns);
-  const CsvTable table = ReadCsvTable(options, files, encoding_);
+  const CsvTable table = ReadCsvTable(options, encoding_);
   if (table.rows == 0 || encoding_.features.empty()) {
-    throw WrongDataFile(files.front(), "The data files have no row with features.",
+    throw WrongDataFile(options.files.front(), "The data files have no row with features.",
                         "A header and, below it, rows with a field for each column are expected.");
   }
   notes_ = table.notes;

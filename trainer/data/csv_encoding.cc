@@ -58,7 +58,7 @@ std::string DescribeTable(const CsvEncoding& encoding, const CsvDatasetOptions& 
       column["mean"] = feature.mean.front();
       column["deviation"] = feature.deviation;
     }
-    if (options.missing == CsvDatasetOptions::Missing::kMean) column["missing"] = feature.mean;
+    if (options.missing == OnMissing::kMean) column["missing"] = feature.mean;
     inputs.push_back(std::move(column));
   }
   ordered_json target = {{"column", options.target}};

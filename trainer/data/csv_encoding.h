@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "trainer/config/data_config.h"
+
 namespace ddprun::trainer {
 
 // A column of numbers is one input. One of categories has an input for each of them, 1 for that of
@@ -33,9 +35,7 @@ struct CsvEncoding {
 };
 
 struct CsvDatasetOptions {
-  enum class Missing { kError, kSkip, kMean };
-
-  std::vector<std::string> patterns = {};
+  std::vector<std::string> files = {};
   char delimiter = ',';
   std::string target = {};                 // column
   std::vector<std::string> features = {};  // columns; empty: all others
@@ -44,7 +44,7 @@ struct CsvDatasetOptions {
   int64_t max_categories = 100;          // of a column
   bool target_is_class = true;           // else a number
   std::vector<std::string> labels = {};  // classes in order; empty: those of the data, sorted
-  Missing missing = Missing::kError;     // empty fields, NA, NaN, null, ?
+  OnMissing missing = OnMissing::kError;  // empty fields, NA, NaN, null, ?
   bool standardize = false;              // columns of numbers
   bool skip_bad_rows = false;
   const CsvEncoding* encoding = nullptr;  // of the training data; else found out

@@ -14,7 +14,6 @@ namespace ddprun::trainer {
 
 namespace {
 
-using Missing = CsvDatasetOptions::Missing;
 using Fields = std::vector<std::string>;
 
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
@@ -238,7 +237,7 @@ class Reader {
   std::optional<double> Value(const std::string& field, const std::string& column, bool may_miss) {
     const std::string_view text = Trimmed(field);
     if (IsMissing(text)) {
-      if (may_miss && options_.missing == Missing::kMean) return kMissing;
+      if (may_miss && options_.missing == OnMissing::kMean) return kMissing;
       Lacks(column);
       return std::nullopt;
     }
@@ -253,7 +252,7 @@ class Reader {
     const std::string text(Trimmed(field));
     const CsvFeature& known = encoding_.features[feature];
     if (IsMissing(text)) {
-      if (options_.missing == Missing::kMean) return kMissing;
+      if (options_.missing == OnMissing::kMean) return kMissing;
       Lacks(known.column);
       return std::nullopt;
     }
@@ -303,7 +302,7 @@ class Reader {
   }
 
   void Lacks(const std::string& column) {
-    if (options_.missing == Missing::kError) {
+    if (options_.missing == OnMissing::kError) {
       Bad("Column \"" + column +
           "\" has no value; data.on_missing \"skip\" leaves such rows out, \"mean\" puts the "
           "column's mean there.");
@@ -363,12 +362,10 @@ class Reader {
 
 }  // namespace
 
-CsvTable ReadCsvTable(const CsvDatasetOptions& options,
-                      const std::vector<std::string>& files,
-                      CsvEncoding& encoding) {
-  if (options.encoding == nullptr) FindFeatures(options, files, encoding.features);
+CsvTable ReadCsvTable(const CsvDatasetOptions& options, CsvEncoding& encoding) {
+  if (options.encoding == nullptr) FindFeatures(options, options.files, encoding.features);
   Reader reader(options, encoding);
-  for (const std::string& file : files) reader.ReadFile(file);
+  for (const std::string& file : options.files) reader.ReadFile(file);
   return reader.Finish();
 }
 

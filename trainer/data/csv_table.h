@@ -22,8 +22,6 @@ struct CsvTable {
 // options.encoding the features, their categories and the labels are found out and put into
 // `encoding`; with it `encoding` must be that one, and a row of another category is bad. Throws
 // Failure: a bad row, a label that is none of those known, too many categories.
-CsvTable ReadCsvTable(const CsvDatasetOptions& options,
-                      const std::vector<std::string>& files,
-                      CsvEncoding& encoding);
+CsvTable ReadCsvTable(const CsvDatasetOptions& options, CsvEncoding& encoding);
 
 }  // namespace ddprun::trainer

@@ -13,8 +13,9 @@
 
 namespace ddprun::trainer {
 
-// The files of all patterns (ExpandGlob), in the patterns' order; one that is matched twice, also
-// under another spelling, comes once. Throws Failure.
+// The files of all patterns (ExpandGlob), in the patterns' order, so that every rank and every run
+// sees the same data; one that is matched twice, also under another spelling, comes once. Throws
+// Failure.
 std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns);
 
 // All bytes of a regular file, decompressed if gzip compressed it (FileStream), followed by

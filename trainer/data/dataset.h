@@ -4,9 +4,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun::trainer {
@@ -57,6 +59,8 @@ class Dataset {
   // Each sample's length in tokens, for batches of similar lengths; empty: all are equally long.
   // May take as long as reading all samples once.
   virtual std::vector<int64_t> Lengths() const { return {}; }
+  // What samples are read from while training goes on; empty: memory, or what only its code knows.
+  virtual std::vector<std::string> Files() const { return {}; }
   // What a person should know before training, e.g. how many rows were left out; a line each.
   virtual std::vector<std::string> Notes() const { return {}; }
   // Files that say what became an input and what an output, for who uses the trained model: text by
@@ -66,48 +70,31 @@ class Dataset {
   virtual bool in_memory() const { return false; }
 };
 
-// The samples [first, first + count) of another data set, which must outlive this one.
-class DatasetRange final : public Dataset {
- public:
-  DatasetRange(const Dataset& whole, int64_t first, int64_t count);
-
-  int64_t size() const override { return count_; }
-  Batch Get(std::span<const int64_t> indices) const override;
-  Batch GetVaried(std::span<const int64_t> indices, int64_t epoch) const override;
-  DataShape shape() const override { return whole_.shape(); }
-  int64_t tokens_per_sample() const override { return whole_.tokens_per_sample(); }
-  bool equal_predictions() const override { return whole_.equal_predictions(); }
-  std::vector<int64_t> Lengths() const override;
-  bool in_memory() const override { return whole_.in_memory(); }
-
- private:
-  std::vector<int64_t> Shifted(std::span<const int64_t> indices) const;
-
-  const Dataset& whole_;
-  const int64_t first_;
-  const int64_t count_;
-};
-
 // Some samples of another data set, which must outlive this one.
-class DatasetSubset final : public Dataset {
+class DatasetPart final : public Dataset {
  public:
-  // REQUIRES: every index is one of `whole`.
-  DatasetSubset(const Dataset& whole, std::vector<int64_t> indices);
+  // Sample i is sample place(i) of `whole`. REQUIRES: it has that for every i below `size`.
+  DatasetPart(const Dataset& whole, int64_t size, std::function<int64_t(int64_t)> place)
+      : whole_(whole), size_(size), place_(std::move(place)) {}
 
-  int64_t size() const override { return static_cast<int64_t>(indices_.size()); }
-  Batch Get(std::span<const int64_t> indices) const override;
-  Batch GetVaried(std::span<const int64_t> indices, int64_t epoch) const override;
+  int64_t size() const override { return size_; }
+  Batch Get(std::span<const int64_t> indices) const override { return whole_.Get(Places(indices)); }
+  Batch GetVaried(std::span<const int64_t> indices, int64_t epoch) const override {
+    return whole_.GetVaried(Places(indices), epoch);
+  }
   DataShape shape() const override { return whole_.shape(); }
   int64_t tokens_per_sample() const override { return whole_.tokens_per_sample(); }
   bool equal_predictions() const override { return whole_.equal_predictions(); }
   std::vector<int64_t> Lengths() const override;
+  std::vector<std::string> Files() const override { return whole_.Files(); }
   bool in_memory() const override { return whole_.in_memory(); }
 
  private:
-  std::vector<int64_t> Mapped(std::span<const int64_t> indices) const;
+  std::vector<int64_t> Places(std::span<const int64_t> indices) const;
 
   const Dataset& whole_;
-  const std::vector<int64_t> indices_;
+  const int64_t size_;
+  const std::function<int64_t(int64_t)> place_;
 };
 
 // Samples at the end of `size` that are set aside for validation: the fraction rounded down, but

@@ -241,26 +241,24 @@ Batch ImageArrays::Make(std::span<const int64_t> indices, const Draw& draw) cons
   return batch;
 }
 
-std::unique_ptr<Dataset> OpenIdx(const std::vector<std::string>& patterns,
+std::unique_ptr<Dataset> OpenIdx(const std::vector<std::string>& files,
                                  const ImageOptions& options,
                                  const IdxClasses& classes) {
   ImageArrays::Contents contents;
   contents.channels = 1;
   contents.classes = classes.count;
   contents.class_names = classes.names;
-  const std::vector<std::string> files = ExpandFiles(patterns);
   for (const std::string& file : files) AppendIdx(file, classes.count, contents);
   return Opened(std::move(contents), files, options);
 }
 
 std::unique_ptr<Dataset> OpenCifar(Cifar kind,
-                                   const std::vector<std::string>& patterns,
+                                   const std::vector<std::string>& files,
                                    const ImageOptions& options) {
   ImageArrays::Contents contents;
   contents.channels = 3;
   contents.height = contents.width = 32;
   contents.classes = kind == Cifar::k10 ? 10 : 100;
-  const std::vector<std::string> files = ExpandFiles(patterns);
   for (const std::string& file : files) AppendCifar(file, kind == Cifar::k10 ? 1 : 2, contents);
   std::vector<std::string> names = CifarNames(kind, files.front());
   if (std::ssize(names) == contents.classes) contents.class_names = std::move(names);

@@ -49,10 +49,10 @@ struct IdxClasses {
   std::vector<std::string> names = {};  // count of them, or none
 };
 
-// IDX files of images (unsigned bytes, three dimensions) by pattern, compressed by gzip or not;
+// IDX files of images (unsigned bytes, three dimensions), compressed by gzip or not;
 // each one's labels stand beside it in a file with "images-idx3" replaced by "labels-idx1" in its
 // name. Throws Failure.
-std::unique_ptr<Dataset> OpenIdx(const std::vector<std::string>& patterns,
+std::unique_ptr<Dataset> OpenIdx(const std::vector<std::string>& files,
                                  const ImageOptions& options,
                                  const IdxClasses& classes = {});
 
@@ -60,7 +60,7 @@ std::unique_ptr<Dataset> OpenIdx(const std::vector<std::string>& patterns,
 // Failure.
 enum class Cifar { k10, k100 };
 std::unique_ptr<Dataset> OpenCifar(Cifar kind,
-                                   const std::vector<std::string>& patterns,
+                                   const std::vector<std::string>& files,
                                    const ImageOptions& options);
 
 }  // namespace ddprun::trainer

@@ -93,6 +93,12 @@ void ImageFolder::FindFiles(const ImageFolderOptions& options) {
   }
 }
 
+std::vector<std::string> ImageFolder::Files() const {
+  std::vector<std::string> paths;
+  for (const File& file : files_) paths.push_back(file.path);
+  return paths;
+}
+
 void ImageFolder::LeaveOutBadImages() {
   std::vector<std::optional<Failure>> failures(files_.size());
   RunInParts(CoreCount(), files_.size(), 1, [&](size_t i, size_t /*end*/) {

@@ -36,6 +36,7 @@ class ImageFolder final : public Dataset {
   Batch Get(std::span<const int64_t> indices) const override;
   Batch GetVaried(std::span<const int64_t> indices, int64_t epoch) const override;
   DataShape shape() const override;
+  std::vector<std::string> Files() const override;
   std::vector<std::string> Notes() const override { return notes_; }
   std::map<std::string, std::string> ModelFiles() const override;
 

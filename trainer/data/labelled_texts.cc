@@ -256,11 +256,10 @@ class LabelledTextReader {
   std::optional<LabelledTextColumns> columns_;  // of the file, from its first row on
 };
 
-LabelledTexts LabelledTexts::Read(const std::vector<std::string>& patterns,
+LabelledTexts LabelledTexts::Read(const std::vector<std::string>& files,
                                   const LabelledTextColumns& columns,
                                   BadRows& bad_rows) {
   LabelledTexts texts;
-  const std::vector<std::string> files = ExpandFiles(patterns);
   LabelledTextReader reader(columns, bad_rows, texts);
   for (const std::string& file : files) reader.ReadFile(file);
   if (texts.rows_.empty()) {

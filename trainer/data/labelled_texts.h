@@ -24,11 +24,11 @@ struct LabelledTextColumns {
 // Rows in memory, unescaped. Immutable after Read: any thread.
 class LabelledTexts {
  public:
-  // Files by pattern. A name that ends in .csv is comma-separated with a header, in .tsv
+  // A name that ends in .csv is comma-separated with a header, in .tsv
   // tab-separated, quotes being plain characters, .gz behind either; others are JSON lines. Rows
   // labelled "-" or -1 have none and are counted as such; empty lines are passed over. Throws
   // Failure.
-  static LabelledTexts Read(const std::vector<std::string>& patterns,
+  static LabelledTexts Read(const std::vector<std::string>& files,
                             const LabelledTextColumns& columns,
                             BadRows& bad_rows);
 

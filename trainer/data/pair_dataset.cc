@@ -46,7 +46,7 @@ PairDataset::PairDataset(const PairDatasetOptions& options,
       max_length_(options.max_length),
       token_types_(options.token_types),
       bad_rows_(options.skip_bad_rows),
-      texts_(LabelledTexts::Read(options.patterns, options.columns, bad_rows_)) {
+      texts_(LabelledTexts::Read(options.files, options.columns, bad_rows_)) {
   if (tokenizer_->special().pad < 0) {
     throw Failure(Error{.code = Code::kUsage,
                         .title = "NO TOKEN FOR PADDING",

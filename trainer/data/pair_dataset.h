@@ -14,7 +14,7 @@
 namespace ddprun::trainer {
 
 struct PairDatasetOptions {
-  std::vector<std::string> patterns = {};
+  std::vector<std::string> files = {};
   LabelledTextColumns columns = {};
   // Classes by name, in the order of the model's outputs; a row may also give the number of its
   // class. Empty: the labels that the rows have, or where these are numbers below `classes`, the

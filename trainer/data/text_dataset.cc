@@ -13,8 +13,9 @@ namespace ddprun::trainer {
 
 namespace {
 
-Failure TooLittleText(const TextDatasetOptions& options, size_t files, int64_t bytes) {
-  const std::string& first = options.patterns.front();
+Failure TooLittleText(const TextDatasetOptions& options, int64_t bytes) {
+  const size_t files = options.files.size();
+  const std::string& first = options.files.front();
   const std::string found =
       (files == 1 ? "\"" + first + "\" has "
                   : "The " + std::to_string(files) + " data files (" + first + ", ...) have ") +
@@ -39,9 +40,9 @@ Failure TooLittleText(const TextDatasetOptions& options, size_t files, int64_t b
 
 }  // namespace
 
-TextDataset::TextDataset(const TextDatasetOptions& options) : blocks_(options.sequence_length, 0) {
-  DDPRUN_CHECK(options.sequence_length > 0 && !options.patterns.empty());
-  files_ = ExpandFiles(options.patterns);
+TextDataset::TextDataset(const TextDatasetOptions& options)
+    : files_(options.files), blocks_(options.sequence_length, 0) {
+  DDPRUN_CHECK(options.sequence_length > 0 && !files_.empty());
   for (const std::string& file : files_) {
     Result<MappedFile> mapped = MappedFile::Open(file);
     if (!mapped) throw UnreadableFile(file, mapped.error().what);
@@ -49,7 +50,7 @@ TextDataset::TextDataset(const TextDatasetOptions& options) : blocks_(options.se
     NoteUtf16(file, mapped->bytes());
     blocks_.Add(file, *std::move(mapped), 0, 1);
   }
-  if (bytes() <= options.sequence_length) throw TooLittleText(options, files_.size(), bytes());
+  if (bytes() <= options.sequence_length) throw TooLittleText(options, bytes());
 }
 
 void TextDataset::NoteUtf16(const std::string& file, std::span<const std::byte> bytes) {

@@ -11,18 +11,15 @@
 namespace ddprun::trainer {
 
 struct TextDatasetOptions {
-  // Shell patterns, or plain paths: * ? [...] within a name, ** for any number of folders.
-  // Relative ones are taken from the working directory. The matches of each pattern are sorted by
-  // name, so every rank and every run sees the same text; a file matched twice is read once.
-  std::vector<std::string> patterns = {};
+  std::vector<std::string> files = {};
   int64_t sequence_length = 128;  // T, bytes
 };
 
 // The files are mapped, never read whole.
 class TextDataset final : public Dataset {
  public:
-  // Throws Failure: no file matches a pattern, a file cannot be read or is a folder, there is no
-  // text at all, or less than one sequence.
+  // Throws Failure: a file cannot be read or is a folder, there is no text at all, or less than one
+  // sequence.
   explicit TextDataset(const TextDatasetOptions& options);
 
   int64_t size() const override { return blocks_.size(); }
@@ -32,14 +29,14 @@ class TextDataset final : public Dataset {
   int64_t tokens_per_sample() const override { return blocks_.sequence_length(); }
 
   int64_t bytes() const { return blocks_.tokens(); }
-  const std::vector<std::string>& files() const { return files_; }
+  std::vector<std::string> Files() const override { return files_; }
   std::vector<std::string> Notes() const override { return notes_; }
 
  private:
   void NoteUtf16(const std::string& file, std::span<const std::byte> bytes);
 
+  const std::vector<std::string> files_;
   TokenBlocks blocks_;
-  std::vector<std::string> files_;
   std::vector<std::string> notes_;
 };
 

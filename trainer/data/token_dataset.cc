@@ -58,11 +58,11 @@ Layout LayoutOf(const std::string& path, std::span<const std::byte> bytes) {
 }  // namespace
 
 TokenDataset::TokenDataset(const TokenDatasetOptions& options)
-    : vocab_size_(options.vocab_size),
+    : files_(options.files),
+      vocab_size_(options.vocab_size),
       notes_(options.notes),
       blocks_(options.sequence_length, options.vocab_size) {
-  const std::vector<std::string> files = ExpandFiles(options.patterns);
-  for (const std::string& path : files) {
+  for (const std::string& path : files_) {
     Result<MappedFile> mapped = MappedFile::Open(path);
     if (!mapped) throw UnreadableFile(path, mapped.error().what);
     RefuseCompressed(path, mapped->bytes());
@@ -70,8 +70,8 @@ TokenDataset::TokenDataset(const TokenDatasetOptions& options)
     blocks_.Add(path, *std::move(mapped), layout.begin, layout.width);
   }
   if (blocks_.tokens() <= options.sequence_length) {
-    throw WrongDataFile(options.patterns.front(),
-                        "The " + std::to_string(files.size()) + " token files have " +
+    throw WrongDataFile(files_.front(),
+                        "The " + std::to_string(files_.size()) + " token files have " +
                             std::to_string(blocks_.tokens()) + " tokens; one sample needs " +
                             std::to_string(options.sequence_length + 1) +
                             " (data.max_seq_length + 1).",

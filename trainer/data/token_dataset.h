@@ -11,10 +11,10 @@
 namespace ddprun::trainer {
 
 struct TokenDatasetOptions {
-  std::vector<std::string> patterns = {};  // as TextDatasetOptions::patterns
-  int64_t sequence_length = 128;           // T, tokens
-  int64_t vocab_size = 0;                  // > 0: ids must be below it
-  std::vector<std::string> notes = {};     // what Notes() says
+  std::vector<std::string> files = {};
+  int64_t sequence_length = 128;        // T, tokens
+  int64_t vocab_size = 0;               // > 0: ids must be below it
+  std::vector<std::string> notes = {};  // what Notes() says
 };
 
 // The files are mapped, never read whole: a shard costs no memory until it is used.
@@ -29,9 +29,11 @@ class TokenDataset final : public Dataset {
   DataShape shape() const override { return {.vocab_size = vocab_size_}; }
   int64_t tokens_per_sample() const override { return blocks_.sequence_length(); }
   std::vector<std::string> Notes() const override { return notes_; }
+  std::vector<std::string> Files() const override { return files_; }
   int64_t tokens() const { return blocks_.tokens(); }
 
  private:
+  const std::vector<std::string> files_;
   const int64_t vocab_size_;
   const std::vector<std::string> notes_;
   TokenBlocks blocks_;

@@ -49,7 +49,6 @@ std::vector<int64_t> Chosen(int64_t size, double bytes) {
 }
 
 void ReadSamples(const Dataset& data,
-                 const std::vector<std::string>& files,
                  const std::string& which,
                  CheckedJob& found) {
   const std::string total = "data: " + std::to_string(data.size()) + " " + which + " samples";
@@ -57,7 +56,8 @@ void ReadSamples(const Dataset& data,
   if (!data.in_memory()) {
     double bytes = 0;
     std::error_code error;
-    for (const std::string& file : files.empty() ? files : ExpandFiles(files)) {
+    const std::vector<std::string> files = data.Files();
+    for (const std::string& file : files) {
       bytes += static_cast<double>(std::filesystem::file_size(file, error));
     }
     samples = Chosen(data.size(), bytes);
@@ -94,7 +94,8 @@ std::string MemoryFact(const Job& job, int world_size) {
 // Of a config with errors, the files it names: that they are there does not depend on the rest.
 void JobChecker::CheckNamedFiles(const Config& config, CheckedJob& found) const {
   for (const auto* files : {&config.data.train_files, &config.data.validation_files}) {
-    if (!files->empty()) Collect(found, [&] { ExpandFiles(*files); });
+    if (config.data.format == DataFormat::kImageFolder) break;
+    Collect(found, [&] { ExpandFiles(*files); });
   }
   if (!config.data.tokenizer.empty()) {
     Collect(found, [&] { LoadTokenizer(config.data.tokenizer); });
@@ -117,12 +118,8 @@ void JobChecker::Open(const Config& config) {
     opened_.facts.push_back("model: " + std::string(Word(job_.config.model.type)) + ", " +
                             std::to_string(ParameterCount(*job_.shape)) + " parameters");
   }
-  const DataConfig& data = job_.config.data;
-  if (job_.train != nullptr) ReadSamples(*job_.train, data.train_files, "training", opened_);
-  if (job_.validation != nullptr) {
-    const auto& files = data.validation_files.empty() ? data.train_files : data.validation_files;
-    ReadSamples(*job_.validation, files, "validation", opened_);
-  }
+  if (job_.train != nullptr) ReadSamples(*job_.train, "training", opened_);
+  if (job_.validation != nullptr) ReadSamples(*job_.validation, "validation", opened_);
   for (const std::string& note : job_.data_notes) opened_.facts.push_back("data: " + note);
 }
 

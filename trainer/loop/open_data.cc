@@ -25,11 +25,6 @@ namespace ddprun::trainer {
 
 namespace {
 
-std::unique_ptr<Dataset> OpenText(const Config& config, const std::vector<std::string>& files) {
-  return std::make_unique<TextDataset>(
-      TextDatasetOptions{.patterns = files, .sequence_length = config.data.max_seq_length});
-}
-
 // A folder for a file that only this process needs, removed with the object.
 class TemporaryFolder {
  public:
@@ -53,13 +48,12 @@ class TemporaryFolder {
 
 // Tokenizes once for all ranks of the node. The ids lie in a file without a name, which the ranks
 // map: they cost no memory that the system could not take back, and go with the last rank.
-std::unique_ptr<Dataset> OpenTokenized(const Config& config,
-                                       const std::vector<std::string>& patterns) {
-  const DataConfig& data = config.data;
+std::unique_ptr<Dataset> OpenTokenized(const DataConfig& data,
+                                       const std::vector<std::string>& files) {
   const auto tokenizer = LoadTokenizer(data.tokenizer);
   const TemporaryFolder folder;
   TokenizeOptions options;
-  options.files = ExpandFiles(patterns);
+  options.files = files;
   options.is_rows.assign(options.files.size(), data.format == DataFormat::kJsonLines);
   if (!data.text_column.empty()) options.json_key = data.text_column;
   options.separator = tokenizer->special().eos;
@@ -73,7 +67,7 @@ std::unique_ptr<Dataset> OpenTokenized(const Config& config,
   if (done.bad_rows > 0) {
     notes.push_back(std::to_string(done.bad_rows) + " rows skipped that cannot be read");
   }
-  return std::make_unique<TokenDataset>(TokenDatasetOptions{.patterns = {options.output},
+  return std::make_unique<TokenDataset>(TokenDatasetOptions{.files = {options.output},
                                                             .sequence_length = data.max_seq_length,
                                                             .vocab_size = tokenizer->vocab_size(),
                                                             .notes = std::move(notes)});
@@ -93,7 +87,7 @@ std::unique_ptr<Dataset> OpenPairs(const Job& job,
   const std::string& folder =
       data.tokenizer.empty() ? job.config.model.name_or_path : data.tokenizer;
   return std::make_unique<PairDataset>(
-      PairDatasetOptions{.patterns = files,
+      PairDatasetOptions{.files = files,
                          .columns = {data.text_column, data.text_pair_column, data.label_column},
                          .labels = LabelsOf(job, training),
                          .classes = job.config.model.num_labels,
@@ -107,7 +101,7 @@ std::unique_ptr<Dataset> OpenTable(const DataConfig& data,
                                    const std::vector<std::string>& files,
                                    const Dataset* training) {
   const auto* table = static_cast<const CsvDataset*>(training);
-  CsvDatasetOptions options{.patterns = files,
+  const CsvDatasetOptions options{.files = files,
                             .delimiter = data.delimiter.front(),
                             .target = data.label_column,
                             .features = data.feature_columns,
@@ -115,11 +109,10 @@ std::unique_ptr<Dataset> OpenTable(const DataConfig& data,
                             .max_categories = data.max_categories,
                             .target_is_class = data.target_type == TargetType::kClass,
                             .labels = data.labels,
+                            .missing = data.on_missing,
                             .standardize = data.standardize,
                             .skip_bad_rows = data.on_bad_row == OnBadRow::kSkip,
                             .encoding = table != nullptr ? &table->encoding() : nullptr};
-  if (data.on_missing == OnMissing::kSkip) options.missing = CsvDatasetOptions::Missing::kSkip;
-  if (data.on_missing == OnMissing::kMean) options.missing = CsvDatasetOptions::Missing::kMean;
   return std::make_unique<CsvDataset>(options);
 }
 
@@ -128,7 +121,7 @@ std::unique_ptr<Dataset> OpenPlugin(const Config& config,
                                     const Dataset* training) {
   const DataConfig& data = config.data;
   const PluginDataOptions options{.json = data.options.text,
-                                  .files = files.empty() ? files : ExpandFiles(files),
+                                  .files = files,
                                   .validation = training != nullptr,
                                   .seed = static_cast<uint64_t>(data.data_seed)};
   const std::string& path = data.plugin.empty() ? config.model.path : data.plugin;
@@ -160,19 +153,25 @@ int64_t VocabularyOf(const Job& job) {
 
 // `training`: what the validation data must agree with; nullptr for the training data itself.
 std::unique_ptr<Dataset> OpenFiles(const Job& job,
-                                   const std::vector<std::string>& files,
+                                   const std::vector<std::string>& patterns,
                                    const Dataset* training) {
   const Config& config = job.config;
   const DataConfig& data = config.data;
+  // Folders of images are looked through by their data set.
+  const bool folders = data.format == DataFormat::kImageFolder;
+  const std::vector<std::string> files = folders ? patterns : ExpandFiles(patterns);
   switch (data.format) {
     case DataFormat::kText:
-      if (data.tokenizer.empty()) return OpenText(config, files);
-      return OpenTokenized(config, files);
+      if (data.tokenizer.empty()) {
+        return std::make_unique<TextDataset>(
+            TextDatasetOptions{.files = files, .sequence_length = data.max_seq_length});
+      }
+      return OpenTokenized(data, files);
     case DataFormat::kJsonLines:
-      return OpenTokenized(config, files);
+      return OpenTokenized(data, files);
     case DataFormat::kTokens:
       return std::make_unique<TokenDataset>(
-          TokenDatasetOptions{.patterns = files,
+          TokenDatasetOptions{.files = files,
                               .sequence_length = data.max_seq_length,
                               .vocab_size = VocabularyOf(job)});
     case DataFormat::kTextClassification:
@@ -203,7 +202,7 @@ std::unique_ptr<Dataset> OpenFiles(const Job& job,
                            .seed = static_cast<uint64_t>(data.dataset_seed)});
 }
 
-std::string Sizes(const std::vector<int64_t>& sizes) {
+std::string SizesText(const std::vector<int64_t>& sizes) {
   std::string text;
   for (const int64_t size : sizes) text += (text.empty() ? "" : " x ") + std::to_string(size);
   return text;
@@ -212,8 +211,8 @@ std::string Sizes(const std::vector<int64_t>& sizes) {
 void CheckSameShape(const std::string& files, const DataShape& train, const DataShape& validation) {
   if (train.input == validation.input) return;
   throw WrongDataFile(files,
-                      "A sample of the validation data has " + Sizes(validation.input) +
-                          " values, one of the training data " + Sizes(train.input) + ".",
+                      "A sample of the validation data has " + SizesText(validation.input) +
+                          " values, one of the training data " + SizesText(train.input) + ".",
                       "Take validation data made as the training data was; data.image_size brings "
                       "the images of folders to one size.");
 }
@@ -223,8 +222,12 @@ void CheckSameShape(const std::string& files, const DataShape& train, const Data
 void SetAside(std::unique_ptr<Dataset> whole, int64_t count, Job& job) {
   const int64_t size = whole->size();
   if (whole->tokens_per_sample() > 0) {
-    job.train = std::make_unique<DatasetRange>(*whole, 0, size - count);
-    job.validation = std::make_unique<DatasetRange>(*whole, size - count, count);
+    const auto part = [&](int64_t first, int64_t samples) {
+      return std::make_unique<DatasetPart>(*whole, samples,
+                                           [first](int64_t i) { return first + i; });
+    };
+    job.train = part(0, size - count);
+    job.validation = part(size - count, count);
   } else {
     std::vector<int64_t> train;
     std::vector<int64_t> validation;
@@ -232,8 +235,13 @@ void SetAside(std::unique_ptr<Dataset> whole, int64_t count, Job& job) {
       const bool aside = (i + 1) * count / size > i * count / size;
       (aside ? validation : train).push_back(i);
     }
-    job.train = std::make_unique<DatasetSubset>(*whole, std::move(train));
-    job.validation = std::make_unique<DatasetSubset>(*whole, std::move(validation));
+    const auto part = [&](std::vector<int64_t> samples) {
+      const auto count_of_part = static_cast<int64_t>(samples.size());
+      return std::make_unique<DatasetPart>(
+          *whole, count_of_part, [places = std::move(samples)](int64_t i) { return places[i]; });
+    };
+    job.train = part(std::move(train));
+    job.validation = part(std::move(validation));
   }
   job.wholes.push_back(std::move(whole));
 }

@@ -45,6 +45,7 @@ int64_t ThreadsAbove(int64_t before) {
 
 PluginDataset::PluginDataset(Plugin plugin, const PluginDataOptions& options)
     : plugin_(std::move(plugin)),
+      files_(options.files),
       dataset_(Open(options)),
       size_(CallPlugin(
           plugin_.path(), [] { return "counting the samples"; }, [&] { return dataset_->size(); })),

@@ -20,6 +20,7 @@ class PluginDataset final : public Dataset {
   int64_t tokens_per_sample() const override { return dataset_->tokens_per_sample(); }
   bool equal_predictions() const override { return equal_predictions_; }
   std::vector<int64_t> Lengths() const override;
+  std::vector<std::string> Files() const override { return files_; }
   std::vector<std::string> Notes() const override;
   bool in_memory() const override { return dataset_->in_memory(); }
 
@@ -29,6 +30,7 @@ class PluginDataset final : public Dataset {
   void CheckPredictions(const Batch& batch) const;
 
   const Plugin plugin_;
+  const std::vector<std::string> files_;
   int64_t threads_left_ = 0;  // by opening it
   const std::unique_ptr<Dataset> dataset_;
   const int64_t size_;

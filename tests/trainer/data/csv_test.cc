@@ -59,7 +59,7 @@ TEST(CsvReader, KnowsLinesAndBrokenQuotes) {
 class Csv : public testing::Test {
  protected:
   CsvDataset Open(const std::string& text, CsvDatasetOptions options = {}) const {
-    options.patterns = {scratch_.Write("table.csv", text)};
+    options.files = {scratch_.Write("table.csv", text)};
     if (options.target.empty()) options.target = "kind";
     return CsvDataset(options);
   }
@@ -128,10 +128,10 @@ TEST_F(Csv, TreatsMissingFieldsAsAsked) {
       ErrorOf(text).what,
       "Column \"y\" has no value; data.on_missing \"skip\" leaves such rows out, \"mean\" puts "
       "the column's mean there.");
-  const CsvDataset skipped = Open(text, {.missing = CsvDatasetOptions::Missing::kSkip});
+  const CsvDataset skipped = Open(text, {.missing = OnMissing::kSkip});
   EXPECT_THAT(Inputs(skipped), ElementsAre(5, 6));
   EXPECT_THAT(skipped.Notes(), ElementsAre("3 rows skipped that have a missing field"));
-  const CsvDataset filled = Open(text, {.missing = CsvDatasetOptions::Missing::kMean});
+  const CsvDataset filled = Open(text, {.missing = OnMissing::kMean});
   EXPECT_THAT(Inputs(filled), ElementsAre(1, 4, 3, 2, 5, 6));
 }
 
@@ -197,9 +197,9 @@ TEST_F(Csv, RefusesTooManyCategories) {
 TEST_F(Csv, TreatsMissingCategoriesAsMissingNumbers) {
   const std::string text = "c,kind\nred,a\n,b\nred,a\nblue,b\nblue,b\n";
   EXPECT_EQ(ErrorOf(text).where, scratch_.Path("table.csv") + ":3");
-  EXPECT_THAT(Inputs(Open(text, {.missing = CsvDatasetOptions::Missing::kSkip})),
+  EXPECT_THAT(Inputs(Open(text, {.missing = OnMissing::kSkip})),
               ElementsAre(0, 1, 0, 1, 1, 0, 1, 0));
-  EXPECT_THAT(Inputs(Open(text, {.missing = CsvDatasetOptions::Missing::kMean})),
+  EXPECT_THAT(Inputs(Open(text, {.missing = OnMissing::kMean})),
               ElementsAre(0, 1, .5, .5, 0, 1, 1, 0, 1, 0));
 }
 

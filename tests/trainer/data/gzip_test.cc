@@ -157,7 +157,7 @@ TEST_F(Gzipped, IdxHeadersAskForNoMemory) {
 
 TEST_F(Gzipped, TablesAndTextsAreReadAsTheyWouldBePlain) {
   const CsvDataset table(
-      {.patterns = {scratch_.Write("t.csv.gz", Gzip("x,kind\n1,a\n2,b\n"))}, .target = "kind"});
+      {.files = {scratch_.Write("t.csv.gz", Gzip("x,kind\n1,a\n2,b\n"))}, .target = "kind"});
   EXPECT_THAT(table.shape().labels, ElementsAre("a", "b"));
   BadRows bad_rows(false);
   const std::string row = "{\"sentence\": \"good\", \"label\": \"yes\"}\n";
@@ -195,15 +195,15 @@ TEST_F(Gzipped, DocumentsComeInPiecesThatMakeUpTheWhole) {
 
 TEST_F(Gzipped, FilesThatWouldBeMappedAreRefused) {
   const std::string text = scratch_.Write("a.txt.gz", Gzip(Lines(100)));
-  EXPECT_THAT(ErrorOf([&] { TextDataset({.patterns = {text}}); }).hint,
+  EXPECT_THAT(ErrorOf([&] { TextDataset({.files = {text}}); }).hint,
               "Decompress it: gunzip " + text);
   const std::string ids = scratch_.Write("a.bin.gz", Gzip(Lines(100)));
-  EXPECT_THAT(ErrorOf([&] { TokenDataset({.patterns = {ids}}); }).what,
+  EXPECT_THAT(ErrorOf([&] { TokenDataset({.files = {ids}}); }).what,
               HasSubstr("compressed by gzip"));
   // Ids may be what gzip's files begin with.
   std::string tokens = "\x1f\x8b\x08";
   tokens.resize(1000);
-  EXPECT_EQ(TokenDataset({.patterns = {scratch_.Write("b.bin", tokens)}}).tokens(), 500);
+  EXPECT_EQ(TokenDataset({.files = {scratch_.Write("b.bin", tokens)}}).tokens(), 500);
 }
 
 }  // namespace

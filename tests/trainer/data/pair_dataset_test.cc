@@ -41,7 +41,7 @@ class Pairs : public testing::Test {
   PairDataset Open(const std::string& name,
                    const std::string& contents,
                    PairDatasetOptions options = {}) const {
-    options.patterns = {scratch_.Write(name, contents)};
+    options.files = {scratch_.Write(name, contents)};
     return {options, tokenizer_};
   }
   Error ErrorOf(const std::string& name,

@@ -46,12 +46,12 @@ TEST_F(Resume, BytesAndTokens) {
   const std::string text = scratch_.Write("a.txt", Pixels(1501));
   ExpectExact([&] {
     return std::make_unique<TextDataset>(
-        TextDatasetOptions{.patterns = {text}, .sequence_length = 20});
+        TextDatasetOptions{.files = {text}, .sequence_length = 20});
   });
   const std::string tokens = scratch_.Write("a.bin", Pixels(3002));
   ExpectExact([&] {
     return std::make_unique<TokenDataset>(
-        TokenDatasetOptions{.patterns = {tokens}, .sequence_length = 20});
+        TokenDatasetOptions{.files = {tokens}, .sequence_length = 20});
   });
 }
 
@@ -65,7 +65,7 @@ TEST_F(Resume, PairsAlsoGroupedByLength) {
   }
   const std::string file = scratch_.Write("rows.tsv", rows);
   const Open open = [&] {
-    return std::make_unique<PairDataset>(PairDatasetOptions{.patterns = {file}},
+    return std::make_unique<PairDataset>(PairDatasetOptions{.files = {file}},
                                          LoadTokenizer(scratch_.Path()));
   };
   ExpectExact(open);
@@ -80,7 +80,7 @@ TEST_F(Resume, Tables) {
   const std::string file = scratch_.Write("a.csv", rows);
   ExpectExact([&] {
     return std::make_unique<CsvDataset>(
-        CsvDatasetOptions{.patterns = {file}, .target = "kind", .standardize = true});
+        CsvDatasetOptions{.files = {file}, .target = "kind", .standardize = true});
   });
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/failure.h"
 #include "tests/trainer/data/scratch_folder.h"
+#include "trainer/data/data_files.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -42,7 +43,8 @@ Error ErrorOf(const std::function<void()>& act) {
 class TextDatasetTest : public testing::Test {
  protected:
   TextDataset Make(const std::string& pattern, int64_t sequence_length) const {
-    return TextDataset({.patterns = {folder_.Path(pattern)}, .sequence_length = sequence_length});
+    const auto files = ExpandFiles({folder_.Path(pattern)});
+    return TextDataset({.files = files, .sequence_length = sequence_length});
   }
 
   ScratchFolder folder_;
@@ -87,8 +89,8 @@ TEST_F(TextDatasetTest, GivesInt64BatchesInTheOrderAskedFor) {
 
 TEST_F(TextDatasetTest, ReadsAFileMatchedTwiceOnce) {
   folder_.Write("a.txt", "abcdef");
-  const TextDataset dataset(
-      {.patterns = {folder_.Path("*.txt"), folder_.Path("./a.txt")}, .sequence_length = 2});
+  const auto files = ExpandFiles({folder_.Path("*.txt"), folder_.Path("./a.txt")});
+  const TextDataset dataset({.files = files, .sequence_length = 2});
   EXPECT_EQ(dataset.bytes(), 6);
 }
 
@@ -116,10 +118,10 @@ TEST_F(TextDatasetTest, RefusesAPipeWithoutWaitingForItsWriter) {
   EXPECT_THAT(ErrorOf([&] { Make("pipe", 4); }).what, HasSubstr("no regular file"));
 }
 
-TEST_F(TextDatasetTest, DatasetRangeGivesItsPartOfTheSamples) {
+TEST_F(TextDatasetTest, DatasetPartGivesItsPartOfTheSamples) {
   folder_.Write("a.txt", "abcdefghi");
   const TextDataset dataset = Make("a.txt", 2);
-  const DatasetRange tail(dataset, 3, 1);
+  const DatasetPart tail(dataset, 1, [](int64_t i) { return 3 + i; });
   EXPECT_EQ(tail.size(), 1);
   EXPECT_EQ(Sample(tail, 0), Sample(dataset, 3));
 }

@@ -7,6 +7,7 @@
 
 #include "base/failure.h"
 #include "tests/trainer/data/scratch_folder.h"
+#include "trainer/data/data_files.h"
 #include "trainer/data/loader.h"
 #include "trainer/data/text_dataset.h"
 
@@ -39,7 +40,7 @@ class TokenFiles : public testing::Test {
   std::string What(const std::string& contents, int64_t vocab_size = 0) const {
     const std::string path = scratch_.Write("bad.bin", contents);
     try {
-      const TokenDataset data({.patterns = {path}, .sequence_length = 2, .vocab_size = vocab_size});
+      const TokenDataset data({.files = {path}, .sequence_length = 2, .vocab_size = vocab_size});
       data.Get(std::vector<int64_t>{0});
     } catch (const Failure& failure) {
       return failure.error().what;
@@ -54,7 +55,7 @@ TEST_F(TokenFiles, OfAllKindsFollowEachOther) {
   scratch_.Write("a.bin", Bytes<uint16_t>({1, 65535, 3}));
   scratch_.Write("b.bin", Header(20240520, 1, 2) + Bytes<uint16_t>({4, 5}));
   scratch_.Write("c.bin", Header(20240801, 7, 2) + Bytes<uint32_t>({100000, 7}));
-  const TokenDataset data({.patterns = {scratch_.Path("*.bin")}, .sequence_length = 3});
+  const TokenDataset data({.files = ExpandFiles({scratch_.Path("*.bin")}), .sequence_length = 3});
   EXPECT_EQ(data.tokens(), 7);
   EXPECT_EQ(data.size(), 2);
   EXPECT_EQ(data.tokens_per_sample(), 3);
@@ -79,8 +80,8 @@ TEST_F(TokenFiles, ThatAreNoneAreRefused) {
 TEST_F(TokenFiles, ThatShrinkAreAnErrorAndNoSignal) {
   const std::string tokens = scratch_.Write("a.bin", std::string(1 << 16, 'x'));
   const std::string text = scratch_.Write("a.txt", std::string(1 << 16, 'x'));
-  const TokenDataset token_data({.patterns = {tokens}, .sequence_length = 64});
-  const TextDataset text_data({.patterns = {text}, .sequence_length = 64});
+  const TokenDataset token_data({.files = {tokens}, .sequence_length = 64});
+  const TextDataset text_data({.files = {text}, .sequence_length = 64});
   for (const Dataset* data :
        {static_cast<const Dataset*>(&token_data), static_cast<const Dataset*>(&text_data)}) {
     std::vector<int64_t> last = {data->size() - 1};

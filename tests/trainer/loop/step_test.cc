@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 
 #include "base/failure.h"
@@ -122,7 +123,8 @@ TEST(TrainStep, WithoutAnyPredictionChangesNothingAndEndsNothing) {
   // The first step of these two ranks has none either.
   WithGroup(2, [&](const auto& group, int) {
     Job both = MakeJob(1, 1);
-    both.train = std::make_unique<DatasetSubset>(*job.train, std::vector<int64_t>{5, 11, 0, 1});
+    both.train = std::make_unique<DatasetPart>(
+        *job.train, 4, [](int64_t i) { return std::array<int64_t, 4>{5, 11, 0, 1}[i]; });
     Train(both, group);
   });
 }

@@ -104,7 +104,7 @@ TEST(GptLosses, EqualPyTorchDdpWithOneAndTwoRanks) {
   const json golden = golden::Read("gpt_losses.json");
   ASSERT_EQ(golden.at("losses").at("2").size(), 20);
   const TextDataset text(
-      {.patterns = {golden::Path("text.txt")}, .sequence_length = golden.at("sequence_length")});
+      {.files = {golden::Path("text.txt")}, .sequence_length = golden.at("sequence_length")});
   const auto model = MakeModel(ReadModelOptions(golden::Path("gpt_init")));
   LoadWeights(*model, golden::Path("gpt_init"));
   ExpectLosses(*model, text,

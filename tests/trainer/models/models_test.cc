@@ -107,7 +107,7 @@ TEST(Gpt, GivesTheLogitsOfTransformers) {
   const json golden = golden::Read("gpt_losses.json");
   const auto model = MakeModel(ReadModelOptions(golden::Path("gpt_init")));
   LoadWeights(*model, golden::Path("gpt_init"));
-  const TextDataset text({.patterns = {golden::Path("text.txt")}, .sequence_length = 32});
+  const TextDataset text({.files = {golden::Path("text.txt")}, .sequence_length = 32});
   const Batch batch = text.Get(std::vector<int64_t>{0});
   const at::Tensor logits =
       dynamic_cast<LanguageModel&>(*model).Logits(batch.inputs).select(0, 0).select(0, -1);
