@@ -24,10 +24,9 @@ struct LabelledTextColumns {
 // Rows in memory, unescaped. Immutable after Read: any thread.
 class LabelledTexts {
  public:
-  // A name that ends in .csv is comma-separated with a header, in .tsv
-  // tab-separated, quotes being plain characters, .gz behind either; others are JSON lines. Rows
-  // labelled "-" or -1 have none and are counted as such; empty lines are passed over. Throws
-  // Failure.
+  // A name that ends in .csv is comma-separated with a header, in .tsv tab-separated, quotes being
+  // plain characters, .gz behind either; others are JSON lines. Rows labelled "-" or -1 have none
+  // and are counted as such; empty lines are passed over. Throws Failure.
   static LabelledTexts Read(const std::vector<std::string>& files,
                             const LabelledTextColumns& columns,
                             BadRows& bad_rows);

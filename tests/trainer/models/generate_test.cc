@@ -133,7 +133,7 @@ std::shared_ptr<LanguageModel> Sharpened(std::shared_ptr<LanguageModel> model) {
   return model;
 }
 
-std::vector<std::shared_ptr<LanguageModel>> SmallModels() {
+std::vector<std::shared_ptr<LanguageModel>> SharpModels() {
   at::set_num_threads(1);  // threads of this size wait for each other longer than they work
   at::manual_seed(3);
   const TransformerOptions sizes{.vocab_size = 60,
@@ -151,7 +151,7 @@ std::vector<std::shared_ptr<LanguageModel>> SmallModels() {
 
 TEST(GenerateTokens, IsTheSameWithAndWithoutKeptKeysUpToTheContextAndBeyond) {
   const std::vector<int64_t> prompt = {7, 1, 30, 30, 2};
-  for (const auto& model : SmallModels()) {
+  for (const auto& model : SharpModels()) {
     WithoutCache anew(model);
     for (const double temperature : {0.0, 1.0}) {
       const SamplingOptions options{.temperature = temperature, .top_k = 0, .top_p = 0.9};
@@ -165,7 +165,7 @@ TEST(GenerateTokens, IsTheSameWithAndWithoutKeptKeysUpToTheContextAndBeyond) {
 TEST(NextScores, AreTheLastOfTheLogits) {
   const at::NoGradGuard no_grad;
   const at::Tensor text = at::arange(2 * 40, at::kLong).view({2, 40}).remainder(60);
-  for (const auto& model : SmallModels()) {
+  for (const auto& model : SharpModels()) {
     model->eval();
     const at::Tensor logits = model->Logits(text);
     KeyValueCache cache;
@@ -180,7 +180,7 @@ TEST(NextScores, AreTheLastOfTheLogits) {
 
 TEST(NextScores, RefusesMoreTokensThanTheContextHas) {
   const at::NoGradGuard no_grad;
-  for (const auto& model : SmallModels()) {
+  for (const auto& model : SharpModels()) {
     KeyValueCache cache;
     model->NextScores(at::zeros({1, 40}, at::kLong), cache);
     EXPECT_THROW(model->NextScores(at::zeros({1, 1}, at::kLong), cache), Failure);
