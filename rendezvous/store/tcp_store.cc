@@ -16,7 +16,8 @@ namespace {
 constexpr std::chrono::milliseconds kCancelTimeout{5'000};
 constexpr size_t kReplyReadBytes = 16 << 10;
 
-// A key that came at the last moment is still to be read.
+// What goes before and after a wait is no part of it: a key that came at the last moment is still
+// to be read.
 Deadline AfterWait(Deadline deadline) {
   return std::max(deadline, DeadlineAfter(kCancelTimeout));
 }
@@ -30,6 +31,16 @@ std::vector<std::string> WireKeys(std::span<const std::string> keys) {
   wire.reserve(keys.size());
   for (const std::string& key : keys) wire.push_back(WireKey(key));
   return wire;
+}
+
+Result<int64_t> NumberOf(Result<Reply> reply) {
+  DDPRUN_ASSIGN(const Reply answer, std::move(reply));
+  return answer.number;
+}
+
+Result<std::vector<std::string>> ValuesOf(Result<Reply> reply) {
+  DDPRUN_ASSIGN(Reply answer, std::move(reply));
+  return std::move(answer.values);
 }
 
 Error StillMissing(const HostPort& peer, const std::vector<std::string>& keys) {
@@ -125,7 +136,7 @@ Result<Reply> TcpStore::Exchange(const Request& request, Deadline deadline) {
 
 Status TcpStore::WaitLocked(std::vector<std::string> keys, Deadline deadline) {
   const Request wait = KeysRequest(Op::kWait, std::move(keys));
-  DDPRUN_TRY(Send(wait, deadline));
+  DDPRUN_TRY(Send(wait, AfterWait(deadline)));
   auto reply = ReadReply(wait, deadline);
   if (reply.has_value()) return {};
   if (reply.error().code != Code::kDeadlineExceeded) return std::move(reply).error();
@@ -145,35 +156,51 @@ Status TcpStore::CancelWait(const std::vector<std::string>& keys) {
   return {};
 }
 
-Status TcpStore::Set(std::string_view key, std::string_view value, Deadline deadline) {
+Status TcpStore::Tell(const Request& request, Deadline deadline) {
   const std::lock_guard lock(mutex_);
-  return Send(KeyRequest(Op::kSet, WireKey(key), std::string(value)), deadline);
+  return Send(request, deadline);
+}
+
+Result<Reply> TcpStore::Ask(const Request& request, Deadline deadline) {
+  const std::lock_guard lock(mutex_);
+  return Exchange(request, deadline);
+}
+
+Result<Reply> TcpStore::AskOnceThere(const std::vector<std::string>& keys,
+                                     const Request& request,
+                                     Deadline deadline) {
+  const std::lock_guard lock(mutex_);
+  DDPRUN_TRY(WaitLocked(keys, deadline));
+  return Exchange(request, AfterWait(deadline));
+}
+
+Status TcpStore::Set(std::string_view key, std::string_view value, Deadline deadline) {
+  return Tell(KeyRequest(Op::kSet, WireKey(key), std::string(value)), deadline);
+}
+
+Status TcpStore::Append(std::string_view key, std::string_view value, Deadline deadline) {
+  return Tell(KeyRequest(Op::kAppend, WireKey(key), std::string(value)), deadline);
 }
 
 Result<std::string> TcpStore::Get(std::string_view key, Deadline deadline) {
-  const std::lock_guard lock(mutex_);
-  DDPRUN_TRY(WaitLocked({WireKey(key)}, deadline));
-  DDPRUN_ASSIGN(Reply reply, Exchange(KeyRequest(Op::kGet, WireKey(key)), AfterWait(deadline)));
+  const Request get = KeyRequest(Op::kGet, WireKey(key));
+  DDPRUN_ASSIGN(Reply reply, AskOnceThere({get.key}, get, deadline));
   return std::move(reply.values.front());
 }
 
 Result<int64_t> TcpStore::Add(std::string_view key, int64_t delta, Deadline deadline) {
-  const std::lock_guard lock(mutex_);
   Request request = KeyRequest(Op::kAdd, WireKey(key));
   request.number = delta;
-  DDPRUN_ASSIGN(const Reply reply, Exchange(request, deadline));
-  return reply.number;
+  return NumberOf(Ask(request, deadline));
 }
 
 Result<std::string> TcpStore::CompareSet(std::string_view key,
                                          std::string_view expected,
                                          std::string_view desired,
                                          Deadline deadline) {
-  const std::lock_guard lock(mutex_);
-  Request request = KeyRequest(Op::kCompareSet, WireKey(key));
+  Request request = KeyRequest(Op::kCompareSet, WireKey(key), std::string(desired));
   request.expected = expected;
-  request.value = desired;
-  DDPRUN_ASSIGN(Reply reply, Exchange(request, deadline));
+  DDPRUN_ASSIGN(Reply reply, Ask(request, deadline));
   return std::move(reply.values.front());
 }
 
@@ -183,53 +210,60 @@ Status TcpStore::Wait(std::span<const std::string> keys, Deadline deadline) {
 }
 
 Result<bool> TcpStore::Check(std::span<const std::string> keys, Deadline deadline) {
-  const std::lock_guard lock(mutex_);
-  DDPRUN_ASSIGN(const Reply reply, Exchange(KeysRequest(Op::kCheck, WireKeys(keys)), deadline));
+  DDPRUN_ASSIGN(const Reply reply, Ask(KeysRequest(Op::kCheck, WireKeys(keys)), deadline));
   return reply.status == kCheckReady;
 }
 
 Result<bool> TcpStore::Delete(std::string_view key, Deadline deadline) {
-  const std::lock_guard lock(mutex_);
-  DDPRUN_ASSIGN(const Reply reply, Exchange(KeyRequest(Op::kDeleteKey, WireKey(key)), deadline));
+  DDPRUN_ASSIGN(const Reply reply, Ask(KeyRequest(Op::kDeleteKey, WireKey(key)), deadline));
   return reply.number > 0;
 }
 
 Result<std::vector<std::string>> TcpStore::MultiGet(std::span<const std::string> keys,
                                                     Deadline deadline) {
-  const std::lock_guard lock(mutex_);
-  const std::vector<std::string> wire_keys = WireKeys(keys);
-  DDPRUN_TRY(WaitLocked(wire_keys, deadline));
-  DDPRUN_ASSIGN(Reply reply, Exchange(KeysRequest(Op::kMultiGet, wire_keys), AfterWait(deadline)));
-  return std::move(reply.values);
+  const Request get = KeysRequest(Op::kMultiGet, WireKeys(keys));
+  return ValuesOf(AskOnceThere(get.keys, get, deadline));
 }
 
 Status TcpStore::MultiSet(std::span<const std::string> keys,
                           std::span<const std::string> values,
                           Deadline deadline) {
-  const std::lock_guard lock(mutex_);
   Request request = KeysRequest(Op::kMultiSet, WireKeys(keys));
   request.values.assign(values.begin(), values.end());
-  return Send(request, deadline);
+  return Tell(request, deadline);
 }
 
 Result<int64_t> TcpStore::NumKeys(Deadline deadline) {
-  const std::lock_guard lock(mutex_);
-  Request request;
-  request.op = Op::kGetNumKeys;
-  DDPRUN_ASSIGN(const Reply reply, Exchange(request, deadline));
-  return reply.number;
+  return NumberOf(Ask(KeyRequest(Op::kGetNumKeys, ""), deadline));
 }
 
 Result<std::vector<std::string>> TcpStore::ListKeys(Deadline deadline) {
-  const std::lock_guard lock(mutex_);
-  DDPRUN_ASSIGN(Reply reply, Exchange(KeyRequest(Op::kListKeys, ""), deadline));
-  return std::move(reply.values);
+  return ValuesOf(Ask(KeyRequest(Op::kListKeys, ""), deadline));
+}
+
+Status TcpStore::QueuePush(std::string_view key, std::string_view value, Deadline deadline) {
+  return Tell(KeyRequest(Op::kQueuePush, WireKey(key), std::string(value)), deadline);
+}
+
+Result<std::optional<std::string>> TcpStore::QueuePop(std::string_view key,
+                                                      bool block,
+                                                      Deadline deadline) {
+  const Request pop = KeyRequest(Op::kQueuePop, WireKey(key));
+  while (true) {
+    auto reply = block ? AskOnceThere({pop.key}, pop, deadline) : Ask(pop, deadline);
+    if (!reply.has_value()) return std::move(reply).error();
+    if (reply->number > 0) return std::optional(std::move(reply->values.front()));
+    if (!block) return std::optional<std::string>();
+    // Somebody else has taken it in between.
+  }
+}
+
+Result<int64_t> TcpStore::QueueLength(std::string_view key, Deadline deadline) {
+  return NumberOf(Ask(KeyRequest(Op::kQueueLen, WireKey(key)), deadline));
 }
 
 Result<StoreStatus> TcpStore::ServerStatus(Deadline deadline) {
-  const std::lock_guard lock(mutex_);
-  DDPRUN_ASSIGN(const Reply reply,
-                Exchange(KeyRequest(Op::kGet, std::string(kStatusKey)), deadline));
+  DDPRUN_ASSIGN(const Reply reply, Ask(KeyRequest(Op::kGet, std::string(kStatusKey)), deadline));
   return ParseStoreStatus(reply.values.front());
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/failure.h"
 #include "base/last_words.h"
+#include "trainer/comm/c10d_store.h"
 #include "trainer/comm/connect_nodes.h"
 
 namespace ddprun::trainer {
@@ -13,6 +14,23 @@ namespace ddprun::trainer {
 namespace {
 
 using StorePtr = std::unique_ptr<rendezvous::TcpStore>;
+
+Result<StorePtr> StoreOfJob(const Environment& environment, std::chrono::milliseconds timeout) {
+  DDPRUN_ASSIGN(const int64_t port, environment.GetInt("MASTER_PORT", 0, 1, 65535));
+  if (port == 0) {
+    return Error{.code = Code::kUsage,
+                 .title = "BAD ENVIRONMENT VARIABLE",
+                 .where = "MASTER_PORT",
+                 .what = "WORLD_SIZE is " + environment.GetOr("WORLD_SIZE", "1") +
+                         ", but MASTER_ADDR and MASTER_PORT, at which the ranks could find each "
+                         "other,\nare not set.",
+                 .hint = "Start the program with ddprun --nproc_per_node=N, which sets them all.",
+                 .page = "bad-environment-variable"};
+  }
+  return rendezvous::TcpStore::Connect(
+      {environment.GetOr("MASTER_ADDR", "127.0.0.1"), static_cast<uint16_t>(port)},
+      rendezvous::DeadlineAfter(timeout));
+}
 
 // The job's store, where something has to be told: nullptr when nothing has, or there is none.
 Result<StorePtr> ConnectStore(const Environment& environment,
@@ -35,20 +53,7 @@ Result<StorePtr> ConnectStore(const Environment& environment,
                      "...): it finds the other nodes by itself.",
                  .page = "no-store-for-several-nodes"};
   }
-  DDPRUN_ASSIGN(const int64_t port, environment.GetInt("MASTER_PORT", 0, 1, 65535));
-  if (port == 0) {
-    return Error{.code = Code::kUsage,
-                 .title = "BAD ENVIRONMENT VARIABLE",
-                 .where = "MASTER_PORT",
-                 .what = "WORLD_SIZE is " + std::to_string(info.world_size) +
-                         ", but MASTER_ADDR and MASTER_PORT, at which the ranks could find each "
-                         "other,\nare not set.",
-                 .hint = "Start the program with ddprun --nproc_per_node=N, which sets them all.",
-                 .page = "bad-environment-variable"};
-  }
-  const rendezvous::HostPort server{environment.GetOr("MASTER_ADDR", "127.0.0.1"),
-                                    static_cast<uint16_t>(port)};
-  return rendezvous::TcpStore::Connect(server, rendezvous::DeadlineAfter(timeout));
+  return StoreOfJob(environment, timeout);
 }
 
 }  // namespace
@@ -99,6 +104,11 @@ c10::intrusive_ptr<trainer::HostProcessGroup> init_process_group(
   PrintStackOnCrash();
   ReportUncaughtExceptions();
   return trainer::InitProcessGroup(Environment::OfProcess(), timeout);
+}
+
+c10::intrusive_ptr<c10d::Store> job_store(std::chrono::milliseconds timeout) {
+  return trainer::MakeC10dStore(
+      ValueOrThrow(trainer::StoreOfJob(Environment::OfProcess(), timeout)), timeout);
 }
 
 }  // namespace ddprun

@@ -40,4 +40,10 @@ namespace ddprun {
 c10::intrusive_ptr<trainer::HostProcessGroup> init_process_group(
     std::chrono::milliseconds timeout = std::chrono::minutes(30));
 
+// The job's store, which ddprun, torchrun or whoever else set MASTER_ADDR and MASTER_PORT serves:
+// for what LibTorch makes from one. Other users of it keep to prefixes of their own, so take a
+// c10d::PrefixStore on top. `timeout`: to connect, and of every later wait. Throws Failure.
+c10::intrusive_ptr<c10d::Store> job_store(
+    std::chrono::milliseconds timeout = std::chrono::minutes(5));
+
 }  // namespace ddprun

@@ -9,7 +9,6 @@
 
 #include "base/env.h"
 #include "base/unique_fd.h"
-#include "rendezvous/store/store.h"
 #include "rendezvous/store/tcp_store.h"
 #include "trainer/comm/node_link.h"
 #include "trainer/comm/rank_info.h"
@@ -43,7 +42,7 @@ std::vector<std::string> NetworkDevices(const Environment& environment,
 Result<UniqueFd> NodeMemory(const Environment& environment,
                             const RankInfo& info,
                             int generation,
-                            rendezvous::Store* store,
+                            rendezvous::TcpStore* store,
                             std::chrono::milliseconds timeout);
 
 // "ddprun/<run>/<restart>/<name>": the store may be the same for all attempts of a job.

@@ -26,7 +26,7 @@ Result<UniqueFd> OpenMemoryOfPeer(const std::string& path) {
 Result<UniqueFd> ExchangeMemory(const Environment& environment,
                                 const RankInfo& info,
                                 int generation,
-                                rendezvous::Store& store,
+                                rendezvous::TcpStore& store,
                                 std::chrono::milliseconds timeout) {
   const rendezvous::Deadline deadline = rendezvous::DeadlineAfter(timeout);
   const std::string key = StoreKey(environment, "node_memory/" + std::to_string(generation) + "/" +
@@ -60,7 +60,7 @@ std::string StoreKey(const Environment& environment, const std::string& name) {
 Result<UniqueFd> NodeMemory(const Environment& environment,
                             const RankInfo& info,
                             int generation,
-                            rendezvous::Store* store,
+                            rendezvous::TcpStore* store,
                             std::chrono::milliseconds timeout) {
   DDPRUN_ASSIGN(const int64_t fd, environment.GetInt("DDPRUN_NODE_MEMORY_FD", -1, 0, 1 << 20));
   if (fd >= 0) {

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "rendezvous/net/listener.h"
-#include "rendezvous/store/prefix_store.h"
 #include "tests/rendezvous/loop_thread.h"
 #include "tests/rendezvous/unused_port.h"
 
@@ -119,17 +118,6 @@ TEST_F(TcpStoreTest, IsSharedByThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(*store_->Add("n", 0, Soon()), 200);
-}
-
-TEST_F(TcpStoreTest, PrefixesNestFromTheOutside) {
-  const std::shared_ptr<Store> root = Connect();
-  const auto outer = std::make_shared<PrefixStore>("default_pg", root);
-  PrefixStore inner("0/", outer);
-  ASSERT_TRUE(inner.Set("k", "v", Soon()).ok());
-  EXPECT_EQ(*root->Get("default_pg/0//k", Soon()), "v");
-  EXPECT_EQ(*inner.Add("n", 2, Soon()), 2);
-  EXPECT_THAT(*inner.MultiGet(std::vector<std::string>{"k", "n"}, Soon()), ElementsAre("v", "2"));
-  EXPECT_EQ(*inner.NumKeys(Soon()), 2);
 }
 
 TEST(TcpStoreConnect, HasADeadlineWhereNobodyAnswers) {
