@@ -101,7 +101,13 @@ class C10dStore final : public c10d::Store {
   int64_t queueLen(const std::string& key) override {
     return Checked(client_->QueueLength(key, Answered()));
   }
-  std::vector<std::string> listKeys() override { return Checked(client_->ListKeys(Answered())); }
+  Keys listKeys() override {
+    Keys keys = Checked(client_->ListKeys(Answered()));
+    for (std::string& key : keys) {
+      if (key.starts_with('/')) key.erase(0, 1);
+    }
+    return keys;
+  }
 
  private:
   // Of calls that do not wait for other processes: a timeout meant for waits would cut them short

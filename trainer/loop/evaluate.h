@@ -5,7 +5,7 @@
 #include "trainer/loop/job.h"
 #include "trainer/models/model.h"
 #include "trainer/parallel/mesh.h"
-#include "trainer/report/step_report.h"
+#include "trainer/report/observer.h"
 
 namespace ddprun::trainer {
 

@@ -18,7 +18,9 @@
 #include "trainer/loop/trainer.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/report/format.h"
+#include "trainer/report/metrics_file.h"
 #include "trainer/report/run_folder.h"
+#include "trainer/report/terminal.h"
 
 namespace ddprun::trainer {
 
@@ -115,7 +117,10 @@ Failure WeightsNotSaved(const std::string& folder, int64_t bytes, const Error& c
 }
 
 // What rank 0 leaves behind when training has ended.
-void Finish(const Job& job, const RunFolder& folder, Trainer& trainer, RunReporter& reporter) {
+void Finish(const Job& job,
+            const RunFolder& folder,
+            Trainer& trainer,
+            const Observers& observers) {
   if (job.config.checkpoint.save_at_end) {
     const std::string path = folder.path + "/model";
     const ModelConfig& model = job.config.model;
@@ -130,19 +135,28 @@ void Finish(const Job& job, const RunFolder& folder, Trainer& trainer, RunReport
     } catch (const Failure& failure) {
       throw WeightsNotSaved(path, StateBytes(trainer.model()), failure.error());
     }
-    reporter.PrintLine("weights: " + path + "/model.safetensors");
+    observers.Note("weights: " + path + "/model.safetensors");
   }
   auto* language_model = dynamic_cast<LanguageModel*>(&trainer.model());
   if (job.config.evaluation.sample_length > 0 && language_model != nullptr) {
-    reporter.PrintLine("sample:\n" + SampleText(*language_model, job.config));
+    observers.Note("sample:\n" + SampleText(*language_model, job.config));
   }
-  reporter.PrintLine("run folder: " + folder.path);
+  observers.Note("run folder: " + folder.path);
 }
 
 // Weights, then what computes best with them: a line for people, or "".
 std::string Build(const Job& job, const Environment& environment, Trainer& trainer) {
   trainer.Build();
   return SetUpCompute(job.config.training, ParameterCount(trainer.model()), environment);
+}
+
+Observers WatchRun(const ReportConfig& config, const RunFolder& folder) {
+  const std::string metrics = folder.path + "/metrics.jsonl";
+  Observers observers;
+  Observer& terminal = observers.Add(std::make_unique<Terminal>(TerminalOptions{
+      .bar_fd = ProgressBarFd(config.progress_bar), .numbers_in = metrics}));
+  observers.Add(std::make_unique<MetricsFile>(metrics, terminal));
+  return observers;
 }
 
 void TrainAsRankZero(const Job& job,
@@ -157,13 +171,11 @@ void TrainAsRankZero(const Job& job,
   const int64_t parameters = ParameterCount(job.shape ? *job.shape : trainer.model());
   const RunFolder folder = ValueOrThrow(MakeRunFolder(job.config, ReportTime::Now().unix_seconds));
   const RunHeader header = HeaderOf(job, rank, environment, folder, trainer, parameters);
-  const ReporterOptions options{.metrics_path = folder.path + "/metrics.jsonl",
-                                .logging_steps = job.config.report.logging_steps,
-                                .bar_fd = ProgressBarFd(job.config.report.progress_bar)};
-  const auto reporter = ValueOrThrow(RunReporter::Create(options, header, ReportTime::Now()));
-  reporter->PrintLine(Announcement(job, header, trainer));
-  const Log log = OpenLog("", environment, recorder, [&reporter](std::string_view line) {
-    reporter->PrintLine(line.substr(0, line.size() - 1));
+  const Observers observers = WatchRun(job.config.report, folder);
+  observers.Tell(&Observer::OnBegin, header);
+  observers.Note(Announcement(job, header, trainer));
+  const Log log = OpenLog("", environment, recorder, [&observers](std::string_view line) {
+    observers.Note(line.substr(0, line.size() - 1));
   });
   for (const std::string& note : job.model_notes) log.Info("model: " + note);
   for (const std::string& note : job.data_notes) log.Info("data: " + note);
@@ -172,14 +184,14 @@ void TrainAsRankZero(const Job& job,
     if (job.shape != nullptr) compute = Build(job, environment, trainer);
     if (!compute.empty()) log.Info(compute);
     if (!trainer.fresh_parameters().empty()) log.Info(FreshText(job, trainer));
-    trainer.Fit(reporter.get());
-    Finish(job, folder, trainer, *reporter);
+    trainer.Fit(&observers);
+    Finish(job, folder, trainer, observers);
   } catch (...) {
     const RunEnd end{.reason = "failed", .step = trainer.step(), .message = CurrentError().what};
-    reporter->OnEnd(end, ReportTime::Now());
+    observers.Tell(&Observer::OnEnd, end);
     throw;
   }
-  reporter->OnEnd({.reason = "finished", .step = trainer.step()}, ReportTime::Now());
+  observers.Tell(&Observer::OnEnd, RunEnd{.reason = "finished", .step = trainer.step()});
 }
 
 }  // namespace

@@ -37,7 +37,11 @@ at::Tensor SumsOverRanks(const std::vector<StepResult>& results, c10d::Backend* 
 
 }  // namespace
 
-void StepReports::Tell(RunReporter* reporter) {
+bool StepReports::IsReported(int64_t step) const {
+  return step == 1 || step == plan_.total_steps || step % job_.config.report.logging_steps == 0;
+}
+
+void StepReports::Tell(const Observers* observers) {
   const std::vector<StepResult> results = std::exchange(results_, {});
   const at::Tensor sums = SumsOverRanks(results, control_.get());
   const auto* row = sums.const_data_ptr<double>();
@@ -50,12 +54,16 @@ void StepReports::Tell(RunReporter* reporter) {
     report.samples = std::llround(*row++);
     report.predictions = std::llround(*row++);
     report.loss = loss_sum / static_cast<double>(report.predictions);
+    if (report.predictions > 0) loss_.Add(report.loss);
+    report.mean_loss = loss_.mean();
+    report.reported = IsReported(result.step);
+    if (report.reported) loss_.Reset();
     report.tokens = report.samples * job_.train->tokens_per_sample();
     report.learning_rate = result.learning_rate;
     report.grad_norm = result.grad_norm;
     report.step_seconds = result.seconds;
     report.exposed_comm_seconds = result.exposed_seconds;
-    if (reporter != nullptr) reporter->OnStep(report, ReportTime::Now());
+    if (observers != nullptr) observers->Tell(&Observer::OnStep, report);
     // Without any prediction there is no loss, and nothing to learn from, but nothing wrong either.
     const bool bad = report.predictions > 0 && !std::isfinite(report.loss);
     if (bad && job_.config.training.stop_on_bad_loss) throw BadLoss(result.step, report.loss);

@@ -7,7 +7,8 @@
 #include "base/failure.h"
 #include "trainer/loop/job.h"
 #include "trainer/parallel/mesh.h"
-#include "trainer/report/run_reporter.h"
+#include "trainer/report/meter.h"
+#include "trainer/report/observer.h"
 
 namespace ddprun::trainer {
 
@@ -40,15 +41,19 @@ class StepReports {
   void Add(const StepResult& result) { results_.push_back(result); }
 
   // A collective: sums what was added since the last time over all ranks, which have added the same
-  // steps, and tells the reporter, which may be nullptr. Throws FailureOfAllRanks for a loss that
+  // steps, and tells the observers, which may be nullptr. Throws FailureOfAllRanks for a loss that
   // is no number, where the config wants that.
-  void Tell(RunReporter* reporter);
+  void Tell(const Observers* observers);
+
+  // Whether the config wants the step told: the first, the last and every logging_steps-th.
+  bool IsReported(int64_t step) const;
 
  private:
   const Job& job_;
   const StepPlan plan_;
   const c10::intrusive_ptr<c10d::Backend> control_;
   std::vector<StepResult> results_;
+  MeanMeter loss_;  // since the last step that was told
 };
 
 }  // namespace ddprun::trainer

@@ -80,8 +80,8 @@ void Trainer::Build() {
   strategy_ = BuildStrategy(job_.config, model_, mesh_, recorder_.get());
 }
 
-void Trainer::Fit(RunReporter* reporter) {
-  reporter_ = reporter;
+void Trainer::Fit(const Observers* observers) {
+  observers_ = observers;
   model_->train();
   SetPhase(WorkerPhase::kTraining);
   log_.Debug("training begins", {{"steps", std::to_string(plan_.total_steps)}});
@@ -122,13 +122,14 @@ void Trainer::RunEpoch(int64_t epoch) {
     }
     result.seconds = std::chrono::duration<double>(SteadyClock::now() - begin).count();
     reports_.Add(result);
-    if (IsReportedStep(step_)) {
+    if (reports_.IsReported(step_)) {
       log_.Debug("step done", {{"step", std::to_string(step_)},
                                {"seconds", std::to_string(result.seconds)},
                                {"samples", std::to_string(result.samples)}});
     }
-    if (strategy_->ranks_met() || IsReportedStep(step_) || EvaluateNow()) reports_.Tell(reporter_);
-    if (reporter_ != nullptr) strategy_->Report(*reporter_, step_);
+    const bool told = reports_.IsReported(step_) || EvaluateNow();
+    if (told || strategy_->ranks_met()) reports_.Tell(observers_);
+    if (observers_ != nullptr) strategy_->Report(*observers_, step_);
     if (EvaluateNow()) EvaluateModel();
   }
 }
@@ -152,7 +153,7 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   if (max_norm > 0) result.grad_norm = strategy_->ClipGradients(max_norm);
   strategy_->Step();
   // Afterwards: it needs the gradients of all buckets.
-  const bool reported = reporter_ != nullptr && IsReportedStep(step_ + 1);
+  const bool reported = observers_ != nullptr && reports_.IsReported(step_ + 1);
   if (max_norm == 0 && reported) result.grad_norm = strategy_->GradientNorm();
   result.exposed_seconds = strategy_->exposed_seconds();
   return result;
@@ -195,10 +196,6 @@ void Trainer::WaitForAllRanks() {
   AllReduceOnHost(mesh_.control.get(), at::zeros({1}));
 }
 
-bool Trainer::IsReportedStep(int64_t step) const {
-  return IsReported(step, plan_.total_steps, job_.config.report.logging_steps);
-}
-
 bool Trainer::EvaluateNow() const {
   if (job_.validation == nullptr) return false;
   const int64_t every = job_.config.evaluation.eval_steps;
@@ -211,10 +208,10 @@ void Trainer::EvaluateModel() {
   strategy_->BeforeEvaluation();
   EvalReport report = Evaluate(job_, mesh_, *model_, recorder_.get());
   SetPhase(WorkerPhase::kTraining);
-  if (reporter_ == nullptr) return;
+  if (observers_ == nullptr) return;
   report.step = step_;
   report.epoch = static_cast<double>(step_) / static_cast<double>(plan_.steps_per_epoch);
-  reporter_->OnEval(report, ReportTime::Now());
+  observers_->Tell(&Observer::OnEval, report);
 }
 
 }  // namespace ddprun::trainer

@@ -13,7 +13,7 @@
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
 #include "trainer/parallel/strategy.h"
-#include "trainer/report/run_reporter.h"
+#include "trainer/report/observer.h"
 
 namespace ddprun::trainer {
 
@@ -32,9 +32,9 @@ class Trainer {
   // Makes or reads the weights, and all that belongs to them. Throws Failure.
   void Build();
 
-  // Trains to the end of the run, with validation as configured. `reporter` is nullptr on all
-  // ranks but 0. Throws Failure.
-  void Fit(RunReporter* reporter);
+  // Trains to the end of the run, with validation as configured. `observers` is nullptr on
+  // all ranks but 0. Throws Failure.
+  void Fit(const Observers* observers);
 
   // Throws Failure when a rank is gone.
   void WaitForAllRanks();
@@ -61,7 +61,6 @@ class Trainer {
   void SetPhase(WorkerPhase phase);
   void EvaluateModel();
   bool EvaluateNow() const;
-  bool IsReportedStep(int64_t step) const;
 
   const Job& job_;
   const StepPlan plan_;
@@ -75,7 +74,7 @@ class Trainer {
   std::vector<std::string> fresh_parameters_;
   std::shared_ptr<Model> model_;
   std::unique_ptr<Strategy> strategy_;
-  RunReporter* reporter_ = nullptr;
+  const Observers* observers_ = nullptr;
   int64_t step_ = 0;
 };
 

@@ -109,10 +109,10 @@ class DistributedDataParallel : public Strategy {
   void BeforeEvaluation() override { sync_->SyncBuffers(); }
   bool averages_gradients() const override { return !averager_ || averager_->warming_up(); }
   bool ranks_met() const override { return averaged_gradients_ || averager_->averaged(); }
-  void Report(RunReporter& reporter, int64_t step) override {
+  void Report(const Observers& observers, int64_t step) override {
     const BucketTuning* tuning = reducer().tuning();
     if (tuning == nullptr || std::exchange(tuning_reported_, true)) return;
-    reporter.OnBucketSizes(ReportOf(*tuning, step), ReportTime::Now());
+    observers.Tell(&Observer::OnBucketSizes, ReportOf(*tuning, step));
   }
   double exposed_seconds() const override { return sync_->reducer().exposed_seconds(); }
 

@@ -10,7 +10,7 @@
 #include "trainer/optim/optimizer.h"
 #include "trainer/parallel/model_averager.h"
 #include "trainer/parallel/module_sync.h"
-#include "trainer/report/run_reporter.h"
+#include "trainer/report/observer.h"
 
 namespace ddprun::trainer {
 
@@ -50,7 +50,7 @@ class Strategy {
   // After the step: whether all ranks have waited for each other in it.
   virtual bool ranks_met() const { return true; }
   // Tells what it has found out in `step` steps, once; on rank 0.
-  virtual void Report(RunReporter& /*reporter*/, int64_t /*step*/) {}
+  virtual void Report(const Observers& /*observers*/, int64_t /*step*/) {}
   // What the last step spent waiting for communication, in seconds.
   virtual double exposed_seconds() const { return 0; }
 };

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/failure.h"
 #include "base/whole_file.h"
 
 namespace ddprun::trainer {
@@ -24,13 +25,15 @@ Json Number(double value) {
 
 std::string Line(const Json& object) {
   // Messages of errors may hold any bytes.
-  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace
 
-std::string HeaderJson(const RunHeader& header, double unix_seconds) {
-  Json object = {{"ts", unix_seconds},
+void MetricsFile::OnBegin(const RunHeader& header, ReportTime now) {
+  fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!fd_.valid()) throw Failure(CannotWrite(path_, errno));
+  Json object = {{"ts", now.unix_seconds},
                  {"event", "start"},
                  {"run", header.run_name},
                  {"config_hash", header.config_hash},
@@ -41,27 +44,29 @@ std::string HeaderJson(const RunHeader& header, double unix_seconds) {
                  {"strategy", header.strategy},
                  {"parameters", header.parameters}};
   for (const auto& [name, value] : header.facts) object[name] = value;
-  return Line(object);
+  ThrowIfError(WriteAll(fd_.get(), Line(object), path_));
 }
 
-std::string StepJson(const StepReport& report, double mean_loss, double unix_seconds) {
-  Json object = {{"ts", unix_seconds},
+void MetricsFile::OnStep(const StepReport& report, ReportTime now) {
+  step_ = report.step;
+  if (!report.reported) return;
+  Json object = {{"ts", now.unix_seconds},
                  {"step", report.step},
                  {"epoch", Number(report.epoch)},
                  {"split", "train"},
                  {"loss", Number(report.loss)},
-                 {"mean_loss", Number(mean_loss)},
+                 {"mean_loss", Number(report.mean_loss)},
                  {"learning_rate", Number(report.learning_rate)},
                  {"grad_norm", Number(report.grad_norm)},
                  {"samples", report.samples}};
   if (report.tokens > 0) object["tokens"] = report.tokens;
   object["step_seconds"] = Number(report.step_seconds);
   object["exposed_comm_seconds"] = Number(report.exposed_comm_seconds);
-  return Line(object);
+  Append(Line(object));
 }
 
-std::string EvalJson(const EvalReport& report, double unix_seconds) {
-  Json object = {{"ts", unix_seconds},
+void MetricsFile::OnEval(const EvalReport& report, ReportTime now) {
+  Json object = {{"ts", now.unix_seconds},
                  {"step", report.step},
                  {"epoch", Number(report.epoch)},
                  {"split", "validation"},
@@ -69,14 +74,14 @@ std::string EvalJson(const EvalReport& report, double unix_seconds) {
                  {"samples", report.samples},
                  {"seconds", Number(report.seconds)}};
   for (const auto& [name, value] : report.metrics) object[name] = Number(value);
-  return Line(object);
+  Append(Line(object));
 }
 
-std::string BucketSizesJson(const BucketSizesReport& report, double unix_seconds) {
+void MetricsFile::OnBucketSizes(const BucketSizesReport& report, ReportTime now) {
   const auto sizes = [](const BucketSizesReport::Trial& trial) {
     return Json{{"bucket_cap_mb", trial.bucket_cap_mb}, {"first_bucket_mb", trial.first_bucket_mb}};
   };
-  Json object = {{"ts", unix_seconds}, {"event", "bucket_sizes"}, {"step", report.step}};
+  Json object = {{"ts", now.unix_seconds}, {"event", "bucket_sizes"}, {"step", report.step}};
   object["strategy"] = sizes(report.trials.at(report.chosen));
   object["trials"] = Json::array();
   for (const BucketSizesReport::Trial& trial : report.trials) {
@@ -85,24 +90,21 @@ std::string BucketSizesJson(const BucketSizesReport& report, double unix_seconds
     tried["seconds"] = Number(trial.seconds);
     object["trials"].push_back(std::move(tried));
   }
-  return Line(object);
+  Append(Line(object));
 }
 
-std::string EndJson(const RunEnd& end, double unix_seconds) {
+void MetricsFile::OnEnd(const RunEnd& end, ReportTime now) {
   Json object = {
-      {"ts", unix_seconds}, {"event", "end"}, {"step", end.step}, {"reason", end.reason}};
+      {"ts", now.unix_seconds}, {"event", "end"}, {"step", end.step}, {"reason", end.reason}};
   if (!end.message.empty()) object["message"] = end.message;
-  return Line(object);
+  Append(Line(object));
 }
 
-Result<MetricsFile> MetricsFile::Open(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (!fd.valid()) return CannotWrite(path, errno);
-  return MetricsFile(path, std::move(fd));
-}
-
-Status MetricsFile::Append(const std::string& line) {
-  return WriteAll(fd_.get(), line + "\n", path_);
+void MetricsFile::Append(const std::string& line) {
+  const Status status = WriteAll(fd_.get(), line, path_);
+  if (status.ok() || std::exchange(losing_, true)) return;
+  warned_.OnNote("warning: metrics are being lost from step " + std::to_string(step_) +
+                 " on: " + status.error().what);
 }
 
 }  // namespace ddprun::trainer

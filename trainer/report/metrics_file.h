@@ -1,37 +1,36 @@
 // metrics.jsonl: one JSON object per line, for scripts. The first line says what run it is, the
 // last why it ended. Every line is handed to the system at once, so that a crash loses none.
-// One thread.
+// Non-finite numbers are the strings "nan", "inf" and "-inf": bare ones are no JSON, and a null
+// would hide a diverged run.
 #pragma once
 
 #include <string>
 
-#include "base/result.h"
 #include "base/unique_fd.h"
-#include "trainer/report/step_report.h"
+#include "trainer/report/observer.h"
 
 namespace ddprun::trainer {
 
-// Lines without newline. `unix_seconds` is the wall clock. Non-finite numbers become the strings
-// "nan", "inf" and "-inf": bare ones are no JSON, and a null would hide a diverged run.
-std::string HeaderJson(const RunHeader& header, double unix_seconds);
-std::string StepJson(const StepReport& report, double mean_loss, double unix_seconds);
-std::string EvalJson(const EvalReport& report, double unix_seconds);
-std::string BucketSizesJson(const BucketSizesReport& report, double unix_seconds);
-std::string EndJson(const RunEnd& end, double unix_seconds);
-
-class MetricsFile {
+class MetricsFile final : public Observer {
  public:
-  // Appends to the file, or makes it.
-  static Result<MetricsFile> Open(const std::string& path);
+  // `warned` is told, once, that lines are being lost (a full disk); later ones may succeed.
+  MetricsFile(std::string path, Observer& warned) : path_(std::move(path)), warned_(warned) {}
 
-  // One line. An error (a full disk) leaves the file usable: later lines may succeed.
-  Status Append(const std::string& line);
+  // Appends to the file, or makes it.
+  void OnBegin(const RunHeader& header, ReportTime now) override;
+  void OnStep(const StepReport& report, ReportTime now) override;
+  void OnEval(const EvalReport& report, ReportTime now) override;
+  void OnBucketSizes(const BucketSizesReport& report, ReportTime now) override;
+  void OnEnd(const RunEnd& end, ReportTime now) override;
 
  private:
-  MetricsFile(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  void Append(const std::string& line);
 
-  std::string path_;
+  const std::string path_;
+  Observer& warned_;
   UniqueFd fd_;
+  int64_t step_ = 0;
+  bool losing_ = false;
 };
 
 }  // namespace ddprun::trainer

@@ -1,12 +1,11 @@
 #include "trainer/report/progress_bar.h"
 
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <vector>
 
+#include "base/whole_file.h"
 #include "trainer/report/format.h"
 
 namespace ddprun::trainer {
@@ -83,13 +82,8 @@ void ProgressBar::Clear() {
 }
 
 void ProgressBar::Write(std::string_view text) const {
-  while (!text.empty()) {
-    const ssize_t count = ::write(fd_, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    // A terminal that went away must not end the training.
-    if (count <= 0) return;
-    text.remove_prefix(static_cast<size_t>(count));
-  }
+  // A terminal that went away must not end the training.
+  (void)ddprun::WriteAll(fd_, text, "");
 }
 
 }  // namespace ddprun::trainer

@@ -5,6 +5,9 @@
 #include <fstream>
 #include <string>
 
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/control_collectives/StoreCollectives.hpp>
+
 #include "base/failure.h"
 #include "trainer/comm/bootstrap.h"
 
@@ -137,6 +140,10 @@ int main(int /*argc*/, char** argv) {
       Reductions(*group, n, print);
       Copies(*group, n, print);
       Exchanges(*group, n, print);
+      const auto store =
+          c10::make_intrusive<c10d::PrefixStore>(std::to_string(n), ddprun::job_store());
+      c10d::StoreCollectives over_store(store, group->getRank(), group->getSize());
+      if (over_store.allSum("ranks", 1) != group->getSize()) return 1;
     }
   } catch (const ddprun::Failure& failure) {
     std::fputs(ddprun::Render(failure.error()).c_str(), stderr);

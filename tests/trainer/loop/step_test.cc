@@ -79,11 +79,11 @@ TEST(OpenModel, ComparesPositionsWithTheSequencesOfTextOnly) {
 using Weights = std::map<std::string, at::Tensor>;
 
 // The models are small, and ranks are threads already.
-Weights Train(const Job& job, const Mesh& mesh = {}) {
+Weights Train(const Job& job, const Mesh& mesh = {}, const Observers* observers = nullptr) {
   at::set_num_threads(1);
   Trainer trainer(job, PlanFor(job, mesh.data.size), mesh, nullptr, Log::ToStderr({}));
   trainer.Build();
-  trainer.Fit(nullptr);
+  trainer.Fit(observers);
   Weights weights;
   for (const auto& item : trainer.model().named_parameters()) {
     weights[item.key()] = item.value().detach().clone();
@@ -150,6 +150,35 @@ TEST(TrainStep, SendsNoHostTensorThroughTheGroupOfTheDevice) {
       EXPECT_TRUE(expected.at(name).equal(tensor)) << name;
     }
   });
+}
+
+class StepList final : public Observer {
+ public:
+  explicit StepList(std::vector<StepReport>& steps) : steps_(steps) {}
+  void OnStep(const StepReport& report, ReportTime /*now*/) override { steps_.push_back(report); }
+
+ private:
+  std::vector<StepReport>& steps_;
+};
+
+TEST(Observers, HearOfEveryStepAndWhichToTell) {
+  Job job = MakeJob(4, 1);
+  job.config.run.max_steps = 7;
+  job.config.report.logging_steps = 3;
+  std::vector<StepReport> steps;
+  WithGroup(2, [&](const auto& group, int rank) {
+    Observers observers;
+    observers.Add(std::make_unique<StepList>(steps));
+    Train(job, group, rank == 0 ? &observers : nullptr);
+  });
+  ASSERT_EQ(steps.size(), 7U);
+  for (const StepReport& step : steps) {
+    EXPECT_EQ(step.reported, step.step == 1 || step.step % 3 == 0 || step.step == 7) << step.step;
+    EXPECT_EQ(step.samples, 8);
+  }
+  EXPECT_EQ(steps[0].mean_loss, steps[0].loss);
+  EXPECT_DOUBLE_EQ(steps[2].mean_loss, (steps[1].loss + steps[2].loss) / 2);
+  EXPECT_DOUBLE_EQ(steps[5].mean_loss, (steps[3].loss + steps[4].loss + steps[5].loss) / 3);
 }
 
 TEST(TrainStep, DrawsWhatIsRandomFromItsPlaceAlone) {

@@ -1,4 +1,4 @@
-#include "trainer/report/rank_log.h"
+#include "trainer/report/terminal.h"
 
 #include <gtest/gtest.h>
 
@@ -10,13 +10,13 @@ namespace {
 LogLine Line(int64_t step, double loss) {
   return {.step = {.step = step,
                    .max_steps = 500,
+                   .mean_loss = loss,
                    .learning_rate = 3e-4,
                    .grad_norm = 0.812,
                    .samples = 16,
                    .tokens = 2048,
                    .step_seconds = 0.2,
                    .exposed_comm_seconds = 0.006},
-          .mean_loss = loss,
           .per_second = 10240,
           .rate_is_tokens = true,
           .seconds_left = 92};

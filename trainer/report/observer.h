@@ -1,9 +1,11 @@
-// What a training loop tells the reports: one value per step, per validation pass and per run.
-// Plain values. Times are seconds on any clock that only moves forward, unless said otherwise.
+// SEAM: what a training loop tells those who watch it: one value per step, per validation pass and
+// per run. Times are seconds on any clock that only moves forward, unless said otherwise.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,7 +16,9 @@ struct StepReport {
   int64_t step = 0;       // 1 for the first
   int64_t max_steps = 0;  // of the run
   double epoch = 0;       // passes over the data so far, with fraction
+  bool reported = false;  // whether report.logging_steps wants it told
   double loss = 0;        // mean over the predictions of the step and its ranks; NaN without any
+  double mean_loss = 0;   // over the steps since the last one reported; NaN without any prediction
   double learning_rate = 0;
   double grad_norm = 0;  // before clipping; 0 where the step is not reported
   int64_t samples = 0;
@@ -65,6 +69,50 @@ struct RunEnd {
   std::string reason;  // "finished", "failed", "SIGTERM"
   int64_t step = 0;
   std::string message = {};  // of the error, when there was one
+};
+
+struct ReportTime {
+  double unix_seconds = 0;    // wall clock, for files
+  double steady_seconds = 0;  // for intervals
+
+  static ReportTime Now();
+};
+
+// Rank 0 calls it, in one thread and in the order of the run. Nothing here waits for anything but a
+// write, and what goes wrong after the beginning is no reason to end a training of days.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+
+  // First. Throws Failure where it cannot do its part.
+  virtual void OnBegin(const RunHeader& /*header*/, ReportTime /*now*/) {}
+  // A line for people, without newline.
+  virtual void OnNote(std::string_view /*line*/) {}
+  // Every step.
+  virtual void OnStep(const StepReport& /*report*/, ReportTime /*now*/) {}
+  virtual void OnEval(const EvalReport& /*report*/, ReportTime /*now*/) {}
+  virtual void OnBucketSizes(const BucketSizesReport& /*report*/, ReportTime /*now*/) {}
+  // Last.
+  virtual void OnEnd(const RunEnd& /*end*/, ReportTime /*now*/) {}
+};
+
+// All who watch a run.
+class Observers {
+ public:
+  Observer& Add(std::unique_ptr<Observer> observer) {
+    return *all_.emplace_back(std::move(observer));
+  }
+  // Tell(&Observer::OnStep, report) and so on, in the order in which they were added.
+  template <typename Event, typename Report>
+  void Tell(Event event, const Report& report, ReportTime now = ReportTime::Now()) const {
+    for (const auto& observer : all_) (observer.get()->*event)(report, now);
+  }
+  void Note(std::string_view line) const {
+    for (const auto& observer : all_) observer->OnNote(line);
+  }
+
+ private:
+  std::vector<std::unique_ptr<Observer>> all_;
 };
 
 }  // namespace ddprun::trainer

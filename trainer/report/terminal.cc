@@ -1,0 +1,158 @@
+#include "trainer/report/terminal.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+#include "trainer/report/format.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// Steps over which rates are averaged: long enough to be calm, short enough to follow a change.
+constexpr size_t kRateWindow = 20;
+
+double Seconds(auto time_point) {
+  return std::chrono::duration<double>(time_point.time_since_epoch()).count();
+}
+
+// Whether it has all been written; else errno says why not.
+bool WriteAll(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(fd, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    text.remove_prefix(static_cast<size_t>(count));
+  }
+  return true;
+}
+
+std::string PadLeft(std::string text, size_t width) {
+  if (text.size() < width) text.insert(0, width - text.size(), ' ');
+  return text;
+}
+
+std::string StepText(int64_t step, int64_t max_steps) {
+  const std::string last = std::to_string(max_steps);
+  return "step " + PadLeft(std::to_string(step), last.size()) + "/" + last;
+}
+
+}  // namespace
+
+ReportTime ReportTime::Now() {
+  return {Seconds(std::chrono::system_clock::now()), Seconds(std::chrono::steady_clock::now())};
+}
+
+std::string FormatLogLine(const LogLine& line) {
+  const StepReport& step = line.step;
+  std::string text = StepText(step.step, step.max_steps);
+  text += "  loss " + PadLeft(LossText(step.mean_loss), 7);
+  text += "  lr " + Exponent(step.learning_rate);
+  text += "  grad norm " + PadLeft(ShortNumber(step.grad_norm), 5);
+  text += "  " + PadLeft(ShortNumber(line.per_second), 5);
+  text += line.rate_is_tokens ? " tokens/s" : " samples/s";
+  if (step.step_seconds > 0) {
+    const double share = std::min(step.exposed_comm_seconds / step.step_seconds, 1.0);
+    text += "  exposed comm " + PadLeft(std::to_string(std::lround(100 * share)), 2) + "%";
+  }
+  if (line.seconds_left >= 0) text += "  left " + Duration(line.seconds_left);
+  return text;
+}
+
+std::string FormatEvalLine(const EvalReport& report, int64_t max_steps) {
+  std::string text = StepText(report.step, max_steps);
+  text += "  validation loss " + LossText(report.loss);
+  for (const auto& [name, value] : report.metrics) text += "  " + name + " " + LossText(value);
+  text += "  (" + std::to_string(report.samples) + " samples in " + Duration(report.seconds) + ")";
+  return text;
+}
+
+std::string FormatBucketSizesLine(const BucketSizesReport& report) {
+  const auto number = [](const char* format, double value) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), format, value);
+    return std::string(text.data());
+  };
+  const BucketSizesReport::Trial& best = report.trials.at(report.chosen);
+  const std::string cap = number("%g", best.bucket_cap_mb);
+  const std::string first = number("%g", best.first_bucket_mb);
+  return "bucket sizes: the fastest of " + std::to_string(report.trials.size()) +
+         " is bucket_cap_mb " + cap + ", first_bucket_mb " + first + ": " +
+         number("%.2f ms", best.seconds * 1e3) + " against " +
+         number("%.2f ms", report.trials.at(0).seconds * 1e3) +
+         " with the default; keep it: --set strategy.bucket_cap_mb=" + cap +
+         " --set strategy.first_bucket_mb=" + first;
+}
+
+int ProgressBarFd(ProgressBarMode mode) {
+  if (mode == ProgressBarMode::kOff) return -1;
+  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+    if (::isatty(fd) == 1) return fd;
+  }
+  return mode == ProgressBarMode::kOn ? STDERR_FILENO : -1;
+}
+
+Terminal::Terminal(const TerminalOptions& options)
+    : options_(options),
+      bar_(options.bar_fd >= 0 ? std::make_unique<ProgressBar>(options.bar_fd) : nullptr),
+      rate_(kRateWindow) {}
+
+void Terminal::OnStep(const StepReport& report, ReportTime now) {
+  last_ = report;
+  const int64_t amount = report.tokens > 0 ? report.tokens : report.samples;
+  rate_.Add(static_cast<double>(amount), report.step_seconds);
+  const ProgressState state = State();
+  if (bar_) bar_->Update(state, now.steady_seconds);
+  if (!report.reported) return;
+  OnNote(FormatLogLine({.step = report,
+                        .per_second = state.per_second,
+                        .rate_is_tokens = state.rate_is_tokens,
+                        .seconds_left = state.seconds_left}));
+}
+
+void Terminal::OnEval(const EvalReport& report, ReportTime /*now*/) {
+  OnNote(FormatEvalLine(report, last_.max_steps));
+}
+
+void Terminal::OnBucketSizes(const BucketSizesReport& report, ReportTime /*now*/) {
+  OnNote(FormatBucketSizesLine(report));
+}
+
+void Terminal::OnNote(std::string_view line) {
+  if (bar_ && last_.step > 0 && last_.step >= last_.max_steps) {
+    // The full bar stays above what follows.
+    bar_->Finish(State());
+    bar_.reset();
+  }
+  if (bar_) bar_->Clear();
+  if (WriteAll(options_.line_fd, std::string(line) + "\n") || output_lost_) return;
+  // No reason to end a training of days.
+  output_lost_ = true;
+  const bool elsewhere = !options_.numbers_in.empty();
+  std::fprintf(stderr, "warning: standard output is lost (%s); the training goes on%s%s\n",
+               ErrnoText(errno).c_str(), elsewhere ? ", its numbers are in " : "",
+               options_.numbers_in.c_str());
+}
+
+void Terminal::OnEnd(const RunEnd& /*end*/, ReportTime /*now*/) {
+  if (bar_ && last_.step > 0) bar_->Finish(State());
+  bar_.reset();
+}
+
+ProgressState Terminal::State() const {
+  const int64_t steps = std::max<int64_t>(last_.max_steps - last_.step, 0);
+  return {.step = last_.step,
+          .max_steps = last_.max_steps,
+          .loss = last_.loss,
+          .per_second = rate_.per_second(),
+          .rate_is_tokens = last_.tokens > 0,
+          .seconds_left = rate_.seconds_each() * static_cast<double>(steps)};
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,63 @@
+// The lines of rank 0 on a terminal or in a log file, and the progress bar below them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "trainer/config/config.h"
+#include "trainer/report/meter.h"
+#include "trainer/report/observer.h"
+#include "trainer/report/progress_bar.h"
+
+namespace ddprun::trainer {
+
+struct LogLine {
+  StepReport step;        // the latest
+  double per_second = 0;  // tokens, or samples where there are no tokens
+  bool rate_is_tokens = true;
+  double seconds_left = 0;  // of the run; negative: unknown
+};
+
+// Columns keep their places from line to line, without newline:
+// step   40/500  loss 2.4513  lr 3.00e-04  grad norm 0.81  12.3k tokens/s  exposed comm 3%  left
+// 0:42
+std::string FormatLogLine(const LogLine& line);
+
+// step  100/500  validation loss 2.3120  accuracy 0.8125  (512 samples in 0:03)
+std::string FormatEvalLine(const EvalReport& report, int64_t max_steps);
+
+// bucket sizes: the fastest of 5 is bucket_cap_mb 5, first_bucket_mb 1: 4.10 ms against 5.00 ms
+// with the default; keep it: --set strategy.bucket_cap_mb=5 --set strategy.first_bucket_mb=1
+std::string FormatBucketSizesLine(const BucketSizesReport& report);
+
+struct TerminalOptions {
+  int line_fd = 1;               // where lines go
+  int bar_fd = -1;               // where the progress bar goes, below the lines; -1: none
+  std::string numbers_in = {};   // the file that has them, too; for a message
+};
+
+// The descriptor for the progress bar: stdout or stderr, whichever is a terminal, or -1.
+int ProgressBarFd(ProgressBarMode mode);
+
+class Terminal final : public Observer {
+ public:
+  explicit Terminal(const TerminalOptions& options);
+
+  void OnNote(std::string_view line) override;
+  void OnStep(const StepReport& report, ReportTime now) override;
+  void OnEval(const EvalReport& report, ReportTime now) override;
+  void OnBucketSizes(const BucketSizesReport& report, ReportTime now) override;
+  // The bar stays as it is.
+  void OnEnd(const RunEnd& end, ReportTime now) override;
+
+ private:
+  ProgressState State() const;
+
+  const TerminalOptions options_;
+  std::unique_ptr<ProgressBar> bar_;
+  bool output_lost_ = false;
+  StepReport last_;
+  RateMeter rate_;
+};
+
+}  // namespace ddprun::trainer
