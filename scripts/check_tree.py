@@ -45,14 +45,17 @@ MAY_INCLUDE = {
     "trainer/text": ["base"],
     "trainer/data": ["trainer/text", *TASK],
     "trainer/compute": ["trainer/config", "base"],
+    "trainer/state": ["base"],
     "trainer/plugin": ["trainer/data", "base"],
     # A model takes a batch.
-    "trainer/models": ["trainer/compute", "trainer/data", "trainer/plugin", *TASK],
-    "trainer/optim": ["trainer/compute", *TASK],
+    "trainer/models": [
+        "trainer/compute", "trainer/data", "trainer/plugin", "trainer/state", *TASK
+    ],
+    "trainer/optim": ["trainer/compute", "trainer/state", *TASK],
     "trainer/checkpoint": ["trainer/models", *TASK],
     "trainer/parallel": [
         "trainer/comm", "trainer/compute", "trainer/models", "trainer/optim", "trainer/plugin",
-        "trainer/report", *TASK
+        "trainer/report", "trainer/state", *TASK
     ],
     "trainer/loop": [
         "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/data",
@@ -75,7 +78,7 @@ MAY_INCLUDE = {
 # LibTorch is slow to load and to compile, and absent from the core preset.
 MAY_INCLUDE_TORCH = [
     "trainer/comm", "trainer/compute", "trainer/data", "trainer/models", "trainer/optim",
-    "trainer/parallel", "trainer/plugin",
+    "trainer/parallel", "trainer/plugin", "trainer/state",
     "trainer/loop", "trainer/checkpoint", "apps/ddp_bench", "apps/ddp_trainer",
     "tests/trainer", "benchmarks", "examples"
 ]

@@ -261,7 +261,11 @@ def optimizer_case(name, make, initial, gradients, rates):
             parameter.grad = None if gradient is None else gradient.clone()
         optimizer.step()
         after.append([parameter.tolist() for parameter in parameters])
-    return {"name": name, "after": after}
+    # By the parameter's place.
+    kept = optimizer.state_dict()["state"]
+    state = [{key: value.tolist() for key, value in kept.get(i, {}).items() if value is not None}
+             for i in range(len(parameters))]
+    return {"name": name, "after": after, "state": state}
 
 
 def make_optimizers(folder):

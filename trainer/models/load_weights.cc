@@ -1,38 +1,22 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/util/StringUtil.h>
 
-#include <algorithm>
 #include <map>
 
 #include "base/failure.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/models/weights_files.h"
+#include "trainer/state/state_dict.h"
 
 namespace ddprun::trainer {
 
 namespace {
 
-constexpr size_t kMostNamed = 5;  // problems of one kind that a message names
-
-// "Missing (2): a, b\n"
-std::string ListOf(const std::string& kind, const std::vector<std::string>& names) {
-  if (names.empty()) return "";
-  std::string text = kind + " (" + std::to_string(names.size()) + "): ";
-  for (size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) {
-    text += (i == 0 ? "" : ", ") + names[i];
-  }
-  return text + (names.size() > kMostNamed ? ", ...\n" : "\n");
-}
-
 // Which stored tensor each parameter is read from, and what is wrong.
 struct Assignment {
   std::map<std::string, std::string> stored_name_of;
   std::vector<std::string> fresh;
-  std::vector<std::string> missing;
-  std::vector<std::string> unexpected;
-  std::vector<std::string> misshaped;
-
-  bool complete() const { return missing.empty() && unexpected.empty() && misshaped.empty(); }
+  StateDifferences wrong;
 };
 
 Assignment Assign(const Model& model, const WeightsFiles& files) {
@@ -43,17 +27,17 @@ Assignment Assign(const Model& model, const WeightsFiles& files) {
     if (!name) continue;
     const at::Tensor* parameter = parameters.find(*name);
     if (parameter == nullptr || !result.stored_name_of.emplace(*name, stored).second) {
-      result.unexpected.push_back(stored);
+      result.wrong.unknown.push_back(stored);
     } else if (parameter->sizes() != at::IntArrayRef(entry.shape) ||
                at::isFloatingType(parameter->scalar_type()) != at::isFloatingType(entry.dtype)) {
-      result.misshaped.push_back(stored + " is " + c10::str(at::IntArrayRef(entry.shape)) +
-                                 " in the file and " + c10::str(parameter->sizes()) +
-                                 " in the model");
+      result.wrong.misfits.push_back(stored + " is " + c10::str(at::IntArrayRef(entry.shape)) +
+                                     " in the file and " + c10::str(parameter->sizes()) +
+                                     " in the model");
     }
   }
   for (const auto& parameter : parameters) {
     if (result.stored_name_of.contains(parameter.key())) continue;
-    (model.MayStartFresh(parameter.key()) ? result.fresh : result.missing)
+    (model.MayStartFresh(parameter.key()) ? result.fresh : result.wrong.missing)
         .push_back(parameter.key());
   }
   return result;
@@ -62,14 +46,12 @@ Assignment Assign(const Model& model, const WeightsFiles& files) {
 // Throws Failure unless it is complete.
 Assignment CompleteAssignment(const Model& model, const WeightsFiles& files) {
   Assignment assignment = Assign(model, files);
-  if (assignment.complete()) return assignment;
+  if (assignment.wrong.none()) return assignment;
   throw Failure(Error{.code = Code::kUsage,
                       .title = "WEIGHTS DO NOT FIT THE MODEL",
                       .where = files.path(),
                       .what = "\"" + files.path() + "\" does not hold this model's weights.\n" +
-                              ListOf("Missing", assignment.missing) +
-                              ListOf("Not in the model", assignment.unexpected) +
-                              ListOf("Of another shape or type", assignment.misshaped),
+                              assignment.wrong.Text("the model"),
                       .hint = "Make the model section describe the model that was saved.",
                       .page = "weights-do-not-fit"});
 }

@@ -10,12 +10,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/check.h"
 #include "base/failure.h"
 #include "base/whole_file.h"
 #include "trainer/models/folder_config.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/models/pretrained_names.h"
 #include "trainer/models/safetensors.h"
+#include "trainer/state/state_dict.h"
 
 namespace ddprun::trainer {
 
@@ -53,17 +55,18 @@ std::optional<std::string> ReadText(const fs::path& folder, const char* name) {
   return text;
 }
 
-// Parameters in their order, cut where the next one would make a file too large.
-std::vector<NamedTensors> Shards(const Model& model, int64_t max_bytes) {
+// In their order, cut where the next one would make a file too large.
+std::vector<NamedTensors> Shards(const StateDict& state, int64_t max_bytes) {
   std::vector<NamedTensors> shards(1);
   int64_t bytes = 0;
-  for (const auto& parameter : model.State()) {
-    const auto more = static_cast<int64_t>(parameter.value().nbytes());
+  for (const auto& [name, tensor, global_shape, offset] : state.tensors) {
+    DDPRUN_CHECK(tensor.sizes() == at::IntArrayRef(global_shape));  // no parts here
+    const auto more = static_cast<int64_t>(tensor.nbytes());
     if (!shards.back().empty() && bytes + more > max_bytes) {
       shards.emplace_back();
       bytes = 0;
     }
-    shards.back().emplace_back(parameter.key(), parameter.value());
+    shards.back().emplace_back(name, tensor);
     bytes += more;
   }
   return shards;
@@ -78,7 +81,10 @@ std::string ShardName(size_t index, size_t count) {
 void WriteWeights(const Model& model, const fs::path& folder, int64_t max_bytes) {
   // transformers refuses a file that does not name its framework.
   const std::map<std::string, std::string> metadata = {{"format", "pt"}};
-  const std::vector<NamedTensors> shards = Shards(model, max_bytes);
+  const StateDict state = SaveState([&](StateVisitor& visitor) {
+    for (const auto& item : model.State()) visitor.Tensor(item.key(), item.value());
+  });
+  const std::vector<NamedTensors> shards = Shards(state, max_bytes);
   if (shards.size() == 1) {
     WriteSafetensors((folder / kWeightsName).string(), shards.front(), metadata);
     return;

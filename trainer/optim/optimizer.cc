@@ -11,6 +11,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -68,6 +69,23 @@ class AdamOptimizer final : public Optimizer {
     }
   }
 
+  void NameStateOf(size_t group,
+                   size_t member,
+                   const std::string& prefix,
+                   StateVisitor& visitor) override {
+    State& state = states_[group][member];
+    int64_t steps = state.step.defined() ? std::llround(state.step.item<double>()) : 0;
+    visitor.Number(prefix + "step", steps);
+    if (steps == 0) {
+      state = {};
+      return;
+    }
+    if (!state.step.defined()) state = NewState(groups_[group].parameters[member]);
+    state.step.fill_(steps);
+    visitor.Tensor(prefix + "exp_avg", state.first_moment);
+    visitor.Tensor(prefix + "exp_avg_sq", state.second_moment);
+  }
+
   static State NewState(const at::Tensor& parameter) {
     return {at::zeros_like(parameter), at::zeros_like(parameter),
             at::zeros({}, parameter.options().dtype(at::kFloat))};
@@ -109,6 +127,19 @@ class SgdOptimizer final : public Optimizer {
     }
     StepOperands(first, parameters.weight_decay, learning_rate, /*is_first_step=*/true);
     StepOperands(later, parameters.weight_decay, learning_rate, /*is_first_step=*/false);
+  }
+
+  void NameStateOf(size_t group,
+                   size_t member,
+                   const std::string& prefix,
+                   StateVisitor& visitor) override {
+    if (options_.momentum == 0) return;
+    at::Tensor& momentum = momentum_[group][member];
+    int64_t has_momentum = momentum.defined() ? 1 : 0;
+    visitor.Number(prefix + "has_momentum", has_momentum);
+    if (has_momentum == 0) return momentum.reset();
+    if (!momentum.defined()) momentum = at::empty_like(groups_[group].parameters[member]);
+    visitor.Tensor(prefix + "momentum_buffer", momentum);
   }
 
   void StepOperands(const Operands& operands, double decay, double rate, bool is_first_step) const {
@@ -181,6 +212,15 @@ void Optimizer::Step(double learning_rate, std::span<const at::Tensor> parameter
   for (size_t i = 0; i < groups_.size(); ++i) StepGroup(i, members[i], learning_rate);
 }
 
+void Optimizer::NameState(StateVisitor& visitor) {
+  const at::NoGradGuard no_grad;
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    const std::vector<std::string>& names = groups_[group].names;
+    DDPRUN_CHECK(names.size() == groups_[group].parameters.size());
+    for (size_t i = 0; i < names.size(); ++i) NameStateOf(group, i, names[i] + ".", visitor);
+  }
+}
+
 void Optimizer::ZeroGrad(bool set_to_none) {
   const at::NoGradGuard no_grad;
   for (ParameterGroup& group : groups_) {
@@ -205,7 +245,9 @@ std::vector<ParameterGroup> GroupByDecay(
     const WordsOfName words(name);
     const bool exempt = std::ranges::any_of(
         no_decay, [&](const std::string& some) { return words.Contain(WordsOfName(some).text); });
-    (exempt ? without : with).parameters.push_back(parameter);
+    ParameterGroup& group = exempt ? without : with;
+    group.parameters.push_back(parameter);
+    group.names.push_back(name);
   }
   std::vector<ParameterGroup> groups;
   for (ParameterGroup* group : {&with, &without}) {

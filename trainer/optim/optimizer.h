@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "trainer/config/training_config.h"
+#include "trainer/state/state_dict.h"
 
 namespace ddprun::trainer {
 
@@ -31,6 +32,7 @@ struct ParameterGroup {
   std::vector<at::Tensor> parameters;
   // AdamW: decoupled; Adam and SGD: added to the gradient, as in torch.optim.
   double weight_decay = 0.0;
+  std::vector<std::string> names = {};  // as many as parameters, where the state is wanted
 };
 
 // Parameters whose name has one of `no_decay` among its words, in letters of either case, go into a
@@ -59,7 +61,16 @@ class Optimizer {
 
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
+  // Names what it has per parameter, as torch.optim's state_dict calls it: "fc.weight.exp_avg". May
+  // be loaded before the first step. REQUIRES: names in the groups.
+  void NameState(StateVisitor& visitor);
+
  protected:
+  // What of one parameter is kept under names that begin so.
+  virtual void NameStateOf(size_t group,
+                           size_t member,
+                           const std::string& prefix,
+                           StateVisitor& visitor) = 0;
   // `members`: indices of the group's parameters, those to update.
   virtual void StepGroup(size_t group, std::span<const size_t> members, double learning_rate) = 0;
 

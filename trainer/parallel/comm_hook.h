@@ -6,11 +6,20 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "trainer/state/state_dict.h"
+
 namespace ddprun::trainer {
+
+struct NamedParameter {
+  std::string name;
+  at::Tensor tensor;  // a leaf that requires a gradient
+};
 
 struct GradientBucket {
   size_t index = 0;  // in the order of sending; 0 is the first
@@ -34,6 +43,11 @@ class CommHook {
   // parameters (Reducer::WaitForBuckets). Exceptions leave backward(), or that.
   // `bucket` and `group` stay until the finish.
   virtual std::function<void()> Start(GradientBucket& bucket, c10d::Backend& group) = 0;
+
+  // Names what it keeps from step to step. `parameters`: all, as GradientBucket numbers them. Each
+  // rank has its own. May be loaded before the first step.
+  virtual void NameState(std::span<const NamedParameter> /*parameters*/,
+                         StateVisitor& /*visitor*/) {}
 };
 
 // Gradients travel as 16-bit numbers: half the bytes, and about three (fp16) or two (bf16)

@@ -15,11 +15,6 @@
 
 namespace ddprun::trainer {
 
-struct NamedParameter {
-  std::string name;
-  at::Tensor tensor;  // a leaf that requires a gradient
-};
-
 // Gradients of different parameters may be taken on several threads; all else on one.
 class GradientBuckets {
  public:

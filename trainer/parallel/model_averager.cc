@@ -27,6 +27,13 @@ void PeriodicModelAverager::AfterStep() {
   if (since >= 0 && since % options_.period == 0) Average();
 }
 
+void PeriodicModelAverager::NameState(StateVisitor& visitor) {
+  int64_t averaged = averaged_ ? 1 : 0;
+  visitor.Number("step", steps_);
+  visitor.Number("averaged", averaged);
+  averaged_ = averaged != 0;
+}
+
 void PeriodicModelAverager::Average() {
   if (std::exchange(averaged_, true)) return;
   const at::NoGradGuard no_grad;

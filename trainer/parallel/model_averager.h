@@ -9,6 +9,8 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "trainer/state/state_dict.h"
+
 namespace ddprun::trainer {
 
 // As PyTorch's PeriodicModelAverager: with `warmup_steps` 100 and `period` 4 after the steps 101,
@@ -28,6 +30,8 @@ class PeriodicModelAverager {
   void AfterStep();
   // Averages now, unless nothing has been updated since the last time. A collective.
   void Average();
+
+  void NameState(StateVisitor& visitor);
 
   bool warming_up() const { return steps_ < options_.warmup_steps; }
   bool averaged() const { return averaged_; }  // since the last update

@@ -25,6 +25,10 @@ class PostLocalSgdHook : public CommHook {
     return [] {};
   }
 
+  void NameState(std::span<const NamedParameter> /*parameters*/, StateVisitor& visitor) override {
+    visitor.Number("step", steps_);
+  }
+
  private:
   const PostLocalSgdOptions options_;
   int64_t steps_ = 0;  // with averages over all ranks

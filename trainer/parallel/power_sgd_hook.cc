@@ -7,7 +7,7 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/unflatten_dense_tensors.h>
-#include <ATen/ops/zeros_like.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <deque>
@@ -21,11 +21,27 @@ namespace ddprun::trainer {
 
 namespace {
 
+// How a gradient is seen as a matrix [n, m], and how many columns its factors have; 0: it travels
+// as it is.
+struct Factoring {
+  Factoring(at::IntArrayRef shape, int64_t numel, const PowerSgdOptions& options)
+      : n(shape.size() < 2 ? 1 : shape[0]), m(numel / std::max<int64_t>(n, 1)) {
+    rank = std::min({options.rank, n, m});
+    const auto factors = static_cast<double>((n + m) * rank);
+    const auto all = static_cast<double>(n * m);
+    if (n < 2 || m < 2 || factors * options.min_compression >= all) rank = 0;
+  }
+
+  int64_t n;
+  int64_t m;
+  int64_t rank;
+};
+
 // One parameter's gradient seen as a matrix [n, m], and its factors P [n, r], Q [m, r]: the
 // gradient is about P * Q^T, with orthonormal columns in P.
 struct Factored {
   at::Tensor matrix;  // a view of the bucket
-  at::Tensor error;   // what earlier steps left out
+  at::Tensor error;   // what earlier steps left out, also a matrix
   at::Tensor p;
   at::Tensor q;
 };
@@ -54,6 +70,19 @@ at::Tensor Orthonormal(const at::Tensor& columns) {
 class PowerSgdHook : public CommHook {
  public:
   explicit PowerSgdHook(const PowerSgdOptions& options) : options_(options) {}
+
+  void NameState(std::span<const NamedParameter> parameters, StateVisitor& visitor) override {
+    visitor.Number("step", step_);
+    if (step_ <= options_.start_step) return;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const auto& [name, tensor] = parameters[i];
+      const Factoring factoring(tensor.sizes(), tensor.numel(), options_);
+      if (factoring.rank == 0) continue;
+      const Factored& part = PartOf(i, factoring, tensor.detach());
+      visitor.Tensor(name + ".error", part.error);
+      visitor.Tensor(name + ".q", part.q);
+    }
+  }
 
   std::function<void()> Start(GradientBucket& bucket, c10d::Backend& group) override {
     const at::NoGradGuard no_grad;
@@ -105,29 +134,29 @@ class PowerSgdHook : public CommHook {
     state = BucketState{.flat = bucket.flat};
     for (size_t i = 0; i < bucket.gradients.size(); ++i) {
       const at::Tensor& gradient = bucket.gradients[i];
-      const int64_t n = gradient.dim() < 2 ? 1 : gradient.size(0);
-      const int64_t m = gradient.numel() / std::max<int64_t>(n, 1);
-      const int64_t rank = std::min({options_.rank, n, m});
-      const auto factors = static_cast<double>((n + m) * rank);
-      if (n < 2 || m < 2 || factors * options_.min_compression >= static_cast<double>(n * m)) {
+      const Factoring factoring(gradient.sizes(), gradient.numel(), options_);
+      if (factoring.rank == 0) {
         state.whole.push_back(gradient);
         continue;
       }
-      Factored& part = factored_[bucket.parameters.at(i)];
-      part.matrix = gradient.view({n, m});
-      if (!part.q.defined()) Begin(part, rank, bucket.parameters[i]);
+      Factored& part = PartOf(bucket.parameters.at(i), factoring, gradient);
+      part.matrix = gradient.view({factoring.n, factoring.m});
       state.factored.push_back(&part);
     }
     return state;
   }
 
-  void Begin(Factored& part, int64_t rank, size_t parameter) const {
-    part.error = at::zeros_like(part.matrix);
+  // `like`: of the gradient's device and type.
+  Factored& PartOf(size_t parameter, const Factoring& factoring, const at::Tensor& like) {
+    Factored& part = factored_[parameter];
+    if (part.q.defined()) return part;
+    part.error = at::zeros({factoring.n, factoring.m}, like.options());
     at::Generator generator =
         at::make_generator<at::CPUGeneratorImpl>(MixSeeds({options_.seed, parameter}));
     part.q =
-        at::randn({part.matrix.size(1), rank}, generator, part.matrix.options().dtype(at::kFloat))
-            .to(part.matrix.scalar_type());
+        at::randn({factoring.m, factoring.rank}, generator, like.options().dtype(at::kFloat))
+            .to(like.scalar_type());
+    return part;
   }
 
   const PowerSgdOptions options_;

@@ -116,6 +116,10 @@ std::vector<at::Tensor> Reducer::FlatGradients() const {
   return result;
 }
 
+void Reducer::NameState(StateVisitor& visitor) const {
+  if (options_.comm_hook) options_.comm_hook->NameState(buckets_.parameters(), visitor);
+}
+
 std::vector<std::vector<std::string>> Reducer::BucketNames() const {
   std::vector<std::vector<std::string>> result;
   for (const Bucket& bucket : buckets_.buckets()) {

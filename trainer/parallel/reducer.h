@@ -75,6 +75,8 @@ class Reducer {
   std::vector<at::Tensor> FlatGradients() const;
   // The same by parameter, in their order and shapes; zero where none came.
   const std::vector<at::Tensor>& Gradients() const { return buckets_.views(); }
+  // What the hook keeps from step to step; buckets are laid out anew.
+  void NameState(StateVisitor& visitor) const;
   std::vector<std::vector<std::string>> BucketNames() const;  // in the order of sending
   // How long the last synchronised backward, and WaitForBuckets after it, waited for communication.
   double exposed_seconds() const { return exposed_seconds_; }

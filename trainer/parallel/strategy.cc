@@ -17,6 +17,13 @@ std::vector<at::Tensor> TrainedParameters(const Model& model) {
   return tensors;
 }
 
+void NameModel(const Model& model, RankPart parameters, RankPart buffers, StateVisitor& visitor) {
+  visitor.Section("model.", parameters);
+  for (const auto& item : model.named_parameters()) visitor.Tensor(item.key(), item.value());
+  visitor.Section("model.", buffers);
+  for (const auto& item : model.named_buffers()) visitor.Tensor(item.key(), item.value());
+}
+
 class Single : public Strategy {
  public:
   Single(std::shared_ptr<Model> model, std::unique_ptr<Optimizer> optimizer)
@@ -34,6 +41,11 @@ class Single : public Strategy {
     return ClipGlobalNorm(GradientsOf(parameters_), max_norm);
   }
   void Step() override { optimizer_->Step(learning_rate_); }
+  void NameState(StateVisitor& visitor) override {
+    NameModel(*model_, {}, {}, visitor);
+    visitor.Section("optimizer.");
+    optimizer_->NameState(visitor);
+  }
 
  private:
   const std::shared_ptr<Model> model_;
@@ -65,7 +77,9 @@ class DistributedDataParallel : public Strategy {
         in_backward_(options.update_in_backward),
         model_(std::move(model)),
         optimizer_(std::move(optimizer)),
-        update_([this](auto parameters) { optimizer_->Step(learning_rate_, parameters); }) {
+        update_([this](auto parameters) { optimizer_->Step(learning_rate_, parameters); }),
+        equal_buffers_(options.sync.broadcast_buffers),
+        own_{.rank = mesh.data.rank, .size = mesh.data.size} {
     if (in_backward_) options.sync.reducer.update_in_backward = update_;
     sync_.emplace(*model_, mesh, options.sync);
     if (options.averaging) {
@@ -114,6 +128,17 @@ class DistributedDataParallel : public Strategy {
     if (tuning == nullptr || std::exchange(tuning_reported_, true)) return;
     observers.Tell(&Observer::OnBucketSizes, ReportOf(*tuning, step));
   }
+  void NameState(StateVisitor& visitor) override {
+    // First: it says whether ranks train on their own, each with a model of its own.
+    visitor.Section("averager.");
+    if (averager_) averager_->NameState(visitor);
+    const RankPart part = averages_gradients() ? RankPart() : own_;
+    NameModel(*model_, part, equal_buffers_ ? part : own_, visitor);
+    visitor.Section("optimizer.", part);
+    optimizer_->NameState(visitor);
+    visitor.Section("hook.", own_);
+    reducer().NameState(visitor);
+  }
   double exposed_seconds() const override { return sync_->reducer().exposed_seconds(); }
 
  private:
@@ -124,6 +149,8 @@ class DistributedDataParallel : public Strategy {
   const std::shared_ptr<Model> model_;
   const std::unique_ptr<Optimizer> optimizer_;
   const Reducer::Ready update_;
+  const bool equal_buffers_;
+  const RankPart own_;
   std::optional<ModuleSync> sync_;
   std::optional<PeriodicModelAverager> averager_;
   double learning_rate_ = 0;        // of the step under way

@@ -11,6 +11,7 @@
 #include "trainer/parallel/model_averager.h"
 #include "trainer/parallel/module_sync.h"
 #include "trainer/report/observer.h"
+#include "trainer/state/state_dict.h"
 
 namespace ddprun::trainer {
 
@@ -51,6 +52,15 @@ class Strategy {
   virtual bool ranks_met() const { return true; }
   // Tells what it has found out in `step` steps, once; on rank 0.
   virtual void Report(const Observers& /*observers*/, int64_t /*step*/) {}
+  // Names, between two steps, all that the steps to come depend on: "model.", "optimizer.", "hook."
+  // and "averager." something. May be loaded before the first step, on all ranks alike.
+  virtual void NameState(StateVisitor& visitor) = 0;
+  StateDict State() {
+    return SaveState([this](StateVisitor& visitor) { NameState(visitor); });
+  }
+  void Load(const StateDict& state) {
+    LoadState(state, [this](StateVisitor& visitor) { NameState(visitor); });
+  }
   // What the last step spent waiting for communication, in seconds.
   virtual double exposed_seconds() const { return 0; }
 };

@@ -1,10 +1,12 @@
 #include "trainer/optim/optimizer.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/linspace.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "tests/golden/golden_file.h"
@@ -33,6 +35,26 @@ const std::map<std::string, Setting>& Settings() {
   return settings;
 }
 
+// What torch.optim's state_dict has of every parameter.
+void ExpectState(Optimizer& optimizer, const json& golden_case) {
+  StateDict state = SaveState([&](StateVisitor& visitor) { optimizer.NameState(visitor); });
+  for (size_t i = 0; i < golden_case.at("state").size(); ++i) {
+    const std::string prefix = std::string("p").append(std::to_string(i)).append(".");
+    for (const auto& [key, value] : golden_case.at("state").at(i).items()) {
+      if (key == "step") {
+        EXPECT_EQ(state.numbers.at(prefix + key), value.get<double>()) << prefix;
+        continue;
+      }
+      const auto is_it = [&](const StateTensor& tensor) { return tensor.name == prefix + key; };
+      const auto found = std::ranges::find_if(state.tensors, is_it);
+      ASSERT_NE(found, state.tensors.end()) << prefix << key;
+      EXPECT_TRUE(found->tensor.allclose(golden::FloatTensor(value), 1e-6, 1e-6)) << prefix << key;
+      state.tensors.erase(found);
+    }
+  }
+  EXPECT_THAT(state.tensors, SizeIs(0)) << golden_case.at("name");
+}
+
 void ExpectTrajectory(const json& golden, const json& golden_case) {
   const std::string name = golden_case.at("name");
   const Setting& setting = Settings().at(name);
@@ -40,8 +62,9 @@ void ExpectTrajectory(const json& golden, const json& golden_case) {
   for (const json& value : golden.at("initial")) {
     parameters.push_back(golden::FloatTensor(value).requires_grad_());
   }
-  const auto optimizer = MakeOptimizer(setting.options, {{{parameters[0]}, setting.weight_decay},
-                                                         {{parameters[1], parameters[2]}, 0}});
+  const auto optimizer =
+      MakeOptimizer(setting.options, {{{parameters[0]}, setting.weight_decay, {"p0"}},
+                                      {{parameters[1], parameters[2]}, 0, {"p1", "p2"}}});
   for (size_t step = 0; step < golden.at("gradients").size(); ++step) {
     for (size_t i = 0; i < parameters.size(); ++i) {
       const json& gradient = golden.at("gradients").at(step).at(i);
@@ -57,6 +80,7 @@ void ExpectTrajectory(const json& golden, const json& golden_case) {
           << expected;
     }
   }
+  ExpectState(*optimizer, golden_case);
 }
 
 // Parameters with a gradient each, and what `step` makes of them in three steps.
@@ -104,6 +128,25 @@ TEST(Optimizer, RemovesOrClearsGradients) {
   EXPECT_TRUE(gradient.equal(golden::FloatTensor({0.0, 0.0})));
   optimizer->ZeroGrad();
   EXPECT_FALSE(parameter.grad().defined());
+}
+
+TEST(Optimizer, LosesStateThatWhatIsLoadedLacks) {
+  for (const auto& [name, setting] : Settings()) {
+    const at::Tensor parameter = golden::FloatTensor({1.0, 2.0}).requires_grad_();
+    const auto optimizer = MakeOptimizer(setting.options, {{{parameter}, 0.0, {"p"}}});
+    const auto owner = [&](StateVisitor& visitor) { optimizer->NameState(visitor); };
+    const StateDict none = SaveState(owner).Clone();
+    EXPECT_THAT(none.tensors, SizeIs(0)) << name;
+    parameter.mutable_grad() = golden::FloatTensor({3.0, 4.0});
+    optimizer->Step(0.1);
+    const at::Tensor after_first = parameter.detach().clone();
+    LoadState(none, owner);
+    EXPECT_THAT(SaveState(owner).tensors, SizeIs(0)) << name;
+    const at::NoGradGuard no_grad;
+    parameter.copy_(golden::FloatTensor({1.0, 2.0}));
+    optimizer->Step(0.1);
+    EXPECT_TRUE(at::equal(parameter, after_first)) << name;
+  }
 }
 
 TEST(GroupByDecay, SparesParametersByAPartOfTheirName) {
