@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "rendezvous/store/request.h"
 #include "rendezvous/store/tcp_store.h"
+#include "rendezvous/store/wire.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "base/env.h"
 #include "rendezvous/join_text.h"
 #include "rendezvous/peer_json.h"
-#include "rendezvous/store/request.h"
+#include "rendezvous/store/wire.h"
 #include "rendezvous/store_host.h"
 
 namespace ddprun::rendezvous {

@@ -17,7 +17,6 @@
 #include "rendezvous/net/async_resolve.h"
 #include "rendezvous/store/store_connection.h"
 #include "rendezvous/store/store_server.h"
-#include "rendezvous/store/store_watch.h"
 
 namespace ddprun::rendezvous {
 

@@ -8,7 +8,7 @@
 #include "rendezvous/join_text.h"
 #include "rendezvous/net/heard_text.h"
 #include "rendezvous/static_rendezvous.h"
-#include "rendezvous/store/request.h"
+#include "rendezvous/store/wire.h"
 
 namespace ddprun::rendezvous {
 

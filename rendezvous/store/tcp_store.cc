@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "rendezvous/store/no_store.h"
-#include "rendezvous/store/request.h"
+#include "rendezvous/net/heard_text.h"
+#include "rendezvous/store/wire.h"
 #include "rendezvous/store/wire_decoder.h"
 
 namespace ddprun::rendezvous {
@@ -61,6 +61,19 @@ Error StillMissing(const HostPort& peer, const std::vector<std::string>& keys) {
 }
 
 }  // namespace
+
+Error NoStoreThere(const HostPort& peer, std::string_view received) {
+  const std::string heard = HeardText(received);
+  Error error;
+  error.code = Code::kRendezvous;
+  error.title = "NO STORE THERE";
+  error.where = ToString(peer);
+  error.what = "What listens on " + ToString(peer) + " is no TCPStore: " +
+               (heard.empty() ? "its greeting is wrong" : "it says " + heard) + ".";
+  error.hint = "Another program has this port: check host and port of the rendezvous.";
+  error.page = "no-store";
+  return error;
+}
 
 Result<std::unique_ptr<TcpStore>> TcpStore::Connect(const HostPort& server, Deadline deadline) {
   DDPRUN_ASSIGN(Stream stream, Stream::Connect(server, deadline));

@@ -97,4 +97,8 @@ class TcpStore {
   bool broken_ = false;
 };
 
+// Also for other clients: another program has the port. `received`: what came instead of the answer
+// to the greeting.
+Error NoStoreThere(const HostPort& peer, std::string_view received);
+
 }  // namespace ddprun::rendezvous

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ddprun::rendezvous {
@@ -51,6 +52,21 @@ struct Request {
   std::vector<std::string> keys;    // kCheck, kWait, kMultiGet, kMultiSet
   std::vector<std::string> values;  // kMultiSet, as many as keys
 };
+
+inline Request KeyRequest(Op op, std::string key, std::string value = {}) {
+  Request request;
+  request.op = op;
+  request.key = std::move(key);
+  request.value = std::move(value);
+  return request;
+}
+
+inline Request KeysRequest(Op op, std::vector<std::string> keys) {
+  Request request;
+  request.op = op;
+  request.keys = std::move(keys);
+  return request;
+}
 
 // kStatus: kCheck, kWait, kCancelWait, kBarrier. kNonce: kPing. kNumber: kAdd, kGetNumKeys,
 // kDeleteKey, kQueueLen. kValue: kGet, kCompareSet. kValues: kMultiGet. kNumberAndValue:

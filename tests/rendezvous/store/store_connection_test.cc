@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "rendezvous/store/store_watch.h"
 #include "rendezvous/store/tcp_store.h"
 #include "tests/rendezvous/loop_thread.h"
 #include "tests/rendezvous/unused_port.h"

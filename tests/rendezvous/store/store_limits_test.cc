@@ -3,8 +3,8 @@
 
 #include <future>
 
-#include "rendezvous/store/request.h"
 #include "rendezvous/store/store_server.h"
+#include "rendezvous/store/wire.h"
 #include "tests/rendezvous/loop_thread.h"
 #include "tests/rendezvous/store/raw_client.h"
 

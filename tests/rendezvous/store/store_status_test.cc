@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "rendezvous/store/request.h"
+#include "rendezvous/store/wire.h"
 #include "rendezvous/store/wire_decoder.h"
 #include "tests/rendezvous/loop_thread.h"
 #include "tests/rendezvous/store/raw_client.h"
