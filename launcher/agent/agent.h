@@ -17,7 +17,7 @@
 #include "launcher/agent/job_result.h"
 #include "launcher/agent/running_attempt.h"
 #include "launcher/agent/template_host.h"
-#include "launcher/output/console.h"
+#include "launcher/output/stream_writer.h"
 #include "launcher/process/clock.h"
 #include "launcher/process/process.h"
 #include "launcher/process/signals.h"

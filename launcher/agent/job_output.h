@@ -6,9 +6,9 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "launcher/agent/agent_plan.h"
-#include "launcher/output/console.h"
 #include "launcher/output/log_folder.h"
 #include "launcher/output/stream_plan.h"
+#include "launcher/output/stream_writer.h"
 #include "rendezvous/rendezvous.h"
 
 namespace ddprun::launcher {

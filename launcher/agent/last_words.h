@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "launcher/agent/agent_plan.h"
-#include "launcher/output/console.h"
+#include "launcher/output/stream_writer.h"
 #include "launcher/process/process.h"
 #include "launcher/report/job_end.h"
 

@@ -11,9 +11,9 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "launcher/output/console.h"
 #include "launcher/output/log_file.h"
 #include "launcher/output/stream_plan.h"
+#include "launcher/output/stream_writer.h"
 #include "launcher/output/worker_stream.h"
 
 namespace ddprun::launcher {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,6 +66,23 @@ class StreamWriter {
   std::vector<std::function<void()>> waiting_;
   std::function<void()> when_empty_;
   std::function<void(int)> lost_;
+};
+
+// When both are the same file, terminal or pipe, both have one writer, so that their lines do not
+// mix either. Loop thread only.
+class Console {
+ public:
+  // The descriptors stay the caller's.
+  Console(asio::io_context& io, int out_fd, int err_fd);
+
+  StreamWriter& out() { return out_ ? *out_ : err_; }
+  StreamWriter& err() { return err_; }
+  // Calls `done` once everything has been written to both.
+  void WhenEmpty(std::function<void()> done);
+
+ private:
+  StreamWriter err_;
+  std::optional<StreamWriter> out_;  // absent: the same as err_
 };
 
 }  // namespace ddprun::launcher

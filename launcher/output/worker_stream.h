@@ -16,9 +16,7 @@
 
 #include "base/unique_fd.h"
 #include "launcher/output/last_lines.h"
-#include "launcher/output/line_buffer.h"
-#include "launcher/output/line_filter.h"
-#include "launcher/output/line_label.h"
+#include "launcher/output/lines.h"
 #include "launcher/output/log_file.h"
 #include "launcher/output/stream_writer.h"
 

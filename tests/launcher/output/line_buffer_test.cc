@@ -1,6 +1,6 @@
-#include "launcher/output/line_buffer.h"
-
 #include <gmock/gmock.h>
+
+#include "launcher/output/lines.h"
 
 namespace ddprun::launcher {
 namespace {

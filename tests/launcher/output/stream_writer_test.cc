@@ -2,7 +2,6 @@
 
 #include <signal.h>
 
-#include "launcher/output/console.h"
 #include "launcher/output/pty.h"
 #include "tests/launcher/output/pipe.h"
 

@@ -1,0 +1,68 @@
+// Pure: the lines of a stream: cut where they may be shown, with a label in front, filtered.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::launcher {
+
+class LineBuffer {
+ public:
+  // Takes bytes and returns those that may be shown now: up to and with the last '\n' or '\r'
+  // (progress bars end in '\r'), everything once a line is longer than kMaxPartialBytes. No byte
+  // is lost, added or moved.
+  std::string Feed(std::string_view bytes);
+  // The rest, for a prompt or an unfinished last line.
+  std::string TakePartial();
+  bool has_partial() const { return !partial_.empty(); }
+
+  // Longer lines may be cut by those of other workers. Memory is used only while there is one.
+  static constexpr size_t kMaxPartialBytes = 16 << 20;
+
+ private:
+  std::string partial_;
+};
+
+class LineLabel {
+ public:
+  // An empty label changes nothing.
+  explicit LineLabel(std::string label) : label_(std::move(label)) {}
+
+  // The bytes with the label where a line begins and where a progress bar begins again ('\r' and
+  // then text); "\r\n" is one end of a line. The stream may be cut anywhere.
+  std::string Put(std::string_view bytes);
+  // Somebody else's text stands between what was put and what will be: the label comes again.
+  void BeginAnew() { place_ = Place::kLineStart; }
+
+ private:
+  enum class Place { kLineStart, kWithin, kAfterReturn };
+
+  std::string label_;
+  Place place_ = Place::kLineStart;
+};
+
+class LineFilter {
+ public:
+  LineFilter(std::vector<std::string> needles, std::string label)
+      : needles_(std::move(needles)), label_(std::move(label)) {}
+
+  // The lines ended by these bytes that contain a needle, each with the label in front and '\n'
+  // behind. '\r' and "\r\n" end a line too, as in torchrun's filtered logs.
+  std::string Feed(std::string_view bytes);
+  // The same for the unfinished last line.
+  std::string Finish();
+
+  // A longer line is looked at in pieces.
+  static constexpr size_t kMaxLineBytes = 1 << 20;
+
+ private:
+  void EndLine(std::string& matching);
+
+  std::vector<std::string> needles_;
+  std::string label_;
+  std::string line_;
+};
+
+}  // namespace ddprun::launcher
