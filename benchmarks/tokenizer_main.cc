@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/failure.h"
-#include "trainer/text/encode_many.h"
-#include "trainer/text/load_tokenizer.h"
+#include "trainer/text/encode_pair.h"
+#include "trainer/text/tokenizer.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "trainer/loop/sample_text.h"
-#include "trainer/text/load_tokenizer.h"
+#include "trainer/text/tokenizer.h"
 
 namespace ddprun::trainer {
 

@@ -14,8 +14,8 @@
 
 #include "base/cpus.h"
 #include "base/failure.h"
-#include "trainer/text/load_tokenizer.h"
 #include "trainer/text/tokenize_files.h"
+#include "trainer/text/tokenizer.h"
 
 namespace ddprun::trainer {
 

@@ -1,4 +1,4 @@
-#include "trainer/compute/attention.h"
+#include "trainer/compute/operations.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/matmul.h>
@@ -10,7 +10,6 @@
 #include <limits>
 #include <optional>
 
-#include "trainer/compute/elementwise.h"
 #include "trainer/compute/precision.h"
 
 namespace ddprun::trainer {

@@ -1,4 +1,4 @@
-#include "trainer/compute/cross_entropy.h"
+#include "trainer/compute/operations.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>

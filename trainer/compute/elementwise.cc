@@ -1,4 +1,4 @@
-#include "trainer/compute/elementwise.h"
+#include "trainer/compute/operations.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>

@@ -1,4 +1,4 @@
-#include "trainer/compute/linear.h"
+#include "trainer/compute/operations.h"
 
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>

@@ -1,4 +1,4 @@
-#include "trainer/compute/padding.h"
+#include "trainer/compute/operations.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>

@@ -1,4 +1,4 @@
-#include "trainer/config/config_file.h"
+#include "trainer/config/source.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

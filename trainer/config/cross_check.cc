@@ -1,10 +1,9 @@
-#include "trainer/config/cross_check.h"
+#include "trainer/config/checker.h"
 
 #include <algorithm>
 #include <string>
 #include <string_view>
 
-#include "trainer/config/checker.h"
 
 namespace ddprun::trainer {
 

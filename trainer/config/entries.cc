@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "trainer/config/unknown_key.h"
+#include "trainer/config/foreign_names.h"
 
 namespace ddprun::trainer {
 

@@ -3,11 +3,11 @@
 #include <filesystem>
 #include <utility>
 
-#include "trainer/config/config_file.h"
-#include "trainer/config/cross_check.h"
+#include "trainer/config/checker.h"
 #include "trainer/config/diagnostic.h"
 #include "trainer/config/entries.h"
 #include "trainer/config/json_document.h"
+#include "trainer/config/source.h"
 
 namespace ddprun::trainer {
 

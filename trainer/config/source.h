@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
+
 namespace ddprun::trainer {
 
 // A text that was read. For an override, `text` is what follows "--set ".
@@ -43,5 +45,14 @@ std::string Snippet(const Span& span);
 
 // `text` with control characters and invalid UTF-8 as '?', cut to `columns` with "..." at the end.
 std::string Printable(std::string_view text, size_t columns);
+
+// Loads a config file's text, with the message for each way that this can fail.
+
+// No config needs more; a data file that is named by mistake is often larger.
+constexpr size_t kMaxConfigBytes = 1 << 20;
+
+// The text without a byte order mark. Errors: not found (with the nearest file name), a directory,
+// not readable, larger than kMaxConfigBytes.
+Result<Source> LoadConfigFile(const std::string& path);
 
 }  // namespace ddprun::trainer

@@ -1,4 +1,4 @@
-#include "trainer/config/unknown_key.h"
+#include "trainer/config/foreign_names.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,7 +7,6 @@
 
 #include "base/text.h"
 #include "trainer/config/diagnostic.h"
-#include "trainer/config/foreign_names.h"
 #include "trainer/config/keys.h"
 
 namespace ddprun::trainer {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trainer/data/csv_table.h"
+#include "trainer/data/csv_encoding.h"
 #include "trainer/data/data_files.h"
 
 namespace ddprun::trainer {

@@ -1,4 +1,4 @@
-#include "trainer/data/csv_table.h"
+#include "trainer/data/csv_encoding.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,8 +8,6 @@
 #include <unordered_set>
 
 #include "base/text.h"
-#include "trainer/data/glob.h"
-#include "trainer/data/mapped_copy.h"
 #include "trainer/text/file_stream.h"
 #include "trainer/text/utf8.h"
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/failure.h"
+#include "base/result.h"
 
 namespace ddprun::trainer {
 
@@ -51,5 +52,22 @@ Failure WrongDataFile(const std::string& path, const std::string& found, const s
 Failure UnknownLabel(const std::string& where,
                      const std::string& label,
                      const std::vector<std::string>& classes);
+
+// Copying out of mapped files that may shrink.
+
+// memcpy from mapped memory; false where the file behind it has become shorter than what is asked
+// for (the kernel then raises SIGBUS), or cannot be read any more. `to` may then hold a part of it.
+// Any thread, as long as it does not block SIGBUS. The first call installs a handler; a SIGBUS from
+// elsewhere goes to the handler that was there before.
+bool CopyMapped(void* to, const std::byte* from, size_t bytes);
+
+// Shell patterns to files, with ** for any number of folders (glob(3) has no **).
+
+// The files that a pattern stands for, sorted by name, at least one. * ? [...] match within a
+// name, ** any number of folders, none included; names that begin with a dot must be asked for
+// with a dot, and ** does not follow links to folders. A path that exists is taken as it is,
+// whatever characters it has. Folders that match are passed over, but a plain path to one is an
+// error.
+Result<std::vector<std::string>> ExpandGlob(std::string_view pattern);
 
 }  // namespace ddprun::trainer

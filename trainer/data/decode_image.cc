@@ -1,4 +1,4 @@
-#include "trainer/data/decode_image.h"
+#include "trainer/data/transform_image.h"
 
 #include <csetjmp>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "trainer/data/glob.h"
+#include "trainer/data/data_files.h"
 
 #include <fnmatch.h>
 

@@ -11,7 +11,6 @@
 #include "base/cpus.h"
 #include "base/text.h"
 #include "trainer/data/data_files.h"
-#include "trainer/data/glob.h"
 
 namespace ddprun::trainer {
 

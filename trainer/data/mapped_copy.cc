@@ -1,4 +1,4 @@
-#include "trainer/data/mapped_copy.h"
+#include "trainer/data/data_files.h"
 
 #include <csetjmp>
 #include <csignal>

@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "base/failure.h"
 #include "trainer/data/data_files.h"
-#include "trainer/data/mapped_copy.h"
 #include "trainer/text/file_stream.h"
 #include "trainer/text/utf8.h"
 

@@ -8,7 +8,6 @@
 
 #include "base/check.h"
 #include "trainer/data/data_files.h"
-#include "trainer/data/mapped_copy.h"
 #include "trainer/text/file_stream.h"
 
 namespace ddprun::trainer {

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "trainer/data/data_files.h"
-#include "trainer/data/mapped_copy.h"
 #include "trainer/text/file_stream.h"
 
 namespace ddprun::trainer {

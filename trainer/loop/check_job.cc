@@ -13,7 +13,7 @@
 #include "trainer/loop/estimate_memory.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/report/format.h"
-#include "trainer/text/load_tokenizer.h"
+#include "trainer/text/tokenizer.h"
 
 namespace ddprun::trainer {
 

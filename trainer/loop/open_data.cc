@@ -18,8 +18,8 @@
 #include "trainer/loop/step_plan.h"
 #include "trainer/plugin/plugin_dataset.h"
 #include "trainer/text/file_stream.h"
-#include "trainer/text/load_tokenizer.h"
 #include "trainer/text/tokenize_files.h"
+#include "trainer/text/tokenizer.h"
 
 namespace ddprun::trainer {
 

@@ -11,8 +11,7 @@
 #include "base/failure.h"
 #include "trainer/models/folder_config.h"
 #include "trainer/models/pretrained.h"
-#include "trainer/models/pretrained_names.h"
-#include "trainer/text/load_tokenizer.h"
+#include "trainer/text/tokenizer.h"
 
 namespace ddprun::trainer {
 

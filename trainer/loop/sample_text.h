@@ -18,7 +18,7 @@ std::shared_ptr<LanguageModel> OpenLanguageModel(const std::string& folder);
 struct TextOptions {
   std::string prompt;          // UTF-8
   std::string model;           // folder whose eos_token_id ends a text; empty: the tokenizer's does
-  std::string tokenizer;       // its folder (text/load_tokenizer.h); empty: bytes are tokens
+  std::string tokenizer;       // its folder (text/tokenizer.h); empty: bytes are tokens
   int64_t max_new_tokens = 0;  // the text ends earlier at a stop token
   SamplingOptions sampling;    // vocab_size and stop_tokens are set by WriteText
   bool stop_at_end = true;     // false: what ends a text is a token as any other

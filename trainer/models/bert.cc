@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "trainer/compute/padding.h"
+#include "trainer/compute/operations.h"
 
 // B texts, L length of the longest, N tokens without padding, C width (hidden_size).
 namespace ddprun::trainer {

@@ -1,7 +1,6 @@
 #include "trainer/models/causal_model.h"
 
-#include "trainer/compute/cross_entropy.h"
-#include "trainer/compute/linear.h"
+#include "trainer/compute/operations.h"
 #include "trainer/models/layers.h"
 
 namespace ddprun::trainer {

@@ -10,8 +10,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "trainer/models/image_batch.h"
-#include "trainer/models/initialize.h"
 #include "trainer/models/layers.h"
 
 namespace ddprun::trainer {

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <utility>
 
-#include "trainer/models/pretrained_names.h"
+#include "trainer/models/pretrained.h"
 
 namespace ddprun::trainer {
 

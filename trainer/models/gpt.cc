@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "trainer/compute/linear.h"
+#include "trainer/compute/operations.h"
 #include "trainer/models/causal_model.h"
 
 // B batch, L length, N = B * L, C width (hidden_size), H heads, D = C / H, V vocabulary.

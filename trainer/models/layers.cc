@@ -1,5 +1,8 @@
 #include "trainer/models/layers.h"
 
+#include <cmath>
+#include <sstream>
+
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/gelu.h>
@@ -9,9 +12,7 @@
 
 #include "base/check.h"
 #include "base/failure.h"
-#include "trainer/compute/attention.h"
-#include "trainer/compute/elementwise.h"
-#include "trainer/compute/linear.h"
+#include "trainer/compute/operations.h"
 
 namespace ddprun::trainer {
 
@@ -133,6 +134,46 @@ void ThrowWrongSize(const std::string& type, const std::string& sizes) {
                       .what = "A " + type + " model was asked for with " + sizes + ".",
                       .hint = "Correct the model section of the config.",
                       .page = "model-size"});
+}
+
+int64_t FanIn(const at::Tensor& weight) {
+  return weight.numel() / weight.size(0);
+}
+
+void InitializeAsTorch(at::Tensor& weight, at::Tensor& bias) {
+  // kaiming_uniform_(weight, a=sqrt(5)), then the bias; in Python's order of operations, since the
+  // bounds decide the bits.
+  const double root = std::sqrt(static_cast<double>(FanIn(weight)));
+  const double gain = std::sqrt(2.0 / (1 + std::pow(std::sqrt(5.0), 2)));
+  const double bound = std::sqrt(3.0) * (gain / root);
+  weight.uniform_(-bound, bound);
+  if (bias.defined()) bias.uniform_(-1 / root, 1 / root);
+}
+
+void KaimingNormalFanOut(at::Tensor& weight) {
+  const int64_t receptive_field = weight.numel() / (weight.size(0) * weight.size(1));
+  const auto fan_out = static_cast<double>(weight.size(0) * receptive_field);
+  weight.normal_(0, std::sqrt(2.0) / std::sqrt(fan_out));
+}
+
+at::Tensor Images(const at::Tensor& inputs, at::IntArrayRef image) {
+  if (inputs.is_floating_point()) {
+    if (inputs.dim() == 4 && (image.empty() || inputs.sizes().slice(1) == image)) return inputs;
+    if (inputs.dim() == 2 && image.size() == 3 &&
+        inputs.size(1) == image[0] * image[1] * image[2]) {
+      return inputs.view({-1, image[0], image[1], image[2]});
+    }
+  }
+  std::ostringstream text;
+  text << "The data gives inputs " << inputs.scalar_type() << " " << inputs.sizes()
+       << "; this model takes images: float [batch, channels, height, width]";
+  if (!image.empty()) text << " of " << image;
+  throw Failure(Error{.code = Code::kUsage,
+                      .title = "DATA DOES NOT FIT THE MODEL",
+                      .where = "",
+                      .what = text.str() + ".",
+                      .hint = "Train on images (data.format), or take another model.type.",
+                      .page = "data-does-not-fit"});
 }
 
 }  // namespace ddprun::trainer

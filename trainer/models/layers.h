@@ -1,4 +1,4 @@
-// The pieces that the transformer models share. Functions of tensors: any thread.
+// The pieces that models share. Functions of tensors: any thread.
 // B batch, L length, N = B * L, C width, H heads, D = C / H.
 #pragma once
 
@@ -85,5 +85,22 @@ void CheckLength(int64_t length, int64_t positions);
 
 // Throws Failure: "A `type` model was asked for with `sizes`".
 [[noreturn]] void ThrowWrongSize(const std::string& type, const std::string& sizes);
+
+// Start values of layers as torch.nn's reset_parameters draws them (torch 2.11), from torch's
+// default generator. Call them under NoGradGuard.
+
+// What an output of a layer with this weight sums over: [out, in] or [out, in, height, width].
+int64_t FanIn(const at::Tensor& weight);
+
+// torch.nn.Linear's and torch.nn.Conv2d's: bit for bit those of Python after the same manual_seed,
+// if the layers come in the same order. An undefined bias is left alone.
+void InitializeAsTorch(at::Tensor& weight, at::Tensor& bias);
+
+// torch.nn.init.kaiming_normal_(weight, mode="fan_out", nonlinearity="relu").
+void KaimingNormalFanOut(at::Tensor& weight);
+
+// The inputs as float32 [B, C, H, W]; flat ones [B, C * H * W] are given the shape `image`, {C, H,
+// W}, unless that is empty. Throws Failure when they are no such images.
+at::Tensor Images(const at::Tensor& inputs, at::IntArrayRef image);
 
 }  // namespace ddprun::trainer

@@ -10,9 +10,9 @@
 
 #include "base/check.h"
 #include "base/failure.h"
-#include "trainer/compute/linear.h"
+#include "trainer/compute/operations.h"
 #include "trainer/config/slot.h"
-#include "trainer/models/initialize.h"
+#include "trainer/models/layers.h"
 
 namespace ddprun::trainer {
 

@@ -12,6 +12,13 @@
 
 namespace ddprun::trainer {
 
+// File names of a Hugging Face model folder.
+
+inline constexpr const char* kConfigName = "config.json";
+inline constexpr const char* kGenerationConfigName = "generation_config.json";
+inline constexpr const char* kWeightsName = "model.safetensors";
+inline constexpr const char* kIndexName = "model.safetensors.index.json";
+
 // Copies the weights in a folder, or in one safetensors file, into the model's parameters. float16
 // and bfloat16 are converted. Returns the parameters that the files lack and that the model drew
 // afresh (Model::MayStartFresh). Throws Failure, with all that is wrong in one message: tensors

@@ -3,7 +3,6 @@
 
 #include "trainer/models/folder_config.h"
 #include "trainer/models/pretrained.h"
-#include "trainer/models/pretrained_names.h"
 
 namespace ddprun::trainer {
 

@@ -18,8 +18,6 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/compute/recompute.h"
-#include "trainer/models/image_batch.h"
-#include "trainer/models/initialize.h"
 #include "trainer/models/layers.h"
 
 namespace ddprun::trainer {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
-#include "trainer/models/pretrained_names.h"
+#include "trainer/models/pretrained.h"
 
 namespace ddprun::trainer {
 

@@ -1,4 +1,4 @@
-#include "trainer/text/load_tokenizer.h"
+#include "trainer/text/tokenizer.h"
 
 #include <filesystem>
 #include <unordered_map>
@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/text/tokenizer_files.h"
-#include "trainer/text/tokenizer_json.h"
 #include "trainer/text/tokenizer_models.h"
 
 namespace ddprun::trainer {

@@ -1,4 +1,4 @@
-#include "trainer/text/split_words.h"
+#include "trainer/text/byte_pair.h"
 
 #include <array>
 #include <cstdint>

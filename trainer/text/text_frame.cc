@@ -1,4 +1,4 @@
-#include "trainer/text/text_frame.h"
+#include "trainer/text/tokenizer_models.h"
 
 #include <nlohmann/json.hpp>
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -65,5 +66,12 @@ Failure BrokenTokenizer(const std::filesystem::path& file, const std::string& wh
 Failure UnsupportedTokenizer(const std::filesystem::path& file, const std::string& what);
 
 constexpr int64_t kMaxTokenId = (1 << 24) - 1;
+
+// tokenizer.json: Hugging Face's one file for a whole tokenizer.
+
+// What it says about truncation and padding is the caller's to do. `config` overrides what it
+// overrides in `transformers`. Throws Failure.
+std::unique_ptr<Tokenizer> LoadTokenizerJson(const std::filesystem::path& file,
+                                             const TokenizerConfig& config);
 
 }  // namespace ddprun::trainer

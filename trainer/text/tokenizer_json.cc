@@ -1,4 +1,4 @@
-#include "trainer/text/tokenizer_json.h"
+#include "trainer/text/tokenizer_files.h"
 
 #include <optional>
 #include <string>

@@ -1,6 +1,8 @@
 // Tokenizers out of what their files hold, with the tokens that `transformers` would add.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -8,11 +10,26 @@
 #include <vector>
 
 #include "trainer/text/byte_pair.h"
-#include "trainer/text/text_frame.h"
 #include "trainer/text/tokenizer_files.h"
 #include "trainer/text/word_piece.h"
 
 namespace ddprun::trainer {
+
+// The tokens that a tokenizer's own settings put around a text.
+
+// As the vocabulary spells them.
+struct TextFrame {
+  std::vector<std::string> before;
+  std::vector<std::string> after;
+};
+
+// What a post_processor of tokenizer.json puts around a single text; null: nothing. `file` is for
+// messages. Throws Failure: it is of no known type. Throws nlohmann::json::exception: a part of it
+// is missing or of another kind.
+TextFrame ReadPostProcessor(const std::filesystem::path& file, const nlohmann::json& section);
+
+// By add_bos_token and add_eos_token, with what counts where the first is not given.
+TextFrame FrameOf(const TokenizerConfig& config, bool add_bos_otherwise);
 
 using TokenList = std::vector<std::pair<std::string, int32_t>>;
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -19,8 +20,19 @@ class WordCache {
 
   // The calling thread's cache, emptied when another owner used it last. Owners are numbered by
   // NextOwner(), never by address, which a later one may get again.
-  static WordCache& ForThread(uint64_t owner);
-  static uint64_t NextOwner();
+  static WordCache& ForThread(uint64_t owner) {
+    static thread_local std::unique_ptr<WordCache> cache;
+    if (!cache) cache = std::make_unique<WordCache>();
+    if (cache->owner_ != owner) {
+      std::fill(cache->entries_.begin(), cache->entries_.end(), Entry{});
+      cache->owner_ = owner;
+    }
+    return *cache;
+  }
+  static uint64_t NextOwner() {
+    static std::atomic<uint64_t> last{0};
+    return ++last;
+  }
 
   // Appends the ids of `word` and returns true, if it is there. REQUIRES: word is not empty.
   bool Find(std::string_view word, std::vector<int32_t>& ids) const {

@@ -1,4 +1,4 @@
-#include "trainer/compute/elementwise.h"
+#include "trainer/compute/operations.h"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>

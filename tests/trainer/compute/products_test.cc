@@ -9,10 +9,8 @@
 #include <vector>
 
 #include "tests/trainer/compute/largest_difference.h"
-#include "trainer/compute/attention.h"
-#include "trainer/compute/cross_entropy.h"
-#include "trainer/compute/linear.h"
 #include "trainer/compute/matmul.h"
+#include "trainer/compute/operations.h"
 #include "trainer/compute/precision.h"
 
 namespace ddprun::trainer {

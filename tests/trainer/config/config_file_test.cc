@@ -1,5 +1,5 @@
 // Real files: missing, unreadable, with a byte order mark.
-#include "trainer/config/config_file.h"
+#include "trainer/config/source.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "trainer/data/glob.h"
+#include "trainer/data/data_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include "base/failure.h"
 #include "tests/golden/golden_file.h"
 #include "tests/trainer/data/scratch_folder.h"
-#include "trainer/text/load_tokenizer.h"
+#include "trainer/text/tokenizer.h"
 
 namespace ddprun::trainer {
 namespace {

@@ -15,7 +15,7 @@
 #include "trainer/data/random_dataset.h"
 #include "trainer/data/text_dataset.h"
 #include "trainer/data/token_dataset.h"
-#include "trainer/text/load_tokenizer.h"
+#include "trainer/text/tokenizer.h"
 
 namespace ddprun::trainer {
 namespace {

@@ -8,9 +8,8 @@
 
 #include "base/failure.h"
 #include "tests/trainer/text/temp_tokenizer.h"
-#include "trainer/text/encode_many.h"
 #include "trainer/text/encode_pair.h"
-#include "trainer/text/load_tokenizer.h"
+#include "trainer/text/tokenizer.h"
 
 namespace ddprun::trainer {
 namespace {

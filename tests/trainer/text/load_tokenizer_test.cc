@@ -1,5 +1,5 @@
 // What is wrong with a tokenizer's files is said, and nothing is tokenized.
-#include "trainer/text/load_tokenizer.h"
+#include "trainer/text/tokenizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,7 +10,6 @@
 #include "trainer/text/byte_pair.h"
 #include "trainer/text/byte_trie.h"
 #include "trainer/text/merge_table.h"
-#include "trainer/text/split_words.h"
 #include "trainer/text/unicode.h"
 #include "trainer/text/utf8.h"
 

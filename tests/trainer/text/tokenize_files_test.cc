@@ -14,7 +14,7 @@
 #include "base/failure.h"
 #include "tests/trainer/text/temp_tokenizer.h"
 #include "trainer/text/document_reader.h"
-#include "trainer/text/load_tokenizer.h"
+#include "trainer/text/tokenizer.h"
 
 namespace ddprun::trainer {
 namespace {

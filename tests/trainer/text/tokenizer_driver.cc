@@ -10,7 +10,7 @@
 
 #include "base/failure.h"
 #include "trainer/text/encode_pair.h"
-#include "trainer/text/load_tokenizer.h"
+#include "trainer/text/tokenizer.h"
 
 namespace {
 
