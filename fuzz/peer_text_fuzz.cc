@@ -21,7 +21,7 @@ void ReadRanks(std::string_view text) {
 }
 
 void ReadFailure(std::string_view text) {
-  const RoundEnd end = ParseNote(text);
+  const RoundEnd end = ParseNote(ToNote(ParseNote(text)));  // now in UTF-8
   const RoundEnd again = ParseNote(ToNote(end));
   Require(again.node_rank == end.node_rank && again.kind == end.kind);
   Require(again.message == end.message && again.exit_code == end.exit_code);

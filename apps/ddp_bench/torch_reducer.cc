@@ -44,6 +44,7 @@ class TorchReducer : public trainer::Strategy {
   double GradientNorm() override { return single_->GradientNorm(); }
   double ClipGradients(double max_norm) override { return single_->ClipGradients(max_norm); }
   void Step() override { single_->Step(); }
+  void NameState(trainer::StateVisitor& visitor) override { single_->NameState(visitor); }
   double exposed_seconds() const override { return -1; }
 
  private:

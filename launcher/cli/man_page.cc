@@ -74,7 +74,8 @@ Otherwise that of the worker that failed first.
 .SH ENVIRONMENT
 .TP
 .B PYTHON_EXEC
-The interpreter for Python scripts and modules (default: that of the virtual environment that
+The interpreter for Python scripts and modules (default: that of the virtual
+environment that
 .B ddprun
 is installed in, else python3).
 .TP

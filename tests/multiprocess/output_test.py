@@ -205,7 +205,8 @@ class Terminal(harness.LauncherTest):
         text = self.run_on_terminal(
             "--nproc_per_node=2", "--no_python", sys.executable, worker, NO_COLOR="1"
         )
-        lines = ["[0] True True 123", "[1] True True 123"]
+        # The label takes four of the terminal's 123 columns.
+        lines = ["[0] True True 119", "[1] True True 119"]
         self.assertEqual(sorted(text.splitlines()), lines)
         self.assert_nothing_left()
 
