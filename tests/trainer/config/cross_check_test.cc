@@ -180,6 +180,15 @@ TEST(CrossCheck, StepsWithinBackwardNeedNoNormAndNoLaterWait) {
             "it:");
 }
 
+TEST(CrossCheck, OnlyBlocksThatAreKnownAreRecomputed) {
+  EXPECT_EQ(Complaint({kGpt, {"training.gradient_checkpointing=true"}}), "");
+  const std::string own =
+      R"({"model": {"type": "plugin", "path": "b"}, "data": {"format": "plugin"}})";
+  EXPECT_EQ(Complaint({own}), "");
+  EXPECT_EQ(FirstLine({own, {"training.gradient_checkpointing=true"}}),
+            "model.type \"plugin\" brings code of its own, whose blocks are not known here:");
+}
+
 TEST(CrossCheck, BucketSizesAreANumberOrAuto) {
   EXPECT_EQ(Complaint({kGpt, {"strategy.bucket_cap_mb=auto"}}), "");
   EXPECT_EQ(Complaint({kGpt, {"strategy.bucket_cap_mb=0.5"}}), "");
