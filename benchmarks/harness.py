@@ -155,6 +155,11 @@ def children(pid):
     return sorted(found, key=started)
 
 
+def descendants(pid):
+    """The children, theirs, and so on: some launchers start workers through a process in between."""
+    return [one for child in children(pid) for one in (child, *descendants(child))]
+
+
 def started(pid):
     """Start time in clock ticks."""
     return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])

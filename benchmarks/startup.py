@@ -38,7 +38,7 @@ def launcher_mib(argv, ranks):
     process = harness.start(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 60
-        while len(harness.children(process.pid)) < ranks:
+        while len(harness.descendants(process.pid)) < ranks:
             if time.monotonic() > deadline or process.poll() is not None:
                 raise SystemExit(f"{' '.join(argv)} did not start {ranks} workers")
             time.sleep(0.01)

@@ -156,7 +156,7 @@ Json LauncherErrorJson(const std::optional<Error>& error) {
 
 std::string RenderReportJson(const JobEnd& end) {
   const char* result = end.exit_code == 0 ? "succeeded" : end.stop_signal ? "stopped" : "failed";
-  Json json = {
+  Json report = {
       {"format", 1},
       {"ddprun_version", DDPRUN_VERSION},
       {"job_id", end.job_id},
@@ -174,9 +174,9 @@ std::string RenderReportJson(const JobEnd& end) {
       {"launcher_log", end.log},
       {"attempts", Json::array()}};
   for (const AttemptEnd& attempt : end.attempts) {
-    json["attempts"].push_back(AttemptJson(attempt, end.host));
+    report["attempts"].push_back(AttemptJson(attempt, end.host));
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace ddprun::launcher

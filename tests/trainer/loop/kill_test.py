@@ -114,6 +114,20 @@ class Kill(training.TrainingTest):
         job.send_signal(signal.SIGINT)
         self.finish(job)
         self.assertEqual(job.returncode, 128 + signal.SIGINT)
+        self.assertIn("weights are saved at the end of a run only: those of this one", job.err)
+        self.assert_nothing_left()
+
+    def test_of_a_worker_restarts_training_from_its_first_step_and_says_so(self):
+        job = self.start_training("--max_restarts=1")
+        _, workers = self.processes(job)
+        os.kill(workers[1], signal.SIGKILL)
+        for line in job.stdout:
+            if line.startswith("run "):  # of the second attempt
+                break
+        job.send_signal(signal.SIGINT)
+        self.finish(job)
+        self.assertIn("training begins again at step 1, in a new run folder", job.err)
+        self.assertEqual(job.returncode, 128 + signal.SIGINT)
         self.assert_nothing_left()
 
 
