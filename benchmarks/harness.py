@@ -156,7 +156,7 @@ def children(pid):
 
 
 def descendants(pid):
-    """The children, theirs, and so on: some launchers start workers through a process in between."""
+    """The children, theirs, and so on: some launchers have a process between them and workers."""
     return [one for child in children(pid) for one in (child, *descendants(child))]
 
 
