@@ -76,14 +76,19 @@ Error CannotWrite(const std::string& path, int error_number) {
                .page = "cannot-write"};
 }
 
-Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
+int WriteBytes(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return CannotWrite(path, errno);
+    if (written <= 0) return written < 0 ? errno : EIO;
     bytes.remove_prefix(static_cast<size_t>(written));
   }
-  return {};
+  return 0;
+}
+
+Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
+  const int error_number = WriteBytes(fd, bytes);
+  return error_number == 0 ? Status() : CannotWrite(path, error_number);
 }
 
 WholeFile::WholeFile(std::string path, std::string temporary, UniqueFd fd)

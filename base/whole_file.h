@@ -20,7 +20,9 @@ enum class Durability {
 // "CANNOT WRITE A FILE": the path, errno's text and what to do about it.
 Error CannotWrite(const std::string& path, int error_number);
 
-// All of the bytes, however few the system takes at a time. `path` is for the message.
+// All of the bytes, however few the system takes at a time. 0, or the errno of what was in the way.
+int WriteBytes(int fd, std::string_view bytes);
+// The same with a message about `path`.
 Status WriteAll(int fd, std::string_view bytes, const std::string& path);
 
 // A file in the making, beside the one that it will replace. Not thread-safe.

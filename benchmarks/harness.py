@@ -24,6 +24,12 @@ VENV = ROOT / ".deps/venv/bin"
 class Parser(argparse.ArgumentParser):
     """Parses, and refuses to measure on a machine that is doing something else."""
 
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.add_argument("--loaded", action="store_true",
+                          help="measure even where other programs use the cores; then no figure "
+                               "is worth keeping")
+
     def parse_args(self, *args, **more):
         options = super().parse_args(*args, **more)
         if not options.loaded:
@@ -34,9 +40,6 @@ class Parser(argparse.ArgumentParser):
 def parser(description, rounds):
     result = Parser(description=description)
     result.add_argument("--json", metavar="FILE", help="write the results there too")
-    result.add_argument("--loaded", action="store_true",
-                        help="measure even where other programs use the cores; then no figure "
-                             "is worth keeping")
     result.add_argument("--rounds", type=int, default=rounds, help="default: %(default)s")
     result.add_argument("--bin", default=ROOT / "build/release/bin", type=pathlib.Path,
                         metavar="FOLDER", help="where ddprun is; default: build/release/bin")

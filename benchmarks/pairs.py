@@ -52,7 +52,6 @@ def main():
     parser.add_argument("old", type=pathlib.Path)
     parser.add_argument("new", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=9, help="default: %(default)s")
-    parser.add_argument("--loaded", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     seconds = {}
     for measure, rounds in ((start_up, options.rounds * 5), (all_reduce, options.rounds),

@@ -83,7 +83,7 @@ void ProgressBar::Clear() {
 
 void ProgressBar::Write(std::string_view text) const {
   // A terminal that went away must not end the training.
-  (void)ddprun::WriteAll(fd_, text, "");
+  (void)WriteBytes(fd_, text);
 }
 
 }  // namespace ddprun::trainer

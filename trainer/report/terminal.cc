@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 
+#include "base/whole_file.h"
 #include "trainer/report/format.h"
 
 namespace ddprun::trainer {
@@ -20,17 +20,6 @@ constexpr size_t kRateWindow = 20;
 
 double Seconds(auto time_point) {
   return std::chrono::duration<double>(time_point.time_since_epoch()).count();
-}
-
-// Whether it has all been written; else errno says why not.
-bool WriteAll(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count = ::write(fd, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    text.remove_prefix(static_cast<size_t>(count));
-  }
-  return true;
 }
 
 std::string PadLeft(std::string text, size_t width) {
@@ -131,12 +120,13 @@ void Terminal::OnNote(std::string_view line) {
     bar_.reset();
   }
   if (bar_) bar_->Clear();
-  if (WriteAll(options_.line_fd, std::string(line) + "\n") || output_lost_) return;
+  const int error_number = WriteBytes(options_.line_fd, std::string(line) + "\n");
+  if (error_number == 0 || output_lost_) return;
   // No reason to end a training of days.
   output_lost_ = true;
   const bool elsewhere = !options_.numbers_in.empty();
   std::fprintf(stderr, "warning: standard output is lost (%s); the training goes on%s%s\n",
-               ErrnoText(errno).c_str(), elsewhere ? ", its numbers are in " : "",
+               ErrnoText(error_number).c_str(), elsewhere ? ", its numbers are in " : "",
                options_.numbers_in.c_str());
 }
 
