@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +19,7 @@
 
 #include "base/env.h"
 #include "base/failure.h"
+#include "base/whole_file.h"
 
 namespace ddprun {
 
@@ -137,17 +137,9 @@ Status WriteErrorFile(const std::string& path, const WorkerError& error) {
   const json extra = {{"py_callstack", error.callstack},
                       {"timestamp", std::to_string(error.timestamp_s)}};
   const json document = {{"message", {{"message", error.message}, {"extraInfo", extra}}}};
-  const std::string temporary = path + "." + std::to_string(::getpid()) + ".tmp";
-  {
-    std::ofstream file(temporary, std::ios::binary);
-    // Worker output may hold any bytes; JSON holds UTF-8 only.
-    file << document.dump(-1, ' ', false, json::error_handler_t::replace);
-    if (!file.flush()) return SystemError("writing " + temporary, errno);
-  }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
-    return SystemError("renaming " + temporary + " to " + path, errno);
-  }
-  return {};
+  // Worker output may hold any bytes; JSON holds UTF-8 only.
+  return WriteWholeFile(path, document.dump(-1, ' ', false, json::error_handler_t::replace),
+                        Durability::kUnsynced);
 }
 
 std::optional<WorkerError> ReadErrorFile(const std::string& path) {

@@ -31,7 +31,7 @@ struct WorkerError {
   int64_t timestamp_s = 0;  // Unix time, seconds; 0 when the file had none
 };
 
-// Writes `path` whole or not at all (temporary file, then rename).
+// Writes `path` whole or not at all.
 Status WriteErrorFile(const std::string& path, const WorkerError& error);
 
 // Reads both forms that torch elastic writes. nullopt when the file is absent or is not such a
