@@ -52,7 +52,7 @@ MAY_INCLUDE = {
         "trainer/compute", "trainer/data", "trainer/plugin", "trainer/state", *TASK
     ],
     "trainer/optim": ["trainer/compute", "trainer/state", *TASK],
-    "trainer/checkpoint": ["trainer/models", *TASK],
+    "trainer/checkpoint": ["trainer/state", "base"],
     "trainer/parallel": [
         "trainer/comm", "trainer/compute", "trainer/models", "trainer/optim", "trainer/plugin",
         "trainer/report", "trainer/state", *TASK

@@ -9,12 +9,22 @@
 
 namespace ddprun::trainer {
 
+// How often, or for how long.
+enum class IntervalUnit { kSteps, kEpochs, kSeconds };
+struct Interval {
+  double amount = 0;  // 0: never, or no limit
+  IntervalUnit unit = IntervalUnit::kSteps;
+};
+
 struct RunConfig {
   std::string name;                        // empty: the date and time (report/run_folder.h)
   std::string output_dir = "runs/{name}";  // relative to the working directory
   int64_t seed = 42;
   int64_t max_steps = -1;   // optimizer steps, never 0; > 0 rules over max_epochs
   double max_epochs = 1.0;  // passes over the training data
+  Interval max_time = {};   // of the job, from its start; 0: no limit
+  std::string resume = "job";   // "job", "auto", "never", or a run folder or checkpoint
+  std::string device = "auto";  // "auto", "cpu", "cuda"
 };
 
 enum class Loss { kAuto, kCrossEntropy, kMse, kCausalLm };
@@ -27,6 +37,7 @@ struct TrainingConfig {
   int64_t per_device_train_batch_size = 8;
   int64_t per_device_eval_batch_size = 0;  // ReadConfig turns 0 into the train batch size
   int64_t gradient_accumulation_steps = 1;
+  int64_t virtual_ranks = 0;   // 0: every process is one logical rank
   double max_grad_norm = 1.0;  // 0: no clipping
   Precision precision = Precision::kFp32;
   bool gradient_checkpointing = false;
@@ -108,6 +119,12 @@ struct CommConfig {
 
 struct CheckpointConfig {
   bool save_at_end = true;
+  Interval save_steps = {.amount = 1800, .unit = IntervalUnit::kSeconds};
+  int64_t save_total_limit = 2;       // the newest; 0: all
+  std::string save_best;              // "": none, "loss", or a word of evaluation.metrics
+  int64_t save_total_limit_best = 1;  // the best; 0: all
+  bool save_only_model = false;
+  std::string dir;  // empty: "checkpoints" in the run folder
 };
 
 struct EvaluationConfig {
@@ -125,6 +142,7 @@ enum class ProgressBarMode { kAuto, kOn, kOff };
 struct ReportConfig {
   int64_t logging_steps = 10;
   ProgressBarMode progress_bar = ProgressBarMode::kAuto;  // auto: on a terminal
+  bool state_hashes = false;
 };
 
 }  // namespace ddprun::trainer

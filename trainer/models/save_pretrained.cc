@@ -15,7 +15,7 @@
 #include "base/whole_file.h"
 #include "trainer/models/folder_config.h"
 #include "trainer/models/pretrained.h"
-#include "trainer/models/safetensors.h"
+#include "trainer/state/safetensors.h"
 #include "trainer/state/state_dict.h"
 
 namespace ddprun::trainer {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/models/safetensors.h"
+#include "trainer/state/safetensors.h"
 
 namespace ddprun::trainer {
 

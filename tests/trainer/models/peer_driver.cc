@@ -9,7 +9,7 @@
 
 #include "base/failure.h"
 #include "trainer/models/pretrained.h"
-#include "trainer/models/safetensors.h"
+#include "trainer/state/safetensors.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include "base/failure.h"
 #include "tests/base/error_of.h"
 #include "tests/trainer/data/scratch_folder.h"
-#include "trainer/models/safetensors.h"
+#include "trainer/state/safetensors.h"
 
 namespace ddprun::trainer {
 namespace {

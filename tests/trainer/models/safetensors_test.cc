@@ -1,4 +1,4 @@
-#include "trainer/models/safetensors.h"
+#include "trainer/state/safetensors.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/randn.h>

@@ -1,4 +1,4 @@
-#include "trainer/models/safetensors.h"
+#include "trainer/state/safetensors.h"
 
 #include <ATen/ops/empty.h>
 #include <fcntl.h>
