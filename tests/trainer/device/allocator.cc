@@ -1,0 +1,278 @@
+#include "tests/trainer/device/allocator.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstring>
+#include <list>
+#include <map>
+#include <utility>
+
+#include "tests/trainer/device/race_detector.h"
+
+namespace ddprun::simulated {
+namespace {
+
+constexpr size_t kGranule = 512;
+
+// Freed, but other streams may still use it.
+struct Waiting {
+  Block* block;
+  std::vector<Event> events;
+};
+
+struct Arena {
+  std::map<std::byte*, size_t> free = {};  // of no stream
+  std::map<std::byte*, std::unique_ptr<Block>> blocks = {};
+  std::map<size_t, std::multimap<size_t, Block*>> cached = {};  // by stream and size
+  std::list<Waiting> waiting = {};
+  size_t limit = kDeviceBytes;
+  size_t reserved = 0;  // of all blocks
+  MemoryUse use = {};
+  bool is_open = false;
+};
+
+struct Arenas {
+  std::array<Arena, kDevices> all;
+};
+
+// Under BookLock().
+Arena& ArenaOf(int device) {
+  static Arenas* const arenas = new Arenas;
+  Arena& arena = arenas->all[static_cast<size_t>(device)];
+  if (!std::exchange(arena.is_open, true)) arena.free.emplace(MemoryOf(device), kDeviceBytes);
+  return arena;
+}
+
+Queued Here() {
+  return {.operation = Doing::Operation()};
+}
+
+void Cache(Arena& arena, Block* block) {
+  arena.cached[block->stream].emplace(block->size, block);
+}
+
+// What no stream uses any more becomes available.
+void ReturnWaiting(Arena& arena) {
+  for (auto one = arena.waiting.begin(); one != arena.waiting.end();) {
+    const auto is_set = [](const Event& event) { return event.signal->IsSet(); };
+    if (!std::ranges::all_of(one->events, is_set)) {
+      ++one;
+      continue;
+    }
+    // The host saw the events: what comes after this is ordered behind them.
+    for (const Event& event : one->events) ClockOf(one->block->stream).Join(event.clock);
+    Cache(arena, one->block);
+    one = arena.waiting.erase(one);
+  }
+}
+
+Block* FromCache(Arena& arena, size_t stream, size_t size) {
+  auto& cached = arena.cached[stream];
+  const auto found = cached.lower_bound(size);
+  if (found == cached.end() || found->first > 2 * size) return nullptr;
+  Block* const block = found->second;
+  cached.erase(found);
+  CheckReuse(*block, ClockOf(stream));
+  return block;
+}
+
+Block* FromFree(Arena& arena, size_t stream, size_t size) {
+  if (arena.reserved + size > arena.limit) return nullptr;
+  const auto fits = [&](const auto& piece) { return piece.second >= size; };
+  const auto found = std::ranges::find_if(arena.free, fits);
+  if (found == arena.free.end()) return nullptr;
+  const auto [begin, length] = *found;
+  arena.free.erase(found);
+  if (length > size) arena.free.emplace(begin + size, length - size);
+  arena.reserved += size;
+  auto& block = arena.blocks[begin];
+  block = std::make_unique<Block>(Block{.begin = begin, .size = size, .stream = stream});
+  return block.get();
+}
+
+void AddFree(Arena& arena, std::byte* begin, size_t size) {
+  auto next = arena.free.lower_bound(begin);
+  if (next != arena.free.end() && begin + size == next->first) {
+    size += next->second;
+    next = arena.free.erase(next);
+  }
+  if (next != arena.free.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == begin) {
+      before->second += size;
+      return;
+    }
+  }
+  arena.free.emplace(begin, size);
+}
+
+// As a real device: nothing is cached any more once all of its streams are idle.
+void EmptyCache(int device) {
+  std::vector<Event> events;
+  for (int id = 0; id < kStreamsPerDevice; ++id) {
+    const c10::Stream stream(c10::Stream::UNSAFE, DeviceAt(device), id);
+    Record(events.emplace_back(), stream);
+  }
+  for (const Event& event : events) event.signal->Wait();
+  const auto lock = BookLock();
+  Arena& arena = ArenaOf(device);
+  ReturnWaiting(arena);
+  for (const Event& event : events) {
+    // All later work is after all of this.
+    for (int id = 0; id < kStreamsPerDevice; ++id) {
+      ClockOf(static_cast<size_t>(device * kStreamsPerDevice + id)).Join(event.clock);
+    }
+  }
+  for (auto& [stream, blocks] : std::exchange(arena.cached, {})) {
+    for (const auto& [size, block] : blocks) {
+      arena.reserved -= size;
+      AddFree(arena, block->begin, size);
+      arena.blocks.erase(block->begin);
+    }
+  }
+}
+
+Block* Find(Arena& arena, size_t stream, size_t size) {
+  ReturnWaiting(arena);
+  Block* const block = FromCache(arena, stream, size);
+  return block != nullptr ? block : FromFree(arena, stream, size);
+}
+
+[[noreturn]] void ThrowOutOfMemory(int device, size_t size, const Arena& arena) {
+  TORCH_CHECK_WITH(OutOfMemoryError, false, "simulated device ", device, " is out of memory: ",
+                   Doing::Operation(), " asked for ", size, " bytes; ", arena.use.in_use, " of ",
+                   arena.limit, " bytes are in use\n  ", Place().Text());
+}
+
+Block* Take(int device, size_t bytes) {
+  const size_t size = (bytes + kGranule - 1) / kGranule * kGranule;
+  const size_t stream = IndexOf(CurrentStream(device));
+  auto lock = BookLock();
+  Arena& arena = ArenaOf(device);
+  Block* block = Find(arena, stream, size);
+  if (block == nullptr) {
+    lock.unlock();
+    EmptyCache(device);
+    lock.lock();
+    block = Find(arena, stream, size);
+  }
+  if (block == nullptr) ThrowOutOfMemory(device, bytes, arena);
+  block->in_use = true;
+  block->requested = bytes;
+  block->taken_by = Here();
+  arena.use.in_use += block->size;
+  arena.use.peak = std::max(arena.use.peak, arena.use.in_use);
+  return block;
+}
+
+void Free(void* context) {
+  Block* const block = static_cast<Block*>(context);
+  const int device = static_cast<int>(block->stream / kStreamsPerDevice);
+  Queued here = Here();
+  Waiting waiting = {block, {}};
+  auto lock = BookLock();
+  Arena& arena = ArenaOf(device);
+  block->in_use = false;
+  block->freed_by = std::move(here);
+  arena.use.in_use -= block->size;
+  const std::set<size_t> others = std::exchange(block->other_streams, {});
+  if (others.empty()) {
+    Cache(arena, block);
+    return;
+  }
+  lock.unlock();
+  for (const size_t index : others) {
+    Record(waiting.events.emplace_back(),
+           c10::Stream(c10::Stream::UNSAFE,
+                       DeviceAt(static_cast<int>(index / kStreamsPerDevice)),
+                       static_cast<c10::StreamId>(index % kStreamsPerDevice)));
+  }
+  lock.lock();
+  arena.waiting.push_back(std::move(waiting));
+}
+
+class Allocator final : public c10::DeviceAllocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    const c10::Device device = DeviceAt(CurrentDevice());
+    if (bytes == 0) return {nullptr, device};
+    Block* const block = Take(device.index(), bytes);
+    return {block->begin, block, &Free, device};
+  }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    const auto use = [&](const void* at, bool writes) {
+      auto* const begin = static_cast<std::byte*>(const_cast<void*>(at));
+      return Use{.begin = begin, .end = begin + bytes, .writes = writes};
+    };
+    Queue(CurrentStream(DeviceOf(to)), {use(from, false), use(to, true)},
+          [=] { std::memcpy(ForKernels(to), ForKernels(from), bytes); });
+  }
+  bool initialized() override { return true; }
+  void emptyCache(c10::MempoolId_t) override {
+    for (int device = 0; device < kDevices; ++device) EmptyCache(device);
+  }
+  void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
+    const auto lock = BookLock();
+    Block* const block = BlockAt(static_cast<const std::byte*>(data.get()));
+    if (block != nullptr && IndexOf(stream) != block->stream) {
+      block->other_streams.insert(IndexOf(stream));
+    }
+  }
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
+    const MemoryUse use = MemoryUseOf(device);
+    c10::CachingDeviceAllocator::DeviceStats stats;
+    stats.allocated_bytes[0].current = static_cast<int64_t>(use.in_use);
+    stats.allocated_bytes[0].peak = static_cast<int64_t>(use.peak);
+    stats.reserved_bytes[0].current = static_cast<int64_t>(use.in_use + use.cached);
+    return stats;
+  }
+  void resetAccumulatedStats(c10::DeviceIndex) override {}
+  void resetPeakStats(c10::DeviceIndex device) override {
+    const auto lock = BookLock();
+    ArenaOf(device).use.peak = ArenaOf(device).use.in_use;
+  }
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override {
+    const auto lock = BookLock();
+    const Arena& arena = ArenaOf(device);
+    return {arena.limit - arena.use.in_use, arena.limit};
+  }
+};
+
+// Registers itself; never destroyed, as tensors may outlive it.
+const bool registered = [] {
+  c10::SetAllocator(kDeviceType, &TheAllocator());
+  return true;
+}();
+
+}  // namespace
+
+c10::DeviceAllocator& TheAllocator() {
+  static Allocator* const allocator = new Allocator;
+  return *allocator;
+}
+
+Block* BlockAt(const std::byte* address) {
+  const int device = DeviceOf(address);
+  if (device < 0) return nullptr;
+  auto& blocks = ArenaOf(device).blocks;
+  const auto next = blocks.upper_bound(const_cast<std::byte*>(address));
+  if (next == blocks.begin()) return nullptr;
+  Block* const block = std::prev(next)->second.get();
+  return address < block->begin + block->size ? block : nullptr;
+}
+
+void SetMemoryLimit(int device, size_t bytes) {
+  const auto lock = BookLock();
+  ArenaOf(device).limit = std::min(bytes, kDeviceBytes);
+}
+
+MemoryUse MemoryUseOf(int device) {
+  const auto lock = BookLock();
+  const Arena& arena = ArenaOf(device);
+  MemoryUse use = arena.use;
+  use.cached = arena.reserved - arena.use.in_use;
+  return use;
+}
+
+}  // namespace ddprun::simulated

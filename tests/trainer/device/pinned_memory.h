@@ -1,0 +1,21 @@
+// Pinned memory of the host: an allocator, and the copies that the host has not waited for. Until
+// it has, it may not read what a copy writes, nor write what a copy reads: SIGSEGV.
+#pragma once
+
+#include <ATen/core/CachingHostAllocator.h>
+
+#include "tests/trainer/device/stream.h"
+
+namespace ddprun::simulated {
+
+at::HostAllocator& TheHostAllocator();
+
+// `copy` was queued and uses pinned memory; `done` is set when it has run. Pages are protected as a
+// whole.
+void AddPending(const QueuedPtr& copy, const Use& use, SignalPtr done);
+// The host of the device has waited. Under BookLock().
+void ReleasePending(int device);
+// For the message of a fault.
+const char* PendingCopyAt(const void* address);
+
+}  // namespace ddprun::simulated
