@@ -48,21 +48,23 @@ Status Sync(const std::string& path, int flags) {
 }
 
 Status SyncFolderOf(const std::string& path) {
-  return Sync(fs::path(path).parent_path().string(), O_DIRECTORY);
+  return SyncFolder(fs::path(path).parent_path().string());
 }
 
-// In place of a folder that has files in it.
-Status Exchange(const std::string& written, const std::string& folder) {
+// In place of a folder that has files in it; the name that this one then has.
+Result<std::string> Exchange(const std::string& written, const std::string& folder) {
   std::string old = written;
   if (::renameat2(AT_FDCWD, written.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) != 0) {
     // File systems over the network cannot exchange two names.
     old = written + ".old";
     if (::rename(folder.c_str(), old.c_str()) != 0) return CannotWrite(folder, errno);
-    if (::rename(written.c_str(), folder.c_str()) != 0) return CannotWrite(folder, errno);
+    if (::rename(written.c_str(), folder.c_str()) != 0) {
+      const int error_number = errno;
+      (void)::rename(old.c_str(), folder.c_str());
+      return CannotWrite(folder, error_number);
+    }
   }
-  std::error_code ignored;
-  fs::remove_all(old, ignored);
-  return {};
+  return old;
 }
 
 }  // namespace
@@ -144,16 +146,23 @@ Status WriteWholeFile(const std::string& path, std::string_view text, Durability
   return WriteWholeFile(path, std::span(&text, 1), durability);
 }
 
+Status SyncFolder(const std::string& folder) {
+  return Sync(folder, O_DIRECTORY);
+}
+
 Status PublishFolder(const std::string& written, const std::string& folder) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(written, error)) {
     DDPRUN_TRY(Sync(entry.path().string(), 0));
   }
   if (error) return CannotWrite(written, error.value());
-  DDPRUN_TRY(Sync(written, O_DIRECTORY));
+  DDPRUN_TRY(SyncFolder(written));
   if (::rename(written.c_str(), folder.c_str()) != 0) {
     if (errno != ENOTEMPTY && errno != EEXIST) return CannotWrite(folder, errno);
-    DDPRUN_TRY(Exchange(written, folder));
+    DDPRUN_ASSIGN(const std::string old, Exchange(written, folder));
+    // Before it is gone for good: a crash may still undo the exchange.
+    DDPRUN_TRY(SyncFolderOf(folder));
+    fs::remove_all(old, error);
   }
   return SyncFolderOf(folder);
 }

@@ -55,6 +55,10 @@ Status WriteWholeFile(const std::string& path,
                       std::string_view text,
                       Durability durability = Durability::kSynced);
 
+// What has been made, renamed or removed in a folder survives a crash of the machine. "" is the
+// working directory.
+Status SyncFolder(const std::string& folder);
+
 // Gives `written`, a folder of files beside `folder`, that name; a folder of that name is replaced,
 // with all that is in it. Synced: after a crash the one or the other is there, whole.
 Status PublishFolder(const std::string& written, const std::string& folder);

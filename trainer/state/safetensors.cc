@@ -9,9 +9,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <optional>
 #include <span>
-#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -61,6 +59,15 @@ Failure Unreadable(const std::string& path, const std::string& reason) {
                        .what = "\"" + path + "\" cannot be read: " + reason + ".",
                        .hint = "Correct the path, or its permissions.",
                        .page = "unreadable-weights"});
+}
+
+Failure CannotStore(const std::string& name, const std::string& why) {
+  return Failure(Error{.code = Code::kFailed,
+                       .title = "CANNOT WRITE WEIGHTS",
+                       .where = name,
+                       .what = "Tensor \"" + name + "\" " + why + ".",
+                       .hint = "",
+                       .page = ""});
 }
 
 void ReadAt(const std::string& path, int fd, void* target, size_t bytes, int64_t offset) {
@@ -129,27 +136,25 @@ SafetensorsFile::Entry ReadEntry(const std::string& path,
     return Broken(path, "tensor \"" + name + "\" " + what);
   };
   if (!value.is_object()) throw fail("has no description");
-  const json dtype_name = value.value("dtype", json());
+  const json dtype_text = value.value("dtype", json());
+  const auto dtype = ParseSafetensorsDtype(dtype_text.is_string() ? std::string(dtype_text) : "");
   const auto shape = Naturals(value.value("shape", json()));
   const auto offsets = Naturals(value.value("data_offsets", json()));
   if (!shape) throw fail("has no shape");
   if (!offsets || offsets->size() != 2) throw fail("has no pair of data_offsets");
-  const auto* dtype = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const DtypeName& known) {
-    return dtype_name == known.name;
-  });
-  if (dtype == kDtypes.end()) throw fail("has the unknown dtype " + dtype_name.dump());
+  if (!dtype) throw fail("has the unknown dtype " + dtype_text.dump());
   const int64_t begin = (*offsets)[0];
   const int64_t end = (*offsets)[1];
   if (begin > end || end > file_size - data_begin) {
     throw fail("lies at bytes " + std::to_string(begin) + " to " + std::to_string(end) + " of " +
                std::to_string(file_size - data_begin));
   }
-  const auto bytes = ByteCount(*shape, dtype->dtype);
+  const auto bytes = ByteCount(*shape, *dtype);
   if (bytes != end - begin) {
-    throw fail("of shape " + ShapeText(*shape) + " and dtype " + dtype->name + " has " +
-               std::to_string(end - begin) + " bytes");
+    throw fail("of shape " + ShapeText(*shape) + " and dtype " + std::string(dtype_text) +
+               " has " + std::to_string(end - begin) + " bytes");
   }
-  return {dtype->dtype, *shape, data_begin + begin, data_begin + end};
+  return {*dtype, *shape, data_begin + begin, data_begin + end};
 }
 
 // The tensors must fill the file: no byte in two of them, none in no tensor.
@@ -217,15 +222,17 @@ const SafetensorsFile::Entry& SafetensorsFile::Find(const std::string& name) con
   return found->second;
 }
 
-void SafetensorsFile::ReadBytes(const Entry& entry, at::Tensor& target) const {
-  ReadAt(path_, fd_->get(), target.mutable_data_ptr(), static_cast<size_t>(entry.end - entry.begin),
-         entry.begin);
+void SafetensorsFile::ReadBytes(const std::string& name,
+                                int64_t skip,
+                                void* target,
+                                size_t bytes) const {
+  ReadAt(path_, fd_->get(), target, bytes, Find(name).begin + skip);
 }
 
 at::Tensor SafetensorsFile::Get(const std::string& name) const {
   const Entry& entry = Find(name);
   at::Tensor tensor = at::empty(entry.shape, entry.dtype);
-  ReadBytes(entry, tensor);
+  ReadBytes(name, 0, tensor.mutable_data_ptr(), tensor.nbytes());
   return tensor;
 }
 
@@ -233,10 +240,44 @@ void SafetensorsFile::ReadInto(const std::string& name, at::Tensor& target) cons
   const Entry& entry = Find(name);
   if (target.is_cpu() && target.is_contiguous() && target.scalar_type() == entry.dtype &&
       target.sizes() == at::IntArrayRef(entry.shape)) {
-    ReadBytes(entry, target);
+    ReadBytes(name, 0, target.mutable_data_ptr(), target.nbytes());
   } else {
     target.copy_(Get(name));
   }
+}
+
+std::string SafetensorsDtype(at::ScalarType dtype, const std::string& name) {
+  const auto* found = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const DtypeName& known) {
+    return known.dtype == dtype;
+  });
+  if (found != kDtypes.end()) return found->name;
+  throw CannotStore(name, "has a dtype that the safetensors format lacks");
+}
+
+std::optional<at::ScalarType> ParseSafetensorsDtype(std::string_view text) {
+  const auto* found = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const DtypeName& known) {
+    return text == known.name;
+  });
+  return found == kDtypes.end() ? std::nullopt : std::optional(found->dtype);
+}
+
+std::string SafetensorsHeader(const std::vector<SafetensorsItem>& items,
+                              const std::map<std::string, std::string>& metadata) {
+  json header = json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  int64_t at = 0;
+  for (const auto& [name, dtype, shape] : items) {
+    if (header.contains(name)) throw CannotStore(name, "comes twice");
+    const int64_t bytes = ByteCount(shape, dtype).value();
+    header[name] = {{"dtype", SafetensorsDtype(dtype, name)},
+                    {"shape", shape},
+                    {"data_offsets", {at, at + bytes}}};
+    at += bytes;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), kLengthBytes) + text;
 }
 
 void WriteSafetensors(const std::string& path,
@@ -246,40 +287,19 @@ void WriteSafetensors(const std::string& path,
   for (const auto& [name, tensor] : tensors) {
     sorted.emplace_back(name, tensor.detach().cpu().contiguous());
   }
-  // Widest elements first keeps every tensor aligned; the reference writer sorts in the same way.
+  // The reference writer sorts in the same way.
   std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
     return std::pair(-static_cast<int64_t>(a.second.element_size()), a.first) <
            std::pair(-static_cast<int64_t>(b.second.element_size()), b.first);
   });
-  json header = json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
-  int64_t at = 0;
-  std::vector<std::string_view> parts(2);
+  std::vector<SafetensorsItem> items;
+  std::vector<std::string_view> parts(1);
   for (const auto& [name, tensor] : sorted) {
-    const auto* dtype = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const DtypeName& known) {
-      return known.dtype == tensor.scalar_type();
-    });
-    const auto bytes = static_cast<int64_t>(tensor.nbytes());
-    if (dtype == kDtypes.end() || header.contains(name)) {
-      throw Failure(Error{.code = Code::kFailed,
-                          .title = "CANNOT WRITE WEIGHTS",
-                          .where = path,
-                          .what = "Tensor \"" + name + "\" comes twice, or has a dtype that the " +
-                                  "safetensors format lacks.",
-                          .hint = "",
-                          .page = ""});
-    }
-    header[name] = {{"dtype", dtype->name},
-                    {"shape", tensor.sizes().vec()},
-                    {"data_offsets", {at, at + bytes}}};
-    parts.emplace_back(static_cast<const char*>(tensor.const_data_ptr()), bytes);
-    at += bytes;
+    items.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
+    parts.emplace_back(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes());
   }
-  std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  const uint64_t length = text.size();
-  parts[0] = {reinterpret_cast<const char*>(&length), kLengthBytes};
-  parts[1] = text;
+  const std::string header = SafetensorsHeader(items, metadata);
+  parts[0] = header;
   ThrowIfError(WriteWholeFile(path, parts));
 }
 

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,16 +41,33 @@ class SafetensorsFile {
   at::Tensor Get(const std::string& name) const;
   // The same into a tensor of equal shape, converted to its dtype and device.
   void ReadInto(const std::string& name, at::Tensor& target) const;
+  // Some of its bytes, from `skip` on. They must lie within the tensor.
+  void ReadBytes(const std::string& name, int64_t skip, void* target, size_t bytes) const;
 
  private:
   const Entry& Find(const std::string& name) const;
-  void ReadBytes(const Entry& entry, at::Tensor& target) const;
 
   std::string path_;
   std::shared_ptr<const UniqueFd> fd_;
   std::map<std::string, Entry> entries_;
   std::map<std::string, std::string> metadata_;
 };
+
+// As files say it: "F32". Throws Failure for one that the format does not know; `name` is whose.
+std::string SafetensorsDtype(at::ScalarType dtype, const std::string& name);
+// Nothing for a text that is none.
+std::optional<at::ScalarType> ParseSafetensorsDtype(std::string_view text);
+
+struct SafetensorsItem {
+  std::string name;
+  at::ScalarType dtype;
+  std::vector<int64_t> shape;
+};
+// What stands in a file before the bytes of its tensors, which follow in this order. Those of wider
+// elements come first: that keeps all of them aligned. Throws Failure for a name that comes twice,
+// and as SafetensorsDtype().
+std::string SafetensorsHeader(const std::vector<SafetensorsItem>& items,
+                              const std::map<std::string, std::string>& metadata = {});
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 

@@ -1,0 +1,97 @@
+// A checkpoint on the disk: a folder of safetensors shards, index.json and COMMIT that is there
+// whole or not at all (docs/checkpoints.md). Knows no loop, config or process group.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "trainer/state/safetensors.h"
+#include "trainer/state/state_dict.h"
+
+namespace ddprun::trainer {
+
+// A part of a tensor, and where it lies.
+struct CheckpointPiece {
+  std::string file;  // of the folder
+  std::string name;  // in that file
+  std::vector<int64_t> offset;  // in the whole tensor
+  std::vector<int64_t> shape;
+};
+
+struct CheckpointTensor {
+  at::ScalarType dtype = at::kFloat;
+  std::vector<int64_t> shape;
+  std::vector<CheckpointPiece> pieces;  // together the whole, no element in two
+};
+
+// What Open() looks at besides COMMIT and index.json.
+enum class Verify {
+  kChecksums,  // every byte of the shards
+  kSizes,      // for further processes of a start that has read every byte
+};
+
+// Open for reading. Immutable: any thread. Only the bytes asked for are read.
+class Checkpoint {
+ public:
+  // Error: not committed, of a newer version, or damaged (pages "not-a-checkpoint",
+  // "newer-checkpoint", "broken-checkpoint"); names the file and what is wrong with it.
+  static Result<Checkpoint> Open(const std::string& folder, Verify verify = Verify::kChecksums);
+
+  const std::string& path() const { return path_; }
+  int64_t step() const { return step_; }
+  // Of SaveRequest: how good the model was.
+  std::optional<double> score() const { return score_; }
+  // Of SaveRequest: the text of a JSON object, the saver's own; its layout may have changed.
+  const std::string& run() const { return run_; }
+  const std::map<std::string, int64_t>& numbers() const { return numbers_; }
+  const std::map<std::string, CheckpointTensor>& tensors() const { return tensors_; }
+  // Names of tensors that are stored under another name, because they are the same memory (tied).
+  const std::map<std::string, std::string>& aliases() const { return aliases_; }
+  // Of all files.
+  int64_t bytes() const { return bytes_; }
+
+  // The whole tensor, also by an alias. Throws Failure where there is none of that name, or where
+  // reading fails; so do all below.
+  at::Tensor Read(const std::string& name) const;
+  // What of it begins at `offset` and has the shape of `target`, of the same dtype, which may be on
+  // any device and of any layout.
+  void ReadInto(const std::string& name, std::span<const int64_t> offset, at::Tensor target) const;
+
+  // Whether what the owners do not name is an error.
+  enum class Unknown { kRefused, kLeft };
+  // To the owners, whatever the number of ranks was: each gets the slice that it names. Rows of a
+  // slice beyond the whole (padding) stay as they are. Throws Failure (page "state-does-not-fit")
+  // with what is missing, unknown, or of other shape or type; then the owners have a part of the
+  // state and must be made anew. `owners` says whose it is: "this run".
+  void Load(const VisitState& owners, Unknown unknown = Unknown::kRefused) const;
+
+ private:
+  Checkpoint() = default;
+
+  const CheckpointTensor* Find(const std::string& name) const;
+  void ReadPiece(const CheckpointPiece& piece,
+                 std::span<const int64_t> offset,
+                 const at::Tensor& target) const;
+  friend class CheckpointReader;
+  friend class CheckpointLoader;
+
+  std::string path_;
+  int64_t step_ = 0;
+  std::optional<double> score_;
+  std::string run_;
+  std::map<std::string, int64_t> numbers_;
+  std::map<std::string, CheckpointTensor> tensors_;
+  std::map<std::string, std::string> aliases_;
+  int64_t bytes_ = 0;
+  std::map<std::string, SafetensorsFile> shards_;  // by file name
+};
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,52 @@
+// COMMIT, the file that makes a folder a checkpoint: what each of its files has to be. Text:
+//
+//   ddprun checkpoint 1
+//   step 1200
+//   attempt f3a9
+//   score 0.25
+//   file 4096 0a1b2c3d index.json
+//   file 52428800 9e8d7c6b shard-00000-of-00001.safetensors
+//   end 5f6e7d8c
+//
+// Sizes in bytes, checksums CRC-32C; the last one is of the lines before it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace ddprun::trainer {
+
+constexpr int64_t kCheckpointFormat = 1;
+constexpr const char* kCommitFile = "COMMIT";
+constexpr const char* kIndexFile = "index.json";
+
+struct FileSum {
+  std::string name;
+  int64_t bytes = 0;
+  uint32_t crc32c = 0;
+};
+
+struct Commit {
+  int64_t step = 0;
+  std::string attempt;
+  std::optional<double> score = {};
+  std::vector<FileSum> files = {};
+};
+
+std::string CommitText(const Commit& commit);
+
+// Reads `folder`/COMMIT. Error: pages "not-a-checkpoint", "newer-checkpoint", "broken-checkpoint".
+Result<Commit> ReadCommit(const std::string& folder);
+
+// "BROKEN CHECKPOINT": `file` of it is not what it was when it was committed.
+Error BrokenCheckpoint(const std::string& file, const std::string& what);
+
+// The whole of a small file; nullopt, with errno, when it cannot be read.
+std::optional<std::string> ReadSmallFile(const std::string& path);
+
+}  // namespace ddprun::trainer

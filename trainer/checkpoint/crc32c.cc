@@ -1,0 +1,58 @@
+#include "trainer/checkpoint/crc32c.h"
+
+#include <array>
+#include <cstring>
+
+namespace ddprun::trainer {
+
+namespace {
+
+constexpr uint32_t kPolynomial = 0x82F63B78;  // 0x1EDC6F41, its bits the other way round
+
+constexpr std::array<uint32_t, 256> MakeCrcTable() {
+  std::array<uint32_t, 256> table = {};
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    uint32_t crc = byte;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? kPolynomial : 0);
+    table[byte] = crc;
+  }
+  return table;
+}
+constexpr std::array<uint32_t, 256> kCrcTable = MakeCrcTable();
+
+#ifdef __x86_64__
+__attribute__((target("sse4.2"))) uint32_t Crc32cByProcessor(std::string_view bytes, uint32_t crc) {
+  uint64_t state = ~crc;
+  while (bytes.size() >= sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data(), sizeof(word));
+    state = __builtin_ia32_crc32di(state, word);
+    bytes.remove_prefix(sizeof(word));
+  }
+  auto rest = static_cast<uint32_t>(state);
+  for (const char byte : bytes) {
+    rest = __builtin_ia32_crc32qi(rest, static_cast<unsigned char>(byte));
+  }
+  return ~rest;
+}
+#endif
+
+}  // namespace
+
+uint32_t Crc32cByTable(std::string_view bytes, uint32_t crc) {
+  uint32_t state = ~crc;
+  for (const char byte : bytes) {
+    state = (state >> 8) ^ kCrcTable[(state ^ static_cast<unsigned char>(byte)) & 0xFF];
+  }
+  return ~state;
+}
+
+uint32_t Crc32c(std::string_view bytes, uint32_t crc) {
+#ifdef __x86_64__
+  static const bool by_processor = __builtin_cpu_supports("sse4.2") != 0;
+  if (by_processor) return Crc32cByProcessor(bytes, crc);
+#endif
+  return Crc32cByTable(bytes, crc);
+}
+
+}  // namespace ddprun::trainer

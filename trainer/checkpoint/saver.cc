@@ -1,0 +1,232 @@
+#include "trainer/checkpoint/saver.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <chrono>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "base/failure.h"
+#include "trainer/checkpoint/index.h"
+#include "trainer/checkpoint/plan.h"
+#include "trainer/checkpoint/shard_copy.h"
+#include "trainer/checkpoint/write_checkpoint.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+using SaverClock = std::chrono::steady_clock;
+
+constexpr int kSaverNice = 10;  // a tenth of the weight of a thread that computes
+
+double SecondsSince(SaverClock::time_point begin) {
+  return std::chrono::duration<double>(SaverClock::now() - begin).count();
+}
+
+Error SaveError(int64_t step, const std::string& what) {
+  return Error{.code = Code::kFailed,
+               .title = "CHECKPOINT NOT SAVED",
+               .where = "step " + std::to_string(step),
+               .what = what,
+               .hint = "",
+               .page = "checkpoint-not-saved"};
+}
+
+bool IsWord(const std::string& text) {
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_';
+  });
+}
+
+}  // namespace
+
+class BackgroundSaver::Impl {
+ public:
+  explicit Impl(SaverOptions options) : options_(std::move(options)) {}
+  ~Impl() {
+    abandoned_ = true;
+    Join();
+  }
+
+  bool Begin(StateDict state, SaveRequest request, IfBusy if_busy) {
+    if (busy() && if_busy == IfBusy::kRefuse) {
+      ++refused_;
+      return false;
+    }
+    Collect();
+    begin_ = SaverClock::now();
+    outcome_ = {};
+    outcome_.step = request.step;
+    state_ = std::move(state);
+    try {
+      Prepare(std::move(request));
+      Start([this] { Save(); });
+    } catch (const Failure& failure) {
+      Fail(failure.error());
+    } catch (const std::exception& error) {
+      Fail(SaveError(outcome_.step, error.what()));
+    }
+    saving_ = true;
+    return true;
+  }
+
+  // `finish`: what of the copy has to be ready.
+  template <typename Finish>
+  double Wait(const Finish& finish) {
+    if (!copy_) return 0;
+    const SaverClock::time_point begin = SaverClock::now();
+    finish(*copy_);
+    const double seconds = SecondsSince(begin);
+    stall_seconds_ += seconds;
+    return seconds;
+  }
+
+  bool busy() const { return thread_.joinable() && !done_; }
+
+  std::optional<SaveOutcome> Poll() {
+    if (!busy()) Collect();
+    if (outcomes_.empty()) return std::nullopt;
+    SaveOutcome outcome = std::move(outcomes_.front());
+    outcomes_.pop_front();
+    return outcome;
+  }
+  std::optional<SaveOutcome> Finish() {
+    Collect();
+    return Poll();
+  }
+  int64_t refused() const { return refused_; }
+
+  void Reserve(const StateDict& state) {
+    Collect();
+    size_t bytes = 0;
+    for (const PlannedPiece& piece : PlanShard(state.tensors, options_.part)) {
+      bytes += RowsOf(state.tensors[piece.tensor], piece).nbytes();
+    }
+    buffer_.Reserve(bytes);
+    Start([this] { buffer_.Touch(); });
+  }
+
+ private:
+  void Prepare(SaveRequest request) {
+    if (!IsWord(request.attempt)) {
+      throw Failure(SaveError(request.step, "Its attempt \"" + request.attempt + "\" is no word."));
+    }
+    const std::vector<PlannedPiece> pieces = PlanShard(state_.tensors, options_.part);
+    writing_ = {};
+    writing_.options = options_;
+    writing_.request = std::move(request);
+    writing_.numbers = state_.numbers;
+    writing_.table = TableOf(state_.tensors, pieces, ShardName(options_.part));
+    stall_seconds_ = 0;
+    copy_.emplace(state_.tensors, pieces, buffer_);
+    writing_.header = SafetensorsHeader(copy_->items());
+    writing_.bytes = {buffer_.data(), copy_->bytes()};
+  }
+
+  void Start(std::function<void()> work) {
+    done_ = false;
+    thread_ = std::thread([this, work = std::move(work)] {
+      ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kSaverNice);
+      work();
+      done_ = true;
+    });
+  }
+
+  void Save() {
+    try {
+      copy_->Finish();
+      outcome_.copy_seconds = SecondsSince(begin_);
+      if (const std::string error = copy_->error(); !error.empty()) {
+        return Fail(SaveError(outcome_.step, "Copying the state failed: " + error));
+      }
+      Result<std::string> path = WriteCheckpoint(writing_, abandoned_, outcome_.not_deleted);
+      outcome_.seconds = SecondsSince(begin_);
+      if (!path) return Fail(std::move(path).error());
+      outcome_.path = *std::move(path);
+      outcome_.bytes = static_cast<int64_t>(writing_.header.size() + writing_.bytes.size());
+    } catch (const std::exception& error) {
+      Fail(SaveError(outcome_.step, error.what()));
+    }
+  }
+
+  void Fail(Error error) {
+    outcome_.error = std::move(error);
+    outcome_.seconds = SecondsSince(begin_);
+  }
+
+  void Join() {
+    if (thread_.joinable()) thread_.join();
+  }
+  // Waits for what is under way, and keeps its outcome.
+  void Collect() {
+    Join();
+    if (!std::exchange(saving_, false)) return;
+    outcome_.stall_seconds = stall_seconds_;
+    outcomes_.push_back(std::move(outcome_));
+    copy_.reset();
+    state_ = {};
+  }
+
+  const SaverOptions options_;
+  HostBuffer buffer_;
+  std::deque<SaveOutcome> outcomes_;
+  int64_t refused_ = 0;
+
+  // Of the save under way. The thread's, from Start() to `done_`, but for the stall.
+  bool saving_ = false;
+  SaverClock::time_point begin_ = {};
+  StateDict state_;
+  std::optional<ShardCopy> copy_;
+  Writing writing_;
+  SaveOutcome outcome_;
+  double stall_seconds_ = 0;
+
+  std::atomic<bool> abandoned_ = false;
+  std::atomic<bool> done_ = false;
+  std::thread thread_;
+};
+
+BackgroundSaver::BackgroundSaver(SaverOptions options)
+    : impl_(std::make_unique<Impl>(std::move(options))) {}
+BackgroundSaver::~BackgroundSaver() = default;
+
+bool BackgroundSaver::Begin(StateDict state, SaveRequest request, IfBusy if_busy) {
+  return impl_->Begin(std::move(state), std::move(request), if_busy);
+}
+double BackgroundSaver::WaitForCopy() {
+  return impl_->Wait([](ShardCopy& copy) { copy.Finish(); });
+}
+double BackgroundSaver::WaitForCopyOf(std::span<const at::Tensor> tensors) {
+  return impl_->Wait([&](ShardCopy& copy) { copy.Finish(tensors); });
+}
+bool BackgroundSaver::busy() const {
+  return impl_->busy();
+}
+std::optional<SaveOutcome> BackgroundSaver::Poll() {
+  return impl_->Poll();
+}
+std::optional<SaveOutcome> BackgroundSaver::Finish() {
+  return impl_->Finish();
+}
+int64_t BackgroundSaver::refused() const {
+  return impl_->refused();
+}
+void BackgroundSaver::Reserve(const StateDict& state) {
+  impl_->Reserve(state);
+}
+
+SaveOutcome SaveCheckpoint(const SaverOptions& options, StateDict state, SaveRequest request) {
+  BackgroundSaver saver(options);
+  saver.Begin(std::move(state), std::move(request));
+  return *saver.Finish();
+}
+
+}  // namespace ddprun::trainer

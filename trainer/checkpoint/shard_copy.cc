@@ -1,0 +1,165 @@
+#include "trainer/checkpoint/shard_copy.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+
+#include "base/failure.h"
+#include "trainer/checkpoint/index.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+constexpr size_t kChunkBytes = size_t{4} << 20;
+// LibTorch copies fewer elements than these (at::internal::GRAIN_SIZE) without threads of its own.
+constexpr int64_t kSerialElements = 32768;
+
+bool IsPlain(const at::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.is_contiguous();
+}
+
+// The memory that a tensor reads, or more.
+std::string_view MemoryOf(const at::Tensor& tensor) {
+  if (tensor.is_contiguous()) {
+    return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
+  }
+  return {static_cast<const char*>(tensor.storage().data()), tensor.storage().nbytes()};
+}
+
+bool Meet(std::string_view a, std::string_view b) {
+  return a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
+}
+
+}  // namespace
+
+HostBuffer::~HostBuffer() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+void HostBuffer::Reserve(size_t bytes) {
+  if (bytes <= size_) return;
+  if (data_ != nullptr) ::munmap(data_, size_);
+  data_ = nullptr;
+  size_ = 0;
+  void* memory =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    throw Failure(SystemError("taking " + std::to_string(bytes) + " bytes for a copy of the state",
+                              errno));
+  }
+  ::madvise(memory, bytes, MADV_HUGEPAGE);  // a wish
+  data_ = static_cast<char*>(memory);
+  size_ = bytes;
+}
+
+void HostBuffer::Touch() {
+  constexpr size_t kPage = 4096;
+  for (size_t at = 0; at < size_; at += kPage) data_[at] = 0;
+}
+
+ShardCopy::ShardCopy(std::span<const StateTensor> tensors,
+                     std::span<const PlannedPiece> pieces,
+                     HostBuffer& buffer) {
+  std::vector<PlannedPiece> sorted(pieces.begin(), pieces.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const PlannedPiece& a, const PlannedPiece& b) {
+    return tensors[a.tensor].tensor.element_size() > tensors[b.tensor].tensor.element_size();
+  });
+  std::vector<at::Tensor> sources;
+  for (const PlannedPiece& piece : sorted) {
+    const StateTensor& tensor = tensors[piece.tensor];
+    sources.push_back(RowsOf(tensor, piece));
+    CheckpointPiece place = PlaceOf(tensor, piece);
+    items_.push_back(
+        {std::move(place.name), tensor.tensor.scalar_type(), std::move(place.shape)});
+    bytes_ += sources.back().nbytes();
+  }
+  buffer.Reserve(bytes_);
+  char* target = buffer.data();
+  for (const at::Tensor& source : sources) {
+    AddChunks(source, target);
+    target += source.nbytes();
+  }
+}
+
+void ShardCopy::AddChunks(const at::Tensor& tensor, char* target) {
+  const std::string_view memory = MemoryOf(tensor);
+  if (IsPlain(tensor)) {
+    for (size_t at = 0; at < memory.size(); at += kChunkBytes) {
+      const std::string_view part = memory.substr(at, kChunkBytes);
+      chunks_.push_back({part, target + at, part.size(), {}});
+    }
+  } else if (tensor.is_cpu() && tensor.numel() >= kSerialElements) {
+    const int64_t half = tensor.size(0) / 2;
+    if (half == 0) return AddChunks(tensor.select(0, 0), target);
+    const at::Tensor first = tensor.narrow(0, 0, half);
+    AddChunks(first, target);
+    AddChunks(tensor.narrow(0, half, tensor.size(0) - half), target + first.nbytes());
+  } else {
+    chunks_.push_back({memory, target, tensor.nbytes(), tensor});
+  }
+}
+
+void ShardCopy::CopyChunk(Chunk& chunk, std::unique_lock<std::mutex>& lock) {
+  chunk.progress = Progress::kUnderWay;
+  lock.unlock();
+  std::string error;
+  if (!chunk.strided.defined()) {
+    std::memcpy(chunk.target, chunk.memory.data(), chunk.bytes);
+  } else {
+    try {
+      const at::NoGradGuard no_grad;
+      at::from_blob(chunk.target, chunk.strided.sizes(),
+                    at::TensorOptions(chunk.strided.scalar_type()))
+          .copy_(chunk.strided);
+    } catch (const std::exception& thrown) {
+      error = thrown.what();
+    }
+  }
+  lock.lock();
+  if (error_.empty()) error_ = std::move(error);
+  chunk.progress = Progress::kDone;
+  ++done_;
+  changed_.notify_all();
+}
+
+void ShardCopy::Finish() {
+  std::unique_lock lock(mutex_);
+  while (next_ < chunks_.size()) {
+    Chunk& chunk = chunks_[next_++];
+    if (chunk.progress == Progress::kWaiting) CopyChunk(chunk, lock);
+  }
+  changed_.wait(lock, [&] { return done_ == chunks_.size(); });
+}
+
+void ShardCopy::Finish(std::span<const at::Tensor> tensors) {
+  std::vector<std::string_view> wanted;
+  for (const at::Tensor& tensor : tensors) wanted.push_back(MemoryOf(tensor));
+  std::unique_lock lock(mutex_);
+  std::vector<Chunk*> meeting;
+  for (Chunk& chunk : chunks_) {
+    const auto meets = [&](std::string_view memory) { return Meet(memory, chunk.memory); };
+    if (chunk.progress != Progress::kDone && std::ranges::any_of(wanted, meets)) {
+      meeting.push_back(&chunk);
+    }
+  }
+  for (Chunk* chunk : meeting) {
+    if (chunk->progress == Progress::kWaiting) CopyChunk(*chunk, lock);
+  }
+  changed_.wait(lock, [&] {
+    return std::ranges::all_of(
+        meeting, [](const Chunk* chunk) { return chunk->progress == Progress::kDone; });
+  });
+}
+
+std::string ShardCopy::error() {
+  const std::unique_lock lock(mutex_);
+  return error_;
+}
+
+}  // namespace ddprun::trainer

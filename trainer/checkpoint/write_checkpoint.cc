@@ -1,0 +1,233 @@
+#include "trainer/checkpoint/write_checkpoint.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "base/unique_fd.h"
+#include "base/whole_file.h"
+#include "trainer/checkpoint/commit.h"
+#include "trainer/checkpoint/crc32c.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kBlockBytes = size_t{1} << 20;  // small enough to be in the cache still
+constexpr std::chrono::milliseconds kLongestNap{50};
+
+std::string FiveDigits(int64_t number) {
+  std::string text = std::to_string(number);
+  return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
+}
+
+Error NotSaved(const std::string& where, const std::string& what) {
+  return Error{.code = Code::kFailed,
+               .title = "CHECKPOINT NOT SAVED",
+               .where = where,
+               .what = what,
+               .hint = "Training goes on, and the checkpoints of before are there.",
+               .page = "checkpoint-not-saved"};
+}
+
+// With the parents that are missing.
+Status MakeFolder(const std::string& path) {
+  const std::string parent = fs::path(path).parent_path().string();
+  if (::mkdir(path.c_str(), 0777) == 0) return SyncFolder(parent);
+  if (errno == EEXIST) return {};
+  if (errno != ENOENT || parent.empty()) return CannotWrite(path, errno);
+  DDPRUN_TRY(MakeFolder(parent));
+  if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) return CannotWrite(path, errno);
+  return SyncFolder(parent);
+}
+
+// Parts of one file; its size and checksum.
+Result<FileSum> WriteSummed(const std::string& folder,
+                            const std::string& name,
+                            std::initializer_list<std::string_view> parts) {
+  const std::string path = folder + "/" + name;
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!fd.valid()) return CannotWrite(path, errno);
+  FileSum sum{.name = name};
+  for (std::string_view part : parts) {
+    for (; !part.empty(); part.remove_prefix(std::min(part.size(), kBlockBytes))) {
+      const std::string_view block = part.substr(0, kBlockBytes);
+      sum.crc32c = Crc32c(block, sum.crc32c);
+      sum.bytes += static_cast<int64_t>(block.size());
+      DDPRUN_TRY(WriteAll(fd.get(), block, path));
+    }
+  }
+  if (::fsync(fd.get()) != 0) return CannotWrite(path, errno);
+  return sum;
+}
+
+class CheckpointWriter {
+ public:
+  CheckpointWriter(const Writing& writing, const std::atomic<bool>& abandoned)
+      : writing_(writing),
+        abandoned_(abandoned),
+        path_(CheckpointPath(writing.options.folder, writing.request.step)),
+        temporary_(UnfinishedPath(writing.options, writing.request)),
+        part_(writing.options.part) {}
+
+  Result<std::string> Write() {
+    Status status = WriteOwn();
+    if (status.ok()) {
+      deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                     std::chrono::duration<double>(writing_.options.deadline));
+      status = part_.rank == 0 ? Commit() : WaitForCommit();
+    }
+    if (status.ok()) return path_;
+    GiveUp(status.error());
+    return std::move(status).error();
+  }
+
+ private:
+  std::string RecordPath(int64_t rank) const {
+    return temporary_ + "/rank-" + FiveDigits(rank) + ".json";
+  }
+  std::optional<ShardRecord> Record(int64_t rank) const {
+    const std::optional<std::string> text = ReadSmallFile(RecordPath(rank));
+    return text ? ParseRecord(*text) : std::nullopt;
+  }
+
+  Status WriteOwn() {
+    DDPRUN_TRY(MakeFolder(writing_.options.folder));
+    if (::mkdir(temporary_.c_str(), 0777) != 0 && errno != EEXIST) {
+      return CannotWrite(temporary_, errno);
+    }
+    DDPRUN_ASSIGN(FileSum shard,
+                  WriteSummed(temporary_, ShardName(part_), {writing_.header, writing_.bytes}));
+    return LeaveRecord({.shard = std::move(shard), .table = writing_.table});
+  }
+
+  Status LeaveRecord(const ShardRecord& record) {
+    return WriteWholeFile(RecordPath(part_.rank), RecordText(record), Durability::kUnsynced);
+  }
+
+  // Nothing of it will be taken for a checkpoint. Other ranks find out by the record.
+  void GiveUp(const Error& error) {
+    std::error_code ignored;
+    if (part_.size == 1) {
+      fs::remove_all(temporary_, ignored);
+    } else {
+      fs::remove(temporary_ + "/" + ShardName(part_), ignored);  // room for the record, too
+      (void)LeaveRecord({.error = error.what});
+    }
+  }
+
+  // Calls `done` until it says true or an error.
+  Status WaitUntil(const std::string& where, const std::function<Result<bool>()>& done) const {
+    std::chrono::milliseconds nap{1};
+    while (true) {
+      DDPRUN_ASSIGN(const bool ready, done());
+      if (ready) return {};
+      if (abandoned_) return NotSaved(where, "The process ended before it was ready.");
+      if (Clock::now() > deadline_) {
+        return NotSaved(where, "It was not ready " + std::to_string(writing_.options.deadline) +
+                                   " s after rank " + std::to_string(part_.rank) + ".");
+      }
+      std::this_thread::sleep_for(nap);
+      nap = std::min(nap * 2, kLongestNap);
+    }
+  }
+
+  Status CollectRecord(int64_t rank, TensorTable& all, std::vector<FileSum>& files) const {
+    const std::string where = "rank " + std::to_string(rank);
+    std::optional<ShardRecord> record;
+    DDPRUN_TRY(WaitUntil(where, [&]() -> Result<bool> {
+      record = Record(rank);
+      return record.has_value();
+    }));
+    if (!record->error.empty()) return NotSaved(where, record->error);
+    files.push_back(std::move(record->shard));
+    return Merge(std::move(record->table), all);
+  }
+
+  Status Commit() {
+    const SaveRequest& request = writing_.request;
+    Index index{.step = request.step, .numbers = writing_.numbers, .run = request.run};
+    trainer::Commit commit{
+        .step = request.step, .attempt = request.attempt, .score = request.score};
+    for (int64_t rank = 0; rank < part_.size; ++rank) {
+      DDPRUN_TRY(CollectRecord(rank, index.table, commit.files));
+    }
+    DDPRUN_ASSIGN(const std::string text, IndexText(index));
+    // Before anything is committed: what ranks have must be the whole of each tensor.
+    if (Result<Index> checked = ParseIndex(text, path_); !checked) {
+      return NotSaved(path_, checked.error().what);
+    }
+    DDPRUN_ASSIGN(FileSum sum, WriteSummed(temporary_, kIndexFile, {text}));
+    commit.files.push_back(std::move(sum));
+    DDPRUN_ASSIGN([[maybe_unused]] const FileSum own,
+                  WriteSummed(temporary_, kCommitFile, {CommitText(commit)}));
+    for (int64_t rank = 0; rank < part_.size; ++rank) {
+      if (::unlink(RecordPath(rank).c_str()) != 0) return CannotWrite(RecordPath(rank), errno);
+    }
+    return PublishFolder(temporary_, path_);
+  }
+
+  Status WaitForCommit() const {
+    return WaitUntil("rank 0", [&]() -> Result<bool> {
+      const Result<trainer::Commit> commit = ReadCommit(path_);
+      if (commit && commit->attempt == writing_.request.attempt) return true;
+      const std::optional<ShardRecord> first = Record(0);
+      if (first && !first->error.empty()) return NotSaved("rank 0", first->error);
+      return false;
+    });
+  }
+
+  const Writing& writing_;
+  const std::atomic<bool>& abandoned_;
+  const std::string path_;
+  const std::string temporary_;
+  const RankPart part_;
+  Clock::time_point deadline_ = {};
+};
+
+}  // namespace
+
+std::string ShardName(RankPart part) {
+  return "shard-" + FiveDigits(part.rank) + "-of-" + FiveDigits(part.size) + ".safetensors";
+}
+
+std::string UnfinishedPath(const SaverOptions& options, const SaveRequest& request) {
+  return CheckpointPath(options.folder, request.step) + ".tmp-" + request.attempt;
+}
+
+Result<std::string> WriteCheckpoint(const Writing& writing,
+                                    const std::atomic<bool>& abandoned,
+                                    std::optional<Error>& not_deleted) {
+  const SaverOptions& options = writing.options;
+  const int64_t step = writing.request.step;
+  const bool first = options.part.rank == 0;
+  const auto note = [&](Status status) {
+    if (!status.ok() && !not_deleted) not_deleted = std::move(status).error();
+  };
+  if (first) {
+    note(RemoveUnfinished(options.folder, step, UnfinishedPath(options, writing.request)));
+  }
+  Result<std::string> path = CheckpointWriter(writing, abandoned).Write();
+  if (!path || !first) return path;
+  // A hint for people and tools; nothing is lost with it.
+  note(WriteWholeFile(options.folder + "/latest", fs::path(*path).filename().string() + "\n",
+                      Durability::kUnsynced));
+  for (const StoredCheckpoint& old :
+       Surplus(ListCheckpoints(options.folder), step, options.retention)) {
+    note(RemoveCheckpoint(old.path));
+  }
+  return path;
+}
+
+}  // namespace ddprun::trainer

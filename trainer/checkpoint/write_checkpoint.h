@@ -1,0 +1,37 @@
+// One rank's part of writing a checkpoint, and rank 0's commit.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "trainer/checkpoint/index.h"
+#include "trainer/checkpoint/saver.h"
+
+namespace ddprun::trainer {
+
+struct Writing {
+  SaverOptions options;
+  SaveRequest request;
+  std::map<std::string, int64_t> numbers;
+  TensorTable table;  // of this rank
+  // The shard: what stands before the tensors, and they.
+  std::string header;
+  std::string_view bytes;
+};
+
+// "shard-00000-of-00004.safetensors"
+std::string ShardName(RankPart part);
+// "step-1200.tmp-ATTEMPT", in the folder of the checkpoints.
+std::string UnfinishedPath(const SaverOptions& options, const SaveRequest& request);
+
+// Returns when rank 0 has committed. Sets what a commit is followed by: `not_deleted` of the
+// outcome. `abandoned`: do not wait for other ranks any longer.
+Result<std::string> WriteCheckpoint(const Writing& writing,
+                                    const std::atomic<bool>& abandoned,
+                                    std::optional<Error>& not_deleted);
+
+}  // namespace ddprun::trainer
