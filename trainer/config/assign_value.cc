@@ -10,6 +10,7 @@
 
 #include "trainer/config/diagnostic.h"
 #include "trainer/config/foreign_names.h"
+#include "trainer/config/interval.h"
 
 namespace ddprun::trainer {
 
@@ -25,7 +26,7 @@ Error WrongType(const Key& key,
                 const JsonValue& value,
                 const std::string& is_what,
                 std::string hint = "") {
-  if (value.kind == Kind::kString && !value.text.empty()) {
+  if (hint.empty() && value.kind == Kind::kString && !value.text.empty()) {
     double number = 0;
     const char* end = value.text.data() + value.text.size();
     const auto parsed = std::from_chars(value.text.data(), end, number);
@@ -127,6 +128,31 @@ Status ReadChoice(const Key& key,
                               .hint = ChoiceHint(key.Path(), word, slot.words)});
 }
 
+Status ReadInterval(const Key& key,
+                    const JsonValue& value,
+                    const ReadContext& context,
+                    Interval* field) {
+  if (value.kind == Kind::kNumber) {
+    int64_t steps = 0;
+    DDPRUN_TRY(ReadInteger(key, value, &steps));
+    if (key.only_time && steps != 0) return WrongType(key, value, "a number without a unit");
+    *field = {.amount = static_cast<double>(steps)};
+    return {};
+  }
+  const std::string word = value.kind == Kind::kBool && !value.boolean ? "false" : value.text;
+  DDPRUN_ASSIGN(const std::string text, Substitute(word, value.span, context.environment));
+  const std::optional<Interval> parsed = ParseInterval(text);
+  if (value.kind != Kind::kString || !parsed ||
+      (key.only_time && parsed->unit != IntervalUnit::kSeconds)) {
+    const bool shown = value.kind == Kind::kString;
+    return WrongType(key, value,
+                     shown ? "\"" + Printable(text, 40) + "\"" : KindName(value.kind),
+                     ForeignValueHint(key.Path(), text).value_or(""));
+  }
+  *field = *parsed;
+  return {};
+}
+
 Result<nlohmann::json> ToJson(const Key& key, const JsonValue& value, const ReadContext& context);
 
 Result<nlohmann::json> ObjectToJson(const Key& key,
@@ -207,6 +233,7 @@ struct Reader {
     field->automatic = true;
     return {};
   }
+  Status operator()(Interval* field) const { return ReadInterval(key, value, context, field); }
   Status operator()(std::string* field) const { return ReadString(key, value, context, field); }
   Status operator()(JsonText* field) const { return ReadObject(key, value, context, field); }
   Status operator()(const ChoiceSlot& slot) const { return ReadChoice(key, value, context, slot); }

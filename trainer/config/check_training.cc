@@ -103,6 +103,26 @@ void Checker::CheckLoss() {
   }
 }
 
+void Checker::CheckCheckpoints() {
+  const std::string& best = config_.checkpoint.save_best;
+  const std::vector<std::string>& metrics = config_.evaluation.metrics;
+  const auto words = WordsOf(Metric{});
+  const bool known = best.empty() || best == "loss" || std::ranges::count(words, best) > 0;
+  if (!known && config_.model.type != ModelType::kPlugin) {
+    Conflict("checkpoint.save_best", "\"" + best + "\" is neither \"loss\" nor a metric:",
+             ChoiceHint("checkpoint.save_best", best, words));
+  } else if (known && !best.empty() && best != "loss" && !metrics.empty() &&
+             std::ranges::count(metrics, best) == 0) {
+    Conflict("checkpoint.save_best", "\"" + best + "\" is not computed in this run:",
+             "Add it to evaluation.metrics.");
+  }
+  const RunConfig& run = config_.run;
+  if (run.resume == "auto" && run.name.empty() && run.output_dir.find("{name}") != run.name.npos) {
+    Conflict("run.resume", "The run has no name, so that its folder is a new one at each start:",
+             "Set run.name, or name the folder to go on from.");
+  }
+}
+
 void Checker::CheckMetrics() {
   const auto words = WordsOf(Metric{});
   const std::vector<std::string> known(words.begin(), words.end());

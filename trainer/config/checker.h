@@ -24,6 +24,7 @@ class Checker {
   void CheckScheduler();
   void CheckLoss();
   void CheckMetrics();
+  void CheckCheckpoints();
   void CheckStrategy();
   void CheckEarlyUpdate();
 

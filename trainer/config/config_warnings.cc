@@ -30,6 +30,9 @@ class Warnings {
            "has samples of one class only, so that there is nothing to tell apart. Is this the "
            "right column or folder of labels?");
     }
+    if (config_.checkpoint.save_best.empty()) {
+      WarnIfGiven({"checkpoint.save_total_limit_best"}, "checkpoint.save_best is empty");
+    }
     if (config_.data.dataloader_num_workers == 0) {
       WarnIfGiven({"data.dataloader_prefetch_factor"}, "data.dataloader_num_workers is 0");
     }
@@ -117,7 +120,7 @@ class Warnings {
   void WarnOfEvaluation() {
     const EvaluationConfig& evaluation = config_.evaluation;
     if (!facts_.has_validation_data) {
-      WarnIfGiven({"evaluation.eval_steps", "evaluation.metrics"},
+      WarnIfGiven({"evaluation.eval_steps", "evaluation.metrics", "checkpoint.save_best"},
                   "there is no validation data. Give data.validation_files or "
                   "data.validation_fraction");
     } else if (TooLate(evaluation.eval_steps - 1)) {

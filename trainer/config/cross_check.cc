@@ -108,6 +108,7 @@ void CrossCheck(const Entries& entries, const Config& config, Problems* problems
   checker.CheckModel();
   checker.CheckData();
   checker.CheckLoss();
+  checker.CheckCheckpoints();
   checker.CheckRecomputation();
   checker.CheckScheduler();
   checker.CheckStrategy();

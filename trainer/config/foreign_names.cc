@@ -31,20 +31,12 @@ constexpr WithoutKey kWithoutKey[] = {
      "Training on GPUs is not there yet. Ranks run on CPUs and talk through shared memory, "
      "between\n"
      "nodes by UCX: there is nothing to choose. Remove the key."},
-    {"save_steps save_strategy save_interval save_freq save_every save_every_n_steps interval "
-     "every_n_train_steps every_n_epochs save_total_limit save_top_k keep_last keep_latest_k "
-     "save_on_each_node save_only_model save_safetensors always_save_checkpoint "
-     "checkpointing_steps "
-     "checkpoint_every checkpoint_interval checkpoint_dir ckpt_dir dir folder enable_checkpoint "
-     "enable_checkpointing async_mode resume resume_from resume_from_checkpoint auto_resume "
-     "autoresume resume_training ckpt_path load_checkpoint load_path recovery "
-     "restore_callback_states "
-     "overwrite_output_dir",
-     "Saving in the middle of a run and resuming are not there yet. checkpoint.save_at_end writes "
-     "the\n"
-     "weights when the run ends; model.name_or_path starts from such a folder."},
-    {"max_time max_hours time_limit max_duration_seconds",
-     "A limit of time is not there yet: run.max_steps and run.max_epochs say how long a run is."},
+    {"save_on_each_node save_safetensors always_save_checkpoint async_mode async_save "
+     "restore_callback_states",
+     "There is nothing to choose: checkpoints are safetensors files, written in the background, "
+     "and\n"
+     "hold all that a run depends on. How often: checkpoint.save_steps."},
+    {"recovery", "Recovering a rank without a restart is not there yet; ddprun --max_restarts is."},
     {"do_train do_eval do_predict eval_only evaluate_only test_only predict evaluate inference "
      "test_file test_files test_data test_steps eval_on_start num_sanity_val_steps generate",
      "Evaluating or predicting without training is not there yet. With validation data every run "
@@ -53,10 +45,9 @@ constexpr WithoutKey kWithoutKey[] = {
     {"fast_dev_run overfit_batches limit_train_batches limit_val_batches limit_test_batches "
      "eval_iters max_train_samples max_eval_samples max_predict_samples val_max_steps",
      "Taking a part of the data is not there yet. To try a config: --set run.max_steps=2"},
-    {"early_stopping early_stopping_patience early_stopping_threshold early_stop patience monitor "
-     "load_best_model_at_end metric_for_best_model greater_is_better save_best best_metric",
-     "Early stopping and keeping the best weights are not there yet. metrics.jsonl in the run "
-     "folder\n"
+    {"early_stopping early_stopping_patience early_stopping_threshold early_stop patience",
+     "Early stopping is not there yet; checkpoint.save_best keeps the best weights. metrics.jsonl "
+     "in the run folder\n"
      "has the validation loss of every evaluation."},
     {"report_to logging_dir tensorboard enable_tensorboard tb_log_dir wandb wandb_log "
      "wandb_project "
@@ -280,6 +271,11 @@ constexpr ForeignValues kForeignValues[] = {
     {"strategy.comm_hook", "allreduce allreduce_hook no false", "none"},
     {"comm.algorithm", "ring_allreduce", "ring"},
     {"comm.algorithm", "nccl gloo mpi ucx auto", "direct"},
+    {"checkpoint.save_steps", "epoch epochs each_epoch", "1 epoch"},
+    {"checkpoint.save_steps", "no never none false", "", "For no checkpoint before the end write 0."},
+    {"checkpoint.save_steps", "true best", "", "How often? checkpoint.save_best keeps the best."},
+    {"checkpoint.save_best", "val_loss eval_loss validation_loss", "loss"},
+    {"checkpoint.save_best", "acc eval_accuracy val_acc val_accuracy", "accuracy"},
     {"evaluation.metrics", "acc accuracy_score categorical_accuracy top1", "accuracy"},
     {"evaluation.metrics", "f1_score f1_binary", "f1"},
     {"evaluation.metrics", "macro_f1 f1macro", "f1_macro"},

@@ -40,11 +40,16 @@ std::string ChoicesText(std::span<const std::string_view> words) {
 
 struct AcceptedTextOf {
   const Range& range;
+  const bool only_time;
   std::string operator()(const bool* /*field*/) const { return "true or false"; }
   std::string operator()(const int64_t* /*field*/) const { return "an integer" + RangeText(range); }
   std::string operator()(const double* /*field*/) const { return "a number" + RangeText(range); }
   std::string operator()(const NumberOrAuto* /*field*/) const {
     return "\"auto\" or a number" + RangeText(range);
+  }
+  std::string operator()(const Interval* /*field*/) const {
+    return only_time ? "a time as \"90 min\", \"2 h\" or \"23:50:00\", or 0"
+                     : "a number of steps, or as \"2 epochs\", \"30 min\", \"2 h\", or 0";
   }
   std::string operator()(const std::string* /*field*/) const { return "a string"; }
   std::string operator()(const JsonText* /*field*/) const { return "an object"; }
@@ -137,7 +142,7 @@ std::string DefaultText(const Key& key) {
 
 std::string AcceptedText(const Key& key) {
   Config config;
-  return std::visit(AcceptedTextOf{key.range}, key.slot(config));
+  return std::visit(AcceptedTextOf{key.range, key.only_time}, key.slot(config));
 }
 
 std::string ScopeText(const Key& key) {

@@ -44,6 +44,7 @@ struct Key {
   std::string_view only_for = {};
   std::vector<std::string_view> only_values = {};
   bool input_path = false;  // relative to the config file's folder
+  bool only_time = false;   // of an Interval: neither steps nor epochs
   std::vector<Alias> aliases = {};
 
   std::string Path() const { return std::string(section) + "." + std::string(name); }

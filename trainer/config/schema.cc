@@ -35,6 +35,9 @@ struct SchemaOf {
   Json operator()(const NumberOrAuto* /*field*/) const {
     return {{"anyOf", {Typed("number", range), {{"const", "auto"}}}}};
   }
+  Json operator()(const Interval* /*field*/) const {
+    return {{"anyOf", {Typed("integer", range), Typed("string")}}};
+  }
   Json operator()(const std::string* /*field*/) const { return Typed("string"); }
   Json operator()(const JsonText* /*field*/) const { return Typed("object"); }
   Json operator()(const ChoiceSlot& slot) const {

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "trainer/config/interval.h"
+
 namespace ddprun::trainer {
 
 namespace {
@@ -22,6 +24,11 @@ struct ToJson {
   nlohmann::json operator()(const NumberOrAuto* field) const {
     if (field->automatic) return "auto";
     return NumberJson(field->number);
+  }
+  nlohmann::json operator()(const Interval* field) const {
+    const bool plain = field->amount == 0 || field->unit == IntervalUnit::kSteps;
+    if (plain) return NumberJson(field->amount);
+    return IntervalText(*field);
   }
   nlohmann::json operator()(const std::array<double, 2>* field) const {
     return {NumberJson(field->at(0)), NumberJson(field->at(1))};

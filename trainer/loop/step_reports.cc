@@ -22,15 +22,18 @@ FailureOfAllRanks BadLoss(int64_t step, double loss) {
             .page = "bad-loss"});
 }
 
-// Rows of loss, samples and predictions, one for each result.
-at::Tensor SumsOverRanks(const std::vector<StepResult>& results, c10d::Backend* control) {
-  at::Tensor sums = at::zeros({static_cast<int64_t>(results.size()), 3}, at::kDouble);
+// Rows of loss, samples and predictions, one for each result, and one of votes.
+at::Tensor SumsOverRanks(const std::vector<StepResult>& results,
+                         const Votes& votes,
+                         c10d::Backend* control) {
+  at::Tensor sums = at::zeros({static_cast<int64_t>(results.size()) + 1, 3}, at::kDouble);
   auto* row = sums.mutable_data_ptr<double>();
   for (const StepResult& result : results) {
     *row++ = result.loss_sum;
     *row++ = static_cast<double>(result.samples);
     *row++ = static_cast<double>(result.predictions);
   }
+  for (const bool vote : {votes.save, votes.busy, votes.stop}) *row++ = vote ? 1 : 0;
   AllReduceOnHost(control, sums);
   return sums;
 }
@@ -41,9 +44,9 @@ bool StepReports::IsReported(int64_t step) const {
   return step == 1 || step == plan_.total_steps || step % job_.config.report.logging_steps == 0;
 }
 
-void StepReports::Tell(const Observers* observers) {
+Votes StepReports::Tell(const Observers* observers, const Votes& own) {
   const std::vector<StepResult> results = std::exchange(results_, {});
-  const at::Tensor sums = SumsOverRanks(results, control_.get());
+  const at::Tensor sums = SumsOverRanks(results, own, control_.get());
   const auto* row = sums.const_data_ptr<double>();
   for (const StepResult& result : results) {
     StepReport report;
@@ -68,6 +71,7 @@ void StepReports::Tell(const Observers* observers) {
     const bool bad = report.predictions > 0 && !std::isfinite(report.loss);
     if (bad && job_.config.training.stop_on_bad_loss) throw BadLoss(result.step, report.loss);
   }
+  return {.save = row[0] > 0, .busy = row[1] > 0, .stop = row[2] > 0};
 }
 
 }  // namespace ddprun::trainer

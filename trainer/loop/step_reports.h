@@ -6,6 +6,7 @@
 
 #include "base/failure.h"
 #include "trainer/loop/job.h"
+#include "trainer/loop/step_boundary.h"
 #include "trainer/parallel/mesh.h"
 #include "trainer/report/meter.h"
 #include "trainer/report/observer.h"
@@ -41,9 +42,9 @@ class StepReports {
   void Add(const StepResult& result) { results_.push_back(result); }
 
   // A collective: sums what was added since the last time over all ranks, which have added the same
-  // steps, and tells the observers, which may be nullptr. Throws FailureOfAllRanks for a loss that
-  // is no number, where the config wants that.
-  void Tell(const Observers* observers);
+  // steps, and tells the observers, which may be nullptr. Returns what any rank has voted for. Throws
+  // FailureOfAllRanks for a loss that is no number, where the config wants that.
+  Votes Tell(const Observers* observers, const Votes& own = {});
 
   // Whether the config wants the step told: the first, the last and every logging_steps-th.
   bool IsReported(int64_t step) const;

@@ -5,9 +5,7 @@
 #include <chrono>
 #include <utility>
 
-#include "base/check.h"
 #include "base/failure.h"
-#include "trainer/data/loader.h"
 #include "trainer/loop/compute_setup.h"
 #include "trainer/loop/evaluate.h"
 #include "trainer/loop/options_of.h"
@@ -18,6 +16,10 @@ namespace ddprun::trainer {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
+
+double SecondsSince(SteadyClock::time_point begin) {
+  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
+}
 
 std::shared_ptr<Model> BuildModel(const Job& job,
                                   bool owns_weights,
@@ -67,6 +69,7 @@ Trainer::Trainer(const Job& job,
       rank_(LogicalRankOf(mesh.data.rank, mesh.data.size)),
       recorder_(std::move(recorder)),
       log_(log),
+      boundary_(job.config.checkpoint, plan),
       reports_(job, plan, mesh.control),
       sampler_(TrainSamplerOptions(job, rank_)),
       schedule_(ScheduleOptionsOf(job.config.scheduler, plan.total_steps)) {}
@@ -85,7 +88,10 @@ void Trainer::Fit(const Observers* observers) {
   model_->train();
   SetPhase(WorkerPhase::kTraining);
   log_.Debug("training begins", {{"steps", std::to_string(plan_.total_steps)}});
-  for (int64_t epoch = 0; step_ < plan_.total_steps; ++epoch) RunEpoch(epoch);
+  began_ = SteadyClock::now();
+  for (int64_t epoch = position_.epoch; step_ < plan_.total_steps && !stopped_; ++epoch) {
+    RunEpoch(epoch);
+  }
   SetPhase(WorkerPhase::kFinishing);
   log_.Debug("training has ended");
 }
@@ -95,43 +101,58 @@ void Trainer::SetPhase(WorkerPhase phase) {
 }
 
 void Trainer::RunEpoch(int64_t epoch) {
-  const TrainingConfig& training = job_.config.training;
-  sampler_.set_epoch(epoch);
+  if (epoch != sampler_.epoch()) sampler_.set_epoch(epoch);
   log_.Debug("epoch begins",
              {{"epoch", std::to_string(epoch)}, {"steps_done", std::to_string(step_)}});
-  Loader loader(*job_.train, sampler_.Indices(), TrainLoaderOptions(job_.config, epoch));
-  DDPRUN_CHECK(loader.batches() == plan_.batches_per_epoch);
-  while (step_ < plan_.total_steps) {
+  LoaderOptions options = TrainLoaderOptions(job_.config, epoch);
+  options.taken = sampler_.taken();
+  Loader loader(*job_.train, sampler_.Indices(), options);
+  while (step_ < plan_.total_steps && !stopped_) {
     const SteadyClock::time_point begin = SteadyClock::now();
-    // All micro-batches of the step first: the weight of each depends on the samples of all.
-    std::vector<Batch> micro_batches;
-    const size_t wanted = static_cast<size_t>(training.gradient_accumulation_steps);
-    while (micro_batches.size() < wanted) {
-      std::optional<Batch> batch = loader.Next();
-      if (!batch) break;
-      micro_batches.push_back(*std::move(batch));
-    }
+    const std::vector<Batch> micro_batches = TakeMicroBatches(loader);
     if (micro_batches.empty()) return;
     if (recorder_ != nullptr) recorder_->SetStep(step_ + 1);
     StepResult result = TrainStep(micro_batches);
     result.step = ++step_;
+    position_ = sampler_.state(loader.taken());
     if (step_ == plan_.total_steps) strategy_->Finish();
     // The first collectives wait for slow starters; later ones only for slow steps.
-    if (step_ == 1) {
+    if (std::exchange(first_step_, false)) {
       mesh_.SetTimeout(std::chrono::seconds(job_.config.comm.train_timeout_seconds));
     }
-    result.seconds = std::chrono::duration<double>(SteadyClock::now() - begin).count();
+    result.seconds = SecondsSince(begin);
     reports_.Add(result);
-    if (reports_.IsReported(step_)) {
-      log_.Debug("step done", {{"step", std::to_string(step_)},
-                               {"seconds", std::to_string(result.seconds)},
-                               {"samples", std::to_string(result.samples)}});
-    }
-    const bool told = reports_.IsReported(step_) || EvaluateNow();
-    if (told || strategy_->ranks_met()) reports_.Tell(observers_);
-    if (observers_ != nullptr) strategy_->Report(*observers_, step_);
-    if (EvaluateNow()) EvaluateModel();
+    AfterStep(result);
   }
+}
+
+// All micro-batches of a step first: the weight of each depends on the samples of all.
+std::vector<Batch> Trainer::TakeMicroBatches(Loader& loader) const {
+  std::vector<Batch> micro_batches;
+  const auto wanted = static_cast<size_t>(job_.config.training.gradient_accumulation_steps);
+  while (micro_batches.size() < wanted) {
+    std::optional<Batch> batch = loader.Next();
+    if (!batch) break;
+    micro_batches.push_back(*std::move(batch));
+  }
+  return micro_batches;
+}
+
+void Trainer::AfterStep(const StepResult& result) {
+  if (reports_.IsReported(step_)) {
+    log_.Debug("step done", {{"step", std::to_string(step_)},
+                             {"seconds", std::to_string(result.seconds)},
+                             {"samples", std::to_string(result.samples)}});
+  }
+  std::optional<Votes> votes;
+  if (reports_.IsReported(step_) || EvaluateNow() || strategy_->ranks_met()) {
+    const bool stop = stop_asked_ && stop_asked_();
+    votes = reports_.Tell(observers_, boundary_.VotesAt(SecondsSince(began_), false, stop));
+  }
+  if (observers_ != nullptr) strategy_->Report(*observers_, step_);
+  if (EvaluateNow()) EvaluateModel();
+  const BoundaryActions actions = boundary_.Decide(step_, votes, /*wanted=*/false);
+  stopped_ = actions.stop;
 }
 
 StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {

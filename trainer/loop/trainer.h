@@ -1,13 +1,17 @@
 // The training loop: one object per rank and run.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "base/log.h"
+#include "trainer/data/loader.h"
 #include "trainer/data/sampler.h"
 #include "trainer/loop/job.h"
+#include "trainer/loop/step_boundary.h"
 #include "trainer/loop/step_reports.h"
 #include "trainer/models/model.h"
 #include "trainer/optim/optimizer.h"
@@ -32,8 +36,12 @@ class Trainer {
   // Makes or reads the weights, and all that belongs to them. Throws Failure.
   void Build();
 
-  // Trains to the end of the run, with validation as configured. `observers` is nullptr on
-  // all ranks but 0. Throws Failure.
+  // Asked between steps, on every rank: whether the run is to stop there, to go on later. What one
+  // rank answers is done by all, after the same step. Must not throw, nor wait.
+  void StopWhen(std::function<bool()> asked) { stop_asked_ = std::move(asked); }
+
+  // Trains to the end of the run, with validation as configured, or until it is to stop. `observers`
+  // is nullptr on all ranks but 0. Throws Failure.
   void Fit(const Observers* observers);
 
   // Throws Failure when a rank is gone.
@@ -44,11 +52,14 @@ class Trainer {
   // Parameters that the model folder lacks, drawn afresh; on rank 0.
   const std::vector<std::string>& fresh_parameters() const { return fresh_parameters_; }
   int64_t step() const { return step_; }  // optimizer steps done
+  bool stopped() const { return stopped_; }  // before the last step
   const StepPlan& plan() const { return plan_; }
   const Mesh& mesh() const { return mesh_; }
 
  private:
   void RunEpoch(int64_t epoch);
+  std::vector<Batch> TakeMicroBatches(Loader& loader) const;
+  void AfterStep(const StepResult& result);
   StepResult TrainStep(const std::vector<Batch>& micro_batches);
   double TotalPredictions(const std::vector<Batch>& micro_batches);
   // The loss whose gradients, averaged over the ranks and added up over the micro-batches, are
@@ -68,6 +79,7 @@ class Trainer {
   const LogicalRank rank_;
   const std::shared_ptr<FlightRecorder> recorder_;
   const Log log_;
+  StepBoundary boundary_;
   StepReports reports_;
   DistributedSampler sampler_;
   const ScheduleOptions schedule_;
@@ -76,6 +88,11 @@ class Trainer {
   std::unique_ptr<Strategy> strategy_;
   const Observers* observers_ = nullptr;
   int64_t step_ = 0;
+  SamplerState position_;    // after it
+  bool first_step_ = true;   // of this start
+  bool stopped_ = false;
+  std::function<bool()> stop_asked_;
+  std::chrono::steady_clock::time_point began_;
 };
 
 }  // namespace ddprun::trainer

@@ -3,7 +3,10 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cmath>
+#include <fstream>
+#include <string_view>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -28,7 +31,31 @@ std::string Line(const Json& object) {
   return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+// The number after "step": of a line; 0 for a line without.
+int64_t StepOf(std::string_view line) {
+  constexpr std::string_view kStep = "\"step\":";
+  const size_t at = line.find(kStep);
+  int64_t step = 0;
+  if (at != line.npos) std::from_chars(line.data() + at + kStep.size(), line.data() + line.size(), step);
+  return step;
+}
+
 }  // namespace
+
+// Every line is one that Line() made.
+Status CutMetrics(const std::string& path, int64_t step) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return {};
+  std::string kept;
+  size_t read = 0;
+  for (std::string line; std::getline(file, line); read += line.size() + 1) {
+    const bool whole = !file.eof() && line.ends_with('}');
+    const bool end = line.find(R"("event":"end")") != line.npos;
+    if (whole && !end && StepOf(line) <= step) kept += line + "\n";
+  }
+  if (kept.size() == read) return {};
+  return WriteWholeFile(path, kept);
+}
 
 void MetricsFile::OnBegin(const RunHeader& header, ReportTime now) {
   fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
@@ -43,6 +70,7 @@ void MetricsFile::OnBegin(const RunHeader& header, ReportTime now) {
                    {"local_size", header.local_world_size}}},
                  {"strategy", header.strategy},
                  {"parameters", header.parameters}};
+  if (header.resumed_step > 0) object["resumed_step"] = header.resumed_step;
   for (const auto& [name, value] : header.facts) object[name] = value;
   ThrowIfError(WriteAll(fd_.get(), Line(object), path_));
 }
@@ -60,6 +88,7 @@ void MetricsFile::OnStep(const StepReport& report, ReportTime now) {
                  {"grad_norm", Number(report.grad_norm)},
                  {"samples", report.samples}};
   if (report.tokens > 0) object["tokens"] = report.tokens;
+  object["run_seconds"] = Number(report.run_seconds);
   object["step_seconds"] = Number(report.step_seconds);
   object["exposed_comm_seconds"] = Number(report.exposed_comm_seconds);
   Append(Line(object));
@@ -90,6 +119,19 @@ void MetricsFile::OnBucketSizes(const BucketSizesReport& report, ReportTime now)
     tried["seconds"] = Number(trial.seconds);
     object["trials"].push_back(std::move(tried));
   }
+  Append(Line(object));
+}
+
+void MetricsFile::OnCheckpoint(const CheckpointReport& report, ReportTime now) {
+  Json object = {{"ts", now.unix_seconds}, {"event", "checkpoint"}, {"step", report.step}};
+  if (report.error.empty()) {
+    object["path"] = report.path;
+    object["bytes"] = report.bytes;
+  } else {
+    object["error"] = report.error;
+  }
+  object["seconds"] = Number(report.seconds);
+  object["stall_seconds"] = Number(report.stall_seconds);
   Append(Line(object));
 }
 

@@ -6,10 +6,15 @@
 
 #include <string>
 
+#include "base/result.h"
 #include "base/unique_fd.h"
 #include "trainer/report/observer.h"
 
 namespace ddprun::trainer {
+
+// Where a run goes on after `step`: leaves out what the file at `path` says of later steps, of an end
+// that was none, and a line that a crash cut off; rewritten aside and renamed. No file, no change.
+Status CutMetrics(const std::string& path, int64_t step);
 
 class MetricsFile final : public Observer {
  public:
@@ -20,6 +25,7 @@ class MetricsFile final : public Observer {
   void OnBegin(const RunHeader& header, ReportTime now) override;
   void OnStep(const StepReport& report, ReportTime now) override;
   void OnEval(const EvalReport& report, ReportTime now) override;
+  void OnCheckpoint(const CheckpointReport& report, ReportTime now) override;
   void OnBucketSizes(const BucketSizesReport& report, ReportTime now) override;
   void OnEnd(const RunEnd& end, ReportTime now) override;
 

@@ -24,6 +24,7 @@ struct StepReport {
   int64_t samples = 0;
   int64_t predictions = 1;
   int64_t tokens = 0;  // 0 for a model without tokens
+  double run_seconds = 0;  // that the run has trained until now, over all its starts
   double step_seconds = 0;
   // Communication that the step had to wait for, not hidden behind the backward pass.
   double exposed_comm_seconds = 0;
@@ -51,6 +52,16 @@ struct BucketSizesReport {
   size_t chosen = 0;
 };
 
+// What has become of a save.
+struct CheckpointReport {
+  int64_t step = 0;
+  std::string path;          // of the checkpoint
+  int64_t bytes = 0;         // that rank 0 wrote
+  double seconds = 0;        // from the step's end to the commit
+  double stall_seconds = 0;  // of these, those that a step had to wait
+  std::string error = {};    // not empty: why there is none
+};
+
 // The first line of metrics.jsonl.
 struct RunHeader {
   std::string run_name;
@@ -60,6 +71,7 @@ struct RunHeader {
   int64_t local_world_size = 1;
   std::string strategy;
   int64_t parameters = 0;
+  int64_t resumed_step = 0;  // the last one of those that an earlier start has done; 0: none
   // Anything else worth keeping: {"device", "cpu"}, {"matmul", "mkldnn"}.
   std::vector<std::pair<std::string, std::string>> facts = {};
 };
@@ -91,6 +103,7 @@ class Observer {
   // Every step.
   virtual void OnStep(const StepReport& /*report*/, ReportTime /*now*/) {}
   virtual void OnEval(const EvalReport& /*report*/, ReportTime /*now*/) {}
+  virtual void OnCheckpoint(const CheckpointReport& /*report*/, ReportTime /*now*/) {}
   virtual void OnBucketSizes(const BucketSizesReport& /*report*/, ReportTime /*now*/) {}
   // Last.
   virtual void OnEnd(const RunEnd& /*end*/, ReportTime /*now*/) {}

@@ -1,12 +1,23 @@
 #include "trainer/report/run_folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
+#include <functional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "base/whole_file.h"
 #include "trainer/config/config_text.h"
@@ -19,6 +30,8 @@ namespace fs = std::filesystem;
 
 // So many runs of one name point to a loop gone wrong.
 constexpr int kMaxSuffix = 100000;
+
+constexpr const char* kConfigFile = "/config.resolved.json";
 
 Error FolderError(const std::string& path, const std::string& doing, int error_number) {
   return Error{.code = Code::kFailed,
@@ -37,6 +50,51 @@ std::string ReplaceName(std::string text, const std::string& name) {
     at = text.find(kPlaceholder, at + name.size());
   }
   return text;
+}
+
+// Names of the jobs that the run belongs to, a line each; locked while it is under way.
+constexpr const char* kLockFile = "/run.lock";
+
+Result<UniqueFd> LockFolder(const std::string& path,
+                            std::span<const std::string> jobs,
+                            std::chrono::milliseconds patience) {
+  const std::string file = path + kLockFile;
+  UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!fd.valid()) return FolderError(path, "Making " + file, errno);
+  const auto begin = std::chrono::steady_clock::now();
+  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) break;  // a file system without locks
+    if (std::chrono::steady_clock::now() - begin >= patience) {
+      return Error{.code = Code::kFailed,
+                   .title = "RUN IN USE",
+                   .where = path,
+                   .what = "Another process trains in this run folder.",
+                   .hint = "Wait until it has ended, or give this run a name of its own (run.name).",
+                   .page = "run-in-use"};
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  std::string lines;
+  for (const std::string& job : jobs) lines += job + "\n";
+  if (::ftruncate(fd.get(), 0) != 0) return FolderError(path, "Writing " + file, errno);
+  DDPRUN_TRY(WriteAll(fd.get(), lines, file));
+  return fd;
+}
+
+bool BelongsTo(const std::string& folder, std::span<const std::string> jobs) {
+  std::ifstream file(folder + kLockFile);
+  for (std::string line; std::getline(file, line);) {
+    if (std::ranges::find(jobs, line) != jobs.end()) return true;
+  }
+  return false;
+}
+
+Status WriteConfig(const Config& resolved, RunFolder* folder) {
+  const std::string text = WriteResolvedConfig(resolved);
+  folder->config_hash = ConfigHash(text);
+  // The first step need not wait for a disk.
+  return WriteWholeFile(folder->path + kConfigFile, text, Durability::kUnsynced);
 }
 
 // mkdir decides which of two runs that start at once gets the name.
@@ -74,16 +132,74 @@ std::string ConfigHash(std::string_view text) {
   return buffer.data();
 }
 
-Result<RunFolder> MakeRunFolder(const Config& config, double unix_seconds) {
+std::string WantedRunFolder(const Config& config) {
+  std::string wanted = ReplaceName(config.run.output_dir, config.run.name);
+  while (wanted.size() > 1 && wanted.back() == '/') wanted.pop_back();
+  return wanted;
+}
+
+Result<RunFolder> MakeRunFolder(const Config& config,
+                                double unix_seconds,
+                                std::span<const std::string> jobs) {
   Config resolved = config;
   if (resolved.run.name.empty()) resolved.run.name = RunName(unix_seconds);
-  std::string wanted = ReplaceName(resolved.run.output_dir, resolved.run.name);
+  RunFolder folder;
+  folder.name = resolved.run.name;
+  DDPRUN_ASSIGN(folder.path, MakeNewFolder(WantedRunFolder(resolved)));
+  DDPRUN_ASSIGN(folder.lock, LockFolder(folder.path, jobs, std::chrono::milliseconds(0)));
+  DDPRUN_TRY(WriteConfig(resolved, &folder));
+  return folder;
+}
+
+Result<RunFolder> TakeUpRunFolder(const std::string& path,
+                                  const Config& config,
+                                  std::span<const std::string> jobs,
+                                  std::chrono::milliseconds patience) {
+  RunFolder folder;
+  folder.path = path;
+  DDPRUN_ASSIGN(folder.lock, LockFolder(folder.path, jobs, patience));
+  std::ifstream file(path + kConfigFile);
+  const nlohmann::json before = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json::json_pointer name("/run/name");
+  const bool named = before.contains(name) && before[name].is_string();
+  folder.name = named ? before[name].get<std::string>() : config.run.name;
+  Config resolved = config;
+  resolved.run.name = folder.name;
+  DDPRUN_TRY(WriteConfig(resolved, &folder));
+  return folder;
+}
+
+// Of a run without a name the folder is among the newest: their names are dates.
+std::string FindRunFolder(const Config& config, std::span<const std::string> jobs) {
+  constexpr size_t kMostLookedAt = 100;
+  // "runs/{name}/a": "runs/", what begins with the name, "/a"
+  std::string wanted = config.run.output_dir;
   while (wanted.size() > 1 && wanted.back() == '/') wanted.pop_back();
-  DDPRUN_ASSIGN(const std::string path, MakeNewFolder(wanted));
-  const std::string text = WriteResolvedConfig(resolved);
-  // The first step need not wait for a disk.
-  DDPRUN_TRY(WriteWholeFile(path + "/config.resolved.json", text, Durability::kUnsynced));
-  return RunFolder{path, resolved.run.name, ConfigHash(text)};
+  const size_t name_at = std::min(wanted.find("{name}"), wanted.size());
+  const size_t begin = wanted.rfind('/', name_at) + 1;  // 0 where there is none
+  const size_t end = std::min(wanted.find('/', name_at), wanted.size());
+  const std::string parent = wanted.substr(0, begin);
+  const std::string rest = ReplaceName(wanted.substr(end), config.run.name);
+  const bool named = name_at < wanted.size();
+  const std::string prefix =
+      wanted.substr(begin, name_at - begin) + (named ? config.run.name : "");
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(parent.empty() ? "." : parent, error)) {
+    names.push_back(entry.path().filename().string());
+    if (!names.back().starts_with(prefix)) names.pop_back();
+  }
+  std::ranges::sort(names, std::greater<>());
+  names.resize(std::min(names.size(), kMostLookedAt));
+  for (const std::string& name : names) {
+    std::string path = parent + name + rest;
+    for (int suffix = 2; fs::exists(path, error); ++suffix) {
+      if (BelongsTo(path, jobs)) return path;
+      if (rest.empty()) break;  // those with a number are in the list
+      path = parent + name + rest + "-" + std::to_string(suffix);
+    }
+  }
+  return "";
 }
 
 }  // namespace ddprun::trainer

@@ -109,6 +109,13 @@ void Terminal::OnEval(const EvalReport& report, ReportTime /*now*/) {
   OnNote(FormatEvalLine(report, last_.max_steps));
 }
 
+void Terminal::OnCheckpoint(const CheckpointReport& report, ReportTime /*now*/) {
+  const std::string step = "checkpoint of step " + std::to_string(report.step);
+  if (!report.error.empty()) return OnNote("warning: no " + step + ": " + report.error);
+  OnNote(step + ": " + report.path + " (" + ByteText(static_cast<double>(report.bytes)) + " in " +
+         Duration(report.seconds) + ")");
+}
+
 void Terminal::OnBucketSizes(const BucketSizesReport& report, ReportTime /*now*/) {
   OnNote(FormatBucketSizesLine(report));
 }

@@ -46,6 +46,7 @@ class Terminal final : public Observer {
   void OnNote(std::string_view line) override;
   void OnStep(const StepReport& report, ReportTime now) override;
   void OnEval(const EvalReport& report, ReportTime now) override;
+  void OnCheckpoint(const CheckpointReport& report, ReportTime now) override;
   void OnBucketSizes(const BucketSizesReport& report, ReportTime now) override;
   // The bar stays as it is.
   void OnEnd(const RunEnd& end, ReportTime now) override;

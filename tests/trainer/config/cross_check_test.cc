@@ -91,6 +91,21 @@ TEST(CrossCheck, TheLossIsOneThatTheModelHas) {
             "model.type \"plugin\" brings its own loss:");
 }
 
+TEST(CrossCheck, TheBestCheckpointIsBestInSomethingThatIsComputed) {
+  EXPECT_EQ(Complaint({kGpt, {"checkpoint.save_best=loss"}}), "");
+  EXPECT_EQ(Complaint({kGpt, {"checkpoint.save_best=perplexity"}}), "");
+  EXPECT_EQ(FirstLine({kGpt, {"checkpoint.save_best=val_loss"}}),
+            "\"val_loss\" is neither \"loss\" nor a metric:");
+  EXPECT_EQ(FirstLine({kGpt, {"checkpoint.save_best=f1", "evaluation.metrics=accuracy"}}),
+            "\"f1\" is not computed in this run:");
+}
+
+TEST(CrossCheck, GoingOnByNameNeedsAName) {
+  EXPECT_EQ(FirstLine({kGpt, {"run.resume=auto"}}),
+            "The run has no name, so that its folder is a new one at each start:");
+  EXPECT_EQ(Complaint({kGpt, {"run.resume=auto", "run.name=a"}}), "");
+}
+
 TEST(CrossCheck, OnlyTextHasALongestSequence) {
   EXPECT_EQ(FirstLine({kGpt, {"model.max_position_embeddings=64"}}),
             "data.max_seq_length (128) is more than model.max_position_embeddings (64):");

@@ -55,6 +55,7 @@ struct ChangeValue {
   void operator()(int64_t* field) const { *field += 1; }
   void operator()(double* field) const { *field = *field == 0 ? 0.5 : *field / 2; }
   void operator()(NumberOrAuto* field) const { field->automatic = !field->automatic; }
+  void operator()(Interval* field) const { *field = {90, IntervalUnit::kSeconds}; }
   void operator()(std::string* field) const { *field = "/changed ${x} \"\\ü"; }
   void operator()(const ChoiceSlot& slot) const {
     slot.set(slot.field, (slot.get(slot.field) + 1) % slot.words.size());
@@ -84,6 +85,7 @@ const std::set<std::string> kTied = {"run.max_steps",  // 0 is the next
                                      "model.head_dim",
                                      "model.rope_scaling",
                                      "strategy.overlap",
+                                     "checkpoint.save_best",
                                      "strategy.optimizer_in_backward",
                                      "strategy.gradient_as_bucket_view"};
 

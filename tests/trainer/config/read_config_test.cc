@@ -5,6 +5,7 @@
 
 #include "tests/trainer/config/config_text_fixture.h"
 #include "trainer/config/config_text.h"
+#include "trainer/config/slot.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -148,6 +149,53 @@ The section "model" is a string here:
 Accepted: an object, { ... }.
 Write { "type": "gpt" }.
 )");
+}
+
+Interval SaveSteps(const std::string& value) {
+  const Result<Config> config = Read({kGpt, {"checkpoint.save_steps=" + value}});
+  EXPECT_TRUE(config.has_value()) << Render(config.error());
+  return config.has_value() ? config->checkpoint.save_steps : Interval{.amount = -1};
+}
+
+TEST(ReadConfig, ReadsHowOftenAndForHowLong) {
+  const auto expect = [](const std::string& value, double amount, IntervalUnit unit) {
+    Interval found = SaveSteps(value);
+    EXPECT_DOUBLE_EQ(found.amount, amount) << value;
+    EXPECT_EQ(found.unit, unit) << value;
+    // As the resolved config has it.
+    const Interval again = SaveSteps(SlotText(&found));
+    EXPECT_EQ(again.amount, found.amount) << value;
+    EXPECT_EQ(again.unit, found.unit) << value;
+  };
+  expect("500", 500, IntervalUnit::kSteps);
+  expect("\"500 steps\"", 500, IntervalUnit::kSteps);
+  expect("1e3", 1000, IntervalUnit::kSteps);
+  expect("2 epochs", 2, IntervalUnit::kEpochs);
+  expect("0.5 epoch", 0.5, IntervalUnit::kEpochs);
+  expect("30 min", 1800, IntervalUnit::kSeconds);
+  expect("2 H", 7200, IntervalUnit::kSeconds);
+  expect("90s", 90, IntervalUnit::kSeconds);
+  expect("23:50:00", 85800, IntervalUnit::kSeconds);
+  expect("1:01:00:01", 90001, IntervalUnit::kSeconds);
+  expect("0", 0, IntervalUnit::kSteps);
+}
+
+TEST(ReadConfig, SaysWhatAnIntervalLooksLike) {
+  const auto hint = [](const std::string& set) {
+    const Result<Config> config = Read({kGpt, {set}});
+    EXPECT_FALSE(config.has_value()) << set;
+    return config.has_value() ? "" : config.error().title + ": " + config.error().hint;
+  };
+  EXPECT_EQ(hint("checkpoint.save_steps=epoch"), "WRONG TYPE: Here that is \"1 epoch\".");
+  EXPECT_EQ(hint("checkpoint.save_steps=\"500\""), "WRONG TYPE: Remove the quotes.");
+  EXPECT_EQ(hint("checkpoint.save_steps=false"),
+            "WRONG TYPE: For no checkpoint before the end write 0.");
+  EXPECT_EQ(hint("checkpoint.save_steps=-1"), "OUT OF RANGE: ");
+  for (const char* bad : {"1.5 steps", "2 weeks", "-3 min", "12:00", "1:2:3:4:5", "min", "\"\""}) {
+    EXPECT_EQ(hint(std::string("checkpoint.save_steps=") + bad), "WRONG TYPE: ") << bad;
+  }
+  EXPECT_EQ(hint("run.max_time=90"), "WRONG TYPE: ");
+  EXPECT_EQ(hint("run.max_time=2 epochs"), "WRONG TYPE: ");
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
+#include <vector>
 
 #include "tests/trainer/report/scratch_folder.h"
 
@@ -56,13 +58,14 @@ TEST_F(MetricsFileTest, AStepToTellHasAllItsNumbers) {
                      .grad_norm = 0.75,
                      .samples = 16,
                      .tokens = 2048,
+                     .run_seconds = 3.5,
                      .step_seconds = 0.125,
                      .exposed_comm_seconds = 0.25};
   file_->OnStep(step, kNow);
   const std::string line =
       R"({"ts":1.5,"step":10,"epoch":0.25,"split":"train","loss":2.5,"mean_loss":2.75,)"
       R"("learning_rate":0.001,"grad_norm":0.75,"samples":16,"tokens":2048,)"
-      R"("step_seconds":0.125,"exposed_comm_seconds":0.25})";
+      R"("run_seconds":3.5,"step_seconds":0.125,"exposed_comm_seconds":0.25})";
   EXPECT_EQ(LastLine(), line);
   step.reported = false;
   step.step = 11;
@@ -95,6 +98,24 @@ TEST_F(MetricsFileTest, TheEndSaysWhy) {
   EXPECT_EQ(LastLine(),
             "{\"ts\":1.5,\"event\":\"end\",\"step\":2,\"reason\":\"failed\","
             "\"message\":\"a\\n\xEF\xBF\xBD\"}");
+}
+
+TEST_F(MetricsFileTest, AreCutWhereARunGoesOn) {
+  for (const int64_t step : {1, 2, 3}) {
+    file_->OnStep({.step = step, .reported = true}, kNow);
+    file_->OnEval({.step = step}, kNow);
+    file_->OnCheckpoint({.step = step, .path = "a"}, kNow);
+  }
+  file_->OnEnd({.reason = "failed", .step = 2}, kNow);
+  const std::vector<std::string> before = Lines(path_);
+  std::ofstream(path_, std::ios::app) << R"({"ts":1.5,"step":1,"epo)";  // cut off by a crash
+  ASSERT_TRUE(CutMetrics(path_, 2).ok());
+  EXPECT_EQ(Lines(path_), std::vector<std::string>(before.begin(), before.begin() + 7));
+  ASSERT_TRUE(CutMetrics(path_, 2).ok());
+  EXPECT_EQ(Lines(path_).size(), 7U);
+  ASSERT_TRUE(CutMetrics(path_, 0).ok());
+  EXPECT_EQ(Lines(path_), std::vector<std::string>(before.begin(), before.begin() + 1));
+  EXPECT_TRUE(CutMetrics(folder_ + "/none", 0).ok());
 }
 
 }  // namespace

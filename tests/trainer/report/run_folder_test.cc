@@ -60,5 +60,46 @@ TEST_F(RunFolderTest, AFileInTheWayIsAnError) {
   EXPECT_EQ(made.error().what, "Making " + folder_ + "/file: Not a directory.");
 }
 
+TEST_F(RunFolderTest, IsFoundAgainByItsJob) {
+  const std::vector<std::string> first = {"ddprun a", "elastic x"};
+  const std::vector<std::string> second = {"ddprun b"};
+  const std::vector<std::string> other = {"ddprun c"};
+  for (const char* where : {"/runs/{name}", "/fixed/", "/in/{name}/out", "/some-{name}-runs"}) {
+    Config config;
+    config.run.output_dir = folder_ + where;
+    EXPECT_EQ(FindRunFolder(config, first), "");
+    const Result<RunFolder> one = MakeRunFolder(config, kStart, first);
+    const Result<RunFolder> two = MakeRunFolder(config, kStart, second);
+    ASSERT_TRUE(one.has_value() && two.has_value());
+    EXPECT_EQ(FindRunFolder(config, first), one->path);
+    EXPECT_EQ(FindRunFolder(config, std::vector<std::string>{"elastic x"}), one->path);
+    EXPECT_EQ(FindRunFolder(config, second), two->path);
+    EXPECT_EQ(FindRunFolder(config, other), "");
+    EXPECT_EQ(FindRunFolder(config, {}), "");
+  }
+}
+
+TEST_F(RunFolderTest, IsOfOneRunAtATime) {
+  Config config;
+  config.run.name = "first";
+  config.run.output_dir = folder_ + "/{name}";
+  Result<RunFolder> made = MakeRunFolder(config, kStart);
+  ASSERT_TRUE(made.has_value());
+  config.run.name = "second";
+  config.run.max_steps = 7;
+  const auto take_up = [&] {
+    return TakeUpRunFolder(folder_ + "/first", config, {}, std::chrono::milliseconds(1));
+  };
+  const Result<RunFolder> refused = take_up();
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().page, "run-in-use");
+  made->lock.reset();
+  const Result<RunFolder> taken = take_up();
+  ASSERT_TRUE(taken.has_value()) << Render(taken.error());
+  EXPECT_EQ(taken->name, "first");
+  config.run.name = "first";
+  EXPECT_EQ(Contents(folder_ + "/first/config.resolved.json"), WriteResolvedConfig(config));
+}
+
 }  // namespace
 }  // namespace ddprun::trainer

@@ -1,0 +1,52 @@
+// What is done between two steps: whether to save, and whether to stop. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "trainer/config/config.h"
+#include "trainer/loop/step_plan.h"
+
+namespace ddprun::trainer {
+
+// What a rank knows between two steps and the others may not; or what any of them knows, where they
+// have told each other, as they do beside the sums of a step (StepReports).
+struct Votes {
+  bool save = false;  // it is time to save, by this rank's clock
+  bool busy = false;  // the save before is not finished
+  bool stop = false;  // the run is to stop here and go on later: a signal, the end of its time
+};
+
+// What all ranks do, alike.
+struct BoundaryActions {
+  bool save = false;
+  bool stop = false;  // after saving
+};
+
+class StepBoundary {
+ public:
+  StepBoundary(const CheckpointConfig& checkpoint, const StepPlan& plan)
+      : interval_(checkpoint.save_steps), plan_(plan) {}
+
+  // This rank's votes `seconds` after the training began. `stop`: it was asked to.
+  Votes VotesAt(double seconds, bool busy, bool stop) const;
+
+  // After `step`. `votes`: of any rank; nullopt: ranks did not meet in this step, and wait with what
+  // is due until they do. `wanted`: this very state is to be kept.
+  BoundaryActions Decide(int64_t step, const std::optional<Votes>& votes, bool wanted);
+
+  // A save has begun `seconds` after the training began.
+  void NoteSave(double seconds) { saved_at_ = seconds; }
+
+  bool saves() const { return interval_.amount > 0; }
+
+ private:
+  bool IsDue(int64_t step) const;
+
+  const Interval interval_;
+  const StepPlan plan_;
+  double saved_at_ = 0;
+  bool due_ = false;
+};
+
+}  // namespace ddprun::trainer
