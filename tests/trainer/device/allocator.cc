@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <list>
 #include <map>
 #include <utility>
@@ -14,6 +15,9 @@ namespace ddprun::simulated {
 namespace {
 
 constexpr size_t kGranule = 512;
+// Freed blocks that nobody gets for a while, so that their use is seen as such.
+constexpr size_t kKeptBlocks = 16;
+constexpr size_t kKeptBytes = 64 << 20;
 
 // Freed, but other streams may still use it.
 struct Waiting {
@@ -21,10 +25,18 @@ struct Waiting {
   std::vector<Event> events;
 };
 
+// Freed blocks of a stream.
+struct Cached {
+  std::multimap<size_t, Block*> ready = {};  // by size
+  std::deque<Block*> kept = {};
+  size_t kept_bytes = 0;
+  size_t unchecked = 0;  // of the last ones of `kept`
+};
+
 struct Arena {
   std::map<std::byte*, size_t> free = {};  // of no stream
   std::map<std::byte*, std::unique_ptr<Block>> blocks = {};
-  std::map<size_t, std::multimap<size_t, Block*>> cached = {};  // by stream and size
+  std::map<size_t, Cached> cached = {};  // by stream
   std::list<Waiting> waiting = {};
   size_t limit = kDeviceBytes;
   size_t reserved = 0;  // of all blocks
@@ -49,7 +61,23 @@ Queued Here() {
 }
 
 void Cache(Arena& arena, Block* block) {
-  arena.cached[block->stream].emplace(block->size, block);
+  Cached& cached = arena.cached[block->stream];
+  cached.kept.push_back(block);
+  cached.kept_bytes += block->size;
+  ++cached.unchecked;
+}
+
+// A real allocator may give any of them to whoever comes next.
+void CheckKept(Cached& cached, const VectorClock& clock) {
+  while (cached.unchecked > 0) {
+    CheckReuse(*cached.kept[cached.kept.size() - cached.unchecked--], clock);
+  }
+  while (cached.kept.size() > kKeptBlocks || cached.kept_bytes > kKeptBytes) {
+    Block* const block = cached.kept.front();
+    cached.kept.pop_front();
+    cached.kept_bytes -= block->size;
+    cached.ready.emplace(block->size, block);
+  }
 }
 
 // What no stream uses any more becomes available.
@@ -68,12 +96,12 @@ void ReturnWaiting(Arena& arena) {
 }
 
 Block* FromCache(Arena& arena, size_t stream, size_t size) {
-  auto& cached = arena.cached[stream];
-  const auto found = cached.lower_bound(size);
-  if (found == cached.end() || found->first > 2 * size) return nullptr;
+  Cached& cached = arena.cached[stream];
+  CheckKept(cached, ClockOf(stream));
+  const auto found = cached.ready.lower_bound(size);
+  if (found == cached.ready.end() || found->first > 2 * size) return nullptr;
   Block* const block = found->second;
-  cached.erase(found);
-  CheckReuse(*block, ClockOf(stream));
+  cached.ready.erase(found);
   return block;
 }
 
@@ -109,11 +137,7 @@ void AddFree(Arena& arena, std::byte* begin, size_t size) {
 
 // As a real device: nothing is cached any more once all of its streams are idle.
 void EmptyCache(int device) {
-  std::vector<Event> events;
-  for (int id = 0; id < kStreamsPerDevice; ++id) {
-    const c10::Stream stream(c10::Stream::UNSAFE, DeviceAt(device), id);
-    Record(events.emplace_back(), stream);
-  }
+  const std::vector<Event> events = RecordAll(device);
   for (const Event& event : events) event.signal->Wait();
   const auto lock = BookLock();
   Arena& arena = ArenaOf(device);
@@ -124,12 +148,14 @@ void EmptyCache(int device) {
       ClockOf(static_cast<size_t>(device * kStreamsPerDevice + id)).Join(event.clock);
     }
   }
-  for (auto& [stream, blocks] : std::exchange(arena.cached, {})) {
-    for (const auto& [size, block] : blocks) {
-      arena.reserved -= size;
-      AddFree(arena, block->begin, size);
-      arena.blocks.erase(block->begin);
-    }
+  const auto release = [&](const Block& block) {
+    arena.reserved -= block.size;
+    AddFree(arena, block.begin, block.size);
+    arena.blocks.erase(block.begin);
+  };
+  for (auto& [stream, cached] : std::exchange(arena.cached, {})) {
+    for (const auto& [size, block] : cached.ready) release(*block);
+    for (const Block* block : cached.kept) release(*block);
   }
 }
 

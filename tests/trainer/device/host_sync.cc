@@ -1,9 +1,12 @@
 #include "tests/trainer/device/host_sync.h"
 
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <set>
 #include <utility>
+
+#include "tests/trainer/device/stream.h"
 
 namespace ddprun::simulated {
 namespace {
@@ -11,7 +14,7 @@ namespace {
 std::mutex sync_mutex;
 std::vector<HostSync> syncs;
 std::set<std::string> in_order;
-std::atomic<int> forbidding = 0;
+std::array<std::atomic<int>, kDevices> forbidding = {};
 thread_local int allowing = 0;
 
 std::string Line(const HostSync& sync) {
@@ -34,7 +37,7 @@ std::string NameOf(HostSyncKind kind) {
 
 void NoteHostSync(HostSyncKind kind, int device) {
   HostSync sync = {kind, device, Doing::Operation(), Place()};
-  if (forbidding > 0 && allowing == 0) {
+  if (forbidding[static_cast<size_t>(device)] > 0 && allowing == 0) {
     throw DeviceError("the host would wait for the device: " + Line(sync));
   }
   const std::lock_guard lock(sync_mutex);
@@ -52,12 +55,14 @@ std::string Described(const std::vector<HostSync>& list) {
   return text;
 }
 
-ForbidHostSync::ForbidHostSync() {
-  ++forbidding;
+ForbidHostSync::ForbidHostSync() : ForbidHostSync(CurrentDevice()) {}
+
+ForbidHostSync::ForbidHostSync(int device) : device_(device) {
+  ++forbidding[static_cast<size_t>(device)];
 }
 
 ForbidHostSync::~ForbidHostSync() {
-  --forbidding;
+  --forbidding[static_cast<size_t>(device_)];
 }
 
 AllowHostSync::AllowHostSync() {

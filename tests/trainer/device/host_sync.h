@@ -32,13 +32,17 @@ std::vector<HostSync> TakeHostSyncs();
 // As lines of a message; "" for none.
 std::string Described(const std::vector<HostSync>& syncs);
 
-// Until its end every wait of the host, of whatever thread, throws instead.
+// Until its end every wait of the host for a device, by whatever thread, throws instead.
 class ForbidHostSync {
  public:
-  ForbidHostSync();
+  ForbidHostSync();  // the thread's current device
+  explicit ForbidHostSync(int device);
   ~ForbidHostSync();
   ForbidHostSync(const ForbidHostSync&) = delete;
   ForbidHostSync& operator=(const ForbidHostSync&) = delete;
+
+ private:
+  const int device_;
 };
 // This thread may, within it.
 class AllowHostSync {

@@ -4,8 +4,12 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -24,16 +28,31 @@ std::string Demangled(const char* name) {
   return status == 0 ? text.get() : name;
 }
 
-// Of what the program itself calls, not of LibTorch, the device or the C++ library.
-bool IsOfProgram(const Dl_info& info, const std::string& function) {
-  const std::string file = info.dli_fname == nullptr ? "" : info.dli_fname;
-  for (const char* other : {"libtorch", "libc10", "libc.so", "libstdc++", "libgtest", "san.so"}) {
-    if (file.find(other) != std::string::npos) return false;
+// The innermost function of the program, by name where it has one that others could call; not of
+// LibTorch, the device or the C++ library.
+std::string Function(std::span<void* const> frames) {
+  std::string unnamed;
+  for (void* const frame : frames) {
+    Dl_info info = {};
+    // A return address may be behind the last instruction of its function.
+    if (dladdr(static_cast<char*>(frame) - 1, &info) == 0) continue;
+    const std::string_view path = info.dli_fname;
+    const std::string file(path.substr(path.rfind('/') + 1));
+    if (file.starts_with("lib")) continue;
+    if (info.dli_sname == nullptr) {
+      const auto offset = static_cast<char*>(frame) - static_cast<char*>(info.dli_fbase);
+      if (unnamed.empty()) unnamed = c10::str(file, "+0x", std::hex, offset);
+      continue;
+    }
+    const std::string function = Demangled(info.dli_sname);
+    const auto starts = [&](const char* other) { return function.starts_with(other); };
+    if (std::ranges::any_of(std::array{"c10::", "at::", "torch::", "std::", "void "}, starts)) {
+      continue;
+    }
+    if (starts("testing::") || function == "main") break;
+    return unnamed.empty() ? "in " + function : "at " + unnamed + " in " + function;
   }
-  for (const char* other : {"ddprun::simulated", "c10::", "at::", "torch::", "std::", "void "}) {
-    if (function.starts_with(other)) return false;
-  }
-  return true;
+  return unnamed.empty() ? "" : "at " + unnamed;
 }
 
 }  // namespace
@@ -64,16 +83,11 @@ Place::Place() {
 
 std::string Place::Text() const {
   std::string text = labels_;
-  if (!node_.empty()) text += (text.empty() ? "" : ", ") + ("backward, " + node_);
-  for (int i = 0; i < depth_; ++i) {
-    Dl_info info = {};
-    // A return address may be behind the last instruction of its function.
-    void* const address = static_cast<char*>(frames_[static_cast<size_t>(i)]) - 1;
-    if (dladdr(address, &info) == 0 || info.dli_sname == nullptr) continue;
-    const std::string function = Demangled(info.dli_sname);
-    if (!IsOfProgram(info, function)) continue;
-    return text + (text.empty() ? "" : ", ") + "in " + function;
-  }
+  const auto add = [&](const std::string& part) {
+    if (!part.empty()) text += (text.empty() ? "" : ", ") + part;
+  };
+  if (!node_.empty()) add("backward, " + node_);
+  add(Function({frames_.data(), static_cast<size_t>(depth_)}));
   return text.empty() ? "a place without a label" : text;
 }
 

@@ -75,7 +75,7 @@ void CheckReuse(Block& block, const VectorClock& clock) {
     const std::string text =
         "device memory is given away while it is in use: " + At(block.taken_by) +
         " allocated it on " + StreamName(block.stream) + ", " + At(block.freed_by) + " freed it, " +
-        Doing::Operation() + " is about to get it, and " + Described(*access.by) + " " +
+        Doing::Operation() + " may get it now, and " + Described(*access.by) + " " +
         Verb(access.use) + " it: record_stream, or a wait, is missing\n  " +
         access.by->operation + ": " + access.by->place.Text() + "\n  " + Doing::Operation() +
         ": " + Place().Text();

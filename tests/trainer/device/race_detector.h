@@ -12,7 +12,7 @@ namespace ddprun::simulated {
 
 // Remembers what `queued` does; `clock` is its stream's.
 void CheckUses(const QueuedPtr& queued, const VectorClock& clock, const std::vector<Use>& uses);
-// A block that had another owner is given to a new one on the block's stream.
+// A block whose owner has freed it may now be given to a new one on its stream.
 void CheckReuse(Block& block, const VectorClock& clock);
 
 }  // namespace ddprun::simulated

@@ -72,6 +72,12 @@ void Push(size_t stream, std::function<void()> function) {
   queue.changed.notify_one();
 }
 
+bool WasUsed(const c10::Stream& stream) {
+  StreamQueue& queue = TheWorld().queues[IndexOf(stream)];
+  const std::lock_guard lock(queue.mutex);
+  return queue.has_thread;
+}
+
 void ThrowError(int device) {
   StickyError& error = TheWorld().errors[static_cast<size_t>(device)];
   std::string text;
@@ -175,8 +181,10 @@ QueuedPtr Queue(const c10::Stream& stream,
     try {
       kernel();
     } catch (const std::exception& error) {
+      const auto* const torch = dynamic_cast<const c10::Error*>(&error);
       ReportError(device, "asynchronous error of " + operation + " on " + StreamName(stream) +
-                              ", queued by " + place->Text() + ":\n  " + error.what());
+                              ", queued by " + place->Text() + ":\n  " +
+                              (torch == nullptr ? error.what() : torch->what_without_backtrace()));
     }
   }));
 }
@@ -243,11 +251,7 @@ void Synchronize(const c10::Stream& stream) {
 }
 
 bool Query(const c10::Stream& stream) {
-  StreamQueue& queue = TheWorld().queues[IndexOf(stream)];
-  {
-    const std::lock_guard lock(queue.mutex);
-    if (!queue.has_thread) return true;
-  }
+  if (!WasUsed(stream)) return true;
   Event event;
   Record(event, stream);
   // Its thread may only have to come to it.
@@ -255,17 +259,17 @@ bool Query(const c10::Stream& stream) {
   return Query(event);
 }
 
-void SynchronizeDevice(int device) {
+std::vector<Event> RecordAll(int device) {
   std::vector<Event> events;
   for (int id = 0; id < kStreamsPerDevice; ++id) {
     const c10::Stream stream(c10::Stream::UNSAFE, DeviceAt(device), id);
-    {
-      StreamQueue& queue = TheWorld().queues[IndexOf(stream)];
-      const std::lock_guard lock(queue.mutex);
-      if (!queue.has_thread) continue;
-    }
-    Record(events.emplace_back(), stream);
+    if (WasUsed(stream)) Record(events.emplace_back(), stream);
   }
+  return events;
+}
+
+void SynchronizeDevice(int device) {
+  const std::vector<Event> events = RecordAll(device);
   for (const Event& event : events) event.signal->Wait();
   for (const Event& event : events) HostHasWaited(device, event.clock);
 }

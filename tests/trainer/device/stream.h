@@ -105,6 +105,8 @@ void Synchronize(const Event& event);
 void Synchronize(const c10::Stream& stream);
 bool Query(const c10::Stream& stream);
 void SynchronizeDevice(int device);
+// After all that the device's streams have in their queues.
+std::vector<Event> RecordAll(int device);
 
 // For those who keep books of their own; under BookLock().
 std::unique_lock<std::mutex> BookLock();

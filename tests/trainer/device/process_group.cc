@@ -1,0 +1,276 @@
+#include "tests/trainer/device/process_group.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/ivalue.h>
+#include <c10/core/StreamGuard.h>
+
+#include <condition_variable>
+#include <map>
+#include <utility>
+
+#include "tests/trainer/device/host_sync.h"
+#include "tests/trainer/device/tensors.h"
+#include "trainer/comm/host_process_group_tensors.h"
+#include "trainer/comm/reduce.h"
+
+namespace ddprun::simulated {
+namespace {
+
+using Tensors = SimulatedProcessGroup::Tensors;
+
+class StreamWork : public c10d::Work {
+ public:
+  StreamWork(int rank, c10d::OpType type, const c10::Stream& stream, Tensors inputs,
+             const Tensors& outputs)
+      : Work(rank, type), device_(stream.device_index()), inputs_(std::move(inputs)) {
+    Record(done_, stream);
+    future_ = c10::make_intrusive<c10::ivalue::Future>(
+        c10::ListType::create(c10::TensorType::get()), std::vector<c10::Device>{stream.device()});
+    // It keeps what is queued on the stream in mind, not results.
+    const c10::StreamGuard guard(stream);
+    future_->markCompleted(c10::IValue(outputs));
+  }
+
+  bool isCompleted() override { return done_.signal->IsSet(); }
+  bool wait(std::chrono::milliseconds) override {
+    if (opType_ == c10d::OpType::BARRIER) {
+      NoteHostSync(HostSyncKind::kSynchronize, device_);
+      Synchronize(done_);
+    } else {
+      LetWait(done_, CurrentStream(device_));
+    }
+    inputs_.clear();
+    return true;
+  }
+  void synchronize() override { wait(kNoTimeout); }
+  void blockCurrentStream() override { wait(kNoTimeout); }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  std::vector<at::Tensor> result() override { return future_->value().toTensorVector(); }
+
+ private:
+  const int device_;
+  Tensors inputs_;  // until the wait, so that nobody else gets their memory
+  Event done_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+// Sums, or whatever `operation` says, of element i of all ranks, in rank order.
+at::Tensor Reduced(const std::vector<at::Tensor>& given, const c10d::ReduceOp& operation) {
+  std::vector<at::Tensor> plain;
+  std::vector<const std::byte*> sources;
+  for (const at::Tensor& one : given) {
+    plain.push_back(one.contiguous());
+    sources.push_back(static_cast<const std::byte*>(plain.back().const_data_ptr()));
+  }
+  const at::Tensor result = at::empty_like(plain[0]);
+  std::byte* const target = static_cast<std::byte*>(result.data_ptr());
+  const trainer::DataType type = trainer::TypeOf(result);
+  trainer::ReduceArrays(type, trainer::ReductionOf(operation, type), sources, {&target, 1},
+                        static_cast<size_t>(result.numel()));
+  return result;
+}
+
+// Of every rank the part of its tensor that is for `rank`.
+Tensors PartsFor(int rank, const std::vector<Tensors>& given) {
+  Tensors parts;
+  const auto ranks = static_cast<int64_t>(given.size());
+  for (const Tensors& one : given) parts.push_back(one[0].flatten().chunk(ranks)[rank]);
+  return parts;
+}
+
+}  // namespace
+
+struct Meeting::State {
+  struct Round {
+    std::vector<Visit> visits;
+    int come = 0;
+    int gone = 0;
+  };
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<uint64_t, Round> rounds;
+  std::string error;
+};
+
+Meeting::Meeting(int size) : size_(size), state_(std::make_unique<State>()) {}
+
+Meeting::~Meeting() = default;
+
+void Meeting::Meet(int rank,
+                   uint64_t number,
+                   const Visit& visit,
+                   std::chrono::milliseconds timeout,
+                   const std::function<void(const std::vector<Visit>&)>& take) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  std::unique_lock lock(state_->mutex);
+  State::Round& round = state_->rounds[number];
+  const auto until = [&](const auto& condition) {
+    state_->changed.notify_all();
+    const bool done = state_->changed.wait_until(
+        lock, deadline, [&] { return !state_->error.empty() || condition(); });
+    if (!done) {
+      std::string missing;
+      for (int other = 0; other < size_; ++other) {
+        const bool came = !round.visits[static_cast<size_t>(other)].operation.empty();
+        if (!came) (missing += " ") += std::to_string(other);
+      }
+      state_->error = "rank" + missing + " did not come to " + visit.operation;
+    }
+    if (!state_->error.empty()) throw DeviceError(state_->error);
+  };
+  round.visits.resize(static_cast<size_t>(size_));
+  round.visits[static_cast<size_t>(rank)] = visit;
+  ++round.come;
+  until([&] { return round.come == size_; });
+  for (const Visit& other : round.visits) {
+    if (other.operation == visit.operation) continue;
+    state_->error = "one rank is in " + visit.operation + ", another in " + other.operation;
+  }
+  until([] { return true; });
+  lock.unlock();
+  take(round.visits);
+  lock.lock();
+  ++round.gone;
+  until([&] { return round.gone >= size_; });
+  // Others may still look at how many have gone.
+  if (++round.gone == 2 * size_) state_->rounds.erase(number);
+}
+
+void Meeting::Abort(const std::string& reason) {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->error.empty()) state_->error = reason;
+  state_->changed.notify_all();
+}
+
+SimulatedProcessGroup::SimulatedProcessGroup(std::shared_ptr<Meeting> meeting,
+                                             int rank,
+                                             int device)
+    : Backend(rank, meeting->size()),
+      meeting_(std::move(meeting)),
+      device_(device),
+      stream_(StreamFromPool(device)) {}
+
+void SimulatedProcessGroup::abort() {
+  meeting_->Abort("rank " + std::to_string(rank_) + " has aborted the group");
+}
+
+at::Tensor SimulatedProcessGroup::allocateTensor(long size, at::TensorOptions options) {
+  return at::zeros({size}, options.device(DeviceAt(device_)));
+}
+
+SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::Run(c10d::OpType type,
+                                                          bool async,
+                                                          const Tensors& inputs,
+                                                          const Tensors& outputs,
+                                                          const Result& result) {
+  const uint64_t number = ++number_;
+  const std::string name = c10d::opTypeToString(type) + " " + std::to_string(number);
+  const Doing doing(name);
+  std::vector<Use> uses;
+  Tensors from, to;
+  const auto add = [&](const Tensors& tensors, bool writes, Tensors* on_host) {
+    for (const at::Tensor& tensor : tensors) {
+      TORCH_CHECK(IsOnDevice(tensor) && tensor.device().index() == device_, name,
+                  " takes tensors of simulated device ", device_, ", not of ", tensor.device());
+      AddUse(tensor, writes, &uses);
+      on_host->push_back(OnHost(tensor));
+    }
+  };
+  add(inputs, false, &from);
+  add(outputs, true, &to);
+  Event before;
+  Record(before, CurrentStream(device_));
+  LetWait(before, stream_);
+  const auto ran = std::make_shared<bool>(false);
+  const auto kernel = [=, meeting = meeting_, rank = rank_, timeout = timeout_] {
+    *ran = true;
+    Tensors results;
+    meeting->Meet(rank, number, {name, &from}, timeout, [&](const auto& visits) {
+      std::vector<Tensors> given;
+      for (const Meeting::Visit& visit : visits) given.push_back(*visit.given);
+      results = result(given);
+    });
+    for (size_t i = 0; i < to.size(); ++i) to[i].copy_(results[i].view_as(to[i]));
+  };
+  Queue(stream_, uses, kernel);
+  // After an error of the device: the others need not wait.
+  QueueControl(stream_, [ran, name, meeting = meeting_, rank = rank_] {
+    if (!*ran) meeting->Abort("rank " + std::to_string(rank) + " failed before " + name);
+  });
+  Tensors kept = inputs;
+  kept.insert(kept.end(), outputs.begin(), outputs.end());
+  auto work = c10::make_intrusive<StreamWork>(rank_, type, stream_, std::move(kept), outputs);
+  if (!async) work->wait(kNoTimeout);
+  return work;
+}
+
+SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::allreduce(
+    Tensors& tensors, const c10d::AllreduceOptions& options) {
+  return Run(c10d::OpType::ALLREDUCE, options.asyncOp, tensors, tensors,
+             [operation = options.reduceOp](const std::vector<Tensors>& given) {
+               Tensors results;
+               for (size_t i = 0; i < given[0].size(); ++i) {
+                 Tensors ranks;
+                 for (const Tensors& one : given) ranks.push_back(one[i]);
+                 results.push_back(Reduced(ranks, operation));
+               }
+               return results;
+             });
+}
+
+SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::broadcast(
+    Tensors& tensors, const c10d::BroadcastOptions& options) {
+  const auto root = static_cast<size_t>(options.rootRank);
+  return Run(c10d::OpType::BROADCAST, options.asyncOp, tensors, tensors,
+             [root](const std::vector<Tensors>& given) {
+               return Tensors{given[root][0].clone()};
+             });
+}
+
+SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::allgather(
+    std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
+  return Run(c10d::OpType::ALLGATHER, options.asyncOp, inputs, outputs[0],
+             [](const std::vector<Tensors>& given) {
+               Tensors results;
+               for (const Tensors& one : given) results.push_back(one[0].clone());
+               return results;
+             });
+}
+
+SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::_allgather_base(
+    at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) {
+  return Run(c10d::OpType::_ALLGATHER_BASE, options.asyncOp, {input}, {output},
+             [](const std::vector<Tensors>& given) {
+               Tensors all;
+               for (const Tensors& one : given) all.push_back(one[0].flatten());
+               return Tensors{at::cat(all)};
+             });
+}
+
+SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::_reduce_scatter_base(
+    at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
+  return Run(c10d::OpType::_REDUCE_SCATTER_BASE, options.asyncOp, {input}, {output},
+             [operation = options.reduceOp, rank = rank_](const std::vector<Tensors>& given) {
+               return Tensors{Reduced(PartsFor(rank, given), operation)};
+             });
+}
+
+SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::alltoall_base(
+    at::Tensor& output,
+    at::Tensor& input,
+    std::vector<int64_t>& output_splits,
+    std::vector<int64_t>& input_splits,
+    const c10d::AllToAllOptions& options) {
+  TORCH_CHECK(output_splits.empty() && input_splits.empty(), "only equal parts");
+  return Run(c10d::OpType::ALLTOALL_BASE, options.asyncOp, {input}, {output},
+             [rank = rank_](const std::vector<Tensors>& given) {
+               return Tensors{at::cat(PartsFor(rank, given))};
+             });
+}
+
+SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::barrier(const c10d::BarrierOptions&) {
+  return Run(c10d::OpType::BARRIER, true, {}, {},
+             [](const std::vector<Tensors>&) { return Tensors(); });
+}
+
+}  // namespace ddprun::simulated

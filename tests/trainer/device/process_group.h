@@ -1,0 +1,93 @@
+// A c10d backend between simulated devices, for ranks that are threads of one process.
+//
+// As NCCL's: collectives run on a stream of their own, behind what the current stream has in its
+// queue; Work::wait() makes the current stream wait and returns at once. Sums are taken in rank
+// order and have the bits of HostProcessGroup's.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "tests/trainer/device/stream.h"
+
+namespace ddprun::simulated {
+
+// Where the ranks of a group find each other.
+class Meeting {
+ public:
+  explicit Meeting(int size);
+  ~Meeting();
+  int size() const { return size_; }
+
+  struct Visit {
+    std::string operation;                // the same for all ranks
+    const std::vector<at::Tensor>* given;  // for all ranks to read
+  };
+  // Kernels' threads only. Runs `take` with what all ranks gave once all are there; returns when
+  // all have run it. Throws for ranks that do not come.
+  void Meet(int rank,
+            uint64_t number,
+            const Visit& visit,
+            std::chrono::milliseconds timeout,
+            const std::function<void(const std::vector<Visit>&)>& take);
+  // All meetings end with this error.
+  void Abort(const std::string& reason);
+
+ private:
+  struct State;
+  const int size_;
+  const std::unique_ptr<State> state_;
+};
+
+class SimulatedProcessGroup : public c10d::Backend {
+ public:
+  // Tensors of `device`; errors of collectives are errors of the device.
+  SimulatedProcessGroup(std::shared_ptr<Meeting> meeting, int rank, int device);
+
+  const std::string getBackendName() const override { return "simulated"; }
+  void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
+  void abort() override;
+  bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
+  at::Tensor allocateTensor(long size, at::TensorOptions options) override;
+
+  using Tensors = std::vector<at::Tensor>;
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options = {}) override;
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options = {}) override;
+  WorkPtr allgather(std::vector<Tensors>& outputs,
+                    Tensors& inputs,
+                    const c10d::AllgatherOptions& options = {}) override;
+  WorkPtr _allgather_base(at::Tensor& output,
+                          at::Tensor& input,
+                          const c10d::AllgatherOptions& options = {}) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output,
+                               at::Tensor& input,
+                               const c10d::ReduceScatterOptions& options = {}) override;
+  WorkPtr alltoall_base(at::Tensor& output,
+                        at::Tensor& input,
+                        std::vector<int64_t>& output_splits,
+                        std::vector<int64_t>& input_splits,
+                        const c10d::AllToAllOptions& options = {}) override;
+  // Its wait() is the host's.
+  WorkPtr barrier(const c10d::BarrierOptions& options = {}) override;
+
+ private:
+  // What all ranks gave -> what this one stores to its outputs.
+  using Result = std::function<Tensors(const std::vector<Tensors>& given)>;
+  WorkPtr Run(c10d::OpType type,
+              bool async,
+              const Tensors& inputs,
+              const Tensors& outputs,
+              const Result& result);
+
+  const std::shared_ptr<Meeting> meeting_;
+  const int device_;
+  const c10::Stream stream_;
+  std::chrono::milliseconds timeout_ = std::chrono::minutes(1);
+  uint64_t number_ = 0;  // of collectives begun
+};
+
+}  // namespace ddprun::simulated

@@ -1,0 +1,130 @@
+// Collectives between simulated devices: their results, their stream, their faults.
+#include <ATen/Functions.h>
+#include <c10/core/DeviceGuard.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/trainer/device/process_group.h"
+#include "tests/trainer/device/simulated_device.h"
+#include "tests/trainer/device/thrown.h"
+#include "tests/trainer/parallel/reducer_fixture.h"
+
+namespace ddprun::simulated {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using trainer::Random;
+using Tensors = std::vector<at::Tensor>;
+using Group = c10::intrusive_ptr<SimulatedProcessGroup>;
+
+// Each rank with a device of its own. A rank's error ends what the others wait for.
+void WithDevices(int size, const std::function<void(const Group&, c10::Device)>& body) {
+  const auto meeting = std::make_shared<Meeting>(size);
+  trainer::RunRanks(size, [&](int rank) {
+    const c10::DeviceGuard guard(DeviceAt(rank));
+    const auto group = c10::make_intrusive<SimulatedProcessGroup>(meeting, rank, rank);
+    try {
+      body(group, DeviceAt(rank));
+    } catch (...) {
+      group->abort();
+      throw;
+    }
+    SynchronizeDevice(rank);
+  });
+}
+
+TEST(SimulatedProcessGroup, GivesTheBitsOfTheHostGroup) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kLong}) {
+    std::array<at::Tensor, 3> expected;
+    const auto given = [&](int rank) {
+      return Random({7, 5}, static_cast<uint64_t>(rank + 1)).mul_(100).to(type);
+    };
+    trainer::WithGroup(3, [&](const auto& group, int rank) {
+      Tensors tensors = {given(rank)};
+      group->allreduce(tensors)->wait();
+      expected[static_cast<size_t>(rank)] = tensors[0];
+    });
+    WithDevices(3, [&](const Group& group, c10::Device device) {
+      Tensors tensors = {given(group->getRank()).to(device)};
+      {
+        const ForbidHostSync forbid;
+        group->allreduce(tensors)->wait();
+      }
+      const AllowHostSync allow;
+      EXPECT_TRUE(at::equal(tensors[0].cpu(), expected[static_cast<size_t>(group->getRank())]));
+    });
+  }
+}
+
+TEST(SimulatedProcessGroup, DoesTheOtherCollectives) {
+  WithDevices(2, [](const Group& group, c10::Device device) {
+    const int rank = group->getRank();
+    const auto options = at::TensorOptions(device).dtype(at::kFloat);
+    const auto own = [&](at::IntArrayRef values) { return at::tensor(values, options); };
+    const auto expect = [](const at::Tensor& actual, at::IntArrayRef values) {
+      EXPECT_TRUE(at::equal(actual.cpu(), at::tensor(values, at::kFloat))) << actual.cpu();
+    };
+    Tensors one = {own({rank + 1, 5})};
+    c10d::BroadcastOptions from_last;
+    from_last.rootRank = 1;
+    group->broadcast(one, from_last)->wait();
+    expect(one[0], {2, 5});
+    at::Tensor input = own({10 * rank + 1, 10 * rank + 2}), four = at::zeros({4}, options);
+    group->_allgather_base(four, input)->wait();
+    expect(four, {1, 2, 11, 12});
+    std::vector<Tensors> lists = {{at::zeros({2}, options), at::zeros({2}, options)}};
+    Tensors inputs = {input};
+    group->allgather(lists, inputs)->wait();
+    expect(lists[0][1], {11, 12});
+    at::Tensor two = at::zeros({2}, options), wide = own({rank, 1, 2, 3});
+    group->_reduce_scatter_base(two, wide)->wait();
+    expect(two, rank == 0 ? at::IntArrayRef{1, 2} : at::IntArrayRef{4, 6});
+    std::vector<int64_t> equal;
+    at::Tensor mixed = at::zeros({4}, options), source = own({rank, rank + 2, rank + 4, rank + 6});
+    group->alltoall_base(mixed, source, equal, equal)->wait();
+    expect(mixed, rank == 0 ? at::IntArrayRef{0, 2, 1, 3} : at::IntArrayRef{4, 6, 5, 7});
+    group->barrier()->wait();
+    expect(group->allocateTensor(2, options), {0, 0});
+  });
+}
+
+TEST(SimulatedProcessGroup, BlocksTheStreamAndNotTheHost) {
+  const auto group = c10::make_intrusive<SimulatedProcessGroup>(std::make_shared<Meeting>(2), 0, 0);
+  Tensors tensors = {at::ones({4}, at::TensorOptions(DeviceAt()))};
+  const auto work = group->allreduce(tensors);
+  work->wait();  // though the other rank never comes
+  EXPECT_FALSE(work->isCompleted());
+  const at::Tensor later = tensors[0] + 1;
+  EXPECT_FALSE(CurrentStream(0).query());
+  group->abort();
+  EXPECT_THAT(Thrown([&] { later.cpu(); }),
+              AllOf(HasSubstr("asynchronous error of ALLREDUCE 1 on stream"),
+                    HasSubstr("rank 0 has aborted the group")));
+}
+
+TEST(SimulatedProcessGroup, NamesTheRankThatDoesNotCome) {
+  const auto group = c10::make_intrusive<SimulatedProcessGroup>(std::make_shared<Meeting>(2), 0, 0);
+  group->setTimeout(std::chrono::milliseconds(50));
+  Tensors tensors = {at::ones({4}, at::TensorOptions(DeviceAt()))};
+  group->allreduce(tensors)->wait();
+  EXPECT_THAT(Thrown([&] { tensors[0].cpu(); }), HasSubstr("rank 1 did not come to ALLREDUCE 1"));
+}
+
+TEST(SimulatedProcessGroup, FindsAForgottenWait) {
+  WithDevices(2, [](const Group& group, c10::Device device) {
+    const Label label("gradients");
+    Tensors tensors = {at::ones({4}, at::TensorOptions(device))};
+    const auto work = group->allreduce(tensors);
+    const std::string name = std::to_string(device.index());
+    EXPECT_THAT(Thrown([&] { tensors[0].mul_(2); }),
+                AllOf(HasSubstr("data race"), HasSubstr("ALLREDUCE 1 on stream"),
+                      HasSubstr("mul.out on the default stream of device " + name),
+                      HasSubstr("gradients")));
+    work->wait();
+    EXPECT_EQ(Thrown([&] { tensors[0].mul_(2); }), "nothing");
+  });
+}
+
+}  // namespace
+}  // namespace ddprun::simulated
