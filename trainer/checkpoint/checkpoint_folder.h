@@ -1,5 +1,5 @@
-// The folder that holds a run's checkpoints: step-N, and the hint `latest`, a file with the name of
-// the one committed last.
+// The folder that holds a run's checkpoints: step-N, and the hint `latest`, a link to the one
+// committed last.
 #pragma once
 
 #include <cstdint>

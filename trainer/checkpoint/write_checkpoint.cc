@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <thread>
@@ -135,8 +136,9 @@ class CheckpointWriter {
       if (ready) return {};
       if (abandoned_) return NotSaved(where, "The process ended before it was ready.");
       if (Clock::now() > deadline_) {
-        return NotSaved(where, "It was not ready " + std::to_string(writing_.options.deadline) +
-                                   " s after rank " + std::to_string(part_.rank) + ".");
+        const std::string limit = std::to_string(std::lround(writing_.options.deadline));
+        return NotSaved(where, "It was not ready " + limit + " s after rank " +
+                                   std::to_string(part_.rank) + ".");
       }
       std::this_thread::sleep_for(nap);
       nap = std::min(nap * 2, kLongestNap);
@@ -198,6 +200,21 @@ class CheckpointWriter {
 
 }  // namespace
 
+namespace {
+
+// A hint for people and tools; nothing is lost with it.
+Status PointTo(const std::string& path, const std::string& folder) {
+  const std::string link = path + ".tmp-latest";
+  const std::string latest = folder + "/latest";
+  if (::symlink(fs::path(path).filename().c_str(), link.c_str()) != 0 ||
+      ::rename(link.c_str(), latest.c_str()) != 0) {
+    return CannotWrite(latest, errno);
+  }
+  return {};
+}
+
+}  // namespace
+
 std::string ShardName(RankPart part) {
   return "shard-" + FiveDigits(part.rank) + "-of-" + FiveDigits(part.size) + ".safetensors";
 }
@@ -220,9 +237,7 @@ Result<std::string> WriteCheckpoint(const Writing& writing,
   }
   Result<std::string> path = CheckpointWriter(writing, abandoned).Write();
   if (!path || !first) return path;
-  // A hint for people and tools; nothing is lost with it.
-  note(WriteWholeFile(options.folder + "/latest", fs::path(*path).filename().string() + "\n",
-                      Durability::kUnsynced));
+  note(PointTo(*path, options.folder));
   for (const StoredCheckpoint& old :
        Surplus(ListCheckpoints(options.folder), step, options.retention)) {
     note(RemoveCheckpoint(old.path));

@@ -22,7 +22,7 @@ TEST(Saver, SavesAndLoads) {
       {.step = 7, .attempt = "x", .run = R"({"epoch": 1.5, "list": [1, 2]})", .score = 0.1});
   ASSERT_FALSE(outcome.error) << outcome.error->what;
   EXPECT_EQ(outcome.path, folder.path() + "/a/b/step-7");
-  EXPECT_EQ(ReadAll(folder.path() + "/a/b/latest"), "step-7\n");
+  EXPECT_EQ(fs::read_symlink(folder.path() + "/a/b/latest"), "step-7");
   const Checkpoint checkpoint = ValueOrThrow(Checkpoint::Open(outcome.path));
   EXPECT_EQ(checkpoint.step(), 7);
   EXPECT_EQ(checkpoint.score(), 0.1);

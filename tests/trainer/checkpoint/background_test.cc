@@ -1,0 +1,178 @@
+// Saving beside a training that goes on.
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "tests/trainer/checkpoint/checkpoint_fixture.h"
+
+namespace ddprun::trainer {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using IfBusy = BackgroundSaver::IfBusy;
+
+// Larger than what is copied at once, one of them not contiguous.
+struct LargeState {
+  std::vector<at::Tensor> tensors = {at::arange(3'000'000, at::kFloat),
+                                     at::arange(800'000, at::kDouble),
+                                     at::arange(1'000'000, at::kFloat).reshape({1000, 1000}).t(),
+                                     at::arange(5, at::kLong)};
+
+  VisitState Owners() {
+    return [this](StateVisitor& visitor) {
+      visitor.Section("model.");
+      for (size_t i = 0; i < tensors.size(); ++i) visitor.Tensor(std::to_string(i), tensors[i]);
+    };
+  }
+  StateDict Dict() { return SaveState(Owners()); }
+};
+
+void ExpectLarge(const std::string& path) {
+  LargeState loaded;
+  for (const at::Tensor& tensor : loaded.tensors) tensor.zero_();
+  ValueOrThrow(Checkpoint::Open(path)).Load(loaded.Owners());
+  const LargeState expected;
+  for (size_t i = 0; i < expected.tensors.size(); ++i) {
+    EXPECT_TRUE(at::equal(loaded.tensors[i], expected.tensors[i])) << i;
+  }
+}
+
+TEST(BackgroundSaver, SavesTheStateOfItsBeginning) {
+  const CheckpointFolder folder;
+  BackgroundSaver saver({.folder = folder.path()});
+  EXPECT_EQ(saver.WaitForCopy(), 0);
+  saver.Reserve(LargeState().Dict());
+  for (int64_t step = 1; step <= 5; ++step) {
+    LargeState state;
+    ASSERT_TRUE(saver.Begin(state.Dict(), {.step = step, .attempt = "a"}));
+    const double stall = saver.WaitForCopy();
+    for (const at::Tensor& tensor : state.tensors) tensor.fill_(-1);
+    const std::optional<SaveOutcome> outcome = saver.Finish();
+    ASSERT_TRUE(outcome && !outcome->error);
+    EXPECT_EQ(outcome->stall_seconds, stall);
+    EXPECT_GE(outcome->seconds, outcome->copy_seconds);
+    EXPECT_GT(outcome->bytes, 22'000'000);
+    ExpectLarge(outcome->path);
+  }
+  EXPECT_FALSE(saver.Finish());
+}
+
+TEST(BackgroundSaver, CopiesEachPieceBeforeItsUpdate) {
+  const CheckpointFolder folder;
+  BackgroundSaver saver({.folder = folder.path()});
+  for (int64_t step = 1; step <= 5; ++step) {
+    LargeState state;
+    ASSERT_TRUE(saver.Begin(state.Dict(), {.step = step, .attempt = "a"}));
+    for (size_t i = state.tensors.size(); i-- > 0;) {
+      // A part of the tensor, and then the rest of it.
+      at::Tensor& tensor = state.tensors[i];
+      const int64_t half = tensor.size(0) / 2;
+      for (const at::Tensor& part :
+           {tensor.narrow(0, half, tensor.size(0) - half), tensor.narrow(0, 0, half)}) {
+        saver.WaitForCopyOf(std::vector<at::Tensor>{part});
+        part.fill_(-1);
+      }
+    }
+    const std::optional<SaveOutcome> outcome = saver.Finish();
+    ASSERT_TRUE(outcome && !outcome->error);
+    ExpectLarge(outcome->path);
+  }
+}
+
+TEST(BackgroundSaver, RefusesOrWaitsWhileOneIsUnderWay) {
+  const CheckpointFolder folder;
+  // The other rank never comes.
+  BackgroundSaver saver(
+      {.folder = folder.path(), .part = {.rank = 0, .size = 2}, .deadline = 0.3});
+  ASSERT_TRUE(saver.Begin(SmallState(1).Dict(), {.step = 1, .attempt = "a"}));
+  EXPECT_TRUE(saver.busy());
+  EXPECT_FALSE(saver.Begin(SmallState(2).Dict(), {.step = 2, .attempt = "a"}, IfBusy::kRefuse));
+  EXPECT_EQ(saver.refused(), 1);
+  ASSERT_TRUE(saver.Begin(SmallState(3).Dict(), {.step = 3, .attempt = "a"}));
+  // Both outcomes are told, in their order.
+  const std::optional<SaveOutcome> first = saver.Poll();
+  ASSERT_TRUE(first && first->error);
+  EXPECT_EQ(first->step, 1);
+  EXPECT_EQ(first->error->where, "rank 1");
+  const std::optional<SaveOutcome> second = saver.Finish();
+  ASSERT_TRUE(second && second->error);
+  EXPECT_EQ(second->step, 3);
+}
+
+TEST(BackgroundSaver, DoesNotWaitForOtherRanksWhenItEnds) {
+  const CheckpointFolder folder;
+  for (const int64_t rank : {0, 1}) {
+    BackgroundSaver saver(
+        {.folder = folder.path(), .part = {.rank = rank, .size = 2}, .deadline = 1e6});
+    ASSERT_TRUE(saver.Begin(SmallState(1).Dict(), {.step = 1, .attempt = std::to_string(rank)}));
+  }
+  EXPECT_FALSE(OpenNewest(folder.path()).checkpoint);
+}
+
+TEST(BackgroundSaver, KeepsTheNewestAndTheBest) {
+  const CheckpointFolder folder;
+  BackgroundSaver saver({.folder = folder.path(), .retention = {.newest = 2, .best = 1}});
+  const std::vector<double> losses = {3, 1, 2, 4, 5, 6};
+  for (size_t i = 0; i < losses.size(); ++i) {
+    const auto step = static_cast<int64_t>(i) + 1;
+    saver.Begin(SmallState(step).Dict(), {.step = step, .attempt = "a", .score = losses[i]});
+  }
+  while (const std::optional<SaveOutcome> outcome = saver.Finish()) {
+    EXPECT_FALSE(outcome->error || outcome->not_deleted);
+  }
+  EXPECT_THAT(folder.Names(), ElementsAre("latest", "step-2", "step-5", "step-6"));
+}
+
+TEST(BackgroundSaver, TellsWhatIsInTheWay) {
+  const CheckpointFolder folder;
+  WriteAllOf(folder.path() + "/file", "");
+  SaveOutcome outcome = SaveSmall(folder.path() + "/file", 1);
+  ASSERT_TRUE(outcome.error);
+  EXPECT_THAT(outcome.error->what, HasSubstr("Not a directory"));
+  outcome = SaveSmall(folder.path(), 1, "../x");
+  ASSERT_TRUE(outcome.error);
+  EXPECT_THAT(outcome.error->what, HasSubstr("is no word"));
+  outcome = SaveCheckpoint({.folder = folder.path()}, SmallState(1).Dict(),
+                           {.step = 1, .attempt = "a", .run = "[]"});
+  ASSERT_TRUE(outcome.error);
+  EXPECT_THAT(outcome.error->what, HasSubstr("no JSON object"));
+  StateDict complex;
+  complex.tensors.push_back({.name = "c",
+                             .tensor = at::zeros({2}, at::kComplexFloat),
+                             .global_shape = {2},
+                             .offset = {0}});
+  outcome = SaveCheckpoint({.folder = folder.path()}, complex, {.step = 1, .attempt = "a"});
+  ASSERT_TRUE(outcome.error);
+  EXPECT_THAT(outcome.error->what, HasSubstr("\"c\" has a dtype"));
+  EXPECT_THAT(folder.Names(), ElementsAre("file"));
+}
+
+TEST(BackgroundSaver, RefusesStateThatIsNotWhole) {
+  const CheckpointFolder folder;
+  StateDict half;
+  half.tensors.push_back(
+      {.name = "w", .tensor = at::zeros({2}), .global_shape = {4}, .offset = {0}});
+  const SaveOutcome outcome =
+      SaveCheckpoint({.folder = folder.path()}, half, {.step = 1, .attempt = "a"});
+  ASSERT_TRUE(outcome.error);
+  EXPECT_THAT(outcome.error->what, HasSubstr("\"w\" is not there as a whole"));
+  EXPECT_FALSE(OpenNewest(folder.path()).checkpoint);
+}
+
+// Saved, loaded, saved again: the same bytes.
+TEST(BackgroundSaver, SavesWhatItLoaded) {
+  const CheckpointFolder folder;
+  const SaveOutcome first = SaveSmall(folder.path(), 1);
+  SmallState loaded(5);
+  ValueOrThrow(Checkpoint::Open(first.path)).Load(loaded.Owners());
+  const SaveOutcome second = SaveCheckpoint({.folder = folder.path() + "/again"}, loaded.Dict(),
+                                            {.step = 1, .attempt = "a"});
+  for (const auto& entry : fs::directory_iterator(first.path)) {
+    const std::string name = entry.path().filename().string();
+    EXPECT_EQ(ReadAll(first.path + "/" + name), ReadAll(second.path + "/" + name)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

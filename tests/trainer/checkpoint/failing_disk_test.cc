@@ -1,0 +1,184 @@
+// Every call that changes a file fails in turn, in every way: training goes on, and one checkpoint
+// always loads.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <random>
+#include <thread>
+
+#include "tests/trainer/checkpoint/checkpoint_fixture.h"
+#include "tests/trainer/checkpoint/file_calls.h"
+
+namespace ddprun::trainer {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// How calls fail, from the `from`-th on: so many of them.
+struct Fault {
+  int error_number = 0;  // 0: a write writes one byte less than it was given
+  int from = 0;
+  int count = 1;
+};
+
+class FailingDisk final : public FileWatcher {
+ public:
+  explicit FailingDisk(Fault fault) : fault_(fault) {}
+  int Before(FileCall& call) override {
+    if (call.kind == FileCall::Kind::kOpen && (call.flags & (O_WRONLY | O_CREAT)) == 0) return 0;
+    const int number = calls_++;
+    if (number < fault_.from || number >= fault_.from + fault_.count) return 0;
+    if (fault_.error_number != 0) return fault_.error_number;
+    if (call.bytes.size() > 1) call.bytes.remove_suffix(1);
+    return 0;
+  }
+  void After(const FileCall&) override {}
+  int calls() const { return calls_; }
+
+ private:
+  const Fault fault_;
+  std::atomic<int> calls_ = 0;
+};
+
+// Saves step 2 where step 1 is, and perhaps a step 2 of before, on such a disk; returns the calls.
+int SaveOn(const Fault& fault, bool again) {
+  const CheckpointFolder folder;
+  EXPECT_FALSE(SaveSmall(folder.path(), 1).error);
+  if (again) {
+    EXPECT_FALSE(SaveSmall(folder.path(), 2).error);
+  }
+  FailingDisk disk(fault);
+  SaveOutcome outcome;
+  {
+    const WatchFiles watch(folder.path(), disk);
+    outcome = SaveSmall(folder.path(), 2, "b", {.newest = 1});
+  }
+  const std::string what = "errno " + std::to_string(fault.error_number) + " at call " +
+                           std::to_string(fault.from);
+  const NewestCheckpoint newest = OpenNewest(folder.path());
+  EXPECT_TRUE(newest.checkpoint) << what;
+  if (!newest.checkpoint) return disk.calls();
+  EXPECT_TRUE(HasSmallState(*newest.checkpoint)) << what;
+  EXPECT_TRUE(outcome.error || newest.checkpoint->step() == 2) << what;
+  EXPECT_THAT(newest.passed_over, testing::IsEmpty()) << what;
+  // The next one goes well and tidies up.
+  EXPECT_FALSE(SaveSmall(folder.path(), 3, "c", {.newest = 1}).error) << what;
+  EXPECT_THAT(folder.Names(), ElementsAre("latest", "step-3")) << what;
+  return disk.calls();
+}
+
+TEST(FailingDisk, LosesNothingThatWasSaved) {
+  for (const bool again : {false, true}) {
+    const int calls = SaveOn({.from = 0, .count = 0}, again);
+    EXPECT_GT(calls, 20);
+    for (const int error_number : {0, ENOSPC, EIO, EINTR}) {
+      for (int from = 0; from < calls; ++from) {
+        SaveOn({.error_number = error_number, .from = from}, again);
+      }
+    }
+    for (int from = 0; from < calls; ++from) {
+      SaveOn({.error_number = ENOSPC, .from = from, .count = 1'000'000}, again);
+    }
+  }
+}
+
+TEST(FailingDisk, IsSaidByTheOutcome) {
+  const CheckpointFolder folder;
+  ASSERT_FALSE(SaveSmall(folder.path(), 1).error);
+  FailingDisk disk({.error_number = ENOSPC, .count = 1'000'000});
+  const WatchFiles watch(folder.path(), disk);
+  const SaveOutcome outcome = SaveSmall(folder.path(), 2);
+  ASSERT_TRUE(outcome.error);
+  EXPECT_EQ(outcome.error->title, "CANNOT WRITE A FILE");
+  EXPECT_THAT(outcome.error->what, HasSubstr("No space left on device"));
+  EXPECT_EQ(outcome.path, "");
+}
+
+// A rank whose disk fails does not let the others wait for their deadline.
+TEST(FailingDisk, IsHeardOfByOtherRanks) {
+  for (const std::string failing : {"shard-00000", "shard-00001", "index.json"}) {
+    const CheckpointFolder folder;
+    class FailingFile final : public FileWatcher {
+     public:
+      explicit FailingFile(std::string name) : name_(std::move(name)) {}
+      int Before(FileCall& call) override {
+        return call.path.find(name_) != std::string::npos ? EIO : 0;
+      }
+      void After(const FileCall&) override {}
+
+     private:
+      const std::string name_;
+    } disk(failing);
+    const WatchFiles watch(folder.path(), disk);
+    std::vector<SaveOutcome> outcomes(3);
+    std::vector<std::thread> ranks;
+    for (int64_t rank = 0; rank < 3; ++rank) {
+      ranks.emplace_back([&, rank] {
+        outcomes[rank] = SaveCheckpoint({.folder = folder.path(),
+                                         .part = {.rank = rank, .size = 3},
+                                         .deadline = 1000},
+                                        SmallState(1).Dict(), {.step = 1, .attempt = "x"});
+      });
+    }
+    for (std::thread& rank : ranks) rank.join();
+    for (const SaveOutcome& outcome : outcomes) {
+      ASSERT_TRUE(outcome.error) << failing;
+      EXPECT_THAT(outcome.error->what, HasSubstr("Input/output error")) << failing;
+    }
+    EXPECT_FALSE(OpenNewest(folder.path()).checkpoint);
+    ASSERT_TRUE(PrepareCheckpointFolder(folder.path(), 0).ok());
+    EXPECT_THAT(folder.Names(), testing::IsEmpty());
+  }
+}
+
+// Saves step after step until it is killed.
+[[noreturn]] void SaveForEver(const std::string& folder, int64_t step, int ready) {
+  BackgroundSaver saver({.folder = folder, .retention = {.newest = 2}});
+  while (true) {
+    ++step;
+    saver.Begin(SmallState(step).Dict(), {.step = step, .attempt = std::to_string(::getpid())});
+    saver.WaitForCopy();
+    if (saver.Poll() && ready >= 0) {
+      (void)::write(ready, "x", 1);
+      ready = -1;
+    }
+  }
+}
+
+TEST(KilledSaver, LeavesACheckpointThatLoads) {
+  const CheckpointFolder folder;
+  std::minstd_rand random(1);
+  int64_t last = 0;
+  for (int round = 0; round < 40; ++round) {
+    int ready[2];
+    ASSERT_EQ(::pipe(ready), 0);
+    const pid_t child = ::fork();
+    if (child == 0) SaveForEver(folder.path(), last, ready[1]);
+    char byte = 0;
+    ASSERT_EQ(::read(ready[0], &byte, 1), 1);  // at least one is committed
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 20'000));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    ::close(ready[0]);
+    ::close(ready[1]);
+    const NewestCheckpoint newest = OpenNewest(folder.path());
+    ASSERT_TRUE(newest.checkpoint);
+    EXPECT_TRUE(HasSmallState(*newest.checkpoint));
+    EXPECT_THAT(newest.passed_over, testing::IsEmpty());
+    EXPECT_GT(newest.checkpoint->step(), last);
+    last = newest.checkpoint->step();
+    ASSERT_TRUE(PrepareCheckpointFolder(folder.path(), last).ok());
+    for (const std::string& name : folder.Names()) {
+      EXPECT_TRUE(name == "latest" || name.find('.') == std::string::npos) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

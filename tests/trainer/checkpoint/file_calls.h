@@ -1,0 +1,37 @@
+// The system calls by which this program changes files, seen and made to fail. The test's own
+// open(), write() and so on stand before the C library's: for all libraries, without a seam in the
+// code.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ddprun::trainer {
+
+struct FileCall {
+  enum class Kind { kOpen, kWrite, kSync, kMakeFolder, kLink, kRename, kExchange, kRemove };
+  Kind kind;
+  std::string path;             // absolute
+  std::string to = {};          // of a rename or an exchange
+  std::string_view bytes = {};  // of a write
+  int flags = 0;                // of open()
+};
+
+// Called by any thread.
+class FileWatcher {
+ public:
+  virtual ~FileWatcher() = default;
+  // Returns the errno that the call fails with; 0: none. May make `bytes` shorter.
+  virtual int Before(FileCall& call) = 0;
+  // It was done.
+  virtual void After(const FileCall& call) = 0;
+};
+
+// While it lives, `watcher` sees the calls for what is below `folder`.
+class WatchFiles {
+ public:
+  WatchFiles(const std::string& folder, FileWatcher& watcher);
+  ~WatchFiles();
+};
+
+}  // namespace ddprun::trainer

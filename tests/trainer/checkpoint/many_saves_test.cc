@@ -1,0 +1,52 @@
+// A run of weeks saves often.
+#include <fstream>
+#include <iterator>
+
+#include "tests/trainer/checkpoint/checkpoint_fixture.h"
+
+namespace ddprun::trainer {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;  // memory that was freed is kept
+#else
+constexpr bool kSanitized = false;
+#endif
+
+int64_t ResidentPages() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t all = 0;
+  int64_t resident = 0;
+  statm >> all >> resident;
+  return resident;
+}
+
+int64_t CountOf(const std::string& folder) {
+  return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
+}
+
+TEST(ManySaves, TakeNoMoreMemoryThanAFew) {
+  const CheckpointFolder folder;
+  BackgroundSaver saver({.folder = folder.path(), .retention = {.newest = 2}});
+  SmallState state(1);
+  state.weight = at::zeros({300, 1000});
+  int64_t pages = 0;
+  int64_t files = 0;
+  for (int64_t step = 1; step <= 1000; ++step) {
+    ASSERT_TRUE(saver.Begin(state.Dict(), {.step = step, .attempt = "a"}));
+    saver.WaitForCopy();
+    const std::optional<SaveOutcome> outcome = saver.Finish();
+    ASSERT_TRUE(outcome && !outcome->error && !outcome->not_deleted);
+    if (step == 100) {
+      pages = ResidentPages();
+      files = CountOf("/proc/self/fd");
+    }
+  }
+  EXPECT_EQ(CountOf("/proc/self/fd"), files);
+  EXPECT_EQ(CountOf(folder.path()), 3);
+  // A MiB: less than one save.
+  EXPECT_TRUE(kSanitized || ResidentPages() - pages < 256) << ResidentPages() - pages;
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
