@@ -68,7 +68,9 @@ Tensors Trained(const std::vector<std::vector<int64_t>>& sizes,
 
 void ExpectTheCpusBits(const std::vector<std::vector<int64_t>>& sizes, const Loss& loss) {
   const Tensors expected = Trained(sizes, loss, c10::kCPU);
+  TakeInOrderOperations();
   const Tensors actual = Trained(sizes, loss, DeviceAt(1));
+  EXPECT_EQ(TakeInOrderOperations(), std::vector<std::string>());
   for (size_t i = 0; i < expected.size(); ++i) {
     EXPECT_TRUE(at::equal(actual[i], expected[i])) << i;
     EXPECT_TRUE(at::isfinite(expected[i]).all().item<bool>()) << i;

@@ -12,6 +12,7 @@
 
 #include "tests/trainer/device/generator.h"
 #include "tests/trainer/device/host_sync.h"
+#include "tests/trainer/device/shapes.h"
 #include "tests/trainer/device/tensors.h"
 
 namespace ddprun::simulated {
@@ -175,7 +176,9 @@ class Call {
   std::vector<Use> Uses() const {
     std::vector<Use> uses;
     for (size_t i = 0; i < arguments_.size(); ++i) {
-      const bool writes = IsWritten(schema_.arguments()[i]);
+      // Running statistics, which the schema does not tell.
+      const bool is_updated = (i == 3 || i == 4) && schema_.name() == "aten::native_batch_norm";
+      const bool writes = is_updated || IsWritten(schema_.arguments()[i]);
       ForTensors(arguments_[i], [&](const at::Tensor& tensor) { AddUse(tensor, writes, &uses); });
     }
     return uses;
@@ -187,27 +190,27 @@ class Call {
     return result;
   }
 
-  // What the operation would return, as tensors without memory; nullopt where LibTorch cannot say.
+  // What the operation would return, as tensors without memory; nullopt where nobody can say.
   // `arguments`: those it was given, which it may have resized.
   std::optional<Values> Shapes(Values* arguments = nullptr) const {
     static std::set<std::string> without;
     static std::mutex mutex;
-    const auto has = [&](c10::DispatchKey key) { return operation_.hasKernelForDispatchKey(key); };
-    if (!has(c10::DispatchKey::Meta) && !has(c10::DispatchKey::CompositeExplicitAutograd) &&
-        !has(c10::DispatchKey::CompositeExplicitAutogradNonFunctional)) {
-      return std::nullopt;
-    }
-    {
-      const std::lock_guard lock(mutex);
-      if (without.contains(Doing::Operation())) return std::nullopt;
-    }
     Translation translation(Translation::To::kShapes);
     const Values given = Translated(&translation);
+    if (auto known = ShapesOf(Doing::Operation(), given)) return known;
+    const auto has = [&](c10::DispatchKey key) { return operation_.hasKernelForDispatchKey(key); };
+    std::unique_lock lock(mutex);
+    if (without.contains(Doing::Operation()) ||
+        (!has(c10::DispatchKey::Meta) && !has(c10::DispatchKey::CompositeExplicitAutograd) &&
+         !has(c10::DispatchKey::CompositeExplicitAutogradNonFunctional))) {
+      return std::nullopt;
+    }
+    lock.unlock();
     torch::jit::Stack stack = given;
     try {
       operation_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
     } catch (const c10::NotImplementedError&) {
-      const std::lock_guard lock(mutex);
+      lock.lock();
       without.insert(Doing::Operation());
       return std::nullopt;
     }
