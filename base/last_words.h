@@ -16,6 +16,10 @@ namespace ddprun {
 // c10::Error. REQUIRES: called in a catch block.
 Error CurrentError();
 
+// The exit status of a worker that has saved and ended because it was asked to: its job can go on
+// later (EX_TEMPFAIL of sysexits.h). After an interrupt from the keyboard it is 128 + SIGINT.
+inline constexpr int kStoppedStatus = 75;
+
 // Says in the error file and, where wanted, on stderr why this process ends; returns its exit
 // status.
 int ReportFailure(const Error& error, const Environment& environment, bool on_stderr = true);

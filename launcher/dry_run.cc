@@ -13,8 +13,8 @@ namespace {
 constexpr std::string_view kFreePort = "<a free port>";
 constexpr std::string_view kLogFolder = "<log folder>";
 // What means one running job and nothing without it.
-constexpr std::array<std::string_view, 3> kOfOneJob = {"DDPRUN_JOB_ID", "DDPRUN_NODE_MEMORY_FD",
-                                                       kFlightRecorderVariable};
+constexpr std::array<std::string_view, 4> kOfOneJob = {
+    "DDPRUN_JOB_ID", "DDPRUN_JOB_BEGAN_NS", "DDPRUN_NODE_MEMORY_FD", kFlightRecorderVariable};
 
 // As settled as it can be here: the id of a job on its own comes with its start.
 AgentPlan Settled(AgentPlan plan) {

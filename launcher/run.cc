@@ -74,6 +74,7 @@ Result<int> RunJob(Options options, const Environment& env) {
   DDPRUN_ASSIGN(const JobFolder folder, JobFolder::Create(env));
   plan.job_folder = folder.path();
   plan.job_id = MakeJobId(env);
+  plan.job_began = std::chrono::steady_clock::now();
   plan.color = WantsColor(env);
   DDPRUN_ASSIGN(Guard guard, Guard::Start(plan.job_id, plan.job_folder));
   const SignalMask mask(plan.options.signals_to_handle);

@@ -9,7 +9,6 @@
 
 #include <asio/post.hpp>
 
-#include "launcher/agent/last_words.h"
 #include "launcher/hang/hang_report.h"
 #include "launcher/report/report_file.h"
 
@@ -25,6 +24,7 @@ Agent::Agent(AgentPlan plan, const AgentSurroundings& surroundings)
             .level = plan_.options.log_level,
             .time = plan_.options.log_time},
            [this](std::string_view line) { surroundings_.console.err().WriteLines(line); }),
+      patience_(plan_.env.Get("SLURM_JOB_ID").has_value()),
       history_(plan_.host, plan_.job_folder),
       state_(surroundings_.agent_table) {}
 
@@ -94,7 +94,8 @@ void Agent::Do(AgentAction action) {
 
 void Agent::OnSignal(int signal, pid_t sender) {
   const std::vector<int>& stop = plan_.options.signals_to_handle;
-  if (std::find(stop.begin(), stop.end(), signal) != stop.end()) {
+  const bool warning = plan_.target.is_trainer_config && (signal == SIGUSR1 || signal == SIGUSR2);
+  if (warning || std::find(stop.begin(), stop.end(), signal) != stop.end()) {
     return OnStopSignal(signal, sender);
   }
   if (attempt_ == nullptr) return;
@@ -106,20 +107,20 @@ void Agent::OnSignal(int signal, pid_t sender) {
 }
 
 void Agent::OnStopSignal(int signal, pid_t sender) {
-  const StopPatience::Meaning meaning = patience_.Note(surroundings_.clock.Now());
+  const StopPatience::Meaning meaning = patience_.Note(signal, surroundings_.clock.Now());
   if (meaning == StopPatience::Meaning::kRepeat) return;
   if (meaning == StopPatience::Meaning::kHurry) return On(AgentEvent::kHurryAsked);
   stop_signal_ = signal;
   const std::string from = sender > 0 ? " from pid " + std::to_string(sender) : "";
   const bool running = attempt_ != nullptr && !attempt_->gone();
+  const bool saves = plan_.target.is_trainer_config && signal != SIGQUIT;
+  const std::string ending = saves ? ", the workers save and end" : ", stopping the workers";
   log_.Info("got " + SignalName(signal) + from +
-            (running ? ", stopping the workers; a second one ends them at once" : ", leaving"));
-  if (running && plan_.target.is_trainer_config) {
-    log_.Info("weights are saved at the end of a run only: those of this one are lost");
-  }
+            (running ? ending + "; a second one ends them at once" : ", leaving"));
   if (membership_ && plan_.options.several_nodes()) {
+    const int code = saves ? StoppedCode(signal) : 128 + signal;
     rendezvous_->Withdraw(
-        {.message = Name() + " was stopped by " + SignalName(signal), .exit_code = 128 + signal},
+        {.message = Name() + " was stopped by " + SignalName(signal), .exit_code = code},
         Telling());
   }
   On(AgentEvent::kEndAsked);
@@ -271,7 +272,16 @@ void Agent::OnExitBarrierTime() {
 
 void Agent::StopWorkers() {
   alarm_.reset();
-  if (attempt_ != nullptr) attempt_->Stop(stop_signal_.value_or(SIGTERM));
+  if (attempt_ != nullptr) {
+    const int signal = stop_signal_.value_or(SIGTERM);
+    if (!plan_.target.is_trainer_config) {
+      attempt_->Stop(signal);
+    } else if (StopsGently(Causes())) {
+      attempt_->Stop(signal == SIGINT ? SIGINT : SIGTERM);
+    } else {
+      attempt_->Hurry();
+    }
+  }
   SettleSoon();
 }
 
@@ -298,88 +308,6 @@ void Agent::JoinAgain() {
   round_end_.reset();
   template_renewed_ = false;
   alarm_ = surroundings_.clock.Set(pause, [this] { Join(); });
-}
-
-void Agent::FailWith(Error error) {
-  error_ = std::move(error);
-  OnCannotGoOn(*error_);
-}
-
-void Agent::OnCannotGoOn(const Error& error) {
-  // A template that refused its work has said on standard error what is wrong with it.
-  if (template_ != nullptr) refusal_ = template_->refusal();
-  if (!error_) error_ = error;
-  // It joins all the same, because the others have to be told.
-  if (!membership_ && plan_.options.several_nodes()) return;
-  const std::string what = refusal_ ? " could not start its workers" : " failed: " + error_->what;
-  EndRound({.message = Name() + what, .exit_code = refusal_.value_or(ExitStatus(error_->code))});
-  On(AgentEvent::kEndAsked);
-}
-
-void Agent::EndRound(rendezvous::RoundEnd end) {
-  if (!membership_ || round_end_) return;
-  end.node_rank = membership_->node_rank;
-  round_end_ = end;
-  // One node alone has nobody to tell, but the rendezvous counts restarts.
-  if (end.kind == Kind::kJobFailed && !plan_.options.several_nodes()) return;
-  log_.Debug("ending the round",
-             {{"kind", std::string(NameOf(end.kind))}, {"message", end.message}});
-  rendezvous_->EndRound(std::move(end), Telling());
-}
-
-std::function<void()> Agent::Telling() {
-  is_told_ = false;
-  return [this, telling = ++telling_] {
-    if (telling != telling_) return;
-    is_told_ = true;
-    log_.Debug("the other nodes have been told");
-    SettleSoon();
-  };
-}
-
-void Agent::SettleSoon() {
-  // Later: whoever calls this may be part of what is put away then.
-  asio::post(surroundings_.io, [this] {
-    const bool gone = attempt_ == nullptr || attempt_->gone();
-    if (settling() && gone && is_told_) On(AgentEvent::kSettled);
-  });
-}
-
-int Agent::Finish() {
-  if (template_ != nullptr) template_->Close();
-  rendezvous_.reset();
-  unkillable_ = surroundings_.processes.EndAll();
-  if (template_ != nullptr) template_->FinishOutput();
-  if (attempt_ != nullptr) {
-    attempt_->group().FinishOutput();
-    history_.EndAttempt(*attempt_, round_end_);
-    surroundings_.console.err().WriteLines(HangText());
-  }
-  JobEnd end = DescribeEnd(plan_, Causes(), history_);
-  if (!plan_.options.report_file.empty()) end.log = log_.LastLines();
-  SayLastWords(plan_, end, surroundings_.console, log_);
-  return end.exit_code;
-}
-
-JobCauses Agent::Causes() const {
-  JobCauses causes{.own_node_rank = node_rank(),
-                   .several_nodes = plan_.options.several_nodes(),
-                   .round_end = round_end_,
-                   .error = error_,
-                   .refusal = refusal_,
-                   .stop_signal = stop_signal_,
-                   .unkillable = unkillable_};
-  if (attempt_ == nullptr) return causes;
-  const WorkerGroup& group = attempt_->group();
-  if (group.first_failure()) causes.first_failure = group.Records()[*group.first_failure()].exit;
-  causes.stopped_code = group.first_nonzero_code();
-  causes.hung = attempt_->hang().has_value();
-  return causes;
-}
-
-std::string Agent::HangText() const {
-  const std::optional<HangReport> hang = attempt_ == nullptr ? std::nullopt : attempt_->hang();
-  return hang ? RenderHang(*hang, plan_.target.name, plan_.color) : "";
 }
 
 bool Agent::settling() const {

@@ -1,6 +1,8 @@
 // Pure: what a node's worker group does when something happens, as one table of state by event.
 #pragma once
 
+#include <chrono>
+
 #include "launcher/agent/state_table.h"
 
 namespace ddprun::launcher {
@@ -36,5 +38,12 @@ using GroupTable = StateTable<GroupPhase, GroupEvent, GroupAction>;
 extern const GroupTable kGroupTable;
 
 using GroupState = StateMachine<GroupTable>;
+
+struct GroupRules {
+  std::chrono::milliseconds grace;  // from being told to stop to SIGKILL
+  // Workers save before they stop, so what EndsWell says of those holds; when one fails the others,
+  // which would wait for it, are killed.
+  bool saves = false;
+};
 
 }  // namespace ddprun::launcher

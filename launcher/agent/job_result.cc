@@ -1,8 +1,11 @@
 #include "launcher/agent/job_result.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <sstream>
 
+#include "base/last_words.h"
 #include "launcher/hang/hang_report.h"
 #include "launcher/report/exit_text.h"
 #include "launcher/report/peer_worker.h"
@@ -16,7 +19,26 @@ bool JobFailed(const JobCauses& causes) {
   return causes.round_end && causes.round_end->kind == rendezvous::RoundEnd::Kind::kJobFailed;
 }
 
+bool EndsGently(const rendezvous::RoundEnd& end) {
+  const bool node_came = end.kind == rendezvous::RoundEnd::Kind::kRegroup && end.node_rank < 0;
+  return node_came || end.exit_code == kStoppedStatus || end.exit_code == StoppedCode(SIGINT);
+}
+
+bool StoppedElsewhere(const JobCauses& causes) {
+  return causes.saves && EndedElsewhere(causes) && EndsGently(*causes.round_end);
+}
+
 }  // namespace
+
+bool StopsGently(const JobCauses& causes) {
+  if (causes.hung) return true;
+  if (causes.error || causes.refusal || causes.stop_signal == SIGQUIT) return false;
+  return causes.round_end ? EndsGently(*causes.round_end) : causes.stop_signal.has_value();
+}
+
+int StoppedCode(int signal) {
+  return signal == SIGINT ? 128 + SIGINT : kStoppedStatus;
+}
 
 bool EndedElsewhere(const JobCauses& causes) {
   return JobFailed(causes) && causes.round_end->node_rank != causes.own_node_rank;
@@ -36,9 +58,6 @@ std::vector<std::string> RestartLines(const AgentPlan& plan,
   std::vector<std::string> lines = {end.message + "; restart " +
                                     std::to_string(membership.restart_count + 1) + " of " +
                                     std::to_string(plan.options.rdzv.rules.max_restarts)};
-  if (plan.target.is_trainer_config) {
-    lines.push_back("training begins again at step 1, in a new run folder");
-  }
   if (const auto worker = WorkerOf(end)) {
     const auto words = SplitLines(RenderAttemptFailure(worker->record, worker->host));
     lines.insert(lines.end(), words.begin() + 1, words.end());
@@ -48,13 +67,21 @@ std::vector<std::string> RestartLines(const AgentPlan& plan,
 
 int JobExitCode(const JobCauses& causes) {
   // The first end of a round is the same on all nodes, so what the rendezvous passes on came first.
-  if (EndedElsewhere(causes)) return causes.round_end->exit_code;
+  const bool well = causes.saves && causes.ended_well;
+  const bool done = well && !causes.stopped_code;  // the run: nothing was left to stop
+  if (EndedElsewhere(causes) && !(StoppedElsewhere(causes) && done)) {
+    return causes.round_end->exit_code;
+  }
   if (causes.refusal) return *causes.refusal;
   if (causes.error) return ExitStatus(causes.error->code);
   if (causes.hung && (!causes.round_end || JobFailed(causes))) return kHangExitCode;
   if (EndedByOwnWorker(causes)) return FailureCode(*causes.first_failure);
-  if (!causes.stop_signal) return 0;
+  if (done || !causes.stop_signal) return well ? causes.stopped_code.value_or(0) : 0;
   const int stopped = 128 + *causes.stop_signal;
+  if (causes.saves) {
+    const bool lost = causes.failed_to_save && !causes.several_nodes;
+    return lost ? stopped : StoppedCode(*causes.stop_signal);
+  }
   // A batch system may ask for a code that says "put me back into the queue". The other nodes have
   // been told of the signal before it was known.
   return causes.several_nodes ? stopped : causes.stopped_code.value_or(stopped);
@@ -68,7 +95,7 @@ JobEnd DescribeEnd(const AgentPlan& plan, const JobCauses& causes, const JobHist
   end.attempts = history.attempts();
   end.worker_failed = EndedByOwnWorker(causes);
   if (!causes.refusal) end.error = causes.error;
-  if (EndedElsewhere(causes)) end.peer_failure = causes.round_end;
+  if (EndedElsewhere(causes) && !StoppedElsewhere(causes)) end.peer_failure = causes.round_end;
   end.stop_signal = causes.stop_signal;
   end.unkillable = causes.unkillable;
   end.job_id = plan.job_id;

@@ -25,8 +25,11 @@ struct JobCauses {
   std::optional<ProcessExit> first_failure = {};       // of a worker here, in the last round
   bool hung = false;  // the workers here were ended because they did not move
   std::optional<int> stop_signal = {};
-  // The first other than 0 that a worker told to stop ended with.
+  // The first other than 0 that a worker ended with, told to stop or not.
   std::optional<int> stopped_code = {};
+  bool ended_well = false;      // all workers here: see EndsWell
+  bool failed_to_save = false;  // although they were told to
+  bool saves = false;           // workers save when they are told to stop: a trainer config
   std::vector<pid_t> unkillable = {};
 };
 
@@ -34,6 +37,12 @@ struct JobCauses {
 bool EndedByOwnWorker(const JobCauses& causes);
 // The round's end, if another node ended the job.
 bool EndedElsewhere(const JobCauses& causes);
+
+// Whether workers that are to stop now can save before: somebody has told a node to stop, or a node
+// has come. Else they would wait for one that is gone. Those that hang are being ended otherwise.
+bool StopsGently(const JobCauses& causes);
+// What ddprun exits with when a job whose workers save is stopped by the signal.
+int StoppedCode(int signal);
 
 // What a user reads between the attempt that is over and the next one.
 std::vector<std::string> RestartLines(const AgentPlan& plan,

@@ -8,6 +8,7 @@
 
 #include "launcher/cli/device_count.h"
 #include "launcher/hang/standing.h"
+#include "launcher/report/exit_text.h"
 
 namespace ddprun::launcher {
 
@@ -23,7 +24,7 @@ RunningAttempt::RunningAttempt(GroupSurroundings surroundings,
       handlers_(std::move(handlers)),
       start_(surroundings.clock.Now()),
       group_(surroundings,
-             plan.options.shutdown_timeout,
+             GroupRules{.grace = plan.grace(), .saves = plan.target.is_trainer_config},
              GroupHandlers{.on_first_failure = [this](const WorkerRecord& w) { OnFirstFailure(w); },
                            .on_done = [this] { OnWorkersDone(); }}) {}
 
@@ -73,7 +74,7 @@ void RunningAttempt::Hurry() {
 
 void RunningAttempt::OnExit(pid_t pid, const ProcessExit& exit) {
   group_.OnExit(pid, exit);
-  if (early_end_ != nullptr && ExitCode(exit) == 0) early_end_->Begin();
+  if (early_end_ != nullptr && EndsWell(exit, plan_.target.is_trainer_config)) early_end_->Begin();
 }
 
 void RunningAttempt::OnFirstFailure(const WorkerRecord& worker) {

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/report/exit_text.h"
+
 namespace ddprun::launcher {
 
 namespace {
@@ -22,10 +24,10 @@ bool IsPipe(int fd) {
 }  // namespace
 
 WorkerGroup::WorkerGroup(GroupSurroundings surroundings,
-                         std::chrono::milliseconds shutdown_timeout,
+                         const GroupRules& rules,
                          GroupHandlers handlers)
     : surroundings_(surroundings),
-      shutdown_timeout_(shutdown_timeout),
+      rules_(rules),
       handlers_(std::move(handlers)),
       state_(surroundings.table),
       stop_signal_(SIGTERM) {}
@@ -94,6 +96,11 @@ void WorkerGroup::StartFromTemplate(TemplateClient& worker_template,
   });
 }
 
+void WorkerGroup::ShareFlightRecorder(int fd, const FlightReader* flight) {
+  flight_recorder_fd_ = fd;
+  flight_ = flight;
+}
+
 void WorkerGroup::SetForking(TemplateClient* worker_template) {
   forking_ = worker_template;
   surroundings_.processes.ExpectAdoption(forking_ != nullptr);
@@ -138,6 +145,7 @@ void WorkerGroup::FailStart(Error error) {
 void WorkerGroup::Stop(int signal) {
   if (state_.phase() == GroupPhase::kRunning) {
     stop_signal_ = signal;
+    saving_ = rules_.saves && signal != SIGABRT;
     stop_time_ = surroundings_.clock.Now();
   }
   Apply(state_.On(GroupEvent::kStopAsked));
@@ -160,9 +168,9 @@ void WorkerGroup::OnExit(pid_t pid, const ProcessExit& exit) {
     return w.record.pid == pid && !w.record.exit;
   });
   if (worker == workers_.end()) return;
-  surroundings_.log.Debug("worker " + DescribeExit(exit),
-                          {{"rank", std::to_string(worker->record.rank)},
-                           {"pid", std::to_string(pid)}});
+  surroundings_.log.Debug(
+      "worker " + DescribeExit(exit),
+      {{"rank", std::to_string(worker->record.rank)}, {"pid", std::to_string(pid)}});
   worker->record.exit = exit;
   worker->record.ended_at = std::chrono::system_clock::now();
   worker->ended_at = surroundings_.clock.Now();
@@ -172,10 +180,28 @@ void WorkerGroup::OnExit(pid_t pid, const ProcessExit& exit) {
   }
   const GroupPhase before = state_.phase();
   const GroupAction action =
-      state_.On(code == 0 ? GroupEvent::kWorkerSucceeded : GroupEvent::kWorkerFailed);
-  if (before != state_.phase()) NoteFailure(static_cast<size_t>(worker - workers_.begin()));
+      state_.On(EndsWell(exit, rules_.saves) ? GroupEvent::kWorkerSucceeded : WhenOneFails());
+  if (before != state_.phase()) {
+    if (before == GroupPhase::kRunning) {
+      NoteFailure(static_cast<size_t>(worker - workers_.begin()));
+    } else {
+      surroundings_.log.Warning(WorkerName(worker->record) + " " + DescribeExit(exit) +
+                                " instead of saving; the others are ended");
+    }
+  }
   Apply(action);
   if (NumAlive() == 0 && forking_ == nullptr) Apply(state_.On(GroupEvent::kAllGone));
+}
+
+bool WorkerGroup::ended_well() const {
+  return !workers_.empty() && std::ranges::all_of(workers_, [this](const Worker& worker) {
+    return worker.record.exit && EndsWell(*worker.record.exit, rules_.saves);
+  });
+}
+
+GroupEvent WorkerGroup::WhenOneFails() const {
+  const bool others_wait = rules_.saves && (saving_ || state_.phase() == GroupPhase::kRunning);
+  return others_wait ? GroupEvent::kHurryAsked : GroupEvent::kWorkerFailed;
 }
 
 void WorkerGroup::NoteFailure(size_t index) {
@@ -194,7 +220,7 @@ void WorkerGroup::FailEnded(int local_rank, std::string left) {
     WorkerRecord& record = workers_[i].record;
     if (record.local_rank != local_rank || !record.exit) continue;
     record.left = std::move(left);
-    const GroupAction action = state_.On(GroupEvent::kWorkerFailed);
+    const GroupAction action = state_.On(WhenOneFails());
     NoteFailure(i);
     return Apply(action);
   }
@@ -206,7 +232,7 @@ void WorkerGroup::Apply(GroupAction action) {
       return;
     case GroupAction::kStop:
       SignalAll(stop_signal_);
-      return ArmTimer(shutdown_timeout_);
+      return ArmTimer(rules_.grace);
     case GroupAction::kKill:
       SignalAll(SIGKILL);
       if (forking_ != nullptr) surroundings_.processes.Signal(forking_->pid(), SIGKILL);
@@ -219,8 +245,8 @@ void WorkerGroup::Apply(GroupAction action) {
 }
 
 void WorkerGroup::SignalAll(int signal) {
-  surroundings_.log.Debug("signalling the workers", {{"signal", SignalName(signal)},
-                                                     {"living", std::to_string(NumAlive())}});
+  surroundings_.log.Debug("signalling the workers",
+                          {{"signal", SignalName(signal)}, {"living", std::to_string(NumAlive())}});
   for (Worker& worker : workers_) {
     if (worker.record.pid == 0 || worker.record.exit) continue;
     worker.record.told_to_stop = true;
@@ -235,7 +261,14 @@ void WorkerGroup::SignalAll(int signal) {
 }
 
 void WorkerGroup::ArmTimer(std::chrono::milliseconds time) {
-  alarm_ = surroundings_.clock.Set(time, [this] { Apply(state_.On(GroupEvent::kGraceOver)); });
+  alarm_ = surroundings_.clock.Set(time, [this] {
+    if (saving_ && state_.phase() == GroupPhase::kStopping) {
+      surroundings_.log.Warning(
+          "the workers have not saved and ended in time (--shutdown_timeout) and are killed: what "
+          "they did since the last checkpoint is lost");
+    }
+    Apply(state_.On(GroupEvent::kGraceOver));
+  });
 }
 
 size_t WorkerGroup::NumAlive() const {
@@ -258,7 +291,7 @@ std::vector<LiveWorker> WorkerGroup::EndedWell() const {
   std::vector<LiveWorker> ended;
   for (const Worker& worker : workers_) {
     const WorkerRecord& record = worker.record;
-    if (!record.exit || ExitCode(*record.exit) != 0) continue;
+    if (!record.exit || !EndsWell(*record.exit, rules_.saves)) continue;
     ended.push_back({record.rank, record.local_rank, record.pid, bytes_seen(record.local_rank)});
   }
   return ended;

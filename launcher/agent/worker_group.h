@@ -49,9 +49,7 @@ struct GroupHandlers {
 // Loop thread only.
 class WorkerGroup {
  public:
-  WorkerGroup(GroupSurroundings surroundings,
-              std::chrono::milliseconds shutdown_timeout,
-              GroupHandlers handlers);
+  WorkerGroup(GroupSurroundings surroundings, const GroupRules& rules, GroupHandlers handlers);
 
   // One of these, once. A worker that cannot be started ends the group: see start_error().
   void Start(const Target& target,
@@ -65,12 +63,9 @@ class WorkerGroup {
                          int node_memory_fd);
 
   // Before a start: a further descriptor that every worker gets, and what they leave there.
-  void ShareFlightRecorder(int fd, const FlightReader* flight) {
-    flight_recorder_fd_ = fd;
-    flight_ = flight;
-  }
+  void ShareFlightRecorder(int fd, const FlightReader* flight);
 
-  // Sends the signal to every worker's process group; SIGKILL after the shutdown timeout.
+  // Sends the signal to every worker's process group; SIGKILL after the grace.
   void Stop(int signal);
   // SIGKILL now.
   void Hurry() { Apply(state_.On(GroupEvent::kHurryAsked)); }
@@ -91,10 +86,14 @@ class WorkerGroup {
   std::chrono::system_clock::time_point first_failure_time() const { return failure_time_; }
   // The exit code of the first worker that ended with one other than 0, told to stop or not.
   std::optional<int> first_nonzero_code() const { return first_nonzero_code_; }
+  // Whether all have ended, and well: see EndsWell.
+  bool ended_well() const;
+  // They were told to stop and to save, and not all have.
+  bool failed_to_save() const { return saving_ && !workers_.empty() && !ended_well(); }
   const std::optional<Error>& start_error() const { return start_error_; }
   // Those that have started and not ended, by local rank.
   std::vector<LiveWorker> Living() const;
-  // Those that have ended with code 0, likewise.
+  // Those that have ended well, likewise.
   std::vector<LiveWorker> EndedWell() const;
   // What a started worker, or all of them, have printed so far, in bytes: see GroupOutput.
   uint64_t bytes_seen(int local_rank) const { return output_->bytes_seen(local_rank); }
@@ -121,6 +120,7 @@ class WorkerGroup {
   void Started(size_t index, pid_t pid);
   void FailStart(Error error);
   void Apply(GroupAction action);
+  GroupEvent WhenOneFails() const;
   void NoteFailure(size_t index);
   void SignalAll(int signal);
   void ArmTimer(std::chrono::milliseconds time);
@@ -128,7 +128,7 @@ class WorkerGroup {
   WorkerRecord Complete(const Worker& worker) const;
 
   GroupSurroundings surroundings_;
-  std::chrono::milliseconds shutdown_timeout_;
+  const GroupRules rules_;
   GroupHandlers handlers_;
   GroupState state_;
   Clock::Alarm alarm_;                 // when the time for ending is over, then the end itself
@@ -138,6 +138,7 @@ class WorkerGroup {
   int flight_recorder_fd_ = -1;
   const FlightReader* flight_ = nullptr;
   int stop_signal_;
+  bool saving_ = false;  // they have been told to stop and are to save
   Clock::Time stop_time_;
   std::optional<size_t> first_failure_;
   std::chrono::system_clock::time_point failure_time_;

@@ -99,6 +99,8 @@ WorkerSpec MakeWorkerSpec(const Attempt& attempt, int local_rank) {
   // Python then prints the stack of every thread when it crashes, or is ended because it hangs.
   if (!base.Get("PYTHONFAULTHANDLER")) spec.env.Set("PYTHONFAULTHANDLER", "1");
   spec.env.Set("DDPRUN_JOB_ID", plan.job_id);
+  // Of the steady clock: the limit of a run's time is its job's, restarts and all.
+  spec.env.Set("DDPRUN_JOB_BEGAN_NS", std::to_string(plan.job_began.time_since_epoch().count()));
   spec.env.Set("DDPRUN_NODE_MEMORY_FD", std::to_string(attempt.node_memory_fd));
   spec.env.Set(kFlightRecorderVariable, std::to_string(attempt.flight_recorder_fd));
   if (!plan.cpus.empty()) {

@@ -1,9 +1,16 @@
+#include <filesystem>
+
 #include "launcher/cli/command_line.h"
 #include "rendezvous/elastic/backends.h"
 
 namespace ddprun::launcher {
 
 namespace {
+
+namespace fs = std::filesystem;
+
+// What a run leaves in its folder.
+constexpr std::string_view kResolvedConfig = "config.resolved.json";
 
 Error Contradict(std::string what, std::string hint) {
   return Error{.code = Code::kUsage,
@@ -12,6 +19,20 @@ Error Contradict(std::string what, std::string hint) {
                .what = std::move(what),
                .hint = std::move(hint),
                .page = "flags-contradict"};
+}
+
+Error NoRunFolder(const std::string& resume) {
+  return Error{.code = Code::kUsage,
+               .title = "NO RUN FOLDER",
+               .where = "--resume",
+               .what = resume + " holds no " + std::string(kResolvedConfig) +
+                       ", nor do the two folders above it: it is neither a run's folder\n"
+                       "nor a checkpoint in one.",
+               .hint =
+                   "Name the folder that a run has left, as runs/NAME. For a checkpoint that "
+                   "lies elsewhere give the\n"
+                   "config, too: ddprun --resume CHECKPOINT train.json.",
+               .page = "no-run-folder"};
 }
 
 // torchrun makes c10d of it, on one node; without others to wait for there is no difference.
@@ -90,6 +111,37 @@ bool IsTrainerConfig(const Options& options) {
          options.target.ends_with(".json");
 }
 
+// The folder of the run that `resume`, it or a checkpoint in it, names; empty: none.
+std::string RunFolderOf(const std::string& resume) {
+  std::error_code ignored;
+  fs::path folder = fs::absolute(resume, ignored).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  for (const fs::path& at : {folder, folder.parent_path(), folder.parent_path().parent_path()}) {
+    if (fs::exists(at / kResolvedConfig, ignored)) {
+      return at == folder ? resume : fs::proximate(at, ignored).string();
+    }
+  }
+  return "";
+}
+
+Status SettleResume(Options& options) {
+  if (options.resume.empty()) return {};
+  if (!options.sweep.empty()) {
+    return Contradict("--resume goes on with one run and --sweep begins several.",
+                      "Give one of them.");
+  }
+  if (options.target.empty()) {
+    const std::string folder = RunFolderOf(options.resume);
+    if (folder.empty()) return NoRunFolder(options.resume);
+    options.target = (fs::path(folder) / kResolvedConfig).string();
+  }
+  // A path, also where it looks like a number.
+  const bool has_slash = options.resume.find('/') != std::string::npos;
+  options.overrides.insert(options.overrides.begin(),
+                           "run.resume=" + (has_slash ? "" : std::string("./")) + options.resume);
+  return {};
+}
+
 Status CheckTarget(const Options& options) {
   if (options.module && options.run_path) {
     return Contradict("--module names a module and --run_path a file.", "Give one of them.");
@@ -120,12 +172,13 @@ Status CheckTarget(const Options& options) {
 Status CheckTrainerFlags(const Options& options) {
   if (IsTrainerConfig(options)) return {};
   if (options.overrides.empty() && options.sweep.empty()) return {};
-  const std::string flag = options.overrides.empty() ? "--sweep" : "--set";
+  const bool resumes = !options.resume.empty();
+  const std::string flag = resumes ? "--resume" : options.overrides.empty() ? "--sweep" : "--set";
+  const std::string use = resumes ? "is for trainer configs" : "changes keys of a trainer config";
   return Error{.code = Code::kUsage,
                .title = "NO TRAINER CONFIG",
                .where = flag,
-               .what = flag + " changes keys of a trainer config (.json), and " + options.target +
-                       " is none.",
+               .what = flag + " " + use + " (.json), and " + options.target + " is none.",
                .hint = "Arguments of your own program go after TARGET.",
                .page = "no-trainer-config"};
 }
@@ -134,6 +187,7 @@ Status CheckTrainerFlags(const Options& options) {
 
 Status CheckTogether(Options& options) {
   if (options.standalone) SettleStandalone(options);
+  DDPRUN_TRY(SettleResume(options));
   DDPRUN_TRY(CheckTarget(options));
   DDPRUN_TRY(SettleBackend(options));
   return CheckTrainerFlags(options);

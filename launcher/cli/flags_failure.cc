@@ -22,10 +22,11 @@ std::vector<Flag> Timeouts() {
        .variable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT",
        .value = "SECS",
        .group = FlagGroup::kFailure,
-       .help = "From SIGTERM to SIGKILL for workers that have to stop (default 30)",
+       .help = "From SIGTERM to SIGKILL for workers that have to stop (default 30; for a trainer "
+               "config, whose workers save first, 300)",
        .expected = "a time in seconds from 0",
        .read = [](std::string_view text,
-                  Options& o) { return ReadSeconds(text, 0, o.shutdown_timeout); }},
+                  Options& o) { return ReadSeconds(text, 0, o.shutdown_timeout.emplace()); }},
       {.name = "exit_barrier_timeout",
        .variable = "PET_EXIT_BARRIER_TIMEOUT",
        .value = "SECS",

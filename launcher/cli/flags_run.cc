@@ -51,6 +51,19 @@ std::vector<Flag> RunFlags() {
        .help = "Override a key of the config, as --set optimizer.learning_rate=1e-4; repeatable",
        .expected = "a key of the config, = and a value, as in optimizer.learning_rate=1e-4",
        .read = [](std::string_view text, Options& o) { return Append(text, o.overrides); }},
+      {.name = "resume",
+       .value = "RUN",
+       .group = FlagGroup::kTrainer,
+       .of_torchrun = false,
+       .help = "Go on with the run in folder RUN from its newest checkpoint, or from the "
+               "checkpoint RUN itself; TARGET is then the run's own config, if none is given",
+       .expected = "a run folder, as runs/NAME",
+       .completion = Completion::kFolder,
+       .read =
+           [](std::string_view text, Options& o) {
+             o.resume = text;
+             return !text.empty();
+           }},
       {.name = "sweep",
        .value = "KEY=V1,V2",
        .group = FlagGroup::kTrainer,

@@ -80,8 +80,8 @@ constexpr auto kKnown = std::to_array<KnownFlags>({
      "fsdp_sharding_strategy tensor_parallel pipeline_parallel strategy use_parallelism_config",
      "That is for the script to set up; flags of a script go after it. What JSON configs have of\n"
      "it stands at strategy.type in docs/config.md."},
-    {"resume resume_from_checkpoint ckpt_path",
-     "JSON configs cannot resume a run yet. Flags of a script go after it."},
+    {"resume_from_checkpoint ckpt_path",
+     "JSON configs: --resume RUN, or run.resume. Flags of a script go after it."},
     {"autotuning", "There is none; --sweep KEY=V1,V2 trains a JSON config once per value."},
     {"profile profiler", "There is none yet in ddprun. Flags of a script go after it."},
 });

@@ -64,8 +64,9 @@ struct Options {
   bool standalone = false;                       // one node, whatever nnodes and master_* say
 
   // What happens when something fails.
-  std::chrono::milliseconds monitor_interval{100};     // accepted: ddprun needs no polling
-  std::chrono::milliseconds shutdown_timeout{30'000};  // SIGTERM to SIGKILL, as torchrun's 30 s
+  std::chrono::milliseconds monitor_interval{100};  // accepted: ddprun needs no polling
+  // SIGTERM to SIGKILL; unset: AgentPlan::grace.
+  std::optional<std::chrono::milliseconds> shutdown_timeout;
   std::optional<std::chrono::milliseconds> exit_barrier_timeout;  // unset: no limit
   std::optional<std::chrono::milliseconds> hang_timeout;          // unset: no hang detection
   std::vector<int> signals_to_handle{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
@@ -93,6 +94,7 @@ struct Options {
   std::optional<bool> use_env;
   std::vector<std::string> overrides;  // --set a.b=c, for a trainer config
   std::vector<std::string> sweep;      // --sweep a.b=1,2, for a trainer config
+  std::string resume;                  // a run folder, or a checkpoint in one; empty: none
   bool dry_run = false;
   std::string target;
   std::vector<std::string> target_args;

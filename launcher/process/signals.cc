@@ -80,12 +80,13 @@ void SignalReader::ReadAll() {
   }
 }
 
-StopPatience::Meaning StopPatience::Note(std::chrono::steady_clock::time_point now) {
+StopPatience::Meaning StopPatience::Note(int signal, std::chrono::steady_clock::time_point now) {
   if (!first_) {
     first_ = now;
     return Meaning::kStop;
   }
-  return now - *first_ < kSameRequest ? Meaning::kRepeat : Meaning::kHurry;
+  const bool by_scheduler = under_slurm_ && signal != SIGINT;
+  return by_scheduler || now - *first_ < kSameRequest ? Meaning::kRepeat : Meaning::kHurry;
 }
 
 }  // namespace ddprun::launcher

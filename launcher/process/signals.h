@@ -58,15 +58,19 @@ class SignalReader {
 
 // What a signal that asks to stop means after those before it. SLURM sends SIGTERM twice within
 // 10 ms, and a terminal's Ctrl-C reaches a wrapper script and us: only a signal at least
-// kSameRequest after the first says that someone has lost patience.
+// kSameRequest after the first says that someone has lost patience. Under SLURM that has to be a
+// SIGINT: its warning signal is followed by SIGTERM, and that by another one.
 class StopPatience {
  public:
+  explicit StopPatience(bool under_slurm = false) : under_slurm_(under_slurm) {}
+
   enum class Meaning { kStop, kRepeat, kHurry };
   static constexpr std::chrono::milliseconds kSameRequest{500};
 
-  Meaning Note(std::chrono::steady_clock::time_point now);
+  Meaning Note(int signal, std::chrono::steady_clock::time_point now);
 
  private:
+  bool under_slurm_;
   std::optional<std::chrono::steady_clock::time_point> first_;
 };
 

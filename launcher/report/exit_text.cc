@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/last_words.h"
+
 namespace ddprun::launcher {
 
 namespace {
@@ -54,6 +56,13 @@ std::string DescribeExit(const ProcessExit& exit) {
 std::string DescribeEnd(const WorkerRecord& worker) {
   if (!worker.exit) return "does not end";
   return DescribeExit(*worker.exit) + (worker.left.empty() ? "" : " and left " + worker.left);
+}
+
+bool EndsWell(const ProcessExit& exit, bool saves) {
+  const auto* exited = std::get_if<Exited>(&exit);
+  if (exited == nullptr) return false;
+  return exited->code == 0 ||
+         (saves && (exited->code == kStoppedStatus || exited->code == 128 + SIGINT));
 }
 
 int FailureCode(const ProcessExit& exit) {

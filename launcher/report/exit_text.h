@@ -13,6 +13,10 @@ std::string DescribeExit(const ProcessExit& exit);
 // The same of a worker that has ended; with code 0, also whom it has left waiting.
 std::string DescribeEnd(const WorkerRecord& worker);
 
+// Whether the worker has done its work. One that saves when it is told to stop may also exit with
+// kStoppedStatus or, after SIGINT, 128 + SIGINT, whoever told it.
+bool EndsWell(const ProcessExit& exit, bool saves);
+
 // What ddprun exits with when the job ends with this worker: never 0.
 int FailureCode(const ProcessExit& exit);
 

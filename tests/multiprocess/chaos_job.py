@@ -305,7 +305,7 @@ class ChaosJob(harness.LauncherTest):
             self.assertIn(code, accepted[node], f"node {node} of {self.everything(plan)}")
         if victim is not None and plan.hangs:
             self.check_hang(plan, victim, codes[0])
-        elif victim is not None and plan.victim == "worker" and plan.deadly:
+        elif victim is not None and plan.victim == "worker" and plan.deadly and not plan.stops_well:
             self.check_first_cause(plan, victim, codes)
         if all(code == 0 for code in codes) and not (plan.hangs and victim is not None):
             for node in range(len(codes)):

@@ -9,6 +9,7 @@ import signal
 KINDS = ("shell", "python", "template", "trainer")
 VICTIMS = ("agent", "guard", "template", "worker", "child")
 HANG_EXIT_CODE = 124
+STOPPED_EXIT_CODE = 75
 # SIGKILL, SIGTERM, SIGSTOP for good, SIGSTOP with a SIGCONT or a SIGKILL after it.
 ACTIONS = ("kill", "stop", "freeze", "freeze and wake", "freeze and kill")
 
@@ -51,6 +52,11 @@ class Plan:
             return False
         # The guard and the children of the workers take no notice of SIGTERM.
         return not (self.action == "stop" and self.victim in ("guard", "child"))
+
+    @property
+    def stops_well(self):
+        """Whether the job is asked to save and to end."""
+        return self.kind == "trainer" and self.action == "stop" and self.victim == "worker"
 
     @property
     def is_replaced(self):
@@ -133,7 +139,7 @@ def job_fails(plan):
     if plan.victim == "agent":
         goes_on = plan.node > 0 and plan.min_nodes < len(plan.nproc)
         return not goes_on and not plan.is_replaced
-    return plan.victim == "worker" and plan.max_restarts == 0
+    return plan.victim == "worker" and (plan.stops_well or plan.max_restarts == 0)
 
 
 def accepted_codes(plan):
@@ -141,6 +147,8 @@ def accepted_codes(plan):
     deadly = HANG_EXIT_CODE if plan.hangs else 128 + plan.signal
     if not plan.deadly or plan.victim in ("guard", "child"):
         codes = [{0} for _ in plan.nproc]
+    elif plan.stops_well:
+        codes = [{STOPPED_EXIT_CODE} for _ in plan.nproc]
     elif plan.victim == "worker":
         codes = [{0} if plan.max_restarts else {deadly} for _ in plan.nproc]
     elif plan.victim == "template":
@@ -150,6 +158,11 @@ def accepted_codes(plan):
             codes = [{0, 1} for _ in plan.nproc]
     elif plan.action == "stop":
         codes = [{deadly} for _ in plan.nproc]
+        if plan.kind == "trainer":
+            codes = [{STOPPED_EXIT_CODE} for _ in plan.nproc]
+        elif plan.kind == "template":
+            # Shells do not save; where there are none yet, or several nodes, nobody knows.
+            codes = [{STOPPED_EXIT_CODE, deadly} for _ in plan.nproc]
         if plan.when == "start":
             codes[plan.node].add(-plan.signal)  # before it had its handlers
     else:

@@ -240,8 +240,76 @@ class Template(harness.LauncherTest):
             "the template",
         )
         job.send_signal(signal.SIGTERM)
-        self.assertEqual(self.finish(job).returncode, 128 + signal.SIGTERM)
+        self.assertEqual(self.finish(job).returncode, 75)
         self.assert_nothing_left()
+
+
+class Saving(harness.LauncherTest):
+    """Workers of a trainer config: told to stop, they save and end with 75."""
+
+    def start_saving(self, *flags, on_term="exit 75", **options):
+        """`on_term`: shell, also for Ctrl-C; $RANK is there."""
+        command = f"trap '{on_term}' TERM INT; {WRITE_PID} while true; do sleep 0.01; done"
+        config = self.script("job.json", as_json({"command": ["sh", "-c", command]}))
+        job = self.start("--nproc_per_node=2", *flags, config, **options)
+        return job, [self.pid_in("pid.0"), self.pid_in("pid.1")]
+
+    def test_ends_with_75_on_a_warning_signal_and_130_on_an_interrupt(self):
+        for number, code in ((signal.SIGTERM, 75), (signal.SIGUSR1, 75), (signal.SIGINT, 130)):
+            job, _ = self.start_saving("--max_restarts=1")
+            job.send_signal(number)
+            self.finish(job)
+            self.assertEqual(job.returncode, code)
+            self.assertIn("the workers save and end", job.err)
+            self.assertNotIn("-- ", job.err)
+            self.assertNotIn("restart", job.err)
+            self.assert_nothing_left()
+            for rank in (0, 1):
+                os.unlink(self.path(f"pid.{rank}"))
+
+    def test_takes_what_was_told_to_the_workers_alone_for_no_failure(self):
+        job, pids = self.start_saving("--max_restarts=1")
+        for pid in pids:
+            os.kill(pid, signal.SIGTERM)
+        self.finish(job)
+        self.assertEqual((job.returncode, job.err), (75, ""))
+
+    def test_waits_for_nobody_once_one_has_failed_to_save(self):
+        on_term = "test $RANK = 0 && exit 1; touch told.$RANK"
+        job, _ = self.start_saving("--shutdown_timeout=1000", on_term=on_term)
+        job.send_signal(signal.SIGTERM)
+        self.finish(job)
+        self.assertEqual(job.returncode, 128 + signal.SIGTERM)
+        self.assertRegex(job.err, r"rank 0 .* exited with code 1 instead of saving; the others")
+        self.assert_nothing_left()
+
+    def test_says_when_the_grace_was_too_short(self):
+        job, _ = self.start_saving("--shutdown_timeout=0.2", on_term=":")
+        job.send_signal(signal.SIGTERM)
+        self.finish(job)
+        self.assertEqual(job.returncode, 128 + signal.SIGTERM)
+        self.assertIn("have not saved and ended in time (--shutdown_timeout)", job.err)
+
+    def test_does_not_ask_the_others_to_save_with_one_that_is_gone(self):
+        job, pids = self.start_saving("--shutdown_timeout=1000", on_term="touch told.$RANK")
+        os.kill(pids[0], signal.SIGKILL)
+        self.finish(job)
+        self.assertEqual(job.returncode, 128 + signal.SIGKILL)
+        self.assertFalse(os.path.exists(self.path("told.1")))
+        self.assert_nothing_left()
+
+    def test_under_slurm_has_the_patience_for_several_signals(self):
+        on_term = "touch told.$RANK; while test ! -e go; do sleep 0.01; done; exit 75"
+        job, _ = self.start_saving(on_term=on_term, env={"SLURM_JOB_ID": "7"})
+        job.send_signal(signal.SIGUSR1)
+        self.wait_for_file("told.0")
+        self.wait_for_file("told.1")
+        # The rule under test is about time, so time has to pass.
+        time.sleep(0.6)
+        job.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        self.script("go", "")
+        self.assertEqual(self.finish(job).returncode, 75)
 
 
 def as_json(values):

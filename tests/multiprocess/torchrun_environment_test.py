@@ -12,6 +12,7 @@ OURS = {
     "DDPRUN_FLIGHT_RECORDER_FD",
     "DDPRUN_JOB_ID",
     "DDPRUN_NODE_MEMORY_FD",
+    "DDPRUN_JOB_BEGAN_NS",
     "PYTHONFAULTHANDLER",
 }
 # No two runs have the same; each has a check of its own below.

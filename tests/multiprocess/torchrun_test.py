@@ -13,6 +13,7 @@ OURS = {
     "DDPRUN_FLIGHT_RECORDER_FD",
     "DDPRUN_JOB_ID",
     "DDPRUN_NODE_MEMORY_FD",
+    "DDPRUN_JOB_BEGAN_NS",
     "PYTHONFAULTHANDLER",
 }
 # torchrun says 1 whatever the machine; ddprun shares the cores out.

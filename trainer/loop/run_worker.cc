@@ -15,6 +15,7 @@
 #include "trainer/loop/estimate_memory.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/loop/sample_text.h"
+#include "trainer/loop/stop_request.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/report/format.h"
@@ -117,10 +118,7 @@ Failure WeightsNotSaved(const std::string& folder, int64_t bytes, const Error& c
 }
 
 // What rank 0 leaves behind when training has ended.
-void Finish(const Job& job,
-            const RunFolder& folder,
-            Trainer& trainer,
-            const Observers& observers) {
+void Finish(const Job& job, const RunFolder& folder, Trainer& trainer, const Observers& observers) {
   if (job.config.checkpoint.save_at_end) {
     const std::string path = folder.path + "/model";
     const ModelConfig& model = job.config.model;
@@ -144,6 +142,12 @@ void Finish(const Job& job,
   observers.Note("run folder: " + folder.path);
 }
 
+std::string StoppedText(const Trainer& trainer, const StopRequest& stop, const RunFolder& folder) {
+  return "stopped after step " + std::to_string(trainer.step()) + " of " +
+         std::to_string(trainer.plan().total_steps) + ": " + TextOf(stop.reason()) +
+         "; to go on: ddprun --resume " + folder.path;
+}
+
 // Weights, then what computes best with them: a line for people, or "".
 std::string Build(const Job& job, const Environment& environment, Trainer& trainer) {
   trainer.Build();
@@ -153,8 +157,8 @@ std::string Build(const Job& job, const Environment& environment, Trainer& train
 Observers WatchRun(const ReportConfig& config, const RunFolder& folder) {
   const std::string metrics = folder.path + "/metrics.jsonl";
   Observers observers;
-  Observer& terminal = observers.Add(std::make_unique<Terminal>(TerminalOptions{
-      .bar_fd = ProgressBarFd(config.progress_bar), .numbers_in = metrics}));
+  Observer& terminal = observers.Add(std::make_unique<Terminal>(
+      TerminalOptions{.bar_fd = ProgressBarFd(config.progress_bar), .numbers_in = metrics}));
   observers.Add(std::make_unique<MetricsFile>(metrics, terminal));
   return observers;
 }
@@ -163,6 +167,7 @@ void TrainAsRankZero(const Job& job,
                      const RankInfo& rank,
                      const Environment& environment,
                      const std::shared_ptr<FlightRecorder>& recorder,
+                     const StopRequest& stop,
                      Trainer& trainer) {
   // What is to come is said before the weights, which may take long. Only a model of the user's own
   // has to be there to be counted.
@@ -185,19 +190,26 @@ void TrainAsRankZero(const Job& job,
     if (!compute.empty()) log.Info(compute);
     if (!trainer.fresh_parameters().empty()) log.Info(FreshText(job, trainer));
     trainer.Fit(&observers);
-    Finish(job, folder, trainer, observers);
+    if (trainer.stopped()) {
+      observers.Note(StoppedText(trainer, stop, folder));
+    } else {
+      Finish(job, folder, trainer, observers);
+    }
   } catch (...) {
     const RunEnd end{.reason = "failed", .step = trainer.step(), .message = CurrentError().what};
     observers.Tell(&Observer::OnEnd, end);
     throw;
   }
-  observers.Tell(&Observer::OnEnd, RunEnd{.reason = "finished", .step = trainer.step()});
+  const char* const reason = trainer.stopped() ? "stopped" : "finished";
+  observers.Tell(&Observer::OnEnd, RunEnd{.reason = reason, .step = trainer.step()});
 }
 
 }  // namespace
 
 int RunWorker(const Job& job, const Environment& environment) {
   try {
+    NoteStopSignals(environment);
+    const StopRequest stop(job.config.run, environment);
     SetThreads(environment);
     CacheTensorMemory();
     const RankInfo rank = ValueOrThrow(ReadRankInfo(environment));
@@ -205,15 +217,15 @@ int RunWorker(const Job& job, const Environment& environment) {
     const StepPlan plan = PlanFor(job, rank.world_size);
     CheckNeeds(job, rank);
     const std::shared_ptr<FlightRecorder> recorder = AttachFlightRecorder(environment, rank);
-    const Log log = OpenLog("rank " + std::to_string(rank.rank), environment, recorder,
-                            [](std::string_view line) {
-                              std::fwrite(line.data(), 1, line.size(), stderr);
-                            });
+    const Log log =
+        OpenLog("rank " + std::to_string(rank.rank), environment, recorder,
+                [](std::string_view line) { std::fwrite(line.data(), 1, line.size(), stderr); });
     log.Debug("meeting the other ranks", {{"world_size", std::to_string(rank.world_size)}});
     Trainer trainer(job, plan, MakeMesh(job, rank, environment, recorder), recorder, log);
+    trainer.StopWhen([&stop] { return stop.reason() != StopReason::kNone; });
     try {
       if (rank.rank == 0) {
-        TrainAsRankZero(job, rank, environment, recorder, trainer);
+        TrainAsRankZero(job, rank, environment, recorder, stop, trainer);
       } else {
         Build(job, environment, trainer);
         trainer.Fit(nullptr);
@@ -224,7 +236,7 @@ int RunWorker(const Job& job, const Environment& environment) {
       trainer.WaitForAllRanks();
       return status;
     }
-    return 0;
+    return trainer.stopped() ? StopStatus(stop.reason()) : 0;
   } catch (...) {
     return ReportFailure(CurrentError(), environment);
   }

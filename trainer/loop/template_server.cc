@@ -21,6 +21,7 @@
 #include "base/cpus.h"
 #include "base/failure.h"
 #include "base/flight_recorder.h"
+#include "trainer/loop/stop_request.h"
 
 namespace ddprun::trainer {
 
@@ -185,6 +186,8 @@ size_t ForkWorkers(std::vector<Request>& requests,
                    Pipe& gate,
                    Pipe& sessions,
                    pid_t agent) {
+  // The agent may signal workers as soon as it knows of them.
+  BlockStopSignals();
   json pids = json::array();
   for (size_t i = 0; i < requests.size(); ++i) {
     const pid_t pid = fork();

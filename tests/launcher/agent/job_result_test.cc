@@ -42,6 +42,39 @@ TEST(JobExitCode, OfAStoppedJobIsTheWorkersOnlyWhereNoOtherNodeHasAnother) {
   EXPECT_EQ(JobExitCode({.several_nodes = true, .stop_signal = SIGTERM, .stopped_code = 75}), 143);
 }
 
+// SIGTERM and the like: 75; from the keyboard: 130.
+TEST(JobExitCode, OfWorkersThatSaveIsWhatTheyHaveMadeOfTheStop) {
+  EXPECT_EQ(JobExitCode({.stopped_code = 75, .ended_well = true, .saves = true}), 75);
+  EXPECT_EQ(JobExitCode({.stop_signal = SIGUSR1, .saves = true}), 75);
+  EXPECT_EQ(JobExitCode({.stop_signal = SIGINT, .saves = true}), 130);
+  // They were at their last step, or were killed.
+  EXPECT_EQ(JobExitCode({.stop_signal = SIGTERM, .ended_well = true, .saves = true}), 0);
+  EXPECT_EQ(
+      JobExitCode(
+          {.stop_signal = SIGTERM, .stopped_code = 75, .failed_to_save = true, .saves = true}),
+      143);
+}
+
+TEST(JobExitCode, OfAStopIsTheSameOnAllNodesUnlessTheRunIsDone) {
+  RoundEnd stopped = EndedBy(1);
+  stopped.exit_code = 75;
+  JobCauses causes{
+      .several_nodes = true, .round_end = stopped, .failed_to_save = true, .saves = true};
+  EXPECT_EQ(JobExitCode(causes), 75);
+  causes.ended_well = true;
+  EXPECT_EQ(JobExitCode(causes), 0);
+  causes.round_end = EndedBy(1);
+  EXPECT_EQ(JobExitCode(causes), 42);
+}
+
+TEST(StopsGently, UnlessSomebodyIsGoneForWhomTheOthersWouldWait) {
+  EXPECT_TRUE(StopsGently({.stop_signal = SIGTERM}));
+  EXPECT_FALSE(StopsGently({.stop_signal = SIGQUIT}));
+  EXPECT_FALSE(StopsGently({.round_end = EndedBy(1), .stop_signal = SIGTERM}));
+  EXPECT_FALSE(StopsGently({.round_end = EndedBy(1, RoundEnd::Kind::kRegroup)}));
+  EXPECT_TRUE(StopsGently({.round_end = EndedBy(-1, RoundEnd::Kind::kRegroup)}));
+}
+
 TEST(JobExitCode, OfARefusedConfigIsTheTemplates) {
   EXPECT_EQ(JobExitCode({.error = Error{}, .refusal = 2}), 2);
   EXPECT_EQ(JobExitCode({.error = Error{.code = Code::kRendezvous,

@@ -11,6 +11,7 @@
 
 #include "base/unique_fd.h"
 #include "launcher/agent/agent.h"
+#include "launcher/agent/job_result.h"
 #include "launcher/report/exit_text.h"
 #include "tests/launcher/agent/simulated_processes.h"
 #include "tests/launcher/agent/simulated_rendezvous.h"
@@ -65,7 +66,8 @@ class Job {
         kind_(ChooseKind(world_)),
         screen_(::memfd_create("screen", MFD_CLOEXEC)),
         console_(world_.io, screen_.get(), screen_.get()),
-        processes_(world_, kind_.processes, kind_.plan.options.shutdown_timeout),
+        processes_(
+            world_, kind_.processes, kind_.plan.grace(), kind_.plan.target.is_trainer_config),
         agent_(kind_.plan,
                {.io = world_.io,
                 .clock = world_.clock,
@@ -118,7 +120,9 @@ class Job {
     if (world_.Chance(25)) SendStop(first + world_.Between(100, 5000), SIGINT);
     if (world_.Chance(10)) Send(world_.Between(0, 10'000), SIGTSTP);
     if (world_.Chance(10)) Send(world_.Between(0, 12'000), SIGCONT);
-    if (world_.Chance(10)) Send(world_.Between(0, 12'000), SIGUSR1);
+    if (!world_.Chance(10)) return;
+    const milliseconds time = world_.Between(0, 12'000);
+    kind_.plan.target.is_trainer_config ? SendStop(time, SIGUSR1) : Send(time, SIGUSR1);
   }
   void Send(milliseconds time, int signal) {
     world_.After(time, [this, signal] { agent_.OnSignal(signal, 0); });
@@ -156,7 +160,7 @@ class Job {
   void CheckTimes() {
     const auto now = world_.clock.Now();
     if (world_.hurried && now > *world_.hurried + kLongestEnd) world_.Violate("a hurry takes long");
-    const auto grace = kind_.plan.options.shutdown_timeout;
+    const auto grace = kind_.plan.grace();
     if (stopped_at_ && now > *stopped_at_ + grace + kLongestEnd)
       world_.Violate("a stop takes long");
   }
@@ -167,18 +171,28 @@ class Job {
     const Generation none;
     const bool joining = world_.generations.empty() || world_.generations.back().over;
     const Generation& last = joining ? none : world_.generations.back();
+    const bool saves = kind_.plan.target.is_trainer_config;
     std::set<int> codes;
-    if (world_.stop_signal) codes.insert(128 + *world_.stop_signal);
+    if (world_.stop_signal && saves) codes.insert(StoppedCode(*world_.stop_signal));
+    const bool lost = (last.failed || last.killing) && !options.several_nodes();
+    if (world_.stop_signal && (!saves || lost)) {
+      codes.insert(128 + *world_.stop_signal);
+    }
     if (world_.peer_end == rendezvous::RoundEnd::Kind::kJobFailed) {
       codes.insert(kPeerCode);
       return codes;
     }
     const bool failed = last.failure_code || last.hung;
-    const int failure = last.hung ? kHangExitCode : last.failure_code.value_or(0);
+    const int code = last.failed ? 0 : last.first_nonzero.value_or(0);
+    const int failure = last.hung ? kHangExitCode : last.failure_code.value_or(code);
     if (!world_.stop_signal) return {failure};
     if (failed && last.failed_before_stop && !world_.peer_end &&
         last.restart_count >= options.rdzv.rules.max_restarts) {
       return {failure};
+    }
+    if (saves) {
+      if (!last.failed && !joining) codes.insert(code);
+      return codes;
     }
     // It had ended well before the stop reached it.
     if (!last.told && !last.killing && !failed && !joining) codes.insert(0);
@@ -202,7 +216,7 @@ class Job {
 
   void CheckCode(int code) {
     if (world_.trouble) return CheckTrouble(code);
-    if (code == 0 && kind_.plan.options.several_nodes() && !world_.left) {
+    if (code == 0 && kind_.plan.options.several_nodes() && !world_.left && !world_.stop_signal) {
       world_.Violate("the node has gone although the others may need it");
     }
     const std::set<int> right = RightCodes();
@@ -215,6 +229,7 @@ class Job {
   void CheckReport(int code, const std::string& report) {
     if (world_.trouble || world_.stop_signal || world_.peer_end || code == 0) return;
     const Generation& last = world_.generations.back();
+    if (kind_.plan.target.is_trainer_config && !last.failed) return;  // saved and ended
     if (last.restart_count < kind_.plan.options.rdzv.rules.max_restarts) {
       world_.Violate("a restart that is left is not used");
     }

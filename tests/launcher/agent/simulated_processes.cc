@@ -11,7 +11,10 @@
 #include <asio/posix/stream_descriptor.hpp>
 
 #include "base/env.h"
+#include "base/last_words.h"
 #include "base/unique_fd.h"
+#include "launcher/agent/job_result.h"
+#include "launcher/report/exit_text.h"
 
 namespace ddprun::launcher {
 
@@ -101,8 +104,11 @@ class SimulatedTemplate {
   bool answers_wrong_ = false;
 };
 
-SimulatedProcesses::SimulatedProcesses(World& world, ProcessChances chances, milliseconds grace)
-    : world_(world), chances_(chances), grace_(grace) {}
+SimulatedProcesses::SimulatedProcesses(World& world,
+                                       ProcessChances chances,
+                                       milliseconds grace,
+                                       bool saves)
+    : world_(world), chances_(chances), grace_(grace), saves_(saves) {}
 
 SimulatedProcesses::~SimulatedProcesses() = default;
 
@@ -177,6 +183,7 @@ void SimulatedProcesses::BeginLife(pid_t pid) {
   ProcessExit exit = Exited{0};
   if (world_.Chance(35)) exit = Exited{world_.Pick(1, 9)};
   if (world_.Chance(10)) exit = Signaled{world_.Chance(50) ? SIGSEGV : SIGKILL};
+  if (saves_ && world_.Chance(20)) exit = Exited{kStoppedStatus};
   const milliseconds time = world_.Chance(20) ? milliseconds(0) : world_.Between(0, 15'000);
   world_.After(time, [this, pid, exit] { Die(pid, exit); });
 }
@@ -223,7 +230,9 @@ void SimulatedProcesses::Deliver(pid_t pid) {
     if (code != 0 && !generation.first_nonzero && std::holds_alternative<Exited>(*process.exit)) {
       generation.first_nonzero = code;
     }
-    if (code != 0 && !generation.told && !generation.killing && !generation.failure_code) {
+    const bool well = EndsWell(*process.exit, saves_);
+    if (!well) generation.failed = true;
+    if (!well && !generation.told && !generation.killing && !generation.failure_code) {
       generation.failure_code = code;
       generation.failure_pid = pid;
       generation.failed_before_stop = !world_.stop_signal;
@@ -314,6 +323,8 @@ void SimulatedProcesses::OnTold(pid_t pid, int signal) {
 void SimulatedProcesses::CheckKill(const Process& process) {
   if (process.kind != Kind::kWorker || process.killed || world_.hurried) return;
   const Generation& generation = GenerationOf(process);
+  // One that saves would wait for the one that is gone, here or on another node.
+  if (saves_ && (generation.failed || generation.ended)) return;
   if (!process.told_at) {
     // The grace may be over by the time when a worker has been forked.
     const bool late = process.known_since == world_.clock.Now();
@@ -332,6 +343,7 @@ void SimulatedProcesses::React(pid_t pid, int signal) {
   if (signal == SIGUSR1 || world_.Chance(30)) return;
   ProcessExit exit = Signaled{signal};
   if (signal != SIGABRT && world_.Chance(30)) exit = Exited{world_.Chance(50) ? 0 : 10};
+  if (signal != SIGABRT && saves_ && world_.Chance(70)) exit = Exited{StoppedCode(signal)};
   world_.After(world_.Between(0, 800), [this, pid, exit] { Die(pid, exit); });
 }
 

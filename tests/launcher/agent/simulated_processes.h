@@ -29,7 +29,7 @@ struct ProcessChances {
 
 class SimulatedProcesses : public ProcessHost {
  public:
-  SimulatedProcesses(World& world, ProcessChances chances, milliseconds grace);
+  SimulatedProcesses(World& world, ProcessChances chances, milliseconds grace, bool saves);
   ~SimulatedProcesses() override;
 
   Result<pid_t> Spawn(const SpawnRequest& request) override;
@@ -89,6 +89,7 @@ class SimulatedProcesses : public ProcessHost {
   World& world_;
   const ProcessChances chances_;
   const milliseconds grace_;
+  const bool saves_;  // workers do when they are told to stop
   ExitHandler handler_;
   pid_t next_pid_ = 1 << 23;  // above what the kernel gives out
   std::map<pid_t, Process> processes_;

@@ -31,7 +31,8 @@ void SimulatedRendezvous::Join(std::function<void(Result<rendezvous::Membership>
   if (joined_) world_.generations.back().over = true;
   joined_ = false;
   end_.reset();
-  After(world_.Between(0, 800), [this, done = std::move(done)] {
+  After(world_.Between(0, 800), [this, join = ++joins_, done = std::move(done)] {
+    if (join != joins_) return;  // another one since
     if (world_.Chance(chances_.error)) {
       world_.trouble = true;
       return done(SimulatedError(Code::kRendezvous));

@@ -50,6 +50,7 @@ class SimulatedRendezvous : public rendezvous::Rendezvous {
   const int max_restarts_;
   int round_ = 0;
   int restart_count_ = 0;
+  int joins_ = 0;
   int telling_ = 0;
   bool joined_ = false;
   std::optional<RoundEnd> end_;

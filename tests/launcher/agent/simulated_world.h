@@ -78,6 +78,7 @@ struct Generation {
   pid_t failure_pid = 0;
   bool failed_before_stop = false;        // that failure, or the hang
   std::optional<int> first_nonzero = {};  // of any that exited, told or not
+  bool failed = false;                    // one has not ended well, told or not
 };
 
 class World {

@@ -45,9 +45,9 @@ TEST(WorkerSpec, HoldsTorchrunsWholeEnvironment) {
   EXPECT_EQ(spec.local_rank, 1);
   EXPECT_THAT(
       spec.env.Entries(),
-      ElementsAre("DDPRUN_FLIGHT_RECORDER_FD=8", "DDPRUN_JOB_ID=abc", "DDPRUN_NODE_MEMORY_FD=7",
-                  "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "KEPT=1", "LOCAL_RANK=1",
-                  "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=29500",
+      ElementsAre("DDPRUN_FLIGHT_RECORDER_FD=8", "DDPRUN_JOB_BEGAN_NS=0", "DDPRUN_JOB_ID=abc",
+                  "DDPRUN_NODE_MEMORY_FD=7", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "KEPT=1",
+                  "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=29500",
                   "OMP_NUM_THREADS=4", "PYTHONFAULTHANDLER=1", "RANK=4", "ROLE_NAME=default",
                   "ROLE_RANK=4", "ROLE_WORLD_SIZE=5",
                   "TORCHELASTIC_ERROR_FILE=/tmp/job/1/error.json", "TORCHELASTIC_MAX_RESTARTS=0",

@@ -18,7 +18,7 @@ TEST(Options, HaveTorchrunsDefaults) {
   EXPECT_EQ(options.rdzv.rules.max_nodes, 1);
   EXPECT_EQ(options.rdzv.node_rank, std::nullopt);
   EXPECT_EQ(ToString(options.rdzv.endpoint), "127.0.0.1:0");
-  EXPECT_EQ(options.shutdown_timeout, milliseconds(30'000));
+  EXPECT_EQ(options.shutdown_timeout, std::nullopt);
   EXPECT_EQ(options.target, "train.py");
 }
 

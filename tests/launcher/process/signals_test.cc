@@ -13,16 +13,23 @@ const std::chrono::steady_clock::time_point kStart{std::chrono::hours(1)};
 
 TEST(StopPatience, TakesSignalsCloseTogetherForOne) {
   StopPatience patience;
-  EXPECT_EQ(patience.Note(kStart), Meaning::kStop);
-  EXPECT_EQ(patience.Note(kStart + milliseconds(10)), Meaning::kRepeat);
-  EXPECT_EQ(patience.Note(kStart + milliseconds(499)), Meaning::kRepeat);
+  EXPECT_EQ(patience.Note(SIGTERM, kStart), Meaning::kStop);
+  EXPECT_EQ(patience.Note(SIGTERM, kStart + milliseconds(10)), Meaning::kRepeat);
+  EXPECT_EQ(patience.Note(SIGTERM, kStart + milliseconds(499)), Meaning::kRepeat);
 }
 
 TEST(StopPatience, HasAnEndWithTheNextSignal) {
   StopPatience patience;
-  EXPECT_EQ(patience.Note(kStart), Meaning::kStop);
-  EXPECT_EQ(patience.Note(kStart + milliseconds(10)), Meaning::kRepeat);
-  EXPECT_EQ(patience.Note(kStart + milliseconds(500)), Meaning::kHurry);
+  EXPECT_EQ(patience.Note(SIGTERM, kStart), Meaning::kStop);
+  EXPECT_EQ(patience.Note(SIGTERM, kStart + milliseconds(10)), Meaning::kRepeat);
+  EXPECT_EQ(patience.Note(SIGTERM, kStart + milliseconds(500)), Meaning::kHurry);
+}
+
+TEST(StopPatience, KnowsThatSlurmSendsSeveral) {
+  StopPatience patience(/*under_slurm=*/true);
+  EXPECT_EQ(patience.Note(SIGUSR1, kStart), Meaning::kStop);
+  EXPECT_EQ(patience.Note(SIGTERM, kStart + std::chrono::seconds(40)), Meaning::kRepeat);
+  EXPECT_EQ(patience.Note(SIGINT, kStart + std::chrono::seconds(41)), Meaning::kHurry);
 }
 
 TEST(SignalMask, PutsEverythingBack) {

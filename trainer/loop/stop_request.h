@@ -1,0 +1,43 @@
+// Who asks for the end of a run before its last step: signals, and run.max_time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "base/env.h"
+#include "trainer/config/training_config.h"
+
+namespace ddprun::trainer {
+
+// Each counts for more than those before it.
+enum class StopReason : uint8_t { kNone, kTime, kSignal, kInterrupt };
+
+// The exit status of a rank that has stopped for it: kStoppedStatus, or 128 + SIGINT.
+int StopStatus(StopReason reason);
+// "SIGTERM", "Ctrl-C (SIGINT)", "run.max_time is over"; of a signal that another rank has got: "a
+// signal to another rank".
+std::string TextOf(StopReason reason);
+
+// From now on SIGTERM, SIGUSR1, SIGUSR2 and SIGINT, as far as they are not ignored, are noted and
+// do nothing else; also those that came while they were blocked. One that comes half a second or
+// more after the first ends the process as it would have, but not under ddprun, which has a
+// patience of its own, nor under SLURM, which sends several.
+void NoteStopSignals(const Environment& environment);
+// The same signals wait until NoteStopSignals: before a fork whose child is to take them.
+void BlockStopSignals();
+
+// What this process knows. One thread.
+class StopRequest {
+ public:
+  // The time counts from the job's start, if the launcher says when that was, by a clock that never
+  // jumps.
+  StopRequest(const RunConfig& config, const Environment& environment);
+
+  StopReason reason() const;
+
+ private:
+  std::chrono::steady_clock::time_point end_;
+};
+
+}  // namespace ddprun::trainer
