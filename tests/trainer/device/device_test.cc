@@ -3,10 +3,12 @@
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/TensorIndexing.h>
+#include <c10/core/StreamGuard.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <functional>
+#include <random>
 
 #include "tests/trainer/device/simulated_device.h"
 
@@ -215,6 +217,50 @@ TEST(CpusBits, OfViewsIndicesAndTypes) {
   for (size_t i = 0; i < expected.size(); ++i) {
     EXPECT_EQ(actual[i].scalar_type(), expected[i].scalar_type()) << i;
     EXPECT_TRUE(at::equal(actual[i], expected[i])) << i;
+  }
+}
+
+// Work on random tensors on random streams, each use behind the uses before it; also frees.
+Tensors RandomProgram(unsigned seed, c10::Device device) {
+  std::mt19937 random(seed);
+  std::vector<c10::Stream> streams;
+  for (int i = 0; i < 4; ++i) streams.push_back(StreamFromPool(0));
+  Tensors tensors(5);
+  std::vector<Event> last(tensors.size());  // use of each
+  const auto use = [&](std::initializer_list<size_t> used, const auto& compute) {
+    const c10::Stream stream = streams[random() % streams.size()];
+    if (device.is_cpu()) return compute();
+    const c10::StreamGuard guard(stream);
+    for (const size_t one : used) {
+      LetWait(last[one], stream);
+      if (tensors[one].defined()) tensors[one].record_stream(stream);
+    }
+    compute();
+    for (const size_t one : used) Record(last[one], stream);
+  };
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    use({i}, [&] { tensors[i] = at::full({100}, 0.5, at::TensorOptions(device)) + static_cast<int>(i); });
+  }
+  for (int step = 0; step < 200; ++step) {
+    const size_t a = random() % tensors.size(), b = random() % tensors.size();
+    if (step % 3 == 0) {
+      use({a, b}, [&] { tensors[a] = tensors[a] * 0.5 + tensors[b]; });
+    } else {
+      use({a, b}, [&] { tensors[a].narrow(0, 20, 60).mul_(0.7).sub_(tensors[b].mean()); });
+    }
+  }
+  if (!device.is_cpu()) SynchronizeDevice(0);
+  for (at::Tensor& one : tensors) one = one.cpu();
+  return tensors;
+}
+
+TEST(Streams, KeepTheOrderThatWaitsGiveThem) {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    const Tensors expected = RandomProgram(seed, c10::kCPU);
+    const Tensors actual = RandomProgram(seed, DeviceAt());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_TRUE(at::equal(actual[i], expected[i])) << "seed " << seed << ", tensor " << i;
+    }
   }
 }
 

@@ -105,9 +105,7 @@ QueuedPtr Enter(const c10::Stream& stream,
   auto queued = std::make_shared<Queued>(
       Queued{.operation = Doing::Operation(), .stream = IndexOf(stream)});
   const auto lock = BookLock();
-  VectorClock& clock = TheWorld().clocks[queued->stream];
-  clock.Join(TheWorld().host_clocks[static_cast<size_t>(stream.device_index())]);
-  clock.Join(thread_clock);
+  VectorClock& clock = ClockOf(queued->stream);
   queued->time = ++clock.times[queued->stream];
   CheckUses(queued, clock, uses);
   Push(queued->stream, std::move(function));
@@ -279,7 +277,10 @@ std::unique_lock<std::mutex> BookLock() {
 }
 
 VectorClock& ClockOf(size_t stream) {
-  return TheWorld().clocks[stream];
+  VectorClock& clock = TheWorld().clocks[stream];
+  clock.Join(TheWorld().host_clocks[stream / kStreamsPerDevice]);
+  clock.Join(thread_clock);
+  return clock;
 }
 
 const VectorClock& HostClock(int device) {

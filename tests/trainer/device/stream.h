@@ -110,6 +110,7 @@ std::vector<Event> RecordAll(int device);
 
 // For those who keep books of their own; under BookLock().
 std::unique_lock<std::mutex> BookLock();
+// What is before the work that the calling thread queues next on a stream.
 VectorClock& ClockOf(size_t stream);
 // What the host of a device has waited for.
 const VectorClock& HostClock(int device);
