@@ -36,6 +36,27 @@ void Checker::CheckRecomputation() {
            "Remove the key; the model's own code can recompute what it wants.");
 }
 
+void Checker::CheckVirtualRanks() {
+  if (config_.training.virtual_ranks == 0) return;
+  const StrategyConfig& strategy = config_.strategy;
+  if (strategy.type == StrategyType::kSingle) {
+    Conflict("strategy.type",
+             "training.virtual_ranks needs data parallelism, be it of one process:",
+             "Remove one of the two keys.");
+  }
+  if (strategy.comm_hook != CommHookType::kNone) {
+    Conflict("strategy.comm_hook",
+             "A hook works on what each process sends, so that its bits depend on their number, "
+             "but training.virtual_ranks promises the same for any:",
+             "Remove one of the two keys.");
+  }
+  if (!strategy.broadcast_buffers) {
+    Conflict("strategy.broadcast_buffers",
+             "Virtual ranks begin every step with the same buffers, so this cannot be false:",
+             "Remove the key, or training.virtual_ranks.");
+  }
+}
+
 void Checker::CheckScheduler() {
   const double warmup = config_.scheduler.warmup_steps;
   if (warmup < 1 || std::trunc(warmup) == warmup) return;

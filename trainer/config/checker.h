@@ -21,6 +21,7 @@ class Checker {
   void CheckData();       // check_data.cc
   void CheckRun();        // check_training.cc
   void CheckRecomputation();
+  void CheckVirtualRanks();
   void CheckScheduler();
   void CheckLoss();
   void CheckMetrics();

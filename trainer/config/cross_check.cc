@@ -110,6 +110,7 @@ void CrossCheck(const Entries& entries, const Config& config, Problems* problems
   checker.CheckLoss();
   checker.CheckCheckpoints();
   checker.CheckRecomputation();
+  checker.CheckVirtualRanks();
   checker.CheckScheduler();
   checker.CheckStrategy();
   checker.CheckMetrics();

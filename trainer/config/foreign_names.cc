@@ -76,10 +76,6 @@ constexpr WithoutKey kWithoutKey[] = {
      "ZeRO, FSDP, tensor and pipeline parallelism are not there yet: every rank has the whole "
      "model\n"
      "(strategy.type \"ddp\")."},
-    {"virtual_ranks num_virtual_ranks",
-     "Virtual ranks are not there yet. data.sample_order \"world_size_independent\" gives every "
-     "step\n"
-     "the same samples for any number of ranks."},
     {"gradient_checkpointing_kwargs selective_ac_option recompute_method recompute_num_layers",
      "There is nothing to choose: training.gradient_checkpointing true recomputes every block."},
     {"nesterov dampening amsgrad maximize",

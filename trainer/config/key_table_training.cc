@@ -187,6 +187,13 @@ std::vector<Key> TrainingKeys() {
                    {"accumulation_steps gradient_accumulation accum_iter", "PyTorch examples"},
                    {"grad_accum_steps", "llm.c"}}},
       {.section = "training",
+       .name = "virtual_ranks",
+       .slot = At<&Config::training, &TrainingConfig::virtual_ranks>,
+       .meaning = "How many ranks share the samples out, whatever the number of processes: up to "
+                  "as many of these give the same bits. Batch sizes are then per virtual rank, "
+                  "each of which has one thread (docs/virtual_ranks.md). 0: every process is one.",
+       .range = Between(0, 1 << 16)},
+      {.section = "training",
        .name = "max_grad_norm",
        .slot = At<&Config::training, &TrainingConfig::max_grad_norm>,
        .meaning = "Gradients with a larger global norm are scaled down to it; 0: no clipping.",

@@ -34,7 +34,8 @@ Loader::Loader(const Dataset& dataset, std::vector<int64_t> indices, const Loade
     : dataset_(dataset),
       indices_(std::move(indices)),
       options_(options),
-      batches_(CountBatches(static_cast<int64_t>(indices_.size()), options)),
+      batches_(options.ranks *
+               CountBatches(static_cast<int64_t>(indices_.size()) / options.ranks, options)),
       taken_(options.taken) {}
 
 Loader::~Loader() {
@@ -49,7 +50,9 @@ Loader::~Loader() {
 std::optional<Batch> Loader::Next() {
   const bool threads = options_.prefetch > 0 && !dataset_.in_memory();
   std::optional<Batch> batch = threads ? TakeFromThreads() : MakeNext();
-  if (batch) taken_ += static_cast<int64_t>(IndicesOf(next_ - 1).size());
+  if (batch && next_ % options_.ranks == 0) {
+    taken_ += static_cast<int64_t>(IndicesOf(next_ - 1).size());
+  }
   return batch;
 }
 
@@ -62,9 +65,11 @@ std::optional<Batch> Loader::MakeNext() {
 }
 
 std::span<const int64_t> Loader::IndicesOf(int64_t batch) const {
-  const auto begin = static_cast<size_t>(options_.taken + batch * options_.batch_size);
-  const size_t count = std::min<size_t>(options_.batch_size, indices_.size() - begin);
-  return std::span(indices_).subspan(begin, count);
+  const size_t share = indices_.size() / options_.ranks;
+  const auto begin =
+      static_cast<size_t>(options_.taken + batch / options_.ranks * options_.batch_size);
+  const size_t count = std::min<size_t>(options_.batch_size, share - begin);
+  return std::span(indices_).subspan(batch % options_.ranks * share + begin, count);
 }
 
 Batch Loader::Make(int64_t batch) const {

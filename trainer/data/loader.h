@@ -28,6 +28,9 @@ struct LoaderOptions {
   // Indices that were taken before, where an epoch is taken up again (DistributedSampler::taken()):
   // the first batch begins after them.
   int64_t taken = 0;
+  // Of so many ranks, whose indices stand one after the other, equally many of each: batches come
+  // from each rank in turn. `taken` is that of one.
+  int64_t ranks = 1;
 };
 
 // Batches of an epoch in which a rank has `indices` samples. Pure.
@@ -50,10 +53,10 @@ class Loader {
   // here; after that the Loader is at its end.
   std::optional<Batch> Next();
 
-  // Batches from options.taken on.
-  int64_t batches() const { return batches_; }
-  // Indices of the batches that Next() has given, and options.taken: what DistributedSampler::state
-  // is asked with to go on here. Batches prepared ahead do not count.
+  // Batches of one rank from options.taken on.
+  int64_t batches() const { return batches_ / options_.ranks; }
+  // Indices of the batches that Next() has given of every rank, and options.taken: what
+  // DistributedSampler::state is asked with to go on here. Batches prepared ahead do not count.
   int64_t taken() const { return taken_; }
 
  private:
@@ -71,7 +74,7 @@ class Loader {
   const Dataset& dataset_;
   const std::vector<int64_t> indices_;
   const LoaderOptions options_;
-  const int64_t batches_;
+  const int64_t batches_;  // of all ranks
   int64_t taken_;
 
   std::vector<std::thread> threads_;

@@ -101,20 +101,32 @@ std::vector<int64_t> GroupByLength(std::vector<int64_t> permutation,
 DistributedSampler::DistributedSampler(const DistributedSamplerOptions& options)
     : options_(Checked(options)), share_(ShareOf(options_)) {}
 
-std::vector<int64_t> DistributedSampler::Indices() const {
-  if (!options_.shuffle) {
-    std::vector<int64_t> order(options_.dataset_size);
+std::vector<int64_t> DistributedSampler::Indices(int64_t ranks) const {
+  std::vector<int64_t> order;
+  at::Tensor permutation;
+  std::span<const int64_t> all;
+  if (options_.shuffle) {
+    const at::Generator generator =
+        at::detail::createCPUGenerator(options_.seed + static_cast<uint64_t>(epoch_));
+    permutation = at::randperm(options_.dataset_size, generator, at::kLong);
+    all = {permutation.const_data_ptr<int64_t>(), static_cast<size_t>(permutation.numel())};
+    if (!options_.lengths.empty()) {
+      order = GroupByLength({all.begin(), all.end()}, options_.lengths, options_.group_size);
+      all = order;
+    }
+  } else {
+    order.resize(options_.dataset_size);
     std::iota(order.begin(), order.end(), 0);
-    return SelectShare(order, options_);
+    all = order;
   }
-  const at::Generator generator =
-      at::detail::createCPUGenerator(options_.seed + static_cast<uint64_t>(epoch_));
-  const at::Tensor order = at::randperm(options_.dataset_size, generator, at::kLong);
-  const std::span permutation(order.const_data_ptr<int64_t>(), static_cast<size_t>(order.numel()));
-  if (options_.lengths.empty()) return SelectShare(permutation, options_);
-  return SelectShare(GroupByLength({permutation.begin(), permutation.end()}, options_.lengths,
-                                   options_.group_size),
-                     options_);
+  std::vector<int64_t> indices = SelectShare(all, options_);
+  for (int64_t next = 1; next < ranks; ++next) {
+    DistributedSamplerOptions other = options_;
+    other.rank += next;
+    const std::vector<int64_t> share = SelectShare(all, other);
+    indices.insert(indices.end(), share.begin(), share.end());
+  }
+  return indices;
 }
 
 std::vector<int64_t> DistributedSampler::IndicesWithoutPadding() const {

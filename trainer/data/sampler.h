@@ -77,8 +77,9 @@ class DistributedSampler {
   }
   int64_t epoch() const { return epoch_; }
 
-  // This rank's indices of the epoch, size() of them.
-  std::vector<int64_t> Indices() const;
+  // This rank's indices of the epoch, size() of them; then those of the ranks after it, of `ranks`
+  // in all.
+  std::vector<int64_t> Indices(int64_t ranks = 1) const;
   // Indices() without the padding: over all ranks, every sample that is not dropped comes exactly
   // once. For validation, where a sample counted twice falsifies the mean.
   std::vector<int64_t> IndicesWithoutPadding() const;

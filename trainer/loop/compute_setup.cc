@@ -38,7 +38,8 @@ std::string SetUpCompute(const TrainingConfig& training,
     UseMatmulEngine(MatmulEngine::kOneDnn);
   }
   if (training.precision == Precision::kBf16) return Bf16Line();
-  if (training.matmul_engine != MatmulSetting::kAuto) {
+  // Virtual ranks are to have the same bits where another engine is the faster one.
+  if (training.matmul_engine != MatmulSetting::kAuto || training.virtual_ranks > 0) {
     return std::string("matrix products: ") + MatmulEngineName(CurrentMatmulEngine());
   }
   if (parameters < kSmallModel) return "";

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <filesystem>
 #include <numeric>
@@ -70,7 +71,8 @@ double SampleBytes(const Job& job) {
 
 bool InBuckets(const Job& job, int world_size) {
   const StrategyType type = job.config.strategy.type;
-  return type == StrategyType::kDdp || (type == StrategyType::kAuto && world_size > 1);
+  return type == StrategyType::kDdp || job.config.training.virtual_ranks > 0 ||
+         (type == StrategyType::kAuto && world_size > 1);
 }
 
 std::string Sized(const char* what, double bytes) {
@@ -130,9 +132,12 @@ MemoryEstimate EstimateMemory(const Job& job, int world_size) {
   if (job.config.strategy.comm_hook == CommHookType::kPowerSgd && in_buckets) {
     estimate.optimizer += trained;  // what was lost in compressing
   }
-  estimate.gradients = trained;
+  const RankRange own = LogicalRanksOf(job.config, 0, world_size).own;
+  // With sums of virtual ranks: of two, four, ... of them.
+  const auto levels = static_cast<double>(std::bit_width(static_cast<uint64_t>(own.size())));
+  estimate.gradients = trained * levels;
   const BatchSize& batch = job.largest_batch;
-  const int64_t micro_batches = job.config.training.gradient_accumulation_steps;
+  const int64_t micro_batches = job.config.training.gradient_accumulation_steps * own.size();
   std::optional<std::vector<StageMemory>> stages;
   if (job.shape != nullptr) stages = MemoryOfStages(job.model, *job.shape, batch);
   if (stages) {

@@ -12,14 +12,13 @@
 
 namespace ddprun::trainer {
 
-EvalReport Evaluate(const Job& job,
-                    const Mesh& mesh,
-                    Model& model,
-                    FlightRecorder* recorder) {
-  const auto begin = std::chrono::steady_clock::now();
-  const at::NoGradGuard no_grad;
-  model.eval();
-  const LogicalRank rank = LogicalRankOf(mesh.data.rank, mesh.data.size);
+namespace {
+
+void AddShare(const Job& job,
+              const LogicalRank& rank,
+              Model& model,
+              FlightRecorder* recorder,
+              MetricSums& sums) {
   const DistributedSampler sampler({.dataset_size = job.validation->size(),
                                     .num_replicas = rank.count,
                                     .rank = rank.index,
@@ -28,7 +27,6 @@ EvalReport Evaluate(const Job& job,
   // they meet only in the sum at the end.
   Loader loader(*job.validation, sampler.IndicesWithoutPadding(),
                 ValidationLoaderOptions(job.config));
-  MetricSums sums(MetricsOf(job.config.evaluation), model.own_metrics());
   while (const std::optional<Batch> batch = loader.Next()) {
     const PrecisionScope precision(job.config.training.precision);
     at::Tensor outputs;
@@ -38,8 +36,25 @@ EvalReport Evaluate(const Job& job,
     sums.Add(loss.item<double>(), outputs, *batch);
     if (recorder != nullptr) recorder->NoteProgress();
   }
+}
+
+}  // namespace
+
+EvalReport Evaluate(const Job& job,
+                    const Mesh& mesh,
+                    Model& model,
+                    FlightRecorder* recorder) {
+  const auto begin = std::chrono::steady_clock::now();
+  const at::NoGradGuard no_grad;
+  model.eval();
+  const RankShare ranks = LogicalRanksOf(job.config, mesh.data.rank, mesh.data.size);
+  MetricSums sums(MetricsOf(job.config.evaluation), model.own_metrics());
+  for (int64_t i = 0; i < ranks.own.size(); ++i) {
+    if (i > 0) sums.NextRank();
+    AddShare(job, LogicalRankAt(ranks, i), model, recorder, sums);
+  }
   model.train();
-  sums.SumOverRanks(mesh.control.get());
+  sums.SumOverRanks(mesh.control.get(), SummedRanks(job.config, ranks));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   EvalReport report;
   report.loss = sums.loss();

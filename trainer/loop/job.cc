@@ -59,7 +59,20 @@ StepPlan PlanFor(const Job& job, int world_size) {
                         .hint = "Start one (--nproc_per_node=1), or take strategy.type \"ddp\".",
                         .page = "too-many-ranks"});
   }
-  Result<StepPlan> plan = PlanSteps(job.config, job.train->size(), world_size);
+  const int64_t virtual_ranks = job.config.training.virtual_ranks;
+  if (virtual_ranks > 0 && world_size > virtual_ranks) {
+    throw Failure(Error{.code = Code::kUsage,
+                        .title = "TOO MANY RANKS",
+                        .where = job.config_path,
+                        .what = "training.virtual_ranks is " + std::to_string(virtual_ranks) +
+                                ", but there are " + std::to_string(world_size) +
+                                " ranks: one at least for each was expected.",
+                        .hint = "Start at most " + std::to_string(virtual_ranks) +
+                                " (--nproc_per_node), or raise training.virtual_ranks.",
+                        .page = "too-many-ranks"});
+  }
+  Result<StepPlan> plan = PlanSteps(job.config, job.train->size(),
+                                    LogicalRanksOf(job.config, 0, world_size).count);
   if (!plan.has_value()) plan.error().where = job.config_path;
   return ValueOrThrow(std::move(plan));
 }

@@ -14,6 +14,7 @@
 #include "trainer/config/slot.h"
 #include "trainer/models/loss.h"
 #include "trainer/parallel/mesh.h"
+#include "trainer/parallel/virtual_ranks.h"
 
 namespace ddprun::trainer {
 
@@ -86,7 +87,7 @@ bool MetricSums::NeedsOutputs(const Batch& batch) {
 void MetricSums::Add(double loss, const at::Tensor& outputs, const Batch& batch) {
   samples_ += batch.samples;
   predictions_ += batch.predictions;
-  if (batch.predictions > 0) loss_sum_ += loss * static_cast<double>(batch.predictions);
+  if (batch.predictions > 0) parts_.back().loss += loss * static_cast<double>(batch.predictions);
   // What nobody asked for must not end a run whose outputs are something else.
   const bool guessed_wrong =
       by_task_ && outputs.defined() && !(AreScores(outputs, batch.targets) && outputs.size(-1) > 1);
@@ -98,10 +99,11 @@ void MetricSums::Add(double loss, const at::Tensor& outputs, const Batch& batch)
 
 void MetricSums::AddOwn(const at::Tensor& outputs, const Batch& batch) {
   const std::vector<MetricSum> added = own_->SumMetrics(outputs, batch);
-  own_sums_.resize(added.size());
+  std::vector<MetricSum>& own = parts_.back().own;
+  own.resize(added.size());
   for (size_t i = 0; i < added.size(); ++i) {
-    own_sums_[i].sum += added[i].sum;
-    own_sums_[i].count += added[i].count;
+    own[i].sum += added[i].sum;
+    own[i].count += added[i].count;
   }
 }
 
@@ -128,11 +130,11 @@ void MetricSums::AddErrors(const at::Tensor& outputs, const at::Tensor& targets)
   const at::Tensor errors =
       (outputs.reshape({-1}).to(at::kDouble) - targets.reshape({-1}).to(at::kDouble));
   numbers_ += errors.numel();
-  squared_errors_ += errors.square().sum().item<double>();
-  absolute_errors_ += errors.abs().sum().item<double>();
+  parts_.back().squared_errors += errors.square().sum().item<double>();
+  parts_.back().absolute_errors += errors.abs().sum().item<double>();
 }
 
-void MetricSums::SumOverRanks(c10d::Backend* control) {
+void MetricSums::SumOverRanks(c10d::Backend* control, const RankShare& ranks) {
   const std::array<std::vector<int64_t>*, 3> by_class = {&hits_, &predicted_, &actual_};
   // By task it is one of the metrics that need no counts by class.
   if (CountsClasses()) {
@@ -146,9 +148,6 @@ void MetricSums::SumOverRanks(c10d::Backend* control) {
   for (const auto* part : by_class) counts.insert(counts.end(), part->begin(), part->end());
   at::Tensor all_counts = at::tensor(counts, at::kLong);
   AllReduceOnHost(control, all_counts);
-  at::Tensor sums = at::tensor({loss_sum_, squared_errors_, absolute_errors_}, at::kDouble);
-  AllReduceOnHost(control, sums);
-
   const int64_t* from = all_counts.const_data_ptr<int64_t>();
   std::tie(samples_, predictions_, targets_, correct_, numbers_) =
       std::tuple(from[0], from[1], from[2], from[3], from[4]);
@@ -157,36 +156,47 @@ void MetricSums::SumOverRanks(c10d::Backend* control) {
     std::copy_n(from, part->size(), part->begin());
     from += part->size();
   }
+  const at::Tensor sums = trainer::SumOverRanks(RowsOfParts(control), ranks, control);
   const auto* sum = sums.const_data_ptr<double>();
-  std::tie(loss_sum_, squared_errors_, absolute_errors_) = std::tuple(sum[0], sum[1], sum[2]);
-  if (own_ != nullptr) SumOwnOverRanks(control);
+  parts_ = {Sums{.loss = sum[0], .squared_errors = sum[1], .absolute_errors = sum[2]}};
+  for (int64_t i = 3; i < sums.numel(); i += 2) parts_[0].own.push_back({sum[i], sum[i + 1]});
 }
 
-void MetricSums::SumOwnOverRanks(c10d::Backend* control) {
-  // A rank without a batch does not know how many sums there are.
-  at::Tensor width = at::tensor({std::ssize(own_sums_)}, at::kLong);
-  AllReduceOnHost(control, width, c10d::ReduceOp::MAX);
-  own_sums_.resize(width.item<int64_t>());
-  at::Tensor sums = at::zeros({std::ssize(own_sums_), 2}, at::kDouble);
-  auto rows = sums.accessor<double, 2>();
-  for (int64_t i = 0; i < rows.size(0); ++i) {
-    rows[i][0] = own_sums_[i].sum;
-    rows[i][1] = own_sums_[i].count;
+// A row for each logical rank.
+at::Tensor MetricSums::RowsOfParts(c10d::Backend* control) const {
+  int64_t width = 0;
+  for (const Sums& part : parts_) width = std::max(width, std::ssize(part.own));
+  if (own_ != nullptr) {
+    // A rank without a batch does not know how many sums there are.
+    at::Tensor widest = at::tensor({width}, at::kLong);
+    AllReduceOnHost(control, widest, c10d::ReduceOp::MAX);
+    width = widest.item<int64_t>();
   }
-  AllReduceOnHost(control, sums);
-  for (int64_t i = 0; i < rows.size(0); ++i) own_sums_[i] = {rows[i][0], rows[i][1]};
+  at::Tensor rows = at::zeros({std::ssize(parts_), 3 + 2 * width}, at::kDouble);
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    auto* row = rows[static_cast<int64_t>(i)].mutable_data_ptr<double>();
+    for (const double sum :
+         {parts_[i].loss, parts_[i].squared_errors, parts_[i].absolute_errors}) {
+      *row++ = sum;
+    }
+    for (const MetricSum& own : parts_[i].own) {
+      *row++ = own.sum;
+      *row++ = own.count;
+    }
+  }
+  return rows;
 }
 
 double MetricSums::loss() const {
   if (predictions_ == 0) return std::numeric_limits<double>::quiet_NaN();
-  return loss_sum_ / static_cast<double>(predictions_);
+  return parts_[0].loss / static_cast<double>(predictions_);
 }
 
 NamedValues MetricSums::Values() const {
   NamedValues values;
   for (const Metric metric : metrics_) values.emplace_back(Word(metric), Value(metric));
   if (own_ == nullptr) return values;
-  const std::vector<double> own = own_->MetricValues(own_sums_);
+  const std::vector<double> own = own_->MetricValues(parts_[0].own);
   for (size_t i = 0; i < own_names_.size(); ++i) values.emplace_back(own_names_[i], own.at(i));
   return values;
 }
@@ -204,9 +214,9 @@ double MetricSums::Value(Metric metric) const {
     case Metric::kPerplexity:
       return std::exp(loss());
     case Metric::kMse:
-      return Quotient(squared_errors_, static_cast<double>(numbers_));
+      return Quotient(parts_[0].squared_errors, static_cast<double>(numbers_));
     case Metric::kMae:
-      return Quotient(absolute_errors_, static_cast<double>(numbers_));
+      return Quotient(parts_[0].absolute_errors, static_cast<double>(numbers_));
   }
   return std::numeric_limits<double>::quiet_NaN();
 }

@@ -14,6 +14,7 @@
 #include "trainer/config/training_config.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/own_metrics.h"
+#include "trainer/parallel/rank_tree.h"
 
 namespace ddprun::trainer {
 
@@ -33,19 +34,29 @@ class MetricSums {
   // `loss`: the mean over batch.predictions. `outputs` as from Model::Outputs; undefined unless
   // NeedsOutputs(batch). Throws Failure when a metric does not fit them.
   void Add(double loss, const at::Tensor& outputs, const Batch& batch);
+  // What is added from here on is of the next logical rank.
+  void NextRank() { parts_.emplace_back(); }
 
   // A collective: from here on the sums are those of all ranks, whose group for host tensors this
-  // is; nullptr: one rank. Throws Failure.
-  void SumOverRanks(c10d::Backend* control);
+  // is; nullptr: one rank. `ranks`: what was added to, SummedRanks(). Throws Failure.
+  void SumOverRanks(c10d::Backend* control, const RankShare& ranks = {});
 
   int64_t samples() const { return samples_; }
   double loss() const;  // mean over all predictions; NaN where there were none
   NamedValues Values() const;
 
  private:
+  // Sums that depend on the order of adding.
+  struct Sums {
+    double loss = 0;
+    double squared_errors = 0;
+    double absolute_errors = 0;
+    std::vector<MetricSum> own = {};  // of the model's metrics
+  };
+
   bool CountsClasses() const;
   void AddOwn(const at::Tensor& outputs, const Batch& batch);
-  void SumOwnOverRanks(c10d::Backend* control);
+  at::Tensor RowsOfParts(c10d::Backend* control) const;
   void AddClasses(const at::Tensor& outputs, const at::Tensor& targets);
   void AddErrors(const at::Tensor& outputs, const at::Tensor& targets);
   double Value(Metric metric) const;
@@ -57,10 +68,9 @@ class MetricSums {
   std::vector<Metric> metrics_;
   OwnMetrics* const own_;
   std::vector<std::string> own_names_;
-  std::vector<MetricSum> own_sums_;
+  std::vector<Sums> parts_ = {Sums()};  // by logical rank; at the end of all of them together
   int64_t samples_ = 0;
   int64_t predictions_ = 0;
-  double loss_sum_ = 0;
   // Of classes: targets seen, those predicted rightly, and the same by class.
   int64_t targets_ = 0;
   int64_t correct_ = 0;
@@ -69,8 +79,6 @@ class MetricSums {
   std::vector<int64_t> actual_;
   // Of numbers.
   int64_t numbers_ = 0;
-  double squared_errors_ = 0;
-  double absolute_errors_ = 0;
 };
 
 }  // namespace ddprun::trainer

@@ -28,15 +28,18 @@ namespace ddprun::trainer {
 namespace {
 
 // The number that the launcher gives: LibTorch has read the variable when it was loaded, which
-// for a worker forked from the template was before the launcher said it.
-void SetThreads(const Environment& environment) {
+// for a worker forked from the template was before the launcher said it. Virtual ranks have one
+// each, however many processes there are: sums of several threads have other bits.
+void SetThreads(const TrainingConfig& training, const Environment& environment) {
+  if (training.virtual_ranks > 0) return at::set_num_threads(1);
   const int64_t threads = ValueOrThrow(environment.GetInt("OMP_NUM_THREADS", 0, 1, 4096));
   if (threads > 0) at::set_num_threads(static_cast<int>(threads));
 }
 
 bool IsSingle(const Job& job, const RankInfo& rank) {
   const StrategyType type = job.config.strategy.type;
-  return type == StrategyType::kSingle || (type == StrategyType::kAuto && rank.world_size == 1);
+  return type == StrategyType::kSingle || (type == StrategyType::kAuto && rank.world_size == 1 &&
+                                           job.config.training.virtual_ranks == 0);
 }
 
 Mesh MakeMesh(const Job& job,
@@ -83,15 +86,20 @@ RunHeader HeaderOf(const Job& job,
   header.parameters = parameters;
   header.facts = {{"device", trainer.mesh().device.str()},
                   {"threads", std::to_string(at::get_num_threads())}};
+  const int64_t virtual_ranks = job.config.training.virtual_ranks;
+  if (virtual_ranks > 0) header.facts.push_back({"virtual_ranks", std::to_string(virtual_ranks)});
   return header;
 }
 
 std::string Announcement(const Job& job, const RunHeader& header, const Trainer& trainer) {
+  const int64_t virtual_ranks = job.config.training.virtual_ranks;
   return "run " + header.run_name + ": " + std::to_string(header.parameters) + " parameters, " +
          std::to_string(job.train->size()) + " samples, " + std::to_string(header.world_size) +
          (header.world_size == 1 ? " rank" : " ranks") + " x " +
          std::to_string(at::get_num_threads()) +
-         (at::get_num_threads() == 1 ? " thread" : " threads") + ", batch " +
+         (at::get_num_threads() == 1 ? " thread" : " threads") +
+         (virtual_ranks > 0 ? ", " + std::to_string(virtual_ranks) + " virtual ranks" : "") +
+         ", batch " +
          std::to_string(trainer.plan().step_samples) + ", " +
          std::to_string(trainer.plan().total_steps) + " steps, " +
          MemoryText(EstimateMemory(job, static_cast<int>(header.world_size)));
@@ -210,7 +218,7 @@ int RunWorker(const Job& job, const Environment& environment) {
   try {
     NoteStopSignals(environment);
     const StopRequest stop(job.config.run, environment);
-    SetThreads(environment);
+    SetThreads(job.config.training, environment);
     CacheTensorMemory();
     const RankInfo rank = ValueOrThrow(ReadRankInfo(environment));
     NameInStacks("rank " + std::to_string(rank.rank));

@@ -21,8 +21,10 @@ Error TooFewSamples(const Config& config, int64_t samples, std::string what) {
       .title = "TOO FEW SAMPLES",
       .where = "",
       .what = "The training data has " + std::to_string(samples) + " samples" + std::move(what),
-      .hint =
-          "Give it more data, fewer ranks (--nproc_per_node), or smaller batches" + shorter + ".",
+      .hint = "Give it more data, " +
+              std::string(config.training.virtual_ranks > 0 ? "fewer training.virtual_ranks"
+                                                            : "fewer ranks (--nproc_per_node)") +
+              ", or smaller batches" + shorter + ".",
       .page = "too-few-samples"};
 }
 

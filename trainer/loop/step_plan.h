@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "trainer/config/config.h"
 #include "trainer/data/sampler.h"
+#include "trainer/parallel/rank_tree.h"
 
 namespace ddprun::trainer {
 
@@ -16,9 +17,20 @@ struct LogicalRank {
   int64_t count = 1;
 };
 
-// A process is one of them.
-inline LogicalRank LogicalRankOf(int process, int processes) {
-  return {.index = process, .count = processes};
+// A process is one of them, or has its share of training.virtual_ranks.
+inline RankShare LogicalRanksOf(const Config& config, int process, int processes) {
+  const int64_t count =
+      config.training.virtual_ranks > 0 ? config.training.virtual_ranks : processes;
+  return {.own = RanksOfProcess(count, process, processes), .count = count};
+}
+
+inline LogicalRank LogicalRankAt(const RankShare& share, int64_t i) {
+  return {.index = share.own.begin + i, .count = share.count};
+}
+
+// For SumOverRanks(): sums belong to virtual ranks, or to each process as a whole.
+inline RankShare SummedRanks(const Config& config, const RankShare& ranks) {
+  return config.training.virtual_ranks > 0 ? ranks : RankShare();
 }
 
 // For what is random in a micro-batch: it depends on nothing that went before.

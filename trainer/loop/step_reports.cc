@@ -25,17 +25,22 @@ FailureOfAllRanks BadLoss(int64_t step, double loss) {
 // Rows of loss, samples and predictions, one for each result, and one of votes.
 at::Tensor SumsOverRanks(const std::vector<StepResult>& results,
                          const Votes& votes,
+                         const RankShare& ranks,
                          c10d::Backend* control) {
-  at::Tensor sums = at::zeros({static_cast<int64_t>(results.size()) + 1, 3}, at::kDouble);
+  at::Tensor sums =
+      at::zeros({ranks.own.size(), static_cast<int64_t>(results.size()) + 1, 3}, at::kDouble);
   auto* row = sums.mutable_data_ptr<double>();
-  for (const StepResult& result : results) {
-    *row++ = result.loss_sum;
-    *row++ = static_cast<double>(result.samples);
-    *row++ = static_cast<double>(result.predictions);
+  for (int64_t rank = 0; rank < ranks.own.size(); ++rank) {
+    for (const StepResult& result : results) {
+      const StepSums& found = result.sums[rank];
+      *row++ = found.loss;
+      *row++ = static_cast<double>(found.samples);
+      *row++ = static_cast<double>(found.predictions);
+    }
+    // Those of the process count once.
+    for (const bool vote : {votes.save, votes.busy, votes.stop}) *row++ = vote && rank == 0 ? 1 : 0;
   }
-  for (const bool vote : {votes.save, votes.busy, votes.stop}) *row++ = vote ? 1 : 0;
-  AllReduceOnHost(control, sums);
-  return sums;
+  return SumOverRanks(sums, ranks, control);
 }
 
 }  // namespace
@@ -46,7 +51,7 @@ bool StepReports::IsReported(int64_t step) const {
 
 Votes StepReports::Tell(const Observers* observers, const Votes& own) {
   const std::vector<StepResult> results = std::exchange(results_, {});
-  const at::Tensor sums = SumsOverRanks(results, own, control_.get());
+  const at::Tensor sums = SumsOverRanks(results, own, ranks_, control_.get());
   const auto* row = sums.const_data_ptr<double>();
   for (const StepResult& result : results) {
     StepReport report;

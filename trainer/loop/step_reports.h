@@ -7,7 +7,7 @@
 #include "base/failure.h"
 #include "trainer/loop/job.h"
 #include "trainer/loop/step_boundary.h"
-#include "trainer/parallel/mesh.h"
+#include "trainer/parallel/virtual_ranks.h"
 #include "trainer/report/meter.h"
 #include "trainer/report/observer.h"
 
@@ -18,12 +18,17 @@ class FailureOfAllRanks : public Failure {
   using Failure::Failure;
 };
 
-// Of one rank and one step.
+// Of one logical rank and one step.
+struct StepSums {
+  double loss = 0;  // over the predictions
+  int64_t samples = 0;
+  int64_t predictions = 0;
+};
+
+// Of one process and one step.
 struct StepResult {
-  int64_t step = 0;         // 1 for the first
-  double loss_sum = 0;      // over this rank's predictions
-  int64_t samples = 0;      // of this rank
-  int64_t predictions = 0;  // of this rank
+  int64_t step = 0;                 // 1 for the first
+  std::vector<StepSums> sums = {};  // of its logical ranks
   double learning_rate = 0;
   double grad_norm = 0;  // of the averaged gradients, before clipping
   double seconds = 0;
@@ -33,11 +38,12 @@ struct StepResult {
 // One thread.
 class StepReports {
  public:
-  // `control`: Mesh::control.
+  // `ranks`: SummedRanks(); `control`: Mesh::control.
   StepReports(const Job& job,
               const StepPlan& plan,
+              const RankShare& ranks,
               const c10::intrusive_ptr<c10d::Backend>& control)
-      : job_(job), plan_(plan), control_(control) {}
+      : job_(job), plan_(plan), ranks_(ranks), control_(control) {}
 
   void Add(const StepResult& result) { results_.push_back(result); }
 
@@ -52,6 +58,7 @@ class StepReports {
  private:
   const Job& job_;
   const StepPlan plan_;
+  const RankShare ranks_;
   const c10::intrusive_ptr<c10d::Backend> control_;
   std::vector<StepResult> results_;
   MeanMeter loss_;  // since the last step that was told

@@ -52,6 +52,7 @@ std::unique_ptr<Strategy> BuildStrategy(const Config& config,
   std::unique_ptr<Optimizer> optimizer = BuildOptimizer(config.optimizer, *model);
   if (mesh.data.group == nullptr) return MakeSingle(model, std::move(optimizer));
   DataParallelOptions options = DataParallelOptionsOf(config.strategy);
+  options.virtual_ranks = config.training.virtual_ranks;
   options.sync.reducer.recorder = recorder;
   return MakeDistributedDataParallel(model, std::move(optimizer), mesh, options);
 }
@@ -66,12 +67,12 @@ Trainer::Trainer(const Job& job,
     : job_(job),
       plan_(plan),
       mesh_(mesh),
-      rank_(LogicalRankOf(mesh.data.rank, mesh.data.size)),
+      ranks_(LogicalRanksOf(job.config, mesh.data.rank, mesh.data.size)),
       recorder_(std::move(recorder)),
       log_(log),
       boundary_(job.config.checkpoint, plan),
-      reports_(job, plan, mesh.control),
-      sampler_(TrainSamplerOptions(job, rank_)),
+      reports_(job, plan, SummedRanks(job.config, ranks_), mesh.control),
+      sampler_(TrainSamplerOptions(job, LogicalRankAt(ranks_, 0))),
       schedule_(ScheduleOptionsOf(job.config.scheduler, plan.total_steps)) {}
 
 Trainer::~Trainer() = default;
@@ -106,7 +107,8 @@ void Trainer::RunEpoch(int64_t epoch) {
              {{"epoch", std::to_string(epoch)}, {"steps_done", std::to_string(step_)}});
   LoaderOptions options = TrainLoaderOptions(job_.config, epoch);
   options.taken = sampler_.taken();
-  Loader loader(*job_.train, sampler_.Indices(), options);
+  options.ranks = ranks_.own.size();
+  Loader loader(*job_.train, sampler_.Indices(options.ranks), options);
   while (step_ < plan_.total_steps && !stopped_) {
     const SteadyClock::time_point begin = SteadyClock::now();
     const std::vector<Batch> micro_batches = TakeMicroBatches(loader);
@@ -129,7 +131,8 @@ void Trainer::RunEpoch(int64_t epoch) {
 // All micro-batches of a step first: the weight of each depends on the samples of all.
 std::vector<Batch> Trainer::TakeMicroBatches(Loader& loader) const {
   std::vector<Batch> micro_batches;
-  const auto wanted = static_cast<size_t>(job_.config.training.gradient_accumulation_steps);
+  const auto wanted = static_cast<size_t>(job_.config.training.gradient_accumulation_steps *
+                                          ranks_.own.size());
   while (micro_batches.size() < wanted) {
     std::optional<Batch> batch = loader.Next();
     if (!batch) break;
@@ -140,9 +143,10 @@ std::vector<Batch> Trainer::TakeMicroBatches(Loader& loader) const {
 
 void Trainer::AfterStep(const StepResult& result) {
   if (reports_.IsReported(step_)) {
+    const int64_t samples = result.sums[0].samples * ranks_.own.size();
     log_.Debug("step done", {{"step", std::to_string(step_)},
                              {"seconds", std::to_string(result.seconds)},
-                             {"samples", std::to_string(result.samples)}});
+                             {"samples", std::to_string(samples)}});
   }
   std::optional<Votes> votes;
   if (reports_.IsReported(step_) || EvaluateNow() || strategy_->ranks_met()) {
@@ -156,14 +160,17 @@ void Trainer::AfterStep(const StepResult& result) {
 }
 
 StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
-  StepResult result;
+  const auto own = static_cast<size_t>(ranks_.own.size());
+  StepResult result{.sums = std::vector<StepSums>(own)};
   result.learning_rate =
       job_.config.optimizer.learning_rate * LearningRateFactor(schedule_, step_);
   const double total = TotalPredictions(micro_batches);
-  const auto loss = [&](Model& model, const Batch& batch, size_t micro_batch) {
+  const auto loss = [&](Model& model, const Batch& batch, size_t index) {
     NoteProgress();
-    at::manual_seed(MicroBatchSeed(job_.config, rank_, step_, micro_batch));
-    return WeightedLoss(model, batch, total, result);
+    const size_t rank = index % own;  // the loader takes them in turn
+    const LogicalRank logical = LogicalRankAt(ranks_, static_cast<int64_t>(rank));
+    at::manual_seed(MicroBatchSeed(job_.config, logical, step_, index / own));
+    return WeightedLoss(model, batch, total, result.sums[rank]);
   };
   strategy_->ForwardBackward({.step = step_ + 1,
                               .learning_rate = result.learning_rate,
@@ -189,7 +196,7 @@ double Trainer::TotalPredictions(const std::vector<Batch>& micro_batches) {
   for (const Batch& batch : micro_batches) own += static_cast<double>(batch.predictions);
   // The sampler gives all ranks equally many samples; a rank on its own has its own mean.
   if (job_.train->equal_predictions() || !strategy_->averages_gradients()) {
-    return own * mesh_.data.size;
+    return own * static_cast<double>(ranks_.count) / static_cast<double>(ranks_.own.size());
   }
   const at::Tensor count = at::tensor({own}, at::kDouble);
   AllReduceOnHost(mesh_.control.get(), count);
@@ -199,17 +206,17 @@ double Trainer::TotalPredictions(const std::vector<Batch>& micro_batches) {
 at::Tensor Trainer::WeightedLoss(Model& model,
                                  const Batch& batch,
                                  double total_predictions,
-                                 StepResult& result) {
-  result.samples += batch.samples;
-  result.predictions += batch.predictions;
+                                 StepSums& sums) {
+  sums.samples += batch.samples;
+  sums.predictions += batch.predictions;
   const PrecisionScope precision(job_.config.training.precision);
   // A mean over no predictions is no number, but the other ranks count on this one's gradients.
   if (batch.predictions == 0) return model.Outputs(batch).sum() * 0;
   const auto predictions = static_cast<double>(batch.predictions);
   const at::Tensor loss = model.Loss(batch);
-  result.loss_sum += loss.item<double>() * predictions;
+  sums.loss += loss.item<double>() * predictions;
   // The strategy divides by the number of ranks.
-  const double share = predictions * mesh_.data.size / total_predictions;
+  const double share = predictions * static_cast<double>(ranks_.count) / total_predictions;
   return share == 1 ? loss : loss * share;
 }
 

@@ -67,7 +67,7 @@ class Trainer {
   at::Tensor WeightedLoss(Model& model,
                           const Batch& batch,
                           double total_predictions,
-                          StepResult& result);
+                          StepSums& sums);
   void NoteProgress();
   void SetPhase(WorkerPhase phase);
   void EvaluateModel();
@@ -76,7 +76,7 @@ class Trainer {
   const Job& job_;
   const StepPlan plan_;
   const Mesh mesh_;
-  const LogicalRank rank_;
+  const RankShare ranks_;  // logical ones
   const std::shared_ptr<FlightRecorder> recorder_;
   const Log log_;
   StepBoundary boundary_;

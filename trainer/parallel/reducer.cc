@@ -87,10 +87,22 @@ void Reducer::RebuildIfDue() {
 }
 
 void Reducer::BeginStep() {
+  DropGradients();
+  RebuildIfDue();
+}
+
+void Reducer::DropGradients() {
   for (const NamedParameter& parameter : buckets_.parameters()) {
     parameter.tensor.mutable_grad().reset();
   }
-  RebuildIfDue();
+}
+
+std::vector<at::Tensor> Reducer::TakeLocalGradients() {
+  for (size_t index = 0; index < buckets_.views().size(); ++index) {
+    if (!buckets_.parameters()[index].tensor.grad().defined()) buckets_.views()[index].zero_();
+  }
+  DropGradients();
+  return FlatGradients();
 }
 
 std::vector<size_t> Reducer::OrderOfRankZero() {

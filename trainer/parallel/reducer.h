@@ -48,6 +48,8 @@ class Reducer {
   void RebuildIfDue();
   // RebuildIfDue, and drops all gradients (as zero_grad does).
   void BeginStep();
+  // This rank's own, zero where none came, in the buckets; the next backward begins anew.
+  std::vector<at::Tensor> TakeLocalGradients();
   // Call before every backward. With `synchronize`, gradients are the average over the ranks when
   // backward returns (Overlap kStep, kBoth: once WaitForBuckets has come to them); without, they
   // only add up locally (all micro-batches but the last).
@@ -98,6 +100,7 @@ class Reducer {
   std::vector<size_t> OrderOfRankZero();
   void StartTuning();
   void Tune();
+  void DropGradients();
 
   void OnGradient(size_t index);
   void TakeGradient(size_t index);

@@ -1,10 +1,15 @@
 #include "trainer/parallel/strategy.h"
 
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
 #include <utility>
 
 #include "base/failure.h"
+#include "trainer/compute/matmul.h"
 #include "trainer/compute/norm.h"
 #include "trainer/optim/optimizer.h"
+#include "trainer/parallel/virtual_ranks.h"
 #include "trainer/plugin/load_plugin.h"
 
 namespace ddprun::trainer {
@@ -67,6 +72,38 @@ BucketSizesReport ReportOf(const BucketTuning& tuning, int64_t step) {
   return report;
 }
 
+// What the bits of virtual ranks depend on besides the run itself.
+void NameVirtualRanks(int64_t ranks, StateVisitor& visitor) {
+  visitor.Section("virtual_ranks.");
+  const auto name = [&](const char* what, int64_t here) {
+    int64_t saved = here;
+    visitor.Number(what, saved);
+    if (saved == here) return;
+    throw Failure(Error{.code = Code::kUsage,
+                        .title = "STATE DOES NOT FIT",
+                        .where = std::string("virtual_ranks.") + what,
+                        .what = "The run was saved with " + std::to_string(saved) +
+                                "; here it is " + std::to_string(here) +
+                                ", which would give other bits.",
+                        .hint = "Go on with the training.virtual_ranks and training.matmul_engine "
+                                "of the saved run.",
+                        .page = "state-does-not-fit"});
+  };
+  name("count", ranks);
+  name("threads", at::get_num_threads());
+  name("onednn", CurrentMatmulEngine() == MatmulEngine::kOneDnn ? 1 : 0);
+}
+
+std::vector<at::Tensor> CopiesOf(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> copies;
+  for (const at::Tensor& tensor : tensors) copies.push_back(tensor.clone());
+  return copies;
+}
+
+void CopyTo(const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& from) {
+  for (size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(from[i]);
+}
+
 class DistributedDataParallel : public Strategy {
  public:
   DistributedDataParallel(std::shared_ptr<Model> model,
@@ -81,6 +118,11 @@ class DistributedDataParallel : public Strategy {
         equal_buffers_(options.sync.broadcast_buffers),
         own_{.rank = mesh.data.rank, .size = mesh.data.size} {
     if (in_backward_) options.sync.reducer.update_in_backward = update_;
+    if (options.virtual_ranks > 0) {
+      virtual_ =
+          std::make_shared<VirtualRanks>(options.virtual_ranks, mesh.data.rank, mesh.data.size);
+      options.sync.reducer.comm_hook = virtual_;
+    }
     sync_.emplace(*model_, mesh, options.sync);
     if (options.averaging) {
       averager_.emplace(TrainedParameters(*model_), mesh.data.group, *options.averaging);
@@ -93,6 +135,7 @@ class DistributedDataParallel : public Strategy {
     reducer().BeginStep();
     // Between two averages ranks do not wait for each other; rank 0's buffers stay what they are.
     if (averaged_gradients_ || averager_->averaged()) sync_->SyncBuffers();
+    if (virtual_ != nullptr) return RunVirtualRanks(inputs);
     const size_t count = inputs.micro_batches.size();
     for (size_t i = 0; i < count; ++i) {
       reducer().PrepareBackward(i + 1 == count);
@@ -138,11 +181,13 @@ class DistributedDataParallel : public Strategy {
     optimizer_->NameState(visitor);
     visitor.Section("hook.", own_);
     reducer().NameState(visitor);
+    if (virtual_ != nullptr) NameVirtualRanks(virtual_->ranks(), visitor);
   }
   double exposed_seconds() const override { return sync_->reducer().exposed_seconds(); }
 
  private:
   Reducer& reducer() { return sync_->reducer(); }
+  void RunVirtualRanks(const StepInputs& inputs);
 
   const bool by_bucket_;
   const bool in_backward_;
@@ -151,12 +196,35 @@ class DistributedDataParallel : public Strategy {
   const Reducer::Ready update_;
   const bool equal_buffers_;
   const RankPart own_;
+  std::shared_ptr<VirtualRanks> virtual_;  // nullptr: this rank is one of its own
   std::optional<ModuleSync> sync_;
   std::optional<PeriodicModelAverager> averager_;
   double learning_rate_ = 0;        // of the step under way
   bool averaged_gradients_ = true;  // in that step
   bool tuning_reported_ = false;
 };
+
+void DistributedDataParallel::RunVirtualRanks(const StepInputs& inputs) {
+  const at::NoGradGuard no_grad;
+  virtual_->BeginStep();
+  const auto own = static_cast<size_t>(virtual_->own().size());
+  // All of them start from the same buffers (of BatchNorm); the first one's survive.
+  const std::vector<at::Tensor> buffers = own > 1 ? model_->buffers() : std::vector<at::Tensor>();
+  const std::vector<at::Tensor> before = CopiesOf(buffers);
+  std::vector<at::Tensor> first;
+  for (size_t rank = 0; rank < own; ++rank) {
+    for (size_t i = rank; i < inputs.micro_batches.size(); i += own) {
+      const at::AutoGradMode grad(true);
+      reducer().PrepareBackward(i + 1 == inputs.micro_batches.size());
+      RunMicroBatch(inputs, i, *model_);
+    }
+    if (rank == 0) first = CopiesOf(buffers);
+    if (rank + 1 == own) break;
+    CopyTo(buffers, before);
+    virtual_->Keep(reducer().TakeLocalGradients());
+  }
+  CopyTo(buffers, first);
+}
 
 }  // namespace
 

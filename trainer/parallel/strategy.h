@@ -79,6 +79,10 @@ struct DataParallelOptions {
   bool update_in_backward = false;
   // Also average the parameters; for comm_hook MakePostLocalSgdHook.
   std::optional<PeriodicModelAverager::Options> averaging = {};
+  // > 0: gradients are averages over so many virtual ranks (virtual_ranks.h), of which this rank
+  // computes its share. Not together with a comm_hook, averaging, or buffers that are not kept
+  // equal. Of `count` own ones, micro-batch i is that of the own virtual rank i % count.
+  int64_t virtual_ranks = 0;
 };
 
 // DistributedDataParallel: the same model on every rank, gradients averaged. A collective: checks

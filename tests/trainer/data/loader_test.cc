@@ -84,6 +84,19 @@ TEST(Loader, LeavesTheSmallerLastBatchOutWithDropLast) {
   EXPECT_THAT(All(loader), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
 }
 
+TEST(Loader, TakesBatchesOfSeveralRanksInTurn) {
+  for (const int64_t prefetch : {0, 2}) {
+    const FakeDataset dataset;
+    Loader loader(dataset, {0, 1, 2, 3, 10, 11, 12, 13},
+                  {.batch_size = 2, .prefetch = prefetch, .taken = 1, .ranks = 2});
+    EXPECT_EQ(loader.batches(), 2);
+    EXPECT_THAT(Values(*loader.Next()), ElementsAre(1, 2));
+    EXPECT_EQ(loader.taken(), 1);  // of both
+    EXPECT_THAT(All(loader), ElementsAre(ElementsAre(11, 12), ElementsAre(3), ElementsAre(13)));
+    EXPECT_EQ(loader.taken(), 4);
+  }
+}
+
 TEST(Loader, GivesNothingForNoIndices) {
   const FakeDataset dataset;
   Loader loader(dataset, {}, {});

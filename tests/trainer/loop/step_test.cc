@@ -1,71 +1,16 @@
 // One denominator for the mean loss: all predictions of all ranks and micro-batches of a step.
 #include <ATen/Functions.h>
-#include <ATen/Parallel.h>
-#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <array>
-#include <map>
+#include <cmath>
 
 #include "base/failure.h"
-#include "tests/golden/golden_file.h"
+#include "tests/trainer/loop/small_jobs.h"
 #include "tests/trainer/parallel/device_group.h"
-#include "tests/trainer/parallel/reducer_fixture.h"
-#include "trainer/loop/open_parts.h"
-#include "trainer/loop/trainer.h"
 
 namespace ddprun::trainer {
 namespace {
-
-constexpr int64_t kSamples = 24;
-constexpr int64_t kTokens = 16;
-
-// Byte sequences of which ever fewer targets count; every 6th sample has none.
-class UnevenText final : public Dataset {
- public:
-  // Draws from torch's generator for every batch as often as this says.
-  explicit UnevenText(int draws = 0) : draws_(draws) {}
-  int64_t size() const override { return kSamples; }
-  bool equal_predictions() const override { return false; }
-  bool in_memory() const override { return true; }
-  Batch Get(std::span<const int64_t> indices) const override {
-    if (draws_ > 0) at::rand({draws_});
-    std::vector<at::Tensor> inputs;
-    std::vector<at::Tensor> targets;
-    for (const int64_t index : indices) {
-      const at::Tensor text = Random({kTokens + 1}, 100 + index).mul(20).add(100).to(at::kLong);
-      at::Tensor target = text.slice(0, 1).clone();
-      target.slice(0, 0, kTokens * (index % 6) / 6).fill_(-100);
-      if (index % 6 == 5) target.fill_(-100);
-      inputs.push_back(text.slice(0, 0, kTokens));
-      targets.push_back(target);
-    }
-    Batch batch{.inputs = at::stack(inputs), .targets = at::stack(targets)};
-    batch.samples = static_cast<int64_t>(indices.size());
-    batch.predictions = batch.targets.ne(-100).sum().item<int64_t>();
-    return batch;
-  }
-
- private:
-  const int draws_;
-};
-
-Job MakeJob(int64_t batch_size, int64_t accumulation) {
-  Job job;
-  job.config.run.max_steps = 4;
-  job.config.model.name_or_path = golden::Path("gpt_init");
-  job.config.data.max_seq_length = 32;
-  job.config.data.shuffle = false;
-  job.config.training.per_device_train_batch_size = batch_size;
-  job.config.training.gradient_accumulation_steps = accumulation;
-  job.config.training.max_grad_norm = 0;
-  job.config.optimizer.type = OptimizerType::kSgd;
-  job.config.optimizer.learning_rate = 0.5;
-  job.config.optimizer.weight_decay = 0;
-  job.model = OpenModel(job.config);
-  job.train = std::make_unique<UnevenText>();
-  return job;
-}
 
 TEST(OpenModel, ComparesPositionsWithTheSequencesOfTextOnly) {
   Config config;
@@ -74,21 +19,6 @@ TEST(OpenModel, ComparesPositionsWithTheSequencesOfTextOnly) {
   EXPECT_THROW(OpenModel(config), Failure);
   config.data.format = DataFormat::kPlugin;
   EXPECT_EQ(std::get<GptOptions>(OpenModel(config)).max_position_embeddings, 32);
-}
-
-using Weights = std::map<std::string, at::Tensor>;
-
-// The models are small, and ranks are threads already.
-Weights Train(const Job& job, const Mesh& mesh = {}, const Observers* observers = nullptr) {
-  at::set_num_threads(1);
-  Trainer trainer(job, PlanFor(job, mesh.data.size), mesh, nullptr, Log::ToStderr({}));
-  trainer.Build();
-  trainer.Fit(observers);
-  Weights weights;
-  for (const auto& item : trainer.model().named_parameters()) {
-    weights[item.key()] = item.value().detach().clone();
-  }
-  return weights;
 }
 
 void ExpectClose(const Weights& found, const Weights& expected) {
@@ -193,6 +123,86 @@ TEST(TrainStep, DrawsWhatIsRandomFromItsPlaceAlone) {
   job.config.run.seed += 1;
   const auto& [name, tensor] = *expected.begin();
   EXPECT_FALSE(Train(job).at(name).equal(tensor)) << name;
+}
+
+// All numbers that a run tells but for its times.
+class AllNumbers final : public Observer {
+ public:
+  explicit AllNumbers(std::vector<double>& numbers) : numbers_(numbers) {}
+  void OnStep(const StepReport& report, ReportTime /*now*/) override {
+    for (const double number : {report.loss, report.mean_loss, report.grad_norm, report.epoch,
+                                report.learning_rate, static_cast<double>(report.samples),
+                                static_cast<double>(report.predictions)}) {
+      numbers_.push_back(number);
+    }
+  }
+  void OnEval(const EvalReport& report, ReportTime /*now*/) override {
+    numbers_.push_back(report.loss);
+    for (const auto& [name, value] : report.metrics) numbers_.push_back(value);
+  }
+
+ private:
+  std::vector<double>& numbers_;
+};
+
+struct Outcome {
+  Weights weights;
+  std::vector<double> numbers;
+};
+
+Outcome TrainOn(int processes, const Job& job) {
+  Outcome outcome;
+  WithGroup(processes, [&](const auto& group, int rank) {
+    Observers observers;
+    observers.Add(std::make_unique<AllNumbers>(outcome.numbers));
+    Weights weights = Train(job, group, rank == 0 ? &observers : nullptr);
+    if (rank == 0) outcome.weights = std::move(weights);
+  });
+  return outcome;
+}
+
+// Micro-batches of unequal numbers of predictions, the last step of an epoch with fewer of them.
+Job VirtualJob(Precision precision, int64_t virtual_ranks) {
+  Job job = MakeJob(1, 2);
+  job.config.training.virtual_ranks = virtual_ranks;
+  job.config.training.precision = precision;
+  job.config.training.max_grad_norm = 0.5;
+  job.config.training.per_device_eval_batch_size = 2;
+  job.config.data.shuffle = true;
+  job.config.evaluation.eval_steps = 2;
+  job.config.evaluation.metrics = {"perplexity", "accuracy"};
+  job.config.optimizer = {.learning_rate = 0.01};
+  job.validation = std::make_unique<UnevenText>();
+  return job;
+}
+
+TEST(VirtualRanks, HaveTheSameBitsAndNumbersForAnyNumberOfProcesses) {
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    const Job job = VirtualJob(precision, 8);
+    const Outcome expected = TrainOn(1, job);
+    for (const int processes : {2, 3, 4, 5, 8}) {
+      const Outcome found = TrainOn(processes, job);
+      EXPECT_EQ(found.numbers, expected.numbers) << processes;
+      for (const auto& [name, tensor] : expected.weights) {
+        EXPECT_TRUE(found.weights.at(name).equal(tensor)) << name << " of " << processes;
+      }
+    }
+  }
+}
+
+TEST(VirtualRanks, HaveTheNumbersOfAsManyRanksButForTheLastBits) {
+  const Outcome plain = TrainOn(4, VirtualJob(Precision::kFp32, 0));
+  const Outcome found = TrainOn(1, VirtualJob(Precision::kFp32, 4));
+  ASSERT_EQ(found.numbers.size(), plain.numbers.size());
+  for (size_t i = 0; i < plain.numbers.size(); ++i) {
+    EXPECT_NEAR(found.numbers[i], plain.numbers[i], 1e-5 * std::abs(plain.numbers[i])) << i;
+  }
+}
+
+TEST(VirtualRanks, AreNotForMoreProcesses) {
+  const Job job = VirtualJob(Precision::kFp32, 2);
+  EXPECT_EQ(PlanFor(job, 2).data_ranks, 2);
+  EXPECT_THROW(PlanFor(job, 3), Failure);
 }
 
 }  // namespace

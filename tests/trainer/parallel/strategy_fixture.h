@@ -27,7 +27,9 @@ class GivenModel : public Model {
 inline std::unique_ptr<Optimizer> Sgd(const std::vector<NamedParameter>& parameters) {
   ParameterGroup group;
   for (const NamedParameter& one : parameters) {
-    if (one.tensor.requires_grad()) group.parameters.push_back(one.tensor);
+    if (!one.tensor.requires_grad()) continue;
+    group.parameters.push_back(one.tensor);
+    group.names.push_back(one.name);
   }
   return MakeOptimizer({.kind = OptimizerType::kSgd}, {group});
 }
