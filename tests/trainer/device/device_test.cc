@@ -239,7 +239,9 @@ Tensors RandomProgram(unsigned seed, c10::Device device) {
     for (const size_t one : used) Record(last[one], stream);
   };
   for (size_t i = 0; i < tensors.size(); ++i) {
-    use({i}, [&] { tensors[i] = at::full({100}, 0.5, at::TensorOptions(device)) + static_cast<int>(i); });
+    use({i}, [&] {
+      tensors[i] = at::full({100}, 0.5, at::TensorOptions(device)) + static_cast<int>(i);
+    });
   }
   for (int step = 0; step < 200; ++step) {
     const size_t a = random() % tensors.size(), b = random() % tensors.size();
