@@ -70,17 +70,13 @@ class Checkpoint {
   // To the owners, whatever the number of ranks was: each gets the slice that it names. Rows of a
   // slice beyond the whole (padding) stay as they are. Throws Failure (page "state-does-not-fit")
   // with what is missing, unknown, or of other shape or type; then the owners have a part of the
-  // state and must be made anew. `owners` says whose it is: "this run".
+  // state and must be made anew.
   void Load(const VisitState& owners, Unknown unknown = Unknown::kRefused) const;
 
  private:
   Checkpoint() = default;
 
   const CheckpointTensor* Find(const std::string& name) const;
-  void ReadPiece(const CheckpointPiece& piece,
-                 std::span<const int64_t> offset,
-                 const at::Tensor& target) const;
-  friend class CheckpointReader;
   friend class CheckpointLoader;
 
   std::string path_;

@@ -25,7 +25,8 @@ namespace {
 
 using SaverClock = std::chrono::steady_clock;
 
-constexpr int kSaverNice = 10;  // a tenth of the weight of a thread that computes
+// A tenth of the weight of a thread that computes. The copy has the full one: the optimizer waits.
+constexpr int kWriterNice = 10;
 
 double SecondsSince(SaverClock::time_point begin) {
   return std::chrono::duration<double>(SaverClock::now() - begin).count();
@@ -62,6 +63,7 @@ class BackgroundSaver::Impl {
       return false;
     }
     Collect();
+    abandoned_ = false;
     begin_ = SaverClock::now();
     outcome_ = {};
     outcome_.step = request.step;
@@ -89,10 +91,10 @@ class BackgroundSaver::Impl {
     return seconds;
   }
 
-  bool busy() const { return thread_.joinable() && !done_; }
+  bool busy() const { return saving_ && thread_.joinable() && !done_; }
 
   std::optional<SaveOutcome> Poll() {
-    if (!busy()) Collect();
+    if (saving_ && !busy()) Collect();
     if (outcomes_.empty()) return std::nullopt;
     SaveOutcome outcome = std::move(outcomes_.front());
     outcomes_.pop_front();
@@ -102,6 +104,7 @@ class BackgroundSaver::Impl {
     Collect();
     return Poll();
   }
+  void Abandon() { abandoned_ = true; }
   int64_t refused() const { return refused_; }
 
   void Reserve(const StateDict& state) {
@@ -111,7 +114,8 @@ class BackgroundSaver::Impl {
       bytes += RowsOf(state.tensors[piece.tensor], piece).nbytes();
     }
     buffer_.Reserve(bytes);
-    Start([this] { buffer_.Touch(); });
+    stop_touching_ = false;
+    Start([this] { buffer_.Touch(stop_touching_); });
   }
 
  private:
@@ -134,7 +138,6 @@ class BackgroundSaver::Impl {
   void Start(std::function<void()> work) {
     done_ = false;
     thread_ = std::thread([this, work = std::move(work)] {
-      ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kSaverNice);
       work();
       done_ = true;
     });
@@ -147,6 +150,7 @@ class BackgroundSaver::Impl {
       if (const std::string error = copy_->error(); !error.empty()) {
         return Fail(SaveError(outcome_.step, "Copying the state failed: " + error));
       }
+      ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kWriterNice);
       Result<std::string> path = WriteCheckpoint(writing_, abandoned_, outcome_.not_deleted);
       outcome_.seconds = SecondsSince(begin_);
       if (!path) return Fail(std::move(path).error());
@@ -163,6 +167,7 @@ class BackgroundSaver::Impl {
   }
 
   void Join() {
+    stop_touching_ = true;
     if (thread_.joinable()) thread_.join();
   }
   // Waits for what is under way, and keeps its outcome.
@@ -189,6 +194,7 @@ class BackgroundSaver::Impl {
   SaveOutcome outcome_;
   double stall_seconds_ = 0;
 
+  std::atomic<bool> stop_touching_ = false;
   std::atomic<bool> abandoned_ = false;
   std::atomic<bool> done_ = false;
   std::thread thread_;
@@ -215,6 +221,9 @@ std::optional<SaveOutcome> BackgroundSaver::Poll() {
 }
 std::optional<SaveOutcome> BackgroundSaver::Finish() {
   return impl_->Finish();
+}
+void BackgroundSaver::Abandon() {
+  impl_->Abandon();
 }
 int64_t BackgroundSaver::refused() const {
   return impl_->refused();

@@ -42,7 +42,8 @@ struct SaveOutcome {
   std::optional<Error> not_deleted = {};
 };
 
-// One save at a time, on a thread of its own and of low priority, without LibTorch's threads:
+// One save at a time, on a thread of its own, which has a low priority once it has copied, and
+// without LibTorch's threads:
 //
 //   saver.Begin(strategy.State(), {.step = step, .attempt = word});  // between two steps
 //   ... forward, backward: the state does not change ...
@@ -83,6 +84,9 @@ class BackgroundSaver {
   std::optional<SaveOutcome> Poll();
   // The same, and waits for the save under way.
   std::optional<SaveOutcome> Finish();
+  // Gives up waiting for other ranks, where it is known that one will not come: the save under way
+  // ends with an error.
+  void Abandon();
   // How often Begin() refused.
   int64_t refused() const;
 

@@ -58,9 +58,9 @@ void HostBuffer::Reserve(size_t bytes) {
   size_ = bytes;
 }
 
-void HostBuffer::Touch() {
+void HostBuffer::Touch(const std::atomic<bool>& stop) {
   constexpr size_t kPage = 4096;
-  for (size_t at = 0; at < size_; at += kPage) data_[at] = 0;
+  for (size_t at = 0; at < size_ && !stop; at += kPage) data_[at] = 0;
 }
 
 ShardCopy::ShardCopy(std::span<const StateTensor> tensors,

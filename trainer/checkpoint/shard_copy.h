@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
@@ -28,8 +29,8 @@ class HostBuffer {
 
   // Throws Failure where there is no such memory.
   void Reserve(size_t bytes);
-  // Has the system give the pages now, which costs more than to fill them later.
-  void Touch();
+  // Has the system give the pages now, which costs more than to fill them later; until `stop`.
+  void Touch(const std::atomic<bool>& stop);
   char* data() { return data_; }
 
  private:

@@ -134,7 +134,7 @@ class CheckpointWriter {
     while (true) {
       DDPRUN_ASSIGN(const bool ready, done());
       if (ready) return {};
-      if (abandoned_) return NotSaved(where, "The process ended before it was ready.");
+      if (abandoned_) return NotSaved(where, "It was not waited for any longer.");
       if (Clock::now() > deadline_) {
         const std::string limit = std::to_string(std::lround(writing_.options.deadline));
         return NotSaved(where, "It was not ready " + limit + " s after rank " +

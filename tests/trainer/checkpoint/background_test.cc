@@ -84,20 +84,34 @@ TEST(BackgroundSaver, RefusesOrWaitsWhileOneIsUnderWay) {
   const CheckpointFolder folder;
   // The other rank never comes.
   BackgroundSaver saver(
-      {.folder = folder.path(), .part = {.rank = 0, .size = 2}, .deadline = 0.3});
+      {.folder = folder.path(), .part = {.rank = 0, .size = 2}, .deadline = 1e6});
   ASSERT_TRUE(saver.Begin(SmallState(1).Dict(), {.step = 1, .attempt = "a"}));
   EXPECT_TRUE(saver.busy());
+  EXPECT_FALSE(saver.Poll());
   EXPECT_FALSE(saver.Begin(SmallState(2).Dict(), {.step = 2, .attempt = "a"}, IfBusy::kRefuse));
   EXPECT_EQ(saver.refused(), 1);
+  saver.Abandon();
   ASSERT_TRUE(saver.Begin(SmallState(3).Dict(), {.step = 3, .attempt = "a"}));
+  saver.Abandon();
   // Both outcomes are told, in their order.
-  const std::optional<SaveOutcome> first = saver.Poll();
-  ASSERT_TRUE(first && first->error);
-  EXPECT_EQ(first->step, 1);
-  EXPECT_EQ(first->error->where, "rank 1");
-  const std::optional<SaveOutcome> second = saver.Finish();
-  ASSERT_TRUE(second && second->error);
-  EXPECT_EQ(second->step, 3);
+  for (const int64_t step : {1, 3}) {
+    const std::optional<SaveOutcome> outcome = saver.Finish();
+    ASSERT_TRUE(outcome && outcome->error);
+    EXPECT_EQ(outcome->step, step);
+    EXPECT_EQ(outcome->error->where, "rank 1");
+    EXPECT_THAT(outcome->error->what, HasSubstr("not waited for"));
+  }
+}
+
+TEST(BackgroundSaver, WaitsForOtherRanksNoLongerThanTheDeadline) {
+  const CheckpointFolder folder;
+  for (const int64_t rank : {0, 1}) {
+    const SaveOutcome outcome = SaveCheckpoint(
+        {.folder = folder.path(), .part = {.rank = rank, .size = 2}, .deadline = 0.1},
+        SmallState(1).Dict(), {.step = 1, .attempt = std::to_string(rank)});
+    ASSERT_TRUE(outcome.error);
+    EXPECT_THAT(outcome.error->what, HasSubstr("It was not ready"));
+  }
 }
 
 TEST(BackgroundSaver, DoesNotWaitForOtherRanksWhenItEnds) {

@@ -100,6 +100,35 @@ TEST(FailingDisk, IsSaidByTheOutcome) {
   EXPECT_EQ(outcome.path, "");
 }
 
+TEST(FailingDisk, MayLoseTheFolderMeanwhile) {
+  class VanishingFolder final : public FileWatcher {
+   public:
+    explicit VanishingFolder(std::string path) : path_(std::move(path)) {}
+    int Before(FileCall& call) override {
+      if (call.kind == FileCall::Kind::kSync) fs::remove_all(path_);
+      return 0;
+    }
+    void After(const FileCall&) override {}
+
+   private:
+    const std::string path_;
+  };
+  const CheckpointFolder folder;
+  ASSERT_FALSE(SaveSmall(folder.path(), 1).error);
+  {
+    VanishingFolder disk(folder.path() + "/step-2.tmp-a");
+    const WatchFiles watch(folder.path(), disk);
+    const SaveOutcome outcome = SaveSmall(folder.path(), 2);
+    ASSERT_TRUE(outcome.error);
+    EXPECT_THAT(outcome.error->what, HasSubstr("No such file or directory"));
+  }
+  EXPECT_TRUE(OpenNewest(folder.path()).checkpoint);
+  // The one of all checkpoints: made again.
+  fs::remove_all(folder.path());
+  EXPECT_FALSE(SaveSmall(folder.path(), 3).error);
+  EXPECT_TRUE(OpenNewest(folder.path()).checkpoint);
+}
+
 // A rank whose disk fails does not let the others wait for their deadline.
 TEST(FailingDisk, IsHeardOfByOtherRanks) {
   for (const std::string failing : {"shard-00000", "shard-00001", "index.json"}) {
