@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import socket
 import struct
 
 import harness
@@ -65,6 +66,23 @@ class VirtualRanks(training.TrainingTest):
         self.assert_one_hash(config, (1, 2, 3, 4, 5, 8), training={
             "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2,
             "max_grad_norm": 0.5})
+
+    def test_of_processes_on_two_nodes(self):
+        """Each node an agent of its own, with memory of its own; between them UCX on loopback."""
+        config = training.gpt_config(run={"name": "one", "max_steps": 3},
+                                     training={"virtual_ranks": 8})
+        self.train(config, 1)
+        config["run"]["name"] = "two"
+        path = self.write_config(config)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        nodes = [self.start("--nnodes=2", f"--node_rank={node}", f"--nproc_per_node={2 - node}",
+                            "--master_addr=127.0.0.1", f"--master_port={port}", path)
+                 for node in range(2)]
+        for node in nodes:
+            self.assertEqual(self.finish(node).returncode, 0, node.err)
+        self.assertEqual(self.hash_of("two"), self.hash_of("one"))
 
     def test_of_a_gpt_in_bf16_with_recomputed_blocks(self):
         config = training.gpt_config(run={"max_steps": 3}, model={"dropout": 0.1})
