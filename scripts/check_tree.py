@@ -60,7 +60,7 @@ MAY_INCLUDE = {
     "trainer/loop": [
         "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/data",
         "trainer/models", "trainer/optim", "trainer/parallel", "trainer/plugin",
-        "trainer/report", "trainer/text", *TASK
+        "trainer/report", "trainer/state", "trainer/text", *TASK
     ],
     "apps/ddprun": ["launcher", *RENDEZVOUS],
     "apps/ddp_trainer": [

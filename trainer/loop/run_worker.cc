@@ -14,6 +14,7 @@
 #include "trainer/loop/compute_setup.h"
 #include "trainer/loop/estimate_memory.h"
 #include "trainer/loop/options_of.h"
+#include "trainer/loop/resume.h"
 #include "trainer/loop/sample_text.h"
 #include "trainer/loop/stop_request.h"
 #include "trainer/loop/trainer.h"
@@ -162,6 +163,22 @@ std::string Build(const Job& job, const Environment& environment, Trainer& train
   return SetUpCompute(job.config.training, ParameterCount(trainer.model()), environment);
 }
 
+// The same on all ranks, once there are weights: takes up what the checkpoint has. Returns what has
+// changed since, a line each. `start`: rank 0's; of the others none knows more than they are told.
+std::vector<std::string> GoOn(const Job& job, const RunStart& start, Trainer& trainer) {
+  const SharedStart shared = ShareStart(
+      trainer.mesh().control.get(),
+      {.place = start.place, .checkpoint = start.checkpoint ? start.checkpoint->path() : ""});
+  trainer.SaveTo(shared.place);
+  if (shared.checkpoint.empty()) return {};
+  const Checkpoint checkpoint =
+      start.checkpoint ? *start.checkpoint
+                       : ValueOrThrow(Checkpoint::Open(shared.checkpoint, Verify::kSizes));
+  std::vector<std::string> changes = CompareRuns(checkpoint, job, trainer.plan());
+  trainer.Restore(checkpoint);
+  return changes;
+}
+
 Observers WatchRun(const ReportConfig& config, const RunFolder& folder) {
   const std::string metrics = folder.path + "/metrics.jsonl";
   Observers observers;
@@ -182,8 +199,10 @@ void TrainAsRankZero(const Job& job,
   std::string compute;
   if (job.shape == nullptr) compute = Build(job, environment, trainer);
   const int64_t parameters = ParameterCount(job.shape ? *job.shape : trainer.model());
-  const RunFolder folder = ValueOrThrow(MakeRunFolder(job.config, ReportTime::Now().unix_seconds));
-  const RunHeader header = HeaderOf(job, rank, environment, folder, trainer, parameters);
+  const RunStart start = ChooseRunStart(job.config, environment, ReportTime::Now().unix_seconds);
+  const RunFolder& folder = start.folder;
+  RunHeader header = HeaderOf(job, rank, environment, folder, trainer, parameters);
+  if (start.checkpoint) header.resumed_step = start.checkpoint->step();
   const Observers observers = WatchRun(job.config.report, folder);
   observers.Tell(&Observer::OnBegin, header);
   observers.Note(Announcement(job, header, trainer));
@@ -193,14 +212,22 @@ void TrainAsRankZero(const Job& job,
   for (const std::string& note : job.model_notes) log.Info("model: " + note);
   for (const std::string& note : job.data_notes) log.Info("data: " + note);
   for (const std::string& warning : WarningsOf(job, trainer.plan())) log.Warning(warning);
+  for (const std::string& note : start.notes) log.Warning(note);
   try {
     if (job.shape != nullptr) compute = Build(job, environment, trainer);
     if (!compute.empty()) log.Info(compute);
     if (!trainer.fresh_parameters().empty()) log.Info(FreshText(job, trainer));
+    for (const std::string& change : GoOn(job, start, trainer)) log.Warning(change);
+    if (start.checkpoint) {
+      observers.Note("going on after step " + std::to_string(trainer.step()) + ": " +
+                     start.checkpoint->path());
+    }
+    const bool done = trainer.step() >= trainer.plan().total_steps;
     trainer.Fit(&observers);
-    if (trainer.stopped()) {
-      observers.Note(StoppedText(trainer, stop, folder));
-    } else {
+    if (trainer.stopped()) observers.Note(StoppedText(trainer, stop, folder));
+    if (done) observers.Note("nothing to do: the run has done all of its steps");
+    // A run that was killed between its last step and here has no weights yet.
+    if (!trainer.stopped() && !(done && std::filesystem::exists(folder.path + "/model"))) {
       Finish(job, folder, trainer, observers);
     }
   } catch (...) {
@@ -236,6 +263,7 @@ int RunWorker(const Job& job, const Environment& environment) {
         TrainAsRankZero(job, rank, environment, recorder, stop, trainer);
       } else {
         Build(job, environment, trainer);
+        GoOn(job, {}, trainer);
         trainer.Fit(nullptr);
       }
     } catch (const FailureOfAllRanks& failure) {

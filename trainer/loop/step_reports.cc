@@ -1,5 +1,6 @@
 #include "trainer/loop/step_reports.h"
 
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
@@ -69,6 +70,7 @@ Votes StepReports::Tell(const Observers* observers, const Votes& own) {
     report.tokens = report.samples * job_.train->tokens_per_sample();
     report.learning_rate = result.learning_rate;
     report.grad_norm = result.grad_norm;
+    report.run_seconds = run_seconds_ += result.seconds;
     report.step_seconds = result.seconds;
     report.exposed_comm_seconds = result.exposed_seconds;
     if (observers != nullptr) observers->Tell(&Observer::OnStep, report);
@@ -77,6 +79,17 @@ Votes StepReports::Tell(const Observers* observers, const Votes& own) {
     if (bad && job_.config.training.stop_on_bad_loss) throw BadLoss(result.step, report.loss);
   }
   return {.save = row[0] > 0, .busy = row[1] > 0, .stop = row[2] > 0};
+}
+
+void StepReports::NameState(StateVisitor& visitor) {
+  at::Tensor numbers = at::tensor({loss_.sum(), run_seconds_}, at::kDouble);
+  int64_t count = loss_.count();
+  visitor.Section("run.");
+  visitor.Number("losses", count);
+  visitor.Tensor("loss_sum", numbers[0]);
+  visitor.Tensor("seconds", numbers[1]);
+  loss_.Restore(numbers[0].item<double>(), count);
+  run_seconds_ = numbers[1].item<double>();
 }
 
 }  // namespace ddprun::trainer

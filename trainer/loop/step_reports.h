@@ -10,6 +10,7 @@
 #include "trainer/parallel/virtual_ranks.h"
 #include "trainer/report/meter.h"
 #include "trainer/report/observer.h"
+#include "trainer/state/state_dict.h"
 
 namespace ddprun::trainer {
 
@@ -52,6 +53,9 @@ class StepReports {
   // FailureOfAllRanks for a loss that is no number, where the config wants that.
   Votes Tell(const Observers* observers, const Votes& own = {});
 
+  // Between two steps, when all of them have been told.
+  void NameState(StateVisitor& visitor);
+
   // Whether the config wants the step told: the first, the last and every logging_steps-th.
   bool IsReported(int64_t step) const;
 
@@ -61,7 +65,8 @@ class StepReports {
   const RankShare ranks_;
   const c10::intrusive_ptr<c10d::Backend> control_;
   std::vector<StepResult> results_;
-  MeanMeter loss_;  // since the last step that was told
+  MeanMeter loss_;          // since the last step that was told
+  double run_seconds_ = 0;  // of all steps, also of earlier starts
 };
 
 }  // namespace ddprun::trainer

@@ -70,10 +70,11 @@ Trainer::Trainer(const Job& job,
       ranks_(LogicalRanksOf(job.config, mesh.data.rank, mesh.data.size)),
       recorder_(std::move(recorder)),
       log_(log),
-      boundary_(job.config.checkpoint, plan),
+      checkpoints_(job, plan, {.rank = mesh.data.rank, .size = mesh.data.size}),
       reports_(job, plan, SummedRanks(job.config, ranks_), mesh.control),
       sampler_(TrainSamplerOptions(job, LogicalRankAt(ranks_, 0))),
-      schedule_(ScheduleOptionsOf(job.config.scheduler, plan.total_steps)) {}
+      schedule_(ScheduleOptionsOf(job.config.scheduler, plan.total_steps)),
+      position_(sampler_.state(0)) {}
 
 Trainer::~Trainer() = default;
 
@@ -89,11 +90,11 @@ void Trainer::Fit(const Observers* observers) {
   model_->train();
   SetPhase(WorkerPhase::kTraining);
   log_.Debug("training begins", {{"steps", std::to_string(plan_.total_steps)}});
-  began_ = SteadyClock::now();
   for (int64_t epoch = position_.epoch; step_ < plan_.total_steps && !stopped_; ++epoch) {
     RunEpoch(epoch);
   }
   SetPhase(WorkerPhase::kFinishing);
+  checkpoints_.Tell(observers_, /*wait=*/true);
   log_.Debug("training has ended");
 }
 
@@ -151,12 +152,51 @@ void Trainer::AfterStep(const StepResult& result) {
   std::optional<Votes> votes;
   if (reports_.IsReported(step_) || EvaluateNow() || strategy_->ranks_met()) {
     const bool stop = stop_asked_ && stop_asked_();
-    votes = reports_.Tell(observers_, boundary_.VotesAt(SecondsSince(began_), false, stop));
+    votes = reports_.Tell(observers_, checkpoints_.OwnVotes(stop));
   }
   if (observers_ != nullptr) strategy_->Report(*observers_, step_);
   if (EvaluateNow()) EvaluateModel();
-  const BoundaryActions actions = boundary_.Decide(step_, votes, /*wanted=*/false);
+  checkpoints_.Tell(observers_);
+  const BoundaryActions actions = checkpoints_.Decide(step_, votes);
+  if (actions.save) Save();
   stopped_ = actions.stop;
+}
+
+void Trainer::Save() {
+  // Rank 0's buffers count; where ranks train on their own, each keeps its own.
+  if (strategy_->averages_gradients()) strategy_->BeforeEvaluation();
+  checkpoints_.Begin(step_, [this](StateVisitor& visitor) { NameState(visitor); }, *model_);
+}
+
+void Trainer::Restore(const Checkpoint& checkpoint) {
+  try {
+    checkpoint.Load([this](StateVisitor& visitor) { NameState(visitor); });
+    sampler_.Restore(position_);
+  } catch (const Failure& failure) {
+    const std::string& page = failure.error().page;
+    if (page != "state-does-not-fit" && page != "saved-position") throw;
+    throw FailureOfAllRanks(failure.error());
+  }
+}
+
+// All that the steps to come, and what is told of them, depend on.
+void Trainer::NameState(StateVisitor& visitor) {
+  strategy_->NameState(visitor);
+  checkpoints_.NameState(visitor);
+  reports_.NameState(visitor);
+  visitor.Section("run.");
+  visitor.Number("step", step_);
+  visitor.Section("sampler.");
+  visitor.Number("epoch", position_.epoch);
+  visitor.Number("samples", position_.samples);
+  visitor.Number("dataset_size", position_.dataset_size);
+  visitor.Number("group_size", position_.group_size);
+  auto seed = static_cast<int64_t>(position_.seed);
+  auto shuffle = static_cast<int64_t>(position_.shuffle);
+  visitor.Number("seed", seed);
+  visitor.Number("shuffle", shuffle);
+  position_.seed = static_cast<uint64_t>(seed);
+  position_.shuffle = shuffle != 0;
 }
 
 StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
@@ -172,6 +212,7 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
     at::manual_seed(MicroBatchSeed(job_.config, logical, step_, index / own));
     return WeightedLoss(model, batch, total, result.sums[rank]);
   };
+  checkpoints_.BeforeBackward();
   strategy_->ForwardBackward({.step = step_ + 1,
                               .learning_rate = result.learning_rate,
                               .micro_batches = micro_batches,
@@ -179,6 +220,7 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   NoteProgress();
   const double max_norm = job_.config.training.max_grad_norm;
   if (max_norm > 0) result.grad_norm = strategy_->ClipGradients(max_norm);
+  checkpoints_.BeforeUpdate();
   strategy_->Step();
   // Afterwards: it needs the gradients of all buckets.
   const bool reported = observers_ != nullptr && reports_.IsReported(step_ + 1);
@@ -236,6 +278,7 @@ void Trainer::EvaluateModel() {
   strategy_->BeforeEvaluation();
   EvalReport report = Evaluate(job_, mesh_, *model_, recorder_.get());
   SetPhase(WorkerPhase::kTraining);
+  checkpoints_.NoteEvaluation(report);
   if (observers_ == nullptr) return;
   report.step = step_;
   report.epoch = static_cast<double>(step_) / static_cast<double>(plan_.steps_per_epoch);

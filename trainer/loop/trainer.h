@@ -1,7 +1,6 @@
 // The training loop: one object per rank and run.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,8 +9,9 @@
 #include "base/log.h"
 #include "trainer/data/loader.h"
 #include "trainer/data/sampler.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/loop/checkpointing.h"
 #include "trainer/loop/job.h"
-#include "trainer/loop/step_boundary.h"
 #include "trainer/loop/step_reports.h"
 #include "trainer/models/model.h"
 #include "trainer/optim/optimizer.h"
@@ -35,6 +35,11 @@ class Trainer {
 
   // Makes or reads the weights, and all that belongs to them. Throws Failure.
   void Build();
+
+  // Goes on where the run was when the checkpoint was saved, and saves to `place`. All ranks alike,
+  // before Fit. Throws Failure where it does not fit; FailureOfAllRanks where that is so on all.
+  void Restore(const Checkpoint& checkpoint);
+  void SaveTo(const CheckpointPlace& place) { checkpoints_.SaveTo(place); }
 
   // Asked between steps, on every rank: whether the run is to stop there, to go on later. What one
   // rank answers is done by all, after the same step. Must not throw, nor wait.
@@ -60,6 +65,8 @@ class Trainer {
   void RunEpoch(int64_t epoch);
   std::vector<Batch> TakeMicroBatches(Loader& loader) const;
   void AfterStep(const StepResult& result);
+  void Save();
+  void NameState(StateVisitor& visitor);
   StepResult TrainStep(const std::vector<Batch>& micro_batches);
   double TotalPredictions(const std::vector<Batch>& micro_batches);
   // The loss whose gradients, averaged over the ranks and added up over the micro-batches, are
@@ -79,7 +86,7 @@ class Trainer {
   const RankShare ranks_;  // logical ones
   const std::shared_ptr<FlightRecorder> recorder_;
   const Log log_;
-  StepBoundary boundary_;
+  Checkpointing checkpoints_;
   StepReports reports_;
   DistributedSampler sampler_;
   const ScheduleOptions schedule_;
@@ -92,7 +99,6 @@ class Trainer {
   bool first_step_ = true;   // of this start
   bool stopped_ = false;
   std::function<bool()> stop_asked_;
-  std::chrono::steady_clock::time_point began_;
 };
 
 }  // namespace ddprun::trainer

@@ -14,6 +14,12 @@ class MeanMeter {
   // NaN when nothing was added: a mean of nothing is no zero.
   double mean() const;
   int64_t count() const { return count_; }
+  double sum() const { return sum_; }
+  // As if so many values had been added.
+  void Restore(double sum, int64_t count) {
+    sum_ = sum;
+    count_ = count;
+  }
   void Reset();
 
  private:

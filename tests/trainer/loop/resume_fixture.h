@@ -1,0 +1,155 @@
+// Runs that are stopped between two steps and go on in fresh objects.
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/failure.h"
+#include "tests/trainer/parallel/reducer_fixture.h"
+#include "trainer/checkpoint/checkpoint_folder.h"
+#include "trainer/config/read_config.h"
+#include "trainer/loop/open_parts.h"
+#include "trainer/loop/resume.h"
+#include "trainer/loop/trainer.h"
+
+namespace ddprun::trainer {
+
+// 20 samples: 5 steps an epoch of one rank, or of two with half the batch.
+inline constexpr const char* kResumeConfig = R"({
+  "run": {"max_epochs": 3},
+  "model": {"type": "mlp", "layer_sizes": [6, 8, 3]},
+  "data": {"format": "random", "num_samples": 20, "input_size": 6, "target_size": 3},
+  "training": {"per_device_train_batch_size": 4},
+  "report": {"logging_steps": 3},
+  "checkpoint": {"save_steps": "1000 epochs"}})";
+
+inline Job OpenResumeJob(const std::vector<std::string>& overrides,
+                         const std::string& text = kResumeConfig) {
+  const Environment environment;
+  const Source source{Source::Kind::kFile, "train.json", text};
+  Job job;
+  job.config = ValueOrThrow(ReadConfigText(source, overrides, {environment, "/", "/"}));
+  OpenParts(job, [](const auto& part) {
+    part();
+    return true;
+  });
+  return job;
+}
+
+struct ResumeOutcome {
+  std::vector<StepReport> steps = {};              // rank 0's
+  std::map<std::string, at::Tensor> tensors = {};  // of the last checkpoint
+  std::map<std::string, int64_t> numbers = {};
+};
+
+class StepLog final : public Observer {
+ public:
+  explicit StepLog(ResumeOutcome& outcome) : outcome_(outcome) {}
+  void OnStep(const StepReport& report, ReportTime /*now*/) override {
+    outcome_.steps.push_back(report);
+  }
+  void OnCheckpoint(const CheckpointReport& report, ReportTime /*now*/) override {
+    EXPECT_EQ(report.error, "");
+  }
+
+ private:
+  ResumeOutcome& outcome_;
+};
+
+inline std::map<std::string, at::Tensor> TensorsOf(const Checkpoint& checkpoint) {
+  std::map<std::string, at::Tensor> tensors;
+  for (const auto& [name, tensor] : checkpoint.tensors()) tensors[name] = checkpoint.Read(name);
+  tensors.erase("run.seconds");
+  return tensors;
+}
+
+// The same on all ranks: as threads they would draw from one generator.
+inline void DrawWeights(const Model& model) {
+  const at::NoGradGuard no_grad;
+  uint64_t seed = 1;
+  for (at::Tensor& parameter : model.parameters()) {
+    parameter.copy_(Random(parameter.sizes(), seed++).mul_(0.3));
+  }
+}
+
+class ResumeFixture : public testing::Test {
+ protected:
+  void SetUp() override {
+    at::set_num_threads(1);
+    std::string pattern = testing::TempDir() + "resume_XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // From the newest checkpoint in `where`, if there is one, to the end or the step `stop`.
+  ResumeOutcome Run(const Job& job, int ranks, const std::string& where, int64_t stop = -1) {
+    ResumeOutcome outcome;
+    const std::string checkpoints = folder_ + "/" + where;
+    const std::string attempt = "a" + std::to_string(++attempts_);
+    const auto body = [&](const Mesh& mesh) {
+      Trainer trainer(job, PlanFor(job, mesh.data.size), mesh, nullptr, Log::ToStderr({}));
+      trainer.Build();
+      DrawWeights(trainer.model());
+      trainer.SaveTo({.folder = checkpoints, .attempt = attempt});
+      const NewestCheckpoint newest = OpenNewest(checkpoints);
+      if (newest.checkpoint) {
+        CompareRuns(*newest.checkpoint, job, trainer.plan());
+        trainer.Restore(*newest.checkpoint);
+      }
+      trainer.StopWhen([&] { return trainer.step() == stop; });
+      Observers observers;
+      observers.Add(std::make_unique<StepLog>(outcome));
+      trainer.Fit(mesh.data.rank == 0 ? &observers : nullptr);
+      EXPECT_EQ(trainer.stopped(), stop > 0);
+      if (mesh.data.rank == 0 && stop > 0) {
+        EXPECT_EQ(trainer.step(), stop);
+      }
+      trainer.WaitForAllRanks();
+    };
+    if (ranks == 1) {
+      body({});
+    } else {
+      WithGroup(ranks, [&](const auto& group, int) { body(group); });
+    }
+    const NewestCheckpoint last = OpenNewest(checkpoints);
+    if (!last.checkpoint) {
+      ADD_FAILURE() << "no checkpoint in " << checkpoints;
+      return outcome;
+    }
+    outcome.tensors = TensorsOf(*last.checkpoint);
+    outcome.numbers = last.checkpoint->numbers();
+    return outcome;
+  }
+
+  // All but the times.
+  static bool Same(const StepReport& a, const StepReport& b) {
+    return a.step == b.step && a.epoch == b.epoch && a.reported == b.reported &&
+           a.loss == b.loss && a.mean_loss == b.mean_loss &&
+           a.learning_rate == b.learning_rate && a.grad_norm == b.grad_norm &&
+           a.samples == b.samples && a.predictions == b.predictions && a.tokens == b.tokens;
+  }
+  static void ExpectSameEnd(const ResumeOutcome& found, const ResumeOutcome& expected) {
+    EXPECT_EQ(found.numbers, expected.numbers);
+    ASSERT_EQ(found.tensors.size(), expected.tensors.size());
+    for (const auto& [name, tensor] : expected.tensors) {
+      ASSERT_TRUE(found.tensors.contains(name)) << name;
+      // NaN is what there is before the first evaluation.
+      EXPECT_TRUE(at::allclose(found.tensors.at(name), tensor, 0, 0, /*equal_nan=*/true)) << name;
+    }
+  }
+
+  std::string folder_;
+  int attempts_ = 0;
+};
+
+}  // namespace ddprun::trainer

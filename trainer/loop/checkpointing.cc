@@ -1,0 +1,161 @@
+#include "trainer/loop/checkpointing.h"
+
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "trainer/config/config_text.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// What a later start compares itself with (resume.cc).
+std::string RunText(const Job& job, const StepPlan& plan) {
+  const nlohmann::ordered_json run = {
+      {"config", nlohmann::ordered_json::parse(WriteResolvedConfig(job.config))},
+      {"world_size", plan.data_ranks},
+      {"step_samples", plan.step_samples},
+      {"total_steps", plan.total_steps}};
+  return run.dump();
+}
+
+// All but the optimizer's state and what it updates: that changes in the update, unless it is done
+// in backward.
+std::vector<at::Tensor> ChangedInBackward(const StateDict& state, const Model& model) {
+  std::set<std::string> updated;
+  for (const auto& item : model.named_parameters()) updated.insert("model." + item.key());
+  std::vector<at::Tensor> changed;
+  for (const StateTensor& tensor : state.tensors) {
+    if (tensor.name.starts_with("optimizer.") || updated.contains(tensor.name)) continue;
+    changed.push_back(tensor.tensor);
+  }
+  return changed;
+}
+
+void KeepModelOnly(StateDict& state) {
+  std::erase_if(state.tensors, [](const auto& tensor) { return !tensor.name.starts_with("model."); });
+  state.numbers.clear();
+}
+
+}  // namespace
+
+Checkpointing::Checkpointing(const Job& job, const StepPlan& plan, RankPart part)
+    : job_(job),
+      plan_(plan),
+      part_(part),
+      boundary_(job.config.checkpoint, plan),
+      best_(std::numeric_limits<double>::quiet_NaN()) {}
+
+Checkpointing::~Checkpointing() = default;
+
+void Checkpointing::SaveTo(const CheckpointPlace& place) {
+  const CheckpointConfig& config = job_.config.checkpoint;
+  place_ = place;
+  saver_ = std::make_unique<BackgroundSaver>(
+      SaverOptions{.folder = place.folder,
+                   .part = part_,
+                   .retention = {.newest = config.save_total_limit,
+                                 .best = config.save_total_limit_best,
+                                 .higher_is_better = HigherIsBetter()}});
+}
+
+double Checkpointing::Seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+}
+
+// A plugin's own metrics are taken for the kind that grows, but for those that say otherwise.
+bool Checkpointing::HigherIsBetter() const {
+  const std::string& name = job_.config.checkpoint.save_best;
+  constexpr std::array<std::string_view, 3> kErrors = {"perplexity", "mse", "mae"};
+  return std::ranges::find(kErrors, name) == kErrors.end() && !name.ends_with("loss") &&
+         !name.ends_with("error");
+}
+
+Votes Checkpointing::OwnVotes(bool stop) const {
+  return boundary_.VotesAt(Seconds(), saver_ != nullptr && saver_->busy(), stop);
+}
+
+void Checkpointing::NoteEvaluation(const EvalReport& report) {
+  const std::string& name = job_.config.checkpoint.save_best;
+  std::optional<double> value;
+  if (name == "loss") value = report.loss;
+  for (const auto& [metric, number] : report.metrics) {
+    if (metric == name) value = number;
+  }
+  if (!value || std::isnan(*value)) return;
+  if (!std::isnan(best_) && (HigherIsBetter() ? *value <= best_ : *value >= best_)) return;
+  best_ = *value;
+  score_ = value;
+}
+
+BoundaryActions Checkpointing::Decide(int64_t step, const std::optional<Votes>& votes) {
+  BoundaryActions actions = boundary_.Decide(step, votes, score_.has_value());
+  actions.save = actions.save && saver_ != nullptr;
+  return actions;
+}
+
+void Checkpointing::Begin(int64_t step, const VisitState& owners, const Model& model) {
+  StateDict state = SaveState(owners);
+  if (job_.config.checkpoint.save_only_model) KeepModelOnly(state);
+  changed_in_backward_ = ChangedInBackward(state, model);
+  boundary_.NoteSave(Seconds());
+  ++saves_;
+  saver_->Begin(std::move(state), {.step = step,
+                                   .attempt = place_.attempt,
+                                   .run = RunText(job_, plan_),
+                                   .score = std::exchange(score_, std::nullopt)});
+}
+
+void Checkpointing::BeforeBackward() {
+  if (saver_ == nullptr) return;
+  if (job_.config.strategy.optimizer_in_backward) return BeforeUpdate();
+  if (changed_in_backward_.empty()) return;
+  saver_->WaitForCopyOf(changed_in_backward_);
+  changed_in_backward_.clear();
+}
+
+void Checkpointing::BeforeUpdate() {
+  if (saver_ != nullptr) saver_->WaitForCopy();
+}
+
+void Checkpointing::Tell(const Observers* observers, bool wait) {
+  if (saver_ == nullptr) return;
+  const auto tell = [&](const SaveOutcome& outcome) {
+    failed_ += outcome.error ? 1 : 0;
+    if (observers == nullptr) return;
+    CheckpointReport report{.step = outcome.step,
+                            .path = outcome.path,
+                            .bytes = outcome.bytes,
+                            .seconds = outcome.seconds,
+                            .stall_seconds = outcome.stall_seconds};
+    if (outcome.error) report.error = outcome.error->what;
+    observers->Tell(&Observer::OnCheckpoint, report);
+    if (outcome.not_deleted) {
+      observers->Note("warning: an old checkpoint stays: " + outcome.not_deleted->what);
+    }
+  };
+  // The one under way may follow another that has not been told.
+  if (const auto outcome = saver_->Poll()) tell(*outcome);
+  if (!wait) return;
+  if (const auto outcome = saver_->Finish()) tell(*outcome);
+  if (failed_ == 0 || observers == nullptr) return;
+  observers->Note("warning: " + std::to_string(failed_) + " of " + std::to_string(saves_) +
+                  " checkpoints could not be saved");
+}
+
+void Checkpointing::NameState(StateVisitor& visitor) {
+  at::Tensor best = at::tensor({best_}, at::kDouble);
+  visitor.Section("run.");
+  visitor.Tensor("best", best);
+  best_ = best.item<double>();
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,69 @@
+// The checkpoints of a run under way: which states are kept, and what is said of it.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/checkpoint/saver.h"
+#include "trainer/loop/job.h"
+#include "trainer/loop/step_boundary.h"
+#include "trainer/models/model.h"
+#include "trainer/report/observer.h"
+#include "trainer/state/state_dict.h"
+
+namespace ddprun::trainer {
+
+// Where to, the same on all ranks.
+struct CheckpointPlace {
+  std::string folder;   // of this run's checkpoints
+  std::string attempt;  // SaveRequest::attempt: of this start alone
+};
+
+// One thread. All ranks call the same methods.
+class Checkpointing {
+ public:
+  Checkpointing(const Job& job, const StepPlan& plan, RankPart part);
+  ~Checkpointing();
+
+  // Without it nothing is saved.
+  void SaveTo(const CheckpointPlace& place);
+
+  // This rank's votes between two steps.
+  Votes OwnVotes(bool stop) const;
+  // After an evaluation: whether it is the best so far, and so to be kept.
+  void NoteEvaluation(const EvalReport& report);
+  BoundaryActions Decide(int64_t step, const std::optional<Votes>& votes);
+
+  // Begins to save what `owners` name, after `step`, between two steps. `model` is one of them.
+  void Begin(int64_t step, const VisitState& owners, const Model& model);
+  // Before the parts of a step that change the state: buffers and what hooks keep, then all of it.
+  void BeforeBackward();
+  void BeforeUpdate();
+  // Tells what has become of saves; with `wait` also of the one under way. `observers`: nullptr on
+  // all ranks but 0.
+  void Tell(const Observers* observers, bool wait = false);
+
+  void NameState(StateVisitor& visitor);
+
+ private:
+  double Seconds() const;
+  bool HigherIsBetter() const;
+
+  const Job& job_;
+  const StepPlan plan_;
+  const RankPart part_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  StepBoundary boundary_;
+  CheckpointPlace place_;
+  std::unique_ptr<BackgroundSaver> saver_;
+  std::vector<at::Tensor> changed_in_backward_;  // of the state being copied
+  double best_;                                  // NaN: none yet
+  std::optional<double> score_ = {};             // of the state after this step, when it is the best
+  int64_t saves_ = 0;
+  int64_t failed_ = 0;
+};
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,254 @@
+#include "trainer/loop/resume.h"
+
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "base/failure.h"
+#include "trainer/checkpoint/checkpoint_folder.h"
+#include "trainer/config/config_text.h"
+#include "trainer/config/keys.h"
+#include "trainer/loop/step_plan.h"
+#include "trainer/loop/step_reports.h"
+#include "trainer/report/metrics_file.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::string RandomWord() {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::random_device random;
+  std::string word;
+  for (int i = 0; i < 16; ++i) word += kDigits[random() % kDigits.size()];
+  return word;
+}
+
+struct JobNames {
+  std::vector<std::string> all;        // that this run's folder is marked with
+  std::vector<std::string> restarted;  // those under which the job may have a folder already
+};
+
+// Several launchers can start a job again, each with a name of its own for it.
+JobNames NamesOfJob(const Config& config, const Environment& environment) {
+  JobNames names;
+  const auto add = [&](const std::string& name, bool restarted) {
+    names.all.push_back(name);
+    if (restarted) names.restarted.push_back(name);
+  };
+  const auto count = [&](const char* variable) {
+    return ValueOrThrow(environment.GetInt(variable, 0, 0, 1 << 30));
+  };
+  if (const auto id = environment.Get("DDPRUN_JOB_ID")) add("ddprun " + *id, true);
+  const std::string elastic = environment.GetOr("TORCHELASTIC_RUN_ID", "none");
+  if (elastic != "none") add("elastic " + elastic, count("TORCHELASTIC_RESTART_COUNT") > 0);
+  if (const auto id = environment.Get("SLURM_JOB_ID")) {
+    // One allocation may train several configs.
+    add("slurm " + environment.GetOr("SLURM_CLUSTER_NAME", "") + " " + *id + " " +
+            ConfigHash(WriteResolvedConfig(config)),
+        count("SLURM_RESTART_COUNT") > 0);
+  }
+  return names;
+}
+
+std::string CheckpointFolderOf(const Config& config, const std::string& run) {
+  const std::string& dir = config.checkpoint.dir;
+  return dir.empty() ? run + "/checkpoints" : dir + "/" + fs::path(run).filename().string();
+}
+
+Failure NoCheckpoint(const std::string& path, std::string what) {
+  return Failure(Error{.code = Code::kUsage,
+                       .title = "NO CHECKPOINT",
+                       .where = path,
+                       .what = std::move(what),
+                       .hint = "Name a run folder with checkpoints, or one of its checkpoints "
+                               "(step-N), with run.resume.",
+                       .page = "no-checkpoint"});
+}
+
+class Chooser {
+ public:
+  Chooser(const Config& config, const Environment& environment, double unix_seconds)
+      : config_(config), jobs_(NamesOfJob(config, environment)), unix_seconds_(unix_seconds) {}
+
+  RunStart Choose() {
+    const std::string& resume = config_.run.resume;
+    if (resume == "never") return Fresh();
+    const std::string own = FindRunFolder(config_, jobs_.restarted);
+    if (!own.empty()) return TakeUp(own);
+    if (resume == "job") return Fresh();
+    if (resume != "auto") return FromPath(resume);
+    const std::string wanted = WantedRunFolder(config_);
+    const bool any = !ListCheckpoints(CheckpointFolderOf(config_, wanted)).empty();
+    return any ? TakeUp(wanted) : Fresh();
+  }
+
+ private:
+  RunStart Fresh() {
+    RunStart start;
+    start.folder = ValueOrThrow(MakeRunFolder(config_, unix_seconds_, jobs_.all));
+    Prepare(start);
+    return start;
+  }
+
+  RunStart TakeUp(const std::string& path) {
+    RunStart start;
+    start.folder = ValueOrThrow(TakeUpRunFolder(path, config_, jobs_.all));
+    NewestCheckpoint newest = OpenNewest(CheckpointFolderOf(config_, path));
+    for (const Error& error : newest.passed_over) {
+      start.notes.push_back("passing over " + error.where + ": " + error.what);
+    }
+    start.checkpoint = std::move(newest.checkpoint);
+    Prepare(start);
+    return start;
+  }
+
+  // A run folder is gone on in; from a checkpoint a new run begins, so that nothing that came after
+  // it is lost.
+  RunStart FromPath(const std::string& path) {
+    if (!fs::exists(path)) throw NoCheckpoint(path, "There is no such folder.");
+    if (fs::exists(path + "/config.resolved.json")) {
+      RunStart start = TakeUp(path);
+      if (start.checkpoint) return start;
+      throw NoCheckpoint(path, "This run has no checkpoint that could be taken.");
+    }
+    Result<Checkpoint> checkpoint = Checkpoint::Open(path);
+    if (!checkpoint) throw Failure(checkpoint.error());
+    RunStart start = Fresh();
+    const fs::path metrics = fs::absolute(path) / "../../metrics.jsonl";
+    std::error_code error;
+    fs::copy_file(metrics, start.folder.path + "/metrics.jsonl", error);
+    start.checkpoint = *std::move(checkpoint);
+    Prepare(start);
+    return start;
+  }
+
+  // What later steps left is out of the way.
+  void Prepare(RunStart& start) {
+    const int64_t step = start.checkpoint ? start.checkpoint->step() : 0;
+    start.place = {.folder = CheckpointFolderOf(config_, start.folder.path),
+                   .attempt = RandomWord()};
+    ThrowIfError(PrepareCheckpointFolder(start.place.folder, step));
+    ThrowIfError(CutMetrics(start.folder.path + "/metrics.jsonl", step));
+  }
+
+  const Config& config_;
+  const JobNames jobs_;
+  const double unix_seconds_;
+};
+
+std::string ShareText(c10d::Backend* control, const std::string& own) {
+  if (control == nullptr) return own;
+  const bool first = control->getRank() == 0;
+  at::Tensor size = at::zeros({1}, at::kLong);
+  if (first) size.fill_(static_cast<int64_t>(own.size()));
+  AllReduceOnHost(control, size);
+  at::Tensor bytes = at::zeros({size.item<int64_t>()}, at::kByte);
+  if (first) std::memcpy(bytes.data_ptr(), own.data(), own.size());
+  if (bytes.numel() > 0) AllReduceOnHost(control, bytes);
+  return {static_cast<const char*>(bytes.data_ptr()), static_cast<size_t>(bytes.numel())};
+}
+
+// Keys that a run may change and be the same run.
+bool IsFree(const Key& key) {
+  constexpr std::array<std::string_view, 4> kSections = {"comm", "checkpoint", "evaluation",
+                                                         "report"};
+  constexpr std::array<std::string_view, 15> kKeys = {
+      "run.name", "run.output_dir", "run.max_time", "run.resume", "run.device",
+      "data.dataloader_num_workers", "data.dataloader_prefetch_factor",
+      // Judged together, by the samples of a step.
+      "training.per_device_train_batch_size", "training.gradient_accumulation_steps",
+      "training.per_device_eval_batch_size", "training.gradient_checkpointing",
+      "training.stop_on_bad_loss", "strategy.bucket_cap_mb", "strategy.first_bucket_mb",
+      "strategy.overlap"};
+  return std::ranges::find(kSections, key.section) != kSections.end() ||
+         std::ranges::find(kKeys, key.Path()) != kKeys.end();
+}
+
+std::vector<std::string> ChangedKeys(const json& before, const json& now) {
+  std::vector<std::string> lines;
+  for (const Key& key : AllKeys()) {
+    const json::json_pointer place("/" + std::string(key.section) + "/" + std::string(key.name));
+    if (IsFree(key) || !before.contains(place) || before[place] == now[place]) continue;
+    lines.push_back(key.Path() + " was " + before[place].dump() + " until here, and is " +
+                    now[place].dump() + " from here on.");
+  }
+  return lines;
+}
+
+}  // namespace
+
+RunStart ChooseRunStart(const Config& config,
+                        const Environment& environment,
+                        double unix_seconds) {
+  return Chooser(config, environment, unix_seconds).Choose();
+}
+
+SharedStart ShareStart(c10d::Backend* control, const SharedStart& own) {
+  SharedStart start;
+  start.place.folder = ShareText(control, own.place.folder);
+  start.place.attempt = ShareText(control, own.place.attempt);
+  start.checkpoint = ShareText(control, own.checkpoint);
+  return start;
+}
+
+std::vector<std::string> CompareRuns(const Checkpoint& checkpoint,
+                                     const Job& job,
+                                     const StepPlan& plan) {
+  const auto refuse = [&](std::string what, std::string hint) {
+    return FailureOfAllRanks(Error{.code = Code::kUsage,
+                                   .title = "CANNOT GO ON FROM THIS CHECKPOINT",
+                                   .where = checkpoint.path(),
+                                   .what = std::move(what),
+                                   .hint = std::move(hint),
+                                   .page = "cannot-resume"});
+  };
+  const auto is_model = [](const auto& tensor) { return tensor.first.starts_with("model."); };
+  if (std::ranges::all_of(checkpoint.tensors(), is_model)) {
+    throw refuse("It holds the model alone, not what a run needs to go on.",
+                 "It was saved with checkpoint.save_only_model.");
+  }
+  const json run = json::parse(checkpoint.run(), nullptr, /*allow_exceptions=*/false);
+  if (!run.is_object() || !run.contains("config")) return {};
+  const json now = json::parse(WriteResolvedConfig(job.config));
+  std::vector<std::string> changed = ChangedKeys(run["config"], now);
+  const int64_t samples = run.value("step_samples", plan.step_samples);
+  const int64_t ranks = run.value("world_size", plan.data_ranks);
+  if (samples != plan.step_samples) {
+    const std::string what = "A step took " + std::to_string(samples) + " samples of all ranks, " +
+                             std::to_string(ranks) + " of them, and takes " +
+                             std::to_string(plan.step_samples) + " with " +
+                             std::to_string(plan.data_ranks) + " here.";
+    if (job.config.run.max_steps <= 0) {
+      throw refuse(what + " The steps of an epoch would be counted twice or left out.",
+                   "Keep ranks x training.per_device_train_batch_size x "
+                   "training.gradient_accumulation_steps,\nor say with run.max_steps where the run "
+                   "ends.");
+    }
+    changed.push_back(what);
+  }
+  const auto total = [&](int64_t count) {
+    return ShareOf(ShareOptions(job.config, job.train->size(), {.count = count})).total;
+  };
+  const bool by_rank = job.config.data.sample_order == SampleOrder::kTorch;
+  if (by_rank && total(ranks) != total(plan.data_ranks)) {
+    throw refuse("Its " + std::to_string(ranks) + " ranks padded an epoch to " +
+                     std::to_string(total(ranks)) + " samples, " +
+                     std::to_string(plan.data_ranks) + " make it " +
+                     std::to_string(total(plan.data_ranks)) + ": steps would have other samples.",
+                 "Start as many ranks, or set data.sample_order \"world_size_independent\".");
+  }
+  return changed;
+}
+
+}  // namespace ddprun::trainer
