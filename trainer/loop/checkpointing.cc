@@ -41,7 +41,8 @@ std::vector<at::Tensor> ChangedInBackward(const StateDict& state, const Model& m
 }
 
 void KeepModelOnly(StateDict& state) {
-  std::erase_if(state.tensors, [](const auto& tensor) { return !tensor.name.starts_with("model."); });
+  std::erase_if(state.tensors,
+                [](const StateTensor& tensor) { return !tensor.name.starts_with("model."); });
   state.numbers.clear();
 }
 

@@ -61,7 +61,7 @@ class Checkpointing {
   std::unique_ptr<BackgroundSaver> saver_;
   std::vector<at::Tensor> changed_in_backward_;  // of the state being copied
   double best_;                                  // NaN: none yet
-  std::optional<double> score_ = {};             // of the state after this step, when it is the best
+  std::optional<double> score_ = {};             // of the state after this step, if the best
   int64_t saves_ = 0;
   int64_t failed_ = 0;
 };

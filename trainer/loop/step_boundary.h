@@ -31,8 +31,8 @@ class StepBoundary {
   // This rank's votes `seconds` after the training began. `stop`: it was asked to.
   Votes VotesAt(double seconds, bool busy, bool stop) const;
 
-  // After `step`. `votes`: of any rank; nullopt: ranks did not meet in this step, and wait with what
-  // is due until they do. `wanted`: this very state is to be kept.
+  // After `step`. `votes`: of any rank; nullopt: ranks did not meet in this step, and what is due
+  // waits until they do. `wanted`: this very state is to be kept.
   BoundaryActions Decide(int64_t step, const std::optional<Votes>& votes, bool wanted);
 
   // A save has begun `seconds` after the training began.

@@ -49,8 +49,8 @@ class StepReports {
   void Add(const StepResult& result) { results_.push_back(result); }
 
   // A collective: sums what was added since the last time over all ranks, which have added the same
-  // steps, and tells the observers, which may be nullptr. Returns what any rank has voted for. Throws
-  // FailureOfAllRanks for a loss that is no number, where the config wants that.
+  // steps, and tells the observers, which may be nullptr. Returns what any rank has voted for.
+  // Throws FailureOfAllRanks for a loss that is no number, where the config wants that.
   Votes Tell(const Observers* observers, const Votes& own = {});
 
   // Between two steps, when all of them have been told.

@@ -45,8 +45,8 @@ class Trainer {
   // rank answers is done by all, after the same step. Must not throw, nor wait.
   void StopWhen(std::function<bool()> asked) { stop_asked_ = std::move(asked); }
 
-  // Trains to the end of the run, with validation as configured, or until it is to stop. `observers`
-  // is nullptr on all ranks but 0. Throws Failure.
+  // Trains to the end of the run, with validation as configured, or until it is to stop.
+  // `observers` is nullptr on all ranks but 0. Throws Failure.
   void Fit(const Observers* observers);
 
   // Throws Failure when a rank is gone.

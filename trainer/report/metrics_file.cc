@@ -36,7 +36,8 @@ int64_t StepOf(std::string_view line) {
   constexpr std::string_view kStep = "\"step\":";
   const size_t at = line.find(kStep);
   int64_t step = 0;
-  if (at != line.npos) std::from_chars(line.data() + at + kStep.size(), line.data() + line.size(), step);
+  if (at == line.npos) return step;
+  std::from_chars(line.data() + at + kStep.size(), line.data() + line.size(), step);
   return step;
 }
 

@@ -12,8 +12,9 @@
 
 namespace ddprun::trainer {
 
-// Where a run goes on after `step`: leaves out what the file at `path` says of later steps, of an end
-// that was none, and a line that a crash cut off; rewritten aside and renamed. No file, no change.
+// Where a run goes on after `step`: leaves out what the file at `path` says of later steps, of an
+// end that was none, and a line that a crash cut off; rewritten aside and renamed. No file, no
+// change.
 Status CutMetrics(const std::string& path, int64_t step);
 
 class MetricsFile final : public Observer {

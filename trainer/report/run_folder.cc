@@ -70,7 +70,8 @@ Result<UniqueFd> LockFolder(const std::string& path,
                    .title = "RUN IN USE",
                    .where = path,
                    .what = "Another process trains in this run folder.",
-                   .hint = "Wait until it has ended, or give this run a name of its own (run.name).",
+                   .hint = "Wait until it has ended, or give this run a name of its own "
+                           "(run.name).",
                    .page = "run-in-use"};
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

@@ -21,15 +21,15 @@ struct RunFolder {
 };
 
 // Makes the folder and writes config.resolved.json into it. A folder that exists is never touched:
-// the new one gets -2, -3 ... at its end. `unix_seconds` is the start of the run; `jobs` are names of
-// the job it belongs to (FindRunFolder). Call it on rank 0 only. Errors: a folder that cannot be made
-// or written (kFailed, "run-folder").
+// the new one gets -2, -3 ... at its end. `unix_seconds` is the start of the run; `jobs` are names
+// of the job it belongs to (FindRunFolder). Call it on rank 0 only. Errors: a folder that cannot be
+// made or written (kFailed, "run-folder").
 Result<RunFolder> MakeRunFolder(const Config& config,
                                 double unix_seconds,
                                 std::span<const std::string> jobs = {});
 
-// Takes up a folder that MakeRunFolder made, for a run that goes on in it; its name stays. Waits for
-// a process that holds it and may be at its end. Errors: another run holds it ("run-in-use"),
+// Takes up a folder that MakeRunFolder made, for a run that goes on in it; its name stays. Waits
+// for a process that holds it and may be at its end. Errors: another run holds it ("run-in-use"),
 // or it cannot be written ("run-folder").
 Result<RunFolder> TakeUpRunFolder(const std::string& path,
                                   const Config& config,

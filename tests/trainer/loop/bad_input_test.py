@@ -109,13 +109,16 @@ class WeightsThatCannotBeSaved(training.TrainingTest):
         self.assertIn("-- WEIGHTS NOT SAVED", job.err)
         self.assertIn("its weights, 125 KiB, could not be saved", job.err)
         self.assertIn("File too large", job.err)
+        self.assertIn("warning: no checkpoint of step 2: ", job.out)
+        self.assertIn("warning: 1 of 1 checkpoints could not be saved", job.out)
         self.assertNotIn("weights: ", job.err)
         steps = [line["step"] for line in self.metrics("toy") if line.get("split") == "train"]
         self.assertEqual(steps, [1, 2])
         self.assertEqual(self.metrics("toy")[-1]["reason"], "failed")
         # Neither half of the weights nor what looks like a model.
         self.assertEqual(
-            sorted(os.listdir(self.path("runs/toy"))), ["config.resolved.json", "metrics.jsonl"]
+            sorted(os.listdir(self.path("runs/toy"))),
+            ["checkpoints", "config.resolved.json", "metrics.jsonl", "run.lock"],
         )
         self.assert_nothing_left()
 

@@ -76,7 +76,7 @@ class Run(training.TrainingTest):
         job = self.train(training.gpt_config(evaluation={"sample_length": 50}), 2)
         self.assertEqual(
             sorted(os.listdir(self.path("runs/gpt"))),
-            ["config.resolved.json", "metrics.jsonl", "model"],
+            ["checkpoints", "config.resolved.json", "metrics.jsonl", "model", "run.lock"],
         )
         self.assertEqual(
             sorted(os.listdir(self.path("runs/gpt/model"))), ["config.json", "model.safetensors"]
