@@ -5,8 +5,40 @@
 
 namespace ddprun::trainer {
 
-std::vector<Key> RunKeys() {
+namespace {
+
+// When a run begins and ends that is not one start.
+std::vector<Key> StartKeys() {
   return {
+      {.section = "run",
+       .name = "max_time",
+       .slot = At<&Config::run, &RunConfig::max_time>,
+       .meaning = "Ends the run, with a checkpoint and exit code 75, after so long. 0: no limit.",
+       .range = AtLeast(0),
+       .only_time = true,
+       .aliases = {{"time_limit", "SLURM"},
+                   {"max_duration_seconds max_hours", "PyTorch examples", "With its unit."}}},
+      {.section = "run",
+       .name = "resume",
+       .slot = At<&Config::run, &RunConfig::resume>,
+       .meaning = "What a run goes on from. \"job\": restarts and requeues of a job from its newest "
+                  "checkpoint; a new start begins a run of its own. \"auto\": a new start, "
+                  "too, goes on from the newest checkpoint in the folder of its name. \"never\". "
+                  "Or a path: a run folder, or one of its checkpoints. See docs/checkpoints.md.",
+       .aliases = {{"resume_from_checkpoint", "Hugging Face"},
+                   {"ckpt_path", "Lightning"},
+                   {"autoresume", "Composer"},
+                   {"overwrite_output_dir", "Hugging Face", "\"never\" keeps the old folder, too."},
+                   {"load_path", "MosaicML"},
+                   {"resume_from resume_training auto_resume load_checkpoint",
+                    "PyTorch examples"}}},
+  };
+}
+
+}  // namespace
+
+std::vector<Key> RunKeys() {
+  std::vector<Key> keys = {
       {.section = "run",
        .name = "name",
        .slot = At<&Config::run, &RunConfig::name>,
@@ -61,29 +93,9 @@ std::vector<Key> RunKeys() {
                    {"epochs num_epochs n_epochs", "PyTorch examples"},
                    {"after-epochs", "Marian"},
                    {"max_duration", "Composer"}}},
-      {.section = "run",
-       .name = "max_time",
-       .slot = At<&Config::run, &RunConfig::max_time>,
-       .meaning = "Ends the run, with a checkpoint and exit code 75, after so long. 0: no limit.",
-       .range = AtLeast(0),
-       .only_time = true,
-       .aliases = {{"time_limit", "SLURM"},
-                   {"max_duration_seconds max_hours", "PyTorch examples", "With its unit."}}},
-      {.section = "run",
-       .name = "resume",
-       .slot = At<&Config::run, &RunConfig::resume>,
-       .meaning = "What a run goes on from. \"job\": restarts and requeues of a job from its newest "
-                  "checkpoint; a new start begins a run of its own. \"auto\": a new start, too, "
-                  "goes on from the newest checkpoint in the folder of its name. \"never\". Or a "
-                  "path: a run folder, or one of its checkpoints. See docs/checkpoints.md.",
-       .aliases = {{"resume_from_checkpoint", "Hugging Face"},
-                   {"ckpt_path", "Lightning"},
-                   {"autoresume", "Composer"},
-                   {"overwrite_output_dir", "Hugging Face", "\"never\" keeps the old folder, too."},
-                   {"load_path", "MosaicML"},
-                   {"resume_from resume_training auto_resume load_checkpoint",
-                    "PyTorch examples"}}},
   };
+  for (Key& key : StartKeys()) keys.push_back(std::move(key));
+  return keys;
 }
 
 namespace {

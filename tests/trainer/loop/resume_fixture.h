@@ -116,7 +116,7 @@ class ResumeFixture : public testing::Test {
       }
       trainer.WaitForAllRanks();
     };
-    if (ranks == 1) {
+    if (ranks == 1 && job.config.training.virtual_ranks == 0) {
       body({});
     } else {
       WithGroup(ranks, [&](const auto& group, int) { body(group); });

@@ -130,6 +130,16 @@ TEST_F(Resume, GoesOnWithOtherNumbersOfRanksAndMicroBatches) {
   }
 }
 
+TEST_F(Resume, WithVirtualRanksHasTheSameBitsOnAnyNumberOfProcesses) {
+  const Job job =
+      OpenResumeJob({"training.virtual_ranks=4", "training.per_device_train_batch_size=1"});
+  const ResumeOutcome whole = Run(job, 1, "whole");
+  Run(job, 4, "parts", 4);
+  Run(job, 2, "parts", 7);
+  Run(job, 3, "parts", 9);
+  ExpectSameEnd(Run(job, 1, "parts"), whole);
+}
+
 std::string RefusalOf(const std::function<void()>& body) {
   try {
     body();
@@ -244,7 +254,8 @@ TEST_F(Resume, NeedsEachItemOfTheState) {
   }
   for (const auto& [name, number] : newest.checkpoint->numbers()) {
     check(
-        name, [&, key = name](StateDict& state) { state.numbers[key] = state.numbers[key] == 0 ? 1 : 0; },
+        name,
+        [&, key = name](StateDict& state) { state.numbers[key] = state.numbers[key] == 0 ? 1 : 0; },
         [&, key = name](StateDict& state) { state.numbers.erase(key); });
   }
 }
