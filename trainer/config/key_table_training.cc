@@ -21,8 +21,8 @@ std::vector<Key> StartKeys() {
       {.section = "run",
        .name = "resume",
        .slot = At<&Config::run, &RunConfig::resume>,
-       .meaning = "What a run goes on from. \"job\": restarts and requeues of a job from its newest "
-                  "checkpoint; a new start begins a run of its own. \"auto\": a new start, "
+       .meaning = "What a run goes on from. \"job\": restarts and requeues of a job from its "
+                  "newest checkpoint; a new start begins a run of its own. \"auto\": a new start, "
                   "too, goes on from the newest checkpoint in the folder of its name. \"never\". "
                   "Or a path: a run folder, or one of its checkpoints. See docs/checkpoints.md.",
        .aliases = {{"resume_from_checkpoint", "Hugging Face"},
