@@ -3,6 +3,8 @@
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/TensorIndexing.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/core/StreamGuard.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 // One mistake of each kind that a real device would forgive most of the time: each is found in
 // every run, and the message names operation, stream and place.
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <gmock/gmock.h>

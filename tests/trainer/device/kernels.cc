@@ -2,6 +2,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
 #include <ATen/NativeFunctions.h>
+#include <ATen/TensorOperators.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 

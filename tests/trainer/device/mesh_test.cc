@@ -1,5 +1,6 @@
 // Gradients averaged between devices while counts, orders and comparisons stay on the host.
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <c10/core/DeviceGuard.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>

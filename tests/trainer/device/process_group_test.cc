@@ -1,5 +1,6 @@
 // Collectives between simulated devices: their results, their stream, their faults.
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <c10/core/DeviceGuard.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
