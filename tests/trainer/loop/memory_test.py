@@ -39,7 +39,7 @@ class MemoryTest(training.TrainingTest):
             "model": model,
             "data": data,
             "training": {"per_device_train_batch_size": batch},
-            "checkpoint": {"save_at_end": False},
+            "checkpoint": {"save_at_end": False, "save_steps": 0},
             **sections,
         }
 

@@ -1,0 +1,150 @@
+"""Runs that are killed, restarted, or taken up by hand go on in their folder, step for step."""
+
+import os
+import resource
+import signal
+import subprocess
+
+import harness
+import training
+
+
+class Resume(training.TrainingTest):
+    def toy(self, **sections):
+        config = training.toy_config(
+            run={"max_steps": 40}, checkpoint={"save_steps": 10}, optimizer={"type": "adamw"}
+        )
+        for section, keys in sections.items():
+            config.setdefault(section, {}).update(keys)
+        return config
+
+    def weights(self, run):
+        with open(self.path(f"runs/{run}/model/model.safetensors"), "rb") as file:
+            return file.read()
+
+    def told(self, run):
+        """What metrics.jsonl says of each step, but for times."""
+        times = ("ts", "run_seconds", "step_seconds", "exposed_comm_seconds")
+        return [
+            {key: value for key, value in line.items() if key not in times}
+            for line in self.metrics(run)
+            if line.get("split") == "train"
+        ]
+
+    def saved(self, run):
+        """Steps. Not every tenth where steps are faster than the disk."""
+        names = os.listdir(self.path(f"runs/{run}/checkpoints"))
+        return sorted(int(name[5:]) for name in names if name.startswith("step-"))
+
+    def ranks_of(self, job):
+        found = []
+        for pid in harness.processes_with(self.mark):
+            try:
+                with open(f"/proc/{pid}/maps") as file:
+                    if pid != job.pid and "ddprun-node-memory" in file.read():
+                        found.append(pid)
+            except OSError:
+                pass
+        return found
+
+    def test_of_a_killed_job_goes_on_in_its_folder_by_itself(self):
+        config = self.toy(run={"name": "whole", "max_steps": 4000}, report={"logging_steps": 100})
+        config["checkpoint"]["save_steps"] = 50
+        self.train(config, 2)
+        config["run"]["name"] = "killed"
+        job = self.start("--nproc_per_node=2", "--max_restarts=3", self.write_config(config))
+        for line in job.stdout:
+            if line.startswith("checkpoint of step"):
+                break
+        os.kill(self.ranks_of(job)[0], signal.SIGKILL)
+        rest = job.stdout.read()
+        self.finish(job)
+        self.assertEqual(job.returncode, 0, job.err)
+        self.assertIn("going on after step ", rest)
+        self.assertEqual(sorted(os.listdir(self.path("runs"))), ["killed", "whole"])
+        self.assertEqual(self.weights("killed"), self.weights("whole"))
+        self.assertEqual(self.told("killed"), self.told("whole"))
+        starts = [line for line in self.metrics("killed") if line.get("event") == "start"]
+        self.assertEqual(len(starts), 2)
+        self.assertGreater(starts[1]["resumed_step"], 0)
+        self.assert_nothing_left()
+
+    def test_from_a_checkpoint_begins_a_run_of_its_own(self):
+        self.train(self.toy(checkpoint={"save_total_limit": 0}), 2)
+        before = self.metrics("toy")
+        step = self.saved("toy")[0]
+        job = self.train(
+            self.toy(), 1, "--set", f"run.resume=runs/toy/checkpoints/step-{step}",
+            "--set", "training.gradient_accumulation_steps=2",
+        )
+        self.assertIn(f"going on after step {step}: ", job.out)
+        self.assertEqual(self.metrics("toy"), before)
+        self.assertEqual([line["step"] for line in self.told("toy-2")], list(range(1, 41)))
+        self.assertEqual(self.told("toy-2")[:step], self.told("toy")[:step])
+
+    def test_by_name_goes_on_where_there_is_something_to_go_on_from(self):
+        config = self.toy(run={"resume": "auto", "max_steps": 20})
+        self.train(config)
+        config["run"]["max_steps"] = 40
+        job = self.train(config)
+        self.assertIn("warning: run.max_steps was 20 until here, and is 40 from here on.", job.out)
+        self.assertIn("going on after step 20: runs/toy/checkpoints/step-20", job.out)
+        self.assertEqual([line["step"] for line in self.told("toy")], list(range(1, 41)))
+        job = self.train(config)
+        self.assertIn("nothing to do: the run has done all of its steps", job.out)
+        self.assertEqual(os.listdir(self.path("runs")), ["toy"])
+        config["run"]["resume"] = "never"
+        self.assertNotIn("going on", self.train(config).out)
+        self.assertEqual(sorted(os.listdir(self.path("runs"))), ["toy", "toy-2"])
+
+    def test_passes_over_what_is_broken_and_says_so(self):
+        self.train(self.toy())
+        before, newest = self.saved("toy")
+        folder = self.path(f"runs/toy/checkpoints/step-{newest}")
+        shard = os.path.join(folder, "shard-00000-of-00001.safetensors")
+        os.truncate(shard, os.path.getsize(shard) - 1)
+        job = self.train(self.toy(), 1, "--set", "run.resume=runs/toy")
+        self.assertIn("passing over", job.out)
+        self.assertIn(f"going on after step {before}: ", job.out)
+        self.assertEqual(self.metrics("toy")[-1]["step"], 40)
+
+    def test_of_a_folder_in_use_is_refused(self):
+        self.train(self.toy())
+        lock = self.path("runs/toy/run.lock")
+        holder = subprocess.Popen(["flock", lock, "sleep", "60"])
+        try:
+            harness.wait_until(
+                lambda: subprocess.run(["flock", "-n", lock, "true"]).returncode != 0, "the lock"
+            )
+            job = self.run_ddprun(self.write_config(self.toy()), "--set", "run.resume=runs/toy")
+        finally:
+            holder.kill()
+            holder.wait()
+        self.assertNotEqual(job.returncode, 0)
+        self.assertIn("-- RUN IN USE", job.err)
+
+    def test_of_a_folder_without_checkpoints_is_refused(self):
+        for path in ("runs/none", "."):
+            job = self.run_ddprun(self.write_config(self.toy()), "--set", f"run.resume={path}")
+            self.assertNotEqual(job.returncode, 0)
+            self.assertRegex(job.err, "-- (NO CHECKPOINT|NOT A CHECKPOINT)")
+
+    def test_of_a_full_disk_trains_on_and_counts(self):
+        def limit_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
+
+        config = self.toy(model={"layer_sizes": [10, 3000, 5]}, checkpoint={"save_at_end": False})
+        config["run"]["max_steps"] = 3
+        config["checkpoint"]["save_steps"] = 1
+        job = self.run_ddprun(
+            self.write_config(config), preexec_fn=limit_files, restore_signals=False
+        )
+        self.assertEqual(job.returncode, 0, job.err)
+        self.assertIn("warning: no checkpoint of step 1: ", job.out)
+        self.assertRegex(job.out, r"warning: (\d) of \1 checkpoints could not be saved")
+        self.assertEqual([line["step"] for line in self.told("toy")], [1, 2, 3])
+
+
+if __name__ == "__main__":
+    harness.main()
