@@ -9,7 +9,7 @@ import struct
 import harness
 import training
 
-TIMES = ("ts", "seconds", "step_seconds", "exposed_comm_seconds")
+TIMES = ("ts", "seconds", "run_seconds", "step_seconds", "exposed_comm_seconds")
 
 
 class VirtualRanks(training.TrainingTest):
@@ -83,6 +83,23 @@ class VirtualRanks(training.TrainingTest):
         for node in nodes:
             self.assertEqual(self.finish(node).returncode, 0, node.err)
         self.assertEqual(self.hash_of("two"), self.hash_of("one"))
+
+    def test_of_a_run_that_was_4_then_2_then_3_processes(self):
+        def config(name, steps):
+            return training.gpt_config(
+                run={"name": name, "max_steps": steps, "resume": "auto"},
+                model={"dropout": 0.1},
+                training={"virtual_ranks": 8, "per_device_train_batch_size": 2},
+                scheduler={"lr_scheduler_type": "constant", "min_lr_ratio": 0.1},
+                checkpoint={"save_steps": 1},
+            )
+
+        self.train(config("whole", 7), 1)
+        for ranks, steps in ((4, 2), (2, 4), (3, 7)):
+            self.train(config("parts", steps), ranks)
+        lines = [line for line in self.metrics("parts") if "split" in line]
+        self.assertEqual([line["step"] for line in lines], list(range(1, 8)))
+        self.assertEqual(self.hash_of("parts"), self.hash_of("whole"))
 
     def test_of_a_gpt_in_bf16_with_recomputed_blocks(self):
         config = training.gpt_config(run={"max_steps": 3}, model={"dropout": 0.1})
