@@ -42,6 +42,9 @@ SignalMask::SignalMask(const std::vector<int>& stop_signals) {
 }
 
 SignalMask::~SignalMask() {
+  constexpr timespec kNow{};
+  while (::sigtimedwait(&blocked_, nullptr, &kNow) > 0) {
+  }
   Restore();
 }
 

@@ -18,7 +18,8 @@ namespace ddprun::launcher {
 
 // Blocks the signals that ask to stop, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT and SIGCHLD, except those
 // that are ignored (nohup, background jobs of a script): they stay ignored. SIGCHLD gets its
-// default disposition, SIGPIPE is ignored: a write says EPIPE. The destructor puts everything back.
+// default disposition, SIGPIPE is ignored: a write says EPIPE. The destructor drops what has come
+// too late and puts everything back.
 // Create it before threads are started.
 class SignalMask {
  public:

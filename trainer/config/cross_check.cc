@@ -66,11 +66,14 @@ void FillModelDefaults(const Entries& entries, Config* config) {
       model.given.emplace_back(key->name);
     }
   }
-  if (!HasValue(entries, "model.attention_dropout")) model.attention_dropout = model.dropout;
-  if (!HasValue(entries, "model.classifier_dropout")) model.classifier_dropout = model.dropout;
   const bool transformer = model.type == ModelType::kBert || model.type == ModelType::kGpt ||
                            model.type == ModelType::kLlama;
   if (!transformer) return;
+  if (!HasValue(entries, "model.attention_dropout")) model.attention_dropout = model.dropout;
+  const bool classifies = model.type == ModelType::kBert;
+  if (classifies && !HasValue(entries, "model.classifier_dropout")) {
+    model.classifier_dropout = model.dropout;
+  }
   if (model.intermediate_size == 0) model.intermediate_size = 4 * model.hidden_size;
   if (model.max_position_embeddings == 0) {
     model.max_position_embeddings = config->data.max_seq_length;

@@ -151,6 +151,11 @@ void Finish(const Job& job, const RunFolder& folder, Trainer& trainer, const Obs
   observers.Note("run folder: " + folder.path);
 }
 
+bool IsRestart(const Environment& environment) {
+  const auto count = environment.GetInt("TORCHELASTIC_RESTART_COUNT", 0, 0, 1 << 30);
+  return count && *count > 0;
+}
+
 std::string StoppedText(const Trainer& trainer, const StopRequest& stop, const RunFolder& folder) {
   return "stopped after step " + std::to_string(trainer.step()) + " of " +
          std::to_string(trainer.plan().total_steps) + ": " + TextOf(stop.reason()) +
@@ -221,6 +226,8 @@ void TrainAsRankZero(const Job& job,
     if (start.checkpoint) {
       observers.Note("going on after step " + std::to_string(trainer.step()) + ": " +
                      start.checkpoint->path());
+    } else if (IsRestart(environment)) {
+      observers.Note("no checkpoint yet: training begins again at step 1");
     }
     const bool done = trainer.step() >= trainer.plan().total_steps;
     trainer.Fit(&observers);

@@ -32,6 +32,11 @@ TEST(StopPatience, KnowsThatSlurmSendsSeveral) {
   EXPECT_EQ(patience.Note(SIGINT, kStart + std::chrono::seconds(41)), Meaning::kHurry);
 }
 
+TEST(SignalMask, DropsWhatComesTooLate) {
+  const SignalMask mask;
+  ::raise(SIGTERM);
+}
+
 TEST(SignalMask, PutsEverythingBack) {
   struct sigaction before {};
   struct sigaction after {};

@@ -61,6 +61,8 @@ TEST(ReadConfig, SeedsFollowEachOtherUnlessTheyAreGiven) {
     const std::string resolved = WriteResolvedConfig(MustRead({text, {"run.seed=7"}}));
     EXPECT_EQ(WriteResolvedConfig(MustRead({resolved})), resolved);
   }
+  const std::string resolved = WriteResolvedConfig(MustRead({kGpt, {"model.dropout=0.1"}}));
+  EXPECT_EQ(WriteResolvedConfig(MustRead({resolved})), resolved);
 }
 
 TEST(ReadConfig, AnOverrideReplacesABadValue) {
