@@ -37,7 +37,8 @@ bool StopsGently(const JobCauses& causes) {
 }
 
 int StoppedCode(int signal) {
-  return signal == SIGINT ? 128 + SIGINT : kStoppedStatus;
+  const bool by_hand = signal == SIGINT || signal == SIGQUIT;
+  return by_hand ? 128 + signal : kStoppedStatus;
 }
 
 bool EndedElsewhere(const JobCauses& causes) {

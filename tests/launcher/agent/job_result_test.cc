@@ -47,6 +47,7 @@ TEST(JobExitCode, OfWorkersThatSaveIsWhatTheyHaveMadeOfTheStop) {
   EXPECT_EQ(JobExitCode({.stopped_code = 75, .ended_well = true, .saves = true}), 75);
   EXPECT_EQ(JobExitCode({.stop_signal = SIGUSR1, .saves = true}), 75);
   EXPECT_EQ(JobExitCode({.stop_signal = SIGINT, .saves = true}), 130);
+  EXPECT_EQ(JobExitCode({.stop_signal = SIGQUIT, .saves = true}), 131);
   // They were at their last step, or were killed.
   EXPECT_EQ(JobExitCode({.stop_signal = SIGTERM, .ended_well = true, .saves = true}), 0);
   EXPECT_EQ(

@@ -233,7 +233,7 @@ class Interruption(training.TrainingTest):
 
     def way_on(self, again):
         folder = self.run_folder()
-        if folder is None or not glob.glob(self.path(f"{folder}/checkpoints/step-*[0-9]")):
+        if folder is None or not self.checkpoints(folder):
             # Nothing is there to go on from.
             shutil.rmtree(self.path("runs"), ignore_errors=True)
             return [self.config_path]
@@ -255,9 +255,8 @@ class Interruption(training.TrainingTest):
             return max([int(n) for n in re.findall(r'"step":(\d+)', file.read())], default=0)
 
     def compare(self, whole, interrupted):
-        last = [max(glob.glob(self.path(f"{run}/checkpoints/step-*[0-9]")), key=self.step_of)
-                for run in (whole, interrupted)]
-        self.assertEqual(*map(self.step_of, last))
+        last = [self.checkpoints(run)[-1] for run in (whole, interrupted)]
+        self.assertEqual(*map(os.path.basename, last))
         tensors = [tensors_of(checkpoint) for checkpoint in last]
         self.assertEqual(*[list(found) for found in tensors])
         for name, tensor in tensors[0].items():
@@ -273,9 +272,11 @@ class Interruption(training.TrainingTest):
         left = glob.glob(self.path(f"{interrupted}/checkpoints/*tmp*"))
         self.assertEqual(left, [])
 
-    @staticmethod
-    def step_of(checkpoint):
-        return int(checkpoint.rpartition("-")[2])
+    def checkpoints(self, run):
+        """Complete ones, the oldest first."""
+        found = glob.glob(self.path(f"{run}/checkpoints/step-*"))
+        steps = [int(path.rpartition("-")[2]) for path in found if re.search(r"/step-\d+$", path)]
+        return [self.path(f"{run}/checkpoints/step-{step}") for step in sorted(steps)]
 
     def bytes_of(self, name):
         with open(self.path(name), "rb") as file:
