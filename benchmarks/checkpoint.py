@@ -63,9 +63,8 @@ def row(name, saves):
     def of(key):
         return [save[key] for save in saves]
 
-    added = [100 * save["added"] / max(save["commit"], save["step"]) for save in saves]
     return [name, f"{1000 * harness.median(of('step')):.0f}", f"{1000 * max(of('stall')):.1f}",
-            f"{1000 * max(of('longest')):.0f}", f"{harness.median(added):.1f}",
+            f"{1000 * max(of('longest')):.0f}", f"{harness.median(of('added')):.1f}",
             f"{harness.median(of('commit')):.2f}", f"{harness.median(of('cpu')):.2f}",
             f"{max(of('memory')):.0f}"]
 

@@ -97,6 +97,7 @@ void Run(const std::string& folder, int64_t bytes, int saves, double step_second
   using namespace ddprun::trainer;  // NOLINT: all of it is theirs
   Training training(bytes, step_seconds);
   BackgroundSaver saver({.folder = folder, .retention = {.newest = 1}});
+  const double memory = MemoryMib("VmRSS");
   saver.Reserve(training.State());
   for (int save = 1; save <= saves; ++save) {
     std::vector<double> without;
@@ -104,8 +105,6 @@ void Run(const std::string& folder, int64_t bytes, int saves, double step_second
     for (int i = 0; i < kBaselineSteps; ++i) without.push_back(training.Step([] {}));
     const double step_cpu = (CpuSeconds() - cpu_begin) / kBaselineSteps;
     const double step = Median(without);
-    std::ofstream("/proc/self/clear_refs") << 5;  // VmHWM begins anew
-    const double memory = MemoryMib("VmRSS");
     const double cpu = CpuSeconds();
     const Clock::time_point begin = Clock::now();
     saver.Begin(training.State(), {.step = save, .attempt = "a"});
@@ -117,12 +116,13 @@ void Run(const std::string& folder, int64_t bytes, int saves, double step_second
       longest = std::max(longest, (steps == 0 ? Since(begin) : taken) - step);
       ++steps;
     } while (saver.busy());
-    const double window = Since(begin);
+    const double without_saving = steps * step;
+    const double added = 100 * (Since(begin) - without_saving) / without_saving;
     const auto outcome = saver.Finish();
     if (outcome->error) throw ddprun::Failure(*outcome->error);
     std::printf("{\"step\": %.4f, \"stall\": %.4f, \"longest\": %.4f, \"added\": %.4f, "
                 "\"commit\": %.3f, \"cpu\": %.3f, \"memory\": %.0f}\n",
-                step, stall, longest, window - steps * step, outcome->seconds,
+                step, stall, longest, added, outcome->seconds,
                 CpuSeconds() - cpu - steps * step_cpu, MemoryMib("VmHWM") - memory);
     std::fflush(stdout);
   }

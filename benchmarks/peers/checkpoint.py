@@ -81,13 +81,13 @@ def main():
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0", RANK="0", WORLD_SIZE="1")
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     training = Training(int(size), float(step_seconds))
+    memory = memory_mib("VmRSS")
     with torch.no_grad():
         for number in range(int(saves)):
             cpu_begin = cpu_seconds()
             step = statistics.median(training.step() for _ in range(BASELINE_STEPS))
             step_cpu = (cpu_seconds() - cpu_begin) / BASELINE_STEPS
-            pathlib.Path("/proc/self/clear_refs").write_text("5")
-            memory, cpu, begin = memory_mib("VmRSS"), cpu_seconds(), time.perf_counter()
+            cpu, begin = cpu_seconds(), time.perf_counter()
             saving = save(side, training.named(), folder / f"step-{number}")
             stall = time.perf_counter() - begin
             longest, steps, commit = 0, 0, stall
@@ -100,7 +100,7 @@ def main():
                 saving.result()
                 commit = window  # found out between two steps
             print(json.dumps({"step": step, "stall": stall, "longest": longest,
-                              "added": window - steps * step, "commit": commit,
+                              "added": 100 * (window / (steps * step) - 1), "commit": commit,
                               "cpu": cpu_seconds() - cpu - steps * step_cpu,
                               "memory": memory_mib("VmHWM") - memory}), flush=True)
             shutil.rmtree(folder / f"step-{number}")
