@@ -127,6 +127,7 @@ class BackgroundSaver::Impl {
     writing_ = {};
     writing_.options = options_;
     writing_.request = std::move(request);
+    writing_.request.attempt += "-" + std::to_string(++begun_);
     writing_.numbers = state_.numbers;
     writing_.table = TableOf(state_.tensors, pieces, ShardName(options_.part));
     stall_seconds_ = 0;
@@ -184,6 +185,7 @@ class BackgroundSaver::Impl {
   HostBuffer buffer_;
   std::deque<SaveOutcome> outcomes_;
   int64_t refused_ = 0;
+  int64_t begun_ = 0;
 
   // Of the save under way. The thread's, from Start() to `done_`, but for the stall.
   bool saving_ = false;

@@ -22,8 +22,8 @@ struct SaverOptions {
 
 struct SaveRequest {
   int64_t step = 0;
-  // A word that all ranks give alike and that no earlier attempt at this step had; of letters,
-  // digits, '-' and '_'. One rank's own time is not such a word.
+  // A word that all ranks give alike and that no earlier start at this step had; of letters,
+  // digits, '-' and '_'. One rank's own time is not such a word. One does for all saves of a saver.
   std::string attempt;
   std::string run = "{}";            // a JSON object for Checkpoint::run(); rank 0's counts
   std::optional<double> score = {};  // for Retention; rank 0's counts

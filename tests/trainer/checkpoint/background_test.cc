@@ -114,6 +114,22 @@ TEST(BackgroundSaver, WaitsForOtherRanksNoLongerThanTheDeadline) {
   }
 }
 
+// With the same word: what the first attempt left is not taken for the second's.
+TEST(BackgroundSaver, SavesAStepAgain) {
+  const CheckpointFolder folder;
+  BackgroundSaver first({.folder = folder.path(), .part = {.rank = 0, .size = 2}});
+  BackgroundSaver second({.folder = folder.path(), .part = {.rank = 1, .size = 2}});
+  for (const char* run : {"[]", "{}"}) {
+    for (BackgroundSaver* saver : {&first, &second}) {
+      saver->Begin(SmallState(1).Dict(), {.step = 1, .attempt = "a", .run = run});
+    }
+    for (BackgroundSaver* saver : {&first, &second}) {
+      EXPECT_EQ(saver->Finish()->error.has_value(), run == std::string("[]"));
+    }
+  }
+  EXPECT_TRUE(HasSmallState(*OpenNewest(folder.path()).checkpoint));
+}
+
 TEST(BackgroundSaver, DoesNotWaitForOtherRanksWhenItEnds) {
   const CheckpointFolder folder;
   for (const int64_t rank : {0, 1}) {

@@ -116,7 +116,7 @@ TEST(FailingDisk, MayLoseTheFolderMeanwhile) {
   const CheckpointFolder folder;
   ASSERT_FALSE(SaveSmall(folder.path(), 1).error);
   {
-    VanishingFolder disk(folder.path() + "/step-2.tmp-a");
+    VanishingFolder disk(folder.path() + "/step-2.tmp-a-1");
     const WatchFiles watch(folder.path(), disk);
     const SaveOutcome outcome = SaveSmall(folder.path(), 2);
     ASSERT_TRUE(outcome.error);
