@@ -108,7 +108,7 @@ TEST(Crc32c, IsTheKnownOne) {
     EXPECT_EQ(sum("", 0), 0);
   }
   std::string text;
-  for (int i = 0; i < 100'000; ++i) text += static_cast<char>(i * i % 251);
+  for (int64_t i = 0; i < 100'000; ++i) text += static_cast<char>(i * i % 251);
   EXPECT_EQ(Crc32c(text), Crc32cByTable(text));
   for (const size_t cut : {1, 7, 4096, 99'999}) {
     EXPECT_EQ(Crc32c(text.substr(cut), Crc32c(text.substr(0, cut))), Crc32c(text)) << cut;
