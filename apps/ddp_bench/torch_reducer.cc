@@ -41,8 +41,10 @@ class TorchReducer : public trainer::Strategy {
     reducer_->prepare_for_backward({});
     single_->ForwardBackward(inputs);
   }
-  double GradientNorm() override { return single_->GradientNorm(); }
-  double ClipGradients(double max_norm) override { return single_->ClipGradients(max_norm); }
+  trainer::DeviceScalar GradientNorm() override { return single_->GradientNorm(); }
+  trainer::DeviceScalar ClipGradients(double max_norm) override {
+    return single_->ClipGradients(max_norm);
+  }
   void Step() override { single_->Step(); }
   void NameState(trainer::StateVisitor& visitor) override { single_->NameState(visitor); }
   double exposed_seconds() const override { return -1; }

@@ -213,6 +213,9 @@ HostProcessGroup::Work HostProcessGroup::Run(c10d::OpType type,
 
 HostProcessGroup::Work HostProcessGroup::allreduce(std::vector<at::Tensor>& tensors,
                                                    const c10d::AllreduceOptions& options) {
+  if (OnDevice(tensors)) {
+    return Staged(tensors, options.asyncOp, [&](Tensors& host) { return allreduce(host, options); });
+  }
   const at::Tensor tensor = Single(tensors);
   const DataType type = TypeOf(tensor);
   const Reduction reduction = ReductionOf(options.reduceOp, type);
@@ -229,6 +232,9 @@ HostProcessGroup::Work HostProcessGroup::allreduce(std::vector<at::Tensor>& tens
 
 HostProcessGroup::Work HostProcessGroup::broadcast(std::vector<at::Tensor>& tensors,
                                                    const c10d::BroadcastOptions& options) {
+  if (OnDevice(tensors)) {
+    return Staged(tensors, options.asyncOp, [&](Tensors& host) { return broadcast(host, options); });
+  }
   const at::Tensor tensor = Single(tensors);
   const int root = RankOf(options.rootRank, getSize());
   return Run(c10d::OpType::BROADCAST, options.asyncOp, tensors,

@@ -57,7 +57,9 @@ class HostProcessGroup : public c10d::Backend {
   // Collectives begun so far.
   uint64_t getSequenceNumberForGroup() override;
 
-  // Below, tensors are dense CPU tensors of any shape; reductions take the types of data_type.h and
+  // Below, tensors are dense CPU tensors of any shape; allreduce and broadcast take those of a device
+  // too, of which they make copies on the host: they wait for the device, and wait() copies back on
+  // the current stream. Otherwise reductions take the types of data_type.h and
   // sum, avg, max, min and product, all else takes any type. A list of tensors has one element per
   // process, or one per rank where c10d says so. "_base" and "into_tensor" forms need tensors
   // without gaps.
@@ -118,7 +120,7 @@ class HostProcessGroup : public c10d::Backend {
   // A zeroed 1-d tensor of `size` elements in shared memory: collectives on it, or on views of it
   // that are contiguous, need no copy. It may outlive the group.
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
-  bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
+  bool supportsTensorAlloc(c10::DeviceIndex index) override { return index < 0; }
 
  private:
   struct Core;

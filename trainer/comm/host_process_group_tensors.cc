@@ -1,7 +1,10 @@
 #include "trainer/comm/host_process_group_tensors.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/unflatten_dense_tensors.h>
+
+#include <utility>
 
 #include "base/failure.h"
 
@@ -118,6 +121,50 @@ void CheckMultiple(const at::Tensor& many,
 
 void Unpack(const at::Tensor& packed, const std::vector<at::Tensor>& tensors) {
   at::_foreach_copy_(tensors, at::unflatten_dense_tensors(packed, tensors));
+}
+
+bool OnDevice(const std::vector<at::Tensor>& tensors) {
+  return !tensors.empty() && !tensors[0].is_cpu();
+}
+
+namespace {
+
+class StagedWork : public c10d::Work {
+ public:
+  StagedWork(std::vector<at::Tensor> tensors,
+             std::vector<at::Tensor> staged,
+             c10::intrusive_ptr<c10d::Work> work)
+      : tensors_(std::move(tensors)), staged_(std::move(staged)), work_(std::move(work)) {}
+
+  bool isCompleted() override { return work_->isCompleted(); }
+  bool isSuccess() const override { return work_->isSuccess(); }
+  bool wait(std::chrono::milliseconds timeout) override {
+    work_->wait(timeout);
+    const at::NoGradGuard no_grad;
+    for (size_t i = 0; i < staged_.size(); ++i) tensors_[i].copy_(staged_[i]);
+    staged_.clear();
+    return true;
+  }
+  void synchronize() override { wait(kNoTimeout); }
+  std::vector<at::Tensor> result() override { return tensors_; }
+
+ private:
+  const std::vector<at::Tensor> tensors_;
+  std::vector<at::Tensor> staged_;  // until they are copied back
+  const c10::intrusive_ptr<c10d::Work> work_;
+};
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Work> Staged(
+    const std::vector<at::Tensor>& tensors,
+    bool async,
+    const std::function<c10::intrusive_ptr<c10d::Work>(std::vector<at::Tensor>& host)>& start) {
+  std::vector<at::Tensor> staged;
+  for (const at::Tensor& tensor : tensors) staged.push_back(tensor.detach().cpu());
+  auto work = c10::make_intrusive<StagedWork>(tensors, staged, start(staged));
+  if (!async) work->wait(kNoTimeout);
+  return work;
 }
 
 }  // namespace ddprun::trainer

@@ -3,10 +3,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Types.hpp>
+#include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "base/result.h"
 #include "trainer/comm/data_type.h"
@@ -37,6 +39,15 @@ void CheckMultiple(const at::Tensor& many,
 
 // What at::flatten_dense_tensors has put together, back into the tensors.
 void Unpack(const at::Tensor& packed, const std::vector<at::Tensor>& tensors);
+
+// Whether they are on a device; then they go by the host.
+bool OnDevice(const std::vector<at::Tensor>& tensors);
+// Waits for the device, calls start() with copies on the host, and copies their values back in
+// wait(): into the current stream's order, one thread. Not `async`: before it returns.
+c10::intrusive_ptr<c10d::Work> Staged(
+    const std::vector<at::Tensor>& tensors,
+    bool async,
+    const std::function<c10::intrusive_ptr<c10d::Work>(std::vector<at::Tensor>& host)>& start);
 
 // Runs `operation` on the data of `tensor`, through a contiguous copy where it has gaps.
 template <typename Operation>

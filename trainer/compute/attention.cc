@@ -10,6 +10,7 @@
 #include <limits>
 #include <optional>
 
+#include "trainer/compute/device.h"
 #include "trainer/compute/precision.h"
 
 namespace ddprun::trainer {
@@ -41,7 +42,8 @@ at::Tensor Composed(const AttentionInput& input) {
 
 at::Tensor ScaledDotProduct(const AttentionInput& input) {
   const bool equal_heads = input.queries.size(1) == input.keys.size(1);
-  const bool fused_is_slow = input.dropout > 0 || ComputeType() == at::kBFloat16;
+  const bool fused_is_slow = IsForHostKernels(input.queries) &&
+                             (input.dropout > 0 || ComputeType() == at::kBFloat16);
   if (equal_heads && fused_is_slow && input.queries.size(2) <= kLongestComposed) {
     return Composed(input);
   }

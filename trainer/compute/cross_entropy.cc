@@ -1,16 +1,21 @@
 #include "trainer/compute/operations.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/log_softmax.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <limits>
+#include <memory>
 #include <vector>
 
+#include "trainer/compute/device.h"
 #include "trainer/compute/kernels.h"
 #include "trainer/compute/matmul.h"
 #include "trainer/compute/precision.h"
@@ -24,45 +29,116 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr int64_t kIgnored = -100;  // as torch.nn.functional.cross_entropy
-// Of one piece of scores: rows enough for a fast product, memory that the caches half hold.
+// Of one piece of scores: rows enough for a fast product, memory that a CPU's caches half hold.
 constexpr int64_t kPieceBytes = int64_t{32} << 20;
+constexpr int64_t kDevicePieceBytes = int64_t{256} << 20;
 
-// The sum of the rows' losses; the scores become their derivatives, times `scale`.
-template <typename T>
-double RowLosses(at::Tensor& scores, const int64_t* targets, float scale) {
-  const int64_t classes = scores.size(1);
-  T* data = scores.mutable_data_ptr<T>();
-  std::vector<double> losses(static_cast<size_t>(scores.size(0)));
-  at::parallel_for(0, scores.size(0), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      T* values = data + row * classes;
-      if (targets[row] == kIgnored) {
-        std::fill(values, values + classes, T(0));
-      } else {
-        losses[static_cast<size_t>(row)] = CrossEntropyRow(values, classes, targets[row], scale);
-      }
-    }
-  });
-  double sum = 0;
-  for (const double loss : losses) sum += loss;
-  return sum;
-}
+// What becomes of the scores [n, V] of some targets [n]: their losses are summed, and they become
+// the derivatives of the mean loss over all targets that count.
+class RowLosses {
+ public:
+  virtual ~RowLosses() = default;
+  virtual void Add(at::Tensor& scores, const at::Tensor& targets) = 0;
+  // A scalar; 0 without targets that count.
+  virtual at::Tensor Mean(const at::TensorOptions& options) const = 0;
+};
 
-// The number of targets that count.
-int64_t CountTargets(const at::Tensor& targets, int64_t classes) {
-  const int64_t* values = targets.const_data_ptr<int64_t>();
-  int64_t count = 0;
-  for (int64_t i = 0; i < targets.numel(); ++i) {
-    if (values[i] == kIgnored) continue;
-    TORCH_CHECK_INDEX(values[i] >= 0 && values[i] < classes, "Target ", values[i],
-                      " is out of bounds for ", classes, " classes.");
-    ++count;
+class HostRowLosses final : public RowLosses {
+ public:
+  HostRowLosses(const at::Tensor& targets, int64_t classes) {
+    const int64_t count = CountTargets(targets, classes);
+    scale_ = count > 0 ? 1.0f / static_cast<float>(count) : 0.0f;
   }
-  return count;
+
+  void Add(at::Tensor& scores, const at::Tensor& targets) override {
+    const auto* of_rows = targets.const_data_ptr<int64_t>();
+    sum_ += scores.scalar_type() == at::kFloat ? Sum<float>(scores, of_rows)
+                                               : Sum<at::BFloat16>(scores, of_rows);
+  }
+
+  at::Tensor Mean(const at::TensorOptions& options) const override {
+    return at::scalar_tensor(sum_ * scale_, options);
+  }
+
+ private:
+  template <typename T>
+  double Sum(at::Tensor& scores, const int64_t* targets) const {
+    const int64_t classes = scores.size(1);
+    T* data = scores.mutable_data_ptr<T>();
+    std::vector<double> losses(static_cast<size_t>(scores.size(0)));
+    at::parallel_for(0, scores.size(0), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        T* values = data + row * classes;
+        if (targets[row] == kIgnored) {
+          std::fill(values, values + classes, T(0));
+        } else {
+          losses[static_cast<size_t>(row)] = CrossEntropyRow(values, classes, targets[row], scale_);
+        }
+      }
+    });
+    double sum = 0;
+    for (const double loss : losses) sum += loss;
+    return sum;
+  }
+
+  // The number of targets that count.
+  static int64_t CountTargets(const at::Tensor& targets, int64_t classes) {
+    const int64_t* values = targets.const_data_ptr<int64_t>();
+    int64_t count = 0;
+    for (int64_t i = 0; i < targets.numel(); ++i) {
+      if (values[i] == kIgnored) continue;
+      TORCH_CHECK_INDEX(values[i] >= 0 && values[i] < classes, "Target ", values[i],
+                        " is out of bounds for ", classes, " classes.");
+      ++count;
+    }
+    return count;
+  }
+
+  float scale_ = 0;
+  double sum_ = 0;
+};
+
+// Without waiting for the device.
+class DeviceRowLosses final : public RowLosses {
+ public:
+  explicit DeviceRowLosses(const at::Tensor& targets)
+      : scale_(targets.ne(kIgnored).sum().clamp_min(1).to(at::kFloat).reciprocal()),
+        sum_(at::zeros({}, targets.options().dtype(at::kDouble))) {}
+
+  void Add(at::Tensor& scores, const at::Tensor& targets) override {
+    at::Tensor logs = at::log_softmax(scores, 1, at::kFloat);
+    const at::Tensor ignored = targets.eq(kIgnored);
+    // A target out of range shows as a loss that is no number.
+    const at::Tensor index = targets.clamp(0, scores.size(1) - 1);
+    const at::Tensor bad = index.ne(targets).logical_and_(ignored.logical_not());
+    const at::Tensor rows = index.unsqueeze(1);
+    const at::Tensor losses = logs.gather(1, rows)
+                                  .squeeze(1)
+                                  .neg()
+                                  .masked_fill_(ignored, 0)
+                                  .masked_fill_(bad, std::numeric_limits<float>::quiet_NaN());
+    sum_.add_(losses.sum(at::kDouble));
+    logs.exp_().scatter_add_(1, rows, at::full({rows.size(0), 1}, -1, logs.options()));
+    logs.mul_(ignored.logical_not().to(at::kFloat).mul_(scale_).unsqueeze(1));
+    scores.copy_(logs);
+  }
+
+  at::Tensor Mean(const at::TensorOptions& options) const override {
+    return sum_.mul(scale_).to(options.dtype());
+  }
+
+ private:
+  const at::Tensor scale_;  // float32
+  at::Tensor sum_;          // float64
+};
+
+std::unique_ptr<RowLosses> MakeRowLosses(const at::Tensor& targets, int64_t classes) {
+  if (!IsForHostKernels(targets)) return std::make_unique<DeviceRowLosses>(targets);
+  return std::make_unique<HostRowLosses>(targets, classes);
 }
 
 struct Result {
-  double loss = 0;
+  at::Tensor loss;
   at::Tensor of_hidden;  // gradients; undefined unless wanted
   at::Tensor of_weight;
 };
@@ -72,9 +148,8 @@ Result Compute(const at::Tensor& hidden,
                const at::Tensor& targets,
                bool want_gradients) {
   const int64_t classes = weight.size(0);
-  const int64_t count = CountTargets(targets, classes);
+  const std::unique_ptr<RowLosses> losses = MakeRowLosses(targets, classes);
   const at::ScalarType type = ComputeType();
-  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
   const at::Tensor rows = hidden.to(type).contiguous();
   const at::Tensor factor = weight.to(type);
   Result result;
@@ -83,18 +158,16 @@ Result Compute(const at::Tensor& hidden,
     // Sums over pieces are kept in float32.
     result.of_weight = at::zeros(weight.sizes(), weight.options());
   }
-  const float scale = count > 0 ? 1.0f / static_cast<float>(count) : 0.0f;
   const int64_t row_bytes = classes * static_cast<int64_t>(rows.element_size());
-  const int64_t piece = std::clamp<int64_t>(kPieceBytes / row_bytes, 1, rows.size(0));
+  const int64_t bytes = IsForHostKernels(targets) ? kPieceBytes : kDevicePieceBytes;
+  const int64_t piece = std::clamp<int64_t>(bytes / row_bytes, 1, rows.size(0));
   at::Tensor buffer = at::empty({piece, classes}, rows.options());
   for (int64_t begin = 0; begin < rows.size(0); begin += piece) {
     const int64_t length = std::min(piece, rows.size(0) - begin);
     const at::Tensor part = rows.narrow(0, begin, length);
     at::Tensor scores = buffer.narrow(0, 0, length);
     Multiply(part, factor.t(), scores);
-    const int64_t* of_rows = targets.const_data_ptr<int64_t>() + begin;
-    result.loss += type == at::kFloat ? RowLosses<float>(scores, of_rows, scale)
-                                      : RowLosses<at::BFloat16>(scores, of_rows, scale);
+    losses->Add(scores, targets.narrow(0, begin, length));
     if (!want_gradients) continue;
     at::Tensor of_part = result.of_hidden.narrow(0, begin, length);
     Multiply(scores, factor, of_part);
@@ -104,7 +177,7 @@ Result Compute(const at::Tensor& hidden,
       result.of_weight.add_(scores.t().mm(part));
     }
   }
-  result.loss *= scale;
+  result.loss = losses->Mean(weight.options());
   return result;
 }
 
@@ -121,18 +194,22 @@ class LinearCrossEntropyFunction : public torch::autograd::Function<LinearCrossE
       context->saved_data["of_weight"] = result.of_weight;
       context->saved_data["type_of_hidden"] = hidden.scalar_type();
     }
-    return at::scalar_tensor(result.loss, weight.options());
+    return result.loss;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const double factor = gradients[0].item<double>();
+    const at::Tensor& factor = gradients[0];
+    // Reading it may save a pass over both; a device would have to be waited for.
+    const bool read = IsForHostKernels(factor);
+    const double number = read ? factor.item<double>() : 0;
     const auto take = [&](const char* name) {
       TORCH_CHECK(context->saved_data.count(name) == 1,
                   "LinearCrossEntropy: backward can run once only.");
       // Taken out: a gradient that nobody else holds is adopted instead of copied.
       at::Tensor tensor = context->saved_data[name].toTensor();
       context->saved_data.erase(name);
-      return factor == 1.0 ? tensor : tensor.mul_(factor);
+      if (!read) return tensor.mul_(factor);
+      return number == 1.0 ? tensor : tensor.mul_(number);
     };
     const at::ScalarType type = context->saved_data["type_of_hidden"].toScalarType();
     at::Tensor of_hidden = take("of_hidden").to(type);

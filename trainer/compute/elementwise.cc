@@ -9,6 +9,7 @@
 
 #include <mutex>
 
+#include "trainer/compute/device.h"
 #include "trainer/compute/kernels.h"
 
 namespace ddprun::trainer {
@@ -21,7 +22,7 @@ using torch::autograd::variable_list;
 constexpr int64_t kPieceElements = 1 << 15;  // what a thread takes at least
 
 bool Fits(const at::Tensor& x) {
-  return x.device().is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+  return IsForHostKernels(x) && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
 
 // Calls run(data of every tensor, count) for pieces of the tensors, which are contiguous, of one

@@ -4,7 +4,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/sum.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
@@ -42,7 +41,6 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
                             const std::optional<at::Tensor>& bias,
                             bool weight_is_out_in) {
     const at::ScalarType type = ComputeType();
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
     const at::Tensor rows = AsMatrix(x.to(type));
     const at::Tensor stored = weight.to(type);
     const at::Tensor factor = weight_is_out_in ? stored.t() : stored;  // [in, out]

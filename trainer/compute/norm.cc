@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/linalg_vector_norm.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ constexpr int64_t kGrain = 16;  // blocks that a thread takes at least
 
 bool HasKernel(const at::Tensor& tensor) {
   const at::ScalarType type = tensor.scalar_type();
-  return tensor.device().is_cpu() &&
+  return IsForHostKernels(tensor) &&
          (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf);
 }
 
@@ -28,17 +29,21 @@ double SumOfSquaresAt(const void* data, at::ScalarType type, int64_t first, int6
   return SumOfSquares(static_cast<const at::BFloat16*>(data) + first, count);
 }
 
-// By LibTorch: with its own order within a block.
-void SumByLibTorch(const at::Tensor& flat, std::span<double> sums) {
-  const auto add = [&sums](const at::Tensor& rows) {
-    const at::Tensor norms = at::linalg_vector_norm(rows, 2, {1}, false, at::kDouble).cpu();
-    std::transform(norms.const_data_ptr<double>(), norms.const_data_ptr<double>() + norms.numel(),
-                   sums.begin(), [](double norm) { return norm * norm; });
-    sums = sums.subspan(static_cast<size_t>(norms.numel()));
+// By LibTorch, with its own order within a block: one or two tensors of norms.
+void AddBlockNorms(const at::Tensor& tensor, std::vector<at::Tensor>& norms) {
+  const at::Tensor flat = tensor.reshape({-1});
+  const auto add = [&norms](const at::Tensor& rows) {
+    norms.push_back(at::linalg_vector_norm(rows, 2, {1}, false, at::kDouble));
   };
   const int64_t whole = flat.numel() / kNormBlock * kNormBlock;
   if (whole > 0) add(flat.narrow(0, 0, whole).view({-1, kNormBlock}));
   if (whole < flat.numel()) add(flat.narrow(0, whole, flat.numel() - whole).unsqueeze(0));
+}
+
+at::Tensor SquaresByLibTorch(std::span<const at::Tensor> tensors) {
+  std::vector<at::Tensor> norms;
+  for (const at::Tensor& tensor : tensors) AddBlockNorms(tensor, norms);
+  return at::cat(norms).square_();
 }
 
 }  // namespace
@@ -73,12 +78,19 @@ std::vector<double> SquaresByBlock(std::span<const at::Tensor> tensors) {
   });
   for (const Part& part : parts) {
     if (HasKernel(part.flat)) continue;
-    SumByLibTorch(part.flat.view({-1}), std::span(sums).subspan(static_cast<size_t>(part.begin)));
+    const at::Tensor squares = SquaresByLibTorch({{part.flat}}).cpu();
+    std::copy_n(squares.const_data_ptr<double>(), squares.numel(), sums.begin() + part.begin);
   }
   return sums;
 }
 
-double GlobalNorm(std::span<const at::Tensor> tensors) {
+DeviceScalar GlobalNorm(std::span<const at::Tensor> tensors) {
+  const auto is_full = [](const at::Tensor& tensor) { return tensor.numel() > 0; };
+  const auto first = std::ranges::find_if(tensors, is_full);
+  if (first != tensors.end() && !IsForHostKernels(*first)) {
+    const at::NoGradGuard no_grad;
+    return DeviceScalar(SquaresByLibTorch(tensors).sum().sqrt_());
+  }
   const std::vector<double> sums = SquaresByBlock(tensors);
   return std::sqrt(std::accumulate(sums.begin(), sums.end(), 0.0));
 }

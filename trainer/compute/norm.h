@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "trainer/compute/device.h"
+
 namespace ddprun::trainer {
 
 // Elements of a tensor whose squares are summed together. Who holds a part of a tensor has the same
@@ -14,11 +16,12 @@ namespace ddprun::trainer {
 constexpr int64_t kNormBlock = 4096;
 
 // The sums of squares, in double, of blocks of kNormBlock elements, in the order of the tensors and
-// of their elements; a tensor's last block may be shorter. Dense, of any dtype and device; on
-// a GPU this waits for the device. Any thread.
+// of their elements; a tensor's last block may be shorter. Dense, of any dtype and device, which is
+// waited for. Any thread.
 std::vector<double> SquaresByBlock(std::span<const at::Tensor> tensors);
 
-// The norm over all elements of all tensors: the root of those sums, added one by one. 0 for none.
-double GlobalNorm(std::span<const at::Tensor> tensors);
+// The norm over all elements of all tensors: the root of those sums, on the CPU added one by one. 0
+// for none. Dense, of one device, which is not waited for.
+DeviceScalar GlobalNorm(std::span<const at::Tensor> tensors);
 
 }  // namespace ddprun::trainer

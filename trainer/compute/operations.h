@@ -57,7 +57,8 @@ at::Tensor GeluTanh(const at::Tensor& x);
 // at::cross_entropy_loss(at::linear(hidden, weight), targets), but the gradients are computed along
 // with the loss, some rows at a time, and the scores are dropped.
 // Inside a PrecisionScope of bfloat16 the products are bfloat16, softmax and loss float32.
-// Differentiable once, backward runs once. Throws c10::IndexError for a target outside [0, V).
+// Differentiable once, backward runs once. A target outside of [0, V): throws c10::IndexError
+// on the CPU, gives a loss that is no number elsewhere.
 at::Tensor LinearCrossEntropy(const at::Tensor& hidden,
                               const at::Tensor& weight,
                               const at::Tensor& targets);

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "trainer/compute/device.h"
+
 namespace ddprun::trainer {
 
 namespace {
@@ -19,7 +21,7 @@ using torch::autograd::variable_list;
 constexpr int64_t kLeastBytesOfThread = 1 << 16;  // what a thread copies at least
 
 at::Tensor Pad(const at::Tensor& packed, const at::Tensor& places, int64_t height) {
-  if (!packed.device().is_cpu()) {
+  if (!IsForHostKernels(packed)) {
     return at::zeros({height, packed.size(1)}, packed.options()).index_copy_(0, places, packed);
   }
   // index_copy_ on a CPU goes through every element's index.

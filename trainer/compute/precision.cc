@@ -4,23 +4,37 @@
 
 namespace ddprun::trainer {
 
-PrecisionScope::PrecisionScope(Precision precision) : precision_(precision) {
-  if (precision_ == Precision::kFp32) return;
-  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-  at::autocast::set_autocast_enabled(at::kCPU, true);
-  at::autocast::increment_nesting();
+namespace {
+
+thread_local at::ScalarType compute_type = at::kFloat;
+
+}  // namespace
+
+PrecisionScope::PrecisionScope(Precision precision) : before_(compute_type) {
+  compute_type = precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat;
 }
 
 PrecisionScope::~PrecisionScope() {
-  if (precision_ == Precision::kFp32) return;
-  // The copies of parameters that autocast has made go with the scope: a step changes them.
-  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-  at::autocast::set_autocast_enabled(at::kCPU, false);
+  compute_type = before_;
 }
 
 at::ScalarType ComputeType() {
-  return at::autocast::is_autocast_enabled(at::kCPU) ? at::autocast::get_autocast_dtype(at::kCPU)
-                                                     : at::kFloat;
+  return compute_type;
+}
+
+AutocastScope::AutocastScope(c10::DeviceType device)
+    : device_(device), enabled_(compute_type != at::kFloat) {
+  if (!enabled_) return;
+  at::autocast::set_autocast_dtype(device_, compute_type);
+  at::autocast::set_autocast_enabled(device_, true);
+  at::autocast::increment_nesting();
+}
+
+AutocastScope::~AutocastScope() {
+  if (!enabled_) return;
+  // The copies of parameters that autocast has made go with the scope: a step changes them.
+  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+  at::autocast::set_autocast_enabled(device_, false);
 }
 
 bool HasBf16Instructions() {

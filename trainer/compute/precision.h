@@ -7,10 +7,10 @@
 
 namespace ddprun::trainer {
 
-// While it lives, what this thread computes on the CPU has that precision; kBf16: matrix products
-// and convolutions in bfloat16 with float32 sums; norms, softmax and losses in float32, as
-// LibTorch's autocast. Parameters, gradients and optimizer state stay float32. Put it around the
-// forward pass and the loss; backward follows what forward did. Not nested.
+// While it lives, the layers of this project compute on this thread with that precision, on any
+// device by the same casts; kBf16: matrix products and convolutions in bfloat16 with float32 sums;
+// norms, softmax of the loss and losses in float32. Parameters, gradients and optimizer state stay
+// float32. Put it around the forward pass and the loss; backward follows what forward did.
 class PrecisionScope {
  public:
   explicit PrecisionScope(Precision precision);
@@ -19,11 +19,26 @@ class PrecisionScope {
   PrecisionScope& operator=(const PrecisionScope&) = delete;
 
  private:
-  const Precision precision_;
+  const at::ScalarType before_;
 };
 
 // The type of the products inside the current scope.
 at::ScalarType ComputeType();
+
+// For modules that are not made of these layers: while it lives, LibTorch's autocast, with its own
+// list of casts for the device, has what this thread computes there follow the PrecisionScope.
+// Not nested.
+class AutocastScope {
+ public:
+  explicit AutocastScope(c10::DeviceType device);
+  ~AutocastScope();
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+
+ private:
+  const c10::DeviceType device_;
+  const bool enabled_;
+};
 
 // Whether this processor multiplies bfloat16 in hardware; without, kBf16 is slower than kFp32.
 bool HasBf16Instructions();

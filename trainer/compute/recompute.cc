@@ -1,6 +1,6 @@
 #include "trainer/compute/recompute.h"
 
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -19,45 +19,64 @@ using torch::autograd::variable_list;
 
 thread_local bool recomputing = false;
 
-at::Tensor RandomState() {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard lock(generator.mutex());
-  return generator.get_state();
-}
+// torch's default generators, where they are: the CPU's and, where it is another, the device's.
+struct RandomState {
+  static RandomState Of(c10::Device device) {
+    return {.device = device,
+            .host = Get(at::kCPU),
+            .on_device = device.is_cpu() ? at::Tensor() : Get(device)};
+  }
+  void Restore() const {
+    Set(at::kCPU, host);
+    if (on_device.defined()) Set(device, on_device);
+  }
 
-void SetRandomState(const at::Tensor& state) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard lock(generator.mutex());
-  generator.set_state(state);
-}
+  c10::Device device;
+  at::Tensor host;
+  at::Tensor on_device;  // undefined: the CPU is the device
+
+ private:
+  static at::Tensor Get(c10::Device device) {
+    at::Generator generator = at::globalContext().defaultGenerator(device);
+    const std::lock_guard lock(generator.mutex());
+    return generator.get_state();
+  }
+  static void Set(c10::Device device, const at::Tensor& state) {
+    at::Generator generator = at::globalContext().defaultGenerator(device);
+    const std::lock_guard lock(generator.mutex());
+    generator.set_state(state);
+  }
+};
 
 // While it lives, this thread is where it was in the first forward.
 class SecondForward {
  public:
-  SecondForward(const at::Tensor& random_state, bool bf16)
-      : random_state_(RandomState()), precision_(bf16 ? Precision::kBf16 : Precision::kFp32) {
-    SetRandomState(random_state);
+  SecondForward(const RandomState& first, bool bf16)
+      : random_state_(RandomState::Of(first.device)),
+        precision_(bf16 ? Precision::kBf16 : Precision::kFp32) {
+    first.Restore();
     recomputing = true;
   }
   ~SecondForward() {
     recomputing = false;
-    SetRandomState(random_state_);
+    random_state_.Restore();
   }
   SecondForward(const SecondForward&) = delete;
   SecondForward& operator=(const SecondForward&) = delete;
 
  private:
-  const at::Tensor random_state_;
+  const RandomState random_state_;
   const PrecisionScope precision_;
   const at::AutoGradMode gradients_{true};
 };
 
 struct FirstForward : torch::CustomClassHolder {
-  FirstForward(const Forward& of, at::TensorList used) : forward(of), parameters(used.vec()) {}
+  FirstForward(const Forward& of, at::TensorList used, c10::Device device)
+      : forward(of), parameters(used.vec()), random_state(RandomState::Of(device)) {}
 
   const Forward forward;
   const std::vector<at::Tensor> parameters;
-  const at::Tensor random_state = RandomState();
+  const RandomState random_state;
   const bool bf16 = ComputeType() == at::kBFloat16;
 };
 
@@ -107,8 +126,9 @@ at::Tensor Recomputed(const Forward& forward,
                       const at::Tensor& x,
                       const std::vector<at::Tensor>& parameters) {
   if (!at::GradMode::is_enabled()) return forward(x);
-  return RecomputeFunction::apply(c10::make_intrusive<FirstForward>(forward, parameters), x,
-                                  at::TensorList(parameters));
+  return RecomputeFunction::apply(
+      c10::make_intrusive<FirstForward>(forward, parameters, x.device()), x,
+      at::TensorList(parameters));
 }
 
 bool IsRecomputing() {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <string>
@@ -21,6 +22,15 @@ void Checker::CheckRun() {
     Conflict("run.name", "A name with \"..\" in it leaves the folder of runs:",
              "Say with run.output_dir where runs are kept; run.name is a folder there.");
     break;
+  }
+  const std::array<std::string_view, 2> devices = {"auto", "cpu"};
+  if (std::ranges::find(devices, run.device) == devices.end()) {
+    problems_->Add(entries_.ErrorAbout(
+        "run.device", {.title = "UNKNOWN CHOICE",
+                       .page = "unknown-choice",
+                       .found = "\"" + run.device + "\" is no device to train on:",
+                       .expected = "Accepted: \"auto\" or \"cpu\".",
+                       .hint = ChoiceHint("run.device", run.device, devices)}));
   }
 }
 

@@ -26,7 +26,7 @@ constexpr WithoutKey kWithoutKey[] = {
     {"max_restarts monitor_interval hang_timeout log_level log_level_replica redirects tee "
      "standalone",
      "That is a flag of ddprun, said before the config: ddprun --help lists them."},
-    {"device accelerator gpu gpu_ids cuda use_cuda no_cuda use_cpu use_mps_device device_ids "
+    {"gpu gpu_ids cuda device_ids "
      "output_device device_map backend ddp_backend process_group_backend",
      "Training on GPUs is not there yet. Ranks run on CPUs and talk through shared memory, "
      "between\n"
@@ -240,6 +240,9 @@ constexpr ForeignValues kForeignValues[] = {
      "multisteplr exponential exponentiallr onecycle onecyclelr cyclic cosineannealingwarmrestarts "
      "sqrt",
      "", "Not there yet: \"cosine\", \"linear\" and \"constant\" are."},
+    {"run.device", "cuda cuda:0 gpu gpus nvidia mps xpu tpu hpu npu rocm hip", "",
+     "Training on GPUs is not there yet: \"cpu\" and \"auto\" are."},
+    {"run.device", "host none false", "cpu"},
     {"strategy.type",
      "ddp_spawn ddp_fork ddp_notebook distributed distributeddataparallel multi_gpu "
      "multi_cpu horovod data_parallel_ddp",

@@ -70,6 +70,15 @@ std::vector<Key> RunKeys() {
                    {"random_seed", "PyTorch examples"},
                    {"random_state", "scikit-learn"}}},
       {.section = "run",
+       .name = "device",
+       .slot = At<&Config::run, &RunConfig::device>,
+       .meaning = "What a rank computes on: \"cpu\"; \"cuda\", for GPUs, which is not there yet; or "
+                  "\"auto\", the best that is there.",
+       .aliases = {{"accelerator", "Lightning"},
+                   {"device_type backend_device", "PyTorch"},
+                   {"use_cpu no_cuda use_cuda use_mps_device", "Hugging Face",
+                    "Instead of true or false write \"cpu\" or \"auto\"."}}},
+      {.section = "run",
        .name = "max_steps",
        .slot = At<&Config::run, &RunConfig::max_steps>,
        .meaning = "Length of the run; it rules over run.max_epochs. -1: as many as run.max_epochs "

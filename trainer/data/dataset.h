@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -24,6 +25,12 @@ struct Batch {
   int64_t samples = 0;  // B
   // How many predictions the mean loss is over: the samples, or the target tokens that count.
   int64_t predictions = 0;
+  // Of a batch on a device: what the host needs of it, as it was on the host.
+  struct OnHost {
+    at::Tensor attention_mask = {};
+    std::optional<int64_t> largest_target = {};  // of integers
+  };
+  OnHost on_host = {};
 };
 
 // What a model must be sized for. A field that the samples do not have is empty or 0.

@@ -6,6 +6,7 @@
 
 #include "trainer/data/loader.h"
 #include "trainer/data/sampler.h"
+#include "trainer/loop/batch_mover.h"
 #include "trainer/loop/compute_setup.h"
 #include "trainer/loop/metrics.h"
 #include "trainer/loop/options_of.h"
@@ -16,6 +17,7 @@ namespace {
 
 void AddShare(const Job& job,
               const LogicalRank& rank,
+              const BatchMover& mover,
               Model& model,
               FlightRecorder* recorder,
               MetricSums& sums) {
@@ -27,13 +29,14 @@ void AddShare(const Job& job,
   // they meet only in the sum at the end.
   Loader loader(*job.validation, sampler.IndicesWithoutPadding(),
                 ValidationLoaderOptions(job.config));
-  while (const std::optional<Batch> batch = loader.Next()) {
+  while (std::optional<Batch> loaded = loader.Next()) {
+    const Batch batch = mover.Move(*std::move(loaded));
     const PrecisionScope precision(job.config.training.precision);
     at::Tensor outputs;
-    if (sums.NeedsOutputs(*batch)) outputs = model.Outputs(*batch);
+    if (sums.NeedsOutputs(batch)) outputs = model.Outputs(batch);
     const at::Tensor loss =
-        outputs.defined() ? model.LossFrom(outputs, *batch) : model.Loss(*batch);
-    sums.Add(loss.item<double>(), outputs, *batch);
+        outputs.defined() ? model.LossFrom(outputs, batch) : model.Loss(batch);
+    sums.Add(loss.item<double>(), outputs, batch);
     if (recorder != nullptr) recorder->NoteProgress();
   }
 }
@@ -49,9 +52,10 @@ EvalReport Evaluate(const Job& job,
   model.eval();
   const RankShare ranks = LogicalRanksOf(job.config, mesh.data.rank, mesh.data.size);
   MetricSums sums(MetricsOf(job.config.evaluation), model.own_metrics());
+  const BatchMover mover(mesh.device);
   for (int64_t i = 0; i < ranks.own.size(); ++i) {
     if (i > 0) sums.NextRank();
-    AddShare(job, LogicalRankAt(ranks, i), model, recorder, sums);
+    AddShare(job, LogicalRankAt(ranks, i), mover, model, recorder, sums);
   }
   model.train();
   sums.SumOverRanks(mesh.control.get(), SummedRanks(job.config, ranks));

@@ -53,7 +53,7 @@ bool AreScores(const at::Tensor& outputs, const at::Tensor& targets) {
 
 void AddCounts(const at::Tensor& classes, int64_t class_count, std::vector<int64_t>& counts) {
   counts.resize(std::max<size_t>(counts.size(), class_count));
-  const at::Tensor bins = at::bincount(classes, /*weights=*/{}, class_count);
+  const at::Tensor bins = at::bincount(classes, /*weights=*/{}, class_count).cpu();
   const auto* data = bins.const_data_ptr<int64_t>();
   for (int64_t i = 0; i < class_count; ++i) counts[i] += data[i];
 }

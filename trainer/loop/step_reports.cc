@@ -1,8 +1,10 @@
 #include "trainer/loop/step_reports.h"
 
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -21,6 +23,27 @@ FailureOfAllRanks BadLoss(int64_t step, double loss) {
             .hint = "Lower optimizer.learning_rate, lengthen scheduler.warmup_steps, or look at\n"
                     "the data of this step. training.stop_on_bad_loss false goes on all the same.",
             .page = "bad-loss"});
+}
+
+// Fetches what a device still has, all in one copy. The host's clock has seen how long it took to ask
+// for each step; with the wait for the last one they have the mean of what all took.
+void ReadFromDevice(std::vector<StepResult>& results) {
+  std::vector<DeviceScalar*> late;
+  std::vector<at::Tensor> numbers;
+  double seconds = 0;
+  for (StepResult& result : results) {
+    seconds += result.seconds;
+    late.push_back(&result.grad_norm);
+    for (StepSums& sums : result.sums) late.push_back(&sums.loss);
+  }
+  std::erase_if(late, [](const auto* number) { return !number->on_device().defined(); });
+  if (late.empty()) return;
+  for (const DeviceScalar* number : late) numbers.push_back(number->on_device());
+  const auto begin = std::chrono::steady_clock::now();
+  const at::Tensor read = at::stack(numbers).cpu();
+  for (size_t i = 0; i < late.size(); ++i) *late[i] = read.const_data_ptr<double>()[i];
+  seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  for (StepResult& result : results) result.seconds = seconds / static_cast<double>(results.size());
 }
 
 // Rows of loss, samples and predictions, one for each result, and one of votes.
@@ -50,8 +73,10 @@ bool StepReports::IsReported(int64_t step) const {
   return step == 1 || step == plan_.total_steps || step % job_.config.report.logging_steps == 0;
 }
 
-Votes StepReports::Tell(const Observers* observers, const Votes& own) {
-  const std::vector<StepResult> results = std::exchange(results_, {});
+Votes StepReports::Tell(const Observers* observers, const Votes& own, bool wait) {
+  std::vector<StepResult> results;
+  if (wait) results = std::exchange(results_, {});
+  ReadFromDevice(results);
   const at::Tensor sums = SumsOverRanks(results, own, ranks_, control_.get());
   const auto* row = sums.const_data_ptr<double>();
   for (const StepResult& result : results) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/failure.h"
+#include "trainer/compute/device.h"
 #include "trainer/loop/job.h"
 #include "trainer/loop/step_boundary.h"
 #include "trainer/parallel/virtual_ranks.h"
@@ -21,7 +22,7 @@ class FailureOfAllRanks : public Failure {
 
 // Of one logical rank and one step.
 struct StepSums {
-  double loss = 0;  // over the predictions
+  DeviceScalar loss;  // over the predictions
   int64_t samples = 0;
   int64_t predictions = 0;
 };
@@ -31,8 +32,8 @@ struct StepResult {
   int64_t step = 0;                 // 1 for the first
   std::vector<StepSums> sums = {};  // of its logical ranks
   double learning_rate = 0;
-  double grad_norm = 0;  // of the averaged gradients, before clipping
-  double seconds = 0;
+  DeviceScalar grad_norm;  // of the averaged gradients, before clipping
+  double seconds = 0;      // of the host
   double exposed_seconds = 0;  // waiting for communication
 };
 
@@ -50,8 +51,9 @@ class StepReports {
 
   // A collective: sums what was added since the last time over all ranks, which have added the same
   // steps, and tells the observers, which may be nullptr. Returns what any rank has voted for.
-  // Throws FailureOfAllRanks for a loss that is no number, where the config wants that.
-  Votes Tell(const Observers* observers, const Votes& own = {});
+  // Throws FailureOfAllRanks for a loss that is no number, where the config wants that. Without
+  // `wait` the steps are left to a later call: a device may still compute them.
+  Votes Tell(const Observers* observers, const Votes& own = {}, bool wait = true);
 
   // Between two steps, when all of them have been told.
   void NameState(StateVisitor& visitor);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/failure.h"
+#include "trainer/compute/device.h"
 #include "trainer/loop/compute_setup.h"
 #include "trainer/loop/evaluate.h"
 #include "trainer/loop/options_of.h"
@@ -23,13 +24,14 @@ double SecondsSince(SteadyClock::time_point begin) {
 
 std::shared_ptr<Model> BuildModel(const Job& job,
                                   bool owns_weights,
+                                  c10::Device device,
                                   std::vector<std::string>* fresh_parameters) {
   const Config& config = job.config;
   const bool pretrained = !config.model.name_or_path.empty();
-  at::manual_seed(static_cast<uint64_t>(config.run.seed));
+  SeedGenerators(device, static_cast<uint64_t>(config.run.seed));
   std::shared_ptr<Model> model =
       MakeModel(job.model, {config.training.loss, config.training.label_smoothing},
-                /*initialize=*/owns_weights && !pretrained);
+                /*initialize=*/owns_weights && !pretrained, device);
   if (config.training.gradient_checkpointing) RecomputeBlocks(*model);
   if (owns_weights && pretrained)
     *fresh_parameters = LoadWeights(*model, config.model.name_or_path);
@@ -74,6 +76,7 @@ Trainer::Trainer(const Job& job,
       reports_(job, plan, SummedRanks(job.config, ranks_), mesh.control),
       sampler_(TrainSamplerOptions(job, LogicalRankAt(ranks_, 0))),
       schedule_(ScheduleOptionsOf(job.config.scheduler, plan.total_steps)),
+      mover_(mesh.device),
       position_(sampler_.state(0)) {}
 
 Trainer::~Trainer() = default;
@@ -81,7 +84,8 @@ Trainer::~Trainer() = default;
 void Trainer::Build() {
   log_.Debug("building the model");
   // Rank 0 draws or reads the weights; the others receive them.
-  model_ = BuildModel(job_, mesh_.data.rank == 0, &fresh_parameters_);
+  UseDevice(mesh_.device);
+  model_ = BuildModel(job_, mesh_.data.rank == 0, mesh_.device, &fresh_parameters_);
   strategy_ = BuildStrategy(job_.config, model_, mesh_, recorder_.get());
 }
 
@@ -137,7 +141,7 @@ std::vector<Batch> Trainer::TakeMicroBatches(Loader& loader) const {
   while (micro_batches.size() < wanted) {
     std::optional<Batch> batch = loader.Next();
     if (!batch) break;
-    micro_batches.push_back(*std::move(batch));
+    micro_batches.push_back(mover_.Move(*std::move(batch)));
   }
   return micro_batches;
 }
@@ -150,14 +154,18 @@ void Trainer::AfterStep(const StepResult& result) {
                              {"samples", std::to_string(samples)}});
   }
   std::optional<Votes> votes;
-  if (reports_.IsReported(step_) || EvaluateNow() || strategy_->ranks_met()) {
+  const bool told = reports_.IsReported(step_) || EvaluateNow();
+  if (told || strategy_->ranks_met()) {
     const bool stop = stop_asked_ && stop_asked_();
-    votes = reports_.Tell(observers_, checkpoints_.OwnVotes(stop));
+    votes = reports_.Tell(observers_, checkpoints_.OwnVotes(stop),
+                          /*wait=*/told || mesh_.device.is_cpu());
   }
   if (observers_ != nullptr) strategy_->Report(*observers_, step_);
   if (EvaluateNow()) EvaluateModel();
   checkpoints_.Tell(observers_);
   const BoundaryActions actions = checkpoints_.Decide(step_, votes);
+  // What a device still has of the steps that are kept.
+  if ((actions.save || actions.stop) && !mesh_.device.is_cpu()) reports_.Tell(observers_);
   if (actions.save) Save();
   stopped_ = actions.stop;
 }
@@ -209,7 +217,7 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
     NoteProgress();
     const size_t rank = index % own;  // the loader takes them in turn
     const LogicalRank logical = LogicalRankAt(ranks_, static_cast<int64_t>(rank));
-    at::manual_seed(MicroBatchSeed(job_.config, logical, step_, index / own));
+    SeedGenerators(mesh_.device, MicroBatchSeed(job_.config, logical, step_, index / own));
     return WeightedLoss(model, batch, total, result.sums[rank]);
   };
   checkpoints_.BeforeBackward();
@@ -256,7 +264,7 @@ at::Tensor Trainer::WeightedLoss(Model& model,
   if (batch.predictions == 0) return model.Outputs(batch).sum() * 0;
   const auto predictions = static_cast<double>(batch.predictions);
   const at::Tensor loss = model.Loss(batch);
-  sums.loss += loss.item<double>() * predictions;
+  sums.loss += DeviceScalar(loss) * predictions;
   // The strategy divides by the number of ranks.
   const double share = predictions * static_cast<double>(ranks_.count) / total_predictions;
   return share == 1 ? loss : loss * share;

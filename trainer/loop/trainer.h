@@ -10,6 +10,7 @@
 #include "trainer/data/loader.h"
 #include "trainer/data/sampler.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/loop/batch_mover.h"
 #include "trainer/loop/checkpointing.h"
 #include "trainer/loop/job.h"
 #include "trainer/loop/step_reports.h"
@@ -90,6 +91,7 @@ class Trainer {
   StepReports reports_;
   DistributedSampler sampler_;
   const ScheduleOptions schedule_;
+  const BatchMover mover_;
   std::vector<std::string> fresh_parameters_;
   std::shared_ptr<Model> model_;
   std::unique_ptr<Strategy> strategy_;

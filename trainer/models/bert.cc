@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "trainer/compute/device.h"
 #include "trainer/compute/operations.h"
 
 // B texts, L length of the longest, N tokens without padding, C width (hidden_size).
@@ -24,7 +25,8 @@ struct BertBlock {
   Affine query, key, value, attention_output, attention_norm, intermediate, output, output_norm;
 };
 
-// Which tokens of a batch are computed, a row each: not padding, which no token sees.
+// Which tokens of a batch are computed, a row each: not padding, which no token sees. Chosen on the
+// host, which knows how many they are without waiting for a device.
 struct Tokens {
   int64_t texts = 0;   // B
   int64_t length = 0;  // L
@@ -45,9 +47,9 @@ Tokens TokensOf(const Batch& batch) {
   Tokens tokens;
   tokens.texts = batch.inputs.size(0);
   tokens.length = batch.inputs.size(1);
-  tokens.mask = KeyMask(batch.attention_mask);
+  tokens.mask = KeyMask(batch);
   if (tokens.mask.defined()) {
-    at::Tensor computed = batch.attention_mask != 0;
+    at::Tensor computed = MaskOnHost(batch) != 0;
     computed.select(1, 0).fill_(true);
     computed = computed.view({-1});
     const at::Tensor padding = computed.logical_not().nonzero().squeeze(1);
@@ -56,10 +58,15 @@ Tokens TokensOf(const Batch& batch) {
     computed.index_fill_(0, padding.narrow(0, 0, filling), true);
     if (filling < padding.numel()) tokens.places = computed.nonzero().squeeze(1);
   }
-  tokens.firsts =
-      tokens.places.defined()
-          ? (tokens.places.remainder(tokens.length) == 0).nonzero().squeeze(1)
-          : at::arange(0, tokens.texts * tokens.length, tokens.length, batch.inputs.options());
+  const c10::Device device = batch.inputs.device();
+  if (tokens.places.defined()) {
+    const at::Tensor first = tokens.places.remainder(tokens.length) == 0;
+    tokens.firsts = ToDevice(first.nonzero().squeeze(1), device);
+    tokens.places = ToDevice(tokens.places, device);
+  } else {
+    tokens.firsts =
+        at::arange(0, tokens.texts * tokens.length, tokens.length, batch.inputs.options());
+  }
   return tokens;
 }
 
@@ -103,7 +110,8 @@ class Bert final : public Model {
 
   at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
     if (options_.num_labels == 1) {
-      return at::mse_loss(outputs.squeeze(1), batch.targets.to(outputs.scalar_type()));
+      const at::Tensor numbers = AtLeastFloat(outputs.squeeze(1));
+      return at::mse_loss(numbers, batch.targets.to(numbers.scalar_type()));
     }
     return CrossEntropy(outputs, batch.targets, batch.predictions,
                         is_training() ? loss_.label_smoothing : 0);

@@ -7,7 +7,7 @@ namespace ddprun::trainer {
 
 // The scores: [N, C] -> [B, L, V].
 std::vector<Stage> CausalModel::Stages(const Batch& batch) const {
-  auto stages = HiddenStages(batch.inputs, CausalMask(batch.attention_mask), nullptr);
+  auto stages = HiddenStages(batch.inputs, CausalMask(batch), nullptr);
   const auto scores = [this, texts = batch.inputs.size(0)](const at::Tensor& x) {
     return LinearLayer(x, lm_head_, {}).view({texts, -1, vocab_size_});
   };
@@ -23,7 +23,7 @@ at::Tensor CausalModel::LossFrom(const at::Tensor& outputs, const Batch& batch) 
 at::Tensor CausalModel::Loss(const Batch& batch) {
   // Smoothing needs the scores of all tokens.
   if (Smoothing() > 0) return LossFrom(Outputs(batch), batch);
-  const auto stages = HiddenStages(batch.inputs, CausalMask(batch.attention_mask), nullptr);
+  const auto stages = HiddenStages(batch.inputs, CausalMask(batch), nullptr);
   return LinearCrossEntropy(Walk(stages, batch.inputs), lm_head_, batch.targets.reshape({-1}));
 }
 

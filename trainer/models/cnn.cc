@@ -1,7 +1,6 @@
 #include "trainer/models/cnn.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/conv2d.h>
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/relu.h>
 
@@ -47,7 +46,7 @@ class Cnn final : public Model {
     std::vector<Stage> stages = {{{}, images}};
     for (size_t i = 0; i < stages_.size(); ++i) {
       const auto forward = [this, i](const at::Tensor& x) {
-        return at::max_pool2d(at::relu(at::conv2d(x, stages_[i].weight, stages_[i].bias, 1, 1)), 2);
+        return at::max_pool2d(at::relu(Convolution(x, stages_[i], /*stride=*/1, /*padding=*/1)), 2);
       };
       stages.push_back({{"conv" + std::to_string(i + 1)}, forward, /*is_block=*/true});
     }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <sstream>
 
+#include <ATen/ops/conv2d.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/gelu.h>
@@ -13,6 +14,7 @@
 #include "base/check.h"
 #include "base/failure.h"
 #include "trainer/compute/operations.h"
+#include "trainer/compute/precision.h"
 
 namespace ddprun::trainer {
 
@@ -43,6 +45,15 @@ at::Tensor Linear(const at::Tensor& x, const Affine& layer) {
   return LinearLayer(x, layer.weight, layer.bias);
 }
 
+at::Tensor Convolution(const at::Tensor& x,
+                       const Affine& layer,
+                       int64_t stride,
+                       int64_t padding) {
+  const at::ScalarType type = ComputeType();
+  const at::Tensor bias = layer.bias.defined() ? layer.bias.to(type) : at::Tensor();
+  return at::conv2d(x.to(type), layer.weight.to(type), bias, stride, padding);
+}
+
 at::Tensor LayerNorm(const at::Tensor& x, const Affine& layer, double epsilon) {
   return at::layer_norm(x, {x.size(-1)}, layer.weight, layer.bias, epsilon);
 }
@@ -55,20 +66,31 @@ at::Tensor Dropout(const at::Tensor& x, double probability) {
   return DropElements(x, probability);
 }
 
-at::Tensor KeyMask(const at::Tensor& attention_mask) {
-  if (!attention_mask.defined()) return {};
-  const at::Tensor seen = attention_mask != 0;
-  if (seen.all().item<bool>()) return {};
-  return seen.unsqueeze(1).unsqueeze(1);
+at::Tensor MaskOnHost(const Batch& batch) {
+  const at::Tensor& kept = batch.on_host.attention_mask;
+  return kept.defined() ? kept : batch.attention_mask;
 }
 
-at::Tensor CausalMask(const at::Tensor& attention_mask) {
-  if (!attention_mask.defined()) return {};
-  const at::Tensor seen = attention_mask != 0;
-  const int64_t length = seen.size(1);
-  if ((seen.narrow(1, 1, length - 1) <= seen.narrow(1, 0, length - 1)).all().item<bool>()) {
+int64_t LargestTarget(const Batch& batch) {
+  if (batch.targets.numel() == 0) return 0;
+  return batch.on_host.largest_target ? *batch.on_host.largest_target
+                                      : batch.targets.max().item<int64_t>();
+}
+
+at::Tensor KeyMask(const Batch& batch) {
+  if (!batch.attention_mask.defined()) return {};
+  if (MaskOnHost(batch).ne(0).all().item<bool>()) return {};
+  return batch.attention_mask.ne(0).unsqueeze(1).unsqueeze(1);
+}
+
+at::Tensor CausalMask(const Batch& batch) {
+  if (!batch.attention_mask.defined()) return {};
+  const int64_t length = batch.attention_mask.size(1);
+  const at::Tensor on_host = MaskOnHost(batch) != 0;
+  if ((on_host.narrow(1, 1, length - 1) <= on_host.narrow(1, 0, length - 1)).all().item<bool>()) {
     return {};
   }
+  const at::Tensor seen = batch.attention_mask != 0;
   const auto options = seen.options();
   // A padding token sees itself: a softmax over nothing would not be a number.
   const at::Tensor keys = seen.view({-1, 1, 1, length}).logical_or(at::eye(length, options));
@@ -93,11 +115,15 @@ at::Tensor LastOfEach(const at::Tensor& x, int64_t texts) {
   return x.view({texts, -1, x.size(-1)}).select(1, -1);
 }
 
+at::Tensor AtLeastFloat(const at::Tensor& x) {
+  return at::isReducedFloatingType(x.scalar_type()) ? x.to(at::kFloat) : x;
+}
+
 at::Tensor CrossEntropy(const at::Tensor& scores,
                         const at::Tensor& targets,
                         int64_t predictions,
                         double smoothing) {
-  return at::cross_entropy_loss(scores, targets, /*weight=*/{},
+  return at::cross_entropy_loss(AtLeastFloat(scores), targets, /*weight=*/{},
                                 predictions > 0 ? at::Reduction::Mean : at::Reduction::Sum,
                                 /*ignore_index=*/-100, smoothing);
 }

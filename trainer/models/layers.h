@@ -37,18 +37,27 @@ void CheckSizes(const std::string& type,
 
 // x [..., in] -> [..., out].
 at::Tensor Linear(const at::Tensor& x, const Affine& layer);
+// x [B, in, H, W]; weight [out, in, k, k]. Inside a PrecisionScope of bfloat16 the result is that.
+at::Tensor Convolution(const at::Tensor& x,
+                       const Affine& layer,
+                       int64_t stride,
+                       int64_t padding);
 at::Tensor LayerNorm(const at::Tensor& x, const Affine& layer, double epsilon);
 // As transformers' LlamaRMSNorm; weight [C].
 at::Tensor RmsNorm(const at::Tensor& x, const at::Tensor& weight, double epsilon);
 // `probability` 0 where nothing is to be dropped, as outside training.
 at::Tensor Dropout(const at::Tensor& x, double probability);
 
-// Which keys a query sees: bool [B, 1, 1, L] from a batch's attention mask [B, L]. Undefined when
+// What the host must know of a batch that may be on a device.
+at::Tensor MaskOnHost(const Batch& batch);  // its attention_mask
+int64_t LargestTarget(const Batch& batch);  // 0 without targets
+
+// Which keys a query sees: bool [B, 1, 1, L] from the batch's attention mask [B, L]. Undefined when
 // no key is masked, which is faster.
-at::Tensor KeyMask(const at::Tensor& attention_mask);
+at::Tensor KeyMask(const Batch& batch);
 // The same for causal attention: bool [B, 1, L, L]. Undefined when the causal order alone does:
 // without padding, and with padding behind the text, which no token of the text sees.
-at::Tensor CausalMask(const at::Tensor& attention_mask);
+at::Tensor CausalMask(const Batch& batch);
 
 struct AttentionOptions {
   at::Tensor mask;      // undefined: none but the causal one
@@ -64,6 +73,9 @@ at::Tensor Attention(const at::Tensor& queries,
 
 // Of the last token of each text: [B * L, C] -> [B, C].
 at::Tensor LastOfEach(const at::Tensor& x, int64_t texts);
+
+// bfloat16 and float16 as float32, others as they are: losses are computed so.
+at::Tensor AtLeastFloat(const at::Tensor& x);
 
 // The mean over the targets that count, those other than -100: scores [N, classes], targets
 // int64 [N]. `predictions` is their number; the mean over none is 0. `smoothing`: share of each

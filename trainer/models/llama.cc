@@ -51,9 +51,7 @@ class Llama final : public CausalModel {
  public:
   explicit Llama(const LlamaOptions& options)
       : CausalModel(options.vocab_size),
-        options_(options),
-        frequencies_(
-            RotaryFrequencies(options.head_dim, options.rope_theta, options.rope_scaling)) {
+        options_(options) {
     const int64_t width = options.hidden_size;
     embedding_ = AddParameter("model.embed_tokens.weight", {options.vocab_size, width});
     for (int64_t i = 0; i < options.num_hidden_layers; ++i) {
@@ -64,6 +62,8 @@ class Llama final : public CausalModel {
     lm_head_ = options.tie_word_embeddings
                    ? embedding_
                    : AddParameter("lm_head.weight", {options.vocab_size, width});
+    frequencies_ = RotaryFrequencies(options.head_dim, options.rope_theta, options.rope_scaling)
+                       .to(embedding_.device());
   }
 
   int64_t context_length() const override { return options_.max_position_embeddings; }
@@ -132,7 +132,8 @@ class Llama final : public CausalModel {
   // Of the type and on the device of `like`.
   Rotation RotationOf(int64_t start, int64_t length, const at::Tensor& like) const {
     const at::NoGradGuard no_grad;
-    const at::Tensor positions = at::arange(start, start + length, at::kLong).to(at::kFloat);
+    const at::Tensor positions =
+        at::arange(start, start + length, like.options().dtype(at::kLong)).to(at::kFloat);
     const at::Tensor angles = at::outer(positions, frequencies_);
     const at::Tensor both = at::cat({angles, angles}, -1);
     return {at::cos(both).to(like.options()), at::sin(both).to(like.options())};
@@ -190,8 +191,8 @@ class Llama final : public CausalModel {
   }
 
   const LlamaOptions options_;
-  const at::Tensor frequencies_;  // float32 [D / 2]
-  at::Tensor embedding_;          // [V, C]
+  at::Tensor frequencies_;  // float32 [D / 2]
+  at::Tensor embedding_;    // [V, C]
   std::vector<LlamaBlock> blocks_;
   at::Tensor norm_;  // [C]
 };

@@ -1,4 +1,5 @@
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/util/StringUtil.h>
 
 #include <map>
@@ -69,7 +70,10 @@ std::vector<std::string> LoadWeights(Model& model, const std::string& path) {
   for (auto& parameter : model.State()) {
     const auto stored = assignment.stored_name_of.find(parameter.key());
     if (stored == assignment.stored_name_of.end()) {
-      model.InitializeParameter(parameter.key(), parameter.value());
+      // On the CPU, as all weights are drawn.
+      at::Tensor drawn = at::empty_like(parameter.value(), at::kCPU);
+      model.InitializeParameter(parameter.key(), drawn);
+      parameter.value().copy_(drawn);
     } else {
       files.ReadInto(stored->second, parameter.value());
     }

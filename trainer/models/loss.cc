@@ -41,7 +41,7 @@ at::Tensor LossOfClasses(const at::Tensor& outputs, const Batch& batch, double s
   const int64_t classes = outputs.size(-1);
   const at::Tensor flat = targets.reshape({-1});
   // A class out of range is memory out of range in some kernels; targets are few beside scores.
-  const int64_t largest = flat.numel() == 0 ? 0 : flat.max().item<int64_t>();
+  const int64_t largest = LargestTarget(batch);
   if (largest >= classes) {
     throw DoNotFit(outputs, targets,
                    "one target is class " + std::to_string(largest) +
@@ -52,7 +52,7 @@ at::Tensor LossOfClasses(const at::Tensor& outputs, const Batch& batch, double s
 
 at::Tensor MeanSquaredError(const at::Tensor& outputs, const at::Tensor& targets) {
   const bool column = outputs.dim() == targets.dim() + 1 && outputs.size(-1) == 1;
-  const at::Tensor numbers = column ? outputs.squeeze(-1) : outputs;
+  const at::Tensor numbers = AtLeastFloat(column ? outputs.squeeze(-1) : outputs);
   if (numbers.sizes() != targets.sizes()) {
     throw DoNotFit(outputs, targets, "the mean squared error needs equal shapes");
   }

@@ -14,7 +14,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-thread_local c10::DeviceType device_of_parameters = at::kCPU;
+thread_local c10::Device device_of_parameters = at::kCPU;
 
 // The submodule that a dotted name leads to, made if need be, and the last part of the name.
 std::pair<torch::nn::Module*, std::string> ScopeOf(torch::nn::Module* scope,
@@ -57,7 +57,7 @@ at::Tensor Model::AddParameter(const std::string& dotted_name, at::IntArrayRef s
 
 at::Tensor Model::AddBuffer(const std::string& dotted_name, const at::Tensor& value) {
   const auto [scope, name] = ScopeOf(this, dotted_name);
-  return scope->register_buffer(name, value);
+  return scope->register_buffer(name, value.to(device_of_parameters));
 }
 
 at::Tensor Model::AdoptParameter(const std::string& dotted_name, const at::Tensor& value) {
@@ -96,11 +96,11 @@ at::Tensor LanguageModel::NextScores(const at::Tensor& inputs, KeyValueCache& ca
   return scores;
 }
 
-ShapesOnly::ShapesOnly() {
-  device_of_parameters = at::kMeta;
+ParametersOn::ParametersOn(c10::Device device) {
+  device_of_parameters = device;
 }
 
-ShapesOnly::~ShapesOnly() {
+ParametersOn::~ParametersOn() {
   device_of_parameters = at::kCPU;
 }
 
@@ -124,6 +124,12 @@ int64_t StateBytes(const Model& model) {
   int64_t bytes = 0;
   for (const auto& tensor : model.State()) bytes += static_cast<int64_t>(tensor->nbytes());
   return bytes;
+}
+
+void CopyState(const Model& from, Model& to) {
+  const at::NoGradGuard no_grad;
+  const auto state = from.State();
+  for (auto& item : to.State()) item.value().copy_(state[item.key()]);
 }
 
 }  // namespace ddprun::trainer

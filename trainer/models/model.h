@@ -90,7 +90,7 @@ class Model : public torch::nn::Module {
  protected:
   // What the last of the stages gives.
   at::Tensor Walk(std::span<const Stage> stages, at::Tensor x) const;
-  // Makes a float32 parameter on the CPU, not initialised, under a dotted name: "h.0.ln_1.weight"
+  // Makes a float32 parameter, not initialised, under a dotted name: "h.0.ln_1.weight"
   // makes the submodules h, 0 and ln_1 as needed. Order of calls = order of parameters(), as long
   // as the calls for one submodule follow each other.
   at::Tensor AddParameter(const std::string& dotted_name, at::IntArrayRef sizes);
@@ -127,19 +127,22 @@ class LanguageModel : public Model {
   virtual int64_t vocab_size() const = 0;
 };
 
-// While it lives, the parameters that this thread's models make have names and shapes but no memory
-// (meta tensors): enough to count them and to compare them with a file. Not nested.
-class ShapesOnly {
+// While it lives, this thread's models make their parameters and buffers on the device; without one
+// on the CPU. On at::kMeta they have names and shapes but no memory: enough to count them and to
+// compare them with a file. Not nested.
+class ParametersOn {
  public:
-  ShapesOnly();
-  ~ShapesOnly();
-  ShapesOnly(const ShapesOnly&) = delete;
-  ShapesOnly& operator=(const ShapesOnly&) = delete;
+  explicit ParametersOn(c10::Device device);
+  ~ParametersOn();
+  ParametersOn(const ParametersOn&) = delete;
+  ParametersOn& operator=(const ParametersOn&) = delete;
 };
 
 // Sum of elements over all parameters.
 int64_t ParameterCount(const Model& model);
 // Of all that a weights file holds.
 int64_t StateBytes(const Model& model);
+// Copies parameters and buffers to a model of the same names and shapes, on any device.
+void CopyState(const Model& from, Model& to);
 
 }  // namespace ddprun::trainer

@@ -14,6 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "trainer/compute/precision.h"
 #include "trainer/plugin/load_plugin.h"
 
 namespace ddprun::trainer {
@@ -47,8 +48,12 @@ std::string ProblemOf(std::span<const std::string> names, size_t i) {
 
 class HostedModel final : public Model, private OwnMetrics {
  public:
-  HostedModel(const Plugin& plugin, const PluginModelOptions& options)
-      : path_(plugin.path()), json_(options.json), module_(plugin.MakeModel(options)) {
+  HostedModel(const Plugin& plugin, const PluginModelOptions& options, c10::Device device)
+      : path_(plugin.path()),
+        json_(options.json),
+        device_(device),
+        module_(plugin.MakeModel(options)) {
+    if (!device.is_cpu()) module_->to(device);
     CallPlugin(
         path_, [] { return "listing the parameters"; }, [this] { AdoptTensors(); });
     metric_names_ = CallPlugin(
@@ -69,6 +74,7 @@ class HostedModel final : public Model, private OwnMetrics {
   }
 
   at::Tensor Outputs(const Batch& batch) override {
+    const AutocastScope autocast(device_.type());
     const at::Tensor outputs = CallPlugin(
         path_, [&] { return OnBatch("computing the outputs", batch); },
         [&] { return module_->Outputs(batch); });
@@ -77,12 +83,14 @@ class HostedModel final : public Model, private OwnMetrics {
   }
 
   at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
+    const AutocastScope autocast(device_.type());
     return Checked(CallPlugin(
         path_, [&] { return OnBatch("computing the loss", batch); },
         [&] { return module_->LossFrom(outputs, batch); }));
   }
 
   at::Tensor Loss(const Batch& batch) override {
+    const AutocastScope autocast(device_.type());
     return Checked(CallPlugin(
         path_, [&] { return OnBatch("computing the loss", batch); },
         [&] { return module_->Loss(batch); }));
@@ -102,6 +110,7 @@ class HostedModel final : public Model, private OwnMetrics {
   std::vector<std::string> MetricNames() const override { return metric_names_; }
 
   std::vector<MetricSum> SumMetrics(const at::Tensor& outputs, const Batch& batch) override {
+    const AutocastScope autocast(device_.type());
     auto sums = CallPlugin(
         path_, [&] { return OnBatch("adding up the metrics", batch); },
         [&] { return module_->SumMetrics(outputs, batch); });
@@ -158,6 +167,7 @@ class HostedModel final : public Model, private OwnMetrics {
 
   const std::string path_;
   const std::string json_;
+  const c10::Device device_;
   const std::shared_ptr<PluginModel> module_;
   std::vector<std::string> metric_names_;
   int64_t metric_sums_ = -1;  // of a batch; -1: none yet
@@ -165,8 +175,10 @@ class HostedModel final : public Model, private OwnMetrics {
 
 }  // namespace
 
-std::shared_ptr<Model> MakePluginModel(const Plugin& plugin, const PluginModelOptions& options) {
-  return std::make_shared<HostedModel>(plugin, options);
+std::shared_ptr<Model> MakePluginModel(const Plugin& plugin,
+                                       const PluginModelOptions& options,
+                                       c10::Device device) {
+  return std::make_shared<HostedModel>(plugin, options, device);
 }
 
 }  // namespace ddprun::trainer

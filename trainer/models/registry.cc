@@ -18,14 +18,22 @@ struct Builder {
   }
   std::shared_ptr<Model> operator()(const BertOptions& options) const { return MakeBert(options); }
   std::shared_ptr<Model> operator()(const TorchScriptOptions& options) const {
-    return LoadTorchScript(options.path, loss);
+    return LoadTorchScript(options.path, loss, device);
   }
   std::shared_ptr<Model> operator()(const PluginOptions& options) const {
-    return MakePluginModel(LoadPlugin(options.path), {.json = options.json, .data = options.data});
+    return MakePluginModel(LoadPlugin(options.path), {.json = options.json, .data = options.data},
+                           device);
   }
 
   const LossOptions& loss;
+  const c10::Device device;
 };
+
+// Only its own code or file knows what it is.
+bool IsOfUser(const ModelOptions& options) {
+  return std::holds_alternative<PluginOptions>(options) ||
+         std::holds_alternative<TorchScriptOptions>(options);
+}
 
 }  // namespace
 
@@ -35,21 +43,28 @@ std::string TypeOf(const ModelOptions& options) {
 
 std::shared_ptr<Model> MakeModel(const ModelOptions& options,
                                  const LossOptions& loss,
-                                 bool initialize) {
-  std::shared_ptr<Model> model = std::visit(Builder{loss}, options);
+                                 bool initialize,
+                                 c10::Device device) {
+  std::shared_ptr<Model> model;
+  {
+    const ParametersOn scope(device);
+    model = std::visit(Builder{loss, device}, options);
+  }
   model->SetLoss(loss);
-  if (initialize) model->Initialize();
+  if (!initialize || IsOfUser(options)) return model;
+  if (device.is_cpu()) {
+    model->Initialize();
+  } else {
+    // The same numbers on any device.
+    CopyState(*MakeModel(options, loss), *model);
+  }
   return model;
 }
 
 std::shared_ptr<const Model> MakeModelShape(const ModelOptions& options) {
-  if (std::holds_alternative<PluginOptions>(options) ||
-      std::holds_alternative<TorchScriptOptions>(options)) {
-    return nullptr;
-  }
-  const ShapesOnly scope;
+  if (IsOfUser(options)) return nullptr;
   try {
-    std::shared_ptr<const Model> model = MakeModel(options, {}, /*initialize=*/false);
+    std::shared_ptr<const Model> model = MakeModel(options, {}, /*initialize=*/false, at::kMeta);
     double bytes = 0;
     for (const auto& tensor : model->State()) bytes += static_cast<double>(tensor->nbytes());
     if (bytes < 1e18) return model;

@@ -56,10 +56,11 @@ auto* TransformerIn(Options& options) {
 }
 
 // Throws Failure for sizes that do not fit. `initialize` false: weights are left uninitialised, for
-// ranks that receive them by broadcast or file.
+// ranks that receive them by broadcast or file. Weights are drawn on the CPU for any device.
 std::shared_ptr<Model> MakeModel(const ModelOptions& options,
                                  const LossOptions& loss = {},
-                                 bool initialize = true);
+                                 bool initialize = true,
+                                 c10::Device device = at::kCPU);
 
 // The same with names and shapes alone, in no time and memory; nullptr where only its own code or
 // file knows them (plugin, torchscript). Throws Failure too for more than can be counted.

@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/adaptive_avg_pool2d.h>
 #include <ATen/ops/batch_norm.h>
-#include <ATen/ops/conv2d.h>
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/relu.h>
@@ -172,7 +171,7 @@ class ResNet final : public Model {
 
   at::Tensor Apply(const Unit& unit, const at::Tensor& x) const {
     const int64_t padding = unit.weight.size(2) / 2;
-    const at::Tensor y = at::conv2d(x, unit.weight, {}, unit.stride, padding);
+    const at::Tensor y = Convolution(x, {unit.weight, {}}, unit.stride, padding);
     const BatchNorm& norm = unit.norm;
     // The running means take every batch once.
     const bool counts = is_training() && !IsRecomputing();

@@ -12,6 +12,7 @@
 
 #include "base/failure.h"
 #include "base/whole_file.h"
+#include "trainer/compute/precision.h"
 
 namespace ddprun::trainer {
 
@@ -48,11 +49,11 @@ std::string Brief(const c10::Error& error) {
   return text.substr(0, text.find('\n'));
 }
 
-torch::jit::Module Open(const std::string& path) {
+torch::jit::Module Open(const std::string& path, c10::Device device = at::kCPU) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) throw Unusable(path, "is no file that can be read.");
   try {
-    return torch::jit::load(path, at::kCPU);
+    return torch::jit::load(path, device);
   } catch (const c10::Error& caught) {
     throw Unusable(path, "is no TorchScript file of this or an earlier PyTorch: " + Brief(caught));
   }
@@ -109,8 +110,11 @@ std::string Joined(const std::set<std::string>& names) {
 
 class TorchScript final : public Model {
  public:
-  TorchScript(const std::string& path, const LossOptions& loss)
-      : path_(path), module_(Open(path)), arguments_(ArgumentsOf(path, module_)) {
+  TorchScript(const std::string& path, const LossOptions& loss, c10::Device device)
+      : path_(path),
+        device_(device),
+        module_(Open(path, device)),
+        arguments_(ArgumentsOf(path, module_)) {
     SetLoss(loss);
     for (const auto& parameter : module_.named_parameters()) {
       AdoptParameter(parameter.name, parameter.value);
@@ -220,6 +224,7 @@ class TorchScript final : public Model {
   }
 
   c10::IValue Call(std::vector<c10::IValue> values) {
+    const AutocastScope autocast(device_.type());
     try {
       return module_.forward(std::move(values));
     } catch (const std::exception& error) {
@@ -234,6 +239,7 @@ class TorchScript final : public Model {
   }
 
   const std::string path_;
+  const c10::Device device_;
   torch::jit::Module module_;
   const std::vector<Argument> arguments_;
   at::Tensor last_loss_;
@@ -261,8 +267,10 @@ std::vector<std::string> TorchScriptNotes(const std::string& path) {
   return notes;
 }
 
-std::shared_ptr<Model> LoadTorchScript(const std::string& path, const LossOptions& loss) {
-  return std::make_shared<TorchScript>(path, loss);
+std::shared_ptr<Model> LoadTorchScript(const std::string& path,
+                                       const LossOptions& loss,
+                                       c10::Device device) {
+  return std::make_shared<TorchScript>(path, loss, device);
 }
 
 }  // namespace ddprun::trainer

@@ -25,7 +25,9 @@ struct TorchScriptOptions {
 //
 // SaveFiles writes model.pt, which torch.jit.load reads. Throws Failure for a file that is no
 // TorchScript or has a forward that cannot be called like this.
-std::shared_ptr<Model> LoadTorchScript(const std::string& path, const LossOptions& loss);
+std::shared_ptr<Model> LoadTorchScript(const std::string& path,
+                                       const LossOptions& loss,
+                                       c10::Device device = at::kCPU);
 
 // What a person should know before training the module of the file: layers that tracing has left in
 // one mode; a line each. Throws Failure.

@@ -264,17 +264,23 @@ std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerOptions& options,
   return std::make_unique<AdamOptimizer>(options, std::move(groups));
 }
 
-void ClipTo(double max_norm, double norm, const std::vector<at::Tensor>& tensors) {
+void ClipTo(double max_norm, const DeviceScalar& norm, const std::vector<at::Tensor>& tensors) {
   const at::NoGradGuard no_grad;
+  if (tensors.empty()) return;
+  if (norm.on_device().defined()) {
+    at::Tensor scale = norm.on_device().to(at::kFloat).add_(1e-6F).reciprocal_();
+    // What is no number stays so.
+    return at::_foreach_mul_(tensors, scale.mul_(max_norm).clamp_max_(1.0));
+  }
   // In float and by reciprocal, as torch computes max_norm / (total_norm + 1e-6) on a tensor.
-  const float reciprocal = 1.0F / (static_cast<float>(norm) + 1e-6F);
+  const float reciprocal = 1.0F / (static_cast<float>(static_cast<double>(norm)) + 1e-6F);
   const float scale = reciprocal * static_cast<float>(max_norm);
   // Not "scale < 1": a norm that is not a number must reach the gradients too.
-  if (!tensors.empty() && !(scale >= 1.0F)) at::_foreach_mul_(tensors, scale);
+  if (!(scale >= 1.0F)) at::_foreach_mul_(tensors, scale);
 }
 
-double ClipGlobalNorm(const std::vector<at::Tensor>& tensors, double max_norm) {
-  const double norm = GlobalNorm(tensors);
+DeviceScalar ClipGlobalNorm(const std::vector<at::Tensor>& tensors, double max_norm) {
+  const DeviceScalar norm = GlobalNorm(tensors);
   ClipTo(max_norm, norm, tensors);
   return norm;
 }

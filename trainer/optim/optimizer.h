@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/compute/device.h"
 #include "trainer/config/training_config.h"
 #include "trainer/state/state_dict.h"
 
@@ -89,11 +90,11 @@ std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerOptions& options,
                                          std::vector<ParameterGroup> groups);
 
 // Scales the tensors, whose norm together is `norm`, in place so that it is at most max_norm. A
-// norm that is not finite makes them so too, as in torch.
-void ClipTo(double max_norm, double norm, const std::vector<at::Tensor>& tensors);
+// norm that is not finite makes them so too, as in torch. A device is not waited for.
+void ClipTo(double max_norm, const DeviceScalar& norm, const std::vector<at::Tensor>& tensors);
 
 // ClipTo for the tensors' own norm, which is returned: look at the result.
-double ClipGlobalNorm(const std::vector<at::Tensor>& tensors, double max_norm);
+DeviceScalar ClipGlobalNorm(const std::vector<at::Tensor>& tensors, double max_norm);
 
 // The gradients of the parameters that have one.
 std::vector<at::Tensor> GradientsOf(const std::vector<at::Tensor>& parameters);

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "trainer/parallel/comm_hook.h"
+#include "trainer/parallel/mesh.h"
 
 namespace ddprun::trainer {
 
@@ -31,7 +32,7 @@ class CompressHook : public CommHook {
     at::Tensor& packed = packed_[bucket.index];
     if (!packed.defined() || packed.numel() != bucket.flat.numel()) {
       packed = at::Tensor();
-      packed = group.allocateTensor(bucket.flat.numel(), bucket.flat.options().dtype(type_));
+      packed = MakeFlat(group, bucket.flat.numel(), bucket.flat.options().dtype(type_));
     }
     return packed;
   }

@@ -1,12 +1,12 @@
 #include "trainer/parallel/gradient_buckets.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 #include <c10/util/strides.h>
 
 #include <utility>
 
 #include "base/failure.h"
+#include "trainer/parallel/mesh.h"
 
 namespace ddprun::trainer {
 
@@ -88,9 +88,7 @@ void GradientBuckets::AddBucket(const std::vector<size_t>& members) {
   int64_t elements = 0;
   for (const size_t index : members) elements += parameters_[index].tensor.numel();
   const at::TensorOptions type = parameters_[members[0]].tensor.options().requires_grad(false);
-  const at::Tensor flat = group_->supportsTensorAlloc(type.device().index())
-                              ? group_->allocateTensor(elements, type)
-                              : at::zeros({elements}, type);
+  const at::Tensor flat = MakeFlat(*group_, elements, type);
   Bucket bucket{.gradients = {.index = buckets_.size(), .flat = flat, .parameters = members},
                 .parameters = {}};
   int64_t offset = 0;

@@ -1,5 +1,7 @@
 #include "trainer/parallel/mesh.h"
 
+#include <ATen/ops/zeros.h>
+
 #include <vector>
 
 namespace ddprun::trainer {
@@ -8,6 +10,12 @@ void Mesh::SetTimeout(std::chrono::milliseconds timeout) const {
   for (const auto& group : {data.group, control}) {
     if (group != nullptr) group->setTimeout(timeout);
   }
+}
+
+at::Tensor MakeFlat(c10d::Backend& group, int64_t elements, const at::TensorOptions& options) {
+  return group.supportsTensorAlloc(options.device().index())
+             ? group.allocateTensor(elements, options)
+             : at::zeros({elements}, options);
 }
 
 void AllReduceOnHost(c10d::Backend* control,

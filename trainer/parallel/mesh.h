@@ -37,6 +37,9 @@ struct Mesh {
   c10::Device device = c10::kCPU;  // where the model is
 };
 
+// A zeroed 1-d tensor that the group reduces without a copy, where it has memory for that device.
+at::Tensor MakeFlat(c10d::Backend& group, int64_t elements, const at::TensorOptions& options);
+
 // All-reduces the host tensor in place, over the control group, before it returns. Nothing where
 // that is nullptr. Throws Failure.
 void AllReduceOnHost(c10d::Backend* control,

@@ -154,8 +154,7 @@ class PowerSgdHook : public CommHook {
     at::Generator generator =
         at::make_generator<at::CPUGeneratorImpl>(MixSeeds({options_.seed, parameter}));
     part.q =
-        at::randn({factoring.m, factoring.rank}, generator, like.options().dtype(at::kFloat))
-            .to(like.scalar_type());
+        at::randn({factoring.m, factoring.rank}, generator, at::kFloat).to(like.options());
     return part;
   }
 

@@ -41,8 +41,8 @@ class Single : public Strategy {
     for (const at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
     for (size_t i = 0; i < inputs.micro_batches.size(); ++i) RunMicroBatch(inputs, i, *model_);
   }
-  double GradientNorm() override { return GlobalNorm(GradientsOf(parameters_)); }
-  double ClipGradients(double max_norm) override {
+  DeviceScalar GradientNorm() override { return GlobalNorm(GradientsOf(parameters_)); }
+  DeviceScalar ClipGradients(double max_norm) override {
     return ClipGlobalNorm(GradientsOf(parameters_), max_norm);
   }
   void Step() override { optimizer_->Step(learning_rate_); }
@@ -142,12 +142,12 @@ class DistributedDataParallel : public Strategy {
       RunMicroBatch(inputs, i, *model_);
     }
   }
-  double GradientNorm() override {
+  DeviceScalar GradientNorm() override {
     reducer().WaitForBuckets();
     return GlobalNorm(reducer().Gradients());
   }
-  double ClipGradients(double max_norm) override {
-    const double norm = GradientNorm();
+  DeviceScalar ClipGradients(double max_norm) override {
+    const DeviceScalar norm = GradientNorm();
     ClipTo(max_norm, norm, reducer().FlatGradients());  // fewer tensors than parameters
     return norm;
   }

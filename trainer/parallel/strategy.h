@@ -36,9 +36,9 @@ class Strategy {
   // Forgets the gradients of the step before and computes those of this one, of all ranks' batches.
   virtual void ForwardBackward(const StepInputs& inputs) = 0;
   // The 2-norm of the gradients of the global batch; waits for those still being reduced.
-  virtual double GradientNorm() = 0;
+  virtual DeviceScalar GradientNorm() = 0;
   // Scales the gradients so that their norm is at most max_norm; returns the one from before.
-  virtual double ClipGradients(double max_norm) = 0;
+  virtual DeviceScalar ClipGradients(double max_norm) = 0;
   // Updates what has not been updated in backward. After a failure some parameters may be updated.
   virtual void Step() = 0;
   // After the last step: all ranks have the model that counts.

@@ -12,7 +12,7 @@
 namespace ddprun::trainer {
 
 // Raised with every change of a type in plugin.h or in a header of trainer/data that it includes.
-constexpr uint32_t kPluginAbi = 3;
+constexpr uint32_t kPluginAbi = 4;
 
 // How the file's descriptor is found: these bytes stand nowhere else in it. The first is no text,
 // the last would not survive a transfer that changes line ends. No constant: without optimization

@@ -160,6 +160,7 @@ TEST(Bf16, LinearLayerGivesAutocastsNumbers) {
     return ValueAndGradients(
         [&](const Tensors& in) {
           const PrecisionScope scope(Precision::kBf16);
+          const AutocastScope autocast(at::kCPU);
           return function(in);
         },
         inputs, at::kFloat);
@@ -196,6 +197,8 @@ TEST(Bf16, EndsWithItsScope) {
   {
     const PrecisionScope scope(Precision::kBf16);
     EXPECT_EQ(ComputeType(), at::kBFloat16);
+    const AutocastScope autocast(at::kCPU);
+    EXPECT_EQ(at::mm(at::ones({2, 2}), at::ones({2, 2})).scalar_type(), at::kBFloat16);
   }
   EXPECT_EQ(ComputeType(), at::kFloat);
   EXPECT_EQ(at::mm(at::ones({2, 2}), at::ones({2, 2})).scalar_type(), at::kFloat);

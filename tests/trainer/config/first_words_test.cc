@@ -45,7 +45,7 @@ constexpr FirstWord kFirstWords[] = {
     {"gpu_ids", "not there yet"},
     {"dynamo_backend", "no compiler"},
     // Lightning's Trainer
-    {"training.accelerator", "not there yet"},
+    {"training.accelerator", "run.device"},
     {"devices", "--nproc_per_node"},
     {"num_nodes", "--nproc_per_node"},
     {"precision", "training.precision"},
@@ -158,7 +158,7 @@ constexpr FirstWord kFirstWords[] = {
     {"lr_decay_iters", "falls over the whole run"},
     {"min_lr", "share of optimizer.learning_rate"},
     {"backend", "nothing to choose"},
-    {"device", "not there yet"},
+    {"device", "run.device"},
     {"dtype", "training.precision"},
     {"compile", "no compiler"},
     // torchtitan
@@ -236,6 +236,9 @@ constexpr FirstWord kFirstValues[] = {
     {"strategy.type=ddp_find_unused_parameters_true", "strategy.find_unused_parameters"},
     {"strategy.overlap=true", "\"backward\""},
     {"strategy.comm_hook=fp16_compress", "\"fp16\""},
+    {"run.device=cuda", "GPUs is not there yet"},
+    {"run.device=cu", "\"cpu\""},
+    {"run.device=none", "\"cpu\""},
     {"evaluation.metrics=acc", "\"accuracy\""},
     {"evaluation.metrics=[\"matthews_correlation\"]", "\"mcc\""},
     {"evaluation.metrics=auc", "not there yet"},

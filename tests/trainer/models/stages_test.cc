@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/trainer/compute/largest_difference.h"
 #include "tests/trainer/models/small_models.h"
+#include "trainer/compute/device.h"
 #include "trainer/compute/precision.h"
 #include "trainer/compute/recompute.h"
 
@@ -95,6 +97,24 @@ TEST_P(StagesTest, ThatAreRecomputedGiveTheSameBits) {
     const auto found = Train(*recomputed, precision);
     ASSERT_EQ(found.size(), expected.size());
     for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(found[i].equal(expected[i])) << i;
+  }
+}
+
+TEST_P(StagesTest, GiveInTheFormsOfADeviceWhatTheyGiveOnTheCpu) {
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    const auto train = [&] {
+      at::manual_seed(4);
+      return Train(*MakeModel(SmallModels().at(GetParam())), precision);
+    };
+    const auto expected = train();
+    const DeviceFormsOnly scope;
+    const auto found = train();
+    const double tolerance = precision == Precision::kFp32 ? 1e-5 : 3e-2;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const double size = expected[i].to(at::kDouble).abs().max().item<double>();
+      // Some gradients, as those of the biases of keys, are nothing but rounding.
+      EXPECT_LE(LargestDifference(found[i], expected[i]), tolerance * (size + 1e-3)) << i;
+    }
   }
 }
 

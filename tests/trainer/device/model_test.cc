@@ -1,0 +1,113 @@
+// Models on a simulated device: made, saved, loaded, generating; and the state of a run.
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/trainer/device/train_on.h"
+#include "trainer/models/generate.h"
+#include "trainer/models/pretrained.h"
+
+namespace ddprun::trainer {
+namespace {
+
+using simulated::DeviceAt;
+
+std::shared_ptr<Model> Made(const std::string& type, c10::Device device, bool initialize = true) {
+  SeedGenerators(device, 3);
+  return MakeModel(SmallModels().at(type), {}, initialize, device);
+}
+
+void ExpectSameState(const Model& found, const Model& expected) {
+  const auto state = expected.State();
+  for (const auto& item : found.State()) {
+    EXPECT_TRUE(item.value().cpu().equal(state[item.key()].cpu())) << item.key();
+  }
+}
+
+TEST(DeviceModel, StartsWithTheSameWeightsOnAnyDevice) {
+  for (const char* type : {"mlp", "cnn", "resnet18", "bert", "gpt", "llama"}) {
+    const auto model = Made(type, DeviceAt(1));
+    for (const auto& item : model->State()) EXPECT_EQ(item.value().device(), DeviceAt(1));
+    ExpectSameState(*model, *Made(type, at::kCPU));
+  }
+}
+
+TEST(DeviceModel, KeepsTiedWeightsOne) {
+  TransformerOptions sizes{.vocab_size = 20, .hidden_size = 16, .num_attention_heads = 2};
+  GptOptions options{sizes};
+  options.tie_word_embeddings = true;
+  const auto tied = MakeModel(options, {}, true, DeviceAt(0));
+  EXPECT_EQ(tied->parameters().size(), MakeModel(options)->parameters().size());
+}
+
+TEST(DeviceModel, IsSavedAndLoadedOnAnyDevice) {
+  const std::string folder = testing::TempDir() + "/device_model_" + std::to_string(::getpid());
+  const auto model = Made("gpt", DeviceAt(0));
+  SavePretrained(*model, folder);
+  for (const c10::Device device : {c10::Device(at::kCPU), DeviceAt(1)}) {
+    const auto copy = Made("gpt", device, /*initialize=*/false);
+    LoadWeights(*copy, folder);
+    ExpectSameState(*copy, *model);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST(DeviceModel, GeneratesTheTokensOfTheCpu) {
+  for (const char* type : {"gpt", "llama"}) {
+    const auto tokens = [&](c10::Device device) {
+      auto& model = dynamic_cast<LanguageModel&>(*Made(type, device));
+      return GenerateTokens(model, std::vector<int64_t>{1, 2, 3}, 14, {.seed = 5});
+    };
+    EXPECT_EQ(tokens(DeviceAt(0)), tokens(at::kCPU)) << type;
+  }
+}
+
+// A model and its optimizer, which take the same step again and again.
+class OneRank {
+ public:
+  explicit OneRank(c10::Device device) : device_(device), model_(Made("mlp", device)) {
+    ParameterGroup group;
+    for (const auto& item : model_->named_parameters()) {
+      group.parameters.push_back(item.value());
+      group.names.push_back(item.key());
+    }
+    strategy_ = MakeSingle(model_, MakeOptimizer({}, {group}));
+  }
+
+  void Step() {
+    Batch batch = SmallData("mlp").Get(std::vector<int64_t>{0, 1, 2, 3});
+    batch.inputs = batch.inputs.to(device_);
+    batch.targets = batch.targets.to(device_);
+    strategy_->ForwardBackward(
+        {.learning_rate = 0.1,
+         .micro_batches = {&batch, 1},
+         .loss = [](Model& model, const Batch& one, size_t) { return model.Loss(one); }});
+    strategy_->Step();
+  }
+  Strategy& strategy() { return *strategy_; }
+  const Model& model() const { return *model_; }
+
+ private:
+  const c10::Device device_;
+  const std::shared_ptr<Model> model_;
+  std::unique_ptr<Strategy> strategy_;
+};
+
+TEST(DeviceState, GoesOnOnAnotherDeviceWithTheSameBits) {
+  for (const auto& [from, to] : {std::pair{c10::Device(at::kCPU), DeviceAt(0)},
+                                 std::pair{DeviceAt(0), c10::Device(at::kCPU)}}) {
+    OneRank first(from);
+    first.Step();
+    first.Step();
+    const StateDict state = first.strategy().State().Clone();
+    OneRank second(to);
+    second.strategy().Load(state);
+    first.Step();
+    second.Step();
+    ExpectSameState(second.model(), first.model());
+  }
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

@@ -1,0 +1,151 @@
+// Whole runs of small models on the CPU or on simulated devices, ranks as threads.
+#pragma once
+
+#include <ATen/Context.h>
+#include <ATen/Functions.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/trainer/device/simulated_device.h"
+#include "tests/trainer/models/small_models.h"
+#include "tests/trainer/parallel/reducer_fixture.h"
+#include "trainer/compute/device.h"
+#include "trainer/loop/trainer.h"
+
+namespace ddprun::trainer {
+
+// Batches for one of SmallModels(); texts have padding in front.
+class SmallData final : public Dataset {
+ public:
+  explicit SmallData(std::string model, int64_t size = 32) : model_(std::move(model)), size_(size) {}
+  // Called before every batch with its number, 0 for the first; on the loop's thread.
+  std::function<void(int64_t batch)> before_batch = [](int64_t) {};
+
+  int64_t size() const override { return size_; }
+  bool in_memory() const override { return true; }
+  Batch Get(std::span<const int64_t> indices) const override {
+    before_batch(batches_++);
+    Batch batch;
+    std::vector<at::Tensor> inputs, targets;
+    const bool tokens = model_ == "gpt" || model_ == "llama";
+    for (const int64_t index : indices) {
+      const auto seed = static_cast<uint64_t>(1000 + index);
+      const auto below = [&](int64_t limit, at::IntArrayRef sizes) {
+        return Random(sizes, seed).abs().mul(100).to(at::kLong).remainder(limit);
+      };
+      inputs.push_back(tokens || model_ == "bert" ? below(20, {12})
+                       : model_ == "mlp"          ? Random({48}, seed)
+                                                  : Random({3, 32, 32}, seed));
+      targets.push_back(tokens ? below(20, {12}) : below(3, {}));
+    }
+    batch.inputs = at::stack(inputs);
+    batch.targets = at::stack(targets);
+    batch.samples = static_cast<int64_t>(indices.size());
+    if (tokens || model_ == "bert") {
+      batch.attention_mask = at::ones_like(batch.inputs);
+      batch.attention_mask[0].narrow(0, tokens ? 0 : 8, 4).zero_();
+    }
+    if (tokens) batch.targets.masked_fill_(batch.attention_mask == 0, -100);
+    batch.predictions = batch.targets.ne(-100).sum().item<int64_t>();
+    return batch;
+  }
+
+ private:
+  const std::string model_;
+  const int64_t size_;
+  mutable int64_t batches_ = 0;
+};
+
+struct Trained {
+  std::vector<double> losses;
+  std::vector<double> norms;
+  std::vector<EvalReport> evaluations;
+  std::map<std::string, at::Tensor> state;  // on the CPU
+};
+
+class Recorded final : public Observer {
+ public:
+  explicit Recorded(Trained& trained) : trained_(trained) {}
+  void OnStep(const StepReport& report, ReportTime /*now*/) override {
+    trained_.losses.push_back(report.loss);
+    trained_.norms.push_back(report.grad_norm);
+  }
+  void OnEval(const EvalReport& report, ReportTime /*now*/) override {
+    trained_.evaluations.push_back(report);
+  }
+
+ private:
+  Trained& trained_;
+};
+
+inline Job JobOf(const std::string& model, double dropout = 0) {
+  Job job;
+  job.config.run.max_steps = 6;
+  job.config.training.per_device_train_batch_size = 4;
+  job.config.training.max_grad_norm = 0.5;
+  job.config.report.logging_steps = 3;
+  job.config.optimizer.learning_rate = 1e-2;
+  job.config.data.dataloader_num_workers = 0;
+  job.model = SmallModels(dropout).at(model);
+  job.train = std::make_unique<SmallData>(model);
+  return job;
+}
+
+inline Trained Train(const Job& job, const Mesh& mesh) {
+  Trained trained;
+  Observers observers;
+  observers.Add(std::make_unique<Recorded>(trained));
+  Trainer trainer(job, PlanFor(job, mesh.data.size), mesh, nullptr, Log::ToStderr({}));
+  trainer.Build();
+  trainer.Fit(mesh.data.rank == 0 ? &observers : nullptr);
+  for (const auto& item : trainer.model().State()) {
+    trained.state[item.key()] = item.value().detach().cpu().clone();
+  }
+  return trained;
+}
+
+// Of rank 0. One thread computes, so that sums have one order.
+inline Trained TrainOn(c10::DeviceType type, int ranks, const Job& job) {
+  const auto device = [&](int rank) {
+    return type == at::kCPU ? c10::Device(type)
+                            : c10::Device(type, static_cast<c10::DeviceIndex>(rank));
+  };
+  if (ranks == 1) {
+    Mesh mesh;
+    mesh.device = device(0);
+    return Train(job, mesh);
+  }
+  Trained first;
+  WithGroup(ranks, [&](const auto& group, int rank) {
+    at::set_num_threads(1);
+    Mesh mesh = group;
+    mesh.device = device(rank);
+    Trained own = Train(job, mesh);
+    if (rank == 0) first = std::move(own);
+  });
+  return first;
+}
+
+// The CPU computing as a device does, by ATen's operators alone.
+inline Trained TrainInDeviceForms(int ranks, const Job& job) {
+  const DeviceFormsOnly scope;
+  at::globalContext().setSDPUseFlash(false);
+  Trained trained = TrainOn(at::kCPU, ranks, job);
+  at::globalContext().setSDPUseFlash(true);
+  return trained;
+}
+
+inline void ExpectSameBits(const Trained& found, const Trained& expected) {
+  EXPECT_EQ(found.losses, expected.losses);
+  EXPECT_EQ(found.norms, expected.norms);
+  ASSERT_FALSE(found.losses.empty());
+  for (const auto& [name, tensor] : expected.state) {
+    EXPECT_TRUE(found.state.at(name).equal(tensor)) << name;
+  }
+}
+
+}  // namespace ddprun::trainer

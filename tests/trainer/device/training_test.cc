@@ -1,0 +1,134 @@
+// All models and what goes around them on one and two simulated devices.
+#include <gtest/gtest.h>
+
+#include "tests/trainer/device/train_on.h"
+
+namespace ddprun::trainer {
+namespace {
+
+using simulated::ForbidHostSync;
+using simulated::kDeviceType;
+using simulated::TakeHostSyncs;
+
+class DeviceTraining : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override { at::set_num_threads(1); }
+};
+
+TEST_P(DeviceTraining, GivesTheBitsOfTheCpuOnOneDevice) {
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    Job job = JobOf(GetParam(), /*dropout=*/0.2);
+    job.config.training.precision = precision;
+    job.config.training.gradient_accumulation_steps = 2;
+    ExpectSameBits(TrainOn(kDeviceType, 1, job), TrainInDeviceForms(1, job));
+  }
+}
+
+TEST_P(DeviceTraining, GivesTheBitsOfTheCpuOnTwoDevices) {
+  const Job job = JobOf(GetParam());
+  ExpectSameBits(TrainOn(kDeviceType, 2, job), TrainInDeviceForms(2, job));
+}
+
+TEST_P(DeviceTraining, IsThatOfTheCpusOwnKernelsUpToRounding) {
+  const Job job = JobOf(GetParam());
+  const Trained found = TrainOn(kDeviceType, 1, job);
+  const Trained expected = TrainOn(at::kCPU, 1, job);
+  ASSERT_EQ(found.losses.size(), expected.losses.size());
+  for (size_t i = 0; i < expected.losses.size(); ++i) {
+    EXPECT_NEAR(found.losses[i] / expected.losses[i], 1, 1e-4) << i;
+    EXPECT_NEAR(found.norms[i] / expected.norms[i], 1, 1e-3) << i;
+  }
+}
+
+TEST_P(DeviceTraining, WaitsForTheDeviceOnlyToReadWhatIsLogged) {
+  Job job = JobOf(GetParam(), /*dropout=*/0.2);
+  job.config.run.max_steps = 9;
+  job.config.report.logging_steps = 4;
+  auto data = std::make_unique<SmallData>(GetParam());
+  std::unique_ptr<ForbidHostSync> forbidden;
+  // Steps 1, 4, 8 and 9 are logged.
+  data->before_batch = [&](int64_t batch) {
+    const int64_t step = batch + 1;
+    forbidden.reset();
+    if (step == 8) TakeHostSyncs();
+    if (step == 9) {
+      const auto syncs = TakeHostSyncs();
+      EXPECT_EQ(syncs.size(), 1U) << simulated::Described(syncs);
+    }
+    if (step != 1 && step % 4 != 0 && step != 9) forbidden = std::make_unique<ForbidHostSync>();
+  };
+  job.train = std::move(data);
+  EXPECT_EQ(TrainOn(kDeviceType, 1, job).losses.size(), 9U);
+}
+
+TEST_P(DeviceTraining, RecomputesWithTheSameBits) {
+  Job job = JobOf(GetParam(), /*dropout=*/0.2);
+  const Trained expected = TrainOn(kDeviceType, 1, job);
+  job.config.training.gradient_checkpointing = true;
+  ExpectSameBits(TrainOn(kDeviceType, 1, job), expected);
+}
+
+TEST_P(DeviceTraining, EvaluatesAsTheCpu) {
+  Job job = JobOf(GetParam());
+  const std::string model = GetParam();
+  job.validation = std::make_unique<SmallData>(model, 10);
+  job.config.training.per_device_eval_batch_size = 4;
+  if (model != "gpt" && model != "llama") job.config.evaluation.metrics = {"accuracy", "f1_macro"};
+  const auto found = TrainOn(kDeviceType, 2, job).evaluations;
+  const auto expected = TrainInDeviceForms(2, job).evaluations;
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].loss, expected[0].loss);
+  EXPECT_EQ(found[0].samples, 10);
+  EXPECT_EQ(found[0].metrics, expected[0].metrics);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models,
+                         DeviceTraining,
+                         testing::Values("mlp", "cnn", "resnet18", "bert", "gpt", "llama"),
+                         [](const auto& test) { return std::string(test.param); });
+
+struct Way {
+  const char* name;
+  std::function<void(StrategyConfig& strategy)> choose;
+};
+
+class DeviceStrategy : public testing::TestWithParam<Way> {};
+
+TEST_P(DeviceStrategy, GivesTheBitsOfTheCpu) {
+  at::set_num_threads(1);
+  Job job = JobOf("gpt");
+  job.config.training.gradient_accumulation_steps = 2;
+  job.config.strategy.first_bucket_mb = job.config.strategy.bucket_cap_mb.number = 0.01;
+  GetParam().choose(job.config.strategy);
+  if (job.config.strategy.optimizer_in_backward) job.config.training.max_grad_norm = 0;
+  ExpectSameBits(TrainOn(kDeviceType, 2, job), TrainInDeviceForms(2, job));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways,
+    DeviceStrategy,
+    testing::Values(
+        Way{"fp16", [](auto& s) { s.comm_hook = CommHookType::kFp16; }},
+        Way{"bf16", [](auto& s) { s.comm_hook = CommHookType::kBf16; }},
+        Way{"power_sgd",
+            [](auto& s) {
+              s.comm_hook = CommHookType::kPowerSgd;
+              s.power_sgd_start_step = 2;
+            }},
+        Way{"post_local_sgd",
+            [](auto& s) {
+              s.comm_hook = CommHookType::kPostLocalSgd;
+              s.post_local_sgd_start_step = 2;
+              s.post_local_sgd_period = 2;
+            }},
+        Way{"overlap_step", [](auto& s) { s.overlap = Overlap::kStep; }},
+        Way{"overlap_both", [](auto& s) { s.overlap = Overlap::kBoth; }},
+        Way{"overlap_none", [](auto& s) { s.overlap = Overlap::kNone; }},
+        Way{"find_unused", [](auto& s) { s.find_unused_parameters = true; }},
+        Way{"static_graph", [](auto& s) { s.static_graph = true; }},
+        Way{"check_finite", [](auto& s) { s.check_finite = true; }},
+        Way{"in_backward", [](auto& s) { s.optimizer_in_backward = true; }}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace ddprun::trainer

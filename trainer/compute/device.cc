@@ -1,0 +1,81 @@
+#include "trainer/compute/device.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <atomic>
+#include <mutex>
+
+namespace ddprun::trainer {
+
+namespace {
+
+std::atomic<int> device_forms_only = 0;
+
+}  // namespace
+
+bool IsForHostKernels(const at::Tensor& tensor) {
+  return tensor.is_cpu() && device_forms_only.load(std::memory_order_relaxed) == 0;
+}
+
+DeviceFormsOnly::DeviceFormsOnly() {
+  ++device_forms_only;
+}
+
+DeviceFormsOnly::~DeviceFormsOnly() {
+  --device_forms_only;
+}
+
+void UseDevice(c10::Device device) {
+  if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
+}
+
+void SeedGenerators(c10::Device device, uint64_t seed) {
+  const auto seed_one = [seed](c10::Device owner) {
+    at::Generator generator = at::globalContext().defaultGenerator(owner);
+    const std::lock_guard lock(generator.mutex());
+    generator.set_current_seed(seed);
+  };
+  seed_one(at::kCPU);
+  if (!device.is_cpu()) seed_one(device);
+}
+
+at::Tensor ToDevice(const at::Tensor& host, c10::Device device) {
+  if (device.is_cpu() || !host.defined()) return host;
+  return host.pin_memory().to(device, host.scalar_type(), /*non_blocking=*/true);
+}
+
+DeviceScalar::DeviceScalar(const at::Tensor& value) {
+  if (value.is_cpu()) {
+    value_ = value.item<double>();
+  } else {
+    on_device_ = value.detach().to(at::kDouble);
+  }
+}
+
+DeviceScalar::operator double() const {
+  return on_device_.defined() ? on_device_.item<double>() : value_;
+}
+
+DeviceScalar DeviceScalar::operator*(double factor) const {
+  if (on_device_.defined()) return DeviceScalar(on_device_.mul(factor));
+  return DeviceScalar(value_ * factor);
+}
+
+DeviceScalar& DeviceScalar::operator+=(const DeviceScalar& other) {
+  const at::NoGradGuard no_grad;
+  if (!on_device_.defined() && !other.on_device_.defined()) {
+    value_ += other.value_;
+  } else if (!on_device_.defined()) {
+    on_device_ = value_ == 0 ? other.on_device_ : other.on_device_.add(value_);
+  } else if (other.on_device_.defined()) {
+    on_device_ = on_device_.add(other.on_device_);
+  } else {
+    on_device_ = on_device_.add(other.value_);
+  }
+  return *this;
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,57 @@
+// The device that the model is on: the CPU, or one that works asynchronously, whose results the
+// host must not wait for within a step (docs/device.md).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <utility>
+
+namespace ddprun::trainer {
+
+// Whether this tensor is for the loops of kernels.h and the engines of matmul.h: they read memory
+// themselves, so it is on the CPU. All else is computed by ATen's operators, on any device.
+bool IsForHostKernels(const at::Tensor& tensor);
+
+// While one lives, all threads compute on the CPU, too, as on a device: for tests that compare bits
+// with those of one.
+class DeviceFormsOnly {
+ public:
+  DeviceFormsOnly();
+  ~DeviceFormsOnly();
+  DeviceFormsOnly(const DeviceFormsOnly&) = delete;
+  DeviceFormsOnly& operator=(const DeviceFormsOnly&) = delete;
+};
+
+// What this thread makes "on the current device" is on this one from now on.
+void UseDevice(c10::Device device);
+
+// torch's default generators: the CPU's and, where it is another, the device's. Those of other
+// devices are left alone. Any thread.
+void SeedGenerators(c10::Device device, uint64_t seed);
+
+// A host tensor on the device. The host does not wait: the copy goes through pinned memory, in the
+// order of the current stream. On the CPU the tensor itself; undefined stays undefined.
+at::Tensor ToDevice(const at::Tensor& host, c10::Device device);
+
+// A number that the host has, or that a device may still be computing.
+class DeviceScalar {
+ public:
+  DeviceScalar(double value = 0) : value_(value) {}
+  // A tensor of one element. On the CPU it is read at once, elsewhere when it is asked for.
+  explicit DeviceScalar(const at::Tensor& value);
+
+  // Waits for the device.
+  operator double() const;
+  // A float64 scalar; undefined where the host has the number.
+  const at::Tensor& on_device() const { return on_device_; }
+
+  DeviceScalar operator*(double factor) const;
+  DeviceScalar& operator+=(const DeviceScalar& other);
+
+ private:
+  double value_ = 0;
+  at::Tensor on_device_;
+};
+
+}  // namespace ddprun::trainer
