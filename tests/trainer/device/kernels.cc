@@ -198,7 +198,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   // over the fallback.
   for (const char* name :
        {"native_layer_norm", "native_group_norm", "addr", "_stack", "any.dims", "all.dims",
-        "linalg__powsum", "convolution", "convolution_backward"}) {
+        "linalg__powsum", "silu_backward", "convolution", "convolution_backward"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&Fallback>());
   }
 }

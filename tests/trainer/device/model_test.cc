@@ -56,8 +56,8 @@ TEST(DeviceModel, IsSavedAndLoadedOnAnyDevice) {
 TEST(DeviceModel, GeneratesTheTokensOfTheCpu) {
   for (const char* type : {"gpt", "llama"}) {
     const auto tokens = [&](c10::Device device) {
-      auto& model = dynamic_cast<LanguageModel&>(*Made(type, device));
-      return GenerateTokens(model, std::vector<int64_t>{1, 2, 3}, 14, {.seed = 5});
+      const auto model = std::dynamic_pointer_cast<LanguageModel>(Made(type, device));
+      return GenerateTokens(*model, std::vector<int64_t>{1, 2, 3}, 14, {.seed = 5});
     };
     EXPECT_EQ(tokens(DeviceAt(0)), tokens(at::kCPU)) << type;
   }
