@@ -214,7 +214,8 @@ HostProcessGroup::Work HostProcessGroup::Run(c10d::OpType type,
 HostProcessGroup::Work HostProcessGroup::allreduce(std::vector<at::Tensor>& tensors,
                                                    const c10d::AllreduceOptions& options) {
   if (OnDevice(tensors)) {
-    return Staged(tensors, options.asyncOp, [&](Tensors& host) { return allreduce(host, options); });
+    return Staged(tensors, options.asyncOp,
+                  [&](Tensors& host) { return allreduce(host, options); });
   }
   const at::Tensor tensor = Single(tensors);
   const DataType type = TypeOf(tensor);
@@ -233,7 +234,8 @@ HostProcessGroup::Work HostProcessGroup::allreduce(std::vector<at::Tensor>& tens
 HostProcessGroup::Work HostProcessGroup::broadcast(std::vector<at::Tensor>& tensors,
                                                    const c10d::BroadcastOptions& options) {
   if (OnDevice(tensors)) {
-    return Staged(tensors, options.asyncOp, [&](Tensors& host) { return broadcast(host, options); });
+    return Staged(tensors, options.asyncOp,
+                  [&](Tensors& host) { return broadcast(host, options); });
   }
   const at::Tensor tensor = Single(tensors);
   const int root = RankOf(options.rootRank, getSize());

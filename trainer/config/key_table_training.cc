@@ -75,7 +75,6 @@ std::vector<Key> RunKeys() {
        .meaning = "What a rank computes on: \"cpu\"; \"cuda\", for GPUs, which is not there yet; or "
                   "\"auto\", the best that is there.",
        .aliases = {{"accelerator", "Lightning"},
-                   {"device_type backend_device", "PyTorch"},
                    {"use_cpu no_cuda use_cuda use_mps_device", "Hugging Face",
                     "Instead of true or false write \"cpu\" or \"auto\"."}}},
       {.section = "run",

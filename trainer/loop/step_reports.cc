@@ -25,8 +25,8 @@ FailureOfAllRanks BadLoss(int64_t step, double loss) {
             .page = "bad-loss"});
 }
 
-// Fetches what a device still has, all in one copy. The host's clock has seen how long it took to ask
-// for each step; with the wait for the last one they have the mean of what all took.
+// Fetches what a device still has, all in one copy. The host's clock has seen how long it took to
+// ask for each step; with the wait for the last one they have the mean of what all took.
 void ReadFromDevice(std::vector<StepResult>& results) {
   std::vector<DeviceScalar*> late;
   std::vector<at::Tensor> numbers;

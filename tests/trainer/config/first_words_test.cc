@@ -201,7 +201,6 @@ constexpr FirstWord kFirstWords[] = {
     {"early_stopping", "not there yet"},
     {"evaluation.test_files", "not there yet"},
     {"training.ema_decay", "not there yet"},
-    {"run.device", "not there yet"},
     {"strategy.devices", "--nproc_per_node"},
     {"per-device-train-batch-size", "training.per_device_train_batch_size"},
 };

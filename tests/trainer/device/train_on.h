@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/trainer/device/process_group.h"
 #include "tests/trainer/device/simulated_device.h"
 #include "tests/trainer/models/small_models.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
@@ -25,14 +26,17 @@ namespace ddprun::trainer {
 // Batches for one of SmallModels(); texts have padding in front.
 class SmallData final : public Dataset {
  public:
-  explicit SmallData(std::string model, int64_t size = 32) : model_(std::move(model)), size_(size) {}
-  // Called before every batch with its number, 0 for the first; on the loop's thread.
-  std::function<void(int64_t batch)> before_batch = [](int64_t) {};
+  explicit SmallData(std::string model, int64_t size = 32)
+      : model_(std::move(model)), size_(size) {}
+  // Called before every batch of the first device with its number, 0 for the first; on the loop's
+  // thread. Ranks then meet in every step.
+  std::function<void(int64_t batch)> before_batch = {};
 
   int64_t size() const override { return size_; }
+  bool equal_predictions() const override { return before_batch == nullptr; }
   bool in_memory() const override { return true; }
   Batch Get(std::span<const int64_t> indices) const override {
-    before_batch(batches_++);
+    if (before_batch && simulated::CurrentDevice() == 0) before_batch(batches_++);
     Batch batch;
     std::vector<at::Tensor> inputs, targets;
     const bool tokens = model_ == "gpt" || model_ == "llama";
@@ -61,7 +65,7 @@ class SmallData final : public Dataset {
  private:
   const std::string model_;
   const int64_t size_;
-  mutable int64_t batches_ = 0;
+  mutable int64_t batches_ = 0;  // of the first device
 };
 
 struct Trained {
@@ -130,8 +134,13 @@ inline Trained Train(const Job& job, const Mesh& mesh) {
   return trained;
 }
 
-// Of rank 0. One thread computes, so that sums have one order.
-inline Trained TrainOn(c10::DeviceType type, int ranks, const Job& job) {
+enum class Group { kHost, kDevice };
+
+// Of rank 0. One thread computes, so that sums have one order. `gradients`: the group they go by.
+inline Trained TrainOn(c10::DeviceType type,
+                       int ranks,
+                       const Job& job,
+                       Group gradients = Group::kHost) {
   const auto device = [&](int rank) {
     return type == at::kCPU ? c10::Device(type)
                             : c10::Device(type, static_cast<c10::DeviceIndex>(rank));
@@ -142,10 +151,15 @@ inline Trained TrainOn(c10::DeviceType type, int ranks, const Job& job) {
     return Train(job, mesh);
   }
   Trained first;
+  const auto meeting = std::make_shared<simulated::Meeting>(ranks);
   WithGroup(ranks, [&](const auto& group, int rank) {
     at::set_num_threads(1);
     Mesh mesh = group;
     mesh.device = device(rank);
+    if (gradients == Group::kDevice) {
+      mesh.data.group =
+          c10::make_intrusive<simulated::SimulatedProcessGroup>(meeting, rank, rank);
+    }
     Trained own = Train(job, mesh);
     if (rank == 0) first = std::move(own);
   });

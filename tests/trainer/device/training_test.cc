@@ -26,7 +26,10 @@ TEST_P(DeviceTraining, GivesTheBitsOfTheCpuOnOneDevice) {
 
 TEST_P(DeviceTraining, GivesTheBitsOfTheCpuOnTwoDevices) {
   const Job job = JobOf(GetParam());
-  ExpectSameBits(TrainOn(kDeviceType, 2, job), TrainInDeviceForms(2, job));
+  const Trained expected = TrainInDeviceForms(2, job);
+  ExpectSameBits(TrainOn(kDeviceType, 2, job, Group::kDevice), expected);
+  // Through the host's memory.
+  ExpectSameBits(TrainOn(kDeviceType, 2, job, Group::kHost), expected);
 }
 
 TEST_P(DeviceTraining, IsThatOfTheCpusOwnKernelsUpToRounding) {
@@ -41,24 +44,25 @@ TEST_P(DeviceTraining, IsThatOfTheCpusOwnKernelsUpToRounding) {
 }
 
 TEST_P(DeviceTraining, WaitsForTheDeviceOnlyToReadWhatIsLogged) {
-  Job job = JobOf(GetParam(), /*dropout=*/0.2);
-  job.config.run.max_steps = 9;
-  job.config.report.logging_steps = 4;
-  auto data = std::make_unique<SmallData>(GetParam());
-  std::unique_ptr<ForbidHostSync> forbidden;
-  // Steps 1, 4, 8 and 9 are logged.
-  data->before_batch = [&](int64_t batch) {
-    const int64_t step = batch + 1;
-    forbidden.reset();
-    if (step == 8) TakeHostSyncs();
-    if (step == 9) {
+  for (const int ranks : {1, 2}) {
+    Job job = JobOf(GetParam(), /*dropout=*/0.2);
+    job.config.run.max_steps = 9;
+    job.config.report.logging_steps = 4;
+    auto data = std::make_unique<SmallData>(GetParam(), 64);
+    std::unique_ptr<ForbidHostSync> forbidden;
+    // Steps 1, 4, 8 and 9 are logged.
+    data->before_batch = [&](int64_t batch) {
+      const int64_t step = batch + 1;
+      forbidden.reset();
       const auto syncs = TakeHostSyncs();
-      EXPECT_EQ(syncs.size(), 1U) << simulated::Described(syncs);
-    }
-    if (step != 1 && step % 4 != 0 && step != 9) forbidden = std::make_unique<ForbidHostSync>();
-  };
-  job.train = std::move(data);
-  EXPECT_EQ(TrainOn(kDeviceType, 1, job).losses.size(), 9U);
+      if (step == 9) {
+        EXPECT_EQ(syncs.size(), static_cast<size_t>(ranks)) << simulated::Described(syncs);
+      }
+      if (step != 1 && step % 4 != 0 && step != 9) forbidden = std::make_unique<ForbidHostSync>();
+    };
+    job.train = std::move(data);
+    EXPECT_EQ(TrainOn(kDeviceType, ranks, job, Group::kDevice).losses.size(), 9U);
+  }
 }
 
 TEST_P(DeviceTraining, RecomputesWithTheSameBits) {
@@ -101,7 +105,7 @@ TEST_P(DeviceStrategy, GivesTheBitsOfTheCpu) {
   job.config.strategy.first_bucket_mb = job.config.strategy.bucket_cap_mb.number = 0.01;
   GetParam().choose(job.config.strategy);
   if (job.config.strategy.optimizer_in_backward) job.config.training.max_grad_norm = 0;
-  ExpectSameBits(TrainOn(kDeviceType, 2, job), TrainInDeviceForms(2, job));
+  ExpectSameBits(TrainOn(kDeviceType, 2, job, Group::kDevice), TrainInDeviceForms(2, job));
 }
 
 INSTANTIATE_TEST_SUITE_P(
