@@ -60,8 +60,8 @@ class HostProcessGroup : public c10d::Backend {
   // Below, tensors are dense CPU tensors of any shape; reductions take the types of data_type.h and
   // sum, avg, max, min and product, all else takes any type. A list of tensors has one element per
   // process, or one per rank where c10d says so. "_base" and "into_tensor" forms need tensors
-  // without gaps. allreduce and broadcast take tensors of a device too, and make copies on the host:
-  // they wait for the device, and wait() copies back in the order of the current stream.
+  // without gaps. allreduce and broadcast take a device's tensors, too: they wait for it, copy them
+  // to the host, and wait() copies back in the order of the current stream.
   using Tensors = std::vector<at::Tensor>;
   using Work = c10::intrusive_ptr<c10d::Work>;
   Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options = {}) override;
