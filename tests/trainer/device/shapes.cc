@@ -55,13 +55,19 @@ Shapes LayerNormBackward(const Values& a) {
   return Asked(a, {Like(a[1]), Like(a[5]), Like(a[6])});
 }
 
+// What has the type of statistics and gradients by channel: the weight, where there is one.
+const c10::IValue& ByChannel(const c10::IValue& input, const c10::IValue& weight) {
+  return weight.isTensor() && weight.toTensor().defined() ? weight : input;
+}
+
 Shapes BatchNorm(const Values& a) {
   const int64_t saved = a[5].toBool() ? Channels(a[0]) : 0;
-  return {Like(a[0]), Sized(a[0], {saved}), Sized(a[0], {saved})};
+  const c10::IValue& like = ByChannel(a[0], a[1]);
+  return {Like(a[0]), Sized(like, {saved}), Sized(like, {saved})};
 }
 
 Shapes BatchNormBackward(const Values& a) {
-  const at::Tensor channels = Sized(a[1], {Channels(a[1])});
+  const at::Tensor channels = Sized(ByChannel(a[1], a[2]), {Channels(a[1])});
   return Asked(a, {Like(a[1]), channels, at::empty_like(channels)});
 }
 
