@@ -115,11 +115,25 @@ def configs():
     yield (json.dumps(mlp) + '\n--\ntraining.lr=1\nmodel.rope_scaling={"factor": 4}').encode()
 
 
+def torch_pickles():
+    storage = b"(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\x000X\3\0\0\0cpuK\6tQ"
+    tensor = (b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage +
+              b"K\0K\2K\3\x86K\3K\1\x86\x89ccollections\nOrderedDict\n)RtR")
+    key = b"X\1\0\0\0"
+    yield b"\x80\2}q\0(" + key + b"a" + tensor + key + b"b" + tensor + b"u."
+    yield b"\x80\2ccollections\nOrderedDict\n)Rq\1" + key + b"a" + tensor + b"s}b."
+    yield (b"\x80\2}(" + key + b"m}" + key + b"wctorch._utils\n_rebuild_parameter\n(" + tensor +
+           b"\x88NtRs" + key + b"l](K\1G?\xf0\0\0\0\0\0\0\x8a\2\0\1\x88Neu.")
+    yield b"\x80\4\x95" + bytes(8) + b"}\x94\x8c\1a\x8c\5torch\x8c\4Size\x93K\1\x85\x85Rs."
+    yield b"\x80\2cos\nsystem\nX\2\0\0\0ls\x85R."
+    yield b"}q\0" + key + b"ah\0s."
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     for name, make in [("wire", wire), ("store_state", histories), ("store_session", sessions),
                        ("peer_text", peer_texts), ("options", options),
-                       ("config", configs)]:
+                       ("config", configs), ("torch_pickle", torch_pickles)]:
         folder = root / name
         folder.mkdir(parents=True, exist_ok=True)
         for number, seed in enumerate(make()):

@@ -49,13 +49,14 @@ MAY_INCLUDE = {
     "trainer/plugin": ["trainer/data", "base"],
     # A model takes a batch.
     "trainer/models": [
-        "trainer/compute", "trainer/data", "trainer/plugin", "trainer/state", *TASK
+        "trainer/checkpoint", "trainer/compute", "trainer/data", "trainer/plugin",
+        "trainer/state", *TASK
     ],
     "trainer/optim": ["trainer/compute", "trainer/state", *TASK],
     "trainer/checkpoint": ["trainer/state", "base"],
     "trainer/parallel": [
-        "trainer/comm", "trainer/compute", "trainer/models", "trainer/optim", "trainer/plugin",
-        "trainer/report", "trainer/state", *TASK
+        "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/models",
+        "trainer/optim", "trainer/plugin", "trainer/report", "trainer/state", *TASK
     ],
     "trainer/loop": [
         "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/data",
@@ -64,7 +65,8 @@ MAY_INCLUDE = {
     ],
     "apps/ddprun": ["launcher", *RENDEZVOUS],
     "apps/ddp_trainer": [
-        "trainer/loop", "trainer/comm", "trainer/report", "trainer/text", *TASK
+        "trainer/checkpoint", "trainer/loop", "trainer/comm", "trainer/report", "trainer/text",
+        "trainer/state", *TASK
     ],
     "apps/ddp_bench": [
         "trainer/comm", "trainer/models", "trainer/optim", "trainer/parallel", *TASK

@@ -143,8 +143,8 @@ Failure NoSuchModel(const std::string& path) {
       .code = Code::kUsage,
       .title = "NO SUCH MODEL",
       .where = path,
-      .what = "model.name_or_path is a folder with config.json and model.safetensors, or such a\n"
-              "file, beside the config or elsewhere; there is no \"" +
+      .what = "model.name_or_path is a folder with config.json and model.safetensors, a file of\n"
+              "weights, or a run's checkpoint, beside the config or elsewhere; there is no \"" +
               path + "\".",
       .hint = "Nothing is downloaded while training. A model of the Hugging Face Hub comes with\n"
               "hf download NAME --local-dir " +
@@ -279,8 +279,8 @@ ModelOptions OpenModel(Config& config) {
     throw NoSuchModel(model.name_or_path);
   }
   ModelOptions options = ModelOptionsOf(model);
-  // A weights file by itself says nothing of the model, and those of images follow the data.
-  if (model.name_or_path.empty() || std::filesystem::is_regular_file(model.name_or_path) ||
+  // Weights by themselves say nothing of the model, and those of images follow the data.
+  if (model.name_or_path.empty() || HoldsWeightsAlone(model.name_or_path) ||
       (TransformerIn(options) == nullptr && model.type != ModelType::kMlp)) {
     return options;
   }

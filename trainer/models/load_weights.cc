@@ -60,11 +60,11 @@ Assignment CompleteAssignment(const Model& model, const WeightsFiles& files) {
 }  // namespace
 
 void CheckWeights(const Model& model, const std::string& path) {
-  CompleteAssignment(model, WeightsFiles(path));
+  CompleteAssignment(model, WeightsFiles(path, Verify::kSizes));
 }
 
 std::vector<std::string> LoadWeights(Model& model, const std::string& path) {
-  const WeightsFiles files(path);
+  const WeightsFiles files(path, Verify::kChecksums);
   Assignment assignment = CompleteAssignment(model, files);
   const at::NoGradGuard no_grad;
   for (auto& parameter : model.State()) {
@@ -75,7 +75,7 @@ std::vector<std::string> LoadWeights(Model& model, const std::string& path) {
       model.InitializeParameter(parameter.key(), drawn);
       parameter.value().copy_(drawn);
     } else {
-      files.ReadInto(stored->second, parameter.value());
+      files.entries().at(stored->second).read_into(parameter.value());
     }
   }
   return std::move(assignment.fresh);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,12 +19,18 @@ inline constexpr const char* kConfigName = "config.json";
 inline constexpr const char* kGenerationConfigName = "generation_config.json";
 inline constexpr const char* kWeightsName = "model.safetensors";
 inline constexpr const char* kIndexName = "model.safetensors.index.json";
+inline constexpr const char* kPickleName = "pytorch_model.bin";
+inline constexpr const char* kPickleIndexName = "pytorch_model.bin.index.json";
 
-// Copies the weights in a folder, or in one safetensors file, into the model's parameters. float16
-// and bfloat16 are converted. Returns the parameters that the files lack and that the model drew
-// afresh (Model::MayStartFresh). Throws Failure, with all that is wrong in one message: tensors
-// that are missing, that the model does not have, or of other shape.
+// Copies the weights in a folder, in a checkpoint of a run, or in one file (safetensors, or of
+// torch.save), into the model's parameters. float16 and bfloat16 are converted. Returns the
+// parameters that the files lack and that the model drew afresh (Model::MayStartFresh). Throws
+// Failure, with all that is wrong in one message: tensors that are missing, that the model does not
+// have, or of other shape.
 std::vector<std::string> LoadWeights(Model& model, const std::string& path);
+
+// Whether the path is a file, or a checkpoint of a run: weights without the description of a model.
+bool HoldsWeightsAlone(const std::string& path);
 
 // Throws as LoadWeights would, from the headers of the files alone. `model` may be a shape.
 void CheckWeights(const Model& model, const std::string& path);
@@ -36,6 +43,8 @@ struct SaveOptions {
   std::vector<std::string> labels = {};  // names of the classes, for models that know none
   std::map<std::string, std::string> files = {};  // to stand beside the weights: text by name
   int64_t max_shard_bytes = 5'000'000'000;        // larger models are written as several files
+  // Whence the weights, one after the other, if `model` is a shape. Empty: its own.
+  std::function<at::Tensor(const std::string& name)> read = {};
 };
 
 // Writes weights and config.json, and what the options add, into the folder, which takes the place

@@ -10,13 +10,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/check.h"
 #include "base/failure.h"
 #include "base/whole_file.h"
 #include "trainer/models/folder_config.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/state/safetensors.h"
-#include "trainer/state/state_dict.h"
 
 namespace ddprun::trainer {
 
@@ -54,18 +52,25 @@ std::optional<std::string> ReadText(const fs::path& folder, const char* name) {
   return text;
 }
 
+using LazyTensors = std::vector<LazyTensor>;
+
 // In their order, cut where the next one would make a file too large.
-std::vector<NamedTensors> Shards(const StateDict& state, int64_t max_bytes) {
-  std::vector<NamedTensors> shards(1);
+std::vector<LazyTensors> Shards(const Model& model, const SaveOptions& options) {
+  std::vector<LazyTensors> shards(1);
   int64_t bytes = 0;
-  for (const auto& [name, tensor, global_shape, offset] : state.tensors) {
-    DDPRUN_CHECK(tensor.sizes() == at::IntArrayRef(global_shape));  // no parts here
-    const auto more = static_cast<int64_t>(tensor.nbytes());
-    if (!shards.back().empty() && bytes + more > max_bytes) {
+  for (const auto& item : model.State()) {
+    const at::Tensor& own = item.value();
+    const auto more = static_cast<int64_t>(own.nbytes());
+    if (!shards.back().empty() && bytes + more > options.max_shard_bytes) {
       shards.emplace_back();
       bytes = 0;
     }
-    shards.back().emplace_back(name, tensor);
+    shards.back().push_back({.name = item.key(),
+                             .dtype = own.scalar_type(),
+                             .shape = own.sizes().vec(),
+                             .read = [own, read = options.read, name = item.key()] {
+                               return read ? read(name) : own;
+                             }});
     bytes += more;
   }
   return shards;
@@ -77,28 +82,21 @@ std::string ShardName(size_t index, size_t count) {
   return name.data();
 }
 
-void WriteWeights(const Model& model, const fs::path& folder, int64_t max_bytes) {
+void WriteWeights(const Model& model, const fs::path& folder, const SaveOptions& options) {
   // transformers refuses a file that does not name its framework.
   const std::map<std::string, std::string> metadata = {{"format", "pt"}};
-  const StateDict state = SaveState([&](StateVisitor& visitor) {
-    for (const auto& item : model.State()) visitor.Tensor(item.key(), item.value());
-  });
-  const std::vector<NamedTensors> shards = Shards(state, max_bytes);
+  const std::vector<LazyTensors> shards = Shards(model, options);
   if (shards.size() == 1) {
     WriteSafetensors((folder / kWeightsName).string(), shards.front(), metadata);
     return;
   }
   ordered_json index;
-  int64_t total_bytes = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
     const std::string name = ShardName(i, shards.size());
     WriteSafetensors((folder / name).string(), shards[i], metadata);
-    for (const auto& [tensor_name, tensor] : shards[i]) {
-      index["weight_map"][tensor_name] = name;
-      total_bytes += static_cast<int64_t>(tensor.nbytes());
-    }
+    for (const LazyTensor& tensor : shards[i]) index["weight_map"][tensor.name] = name;
   }
-  index["metadata"] = {{"total_size", total_bytes}};
+  index["metadata"] = {{"total_size", StateBytes(model)}};
   WriteText(folder / kIndexName, index.dump(2) + "\n");
 }
 
@@ -170,7 +168,7 @@ void CopyCompanions(const fs::path& source, const fs::path& folder) {
 }
 
 void WriteFiles(const Model& model, const fs::path& folder, const SaveOptions& options) {
-  WriteWeights(model, folder, options.max_shard_bytes);
+  WriteWeights(model, folder, options);
   model.SaveFiles(folder.string());
   WriteText(folder / kConfigName, ConfigText(model, options));
   CopyCompanions(options.source, folder);

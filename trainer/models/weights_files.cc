@@ -1,7 +1,10 @@
 #include "trainer/models/weights_files.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -9,6 +12,8 @@
 
 #include "base/failure.h"
 #include "trainer/models/pretrained.h"
+#include "trainer/state/safetensors.h"
+#include "trainer/state/torch_file.h"
 
 namespace ddprun::trainer {
 
@@ -27,19 +32,13 @@ Failure BrokenIndex(const std::string& path, const std::string& what) {
 }
 
 Failure NoWeights(const fs::path& folder) {
-  const bool pickle = fs::exists(folder / "pytorch_model.bin") ||
-                      fs::exists(folder / "pytorch_model.bin.index.json");
-  return Failure(
-      Error{.code = Code::kUsage,
-            .title = "NO WEIGHTS IN THE MODEL FOLDER",
-            .where = folder.string(),
-            .what = "\"" + folder.string() + "\" has neither " + kWeightsName + " nor " +
-                    kIndexName + (pickle ? ", only a pytorch_model.bin." : "."),
-            .hint = pickle ? "A pickle can run code when it is read, so it is not read here. "
-                             "Convert it once with transformers: "
-                             "AutoModel.from_pretrained(folder).save_pretrained(folder)."
-                           : "A folder with config.json and model.safetensors is expected.",
-            .page = "model-folder"});
+  return Failure(Error{.code = Code::kUsage,
+                       .title = "NO WEIGHTS IN THE MODEL FOLDER",
+                       .where = folder.string(),
+                       .what = "\"" + folder.string() + "\" has neither " + kWeightsName +
+                               " nor " + kPickleName + ", and no index of shards.",
+                       .hint = "A folder with config.json and model.safetensors is expected.",
+                       .page = "model-folder"});
 }
 
 bool IsFileName(const std::string& name) {
@@ -65,22 +64,98 @@ std::map<std::string, std::string> ReadWeightMap(const std::string& path) {
   return shard_of;
 }
 
+// What scripts put a model's state dict under, beside the optimizer's, and the prefix of modules
+// that were wrapped when they were saved.
+constexpr std::array<const char*, 3> kModelSections = {"model", "state_dict", "model_state_dict"};
+constexpr std::array<std::string_view, 2> kWrappers = {"module.", "_orig_mod."};
+
+// What stands before the names of the model's own tensors.
+std::string ModelPrefix(const TorchFile& file) {
+  std::string prefix;
+  for (const char* section : kModelSections) {
+    if (std::ranges::find(file.sections(), section) != file.sections().end()) {
+      prefix = std::string(section) + ".";
+    }
+  }
+  const auto all_begin_with = [&](const std::string& text) {
+    return std::ranges::all_of(file.entries(), [&](const auto& entry) {
+      return !entry.first.starts_with(prefix) || entry.first.starts_with(text);
+    });
+  };
+  for (const std::string_view wrapper : kWrappers) {
+    if (all_begin_with(prefix + std::string(wrapper))) prefix += wrapper;
+  }
+  return prefix;
+}
+
+std::map<std::string, WeightsFiles::Entry> OpenTorchFile(const std::string& path) {
+  const auto file = std::make_shared<const TorchFile>(path);
+  const std::string prefix = ModelPrefix(*file);
+  std::map<std::string, WeightsFiles::Entry> entries;
+  for (const auto& [name, entry] : file->entries()) {
+    if (!name.starts_with(prefix)) continue;
+    const auto read = [file, name = name](at::Tensor& target) { target.copy_(file->Get(name)); };
+    entries[name.substr(prefix.size())] = {entry.dtype, entry.view.shape, read};
+  }
+  return entries;
+}
+
+std::map<std::string, WeightsFiles::Entry> OpenSafetensors(const std::string& path) {
+  const auto file = std::make_shared<const SafetensorsFile>(path);
+  std::map<std::string, WeightsFiles::Entry> entries;
+  for (const auto& [name, entry] : file->entries()) {
+    const auto read = [file, name = name](at::Tensor& target) { file->ReadInto(name, target); };
+    entries[name] = {entry.dtype, entry.shape, read};
+  }
+  return entries;
+}
+
+bool IsCheckpoint(const std::string& path) {
+  return fs::exists(fs::path(path) / "COMMIT") || fs::exists(fs::path(path) / "index.json");
+}
+
+std::map<std::string, WeightsFiles::Entry> OpenCheckpoint(const std::string& path, Verify verify) {
+  constexpr std::string_view kModel = "model.";
+  const auto file =
+      std::make_shared<const Checkpoint>(ValueOrThrow(Checkpoint::Open(path, verify)));
+  std::map<std::string, WeightsFiles::Entry> entries;
+  const auto add = [&](const std::string& name, const CheckpointTensor& tensor) {
+    if (!name.starts_with(kModel)) return;
+    const auto read = [file, name](at::Tensor& target) { target.copy_(file->Read(name)); };
+    entries[name.substr(kModel.size())] = {tensor.dtype, tensor.shape, read};
+  };
+  for (const auto& [name, tensor] : file->tensors()) add(name, tensor);
+  for (const auto& [name, owner] : file->aliases()) add(name, file->tensors().at(owner));
+  return entries;
+}
+
 }  // namespace
 
-WeightsFiles::WeightsFiles(const std::string& path) : path_(path) {
+bool HoldsWeightsAlone(const std::string& path) {
+  return fs::is_regular_file(path) || IsCheckpoint(path);
+}
+
+WeightsFiles::WeightsFiles(const std::string& path, Verify verify) : path_(path) {
+  if (IsCheckpoint(path)) {
+    entries_ = OpenCheckpoint(path, verify);
+    return;
+  }
   if (!fs::is_directory(path)) {
-    Add(SafetensorsFile(path));
+    AddFile(path);
     return;
   }
-  const fs::path folder = path;
-  if (fs::exists(folder / kWeightsName)) {
-    path_ = (folder / kWeightsName).string();
-    Add(SafetensorsFile(path_));
+  // Safetensors first: a folder of the Hub may hold both.
+  for (const char* name : {kWeightsName, kIndexName, kPickleName, kPickleIndexName}) {
+    path_ = (fs::path(path) / name).string();
+    if (!fs::exists(path_)) continue;
+    if (path_.ends_with(".json")) {
+      OpenShards();
+    } else {
+      AddFile(path_);
+    }
     return;
   }
-  path_ = (folder / kIndexName).string();
-  if (!fs::exists(path_)) throw NoWeights(folder);
-  OpenShards();
+  throw NoWeights(path);
 }
 
 void WeightsFiles::OpenShards() {
@@ -88,34 +163,31 @@ void WeightsFiles::OpenShards() {
   const fs::path folder = fs::path(path_).parent_path();
   std::set<std::string> shards;
   for (const auto& [name, shard] : shard_of) shards.insert(shard);
+  std::map<std::string, std::string> found;
   for (const std::string& shard : shards) {
     if (!fs::exists(folder / shard)) {
       throw BrokenIndex(path_, "names the shard \"" + shard + "\", which is not in the folder");
     }
-    Add(SafetensorsFile((folder / shard).string()));
+    for (std::string& name : AddFile((folder / shard).string())) found[std::move(name)] = shard;
   }
   for (const auto& [name, shard] : shard_of) {
-    const auto found = file_of_.find(name);
-    if (found == file_of_.end() ||
-        fs::path(files_[found->second].path()).filename() != fs::path(shard)) {
+    if (found[name] != shard) {
       throw BrokenIndex(path_,
                         "says that tensor \"" + name + "\" is in \"" + shard + "\", but it is not");
     }
   }
 }
 
-void WeightsFiles::Add(SafetensorsFile file) {
-  for (const auto& [name, entry] : file.entries()) {
-    if (!file_of_.emplace(name, files_.size()).second) {
+// Returns the names of its tensors.
+std::vector<std::string> WeightsFiles::AddFile(const std::string& path) {
+  std::vector<std::string> names;
+  for (auto& [name, entry] : TorchFile::IsOne(path) ? OpenTorchFile(path) : OpenSafetensors(path)) {
+    if (!entries_.emplace(name, std::move(entry)).second) {
       throw BrokenIndex(path_, "names two shards with tensor \"" + name + "\"");
     }
-    entries_.emplace(name, entry);
+    names.push_back(name);
   }
-  files_.push_back(std::move(file));
-}
-
-void WeightsFiles::ReadInto(const std::string& name, at::Tensor& target) const {
-  files_[file_of_.at(name)].ReadInto(name, target);
+  return names;
 }
 
 }  // namespace ddprun::trainer

@@ -1,14 +1,10 @@
 #include "trainer/state/safetensors.h"
 
 #include <ATen/ops/empty.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <span>
 
 #include <nlohmann/json.hpp>
@@ -43,24 +39,6 @@ constexpr std::array<DtypeName, 10> kDtypes = {{{"F32", at::kFloat},
                                                 {"U8", at::kByte},
                                                 {"BOOL", at::kBool}}};
 
-Failure Broken(const std::string& path, const std::string& what) {
-  return Failure(Error{.code = Code::kFailed,
-                       .title = "BROKEN WEIGHTS FILE",
-                       .where = path,
-                       .what = "\"" + path + "\" is no valid safetensors file: " + what + ".",
-                       .hint = "Copy or download it again; it may have been cut short.",
-                       .page = "broken-weights"});
-}
-
-Failure Unreadable(const std::string& path, const std::string& reason) {
-  return Failure(Error{.code = Code::kUsage,
-                       .title = "WEIGHTS FILE CANNOT BE READ",
-                       .where = path,
-                       .what = "\"" + path + "\" cannot be read: " + reason + ".",
-                       .hint = "Correct the path, or its permissions.",
-                       .page = "unreadable-weights"});
-}
-
 Failure CannotStore(const std::string& name, const std::string& why) {
   return Failure(Error{.code = Code::kFailed,
                        .title = "CANNOT WRITE WEIGHTS",
@@ -70,31 +48,18 @@ Failure CannotStore(const std::string& name, const std::string& why) {
                        .page = ""});
 }
 
-void ReadAt(const std::string& path, int fd, void* target, size_t bytes, int64_t offset) {
-  auto* at = static_cast<char*>(target);
-  while (bytes > 0) {
-    const ssize_t got = ::pread(fd, at, bytes, offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw Unreadable(path, ErrnoText(errno));
-    if (got == 0) throw Broken(path, "it became shorter while it was read");
-    at += got;
-    offset += got;
-    bytes -= static_cast<size_t>(got);
-  }
-}
-
 // json keeps the last of two equal keys, which would hide a tensor.
-json ParseHeader(const std::string& path, std::string_view text) {
+json ParseHeader(const WeightsBytes& bytes, std::string_view text) {
   std::vector<std::string> keys;
   const auto watch = [&](int depth, json::parse_event_t event, json& value) {
     if (depth == 1 && event == json::parse_event_t::key) keys.push_back(value.get<std::string>());
     return depth <= kMaxHeaderDepth;
   };
   json header = json::parse(text, watch, /*allow_exceptions=*/false);
-  if (!header.is_object()) throw Broken(path, "its header is no JSON object");
+  if (!header.is_object()) throw bytes.Broken("its header is no JSON object");
   std::sort(keys.begin(), keys.end());
   const auto twice = std::adjacent_find(keys.begin(), keys.end());
-  if (twice != keys.end()) throw Broken(path, "tensor \"" + *twice + "\" comes twice");
+  if (twice != keys.end()) throw bytes.Broken("tensor \"" + *twice + "\" comes twice");
   return header;
 }
 
@@ -127,13 +92,13 @@ std::string ShapeText(std::span<const int64_t> shape) {
 }
 
 // `data_begin` and `file_size` in bytes from the start of the file.
-SafetensorsFile::Entry ReadEntry(const std::string& path,
+SafetensorsFile::Entry ReadEntry(const WeightsBytes& file,
                                  const std::string& name,
                                  const json& value,
-                                 int64_t data_begin,
-                                 int64_t file_size) {
+                                 int64_t data_begin) {
+  const int64_t file_size = file.size();
   const auto fail = [&](const std::string& what) {
-    return Broken(path, "tensor \"" + name + "\" " + what);
+    return file.Broken("tensor \"" + name + "\" " + what);
   };
   if (!value.is_object()) throw fail("has no description");
   const json dtype_text = value.value("dtype", json());
@@ -158,7 +123,7 @@ SafetensorsFile::Entry ReadEntry(const std::string& path,
 }
 
 // The tensors must fill the file: no byte in two of them, none in no tensor.
-void CheckCover(const SafetensorsFile& file, int64_t data_begin, int64_t file_size) {
+void CheckCover(const SafetensorsFile& file, const WeightsBytes& bytes, int64_t data_begin) {
   using Named = std::pair<const std::string, SafetensorsFile::Entry>;
   std::vector<const Named*> sorted;
   for (const Named& named : file.entries()) sorted.push_back(&named);
@@ -168,57 +133,52 @@ void CheckCover(const SafetensorsFile& file, int64_t data_begin, int64_t file_si
   int64_t at = data_begin;
   for (const Named* named : sorted) {
     if (named->second.begin != at) {
-      throw Broken(file.path(), "tensor \"" + named->first +
-                                    (named->second.begin < at ? "\" overlaps the one before it"
-                                                              : "\" leaves a gap before it"));
+      throw bytes.Broken("tensor \"" + named->first +
+                         (named->second.begin < at ? "\" overlaps the one before it"
+                                                   : "\" leaves a gap before it"));
     }
     at = named->second.end;
   }
-  if (at != file_size) {
-    throw Broken(file.path(), std::to_string(file_size - at) + " bytes follow the last tensor");
+  if (at != bytes.size()) {
+    throw bytes.Broken(std::to_string(bytes.size() - at) + " bytes follow the last tensor");
   }
 }
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
-  // O_NONBLOCK: opening a pipe would wait for its writer.
-  fd_ = std::make_shared<const UniqueFd>(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat status = {};
-  if (!fd_->valid() || ::fstat(fd_->get(), &status) != 0) throw Unreadable(path, ErrnoText(errno));
-  if (!S_ISREG(status.st_mode)) throw Unreadable(path, "it is no regular file");
-  const auto file_size = static_cast<int64_t>(status.st_size);
+SafetensorsFile::SafetensorsFile(const std::string& path) : bytes_(path, "safetensors file") {
+  const int64_t file_size = bytes_.size();
   uint64_t header_bytes = 0;
   if (file_size < static_cast<int64_t>(kLengthBytes)) {
-    throw Broken(path, "it has " + std::to_string(file_size) + " bytes");
+    throw bytes_.Broken("it has " + std::to_string(file_size) + " bytes");
   }
-  ReadAt(path, fd_->get(), &header_bytes, kLengthBytes, 0);
+  bytes_.Read(&header_bytes, kLengthBytes, 0);
   if (header_bytes > kMaxHeaderBytes ||
       header_bytes > static_cast<uint64_t>(file_size) - kLengthBytes) {
-    throw Broken(path, "its header should have " + std::to_string(header_bytes) +
+    throw bytes_.Broken("its header should have " + std::to_string(header_bytes) +
                            " bytes, but the file has " + std::to_string(file_size));
   }
   std::string header_text(header_bytes, ' ');
-  ReadAt(path, fd_->get(), header_text.data(), header_text.size(), kLengthBytes);
-  const json header = ParseHeader(path, header_text);
+  bytes_.Read(header_text.data(), header_text.size(), kLengthBytes);
+  const json header = ParseHeader(bytes_, header_text);
   const auto data_begin = static_cast<int64_t>(kLengthBytes + header_bytes);
   for (const auto& [name, value] : header.items()) {
     if (name != "__metadata__") {
-      entries_.emplace(name, ReadEntry(path, name, value, data_begin, file_size));
+      entries_.emplace(name, ReadEntry(bytes_, name, value, data_begin));
       continue;
     }
-    if (!value.is_object()) throw Broken(path, "its __metadata__ is no object");
+    if (!value.is_object()) throw bytes_.Broken("its __metadata__ is no object");
     for (const auto& [key, text] : value.items()) {
-      if (!text.is_string()) throw Broken(path, "its __metadata__ has more than strings");
+      if (!text.is_string()) throw bytes_.Broken("its __metadata__ has more than strings");
       metadata_[key] = text.get<std::string>();
     }
   }
-  CheckCover(*this, data_begin, file_size);
+  CheckCover(*this, bytes_, data_begin);
 }
 
 const SafetensorsFile::Entry& SafetensorsFile::Find(const std::string& name) const {
   const auto found = entries_.find(name);
-  if (found == entries_.end()) throw Broken(path_, "it has no tensor \"" + name + "\"");
+  if (found == entries_.end()) throw bytes_.Broken("it has no tensor \"" + name + "\"");
   return found->second;
 }
 
@@ -226,7 +186,7 @@ void SafetensorsFile::ReadBytes(const std::string& name,
                                 int64_t skip,
                                 void* target,
                                 size_t bytes) const {
-  ReadAt(path_, fd_->get(), target, bytes, Find(name).begin + skip);
+  bytes_.Read(target, bytes, Find(name).begin + skip);
 }
 
 at::Tensor SafetensorsFile::Get(const std::string& name) const {
@@ -281,26 +241,40 @@ std::string SafetensorsHeader(const std::vector<SafetensorsItem>& items,
 }
 
 void WriteSafetensors(const std::string& path,
-                      const NamedTensors& tensors,
+                      std::vector<LazyTensor> tensors,
                       const std::map<std::string, std::string>& metadata) {
-  NamedTensors sorted;
-  for (const auto& [name, tensor] : tensors) {
-    sorted.emplace_back(name, tensor.detach().cpu().contiguous());
-  }
   // The reference writer sorts in the same way.
-  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
-    return std::pair(-static_cast<int64_t>(a.second.element_size()), a.first) <
-           std::pair(-static_cast<int64_t>(b.second.element_size()), b.first);
+  std::sort(tensors.begin(), tensors.end(), [](const LazyTensor& a, const LazyTensor& b) {
+    const auto width = [](const LazyTensor& tensor) {
+      return -static_cast<int64_t>(at::elementSize(tensor.dtype));
+    };
+    return std::pair(width(a), std::string_view(a.name)) <
+           std::pair(width(b), std::string_view(b.name));
   });
   std::vector<SafetensorsItem> items;
-  std::vector<std::string_view> parts(1);
-  for (const auto& [name, tensor] : sorted) {
-    items.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
-    parts.emplace_back(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes());
-  }
+  for (const LazyTensor& lazy : tensors) items.push_back({lazy.name, lazy.dtype, lazy.shape});
   const std::string header = SafetensorsHeader(items, metadata);
-  parts[0] = header;
-  ThrowIfError(WriteWholeFile(path, parts));
+  WholeFile file = ValueOrThrow(WholeFile::Create(path));
+  ThrowIfError(file.Write(header));
+  for (const LazyTensor& lazy : tensors) {
+    const at::Tensor tensor = lazy.read().detach().cpu().contiguous();
+    ThrowIfError(
+        file.Write({static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()}));
+  }
+  ThrowIfError(file.Finish());
+}
+
+void WriteSafetensors(const std::string& path,
+                      const NamedTensors& tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  std::vector<LazyTensor> all;
+  for (const auto& [name, tensor] : tensors) {
+    all.push_back({.name = name,
+                   .dtype = tensor.scalar_type(),
+                   .shape = tensor.sizes().vec(),
+                   .read = [tensor = tensor] { return tensor; }});
+  }
+  WriteSafetensors(path, std::move(all), metadata);
 }
 
 }  // namespace ddprun::trainer

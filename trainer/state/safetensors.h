@@ -5,20 +5,19 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "base/unique_fd.h"
+#include "trainer/state/weights_bytes.h"
 
 namespace ddprun::trainer {
 
-// An open file whose header was checked. Immutable: any thread. Tensors are read, not mapped: a
-// file that another program cuts short is then an error and not the end of the process (SIGBUS).
+// An open file whose header was checked. Immutable: any thread.
 class SafetensorsFile {
  public:
   struct Entry {
@@ -31,7 +30,7 @@ class SafetensorsFile {
   // Throws Failure when the file cannot be read or breaks the format; names the tensor concerned.
   explicit SafetensorsFile(const std::string& path);
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return bytes_.path(); }
   // By tensor name.
   const std::map<std::string, Entry>& entries() const { return entries_; }
   // "__metadata__" of the header.
@@ -47,8 +46,7 @@ class SafetensorsFile {
  private:
   const Entry& Find(const std::string& name) const;
 
-  std::string path_;
-  std::shared_ptr<const UniqueFd> fd_;
+  WeightsBytes bytes_;
   std::map<std::string, Entry> entries_;
   std::map<std::string, std::string> metadata_;
 };
@@ -71,11 +69,24 @@ std::string SafetensorsHeader(const std::vector<SafetensorsItem>& items,
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
+// A tensor of a file to be written, which is read when its turn comes.
+struct LazyTensor {
+  std::string name;
+  at::ScalarType dtype;
+  std::vector<int64_t> shape;
+  std::function<at::Tensor()> read;  // of that dtype and shape
+  std::string same_as = {};  // name of another tensor of the file that is the same memory
+};
+
 // Writes the file whole or not at all: temporary file, fsync, rename. Tensors may be on any
 // device and of any layout. Throws Failure for a name that comes twice or a dtype that the format
 // does not know, and when writing fails.
 void WriteSafetensors(const std::string& path,
                       const NamedTensors& tensors,
+                      const std::map<std::string, std::string>& metadata = {});
+// The same with one tensor in memory at a time. `same_as` makes no difference: it is stored twice.
+void WriteSafetensors(const std::string& path,
+                      std::vector<LazyTensor> tensors,
                       const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace ddprun::trainer

@@ -61,8 +61,14 @@ class AgainstTorch(unittest.TestCase):
         for name, buffer in net.named_buffers():
             if buffer.is_floating_point():
                 buffer.add_(torch.rand_like(buffer))
+        state = {rename(name): tensor for name, tensor in net.state_dict().items()}
         weights = self.folder / "weights.safetensors"
-        safetensors.torch.save_file({rename(k): v for k, v in net.state_dict().items()}, weights)
+        safetensors.torch.save_file(state, weights)
+        if kind == "cnn":  # as a script saves it that trains with DistributedDataParallel
+            weights = self.folder / "weights.pt"
+            wrapped = {f"module.{name}": tensor for name, tensor in state.items()}
+            torch.save({"model": wrapped, "optimizer": {"state": {0: torch.ones(2)}}, "epoch": 3},
+                       weights)
         # In float32 a few ReLUs flip, and PyTorch's own gradients of a ResNet are up to 3 % off.
         net.double()
         inputs, targets = torch.randn(6, 3, side, side).double(), torch.randint(10, (6,))

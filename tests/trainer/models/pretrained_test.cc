@@ -14,6 +14,7 @@
 #include "tests/base/error_of.h"
 #include "tests/trainer/data/scratch_folder.h"
 #include "trainer/state/safetensors.h"
+#include "trainer/state/torch_file.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -163,11 +164,26 @@ TEST_F(PretrainedTest, RefusesABrokenIndex) {
               HasSubstr("tensor \"a\" is in"));
 }
 
-TEST_F(PretrainedTest, RefusesPicklesWithAHint) {
+TEST_F(PretrainedTest, ReadsFilesOfTorchSave) {
   const auto model = MakeModel(kMlp);
   EXPECT_THAT(Complaint(*model, folder_.Path()), HasSubstr("has neither model.safetensors nor"));
   folder_.Write("pytorch_model.bin", "pickle");
-  EXPECT_THAT(Complaint(*model, folder_.Path()), HasSubstr("only a pytorch_model.bin"));
+  EXPECT_THAT(Complaint(*model, folder_.Path()), HasSubstr("no valid safetensors file"));
+  for (const std::string prefix : {"", "module.", "_orig_mod."}) {
+    std::vector<LazyTensor> tensors;
+    for (const auto& [name, tensor] : TensorsOf(*model)) {
+      tensors.push_back({.name = prefix + name,
+                         .dtype = tensor.scalar_type(),
+                         .shape = tensor.sizes().vec(),
+                         .read = [tensor = tensor] { return tensor; }});
+    }
+    WriteTorchFile(folder_.Path("pytorch_model.bin"), tensors);
+    for (const std::string& path : {folder_.Path(), folder_.Path("pytorch_model.bin")}) {
+      const auto copy = MakeModel(kMlp);
+      LoadWeights(*copy, path);
+      ExpectEqualParameters(*model, *copy);
+    }
+  }
 }
 
 TEST_F(PretrainedTest, DrawsAClassifierThatAnEncoderLacks) {
