@@ -3,12 +3,11 @@
 #include <signal.h>
 #include <time.h>
 
-#include <array>
-#include <atomic>
 #include <limits>
 #include <utility>
 
 #include "base/last_words.h"
+#include "base/stop_signals.h"
 
 namespace ddprun::trainer {
 
@@ -16,63 +15,13 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr std::array kStopSignals = {SIGTERM, SIGUSR1, SIGUSR2, SIGINT};
-// As ddprun: a wrapper script may pass on what a terminal has sent to all.
-constexpr int64_t kSameRequestNs = 500'000'000;
-
-// Written by the handler, on whatever thread it runs.
-std::atomic<int> noted_signal = 0;
-std::atomic<int64_t> noted_at_ns = 0;
-bool ends_on_second = false;
-static_assert(std::atomic<int64_t>::is_always_lock_free);
-
 int64_t SteadyNs() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// Async-signal-safe.
-void OnStopSignal(int signal) {
-  int none = 0;
-  if (noted_signal.compare_exchange_strong(none, signal)) {
-    noted_at_ns = SteadyNs();
-    return;
-  }
-  if (!ends_on_second || SteadyNs() - noted_at_ns < kSameRequestNs) return;
-  ::signal(signal, SIG_DFL);
-  ::raise(signal);  // comes when this handler returns
-}
-
-sigset_t StopSet() {
-  sigset_t set;
-  ::sigemptyset(&set);
-  for (const int signal : kStopSignals) ::sigaddset(&set, signal);
-  return set;
-}
-
 }  // namespace
-
-void BlockStopSignals() {
-  const sigset_t set = StopSet();
-  ::sigprocmask(SIG_BLOCK, &set, nullptr);
-}
-
-void NoteStopSignals(const Environment& environment) {
-  ends_on_second = !environment.Get("DDPRUN_JOB_ID") && !environment.Get("SLURM_JOB_ID");
-  for (const int signal : kStopSignals) {
-    struct sigaction action {};
-    ::sigaction(signal, nullptr, &action);
-    if (action.sa_handler == SIG_IGN) continue;
-    action = {};
-    action.sa_handler = OnStopSignal;
-    action.sa_flags = SA_RESTART;
-    action.sa_mask = StopSet();
-    ::sigaction(signal, &action, nullptr);
-  }
-  const sigset_t set = StopSet();
-  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
-}
 
 StopRequest::StopRequest(const RunConfig& config, const Environment& environment) {
   const Result<int64_t> told =
@@ -88,7 +37,7 @@ StopRequest::StopRequest(const RunConfig& config, const Environment& environment
 }
 
 StopReason StopRequest::reason() const {
-  const int signal = noted_signal;
+  const int signal = NotedStopSignal();
   if (signal == SIGINT) return StopReason::kInterrupt;
   if (signal != 0) return StopReason::kSignal;
   return SteadyClock::now() >= end_ ? StopReason::kTime : StopReason::kNone;
@@ -101,7 +50,7 @@ int StopStatus(StopReason reason) {
 std::string TextOf(StopReason reason) {
   if (reason == StopReason::kTime) return "run.max_time is over";
   if (reason == StopReason::kInterrupt) return "Ctrl-C (SIGINT)";
-  const int signal = noted_signal;
+  const int signal = NotedStopSignal();
   for (const auto& [number, name] : {std::pair(SIGTERM, "SIGTERM"), std::pair(SIGUSR1, "SIGUSR1"),
                                      std::pair(SIGUSR2, "SIGUSR2")}) {
     if (signal == number) return name;

@@ -19,14 +19,6 @@ int StopStatus(StopReason reason);
 // signal to another rank".
 std::string TextOf(StopReason reason);
 
-// From now on SIGTERM, SIGUSR1, SIGUSR2 and SIGINT, as far as they are not ignored, are noted and
-// do nothing else; also those that came while they were blocked. One that comes half a second or
-// more after the first ends the process as it would have, but not under ddprun, which has a
-// patience of its own, nor under SLURM, which sends several.
-void NoteStopSignals(const Environment& environment);
-// The same signals wait until NoteStopSignals: before a fork whose child is to take them.
-void BlockStopSignals();
-
 // What this process knows. One thread.
 class StopRequest {
  public:

@@ -21,7 +21,7 @@
 #include "base/cpus.h"
 #include "base/failure.h"
 #include "base/flight_recorder.h"
-#include "trainer/loop/stop_request.h"
+#include "base/stop_signals.h"
 
 namespace ddprun::trainer {
 

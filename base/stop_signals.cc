@@ -1,0 +1,76 @@
+#include "base/stop_signals.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace ddprun {
+
+namespace {
+
+constexpr std::array kStopSignals = {SIGTERM, SIGUSR1, SIGUSR2, SIGINT};
+// As ddprun: a wrapper script may pass on what a terminal has sent to all.
+constexpr int64_t kSameRequestNs = 500'000'000;
+
+// Written by the handler, on whatever thread it runs.
+std::atomic<int> noted_signal = 0;
+std::atomic<int64_t> noted_at_ns = 0;
+bool ends_on_second = false;
+static_assert(std::atomic<int64_t>::is_always_lock_free);
+
+int64_t SteadyNs() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// Async-signal-safe.
+void OnStopSignal(int signal) {
+  int none = 0;
+  if (noted_signal.compare_exchange_strong(none, signal)) {
+    noted_at_ns = SteadyNs();
+    return;
+  }
+  if (!ends_on_second || SteadyNs() - noted_at_ns < kSameRequestNs) return;
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);  // comes when this handler returns
+}
+
+sigset_t StopSet() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : kStopSignals) ::sigaddset(&set, signal);
+  return set;
+}
+
+}  // namespace
+
+void BlockStopSignals() {
+  const sigset_t set = StopSet();
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+}
+
+void NoteStopSignals(const Environment& environment) {
+  ends_on_second = !environment.Get("DDPRUN_JOB_ID") && !environment.Get("SLURM_JOB_ID");
+  for (const int signal : kStopSignals) {
+    struct sigaction action {};
+    ::sigaction(signal, nullptr, &action);
+    if (action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = OnStopSignal;
+    action.sa_flags = SA_RESTART;
+    action.sa_mask = StopSet();
+    ::sigaction(signal, &action, nullptr);
+  }
+  const sigset_t set = StopSet();
+  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+int NotedStopSignal() {
+  return noted_signal;
+}
+
+}  // namespace ddprun

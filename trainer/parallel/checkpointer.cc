@@ -1,0 +1,270 @@
+#include "trainer/parallel/checkpointer.h"
+
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/nn/module.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
+
+#include <functional>
+#include <limits>
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "base/env.h"
+#include "base/failure.h"
+#include "base/stop_signals.h"
+#include "trainer/parallel/module_sync.h"
+
+namespace ddprun {
+
+using States = ska::flat_hash_map<void*, std::unique_ptr<torch::optim::OptimizerParamState>>;
+
+// What torch::optim keeps for a parameter.
+struct StateSlots {
+  std::vector<std::pair<const char*, at::Tensor*>> tensors;  // undefined: not made yet
+  int64_t* step = nullptr;
+};
+
+// The slots of one parameter, made if `make` says so and they are missing.
+using FindSlots = std::function<StateSlots(States& states, void* parameter, bool make)>;
+
+namespace {
+
+using trainer::StateVisitor;
+
+StateSlots SlotsOf(torch::optim::SGDParamState& state) {
+  return {{{"momentum_buffer", &state.momentum_buffer()}}};
+}
+template <typename AdamState>  // Adam's or AdamW's
+  requires requires(AdamState state) { state.max_exp_avg_sq(); }
+StateSlots SlotsOf(AdamState& state) {
+  return {{{"exp_avg", &state.exp_avg()},
+           {"exp_avg_sq", &state.exp_avg_sq()},
+           {"max_exp_avg_sq", &state.max_exp_avg_sq()}},
+          &state.step()};
+}
+StateSlots SlotsOf(torch::optim::RMSpropParamState& state) {
+  return {{{"square_avg", &state.square_avg()},
+           {"momentum_buffer", &state.momentum_buffer()},
+           {"grad_avg", &state.grad_avg()}},
+          &state.step()};
+}
+StateSlots SlotsOf(torch::optim::AdagradParamState& state) {
+  return {{{"sum", &state.sum()}}, &state.step()};
+}
+
+template <typename ParamState>
+StateSlots Find(States& states, void* parameter, bool make) {
+  auto found = states.find(parameter);
+  if (found == states.end()) {
+    if (!make) return {};
+    found = states.emplace(parameter, std::make_unique<ParamState>()).first;
+  }
+  return SlotsOf(static_cast<ParamState&>(*found->second));
+}
+
+Failure Unsupported(const std::string& what, const std::string& hint) {
+  return Failure(Error{.code = Code::kUsage,
+                       .title = "OPTIMIZER CANNOT BE SAVED",
+                       .where = "Checkpointer",
+                       .what = what,
+                       .hint = hint,
+                       .page = "optimizer-cannot-be-saved"});
+}
+
+FindSlots SlotsFor(torch::optim::Optimizer& optimizer) {
+  using namespace torch::optim;  // NOLINT: five classes with long names
+  if (dynamic_cast<Adam*>(&optimizer) != nullptr) return Find<AdamParamState>;
+  if (dynamic_cast<AdamW*>(&optimizer) != nullptr) return Find<AdamWParamState>;
+  if (dynamic_cast<SGD*>(&optimizer) != nullptr) return Find<SGDParamState>;
+  if (dynamic_cast<RMSprop*>(&optimizer) != nullptr) return Find<RMSpropParamState>;
+  if (dynamic_cast<Adagrad*>(&optimizer) != nullptr) return Find<AdagradParamState>;
+  throw Unsupported("The optimizer is none of torch::optim's Adam, AdamW, SGD, RMSprop, Adagrad.",
+                    "Take one of those, or save the state with trainer/checkpoint/saver.h.");
+}
+
+}  // namespace
+
+class Checkpointer::Impl {
+ public:
+  Impl(torch::nn::Module& module,
+       torch::optim::Optimizer& optimizer,
+       const trainer::Mesh& mesh,
+       const CheckpointerOptions& options)
+      : module_(module),
+        optimizer_(optimizer),
+        mesh_(mesh),
+        folder_(options.folder),
+        slots_for_(SlotsFor(optimizer)),
+        attempt_(std::to_string(FromRankZero(std::random_device()()))),
+        saver_({.folder = options.folder,
+                .part = {.rank = mesh.data.rank, .size = mesh.data.size},
+                .deadline = options.deadline_seconds,
+                .retention = {.newest = options.keep}}) {
+    for (const auto& item : module.named_parameters()) {
+      name_of_.emplace(item.value().unsafeGetTensorImpl(), item.key());
+    }
+    for (const auto& group : optimizer_.param_groups()) {
+      for (const at::Tensor& parameter : group.params()) {
+        if (name_of_.contains(parameter.unsafeGetTensorImpl())) continue;
+        throw Unsupported("The optimizer has a parameter that the module does not have.",
+                          "Give the checkpointer the module whose parameters() the optimizer has.");
+      }
+    }
+    owners_ = [this](StateVisitor& visitor) { NameState(visitor); };
+  }
+
+  int64_t Restore() {
+    int64_t step = 0;
+    std::optional<trainer::Checkpoint> checkpoint;
+    if (mesh_.data.rank == 0) {
+      checkpoint = trainer::OpenNewest(folder_).checkpoint;
+      if (checkpoint) step = checkpoint->step();
+      ThrowIfError(trainer::PrepareCheckpointFolder(folder_, step));
+    }
+    step = FromRankZero(step);
+    if (step == 0) return 0;
+    if (!checkpoint) {
+      checkpoint = ValueOrThrow(trainer::Checkpoint::Open(trainer::CheckpointPath(folder_, step),
+                                                          trainer::Verify::kSizes));
+    }
+    checkpoint->Load(owners_);
+    return step;
+  }
+
+  void Save(int64_t step) {
+    if (mesh_.data.group != nullptr) {
+      std::vector<trainer::NamedParameter> buffers;
+      for (const auto& item : module_.named_buffers()) {
+        buffers.push_back({item.key(), item.value()});
+      }
+      trainer::BroadcastFrom(0, buffers, *mesh_.data.group);
+    }
+    saver_.Begin(trainer::SaveState(owners_), {.step = step, .attempt = attempt_});
+  }
+
+  bool AnyRank(bool here) const {
+    const at::Tensor count = at::tensor({int64_t{here}});
+    trainer::AllReduceOnHost(mesh_.control.get(), count);
+    return count.item<int64_t>() > 0;
+  }
+
+  std::map<std::string, int64_t*> numbers;
+  trainer::BackgroundSaver& saver() { return saver_; }
+
+ private:
+  int64_t FromRankZero(int64_t number) const {
+    const at::Tensor all = at::tensor({mesh_.data.rank == 0 ? number : 0});
+    trainer::AllReduceOnHost(mesh_.control.get(), all);
+    return all.item<int64_t>();
+  }
+
+  void NameState(StateVisitor& visitor) {
+    visitor.Section("model.");
+    for (const auto& item : module_.named_parameters()) visitor.Tensor(item.key(), item.value());
+    for (const auto& item : module_.named_buffers()) visitor.Tensor(item.key(), item.value());
+    visitor.Section("optimizer.");
+    for (auto& group : optimizer_.param_groups()) {
+      for (const at::Tensor& parameter : group.params()) NameSlots(visitor, parameter);
+    }
+    const auto groups = static_cast<int64_t>(optimizer_.param_groups().size());
+    const at::Tensor rates = at::zeros({groups}, at::kDouble);
+    auto* rate = rates.mutable_data_ptr<double>();
+    for (const auto& group : optimizer_.param_groups()) *rate++ = group.options().get_lr();
+    visitor.Tensor("learning_rates", rates);
+    rate = rates.mutable_data_ptr<double>();
+    for (auto& group : optimizer_.param_groups()) group.options().set_lr(*rate++);
+    visitor.Section("program.");
+    for (const auto& [name, number] : numbers) visitor.Number(name, *number);
+  }
+
+  // First which of the slots are there, as bits: loading makes those.
+  void NameSlots(StateVisitor& visitor, const at::Tensor& parameter) {
+    void* key = parameter.unsafeGetTensorImpl();
+    const std::string& name = name_of_.at(key);
+    StateSlots slots = slots_for_(optimizer_.state(), key, /*make=*/false);
+    int64_t made = slots.tensors.empty() ? 0 : 1;
+    for (size_t i = 0; i < slots.tensors.size(); ++i) {
+      if (slots.tensors[i].second->defined()) made |= int64_t{2} << i;
+    }
+    visitor.Number(name + ".state", made);
+    if (made == 0) return;
+    slots = slots_for_(optimizer_.state(), key, /*make=*/true);
+    if (slots.step != nullptr) visitor.Number(name + ".step", *slots.step);
+    for (size_t i = 0; i < slots.tensors.size(); ++i) {
+      auto& [slot_name, tensor] = slots.tensors[i];
+      if ((made & (int64_t{2} << i)) == 0) continue;
+      if (!tensor->defined()) *tensor = at::zeros_like(parameter.detach());
+      visitor.Tensor(name + "." + slot_name, *tensor);
+    }
+  }
+
+  torch::nn::Module& module_;
+  torch::optim::Optimizer& optimizer_;
+  const trainer::Mesh mesh_;
+  const std::string folder_;
+  const FindSlots slots_for_;
+  const std::string attempt_;
+  std::map<const void*, std::string> name_of_;  // of parameters
+  trainer::VisitState owners_;
+  trainer::BackgroundSaver saver_;
+};
+
+Checkpointer::Checkpointer(torch::nn::Module& module,
+                           torch::optim::Optimizer& optimizer,
+                           const trainer::Mesh& mesh,
+                           const CheckpointerOptions& options)
+    : impl_(std::make_unique<Impl>(module, optimizer, mesh, options)) {}
+
+Checkpointer::~Checkpointer() = default;
+
+void Checkpointer::track(const std::string& name, int64_t& number) {
+  impl_->numbers[name] = &number;
+}
+
+int64_t Checkpointer::restore() {
+  return impl_->Restore();
+}
+
+void Checkpointer::save(int64_t step) {
+  impl_->Save(step);
+}
+
+void Checkpointer::wait_before_update() {
+  impl_->saver().WaitForCopy();
+}
+
+std::optional<Checkpointer::Outcome> Checkpointer::poll() {
+  return impl_->saver().Poll();
+}
+
+std::optional<Checkpointer::Outcome> Checkpointer::finish() {
+  return impl_->saver().Finish();
+}
+
+bool Checkpointer::should_stop() const {
+  return impl_->AnyRank(stop_requested());
+}
+
+void install_stop_handler() {
+  NoteStopSignals(Environment::OfProcess());
+}
+
+bool stop_requested() {
+  return NotedStopSignal() != 0;
+}
+
+int64_t restart_count() {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  return ValueOrThrow(
+      Environment::OfProcess().GetInt("TORCHELASTIC_RESTART_COUNT", 0, 0, kMost));
+}
+
+}  // namespace ddprun
