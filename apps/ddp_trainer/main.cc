@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/ddp_trainer/check_command.h"
+#include "apps/ddp_trainer/checkpoint_command.h"
 #include "apps/ddp_trainer/generate_command.h"
 #include "apps/ddp_trainer/tokenize_command.h"
 #include "base/env.h"
@@ -103,6 +104,8 @@ int Run(int argc, char** argv, const Environment& environment) {
   CLI::App* schema = app.add_subcommand("schema", "Print the JSON Schema of config files");
   CLI::App* doc = app.add_subcommand("config-doc", "Print docs/config.md");
   const ddprun::trainer::CheckCommand check(app);
+  const ddprun::trainer::CheckpointCommand checkpoint(app);
+  const ddprun::trainer::DiffCommand diff(app);
   const ddprun::trainer::TokenizeCommand tokenize(app);
   const ddprun::trainer::GenerateCommand generate(app);
   try {
@@ -119,6 +122,8 @@ int Run(int argc, char** argv, const Environment& environment) {
     return 0;
   }
   if (check.parsed()) return check.Run(environment);
+  if (checkpoint.parsed()) return checkpoint.Run(environment);
+  if (diff.parsed()) return diff.Run();
   if (tokenize.parsed()) return tokenize.Run();
   if (generate.parsed()) return generate.Run();
   if (arguments.config.empty()) {

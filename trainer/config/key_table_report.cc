@@ -163,6 +163,11 @@ std::vector<Key> ReportKeys() {
        .aliases = {{"enable_progress_bar", "Lightning"},
                    {"disable_tqdm", "Hugging Face", "Instead of true write \"off\"."},
                    {"tqdm", "PyTorch examples"}}},
+      {.section = "report",
+       .name = "state_hashes",
+       .slot = At<&Config::report, &ReportConfig::state_hashes>,
+       .meaning = "Writes state_hashes.jsonl: after every step a hash of each gradient and weight "
+                  "of every rank, for ddp-trainer diff. Costs a reading of all of them."},
   };
 }
 

@@ -18,6 +18,7 @@
 #include "trainer/loop/step_plan.h"
 #include "trainer/loop/step_reports.h"
 #include "trainer/report/metrics_file.h"
+#include "trainer/report/state_hashes.h"
 
 namespace ddprun::trainer {
 
@@ -140,6 +141,7 @@ class Chooser {
                    .attempt = RandomWord()};
     ThrowIfError(PrepareCheckpointFolder(start.place.folder, step));
     ThrowIfError(CutMetrics(start.folder.path + "/metrics.jsonl", step));
+    ThrowIfError(CutMetrics(start.folder.path + "/" + kStateHashesName, step));
   }
 
   const Config& config_;

@@ -9,6 +9,7 @@
 #include "base/failure.h"
 #include "base/last_words.h"
 #include "base/log.h"
+#include "base/stop_signals.h"
 #include "trainer/comm/bootstrap.h"
 #include "trainer/compute/block_cache.h"
 #include "trainer/loop/compute_setup.h"
@@ -22,7 +23,9 @@
 #include "trainer/report/format.h"
 #include "trainer/report/metrics_file.h"
 #include "trainer/report/run_folder.h"
+#include "trainer/report/state_hashes.h"
 #include "trainer/report/terminal.h"
+#include "trainer/report/time_ledger.h"
 
 namespace ddprun::trainer {
 
@@ -189,7 +192,12 @@ Observers WatchRun(const ReportConfig& config, const RunFolder& folder) {
   Observers observers;
   Observer& terminal = observers.Add(std::make_unique<Terminal>(
       TerminalOptions{.bar_fd = ProgressBarFd(config.progress_bar), .numbers_in = metrics}));
+  observers.Add(std::make_unique<TimeLedger>(metrics, terminal));
   observers.Add(std::make_unique<MetricsFile>(metrics, terminal));
+  if (config.state_hashes) {
+    const std::string path = folder.path + "/" + kStateHashesName;
+    observers.Add(std::make_unique<StateHashFile>(path, terminal));
+  }
   return observers;
 }
 

@@ -97,6 +97,7 @@ Votes StepReports::Tell(const Observers* observers, const Votes& own, bool wait)
     report.grad_norm = result.grad_norm;
     report.run_seconds = run_seconds_ += result.seconds;
     report.step_seconds = result.seconds;
+    report.data_seconds = result.data_seconds;
     report.exposed_comm_seconds = result.exposed_seconds;
     if (observers != nullptr) observers->Tell(&Observer::OnStep, report);
     // Without any prediction there is no loss, and nothing to learn from, but nothing wrong either.

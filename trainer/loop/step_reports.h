@@ -34,6 +34,7 @@ struct StepResult {
   double learning_rate = 0;
   DeviceScalar grad_norm;  // of the averaged gradients, before clipping
   double seconds = 0;      // of the host
+  double data_seconds = 0;  // of these, waiting for the batches
   double exposed_seconds = 0;  // waiting for communication
 };
 

@@ -87,6 +87,7 @@ void Trainer::Build() {
   UseDevice(mesh_.device);
   model_ = BuildModel(job_, mesh_.data.rank == 0, mesh_.device, &fresh_parameters_);
   strategy_ = BuildStrategy(job_.config, model_, mesh_, recorder_.get());
+  if (job_.config.report.state_hashes) hasher_.emplace(*model_, mesh_);
 }
 
 void Trainer::Fit(const Observers* observers) {
@@ -118,6 +119,7 @@ void Trainer::RunEpoch(int64_t epoch) {
     const SteadyClock::time_point begin = SteadyClock::now();
     const std::vector<Batch> micro_batches = TakeMicroBatches(loader);
     if (micro_batches.empty()) return;
+    const double data_seconds = SecondsSince(begin);
     if (recorder_ != nullptr) recorder_->SetStep(step_ + 1);
     StepResult result = TrainStep(micro_batches);
     result.step = ++step_;
@@ -127,6 +129,7 @@ void Trainer::RunEpoch(int64_t epoch) {
     if (std::exchange(first_step_, false)) {
       mesh_.SetTimeout(std::chrono::seconds(job_.config.comm.train_timeout_seconds));
     }
+    result.data_seconds = data_seconds;
     result.seconds = SecondsSince(begin);
     reports_.Add(result);
     AfterStep(result);
@@ -226,10 +229,12 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
                               .micro_batches = micro_batches,
                               .loss = loss});
   NoteProgress();
+  if (hasher_) hasher_->HashGradients(strategy_->Gradients());
   const double max_norm = job_.config.training.max_grad_norm;
   if (max_norm > 0) result.grad_norm = strategy_->ClipGradients(max_norm);
   checkpoints_.BeforeUpdate();
   strategy_->Step();
+  if (hasher_) hasher_->HashWeights(step_ + 1, observers_);
   // Afterwards: it needs the gradients of all buckets.
   const bool reported = observers_ != nullptr && reports_.IsReported(step_ + 1);
   if (max_norm == 0 && reported) result.grad_norm = strategy_->GradientNorm();

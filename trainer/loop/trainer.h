@@ -13,6 +13,7 @@
 #include "trainer/loop/batch_mover.h"
 #include "trainer/loop/checkpointing.h"
 #include "trainer/loop/job.h"
+#include "trainer/loop/state_hasher.h"
 #include "trainer/loop/step_reports.h"
 #include "trainer/models/model.h"
 #include "trainer/optim/optimizer.h"
@@ -95,6 +96,7 @@ class Trainer {
   std::vector<std::string> fresh_parameters_;
   std::shared_ptr<Model> model_;
   std::unique_ptr<Strategy> strategy_;
+  std::optional<StateHasher> hasher_;
   const Observers* observers_ = nullptr;
   int64_t step_ = 0;
   SamplerState position_;    // after it

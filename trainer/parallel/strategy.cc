@@ -41,6 +41,11 @@ class Single : public Strategy {
     for (const at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
     for (size_t i = 0; i < inputs.micro_batches.size(); ++i) RunMicroBatch(inputs, i, *model_);
   }
+  std::vector<at::Tensor> Gradients() override {
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
+    return gradients;
+  }
   DeviceScalar GradientNorm() override { return GlobalNorm(GradientsOf(parameters_)); }
   DeviceScalar ClipGradients(double max_norm) override {
     return ClipGlobalNorm(GradientsOf(parameters_), max_norm);
@@ -142,10 +147,11 @@ class DistributedDataParallel : public Strategy {
       RunMicroBatch(inputs, i, *model_);
     }
   }
-  DeviceScalar GradientNorm() override {
+  std::vector<at::Tensor> Gradients() override {
     reducer().WaitForBuckets();
-    return GlobalNorm(reducer().Gradients());
+    return reducer().Gradients();
   }
+  DeviceScalar GradientNorm() override { return GlobalNorm(Gradients()); }
   DeviceScalar ClipGradients(double max_norm) override {
     const DeviceScalar norm = GradientNorm();
     ClipTo(max_norm, norm, reducer().FlatGradients());  // fewer tensors than parameters

@@ -35,6 +35,9 @@ class Strategy {
 
   // Forgets the gradients of the step before and computes those of this one, of all ranks' batches.
   virtual void ForwardBackward(const StepInputs& inputs) = 0;
+  // Of the trained parameters, in their order, for the global batch; undefined where none came.
+  // Waits for those still being reduced; valid until Step().
+  virtual std::vector<at::Tensor> Gradients() = 0;
   // The 2-norm of the gradients of the global batch; waits for those still being reduced.
   virtual DeviceScalar GradientNorm() = 0;
   // Scales the gradients so that their norm is at most max_norm; returns the one from before.

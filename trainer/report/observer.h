@@ -26,6 +26,7 @@ struct StepReport {
   int64_t tokens = 0;  // 0 for a model without tokens
   double run_seconds = 0;  // that the run has trained until now, over all its starts
   double step_seconds = 0;
+  double data_seconds = 0;  // of these, waiting for the batches
   // Communication that the step had to wait for, not hidden behind the backward pass.
   double exposed_comm_seconds = 0;
 };
@@ -60,6 +61,13 @@ struct CheckpointReport {
   double seconds = 0;        // from the step's end to the commit
   double stall_seconds = 0;  // of these, those that a step had to wait
   std::string error = {};    // not empty: why there is none
+};
+
+// What a step did to every tensor of every rank (report.state_hashes).
+struct StateHashes {
+  int64_t step = 0;
+  std::vector<std::string> names = {};            // "gradient of fc.weight", "fc.weight"
+  std::vector<std::vector<uint64_t>> ranks = {};  // of each rank, a hash for each name
 };
 
 // The first line of metrics.jsonl.
@@ -105,6 +113,8 @@ class Observer {
   virtual void OnEval(const EvalReport& /*report*/, ReportTime /*now*/) {}
   virtual void OnCheckpoint(const CheckpointReport& /*report*/, ReportTime /*now*/) {}
   virtual void OnBucketSizes(const BucketSizesReport& /*report*/, ReportTime /*now*/) {}
+  // Every step, where the config wants it.
+  virtual void OnStateHashes(const StateHashes& /*hashes*/, ReportTime /*now*/) {}
   // Last.
   virtual void OnEnd(const RunEnd& /*end*/, ReportTime /*now*/) {}
 };

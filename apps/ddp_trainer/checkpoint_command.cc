@@ -1,0 +1,182 @@
+#include "apps/ddp_trainer/checkpoint_command.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/failure.h"
+#include "trainer/checkpoint/checkpoint_folder.h"
+#include "trainer/loop/export_checkpoint.h"
+#include "trainer/report/format.h"
+
+namespace ddprun::trainer {
+
+struct CheckpointCommand::Flags {
+  std::string path;
+  std::string to;
+  bool all = false;
+  const CLI::App* list = nullptr;
+  const CLI::App* verify = nullptr;
+};
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool IsOneCheckpoint(const std::string& path) {
+  return fs::exists(fs::path(path) / "COMMIT") || fs::exists(fs::path(path) / "index.json");
+}
+
+// Those of a run folder, or of a folder of checkpoints, or the one itself; never none.
+std::vector<StoredCheckpoint> Find(const std::string& path) {
+  if (IsOneCheckpoint(path)) return {{.path = path}};
+  std::vector<StoredCheckpoint> found = ListCheckpoints(CheckpointsOf(path));
+  if (!found.empty()) return found;
+  throw Failure(Error{.code = Code::kUsage,
+                      .title = "NO CHECKPOINTS",
+                      .where = path,
+                      .what = "\"" + path + "\" is no checkpoint, and there are none in \"" +
+                              CheckpointsOf(path) + "\".",
+                      .hint = "Name a run folder (runs/NAME), its folder of checkpoints, or one "
+                              "of them.",
+                      .page = "no-checkpoints"});
+}
+
+// "2026-11-22 15:40", of the commit.
+std::string SavedAt(const std::string& path) {
+  struct stat status = {};
+  if (::stat((path + "/COMMIT").c_str(), &status) != 0) return "?";
+  std::tm local = {};
+  ::localtime_r(&status.st_mtime, &local);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M", &local);
+  return text.data();
+}
+
+std::string OneLine(const Error& error) {
+  std::string text = error.what;
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
+std::string SizeText(const Checkpoint& checkpoint) {
+  return ByteText(static_cast<double>(checkpoint.bytes()));
+}
+
+}  // namespace
+
+std::string CheckpointsOf(const std::string& path) {
+  const std::string inside = path + "/checkpoints";
+  std::ifstream file(path + "/config.resolved.json", std::ios::binary);
+  const auto config = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object()) return fs::is_directory(inside) ? inside : path;
+  const auto section = config.value("checkpoint", nlohmann::json::object());
+  const std::string dir = section.value("dir", "");
+  // Where checkpoint.dir is shared, each run has a folder of its name.
+  return dir.empty() ? inside : dir + "/" + fs::path(path).lexically_normal().filename().string();
+}
+
+CheckpointCommand::CheckpointCommand(CLI::App& app) : flags_(std::make_unique<Flags>()) {
+  CLI::App* command = app.add_subcommand("checkpoint", "List, verify and export checkpoints");
+  command->require_subcommand(1);
+  const auto add = [&](const char* name, const char* what) {
+    CLI::App* one = command->add_subcommand(name, what);
+    one->add_option("path", flags_->path, "A run folder, its folder of checkpoints, or one of them")
+        ->required();
+    return one;
+  };
+  flags_->list = add("list", "Say what checkpoints there are");
+  flags_->verify = add("verify", "Read every byte and compare checksums");
+  CLI::App* exported = add("export", "Write the newest, or the one named, in another format");
+  exported
+      ->add_option("--to", flags_->to,
+                   "FILE.pt (torch.save), FILE.safetensors, or else a Hugging Face folder")
+      ->required();
+  exported->add_flag("--all", flags_->all,
+                     "Of a file: the optimizer's state and all else too, not the model alone");
+  command_ = command;
+}
+
+CheckpointCommand::~CheckpointCommand() = default;
+
+bool CheckpointCommand::parsed() const {
+  return command_->parsed();
+}
+
+int CheckpointCommand::Run(const Environment& environment) const {
+  if (flags_->list->parsed()) return List();
+  if (flags_->verify->parsed()) return Verify();
+  return Export(environment);
+}
+
+int CheckpointCommand::List() const {
+  int status = 0;
+  std::printf("%10s  %-10s  %-16s  %-10s  %s\n", "step", "size", "saved", "score", "path");
+  for (const StoredCheckpoint& stored : Find(flags_->path)) {
+    const auto checkpoint = Checkpoint::Open(stored.path, Verify::kSizes);
+    if (!checkpoint) {
+      status = 1;
+      std::printf("%10s  %s\n", "?", OneLine(checkpoint.error()).c_str());
+      continue;
+    }
+    const auto score = checkpoint->score();
+    std::printf("%10lld  %-10s  %-16s  %-10s  %s\n", static_cast<long long>(checkpoint->step()),
+                SizeText(*checkpoint).c_str(), SavedAt(stored.path).c_str(),
+                score ? LossText(*score).c_str() : "-", stored.path.c_str());
+  }
+  return status;
+}
+
+int CheckpointCommand::Verify() const {
+  int status = 0;
+  for (const StoredCheckpoint& stored : Find(flags_->path)) {
+    const auto checkpoint = Checkpoint::Open(stored.path);
+    if (checkpoint) {
+      std::printf("good     %s: step %lld, %zu tensors, %s\n", stored.path.c_str(),
+                  static_cast<long long>(checkpoint->step()), checkpoint->tensors().size(),
+                  SizeText(*checkpoint).c_str());
+    } else {
+      status = 1;
+      std::printf("damaged  %s: %s\n", stored.path.c_str(), OneLine(checkpoint.error()).c_str());
+    }
+  }
+  return status;
+}
+
+int CheckpointCommand::Export(const Environment& environment) const {
+  Find(flags_->path);  // or says that there is none
+  std::optional<Checkpoint> checkpoint;
+  if (IsOneCheckpoint(flags_->path)) {
+    checkpoint = ValueOrThrow(Checkpoint::Open(flags_->path));
+  } else {
+    NewestCheckpoint newest = OpenNewest(CheckpointsOf(flags_->path));
+    for (const Error& error : newest.passed_over) {
+      std::fprintf(stderr, "passed over: %s\n", OneLine(error).c_str());
+    }
+    if (!newest.checkpoint) throw Failure(newest.passed_over.front());
+    checkpoint = std::move(newest.checkpoint);
+  }
+  const Exported what = flags_->all ? Exported::kAll : Exported::kModel;
+  const std::string extension = fs::path(flags_->to).extension().string();
+  if (extension == ".pt" || extension == ".pth" || extension == ".bin") {
+    ExportTorchFile(*checkpoint, flags_->to, what);
+  } else if (extension == ".safetensors") {
+    ExportSafetensors(*checkpoint, flags_->to, what);
+  } else if (const auto missing = ExportFolder(*checkpoint, flags_->to, environment)) {
+    std::fprintf(stderr, "warning: without names of classes: %s\n", OneLine(*missing).c_str());
+  }
+  std::printf("%s: step %lld of %s\n", flags_->to.c_str(),
+              static_cast<long long>(checkpoint->step()), checkpoint->path().c_str());
+  return 0;
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,108 @@
+"""ddp-trainer checkpoint list, verify and export, and ddp-trainer diff, on what real runs leave."""
+
+import json
+import os
+import pathlib
+import subprocess
+import unittest
+
+import training
+
+TRAINER = os.environ["DDPRUN_TRAINER_PROGRAM"]
+
+
+class CheckpointCommand(training.TrainingTest):
+    def run_toy(self, name, ranks=2, **sections):
+        sections.setdefault("report", {})["state_hashes"] = True
+        sections.setdefault("checkpoint", {"save_steps": 5, "save_total_limit": 0})
+        config = training.toy_config(**sections)
+        config["run"].update(name=name, max_steps=20)
+        self.train(config, ranks)
+        return self.path(f"runs/{name}")
+
+    def trainer(self, *arguments):
+        return subprocess.run([TRAINER, *map(str, arguments)], capture_output=True, text=True,
+                              cwd=self.path("."), timeout=120)
+
+    def checked(self, *arguments):
+        done = self.trainer(*arguments)
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_lists_verifies_and_exports(self):
+        run = self.run_toy("saved")
+        lines = self.checked("checkpoint", "list", run).splitlines()
+        steps = [int(line.split()[0]) for line in lines[1:]]
+        self.assertLessEqual({5, 10, 15}, set(steps), lines)
+        of_folder = self.checked("checkpoint", "list", f"{run}/checkpoints")
+        self.assertEqual(lines, of_folder.splitlines())
+        good = self.checked("checkpoint", "verify", run)
+        self.assertEqual(len(steps), good.count("good "), good)
+
+        newest = f"{run}/checkpoints/step-{max(steps)}"
+        for name in ("out.pt", "out.safetensors", "out"):
+            said = self.checked("checkpoint", "export", run, f"--to={name}")
+            self.assertIn(f"{name}: step {max(steps)} of ", said)
+        if max(steps) == 20:  # the weights at the end
+            with open(self.path("out/model.safetensors"), "rb") as exported:
+                with open(f"{run}/model/model.safetensors", "rb") as saved:
+                    self.assertEqual(saved.read(), exported.read())
+        # Each of them is a model to begin with.
+        for start in ("out.pt", "out.safetensors", newest):
+            path = os.path.join(self.path("."), start)
+            config = training.toy_config(model={"name_or_path": path})
+            config["run"].update(name="from", max_steps=1)
+            self.train(config)
+
+        shard = next(pathlib.Path(newest).glob("shard-*"))
+        with open(shard, "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            last = file.read(1)
+            file.seek(-1, os.SEEK_END)
+            file.write(bytes([last[0] ^ 1]))
+        done = self.trainer("checkpoint", "verify", run)
+        self.assertEqual(1, done.returncode)
+        self.assertRegex(done.stdout, rf"damaged +{newest}: .*{shard.name}")
+        done = self.trainer("checkpoint", "export", run, "--to=older.pt")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("passed over: ", done.stderr)
+
+    def test_what_is_no_checkpoint_is_said(self):
+        os.makedirs(self.path("empty"))
+        done = self.trainer("checkpoint", "list", "empty")
+        self.assertEqual(2, done.returncode)
+        self.assertIn("NO CHECKPOINTS", done.stderr)
+        done = self.trainer("diff", "empty", "empty")
+        self.assertEqual(2, done.returncode)
+        self.assertIn("NO RUN FOLDER", done.stderr)
+
+    def test_diff_names_keys_step_and_tensor(self):
+        first = self.run_toy("first")
+        same = self.run_toy("same")
+        said = self.checked("diff", first, same)
+        self.assertIn("configs: the same", said)
+        self.assertIn("state hashes: the same in 20 steps", said)
+        self.assertRegex(said, r"checkpoints: the same in \d steps")
+        other = self.run_toy("other", optimizer={"learning_rate": 0.5})
+        done = self.trainer("diff", first, other)
+        self.assertEqual(1, done.returncode, done.stdout)
+        self.assertRegex(done.stdout, r"config: optimizer.learning_rate: \S+, 0.5\n")
+        # The gradients of the first step do not know the learning rate.
+        self.assertRegex(done.stdout, r"the first of 20 steps that differs is step 1: layers\.\S+, "
+                                      r"on rank 0, and \d+ more")
+        self.assertIn("checkpoints: those of step 5 differ: model.layers.0.bias", done.stdout)
+
+    def test_the_ledger_adds_up(self):
+        run = self.run_toy("ledger")
+        with open(f"{run}/metrics.jsonl") as file:
+            lines = [json.loads(line) for line in file]
+        ledger = [line for line in lines if line.get("event") == "ledger"][-1]
+        self.assertEqual(20, ledger["step"])
+        parts = sum(ledger[f"{part}_seconds"]
+                    for part in ("useful", "data", "ranks", "saving", "evaluation", "lost"))
+        self.assertAlmostEqual(ledger["wall_seconds"], parts, delta=0.01)
+        self.assertEqual("end", lines[-1]["event"])
+
+
+if __name__ == "__main__":
+    unittest.main()

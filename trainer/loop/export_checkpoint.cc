@@ -1,0 +1,128 @@
+#include "trainer/loop/export_checkpoint.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <filesystem>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "base/failure.h"
+#include "trainer/config/read_config.h"
+#include "trainer/loop/job.h"
+#include "trainer/models/pretrained.h"
+#include "trainer/state/torch_file.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+constexpr std::string_view kModel = "model.";
+
+Config ConfigOf(const Checkpoint& checkpoint, const Environment& environment) {
+  const auto run = nlohmann::json::parse(checkpoint.run(), nullptr, /*allow_exceptions=*/false);
+  if (!run.is_object() || !run.contains("config")) {
+    throw Failure(
+        Error{.code = Code::kUsage,
+              .title = "NO CONFIG IN THE CHECKPOINT",
+              .where = checkpoint.path(),
+              .what = "\"" + checkpoint.path() + "\" does not say which model it is of: it was "
+                      "not saved by ddp-trainer.",
+              .hint = "Export it to a file of tensors: --to=weights.safetensors.",
+              .page = "no-config-in-the-checkpoint"});
+  }
+  const std::string here = std::filesystem::current_path().string();
+  return ValueOrThrow(ReadConfigText({.label = checkpoint.path(), .text = run["config"].dump()}, {},
+                                     {environment, here, here}));
+}
+
+// Under the names that are wanted, in the order of the checkpoint.
+std::vector<LazyTensor> TensorsOf(const Checkpoint& checkpoint, Exported what) {
+  std::vector<LazyTensor> tensors;
+  const auto add = [&](const std::string& name, const CheckpointTensor& tensor) {
+    const bool is_model = name.starts_with(kModel);
+    if (what == Exported::kModel && !is_model) return;
+    tensors.push_back({.name = what == Exported::kAll ? name : name.substr(kModel.size()),
+                       .dtype = tensor.dtype,
+                       .shape = tensor.shape,
+                       .read = [&checkpoint, name] { return checkpoint.Read(name); }});
+  };
+  for (const auto& [name, tensor] : checkpoint.tensors()) add(name, tensor);
+  for (const auto& [name, owner] : checkpoint.aliases()) {
+    const size_t before = tensors.size();
+    add(name, checkpoint.tensors().at(owner));
+    if (tensors.size() == before) continue;
+    tensors.back().same_as = what == Exported::kAll ? owner : owner.substr(kModel.size());
+  }
+  return tensors;
+}
+
+void LoadModel(const Checkpoint& checkpoint, Model& model) {
+  const at::NoGradGuard no_grad;
+  for (auto& item : model.State()) {
+    item.value().copy_(checkpoint.Read(std::string(kModel) + item.key()));
+  }
+}
+
+}  // namespace
+
+std::optional<Error> ExportFolder(const Checkpoint& checkpoint,
+                                  const std::string& folder,
+                                  const Environment& environment) {
+  Job job;
+  job.config_path = checkpoint.path();
+  job.config = ConfigOf(checkpoint, environment);
+  const ModelConfig& model = job.config.model;
+  std::optional<Error> missing;
+  OpenParts(job, [&missing](const auto& part) {
+    try {
+      part();
+      return true;
+    } catch (const Failure& failure) {
+      if (!missing) missing = failure.error();
+      return false;
+    }
+  });
+  const bool own_code =
+      model.type == ModelType::kPlugin || model.type == ModelType::kTorchScript;
+  if (job.shape == nullptr && (!own_code || missing)) throw Failure(*std::move(missing));
+  SaveOptions options{.tokenizer = job.config.data.tokenizer, .files = job.model_files};
+  if (std::filesystem::is_directory(model.name_or_path)) options.source = model.name_or_path;
+  if (job.train != nullptr) options.labels = job.train->shape().labels;
+  if (job.shape == nullptr) {
+    const auto whole = MakeModel(job.model);
+    LoadModel(checkpoint, *whole);
+    SavePretrained(*whole, folder, options);
+    return missing;
+  }
+  options.read = [&checkpoint](const std::string& name) {
+    return checkpoint.Read(std::string(kModel) + name);
+  };
+  SavePretrained(*job.shape, folder, options);
+  return missing;
+}
+
+void ExportTorchFile(const Checkpoint& checkpoint, const std::string& path, Exported what) {
+  std::map<std::string, PickledValue> numbers;
+  if (what == Exported::kAll) {
+    numbers.insert(checkpoint.numbers().begin(), checkpoint.numbers().end());
+  }
+  WriteTorchFile(path, TensorsOf(checkpoint, what), numbers);
+}
+
+void ExportSafetensors(const Checkpoint& checkpoint, const std::string& path, Exported what) {
+  std::map<std::string, std::string> metadata = {{"format", "pt"}};
+  std::vector<LazyTensor> tensors = TensorsOf(checkpoint, what);
+  std::erase_if(tensors, [&](const LazyTensor& tensor) {
+    if (!tensor.same_as.empty()) metadata["alias." + tensor.name] = tensor.same_as;
+    return !tensor.same_as.empty();
+  });
+  for (const auto& [name, number] : checkpoint.numbers()) {
+    if (what == Exported::kAll) metadata[name] = std::to_string(number);
+  }
+  WriteSafetensors(path, std::move(tensors), metadata);
+}
+
+}  // namespace ddprun::trainer

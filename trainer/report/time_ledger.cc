@@ -1,0 +1,107 @@
+#include "trainer/report/time_ledger.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "base/whole_file.h"
+#include "trainer/report/format.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+using LedgerJson = nlohmann::ordered_json;
+
+constexpr double kWorthALine = 60;  // seconds
+
+double Get(const LedgerJson& line, const char* key) {
+  const auto value = line.find(key);
+  return value != line.end() && value->is_number() ? value->get<double>() : 0;
+}
+
+}  // namespace
+
+void TimeLedger::OnBegin(const RunHeader& header, ReportTime now) {
+  began_ = now.unix_seconds;
+  std::ifstream file(path_, std::ios::binary);
+  for (std::string text; std::getline(file, text);) {
+    if (text.find(R"("event":)") == text.npos) continue;
+    const LedgerJson line = LedgerJson::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!line.is_object()) continue;
+    const std::string event = line.value("event", "");
+    if (event == "start" && starts_++ == 1) began_ = Get(line, "ts");
+    if (event != "ledger" || line.value("step", int64_t{0}) > header.resumed_step) continue;
+    spent_ = {.useful = Get(line, "useful_seconds"),
+              .data = Get(line, "data_seconds"),
+              .ranks = Get(line, "ranks_seconds"),
+              .saving = Get(line, "saving_seconds"),
+              .evaluation = Get(line, "evaluation_seconds")};
+  }
+  // What cannot be written here MetricsFile says of its own lines.
+  fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+}
+
+void TimeLedger::OnStep(const StepReport& report, ReportTime /*now*/) {
+  const double waited = report.data_seconds + report.exposed_comm_seconds;
+  spent_.data += report.data_seconds;
+  spent_.ranks += report.exposed_comm_seconds;
+  spent_.useful += std::max(report.step_seconds - waited, 0.0);
+  after_.emplace_back(report.step, spent_);
+}
+
+void TimeLedger::OnEval(const EvalReport& report, ReportTime /*now*/) {
+  spent_.evaluation += report.seconds;
+}
+
+void TimeLedger::OnCheckpoint(const CheckpointReport& report, ReportTime now) {
+  // It was a part of the steps.
+  spent_.saving += report.stall_seconds;
+  spent_.useful -= report.stall_seconds;
+  while (!after_.empty() && after_.front().first < report.step) after_.pop_front();
+  if (!report.error.empty() || after_.empty() || after_.front().first != report.step) return;
+  Write(report.step, after_.front().second, now);
+}
+
+void TimeLedger::OnEnd(const RunEnd& end, ReportTime now) {
+  Write(end.step, spent_, now);
+  const double wall = now.unix_seconds - began_;
+  if (wall < kWorthALine) return;
+  std::array<char, 64> share;
+  std::snprintf(share.data(), share.size(), "%.1f %% of ", 100 * spent_.useful / wall);
+  terminal_.OnNote("time: training " + std::string(share.data()) + Duration(wall) +
+                   "; waiting for data " + Duration(spent_.data) + ", for ranks " +
+                   Duration(spent_.ranks) + ", saving " + Duration(spent_.saving) +
+                   ", validation " + Duration(spent_.evaluation) +
+                   ", starting and redone steps " + Duration(LostSeconds(spent_, wall)));
+}
+
+double TimeLedger::LostSeconds(const Seconds& spent, double wall) const {
+  const double known =
+      spent.useful + spent.data + spent.ranks + spent.saving + spent.evaluation;
+  return std::max(wall - known, 0.0);
+}
+
+void TimeLedger::Write(int64_t step, const Seconds& spent, ReportTime now) {
+  const double wall = std::max(now.unix_seconds - began_, 0.0);
+  const LedgerJson line = {{"ts", now.unix_seconds},
+                           {"event", "ledger"},
+                           {"step", step},
+                           {"starts", starts_},
+                           {"wall_seconds", wall},
+                           {"useful_seconds", spent.useful},
+                           {"data_seconds", spent.data},
+                           {"ranks_seconds", spent.ranks},
+                           {"saving_seconds", spent.saving},
+                           {"evaluation_seconds", spent.evaluation},
+                           {"lost_seconds", LostSeconds(spent, wall)},
+                           {"goodput", wall > 0 ? spent.useful / wall : 0}};
+  WriteBytes(fd_.get(), line.dump() + "\n");
+}
+
+}  // namespace ddprun::trainer
