@@ -37,7 +37,8 @@ std::string Digits(std::span<const uint64_t> hashes) {
 HashedStep ReadStep(const HashJson& line, HashedStep step) {
   if (step.names == nullptr) throw std::out_of_range("names");
   step.first = line.at("hashes").get<std::string>();
-  for (const auto& [rank, digits] : line.value("others", HashJson::object()).items()) {
+  const HashJson others = line.value("others", HashJson::object());
+  for (const auto& [rank, digits] : others.items()) {
     step.others[std::stoi(rank)] = digits.get<std::string>();
   }
   const size_t size = step.names->size() * kHashDigits;

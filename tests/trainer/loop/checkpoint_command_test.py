@@ -33,7 +33,7 @@ class CheckpointCommand(training.TrainingTest):
         run = self.run_toy("saved")
         lines = self.checked("checkpoint", "list", run).splitlines()
         steps = [int(line.split()[0]) for line in lines[1:]]
-        self.assertLessEqual({5, 10, 15}, set(steps), lines)
+        self.assertLessEqual({5, 20}, set(steps), lines)  # one is passed over while another is saved
         of_folder = self.checked("checkpoint", "list", f"{run}/checkpoints")
         self.assertEqual(lines, of_folder.splitlines())
         good = self.checked("checkpoint", "verify", run)
@@ -43,10 +43,9 @@ class CheckpointCommand(training.TrainingTest):
         for name in ("out.pt", "out.safetensors", "out"):
             said = self.checked("checkpoint", "export", run, f"--to={name}")
             self.assertIn(f"{name}: step {max(steps)} of ", said)
-        if max(steps) == 20:  # the weights at the end
-            with open(self.path("out/model.safetensors"), "rb") as exported:
-                with open(f"{run}/model/model.safetensors", "rb") as saved:
-                    self.assertEqual(saved.read(), exported.read())
+        with open(self.path("out/model.safetensors"), "rb") as exported:
+            with open(f"{run}/model/model.safetensors", "rb") as saved:
+                self.assertEqual(saved.read(), exported.read())
         # Each of them is a model to begin with.
         for start in ("out.pt", "out.safetensors", newest):
             path = os.path.join(self.path("."), start)
