@@ -41,6 +41,7 @@ class TorchReducer : public trainer::Strategy {
     reducer_->prepare_for_backward({});
     single_->ForwardBackward(inputs);
   }
+  std::vector<at::Tensor> Gradients() override { return single_->Gradients(); }
   trainer::DeviceScalar GradientNorm() override { return single_->GradientNorm(); }
   trainer::DeviceScalar ClipGradients(double max_norm) override {
     return single_->ClipGradients(max_norm);
