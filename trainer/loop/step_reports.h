@@ -32,10 +32,10 @@ struct StepResult {
   int64_t step = 0;                 // 1 for the first
   std::vector<StepSums> sums = {};  // of its logical ranks
   double learning_rate = 0;
-  DeviceScalar grad_norm;  // of the averaged gradients, before clipping
-  double seconds = 0;      // of the host
-  double data_seconds = 0;  // of these, waiting for the batches
-  double exposed_seconds = 0;  // waiting for communication
+  DeviceScalar grad_norm = {};  // of the averaged gradients, before clipping
+  double seconds = 0;           // of the host
+  double data_seconds = 0;      // of these, waiting for the batches
+  double exposed_seconds = 0;   // waiting for communication
 };
 
 // One thread.

@@ -50,6 +50,8 @@ at::Tensor Convolution(const at::Tensor& x,
                        int64_t stride,
                        int64_t padding) {
   const at::ScalarType type = ComputeType();
+  // Outside a scope of bfloat16 a model computes in its own type, float64 too.
+  if (type == at::kFloat) return at::conv2d(x, layer.weight, layer.bias, stride, padding);
   const at::Tensor bias = layer.bias.defined() ? layer.bias.to(type) : at::Tensor();
   return at::conv2d(x.to(type), layer.weight.to(type), bias, stride, padding);
 }
