@@ -11,19 +11,21 @@
 
 #include <nlohmann/json.hpp>
 
+#include "trainer/compute/matmul.h"
 #include "trainer/config/config_text.h"
 
 namespace ddprun::trainer {
 
 namespace {
 
-// What a later start compares itself with (resume.cc).
+// What a later start compares itself with (resume.cc, compute_setup.cc).
 std::string RunText(const Job& job, const StepPlan& plan) {
   const nlohmann::ordered_json run = {
       {"config", nlohmann::ordered_json::parse(WriteResolvedConfig(job.config))},
       {"world_size", plan.data_ranks},
       {"step_samples", plan.step_samples},
-      {"total_steps", plan.total_steps}};
+      {"total_steps", plan.total_steps},
+      {"matmul_engine", MatmulEngineName(CurrentMatmulEngine())}};
   return run.dump();
 }
 

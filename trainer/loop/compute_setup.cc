@@ -1,5 +1,7 @@
 #include "trainer/loop/compute_setup.h"
 
+#include <nlohmann/json.hpp>
+
 #include "base/failure.h"
 #include "trainer/compute/matmul_choice.h"
 
@@ -46,6 +48,23 @@ std::string SetUpCompute(const TrainingConfig& training,
   const EngineChoice choice = ChooseEngine(EngineFile(environment));
   UseMatmulEngine(choice.engine);
   return choice.Describe();
+}
+
+std::string KeepEngine(const TrainingConfig& training, const std::string& run) {
+  if (training.matmul_engine != MatmulSetting::kAuto || training.virtual_ranks > 0) return "";
+  const nlohmann::json before = nlohmann::json::parse(run, nullptr, /*allow_exceptions=*/false);
+  const std::string chosen = MatmulEngineName(CurrentMatmulEngine());
+  const std::string kept = before.is_object() ? before.value("matmul_engine", chosen) : chosen;
+  if (kept == chosen) return "";
+  const std::string was = "Matrix products were done by \"" + kept + "\" until here, ";
+  const bool of_onednn = kept == MatmulEngineName(MatmulEngine::kOneDnn);
+  if (of_onednn && !HasOneDnn()) {
+    return was + "which this LibTorch does not have: from here on \"" + chosen +
+           "\" does them, with other last digits.";
+  }
+  UseMatmulEngine(of_onednn ? MatmulEngine::kOneDnn : MatmulEngine::kDefault);
+  return was + "and are from here on, for the same bits; by itself \"auto\" takes \"" + chosen +
+         "\" here. training.matmul_engine changes it.";
 }
 
 }  // namespace ddprun::trainer

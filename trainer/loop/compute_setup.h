@@ -18,4 +18,9 @@ std::string SetUpCompute(const TrainingConfig& training,
                          int64_t parameters,
                          const Environment& environment);
 
+// For a run that goes on, after SetUpCompute: with "auto" the engine of its steps so far, as
+// another one has other bits. `run`: Checkpoint::run(); of an old one, that names none, nothing
+// changes. Returns a line to warn with where that is not what would be chosen here, or "".
+std::string KeepEngine(const TrainingConfig& training, const std::string& run);
+
 }  // namespace ddprun::trainer

@@ -89,12 +89,28 @@ class Chooser {
     if (!own.empty()) return TakeUp(own);
     if (resume == "job") return Fresh();
     if (resume != "auto") return FromPath(resume);
-    const std::string wanted = WantedRunFolder(config_);
-    const bool any = !ListCheckpoints(CheckpointFolderOf(config_, wanted)).empty();
-    return any ? TakeUp(wanted) : Fresh();
+    const std::string named = NewestOfName();
+    return named.empty() ? Fresh() : TakeUp(named);
   }
 
  private:
+  // Of the runs of this name the one that has saved last: the first may have been killed before it
+  // had saved anything. "" where none has.
+  std::string NewestOfName() const {
+    std::string newest;
+    fs::file_time_type newest_time = fs::file_time_type::min();
+    for (const std::string& run : RunFoldersOfName(config_)) {
+      for (const StoredCheckpoint& stored : ListCheckpoints(CheckpointFolderOf(config_, run))) {
+        std::error_code error;
+        const fs::file_time_type time = fs::last_write_time(stored.path, error);
+        if (error || time < newest_time) continue;
+        newest_time = time;
+        newest = run;
+      }
+    }
+    return newest;
+  }
+
   RunStart Fresh() {
     RunStart start;
     start.folder = ValueOrThrow(MakeRunFolder(config_, unix_seconds_, jobs_.all));
@@ -180,7 +196,8 @@ bool IsFree(const Key& key) {
 std::vector<std::string> ChangedKeys(const json& before, const json& now) {
   std::vector<std::string> lines;
   for (const Key& key : AllKeys()) {
-    const json::json_pointer place("/" + std::string(key.section) + "/" + std::string(key.name));
+    const json::json_pointer place =
+        json::json_pointer() / std::string(key.section) / std::string(key.name);
     if (IsFree(key) || !before.contains(place) || before[place] == now[place]) continue;
     lines.push_back(key.Path() + " was " + before[place].dump() + " until here, and is " +
                     now[place].dump() + " from here on.");

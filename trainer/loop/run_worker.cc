@@ -10,6 +10,7 @@
 #include "base/last_words.h"
 #include "base/log.h"
 #include "base/stop_signals.h"
+#include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/comm/bootstrap.h"
 #include "trainer/compute/block_cache.h"
 #include "trainer/loop/compute_setup.h"
@@ -117,20 +118,34 @@ std::string FreshText(const Job& job, const Trainer& trainer) {
   return "fresh weights, not in " + job.config.model.name_or_path + ": " + names;
 }
 
-Failure WeightsNotSaved(const std::string& folder, int64_t bytes, const Error& cause) {
-  return Failure(Error{
-      .code = Code::kFailed,
-      .title = "WEIGHTS NOT SAVED",
-      .where = folder,
-      .what = "Training has ended, but its weights, " + ByteText(static_cast<double>(bytes)) +
-              ", could not be saved:\n" + cause.what,
-      .hint = "They are lost; the metrics that were written are kept. Make room or let the folder "
-              "be written\nto, or give another one (run.output_dir), and train again.",
-      .page = "weights-not-saved"});
+Failure WeightsNotSaved(const Job& job, const RunStart& start, Trainer& trainer, Error cause) {
+  std::string hint =
+      "They are lost; the metrics that were written are kept. Make room or let the folder be "
+      "written\nto, or give another one (run.output_dir), and train again.";
+  const std::string checkpoint = CheckpointPath(start.place.folder, trainer.step());
+  if (std::filesystem::exists(checkpoint)) {
+    hint = "They are not lost: " + checkpoint + " has them.\n";
+    if (!job.config.checkpoint.save_only_model) {
+      hint += "Make room or let the folder be written to, and start again with run.resume \"" +
+              start.folder.path + "\":\nno step is done again. Or take";
+    } else {
+      hint += "Take";
+    }
+    hint += " them from there: ddp-trainer checkpoint export";
+  }
+  const auto bytes = static_cast<double>(StateBytes(trainer.model()));
+  return Failure(Error{.code = Code::kFailed,
+                       .title = "WEIGHTS NOT SAVED",
+                       .where = cause.where,
+                       .what = "Training has ended, but its weights, " + ByteText(bytes) +
+                               ", could not be saved:\n" + cause.what,
+                       .hint = std::move(hint),
+                       .page = "weights-not-saved"});
 }
 
 // What rank 0 leaves behind when training has ended.
-void Finish(const Job& job, const RunFolder& folder, Trainer& trainer, const Observers& observers) {
+void Finish(const Job& job, const RunStart& start, Trainer& trainer, const Observers& observers) {
+  const RunFolder& folder = start.folder;
   if (job.config.checkpoint.save_at_end) {
     const std::string path = folder.path + "/model";
     const ModelConfig& model = job.config.model;
@@ -143,7 +158,9 @@ void Finish(const Job& job, const RunFolder& folder, Trainer& trainer, const Obs
                       .labels = job.train->shape().labels,
                       .files = job.model_files});
     } catch (const Failure& failure) {
-      throw WeightsNotSaved(path, StateBytes(trainer.model()), failure.error());
+      Error cause = failure.error();
+      cause.where = path;
+      throw WeightsNotSaved(job, start, trainer, std::move(cause));
     }
     observers.Note("weights: " + path + "/model.safetensors");
   }
@@ -183,6 +200,8 @@ std::vector<std::string> GoOn(const Job& job, const RunStart& start, Trainer& tr
       start.checkpoint ? *start.checkpoint
                        : ValueOrThrow(Checkpoint::Open(shared.checkpoint, Verify::kSizes));
   std::vector<std::string> changes = CompareRuns(checkpoint, job, trainer.plan());
+  const std::string engine = KeepEngine(job.config.training, checkpoint.run());
+  if (!engine.empty()) changes.push_back(engine);
   trainer.Restore(checkpoint);
   return changes;
 }
@@ -243,7 +262,7 @@ void TrainAsRankZero(const Job& job,
     if (done) observers.Note("nothing to do: the run has done all of its steps");
     // A run that was killed between its last step and here has no weights yet.
     if (!trainer.stopped() && !(done && std::filesystem::exists(folder.path + "/model"))) {
-      Finish(job, folder, trainer, observers);
+      Finish(job, start, trainer, observers);
     }
   } catch (...) {
     const RunEnd end{.reason = "failed", .step = trainer.step(), .message = CurrentError().what};

@@ -108,6 +108,7 @@ void Trainer::SetPhase(WorkerPhase phase) {
 }
 
 void Trainer::RunEpoch(int64_t epoch) {
+  SteadyClock::time_point begin = SteadyClock::now();
   if (epoch != sampler_.epoch()) sampler_.set_epoch(epoch);
   log_.Debug("epoch begins",
              {{"epoch", std::to_string(epoch)}, {"steps_done", std::to_string(step_)}});
@@ -116,7 +117,6 @@ void Trainer::RunEpoch(int64_t epoch) {
   options.ranks = ranks_.own.size();
   Loader loader(*job_.train, sampler_.Indices(options.ranks), options);
   while (step_ < plan_.total_steps && !stopped_) {
-    const SteadyClock::time_point begin = SteadyClock::now();
     const std::vector<Batch> micro_batches = TakeMicroBatches(loader);
     if (micro_batches.empty()) return;
     const double data_seconds = SecondsSince(begin);
@@ -133,6 +133,7 @@ void Trainer::RunEpoch(int64_t epoch) {
     result.seconds = SecondsSince(begin);
     reports_.Add(result);
     AfterStep(result);
+    begin = SteadyClock::now();
   }
 }
 

@@ -98,6 +98,26 @@ Status WriteConfig(const Config& resolved, RunFolder* folder) {
   return WriteWholeFile(folder->path + kConfigFile, text, Durability::kUnsynced);
 }
 
+// Where run.output_dir says, without a number.
+std::string WantedRunFolder(const Config& config) {
+  std::string wanted = ReplaceName(config.run.output_dir, config.run.name);
+  while (wanted.size() > 1 && wanted.back() == '/') wanted.pop_back();
+  return wanted;
+}
+
+std::string NumberedFolder(const std::string& wanted, int number) {
+  return number == 1 ? wanted : wanted + "-" + std::to_string(number);
+}
+
+// The run.name of the run that has this folder; "" where it cannot be read.
+std::string NameOfRunIn(const std::string& folder) {
+  std::ifstream file(folder + kConfigFile);
+  const nlohmann::json config = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json::json_pointer name("/run/name");
+  const bool named = config.contains(name) && config[name].is_string();
+  return named ? config[name].get<std::string>() : "";
+}
+
 // mkdir decides which of two runs that start at once gets the name.
 Result<std::string> MakeNewFolder(const std::string& wanted) {
   std::error_code error;
@@ -105,7 +125,7 @@ Result<std::string> MakeNewFolder(const std::string& wanted) {
   if (!parent.empty()) fs::create_directories(parent, error);
   if (error) return FolderError(wanted, "Making " + parent.string(), error.value());
   for (int suffix = 1; suffix <= kMaxSuffix; ++suffix) {
-    const std::string path = suffix == 1 ? wanted : wanted + "-" + std::to_string(suffix);
+    const std::string path = NumberedFolder(wanted, suffix);
     if (::mkdir(path.c_str(), 0777) == 0) return path;
     if (errno != EEXIST) return FolderError(path, "Making " + path, errno);
   }
@@ -133,12 +153,6 @@ std::string ConfigHash(std::string_view text) {
   return buffer.data();
 }
 
-std::string WantedRunFolder(const Config& config) {
-  std::string wanted = ReplaceName(config.run.output_dir, config.run.name);
-  while (wanted.size() > 1 && wanted.back() == '/') wanted.pop_back();
-  return wanted;
-}
-
 Result<RunFolder> MakeRunFolder(const Config& config,
                                 double unix_seconds,
                                 std::span<const std::string> jobs) {
@@ -159,15 +173,23 @@ Result<RunFolder> TakeUpRunFolder(const std::string& path,
   RunFolder folder;
   folder.path = path;
   DDPRUN_ASSIGN(folder.lock, LockFolder(folder.path, jobs, patience));
-  std::ifstream file(path + kConfigFile);
-  const nlohmann::json before = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  const nlohmann::json::json_pointer name("/run/name");
-  const bool named = before.contains(name) && before[name].is_string();
-  folder.name = named ? before[name].get<std::string>() : config.run.name;
+  folder.name = NameOfRunIn(path);
+  if (folder.name.empty()) folder.name = config.run.name;
   Config resolved = config;
   resolved.run.name = folder.name;
   DDPRUN_TRY(WriteConfig(resolved, &folder));
   return folder;
+}
+
+std::vector<std::string> RunFoldersOfName(const Config& config) {
+  const std::string wanted = WantedRunFolder(config);
+  std::vector<std::string> folders;
+  std::error_code error;
+  for (int number = 1; fs::exists(NumberedFolder(wanted, number), error); ++number) {
+    std::string path = NumberedFolder(wanted, number);
+    if (NameOfRunIn(path) == config.run.name) folders.push_back(std::move(path));
+  }
+  return folders;
 }
 
 // Of a run without a name the folder is among the newest: their names are dates.

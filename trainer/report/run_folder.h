@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -39,8 +40,9 @@ Result<RunFolder> TakeUpRunFolder(const std::string& path,
 // The folder of a run of this config that belongs to one of the jobs; "" for none.
 std::string FindRunFolder(const Config& config, std::span<const std::string> jobs);
 
-// Where run.output_dir says, without a number. REQUIRES: a name, where there is a place for it.
-std::string WantedRunFolder(const Config& config);
+// The folders that runs of this config's run.name have made, in the order of their numbers.
+// REQUIRES: a name, where there is a place for it.
+std::vector<std::string> RunFoldersOfName(const Config& config);
 
 // UTC, without characters that a file system dislikes: "2026-11-21T02-30-00".
 std::string RunName(double unix_seconds);

@@ -109,6 +109,7 @@ class WeightsThatCannotBeSaved(training.TrainingTest):
         self.assertIn("-- WEIGHTS NOT SAVED", job.err)
         self.assertIn("its weights, 125 KiB, could not be saved", job.err)
         self.assertIn("File too large", job.err)
+        self.assertIn("They are lost", job.err)
         self.assertIn("warning: no checkpoint of step 2: ", job.out)
         self.assertIn("warning: 1 of 1 checkpoints could not be saved", job.out)
         self.assertNotIn("weights: ", job.err)
@@ -121,6 +122,22 @@ class WeightsThatCannotBeSaved(training.TrainingTest):
             ["checkpoints", "config.resolved.json", "metrics.jsonl", "run.lock"],
         )
         self.assert_nothing_left()
+
+    def test_are_in_the_last_checkpoint(self):
+        config = training.toy_config(
+            run={"max_steps": 2, "resume": "auto"}, checkpoint={"save_at_end": False}
+        )
+        self.train(config)
+        self.script("runs/toy/model", "in the way")
+        config["run"]["max_steps"] = 4
+        config["checkpoint"]["save_at_end"] = True
+        job = self.run_ddprun(self.write_config(config))
+        self.assertIn("They are not lost: runs/toy/checkpoints/step-4 has them.", job.err)
+        self.assertIn("ddp-trainer checkpoint export", job.err)
+        os.remove(self.path("runs/toy/model"))
+        job = self.train(config, 1, "--set", "run.resume=runs/toy")
+        self.assertIn("nothing to do", job.out)
+        self.assertTrue(os.path.exists(self.path("runs/toy/model/model.safetensors")))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Runs that are killed, restarted, or taken up by hand go on in their folder, step for step."""
 
+import json
 import os
 import resource
 import signal
 import subprocess
+import unittest.mock
 
 import harness
 import training
@@ -96,6 +98,51 @@ class Resume(training.TrainingTest):
         config["run"]["resume"] = "never"
         self.assertNotIn("going on", self.train(config).out)
         self.assertEqual(sorted(os.listdir(self.path("runs"))), ["toy", "toy-2"])
+
+    def test_by_name_goes_on_where_that_name_has_saved_last(self):
+        first = self.toy(run={"resume": "auto"}, checkpoint={"save_steps": 0})
+        self.train(first)
+        self.train({**first, "run": {**first["run"], "name": "toy-2"}})
+        config = self.toy(run={"resume": "auto", "max_steps": 20})
+        self.train(config)
+        self.assertEqual(self.saved("toy-3")[-1], 20)
+        config["run"]["max_steps"] = 40
+        job = self.train(config)
+        self.assertIn("going on after step 20: runs/toy-3/checkpoints/step-20", job.out)
+        self.assertEqual(sorted(os.listdir(self.path("runs"))), ["toy", "toy-2", "toy-3"])
+
+    def remember_engines(self, **gflops):
+        """What starts of a run believe to have measured."""
+        folder = self.path("cache/ddprun")
+        found = [name for name in os.listdir(folder) if name.endswith(".json")]
+        self.assertEqual(len(found), 1)
+        with open(os.path.join(folder, found[0]), "w") as file:
+            json.dump({"engines": [{"name": name, "gflops": number, "error": 1e-7}
+                                   for name, number in gflops.items()]}, file)
+
+    def test_keeps_the_matrix_engine(self):
+        large = self.toy(
+            run={"name": "large"}, model={"layer_sizes": [10, 4096, 64, 5]},
+            training={"matmul_engine": "auto"}, checkpoint={"save_total_limit": 0},
+        )
+        with unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=self.path("cache")):
+            self.train(large)
+            for before, after in (("onednn", "default"), ("default", "onednn")):
+                with self.subTest(before):
+                    name = "by-" + before
+                    large["run"]["name"] = name
+                    self.remember_engines(**{before: 100, after: 1})
+                    self.assertIn(f"matrix products: {before}", self.train(large).out)
+                    self.remember_engines(**{before: 1, after: 100})
+                    step = self.saved(name)[0]
+                    job = self.train(
+                        large, 1, "--set", f"run.resume=runs/{name}/checkpoints/step-{step}"
+                    )
+                    self.assertIn(
+                        f'Matrix products were done by "{before}" until here, and are from here on',
+                        job.out,
+                    )
+                    self.assertEqual(self.weights(name + "-2"), self.weights(name))
 
     def test_passes_over_what_is_broken_and_says_so(self):
         self.train(self.toy())
