@@ -81,6 +81,7 @@ std::string MemoryFact(const Job& job, int world_size) {
   std::string text = "memory: " + MemoryText(estimate) + ": parameters " +
                      ByteText(estimate.parameters) + ", gradients " + ByteText(estimate.gradients) +
                      ", optimizer " + ByteText(estimate.optimizer);
+  if (estimate.checkpoint > 0) text += ", checkpoint " + ByteText(estimate.checkpoint);
   if (estimate.complete) text += ", activations " + ByteText(estimate.activations);
   text += ", batches " + ByteText(estimate.batches);
   if (!estimate.complete) {

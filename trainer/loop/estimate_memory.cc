@@ -128,9 +128,15 @@ MemoryEstimate EstimateMemory(const Job& job, int world_size) {
     if (!error) estimate.parameters = static_cast<double>(bytes);
   }
   const double trained = estimate.parameters;
-  estimate.optimizer = trained * StateCopies(job.config.optimizer);
-  if (job.config.strategy.comm_hook == CommHookType::kPowerSgd && in_buckets) {
-    estimate.optimizer += trained;  // what was lost in compressing
+  const double moments = trained * StateCopies(job.config.optimizer);
+  const bool compresses = job.config.strategy.comm_hook == CommHookType::kPowerSgd && in_buckets;
+  const double lost = compresses ? trained : 0;  // in compressing
+  estimate.optimizer = moments + lost;
+  const CheckpointConfig& checkpoint = job.config.checkpoint;
+  if (checkpoint.save_steps.amount > 0 || !checkpoint.save_best.empty()) {
+    // The ranks share out what all of them have.
+    const double of_optimizer = checkpoint.save_only_model ? 0 : moments / world_size + lost;
+    estimate.checkpoint = trained / world_size + of_optimizer;
   }
   const RankRange own = LogicalRanksOf(job.config, 0, world_size).own;
   // With sums of virtual ranks: of two, four, ... of them.
@@ -182,7 +188,10 @@ void CheckMemory(const Job& job, const RankInfo& rank) {
                     ".\nEach: " + Sized("parameters", estimate.parameters) + ", " +
                     Sized("gradients", estimate.gradients) + ", " +
                     Sized("optimizer", estimate.optimizer) + ", " +
-                    Sized("activations", estimate.activations + estimate.batches) + ".",
+                    Sized("activations", estimate.activations + estimate.batches) +
+                    (estimate.checkpoint > 0
+                         ? ",\n" + Sized("copy for a checkpoint", estimate.checkpoint) + "."
+                         : "."),
             .hint = WhatToLower(job, estimate),
             .page = "not-enough-memory"});
 }

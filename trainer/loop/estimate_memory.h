@@ -14,13 +14,16 @@ struct MemoryEstimate {
   double parameters = 0;
   double gradients = 0;
   double optimizer = 0;
+  double checkpoint = 0;   // the copy that a save takes and keeps
   double activations = 0;  // of the largest micro-batch, beside the gradients
   double batches = 0;      // loaded ahead
   double with_batch = 0;   // of the last two, what is less with a smaller batch
   // False: only the model's own code knows what it takes besides (plugins, TorchScript).
   bool complete = true;
 
-  double total() const { return parameters + gradients + optimizer + activations + batches; }
+  double total() const {
+    return parameters + gradients + optimizer + checkpoint + activations + batches;
+  }
 };
 
 // Of what the config makes a micro-batch at most; of texts by looking at some of them.
