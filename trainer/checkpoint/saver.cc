@@ -86,6 +86,7 @@ class BackgroundSaver::Impl {
     if (!copy_) return 0;
     const SaverClock::time_point begin = SaverClock::now();
     finish(*copy_);
+    copy_->LetStreamWait();
     const double seconds = SecondsSince(begin);
     stall_seconds_ += seconds;
     return seconds;
@@ -147,6 +148,7 @@ class BackgroundSaver::Impl {
   void Save() {
     try {
       copy_->Finish();
+      copy_->TakeFromDevice();
       outcome_.copy_seconds = SecondsSince(begin_);
       if (const std::string error = copy_->error(); !error.empty()) {
         return Fail(SaveError(outcome_.step, "Copying the state failed: " + error));

@@ -1,7 +1,10 @@
 #include "trainer/checkpoint/shard_copy.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -19,10 +22,6 @@ namespace {
 constexpr size_t kChunkBytes = size_t{4} << 20;
 // LibTorch copies fewer elements than these (at::internal::GRAIN_SIZE) without threads of its own.
 constexpr int64_t kSerialElements = 32768;
-
-bool IsPlain(const at::Tensor& tensor) {
-  return tensor.is_cpu() && tensor.is_contiguous();
-}
 
 // The memory that a tensor reads, or more.
 std::string_view MemoryOf(const at::Tensor& tensor) {
@@ -80,21 +79,62 @@ ShardCopy::ShardCopy(std::span<const StateTensor> tensors,
     bytes_ += sources.back().nbytes();
   }
   buffer.Reserve(bytes_);
+  CopyToPinned(sources, buffer.data());
   char* target = buffer.data();
   for (const at::Tensor& source : sources) {
-    AddChunks(source, target);
+    if (source.is_cpu()) AddChunks(source, target);
     target += source.nbytes();
   }
 }
 
+void ShardCopy::CopyToPinned(std::span<const at::Tensor> sources, char* target) {
+  const auto on_device = [](const at::Tensor& source) { return !source.is_cpu(); };
+  const auto first = std::ranges::find_if(sources, on_device);
+  if (first == sources.end()) return;
+  const c10::Device device = first->device();
+  const c10::impl::VirtualGuardImpl streams(device.type());
+  const c10::Stream copies = streams.getStreamFromGlobalPool(device);
+  c10::Event complete(device.type());
+  complete.record(streams.getStream(device));
+  complete.block(copies);
+  const at::NoGradGuard no_grad;
+  const c10::StreamGuard guard(copies);
+  for (const at::Tensor& source : sources) {
+    if (on_device(source)) {
+      const auto options = at::TensorOptions(source.scalar_type()).pinned_memory(true);
+      staged_.push_back({at::empty(source.sizes(), options), target});
+      staged_.back().pinned.copy_(source.contiguous(), /*non_blocking=*/true);
+      source.record_stream(copies);
+    }
+    target += source.nbytes();
+  }
+  staged_all_.emplace(device.type());
+  staged_all_->record(copies);
+}
+
+void ShardCopy::LetStreamWait() const {
+  if (!staged_all_) return;
+  const c10::impl::VirtualGuardImpl streams(staged_all_->device_type());
+  staged_all_->block(streams.getStream(staged_all_->device()));
+}
+
+void ShardCopy::TakeFromDevice() {
+  if (!staged_all_) return;
+  staged_all_->synchronize();
+  for (const Staged& piece : staged_) {
+    std::memcpy(piece.target, piece.pinned.const_data_ptr(), piece.pinned.nbytes());
+  }
+  staged_.clear();
+}
+
 void ShardCopy::AddChunks(const at::Tensor& tensor, char* target) {
   const std::string_view memory = MemoryOf(tensor);
-  if (IsPlain(tensor)) {
+  if (tensor.is_contiguous()) {
     for (size_t at = 0; at < memory.size(); at += kChunkBytes) {
       const std::string_view part = memory.substr(at, kChunkBytes);
       chunks_.push_back({part, target + at, part.size(), {}});
     }
-  } else if (tensor.is_cpu() && tensor.numel() >= kSerialElements) {
+  } else if (tensor.numel() >= kSerialElements) {
     const int64_t half = tensor.size(0) / 2;
     if (half == 0) return AddChunks(tensor.select(0, 0), target);
     const at::Tensor first = tensor.narrow(0, 0, half);

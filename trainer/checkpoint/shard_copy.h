@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -38,10 +39,12 @@ class HostBuffer {
   size_t size_ = 0;
 };
 
-// Any thread may call any method. The tensors have to live as long as this does.
+// Any thread may call any method. The tensors have to live as long as this does; they are on the
+// CPU or on one device.
 class ShardCopy {
  public:
-  // A piece's bytes stand in the buffer as they will in the file.
+  // A piece's bytes stand in the buffer as they will in the file. What is on a device is copied to
+  // pinned memory from now on, behind the current stream's work, on a stream of its own.
   ShardCopy(std::span<const StateTensor> tensors,
             std::span<const PlannedPiece> pieces,
             HostBuffer& buffer);
@@ -50,10 +53,14 @@ class ShardCopy {
   const std::vector<SafetensorsItem>& items() const { return items_; }
   size_t bytes() const { return bytes_; }
 
-  // Copies what no other thread is copying, until all is copied.
+  // Copies what no other thread is copying, until all of the CPU's is copied.
   void Finish();
   // The same for what shares memory with these tensors.
   void Finish(std::span<const at::Tensor> tensors);
+  // Has the current stream's later work come after the device's copies; the host waits for nothing.
+  void LetStreamWait() const;
+  // Waits for the device's copies, and moves them to the buffer. Throws the device's errors. Once.
+  void TakeFromDevice();
   // After Finish(): what a tensor's copy() threw; empty: nothing.
   std::string error();
 
@@ -68,11 +75,20 @@ class ShardCopy {
     Progress progress = Progress::kWaiting;
   };
 
+  // A device's piece on its way.
+  struct Staged {
+    at::Tensor pinned;
+    char* target;
+  };
+
+  void CopyToPinned(std::span<const at::Tensor> sources, char* target);
   void AddChunks(const at::Tensor& tensor, char* target);
   void CopyChunk(Chunk& chunk, std::unique_lock<std::mutex>& lock);
 
   std::vector<SafetensorsItem> items_;
   size_t bytes_ = 0;
+  std::vector<Staged> staged_;
+  std::optional<c10::Event> staged_all_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -2,7 +2,6 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/embedding.h>
-#include <ATen/ops/mse_loss.h>
 #include <ATen/ops/tanh.h>
 
 #include <algorithm>
@@ -109,12 +108,9 @@ class Bert final : public Model {
   }
 
   at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
-    if (options_.num_labels == 1) {
-      const at::Tensor numbers = AtLeastFloat(outputs.squeeze(1));
-      return at::mse_loss(numbers, batch.targets.to(numbers.scalar_type()));
-    }
-    return CrossEntropy(outputs, batch.targets, batch.predictions,
-                        is_training() ? loss_.label_smoothing : 0);
+    LossOptions options = loss_;
+    options.kind = options_.num_labels == 1 ? Loss::kMse : Loss::kCrossEntropy;
+    return LossOf(options, outputs, batch, is_training());
   }
 
   std::string ConfigJson() const override;

@@ -1,5 +1,7 @@
 #include "trainer/models/causal_model.h"
 
+#include <c10/util/Exception.h>
+
 #include "trainer/compute/operations.h"
 #include "trainer/models/layers.h"
 
@@ -15,7 +17,14 @@ std::vector<Stage> CausalModel::Stages(const Batch& batch) const {
   return stages;
 }
 
+void CausalModel::CheckTargets(const Batch& batch) const {
+  const std::optional<int64_t>& largest = batch.on_host.largest_target;
+  TORCH_CHECK_INDEX(!largest || *largest < vocab_size_, "Target ", largest.value_or(0),
+                    " is out of bounds for ", vocab_size_, " classes.");
+}
+
 at::Tensor CausalModel::LossFrom(const at::Tensor& outputs, const Batch& batch) {
+  CheckTargets(batch);
   return CrossEntropy(outputs.view({-1, vocab_size_}), batch.targets.reshape({-1}),
                       batch.predictions, Smoothing());
 }
@@ -23,6 +32,7 @@ at::Tensor CausalModel::LossFrom(const at::Tensor& outputs, const Batch& batch) 
 at::Tensor CausalModel::Loss(const Batch& batch) {
   // Smoothing needs the scores of all tokens.
   if (Smoothing() > 0) return LossFrom(Outputs(batch), batch);
+  CheckTargets(batch);
   const auto stages = HiddenStages(batch.inputs, CausalMask(batch), nullptr);
   return LinearCrossEntropy(Walk(stages, batch.inputs), lm_head_, batch.targets.reshape({-1}));
 }

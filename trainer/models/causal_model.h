@@ -36,6 +36,8 @@ class CausalModel : public LanguageModel {
  private:
   // A loss of evaluation is that of the targets themselves.
   double Smoothing() const { return is_training() ? loss_.label_smoothing : 0; }
+  // Throws what the CPU's kernels throw, where the device's would say nothing.
+  void CheckTargets(const Batch& batch) const;
 
   const int64_t vocab_size_;
 };

@@ -1,10 +1,14 @@
 // Models on a simulated device: made, saved, loaded, generating; and the state of a run.
 #include <ATen/core/grad_mode.h>
+#include <c10/core/DeviceGuard.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
+#include "tests/trainer/device/thrown.h"
 #include "tests/trainer/device/train_on.h"
+#include "trainer/loop/batch_mover.h"
 #include "trainer/models/generate.h"
 #include "trainer/models/pretrained.h"
 
@@ -60,6 +64,23 @@ TEST(DeviceModel, GeneratesTheTokensOfTheCpu) {
       return GenerateTokens(*model, std::vector<int64_t>{1, 2, 3}, 14, {.seed = 5});
     };
     EXPECT_EQ(tokens(DeviceAt(0)), tokens(at::kCPU)) << type;
+  }
+}
+
+// The device's kernels would not see it.
+TEST(DeviceModel, RefusesATargetOutOfRangeWithTheTextOfTheCpu) {
+  for (const char* type : {"bert", "gpt", "llama", "mlp"}) {
+    const auto text = [&](c10::Device device) {
+      const c10::DeviceGuard guard(device.is_cpu() ? DeviceAt(0) : device);
+      Batch batch = SmallData(type).Get(std::vector<int64_t>{0, 1});
+      batch.targets.view(-1)[-1] = 77;
+      batch = BatchMover(device).Move(std::move(batch));
+      const std::string thrown =
+          simulated::Thrown([&] { Made(type, device)->Loss(batch).item<float>(); });
+      return thrown.substr(0, thrown.find("\nException"));  // before a call stack
+    };
+    EXPECT_THAT(text(DeviceAt(1)), testing::HasSubstr("77"));
+    EXPECT_EQ(text(DeviceAt(1)), text(at::kCPU)) << type;
   }
 }
 

@@ -23,6 +23,12 @@
 
 namespace ddprun::trainer {
 
+// Sums have one order. Before all else: each stream's thread keeps the number of its start.
+inline const bool kOneThread = [] {
+  at::set_num_threads(1);
+  return true;
+}();
+
 // Batches for one of SmallModels(); texts have padding in front.
 class SmallData final : public Dataset {
  public:

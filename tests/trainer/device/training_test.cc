@@ -10,10 +10,7 @@ using simulated::ForbidHostSync;
 using simulated::kDeviceType;
 using simulated::TakeHostSyncs;
 
-class DeviceTraining : public testing::TestWithParam<const char*> {
- protected:
-  void SetUp() override { at::set_num_threads(1); }
-};
+class DeviceTraining : public testing::TestWithParam<const char*> {};
 
 TEST_P(DeviceTraining, GivesTheBitsOfTheCpuOnOneDevice) {
   for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
@@ -91,6 +88,19 @@ INSTANTIATE_TEST_SUITE_P(Models,
                          testing::Values("mlp", "cnn", "resnet18", "bert", "gpt", "llama"),
                          [](const auto& test) { return std::string(test.param); });
 
+// Four for each of two devices keep sums of one subtree, three keep two.
+TEST(DeviceVirtualRanks, GiveTheBitsOfTheCpu) {
+  for (const int64_t virtual_ranks : {8, 6}) {
+    Job job = JobOf("gpt");
+    job.config.training.per_device_train_batch_size = 1;
+    job.config.training.virtual_ranks = virtual_ranks;
+    const Trained expected = TrainInDeviceForms(2, job);
+    for (const Group group : {Group::kDevice, Group::kHost}) {
+      ExpectSameBits(TrainOn(kDeviceType, 2, job, group), expected);
+    }
+  }
+}
+
 struct Way {
   const char* name;
   std::function<void(StrategyConfig& strategy)> choose;
@@ -99,7 +109,6 @@ struct Way {
 class DeviceStrategy : public testing::TestWithParam<Way> {};
 
 TEST_P(DeviceStrategy, GivesTheBitsOfTheCpu) {
-  at::set_num_threads(1);
   Job job = JobOf("gpt");
   job.config.training.gradient_accumulation_steps = 2;
   job.config.strategy.first_bucket_mb = job.config.strategy.bucket_cap_mb.number = 0.01;

@@ -7,7 +7,6 @@
 
 #include "base/failure.h"
 #include "tests/trainer/loop/small_jobs.h"
-#include "tests/trainer/parallel/device_group.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -65,21 +64,6 @@ TEST(TrainStep, OnRanksOfWhichSomeHaveNoPredictionEqualsOneProcess) {
   std::vector<Weights> found(3);
   WithGroup(3, [&](const auto& group, int rank) { found[rank] = Train(job, group); });
   ExpectClose(found[2], expected);
-}
-
-TEST(TrainStep, SendsNoHostTensorThroughTheGroupOfTheDevice) {
-  Job job = MakeJob(3, 1);
-  job.config.run.max_steps = 2;
-  job.validation = std::make_unique<UnevenText>();
-  job.config.training.per_device_eval_batch_size = 4;
-  WithGroup(2, [&](const auto& group, int) {
-    Mesh mesh = group;
-    const Weights expected = Train(job, mesh);
-    mesh.data.group = c10::make_intrusive<DeviceGroup>(group);
-    for (const auto& [name, tensor] : Train(job, mesh)) {
-      EXPECT_TRUE(expected.at(name).equal(tensor)) << name;
-    }
-  });
 }
 
 class StepList final : public Observer {

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "base/failure.h"
-#include "tests/trainer/parallel/device_group.h"
 #include "tests/trainer/parallel/strategy_fixture.h"
 
 namespace ddprun::trainer {
@@ -229,41 +228,6 @@ TEST(Averaging, LetsRanksGoOnAloneInBetween) {
     if (rank == 1) {
       EXPECT_THAT(same_buffer, ElementsAre(true, false, true, false, false, true));
     }
-  });
-}
-
-Mesh WithDeviceGroup(const c10::intrusive_ptr<HostProcessGroup>& group) {
-  Mesh mesh = group;
-  mesh.data.group = c10::make_intrusive<DeviceGroup>(group);
-  return mesh;
-}
-
-TEST(Mesh, KeepsHostTensorsOffTheGroupOfTheDevice) {
-  WithGroup(2, [](const auto& group, int rank) {
-    const Mesh mesh = WithDeviceGroup(group);
-    // The order of arrival, bucket sizes, which parameters were used: all ranks must know.
-    for (const Reducer::Options& options : {Reducer::Options{.tune_limits = true},
-                                            Reducer::Options{.find_unused_parameters = true}}) {
-      const auto weights = Weights();
-      const auto strategy = DataParallelOf(weights, mesh, {.sync = {.reducer = options}},
-                                           {{"buffer", at::zeros({2})}});
-      const bool some = options.find_unused_parameters;
-      for (int step = 0; step < 20; ++step) {
-        Backward(*strategy, [&](size_t) { return Loss(weights, rank, step, some); });
-        strategy->Step();
-      }
-    }
-    // Who has run out of data.
-    const auto weights = Weights();
-    ModuleSync sync(GivenModel(weights), mesh, {});
-    sync.Join([&] {
-      for (int step = 0; step <= rank; ++step) {
-        sync.BeforeForward();
-        const at::Tensor loss = Loss(weights, rank, step, false);
-        sync.AfterForward({&loss, 1});
-        loss.backward();
-      }
-    });
   });
 }
 

@@ -1,0 +1,92 @@
+// Checkpoints of a state on a simulated device: copied beside what the device computes.
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <c10/core/DeviceGuard.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/trainer/checkpoint/checkpoint_fixture.h"
+#include "tests/trainer/device/simulated_device.h"
+#include "tests/trainer/device/thrown.h"
+#include "trainer/checkpoint/shard_copy.h"
+
+namespace ddprun::trainer {
+namespace {
+
+using simulated::DeviceAt;
+using testing::AllOf;
+using testing::HasSubstr;
+
+// One tensor is strided, one stays on the host; all change in a step.
+class MixedState {
+ public:
+  explicit MixedState(c10::Device device)
+      : tensors_{at::arange(300'000, at::kFloat).to(device),
+                 at::arange(1000, at::kFloat).to(at::kBFloat16).to(device),
+                 at::arange(6000, at::kFloat).reshape({60, 100}).to(device).t(),
+                 at::arange(5, at::kLong)} {}
+
+  void Step() {
+    for (size_t i = 0; i < tensors_.size(); ++i) Change(i);
+  }
+  void Change(size_t index) { tensors_[index].mul_(2).add_(1); }
+  VisitState Owners() {
+    return [this](StateVisitor& visitor) {
+      visitor.Section("model.");
+      for (size_t i = 0; i < tensors_.size(); ++i) visitor.Tensor(std::to_string(i), tensors_[i]);
+    };
+  }
+  void ExpectEqual(const MixedState& other) const {
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      EXPECT_TRUE(at::equal(tensors_[i].cpu(), other.tensors_[i].cpu())) << i;
+    }
+  }
+
+ private:
+  std::vector<at::Tensor> tensors_;
+};
+
+TEST(DeviceCheckpoint, IsSavedBesideTheStepsAndLoadedOnAnyDevice) {
+  const CheckpointFolder folder;
+  BackgroundSaver saver({.folder = folder.path()});
+  const c10::DeviceGuard guard(DeviceAt(1));
+  MixedState state(DeviceAt(1));
+  MixedState expected(at::kCPU);
+  for (int64_t step = 1; step <= 5; ++step) {
+    state.Step();
+    expected.Step();
+    simulated::TakeHostSyncs();
+    ASSERT_TRUE(saver.Begin(SaveState(state.Owners()), {.step = step, .attempt = "a"}));
+    saver.WaitForCopy();
+    state.Step();
+    const std::optional<SaveOutcome> outcome = saver.Finish();
+    // The saver's thread's own.
+    const auto syncs = simulated::TakeHostSyncs();
+    EXPECT_EQ(syncs.size(), 1U) << simulated::Described(syncs);
+    ASSERT_TRUE(outcome && !outcome->error) << outcome->error->what;
+    for (const c10::Device device : {c10::Device(at::kCPU), DeviceAt(0), DeviceAt(1)}) {
+      MixedState loaded(device);
+      ValueOrThrow(Checkpoint::Open(outcome->path)).Load(loaded.Owners());
+      loaded.ExpectEqual(expected);
+    }
+    expected.Step();
+  }
+}
+
+TEST(DeviceCheckpoint, IsSpoiltByAnUpdateThatDoesNotWait) {
+  MixedState state(DeviceAt(0));
+  const StateDict dict = SaveState(state.Owners());
+  HostBuffer buffer;
+  ShardCopy copy(dict.tensors, PlanShard(dict.tensors, {}), buffer);
+  for (const size_t tensor : {0, 1, 2}) {
+    EXPECT_THAT(simulated::Thrown([&] { state.Change(tensor); }),
+                AllOf(HasSubstr("data race"), HasSubstr("writes"), HasSubstr("reads")));
+  }
+  copy.LetStreamWait();
+  EXPECT_EQ(simulated::Thrown([&] { state.Step(); }), "nothing");
+  copy.Finish();
+  copy.TakeFromDevice();
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
