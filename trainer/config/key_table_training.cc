@@ -23,7 +23,7 @@ std::vector<Key> StartKeys() {
        .slot = At<&Config::run, &RunConfig::resume>,
        .meaning = "What a run goes on from. \"job\": restarts and requeues of a job from its "
                   "newest checkpoint; a new start begins a run of its own. \"auto\": a new start, "
-                  "too, goes on from the newest checkpoint in the folder of its name. \"never\". "
+                  "too, goes on from the checkpoint that runs of its name saved last. \"never\". "
                   "Or a path: a run folder, or one of its checkpoints. See docs/checkpoints.md.",
        .aliases = {{"resume_from_checkpoint", "Hugging Face"},
                    {"ckpt_path", "Lightning"},
