@@ -3,13 +3,15 @@
 
     pairs.py OLD_BIN NEW_BIN
 
-Start-up, all-reduces of two ranks and the step of a small model, the builds in turns. A line says
-"slower" where even the best of the new runs is slower than the middle of the old ones.
+Start-up, all-reduces of two ranks, the step of a small model, and whole runs of ddp-trainer, the
+builds in turns. A line says "slower" where even the best of the new runs is slower than the middle
+of the old ones.
 """
 
 import argparse
 import json
 import pathlib
+import random
 import subprocess
 import tempfile
 import time
@@ -46,6 +48,34 @@ def small_model(folder):
             if row["name"] != "c10d::Reducer"}
 
 
+def training(folder):
+    """Steps of runs of ddp-trainer; the first ones, which warm up, are left out."""
+    models = {"gpt": ({"type": "gpt", "vocab_size": 256, "hidden_size": 256},
+                      {"train_files": [str(harness.ROOT / "base/*.cc")], "max_seq_length": 128}),
+              "resnet18": ({"type": "resnet18"},
+                           {"format": "cifar10", "train_files": ["images.bin"]})}
+    found = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = pathlib.Path(scratch)
+        drawn = random.Random(1)
+        (scratch / "images.bin").write_bytes(
+            b"".join(bytes([i % 10]) + drawn.randbytes(3072) for i in range(512)))
+        for name, (model, data) in models.items():
+            for precision in ("fp32", "bf16"):
+                run = scratch / f"{name}-{precision}"
+                config = {"run": {"output_dir": str(run), "max_steps": 30}, "model": model,
+                          "data": data, "checkpoint": {"save_at_end": False},
+                          "training": {"per_device_train_batch_size": 4, "precision": precision},
+                          "report": {"logging_steps": 1, "progress_bar": "off"}}
+                (scratch / "train.json").write_text(json.dumps(config))
+                harness.output([str(folder / "ddprun"), "--nproc_per_node=2",
+                                str(scratch / "train.json")])
+                lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+                steps = [line["step_seconds"] for line in lines if "step_seconds" in line]
+                found[f"step of {name}, {precision}"] = harness.median(steps[5:])
+    return found
+
+
 def main():
     parser = harness.Parser(description=__doc__,
                             formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -55,7 +85,7 @@ def main():
     options = parser.parse_args()
     seconds = {}
     for measure, rounds in ((start_up, options.rounds * 5), (all_reduce, options.rounds),
-                            (small_model, options.rounds)):
+                            (small_model, options.rounds), (training, options.rounds)):
         for _ in range(rounds):
             for side, folder in enumerate((options.old.resolve(), options.new.resolve())):
                 for what, value in measure(folder).items():
