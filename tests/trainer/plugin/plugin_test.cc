@@ -65,7 +65,8 @@ TEST_F(ChangedPlugin, OfAnotherInterfaceIsRefused) {
   const Error error = LoadErrorWith(offsetof(PluginDescriptor, abi), {'\x63', 0, 0, 0});
   EXPECT_EQ(error.title, "PLUGIN OF ANOTHER BUILD");
   EXPECT_EQ(error.what,
-            "The plugin interface of the plugin is number 99; this ddp-trainer has number 3.");
+            "The plugin interface of the plugin is number 99; this ddp-trainer has number " +
+                std::to_string(kPluginAbi) + ".");
 }
 
 TEST_F(ChangedPlugin, OfAnotherDdprunIsRefused) {
