@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "trainer/config/training_config.h"
+#include "trainer/config/strategy_config.h"
 
 namespace ddprun::trainer {
 

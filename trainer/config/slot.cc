@@ -101,7 +101,7 @@ Words WordsOf(Metric /*type*/) {
 }
 
 Words WordsOf(Precision /*type*/) {
-  static constexpr std::array<std::string_view, 2> kWords = {"fp32", "bf16"};
+  static constexpr std::array<std::string_view, 3> kWords = {"fp32", "bf16", "fp16"};
   return kWords;
 }
 
@@ -121,7 +121,19 @@ Words WordsOf(LrSchedulerType /*type*/) {
 }
 
 Words WordsOf(StrategyType /*type*/) {
-  static constexpr std::array<std::string_view, 3> kWords = {"auto", "single", "ddp"};
+  static constexpr std::array<std::string_view, 10> kWords = {
+      "auto",     "single",          "ddp",   "dp",    "model_parallel",
+      "pipeline", "tensor_parallel", "zero1", "zero2", "zero3"};
+  return kWords;
+}
+
+Words WordsOf(PipelineSchedule /*type*/) {
+  static constexpr std::array<std::string_view, 2> kWords = {"gpipe", "1f1b"};
+  return kWords;
+}
+
+Words WordsOf(DpLoss /*type*/) {
+  static constexpr std::array<std::string_view, 2> kWords = {"gathered", "parallel"};
   return kWords;
 }
 

@@ -28,6 +28,8 @@ std::span<const std::string_view> WordsOf(MatmulSetting);
 std::span<const std::string_view> WordsOf(OptimizerType);
 std::span<const std::string_view> WordsOf(LrSchedulerType);
 std::span<const std::string_view> WordsOf(StrategyType);
+std::span<const std::string_view> WordsOf(PipelineSchedule);
+std::span<const std::string_view> WordsOf(DpLoss);
 std::span<const std::string_view> WordsOf(Overlap);
 std::span<const std::string_view> WordsOf(CommHookType);
 std::span<const std::string_view> WordsOf(AllReduceAlgorithm);

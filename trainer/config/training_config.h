@@ -1,5 +1,5 @@
-// Sections "run", "training", "optimizer", "scheduler", "strategy", "comm", "checkpoint",
-// "evaluation" and "report" of a config; see config.h.
+// Sections "run", "training", "optimizer", "scheduler", "checkpoint", "evaluation" and "report" of a
+// config; see config.h.
 #pragma once
 
 #include <array>
@@ -25,12 +25,14 @@ struct RunConfig {
   Interval max_time = {};   // of the job, from its start; 0: no limit
   std::string resume = "job";   // "job", "auto", "never", or a run folder or checkpoint
   std::string device = "auto";  // "auto", "cpu", "cuda"
+  // What a rank that dies in a step is made anew from; "auto": what the strategy allows.
+  std::string recovery = "auto";  // "auto", "peer", "memory", "none"
 };
 
 enum class Loss { kAuto, kCrossEntropy, kMse, kCausalLm };
 enum class Metric { kAccuracy, kF1, kF1Macro, kMcc, kPerplexity, kMse, kMae };
 
-enum class Precision { kFp32, kBf16 };
+enum class Precision { kFp32, kBf16, kFp16 };
 enum class MatmulSetting { kAuto, kDefault, kOneDnn };
 
 struct TrainingConfig {
@@ -40,6 +42,8 @@ struct TrainingConfig {
   int64_t virtual_ranks = 0;   // 0: every process is one logical rank
   double max_grad_norm = 1.0;  // 0: no clipping
   Precision precision = Precision::kFp32;
+  double init_loss_scale = 65536;            // fp16
+  int64_t loss_scale_growth_interval = 2000;  // fp16, steps
   bool gradient_checkpointing = false;
   MatmulSetting matmul_engine = MatmulSetting::kAuto;
   Loss loss = Loss::kAuto;
@@ -70,51 +74,6 @@ struct SchedulerConfig {
   double warmup_steps = 0;       // >= 1: whole optimizer steps; < 1: share of all steps
   bool warmup_from_zero = true;  // step i of n, from 0 on: i / n; false: (i + 1) / (n + 1)
   double min_lr_ratio = 0.1;     // cosine: the last learning rate / learning_rate
-};
-
-enum class StrategyType { kAuto, kSingle, kDdp };
-enum class Overlap { kBackward, kStep, kBoth, kNone };
-enum class CommHookType { kNone, kFp16, kBf16, kPowerSgd, kPostLocalSgd };
-
-// A number, or the word "auto".
-struct NumberOrAuto {
-  double number = 0;
-  bool automatic = false;
-};
-
-struct StrategyConfig {
-  StrategyType type = StrategyType::kAuto;      // auto: ddp when the world has more than one rank
-  NumberOrAuto bucket_cap_mb = {.number = 25};  // MiB
-  double first_bucket_mb = 1;                   // MiB
-  Overlap overlap = Overlap::kBackward;
-  bool optimizer_in_backward = false;
-  bool find_unused_parameters = false;
-  bool static_graph = false;
-  bool gradient_as_bucket_view = true;  // for configs that say so: there is no other way
-  bool broadcast_buffers = true;
-  bool check_finite = false;
-  CommHookType comm_hook = CommHookType::kNone;
-  int64_t power_sgd_rank = 1;
-  int64_t power_sgd_start_step = 1000;
-  int64_t post_local_sgd_start_step = 100;
-  int64_t post_local_sgd_period = 4;
-};
-
-// How an all-reduce is done. kDirect is the fast one; the others are the textbook's, for study.
-// Rank-order sums, with 16-bit floats rounded once: all but kRing, whose sums go around the ring,
-// from another rank for each part of the data, and are rounded at every rank. All are
-// deterministic and give the same bits on all ranks.
-enum class AllReduceAlgorithm {
-  kDirect,           // each rank sums a part of the data over all ranks and writes it to all
-  kReduceBroadcast,  // rank 0 sums everything, then the others fetch the result
-  kAllToAll,         // every rank fetches everything and sums it for itself
-  kRing,             // each rank adds its part to what its left neighbour has; then parts go around
-};
-
-struct CommConfig {
-  int64_t init_timeout_seconds = 300;  // until the first step is done
-  int64_t train_timeout_seconds = 100;
-  AllReduceAlgorithm algorithm = AllReduceAlgorithm::kDirect;  // of all-reduces
 };
 
 struct CheckpointConfig {

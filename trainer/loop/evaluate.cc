@@ -18,6 +18,8 @@ namespace {
 void AddShare(const Job& job,
               const LogicalRank& rank,
               const BatchMover& mover,
+              bool counts,
+              Strategy& strategy,
               Model& model,
               FlightRecorder* recorder,
               MetricSums& sums) {
@@ -32,11 +34,8 @@ void AddShare(const Job& job,
   while (std::optional<Batch> loaded = loader.Next()) {
     const Batch batch = mover.Move(*std::move(loaded));
     const PrecisionScope precision(job.config.training.precision);
-    at::Tensor outputs;
-    if (sums.NeedsOutputs(batch)) outputs = model.Outputs(batch);
-    const at::Tensor loss =
-        outputs.defined() ? model.LossFrom(outputs, batch) : model.Loss(batch);
-    sums.Add(loss.item<double>(), outputs, batch);
+    const Evaluated found = strategy.EvaluateBatch(model, batch, sums.NeedsOutputs(batch));
+    if (counts) sums.Add(found.loss.item<double>(), found.outputs, batch);
     if (recorder != nullptr) recorder->NoteProgress();
   }
 }
@@ -45,6 +44,7 @@ void AddShare(const Job& job,
 
 EvalReport Evaluate(const Job& job,
                     const Mesh& mesh,
+                    Strategy& strategy,
                     Model& model,
                     FlightRecorder* recorder) {
   const auto begin = std::chrono::steady_clock::now();
@@ -55,7 +55,7 @@ EvalReport Evaluate(const Job& job,
   const BatchMover mover(mesh.device);
   for (int64_t i = 0; i < ranks.own.size(); ++i) {
     if (i > 0) sums.NextRank();
-    AddShare(job, LogicalRankAt(ranks, i), mover, model, recorder, sums);
+    AddShare(job, LogicalRankAt(ranks, i), mover, mesh.counts(), strategy, model, recorder, sums);
   }
   model.train();
   sums.SumOverRanks(mesh.control.get(), SummedRanks(job.config, ranks));

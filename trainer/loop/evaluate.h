@@ -4,7 +4,7 @@
 #include "base/flight_recorder.h"
 #include "trainer/loop/job.h"
 #include "trainer/models/model.h"
-#include "trainer/parallel/mesh.h"
+#include "trainer/parallel/strategy.h"
 #include "trainer/report/observer.h"
 
 namespace ddprun::trainer {
@@ -14,6 +14,7 @@ namespace ddprun::trainer {
 // Throws Failure.
 EvalReport Evaluate(const Job& job,
                     const Mesh& mesh,
+                    Strategy& strategy,
                     Model& model,
                     FlightRecorder* recorder);
 

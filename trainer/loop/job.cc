@@ -3,6 +3,7 @@
 #include "base/failure.h"
 #include "trainer/config/config_warnings.h"
 #include "trainer/config/read_config.h"
+#include "trainer/loop/build_strategy.h"
 #include "trainer/loop/estimate_memory.h"
 #include "trainer/loop/open_parts.h"
 #include "trainer/models/pretrained.h"
@@ -71,8 +72,10 @@ StepPlan PlanFor(const Job& job, int world_size) {
                                 " (--nproc_per_node), or raise training.virtual_ranks.",
                         .page = "too-many-ranks"});
   }
+  const MeshShape shape = MeshShapeOf(job.config, world_size);
+  const int model_ranks = shape.tensor * shape.pipeline;
   Result<StepPlan> plan = PlanSteps(job.config, job.train->size(),
-                                    LogicalRanksOf(job.config, 0, world_size).count);
+                                    LogicalRanksOf(job.config, 0, world_size / model_ranks).count);
   if (!plan.has_value()) plan.error().where = job.config_path;
   return ValueOrThrow(std::move(plan));
 }

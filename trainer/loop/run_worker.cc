@@ -13,6 +13,8 @@
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/comm/bootstrap.h"
 #include "trainer/compute/block_cache.h"
+#include "trainer/config/slot.h"
+#include "trainer/loop/build_strategy.h"
 #include "trainer/loop/compute_setup.h"
 #include "trainer/loop/estimate_memory.h"
 #include "trainer/loop/options_of.h"
@@ -41,21 +43,15 @@ void SetThreads(const TrainingConfig& training, const Environment& environment) 
   if (threads > 0) at::set_num_threads(static_cast<int>(threads));
 }
 
-bool IsSingle(const Job& job, const RankInfo& rank) {
-  const StrategyType type = job.config.strategy.type;
-  return type == StrategyType::kSingle || (type == StrategyType::kAuto && rank.world_size == 1 &&
-                                           job.config.training.virtual_ranks == 0);
-}
-
-Mesh MakeMesh(const Job& job,
+Mesh MeetOthers(const Job& job,
               const RankInfo& rank,
               const Environment& environment,
               std::shared_ptr<FlightRecorder> recorder) {
-  if (IsSingle(job, rank)) return {};
+  if (StrategyOf(job.config, rank.world_size) == StrategyType::kSingle) return {};
   auto group = InitProcessGroup(
       environment, std::chrono::seconds(job.config.comm.init_timeout_seconds), std::move(recorder));
   group->SetAllReduceAlgorithm(job.config.comm.algorithm);
-  return group;
+  return MakeMesh(group, MeshShapeOf(job.config, rank.world_size));
 }
 
 // What LOGLEVEL shows goes to `sink`; the flight recorder keeps the last lines of all.
@@ -87,7 +83,7 @@ RunHeader HeaderOf(const Job& job,
   header.nodes = static_cast<int>(ValueOrThrow(
       environment.GetInt("GROUP_WORLD_SIZE", alike, 1, std::numeric_limits<int>::max())));
   header.local_world_size = rank.local_world_size;
-  header.strategy = IsSingle(job, rank) ? "single" : "ddp";
+  header.strategy = Word(StrategyOf(job.config, rank.world_size));
   header.parameters = parameters;
   header.facts = {{"device", trainer.mesh().device.str()},
                   {"threads", std::to_string(at::get_num_threads())}};
@@ -290,7 +286,7 @@ int RunWorker(const Job& job, const Environment& environment) {
         OpenLog("rank " + std::to_string(rank.rank), environment, recorder,
                 [](std::string_view line) { std::fwrite(line.data(), 1, line.size(), stderr); });
     log.Debug("meeting the other ranks", {{"world_size", std::to_string(rank.world_size)}});
-    Trainer trainer(job, plan, MakeMesh(job, rank, environment, recorder), recorder, log);
+    Trainer trainer(job, plan, MeetOthers(job, rank, environment, recorder), recorder, log);
     trainer.StopWhen([&stop] { return stop.reason() != StopReason::kNone; });
     try {
       if (rank.rank == 0) {

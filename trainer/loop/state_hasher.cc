@@ -35,13 +35,13 @@ void StateHasher::HashWeights(int64_t step, const Observers* observers) {
   for (const auto& item : model_.State()) Add(item.value());
   DDPRUN_CHECK(hashes_.size() == names_.size());
   const auto count = static_cast<int64_t>(hashes_.size());
-  const at::Tensor rows = at::zeros({mesh_.data.size, count}, at::kLong);
+  const at::Tensor rows = at::zeros({mesh_.world.size, count}, at::kLong);
   auto* row = reinterpret_cast<uint64_t*>(rows.mutable_data_ptr<int64_t>());
-  std::ranges::copy(hashes_, row + mesh_.data.rank * count);
+  std::ranges::copy(hashes_, row + mesh_.world.rank * count);
   AllReduceOnHost(mesh_.control.get(), rows);  // all other ranks have zeros there
   if (observers == nullptr) return;
   StateHashes all{.step = step, .names = names_};
-  for (int rank = 0; rank < mesh_.data.size; ++rank, row += count) {
+  for (int rank = 0; rank < mesh_.world.size; ++rank, row += count) {
     all.ranks.emplace_back(row, row + count);
   }
   observers->Tell(&Observer::OnStateHashes, all);

@@ -7,10 +7,10 @@
 
 #include "base/failure.h"
 #include "trainer/compute/device.h"
+#include "trainer/loop/build_strategy.h"
 #include "trainer/loop/compute_setup.h"
 #include "trainer/loop/evaluate.h"
 #include "trainer/loop/options_of.h"
-#include "trainer/models/pretrained.h"
 
 namespace ddprun::trainer {
 
@@ -20,43 +20,6 @@ using SteadyClock = std::chrono::steady_clock;
 
 double SecondsSince(SteadyClock::time_point begin) {
   return std::chrono::duration<double>(SteadyClock::now() - begin).count();
-}
-
-std::shared_ptr<Model> BuildModel(const Job& job,
-                                  bool owns_weights,
-                                  c10::Device device,
-                                  std::vector<std::string>* fresh_parameters) {
-  const Config& config = job.config;
-  const bool pretrained = !config.model.name_or_path.empty();
-  SeedGenerators(device, static_cast<uint64_t>(config.run.seed));
-  std::shared_ptr<Model> model =
-      MakeModel(job.model, {config.training.loss, config.training.label_smoothing},
-                /*initialize=*/owns_weights && !pretrained, device);
-  if (config.training.gradient_checkpointing) RecomputeBlocks(*model);
-  if (owns_weights && pretrained)
-    *fresh_parameters = LoadWeights(*model, config.model.name_or_path);
-  return model;
-}
-
-std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config, const Model& model) {
-  std::vector<std::pair<std::string, at::Tensor>> named;
-  for (const auto& item : model.named_parameters()) {
-    if (item.value().requires_grad()) named.emplace_back(item.key(), item.value());
-  }
-  return MakeOptimizer(OptimizerOptionsOf(config),
-                       GroupByDecay(named, config.no_decay, config.weight_decay));
-}
-
-std::unique_ptr<Strategy> BuildStrategy(const Config& config,
-                                        const std::shared_ptr<Model>& model,
-                                        const Mesh& mesh,
-                                        FlightRecorder* recorder) {
-  std::unique_ptr<Optimizer> optimizer = BuildOptimizer(config.optimizer, *model);
-  if (mesh.data.group == nullptr) return MakeSingle(model, std::move(optimizer));
-  DataParallelOptions options = DataParallelOptionsOf(config.strategy);
-  options.virtual_ranks = config.training.virtual_ranks;
-  options.sync.reducer.recorder = recorder;
-  return MakeDistributedDataParallel(model, std::move(optimizer), mesh, options);
 }
 
 }  // namespace
@@ -72,7 +35,7 @@ Trainer::Trainer(const Job& job,
       ranks_(LogicalRanksOf(job.config, mesh.data.rank, mesh.data.size)),
       recorder_(std::move(recorder)),
       log_(log),
-      checkpoints_(job, plan, {.rank = mesh.data.rank, .size = mesh.data.size}),
+      checkpoints_(job, plan, {.rank = mesh.world.rank, .size = mesh.world.size}),
       reports_(job, plan, SummedRanks(job.config, ranks_), mesh.control),
       sampler_(TrainSamplerOptions(job, LogicalRankAt(ranks_, 0))),
       schedule_(ScheduleOptionsOf(job.config.scheduler, plan.total_steps)),
@@ -83,10 +46,11 @@ Trainer::~Trainer() = default;
 
 void Trainer::Build() {
   log_.Debug("building the model");
-  // Rank 0 draws or reads the weights; the others receive them.
   UseDevice(mesh_.device);
-  model_ = BuildModel(job_, mesh_.data.rank == 0, mesh_.device, &fresh_parameters_);
-  strategy_ = BuildStrategy(job_.config, model_, mesh_, recorder_.get());
+  BuiltStrategy built = BuildStrategy(job_, mesh_, recorder_.get());
+  model_ = std::move(built.model);
+  strategy_ = std::move(built.strategy);
+  fresh_parameters_ = std::move(built.fresh_parameters);
   if (job_.config.report.state_hashes) hasher_.emplace(*model_, mesh_);
 }
 
@@ -254,7 +218,7 @@ double Trainer::TotalPredictions(const std::vector<Batch>& micro_batches) {
   if (job_.train->equal_predictions() || !strategy_->averages_gradients()) {
     return own * static_cast<double>(ranks_.count) / static_cast<double>(ranks_.own.size());
   }
-  const at::Tensor count = at::tensor({own}, at::kDouble);
+  const at::Tensor count = at::tensor({mesh_.counts() ? own : 0.0}, at::kDouble);
   AllReduceOnHost(mesh_.control.get(), count);
   return count.item<double>();
 }
@@ -263,14 +227,17 @@ at::Tensor Trainer::WeightedLoss(Model& model,
                                  const Batch& batch,
                                  double total_predictions,
                                  StepSums& sums) {
-  sums.samples += batch.samples;
-  sums.predictions += batch.predictions;
+  const bool counts = mesh_.counts();
+  if (counts) {
+    sums.samples += batch.samples;
+    sums.predictions += batch.predictions;
+  }
   const PrecisionScope precision(job_.config.training.precision);
   // A mean over no predictions is no number, but the other ranks count on this one's gradients.
   if (batch.predictions == 0) return model.Outputs(batch).sum() * 0;
   const auto predictions = static_cast<double>(batch.predictions);
   const at::Tensor loss = model.Loss(batch);
-  sums.loss += DeviceScalar(loss) * predictions;
+  if (counts) sums.loss += DeviceScalar(loss) * predictions;
   // The strategy divides by the number of ranks.
   const double share = predictions * static_cast<double>(ranks_.count) / total_predictions;
   return share == 1 ? loss : loss * share;
@@ -290,7 +257,7 @@ void Trainer::EvaluateModel() {
   SetPhase(WorkerPhase::kEvaluating);
   log_.Debug("validation begins", {{"steps_done", std::to_string(step_)}});
   strategy_->BeforeEvaluation();
-  EvalReport report = Evaluate(job_, mesh_, *model_, recorder_.get());
+  EvalReport report = Evaluate(job_, mesh_, *strategy_, *model_, recorder_.get());
   SetPhase(WorkerPhase::kTraining);
   checkpoints_.NoteEvaluation(report);
   if (observers_ == nullptr) return;

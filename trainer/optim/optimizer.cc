@@ -82,8 +82,9 @@ class AdamOptimizer final : public Optimizer {
     }
     if (!state.step.defined()) state = NewState(groups_[group].parameters[member]);
     state.step.fill_(steps);
-    visitor.Tensor(prefix + "exp_avg", state.first_moment);
-    visitor.Tensor(prefix + "exp_avg_sq", state.second_moment);
+    const StatePlacement placement = PlacementOf(group, member);
+    visitor.Tensor(prefix + "exp_avg", state.first_moment, placement);
+    visitor.Tensor(prefix + "exp_avg_sq", state.second_moment, placement);
   }
 
   static State NewState(const at::Tensor& parameter) {
@@ -139,7 +140,7 @@ class SgdOptimizer final : public Optimizer {
     visitor.Number(prefix + "has_momentum", has_momentum);
     if (has_momentum == 0) return momentum.reset();
     if (!momentum.defined()) momentum = at::empty_like(groups_[group].parameters[member]);
-    visitor.Tensor(prefix + "momentum_buffer", momentum);
+    visitor.Tensor(prefix + "momentum_buffer", momentum, PlacementOf(group, member));
   }
 
   void StepOperands(const Operands& operands, double decay, double rate, bool is_first_step) const {

@@ -34,6 +34,7 @@ struct ParameterGroup {
   // AdamW: decoupled; Adam and SGD: added to the gradient, as in torch.optim.
   double weight_decay = 0.0;
   std::vector<std::string> names = {};  // as many as parameters, where the state is wanted
+  std::vector<StatePlacement> placements = {};  // as many, or none: all are whole
 };
 
 // Parameters whose name has one of `no_decay` among its words, in letters of either case, go into a
@@ -67,6 +68,11 @@ class Optimizer {
   void NameState(StateVisitor& visitor);
 
  protected:
+  // Where a parameter's part, and all that has its shape, belongs.
+  StatePlacement PlacementOf(size_t group, size_t member) const {
+    const auto& placements = groups_[group].placements;
+    return placements.empty() ? StatePlacement() : placements[member];
+  }
   // What of one parameter is kept under names that begin so.
   virtual void NameStateOf(size_t group,
                            size_t member,

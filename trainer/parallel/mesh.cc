@@ -4,12 +4,43 @@
 
 #include <vector>
 
+#include "trainer/comm/host_process_group.h"
+
 namespace ddprun::trainer {
 
 void Mesh::SetTimeout(std::chrono::milliseconds timeout) const {
-  for (const auto& group : {data.group, control}) {
+  for (const auto& group :
+       {data.group, shard.group, replica.group, tensor.group, pipeline.group, control}) {
     if (group != nullptr) group->setTimeout(timeout);
   }
+}
+
+namespace {
+
+// Of the processes whose ranks differ by multiples of `stride`, `size` of them.
+Axis AxisOf(const c10::intrusive_ptr<HostProcessGroup>& world, int stride, int size) {
+  const int rank = world->getRank();
+  Axis axis{.rank = rank / stride % size, .size = size};
+  if (size == 1) return axis;
+  std::vector<int> ranks;
+  for (int i = 0; i < size; ++i) ranks.push_back(rank + (i - axis.rank) * stride);
+  axis.group = size == world->getSize() ? world : world->NewGroup(ranks);
+  return axis;
+}
+
+}  // namespace
+
+Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const MeshShape& shape) {
+  if (group == nullptr) return {};
+  Mesh mesh(group);
+  const int data = group->getSize() / (shape.tensor * shape.pipeline);
+  const int shard = shape.shard == 0 ? data : shape.shard;
+  mesh.tensor = AxisOf(group, 1, shape.tensor);
+  mesh.data = AxisOf(group, shape.tensor, data);
+  mesh.shard = shard == data ? mesh.data : AxisOf(group, shape.tensor, shard);
+  mesh.replica = AxisOf(group, shape.tensor * shard, data / shard);
+  mesh.pipeline = AxisOf(group, shape.tensor * data, shape.pipeline);
+  return mesh;
 }
 
 at::Tensor MakeFlat(c10d::Backend& group, int64_t elements, const at::TensorOptions& options) {

@@ -9,6 +9,8 @@
 
 namespace ddprun::trainer {
 
+class HostProcessGroup;
+
 // Processes beside each other in one respect.
 struct Axis {
   int rank = 0;  // of this process
@@ -17,25 +19,49 @@ struct Axis {
   c10::intrusive_ptr<c10d::Backend> group = {};
 };
 
+// How many processes share one copy of the model, and how many of the rest share its state.
+struct MeshShape {
+  int tensor = 1;
+  int pipeline = 1;
+  int shard = 0;  // 0: all of the data axis
+};
+
 struct Mesh {
   Mesh() = default;  // of one process
   // One group for everything; nullptr: this process is alone.
   template <typename Group>
   Mesh(const c10::intrusive_ptr<Group>& group) {
     if (group == nullptr) return;
-    data = {.rank = group->getRank(), .size = group->getSize(), .group = group};
+    data = shard = {.rank = group->getRank(), .size = group->getSize(), .group = group};
+    world = {.rank = data.rank, .size = data.size};
     control = group;
   }
 
   // For collectives that begin after this call.
   void SetTimeout(std::chrono::milliseconds timeout) const;
 
-  Axis data;  // have the same model and other samples: gradients are averaged along it
+  // Whether what this process finds of its samples is counted in sums over all processes: others
+  // find the same.
+  bool counts() const { return tensor.rank == 0 && pipeline.rank + 1 == pipeline.size; }
+
+  // Ranks are numbered with the tensor axis innermost, then shard, replicas, pipeline:
+  // rank = (pipeline.rank * data.size + data.rank) * tensor.size + tensor.rank, and
+  // data.rank = replica.rank * shard.size + shard.rank.
+  Axis world;  // without a group: that is `control`
+  Axis data;   // have the same model and other samples: gradients are averaged along it
+  Axis shard;  // a part of the data axis that shares out optimizer state, gradients, parameters
+  Axis replica;   // have the same shard
+  Axis tensor;    // have parts of the same layers, and the same samples
+  Axis pipeline;  // have layers that follow each other, and the same samples
   // Of all processes, for tensors on the host: counts, comparisons, announcements. The data axis'
   // group may be one that cannot carry those.
   c10::intrusive_ptr<c10d::Backend> control = {};
   c10::Device device = c10::kCPU;  // where the model is
 };
+
+// The mesh of that shape over all ranks of the group, which makes groups for axes of more than one
+// process and less than all. A collective. REQUIRES: the shape divides the group's size.
+Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const MeshShape& shape);
 
 // A zeroed 1-d tensor that the group reduces without a copy, where it has memory for that device.
 at::Tensor MakeFlat(c10d::Backend& group, int64_t elements, const at::TensorOptions& options);

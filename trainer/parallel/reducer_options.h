@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/flight_recorder.h"
-#include "trainer/config/training_config.h"
+#include "trainer/config/strategy_config.h"
 #include "trainer/parallel/bucket_plan.h"
 #include "trainer/parallel/comm_hook.h"
 

@@ -253,6 +253,12 @@ void RunMicroBatch(const StepInputs& inputs, size_t micro_batch, Model& model) {
   }
 }
 
+Evaluated Strategy::EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) {
+  if (!with_outputs) return {.loss = model.Loss(batch)};
+  const at::Tensor outputs = model.Outputs(batch);
+  return {.loss = model.LossFrom(outputs, batch), .outputs = outputs};
+}
+
 std::unique_ptr<Strategy> MakeSingle(std::shared_ptr<Model> model,
                                      std::unique_ptr<Optimizer> optimizer) {
   return std::make_unique<Single>(std::move(model), std::move(optimizer));

@@ -27,6 +27,11 @@ struct StepInputs {
   LossFunction loss = {};
 };
 
+struct Evaluated {
+  at::Tensor loss;     // the mean over batch.predictions; only where Mesh::counts()
+  at::Tensor outputs;  // undefined unless asked for
+};
+
 // One step: ForwardBackward(), ClipGradients() if that is wanted, Step(). One thread; all ranks
 // call the same methods, which throw Failure when a collective fails.
 class Strategy {
@@ -48,6 +53,10 @@ class Strategy {
   virtual void Finish() {}
   // Before the model is evaluated.
   virtual void BeforeEvaluation() {}
+  // A batch without gradients, of a model in eval mode.
+  virtual Evaluated EvaluateBatch(Model& model, const Batch& batch, bool with_outputs);
+  // Whether EvaluateBatch() is a collective: then all ranks of the data axis call it equally often.
+  virtual bool evaluates_together() const { return false; }
   // Whether the gradients of the coming step are averaged over all ranks; false: each rank takes a
   // step of its own with those of its own micro-batches.
   virtual bool averages_gradients() const { return true; }

@@ -105,13 +105,27 @@ StateDict StateDict::Clone() const {
   return copy;
 }
 
-void StateVisitor::Section(std::string prefix, RankPart part) {
+void StateVisitor::Section(std::string prefix, RankPart part, RankPart replicas) {
   prefix_ = std::move(prefix);
   part_ = part;
+  replicas_ = replicas;
 }
 
-void StateVisitor::Tensor(const std::string& name, const at::Tensor& tensor) {
-  StateTensor entry{.name = prefix_ + name, .tensor = tensor.detach()};
+void StateVisitor::Tensor(const std::string& name,
+                          const at::Tensor& tensor,
+                          const StatePlacement& placement) {
+  const StateTensor named{
+      .name = prefix_ + name, .tensor = tensor.detach(), .replicas = replicas_};
+  for (const auto& [slice, dimension, begin, length] : placement) {
+    StateTensor entry = named;
+    if (length >= 0) entry.tensor = entry.tensor.narrow(dimension, begin, length);
+    entry.global_shape = slice.global_shape;
+    entry.offset = slice.offset;
+    entry.flat = slice.flat;
+    VisitTensor(std::move(entry));
+  }
+  if (!placement.empty()) return;
+  StateTensor entry = named;
   if (part_.size > 1) entry.tensor = entry.tensor.unsqueeze(0);
   entry.global_shape = entry.tensor.sizes().vec();
   entry.offset.resize(entry.global_shape.size());

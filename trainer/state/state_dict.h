@@ -13,11 +13,38 @@
 
 namespace ddprun::trainer {
 
+// Which of so many parts.
+struct RankPart {
+  int64_t rank = 0;
+  int64_t size = 1;
+};
+
+// Which part of a whole a tensor is.
+struct StateSlice {
+  std::vector<int64_t> global_shape = {};  // of the whole; empty: the tensor is the whole
+  std::vector<int64_t> offset = {};        // of the part in it
+  // The tensor has one dimension: elements of the whole in row-major order, from offset[0] on.
+  bool flat = false;
+};
+
+// How what has the shape of this rank's part of a parameter, also its moments, lies in the whole.
+struct StatePart {
+  StateSlice slice = {};
+  int64_t dimension = 0;  // of the local tensor: `length` of its indices, from `begin` on
+  int64_t begin = 0;
+  int64_t length = -1;  // all
+};
+using StatePlacement = std::vector<StatePart>;  // empty: this rank has the whole
+
+// One name may come several times, with parts that do not overlap.
 struct StateTensor {
   std::string name;
   at::Tensor tensor = {};                  // this rank's part; the owner's own memory
   std::vector<int64_t> global_shape = {};  // of the whole
   std::vector<int64_t> offset = {};        // of the part in the whole
+  bool flat = false;                       // see StateSlice
+  // This rank among those that have the same part; of size 0: all ranks of the job have it.
+  RankPart replicas = {.rank = 0, .size = 0};
 };
 
 struct StateDict {
@@ -26,12 +53,6 @@ struct StateDict {
 
   // With memory of its own: the state of now, whatever its owners do later.
   StateDict Clone() const;
-};
-
-// Which of so many parts.
-struct RankPart {
-  int64_t rank = 0;
-  int64_t size = 1;
 };
 
 // SEAM: whoever has state names it to a visitor, all of it and once: to be saved and to be loaded.
@@ -43,8 +64,14 @@ class StateVisitor {
 
   // Stands before the names that follow. `part`: of size 1, all ranks have the same tensors, and
   // these are they; otherwise each rank has its own, stored as slices [rank, ...] of [size, ...].
-  void Section(std::string prefix, RankPart part = {});
-  void Tensor(const std::string& name, const at::Tensor& tensor);
+  // `replicas`: of StateTensor, where ranks name different tensors or slices.
+  void Section(std::string prefix,
+               RankPart part = {},
+               RankPart replicas = {.rank = 0, .size = 0});
+  // `placement`: empty unless the section's part is of size 1.
+  void Tensor(const std::string& name,
+              const at::Tensor& tensor,
+              const StatePlacement& placement = {});
   // The same on all ranks.
   void Number(const std::string& name, int64_t& number) { VisitNumber(prefix_ + name, number); }
 
@@ -55,6 +82,7 @@ class StateVisitor {
  private:
   std::string prefix_;
   RankPart part_;
+  RankPart replicas_ = {.rank = 0, .size = 0};
 };
 
 using VisitState = std::function<void(StateVisitor& visitor)>;

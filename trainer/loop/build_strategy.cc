@@ -1,0 +1,98 @@
+#include "trainer/loop/build_strategy.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/failure.h"
+#include "trainer/compute/device.h"
+#include "trainer/config/slot.h"
+#include "trainer/loop/options_of.h"
+#include "trainer/models/pretrained.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+std::shared_ptr<Model> BuildModel(const Job& job,
+                                  bool owns_weights,
+                                  c10::Device device,
+                                  std::vector<std::string>* fresh_parameters) {
+  const Config& config = job.config;
+  const bool pretrained = !config.model.name_or_path.empty();
+  SeedGenerators(device, static_cast<uint64_t>(config.run.seed));
+  std::shared_ptr<Model> model =
+      MakeModel(job.model, {config.training.loss, config.training.label_smoothing},
+                /*initialize=*/owns_weights && !pretrained, device);
+  if (config.training.gradient_checkpointing) RecomputeBlocks(*model);
+  if (owns_weights && pretrained)
+    *fresh_parameters = LoadWeights(*model, config.model.name_or_path);
+  return model;
+}
+
+std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config, const Model& model) {
+  std::vector<std::pair<std::string, at::Tensor>> named;
+  for (const auto& item : model.named_parameters()) {
+    if (item.value().requires_grad()) named.emplace_back(item.key(), item.value());
+  }
+  return MakeOptimizer(OptimizerOptionsOf(config),
+                       GroupByDecay(named, config.no_decay, config.weight_decay));
+}
+
+Failure UnevenRanks(const Config& config, int world_size, int each) {
+  return Failure(Error{
+      .code = Code::kUsage,
+      .title = "TOO MANY RANKS",
+      .where = "strategy.type \"" + std::string(Word(config.strategy.type)) + "\"",
+      .what = "Each replica of the model takes " + std::to_string(each) + " ranks; there are " +
+              std::to_string(world_size) + ", which is no multiple of that.",
+      .hint = "Start a multiple of " + std::to_string(each) +
+              " (--nproc_per_node times nodes), or change strategy.tensor_parallel_size, "
+              "strategy.pipeline_parallel_size\nor strategy.shard_size.",
+      .page = "too-many-ranks"});
+}
+
+}  // namespace
+
+StrategyType StrategyOf(const Config& config, int world_size) {
+  if (config.strategy.type != StrategyType::kAuto) return config.strategy.type;
+  const bool alone = world_size == 1 && config.training.virtual_ranks == 0;
+  return alone ? StrategyType::kSingle : StrategyType::kDdp;
+}
+
+MeshShape MeshShapeOf(const Config& config, int world_size) {
+  const StrategyConfig& strategy = config.strategy;
+  MeshShape shape{.tensor = static_cast<int>(strategy.tensor_parallel_size),
+                  .pipeline = static_cast<int>(strategy.pipeline_parallel_size),
+                  .shard = static_cast<int>(strategy.shard_size)};
+  const bool in_one_process = !strategy.devices.empty();
+  if (shape.pipeline == 0) {
+    const bool all = strategy.type == StrategyType::kPipeline && !in_one_process;
+    shape.pipeline = all ? std::max(1, world_size / std::max(1, shape.tensor)) : 1;
+  }
+  if (shape.tensor == 0) {
+    const bool all = strategy.type == StrategyType::kTensorParallel;
+    shape.tensor = all ? std::max(1, world_size / shape.pipeline) : 1;
+  }
+  const int each = shape.tensor * shape.pipeline * std::max(1, shape.shard);
+  if (world_size % each != 0) throw UnevenRanks(config, world_size, each);
+  return shape;
+}
+
+BuiltStrategy BuildStrategy(const Job& job, const Mesh& mesh, FlightRecorder* recorder) {
+  const Config& config = job.config;
+  BuiltStrategy built;
+  // Rank 0 draws or reads the weights; the others receive them.
+  built.model = BuildModel(job, mesh.world.rank == 0, mesh.device, &built.fresh_parameters);
+  std::unique_ptr<Optimizer> optimizer = BuildOptimizer(config.optimizer, *built.model);
+  if (StrategyOf(config, mesh.world.size) == StrategyType::kSingle) {
+    built.strategy = MakeSingle(built.model, std::move(optimizer));
+    return built;
+  }
+  DataParallelOptions options = DataParallelOptionsOf(config.strategy);
+  options.virtual_ranks = config.training.virtual_ranks;
+  options.sync.reducer.recorder = recorder;
+  built.strategy = MakeDistributedDataParallel(built.model, std::move(optimizer), mesh, options);
+  return built;
+}
+
+}  // namespace ddprun::trainer
