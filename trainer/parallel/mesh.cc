@@ -36,7 +36,7 @@ Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const MeshShape
   const int data = group->getSize() / (shape.tensor * shape.pipeline);
   const int shard = shape.shard == 0 ? data : shape.shard;
   mesh.tensor = AxisOf(group, 1, shape.tensor);
-  mesh.data = AxisOf(group, shape.tensor, data);
+  if (data < group->getSize()) mesh.data = AxisOf(group, shape.tensor, data);
   mesh.shard = shard == data ? mesh.data : AxisOf(group, shape.tensor, shard);
   mesh.replica = AxisOf(group, shape.tensor * shard, data / shard);
   mesh.pipeline = AxisOf(group, shape.tensor * data, shape.pipeline);
