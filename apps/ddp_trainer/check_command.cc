@@ -1,5 +1,3 @@
-#include "apps/ddp_trainer/check_command.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -10,20 +8,21 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "apps/ddp_trainer/commands.h"
 #include "base/failure.h"
 #include "trainer/loop/check_job.h"
 
 namespace ddprun::trainer {
 
-struct CheckCommand::Flags {
+namespace {
+
+struct CheckFlags {
   std::string config;
   std::vector<std::string> overrides;
   int ranks = 1;
   int nodes = 1;
   std::string runs;
 };
-
-namespace {
 
 using Runs = std::vector<std::vector<std::string>>;
 
@@ -97,42 +96,15 @@ std::string Counted(size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-}  // namespace
-
-CheckCommand::CheckCommand(CLI::App& app) : flags_(std::make_unique<Flags>()) {
-  CLI::App* command = app.add_subcommand(
-      "check", "Say what is wrong with a config, its files and its needs, and train nothing");
-  command->add_option("config", flags_->config, "JSON config file")->required();
-  command->add_option("--set", flags_->overrides, "Override a key: --set run.seed=1")
-      ->expected(1)
-      ->take_all();
-  command->add_option("--nproc_per_node", flags_->ranks, "Ranks on this machine")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str();
-  command->add_option("--nnodes", flags_->nodes, "Machines")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str();
-  command->add_option("--runs", flags_->runs,
-                      "JSON file with a list of runs, each a list of overrides: checks them all");
-  command_ = command;
-}
-
-CheckCommand::~CheckCommand() = default;
-
-bool CheckCommand::parsed() const {
-  return command_->parsed();
-}
-
-int CheckCommand::Run(const Environment& environment) const {
-  const Runs runs = ReadRuns(flags_->runs);
-  JobChecker checker(
-      flags_->config,
-      {.world_size = flags_->ranks * flags_->nodes, .local_world_size = flags_->ranks},
-      environment);
+int Check(const CheckFlags& flags, const Environment& environment) {
+  const Runs runs = ReadRuns(flags.runs);
+  JobChecker checker(flags.config,
+                     {.world_size = flags.ranks * flags.nodes, .local_world_size = flags.ranks},
+                     environment);
   Said problems, warnings, facts;
   int status = 0;
   for (size_t i = 0; i < runs.size(); ++i) {
-    std::vector<std::string> overrides = flags_->overrides;
+    std::vector<std::string> overrides = flags.overrides;
     overrides.insert(overrides.end(), runs[i].begin(), runs[i].end());
     const CheckedJob found = checker.Check(overrides);
     for (const Error& problem : found.problems) {
@@ -144,15 +116,38 @@ int CheckCommand::Run(const Environment& environment) const {
   }
   std::fputs(problems.Write(runs, kMostSaid, "\n").c_str(), stderr);
   std::fputs(warnings.Write(runs, kMostSaid).c_str(), stderr);
-  const std::string what =
-      flags_->config + (runs.size() == 1 ? "" : ", " + Counted(runs.size(), "run")) + ", for " +
-      Counted(static_cast<size_t>(flags_->ranks * flags_->nodes), "rank") + ": ";
+  const std::string what = flags.config +
+                           (runs.size() == 1 ? "" : ", " + Counted(runs.size(), "run")) + ", for " +
+                           Counted(static_cast<size_t>(flags.ranks * flags.nodes), "rank") + ": ";
   if (status != 0) {
     std::fputs((what + Counted(problems.size(), "problem") + "\n").c_str(), stderr);
   } else {
     std::fputs((what + "no problem found\n" + facts.Write(runs, kMostSaid)).c_str(), stdout);
   }
   return status;
+}
+
+}  // namespace
+
+void AddCheckCommand(CLI::App& app, Command& chosen) {
+  const auto flags = std::make_shared<CheckFlags>();
+  CLI::App* command = app.add_subcommand(
+      "check", "Say what is wrong with a config, its files and its needs, and train nothing");
+  command->add_option("config", flags->config, "JSON config file")->required();
+  command->add_option("--set", flags->overrides, "Override a key: --set run.seed=1")
+      ->expected(1)
+      ->take_all();
+  command->add_option("--nproc_per_node", flags->ranks, "Ranks on this machine")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  command->add_option("--nnodes", flags->nodes, "Machines")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  command->add_option("--runs", flags->runs,
+                      "JSON file with a list of runs, each a list of overrides: checks them all");
+  command->callback([&chosen, flags] {
+    chosen = [flags](const Environment& environment) { return Check(*flags, environment); };
+  });
 }
 
 }  // namespace ddprun::trainer

@@ -1,5 +1,3 @@
-#include "apps/ddp_trainer/checkpoint_command.h"
-
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "apps/ddp_trainer/commands.h"
 #include "base/failure.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/loop/export_checkpoint.h"
@@ -20,17 +19,15 @@
 
 namespace ddprun::trainer {
 
-struct CheckpointCommand::Flags {
-  std::string path;
-  std::string to;
-  bool all = false;
-  const CLI::App* list = nullptr;
-  const CLI::App* verify = nullptr;
-};
-
 namespace {
 
 namespace fs = std::filesystem;
+
+struct CheckpointFlags {
+  std::string path;
+  std::string to;
+  bool all = false;
+};
 
 bool IsOneCheckpoint(const std::string& path) {
   return fs::exists(fs::path(path) / "COMMIT") || fs::exists(fs::path(path) / "index.json");
@@ -72,56 +69,10 @@ std::string SizeText(const Checkpoint& checkpoint) {
   return ByteText(static_cast<double>(checkpoint.bytes()));
 }
 
-}  // namespace
-
-std::string CheckpointsOf(const std::string& path) {
-  const std::string inside = path + "/checkpoints";
-  std::ifstream file(path + "/config.resolved.json", std::ios::binary);
-  const auto config = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object()) return fs::is_directory(inside) ? inside : path;
-  const auto section = config.value("checkpoint", nlohmann::json::object());
-  const std::string dir = section.value("dir", "");
-  // Where checkpoint.dir is shared, each run has a folder of its name.
-  return dir.empty() ? inside : dir + "/" + fs::path(path).lexically_normal().filename().string();
-}
-
-CheckpointCommand::CheckpointCommand(CLI::App& app) : flags_(std::make_unique<Flags>()) {
-  CLI::App* command = app.add_subcommand("checkpoint", "List, verify and export checkpoints");
-  command->require_subcommand(1);
-  const auto add = [&](const char* name, const char* what) {
-    CLI::App* one = command->add_subcommand(name, what);
-    one->add_option("path", flags_->path, "A run folder, its folder of checkpoints, or one of them")
-        ->required();
-    return one;
-  };
-  flags_->list = add("list", "Say what checkpoints there are");
-  flags_->verify = add("verify", "Read every byte and compare checksums");
-  CLI::App* exported = add("export", "Write the newest, or the one named, in another format");
-  exported
-      ->add_option("--to", flags_->to,
-                   "FILE.pt (torch.save), FILE.safetensors, or else a Hugging Face folder")
-      ->required();
-  exported->add_flag("--all", flags_->all,
-                     "Of a file: the optimizer's state and all else too, not the model alone");
-  command_ = command;
-}
-
-CheckpointCommand::~CheckpointCommand() = default;
-
-bool CheckpointCommand::parsed() const {
-  return command_->parsed();
-}
-
-int CheckpointCommand::Run(const Environment& environment) const {
-  if (flags_->list->parsed()) return List();
-  if (flags_->verify->parsed()) return Verify();
-  return Export(environment);
-}
-
-int CheckpointCommand::List() const {
+int List(const CheckpointFlags& flags, const Environment&) {
   int status = 0;
   std::printf("%10s  %-10s  %-16s  %-10s  %s\n", "step", "size", "saved", "score", "path");
-  for (const StoredCheckpoint& stored : Find(flags_->path)) {
+  for (const StoredCheckpoint& stored : Find(flags.path)) {
     const auto checkpoint = Checkpoint::Open(stored.path, Verify::kSizes);
     if (!checkpoint) {
       status = 1;
@@ -136,9 +87,9 @@ int CheckpointCommand::List() const {
   return status;
 }
 
-int CheckpointCommand::Verify() const {
+int VerifyAll(const CheckpointFlags& flags, const Environment&) {
   int status = 0;
-  for (const StoredCheckpoint& stored : Find(flags_->path)) {
+  for (const StoredCheckpoint& stored : Find(flags.path)) {
     const auto checkpoint = Checkpoint::Open(stored.path);
     if (checkpoint) {
       std::printf("good     %s: step %lld, %zu tensors, %s\n", stored.path.c_str(),
@@ -152,31 +103,69 @@ int CheckpointCommand::Verify() const {
   return status;
 }
 
-int CheckpointCommand::Export(const Environment& environment) const {
-  Find(flags_->path);  // or says that there is none
+int Export(const CheckpointFlags& flags, const Environment& environment) {
+  Find(flags.path);  // or says that there is none
   std::optional<Checkpoint> checkpoint;
-  if (IsOneCheckpoint(flags_->path)) {
-    checkpoint = ValueOrThrow(Checkpoint::Open(flags_->path));
+  if (IsOneCheckpoint(flags.path)) {
+    checkpoint = ValueOrThrow(Checkpoint::Open(flags.path));
   } else {
-    NewestCheckpoint newest = OpenNewest(CheckpointsOf(flags_->path));
+    NewestCheckpoint newest = OpenNewest(CheckpointsOf(flags.path));
     for (const Error& error : newest.passed_over) {
       std::fprintf(stderr, "passed over: %s\n", OneLine(error).c_str());
     }
     if (!newest.checkpoint) throw Failure(newest.passed_over.front());
     checkpoint = std::move(newest.checkpoint);
   }
-  const Exported what = flags_->all ? Exported::kAll : Exported::kModel;
-  const std::string extension = fs::path(flags_->to).extension().string();
+  const Exported what = flags.all ? Exported::kAll : Exported::kModel;
+  const std::string extension = fs::path(flags.to).extension().string();
   if (extension == ".pt" || extension == ".pth" || extension == ".bin") {
-    ExportTorchFile(*checkpoint, flags_->to, what);
+    ExportTorchFile(*checkpoint, flags.to, what);
   } else if (extension == ".safetensors") {
-    ExportSafetensors(*checkpoint, flags_->to, what);
-  } else if (const auto missing = ExportFolder(*checkpoint, flags_->to, environment)) {
+    ExportSafetensors(*checkpoint, flags.to, what);
+  } else if (const auto missing = ExportFolder(*checkpoint, flags.to, environment)) {
     std::fprintf(stderr, "warning: without names of classes: %s\n", OneLine(*missing).c_str());
   }
-  std::printf("%s: step %lld of %s\n", flags_->to.c_str(),
-              static_cast<long long>(checkpoint->step()), checkpoint->path().c_str());
+  std::printf("%s: step %lld of %s\n", flags.to.c_str(), static_cast<long long>(checkpoint->step()),
+              checkpoint->path().c_str());
   return 0;
+}
+
+}  // namespace
+
+std::string CheckpointsOf(const std::string& path) {
+  const std::string inside = path + "/checkpoints";
+  std::ifstream file(path + "/config.resolved.json", std::ios::binary);
+  const auto config = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object()) return fs::is_directory(inside) ? inside : path;
+  const auto section = config.value("checkpoint", nlohmann::json::object());
+  const std::string dir = section.value("dir", "");
+  // Where checkpoint.dir is shared, each run has a folder of its name.
+  return dir.empty() ? inside : dir + "/" + fs::path(path).lexically_normal().filename().string();
+}
+
+void AddCheckpointCommand(CLI::App& app, Command& chosen) {
+  const auto flags = std::make_shared<CheckpointFlags>();
+  CLI::App* command = app.add_subcommand("checkpoint", "List, verify and export checkpoints");
+  command->require_subcommand(1);
+  const auto add = [&](const char* name, const char* what, auto* run) {
+    CLI::App* one = command->add_subcommand(name, what);
+    one->add_option("path", flags->path, "A run folder, its folder of checkpoints, or one of them")
+        ->required();
+    one->callback([&chosen, flags, run] {
+      chosen = [flags, run](const Environment& environment) { return run(*flags, environment); };
+    });
+    return one;
+  };
+  add("list", "Say what checkpoints there are", List);
+  add("verify", "Read every byte and compare checksums", VerifyAll);
+  CLI::App* exported =
+      add("export", "Write the newest, or the one named, in another format", Export);
+  exported
+      ->add_option("--to", flags->to,
+                   "FILE.pt (torch.save), FILE.safetensors, or else a Hugging Face folder")
+      ->required();
+  exported->add_flag("--all", flags->all,
+                     "Of a file: the optimizer's state and all else too, not the model alone");
 }
 
 }  // namespace ddprun::trainer

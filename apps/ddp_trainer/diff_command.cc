@@ -6,19 +6,19 @@
 
 #include <CLI/CLI.hpp>
 
-#include "apps/ddp_trainer/checkpoint_command.h"
+#include "apps/ddp_trainer/commands.h"
 #include "base/failure.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/report/compare_runs.h"
 
 namespace ddprun::trainer {
 
-struct DiffCommand::Flags {
+namespace {
+
+struct DiffFlags {
   std::string first;
   std::string second;
 };
-
-namespace {
 
 bool SameBytes(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() &&
@@ -64,8 +64,8 @@ std::optional<bool> PrintHashes(const std::string& first, const std::string& sec
   } else if (compared->first) {
     const HashDifference& found = *compared->first;
     std::printf("state hashes: the first of %s that differs is step %lld: %s, on rank %d%s\n",
-                steps.c_str(), static_cast<long long>(found.step), found.tensor.c_str(),
-                found.rank, More(found.tensors).c_str());
+                steps.c_str(), static_cast<long long>(found.step), found.tensor.c_str(), found.rank,
+                More(found.tensors).c_str());
   } else {
     std::printf("state hashes: the same in %s\n", steps.c_str());
   }
@@ -103,25 +103,7 @@ std::optional<bool> PrintCheckpoints(const std::string& first, const std::string
   return false;
 }
 
-}  // namespace
-
-DiffCommand::DiffCommand(CLI::App& app) : flags_(std::make_unique<Flags>()) {
-  CLI::App* command = app.add_subcommand(
-      "diff", "Say where two runs part: configs, steps (report.state_hashes), checkpoints");
-  command->add_option("first", flags_->first, "Run folder")->required();
-  command->add_option("second", flags_->second, "Run folder")->required();
-  command_ = command;
-}
-
-DiffCommand::~DiffCommand() = default;
-
-bool DiffCommand::parsed() const {
-  return command_->parsed();
-}
-
-int DiffCommand::Run() const {
-  const std::string& first = flags_->first;
-  const std::string& second = flags_->second;
+int Diff(const std::string& first, const std::string& second) {
   PrintConfigs(ValueOrThrow(CompareConfigs(first, second)));
   const auto hashes = PrintHashes(first, second);
   bool differ = hashes.value_or(false);
@@ -129,10 +111,24 @@ int DiffCommand::Run() const {
   const auto checkpoints = PrintCheckpoints(first, second);
   differ |= checkpoints.value_or(false);
   if (!hashes && !checkpoints) {
-    std::puts("nothing to compare: no state hashes (report.state_hashes), and no checkpoint of a "
-              "step of which both have one");
+    std::puts(
+        "nothing to compare: no state hashes (report.state_hashes), and no checkpoint of a "
+        "step of which both have one");
   }
   return differ ? 1 : 0;
+}
+
+}  // namespace
+
+void AddDiffCommand(CLI::App& app, Command& chosen) {
+  const auto flags = std::make_shared<DiffFlags>();
+  CLI::App* command = app.add_subcommand(
+      "diff", "Say where two runs part: configs, steps (report.state_hashes), checkpoints");
+  command->add_option("first", flags->first, "Run folder")->required();
+  command->add_option("second", flags->second, "Run folder")->required();
+  command->callback([&chosen, flags] {
+    chosen = [flags](const Environment&) { return Diff(flags->first, flags->second); };
+  });
 }
 
 }  // namespace ddprun::trainer

@@ -1,5 +1,3 @@
-#include "apps/ddp_trainer/generate_command.h"
-
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
@@ -7,20 +5,21 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/ddp_trainer/commands.h"
 #include "trainer/loop/sample_text.h"
 #include "trainer/text/tokenizer.h"
 
 namespace ddprun::trainer {
 
-struct GenerateCommand::Flags {
+namespace {
+
+struct GenerateFlags {
   std::string model;
   std::string tokenizer;
   TextOptions text = {
       .prompt = "", .model = "", .tokenizer = "", .max_new_tokens = 200, .sampling = {}};
   bool ignore_eos = false;
 };
-
-namespace {
 
 using Clock = std::chrono::steady_clock;
 
@@ -35,18 +34,39 @@ CLI::Validator Number(bool (*accepts)(double), const std::string& words) {
       words);
 }
 
+int Generate(const GenerateFlags& flags, const CLI::App& command) {
+  const auto model = OpenLanguageModel(flags.model);
+  TextOptions options = flags.text;
+  options.tokenizer = flags.tokenizer;
+  if (options.tokenizer.empty() && HasTokenizer(flags.model)) options.tokenizer = flags.model;
+  options.model = flags.model;
+  const SamplingOptions folders = SamplingOf(flags.model, options.sampling);
+  SamplingOptions& sampling = options.sampling;
+  if (command.count("--temperature") == 0) sampling.temperature = folders.temperature;
+  if (command.count("--top-k") == 0) sampling.top_k = folders.top_k;
+  if (command.count("--top-p") == 0) sampling.top_p = folders.top_p;
+  options.stop_at_end = !flags.ignore_eos;
+  const Clock::time_point start = Clock::now();
+  const WrittenText written = WriteText(*model, options);
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  std::printf("%s%s\n", options.prompt.c_str(), written.text.c_str());
+  std::fprintf(stderr, "%" PRId64 " tokens in %.2f s (%.1f tokens/s)\n", written.new_tokens,
+               seconds, static_cast<double>(written.new_tokens) / seconds);
+  return 0;
+}
+
 }  // namespace
 
-GenerateCommand::GenerateCommand(CLI::App& app) : flags_(std::make_unique<Flags>()) {
+void AddGenerateCommand(CLI::App& app, Command& chosen) {
+  const auto flags = std::make_shared<GenerateFlags>();
   CLI::App* command = app.add_subcommand("generate", "Write text with a trained language model");
-  Flags& flags = *flags_;
-  SamplingOptions& sampling = flags.text.sampling;
+  SamplingOptions& sampling = flags->text.sampling;
   command
-      ->add_option("model", flags.model,
+      ->add_option("model", flags->model,
                    "Hugging Face folder of a gpt or llama model, such as runs/<name>/model")
       ->required();
-  command->add_option("--prompt", flags.text.prompt, "What the text begins with");
-  command->add_option("--max-new-tokens", flags.text.max_new_tokens, "Longest text, in tokens")
+  command->add_option("--prompt", flags->text.prompt, "What the text begins with");
+  command->add_option("--max-new-tokens", flags->text.max_new_tokens, "Longest text, in tokens")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
       ->capture_default_str();
   command
@@ -63,38 +83,13 @@ GenerateCommand::GenerateCommand(CLI::App& app) : flags_(std::make_unique<Flags>
       ->check(Number([](double value) { return value > 0 && value <= 1; }, "above 0, at most 1"))
       ->capture_default_str();
   command->add_option("--seed", sampling.seed, "Of the draws")->capture_default_str();
-  command->add_option("--tokenizer", flags.tokenizer,
+  command->add_option("--tokenizer", flags->tokenizer,
                       "Folder of the tokenizer (default: the model's; bytes where it has none)");
-  command->add_flag("--ignore-eos", flags.ignore_eos,
+  command->add_flag("--ignore-eos", flags->ignore_eos,
                     "Write on after a token that ends the text (eos_token_id)");
-  command_ = command;
-}
-
-GenerateCommand::~GenerateCommand() = default;
-
-bool GenerateCommand::parsed() const {
-  return command_->parsed();
-}
-
-int GenerateCommand::Run() const {
-  const auto model = OpenLanguageModel(flags_->model);
-  TextOptions options = flags_->text;
-  options.tokenizer = flags_->tokenizer;
-  if (options.tokenizer.empty() && HasTokenizer(flags_->model)) options.tokenizer = flags_->model;
-  options.model = flags_->model;
-  const SamplingOptions folders = SamplingOf(flags_->model, options.sampling);
-  SamplingOptions& sampling = options.sampling;
-  if (command_->count("--temperature") == 0) sampling.temperature = folders.temperature;
-  if (command_->count("--top-k") == 0) sampling.top_k = folders.top_k;
-  if (command_->count("--top-p") == 0) sampling.top_p = folders.top_p;
-  options.stop_at_end = !flags_->ignore_eos;
-  const Clock::time_point start = Clock::now();
-  const WrittenText written = WriteText(*model, options);
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  std::printf("%s%s\n", options.prompt.c_str(), written.text.c_str());
-  std::fprintf(stderr, "%" PRId64 " tokens in %.2f s (%.1f tokens/s)\n", written.new_tokens,
-               seconds, static_cast<double>(written.new_tokens) / seconds);
-  return 0;
+  command->callback([&chosen, flags, command] {
+    chosen = [flags, command](const Environment&) { return Generate(*flags, *command); };
+  });
 }
 
 }  // namespace ddprun::trainer

@@ -11,10 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "apps/ddp_trainer/check_command.h"
-#include "apps/ddp_trainer/checkpoint_command.h"
-#include "apps/ddp_trainer/generate_command.h"
-#include "apps/ddp_trainer/tokenize_command.h"
+#include "apps/ddp_trainer/commands.h"
 #include "base/env.h"
 #include "base/failure.h"
 #include "base/last_words.h"
@@ -103,11 +100,12 @@ int Run(int argc, char** argv, const Environment& environment) {
   app.add_flag("--template", arguments.as_template, "Serve ddprun's requests to fork workers");
   CLI::App* schema = app.add_subcommand("schema", "Print the JSON Schema of config files");
   CLI::App* doc = app.add_subcommand("config-doc", "Print docs/config.md");
-  const ddprun::trainer::CheckCommand check(app);
-  const ddprun::trainer::CheckpointCommand checkpoint(app);
-  const ddprun::trainer::DiffCommand diff(app);
-  const ddprun::trainer::TokenizeCommand tokenize(app);
-  const ddprun::trainer::GenerateCommand generate(app);
+  ddprun::trainer::Command chosen;
+  for (const auto add : {ddprun::trainer::AddCheckCommand, ddprun::trainer::AddCheckpointCommand,
+                         ddprun::trainer::AddDiffCommand, ddprun::trainer::AddTokenizeCommand,
+                         ddprun::trainer::AddGenerateCommand}) {
+    add(app, chosen);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -121,11 +119,7 @@ int Run(int argc, char** argv, const Environment& environment) {
     std::fputs(ddprun::trainer::WriteConfigDoc().c_str(), stdout);
     return 0;
   }
-  if (check.parsed()) return check.Run(environment);
-  if (checkpoint.parsed()) return checkpoint.Run(environment);
-  if (diff.parsed()) return diff.Run();
-  if (tokenize.parsed()) return tokenize.Run();
-  if (generate.parsed()) return generate.Run();
+  if (chosen) return chosen(environment);
   if (arguments.config.empty()) {
     std::fputs("ddp-trainer: name a config file (see --help)\n", stderr);
     return 2;

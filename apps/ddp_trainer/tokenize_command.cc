@@ -1,5 +1,3 @@
-#include "apps/ddp_trainer/tokenize_command.h"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/ddp_trainer/commands.h"
 #include "base/cpus.h"
 #include "base/failure.h"
 #include "trainer/text/tokenize_files.h"
@@ -19,7 +18,9 @@
 
 namespace ddprun::trainer {
 
-struct TokenizeCommand::Flags {
+namespace {
+
+struct TokenizeFlags {
   std::vector<std::string> files;
   std::string tokenizer;
   std::string out;
@@ -31,8 +32,6 @@ struct TokenizeCommand::Flags {
   std::string on_bad_row = "error";
   int threads = CoreCount();
 };
-
-namespace {
 
 using Clock = std::chrono::steady_clock;
 
@@ -106,61 +105,57 @@ void PrintSummary(const std::string& out, const TokenizeProgress& result, double
   if (result.bad_rows > 0) std::printf("%" PRId64 " bad rows were passed over\n", result.bad_rows);
 }
 
-}  // namespace
-
-TokenizeCommand::TokenizeCommand(CLI::App& app) : flags_(std::make_unique<Flags>()) {
-  CLI::App* command = app.add_subcommand("tokenize", "Make a token file (.bin) of text files");
-  Flags& flags = *flags_;
-  command->add_option("files", flags.files, "Text files, or JSON lines (.jsonl)")->required();
-  command
-      ->add_option("--tokenizer", flags.tokenizer, "Hugging Face folder with the tokenizer's files")
-      ->required();
-  command->add_option("--out", flags.out, "The file to write")->required();
-  command->add_option("--format", flags.format, "llm.c (with a header) or nanogpt (16 bits)")
-      ->check(CLI::IsMember({"llm.c", "nanogpt"}))
-      ->capture_default_str();
-  command->add_option("--input", flags.input, "jsonl, text (a file is a document), or auto")
-      ->check(CLI::IsMember({"auto", "jsonl", "text"}))
-      ->capture_default_str();
-  command->add_option("--json-key", flags.json_key, "What of a JSON line is the document")
-      ->capture_default_str();
-  CLI::Option* separator = command->add_option(
-      "--separator", flags.separator, "Token after each document (default: the tokenizer's eos)");
-  command->add_flag("--no-separator", flags.no_separator, "Write none")->excludes(separator);
-  command->add_option("--on-bad-row", flags.on_bad_row, "error or skip (and count)")
-      ->check(CLI::IsMember({"error", "skip"}))
-      ->capture_default_str();
-  command->add_option("--threads", flags.threads, "Default: one for each CPU")
-      ->check(CLI::Range(1, 1024));
-  command_ = command;
-}
-
-TokenizeCommand::~TokenizeCommand() = default;
-
-bool TokenizeCommand::parsed() const {
-  return command_->parsed();
-}
-
-int TokenizeCommand::Run() const {
-  const auto tokenizer = LoadTokenizer(flags_->tokenizer);
+int Tokenize(const TokenizeFlags& flags) {
+  const auto tokenizer = LoadTokenizer(flags.tokenizer);
   TokenizeOptions options;
-  options.files = flags_->files;
+  options.files = flags.files;
   for (const std::string& file : options.files) {
-    options.is_rows.push_back(IsRows(flags_->input, file));
+    options.is_rows.push_back(IsRows(flags.input, file));
   }
-  options.json_key = flags_->json_key;
-  if (!flags_->no_separator) options.separator = SeparatorId(*tokenizer, flags_->separator);
-  options.skip_bad_rows = flags_->on_bad_row == "skip";
-  options.output = flags_->out;
-  options.format = flags_->format == "nanogpt" ? TokenFileFormat::kNanoGpt : TokenFileFormat::kLlmC;
-  options.threads = flags_->threads;
+  options.json_key = flags.json_key;
+  if (!flags.no_separator) options.separator = SeparatorId(*tokenizer, flags.separator);
+  options.skip_bad_rows = flags.on_bad_row == "skip";
+  options.output = flags.out;
+  options.format = flags.format == "nanogpt" ? TokenFileFormat::kNanoGpt : TokenFileFormat::kLlmC;
+  options.threads = flags.threads;
   ProgressLine line(TotalBytes(options.files));
   const Clock::time_point start = Clock::now();
   const TokenizeProgress result = TokenizeFiles(
       *tokenizer, options, [&line](const TokenizeProgress& progress) { line.Show(progress); });
   line.End();
-  PrintSummary(flags_->out, result, SecondsSince(start));
+  PrintSummary(flags.out, result, SecondsSince(start));
   return 0;
+}
+
+}  // namespace
+
+void AddTokenizeCommand(CLI::App& app, Command& chosen) {
+  const auto flags = std::make_shared<TokenizeFlags>();
+  CLI::App* command = app.add_subcommand("tokenize", "Make a token file (.bin) of text files");
+  command->add_option("files", flags->files, "Text files, or JSON lines (.jsonl)")->required();
+  command
+      ->add_option("--tokenizer", flags->tokenizer,
+                   "Hugging Face folder with the tokenizer's files")
+      ->required();
+  command->add_option("--out", flags->out, "The file to write")->required();
+  command->add_option("--format", flags->format, "llm.c (with a header) or nanogpt (16 bits)")
+      ->check(CLI::IsMember({"llm.c", "nanogpt"}))
+      ->capture_default_str();
+  command->add_option("--input", flags->input, "jsonl, text (a file is a document), or auto")
+      ->check(CLI::IsMember({"auto", "jsonl", "text"}))
+      ->capture_default_str();
+  command->add_option("--json-key", flags->json_key, "What of a JSON line is the document")
+      ->capture_default_str();
+  CLI::Option* separator = command->add_option(
+      "--separator", flags->separator, "Token after each document (default: the tokenizer's eos)");
+  command->add_flag("--no-separator", flags->no_separator, "Write none")->excludes(separator);
+  command->add_option("--on-bad-row", flags->on_bad_row, "error or skip (and count)")
+      ->check(CLI::IsMember({"error", "skip"}))
+      ->capture_default_str();
+  command->add_option("--threads", flags->threads, "Default: one for each CPU")
+      ->check(CLI::Range(1, 1024));
+  command->callback(
+      [&chosen, flags] { chosen = [flags](const Environment&) { return Tokenize(*flags); }; });
 }
 
 }  // namespace ddprun::trainer
