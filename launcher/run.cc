@@ -71,17 +71,16 @@ Result<int> RunJob(Options options, const Environment& env) {
     return 0;
   }
   if (plan.options.standalone) plan.options.rdzv.run_id = MakeUuid();
-  DDPRUN_ASSIGN(JobFolder folder, JobFolder::Create(env));
+  // First, and so last to go: a signal that is late ends the process then.
+  const SignalMask mask(plan.options.signals_to_handle);
+  DDPRUN_ASSIGN(const JobFolder folder, JobFolder::Create(env));
   plan.job_folder = folder.path();
   plan.job_id = MakeJobId(env);
   plan.job_began = std::chrono::steady_clock::now();
   plan.color = WantsColor(env);
   DDPRUN_ASSIGN(Guard guard, Guard::Start(plan.job_id, plan.job_folder));
-  const SignalMask mask(plan.options.signals_to_handle);
   Result<int> code = RunAgent(std::move(plan), mask, guard);
   guard.Dismiss();
-  // A late signal ends the process as soon as the mask goes.
-  const JobFolder removed = std::move(folder);
   return code;
 }
 
