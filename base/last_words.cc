@@ -12,6 +12,7 @@
 #include <ctime>
 #include <exception>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <string>
 
@@ -96,21 +97,31 @@ void OnCrash(int signal) {
 }  // namespace
 
 Error CurrentError() {
-  Error error{.code = Code::kFailed,
-              .title = "UNEXPECTED ERROR",
-              .where = "",
-              .what = "Something was thrown that is no std::exception.",
-              .hint = "",
-              .page = "unexpected-error"};
   try {
     throw;
   } catch (const Failure& failure) {
     return failure.error();
-  } catch (const std::exception& exception) {
-    error.what = WithoutFrames(exception.what());
   } catch (...) {
+    return Error{.code = Code::kFailed,
+                 .title = "UNEXPECTED ERROR",
+                 .where = "",
+                 .what = ExceptionText(),
+                 .hint = "",
+                 .page = "unexpected-error"};
   }
-  return error;
+}
+
+std::string ExceptionText() {
+  try {
+    throw;
+  } catch (const std::exception& exception) {
+    return WithoutFrames(exception.what());
+  } catch (...) {
+    const char* const name = abi::__cxa_current_exception_type()->name();
+    const std::unique_ptr<char, decltype(&std::free)> text(
+        abi::__cxa_demangle(name, nullptr, nullptr, nullptr), &std::free);
+    return std::string("no std::exception, but an object of type ") + (text ? text.get() : name);
+  }
 }
 
 int ReportFailure(const Error& error, const Environment& environment, bool on_stderr) {

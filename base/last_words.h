@@ -16,6 +16,9 @@ namespace ddprun {
 // c10::Error. REQUIRES: called in a catch block.
 Error CurrentError();
 
+// What it says alone, or of what type it is. REQUIRES: called in a catch block.
+std::string ExceptionText();
+
 // The exit status of a worker that has saved and ended because it was asked to: its job can go on
 // later (EX_TEMPFAIL of sysexits.h). After an interrupt from the keyboard it is 128 + SIGINT.
 inline constexpr int kStoppedStatus = 75;

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "base/failure.h"
+#include "base/last_words.h"
 #include "trainer/compute/matmul.h"
 #include "trainer/compute/norm.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/parallel/virtual_ranks.h"
-#include "trainer/plugin/load_plugin.h"
 
 namespace ddprun::trainer {
 

@@ -28,8 +28,8 @@ struct StepInputs {
 };
 
 struct Evaluated {
-  at::Tensor loss;     // the mean over batch.predictions; only where Mesh::counts()
-  at::Tensor outputs;  // undefined unless asked for
+  at::Tensor loss;          // the mean over batch.predictions; only where Mesh::counts()
+  at::Tensor outputs = {};  // undefined unless asked for
 };
 
 // One step: ForwardBackward(), ClipGradients() if that is wanted, Step(). One thread; all ranks

@@ -1,19 +1,15 @@
 #include "trainer/plugin/load_plugin.h"
 
-#include <c10/util/Exception.h>
-#include <c10/util/Type.h>
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <elf.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <optional>
 #include <span>
-#include <typeinfo>
 
+#include "base/last_words.h"
 #include "base/mapped_file.h"
 
 namespace ddprun::trainer {
@@ -204,19 +200,6 @@ Failure PluginError(const std::string& path, const std::string& what) {
                        .hint = "The error is in the plugin's code or in what it was given; "
                                "docs/plugins.md says what is asked of it.",
                        .page = "error-in-the-plugin"});
-}
-
-std::string ExceptionText() {
-  try {
-    throw;
-  } catch (const c10::Error& error) {
-    return error.what_without_backtrace();
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "no std::exception, but an object of type " +
-           c10::demangle(abi::__cxa_current_exception_type()->name());
-  }
 }
 
 void RethrowFromPlugin(const std::string& path, const std::string& doing) {

@@ -39,9 +39,6 @@ Failure UnusablePlugin(const std::string& path, const std::string& what, const s
 // "ERROR IN THE PLUGIN": its code threw, or gave what it must not. `what`: sentences.
 Failure PluginError(const std::string& path, const std::string& what);
 
-// Only in a catch block: what the current exception says, without LibTorch's C++ backtrace.
-std::string ExceptionText();
-
 // Only in a catch block: throws the current exception as a Failure. `doing`: "making the model".
 [[noreturn]] void RethrowFromPlugin(const std::string& path, const std::string& doing);
 
