@@ -84,15 +84,21 @@ std::vector<double> SquaresByBlock(std::span<const at::Tensor> tensors) {
   return sums;
 }
 
-DeviceScalar GlobalNorm(std::span<const at::Tensor> tensors) {
+DeviceScalar SquaresOf(std::span<const at::Tensor> tensors) {
   const auto is_full = [](const at::Tensor& tensor) { return tensor.numel() > 0; };
   const auto first = std::ranges::find_if(tensors, is_full);
   if (first != tensors.end() && !IsForHostKernels(*first)) {
     const at::NoGradGuard no_grad;
-    return DeviceScalar(SquaresByLibTorch(tensors).sum().sqrt_());
+    return DeviceScalar(SquaresByLibTorch(tensors).sum());
   }
   const std::vector<double> sums = SquaresByBlock(tensors);
-  return std::sqrt(std::accumulate(sums.begin(), sums.end(), 0.0));
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+DeviceScalar GlobalNorm(std::span<const at::Tensor> tensors) {
+  const DeviceScalar squares = SquaresOf(tensors);
+  if (!squares.on_device().defined()) return std::sqrt(static_cast<double>(squares));
+  return DeviceScalar(squares.on_device().sqrt());
 }
 
 }  // namespace ddprun::trainer

@@ -1,5 +1,6 @@
 #include "trainer/parallel/mesh.h"
 
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include <vector>
@@ -58,6 +59,16 @@ void AllReduceOnHost(c10d::Backend* control,
   options.asyncOp = false;
   std::vector<at::Tensor> tensors = {tensor};
   control->allreduce(tensors, options)->wait();
+}
+
+DeviceScalar NormOverModel(const DeviceScalar& squares, const Mesh& mesh) {
+  const at::Tensor& on_device = squares.on_device();
+  const at::Tensor sum = on_device.defined()
+                             ? on_device.clone()
+                             : at::full({}, static_cast<double>(squares),
+                                        at::dtype(at::kDouble).device(mesh.device));
+  for (const Axis* axis : {&mesh.tensor, &mesh.pipeline}) AllReduceOnHost(axis->group.get(), sum);
+  return DeviceScalar(sum.sqrt());
 }
 
 }  // namespace ddprun::trainer

@@ -7,6 +7,8 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "trainer/compute/device.h"
+
 namespace ddprun::trainer {
 
 class HostProcessGroup;
@@ -66,10 +68,15 @@ Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const MeshShape
 // A zeroed 1-d tensor that the group reduces without a copy, where it has memory for that device.
 at::Tensor MakeFlat(c10d::Backend& group, int64_t elements, const at::TensorOptions& options);
 
-// All-reduces the host tensor in place, over the control group, before it returns. Nothing where
-// that is nullptr. Throws Failure.
+// All-reduces the tensor in place, over the control group for one on the host, before it returns.
+// Nothing where the group is nullptr. Throws Failure.
 void AllReduceOnHost(c10d::Backend* control,
                      const at::Tensor& tensor,
                      c10d::ReduceOp::RedOpType operation = c10d::ReduceOp::SUM);
+
+// The 2-norm of the gradients of a model that the ranks of the tensor and pipeline axes have
+// together, a collective of both. `squares`: their sum over what this rank counts; of what several
+// ranks have alike, only one counts it. Without these axes the root of it, and no communication.
+DeviceScalar NormOverModel(const DeviceScalar& squares, const Mesh& mesh);
 
 }  // namespace ddprun::trainer

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/trainer/parallel/strategy_fixture.h"
+#include "trainer/compute/norm.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -94,6 +95,27 @@ TEST(GradientNorm, IsThatFromBeforeClipping) {
     EXPECT_NEAR(strategy->ClipGradients(1.0), 0.25, 1e-6);
     EXPECT_NEAR(strategy->GradientNorm(), 0.25, 1e-6);
   });
+}
+
+TEST(GradientNorm, IsOverAllPartsOfAModelThatRanksShareOut) {
+  for (const MeshShape& shape :
+       {MeshShape{.tensor = 4}, {.tensor = 2}, {.pipeline = 4}, {.tensor = 2, .pipeline = 2}}) {
+    WithGroup(4, [&](const auto& group, int) {
+      const Mesh mesh = MakeMesh(group, shape);
+      const at::Tensor own = at::full({5000}, 1.0 + mesh.tensor.rank + 4 * mesh.pipeline.rank);
+      double squares = 0;
+      for (int i = 0; i < shape.tensor * shape.pipeline; ++i) {
+        squares += 5000 * std::pow(1 + i % shape.tensor + 4 * (i / shape.tensor), 2);
+      }
+      EXPECT_EQ(double(NormOverModel(SquaresOf({{own}}), mesh)), std::sqrt(squares));
+      EXPECT_EQ(double(NormOverModel(SquaresOf({}), mesh)), 0);
+    });
+  }
+}
+
+TEST(GradientNorm, NeedsNoCommunicationForAModelOfOneRank) {
+  const at::Tensor own = Random({10000}, 1);
+  EXPECT_EQ(double(NormOverModel(SquaresOf({{own}}), {})), double(GlobalNorm({{own}})));
 }
 
 }  // namespace
