@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstdio>
-#include <filesystem>
 #include <utility>
 
 #include "base/env.h"
@@ -17,6 +16,7 @@
 #include "launcher/cli/options.h"
 #include "launcher/cli/target.h"
 #include "launcher/commands.h"
+#include "launcher/doctor/doctor.h"
 #include "launcher/process/guard.h"
 #include "launcher/process/job.h"
 #include "launcher/process/signals.h"
@@ -39,11 +39,6 @@ void OpenMissingStandardDescriptors() {
   ::close(fd);
 }
 
-std::string OwnFolder() {
-  std::error_code ignored;
-  return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-}
-
 bool WantsColor(const Environment& env) {
   return ::isatty(STDERR_FILENO) == 1 && !env.Get("NO_COLOR") && env.GetOr("TERM", "") != "dumb";
 }
@@ -53,7 +48,7 @@ Result<int> RunJob(Options options, const Environment& env) {
   plan.env = env;
   // Everything that can be refused is refused before a process is started.
   DDPRUN_ASSIGN(plan.target, ResolveTarget(options, env, OwnFolder()));
-  DDPRUN_ASSIGN(const int workers, CountWorkers(options.nproc_per_node, FindDevices(env)));
+  DDPRUN_ASSIGN(const int workers, CountWorkersHere(options.nproc_per_node, env));
   options.rdzv.local_world_size = workers;
   if (options.virtual_local_rank) DDPRUN_TRY(CheckVirtualLocalRank(env, workers));
   if (!options.numa_binding.empty()) {
@@ -93,7 +88,7 @@ Result<int> RunWhatIsAsked(Options options, const Environment& env) {
   if (options.sweep.empty() && !options.dry_run) return RunJob(std::move(options), env);
   // What all runs would stumble over is said once.
   DDPRUN_ASSIGN(const Target target, ResolveTarget(options, env, OwnFolder()));
-  DDPRUN_ASSIGN(const int workers, CountWorkers(options.nproc_per_node, FindDevices(env)));
+  DDPRUN_ASSIGN(const int workers, CountWorkersHere(options.nproc_per_node, env));
   const auto check = [&](const std::vector<SweepRun>& runs) {
     return CheckConfig(options, target, workers, runs);
   };
@@ -125,7 +120,9 @@ Result<int> RunExplain(const std::vector<std::string>& args, const Environment&)
   return 0;
 }
 
-constexpr std::array<Subcommand, 2> kSubcommands = {{
+constexpr std::array<Subcommand, 3> kSubcommands = {{
+    {"doctor", "[--gpu] [--nodes] [--json]", "what this machine can do, and what is missing",
+     RunDoctor},
     {"store", "[options]", "a store on its own, see ddprun store --help", RunStoreCommand},
     {"explain", "NAME", "what a message means and what to do", RunExplain},
 }};

@@ -37,7 +37,8 @@ MAY_INCLUDE = {
     "launcher/hang": ["launcher/process", "launcher/store", *RENDEZVOUS],
     "launcher/agent": LAUNCHER_PARTS,
     "launcher/sweep": ["launcher/cli", "base"],
-    "launcher": ["launcher/sweep", "launcher/agent", *LAUNCHER_PARTS],
+    "launcher/doctor": ["launcher/cli", "launcher/process", *RENDEZVOUS],
+    "launcher": ["launcher/doctor", "launcher/sweep", "launcher/agent", *LAUNCHER_PARTS],
     "trainer/config": ["base"],
     "trainer/report": ["trainer/config", "base"],  # keeps the resolved config
     "trainer/comm": ["trainer/comm/net", *TASK],

@@ -54,21 +54,21 @@ int LastCache(const std::string& cpu_folder, int fallback) {
   }
 }
 
-struct Gpu {
+struct GpuPlace {
   std::string uuid;
   int node = 0;
 };
 
 // In the order of their PCI addresses, as CUDA numbers equal ones.
-std::vector<Gpu> ReadGpus(const std::string& root) {
+std::vector<GpuPlace> ReadGpus(const std::string& root) {
   std::set<std::string> addresses;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(root + "/proc/driver/nvidia/gpus", ignored)) {
     addresses.insert(entry.path().filename());
   }
-  std::vector<Gpu> gpus;
+  std::vector<GpuPlace> gpus;
   for (const std::string& address : addresses) {
-    Gpu gpu;
+    GpuPlace gpu;
     // -1: the machine has one NUMA node only.
     gpu.node = std::max(0, ReadIntOr(root + "/sys/bus/pci/devices/" + address + "/numa_node", 0));
     std::ifstream file(root + "/proc/driver/nvidia/gpus/" + address + "/information");
@@ -82,11 +82,11 @@ std::vector<Gpu> ReadGpus(const std::string& root) {
 }
 
 std::vector<int> NodesOfVisibleGpus(const Environment& env, const std::string& root) {
-  const std::vector<Gpu> gpus = ReadGpus(root);
+  const std::vector<GpuPlace> gpus = ReadGpus(root);
   std::vector<int> nodes;
   const std::optional<std::string> visible = env.Get("CUDA_VISIBLE_DEVICES");
   if (!visible) {
-    for (const Gpu& gpu : gpus) nodes.push_back(gpu.node);
+    for (const GpuPlace& gpu : gpus) nodes.push_back(gpu.node);
     return nodes;
   }
   std::stringstream list(*visible);
@@ -94,7 +94,7 @@ std::vector<int> NodesOfVisibleGpus(const Environment& env, const std::string& r
     std::string name;
     std::stringstream(entry) >> name;
     const std::optional<int64_t> number = ParseInt(name);
-    const auto found = std::find_if(gpus.begin(), gpus.end(), [&](const Gpu& gpu) {
+    const auto found = std::find_if(gpus.begin(), gpus.end(), [&](const GpuPlace& gpu) {
       return number ? &gpu - gpus.data() == *number
                     : !name.empty() && gpu.uuid.starts_with(name);  // as CUDA: a unique beginning
     });

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <fstream>
 #include <memory>
-#include <sstream>
 
 #include "base/cpus.h"
 
@@ -16,9 +15,9 @@ namespace {
 
 constexpr std::string_view kGpuPrefix = "nvidia";
 
-int CountGpuNodes(const std::string& folder) {
+size_t CountGpuNodes(const std::string& folder) {
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(folder.c_str()), ::closedir);
-  int count = 0;
+  size_t count = 0;
   while (dir != nullptr) {
     const dirent* entry = ::readdir(dir.get());
     if (entry == nullptr) break;
@@ -43,29 +42,6 @@ int CountXpus(const std::string& folder) {
     if (file >> vendor && vendor == "0x8086") ++count;
   }
   return count;
-}
-
-// As the CUDA driver reads the list: it ends at the first entry that names no device.
-int CountVisible(const std::string& list, int gpus) {
-  std::stringstream entries(list);
-  std::string entry;
-  int count = 0;
-  while (std::getline(entries, entry, ',')) {
-    const size_t begin = entry.find_first_not_of(' ');
-    if (begin == std::string::npos) break;
-    entry = entry.substr(begin, entry.find_last_not_of(' ') - begin + 1);
-    const std::optional<int64_t> index = ParseInt(entry);
-    if (index && (*index < 0 || *index >= gpus)) break;
-    const bool uuid = entry.starts_with("GPU-") || entry.starts_with("MIG-");
-    if (!index && !uuid) break;
-    ++count;
-  }
-  return count;
-}
-
-int VisibleGpus(const Devices& devices) {
-  if (devices.gpus == 0 || !devices.visible_gpus) return devices.gpus;
-  return CountVisible(*devices.visible_gpus, devices.gpus);
 }
 
 // cgroup v2: "max 100000" or "<quota> <period>"; nothing when unlimited or absent.
@@ -129,7 +105,7 @@ Error NoXpu() {
 Devices FindDevices(const Environment& env,
                     const std::string& device_folder,
                     const std::string& drm_folder) {
-  return Devices{.gpus = CountGpuNodes(device_folder),
+  return Devices{.gpus = std::vector<Gpu>(CountGpuNodes(device_folder)),
                  .visible_gpus = env.Get("CUDA_VISIBLE_DEVICES"),
                  .xpus = CountXpus(drm_folder),
                  .cores = UsableCores()};
@@ -141,21 +117,31 @@ Result<int> CountWorkers(std::string_view text, const Devices& devices) {
     if (devices.xpus > 0) return devices.xpus;
     return NoXpu();
   }
-  const int gpus = VisibleGpus(devices);
+  const int gpus = CountVisibleGpus(devices.gpus, devices.visible_gpus);
   if (text == "cpu" || (text == "auto" && gpus == 0)) return devices.cores;
   if (gpus > 0) return gpus;
-  const bool hidden = devices.gpus > 0;
+  const bool hidden = !devices.gpus.empty();
   return Error{.code = Code::kUsage,
                .title = "NO GPU",
                .where = "--nproc_per_node=gpu",
-               .what = hidden ? "CUDA_VISIBLE_DEVICES is \"" + devices.visible_gpus.value_or("") +
-                                    "\", which shows none of this node's " +
-                                    std::to_string(devices.gpus) + " GPUs."
-                              : "This node has no GPU: there is no /dev/nvidia0.",
+               .what = hidden
+                           ? "CUDA_VISIBLE_DEVICES is \"" + devices.visible_gpus.value_or("") +
+                                 "\", which shows none of this node's " +
+                                 std::to_string(devices.gpus.size()) + " GPUs."
+                           : "This node has no GPU: there is no /dev/nvidia0, and no driver that "
+                             "answers.",
                .hint = hidden ? "Correct or unset CUDA_VISIBLE_DEVICES."
                               : "Use --nproc_per_node=auto (GPUs if any, else cores), cpu or a "
-                                "number. In a container, pass the GPUs in.",
+                                "number. ddprun doctor says what is missing.",
                .page = "no-gpu"};
+}
+
+Result<int> CountWorkersHere(std::string_view text, const Environment& env) {
+  Devices devices = FindDevices(env);
+  if (text == "auto" || text == "gpu") {
+    if (Result<NvidiaDriver> driver = AskNvidiaDriver()) devices.gpus = std::move(driver->gpus);
+  }
+  return CountWorkers(text, devices);
 }
 
 int UsableCores() {

@@ -94,6 +94,11 @@ bool IsPythonWithoutSuffix(const std::string& path) {
 
 }  // namespace
 
+std::string OwnFolder() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
 Result<std::string> FindTrainer(const Environment& env, const std::string& own_folder) {
   const std::string named = env.GetOr("DDPRUN_TRAINER", "");
   if (!named.empty()) return FindProgram(named, env);

@@ -25,6 +25,9 @@ Result<Target> ResolveTarget(const Options& options,
                              const Environment& env,
                              const std::string& own_folder);
 
+// Of this program's file.
+std::string OwnFolder();
+
 // The ddp-trainer of trainer configs.
 Result<std::string> FindTrainer(const Environment& env, const std::string& own_folder);
 

@@ -12,17 +12,11 @@
 
 #include "base/unique_fd.h"
 #include "launcher/process/job_sweep.h"
+#include "launcher/process/program_output.h"
 
 namespace ddprun::launcher {
 
 namespace {
-
-std::vector<char*> Pointers(const std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 Error ExecError(const SpawnRequest& request, int error_number) {
   Error error{.code = Code::kNotExecutable,

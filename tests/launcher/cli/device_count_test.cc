@@ -17,8 +17,8 @@ TEST(DeviceCount, CountsDeviceNodesAndNothingElse) {
   for (const char* name : {"nvidia0", "nvidia1", "nvidia10", "nvidiactl", "nvidia-uvm", "sda1"}) {
     std::ofstream(folder + "/" + name) << "";
   }
-  EXPECT_EQ(FindDevices(Environment(), folder).gpus, 3);
-  EXPECT_EQ(FindDevices(Environment(), folder + "/absent").gpus, 0);
+  EXPECT_EQ(FindDevices(Environment(), folder).gpus.size(), 3);
+  EXPECT_EQ(FindDevices(Environment(), folder + "/absent").gpus.size(), 0);
   std::filesystem::remove_all(folder);
 }
 
@@ -49,14 +49,17 @@ TEST(DeviceCount, TakesNumbersAsTheyAre) {
 }
 
 TEST(DeviceCount, PrefersGpusForAuto) {
-  EXPECT_EQ(*CountWorkers("auto", {.gpus = 4, .visible_gpus = {}, .cores = 16}), 4);
-  EXPECT_EQ(*CountWorkers("auto", {.gpus = 0, .visible_gpus = {}, .cores = 16}), 16);
-  EXPECT_EQ(*CountWorkers("cpu", {.gpus = 4, .visible_gpus = {}, .cores = 16}), 16);
+  EXPECT_EQ(*CountWorkers("auto", {.gpus = std::vector<Gpu>(4), .visible_gpus = {}, .cores = 16}),
+            4);
+  EXPECT_EQ(*CountWorkers("auto", {.gpus = std::vector<Gpu>(0), .visible_gpus = {}, .cores = 16}),
+            16);
+  EXPECT_EQ(*CountWorkers("cpu", {.gpus = std::vector<Gpu>(4), .visible_gpus = {}, .cores = 16}),
+            16);
 }
 
 TEST(DeviceCount, ReadsTheListOfVisibleGpusAsTheDriverDoes) {
   const auto visible = [](const char* list) {
-    return *CountWorkers("auto", {.gpus = 4, .visible_gpus = list, .cores = 99});
+    return *CountWorkers("auto", {.gpus = std::vector<Gpu>(4), .visible_gpus = list, .cores = 99});
   };
   EXPECT_EQ(visible("0,2"), 2);
   EXPECT_EQ(visible("1, 3"), 2);
@@ -67,11 +70,13 @@ TEST(DeviceCount, ReadsTheListOfVisibleGpusAsTheDriverDoes) {
 }
 
 TEST(DeviceCount, SaysWhyThereIsNoGpu) {
-  const auto none = CountWorkers("gpu", {.gpus = 0, .visible_gpus = {}, .cores = 2});
+  const auto none =
+      CountWorkers("gpu", {.gpus = std::vector<Gpu>(0), .visible_gpus = {}, .cores = 2});
   ASSERT_FALSE(none.has_value());
   EXPECT_EQ(none.error().code, Code::kUsage);
   EXPECT_THAT(none.error().what, HasSubstr("/dev/nvidia0"));
-  const auto hidden = CountWorkers("gpu", {.gpus = 2, .visible_gpus = "7", .cores = 2});
+  const auto hidden =
+      CountWorkers("gpu", {.gpus = std::vector<Gpu>(2), .visible_gpus = "7", .cores = 2});
   ASSERT_FALSE(hidden.has_value());
   EXPECT_THAT(hidden.error().what, HasSubstr("CUDA_VISIBLE_DEVICES is \"7\""));
 }

@@ -1,0 +1,241 @@
+#include "base/nvidia_driver.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <set>
+#include <sstream>
+
+namespace ddprun {
+
+namespace {
+
+// nvml.h, as far as it is used; its ABI is fixed, and the file is on no machine without a toolkit.
+using Device = void*;
+
+struct PciInfo {
+  char legacy_bus_id[16];
+  unsigned numbers[5];
+  char bus_id[32];
+};
+
+struct MemoryInfo {
+  unsigned long long total, free, used;
+};
+
+struct Utilization {
+  unsigned gpu, memory;
+};
+
+constexpr int kGpuSensor = 0;
+constexpr int kPeerReads = 0;
+
+Error NoDriver(std::string what) {
+  return Error{.code = Code::kFailed,
+               .title = "NO NVIDIA DRIVER",
+               .where = "",
+               .what = std::move(what),
+               .hint =
+                   "Install the driver; in a container, pass the GPUs in (docker run --gpus "
+                   "all).",
+               .page = "no-gpu"};
+}
+
+// The library, closed at the end.
+class Nvml {
+ public:
+  Nvml() : library_(::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {}
+  ~Nvml() {
+    if (begun_) Ask("nvmlShutdown");
+    if (library_ != nullptr) ::dlclose(library_);
+  }
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  Status Begin() {
+    if (library_ == nullptr) {
+      const char* const text = ::dlerror();
+      const std::string reason = text == nullptr ? "" : text;
+      // Of a file that is there, but for another machine or cut off, the loader says more.
+      const bool absent = reason.find("libnvidia-ml.so.1: cannot open") != std::string::npos;
+      return NoDriver("NVIDIA's driver is not there: " +
+                      (absent ? "libnvidia-ml.so.1 is not found." : reason + "."));
+    }
+    const std::optional<int> code = Code("nvmlInit_v2");
+    begun_ = code == 0;
+    if (begun_) return {};
+    if (!code) return NoDriver("libnvidia-ml.so.1 has no nvmlInit_v2: it is no driver's, or old.");
+    const auto text = Find<const char*(int)>("nvmlErrorString");
+    return NoDriver(
+        "NVIDIA's driver does not answer: " + std::string(text ? text(*code) : "unknown error") +
+        " (NVML error " + std::to_string(*code) + ").");
+  }
+
+  // Whether the library has the function and it succeeds.
+  template <typename... Args>
+  bool Ask(const char* function, Args... args) const {
+    return Code(function, args...) == 0;
+  }
+
+  template <typename... Args>
+  std::string Text(const char* function, Args... args) const {
+    constexpr unsigned kBytes = 96;
+    std::array<char, kBytes> text = {};
+    return Ask(function, args..., text.data(), kBytes) ? text.data() : "";
+  }
+
+ private:
+  template <typename Function>
+  Function* Find(const char* name) const {
+    return reinterpret_cast<Function*>(::dlsym(library_, name));
+  }
+
+  template <typename... Args>
+  std::optional<int> Code(const char* function, Args... args) const {
+    const auto found = Find<int(Args...)>(function);
+    if (found == nullptr) return std::nullopt;
+    return found(args...);
+  }
+
+  void* library_;
+  bool begun_ = false;
+};
+
+template <typename... Args>
+std::optional<int> Number(const Nvml& nvml, const char* function, Args... args) {
+  unsigned value = 0;
+  if (!nvml.Ask(function, args..., &value)) return std::nullopt;
+  return static_cast<int>(value);
+}
+
+void ReadInstances(const Nvml& nvml, Device device, Gpu& gpu) {
+  unsigned mode = 0;
+  unsigned pending = 0;
+  gpu.mig = nvml.Ask("nvmlDeviceGetMigMode", device, &mode, &pending) && mode == 1;
+  if (!gpu.mig) return;
+  const int most = Number(nvml, "nvmlDeviceGetMaxMigDeviceCount", device).value_or(0);
+  for (int i = 0; i < most; ++i) {
+    Device instance = nullptr;
+    if (!nvml.Ask("nvmlDeviceGetMigDeviceHandleByIndex", device, static_cast<unsigned>(i),
+                  &instance)) {
+      continue;
+    }
+    gpu.instances.push_back(nvml.Text("nvmlDeviceGetUUID", instance));
+  }
+}
+
+Gpu ReadGpu(const Nvml& nvml, Device device) {
+  Gpu gpu{.name = nvml.Text("nvmlDeviceGetName", device),
+          .uuid = nvml.Text("nvmlDeviceGetUUID", device),
+          .bus_id = {}};
+  PciInfo pci = {};
+  if (nvml.Ask("nvmlDeviceGetPciInfo_v3", device, &pci)) gpu.bus_id = pci.bus_id;
+  MemoryInfo memory = {};
+  if (nvml.Ask("nvmlDeviceGetMemoryInfo", device, &memory)) {
+    gpu.memory_bytes = static_cast<int64_t>(memory.total);
+    gpu.memory_used = static_cast<int64_t>(memory.used);
+  }
+  gpu.celsius = Number(nvml, "nvmlDeviceGetTemperature", device, kGpuSensor);
+  gpu.watts = Number(nvml, "nvmlDeviceGetPowerUsage", device);
+  if (gpu.watts) gpu.watts = *gpu.watts / 1000;
+  Utilization busy = {};
+  if (nvml.Ask("nvmlDeviceGetUtilizationRates", device, &busy)) {
+    gpu.busy_percent = static_cast<int>(busy.gpu);
+  }
+  ReadInstances(nvml, device, gpu);
+  return gpu;
+}
+
+std::vector<std::pair<size_t, size_t>> ReadApart(const Nvml& nvml,
+                                                 const std::vector<Device>& devices) {
+  std::vector<std::pair<size_t, size_t>> apart;
+  for (size_t a = 0; a < devices.size(); ++a) {
+    for (size_t b = a + 1; b < devices.size(); ++b) {
+      int status = 0;
+      const bool told =
+          nvml.Ask("nvmlDeviceGetP2PStatus", devices[a], devices[b], kPeerReads, &status);
+      if (told && status != 0) apart.emplace_back(a, b);
+    }
+  }
+  return apart;
+}
+
+std::vector<std::string> Entries(const std::string& list) {
+  std::vector<std::string> entries;
+  std::stringstream text(list);
+  for (std::string part; std::getline(text, part, ',');) {
+    std::string entry;
+    std::stringstream(part) >> entry;
+    entries.push_back(entry);
+  }
+  return entries;
+}
+
+// What tells the device from the others that the list may name; nothing when it names none.
+std::optional<std::string> DeviceNamed(const std::string& entry, const std::vector<Gpu>& gpus) {
+  if (const std::optional<int64_t> index = ParseInt(entry)) {
+    if (*index < 0 || *index >= static_cast<int64_t>(gpus.size())) return std::nullopt;
+    const std::string& uuid = gpus[static_cast<size_t>(*index)].uuid;
+    return uuid.empty() ? entry : uuid;
+  }
+  if (!entry.starts_with("GPU-") && !entry.starts_with("MIG-")) return std::nullopt;
+  std::vector<std::string> found;
+  for (const Gpu& gpu : gpus) {
+    if (gpu.uuid.empty()) return entry;
+    if (gpu.uuid.starts_with(entry)) found.push_back(gpu.uuid);
+    for (const std::string& instance : gpu.instances) {
+      if (instance.starts_with(entry)) found.push_back(instance);
+    }
+  }
+  if (found.size() != 1) return std::nullopt;
+  return found.front();
+}
+
+}  // namespace
+
+Result<NvidiaDriver> AskNvidiaDriver() {
+  Nvml nvml;
+  DDPRUN_TRY(nvml.Begin());
+  NvidiaDriver driver;
+  driver.version = nvml.Text("nvmlSystemGetDriverVersion");
+  nvml.Ask("nvmlSystemGetCudaDriverVersion_v2", &driver.cuda);
+  const int count = Number(nvml, "nvmlDeviceGetCount_v2").value_or(0);
+  std::vector<Device> devices;
+  for (int i = 0; i < count; ++i) {
+    Device device = nullptr;
+    // One that has fallen off the bus cannot be opened.
+    if (!nvml.Ask("nvmlDeviceGetHandleByIndex_v2", static_cast<unsigned>(i), &device)) continue;
+    devices.push_back(device);
+    driver.gpus.push_back(ReadGpu(nvml, device));
+  }
+  driver.apart = ReadApart(nvml, devices);
+  return driver;
+}
+
+int CountVisibleGpus(const std::vector<Gpu>& gpus, const std::optional<std::string>& visible) {
+  if (!visible) {
+    const auto whole = std::ranges::count_if(gpus, [](const Gpu& gpu) { return !gpu.mig; });
+    if (whole > 0) return static_cast<int>(whole);
+    return std::ranges::any_of(gpus, [](const Gpu& gpu) { return !gpu.instances.empty(); }) ? 1 : 0;
+  }
+  std::set<std::string> seen;
+  for (const std::string& entry : Entries(*visible)) {
+    const std::optional<std::string> device = DeviceNamed(entry, gpus);
+    if (!device) break;
+    if (!seen.insert(*device).second) return 0;
+  }
+  return static_cast<int>(seen.size());
+}
+
+std::string FindCudaModule(const Environment& env, const std::string& program_folder) {
+  if (const auto given = env.Get("DDPRUN_CUDA_MODULE")) return *given;
+  for (const char* folder : {"/", "/../lib/ddprun/", "/../lib64/ddprun/"}) {
+    std::string path = program_folder + folder + "libddprun_cuda.so";
+    if (std::filesystem::exists(path)) return path;
+  }
+  return "";
+}
+
+}  // namespace ddprun
