@@ -43,7 +43,7 @@ at::Tensor Composed(const AttentionInput& input) {
 at::Tensor ScaledDotProduct(const AttentionInput& input) {
   const bool equal_heads = input.queries.size(1) == input.keys.size(1);
   const bool fused_is_slow = IsForHostKernels(input.queries) &&
-                             (input.dropout > 0 || ComputeType() == at::kBFloat16);
+                             (input.dropout > 0 || ComputeType() != at::kFloat);
   if (equal_heads && fused_is_slow && input.queries.size(2) <= kLongestComposed) {
     return Composed(input);
   }

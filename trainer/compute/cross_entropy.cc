@@ -34,7 +34,7 @@ constexpr int64_t kPieceBytes = int64_t{32} << 20;
 constexpr int64_t kDevicePieceBytes = int64_t{256} << 20;
 
 // What becomes of the scores [n, V] of some targets [n]: their losses are summed, and they become
-// the derivatives of the mean loss over all targets that count.
+// LossScale() times the derivatives of the mean loss over all targets that count.
 class RowLosses {
  public:
   virtual ~RowLosses() = default;
@@ -47,17 +47,25 @@ class HostRowLosses final : public RowLosses {
  public:
   HostRowLosses(const at::Tensor& targets, int64_t classes) {
     const int64_t count = CountTargets(targets, classes);
-    scale_ = count > 0 ? 1.0f / static_cast<float>(count) : 0.0f;
+    mean_ = count > 0 ? 1.0f / static_cast<float>(count) : 0.0f;
   }
 
   void Add(at::Tensor& scores, const at::Tensor& targets) override {
     const auto* of_rows = targets.const_data_ptr<int64_t>();
-    sum_ += scores.scalar_type() == at::kFloat ? Sum<float>(scores, of_rows)
-                                               : Sum<at::BFloat16>(scores, of_rows);
+    switch (scores.scalar_type()) {
+      case at::kHalf:
+        sum_ += Sum<at::Half>(scores, of_rows);
+        break;
+      case at::kBFloat16:
+        sum_ += Sum<at::BFloat16>(scores, of_rows);
+        break;
+      default:
+        sum_ += Sum<float>(scores, of_rows);
+    }
   }
 
   at::Tensor Mean(const at::TensorOptions& options) const override {
-    return at::scalar_tensor(sum_ * scale_, options);
+    return at::scalar_tensor(sum_ * mean_, options);
   }
 
  private:
@@ -65,6 +73,7 @@ class HostRowLosses final : public RowLosses {
   double Sum(at::Tensor& scores, const int64_t* targets) const {
     const int64_t classes = scores.size(1);
     T* data = scores.mutable_data_ptr<T>();
+    const float scale = mean_ * static_cast<float>(LossScale());
     std::vector<double> losses(static_cast<size_t>(scores.size(0)));
     at::parallel_for(0, scores.size(0), 1, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
@@ -72,7 +81,7 @@ class HostRowLosses final : public RowLosses {
         if (targets[row] == kIgnored) {
           std::fill(values, values + classes, T(0));
         } else {
-          losses[static_cast<size_t>(row)] = CrossEntropyRow(values, classes, targets[row], scale_);
+          losses[static_cast<size_t>(row)] = CrossEntropyRow(values, classes, targets[row], scale);
         }
       }
     });
@@ -94,7 +103,7 @@ class HostRowLosses final : public RowLosses {
     return count;
   }
 
-  float scale_ = 0;
+  float mean_ = 0;
   double sum_ = 0;
 };
 
@@ -102,7 +111,7 @@ class HostRowLosses final : public RowLosses {
 class DeviceRowLosses final : public RowLosses {
  public:
   explicit DeviceRowLosses(const at::Tensor& targets)
-      : scale_(targets.ne(kIgnored).sum().clamp_min(1).to(at::kFloat).reciprocal()),
+      : mean_(targets.ne(kIgnored).sum().clamp_min(1).to(at::kFloat).reciprocal()),
         sum_(at::zeros({}, targets.options().dtype(at::kDouble))) {}
 
   void Add(at::Tensor& scores, const at::Tensor& targets) override {
@@ -119,16 +128,16 @@ class DeviceRowLosses final : public RowLosses {
                                   .masked_fill_(bad, std::numeric_limits<float>::quiet_NaN());
     sum_.add_(losses.sum(at::kDouble));
     logs.exp_().scatter_add_(1, rows, at::full({rows.size(0), 1}, -1, logs.options()));
-    logs.mul_(ignored.logical_not().to(at::kFloat).mul_(scale_).unsqueeze(1));
+    logs.mul_(ignored.logical_not().to(at::kFloat).mul_(mean_).mul_(LossScale()).unsqueeze(1));
     scores.copy_(logs);
   }
 
   at::Tensor Mean(const at::TensorOptions& options) const override {
-    return sum_.mul(scale_).to(options.dtype());
+    return sum_.mul(mean_).to(options.dtype());
   }
 
  private:
-  const at::Tensor scale_;  // float32
+  const at::Tensor mean_;  // float32
   at::Tensor sum_;          // float64
 };
 
@@ -193,12 +202,13 @@ class LinearCrossEntropyFunction : public torch::autograd::Function<LinearCrossE
       context->saved_data["of_hidden"] = result.of_hidden;
       context->saved_data["of_weight"] = result.of_weight;
       context->saved_data["type_of_hidden"] = hidden.scalar_type();
+      context->saved_data["loss_scale"] = LossScale();
     }
     return result.loss;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const at::Tensor& factor = gradients[0];
+    const at::Tensor factor = gradients[0] / context->saved_data["loss_scale"].toDouble();
     // Reading it may save a pass over both; a device would have to be waited for.
     const bool read = IsForHostKernels(factor);
     const double number = read ? factor.item<double>() : 0;

@@ -39,6 +39,10 @@ DDPRUN_INLINE void Store(c10::BFloat16* p, float value) {
   p->x = static_cast<uint16_t>(value == value ? rounded : 0x7fc0u);
 }
 
+DDPRUN_INLINE void Store(c10::Half* p, float value) {
+  *p = value;
+}
+
 // exp to 2 ulp, with the usual reduction x = n ln 2 + r and the minimax polynomial of Cephes' expf.
 // Below -87.3 it is about 1e-38 where the exact value is smaller; +inf from 88.7 on; NaN stays.
 DDPRUN_INLINE float Exp(float x) {
@@ -294,6 +298,7 @@ double SumOfSquares(const T* values, int64_t count) {
   return sum;
 }
 
+template double CrossEntropyRow<c10::Half>(c10::Half*, int64_t, int64_t, float);
 template double SumOfSquares<c10::Half>(const c10::Half*, int64_t);
 #define DDPRUN_INSTANTIATE(T)                                                           \
   template void DropoutKernel<T>(const T*, T*, int64_t, int64_t, const DropoutStream&); \

@@ -36,7 +36,7 @@ template <typename T>
 double CrossEntropyRow(T* logits, int64_t classes, int64_t target, float scale);
 
 // The sum of squares in double: value i goes to partial sum i % 16, and these are added by halves.
-// T is also c10::Half.
+// T is also c10::Half, as CrossEntropyRow's.
 template <typename T>
 double SumOfSquares(const T* values, int64_t count);
 

@@ -6,26 +6,41 @@ namespace ddprun::trainer {
 
 namespace {
 
-thread_local at::ScalarType compute_type = at::kFloat;
+thread_local ComputePrecision current;
+
+at::ScalarType TypeOf(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32:
+      break;
+    case Precision::kBf16:
+      return at::kBFloat16;
+    case Precision::kFp16:
+      return at::kHalf;
+  }
+  return at::kFloat;
+}
 
 }  // namespace
 
-PrecisionScope::PrecisionScope(Precision precision) : before_(compute_type) {
-  compute_type = precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat;
+PrecisionScope::PrecisionScope(Precision precision, double loss_scale)
+    : PrecisionScope(ComputePrecision{TypeOf(precision), loss_scale}) {}
+
+PrecisionScope::PrecisionScope(const ComputePrecision& precision) : before_(current) {
+  current = precision;
 }
 
 PrecisionScope::~PrecisionScope() {
-  compute_type = before_;
+  current = before_;
 }
 
-at::ScalarType ComputeType() {
-  return compute_type;
+ComputePrecision CurrentPrecision() {
+  return current;
 }
 
 AutocastScope::AutocastScope(c10::DeviceType device)
-    : device_(device), enabled_(compute_type != at::kFloat) {
+    : device_(device), enabled_(current.type != at::kFloat) {
   if (!enabled_) return;
-  at::autocast::set_autocast_dtype(device_, compute_type);
+  at::autocast::set_autocast_dtype(device_, current.type);
   at::autocast::set_autocast_enabled(device_, true);
   at::autocast::increment_nesting();
 }

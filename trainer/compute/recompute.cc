@@ -51,9 +51,9 @@ struct RandomState {
 // While it lives, this thread is where it was in the first forward.
 class SecondForward {
  public:
-  SecondForward(const RandomState& first, bool bf16)
+  SecondForward(const RandomState& first, const ComputePrecision& precision)
       : random_state_(RandomState::Of(first.device)),
-        precision_(bf16 ? Precision::kBf16 : Precision::kFp32) {
+        precision_(precision) {
     first.Restore();
     recomputing = true;
   }
@@ -77,7 +77,7 @@ struct FirstForward : torch::CustomClassHolder {
   const Forward forward;
   const std::vector<at::Tensor> parameters;
   const RandomState random_state;
-  const bool bf16 = ComputeType() == at::kBFloat16;
+  const ComputePrecision precision = CurrentPrecision();
 };
 
 class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
@@ -106,7 +106,7 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
     }
     at::Tensor output;
     {
-      const SecondForward scope(first.random_state, first.bf16);
+      const SecondForward scope(first.random_state, first.precision);
       output = first.forward(x);
     }
     const variable_list found =

@@ -10,6 +10,14 @@
 
 namespace ddprun::trainer {
 
+namespace {
+
+bool IsDigit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+}  // namespace
+
 void Checker::CheckRun() {
   const RunConfig& run = config_.run;
   if (run.max_steps == 0) {
@@ -49,9 +57,9 @@ void Checker::CheckRecomputation() {
 void Checker::CheckVirtualRanks() {
   if (config_.training.virtual_ranks == 0) return;
   const StrategyConfig& strategy = config_.strategy;
-  if (strategy.type == StrategyType::kSingle) {
+  if (strategy.type == StrategyType::kSingle || strategy.type == StrategyType::kDp) {
     Conflict("strategy.type",
-             "training.virtual_ranks needs data parallelism, be it of one process:",
+             "training.virtual_ranks needs \"ddp\", be it with one process:",
              "Remove one of the two keys.");
   }
   if (strategy.comm_hook != CommHookType::kNone) {
@@ -82,6 +90,9 @@ void Checker::CheckStrategy() {
              "Remove the key. No gradient is kept twice, and none is copied back.");
   }
   CheckEarlyUpdate();
+  CheckLossScaling();
+  CheckDevices();
+  if (config_.strategy.type == StrategyType::kDp) CheckDataParallel();
   if (config_.strategy.bucket_cap_mb.automatic && Given("strategy.first_bucket_mb")) {
     Config config = config_;
     Config defaults;
@@ -106,12 +117,101 @@ void Checker::CheckEarlyUpdate() {
              "Remove one of the two keys.");
   }
   Config config = config_;
+  if (config.training.precision == Precision::kFp16) {
+    Conflict(key,
+             "The optimizer starts before all gradients are reduced, but with training.precision "
+             "\"fp16\" a step is skipped where any of them is not finite:",
+             in_step ? "Set strategy.overlap to \"backward\", or take another precision."
+                     : "Remove the key, or take another precision.");
+  }
   if (config.training.max_grad_norm == 0) return;
   Conflict(key,
            "The optimizer starts before all gradients are reduced, but training.max_grad_norm (" +
                SlotText(&config.training.max_grad_norm) + ") needs the norm of all:",
            in_step ? "Set training.max_grad_norm to 0, or strategy.overlap to \"backward\"."
                    : "Set training.max_grad_norm to 0, or remove the key.");
+}
+
+// Gradients that are not finite are part of finding the scale.
+void Checker::CheckLossScaling() {
+  const StrategyConfig& strategy = config_.strategy;
+  if (config_.training.precision != Precision::kFp16) return;
+  const std::string other = "Remove the key, or take another training.precision.";
+  if (strategy.check_finite) {
+    Conflict("strategy.check_finite",
+             "With training.precision \"fp16\" some gradients are not finite: their step is "
+             "skipped and the loss scale halved, but this ends the run:",
+             other);
+  }
+  if (strategy.comm_hook == CommHookType::kPowerSgd) {
+    Conflict("strategy.comm_hook",
+             "PowerSGD adds what it leaves out of a gradient to the next one; with "
+             "training.precision \"fp16\" one that is not finite would never go away:",
+             other);
+  }
+  if (strategy.comm_hook == CommHookType::kPostLocalSgd) {
+    Conflict("strategy.comm_hook",
+             "Ranks that train on their own would each find a loss scale of their own for "
+             "training.precision \"fp16\":",
+             other);
+  }
+}
+
+void Checker::CheckDevices() {
+  const std::vector<std::string>& devices = config_.strategy.devices;
+  const auto accepted = [](const std::string& device) {
+    const std::string_view index = std::string_view(device).substr(std::min<size_t>(
+        device.size(), 5));
+    return device == "cpu" || (device.starts_with("cuda:") && !index.empty() &&
+                               index.size() < 4 && std::ranges::all_of(index, IsDigit));
+  };
+  const auto bad = std::ranges::find_if_not(devices, accepted);
+  if (bad != devices.end()) {
+    problems_->Add(entries_.ErrorAbout(
+        "strategy.devices", {.title = "UNKNOWN CHOICE",
+                             .page = "unknown-choice",
+                             .found = "\"" + *bad + "\" is no device to train on:",
+                             .expected = "Accepted: a list of \"cpu\" or \"cuda:0\", \"cuda:1\" "
+                                         "and so on.",
+                             .hint = "[\"cpu\", \"cpu\"] shares the cores between two."}));
+  }
+}
+
+void Checker::CheckDataParallel() {
+  const StrategyConfig& strategy = config_.strategy;
+  if (strategy.devices.empty()) Missing("strategy.devices", "strategy.type \"dp\"");
+  const auto count = static_cast<int64_t>(strategy.devices.size());
+  if (count > 0 && strategy.output_device >= count) {
+    Conflict("strategy.output_device",
+             "strategy.devices has " + std::to_string(count) + ", counted from 0:",
+             "Give a number below " + std::to_string(count) + ".");
+  }
+  const auto is_cpu = [](const std::string& device) { return device == "cpu"; };
+  if (std::ranges::any_of(strategy.devices, is_cpu) &&
+      !std::ranges::all_of(strategy.devices, is_cpu)) {
+    Conflict("strategy.devices", "The devices of \"dp\" have to be of one kind:",
+             "Each gets as many samples as the others, so that a step is as slow as the slowest.");
+  }
+  const ModelType type = config_.model.type;
+  if (type == ModelType::kTorchScript || type == ModelType::kPlugin) {
+    Conflict("strategy.type",
+             "\"dp\" runs copies of the model at the same time in one process; model.type \"" +
+                 std::string(Word(type)) + "\" brings code of its own, which may not bear that:",
+             "Take \"ddp\", which has a process for each.");
+  }
+  // What is between processes.
+  Config config = config_;
+  Config defaults;
+  for (const std::string_view path :
+       {"strategy.bucket_cap_mb", "strategy.first_bucket_mb", "strategy.overlap",
+        "strategy.optimizer_in_backward", "strategy.find_unused_parameters",
+        "strategy.static_graph", "strategy.broadcast_buffers", "strategy.check_finite",
+        "strategy.comm_hook", "comm.algorithm"}) {
+    const Key& key = GetKey(path);
+    if (SlotText(key.slot(config)) == SlotText(key.slot(defaults))) continue;
+    Conflict(path, "strategy.type \"dp\" is one process, which sends no gradients to others:",
+             "Remove the key, or take \"ddp\".");
+  }
 }
 
 // Transformers have their own kind of loss, and a plugin's model brings its own.

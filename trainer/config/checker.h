@@ -28,6 +28,9 @@ class Checker {
   void CheckCheckpoints();
   void CheckStrategy();
   void CheckEarlyUpdate();
+  void CheckLossScaling();
+  void CheckDataParallel();
+  void CheckDevices();
 
  private:
   bool Given(std::string_view path) const { return entries_.Find(path) != nullptr; }

@@ -17,7 +17,7 @@ struct WithoutKey {
 // The words of torchrun, accelerate, Hugging Face's TrainingArguments, Lightning, DeepSpeed,
 // nanoGPT, llm.c and torchtitan, by what they are for.
 constexpr WithoutKey kWithoutKey[] = {
-    {"nproc_per_node nnodes num_nodes num_processes num_machines machine_rank node_rank devices "
+    {"nproc_per_node nnodes num_nodes num_processes num_machines machine_rank node_rank "
      "n_gpu n_gpus num_gpus gpus world_size local_rank master_addr master_port main_process_ip "
      "main_process_port rdzv_endpoint rdzv_backend rdzv_id rdzv_conf hostfile "
      "data_parallel_replicate_degree dp_replicate_size ddp_replicate",
@@ -26,8 +26,7 @@ constexpr WithoutKey kWithoutKey[] = {
     {"max_restarts monitor_interval hang_timeout log_level log_level_replica redirects tee "
      "standalone",
      "That is a flag of ddprun, said before the config: ddprun --help lists them."},
-    {"gpu gpu_ids cuda device_ids "
-     "output_device device_map backend ddp_backend process_group_backend",
+    {"gpu gpu_ids cuda device_map backend ddp_backend process_group_backend",
      "Training on GPUs is not there yet. Ranks run on CPUs and talk through shared memory, "
      "between\n"
      "nodes by UCX: there is nothing to choose. Remove the key."},
@@ -60,12 +59,13 @@ constexpr WithoutKey kWithoutKey[] = {
      "A profile is not there yet. Log lines and metrics.jsonl have samples per second, time and "
      "the\n"
      "exposed part of communication."},
-    {"fp16 fp16_opt_level fp16_full_eval fp16_backend half amp use_amp apex loss_scale "
-     "loss_scaling "
-     "initial_scale_power scaler grad_scaler half_precision_backend",
-     "fp16 with loss scaling is not there yet. training.precision \"bf16\" needs no scaling."},
+    {"fp16_opt_level fp16_backend apex loss_scale loss_scaling scaler grad_scaler "
+     "half_precision_backend hysteresis min_loss_scale",
+     "training.precision \"fp16\" finds the loss scale by itself, beginning with "
+     "training.init_loss_scale."},
     {"tf32 allow_tf32 fp8 float8 quantization load_in_8bit load_in_4bit",
-     "training.precision has \"fp32\" and \"bf16\"; other number formats are not there yet."},
+     "training.precision has \"fp32\", \"bf16\" and \"fp16\"; other number formats are not there "
+     "yet."},
     {"fsdp fsdp_config deepspeed deepspeed_config zero_optimization zero zero_stage stage "
      "offload_optimizer offload_param cpu_offload enable_cpu_offload sharding_strategy shard_size "
      "data_parallel_shard_degree dp_shard_size reshard_after_forward tensor_parallel_size "
@@ -196,8 +196,8 @@ constexpr ForeignValues kForeignValues[] = {
     {"training.precision", "32 32_true float32 full float no false highest", "fp32"},
     {"training.precision", "bf16_mixed bfloat16 amp_bf16 bf16_amp mixed true", "bf16"},
     {"training.precision", "bf16_true", "bf16", "Weights and optimizer stay in float32."},
-    {"training.precision", "16 16_mixed 16_true fp16 float16 half amp_fp16 fp16_mixed", "",
-     "fp16 with loss scaling is not there yet. \"bf16\" needs no scaling."},
+    {"training.precision", "16 16_mixed float16 half amp_fp16 fp16_mixed", "fp16"},
+    {"training.precision", "16_true", "fp16", "Weights and optimizer stay in float32."},
     {"training.precision", "64 64_true fp64 float64 double tf32 fp8 int8 transformer_engine", "",
      "Not there yet."},
     {"training.matmul_engine", "mkl openblas blas", "default"},
@@ -252,8 +252,7 @@ constexpr ForeignValues kForeignValues[] = {
     {"strategy.type", "ddp_find_unused_parameters_false", "ddp"},
     {"strategy.type", "ddp_static_graph", "ddp", "With strategy.static_graph true."},
     {"strategy.type", "single_device no none false", "single"},
-    {"strategy.type", "dp data_parallel dataparallel", "ddp",
-     "One process with several devices is not there yet; ddp gives the same steps by processes."},
+    {"strategy.type", "data_parallel dataparallel", "dp"},
     {"strategy.type",
      "deepspeed deepspeed_stage_1 deepspeed_stage_2 deepspeed_stage_3 "
      "deepspeed_stage_2_offload deepspeed_stage_3_offload zero zero1 zero2 zero3 fsdp fsdp2 "

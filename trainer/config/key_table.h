@@ -28,6 +28,7 @@ std::vector<Key> TrainingKeys();
 std::vector<Key> OptimizerKeys();
 std::vector<Key> SchedulerKeys();
 std::vector<Key> StrategyKeys();
+std::vector<Key> DeviceKeys();
 std::vector<Key> GradientKeys();
 std::vector<Key> CommKeys();
 std::vector<Key> CheckpointKeys();

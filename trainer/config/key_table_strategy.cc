@@ -70,6 +70,35 @@ std::vector<Key> StrategyKeys() {
   };
 }
 
+std::vector<Key> DeviceKeys() {
+  return {
+      {.section = "strategy",
+       .name = "devices",
+       .slot = At<&Config::strategy, &StrategyConfig::devices>,
+       .meaning = "What one process computes on together: \"cuda:0\", \"cuda:1\"; or \"cpu\" "
+                  "several times, each with its share of the cores. The first has the model.",
+       .only_for = "strategy.type",
+       .only_values = {"dp", "model_parallel", "pipeline"},
+       .aliases = {{"device_ids", "PyTorch"}}},
+      {.section = "strategy",
+       .name = "output_device",
+       .slot = At<&Config::strategy, &StrategyConfig::output_device>,
+       .meaning = "Which of strategy.devices, counted from 0, the outputs are gathered on, and the "
+                  "loss.",
+       .range = Between(0, 1 << 16),
+       .only_for = "strategy.type",
+       .only_values = {"dp"}},
+      {.section = "strategy",
+       .name = "loss",
+       .slot = At<&Config::strategy, &StrategyConfig::dp_loss>,
+       .meaning = "\"gathered\": all outputs go to the output device, which computes the loss. "
+                  "\"parallel\": each device computes that of its own samples, and only losses are "
+                  "gathered; the output device then needs no more memory than the others.",
+       .only_for = "strategy.type",
+       .only_values = {"dp"}},
+  };
+}
+
 std::vector<Key> GradientKeys() {
   return {
       {.section = "strategy",

@@ -40,6 +40,9 @@ std::string SetUpCompute(const TrainingConfig& training,
     UseMatmulEngine(MatmulEngine::kOneDnn);
   }
   if (training.precision == Precision::kBf16) return Bf16Line();
+  if (training.precision == Precision::kFp16) {
+    return "matrix products: float16, which is for GPUs: on a CPU it is many times slower";
+  }
   // Virtual ranks are to have the same bits where another engine is the faster one.
   if (training.matmul_engine != MatmulSetting::kAuto || training.virtual_ranks > 0) {
     return std::string("matrix products: ") + MatmulEngineName(CurrentMatmulEngine());

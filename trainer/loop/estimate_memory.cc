@@ -102,7 +102,7 @@ BatchSize LargestBatch(const Job& job) {
   BatchSize batch{.samples = std::min(training.per_device_train_batch_size, job.train->size()),
                   .length = std::min(job.config.data.max_seq_length,
                                      job.config.model.max_position_embeddings),
-                  .bf16 = training.precision == Precision::kBf16,
+                  .bf16 = training.precision != Precision::kFp32,
                   .label_smoothing = training.label_smoothing > 0};
   const auto samples = static_cast<double>(batch.samples);
   batch.tokens = samples * static_cast<double>(batch.length);

@@ -95,6 +95,8 @@ Votes StepReports::Tell(const Observers* observers, const Votes& own, bool wait)
     report.tokens = report.samples * job_.train->tokens_per_sample();
     report.learning_rate = result.learning_rate;
     report.grad_norm = result.grad_norm;
+    report.loss_scale = result.loss_scale;
+    report.skipped_steps = result.skipped_steps;
     report.run_seconds = run_seconds_ += result.seconds;
     report.step_seconds = result.seconds;
     report.data_seconds = result.data_seconds;

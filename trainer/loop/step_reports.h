@@ -33,6 +33,8 @@ struct StepResult {
   std::vector<StepSums> sums = {};  // of its logical ranks
   double learning_rate = 0;
   DeviceScalar grad_norm = {};  // of the averaged gradients, before clipping
+  double loss_scale = 0;        // 0: none
+  int64_t skipped_steps = 0;    // until now
   double seconds = 0;           // of the host
   double data_seconds = 0;      // of these, waiting for the batches
   double exposed_seconds = 0;   // waiting for communication

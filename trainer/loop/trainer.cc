@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "base/failure.h"
@@ -17,6 +18,21 @@ namespace ddprun::trainer {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
+
+// Gradients that overflow with this one do so with any: those without a scale are no numbers.
+constexpr double kSmallestLossScale = 1.0 / 65536;
+
+FailureOfAllRanks NoLossScaleFits(int64_t step) {
+  return FailureOfAllRanks(
+      Error{.code = Code::kFailed,
+            .title = "NO LOSS SCALE FITS",
+            .where = "step " + std::to_string(step),
+            .what = "Gradients are infinite or NaN in float16 however small the loss scale is; it "
+                    "was halved down to 2^-16.",
+            .hint = "Take training.precision \"bf16\" or \"fp32\", lower "
+                    "optimizer.learning_rate, or look at the\ndata of this step.",
+            .page = "no-loss-scale"});
+}
 
 double SecondsSince(SteadyClock::time_point begin) {
   return std::chrono::duration<double>(SteadyClock::now() - begin).count();
@@ -51,6 +67,11 @@ void Trainer::Build() {
   model_ = std::move(built.model);
   strategy_ = std::move(built.strategy);
   fresh_parameters_ = std::move(built.fresh_parameters);
+  const TrainingConfig& training = job_.config.training;
+  if (training.precision == Precision::kFp16) {
+    scaler_.emplace(
+        LossScaler::Options{training.init_loss_scale, training.loss_scale_growth_interval});
+  }
   if (job_.config.report.state_hashes) hasher_.emplace(*model_, mesh_);
 }
 
@@ -160,6 +181,7 @@ void Trainer::NameState(StateVisitor& visitor) {
   strategy_->NameState(visitor);
   checkpoints_.NameState(visitor);
   reports_.NameState(visitor);
+  if (scaler_) scaler_->NameState(visitor);
   visitor.Section("run.");
   visitor.Number("step", step_);
   visitor.Section("sampler.");
@@ -178,8 +200,10 @@ void Trainer::NameState(StateVisitor& visitor) {
 StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   const auto own = static_cast<size_t>(ranks_.own.size());
   StepResult result{.sums = std::vector<StepSums>(own)};
+  // Counts updates, as that of Hugging Face's Trainer: a step that was skipped has none.
+  const int64_t updates = step_ - (scaler_ ? scaler_->skipped() : 0);
   result.learning_rate =
-      job_.config.optimizer.learning_rate * LearningRateFactor(schedule_, step_);
+      job_.config.optimizer.learning_rate * LearningRateFactor(schedule_, updates);
   const double total = TotalPredictions(micro_batches);
   const auto loss = [&](Model& model, const Batch& batch, size_t index) {
     NoteProgress();
@@ -194,17 +218,31 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
                               .micro_batches = micro_batches,
                               .loss = loss});
   NoteProgress();
+  if (scaler_) strategy_->ScaleGradients(1 / scaler_->scale());
   if (hasher_) hasher_->HashGradients(strategy_->Gradients());
   const double max_norm = job_.config.training.max_grad_norm;
   if (max_norm > 0) result.grad_norm = strategy_->ClipGradients(max_norm);
+  if (max_norm == 0 && scaler_) result.grad_norm = strategy_->GradientNorm();
   checkpoints_.BeforeUpdate();
-  strategy_->Step();
+  Update(result);
   if (hasher_) hasher_->HashWeights(step_ + 1, observers_);
   // Afterwards: it needs the gradients of all buckets.
   const bool reported = observers_ != nullptr && reports_.IsReported(step_ + 1);
-  if (max_norm == 0 && reported) result.grad_norm = strategy_->GradientNorm();
+  if (max_norm == 0 && !scaler_ && reported) result.grad_norm = strategy_->GradientNorm();
   result.exposed_seconds = strategy_->exposed_seconds();
   return result;
+}
+
+void Trainer::Update(StepResult& result) {
+  if (!scaler_) return strategy_->Step();
+  // Waits for a device, once a step. The norm is over all gradients of all ranks, so that all
+  // decide alike; its squares, in double, are finite if the gradients are.
+  const bool overflowed = !std::isfinite(static_cast<double>(result.grad_norm));
+  if (!overflowed) strategy_->Step();
+  result.loss_scale = scaler_->scale();
+  scaler_->Update(overflowed);
+  result.skipped_steps = scaler_->skipped();
+  if (overflowed && scaler_->scale() < kSmallestLossScale) throw NoLossScaleFits(step_ + 1);
 }
 
 void Trainer::NoteProgress() {
@@ -232,14 +270,16 @@ at::Tensor Trainer::WeightedLoss(Model& model,
     sums.samples += batch.samples;
     sums.predictions += batch.predictions;
   }
-  const PrecisionScope precision(job_.config.training.precision);
+  const double scale = scaler_ ? scaler_->scale() : 1;
+  const PrecisionScope precision(job_.config.training.precision, scale);
   // A mean over no predictions is no number, but the other ranks count on this one's gradients.
   if (batch.predictions == 0) return model.Outputs(batch).sum() * 0;
   const auto predictions = static_cast<double>(batch.predictions);
   const at::Tensor loss = model.Loss(batch);
   if (counts) sums.loss += DeviceScalar(loss) * predictions;
   // The strategy divides by the number of ranks.
-  const double share = predictions * static_cast<double>(ranks_.count) / total_predictions;
+  const double share =
+      scale * predictions * static_cast<double>(ranks_.count) / total_predictions;
   return share == 1 ? loss : loss * share;
 }
 

@@ -16,6 +16,7 @@
 #include "trainer/loop/state_hasher.h"
 #include "trainer/loop/step_reports.h"
 #include "trainer/models/model.h"
+#include "trainer/optim/loss_scaler.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
 #include "trainer/parallel/strategy.h"
@@ -77,6 +78,8 @@ class Trainer {
                           const Batch& batch,
                           double total_predictions,
                           StepSums& sums);
+  // Updates the parameters; with a loss scale, if the gradients are finite.
+  void Update(StepResult& result);
   void NoteProgress();
   void SetPhase(WorkerPhase phase);
   void EvaluateModel();
@@ -96,6 +99,7 @@ class Trainer {
   std::vector<std::string> fresh_parameters_;
   std::shared_ptr<Model> model_;
   std::unique_ptr<Strategy> strategy_;
+  std::optional<LossScaler> scaler_;  // of float16
   std::optional<StateHasher> hasher_;
   const Observers* observers_ = nullptr;
   int64_t step_ = 0;

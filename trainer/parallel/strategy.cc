@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_mul.h>
 
 #include <utility>
 
@@ -251,6 +252,13 @@ void RunMicroBatch(const StepInputs& inputs, size_t micro_batch, Model& model) {
                 "numbers belong), and for what its own autograd functions throw.",
         .page = "gradients-cannot-be-computed"});
   }
+}
+
+void Strategy::ScaleGradients(double factor) {
+  std::vector<at::Tensor> gradients = Gradients();
+  std::erase_if(gradients, [](const at::Tensor& gradient) { return !gradient.defined(); });
+  const at::NoGradGuard no_grad;
+  if (!gradients.empty()) at::_foreach_mul_(gradients, factor);
 }
 
 Evaluated Strategy::EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) {

@@ -32,8 +32,9 @@ struct Evaluated {
   at::Tensor outputs = {};  // undefined unless asked for
 };
 
-// One step: ForwardBackward(), ClipGradients() if that is wanted, Step(). One thread; all ranks
-// call the same methods, which throw Failure when a collective fails.
+// One step: ForwardBackward(), ScaleGradients() and ClipGradients() if that is wanted, Step(), unless
+// the gradients are not finite. One thread; all ranks call the same methods, which throw Failure
+// when a collective fails.
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -43,6 +44,8 @@ class Strategy {
   // Of the trained parameters, in their order, for the global batch; undefined where none came.
   // Waits for those still being reduced; valid until Step().
   virtual std::vector<at::Tensor> Gradients() = 0;
+  // Multiplies the gradients of the global batch, on this rank; before the next two.
+  virtual void ScaleGradients(double factor);
   // The 2-norm of the gradients of the global batch; waits for those still being reduced.
   virtual DeviceScalar GradientNorm() = 0;
   // Scales the gradients so that their norm is at most max_norm; returns the one from before.

@@ -89,6 +89,10 @@ void MetricsFile::OnStep(const StepReport& report, ReportTime now) {
                  {"grad_norm", Number(report.grad_norm)},
                  {"samples", report.samples}};
   if (report.tokens > 0) object["tokens"] = report.tokens;
+  if (report.loss_scale > 0) {
+    object["loss_scale"] = Number(report.loss_scale);
+    object["skipped_steps"] = report.skipped_steps;
+  }
   object["run_seconds"] = Number(report.run_seconds);
   object["step_seconds"] = Number(report.step_seconds);
   object["exposed_comm_seconds"] = Number(report.exposed_comm_seconds);

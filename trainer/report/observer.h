@@ -21,6 +21,8 @@ struct StepReport {
   double mean_loss = 0;   // over the steps since the last one reported; NaN without any prediction
   double learning_rate = 0;
   double grad_norm = 0;  // before clipping; 0 where the step is not reported
+  double loss_scale = 0;      // of the step; 0: none (float16 has one)
+  int64_t skipped_steps = 0;  // of the run until now, for gradients that were not finite
   int64_t samples = 0;
   int64_t predictions = 1;
   int64_t tokens = 0;  // 0 for a model without tokens

@@ -44,6 +44,7 @@ std::string FormatLogLine(const LogLine& line) {
   text += "  loss " + PadLeft(LossText(step.mean_loss), 7);
   text += "  lr " + Exponent(step.learning_rate);
   text += "  grad norm " + PadLeft(ShortNumber(step.grad_norm), 5);
+  if (step.loss_scale > 0) text += "  scale " + PadLeft(ShortNumber(step.loss_scale), 5);
   text += "  " + PadLeft(ShortNumber(line.per_second), 5);
   text += line.rate_is_tokens ? " tokens/s" : " samples/s";
   if (step.step_seconds > 0) {

@@ -46,7 +46,7 @@ constexpr FirstWord kFirstWords[] = {
     {"dynamo_backend", "no compiler"},
     // Lightning's Trainer
     {"training.accelerator", "run.device"},
-    {"devices", "--nproc_per_node"},
+    {"devices", "strategy.devices"},
     {"num_nodes", "--nproc_per_node"},
     {"precision", "training.precision"},
     {"logger", "not there yet"},
@@ -98,7 +98,7 @@ constexpr FirstWord kFirstWords[] = {
     {"training.seed", "run.seed"},
     {"data.seed", "data.data_seed"},
     {"bf16", "training.precision"},
-    {"training.fp16", "not there yet"},
+    {"training.fp16", "write \"fp16\""},
     {"tf32", "not there yet"},
     {"dataloader_drop_last", "data.dataloader_drop_last"},
     {"dataloader_num_workers", "data.dataloader_num_workers"},
@@ -127,7 +127,9 @@ constexpr FirstWord kFirstWords[] = {
     {"gradient_clipping", "training.max_grad_norm"},
     {"steps_per_print", "report.logging_steps"},
     {"zero_optimization.stage", "not there yet"},
-    {"fp16.enabled", "not there yet"},
+    {"fp16.enabled", "write \"fp16\""},
+    {"loss_scale_window", "training.loss_scale_growth_interval"},
+    {"min_loss_scale", "by itself"},
     {"optimizer.params", "stands in the section itself"},
     {"scheduler.params", "stands in the section itself"},
     {"activation_checkpointing", "training.gradient_checkpointing"},
@@ -201,7 +203,6 @@ constexpr FirstWord kFirstWords[] = {
     {"early_stopping", "not there yet"},
     {"evaluation.test_files", "not there yet"},
     {"training.ema_decay", "not there yet"},
-    {"strategy.devices", "--nproc_per_node"},
     {"per-device-train-batch-size", "training.per_device_train_batch_size"},
 };
 
@@ -222,8 +223,8 @@ constexpr FirstWord kFirstValues[] = {
     {"scheduler.lr_scheduler_type=WarmupDecayLR", "\"linear\""},
     {"scheduler.lr_scheduler_type=polynomial", "not there yet"},
     {"scheduler.lr_scheduler_type=StepLR", "not there yet"},
-    {"training.precision=fp16", "\"bf16\""},
-    {"training.precision=16-mixed", "\"bf16\""},
+    {"training.precision=16-mixed", "\"fp16\""},
+    {"training.precision=16-true", "stay in float32"},
     {"training.precision=bf16-mixed", "\"bf16\""},
     {"training.precision=bf16-true", "stay in float32"},
     {"training.precision=32-true", "\"fp32\""},
@@ -231,7 +232,7 @@ constexpr FirstWord kFirstValues[] = {
     {"training.precision=fp8", "not there yet"},
     {"strategy.type=deepspeed_stage_2", "not there yet"},
     {"strategy.type=fsdp", "not there yet"},
-    {"strategy.type=dp", "\"ddp\""},
+    {"strategy.type=DataParallel", "\"dp\""},
     {"strategy.type=ddp_find_unused_parameters_true", "strategy.find_unused_parameters"},
     {"strategy.overlap=true", "\"backward\""},
     {"strategy.comm_hook=fp16_compress", "\"fp16\""},
@@ -270,7 +271,7 @@ TEST(FirstWords, AreAnsweredWhereTheFileHasANumberOrASwitch) {
   };
   EXPECT_EQ(hint(R"("training": {"precision": 32})"), "Here that is \"fp32\".");
   EXPECT_EQ(hint(R"("training": {"precision": 16})"),
-            "fp16 with loss scaling is not there yet. \"bf16\" needs no scaling.");
+            "Here that is \"fp16\".");
   EXPECT_EQ(hint(R"("report": {"progress_bar": false})"), "Here that is \"off\".");
   EXPECT_EQ(hint(R"("optimizer": "adamw")"), "Write { \"type\": \"adamw\" }.");
   EXPECT_EQ(hint(R"("scheduler": "linear")"), "Write { \"lr_scheduler_type\": \"linear\" }.");

@@ -85,6 +85,8 @@ const std::set<std::string> kTied = {"run.max_steps",  // 0 is the next
                                      "model.num_key_value_heads",
                                      "model.head_dim",
                                      "model.rope_scaling",
+                                     "strategy.devices",
+                                     "strategy.output_device",
                                      "strategy.overlap",
                                      "checkpoint.save_best",
                                      "strategy.optimizer_in_backward",
@@ -107,6 +109,10 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
                "text_column": "c"}})";
   const char* const kPowerSgd = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
       "strategy": {"comm_hook": "power_sgd"}})";
+  const char* const kDp = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
+      "strategy": {"type": "dp", "devices": "cpu"}})";
+  const char* const kFp16 = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
+      "training": {"precision": "fp16"}})";
   const char* const kLocalSgd = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
       "strategy": {"comm_hook": "post_local_sgd"}})";
   const char* const kLlama = R"({"model": {"type": "llama"}, "data": {"train_files": "a"}})";
@@ -122,6 +128,8 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
                                                             {"cnn", kCnn},
                                                             {"torchscript", kTorchScript},
                                                             {"plugin", kPlugin},
+                                                            {"dp", kDp},
+                                                            {"fp16", kFp16},
                                                             {"power_sgd", kPowerSgd},
                                                             {"post_local_sgd", kLocalSgd},
                                                             {"random", kMlp},

@@ -30,6 +30,19 @@ class Precision(training.TrainingTest):
         types = {tensor["dtype"] for name, tensor in header.items() if name != "__metadata__"}
         self.assertEqual(types, {"F32"})
 
+    def test_fp16_follows_them_too_after_the_steps_that_find_the_scale(self):
+        golden = training.read_golden("gpt_losses.json")
+        for ranks in (1, 2):
+            config = training.gpt_config(
+                run={"name": f"fp16_{ranks}"}, training={"precision": "fp16"})
+            self.assertIn("float16", self.train(config, ranks).out)
+            lines = [line for line in self.metrics(f"fp16_{ranks}") if "loss" in line]
+            expected = golden["losses"][str(ranks)]
+            self.assertEqual([line["skipped_steps"] for line in lines], [0] * len(expected))
+            self.assertEqual({line["loss_scale"] for line in lines}, {65536})
+            for line, loss in zip(lines, expected):
+                self.assertLess(abs(line["loss"] - loss), 0.02, line)
+
     def test_either_engine_gives_the_losses_of_pytorch(self):
         golden = training.read_golden("gpt_losses.json")["losses"]["1"]
         for engine in ("default", "onednn"):

@@ -87,6 +87,11 @@ INSTANTIATE_TEST_SUITE_P(
         ResumeCase{"AccumulationOnTwo", {"training.gradient_accumulation_steps=2"}, 2},
         ResumeCase{"Dropout", kSmallGpt},
         ResumeCase{"Bf16", SmallGptWith("training.precision=bf16")},
+        // Scales that grow while some steps are skipped.
+        ResumeCase{"Fp16",
+                   {"training.precision=fp16", "training.init_loss_scale=1e9",
+                    "training.loss_scale_growth_interval=2"},
+                   2},
         ResumeCase{"PowerSgd",
                    {"strategy.comm_hook=power_sgd", "strategy.power_sgd_start_step=3"},
                    2},

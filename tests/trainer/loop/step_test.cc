@@ -66,6 +66,31 @@ TEST(TrainStep, OnRanksOfWhichSomeHaveNoPredictionEqualsOneProcess) {
   ExpectClose(found[2], expected);
 }
 
+// Of the weights' changes, as a share of their norm.
+double Difference(const Weights& found, const Weights& expected, const Weights& before) {
+  double difference = 0;
+  double change = 0;
+  for (const auto& [name, tensor] : expected) {
+    difference += (found.at(name) - tensor).square().sum().item<double>();
+    change += (tensor - before.at(name)).square().sum().item<double>();
+  }
+  return std::sqrt(difference / change);
+}
+
+TEST(Float16, TrainsAsFloat32DoesWhereTheScaleKeepsSmallGradients) {
+  Job job = MakeJob(6, 1);
+  job.config.scheduler.lr_scheduler_type = LrSchedulerType::kConstant;
+  const Weights expected = Train(job);
+  job.config.optimizer.learning_rate = 0;
+  const Weights before = Train(job);
+  job.config.optimizer.learning_rate = 0.5;
+  job.config.training.precision = Precision::kFp16;
+  EXPECT_LT(Difference(Train(job), expected, before), 0.01);
+  // Too small a scale: gradients of the early layers are flushed to zero.
+  job.config.training.init_loss_scale = 1e-4;
+  EXPECT_GT(Difference(Train(job), expected, before), 0.1);
+}
+
 class StepList final : public Observer {
  public:
   explicit StepList(std::vector<StepReport>& steps) : steps_(steps) {}
@@ -93,6 +118,59 @@ TEST(Observers, HearOfEveryStepAndWhichToTell) {
   EXPECT_EQ(steps[0].mean_loss, steps[0].loss);
   EXPECT_DOUBLE_EQ(steps[2].mean_loss, (steps[1].loss + steps[2].loss) / 2);
   EXPECT_DOUBLE_EQ(steps[5].mean_loss, (steps[3].loss + steps[4].loss + steps[5].loss) / 3);
+}
+
+TEST(Float16, SkipsAStepThatOverflowsOnAnyRankAndLowersTheScaleOnAll) {
+  Job job = MakeJob(2, 1);
+  job.config.training.precision = Precision::kFp16;
+  job.config.training.init_loss_scale = std::ldexp(1.0, 30);
+  job.config.training.loss_scale_growth_interval = 1000;
+  job.config.scheduler = {.lr_scheduler_type = LrSchedulerType::kConstant, .warmup_steps = 30};
+  job.config.run.max_steps = 30;
+  for (const double max_norm : {0.0, 1.0}) {
+    job.config.training.max_grad_norm = max_norm;
+    std::vector<StepReport> steps;
+    std::vector<Weights> found(2);
+    WithGroup(2, [&](const auto& group, int rank) {
+      Observers observers;
+      observers.Add(std::make_unique<StepList>(steps));
+      found[rank] = Train(job, group, rank == 0 ? &observers : nullptr);
+    });
+    ASSERT_EQ(steps.size(), 30U);
+    double scale = job.config.training.init_loss_scale;
+    int64_t skipped = 0;
+    for (const StepReport& step : steps) {
+      EXPECT_EQ(step.loss_scale, scale) << step.step;
+      // The schedule counts updates.
+      EXPECT_DOUBLE_EQ(step.learning_rate, 0.5 * static_cast<double>(step.step - 1 - skipped) / 30);
+      if (step.skipped_steps == skipped) continue;
+      ++skipped;
+      scale /= 2;
+    }
+    EXPECT_GT(skipped, 2);
+    EXPECT_LT(skipped, 25);
+    EXPECT_EQ(steps.back().skipped_steps, skipped);
+    for (const auto& [name, tensor] : found[0]) {
+      EXPECT_TRUE(tensor.isfinite().all().item<bool>()) << name;
+      EXPECT_TRUE(tensor.equal(found[1].at(name))) << name;
+    }
+  }
+}
+
+TEST(Float16, EndsWhereNoScaleHelps) {
+  Job job = MakeJob(2, 1);
+  job.config.training.precision = Precision::kFp16;
+  job.config.training.init_loss_scale = 1;
+  job.config.training.stop_on_bad_loss = false;
+  job.config.optimizer.learning_rate = 1e30;
+  job.config.scheduler.lr_scheduler_type = LrSchedulerType::kConstant;
+  job.config.run.max_steps = 100;
+  try {
+    Train(job);
+    ADD_FAILURE() << "trained";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.error().title, "NO LOSS SCALE FITS");
+  }
 }
 
 TEST(TrainStep, DrawsWhatIsRandomFromItsPlaceAlone) {
@@ -161,7 +239,7 @@ Job VirtualJob(Precision precision, int64_t virtual_ranks) {
 }
 
 TEST(VirtualRanks, HaveTheSameBitsAndNumbersForAnyNumberOfProcesses) {
-  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16, Precision::kFp16}) {
     const Job job = VirtualJob(precision, 8);
     const Outcome expected = TrainOn(1, job);
     for (const int processes : {2, 3, 4, 5, 8}) {

@@ -1,0 +1,44 @@
+#include "trainer/optim/loss_scaler.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/golden/golden_file.h"
+
+namespace ddprun::trainer {
+namespace {
+
+TEST(LossScaler, HasTheScalesOfGradScaler) {
+  for (const nlohmann::json& golden : golden::Read("loss_scale.json").at("cases")) {
+    LossScaler scaler({golden.at("init_scale"), golden.at("growth_interval")});
+    const auto overflows = golden.at("overflows").get<std::vector<bool>>();
+    const auto scales = golden.at("scales").get<std::vector<double>>();
+    for (size_t step = 0; step < overflows.size(); ++step) {
+      scaler.Update(overflows[step]);
+      EXPECT_EQ(scaler.scale(), scales[step]) << "step " << step;
+    }
+    EXPECT_EQ(static_cast<int64_t>(overflows.size()) - scaler.skipped(), golden.at("steps_done"));
+  }
+}
+
+TEST(LossScaler, GoesOnWithItsState) {
+  LossScaler whole({1024, 3});
+  LossScaler first({1024, 3});
+  const auto state = [](LossScaler& scaler) {
+    return [&scaler](StateVisitor& visitor) { scaler.NameState(visitor); };
+  };
+  for (const bool overflow : {true, false, false}) {
+    whole.Update(overflow);
+    first.Update(overflow);
+  }
+  LossScaler second({65536, 3});
+  LoadState(SaveState(state(first)), state(second));
+  for (const bool overflow : {false, false, true}) {
+    whole.Update(overflow);
+    second.Update(overflow);
+    EXPECT_EQ(second.scale(), whole.scale());
+    EXPECT_EQ(second.skipped(), whole.skipped());
+  }
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
