@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "base/failure.h"
@@ -17,6 +18,7 @@
 #include "trainer/checkpoint/commit.h"
 #include "trainer/checkpoint/crc32c.h"
 #include "trainer/checkpoint/index.h"
+#include "trainer/state/placement.h"
 
 namespace ddprun::trainer {
 
@@ -52,58 +54,30 @@ Status CheckFile(const std::string& folder, const FileSum& file, bool checksum) 
   return {};
 }
 
-// What two boxes share: its offset in the whole and its shape; nullopt when that is nothing.
-struct Box {
-  std::vector<int64_t> offset;
-  std::vector<int64_t> shape;
-};
-std::optional<Box> Shared(std::span<const int64_t> offset,
-                          std::span<const int64_t> shape,
-                          const CheckpointPiece& piece) {
-  Box box;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    const int64_t begin = std::max(offset[i], piece.offset[i]);
-    const int64_t end = std::min(offset[i] + shape[i], piece.offset[i] + piece.shape[i]);
-    if (begin >= end) return std::nullopt;
-    box.offset.push_back(begin);
-    box.shape.push_back(end - begin);
-  }
-  return box;
-}
-
-at::Tensor Cut(at::Tensor tensor, const Box& box, std::span<const int64_t> origin) {
-  for (size_t i = 0; i < box.shape.size(); ++i) {
-    tensor = tensor.narrow(static_cast<int64_t>(i), box.offset[i] - origin[i], box.shape[i]);
-  }
-  return tensor;
-}
-
-// Reads a part of a piece: as few and as long runs of bytes as it lies in. `target` is contiguous
-// and of the box's shape.
-void ReadRuns(const SafetensorsFile& file,
-              const CheckpointPiece& piece,
-              const Box& box,
-              const at::Tensor& target) {
-  const size_t dims = box.shape.size();
-  // Dimensions from `inner` on are read whole, the one before it as a range: one run.
-  size_t inner = dims;
-  auto run = static_cast<int64_t>(target.element_size());
-  while (inner > 0 && box.shape[inner - 1] == piece.shape[inner - 1]) run *= piece.shape[--inner];
-  std::vector<int64_t> stride(dims + 1, static_cast<int64_t>(target.element_size()));
-  for (size_t i = dims; i-- > 0;) stride[i] = stride[i + 1] * piece.shape[i];
-  const size_t outer = inner == 0 ? 0 : inner - 1;
-  if (inner > 0) run *= box.shape[outer];
-  int64_t runs = 1;
-  for (size_t i = 0; i < outer; ++i) runs *= box.shape[i];
-  auto* to = static_cast<char*>(target.mutable_data_ptr());
-  for (int64_t number = 0; number < runs; ++number, to += run) {
-    int64_t skip = inner == 0 ? 0 : (box.offset[outer] - piece.offset[outer]) * stride[inner];
-    for (int64_t i = static_cast<int64_t>(outer), rest = number; i-- > 0;) {
-      skip += (box.offset[i] - piece.offset[i] + rest % box.shape[i]) * stride[i + 1];
-      rest /= box.shape[i];
+// What a piece and a part share, in as few and as long reads as it lies in. `part` is contiguous.
+void ReadShared(const SafetensorsFile& file,
+                const CheckpointPiece& piece,
+                const PartRuns& piece_runs,
+                const PartRuns& part_runs,
+                const at::Tensor& part) {
+  const auto bytes = static_cast<int64_t>(part.element_size());
+  auto* const to = static_cast<char*>(part.mutable_data_ptr());
+  struct {
+    int64_t from = 0, to = 0, length = 0;
+  } run;  // runs that follow each other in both are one
+  const auto read = [&] {
+    if (run.length == 0) return;
+    file.ReadBytes(piece.name, run.from * bytes, to + run.to * bytes,
+                   static_cast<size_t>(run.length * bytes));
+  };
+  EachShared(piece_runs, part_runs, [&](int64_t from, int64_t target, int64_t length) {
+    if (from != run.from + run.length || target != run.to + run.length) {
+      read();
+      run = {from, target, 0};
     }
-    file.ReadBytes(piece.name, skip, to, static_cast<size_t>(run));
-  }
+    run.length += length;
+  });
+  read();
 }
 
 std::string Describe(at::ScalarType dtype, const std::vector<int64_t>& shape) {
@@ -132,17 +106,16 @@ class CheckpointLoader final : public StateVisitor {
  public:
   explicit CheckpointLoader(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
 
-  StateDifferences Differences(Checkpoint::Unknown unknown) && {
+  StateDifferences Differences(const Checkpoint::Exchange& exchange) && {
+    if (exchange) ShareFindings(exchange);
     const auto add_unknown = [&](const auto& map) {
       for (const auto& [name, value] : map) {
         if (!visited_.contains(name)) differences_.unknown.push_back(name);
       }
     };
-    if (unknown == Checkpoint::Unknown::kRefused) {
-      add_unknown(checkpoint_.tensors());
-      add_unknown(checkpoint_.aliases());
-      add_unknown(checkpoint_.numbers());
-    }
+    add_unknown(checkpoint_.tensors());
+    add_unknown(checkpoint_.aliases());
+    add_unknown(checkpoint_.numbers());
     return std::move(differences_);
   }
 
@@ -157,16 +130,30 @@ class CheckpointLoader final : public StateVisitor {
       differences_.misfits.push_back(tensor.name + " is " + there + " there and " + here + " here");
       return;
     }
-    const int64_t rows = RowsWithin(tensor);
-    if (rows == 0) return;
-    if (tensor.tensor.dim() > 0) tensor.tensor = tensor.tensor.narrow(0, 0, rows);
-    checkpoint_.ReadInto(tensor.name, tensor.offset, tensor.tensor);
+    checkpoint_.ReadInto(tensor);
   }
   void VisitNumber(const std::string& name, int64_t& number) override {
     visited_.insert(name);
     const auto found = checkpoint_.numbers().find(name);
     if (found == checkpoint_.numbers().end()) return differences_.missing.push_back(name);
     number = found->second;
+  }
+
+  // A line for each name that a rank has visited, and for what it has found wrong.
+  void ShareFindings(const Checkpoint::Exchange& exchange) {
+    std::string own;
+    for (const std::string& name : visited_) own += "v" + name + "\n";
+    for (const std::string& name : differences_.missing) own += "m" + name + "\n";
+    for (const std::string& text : differences_.misfits) own += "x" + text + "\n";
+    std::set<std::string> missing, misfits;
+    for (const std::string& text : exchange(own)) {
+      std::istringstream lines(text);
+      for (std::string line; std::getline(lines, line);) {
+        (line[0] == 'v' ? visited_ : line[0] == 'm' ? missing : misfits).insert(line.substr(1));
+      }
+    }
+    differences_.missing.assign(missing.begin(), missing.end());
+    differences_.misfits.assign(misfits.begin(), misfits.end());
   }
 
   const Checkpoint& checkpoint_;
@@ -208,7 +195,7 @@ Result<Checkpoint> Checkpoint::Open(const std::string& folder, Verify verify) {
       }
     }
   }
-  checkpoint.numbers_ = std::move(index.numbers);
+  checkpoint.numbers_ = std::move(index.table.numbers);
   checkpoint.run_ = std::move(index.run);
   checkpoint.tensors_ = std::move(index.table.tensors);
   checkpoint.aliases_ = std::move(index.table.aliases);
@@ -221,47 +208,44 @@ const CheckpointTensor* Checkpoint::Find(const std::string& name) const {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
-void Checkpoint::ReadInto(const std::string& name,
-                          std::span<const int64_t> offset,
-                          at::Tensor target) const {
+void Checkpoint::ReadInto(const StateTensor& part) const {
   const at::NoGradGuard no_grad;
-  const CheckpointTensor* stored = Find(name);
-  if (stored == nullptr) throw NoTensor(path_, name);
-  bool fits = offset.size() == stored->shape.size() &&
-              target.dim() == static_cast<int64_t>(offset.size()) &&
-              target.scalar_type() == stored->dtype;
-  for (size_t i = 0; fits && i < offset.size(); ++i) {
-    fits = offset[i] >= 0 && target.size(static_cast<int64_t>(i)) <= stored->shape[i] - offset[i];
-  }
-  if (!fits) {
-    throw DoesNotFit(path_, "\"" + name + "\" is " + Describe(stored->dtype, stored->shape) +
+  const CheckpointTensor* stored = Find(part.name);
+  if (stored == nullptr) throw NoTensor(path_, part.name);
+  at::Tensor target = WithinWhole(part);
+  if (target.numel() == 0) return;
+  if (target.scalar_type() != stored->dtype || part.global_shape != stored->shape ||
+      !IsWithin({.offset = part.offset, .shape = target.sizes().vec(), .flat = part.flat},
+                stored->shape)) {
+    throw DoesNotFit(path_, "\"" + part.name + "\" is " + Describe(stored->dtype, stored->shape) +
                                 " there, and no part of it is what was asked for.");
   }
-  const std::vector<int64_t> shape = target.sizes().vec();
+  const bool directly = target.is_cpu() && target.is_contiguous();
+  const at::Tensor read =
+      directly ? target : at::empty(target.sizes(), at::TensorOptions(target.scalar_type()));
+  const PartRuns runs(stored->shape, part.offset, target.sizes(), part.flat);
   for (const CheckpointPiece& piece : stored->pieces) {
-    const std::optional<Box> box = Shared(offset, shape, piece);
-    if (!box) continue;
-    const at::Tensor part = Cut(target, *box, offset);
-    const bool directly = part.is_cpu() && part.is_contiguous();
-    const at::Tensor read =
-        directly ? part : at::empty(box->shape, at::TensorOptions(part.scalar_type()));
-    ReadRuns(shards_.at(piece.file), piece, *box, read);
-    if (!directly) part.copy_(read);
+    ReadShared(shards_.at(piece.file), piece,
+               PartRuns(stored->shape, piece.offset, piece.shape, piece.flat), runs, read);
   }
+  if (!directly) target.copy_(read);
 }
 
 at::Tensor Checkpoint::Read(const std::string& name) const {
   const CheckpointTensor* stored = Find(name);
   if (stored == nullptr) throw NoTensor(path_, name);
-  at::Tensor tensor = at::empty(stored->shape, stored->dtype);
-  ReadInto(name, std::vector<int64_t>(stored->shape.size()), tensor);
+  const at::Tensor tensor = at::empty(stored->shape, stored->dtype);
+  ReadInto({.name = name,
+            .tensor = tensor,
+            .global_shape = stored->shape,
+            .offset = std::vector<int64_t>(stored->shape.size())});
   return tensor;
 }
 
-void Checkpoint::Load(const VisitState& owners, Unknown unknown) const {
+void Checkpoint::Load(const VisitState& owners, const Exchange& exchange) const {
   CheckpointLoader loader(*this);
   owners(loader);
-  const StateDifferences differences = std::move(loader).Differences(unknown);
+  const StateDifferences differences = std::move(loader).Differences(exchange);
   if (differences.none()) return;
   throw DoesNotFit(path_,
                    "The checkpoint is that of another run.\n" + differences.Text("this run"));

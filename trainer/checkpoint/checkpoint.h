@@ -5,10 +5,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -20,10 +20,11 @@ namespace ddprun::trainer {
 
 // A part of a tensor, and where it lies.
 struct CheckpointPiece {
-  std::string file;  // of the folder
-  std::string name;  // in that file
+  std::string file = {};  // of the folder
+  std::string name = {};  // in that file
   std::vector<int64_t> offset;  // in the whole tensor
   std::vector<int64_t> shape;
+  bool flat = false;  // of StateSlice
 };
 
 struct CheckpointTensor {
@@ -61,17 +62,17 @@ class Checkpoint {
   // The whole tensor, also by an alias. Throws Failure where there is none of that name, or where
   // reading fails; so do all below.
   at::Tensor Read(const std::string& name) const;
-  // What of it begins at `offset` and has the shape of `target`, of the same dtype, which may be on
-  // any device and of any layout.
-  void ReadInto(const std::string& name, std::span<const int64_t> offset, at::Tensor target) const;
+  // What of it lies where the part does, which may be on any device and of any layout. Padding
+  // (rows beyond the whole) stays as it is.
+  void ReadInto(const StateTensor& part) const;
 
-  // Whether what the owners do not name is an error.
-  enum class Unknown { kRefused, kLeft };
-  // To the owners, whatever the number of ranks was: each gets the slice that it names. Rows of a
-  // slice beyond the whole (padding) stay as they are. Throws Failure (page "state-does-not-fit")
-  // with what is missing, unknown, or of other shape or type; then the owners have a part of the
-  // state and must be made anew.
-  void Load(const VisitState& owners, Unknown unknown = Unknown::kRefused) const;
+  // Gives what each of several ranks says to all of them, by rank: a collective.
+  using Exchange = std::function<std::vector<std::string>(const std::string& own)>;
+  // To the owners, whatever the layout was: each gets the parts that it names. `exchange`: among
+  // the ranks that load the state together, where each may name some of it. Throws Failure (page
+  // "state-does-not-fit") with what is missing, unknown to all, or of other shape or type, on all
+  // ranks alike; then the owners have a part of the state and must be made anew.
+  void Load(const VisitState& owners, const Exchange& exchange = {}) const;
 
  private:
   Checkpoint() = default;

@@ -1,6 +1,6 @@
 // COMMIT, the file that makes a folder a checkpoint: what each of its files has to be. Text:
 //
-//   ddprun checkpoint 1
+//   ddprun checkpoint 2
 //   step 1200
 //   attempt f3a9
 //   score 0.25
@@ -21,7 +21,7 @@
 
 namespace ddprun::trainer {
 
-constexpr int64_t kCheckpointFormat = 1;
+constexpr int64_t kCheckpointFormat = 2;  // 1 had no flat pieces
 constexpr const char* kCommitFile = "COMMIT";
 constexpr const char* kIndexFile = "index.json";
 

@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "trainer/state/placement.h"
+
 namespace ddprun::trainer {
 
 namespace {
@@ -15,10 +17,12 @@ namespace {
 using nlohmann::json;
 
 json PieceJson(const CheckpointPiece& piece) {
-  return {{"file", piece.file},
-          {"name", piece.name},
-          {"offset", piece.offset},
-          {"shape", piece.shape}};
+  json text = {{"file", piece.file},
+               {"name", piece.name},
+               {"offset", piece.offset},
+               {"shape", piece.shape}};
+  if (piece.flat) text["flat"] = true;
+  return text;
 }
 
 json TableJson(const TensorTable& table) {
@@ -30,12 +34,14 @@ json TableJson(const TensorTable& table) {
                      {"shape", tensor.shape},
                      {"pieces", std::move(pieces)}};
   }
-  return {{"tensors", std::move(tensors)}, {"aliases", table.aliases}};
+  return {{"tensors", std::move(tensors)},
+          {"aliases", table.aliases},
+          {"numbers", table.numbers}};
 }
 
 // Throws json::exception.
 TensorTable ParseTable(const json& value) {
-  TensorTable table{.aliases = value.at("aliases")};
+  TensorTable table{.aliases = value.at("aliases"), .numbers = value.at("numbers")};
   for (const auto& [name, item] : value.at("tensors").items()) {
     CheckpointTensor& tensor = table.tensors[name];
     const auto dtype = ParseSafetensorsDtype(item.at("dtype").get<std::string>());
@@ -46,7 +52,8 @@ TensorTable ParseTable(const json& value) {
       tensor.pieces.push_back({.file = piece.at("file"),
                                .name = piece.at("name"),
                                .offset = piece.at("offset"),
-                               .shape = piece.at("shape")});
+                               .shape = piece.at("shape"),
+                               .flat = piece.value("flat", false)});
     }
   }
   return table;
@@ -55,7 +62,7 @@ TensorTable ParseTable(const json& value) {
 // The name of a piece in a shard, where only one tensor can have a name.
 std::string PieceName(const StateTensor& tensor, const CheckpointPiece& piece) {
   if (piece.shape == tensor.global_shape) return tensor.name;
-  std::string range;
+  std::string range = piece.flat ? "flat " : "";
   for (size_t i = 0; i < piece.shape.size(); ++i) {
     range += (i == 0 ? "" : ",") + std::to_string(piece.offset[i]) + ":" +
              std::to_string(piece.offset[i] + piece.shape[i]);
@@ -63,41 +70,33 @@ std::string PieceName(const StateTensor& tensor, const CheckpointPiece& piece) {
   return tensor.name + "[" + range + "]";
 }
 
-bool IsWithin(const CheckpointPiece& piece, const std::vector<int64_t>& shape) {
-  if (piece.offset.size() != shape.size() || piece.shape.size() != shape.size()) return false;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (piece.offset[i] < 0 || piece.shape[i] < 1 || piece.shape[i] > shape[i] ||
-        piece.offset[i] > shape[i] - piece.shape[i]) {
-      return false;
-    }
-  }
-  return true;
-}
-
-bool Overlap(const CheckpointPiece& a, const CheckpointPiece& b) {
-  for (size_t i = 0; i < a.shape.size(); ++i) {
-    if (a.offset[i] + a.shape[i] <= b.offset[i] || b.offset[i] + b.shape[i] <= a.offset[i]) {
-      return false;
-    }
-  }
-  return true;
-}
-
 // What keeps the pieces from being the whole; empty: nothing.
 std::string Gap(const CheckpointTensor& tensor) {
-  int64_t left = 1;
+  int64_t elements = 1;
   for (const int64_t size : tensor.shape) {
-    if (size < 0 || __builtin_mul_overflow(left, size, &left)) return "has no shape";
+    if (size < 0 || __builtin_mul_overflow(elements, size, &elements)) return "has no shape";
   }
-  for (size_t i = 0; i < tensor.pieces.size(); ++i) {
-    const CheckpointPiece& piece = tensor.pieces[i];
+  std::vector<PartRuns> pieces;
+  std::vector<int64_t> next(tensor.pieces.size());  // of their runs
+  std::map<int64_t, size_t> waiting;                // pieces by where that begins
+  const auto wait = [&](size_t i) {
+    return next[i] == pieces[i].count() ||
+           waiting.emplace(pieces[i].begin(next[i]++), i).second;
+  };
+  for (const CheckpointPiece& piece : tensor.pieces) {
     if (!IsWithin(piece, tensor.shape)) return "has a piece beyond its shape";
-    for (size_t j = 0; j < i; ++j) {
-      if (Overlap(piece, tensor.pieces[j])) return "has a part twice";
-    }
-    left -= c10::multiply_integers(piece.shape);
+    pieces.emplace_back(tensor.shape, piece.offset, piece.shape, piece.flat);
+    if (!wait(pieces.size() - 1)) return "has a part twice";
   }
-  return left == 0 ? "" : "is not there as a whole";
+  int64_t at = 0;
+  while (!waiting.empty()) {
+    const auto [begin, i] = *waiting.begin();
+    if (begin > at) break;
+    waiting.erase(waiting.begin());
+    at += pieces[i].length();
+    if (begin + pieces[i].length() != at || !wait(i)) return "has a part twice";
+  }
+  return at == elements ? "" : "is not there as a whole";
 }
 
 }  // namespace
@@ -110,14 +109,31 @@ CheckpointPiece PlaceOf(const StateTensor& tensor, const PlannedPiece& piece) {
     place.offset[0] += piece.begin;
     place.shape[0] = piece.end - piece.begin;
   }
+  place.flat = tensor.flat;
   place.name = PieceName(tensor, place);
   return place;
 }
 
-TensorTable TableOf(std::span<const StateTensor> tensors,
+bool IsWithin(const CheckpointPiece& piece, const std::vector<int64_t>& shape) {
+  if (piece.flat) {
+    return IsWithin({.offset = piece.offset, .shape = piece.shape},
+                    {c10::multiply_integers(shape)});
+  }
+  if (piece.offset.size() != shape.size() || piece.shape.size() != shape.size()) return false;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (piece.offset[i] < 0 || piece.shape[i] < 1 || piece.shape[i] > shape[i] ||
+        piece.offset[i] > shape[i] - piece.shape[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+TensorTable TableOf(const StateDict& state,
                     std::span<const PlannedPiece> pieces,
                     const std::string& file) {
-  TensorTable table;
+  TensorTable table{.numbers = state.numbers};
+  const std::span<const StateTensor> tensors = state.tensors;
   const std::vector<size_t> first = FirstOfTied(tensors);
   for (size_t i = 0; i < tensors.size(); ++i) {
     const StateTensor& tensor = tensors[i];
@@ -150,7 +166,6 @@ Result<std::string> IndexText(const Index& index) {
   json text = TableJson(index.table);
   text["format_version"] = kCheckpointFormat;
   text["step"] = index.step;
-  text["numbers"] = index.numbers;
   text["run"] = std::move(run);
   return text.dump(1) + "\n";
 }
@@ -160,7 +175,6 @@ Result<Index> ParseIndex(std::string_view text, const std::string& path) {
   try {
     const json value = json::parse(text);
     index.step = value.at("step");
-    index.numbers = value.at("numbers");
     index.run = value.at("run").dump();
     index.table = ParseTable(value);
   } catch (const json::exception& error) {
@@ -200,11 +214,11 @@ std::optional<ShardRecord> ParseRecord(std::string_view text) {
 }
 
 Status Merge(TensorTable table, TensorTable& all) {
-  const auto differ = [](const std::string& name) {
+  const auto differ = [](const std::string& name, const std::string& how = "types or shapes") {
     return Error{.code = Code::kFailed,
                  .title = "CHECKPOINT NOT SAVED",
                  .where = name,
-                 .what = "Two ranks have \"" + name + "\" in different types or shapes.",
+                 .what = "Two ranks have \"" + name + "\" in different " + how + ".",
                  .hint = "",
                  .page = "checkpoint-not-saved"};
   };
@@ -217,6 +231,16 @@ Status Merge(TensorTable table, TensorTable& all) {
   }
   for (const auto& [alias, name] : table.aliases) {
     if (all.aliases.try_emplace(alias, name).first->second != name) return differ(alias);
+  }
+  for (const auto& [name, number] : table.numbers) {
+    const int64_t known = all.numbers.try_emplace(name, number).first->second;
+    if (known == number) continue;
+    return differ(name, "numbers: " + std::to_string(known) + " and " + std::to_string(number));
+  }
+  // A rank that has nothing of two tied tensors cannot know that they are.
+  for (const auto& [alias, name] : all.aliases) {
+    const auto found = all.tensors.find(alias);
+    if (found != all.tensors.end() && found->second.pieces.empty()) all.tensors.erase(found);
   }
   return {};
 }

@@ -15,23 +15,25 @@
 
 namespace ddprun::trainer {
 
-// Tensors of one rank, or of all.
+// State of one rank, or of all.
 struct TensorTable {
   std::map<std::string, CheckpointTensor> tensors = {};
   std::map<std::string, std::string> aliases = {};
+  std::map<std::string, int64_t> numbers = {};
 };
 
 // What a rank names, with the pieces that it writes to `file`.
-TensorTable TableOf(std::span<const StateTensor> tensors,
+TensorTable TableOf(const StateDict& state,
                     std::span<const PlannedPiece> pieces,
                     const std::string& file);
 
 // The offset in the whole, and the shape, of what a rank writes.
 CheckpointPiece PlaceOf(const StateTensor& tensor, const PlannedPiece& piece);
+// Whether that is a part, and not an empty one, of a whole of this shape.
+bool IsWithin(const CheckpointPiece& piece, const std::vector<int64_t>& shape);
 
 struct Index {
   int64_t step = 0;
-  std::map<std::string, int64_t> numbers = {};
   std::string run = "{}";
   TensorTable table = {};
 };
@@ -50,7 +52,7 @@ struct ShardRecord {
 
 std::string RecordText(const ShardRecord& record);
 std::optional<ShardRecord> ParseRecord(std::string_view text);
-// Adds a rank's table to that of others. Error: the name of a tensor of which they differ.
+// Adds a rank's table to that of others. Error: the name of what they have differently.
 Status Merge(TensorTable table, TensorTable& all);
 
 }  // namespace ddprun::trainer

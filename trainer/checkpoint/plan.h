@@ -20,18 +20,16 @@ struct PlannedPiece {
   bool operator==(const PlannedPiece&) const = default;
 };
 
-// What rank `part.rank` of `part.size` writes of `tensors`, in their order. A tensor of which it
-// has the whole is the same on all ranks, and they share all such tensors out: each takes an equal
-// share of the bytes, cut at rows. Of another it writes what it has, without rows beyond the whole
-// (padding). Nothing comes twice, also not a tensor that is there under several names.
+// What rank `part.rank` of `part.size` writes of `tensors`, in their order, without padding. What
+// several ranks have (StateTensor::replicas) they share out, each tensor by itself: cut at rows
+// into equal shares, but into none that would be small; its name tells at which rank they begin.
+// Nothing comes twice, also not a tensor that is there under several names.
 std::vector<PlannedPiece> PlanShard(std::span<const StateTensor> tensors, RankPart part);
 
 // For each tensor the place of the first one that is the same memory (its own place, mostly).
 std::vector<size_t> FirstOfTied(std::span<const StateTensor> tensors);
 
-// Rows of this rank's part that are within the whole.
-int64_t RowsWithin(const StateTensor& tensor);
-// Those rows of it.
+// Those rows of a tensor.
 at::Tensor RowsOf(const StateTensor& tensor, const PlannedPiece& piece);
 
 }  // namespace ddprun::trainer

@@ -129,8 +129,7 @@ class BackgroundSaver::Impl {
     writing_.options = options_;
     writing_.request = std::move(request);
     writing_.request.attempt += "-" + std::to_string(++begun_);
-    writing_.numbers = state_.numbers;
-    writing_.table = TableOf(state_.tensors, pieces, ShardName(options_.part));
+    writing_.table = TableOf(state_, pieces, ShardName(options_.part));
     stall_seconds_ = 0;
     copy_.emplace(state_.tensors, pieces, buffer_);
     writing_.header = SafetensorsHeader(copy_->items());

@@ -67,9 +67,9 @@ class BackgroundSaver {
     kRefuse,  // for one rank, or where all ranks have found out together that none is busy()
   };
   // Returns whether the save was begun. `state` keeps its tensors alive; they must not change
-  // before WaitForCopy(). A tensor of which a rank has the whole is taken to be the same on all
-  // ranks, and each stores a part of it: buffers that differ from rank 0's between steps have to be
-  // made equal first (Strategy::BeforeEvaluation does).
+  // before WaitForCopy(). What several ranks have (StateTensor::replicas) is taken to be the same
+  // on those, and each stores a part of it: buffers that differ from rank 0's between steps have to
+  // be made equal first (Strategy::BeforeEvaluation does).
   bool Begin(StateDict state, SaveRequest request, IfBusy if_busy = IfBusy::kWait);
 
   // Returns when the state may change; helps copying until then. The seconds that it took; 0 where

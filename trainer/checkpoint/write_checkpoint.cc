@@ -159,7 +159,7 @@ class CheckpointWriter {
 
   Status Commit() {
     const SaveRequest& request = writing_.request;
-    Index index{.step = request.step, .numbers = writing_.numbers, .run = request.run};
+    Index index{.step = request.step, .run = request.run};
     trainer::Commit commit{
         .step = request.step, .attempt = request.attempt, .score = request.score};
     for (int64_t rank = 0; rank < part_.size; ++rank) {

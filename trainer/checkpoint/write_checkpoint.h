@@ -16,7 +16,6 @@ namespace ddprun::trainer {
 struct Writing {
   SaverOptions options;
   SaveRequest request;
-  std::map<std::string, int64_t> numbers;
   TensorTable table;  // of this rank
   // The shard: what stands before the tensors, and they.
   std::string header;

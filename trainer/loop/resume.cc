@@ -1,10 +1,7 @@
 #include "trainer/loop/resume.h"
 
-#include <ATen/ops/zeros.h>
-
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <filesystem>
 #include <random>
 #include <utility>
@@ -17,6 +14,7 @@
 #include "trainer/config/keys.h"
 #include "trainer/loop/step_plan.h"
 #include "trainer/loop/step_reports.h"
+#include "trainer/parallel/whole_state.h"
 #include "trainer/report/metrics_file.h"
 #include "trainer/report/state_hashes.h"
 
@@ -165,18 +163,6 @@ class Chooser {
   const double unix_seconds_;
 };
 
-std::string ShareText(c10d::Backend* control, const std::string& own) {
-  if (control == nullptr) return own;
-  const bool first = control->getRank() == 0;
-  at::Tensor size = at::zeros({1}, at::kLong);
-  if (first) size.fill_(static_cast<int64_t>(own.size()));
-  AllReduceOnHost(control, size);
-  at::Tensor bytes = at::zeros({size.item<int64_t>()}, at::kByte);
-  if (first) std::memcpy(bytes.data_ptr(), own.data(), own.size());
-  if (bytes.numel() > 0) AllReduceOnHost(control, bytes);
-  return {static_cast<const char*>(bytes.data_ptr()), static_cast<size_t>(bytes.numel())};
-}
-
 // Keys that a run may change and be the same run.
 bool IsFree(const Key& key) {
   constexpr std::array<std::string_view, 4> kSections = {"comm", "checkpoint", "evaluation",
@@ -214,11 +200,9 @@ RunStart ChooseRunStart(const Config& config,
 }
 
 SharedStart ShareStart(c10d::Backend* control, const SharedStart& own) {
-  SharedStart start;
-  start.place.folder = ShareText(control, own.place.folder);
-  start.place.attempt = ShareText(control, own.place.attempt);
-  start.checkpoint = ShareText(control, own.checkpoint);
-  return start;
+  const auto shared = [&](const std::string& text) { return ExchangeTexts(control, text)[0]; };
+  return {.place = {.folder = shared(own.place.folder), .attempt = shared(own.place.attempt)},
+          .checkpoint = shared(own.checkpoint)};
 }
 
 std::vector<std::string> CompareRuns(const Checkpoint& checkpoint,

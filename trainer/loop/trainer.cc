@@ -12,6 +12,8 @@
 #include "trainer/loop/compute_setup.h"
 #include "trainer/loop/evaluate.h"
 #include "trainer/loop/options_of.h"
+#include "trainer/models/registry.h"
+#include "trainer/parallel/whole_state.h"
 
 namespace ddprun::trainer {
 
@@ -85,7 +87,26 @@ void Trainer::Fit(const Observers* observers) {
   }
   SetPhase(WorkerPhase::kFinishing);
   checkpoints_.Tell(observers_, /*wait=*/true);
+  if (!stopped_) GatherModel();
   log_.Debug("training has ended");
+}
+
+// To write it and to try it out.
+void Trainer::GatherModel() {
+  const int parts = mesh_.tensor.size * mesh_.pipeline.size;
+  if (parts == 1 && strategy_->holds_whole_model()) return;
+  std::shared_ptr<Model> whole;
+  torch::OrderedDict<std::string, at::Tensor> tensors;
+  if (mesh_.world.rank == 0) {
+    whole = MakeModel(job_.model, {}, /*initialize=*/false);
+    tensors = whole->State();
+  }
+  const std::string prefix = "model.";
+  GatherWhole(strategy_->State(), prefix, mesh_.control.get(),
+              [&](const std::string& name, const at::Tensor& tensor) {
+                tensors[name.substr(prefix.size())].copy_(tensor);
+              });
+  if (whole != nullptr) model_ = std::move(whole);
 }
 
 void Trainer::SetPhase(WorkerPhase phase) {
@@ -167,7 +188,10 @@ void Trainer::Save() {
 
 void Trainer::Restore(const Checkpoint& checkpoint) {
   try {
-    checkpoint.Load([this](StateVisitor& visitor) { NameState(visitor); });
+    checkpoint.Load([this](StateVisitor& visitor) { NameState(visitor); },
+                    [this](const std::string& own) {
+                      return ExchangeTexts(mesh_.control.get(), own);
+                    });
     sampler_.Restore(position_);
   } catch (const Failure& failure) {
     const std::string& page = failure.error().page;

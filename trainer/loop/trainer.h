@@ -49,7 +49,7 @@ class Trainer {
   void StopWhen(std::function<bool()> asked) { stop_asked_ = std::move(asked); }
 
   // Trains to the end of the run, with validation as configured, or until it is to stop.
-  // `observers` is nullptr on all ranks but 0. Throws Failure.
+  // `observers` is nullptr on all ranks but 0. Then rank 0 has the whole model. Throws Failure.
   void Fit(const Observers* observers);
 
   // Throws Failure when a rank is gone.
@@ -82,6 +82,7 @@ class Trainer {
   void Update(StepResult& result);
   void NoteProgress();
   void SetPhase(WorkerPhase phase);
+  void GatherModel();
   void EvaluateModel();
   bool EvaluateNow() const;
 

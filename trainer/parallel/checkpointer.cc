@@ -21,6 +21,7 @@
 #include "base/failure.h"
 #include "base/stop_signals.h"
 #include "trainer/parallel/module_sync.h"
+#include "trainer/parallel/whole_state.h"
 
 namespace ddprun {
 
@@ -135,7 +136,9 @@ class Checkpointer::Impl {
       checkpoint = ValueOrThrow(trainer::Checkpoint::Open(trainer::CheckpointPath(folder_, step),
                                                           trainer::Verify::kSizes));
     }
-    checkpoint->Load(owners_);
+    checkpoint->Load(owners_, [this](const std::string& own) {
+      return trainer::ExchangeTexts(mesh_.control.get(), own);
+    });
     return step;
   }
 

@@ -54,6 +54,9 @@ class Strategy {
   virtual void Step() = 0;
   // After the last step: all ranks have the model that counts.
   virtual void Finish() {}
+  // Whether this rank has all of the model that is in its part of the mesh (one tensor and one
+  // pipeline rank's), between two steps; the same on all ranks.
+  virtual bool holds_whole_model() const { return true; }
   // Before the model is evaluated.
   virtual void BeforeEvaluation() {}
   // A batch without gradients, of a model in eval mode.

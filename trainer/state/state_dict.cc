@@ -2,12 +2,14 @@
 
 #include <ATen/core/grad_mode.h>
 #include <c10/util/StringUtil.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "base/failure.h"
+#include "trainer/state/placement.h"
 
 namespace ddprun::trainer {
 
@@ -15,13 +17,19 @@ namespace {
 
 constexpr size_t kMostNamed = 5;  // differences of one kind that a message names
 
+bool IsWhole(const StateTensor& tensor) {
+  return tensor.tensor.sizes() == at::IntArrayRef(tensor.global_shape) &&
+         std::ranges::all_of(tensor.offset, [](int64_t offset) { return offset == 0; });
+}
+
 std::string Describe(const StateTensor& tensor) {
   const auto text = [](const std::vector<int64_t>& numbers) {
     return c10::str(at::IntArrayRef(numbers));
   };
   std::string description = c10::str(tensor.tensor.scalar_type(), " ", text(tensor.global_shape));
-  if (tensor.tensor.sizes() != at::IntArrayRef(tensor.global_shape)) {
-    description += " from " + text(tensor.offset);
+  if (!IsWhole(tensor)) {
+    description += (tensor.flat ? ", flattened, " : ", ") + text(tensor.tensor.sizes().vec()) +
+                   " from " + text(tensor.offset);
   }
   return description;
 }
@@ -42,7 +50,7 @@ class StateSaver final : public StateVisitor {
 class StateLoader final : public StateVisitor {
  public:
   explicit StateLoader(const StateDict& state) : state_(state) {
-    for (const StateTensor& tensor : state.tensors) by_name_[tensor.name] = &tensor;
+    for (const StateTensor& tensor : state.tensors) by_name_[tensor.name].push_back(&tensor);
   }
 
   StateDifferences Differences() && {
@@ -60,14 +68,20 @@ class StateLoader final : public StateVisitor {
     visited_.insert(tensor.name);
     const auto found = by_name_.find(tensor.name);
     if (found == by_name_.end()) return differences_.missing.push_back(tensor.name);
-    const std::string saved = Describe(*found->second);
     const std::string wanted = Describe(tensor);
-    if (saved == wanted) {
-      tensor.tensor.copy_(found->second->tensor);
-    } else {
-      differences_.misfits.push_back(tensor.name + " is " + saved + " there and " + wanted +
-                                     " here");
+    for (const StateTensor* saved : found->second) {
+      if (Describe(*saved) == wanted) {
+        tensor.tensor.copy_(saved->tensor);
+        return;
+      }
+      if (IsWhole(*saved) && saved->global_shape == tensor.global_shape &&
+          saved->tensor.scalar_type() == tensor.tensor.scalar_type()) {
+        WithinWhole(tensor).copy_(SameIn(saved->tensor.contiguous(), tensor));
+        return;
+      }
     }
+    differences_.misfits.push_back(tensor.name + " is " + Describe(*found->second.front()) +
+                                   " there and " + wanted + " here");
   }
   void VisitNumber(const std::string& name, int64_t& number) override {
     visited_.insert(name);
@@ -77,7 +91,7 @@ class StateLoader final : public StateVisitor {
   }
 
   const StateDict& state_;
-  std::map<std::string, const StateTensor*> by_name_;
+  std::map<std::string, std::vector<const StateTensor*>> by_name_;
   std::set<std::string> visited_;
   StateDifferences differences_;
 };
@@ -116,12 +130,21 @@ void StateVisitor::Tensor(const std::string& name,
                           const StatePlacement& placement) {
   const StateTensor named{
       .name = prefix_ + name, .tensor = tensor.detach(), .replicas = replicas_};
-  for (const auto& [slice, dimension, begin, length] : placement) {
+  for (const StatePart& part : placement) {
     StateTensor entry = named;
-    if (length >= 0) entry.tensor = entry.tensor.narrow(dimension, begin, length);
-    entry.global_shape = slice.global_shape;
-    entry.offset = slice.offset;
-    entry.flat = slice.flat;
+    if (!part.view.empty()) {
+      const int64_t elements = c10::multiply_integers(part.view);
+      entry.tensor = entry.tensor.narrow(0, part.skip, elements).view(part.view);
+    }
+    if (part.length >= 0) {
+      entry.tensor = entry.tensor.narrow(part.dimension, part.begin, part.length);
+    }
+    const bool whole = part.slice.global_shape.empty() && !part.slice.flat;
+    entry.global_shape = whole ? entry.tensor.sizes().vec() : part.slice.global_shape;
+    entry.offset = whole ? std::vector<int64_t>(entry.global_shape.size()) : part.slice.offset;
+    entry.flat = part.slice.flat;
+    entry.replicas.rank = replicas_.rank * part.copies.size + part.copies.rank;
+    entry.replicas.size = replicas_.size * part.copies.size;
     VisitTensor(std::move(entry));
   }
   if (!placement.empty()) return;
@@ -132,6 +155,7 @@ void StateVisitor::Tensor(const std::string& name,
   if (part_.size > 1) {
     entry.global_shape[0] = part_.size;
     entry.offset[0] = part_.rank;
+    if (replicas_.size == 0) entry.replicas = {.rank = 0, .size = 1};
   }
   VisitTensor(std::move(entry));
 }

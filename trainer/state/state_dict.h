@@ -33,8 +33,16 @@ struct StatePart {
   int64_t dimension = 0;  // of the local tensor: `length` of its indices, from `begin` on
   int64_t begin = 0;
   int64_t length = -1;  // all
+  // This rank among so many for each of the section's replicas that have this part, too: what the
+  // ranks of a tensor axis have alike. A slice without global_shape is the whole.
+  RankPart copies = {};
+  // Not empty: first the tensor, flattened, from element `skip` on, is taken for one of these
+  // sizes. FlatPart() of placement.h fills them.
+  std::vector<int64_t> view = {};
+  int64_t skip = 0;
 };
-using StatePlacement = std::vector<StatePart>;  // empty: this rank has the whole
+// Empty: this rank has the whole. One that has nothing says so with a part without elements.
+using StatePlacement = std::vector<StatePart>;
 
 // One name may come several times, with parts that do not overlap.
 struct StateTensor {
@@ -64,7 +72,8 @@ class StateVisitor {
 
   // Stands before the names that follow. `part`: of size 1, all ranks have the same tensors, and
   // these are they; otherwise each rank has its own, stored as slices [rank, ...] of [size, ...].
-  // `replicas`: of StateTensor, where ranks name different tensors or slices.
+  // `replicas`: of StateTensor, where ranks name different tensors or slices; {0, 1} where no other
+  // rank has them.
   void Section(std::string prefix,
                RankPart part = {},
                RankPart replicas = {.rank = 0, .size = 0});
@@ -72,7 +81,7 @@ class StateVisitor {
   void Tensor(const std::string& name,
               const at::Tensor& tensor,
               const StatePlacement& placement = {});
-  // The same on all ranks.
+  // The same on all ranks that name it.
   void Number(const std::string& name, int64_t& number) { VisitNumber(prefix_ + name, number); }
 
  protected:
@@ -88,8 +97,9 @@ class StateVisitor {
 using VisitState = std::function<void(StateVisitor& visitor)>;
 
 StateDict SaveState(const VisitState& owners);
-// Copies `state` to its owners. Throws Failure (page "state-does-not-fit") with what is missing,
-// unknown, or of other shape or type; then the owners have a part of it and must be made anew.
+// Copies `state` to its owners: each part from the same one, or from the whole. Throws Failure
+// (page "state-does-not-fit") with what is missing, unknown, or of other shape or type; then the
+// owners have a part of it and must be made anew.
 void LoadState(const StateDict& state, const VisitState& owners);
 
 // What is wrong with tensors by name: all of them counted, some named.

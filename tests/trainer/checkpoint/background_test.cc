@@ -183,6 +183,7 @@ TEST(BackgroundSaver, RefusesStateThatIsNotWhole) {
   StateDict half;
   half.tensors.push_back(
       {.name = "w", .tensor = at::zeros({2}), .global_shape = {4}, .offset = {0}});
+  half.tensors[0].replicas = {.rank = 0, .size = 1};
   const SaveOutcome outcome =
       SaveCheckpoint({.folder = folder.path()}, half, {.step = 1, .attempt = "a"});
   ASSERT_TRUE(outcome.error);

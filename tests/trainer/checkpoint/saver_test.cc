@@ -3,9 +3,12 @@
 
 #include <gmock/gmock.h>
 
+#include <barrier>
+#include <random>
 #include <thread>
 
 #include "tests/trainer/checkpoint/checkpoint_fixture.h"
+#include "tests/trainer/checkpoint/layouts.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -36,56 +39,6 @@ TEST(Saver, SavesAndLoads) {
   EXPECT_TRUE(at::equal(shard.Get("model.half"), state.half));
 }
 
-// Rows [begin, end) of ten, as a rank's own part.
-struct Slice {
-  int64_t begin = 0;
-  int64_t end = 0;
-};
-
-at::Tensor WholeTable() {
-  return at::arange(10 * 4 * 6, at::kFloat).reshape({10, 4, 6});
-}
-
-class SlicesOwner {
- public:
-  // `columns`: cuts the second dimension, too.
-  SlicesOwner(std::vector<Slice> slices, Slice columns = {0, 4}) {
-    for (const Slice& slice : slices) {
-      StateTensor part{.name = "w", .global_shape = {10, 4, 6}};
-      part.tensor = at::full({slice.end - slice.begin, columns.end - columns.begin, 6}, -1.0);
-      part.offset = {slice.begin, columns.begin, 0};
-      parts_.push_back(std::move(part));
-    }
-  }
-
-  StateDict Dict() {
-    StateDict dict;
-    dict.tensors = parts_;
-    return dict;
-  }
-  // Fills them from the whole; padding with 77.
-  void Fill() {
-    Each([](at::Tensor part, const at::Tensor& whole) { part.copy_(whole); });
-  }
-  bool IsRight() {
-    bool right = true;
-    Each([&](at::Tensor part, const at::Tensor& whole) { right &= at::equal(part, whole); });
-    return right;
-  }
-  std::vector<StateTensor>& parts() { return parts_; }
-
- private:
-  void Each(const std::function<void(at::Tensor, const at::Tensor&)>& call) {
-    const at::Tensor padded = at::cat({WholeTable(), at::full({10, 4, 6}, -1.0)});
-    for (StateTensor& part : parts_) {
-      call(part.tensor, padded.narrow(0, part.offset[0], part.tensor.size(0))
-                            .narrow(1, part.offset[1], part.tensor.size(1)));
-    }
-  }
-
-  std::vector<StateTensor> parts_;
-};
-
 // All ranks save at the same time.
 std::vector<SaveOutcome> SaveAll(const std::string& folder,
                                  std::vector<StateDict> states,
@@ -105,41 +58,113 @@ std::vector<SaveOutcome> SaveAll(const std::string& folder,
   return outcomes;
 }
 
-TEST(Saver, LoadsSlicesFromAnySlices) {
-  const std::vector<std::vector<std::vector<Slice>>> layouts = {
-      {{{0, 10}}},                          // one rank
-      {{{0, 1}}, {{1, 9}}, {{9, 10}}},      // very uneven
-      {{{0, 4}}, {{4, 8}}, {{8, 12}}},      // padding
-      {{{0, 2}, {6, 7}}, {{2, 6}}, {{7, 10}}, {}},  // several parts, and none
-      {{{0, 5}}, {{5, 10}}, {{10, 10}}}};   // an empty one
-  for (const auto& saved : layouts) {
+// Loads on all ranks at the same time; what the first one threw.
+std::string LoadAll(const Checkpoint& checkpoint, Layout& layout) {
+  std::vector<std::string> said(layout.size()), thrown(layout.size());
+  std::barrier<> all_have_said(static_cast<std::ptrdiff_t>(layout.size()));
+  std::vector<std::jthread> ranks;
+  for (size_t rank = 0; rank < layout.size(); ++rank) {
+    ranks.emplace_back([&, rank] {
+      thrown[rank] = ThrownText([&] {
+        checkpoint.Load(OwnersOf(layout[rank]), [&](const std::string& own) {
+          said[rank] = own;
+          all_have_said.arrive_and_wait();
+          return said;
+        });
+      });
+    });
+  }
+  ranks.clear();
+  for (const std::string& text : thrown) EXPECT_EQ(text, thrown[0]);
+  return thrown[0];
+}
+
+std::vector<StateDict> StatesOf(Layout& layout) {
+  std::vector<StateDict> states;
+  for (auto& parts : layout) states.push_back(SaveState(OwnersOf(parts)));
+  return states;
+}
+
+TEST(Saver, LoadsAnyLayoutFromAnyOther) {
+  int64_t all_bytes = 0;
+  for (const auto& [name, whole] : WholeTensors()) {
+    all_bytes += static_cast<int64_t>(whole.nbytes());
+  }
+  std::mt19937_64 random(1);
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
     const CheckpointFolder folder;
-    std::vector<StateDict> states;
-    for (const auto& slices : saved) {
-      SlicesOwner owner(slices);
-      owner.Fill();
-      states.push_back(owner.Dict());
-    }
-    for (const SaveOutcome& outcome : SaveAll(folder.path(), states)) {
+    Layout saved = LayoutMaker(seed, 1 + static_cast<int64_t>(random() % 6)).Make();
+    FillParts(saved);
+    for (const SaveOutcome& outcome : SaveAll(folder.path(), StatesOf(saved))) {
       ASSERT_FALSE(outcome.error) << outcome.error->what;
     }
     const Checkpoint checkpoint = ValueOrThrow(Checkpoint::Open(folder.path() + "/step-1"));
-    EXPECT_TRUE(at::equal(checkpoint.Read("w"), WholeTable()));
-    for (const auto& loaded : layouts) {
-      for (const auto& slices : loaded) {
-        for (const Slice columns : {Slice{0, 4}, Slice{1, 3}}) {
-          SlicesOwner owner(slices, columns);
-          for (StateTensor& part : owner.parts()) {
-            const int64_t rows =
-                std::min<int64_t>(part.tensor.size(0), std::max<int64_t>(10 - part.offset[0], 0));
-            if (rows > 0) {
-              checkpoint.ReadInto("w", part.offset, part.tensor.narrow(0, 0, rows));
-            }
-          }
-          EXPECT_TRUE(owner.IsRight());
-        }
+    for (const auto& [name, whole] : WholeTensors()) {
+      EXPECT_TRUE(at::equal(checkpoint.Read("model." + name), whole)) << name;
+    }
+    int64_t written = 0;
+    for (const auto& entry : fs::directory_iterator(checkpoint.path())) {
+      if (entry.path().extension() != ".safetensors") continue;
+      const SafetensorsFile shard(entry.path().string());
+      for (const auto& [name, tensor] : shard.entries()) {
+        written += tensor.end - tensor.begin;
       }
     }
+    EXPECT_EQ(written, all_bytes);
+    Layout loaded = LayoutMaker(seed + 1000, 1 + static_cast<int64_t>(random() % 6)).Make();
+    EXPECT_EQ(LoadAll(checkpoint, loaded), "nothing was thrown");
+    EXPECT_EQ(WrongPart(loaded, -1), "");
+  }
+}
+
+// Two ranks' parts of six elements, each with where it begins.
+TEST(Saver, RefusesPartsThatAreNotTheWhole) {
+  const auto save = [](StateSlice first, StateSlice second, at::IntArrayRef sizes) {
+    const CheckpointFolder folder;
+    const auto state = [&](const StateSlice& slice) {
+      const at::Tensor part = at::zeros(sizes);
+      return SaveState([&](StateVisitor& visitor) {
+        visitor.Section("model.", {}, {.rank = 0, .size = 1});
+        visitor.Tensor("w", part, {{.slice = slice}});
+      });
+    };
+    const auto outcomes = SaveAll(folder.path(), {state(first), state(second)});
+    EXPECT_FALSE(OpenNewest(folder.path()).checkpoint);
+    return outcomes[0].error ? outcomes[0].error->what : "it was saved";
+  };
+  const auto flat = [](int64_t begin) {
+    return StateSlice{.global_shape = {2, 3}, .offset = {begin}, .flat = true};
+  };
+  const auto column = [](int64_t begin) {
+    return StateSlice{.global_shape = {2, 3}, .offset = {0, begin}};
+  };
+  EXPECT_THAT(save(flat(0), flat(3), {2}), HasSubstr("\"model.w\" is not there as a whole"));
+  EXPECT_THAT(save(flat(0), flat(3), {4}), HasSubstr("\"model.w\" has a part twice"));
+  EXPECT_THAT(save(column(0), column(2), {2, 1}), HasSubstr("\"model.w\" is not there as a whole"));
+  EXPECT_THAT(save(column(0), column(1), {2, 2}), HasSubstr("\"model.w\" has a part twice"));
+  StateSlice other = flat(3);
+  other.global_shape = {3, 2};
+  EXPECT_THAT(save(flat(0), other, {3}), HasSubstr("\"model.w\" in different types or shapes"));
+}
+
+StateDict NumbersOf(std::map<std::string, int64_t> numbers) {
+  return {.tensors = {}, .numbers = std::move(numbers)};
+}
+
+TEST(Saver, KeepsTheNumbersOfAllRanks) {
+  const CheckpointFolder folder;
+  for (const SaveOutcome& outcome :
+       SaveAll(folder.path(), {NumbersOf({{"a", 1}, {"b", 2}}), NumbersOf({{"b", 2}, {"c", 3}})})) {
+    ASSERT_FALSE(outcome.error) << outcome.error->what;
+  }
+  const Checkpoint checkpoint = ValueOrThrow(Checkpoint::Open(folder.path() + "/step-1"));
+  EXPECT_THAT(checkpoint.numbers(),
+              ElementsAre(testing::Pair("a", 1), testing::Pair("b", 2), testing::Pair("c", 3)));
+  const auto outcomes = SaveAll(folder.path(), {NumbersOf({{"a", 1}}), NumbersOf({{"a", 2}})}, 2);
+  for (const SaveOutcome& outcome : outcomes) {
+    ASSERT_TRUE(outcome.error);
+    EXPECT_THAT(outcome.error->what, HasSubstr("\"a\" in different numbers: 1 and 2"));
   }
 }
 

@@ -1,0 +1,67 @@
+// How parts lie in a whole: boxes of it, and ranges of its elements.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "trainer/state/state_dict.h"
+
+namespace ddprun::trainer {
+
+// Where elements [begin, end) of a tensor, flattened, lie in the whole. The tensor has these sizes
+// and that placement. For the 1-d shard that has them, also none.
+StatePlacement FlatPart(const StatePlacement& placement,
+                        at::IntArrayRef sizes,
+                        int64_t begin,
+                        int64_t end);
+
+// The part without its padding, which is rows (elements, where it is flat) beyond the whole.
+at::Tensor WithinWhole(const StateTensor& part);
+// The same elements of `whole`, as a view. REQUIRES: it is contiguous and of the global shape.
+at::Tensor SameIn(const at::Tensor& whole, const StateTensor& part);
+
+// A part within a whole as runs: elements that follow each other in both, in row-major order. All
+// are of one length, and of any two the later one is behind the other in both.
+class PartRuns {
+ public:
+  PartRuns(at::IntArrayRef whole, at::IntArrayRef offset, at::IntArrayRef sizes, bool flat);
+
+  int64_t count() const { return count_; }
+  int64_t length() const { return length_; }
+  // In the whole; in the part it is run * length().
+  int64_t begin(int64_t run) const {
+    int64_t begin = begin_;
+    for (const auto& [size, stride] : outer_) {
+      begin += run % size * stride;
+      run /= size;
+    }
+    return begin;
+  }
+
+ private:
+  int64_t count_ = 1;
+  int64_t length_ = 1;
+  int64_t begin_ = 0;  // of the first
+  std::vector<std::pair<int64_t, int64_t>> outer_;  // sizes and strides, the innermost first
+};
+
+// Calls use(begin in a, begin in b, elements) for what two parts of a whole share, in their order.
+template <typename Use>
+void EachShared(const PartRuns& a, const PartRuns& b, const Use& use) {
+  for (int64_t i = 0, j = 0; i < a.count() && j < b.count();) {
+    const int64_t in_a = a.begin(i);
+    const int64_t in_b = b.begin(j);
+    const int64_t begin = std::max(in_a, in_b);
+    const int64_t end = std::min(in_a + a.length(), in_b + b.length());
+    if (begin < end) {
+      use(i * a.length() + begin - in_a, j * b.length() + begin - in_b, end - begin);
+    }
+    ++(in_a + a.length() <= in_b + b.length() ? i : j);
+  }
+}
+
+}  // namespace ddprun::trainer
