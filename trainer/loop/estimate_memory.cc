@@ -8,11 +8,11 @@
 #include <cmath>
 #include <filesystem>
 #include <numeric>
-#include <vector>
 
 #include "base/cgroup_memory.h"
 #include "base/failure.h"
-#include "trainer/models/step_memory.h"
+#include "trainer/loop/build_strategy.h"
+#include "trainer/loop/model_part.h"
 #include "trainer/report/format.h"
 
 namespace ddprun::trainer {
@@ -21,8 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Measured: of a rank without a model, with its part of what the ranks share.
-constexpr double kWorkerBytes = 30 << 20;
 // Measured: blocks that the allocator keeps though nothing at the moment fits them.
 constexpr double kKeptBlocks = 1.4;
 // The same where gradients come to lie between blocks that are computed twice.
@@ -69,10 +67,25 @@ double SampleBytes(const Job& job) {
   return (product(shape.input) + product(shape.target)) * sizeof(float);
 }
 
-bool InBuckets(const Job& job, int world_size) {
-  const StrategyType type = job.config.strategy.type;
-  return type == StrategyType::kDdp || job.config.training.virtual_ranks > 0 ||
-         (type == StrategyType::kAuto && world_size > 1);
+// What of its part of the model a rank keeps.
+struct Shares {
+  double parameters = 1;
+  double gradients = 1;
+  double optimizer = 1;
+};
+
+Shares SharesOf(StrategyType type, double shards) {
+  const double own = 1 / shards;
+  if (type == StrategyType::kZero1) return {.optimizer = own};
+  if (type == StrategyType::kZero2) return {.gradients = own, .optimizer = own};
+  if (type == StrategyType::kZero3) return {own, own, own};
+  return {};
+}
+
+// In which gradients are summed that nobody keeps as a whole.
+double BucketBytes(const Job& job, const ModelPart& part) {
+  const double cap = job.config.strategy.bucket_cap_mb.number * (1 << 20);
+  return std::min(part.parameters, std::max(cap, part.largest));
 }
 
 std::string Sized(const char* what, double bytes) {
@@ -117,64 +130,106 @@ BatchSize LargestBatch(const Job& job) {
   return batch;
 }
 
-MemoryEstimate EstimateMemory(const Job& job, int world_size) {
+namespace {
+
+// What a rank has of parameters, gradients and optimizer, and of their copy.
+MemoryEstimate StateOf(const Job& job, StrategyType type, const ModelPart& part, int data,
+                       double shards) {
+  const double model = part.parameters;
+  const double moments = model * StateCopies(job.config.optimizer);
+  const bool compresses = job.config.strategy.comm_hook == CommHookType::kPowerSgd;
+  const double lost = compresses && type != StrategyType::kSingle ? model : 0;  // in compressing
+  const Shares shares = SharesOf(type, shards);
   MemoryEstimate estimate;
-  const bool in_buckets = InBuckets(job, world_size);
-  if (job.shape != nullptr) {
-    estimate.parameters = static_cast<double>(StateBytes(*job.shape));
-  } else if (const auto* script = std::get_if<TorchScriptOptions>(&job.model)) {
-    std::error_code error;
-    const auto bytes = fs::file_size(script->path, error);
-    if (!error) estimate.parameters = static_cast<double>(bytes);
-  }
-  const double trained = estimate.parameters;
-  const double moments = trained * StateCopies(job.config.optimizer);
-  const bool compresses = job.config.strategy.comm_hook == CommHookType::kPowerSgd && in_buckets;
-  const double lost = compresses ? trained : 0;  // in compressing
-  estimate.optimizer = moments + lost;
+  estimate.parameters = model * shares.parameters;
+  estimate.gradients = model * shares.gradients;
+  estimate.optimizer = moments * shares.optimizer + lost;
+  // Two of each: one is used while the next one comes.
+  if (shares.parameters < 1) estimate.parameters += 2 * part.largest_stage;
+  if (shares.gradients < 1) estimate.gradients += 2 * BucketBytes(job, part);
   const CheckpointConfig& checkpoint = job.config.checkpoint;
   if (checkpoint.save_steps.amount > 0 || !checkpoint.save_best.empty()) {
     // The ranks share out what all of them have.
-    const double of_optimizer = checkpoint.save_only_model ? 0 : moments / world_size + lost;
-    estimate.checkpoint = trained / world_size + of_optimizer;
+    const double of_optimizer = checkpoint.save_only_model ? 0 : moments / data + lost;
+    estimate.checkpoint = model / data + of_optimizer;
   }
-  const RankRange own = LogicalRanksOf(job.config, 0, world_size).own;
+  return estimate;
+}
+
+// Of its activations; gradients of `buckets` lie in memory that is there already.
+void AddActivations(const Job& job, const ModelPart& part, bool in_buckets,
+                    MemoryEstimate& estimate) {
+  const double kept =
+      job.config.training.gradient_checkpointing ? kKeptWhenRecomputing : kKeptBlocks;
+  double saved = 0;
+  for (const StageMemory& stage : *part.stages) saved += kept * stage.saved;
+  estimate.activations =
+      kept * PeakBytes(*part.stages, in_buckets) + (part.in_flight - 1) * saved;
+  // Elsewhere the gradients grow while the activations go, and are in the sum.
+  if (!in_buckets) estimate.activations = std::max(0.0, estimate.activations - part.parameters);
+  estimate.with_batch += part.in_flight * saved;
+}
+
+MemoryEstimate EstimateStage(const Job& job, int world_size, const MeshShape& mesh, int stage) {
+  const StrategyType type = StrategyOf(job.config, world_size);
+  const int data = world_size / (mesh.tensor * mesh.pipeline);
+  const ModelPart part = PartOf(job, mesh, stage);
+  MemoryEstimate estimate = StateOf(job, type, part, data, mesh.shard == 0 ? data : mesh.shard);
+  const RankRange own = LogicalRanksOf(job.config, 0, data).own;
   // With sums of virtual ranks: of two, four, ... of them.
-  const auto levels = static_cast<double>(std::bit_width(static_cast<uint64_t>(own.size())));
-  estimate.gradients = trained * levels;
-  const BatchSize& batch = job.largest_batch;
+  estimate.gradients *= static_cast<double>(std::bit_width(static_cast<uint64_t>(own.size())));
   const int64_t micro_batches = job.config.training.gradient_accumulation_steps * own.size();
-  std::optional<std::vector<StageMemory>> stages;
-  if (job.shape != nullptr) stages = MemoryOfStages(job.model, *job.shape, batch);
-  if (stages) {
-    const bool recomputes = job.config.training.gradient_checkpointing;
-    if (recomputes) stages = WithRecomputedBlocks(*stages);
-    const double kept = recomputes ? kKeptWhenRecomputing : kKeptBlocks;
-    // Elsewhere the gradients grow while the activations go, and are in the sum.
-    const bool there_before = in_buckets || micro_batches > 1;
-    estimate.activations = kept * PeakBytes(*stages, there_before);
-    if (!there_before) estimate.activations = std::max(0.0, estimate.activations - trained);
-    for (const StageMemory& stage : *stages) estimate.with_batch += kept * stage.saved;
+  estimate.complete = part.stages.has_value();
+  if (estimate.complete) {
+    const bool in_buckets = type != StrategyType::kSingle || micro_batches > 1;
+    AddActivations(job, part, in_buckets, estimate);
   }
-  estimate.complete = stages.has_value();
-  const DataConfig& data = job.config.data;
-  const int64_t ahead =
-      job.train->in_memory() ? 0 : data.dataloader_num_workers * data.dataloader_prefetch_factor;
-  estimate.batches = SampleBytes(job) * static_cast<double>(batch.samples) *
+  const DataConfig& config = job.config.data;
+  const int64_t ahead = job.train->in_memory()
+                            ? 0
+                            : config.dataloader_num_workers * config.dataloader_prefetch_factor;
+  estimate.batches = SampleBytes(job) * static_cast<double>(job.largest_batch.samples) *
                      static_cast<double>(micro_batches + ahead);
   estimate.with_batch += estimate.batches;
   return estimate;
 }
 
+}  // namespace
+
+std::vector<MemoryEstimate> EstimateStages(const Job& job, int world_size) {
+  const MeshShape mesh = MeshShapeOf(job.config, world_size);
+  std::vector<MemoryEstimate> stages;
+  for (int stage = 0; stage < mesh.pipeline; ++stage) {
+    stages.push_back(EstimateStage(job, world_size, mesh, stage));
+  }
+  return stages;
+}
+
+MemoryEstimate EstimateMemory(const Job& job, int world_size) {
+  return std::ranges::max(EstimateStages(job, world_size), {}, &MemoryEstimate::total);
+}
+
+double MemoryOfNode(const Job& job, const RankInfo& rank) {
+  const std::vector<MemoryEstimate> stages = EstimateStages(job, rank.world_size);
+  double sum = 0;
+  // The pipeline is the outermost axis of the mesh.
+  const int first = rank.rank - rank.local_rank;
+  for (int i = first; i < first + rank.local_world_size; ++i) {
+    sum += stages[static_cast<size_t>(i) * stages.size() / static_cast<size_t>(rank.world_size)]
+               .total();
+  }
+  return sum;
+}
+
 std::string MemoryText(const MemoryEstimate& estimate) {
-  return (estimate.complete ? "about " : "at least ") + ByteText(kWorkerBytes + estimate.total()) +
+  return (estimate.complete ? "about " : "at least ") + ByteText(estimate.total()) +
          " a rank";
 }
 
 void CheckMemory(const Job& job, const RankInfo& rank) {
   const MemoryEstimate estimate = EstimateMemory(job, rank.world_size);
   const auto limit = ReadMemoryLimit();
-  const double needed = estimate.total() * rank.local_world_size;
+  const double needed = MemoryOfNode(job, rank);
   if (!limit || needed * (1 - kTolerance) < static_cast<double>(limit->bytes)) return;
   throw Failure(
       Error{.code = Code::kUsage,

@@ -3,14 +3,17 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "trainer/comm/rank_info.h"
 #include "trainer/loop/job.h"
 
 namespace ddprun::trainer {
 
-// Bytes of one rank, above what a worker takes that has no model.
+// Bytes of one rank.
 struct MemoryEstimate {
+  // Measured: of a rank without a model, with its part of what the ranks share.
+  double worker = 30 << 20;
   double parameters = 0;
   double gradients = 0;
   double optimizer = 0;
@@ -22,17 +25,22 @@ struct MemoryEstimate {
   bool complete = true;
 
   double total() const {
-    return parameters + gradients + optimizer + checkpoint + activations + batches;
+    return worker + parameters + gradients + optimizer + checkpoint + activations + batches;
   }
 };
 
 // Of what the config makes a micro-batch at most; of texts by looking at some of them.
 BatchSize LargestBatch(const Job& job);
 
-// For a world of so many ranks.
+// For a world of so many ranks, of a rank in each stage of the pipeline, if there is one. Throws
+// Failure where the ranks cannot be shared out so (MeshShapeOf).
+std::vector<MemoryEstimate> EstimateStages(const Job& job, int world_size);
+// Of the rank that needs most.
 MemoryEstimate EstimateMemory(const Job& job, int world_size);
+// Of the ranks on this rank's machine together.
+double MemoryOfNode(const Job& job, const RankInfo& rank);
 
-// "1.2 GB a rank", or "at least ..." where it is not complete; with the worker itself.
+// "1.2 GB a rank", or "at least ..." where it is not complete.
 std::string MemoryText(const MemoryEstimate& estimate);
 
 // Throws Failure when the ranks of this node surely need more than the machine, or this process's

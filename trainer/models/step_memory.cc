@@ -4,7 +4,8 @@
 #include <cmath>
 #include <string>
 
-// B samples, L length, N tokens, C width, I intermediate width, H heads, V vocabulary.
+// B samples, L length, N tokens, C width, I intermediate width, H heads, V vocabulary; of the last
+// three, and of the width within attention, a rank has its share.
 namespace ddprun::trainer {
 
 namespace {
@@ -13,6 +14,8 @@ constexpr double kFloat = 4;
 constexpr double kIndex = 8;                // int64
 constexpr double kScorePiece = 32 << 20;    // of LinearCrossEntropy
 constexpr int64_t kLongestComposed = 1024;  // of ScaledDotProduct
+// What attention and the two inner products give, and the gradients of what they take.
+constexpr double kSums = 4;
 
 struct Sizes {
   explicit Sizes(const BatchSize& batch, const TransformerOptions& model = {})
@@ -20,15 +23,17 @@ struct Sizes {
         length(static_cast<double>(batch.length)),
         tokens(batch.tokens),
         width(static_cast<double>(model.hidden_size)),
-        inner(static_cast<double>(model.inner_size())),
-        heads(static_cast<double>(model.num_attention_heads)),
-        vocabulary(static_cast<double>(model.vocab_size)),
+        share(1 / static_cast<double>(batch.tensor_ranks)),
+        own_width(width * share),
+        inner(static_cast<double>(model.inner_size()) * share),
+        heads(static_cast<double>(model.num_attention_heads) * share),
+        vocabulary(static_cast<double>(model.vocab_size) * share),
         number(batch.bf16 ? 2 : kFloat),
         composed((model.attention_dropout > 0 || batch.bf16) && batch.length <= kLongestComposed),
         drops_scores(model.attention_dropout > 0),
         smooths(batch.label_smoothing) {}
 
-  double samples, length, tokens, width, inner, heads, vocabulary;
+  double samples, length, tokens, width, share, own_width, inner, heads, vocabulary;
   double number;  // bytes of what a product takes and gives
   bool composed;  // attention keeps its probabilities
   bool drops_scores;
@@ -63,7 +68,8 @@ StageMemory Embedding(const Sizes& s, double rows_of_table, double others) {
           .forward = 2 * s.tokens * s.width * kFloat,
           .backward = s.tokens * s.width * kFloat,
           .gradients = (rows_of_table + others) * s.width * kFloat,
-          .largest_gradient = rows_of_table * s.width * kFloat};
+          .largest_gradient = rows_of_table * s.width * kFloat,
+          .summed = s.tokens * s.width * kFloat};
 }
 
 // The last norm, and the loss whose gradients are computed in forward.
@@ -74,7 +80,8 @@ StageMemory CausalHead(const Sizes& s, bool tied, double norm_keeps) {
   const double piece = std::max(row, std::min(kScorePiece, s.tokens * row));
   StageMemory head{.saved = hidden * norm_keeps + hidden * s.number,
              .forward = hidden * kFloat + table + piece + s.copies(s.vocabulary * s.width),
-             .backward = hidden * kFloat};
+             .backward = hidden * kFloat,
+             .summed = hidden * s.number};
   if (s.smooths) {
     const double scores = s.tokens * s.vocabulary;
     head.saved = hidden * norm_keeps + hidden * s.number + 2 * scores * kFloat;
@@ -94,17 +101,18 @@ std::optional<std::vector<StageMemory>> MemoryOf(const GptOptions& model,
   const Sizes s(batch, model);
   const double hidden = s.tokens * s.width;
   const double inner = s.tokens * s.inner;
-  const double weights = (4 * s.width + 2 * s.inner) * s.width;
-  const Kept attention = AttentionKeeps(s, s.length, s.width);
+  const double weights = (4 * s.own_width + 2 * s.inner) * s.width;
+  const Kept attention = AttentionKeeps(s, s.length, s.own_width);
   const StageMemory block{
       // The stream before and after attention; what c_attn, c_proj, c_fc and the GELU take.
-      .saved = hidden * (2 * kFloat + 3 * s.number) + 2 * inner * s.number + attention.saved +
-               s.copies(weights),
+      .saved = hidden * (2 * kFloat + (2 + s.share) * s.number) + 2 * inner * s.number +
+               attention.saved + s.copies(weights),
       .forward = std::max(attention.transient, inner * s.number),
       .backward = hidden * kFloat + std::max(attention.transient, 2 * inner * s.number),
       .gradients = weights * kFloat,
       .largest_gradient = s.inner * s.width * kFloat,
-      .input = hidden * kFloat};
+      .input = hidden * kFloat,
+      .summed = kSums * hidden * s.number};
   std::vector<StageMemory> stages{
       Embedding(s, s.vocabulary, static_cast<double>(model.max_position_embeddings))};
   stages.insert(stages.end(), static_cast<size_t>(model.num_hidden_layers), block);
@@ -117,9 +125,11 @@ std::optional<std::vector<StageMemory>> MemoryOf(const LlamaOptions& model,
                                                  const Model& /*shape*/,
                                                  const BatchSize& batch) {
   const Sizes s(batch, model);
-  const auto groups = static_cast<double>(
-      model.num_key_value_heads > 0 ? model.num_key_value_heads : model.num_attention_heads);
-  const double head = model.head_dim > 0 ? static_cast<double>(model.head_dim) : s.width / s.heads;
+  const double groups = s.share * static_cast<double>(model.num_key_value_heads > 0
+                                                          ? model.num_key_value_heads
+                                                          : model.num_attention_heads);
+  const double head =
+      model.head_dim > 0 ? static_cast<double>(model.head_dim) : s.own_width / s.heads;
   const double hidden = s.tokens * s.width;
   const double inner = s.tokens * s.inner;
   const double weights = (2 * s.heads + 2 * groups) * head * s.width + 3 * s.inner * s.width;
@@ -132,7 +142,8 @@ std::optional<std::vector<StageMemory>> MemoryOf(const LlamaOptions& model,
       .backward = hidden * kFloat + std::max(attention.transient, 3 * inner * s.number),
       .gradients = weights * kFloat,
       .largest_gradient = s.inner * s.width * kFloat,
-      .input = hidden * kFloat};
+      .input = hidden * kFloat,
+      .summed = kSums * hidden * s.number};
   std::vector<StageMemory> stages{Embedding(s, s.vocabulary, 0)};
   stages.insert(stages.end(), static_cast<size_t>(model.num_hidden_layers), block);
   stages.push_back(CausalHead(s, model.tie_word_embeddings, 2 * kFloat));
@@ -144,21 +155,22 @@ std::optional<std::vector<StageMemory>> MemoryOf(const BertOptions& model,
                                                  const Model& /*shape*/,
                                                  const BatchSize& batch) {
   const Sizes s(batch, model);
-  const double weights = (4 * s.width + 2 * s.inner) * s.width;
+  const double weights = (4 * s.own_width + 2 * s.inner) * s.width;
   // Of the last layer, only the first token of each sample goes on.
   const auto layer = [&](double rows, double queries) {
     const double hidden = rows * s.width;
     const double inner = rows * s.inner;
-    const Kept attention = AttentionKeeps(s, queries, s.width);
+    const Kept attention = AttentionKeeps(s, queries, s.own_width);
     return StageMemory{
-        .saved = s.tokens * s.width * s.number + hidden * (2 * kFloat + 2 * s.number) +
+        .saved = s.tokens * s.width * s.number + hidden * (2 * kFloat + (1 + s.share) * s.number) +
                  2 * inner * s.number + attention.saved + s.copies(weights),
         .forward = std::max(attention.transient, inner * s.number),
         .backward =
             s.tokens * s.width * kFloat + std::max(attention.transient, 2 * inner * s.number),
         .gradients = weights * kFloat,
         .largest_gradient = s.inner * s.width * kFloat,
-        .input = s.tokens * s.width * kFloat};
+        .input = s.tokens * s.width * kFloat,
+        .summed = kSums * s.tokens * s.width * s.number};
   };
   StageMemory embedding =
       Embedding(s, s.vocabulary, static_cast<double>(model.max_position_embeddings));
@@ -188,9 +200,16 @@ std::optional<std::vector<StageMemory>> MemoryOf(const MlpOptions& model,
   const Sizes s(batch);
   std::vector<StageMemory> stages;
   for (size_t i = 0; i + 1 < model.sizes.size(); ++i) {
-    stages.push_back(LinearStage(s.samples, static_cast<double>(model.sizes[i]),
-                                 static_cast<double>(model.sizes[i + 1]), s.number));
-    if (i > 0) stages[i].input = s.samples * static_cast<double>(model.sizes[i]) * s.number;
+    // Of a pair of layers the first is split by outputs, the second by inputs; what an odd last one
+    // gives is gathered.
+    const bool second = i % 2 == 1;
+    const auto in = static_cast<double>(model.sizes[i]);
+    const auto out = static_cast<double>(model.sizes[i + 1]);
+    StageMemory stage = LinearStage(s.samples, in * (second ? s.share : 1),
+                                    out * (second ? 1 : s.share), s.number);
+    if (i > 0) stage.input = s.samples * in * (second ? s.share : 1) * s.number;
+    stage.summed = s.samples * kFloat * (second ? out : i > 0 ? in : 0);
+    stages.push_back(stage);
   }
   return stages;
 }
@@ -288,6 +307,7 @@ std::vector<StageMemory> WithRecomputedBlocks(const std::vector<StageMemory>& st
       // The gradients of the parameters come together, when all has been computed backward.
       next.forward = next.backward = stage.saved + std::max(stage.forward, stage.backward);
       next.largest_gradient = stage.gradients;
+      next.summed = 1.5 * stage.summed;
     }
     if (!stage.continues_block) {
       result.push_back(next);

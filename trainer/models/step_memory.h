@@ -17,9 +17,10 @@ struct BatchSize {
   double tokens = 0;   // of all samples without their padding
   bool bf16 = false;   // training.precision
   bool label_smoothing = false;
+  int64_t tensor_ranks = 1;  // that share the layers (strategy.tensor_parallel_size)
 };
 
-// Of a part of the model, in the order of forward. Bytes.
+// Of a part of the model, in the order of forward. Bytes, of one rank.
 struct StageMemory {
   double saved = 0;             // from its forward to its backward
   double forward = 0;           // more, while its forward runs
@@ -31,12 +32,14 @@ struct StageMemory {
   // What a block takes (Stage::is_block in model.h); of its later parts 0, with continues_block.
   double input = 0;
   bool continues_block = false;
+  // Activations and their gradients that the tensor ranks sum up among each other, in a step.
+  double summed = 0;
 };
 
 // `shape`: of MakeModelShape. nullopt where only the model's own code knows: plugins, TorchScript.
 std::optional<std::vector<StageMemory>> MemoryOfStages(const ModelOptions& model,
-                                           const Model& shape,
-                                           const BatchSize& batch);
+                                                       const Model& shape,
+                                                       const BatchSize& batch);
 
 // The same model with RecomputeBlocks (model.h).
 std::vector<StageMemory> WithRecomputedBlocks(const std::vector<StageMemory>& stages);
