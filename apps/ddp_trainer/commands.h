@@ -22,6 +22,8 @@ void AddCheckCommand(CLI::App& app, Command& chosen);
 void AddCheckpointCommand(CLI::App& app, Command& chosen);
 // Where two runs part; status 1: in what they computed.
 void AddDiffCommand(CLI::App& app, Command& chosen);
+// What each strategy would cost, and which one to take.
+void AddPlanCommand(CLI::App& app, Command& chosen);
 // Text files into a token file; progress goes to stderr.
 void AddTokenizeCommand(CLI::App& app, Command& chosen);
 // Text from a model folder; its speed goes to stderr.

@@ -101,9 +101,10 @@ int Run(int argc, char** argv, const Environment& environment) {
   CLI::App* schema = app.add_subcommand("schema", "Print the JSON Schema of config files");
   CLI::App* doc = app.add_subcommand("config-doc", "Print docs/config.md");
   ddprun::trainer::Command chosen;
-  for (const auto add : {ddprun::trainer::AddCheckCommand, ddprun::trainer::AddCheckpointCommand,
-                         ddprun::trainer::AddDiffCommand, ddprun::trainer::AddTokenizeCommand,
-                         ddprun::trainer::AddGenerateCommand}) {
+  for (const auto add :
+       {ddprun::trainer::AddCheckCommand, ddprun::trainer::AddPlanCommand,
+        ddprun::trainer::AddCheckpointCommand, ddprun::trainer::AddDiffCommand,
+        ddprun::trainer::AddTokenizeCommand, ddprun::trainer::AddGenerateCommand}) {
     add(app, chosen);
   }
   try {

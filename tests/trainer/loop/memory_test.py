@@ -1,7 +1,8 @@
 """The estimate of memory against what runs really held at their peak: within 20 %.
 
 Measured is the peak of resident memory above that of the same kind of model without size, so that
-what LibTorch itself takes is in neither.
+what LibTorch itself takes is in neither. Of ranks that share memory, it is the peak of the sum of
+their proportional set sizes.
 """
 
 import json
@@ -19,6 +20,7 @@ import training
 TRAINER = os.path.join(os.path.dirname(harness.DDPRUN), "ddp-trainer")
 UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 MIB = 1 << 20
+MEASURED = ["ddp"]  # of two ranks
 
 
 def transformer(kind, width=512, layers=8, vocabulary=30000, **keys):
@@ -227,6 +229,42 @@ class MemoryTest(training.TrainingTest):
         estimated = sum(parts.values()) + parts["gradients"]
         for measured, without in zip(self.rank_peaks(config), self.rank_peaks(tiny)):
             self.assert_close(estimated, measured - without, "a rank of two")
+
+    def peak_of_ranks(self, config, keys):
+        """Most bytes that the two ranks of a run held together."""
+        sets = [word for key in keys for word in ("--set", key)]
+        job = self.start("--nproc_per_node=2", *sets, self.write_config(config))
+        peak = 0
+        while job.poll() is None:
+            sizes = []
+            for pid in harness.processes_with(self.mark):
+                try:
+                    with open(f"/proc/{pid}/smaps_rollup") as file:
+                        found = re.search(r"^Pss:\s+(\d+) kB", file.read(), re.MULTILINE)
+                    if found:
+                        sizes.append(int(found[1]) * 1024)
+                except OSError:
+                    pass
+            peak = max(peak, sum(sorted(sizes)[-2:]))
+            time.sleep(0.01)
+        self.finish(job)
+        self.assertEqual(job.returncode, 0, job.err)
+        return peak
+
+    def test_strategies(self):
+        config = self.config(transformer("gpt", layers=6), self.token_data(128), 4)
+        config["run"]["max_steps"] = 6  # long enough to be looked at in its last steps
+        job = subprocess.run(
+            [TRAINER, "plan", self.write_config(config), "--nproc_per_node=2", "--json"],
+            cwd=self.folder, capture_output=True, text=True, timeout=harness.DEADLINE_S,
+        )
+        self.assertEqual(job.returncode, 0, job.stderr)
+        for strategy in json.loads(job.stdout)["strategies"]:
+            if strategy["name"] not in MEASURED:
+                continue
+            with self.subTest(strategy["name"]):
+                measured = self.peak_of_ranks(config, strategy["set"])
+                self.assert_close(strategy["memory_per_machine"], measured, strategy["name"])
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@
 #include "tests/trainer/parallel/reducer_fixture.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/config/read_config.h"
+#include "trainer/loop/build_strategy.h"
 #include "trainer/loop/open_parts.h"
 #include "trainer/loop/resume.h"
 #include "trainer/loop/trainer.h"
@@ -98,9 +99,9 @@ class ResumeFixture : public testing::Test {
     const std::string checkpoints = folder_ + "/" + where;
     const std::string attempt = "a" + std::to_string(++attempts_);
     const auto body = [&](const Mesh& mesh) {
-      Trainer trainer(job, PlanFor(job, mesh.data.size), mesh, nullptr, Log::ToStderr({}));
+      Trainer trainer(job, PlanFor(job, mesh.world.size), mesh, nullptr, Log::ToStderr({}));
       trainer.Build();
-      DrawWeights(trainer.model());
+      if (job.config.model.name_or_path.empty()) DrawWeights(trainer.model());
       trainer.SaveTo({.folder = checkpoints, .attempt = attempt});
       const NewestCheckpoint newest = OpenNewest(checkpoints);
       if (newest.checkpoint) {
@@ -110,17 +111,18 @@ class ResumeFixture : public testing::Test {
       trainer.StopWhen([&] { return trainer.step() == stop; });
       Observers observers;
       observers.Add(std::make_unique<StepLog>(outcome));
-      trainer.Fit(mesh.data.rank == 0 ? &observers : nullptr);
+      trainer.Fit(mesh.world.rank == 0 ? &observers : nullptr);
       EXPECT_EQ(trainer.stopped(), stop > 0);
-      if (mesh.data.rank == 0 && stop > 0) {
+      if (mesh.world.rank == 0 && stop > 0) {
         EXPECT_EQ(trainer.step(), stop);
       }
       trainer.WaitForAllRanks();
     };
-    if (ranks == 1 && job.config.training.virtual_ranks == 0) {
+    if (ranks == 1 && StrategyOf(job.config, 1) != StrategyType::kDdp) {
       body({});
     } else {
-      WithGroup(ranks, [&](const auto& group, int) { body(group); });
+      const MeshShape shape = MeshShapeOf(job.config, ranks);
+      WithGroup(ranks, [&](const auto& group, int) { body(MakeMesh(group, shape)); });
     }
     const NewestCheckpoint last = OpenNewest(checkpoints);
     if (!last.checkpoint) {
