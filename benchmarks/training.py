@@ -93,14 +93,15 @@ def config(case, precision, grouped, weights, folder):
     model, data = model_and_data(case, weights)
     grouped_key = {"length_grouped": True} if grouped else {}
     return {
-        "run": {"output_dir": str(folder / "run"), "max_steps": case["steps"], "seed": 42},
+        "run": {"output_dir": str(folder / "run"), "max_steps": case["steps"], "seed": 42,
+                "device": case.get("device", "cpu")},
         "model": model,
         "data": {**data, **grouped_key, "data_seed": 42, "dataloader_drop_last": True},
         "training": {"per_device_train_batch_size": case["batch"], "precision": precision},
         "optimizer": {"learning_rate": LEARNING_RATE, "weight_decay": 0.0},
         "scheduler": {"lr_scheduler_type": "constant"},
         "checkpoint": {"save_at_end": False},
-        "report": {"logging_steps": 1, "progress_bar": "off"},
+        "report": {"logging_steps": case.get("told_every", 1), "progress_bar": "off"},
     }
 
 

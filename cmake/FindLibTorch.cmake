@@ -4,9 +4,10 @@
 # Input:   DDPRUN_TORCH   the folder that holds include/ and lib/ (a wheel's site-packages/torch,
 #                         or an unpacked libtorch); empty: .deps/venv of this checkout
 # Targets: LibTorch::cpu   libtorch_cpu and libc10: 0.26 s to load, all that the trainer links
-#          LibTorch::cuda  libtorch_cuda and libc10_cuda, only where they exist; CUDA's own headers
-#                          are found in the wheels (nvidia/*/include), no toolkit is needed
-# Sets:    LibTorch_VERSION, LibTorch_ROOT_DIR, LibTorch_FOUND
+#          LibTorch::cuda  libtorch_cuda and libc10_cuda, only where they and all that is needed to
+#                          build with them exist: CUDA's own headers and its runtime are found in
+#                          the wheels (nvidia/*/include), no toolkit is needed
+# Sets:    LibTorch_VERSION, LibTorch_ROOT_DIR, LibTorch_FOUND, LibTorch_CUDART_FOLDER
 set(_torch_hints ${DDPRUN_TORCH} ENV DDPRUN_TORCH)
 if(NOT DDPRUN_TORCH)
   file(GLOB _torch_venv ${CMAKE_SOURCE_DIR}/.deps/venv/lib/python3*/site-packages/torch)
@@ -58,17 +59,29 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
                INTERFACE_COMPILE_DEFINITIONS "USE_DISTRIBUTED;USE_C10D")
   find_library(LibTorch_CUDA_LIBRARY torch_cuda HINTS ${LibTorch_ROOT_DIR}/lib NO_DEFAULT_PATH)
   find_library(LibTorch_C10_CUDA_LIBRARY c10_cuda HINTS ${LibTorch_ROOT_DIR}/lib NO_DEFAULT_PATH)
-  if(LibTorch_CUDA_LIBRARY AND LibTorch_C10_CUDA_LIBRARY)
-    file(GLOB _cuda_include ${LibTorch_ROOT_DIR}/../nvidia/cu13/include
-         ${LibTorch_ROOT_DIR}/../nvidia/nccl/include)
+  # Headers and the runtime: of the wheels beside torch, or of the toolkit in CUDA_HOME.
+  set(_cuda_hints ${LibTorch_ROOT_DIR}/../nvidia/cu13 ${LibTorch_ROOT_DIR}/../nvidia/nccl
+      $ENV{CUDA_HOME})
+  foreach(_header cuda_runtime_api.h crt/host_config.h nv/target nccl.h)
+    string(MAKE_C_IDENTIFIER LibTorch_INCLUDE_${_header} _variable)
+    find_path(${_variable} ${_header} HINTS ${_cuda_hints} PATH_SUFFIXES include NO_DEFAULT_PATH)
+    list(APPEND _cuda_include ${${_variable}})
+    mark_as_advanced(${_variable})
+  endforeach()
+  find_library(LibTorch_CUDART_LIBRARY NAMES libcudart.so.13 cudart HINTS ${_cuda_hints}
+               PATH_SUFFIXES lib lib64 NO_DEFAULT_PATH)
+  if(LibTorch_CUDA_LIBRARY AND LibTorch_C10_CUDA_LIBRARY AND LibTorch_CUDART_LIBRARY
+     AND NOT "${_cuda_include}" MATCHES "NOTFOUND")
+    get_filename_component(LibTorch_CUDART_FOLDER ${LibTorch_CUDART_LIBRARY} DIRECTORY)
     add_library(LibTorch::cuda SHARED IMPORTED)
+    set(_cuda_libraries LibTorch::cpu ${LibTorch_C10_CUDA_LIBRARY} ${LibTorch_CUDART_LIBRARY})
     set_target_properties(
       LibTorch::cuda
       PROPERTIES IMPORTED_LOCATION ${LibTorch_CUDA_LIBRARY}
-                 INTERFACE_LINK_LIBRARIES "LibTorch::cpu;${LibTorch_C10_CUDA_LIBRARY}"
+                 INTERFACE_LINK_LIBRARIES "${_cuda_libraries}"
                  INTERFACE_INCLUDE_DIRECTORIES "${_cuda_include}"
                  INTERFACE_COMPILE_DEFINITIONS "USE_C10D_NCCL")
   endif()
 endif()
 mark_as_advanced(LibTorch_CPU_LIBRARY LibTorch_C10_LIBRARY LibTorch_CUDA_LIBRARY
-                 LibTorch_C10_CUDA_LIBRARY)
+                 LibTorch_C10_CUDA_LIBRARY LibTorch_CUDART_LIBRARY)

@@ -46,6 +46,7 @@ MAY_INCLUDE = {
     "trainer/text": ["base"],
     "trainer/data": ["trainer/text", *TASK],
     "trainer/compute": ["trainer/config", "base"],
+    "trainer/cuda": ["base"],
     "trainer/state": ["base"],
     "trainer/plugin": ["trainer/data", "base"],
     # A model takes a batch.
@@ -60,7 +61,7 @@ MAY_INCLUDE = {
         "trainer/optim", "trainer/plugin", "trainer/report", "trainer/state", *TASK
     ],
     "trainer/loop": [
-        "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/data",
+        "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/cuda", "trainer/data",
         "trainer/models", "trainer/optim", "trainer/parallel", "trainer/plugin",
         "trainer/report", "trainer/state", "trainer/text", *TASK
     ],
@@ -80,8 +81,8 @@ MAY_INCLUDE = {
 
 # LibTorch is slow to load and to compile, and absent from the core preset.
 MAY_INCLUDE_TORCH = [
-    "trainer/comm", "trainer/compute", "trainer/data", "trainer/models", "trainer/optim",
-    "trainer/parallel", "trainer/plugin", "trainer/state",
+    "trainer/comm", "trainer/compute", "trainer/cuda", "trainer/data", "trainer/models",
+    "trainer/optim", "trainer/parallel", "trainer/plugin", "trainer/state",
     "trainer/loop", "trainer/checkpoint", "apps/ddp_bench", "apps/ddp_trainer",
     "tests/trainer", "benchmarks", "examples"
 ]

@@ -69,6 +69,10 @@ run_all_tests() {
     if ! compgen -G '.deps/venv/lib/python3*/site-packages/transformers' >/dev/null; then
       echo "  left out: what compares with PyTorch in Python: DDPRUN_NO_PEERS is set"
     fi
+    if [ ! -e "$folder/bin/libddprun_cuda.so" ]; then
+      echo "  left out: cuda.*: LibTorch's CUDA part is not there (scripts/setup.sh --cuda)"
+      [ -z "$strict" ] || failed+=("no CUDA module")
+    fi
     python3 scripts/left_out.py "$folder/tests.xml" "$folder/tests.json" ${strict:+--strict} ||
       failed+=("tests left out")
   } >"$folder/tests.left_out"

@@ -3,7 +3,8 @@
 
 Once for each supported Python (3.10 to 3.14), with that Python's own pip:
     python3.X -m pip install --dry-run --ignore-installed --only-binary=:all: \
-        --report 3.X.json torch==2.11.0 torchvision==0.26.0 numpy transformers==4.57.1 \
+        --report 3.X.json torch==2.11.0 nvidia-cuda-crt==13.0.88 \
+        nvidia-cuda-cccl==13.0.85 torchvision==0.26.0 numpy transformers==4.57.1 \
         safetensors scikit-learn
 then, here:
     pin.py 3.10.json 3.11.json ... 3.14.json
@@ -22,7 +23,8 @@ HEADERS = {
 # scripts/setup.sh. scripts/requirements/pin.py makes the three lists anew.
 """,
     "cuda.txt": """\
-# What LibTorch's CUDA part needs besides torch.txt: setup.sh --cuda.
+# What LibTorch's CUDA part needs besides torch.txt: setup.sh --cuda. cccl and crt are headers, with
+# which libddprun_cuda.so compiles without a CUDA toolkit.
 """,
     "peers.txt": """\
 # PyTorch in Python, which tests and benchmarks compare with: setup.sh --peers. With torch.txt and

@@ -31,13 +31,13 @@ void Checker::CheckRun() {
              "Say with run.output_dir where runs are kept; run.name is a folder there.");
     break;
   }
-  const std::array<std::string_view, 2> devices = {"auto", "cpu"};
+  const std::array<std::string_view, 3> devices = {"auto", "cpu", "cuda"};
   if (std::ranges::find(devices, run.device) == devices.end()) {
     problems_->Add(entries_.ErrorAbout(
         "run.device", {.title = "UNKNOWN CHOICE",
                        .page = "unknown-choice",
                        .found = "\"" + run.device + "\" is no device to train on:",
-                       .expected = "Accepted: \"auto\" or \"cpu\".",
+                       .expected = "Accepted: \"auto\", \"cpu\" or \"cuda\".",
                        .hint = ChoiceHint("run.device", run.device, devices)}));
   }
 }

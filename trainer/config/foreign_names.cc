@@ -240,8 +240,10 @@ constexpr ForeignValues kForeignValues[] = {
      "multisteplr exponential exponentiallr onecycle onecyclelr cyclic cosineannealingwarmrestarts "
      "sqrt",
      "", "Not there yet: \"cosine\", \"linear\" and \"constant\" are."},
-    {"run.device", "cuda cuda:0 gpu gpus nvidia mps xpu tpu hpu npu rocm hip", "",
-     "Training on GPUs is not there yet: \"cpu\" and \"auto\" are."},
+    {"run.device", "cuda:0 gpu gpus nvidia", "cuda",
+     "Each rank takes the GPU with its local rank's number; CUDA_VISIBLE_DEVICES chooses."},
+    {"run.device", "mps xpu tpu hpu npu rocm hip", "",
+     "GPUs of NVIDIA's and CPUs are what there is: \"cuda\", \"cpu\" and \"auto\"."},
     {"run.device", "host none false", "cpu"},
     {"strategy.type",
      "ddp_spawn ddp_fork ddp_notebook distributed distributeddataparallel multi_gpu "

@@ -72,8 +72,8 @@ std::vector<Key> RunKeys() {
       {.section = "run",
        .name = "device",
        .slot = At<&Config::run, &RunConfig::device>,
-       .meaning = "What a rank computes on: \"cpu\"; \"cuda\", for GPUs, which is not there yet; "
-                  "or \"auto\", the best that is there.",
+       .meaning = "What a rank computes on: \"cpu\"; \"cuda\", the GPU with its local rank's "
+                  "number (docs/gpu.md); or \"auto\", GPUs where every rank has one, else the CPU.",
        .aliases = {{"accelerator", "Lightning"},
                    {"use_cpu no_cuda use_cuda use_mps_device", "Hugging Face",
                     "Instead of true or false write \"cpu\" or \"auto\"."}}},

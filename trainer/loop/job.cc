@@ -43,6 +43,8 @@ Job OpenJob(const std::string& config_path,
   Job job;
   job.config_path = config_path;
   job.config = ValueOrThrow(ReadConfig(config_path, overrides, environment));
+  // First of all that has to do with LibTorch's random numbers or gradients (OpenCudaModule).
+  job.device = ChooseDevice(job.config.run.device, environment);
   OpenParts(job, [](const auto& part) {
     part();
     return true;

@@ -10,6 +10,7 @@
 
 #include "base/env.h"
 #include "trainer/config/config.h"
+#include "trainer/cuda/cuda_module.h"
 #include "trainer/data/dataset.h"
 #include "trainer/loop/step_plan.h"
 #include "trainer/models/registry.h"
@@ -20,6 +21,7 @@ namespace ddprun::trainer {
 struct Job {
   Config config;
   std::string config_path;
+  DeviceChoice device;
   ModelOptions model;
   std::shared_ptr<const Model> shape;  // MakeModelShape(model)
   BatchSize largest_batch;             // LargestBatch(job)
@@ -42,8 +44,8 @@ using Attempt = std::function<bool(const std::function<void()>& part)>;
 // the weights: the parts that do not need one that has failed.
 void OpenParts(Job& job, const Attempt& attempt);
 
-// Reads the config and opens its data. `overrides`: "section.key=value", as after --set.
-// Throws Failure.
+// Reads the config, opens the module of its device, and its data. `overrides`: "section.key=value",
+// as after --set. Throws Failure.
 Job OpenJob(const std::string& config_path,
             const std::vector<std::string>& overrides,
             const Environment& environment);

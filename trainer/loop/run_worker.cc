@@ -16,6 +16,7 @@
 #include "trainer/config/slot.h"
 #include "trainer/loop/build_strategy.h"
 #include "trainer/loop/compute_setup.h"
+#include "trainer/loop/device_mesh.h"
 #include "trainer/loop/estimate_memory.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/loop/resume.h"
@@ -46,12 +47,19 @@ void SetThreads(const TrainingConfig& training, const Environment& environment) 
 Mesh MeetOthers(const Job& job,
               const RankInfo& rank,
               const Environment& environment,
-              std::shared_ptr<FlightRecorder> recorder) {
-  if (StrategyOf(job.config, rank.world_size) == StrategyType::kSingle) return {};
-  auto group = InitProcessGroup(
-      environment, std::chrono::seconds(job.config.comm.init_timeout_seconds), std::move(recorder));
-  group->SetAllReduceAlgorithm(job.config.comm.algorithm);
-  return MakeMesh(group, MeshShapeOf(job.config, rank.world_size));
+              std::shared_ptr<FlightRecorder> recorder,
+              const Log& log) {
+  const auto timeout = std::chrono::seconds(job.config.comm.init_timeout_seconds);
+  Mesh mesh;
+  if (StrategyOf(job.config, rank.world_size) != StrategyType::kSingle) {
+    auto group = InitProcessGroup(environment, timeout, std::move(recorder));
+    group->SetAllReduceAlgorithm(job.config.comm.algorithm);
+    mesh = MakeMesh(group, MeshShapeOf(job.config, rank.world_size));
+  }
+  const std::string note = PutOnDevices(job.config.run.device, job.device, rank.local_rank,
+                                        environment, timeout, mesh);
+  if (!note.empty() && rank.rank == 0) log.Warning(note);
+  return mesh;
 }
 
 // What LOGLEVEL shows goes to `sink`; the flight recorder keeps the last lines of all.
@@ -181,6 +189,7 @@ std::string StoppedText(const Trainer& trainer, const StopRequest& stop, const R
 // Weights, then what computes best with them: a line for people, or "".
 std::string Build(const Job& job, const Environment& environment, Trainer& trainer) {
   trainer.Build();
+  if (!trainer.mesh().device.is_cpu()) return "";
   return SetUpCompute(job.config.training, ParameterCount(trainer.model()), environment);
 }
 
@@ -286,7 +295,7 @@ int RunWorker(const Job& job, const Environment& environment) {
         OpenLog("rank " + std::to_string(rank.rank), environment, recorder,
                 [](std::string_view line) { std::fwrite(line.data(), 1, line.size(), stderr); });
     log.Debug("meeting the other ranks", {{"world_size", std::to_string(rank.world_size)}});
-    Trainer trainer(job, plan, MeetOthers(job, rank, environment, recorder), recorder, log);
+    Trainer trainer(job, plan, MeetOthers(job, rank, environment, recorder, log), recorder, log);
     trainer.StopWhen([&stop] { return stop.reason() != StopReason::kNone; });
     try {
       if (rank.rank == 0) {
@@ -304,7 +313,10 @@ int RunWorker(const Job& job, const Environment& environment) {
     }
     return trainer.stopped() ? StopStatus(stop.reason()) : 0;
   } catch (...) {
-    return ReportFailure(CurrentError(), environment);
+    const Error error = CurrentDeviceError([&job, &environment] {
+      return MemoryText(EstimateMemory(job, ValueOrThrow(ReadRankInfo(environment)).world_size));
+    });
+    return ReportFailure(error, environment);
   }
 }
 

@@ -45,9 +45,9 @@ Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const MeshShape
 }
 
 at::Tensor MakeFlat(c10d::Backend& group, int64_t elements, const at::TensorOptions& options) {
-  return group.supportsTensorAlloc(options.device().index())
-             ? group.allocateTensor(elements, options)
-             : at::zeros({elements}, options);
+  if (!group.supportsTensorAlloc(options.device().index())) return at::zeros({elements}, options);
+  at::Tensor memory = group.allocateTensor(elements, options);
+  return memory.is_cpu() ? memory : memory.zero_();  // a host group's is fresh from the kernel
 }
 
 void AllReduceOnHost(c10d::Backend* control,

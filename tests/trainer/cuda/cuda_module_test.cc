@@ -1,0 +1,129 @@
+#include "trainer/cuda/cuda_module.h"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "base/failure.h"
+#include "trainer/loop/device_mesh.h"
+
+namespace ddprun::trainer {
+namespace {
+
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+
+TEST(CudaModule, GivesEachLocalRankItsDevice) {
+  EXPECT_EQ(*PickDevice(2, 4, ""), c10::Device(c10::kCUDA, 2));
+  const Result<c10::Device> few = PickDevice(2, 2, "");
+  ASSERT_FALSE(few.has_value());
+  EXPECT_EQ(few.error().title, "TOO FEW GPUS");
+  EXPECT_EQ(few.error().where, "local rank 2");
+  EXPECT_THAT(few.error().what, HasSubstr("sees 2."));
+  const Result<c10::Device> none = PickDevice(0, 0, "initialization error");
+  EXPECT_THAT(none.error().what, HasSubstr("CUDA sees no GPU: initialization error"));
+}
+
+TEST(CudaModule, SaysWhyAFileCannotBeUsed) {
+  const auto what = [](const std::string& path) { return OpenCudaModule(path).error().what; };
+  EXPECT_THAT(what("/nowhere/libddprun_cuda.so"), HasSubstr("No such file or directory"));
+  const std::string text = testing::TempDir() + "no_module.so";
+  std::ofstream(text) << "text";
+  EXPECT_THAT(what(text), HasSubstr("file too short"));
+  EXPECT_THAT(what(OTHER_LIBRARY), HasSubstr("another library"));
+  EXPECT_THAT(what(OTHER_INTERFACE), HasSubstr("built with interface 2, and this ddp-trainer "
+                                               "with 1"));
+  EXPECT_THAT(what(OTHER_TORCH), HasSubstr("LibTorch 2.12.0, and this ddp-trainer with "
+                                           "LibTorch 2."));
+  // The loader's own words name the file that is missing.
+  EXPECT_THAT(what(NEEDS_LIBRARY), HasSubstr("cannot open shared object file"));
+}
+
+TEST(CudaModule, TellsErrorsOfDevicesAsSuch) {
+  const auto told = [](const auto& error) {
+    try {
+      throw error;
+    } catch (...) {
+      return CurrentDeviceError([] { return std::string("3.2 GB a rank"); });
+    }
+  };
+  const Error memory = told(
+      c10::OutOfMemoryError({__func__, __FILE__, 0}, "Tried to allocate 20.00 GiB. GPU 0 has"));
+  EXPECT_EQ(memory.title, "OUT OF GPU MEMORY");
+  EXPECT_THAT(memory.what, HasSubstr("Tried to allocate 20.00 GiB. GPU 0 has"));
+  EXPECT_THAT(memory.what, EndsWith("estimated to need 3.2 GB a rank."));
+  EXPECT_THAT(memory.hint, HasSubstr("per_device_train_batch_size"));
+  const Error lost =
+      told(c10::AcceleratorError({__func__, __FILE__, 0}, 719, "GPU has fallen off the bus"));
+  EXPECT_EQ(lost.title, "GPU FAILED");
+  EXPECT_THAT(lost.what, HasSubstr("fallen off the bus"));
+  EXPECT_EQ(told(std::runtime_error("else")).what, "else");
+}
+
+// A module whose groups remember how they were made.
+struct FakeGroup : c10d::Backend {
+  FakeGroup(int rank, int size, std::string name) : Backend(rank, size), made_as(std::move(name)) {}
+  std::string made_as;
+};
+
+int devices_seen = 0;
+
+constexpr CudaModule kFake = {
+    .abi = kCudaModuleAbi,
+    .torch = "",
+    .cuda = 13000,
+    .count_devices =
+        [](std::string& why) {
+          why = "none is plugged in";
+          return devices_seen;
+        },
+    .make_group = [](const c10::intrusive_ptr<c10d::Store>& store,
+                     int rank,
+                     int size,
+                     std::chrono::milliseconds,
+                     const std::string& name) -> c10::intrusive_ptr<c10d::Backend> {
+      store->set("met", "");
+      return c10::make_intrusive<FakeGroup>(rank, size, name);
+    }};
+
+Mesh MeshOfOne() {
+  Mesh mesh;
+  mesh.data = mesh.shard = {.group = c10::make_intrusive<FakeGroup>(0, 1, "host")};
+  return mesh;
+}
+
+std::string Put(const char* device, bool has_module, Mesh& mesh, int local_rank = 0) {
+  const DeviceChoice choice{.module = has_module ? &kFake : nullptr,
+                            .required = std::string(device) == "cuda",
+                            .note = has_module ? "" : "no module"};
+  return PutOnDevices(device, choice, local_rank, Environment(), std::chrono::seconds(5), mesh);
+}
+
+TEST(CudaModule, PutsAxesOnDevices) {
+  devices_seen = 2;
+  Mesh mesh = MeshOfOne();
+  EXPECT_EQ(Put("cuda", true, mesh, 1), "");
+  EXPECT_EQ(mesh.device, c10::Device(c10::kCUDA, 1));
+  EXPECT_EQ(mesh.data.group, mesh.shard.group) << "axes that shared a group share the new one";
+  const auto* group = dynamic_cast<const FakeGroup*>(mesh.data.group.get());
+  ASSERT_NE(group, nullptr);
+  EXPECT_THAT(group->made_as, EndsWith("/data/0"));
+  EXPECT_EQ(mesh.tensor.group, nullptr) << "an axis of one needs none";
+}
+
+TEST(CudaModule, KeepsTheCpuWhereNotEveryRankHasAGpu) {
+  devices_seen = 0;
+  Mesh mesh = MeshOfOne();
+  const auto host = mesh.data.group;
+  EXPECT_EQ(Put("cpu", false, mesh), "");
+  EXPECT_EQ(Put("auto", false, mesh), "no module");
+  EXPECT_THAT(Put("auto", true, mesh), HasSubstr("training is on the CPU: CUDA sees no GPU: none "
+                                                 "is plugged in"));
+  EXPECT_EQ(mesh.device, c10::Device(c10::kCPU));
+  EXPECT_EQ(mesh.data.group, host);
+  EXPECT_THROW(Put("cuda", true, mesh), Failure);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

@@ -1,0 +1,181 @@
+#include <c10/util/Exception.h>
+#include <dlfcn.h>
+#include <torch/version.h>
+
+#include <filesystem>
+
+#include "base/failure.h"
+#include "base/last_words.h"
+#include "base/nvidia_driver.h"
+#include "trainer/cuda/cuda_module.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+constexpr const char* kWhere = "run.device \"cuda\"";
+constexpr const char* kOrCpu = " Or train on the CPU: run.device \"cpu\".";
+
+std::string CudaText(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+Error NoModule() {
+  return Error{.code = Code::kUsage,
+               .title = "NO CUDA MODULE",
+               .where = kWhere,
+               .what =
+                   "This ddp-trainer was built for CPUs: libddprun_cuda.so is neither beside it "
+                   "nor\nin its lib/ddprun, and DDPRUN_CUDA_MODULE names none.",
+               .hint = std::string("Run scripts/setup.sh --cuda and build again.") + kOrCpu,
+               .page = "no-cuda-module"};
+}
+
+Error Unusable(const std::string& path, std::string what, std::string hint) {
+  return Error{.code = Code::kUsage,
+               .title = "CUDA MODULE CANNOT BE USED",
+               .where = path,
+               .what = std::move(what),
+               .hint = std::move(hint) + kOrCpu,
+               .page = "cuda-module-cannot-be-used"};
+}
+
+Error OtherBuild(const std::string& path, const std::string& found, const std::string& own) {
+  return Unusable(path, "It was built with " + found + ", and this ddp-trainer with " + own + ".",
+                  "Build both again, in one build folder.");
+}
+
+Error NoGpu(std::string what, std::string hint) {
+  return Error{.code = Code::kUsage,
+               .title = "NO GPU",
+               .where = kWhere,
+               .what = std::move(what),
+               .hint = std::move(hint) + kOrCpu,
+               .page = "no-gpu"};
+}
+
+// A CUDA's driver serves all versions with its first number, and older ones.
+Status CheckDriver(const Result<NvidiaDriver>& driver, const CudaModule& module) {
+  if (!driver) return NoGpu(driver.error().what, driver.error().hint);
+  if (driver->cuda == 0 || driver->cuda / 1000 >= module.cuda / 1000) return {};
+  return NoGpu("The driver, " + driver->version + ", serves CUDA up to " + CudaText(driver->cuda) +
+                   "; CUDA " + CudaText(module.cuda) + " is needed.",
+               "Install a newer driver (CUDA 13: 580 or newer).");
+}
+
+std::string OwnFolder() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
+Result<const CudaModule*> OpenFor(const Result<NvidiaDriver>& driver, const Environment& env) {
+  const std::string path = FindCudaModule(env, OwnFolder());
+  if (path.empty()) return NoModule();
+  DDPRUN_ASSIGN(const CudaModule* module, OpenCudaModule(path));
+  DDPRUN_TRY(CheckDriver(driver, *module));
+  return module;
+}
+
+}  // namespace
+
+Result<const CudaModule*> OpenCudaModule(const std::string& path) {
+  // Now: what is missing shows here and not in the middle of a run. Global: CUDA's operators are
+  // registered once, for all of the process.
+  void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (handle == nullptr) {
+    const char* const text = ::dlerror();
+    return Unusable(path,
+                    "The dynamic loader refuses it:\n" + std::string(text ? text : "no reason"),
+                    "Run scripts/setup.sh --cuda, which installs the libraries that it needs, and "
+                    "build again.");
+  }
+  const auto* module = static_cast<const CudaModule*>(::dlsym(handle, "ddprun_cuda_module"));
+  if (module == nullptr) {
+    return Unusable(path, "It has no ddprun_cuda_module: it is another library.",
+                    "Look at DDPRUN_CUDA_MODULE.");
+  }
+  if (module->abi != kCudaModuleAbi) {
+    return OtherBuild(path, "interface " + std::to_string(module->abi),
+                      std::to_string(kCudaModuleAbi));
+  }
+  if (std::string(module->torch) != TORCH_VERSION) {
+    return OtherBuild(path, std::string("LibTorch ") + module->torch,
+                      std::string("LibTorch ") + TORCH_VERSION);
+  }
+  return module;
+}
+
+DeviceChoice ChooseDevice(const std::string& device, const Environment& env) {
+  if (device == "cpu") return {};
+  DeviceChoice choice{.required = device == "cuda"};
+  const Result<NvidiaDriver> driver = AskNvidiaDriver();
+  const bool any = driver && CountVisibleGpus(driver->gpus, env.Get("CUDA_VISIBLE_DEVICES")) > 0;
+  if (!choice.required && !any) return {};
+  const Result<const CudaModule*> module = OpenFor(driver, env);
+  if (module) {
+    choice.module = *module;
+  } else if (choice.required) {
+    throw Failure(module.error());
+  } else {
+    choice.note = "there are GPUs, but training is on the CPU: " + module.error().what;
+  }
+  return choice;
+}
+
+Result<c10::Device> DeviceOf(const CudaModule& module, int local_rank) {
+  std::string why;
+  const int count = module.count_devices(why);
+  return PickDevice(local_rank, count, why);
+}
+
+Result<c10::Device> PickDevice(int local_rank, int count, const std::string& why) {
+  if (local_rank < count) {
+    return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(local_rank));
+  }
+  if (count == 0) {
+    return NoGpu("CUDA sees no GPU: " + why, "ddprun doctor --gpu says what is missing.");
+  }
+  return Error{.code = Code::kUsage,
+               .title = "TOO FEW GPUS",
+               .where = "local rank " + std::to_string(local_rank),
+               .what =
+                   "Each rank takes the GPU with its local rank's number, and this process "
+                   "sees " +
+                   std::to_string(count) + ".",
+               .hint =
+                   "Start as many ranks as there are GPUs (--nproc_per_node=gpu), or name more "
+                   "in\nCUDA_VISIBLE_DEVICES; MIG instances need --virtual_local_rank.",
+               .page = "too-few-gpus"};
+}
+
+Error CurrentDeviceError(const std::function<std::string()>& needs) {
+  try {
+    throw;
+  } catch (const c10::OutOfMemoryError& error) {
+    return Error{.code = Code::kFailed,
+                 .title = "OUT OF GPU MEMORY",
+                 .where = "",
+                 .what = std::string(error.what_without_backtrace()) +
+                         "\nThis run was estimated to need " + needs() + ".",
+                 .hint =
+                     "Lower training.per_device_train_batch_size (and raise "
+                     "training.gradient_accumulation_steps\nfor the same step), shorten the "
+                     "samples, or set training.gradient_checkpointing,\ntraining.precision "
+                     "\"bf16\" or strategy.type \"zero3\".",
+                 .page = "out-of-gpu-memory"};
+  } catch (const c10::AcceleratorError& error) {
+    return Error{.code = Code::kFailed,
+                 .title = "GPU FAILED",
+                 .where = "",
+                 .what = error.what_without_backtrace(),
+                 .hint =
+                     "What a GPU does wrong shows later than it is: CUDA_LAUNCH_BLOCKING=1 "
+                     "shows where. If the GPU itself\nis the reason, dmesg has lines with Xid, "
+                     "and ddprun doctor --gpu does not list it any more.",
+                 .page = "gpu-failed"};
+  } catch (...) {
+    return CurrentError();
+  }
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,90 @@
+#include "trainer/loop/device_mesh.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/full.h>
+
+#include <atomic>
+#include <map>
+
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include "base/failure.h"
+#include "trainer/comm/bootstrap.h"
+#include "trainer/comm/connect_nodes.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+struct PlacedAxis {
+  Axis* axis;
+  const char* name;
+  int stride;  // between the ranks of neighbours
+};
+
+bool AllHave(const Mesh& mesh, bool has) {
+  const at::Tensor all = at::full({1}, has ? 1 : 0, at::kInt);
+  AllReduceOnHost(mesh.control.get(), all, c10d::ReduceOp::MIN);
+  return all.item<int>() == 1;
+}
+
+void ReplaceGroups(const CudaModule& module,
+                   const Environment& environment,
+                   std::chrono::milliseconds timeout,
+                   Mesh& mesh) {
+  // All ranks make their groups in the same order, so they agree.
+  static std::atomic<int> generations = 0;
+  const std::string prefix = StoreKey(environment, "nccl/" + std::to_string(generations++) + "/");
+  const int tensor = mesh.tensor.size;
+  const PlacedAxis axes[] = {{&mesh.data, "data", tensor},
+                             {&mesh.shard, "shard", tensor},
+                             {&mesh.replica, "replica", tensor * mesh.shard.size},
+                             {&mesh.tensor, "tensor", 1},
+                             {&mesh.pipeline, "pipeline", tensor * mesh.data.size}};
+  c10::intrusive_ptr<c10d::Store> store;
+  // Axes may share a group, as the data and the shard axis.
+  std::map<const c10d::Backend*, c10::intrusive_ptr<c10d::Backend>> made;
+  for (const PlacedAxis& placed : axes) {
+    Axis& axis = *placed.axis;
+    if (axis.group == nullptr) continue;
+    c10::intrusive_ptr<c10d::Backend>& group = made[axis.group.get()];
+    if (group == nullptr) {
+      if (store == nullptr) {
+        const bool alone = mesh.world.size == 1;
+        store = alone ? c10::intrusive_ptr<c10d::Store>(c10::make_intrusive<c10d::HashStore>())
+                      : job_store(timeout);
+      }
+      const int first = mesh.world.rank - axis.rank * placed.stride;
+      const std::string name = prefix + placed.name + "/" + std::to_string(first);
+      group = module.make_group(c10::make_intrusive<c10d::PrefixStore>(name, store), axis.rank,
+                                axis.size, timeout, name);
+    }
+    axis.group = group;
+  }
+}
+
+}  // namespace
+
+std::string PutOnDevices(const std::string& device,
+                         const DeviceChoice& choice,
+                         int local_rank,
+                         const Environment& environment,
+                         std::chrono::milliseconds timeout,
+                         Mesh& mesh) {
+  if (device == "cpu") return "";
+  Result<c10::Device> own = c10::Device(c10::kCPU);
+  if (choice.module != nullptr) own = DeviceOf(*choice.module, local_rank);
+  if (!own && choice.required) throw Failure(own.error());
+  const bool has = own && !own->is_cpu();
+  if (!AllHave(mesh, has)) {
+    if (!own) return "there are GPUs, but training is on the CPU: " + own.error().what;
+    return has ? "training is on the CPU: not every rank has a GPU of its own" : choice.note;
+  }
+  mesh.device = *own;
+  at::globalContext().setAllowTF32CuDNN(false);  // float32 is what the config says
+  ReplaceGroups(*choice.module, environment, timeout, mesh);
+  return "";
+}
+
+}  // namespace ddprun::trainer
