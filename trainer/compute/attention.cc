@@ -29,23 +29,28 @@ at::Tensor Hidden(const AttentionInput& input) {
 
 at::Tensor Composed(const AttentionInput& input) {
   const double scale = 1 / std::sqrt(static_cast<double>(input.queries.size(-1)));
-  at::Tensor scores = at::matmul(input.queries * scale, input.keys.transpose(-1, -2));
+  const int64_t shared = input.queries.size(1) / input.keys.size(1);  // heads per key
+  const at::Tensor keys = shared == 1 ? input.keys : input.keys.repeat_interleave(shared, 1);
+  const at::Tensor values = shared == 1 ? input.values : input.values.repeat_interleave(shared, 1);
+  at::Tensor scores = at::matmul(input.queries * scale, keys.transpose(-1, -2));
   const at::Tensor hidden = Hidden(input);
   if (hidden.defined()) {
     scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
   }
   const at::Tensor probabilities = at::softmax(scores, -1);
-  return at::matmul(DropElements(probabilities, input.dropout), input.values);
+  return at::matmul(DropElements(probabilities, input.dropout), values);
 }
 
 }  // namespace
 
 at::Tensor ScaledDotProduct(const AttentionInput& input) {
   const bool equal_heads = input.queries.size(1) == input.keys.size(1);
-  const bool fused_is_slow = IsForHostKernels(input.queries) &&
-                             (input.dropout > 0 || ComputeType() != at::kFloat);
-  if (equal_heads && fused_is_slow && input.queries.size(2) <= kLongestComposed) {
-    return Composed(input);
+  if (IsForHostKernels(input.queries)) {
+    // LibTorch's, too, keeps the probabilities for dropout; and draws from one generator for all
+    // threads.
+    const bool fused_is_slow = ComputeType() != at::kFloat && equal_heads &&
+                               input.queries.size(2) <= kLongestComposed;
+    if (input.dropout > 0 || fused_is_slow) return Composed(input);
   }
   const std::optional<at::Tensor> mask =
       input.mask.defined() ? std::optional(input.mask) : std::nullopt;

@@ -1,7 +1,7 @@
 #include "trainer/compute/device.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
-#include <ATen/core/Generator.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -13,6 +13,7 @@ namespace ddprun::trainer {
 namespace {
 
 std::atomic<int> device_forms_only = 0;
+thread_local at::Generator own_generator;
 
 }  // namespace
 
@@ -32,14 +33,27 @@ void UseDevice(c10::Device device) {
   if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
 }
 
+at::Generator HostGenerator() {
+  return own_generator.defined() ? own_generator : at::detail::getDefaultCPUGenerator();
+}
+
+void UseOwnHostGenerator() {
+  own_generator = at::detail::createCPUGenerator();
+}
+
+uint64_t HostSeed() {
+  at::Generator generator = HostGenerator();
+  const std::lock_guard lock(generator.mutex());
+  return generator.current_seed();
+}
+
 void SeedGenerators(c10::Device device, uint64_t seed) {
-  const auto seed_one = [seed](c10::Device owner) {
-    at::Generator generator = at::globalContext().defaultGenerator(owner);
+  const auto seed_one = [seed](at::Generator generator) {
     const std::lock_guard lock(generator.mutex());
     generator.set_current_seed(seed);
   };
-  seed_one(at::kCPU);
-  if (!device.is_cpu()) seed_one(device);
+  seed_one(HostGenerator());
+  if (!device.is_cpu()) seed_one(at::globalContext().defaultGenerator(device));
 }
 
 at::Tensor ToDevice(const at::Tensor& host, c10::Device device) {

@@ -2,6 +2,7 @@
 // host must not wait for within a step (docs/device.md).
 #pragma once
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -26,7 +27,13 @@ class DeviceFormsOnly {
 // What this thread makes "on the current device" is on this one from now on.
 void UseDevice(c10::Device device);
 
-// torch's default generators: the CPU's and, where it is another, the device's. Those of other
+// What this thread draws on the host comes from here: torch's default generator, which all threads
+// share, or from UseOwnHostGenerator() on one of its own.
+at::Generator HostGenerator();
+void UseOwnHostGenerator();
+uint64_t HostSeed();
+
+// HostGenerator() and, where it is another, the device's. Those of other
 // devices are left alone. Any thread.
 void SeedGenerators(c10::Device device, uint64_t seed);
 

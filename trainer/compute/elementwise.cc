@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/gelu.h>
@@ -34,7 +35,7 @@ void InPieces(int64_t count, const Run& run, Pointers... data) {
 }
 
 int64_t DrawKey() {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  at::Generator generator = HostGenerator();
   const std::lock_guard lock(generator.mutex());
   return static_cast<int64_t>(at::check_generator<at::CPUGeneratorImpl>(generator)->random64());
 }
@@ -111,8 +112,10 @@ class GeluFunction : public torch::autograd::Function<GeluFunction> {
 
 at::Tensor DropElements(const at::Tensor& x, double probability) {
   if (probability == 0) return x;
-  if (!Fits(x)) return at::dropout(x, probability, /*train=*/true);
-  return DropoutFunction::apply(x, probability);
+  if (Fits(x)) return DropoutFunction::apply(x, probability);
+  if (!x.is_cpu()) return at::dropout(x, probability, /*train=*/true);
+  // What at::dropout does, with this thread's generator.
+  return x * at::empty_like(x).bernoulli_(1 - probability, HostGenerator()).div_(1 - probability);
 }
 
 at::Tensor GeluTanh(const at::Tensor& x) {

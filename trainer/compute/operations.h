@@ -34,8 +34,9 @@ struct AttentionInput {
 };
 
 // [B, H, L, D]: softmax(q k^T / sqrt(D)) v, as at::scaled_dot_product_attention; every query must
-// see a key. With dropout or in bfloat16 the probabilities are kept for backward (B H L L numbers)
-// while L is at most 1024: the fused kernel has no dropout and is slow in bfloat16. Any thread.
+// see a key. The probabilities are kept for backward (B H L L numbers) with dropout, which the
+// fused kernel does not have, and in 16 bits, where it is slow, while L is at most 1024. Any
+// thread.
 at::Tensor ScaledDotProduct(const AttentionInput& input);
 
 // Dropout and GELU, faster than LibTorch's on a CPU. float32 and bfloat16; any thread; elsewhere

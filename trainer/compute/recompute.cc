@@ -8,6 +8,7 @@
 
 #include <mutex>
 
+#include "trainer/compute/device.h"
 #include "trainer/compute/precision.h"
 
 namespace ddprun::trainer {
@@ -19,7 +20,7 @@ using torch::autograd::variable_list;
 
 thread_local bool recomputing = false;
 
-// torch's default generators, where they are: the CPU's and, where it is another, the device's.
+// The generators of this thread: the host's and, where it is another, the device's.
 struct RandomState {
   static RandomState Of(c10::Device device) {
     return {.device = device,
@@ -36,13 +37,16 @@ struct RandomState {
   at::Tensor on_device;  // undefined: the CPU is the device
 
  private:
+  static at::Generator GeneratorOf(c10::Device device) {
+    return device.is_cpu() ? HostGenerator() : at::globalContext().defaultGenerator(device);
+  }
   static at::Tensor Get(c10::Device device) {
-    at::Generator generator = at::globalContext().defaultGenerator(device);
+    at::Generator generator = GeneratorOf(device);
     const std::lock_guard lock(generator.mutex());
     return generator.get_state();
   }
   static void Set(c10::Device device, const at::Tensor& state) {
-    at::Generator generator = at::globalContext().defaultGenerator(device);
+    at::Generator generator = GeneratorOf(device);
     const std::lock_guard lock(generator.mutex());
     generator.set_state(state);
   }

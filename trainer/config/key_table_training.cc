@@ -108,7 +108,7 @@ std::vector<Key> RunKeys() {
 
 namespace {
 
-std::vector<Key> LossAndComputeKeys() {
+std::vector<Key> LossKeys() {
   return {
       {.section = "training",
        .name = "loss",
@@ -134,6 +134,11 @@ std::vector<Key> LossAndComputeKeys() {
        .meaning = "Ends the run with an error when the loss is NaN or infinite.",
        .aliases = {{"terminate_on_nan check_finite detect_anomaly", "Lightning"},
                    {"logging_nan_inf_filter", "Hugging Face"}}},
+  };
+}
+
+std::vector<Key> ComputeKeys() {
+  return {
       {.section = "training",
        .name = "precision",
        .slot = At<&Config::training, &TrainingConfig::precision>,
@@ -251,7 +256,9 @@ std::vector<Key> TrainingKeys() {
                    {"clip_grad", "timm"},
                    {"gradient_clip", "PyTorch examples"}}},
   };
-  for (Key& key : LossAndComputeKeys()) keys.push_back(std::move(key));
+  for (auto* rows : {LossKeys, ComputeKeys}) {
+    for (Key& key : rows()) keys.push_back(std::move(key));
+  }
   return keys;
 }
 

@@ -8,6 +8,7 @@
 #include "trainer/config/slot.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/models/pretrained.h"
+#include "trainer/parallel/data_parallel.h"
 
 namespace ddprun::trainer {
 
@@ -36,6 +37,20 @@ std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config, const M
   }
   return MakeOptimizer(OptimizerOptionsOf(config),
                        GroupByDecay(named, config.no_decay, config.weight_decay));
+}
+
+std::unique_ptr<Strategy> BuildDataParallel(const Job& job,
+                                            const std::shared_ptr<Model>& model,
+                                            std::unique_ptr<Optimizer> optimizer) {
+  const StrategyConfig& config = job.config.strategy;
+  const auto make_replica = [&job](c10::Device device) {
+    std::vector<std::string> fresh;
+    return BuildModel(job, /*owns_weights=*/false, device, &fresh);
+  };
+  return MakeDataParallel(model, std::move(optimizer), make_replica,
+                          {.devices = DevicesOf(config),
+                           .output_device = static_cast<size_t>(config.output_device),
+                           .loss = config.dp_loss});
 }
 
 Failure UnevenRanks(const Config& config, int world_size, int each) {
@@ -86,6 +101,10 @@ BuiltStrategy BuildStrategy(const Job& job, const Mesh& mesh, FlightRecorder* re
   std::unique_ptr<Optimizer> optimizer = BuildOptimizer(config.optimizer, *built.model);
   if (StrategyOf(config, mesh.world.size) == StrategyType::kSingle) {
     built.strategy = MakeSingle(built.model, std::move(optimizer));
+    return built;
+  }
+  if (config.strategy.type == StrategyType::kDp) {
+    built.strategy = BuildDataParallel(job, built.model, std::move(optimizer));
     return built;
   }
   DataParallelOptions options = DataParallelOptionsOf(config.strategy);

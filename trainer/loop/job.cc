@@ -53,11 +53,13 @@ Job OpenJob(const std::string& config_path,
 }
 
 StepPlan PlanFor(const Job& job, int world_size) {
-  if (job.config.strategy.type == StrategyType::kSingle && world_size > 1) {
+  const StrategyType type = job.config.strategy.type;
+  if ((type == StrategyType::kSingle || type == StrategyType::kDp) && world_size > 1) {
     throw Failure(Error{.code = Code::kUsage,
                         .title = "TOO MANY RANKS",
                         .where = job.config_path,
-                        .what = "strategy.type is \"single\", but there are " +
+                        .what = "strategy.type is \"" + std::string(Word(type)) +
+                                "\", which is one process, but there are " +
                                 std::to_string(world_size) + " ranks.",
                         .hint = "Start one (--nproc_per_node=1), or take strategy.type \"ddp\".",
                         .page = "too-many-ranks"});

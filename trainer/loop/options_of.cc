@@ -158,9 +158,18 @@ std::vector<Metric> MetricsOf(const EvaluationConfig& config) {
   return metrics;
 }
 
+std::vector<c10::Device> DevicesOf(const StrategyConfig& config) {
+  return {config.devices.begin(), config.devices.end()};
+}
+
+int64_t DevicesPerRank(const StrategyConfig& config) {
+  return config.type == StrategyType::kDp ? static_cast<int64_t>(config.devices.size()) : 1;
+}
+
 LoaderOptions TrainLoaderOptions(const Config& config, int64_t epoch) {
   LoaderOptions options = ValidationLoaderOptions(config);
-  options.batch_size = config.training.per_device_train_batch_size;
+  options.batch_size =
+      config.training.per_device_train_batch_size * DevicesPerRank(config.strategy);
   options.drop_last = config.data.dataloader_drop_last;
   options.epoch = epoch;
   return options;
@@ -168,7 +177,8 @@ LoaderOptions TrainLoaderOptions(const Config& config, int64_t epoch) {
 
 LoaderOptions ValidationLoaderOptions(const Config& config) {
   const DataConfig& data = config.data;
-  return {.batch_size = config.training.per_device_eval_batch_size,
+  return {.batch_size =
+              config.training.per_device_eval_batch_size * DevicesPerRank(config.strategy),
           .prefetch = data.dataloader_num_workers * data.dataloader_prefetch_factor,
           .threads = data.dataloader_num_workers};
 }

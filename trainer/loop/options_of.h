@@ -17,6 +17,9 @@ ModelOptions ModelOptionsOf(const ModelConfig& config);
 OptimizerOptions OptimizerOptionsOf(const OptimizerConfig& config);
 ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_steps);
 DataParallelOptions DataParallelOptionsOf(const StrategyConfig& config);
+std::vector<c10::Device> DevicesOf(const StrategyConfig& config);
+// That share the samples of a rank: "dp"'s.
+int64_t DevicesPerRank(const StrategyConfig& config);
 std::vector<Metric> MetricsOf(const EvaluationConfig& config);
 
 LoaderOptions TrainLoaderOptions(const Config& config, int64_t epoch);

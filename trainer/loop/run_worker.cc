@@ -50,8 +50,13 @@ Mesh MeetOthers(const Job& job,
               std::shared_ptr<FlightRecorder> recorder,
               const Log& log) {
   const auto timeout = std::chrono::seconds(job.config.comm.init_timeout_seconds);
+  const StrategyType type = StrategyOf(job.config, rank.world_size);
   Mesh mesh;
-  if (StrategyOf(job.config, rank.world_size) != StrategyType::kSingle) {
+  if (type == StrategyType::kDp) {
+    mesh.device = DevicesOf(job.config.strategy)[0];
+    return mesh;
+  }
+  if (type != StrategyType::kSingle) {
     auto group = InitProcessGroup(environment, timeout, std::move(recorder));
     group->SetAllReduceAlgorithm(job.config.comm.algorithm);
     mesh = MakeMesh(group, MeshShapeOf(job.config, rank.world_size));

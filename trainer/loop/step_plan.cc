@@ -35,8 +35,8 @@ DistributedSamplerOptions ShareOptions(const Config& config,
                                        const LogicalRank& rank) {
   const DataConfig& data = config.data;
   const bool by_step = data.sample_order == SampleOrder::kWorldSizeIndependent;
-  const int64_t rank_batch =
-      config.training.per_device_train_batch_size * config.training.gradient_accumulation_steps;
+  const int64_t rank_batch = TrainLoaderOptions(config, /*epoch=*/0).batch_size *
+                             config.training.gradient_accumulation_steps;
   return {.dataset_size = samples,
           .num_replicas = rank.count,
           .rank = rank.index,
@@ -48,7 +48,7 @@ DistributedSamplerOptions ShareOptions(const Config& config,
 }
 
 Result<StepPlan> PlanSteps(const Config& config, int64_t samples, int64_t data_ranks) {
-  const int64_t batch = config.training.per_device_train_batch_size;
+  const int64_t batch = TrainLoaderOptions(config, /*epoch=*/0).batch_size;
   const int64_t accumulation = config.training.gradient_accumulation_steps;
   if (samples < data_ranks) {
     return TooFewSamples(

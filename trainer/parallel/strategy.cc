@@ -235,10 +235,14 @@ void DistributedDataParallel::RunVirtualRanks(const StepInputs& inputs) {
 
 }  // namespace
 
-void RunMicroBatch(const StepInputs& inputs, size_t micro_batch, Model& model) {
+void RunMicroBatch(const StepInputs& inputs,
+                   size_t micro_batch,
+                   Model& model,
+                   const std::function<void()>& rest) {
   const at::Tensor loss = inputs.loss(model, inputs.micro_batches[micro_batch], micro_batch);
   try {
     loss.backward();
+    if (rest) rest();
   } catch (const Failure&) {
     throw;  // of communication, which goes on meanwhile
   } catch (...) {

@@ -32,9 +32,9 @@ struct Evaluated {
   at::Tensor outputs = {};  // undefined unless asked for
 };
 
-// One step: ForwardBackward(), ScaleGradients() and ClipGradients() if that is wanted, Step(), unless
-// the gradients are not finite. One thread; all ranks call the same methods, which throw Failure
-// when a collective fails.
+// One step: ForwardBackward(), ScaleGradients() and ClipGradients() if that is wanted, and Step()
+// unless the gradients are not finite. One thread; all ranks call the same methods, which throw
+// Failure when a collective fails.
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -84,8 +84,11 @@ class Strategy {
 };
 
 // One micro-batch through the model and back, as strategies do it. Throws Failure for what backward
-// throws.
-void RunMicroBatch(const StepInputs& inputs, size_t micro_batch, Model& model);
+// throws. `rest`: what of backward the loss's graph does not know.
+void RunMicroBatch(const StepInputs& inputs,
+                   size_t micro_batch,
+                   Model& model,
+                   const std::function<void()>& rest = {});
 
 // One process, one device.
 std::unique_ptr<Strategy> MakeSingle(std::shared_ptr<Model> model,

@@ -127,6 +127,23 @@ void MetricsFile::OnBucketSizes(const BucketSizesReport& report, ReportTime now)
   Append(Line(object));
 }
 
+void MetricsFile::OnDeviceMemory(const DeviceMemoryReport& report, ReportTime now) {
+  Json object = {{"ts", now.unix_seconds}, {"event", "device_memory"}, {"step", report.step}};
+  object["devices"] = Json::array();
+  for (const DeviceMemoryReport::Device& device : report.devices) {
+    object["devices"].push_back({{"device", device.name},
+                                 {"samples", device.samples},
+                                 {"gathered", device.gathered},
+                                 {"bytes", device.total()},
+                                 {"model", device.model},
+                                 {"gradients", device.gradients},
+                                 {"optimizer", device.optimizer},
+                                 {"batch", device.batch},
+                                 {"outputs", device.outputs}});
+  }
+  Append(Line(object));
+}
+
 void MetricsFile::OnCheckpoint(const CheckpointReport& report, ReportTime now) {
   Json object = {{"ts", now.unix_seconds}, {"event", "checkpoint"}, {"step", report.step}};
   if (report.error.empty()) {

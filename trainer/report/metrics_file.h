@@ -27,6 +27,7 @@ class MetricsFile final : public Observer {
   void OnStep(const StepReport& report, ReportTime now) override;
   void OnEval(const EvalReport& report, ReportTime now) override;
   void OnCheckpoint(const CheckpointReport& report, ReportTime now) override;
+  void OnDeviceMemory(const DeviceMemoryReport& report, ReportTime now) override;
   void OnBucketSizes(const BucketSizesReport& report, ReportTime now) override;
   void OnEnd(const RunEnd& end, ReportTime now) override;
 

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/report/strategy_reports.h"
+
 namespace ddprun::trainer {
 
 // Counts are of the whole job, summed over its ranks, for this one optimizer step.
@@ -40,19 +42,6 @@ struct EvalReport {
   int64_t samples = 0;  // every sample counted once
   double seconds = 0;
   std::vector<std::pair<std::string, double>> metrics = {};  // {"accuracy", 0.97}
-};
-
-// Which bucket sizes were tried and which one stays.
-struct BucketSizesReport {
-  struct Trial {
-    double bucket_cap_mb = 0;  // MiB, as the next
-    double first_bucket_mb = 0;
-    int64_t buckets = 0;
-    double seconds = 0;  // from the beginning of the step's last forward to the averages
-  };
-  int64_t step = 0;                // after which they were found
-  std::vector<Trial> trials = {};  // the default first
-  size_t chosen = 0;
 };
 
 // What has become of a save.
@@ -115,6 +104,7 @@ class Observer {
   virtual void OnEval(const EvalReport& /*report*/, ReportTime /*now*/) {}
   virtual void OnCheckpoint(const CheckpointReport& /*report*/, ReportTime /*now*/) {}
   virtual void OnBucketSizes(const BucketSizesReport& /*report*/, ReportTime /*now*/) {}
+  virtual void OnDeviceMemory(const DeviceMemoryReport& /*report*/, ReportTime /*now*/) {}
   // Every step, where the config wants it.
   virtual void OnStateHashes(const StateHashes& /*hashes*/, ReportTime /*now*/) {}
   // Last.

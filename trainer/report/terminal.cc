@@ -80,6 +80,19 @@ std::string FormatBucketSizesLine(const BucketSizesReport& report) {
          " --set strategy.first_bucket_mb=" + first;
 }
 
+std::string FormatDeviceMemoryLine(const DeviceMemoryReport::Device& device, size_t index) {
+  const auto text = [](int64_t bytes) { return ByteText(static_cast<double>(bytes)); };
+  std::string gathered;
+  for (const int64_t size : device.gathered) {
+    gathered += (gathered.empty() ? ", gathered [" : ", ") + std::to_string(size);
+  }
+  return "device " + std::to_string(index) + " (" + device.name + "): " +
+         std::to_string(device.samples) + " samples, " + text(device.total()) + ": model " +
+         text(device.model) + ", gradients " + text(device.gradients) + ", optimizer " +
+         text(device.optimizer) + ", batch " + text(device.batch) + ", outputs " +
+         text(device.outputs) + (gathered.empty() ? "" : gathered + "]");
+}
+
 int ProgressBarFd(ProgressBarMode mode) {
   if (mode == ProgressBarMode::kOff) return -1;
   for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
@@ -115,6 +128,12 @@ void Terminal::OnCheckpoint(const CheckpointReport& report, ReportTime /*now*/) 
   if (!report.error.empty()) return OnNote("warning: no " + step + ": " + report.error);
   OnNote(step + ": " + report.path + " (" + ByteText(static_cast<double>(report.bytes)) + " in " +
          Duration(report.seconds) + ")");
+}
+
+void Terminal::OnDeviceMemory(const DeviceMemoryReport& report, ReportTime /*now*/) {
+  for (size_t i = 0; i < report.devices.size(); ++i) {
+    OnNote(FormatDeviceMemoryLine(report.devices[i], i));
+  }
 }
 
 void Terminal::OnBucketSizes(const BucketSizesReport& report, ReportTime /*now*/) {

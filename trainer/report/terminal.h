@@ -30,6 +30,10 @@ std::string FormatEvalLine(const EvalReport& report, int64_t max_steps);
 // with the default; keep it: --set strategy.bucket_cap_mb=5 --set strategy.first_bucket_mb=1
 std::string FormatBucketSizesLine(const BucketSizesReport& report);
 
+// device 0 (cpu): 15 samples, 1.20 MiB: model 400 KiB, gradients 400 KiB, optimizer 0 bytes, batch
+// 300 KiB, outputs 100 KiB, gathered [30, 2]
+std::string FormatDeviceMemoryLine(const DeviceMemoryReport::Device& device, size_t index);
+
 struct TerminalOptions {
   int line_fd = 1;               // where lines go
   int bar_fd = -1;               // where the progress bar goes, below the lines; -1: none
@@ -47,6 +51,7 @@ class Terminal final : public Observer {
   void OnStep(const StepReport& report, ReportTime now) override;
   void OnEval(const EvalReport& report, ReportTime now) override;
   void OnCheckpoint(const CheckpointReport& report, ReportTime now) override;
+  void OnDeviceMemory(const DeviceMemoryReport& report, ReportTime now) override;
   void OnBucketSizes(const BucketSizesReport& report, ReportTime now) override;
   // The bar stays as it is.
   void OnEnd(const RunEnd& end, ReportTime now) override;

@@ -204,6 +204,51 @@ TEST(CrossCheck, OnlyBlocksThatAreKnownAreRecomputed) {
             "model.type \"plugin\" brings code of its own, whose blocks are not known here:");
 }
 
+TEST(CrossCheck, DataParallelHasDevicesAndNothingBetweenProcesses) {
+  const auto complaint = [](std::vector<std::string> more) {
+    more.insert(more.begin(), "strategy.type=dp");
+    return FirstLine({kGpt, more});
+  };
+  const std::string two = R"(strategy.devices=["cpu","cpu"])";
+  EXPECT_EQ(complaint({two}), "");
+  EXPECT_EQ(complaint({R"(strategy.devices=["cuda:0","cuda:11"])", "strategy.output_device=1",
+                       "strategy.loss=parallel", "training.precision=fp16"}),
+            "");
+  EXPECT_EQ(complaint({}), R"(strategy.devices is missing; strategy.type "dp" needs it.)");
+  for (const char* bad : {"gpu", "cuda", "cuda:", "cuda:x", "cpu:0", ""}) {
+    EXPECT_EQ(complaint({"strategy.devices=[\"cpu\", \"" + std::string(bad) + "\"]"}),
+              "\"" + std::string(bad) + "\" is no device to train on:");
+  }
+  EXPECT_EQ(complaint({R"(strategy.devices=["cpu","cuda:0"])"}),
+            "The devices of \"dp\" have to be of one kind:");
+  EXPECT_EQ(complaint({two, "strategy.output_device=2"}),
+            "strategy.devices has 2, counted from 0:");
+  EXPECT_EQ(complaint({two, "training.virtual_ranks=2"}),
+            "training.virtual_ranks needs \"ddp\", be it with one process:");
+  for (const char* between : {"strategy.comm_hook=bf16", "strategy.overlap=none",
+                              "comm.algorithm=ring", "strategy.static_graph=true"}) {
+    EXPECT_EQ(complaint({two, between}),
+              "strategy.type \"dp\" is one process, which sends no gradients to others:")
+        << between;
+  }
+  EXPECT_EQ(FirstLine({kGpt, {two}}),
+            "strategy.devices is for strategy.type \"dp\" or \"model_parallel\" or \"pipeline\", "
+            "but this config has \"auto\":");
+}
+
+TEST(CrossCheck, Float16DecidesAboutAStepWhenAllGradientsAreThere) {
+  const auto complaint = [](const std::string& other) {
+    return FirstLine({kGpt, {"training.precision=fp16", "training.max_grad_norm=0", other}});
+  };
+  EXPECT_EQ(complaint("training.loss_scale_growth_interval=5"), "");
+  EXPECT_EQ(complaint("strategy.comm_hook=fp16"), "");
+  for (const char* other : {"strategy.overlap=step", "strategy.optimizer_in_backward=true",
+                            "strategy.check_finite=true", "strategy.comm_hook=power_sgd",
+                            "strategy.comm_hook=post_local_sgd"}) {
+    EXPECT_NE(complaint(other).find("fp16"), std::string::npos) << other;
+  }
+}
+
 TEST(CrossCheck, BucketSizesAreANumberOrAuto) {
   EXPECT_EQ(Complaint({kGpt, {"strategy.bucket_cap_mb=auto"}}), "");
   EXPECT_EQ(Complaint({kGpt, {"strategy.bucket_cap_mb=0.5"}}), "");

@@ -62,6 +62,47 @@ TEST_P(DeviceTraining, WaitsForTheDeviceOnlyToReadWhatIsLogged) {
   }
 }
 
+// One process on two devices.
+Job DataParallelJob(const std::string& model, c10::DeviceType type, DpLoss loss) {
+  Job job = JobOf(model, /*dropout=*/0.2);
+  // LibTorch's attention draws from the one generator that all threads of the CPU share.
+  if (auto* transformer = TransformerIn(job.model)) transformer->attention_dropout = 0;
+  job.config.training.per_device_train_batch_size = 2;
+  job.config.training.gradient_accumulation_steps = 2;
+  job.config.strategy.type = StrategyType::kDp;
+  job.config.strategy.output_device = 1;
+  job.config.strategy.dp_loss = loss;
+  for (const c10::DeviceIndex index : {0, 1}) {
+    job.config.strategy.devices.push_back(
+        (type == at::kCPU ? c10::Device(type) : c10::Device(type, index)).str());
+  }
+  return job;
+}
+
+TEST_P(DeviceTraining, ByDataParallelGivesTheBitsOfTheCpu) {
+  for (const DpLoss loss : {DpLoss::kGathered, DpLoss::kParallel}) {
+    ExpectSameBits(TrainOn(kDeviceType, 1, DataParallelJob(GetParam(), kDeviceType, loss)),
+                   TrainInDeviceForms(1, DataParallelJob(GetParam(), at::kCPU, loss)));
+  }
+}
+
+TEST_P(DeviceTraining, ByDataParallelWaitsForNoDeviceInBetween) {
+  for (const DpLoss loss : {DpLoss::kGathered, DpLoss::kParallel}) {
+    Job job = DataParallelJob(GetParam(), kDeviceType, loss);
+    job.config.training.gradient_accumulation_steps = 1;
+    job.config.report.logging_steps = 4;
+    auto data = std::make_unique<SmallData>(GetParam(), 64);
+    std::vector<std::unique_ptr<ForbidHostSync>> forbidden;
+    data->before_batch = [&](int64_t batch) {
+      forbidden.clear();
+      if (batch != 1 && batch != 2 && batch != 4) return;  // steps 2, 3 and 5 are not logged
+      for (const int device : {0, 1}) forbidden.push_back(std::make_unique<ForbidHostSync>(device));
+    };
+    job.train = std::move(data);
+    EXPECT_EQ(TrainOn(kDeviceType, 1, job).losses.size(), 6U);
+  }
+}
+
 TEST_P(DeviceTraining, RecomputesWithTheSameBits) {
   Job job = JobOf(GetParam(), /*dropout=*/0.2);
   const Trained expected = TrainOn(kDeviceType, 1, job);
@@ -87,6 +128,14 @@ INSTANTIATE_TEST_SUITE_P(Models,
                          DeviceTraining,
                          testing::Values("mlp", "cnn", "resnet18", "bert", "gpt", "llama"),
                          [](const auto& test) { return std::string(test.param); });
+
+TEST(DeviceFloat16, GivesTheBitsOfTheCpu) {
+  for (const char* model : {"mlp", "gpt", "llama"}) {
+    Job job = JobOf(model, /*dropout=*/0.2);
+    job.config.training.precision = Precision::kFp16;
+    ExpectSameBits(TrainOn(kDeviceType, 1, job), TrainInDeviceForms(1, job));
+  }
+}
 
 // Four for each of two devices keep sums of one subtree, three keep two.
 TEST(DeviceVirtualRanks, GiveTheBitsOfTheCpu) {

@@ -42,7 +42,8 @@ def loaders(dataset, config, ranks):
     data = config["data"]
     samplers = [DistributedSampler(dataset, ranks, rank, shuffle=data["shuffle"],
                                    seed=data["data_seed"]) for rank in range(ranks)]
-    batch = config["training"]["per_device_train_batch_size"]
+    batch = (config["training"]["per_device_train_batch_size"] *
+             max(1, len(config["strategy"]["devices"])))
     return [DataLoader(dataset, batch_size=batch, sampler=sampler) for sampler in samplers]
 
 
@@ -80,15 +81,15 @@ class Seeds(training.TrainingTest):
         for step, (a, b) in enumerate(zip(found, expected)):
             self.assertLess(abs(a - b), tolerance, f"step {step + 1}: {a} instead of {b}")
 
-    def assert_follows_pytorch(self, name, ranks, make_net, make_optimizer, *more):
+    def assert_follows_pytorch(self, name, ranks, make_net, make_optimizer, *more,
+                               loss_of=lambda net, batch: nn.MSELoss()(net(batch[0]), batch[1])):
         config, losses, weights = self.run_config(name, ranks, "run.max_epochs=1", *more)
         sizes = [config["data"][key] for key in ("num_samples", "input_size", "target_size")]
         dataset = RandomTensorDataset(config["data"]["dataset_seed"], *sizes)
         torch.manual_seed(config["run"]["seed"])
         net = make_net()
         expected = train_in_pytorch(net, make_optimizer(net.parameters()),
-                                    loaders(dataset, config, ranks),
-                                    lambda net, batch: nn.MSELoss()(net(batch[0]), batch[1]), 1000)
+                                    loaders(dataset, config, ranks), loss_of, 1000)
         self.assert_close(losses, expected, 1e-6)
         # In the order of the layers, whatever they are called.
         for found, mine in zip((weights[key] for key in sorted(weights)),
@@ -105,6 +106,39 @@ class Seeds(training.TrainingTest):
             self.assertEqual(len(losses), 4 if ranks == 1 else 2)
         samples = [m["samples"] for m in self.metrics("linear-of-1") if m.get("split") == "train"]
         self.assertEqual(samples, [30, 30, 30, 10])
+
+    def test_data_parallel_cuts_batches_as_torch_does(self):
+        """DataParallel itself does nothing on CPUs: what it does with replicas, in its words."""
+        def data_parallel_loss(net, batch):
+            replicas = [net] * 2
+            chunks = zip(*(part.chunk(2) for part in batch))
+            outputs = [replica(x) for replica, (x, _) in zip(replicas, chunks)]
+            return nn.MSELoss()(torch.cat(outputs), batch[1])
+
+        for more in ((), ("strategy.loss=parallel",)):
+            self.assert_follows_pytorch("data_parallel", 1, lambda: nn.Linear(5, 2),
+                                        lambda parameters: torch.optim.SGD(parameters, lr=0.01),
+                                        *more, loss_of=data_parallel_loss)
+            shutil.move(self.path("runs/data_parallel-of-1"), self.path(f"kept{len(more)}"))
+            with open(self.path(f"kept{len(more)}/metrics.jsonl")) as file:
+                lines = [json.loads(line) for line in file]
+            samples = [line["samples"] for line in lines if line.get("split") == "train"]
+            self.assertEqual(samples, [30, 30, 30, 10])
+            cuts = [[device["samples"] for device in line["devices"]]
+                    for line in lines if line.get("event") == "device_memory"]
+            self.assertEqual(cuts, [[len(part) for part in torch.zeros(size).chunk(2)]
+                                    for size in (30, 10)])
+
+    def test_data_parallel_gathers_outputs_or_losses(self):
+        told = {}
+        for name in ("data_parallel_output", "data_parallel_loss"):
+            _, told[name], _ = self.run_config(name, 1)
+            (line,) = [line for line in self.metrics(f"{name}-of-1")
+                       if line.get("event") == "device_memory"]
+            told[name, "gathered"] = [device["gathered"] for device in line["devices"]]
+        self.assertEqual(told["data_parallel_output", "gathered"], [[1000, 10], []])
+        self.assertEqual(told["data_parallel_loss", "gathered"], [[2], []])
+        self.assert_close(told["data_parallel_output"], told["data_parallel_loss"], 1e-6)
 
     def test_a_linear_layer_with_adam(self):
         for ranks in (1, 2):
