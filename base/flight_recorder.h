@@ -38,7 +38,7 @@ enum class CollectiveKind : uint8_t {
   kAllToAll,
   kGather,
   kScatter,
-  // Waits for messages. Collective::number is the rank in the group that sends it.
+  // Waits for messages. Collective::number is the rank, in the job, that sends it.
   kReceive,
   kReceiveFromAny
 };

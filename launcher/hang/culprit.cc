@@ -71,6 +71,26 @@ Culprit Missing(Standings standings) {
               std::to_string(awaited->number)};
 }
 
+// Of ranks that wait for messages from each other, the first one does something else.
+Culprit NotSent(Standings standings) {
+  std::map<int, int> awaited;  // rank that is to send: one that waits for it
+  std::set<int> waiting;
+  for (const Standing& standing : standings) {
+    if (!standing.flight) continue;
+    for (const RecordedCollective& collective : standing.flight->collectives) {
+      if (collective.state != CollectiveState::kWaiting) continue;
+      waiting.insert(standing.rank);
+      if (collective.kind != CollectiveKind::kReceive) continue;
+      awaited.emplace(static_cast<int>(collective.number), standing.rank);
+    }
+  }
+  std::erase_if(awaited, [&](const auto& one) { return waiting.contains(one.first); });
+  if (awaited.empty()) return {};
+  const auto& [sender, receiver] = *awaited.begin();
+  return {RanksThat(standings, [&](const Standing& s) { return s.rank == sender; }),
+          "has not sent what rank " + std::to_string(receiver) + " waits for"};
+}
+
 Culprit InKernel(Standings standings) {
   return {RanksThat(standings, [](const Standing& s) { return s.place.state == 'D'; }),
           "hangs in the kernel (state D)"};
@@ -114,8 +134,9 @@ Culprit FirstToStop(Standings standings) {
 Culprit FindCulprit(Standings standings, std::span<const StoreWait> waits) {
   if (Culprit stopped = Stopped(standings); !stopped.ranks.empty()) return stopped;
   for (Culprit& found :
-       std::vector<Culprit>{Missing(standings), InKernel(standings), NotInStore(standings, waits),
-                            OddOneOut(standings), FirstToStop(standings)}) {
+       std::vector<Culprit>{Missing(standings), NotSent(standings), InKernel(standings),
+                            NotInStore(standings, waits), OddOneOut(standings),
+                            FirstToStop(standings)}) {
     if (TellsApart(found.ranks, standings)) return std::move(found);
   }
   return {};

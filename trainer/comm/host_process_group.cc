@@ -123,7 +123,7 @@ c10::intrusive_ptr<HostProcessGroup> HostProcessGroup::Create(const UniqueFd& me
 HostProcessGroup::Core::Core(const UniqueFd& memory,
                              const Options& options,
                              std::chrono::nanoseconds spin_time)
-    : placement(options.rank, NodeOfRank(options)),
+    : placement(options.rank, NodeOfRank(options), options.names),
       wire(options.wire),
       region(MapMemory(memory, placement, options.generation)),
       recorder(options.recorder),
@@ -155,6 +155,7 @@ std::unique_ptr<Collectives> HostProcessGroup::Core::MakeCollectives() const {
   return std::make_unique<NodeGroup>(*region, NodeGroup::Options{.rank = placement.rank(),
                                                                  .spin = spin,
                                                                  .recorder = recorder.get(),
+                                                                 .names = placement.MemberNames(0),
                                                                  .group = RecordedGroup()});
 }
 

@@ -36,6 +36,8 @@ class HostProcessGroup : public c10d::Backend {
     std::shared_ptr<FlightRecorder> recorder = {};  // is told of every collective, if there is one
     // Ranks on several nodes (ConnectNodes): any number for each node. Empty: all are on this one.
     std::vector<int> node_of_rank = {};
+    // What errors and the recorder call the ranks: their numbers in the job. Empty: as here.
+    std::vector<int> names = {};
     GroupWire wire = {};
   };
   // How long waits of a node's ranks spin: only when each has a core.
@@ -105,7 +107,8 @@ class HostProcessGroup : public c10d::Backend {
   // Throws, and names the ranks that did not come, by itself.
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
-  // A send is done once the message is copied; its receiver may come later.
+  // A send is done once the message is copied; its receiver may come later. They take a device's
+  // tensors, too, and wait for it.
   Work send(Tensors& tensors, int destination, int tag) override;
   Work recv(Tensors& tensors, int source, int tag) override;
   // Work::sourceRank() says from whom, once done.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 
 #include "base/failure.h"
 #include "trainer/comm/host_process_group.h"
@@ -64,6 +65,11 @@ Status CheckLists(int self,
   return {};
 }
 
+// A message from or for a device goes through the host.
+const at::Tensor& OneOf(const std::vector<at::Tensor>& tensors) {
+  return tensors.size() == 1 && OnDevice(tensors) ? tensors[0] : Single(tensors);
+}
+
 }  // namespace
 
 class HostProcessGroup::MessageWork : public c10d::Work {
@@ -72,9 +78,10 @@ class HostProcessGroup::MessageWork : public c10d::Work {
       : c10d::Work(rank, type),
         core_(std::move(core)),
         tensor_(std::move(tensor)),
-        flat_(type == c10d::OpType::SEND || tensor_.is_contiguous()
-                  ? tensor_.contiguous()
-                  : at::empty_like(tensor_, at::MemoryFormat::Contiguous)) {}
+        flat_(type == c10d::OpType::SEND || (tensor_.is_contiguous() && tensor_.is_cpu())
+                  ? tensor_.contiguous().cpu()
+                  : at::empty_like(tensor_, at::device(at::kCPU),
+                                   at::MemoryFormat::Contiguous)) {}
 
   void Start(int peer, int tag) {
     transfer_ = retrieveOpType() == c10d::OpType::SEND
@@ -128,15 +135,15 @@ HostProcessGroup::Work HostProcessGroup::StartMessage(c10d::OpType type,
 }
 
 HostProcessGroup::Work HostProcessGroup::send(Tensors& tensors, int destination, int tag) {
-  return StartMessage(c10d::OpType::SEND, Single(tensors), RankOf(destination, getSize()), tag);
+  return StartMessage(c10d::OpType::SEND, OneOf(tensors), RankOf(destination, getSize()), tag);
 }
 
 HostProcessGroup::Work HostProcessGroup::recv(Tensors& tensors, int source, int tag) {
-  return StartMessage(c10d::OpType::RECV, Single(tensors), RankOf(source, getSize()), tag);
+  return StartMessage(c10d::OpType::RECV, OneOf(tensors), RankOf(source, getSize()), tag);
 }
 
 HostProcessGroup::Work HostProcessGroup::recvAnysource(Tensors& tensors, int tag) {
-  return StartMessage(c10d::OpType::RECVANYSOURCE, Single(tensors), Mailbox::kAnyRank, tag);
+  return StartMessage(c10d::OpType::RECVANYSOURCE, OneOf(tensors), Mailbox::kAnyRank, tag);
 }
 
 c10::intrusive_ptr<HostProcessGroup> HostProcessGroup::NewGroup(const std::vector<int>& ranks) {
@@ -172,11 +179,20 @@ c10::intrusive_ptr<HostProcessGroup> HostProcessGroup::NewGroup(const std::vecto
   // The makers' descriptors stay open until everybody is here.
   ThrowIfError(core_->queue.RunNow([&] { return core_->group.Barrier(deadline); }));
   ThrowIfError(joined);
-  // A number that is new to every rank; groups made together have no rank in common.
-  int64_t number = 0;
-  for (const Invitation& one : invitations) number = std::max(number, one.next_group);
+  // Numbers that are new to every rank, one for each of the groups made together, so that who looks
+  // at all of them tells them apart.
+  int64_t next = 0;
+  for (const Invitation& one : invitations) next = std::max(next, one.next_group);
+  int64_t number = next;
+  std::set<std::vector<int32_t>> others;
+  for (size_t i = 0; i < n; ++i) {
+    std::vector<int32_t> other(lists.begin() + i * n, lists.begin() + (i + 1) * n);
+    if (other[0] < 0 || !others.insert(other).second) continue;
+    if (other < list) ++number;
+    ++next;
+  }
   if (number >= kMaxGroups) throw Failure(BadRanks(getRank(), "There are too many groups."));
-  core_->wire.next_group->store(static_cast<int>(number) + 1);
+  core_->wire.next_group->store(static_cast<int>(next));
   if (ranks.empty()) return nullptr;
   return c10::intrusive_ptr<HostProcessGroup>::unsafe_steal_from_new(
       new HostProcessGroup(memory, OptionsFor(ranks, static_cast<uint16_t>(number)), core_->spin));
@@ -195,6 +211,7 @@ HostProcessGroup::Options HostProcessGroup::OptionsFor(const std::vector<int>& r
   options.wire.peers.clear();
   for (const int rank : ranks) {
     options.node_of_rank.push_back(core_->placement.NodeOf(rank));
+    options.names.push_back(core_->placement.NameOf(rank));
     if (core_->placement.nodes() == 1) continue;
     options.wire.peers.push_back(core_->wire.peers[static_cast<size_t>(rank)]);
   }

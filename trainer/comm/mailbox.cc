@@ -163,7 +163,7 @@ Error Mailbox::WrongSize(const Transfer& receive, int from, size_t sent) const {
   return Error{.code = Code::kFailed,
                .title = "MISMATCHED MESSAGE",
                .where = SelfText(),
-               .what = "Rank " + std::to_string(from) + " sent " + std::to_string(sent) +
+               .what = "R" + TextOf(from).substr(1) + " sent " + std::to_string(sent) +
                        " bytes with tag " + std::to_string(receive.tag) + "; " + SelfText() +
                        " expected " + std::to_string(receive.bytes) + ".",
                .hint = "Sender and receiver must agree on the tensor's shape and type.",
@@ -232,7 +232,7 @@ void Mailbox::Record(Recording& recording, const Transfer& receive) const {
   const bool from_any = receive.peer == kAnyRank;
   recording.Start({.kind = from_any ? CollectiveKind::kReceiveFromAny : CollectiveKind::kReceive,
                    .group = options_.recorded_group,
-                   .number = from_any ? 0 : static_cast<uint64_t>(receive.peer),
+                   .number = from_any ? 0 : static_cast<uint64_t>(placement_.NameOf(receive.peer)),
                    .bytes = receive.bytes});
   recording.SetWaiting(true);
 }
@@ -248,8 +248,7 @@ Status Mailbox::GiveUp(Transfer& transfer) {
 }
 
 Error Mailbox::NotCome(const Transfer& transfer) const {
-  const std::string peer =
-      transfer.peer == kAnyRank ? "any rank" : "rank " + std::to_string(transfer.peer);
+  const std::string peer = transfer.peer == kAnyRank ? "any rank" : TextOf(transfer.peer);
   return Error{.code = cancelled_ ? Code::kFailed : Code::kDeadlineExceeded,
                .title = cancelled_ ? "MESSAGE CANCELLED" : "MESSAGE TIMED OUT",
                .where = SelfText(),

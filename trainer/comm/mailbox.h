@@ -98,7 +98,8 @@ class Mailbox {
   Error WrongSize(const Transfer& receive, int from, size_t sent) const;
   bool OnThisNode(int rank) const { return placement_.NodeOf(rank) == placement_.node(); }
   int self() const { return placement_.LocalOf(placement_.rank()); }
-  std::string SelfText() const { return "rank " + std::to_string(placement_.rank()); }
+  std::string TextOf(int rank) const { return "rank " + std::to_string(placement_.NameOf(rank)); }
+  std::string SelfText() const { return TextOf(placement_.rank()); }
 
   void SendByWire(Transfer& transfer, const void* data);
   void SeeOff();

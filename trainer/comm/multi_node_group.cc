@@ -15,7 +15,7 @@ NodeMeeting::Options MeetingOptions(const NodePlacement& placement,
   return {.rank = placement.LocalOf(placement.rank()),
           .spin = options.spin,
           .recorder = options.recorder,
-          .names = placement.Members(placement.node()),
+          .names = placement.MemberNames(placement.node()),
           .group = options.recorded_group,
           .staging_bytes = staging_bytes};
 }

@@ -96,8 +96,9 @@ Status NodeLink::Check(const NodeOperation& operation) {
   for (const auto& witness : witnesses_) {
     const Handle& heard = witness->receive;
     if (!heard->done.load(std::memory_order_acquire) || !heard->status.ok()) continue;
-    Error error = ReportedBy(witness->rank, UnpackError({witness->failure.data(), heard->bytes}));
-    error.where = "rank " + std::to_string(placement_.rank());
+    Error error = ReportedBy(placement_.NameOf(witness->rank),
+                             UnpackError({witness->failure.data(), heard->bytes}));
+    error.where = "rank " + std::to_string(placement_.NameOf(placement_.rank()));
     return error;
   }
   const auto ended = std::stable_partition(running_.begin(), running_.end(), [](const auto& r) {
@@ -127,7 +128,7 @@ Error NodeLink::TimedOut(const NodeOperation& operation) {
     const bool here = end->header_receive != nullptr && end->header_receive->done.load();
     for (const int rank : placement_.Members(placement_.NodeOf(end->rank))) {
       std::string& list = here ? present : missing;
-      list += (list.empty() ? "" : ", ") + std::to_string(rank);
+      list += (list.empty() ? "" : ", ") + std::to_string(placement_.NameOf(rank));
     }
   }
   const std::string where = operation.recording.Whereabouts();
@@ -135,7 +136,7 @@ Error NodeLink::TimedOut(const NodeOperation& operation) {
   return Error{
       .code = Code::kDeadlineExceeded,
       .title = "COLLECTIVE TIMED OUT",
-      .where = "rank " + std::to_string(placement_.rank()),
+      .where = "rank " + std::to_string(placement_.NameOf(placement_.rank())),
       .what = missing.empty()
                   ? "In " + what +
                         " the data of these ranks of other nodes did not come in time: " + present +

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/check.h"
 
 namespace ddprun::trainer {
 
-NodePlacement::NodePlacement(int rank, const std::vector<int>& node_of_rank) : rank_(rank) {
+NodePlacement::NodePlacement(int rank,
+                             const std::vector<int>& node_of_rank,
+                             std::vector<int> names)
+    : rank_(rank), names_(std::move(names)) {
   DDPRUN_CHECK(rank >= 0 && static_cast<size_t>(rank) < node_of_rank.size());
   std::map<int, int> numbers;
   for (size_t r = 0; r < node_of_rank.size(); ++r) {
@@ -28,6 +32,12 @@ NodePlacement::NodePlacement(int rank, const std::vector<int>& node_of_rank) : r
         std::find(way_back_.begin(), way_back_.end(), leg->node) == way_back_.end();
     if (new_node) way_back_.push_back(leg->node);
   }
+}
+
+std::vector<int> NodePlacement::MemberNames(int node) const {
+  std::vector<int> names;
+  for (const int rank : Members(node)) names.push_back(NameOf(rank));
+  return names;
 }
 
 }  // namespace ddprun::trainer

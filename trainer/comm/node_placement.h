@@ -10,12 +10,16 @@ namespace ddprun::trainer {
 class NodePlacement {
  public:
   // `node_of_rank`: any numbers, equal for ranks of one node.
-  NodePlacement(int rank, const std::vector<int>& node_of_rank);
+  // `names`: see NameOf; empty: the ranks' numbers.
+  NodePlacement(int rank, const std::vector<int>& node_of_rank, std::vector<int> names = {});
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(node_of_.size()); }
   int node() const { return NodeOf(rank_); }
   int nodes() const { return static_cast<int>(members_.size()); }
+  // What people are told of a rank.
+  int NameOf(int rank) const { return names_.empty() ? rank : names_[static_cast<size_t>(rank)]; }
+  std::vector<int> MemberNames(int node) const;
   int NodeOf(int rank) const { return node_of_[static_cast<size_t>(rank)]; }
   // The place of a rank among those of its node.
   int LocalOf(int rank) const { return local_of_[static_cast<size_t>(rank)]; }
@@ -41,6 +45,7 @@ class NodePlacement {
 
  private:
   int rank_;
+  std::vector<int> names_;
   std::vector<int> node_of_;
   std::vector<int> local_of_;
   std::vector<std::vector<int>> members_;

@@ -57,6 +57,18 @@ TEST(Culprit, IsNotFoundByTheNumbersOfMessages) {
   EXPECT_TRUE(Find(standings).ranks.empty());
 }
 
+// As in a pipeline: 2 waits for 1, which waits for 0.
+TEST(Culprit, IsTheRankThatDoesNotSendWhatOthersWaitFor) {
+  std::vector<Standing> standings = {In(0, 9, State::kCompleted), In(1, 0, State::kWaiting),
+                                     In(2, 1, State::kWaiting)};
+  for (size_t rank = 1; rank < 3; ++rank) {
+    standings[rank].flight->collectives.back().kind = CollectiveKind::kReceive;
+  }
+  const Culprit culprit = Find(standings);
+  EXPECT_EQ(culprit.ranks, Ranks{0});
+  EXPECT_EQ(culprit.reason, "has not sent what rank 1 waits for");
+}
+
 TEST(Culprit, IsNobodyWhenAllWaitInTheSameCollective) {
   EXPECT_TRUE(Find({In(0, 7, State::kWaiting), In(1, 7, State::kWaiting)}).ranks.empty());
 }

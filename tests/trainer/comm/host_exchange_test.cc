@@ -172,6 +172,45 @@ TEST(HostExchange, ANewGroupIsInTheFlightRecorder) {
   }
 }
 
+// People look for a rank of the job, and at the groups of all ranks at once.
+TEST(HostExchange, GroupsMadeTogetherAreToldApartAndNameTheRanksOfTheJob) {
+  auto memory = SharedRegion::CreateFile();
+  const UniqueFd file = std::move(*CreateFlightRecorderFile(4));
+  RunRanks(4, [&](int rank) {
+    const auto group = HostProcessGroup::Create(
+        *memory, {.rank = rank,
+                  .size = 4,
+                  .recorder = std::move(*FlightRecorder::Attach(file, rank, rank))});
+    const auto part = group->NewGroup({rank % 2, rank % 2 + 2});
+    part->setTimeout(std::chrono::milliseconds(200));
+    Tensors tensors = {at::ones({4})};
+    const auto what_of = [](const auto& call) {
+      try {
+        call();
+      } catch (const Failure& failure) {
+        return failure.error().where + ": " + failure.error().what;
+      }
+      return std::string("no error");
+    };
+    if (rank == 0) {
+      const std::string late = what_of([&] { part->allreduce(tensors, {})->wait(); });
+      EXPECT_NE(late.find("in time: 2.\nThese are waiting in it: 0."), late.npos) << late;
+    }
+    if (rank == 3) {
+      const std::string late = what_of([&] { part->recv(tensors, 0, 5)->wait(); });
+      EXPECT_EQ(late.find("rank 3: The message from rank 1 (16 bytes, tag 5)"), 0U) << late;
+    }
+    group->barrier()->wait();
+  });
+  const auto reader = std::move(*FlightReader::Open(file, 4));
+  EXPECT_EQ(reader->Read(0)->groups, reader->Read(2)->groups);
+  EXPECT_EQ(reader->Read(1)->groups, reader->Read(3)->groups);
+  EXPECT_NE(reader->Read(0)->groups, reader->Read(1)->groups);
+  for (const RecordedCollective& one : reader->Read(3)->collectives) {
+    if (one.kind == CollectiveKind::kReceive) EXPECT_EQ(one.number, 1U);
+  }
+}
+
 // Callbacks that start collectives, and that hold the last of what they work on.
 TEST(HostExchange, AFuturesCallbackMayWaitForACollectiveAndBeTheLastUser) {
   auto memory = SharedRegion::CreateFile();
