@@ -93,6 +93,7 @@ void Checker::CheckStrategy() {
   CheckLossScaling();
   CheckDevices();
   if (config_.strategy.type == StrategyType::kDp) CheckDataParallel();
+  CheckPipeline();
   if (config_.strategy.bucket_cap_mb.automatic && Given("strategy.first_bucket_mb")) {
     Config config = config_;
     Config defaults;

@@ -31,6 +31,7 @@ class Checker {
   void CheckLossScaling();
   void CheckDataParallel();
   void CheckDevices();
+  void CheckPipeline();
 
  private:
   bool Given(std::string_view path) const { return entries_.Find(path) != nullptr; }

@@ -29,6 +29,7 @@ std::vector<Key> OptimizerKeys();
 std::vector<Key> SchedulerKeys();
 std::vector<Key> StrategyKeys();
 std::vector<Key> DeviceKeys();
+std::vector<Key> PipelineKeys();
 std::vector<Key> GradientKeys();
 std::vector<Key> CommKeys();
 std::vector<Key> CheckpointKeys();

@@ -75,8 +75,8 @@ std::vector<Key> MakeKeys() {
         LlamaKeys,      MlpKeys,        OtherModelKeys,  DataKeys,       LoaderKeys,
         FileDataKeys,   TextDataKeys,   CsvDataKeys,     CsvRowKeys,     ImageDataKeys,
         RandomDataKeys, PluginDataKeys, TrainingKeys,    OptimizerKeys,  SchedulerKeys,
-        StrategyKeys,   DeviceKeys,     GradientKeys,    CommKeys,       CheckpointKeys,
-        EvaluationKeys, ReportKeys}) {
+        StrategyKeys,   DeviceKeys,     PipelineKeys,    GradientKeys,   CommKeys,
+        CheckpointKeys, EvaluationKeys, ReportKeys}) {
     std::vector<Key> section = rows();
     keys.insert(keys.end(), std::make_move_iterator(section.begin()),
                 std::make_move_iterator(section.end()));

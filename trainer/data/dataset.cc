@@ -24,6 +24,25 @@ std::vector<int64_t> DatasetPart::Lengths() const {
   return selected;
 }
 
+std::vector<Batch> SplitBatch(Batch batch, int64_t parts) {
+  parts = std::min(parts, batch.samples);
+  if (parts <= 1) return {std::move(batch)};
+  std::vector<Batch> split;
+  for (int64_t i = 0; i < parts; ++i) {
+    const int64_t begin = i * batch.samples / parts;
+    const int64_t count = (i + 1) * batch.samples / parts - begin;
+    Batch part = batch;
+    for (at::Tensor* tensor :
+         {&part.inputs, &part.targets, &part.attention_mask, &part.token_type_ids}) {
+      if (tensor->defined()) *tensor = tensor->narrow(0, begin, count);
+    }
+    part.samples = count;
+    part.predictions = batch.predictions / batch.samples * count;
+    split.push_back(std::move(part));
+  }
+  return split;
+}
+
 int64_t ValidationCount(int64_t size, double fraction) {
   DDPRUN_CHECK(fraction >= 0 && fraction < 1);
   if (fraction == 0 || size == 0) return 0;

@@ -104,6 +104,10 @@ class DatasetPart final : public Dataset {
   const std::function<int64_t(int64_t)> place_;
 };
 
+// The batch's samples in `parts` batches, in their order, or as many as there are samples; sizes
+// differ by one at most. REQUIRES: a batch on the host, of equally many predictions a sample.
+std::vector<Batch> SplitBatch(Batch batch, int64_t parts);
+
 // Samples at the end of `size` that are set aside for validation: the fraction rounded down, but
 // at least one where the fraction is positive, and never all. REQUIRES: 0 <= fraction < 1.
 int64_t ValidationCount(int64_t size, double fraction);

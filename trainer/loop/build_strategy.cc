@@ -6,6 +6,7 @@
 #include "base/failure.h"
 #include "trainer/compute/device.h"
 #include "trainer/config/slot.h"
+#include "trainer/loop/build_pipeline.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/parallel/data_parallel.h"
@@ -96,6 +97,10 @@ MeshShape MeshShapeOf(const Config& config, int world_size) {
 BuiltStrategy BuildStrategy(const Job& job, const Mesh& mesh, FlightRecorder* recorder) {
   const Config& config = job.config;
   BuiltStrategy built;
+  if (IsPipeline(config.strategy)) {
+    built.model = BuildModel(job, mesh.world.rank == 0, at::kCPU, &built.fresh_parameters);
+    return BuildPipeline(job, mesh, recorder, std::move(built));
+  }
   // Rank 0 draws or reads the weights; the others receive them.
   built.model = BuildModel(job, mesh.world.rank == 0, mesh.device, &built.fresh_parameters);
   std::unique_ptr<Optimizer> optimizer = BuildOptimizer(config.optimizer, *built.model);

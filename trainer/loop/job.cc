@@ -3,6 +3,7 @@
 #include "base/failure.h"
 #include "trainer/config/config_warnings.h"
 #include "trainer/config/read_config.h"
+#include "trainer/loop/build_pipeline.h"
 #include "trainer/loop/build_strategy.h"
 #include "trainer/loop/estimate_memory.h"
 #include "trainer/loop/open_parts.h"
@@ -64,6 +65,15 @@ StepPlan PlanFor(const Job& job, int world_size) {
                         .hint = "Start one (--nproc_per_node=1), or take strategy.type \"ddp\".",
                         .page = "too-many-ranks"});
   }
+  if (!job.config.strategy.devices.empty() && world_size > 1) {
+    throw Failure(Error{.code = Code::kUsage,
+                        .title = "TOO MANY RANKS",
+                        .where = job.config_path,
+                        .what = "strategy.devices are those of one process, but there are " +
+                                std::to_string(world_size) + " ranks.",
+                        .hint = "Start one (--nproc_per_node=1), or remove the key.",
+                        .page = "too-many-ranks"});
+  }
   const int64_t virtual_ranks = job.config.training.virtual_ranks;
   if (virtual_ranks > 0 && world_size > virtual_ranks) {
     throw Failure(Error{.code = Code::kUsage,
@@ -81,6 +91,7 @@ StepPlan PlanFor(const Job& job, int world_size) {
   Result<StepPlan> plan = PlanSteps(job.config, job.train->size(),
                                     LogicalRanksOf(job.config, 0, world_size / model_ranks).count);
   if (!plan.has_value()) plan.error().where = job.config_path;
+  if (plan.has_value()) CheckStages(job, world_size);
   return ValueOrThrow(std::move(plan));
 }
 

@@ -52,7 +52,7 @@ Mesh MeetOthers(const Job& job,
   const auto timeout = std::chrono::seconds(job.config.comm.init_timeout_seconds);
   const StrategyType type = StrategyOf(job.config, rank.world_size);
   Mesh mesh;
-  if (type == StrategyType::kDp) {
+  if (!job.config.strategy.devices.empty()) {
     mesh.device = DevicesOf(job.config.strategy)[0];
     return mesh;
   }

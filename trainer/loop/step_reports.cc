@@ -9,6 +9,8 @@
 #include <limits>
 #include <utility>
 
+#include "trainer/loop/build_pipeline.h"
+
 namespace ddprun::trainer {
 
 namespace {
@@ -46,13 +48,14 @@ void ReadFromDevice(std::vector<StepResult>& results) {
   for (StepResult& result : results) result.seconds = seconds / static_cast<double>(results.size());
 }
 
-// Rows of loss, samples and predictions, one for each result, and one of votes.
+// Rows of loss, samples, predictions and the wait for other stages, one for each result, and one of
+// votes.
 at::Tensor SumsOverRanks(const std::vector<StepResult>& results,
                          const Votes& votes,
                          const RankShare& ranks,
                          c10d::Backend* control) {
   at::Tensor sums =
-      at::zeros({ranks.own.size(), static_cast<int64_t>(results.size()) + 1, 3}, at::kDouble);
+      at::zeros({ranks.own.size(), static_cast<int64_t>(results.size()) + 1, 4}, at::kDouble);
   auto* row = sums.mutable_data_ptr<double>();
   for (int64_t rank = 0; rank < ranks.own.size(); ++rank) {
     for (const StepResult& result : results) {
@@ -60,9 +63,12 @@ at::Tensor SumsOverRanks(const std::vector<StepResult>& results,
       *row++ = found.loss;
       *row++ = static_cast<double>(found.samples);
       *row++ = static_cast<double>(found.predictions);
+      *row++ = rank == 0 ? result.pipeline_wait_seconds : 0;
     }
     // Those of the process count once.
-    for (const bool vote : {votes.save, votes.busy, votes.stop}) *row++ = vote && rank == 0 ? 1 : 0;
+    for (const bool vote : {votes.save, votes.busy, votes.stop, false}) {
+      *row++ = vote && rank == 0 ? 1 : 0;
+    }
   }
   return SumOverRanks(sums, ranks, control);
 }
@@ -87,6 +93,7 @@ Votes StepReports::Tell(const Observers* observers, const Votes& own, bool wait)
     const double loss_sum = *row++;
     report.samples = std::llround(*row++);
     report.predictions = std::llround(*row++);
+    const double waited = *row++;
     report.loss = loss_sum / static_cast<double>(report.predictions);
     if (report.predictions > 0) loss_.Add(report.loss);
     report.mean_loss = loss_.mean();
@@ -101,6 +108,9 @@ Votes StepReports::Tell(const Observers* observers, const Votes& own, bool wait)
     report.step_seconds = result.seconds;
     report.data_seconds = result.data_seconds;
     report.exposed_comm_seconds = result.exposed_seconds;
+    if (IsPipeline(job_.config.strategy) && control_ != nullptr) {
+      report.pipeline_bubble = waited / control_->getSize() / result.seconds;
+    }
     if (observers != nullptr) observers->Tell(&Observer::OnStep, report);
     // Without any prediction there is no loss, and nothing to learn from, but nothing wrong either.
     const bool bad = report.predictions > 0 && !std::isfinite(report.loss);

@@ -38,6 +38,7 @@ struct StepResult {
   double seconds = 0;           // of the host
   double data_seconds = 0;      // of these, waiting for the batches
   double exposed_seconds = 0;   // waiting for communication
+  double pipeline_wait_seconds = 0;  // waiting for other stages
 };
 
 // One thread.

@@ -8,6 +8,7 @@
 
 #include "base/failure.h"
 #include "trainer/compute/device.h"
+#include "trainer/loop/build_pipeline.h"
 #include "trainer/loop/build_strategy.h"
 #include "trainer/loop/compute_setup.h"
 #include "trainer/loop/evaluate.h"
@@ -146,12 +147,15 @@ void Trainer::RunEpoch(int64_t epoch) {
 // All micro-batches of a step first: the weight of each depends on the samples of all.
 std::vector<Batch> Trainer::TakeMicroBatches(Loader& loader) const {
   std::vector<Batch> micro_batches;
-  const auto wanted = static_cast<size_t>(job_.config.training.gradient_accumulation_steps *
-                                          ranks_.own.size());
-  while (micro_batches.size() < wanted) {
+  const int64_t wanted =
+      job_.config.training.gradient_accumulation_steps * ranks_.own.size();
+  const int64_t pieces = PipelineMicroBatches(job_, mesh_);
+  for (int64_t i = 0; i < wanted; ++i) {
     std::optional<Batch> batch = loader.Next();
     if (!batch) break;
-    micro_batches.push_back(mover_.Move(*std::move(batch)));
+    for (Batch& piece : SplitBatch(*std::move(batch), pieces)) {
+      micro_batches.push_back(mover_.Move(std::move(piece)));
+    }
   }
   return micro_batches;
 }
@@ -229,18 +233,30 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   result.learning_rate =
       job_.config.optimizer.learning_rate * LearningRateFactor(schedule_, updates);
   const double total = TotalPredictions(micro_batches);
+  bool in_part = false;  // which has random numbers of its own
   const auto loss = [&](Model& model, const Batch& batch, size_t index) {
     NoteProgress();
     const size_t rank = index % own;  // the loader takes them in turn
     const LogicalRank logical = LogicalRankAt(ranks_, static_cast<int64_t>(rank));
-    SeedGenerators(mesh_.device, MicroBatchSeed(job_.config, logical, step_, index / own));
+    const uint64_t seed = MicroBatchSeed(job_.config, logical, step_, index / own);
+    if (!in_part) SeedGenerators(mesh_.device, seed);
     return WeightedLoss(model, batch, total, result.sums[rank]);
+  };
+  const auto part = [&](size_t index, int number, c10::Device device, const auto& forward) {
+    NoteProgress();
+    in_part = true;
+    const uint64_t seed = MicroBatchSeed(job_.config, LogicalRankAt(ranks_, 0), step_, index);
+    SeedGenerators(device, MixSeeds({seed, static_cast<uint64_t>(number)}));
+    const PrecisionScope precision(job_.config.training.precision,
+                                   scaler_ ? scaler_->scale() : 1);
+    return forward();
   };
   checkpoints_.BeforeBackward();
   strategy_->ForwardBackward({.step = step_ + 1,
                               .learning_rate = result.learning_rate,
                               .micro_batches = micro_batches,
-                              .loss = loss});
+                              .loss = loss,
+                              .part = part});
   NoteProgress();
   if (scaler_) strategy_->ScaleGradients(1 / scaler_->scale());
   if (hasher_) hasher_->HashGradients(strategy_->Gradients());
@@ -251,9 +267,13 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   Update(result);
   if (hasher_) hasher_->HashWeights(step_ + 1, observers_);
   // Afterwards: it needs the gradients of all buckets.
-  const bool reported = observers_ != nullptr && reports_.IsReported(step_ + 1);
+  // Of a model that ranks share out all have to ask.
+  const bool shared = mesh_.tensor.size * mesh_.pipeline.size > 1;
+  const bool reported =
+      (observers_ != nullptr || shared) && reports_.IsReported(step_ + 1);
   if (max_norm == 0 && !scaler_ && reported) result.grad_norm = strategy_->GradientNorm();
   result.exposed_seconds = strategy_->exposed_seconds();
+  result.pipeline_wait_seconds = strategy_->pipeline_wait_seconds();
   return result;
 }
 

@@ -11,7 +11,7 @@ namespace ddprun::trainer {
 std::vector<Stage> CausalModel::Stages(const Batch& batch) const {
   auto stages = HiddenStages(batch.inputs, CausalMask(batch), nullptr);
   const auto scores = [this, texts = batch.inputs.size(0)](const at::Tensor& x) {
-    return LinearLayer(x, lm_head_, {}).view({texts, -1, vocab_size_});
+    return LinearLayer(x, HeadFor(x), {}).view({texts, -1, vocab_size_});
   };
   stages.push_back({{lm_head_module_}, scores});
   return stages;
@@ -34,7 +34,8 @@ at::Tensor CausalModel::Loss(const Batch& batch) {
   if (Smoothing() > 0) return LossFrom(Outputs(batch), batch);
   CheckTargets(batch);
   const auto stages = HiddenStages(batch.inputs, CausalMask(batch), nullptr);
-  return LinearCrossEntropy(Walk(stages, batch.inputs), lm_head_, batch.targets.reshape({-1}));
+  const at::Tensor hidden = Walk(stages, batch.inputs);
+  return LinearCrossEntropy(hidden, HeadFor(hidden), batch.targets.reshape({-1}));
 }
 
 at::Tensor CausalModel::NextScores(const at::Tensor& inputs, KeyValueCache& cache) {

@@ -34,6 +34,8 @@ class CausalModel : public LanguageModel {
   std::string lm_head_module_;
 
  private:
+  // The last layer where x is: tied to the embedding, it may be on that one's device.
+  at::Tensor HeadFor(const at::Tensor& x) const { return lm_head_.to(x.device()); }
   // A loss of evaluation is that of the targets themselves.
   double Smoothing() const { return is_training() ? loss_.label_smoothing : 0; }
   // Throws what the CPU's kernels throw, where the device's would say nothing.

@@ -17,6 +17,7 @@
 #include <ATen/ops/pow.h>
 #include <nlohmann/json.hpp>
 
+#include "trainer/compute/device.h"
 #include "trainer/compute/operations.h"
 #include "trainer/models/causal_model.h"
 
@@ -62,8 +63,7 @@ class Llama final : public CausalModel {
     lm_head_ = options.tie_word_embeddings
                    ? embedding_
                    : AddParameter("lm_head.weight", {options.vocab_size, width});
-    frequencies_ = RotaryFrequencies(options.head_dim, options.rope_theta, options.rope_scaling)
-                       .to(embedding_.device());
+    frequencies_ = RotaryFrequencies(options.head_dim, options.rope_theta, options.rope_scaling);
   }
 
   int64_t context_length() const override { return options_.max_position_embeddings; }
@@ -114,7 +114,7 @@ class Llama final : public CausalModel {
       return at::embedding(embedding_, ids, options_.pad_token_id).view({-1, options_.hidden_size});
     };
     std::vector<Stage> stages = {{{"model.embed_tokens"}, embed}};
-    const Rotation rotation = RotationOf(before, length, embedding_);
+    const Rotation rotation = RotationOf(before, length, inputs.device());
     for (size_t i = 0; i < blocks_.size(); ++i) {
       const auto forward = [=, this](const at::Tensor& x) {
         const LlamaBlock& block = blocks_[i];
@@ -129,14 +129,15 @@ class Llama final : public CausalModel {
     return stages;
   }
 
-  // Of the type and on the device of `like`.
-  Rotation RotationOf(int64_t start, int64_t length, const at::Tensor& like) const {
+  // Of the weights' type.
+  Rotation RotationOf(int64_t start, int64_t length, c10::Device device) const {
     const at::NoGradGuard no_grad;
     const at::Tensor positions =
-        at::arange(start, start + length, like.options().dtype(at::kLong)).to(at::kFloat);
-    const at::Tensor angles = at::outer(positions, frequencies_);
+        at::arange(start, start + length, at::device(device).dtype(at::kLong)).to(at::kFloat);
+    const at::Tensor angles = at::outer(positions, ToDevice(frequencies_, device));
     const at::Tensor both = at::cat({angles, angles}, -1);
-    return {at::cos(both).to(like.options()), at::sin(both).to(like.options())};
+    const at::ScalarType type = norm_.scalar_type();
+    return {at::cos(both).to(type), at::sin(both).to(type)};
   }
 
   // Causal self-attention, [N, C] -> [N, C].
@@ -191,7 +192,7 @@ class Llama final : public CausalModel {
   }
 
   const LlamaOptions options_;
-  at::Tensor frequencies_;  // float32 [D / 2]
+  at::Tensor frequencies_;  // float32 [D / 2], on the host
   at::Tensor embedding_;    // [V, C]
   std::vector<LlamaBlock> blocks_;
   at::Tensor norm_;  // [C]

@@ -9,12 +9,28 @@
 #include <string_view>
 
 #include "trainer/compute/recompute.h"
+#include "trainer/models/registry.h"
 
 namespace ddprun::trainer {
 
 namespace {
 
-thread_local c10::Device device_of_parameters = at::kCPU;
+bool IsMeta(const torch::nn::Module& module) {
+  const auto is_meta = [](const at::Tensor& tensor) { return tensor.is_meta(); };
+  const auto parameters = module.parameters();
+  return !parameters.empty() && std::ranges::all_of(parameters, is_meta) &&
+         std::ranges::all_of(module.buffers(), is_meta);
+}
+
+void ForgetMetaIn(torch::nn::Module& module) {
+  for (const auto& child : module.named_children()) {
+    if (IsMeta(*child.value())) {
+      module.unregister_module(child.key());
+    } else {
+      ForgetMetaIn(*child.value());
+    }
+  }
+}
 
 // The submodule that a dotted name leads to, made if need be, and the last part of the name.
 std::pair<torch::nn::Module*, std::string> ScopeOf(torch::nn::Module* scope,
@@ -34,30 +50,59 @@ std::pair<torch::nn::Module*, std::string> ScopeOf(torch::nn::Module* scope,
 
 }  // namespace
 
+bool Stage::Holds(const std::string& name) const {
+  return std::ranges::any_of(
+      modules, [&](const std::string& module) { return name.starts_with(module + "."); });
+}
+
 std::vector<at::Tensor> Model::ParametersOf(const Stage& stage) const {
   std::vector<at::Tensor> found;
   for (const auto& parameter : named_parameters()) {
-    const auto holds = [&](const std::string& module) {
-      return parameter.key().starts_with(module + ".");
-    };
-    if (std::ranges::any_of(stage.modules, holds)) found.push_back(parameter.value());
+    if (stage.Holds(parameter.key())) found.push_back(parameter.value());
   }
   return found;
 }
 
 at::Tensor Model::Walk(std::span<const Stage> stages, at::Tensor x) const {
-  for (const Stage& stage : stages) x = stage_hook_(stage, x);
+  if (given_.defined()) x = given_;
+  for (size_t i = first_stage_; i < stages.size(); ++i) x = stage_hook_(stages[i], x);
   return x;
+}
+
+at::Tensor Model::RunStages(const Batch& batch,
+                            size_t begin,
+                            size_t end,
+                            const at::Tensor& x) const {
+  const std::vector<Stage> stages = Stages(batch);
+  return Walk(std::span(stages).subspan(begin, end - begin), x);
+}
+
+at::Tensor Model::GoOnFrom(size_t begin,
+                           const at::Tensor& x,
+                           const std::function<at::Tensor()>& call) {
+  first_stage_ = begin;
+  given_ = x;
+  const auto reset = [](Model* model) {
+    model->first_stage_ = 0;
+    model->given_.reset();
+  };
+  const std::unique_ptr<Model, decltype(reset)> at_the_end(this, reset);
+  return call();
+}
+
+void Model::ForgetMeta() {
+  ForgetMetaIn(*this);
 }
 
 at::Tensor Model::AddParameter(const std::string& dotted_name, at::IntArrayRef sizes) {
   const auto [scope, name] = ScopeOf(this, dotted_name);
-  return scope->register_parameter(name, at::empty(sizes, at::device(device_of_parameters)));
+  const c10::Device place = ParametersOn::PlaceOf(dotted_name);
+  return scope->register_parameter(name, at::empty(sizes, at::device(place)));
 }
 
 at::Tensor Model::AddBuffer(const std::string& dotted_name, const at::Tensor& value) {
   const auto [scope, name] = ScopeOf(this, dotted_name);
-  return scope->register_buffer(name, value.to(device_of_parameters));
+  return scope->register_buffer(name, value.to(ParametersOn::PlaceOf(dotted_name)));
 }
 
 at::Tensor Model::AdoptParameter(const std::string& dotted_name, const at::Tensor& value) {
@@ -94,14 +139,6 @@ at::Tensor LanguageModel::NextScores(const at::Tensor& inputs, KeyValueCache& ca
   const at::Tensor scores = Logits(cache.ExtendTokens(inputs)).select(1, -1);
   cache.Advance(inputs.size(1));
   return scores;
-}
-
-ParametersOn::ParametersOn(c10::Device device) {
-  device_of_parameters = device;
-}
-
-ParametersOn::~ParametersOn() {
-  device_of_parameters = at::kCPU;
 }
 
 void RecomputeBlocks(Model& model) {

@@ -29,6 +29,9 @@ struct Stage {
   std::vector<std::string> modules;  // that hold its parameters: {"transformer.h.0"}
   std::function<at::Tensor(const at::Tensor& x)> forward;  // also later, until backward is over
   bool is_block = false;  // one of those that a model repeats
+
+  // Whether the parameter or buffer of that name is in its modules.
+  bool Holds(const std::string& name) const;
 };
 
 // Does stage.forward(x), and what belongs before and after it.
@@ -43,6 +46,13 @@ class Model : public torch::nn::Module {
   std::vector<at::Tensor> ParametersOf(const Stage& stage) const;
   // From now on every stage runs through the hook. It does not outlive the model.
   void SetStageHook(StageHook hook) { stage_hook_ = std::move(hook); }
+  // What the stages [begin, end) of Stages(batch) make of x.
+  at::Tensor RunStages(const Batch& batch, size_t begin, size_t end, const at::Tensor& x) const;
+  // Of a model that has only its last stages, from `begin` on: LossFrom, Outputs and Loss, called
+  // by `call`, begin with those, and with x, which the others have made elsewhere.
+  at::Tensor GoOnFrom(size_t begin, const at::Tensor& x, const std::function<at::Tensor()>& call);
+  // Forgets the submodules that are on at::kMeta alone: others have them (ParametersOn).
+  void ForgetMeta();
   // Of models with a loss of their own, label_smoothing alone counts.
   void SetLoss(const LossOptions& loss) { loss_ = loss; }
   // Draws all weights from torch's default generator; before, they are left as they come. Models
@@ -108,6 +118,8 @@ class Model : public torch::nn::Module {
 
  private:
   StageHook stage_hook_ = [](const Stage& stage, const at::Tensor& x) { return stage.forward(x); };
+  size_t first_stage_ = 0;
+  at::Tensor given_;  // to the first stage; undefined: what Walk is called with
 };
 
 // Has the blocks of the model keep no more than what they take (compute/recompute.h).
@@ -125,17 +137,6 @@ class LanguageModel : public Model {
   virtual at::Tensor NextScores(const at::Tensor& inputs, KeyValueCache& cache);
   virtual int64_t context_length() const = 0;
   virtual int64_t vocab_size() const = 0;
-};
-
-// While it lives, this thread's models make their parameters and buffers on the device; without one
-// on the CPU. On at::kMeta they have names and shapes but no memory: enough to count them and to
-// compare them with a file. Not nested.
-class ParametersOn {
- public:
-  explicit ParametersOn(c10::Device device);
-  ~ParametersOn();
-  ParametersOn(const ParametersOn&) = delete;
-  ParametersOn& operator=(const ParametersOn&) = delete;
 };
 
 // Sum of elements over all parameters.

@@ -6,6 +6,8 @@ namespace ddprun::trainer {
 
 namespace {
 
+thread_local ParametersOn::Place place_of_parameters;
+
 struct Builder {
   std::shared_ptr<Model> operator()(const MlpOptions& options) const { return MakeMlp(options); }
   std::shared_ptr<Model> operator()(const CnnOptions& options) const { return MakeCnn(options); }
@@ -37,6 +39,18 @@ bool IsOfUser(const ModelOptions& options) {
 
 }  // namespace
 
+ParametersOn::ParametersOn(Place place) {
+  place_of_parameters = std::move(place);
+}
+
+ParametersOn::~ParametersOn() {
+  place_of_parameters = nullptr;
+}
+
+c10::Device ParametersOn::PlaceOf(const std::string& name) {
+  return place_of_parameters ? place_of_parameters(name) : at::kCPU;
+}
+
 std::string TypeOf(const ModelOptions& options) {
   return std::visit([](const auto& one) { return one.kType; }, options);
 }
@@ -58,6 +72,15 @@ std::shared_ptr<Model> MakeModel(const ModelOptions& options,
     // The same numbers on any device.
     CopyState(*MakeModel(options, loss), *model);
   }
+  return model;
+}
+
+std::shared_ptr<Model> MakeModelParts(const ModelOptions& options,
+                                      const LossOptions& loss,
+                                      const ParametersOn::Place& place) {
+  const ParametersOn scope(place);
+  std::shared_ptr<Model> model = std::visit(Builder{loss, at::kCPU}, options);
+  model->SetLoss(loss);
   return model;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -55,12 +56,34 @@ auto* TransformerIn(Options& options) {
       options);
 }
 
+// While it lives, this thread's models make their parameters and buffers on the device; without one
+// on the CPU. On at::kMeta they have names and shapes but no memory: enough to count them and to
+// compare them with a file. Not nested.
+class ParametersOn {
+ public:
+  // `name`: of the parameter or buffer.
+  using Place = std::function<c10::Device(const std::string& name)>;
+  explicit ParametersOn(c10::Device device)
+      : ParametersOn([device](const std::string&) { return device; }) {}
+  explicit ParametersOn(Place place);
+  ~ParametersOn();
+  // For this thread now.
+  static c10::Device PlaceOf(const std::string& name);
+  ParametersOn(const ParametersOn&) = delete;
+  ParametersOn& operator=(const ParametersOn&) = delete;
+};
+
 // Throws Failure for sizes that do not fit. `initialize` false: weights are left uninitialised, for
 // ranks that receive them by broadcast or file. Weights are drawn on the CPU for any device.
 std::shared_ptr<Model> MakeModel(const ModelOptions& options,
                                  const LossOptions& loss = {},
                                  bool initialize = true,
                                  c10::Device device = at::kCPU);
+// The same with each parameter and buffer where `place` says, weights not initialised.
+// REQUIRES: a built-in model.
+std::shared_ptr<Model> MakeModelParts(const ModelOptions& options,
+                                      const LossOptions& loss,
+                                      const ParametersOn::Place& place);
 
 // The same with names and shapes alone, in no time and memory; nullptr where only its own code or
 // file knows them (plugin, torchscript). Throws Failure too for more than can be counted.

@@ -239,9 +239,16 @@ void RunMicroBatch(const StepInputs& inputs,
                    size_t micro_batch,
                    Model& model,
                    const std::function<void()>& rest) {
-  const at::Tensor loss = inputs.loss(model, inputs.micro_batches[micro_batch], micro_batch);
+  RunBackward(inputs.step, inputs.loss(model, inputs.micro_batches[micro_batch], micro_batch), {},
+              rest);
+}
+
+void RunBackward(int64_t step,
+                 const at::Tensor& output,
+                 const at::Tensor& gradient,
+                 const std::function<void()>& rest) {
   try {
-    loss.backward();
+    output.backward(gradient);
     if (rest) rest();
   } catch (const Failure&) {
     throw;  // of communication, which goes on meanwhile
@@ -249,7 +256,7 @@ void RunMicroBatch(const StepInputs& inputs,
     throw Failure(Error{
         .code = Code::kFailed,
         .title = "GRADIENTS CANNOT BE COMPUTED",
-        .where = "step " + std::to_string(inputs.step),
+        .where = "step " + std::to_string(step),
         .what = "While backward() went through the model, this was thrown:\n" + ExceptionText(),
         .hint = "In a model of your own, look for tensors changed in place after they were used, "
                 "for targets of another type than the outputs (integers where floating point "

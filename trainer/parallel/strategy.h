@@ -20,11 +20,19 @@ namespace ddprun::trainer {
 using LossFunction =
     std::function<at::Tensor(Model& model, const Batch& batch, size_t micro_batch)>;
 
+// Runs `forward`, the `part`-th part of a model, on its device for a micro-batch of the step: with
+// the job's precision and with random numbers of that part's own.
+using PartFunction = std::function<at::Tensor(size_t micro_batch,
+                                              int part,
+                                              c10::Device device,
+                                              const std::function<at::Tensor()>& forward)>;
+
 struct StepInputs {
   int64_t step = 1;  // 1 for the first; for messages
   double learning_rate = 0;
   std::span<const Batch> micro_batches = {};  // of this rank
   LossFunction loss = {};
+  PartFunction part = {};  // of models that are computed in parts; the last one's calls `loss`
 };
 
 struct Evaluated {
@@ -81,6 +89,8 @@ class Strategy {
   }
   // What the last step spent waiting for communication, in seconds.
   virtual double exposed_seconds() const { return 0; }
+  // What it spent waiting for other stages of a pipeline.
+  virtual double pipeline_wait_seconds() const { return 0; }
 };
 
 // One micro-batch through the model and back, as strategies do it. Throws Failure for what backward
@@ -89,6 +99,11 @@ void RunMicroBatch(const StepInputs& inputs,
                    size_t micro_batch,
                    Model& model,
                    const std::function<void()>& rest = {});
+// The way back alone; `gradient`: of the output, undefined for a loss.
+void RunBackward(int64_t step,
+                 const at::Tensor& output,
+                 const at::Tensor& gradient = {},
+                 const std::function<void()>& rest = {});
 
 // One process, one device.
 std::unique_ptr<Strategy> MakeSingle(std::shared_ptr<Model> model,

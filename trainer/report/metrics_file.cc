@@ -96,6 +96,7 @@ void MetricsFile::OnStep(const StepReport& report, ReportTime now) {
   object["run_seconds"] = Number(report.run_seconds);
   object["step_seconds"] = Number(report.step_seconds);
   object["exposed_comm_seconds"] = Number(report.exposed_comm_seconds);
+  if (report.pipeline_bubble >= 0) object["pipeline_bubble"] = Number(report.pipeline_bubble);
   Append(Line(object));
 }
 

@@ -33,6 +33,8 @@ struct StepReport {
   double data_seconds = 0;  // of these, waiting for the batches
   // Communication that the step had to wait for, not hidden behind the backward pass.
   double exposed_comm_seconds = 0;
+  // Share of the step that ranks waited for other stages of a pipeline, their mean; < 0: none.
+  double pipeline_bubble = -1;
 };
 
 struct EvalReport {

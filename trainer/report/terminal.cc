@@ -51,6 +51,10 @@ std::string FormatLogLine(const LogLine& line) {
     const double share = std::min(step.exposed_comm_seconds / step.step_seconds, 1.0);
     text += "  exposed comm " + PadLeft(std::to_string(std::lround(100 * share)), 2) + "%";
   }
+  if (step.pipeline_bubble >= 0) {
+    const auto percent = std::to_string(std::lround(100 * std::min(step.pipeline_bubble, 1.0)));
+    text += "  bubble " + PadLeft(percent, 2) + "%";
+  }
   if (line.seconds_left >= 0) text += "  left " + Duration(line.seconds_left);
   return text;
 }

@@ -1,5 +1,8 @@
 """How ranks share the work: what each key of "strategy" changes, and what it must not change."""
 
+import json
+import struct
+
 import harness
 import training
 
@@ -132,6 +135,45 @@ class Strategy(training.TrainingTest):
         self.assertEqual(events[0]["strategy"], {"bucket_cap_mb": 25.0, "first_bucket_mb": 1.0})
         self.assertEqual(len(events[0]["trials"]), 1)
         self.assertGreater(events[0]["trials"][0]["seconds"], 0)
+
+    def weight_names(self, name):
+        with open(self.path(f"runs/{name}/model/model.safetensors"), "rb") as file:
+            (size,) = struct.unpack("<Q", file.read(8))
+            header = json.loads(file.read(size))
+        return {key: value["shape"] for key, value in header.items() if key != "__metadata__"}
+
+    def test_layers_shared_out_change_nothing_but_rounding(self):
+        def config(name, replicas, **strategy):
+            return training.gpt_config(
+                run={"name": name, "max_steps": 8},
+                training={"per_device_train_batch_size": 8 // replicas},
+                strategy=strategy,
+                checkpoint={"save_steps": 4},
+            )
+
+        self.train(config("single", 1), 1)
+        expected = self.losses("single")
+        ways = {
+            "stages2": (2, config("stages2", 1, type="pipeline")),
+            "mesh2x2": (4, config("mesh2x2", 2, type="pipeline", pipeline_parallel_size=2,
+                                  pipeline_schedule="gpipe")),
+            "devices2": (1, config("devices2", 1, type="model_parallel",
+                                   devices=["cpu", "cpu"])),
+        }
+        for name, (ranks, job) in ways.items():
+            with self.subTest(way=name):
+                self.train(job, ranks)
+                found = self.losses(name)
+                self.assertEqual(len(found), len(expected))
+                for mine, theirs in zip(found, expected):
+                    self.assertLess(abs(mine - theirs), 1e-4)
+                self.assertEqual(self.weight_names(name), self.weight_names("single"))
+                bubble = self.metrics(name)[-2].get("pipeline_bubble")
+                self.assertEqual(bubble is not None, ranks > 1)
+        # What two stages have saved a process alone goes on with.
+        self.train(config("on", 1), 1, "--set", "run.resume=runs/stages2/checkpoints/step-4")
+        for mine, theirs in zip(self.losses("on")[-4:], expected[-4:]):
+            self.assertLess(abs(mine - theirs), 1e-4)
 
 
 if __name__ == "__main__":

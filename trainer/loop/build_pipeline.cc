@@ -1,0 +1,230 @@
+#include "trainer/loop/build_pipeline.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "base/failure.h"
+#include "trainer/loop/options_of.h"
+#include "trainer/parallel/pipeline.h"
+#include "trainer/parallel/whole_state.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+Batch FirstSample(const Job& job) {
+  const int64_t index = 0;
+  return job.train->Get({&index, 1});
+}
+
+int64_t RowsOf(const at::Tensor& x) {
+  return x.numel() / std::max<int64_t>(1, x.dim() == 4 ? x.size(1) : x.size(-1));
+}
+
+// Multiplications of each part's forward pass for one sample: the same on every machine and in
+// every run, which times are not. What a part does besides, attention's products among it, is about
+// in proportion where parts repeat.
+std::vector<double> CostsOf(const Model& model, const Batch& sample) {
+  const at::NoGradGuard no_grad;
+  std::vector<double> costs;
+  at::Tensor x = sample.inputs;
+  for (const Stage& stage : model.Stages(sample)) {
+    const bool looks_up = costs.empty() && !x.is_floating_point();
+    x = stage.forward(x);
+    double weights = 0;
+    for (const at::Tensor& parameter : model.ParametersOf(stage)) {
+      if (parameter.dim() >= 2) weights += static_cast<double>(parameter.numel());
+    }
+    costs.push_back(looks_up ? static_cast<double>(x.numel())
+                             : weights * static_cast<double>(RowsOf(x)));
+  }
+  return costs;
+}
+
+Failure BadStages(const std::string& title, std::string what, std::string hint) {
+  return Failure(Error{.code = Code::kUsage,
+                       .title = title,
+                       .where = "strategy.type \"pipeline\"",
+                       .what = std::move(what),
+                       .hint = std::move(hint),
+                       .page = "stages-of-a-pipeline"});
+}
+
+std::string ListOf(const std::vector<int64_t>& numbers) {
+  std::string text;
+  for (const int64_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return "[" + text + "]";
+}
+
+// Numbers of parts; or of blocks, where those before the first block go to the first stage, those
+// behind the last one to the last stage.
+std::vector<int64_t> GivenSplit(const std::vector<Stage>& parts,
+                                std::vector<int64_t> given,
+                                int stages) {
+  const auto count = static_cast<int64_t>(parts.size());
+  const auto blocks = std::ranges::count_if(parts, &Stage::is_block);
+  const int64_t sum = std::accumulate(given.begin(), given.end(), int64_t{0});
+  if (sum == blocks && !given.empty()) {
+    const auto first = std::ranges::find_if(parts, &Stage::is_block) - parts.begin();
+    given.front() += first;
+    given.back() += count - blocks - first;
+  }
+  if ((sum == blocks || sum == count) && std::cmp_equal(given.size(), stages) &&
+      std::ranges::all_of(given, [](int64_t one) { return one > 0; })) {
+    return given;
+  }
+  throw BadStages("LAYERS DO NOT FIT",
+                  "strategy.layers_per_stage is " + ListOf(given) + " for " +
+                      std::to_string(stages) + " stages; the model has " +
+                      std::to_string(blocks) + " repeated layers, " + std::to_string(count) +
+                      " with what is before and behind them.",
+                  "Give " + std::to_string(stages) + " numbers of layers whose sum is " +
+                      std::to_string(blocks) + " or " + std::to_string(count) +
+                      ", none of them without anything to do, or remove the key.");
+}
+
+}  // namespace
+
+bool IsPipeline(const StrategyConfig& strategy) {
+  return strategy.type == StrategyType::kPipeline || strategy.type == StrategyType::kModelParallel;
+}
+
+std::vector<int64_t> PartsOfStages(const Job& job, const Model& model, int stages) {
+  const Batch sample = FirstSample(job);
+  const std::vector<Stage> parts = model.Stages(sample);
+  if (std::cmp_less(parts.size(), stages)) {
+    throw BadStages("TOO MANY STAGES",
+                    "The model has " + std::to_string(parts.size()) + " parts, but there are " +
+                        std::to_string(stages) + " stages: one at least for each was expected.",
+                    "Take at most " + std::to_string(parts.size()) +
+                        " stages (strategy.pipeline_parallel_size, or strategy.devices), or a "
+                        "model of more layers.");
+  }
+  const std::vector<int64_t>& given = job.config.strategy.layers_per_stage;
+  if (!given.empty()) return GivenSplit(parts, given, stages);
+  if (parts[0].modules.empty() || model.parameters()[0].is_meta()) return {};
+  return BalancedSplit(CostsOf(model, sample), stages);
+}
+
+void CheckStages(const Job& job, int world_size) {
+  if (!IsPipeline(job.config.strategy) || job.shape == nullptr) return;
+  const size_t devices = job.config.strategy.devices.size();
+  PartsOfStages(job, *job.shape,
+                devices > 0 ? static_cast<int>(devices)
+                            : MeshShapeOf(job.config, world_size).pipeline);
+}
+
+int64_t PipelineMicroBatches(const Job& job, const Mesh& mesh) {
+  const StrategyConfig& strategy = job.config.strategy;
+  if (strategy.type != StrategyType::kPipeline) return 1;
+  if (strategy.pipeline_micro_batches > 0) return strategy.pipeline_micro_batches;
+  // A batch norm's statistics are those of a micro-batch.
+  const bool splits = job.train->equal_predictions() && job.shape && job.shape->buffers().empty();
+  if (!splits) return 1;
+  const auto devices = static_cast<int64_t>(strategy.devices.size());
+  const int64_t wanted = 2 * std::max<int64_t>(devices, mesh.pipeline.size);
+  const int64_t there = job.config.training.gradient_accumulation_steps;
+  return (wanted + there - 1) / there;
+}
+
+namespace {
+
+// All stages of the pipeline.
+std::vector<PipelineStage> StagesOf(const std::vector<int64_t>& parts,
+                                    const std::vector<c10::Device>& devices) {
+  std::vector<PipelineStage> stages;
+  size_t begin = 0;
+  for (const int64_t count : parts) {
+    const size_t end = begin + static_cast<size_t>(count);
+    stages.push_back({static_cast<int>(stages.size()), begin, end, devices[stages.size()]});
+    begin = end;
+  }
+  return stages;
+}
+
+ScheduleActions ScheduleOf(const StrategyConfig& strategy) {
+  if (strategy.type == StrategyType::kModelParallel) return &OneByOneActions;
+  return strategy.pipeline_schedule == PipelineSchedule::kGpipe ? &GpipeActions
+                                                                : &OneForwardOneBackwardActions;
+}
+
+using Named = std::vector<std::pair<std::string, at::Tensor>>;
+
+// A group is of one device. nullptr for no parameters.
+std::unique_ptr<Optimizer> OptimizerFor(const OptimizerConfig& config, Named parameters) {
+  if (parameters.empty()) return nullptr;
+  std::vector<ParameterGroup> groups;
+  while (!parameters.empty()) {
+    const c10::Device device = parameters[0].second.device();
+    const auto rest = std::ranges::stable_partition(
+        parameters, [&](const auto& one) { return one.second.device() == device; });
+    const Named here(parameters.begin(), rest.begin());
+    std::ranges::move(GroupByDecay(here, config.no_decay, config.weight_decay),
+                      std::back_inserter(groups));
+    parameters.erase(parameters.begin(), rest.begin());
+  }
+  return MakeOptimizer(OptimizerOptionsOf(config), std::move(groups));
+}
+
+}  // namespace
+
+BuiltStrategy BuildPipeline(const Job& job,
+                            const Mesh& mesh,
+                            FlightRecorder* recorder,
+                            BuiltStrategy built) {
+  const Config& config = job.config;
+  const std::shared_ptr<Model> whole = std::move(built.model);
+  std::vector<c10::Device> devices;
+  for (const std::string& device : config.strategy.devices) devices.emplace_back(device);
+  const bool over_ranks = devices.empty();
+  if (over_ranks) devices.resize(static_cast<size_t>(mesh.pipeline.size), mesh.device);
+  const auto stages = static_cast<int>(devices.size());
+  const std::vector<Stage> parts = whole->Stages(FirstSample(job));
+  const auto all = StagesOf(PartsOfStages(job, *whole, stages), devices);
+  PipelineOptions options{.schedule = ScheduleOf(config.strategy), .stages = stages, .own = all};
+  if (over_ranks) options.own = {all[static_cast<size_t>(mesh.pipeline.rank)]};
+  const auto stages_that_have = [&](const std::string& name) {
+    std::vector<int> found;
+    for (const PipelineStage& stage : all) {
+      const auto own = std::span(parts).subspan(stage.begin, stage.end - stage.begin);
+      if (std::ranges::any_of(own, [&](const Stage& part) { return part.Holds(name); })) {
+        found.push_back(stage.index);
+      }
+    }
+    return found;
+  };
+  built.model = MakeModelParts(
+      job.model, {config.training.loss, config.training.label_smoothing},
+      [&](const std::string& name) {
+        const std::vector<int> holders = stages_that_have(name);
+        if (!over_ranks) return devices[static_cast<size_t>(holders.at(0))];
+        return std::ranges::count(holders, mesh.pipeline.rank) > 0 ? mesh.device
+                                                                   : c10::Device(at::kMeta);
+      });
+  built.model->ForgetMeta();
+  const StateDict places = SaveState([&](StateVisitor& visitor) {
+    for (const auto& item : built.model->State()) visitor.Tensor(item.key(), item.value());
+  });
+  HandOutWhole(places, mesh.control.get(),
+               [state = whole->State()](const std::string& name) { return state[name]; });
+  if (config.training.gradient_checkpointing) RecomputeBlocks(*built.model);
+  Named own;
+  Named shared;
+  for (const auto& [name, tensor] : built.model->named_parameters().pairs()) {
+    const std::vector<int> holders = stages_that_have(name);
+    const bool is_shared = over_ranks && holders.size() > 1;
+    (is_shared ? shared : own).emplace_back(name, tensor);
+    if (is_shared) options.shared.push_back({name, tensor, holders});
+  }
+  options.sync = DataParallelOptionsOf(config.strategy).sync;
+  options.sync.reducer.recorder = recorder;
+  built.strategy = MakePipeline(built.model, OptimizerFor(config.optimizer, std::move(own)),
+                                OptimizerFor(config.optimizer, std::move(shared)), mesh, options);
+  return built;
+}
+
+}  // namespace ddprun::trainer
