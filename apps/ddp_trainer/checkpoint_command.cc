@@ -16,6 +16,7 @@
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/loop/export_checkpoint.h"
 #include "trainer/report/format.h"
+#include "trainer/report/run_folder.h"
 
 namespace ddprun::trainer {
 
@@ -134,13 +135,11 @@ int Export(const CheckpointFlags& flags, const Environment& environment) {
 
 std::string CheckpointsOf(const std::string& path) {
   const std::string inside = path + "/checkpoints";
-  std::ifstream file(path + "/config.resolved.json", std::ios::binary);
+  std::ifstream file(path + "/" + kResolvedConfig, std::ios::binary);
   const auto config = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (!config.is_object()) return fs::is_directory(inside) ? inside : path;
   const auto section = config.value("checkpoint", nlohmann::json::object());
-  const std::string dir = section.value("dir", "");
-  // Where checkpoint.dir is shared, each run has a folder of its name.
-  return dir.empty() ? inside : dir + "/" + fs::path(path).lexically_normal().filename().string();
+  return CheckpointFolderOf(path, section.value("dir", ""));
 }
 
 void AddCheckpointCommand(CLI::App& app, Command& chosen) {

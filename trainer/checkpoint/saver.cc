@@ -153,11 +153,9 @@ class BackgroundSaver::Impl {
         return Fail(SaveError(outcome_.step, "Copying the state failed: " + error));
       }
       ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kWriterNice);
-      Result<std::string> path = WriteCheckpoint(writing_, abandoned_, outcome_.not_deleted);
+      Status status = WriteCheckpoint(writing_, abandoned_, outcome_);
       outcome_.seconds = SecondsSince(begin_);
-      if (!path) return Fail(std::move(path).error());
-      outcome_.path = *std::move(path);
-      outcome_.bytes = static_cast<int64_t>(writing_.header.size() + writing_.bytes.size());
+      if (!status.ok()) return Fail(std::move(status).error());
     } catch (const std::exception& error) {
       Fail(SaveError(outcome_.step, error.what()));
     }

@@ -34,7 +34,7 @@ struct SaveOutcome {
   int64_t step = 0;
   std::string path;               // of the checkpoint, where there is no error
   std::optional<Error> error = {};  // nothing was changed but an unfinished folder of its own
-  int64_t bytes = 0;              // that this rank wrote
+  int64_t bytes = 0;              // of all files at rank 0, else those that this rank wrote
   double copy_seconds = 0;        // from Begin() until the state might change
   double stall_seconds = 0;       // of these, those that the owner waited
   double seconds = 0;             // from Begin() to the commit

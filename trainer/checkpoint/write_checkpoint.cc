@@ -82,17 +82,18 @@ class CheckpointWriter {
         temporary_(UnfinishedPath(writing.options, writing.request)),
         part_(writing.options.part) {}
 
-  Result<std::string> Write() {
+  Status Write() {
     Status status = WriteOwn();
     if (status.ok()) {
       deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                      std::chrono::duration<double>(writing_.options.deadline));
       status = part_.rank == 0 ? Commit() : WaitForCommit();
     }
-    if (status.ok()) return path_;
-    GiveUp(status.error());
-    return std::move(status).error();
+    if (!status.ok()) GiveUp(status.error());
+    return status;
   }
+  // Of the checkpoint where this is rank 0, of its shard elsewhere.
+  int64_t bytes() const { return bytes_; }
 
  private:
   std::string RecordPath(int64_t rank) const {
@@ -110,6 +111,7 @@ class CheckpointWriter {
     }
     DDPRUN_ASSIGN(FileSum shard,
                   WriteSummed(temporary_, ShardName(part_), {writing_.header, writing_.bytes}));
+    bytes_ = shard.bytes;
     return LeaveRecord({.shard = std::move(shard), .table = writing_.table});
   }
 
@@ -172,6 +174,8 @@ class CheckpointWriter {
     }
     DDPRUN_ASSIGN(FileSum sum, WriteSummed(temporary_, kIndexFile, {text}));
     commit.files.push_back(std::move(sum));
+    bytes_ = 0;
+    for (const FileSum& file : commit.files) bytes_ += file.bytes;
     DDPRUN_ASSIGN([[maybe_unused]] const FileSum own,
                   WriteSummed(temporary_, kCommitFile, {CommitText(commit)}));
     for (int64_t rank = 0; rank < part_.size; ++rank) {
@@ -196,6 +200,7 @@ class CheckpointWriter {
   const std::string temporary_;
   const RankPart part_;
   Clock::time_point deadline_ = {};
+  int64_t bytes_ = 0;
 };
 
 }  // namespace
@@ -223,26 +228,29 @@ std::string UnfinishedPath(const SaverOptions& options, const SaveRequest& reque
   return CheckpointPath(options.folder, request.step) + ".tmp-" + request.attempt;
 }
 
-Result<std::string> WriteCheckpoint(const Writing& writing,
-                                    const std::atomic<bool>& abandoned,
-                                    std::optional<Error>& not_deleted) {
+Status WriteCheckpoint(const Writing& writing,
+                       const std::atomic<bool>& abandoned,
+                       SaveOutcome& outcome) {
   const SaverOptions& options = writing.options;
   const int64_t step = writing.request.step;
   const bool first = options.part.rank == 0;
   const auto note = [&](Status status) {
-    if (!status.ok() && !not_deleted) not_deleted = std::move(status).error();
+    if (!status.ok() && !outcome.not_deleted) outcome.not_deleted = std::move(status).error();
   };
   if (first) {
     note(RemoveUnfinished(options.folder, step, UnfinishedPath(options, writing.request)));
   }
-  Result<std::string> path = CheckpointWriter(writing, abandoned).Write();
-  if (!path || !first) return path;
-  note(PointTo(*path, options.folder));
+  CheckpointWriter writer(writing, abandoned);
+  DDPRUN_TRY(writer.Write());
+  outcome.path = CheckpointPath(options.folder, step);
+  outcome.bytes = writer.bytes();
+  if (!first) return {};
+  note(PointTo(outcome.path, options.folder));
   for (const StoredCheckpoint& old :
        Surplus(ListCheckpoints(options.folder), step, options.retention)) {
     note(RemoveCheckpoint(old.path));
   }
-  return path;
+  return {};
 }
 
 }  // namespace ddprun::trainer

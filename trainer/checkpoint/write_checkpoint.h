@@ -27,10 +27,10 @@ std::string ShardName(RankPart part);
 // "step-1200.tmp-ATTEMPT", in the folder of the checkpoints.
 std::string UnfinishedPath(const SaverOptions& options, const SaveRequest& request);
 
-// Returns when rank 0 has committed. Sets what a commit is followed by: `not_deleted` of the
+// Returns when rank 0 has committed. Sets path, bytes and what a commit is followed by of the
 // outcome. `abandoned`: do not wait for other ranks any longer.
-Result<std::string> WriteCheckpoint(const Writing& writing,
-                                    const std::atomic<bool>& abandoned,
-                                    std::optional<Error>& not_deleted);
+Status WriteCheckpoint(const Writing& writing,
+                       const std::atomic<bool>& abandoned,
+                       SaveOutcome& outcome);
 
 }  // namespace ddprun::trainer

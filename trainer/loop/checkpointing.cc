@@ -83,7 +83,7 @@ bool Checkpointing::HigherIsBetter() const {
 }
 
 Votes Checkpointing::OwnVotes(bool stop) const {
-  return boundary_.VotesAt(Seconds(), saver_ != nullptr && saver_->busy(), stop);
+  return boundary_.VotesAt(Seconds(), saving(), stop);
 }
 
 void Checkpointing::NoteEvaluation(const EvalReport& report) {

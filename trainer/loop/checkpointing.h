@@ -42,6 +42,7 @@ class Checkpointing {
   // Before the parts of a step that change the state: buffers and what hooks keep, then all of it.
   void BeforeBackward();
   void BeforeUpdate();
+  bool saving() const { return saver_ != nullptr && saver_->busy(); }
   // Tells what has become of saves; with `wait` also of the one under way. `observers`: nullptr on
   // all ranks but 0.
   void Tell(const Observers* observers, bool wait = false);

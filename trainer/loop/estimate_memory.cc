@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <numeric>
 
 #include "base/cgroup_memory.h"
@@ -106,6 +107,29 @@ std::string WhatToLower(const Job& job, const MemoryEstimate& estimate) {
          (estimate.optimizer > 0 ? ", start fewer\nranks (--nproc_per_node), or take "
                                    "optimizer.type \"sgd\", which keeps less state."
                                  : ", or\nstart fewer ranks (--nproc_per_node).");
+}
+
+// On the disk of a folder that may not be there yet.
+struct Room {
+  std::string folder;  // the part of it that exists
+  double free = std::numeric_limits<double>::infinity();
+
+  std::string Text() const {
+    return "the disk of \"" + folder + "\" has " + ByteText(free) + " left";
+  }
+};
+
+Room RoomFor(const std::string& path) {
+  std::error_code error;
+  fs::path folder = fs::absolute(path, error);
+  while (!fs::is_directory(folder, error) && folder.has_relative_path()) {
+    folder = folder.parent_path();
+  }
+  Room room{.folder = folder.string()};
+  struct statvfs disk {};
+  if (::statvfs(folder.c_str(), &disk) != 0) return room;
+  room.free = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
+  return room;
 }
 
 }  // namespace
@@ -253,26 +277,31 @@ void CheckMemory(const Job& job, const RankInfo& rank) {
 
 void CheckDisk(const Job& job) {
   if (!job.config.checkpoint.save_at_end || job.shape == nullptr) return;
-  // The part of it that exists.
-  std::error_code error;
-  fs::path folder = fs::absolute(job.config.run.output_dir, error);
-  while (!fs::is_directory(folder, error) && folder.has_relative_path()) {
-    folder = folder.parent_path();
-  }
-  struct statvfs disk {};
-  if (::statvfs(folder.c_str(), &disk) != 0) return;
-  const double free = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
+  const Room room = RoomFor(job.config.run.output_dir);
   const auto needed = static_cast<double>(StateBytes(*job.shape));
-  if (needed <= free) return;
+  if (needed <= room.free) return;
   throw Failure(Error{.code = Code::kUsage,
                       .title = "NOT ENOUGH DISK SPACE",
-                      .where = folder.string(),
+                      .where = room.folder,
                       .what = "The weights that are saved at the end take " + ByteText(needed) +
-                              "; the disk of \"" + folder.string() + "\" has " + ByteText(free) +
-                              " left.",
+                              "; " + room.Text() + ".",
                       .hint = "Make room there, give another folder (run.output_dir), or save no "
                               "weights\n(checkpoint.save_at_end false).",
                       .page = "not-enough-disk-space"});
+}
+
+std::string DiskWarning(const Job& job) {
+  const CheckpointConfig& checkpoint = job.config.checkpoint;
+  if (checkpoint.save_steps.amount <= 0 || job.shape == nullptr) return "";
+  const double copies = checkpoint.save_only_model ? 1 : 1 + StateCopies(job.config.optimizer);
+  const double each = static_cast<double>(StateBytes(*job.shape)) * copies;
+  int64_t most = std::max<int64_t>(1, checkpoint.save_total_limit) + 1;  // one is being written
+  if (!checkpoint.save_best.empty()) most += std::max<int64_t>(1, checkpoint.save_total_limit_best);
+  const Room room = RoomFor(checkpoint.dir.empty() ? job.config.run.output_dir : checkpoint.dir);
+  if (each * static_cast<double>(most) <= room.free) return "";
+  return "checkpoints: there are up to " + std::to_string(most) + " at a time, of " +
+         ByteText(each) + " each; " + room.Text() +
+         ".\nMake room, lower checkpoint.save_total_limit, or name another folder: checkpoint.dir.";
 }
 
 void CheckNeeds(const Job& job, const RankInfo& rank) {

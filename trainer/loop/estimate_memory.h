@@ -50,7 +50,10 @@ void CheckMemory(const Job& job, const RankInfo& rank);
 // Throws Failure when the disk of the run's folder has no room for the weights.
 void CheckDisk(const Job& job);
 
-// Both, the disk where the weights are saved: for rank 0.
+// Whether the checkpoints that are there at a time may need more than their disk has left; "": no.
+std::string DiskWarning(const Job& job);
+
+// Both checks, the disk where the weights are saved: for rank 0.
 void CheckNeeds(const Job& job, const RankInfo& rank);
 
 }  // namespace ddprun::trainer

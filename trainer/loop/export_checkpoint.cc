@@ -59,10 +59,17 @@ std::vector<LazyTensor> TensorsOf(const Checkpoint& checkpoint, Exported what) {
   return tensors;
 }
 
+// What the model has under a name. Ranks that train apart have one each, equal where they save but
+// for buffers: rank 0's counts.
+at::Tensor ReadModel(const Checkpoint& checkpoint, const std::string& name, int64_t dimensions) {
+  const at::Tensor stored = checkpoint.Read(std::string(kModel) + name);
+  return stored.dim() == dimensions + 1 ? stored[0] : stored;
+}
+
 void LoadModel(const Checkpoint& checkpoint, Model& model) {
   const at::NoGradGuard no_grad;
   for (auto& item : model.State()) {
-    item.value().copy_(checkpoint.Read(std::string(kModel) + item.key()));
+    item.value().copy_(ReadModel(checkpoint, item.key(), item.value().dim()));
   }
 }
 
@@ -97,8 +104,8 @@ std::optional<Error> ExportFolder(const Checkpoint& checkpoint,
     SavePretrained(*whole, folder, options);
     return missing;
   }
-  options.read = [&checkpoint](const std::string& name) {
-    return checkpoint.Read(std::string(kModel) + name);
+  options.read = [&checkpoint, shapes = job.shape->State()](const std::string& name) {
+    return ReadModel(checkpoint, name, shapes[name].dim());
   };
   SavePretrained(*job.shape, folder, options);
   return missing;

@@ -96,12 +96,16 @@ StepPlan PlanFor(const Job& job, int world_size) {
 }
 
 std::vector<std::string> WarningsOf(const Job& job, const StepPlan& plan) {
-  return ConfigWarnings(job.config, {.ranks = plan.data_ranks,
-                                     .samples_per_rank = plan.samples_per_rank,
-                                     .batches_per_epoch = plan.batches_per_epoch,
-                                     .total_steps = plan.total_steps,
-                                     .classes = job.train->shape().classes,
-                                     .has_validation_data = job.validation != nullptr});
+  std::vector<std::string> warnings =
+      ConfigWarnings(job.config, {.ranks = plan.data_ranks,
+                                  .samples_per_rank = plan.samples_per_rank,
+                                  .batches_per_epoch = plan.batches_per_epoch,
+                                  .total_steps = plan.total_steps,
+                                  .classes = job.train->shape().classes,
+                                  .has_validation_data = job.validation != nullptr});
+  const std::string disk = DiskWarning(job);
+  if (!disk.empty()) warnings.push_back(disk);
+  return warnings;
 }
 
 DistributedSamplerOptions TrainSamplerOptions(const Job& job, const LogicalRank& rank) {

@@ -60,11 +60,6 @@ JobNames NamesOfJob(const Config& config, const Environment& environment) {
   return names;
 }
 
-std::string CheckpointFolderOf(const Config& config, const std::string& run) {
-  const std::string& dir = config.checkpoint.dir;
-  return dir.empty() ? run + "/checkpoints" : dir + "/" + fs::path(run).filename().string();
-}
-
 Failure NoCheckpoint(const std::string& path, std::string what) {
   return Failure(Error{.code = Code::kUsage,
                        .title = "NO CHECKPOINT",
@@ -98,7 +93,7 @@ class Chooser {
     std::string newest;
     fs::file_time_type newest_time = fs::file_time_type::min();
     for (const std::string& run : RunFoldersOfName(config_)) {
-      for (const StoredCheckpoint& stored : ListCheckpoints(CheckpointFolderOf(config_, run))) {
+      for (const StoredCheckpoint& stored : ListCheckpoints(CheckpointsOf(run))) {
         std::error_code error;
         const fs::file_time_type time = fs::last_write_time(stored.path, error);
         if (error || time < newest_time) continue;
@@ -109,9 +104,19 @@ class Chooser {
     return newest;
   }
 
-  RunStart Fresh() {
+  std::string CheckpointsOf(const std::string& run) const {
+    return CheckpointFolderOf(run, config_.checkpoint.dir);
+  }
+
+  RunStart Fresh(std::optional<Checkpoint> checkpoint = {}) {
     RunStart start;
     start.folder = ValueOrThrow(MakeRunFolder(config_, unix_seconds_, jobs_.all));
+    if (checkpoint) {
+      const fs::path metrics = fs::absolute(checkpoint->path()) / "../../metrics.jsonl";
+      std::error_code error;
+      fs::copy_file(metrics, start.folder.path + "/metrics.jsonl", error);
+    }
+    start.checkpoint = std::move(checkpoint);
     Prepare(start);
     return start;
   }
@@ -119,7 +124,7 @@ class Chooser {
   RunStart TakeUp(const std::string& path) {
     RunStart start;
     start.folder = ValueOrThrow(TakeUpRunFolder(path, config_, jobs_.all));
-    NewestCheckpoint newest = OpenNewest(CheckpointFolderOf(config_, path));
+    NewestCheckpoint newest = OpenNewest(CheckpointsOf(path));
     for (const Error& error : newest.passed_over) {
       start.notes.push_back("passing over " + error.where + ": " + error.what);
     }
@@ -132,26 +137,20 @@ class Chooser {
   // it is lost.
   RunStart FromPath(const std::string& path) {
     if (!fs::exists(path)) throw NoCheckpoint(path, "There is no such folder.");
-    if (fs::exists(path + "/config.resolved.json")) {
+    if (fs::exists(path + "/" + kResolvedConfig)) {
       RunStart start = TakeUp(path);
       if (start.checkpoint) return start;
       throw NoCheckpoint(path, "This run has no checkpoint that could be taken.");
     }
     Result<Checkpoint> checkpoint = Checkpoint::Open(path);
     if (!checkpoint) throw Failure(checkpoint.error());
-    RunStart start = Fresh();
-    const fs::path metrics = fs::absolute(path) / "../../metrics.jsonl";
-    std::error_code error;
-    fs::copy_file(metrics, start.folder.path + "/metrics.jsonl", error);
-    start.checkpoint = *std::move(checkpoint);
-    Prepare(start);
-    return start;
+    return Fresh(*std::move(checkpoint));
   }
 
   // What later steps left is out of the way.
   void Prepare(RunStart& start) {
     const int64_t step = start.checkpoint ? start.checkpoint->step() : 0;
-    start.place = {.folder = CheckpointFolderOf(config_, start.folder.path),
+    start.place = {.folder = CheckpointsOf(start.folder.path),
                    .attempt = RandomWord()};
     ThrowIfError(PrepareCheckpointFolder(start.place.folder, step));
     ThrowIfError(CutMetrics(start.folder.path + "/metrics.jsonl", step));

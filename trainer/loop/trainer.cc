@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 
 #include <chrono>
+#include <thread>
 #include <cmath>
 #include <utility>
 
@@ -87,6 +88,7 @@ void Trainer::Fit(const Observers* observers) {
     RunEpoch(epoch);
   }
   SetPhase(WorkerPhase::kFinishing);
+  WaitForSave();
   checkpoints_.Tell(observers_, /*wait=*/true);
   if (!stopped_) GatherModel();
   log_.Debug("training has ended");
@@ -184,7 +186,15 @@ void Trainer::AfterStep(const StepResult& result) {
   stopped_ = actions.stop;
 }
 
+// For the save under way, which may take longer than a rank may be without progress.
+void Trainer::WaitForSave() {
+  for (; checkpoints_.saving(); std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
+    NoteProgress();
+  }
+}
+
 void Trainer::Save() {
+  WaitForSave();
   // Rank 0's buffers count; where ranks train on their own, each keeps its own.
   if (strategy_->averages_gradients()) strategy_->BeforeEvaluation();
   checkpoints_.Begin(step_, [this](StateVisitor& visitor) { NameState(visitor); }, *model_);

@@ -69,6 +69,7 @@ class Trainer {
   std::vector<Batch> TakeMicroBatches(Loader& loader) const;
   void AfterStep(const StepResult& result);
   void Save();
+  void WaitForSave();
   void NameState(StateVisitor& visitor);
   StepResult TrainStep(const std::vector<Batch>& micro_batches);
   double TotalPredictions(const std::vector<Batch>& micro_batches);

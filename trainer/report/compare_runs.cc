@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "trainer/report/run_folder.h"
 #include "trainer/report/state_hashes.h"
 
 namespace ddprun::trainer {
@@ -18,7 +19,7 @@ namespace {
 constexpr const char* kOwnKeys[] = {"run.name", "run.output_dir"};
 
 Result<std::map<std::string, std::string>> ReadKeys(const std::string& run) {
-  const std::string path = run + "/config.resolved.json";
+  const std::string path = run + "/" + kResolvedConfig;
   std::ifstream file(path, std::ios::binary);
   const auto config = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (!config.is_object()) {

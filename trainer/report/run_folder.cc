@@ -31,7 +31,6 @@ namespace fs = std::filesystem;
 // So many runs of one name point to a loop gone wrong.
 constexpr int kMaxSuffix = 100000;
 
-constexpr const char* kConfigFile = "/config.resolved.json";
 
 Error FolderError(const std::string& path, const std::string& doing, int error_number) {
   return Error{.code = Code::kFailed,
@@ -95,7 +94,7 @@ Status WriteConfig(const Config& resolved, RunFolder* folder) {
   const std::string text = WriteResolvedConfig(resolved);
   folder->config_hash = ConfigHash(text);
   // The first step need not wait for a disk.
-  return WriteWholeFile(folder->path + kConfigFile, text, Durability::kUnsynced);
+  return WriteWholeFile(folder->path + "/" + kResolvedConfig, text, Durability::kUnsynced);
 }
 
 // Where run.output_dir says, without a number.
@@ -111,7 +110,7 @@ std::string NumberedFolder(const std::string& wanted, int number) {
 
 // The run.name of the run that has this folder; "" where it cannot be read.
 std::string NameOfRunIn(const std::string& folder) {
-  std::ifstream file(folder + kConfigFile);
+  std::ifstream file(folder + "/" + kResolvedConfig);
   const nlohmann::json config = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   const nlohmann::json::json_pointer name("/run/name");
   const bool named = config.contains(name) && config[name].is_string();
@@ -133,6 +132,11 @@ Result<std::string> MakeNewFolder(const std::string& wanted) {
 }
 
 }  // namespace
+
+std::string CheckpointFolderOf(const std::string& run, const std::string& checkpoint_dir) {
+  if (checkpoint_dir.empty()) return run + "/checkpoints";
+  return checkpoint_dir + "/" + fs::path(run + "/").parent_path().filename().string();
+}
 
 std::string RunName(double unix_seconds) {
   const auto seconds = static_cast<std::time_t>(unix_seconds);

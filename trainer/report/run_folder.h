@@ -13,6 +13,8 @@
 
 namespace ddprun::trainer {
 
+constexpr const char* kResolvedConfig = "config.resolved.json";  // in a run folder
+
 // Held by the process that has it until it ends: no other run writes into it.
 struct RunFolder {
   std::string path;  // as run.output_dir says: relative to the working directory, or absolute
@@ -43,6 +45,9 @@ std::string FindRunFolder(const Config& config, std::span<const std::string> job
 // The folders that runs of this config's run.name have made, in the order of their numbers.
 // REQUIRES: a name, where there is a place for it.
 std::vector<std::string> RunFoldersOfName(const Config& config);
+
+// Where a run has its checkpoints: in its folder, or in a folder of its name in checkpoint.dir.
+std::string CheckpointFolderOf(const std::string& run, const std::string& checkpoint_dir);
 
 // UTC, without characters that a file system dislikes: "2026-11-21T02-30-00".
 std::string RunName(double unix_seconds);

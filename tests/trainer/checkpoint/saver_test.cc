@@ -96,10 +96,12 @@ TEST(Saver, LoadsAnyLayoutFromAnyOther) {
     const CheckpointFolder folder;
     Layout saved = LayoutMaker(seed, 1 + static_cast<int64_t>(random() % 6)).Make();
     FillParts(saved);
-    for (const SaveOutcome& outcome : SaveAll(folder.path(), StatesOf(saved))) {
+    const std::vector<SaveOutcome> outcomes = SaveAll(folder.path(), StatesOf(saved));
+    for (const SaveOutcome& outcome : outcomes) {
       ASSERT_FALSE(outcome.error) << outcome.error->what;
     }
     const Checkpoint checkpoint = ValueOrThrow(Checkpoint::Open(folder.path() + "/step-1"));
+    EXPECT_EQ(outcomes[0].bytes, checkpoint.bytes());
     for (const auto& [name, whole] : WholeTensors()) {
       EXPECT_TRUE(at::equal(checkpoint.Read("model." + name), whole)) << name;
     }

@@ -46,6 +46,15 @@ class CheckTest(training.TrainingTest):
             self.assertIn(fact, job.stdout)
         self.assertFalse(os.path.exists(self.path("runs")))
 
+    def test_warns_of_checkpoints_that_a_disk_may_not_hold(self):
+        config = training.toy_config()
+        config["checkpoint"] = {"save_total_limit": 10**12}
+        job = self.check(config)
+        self.assertEqual(job.returncode, 0, job.stderr)
+        self.assertRegex(
+            job.stdout + job.stderr, "checkpoints: there are up to 1000000000001 at a time, of"
+        )
+
     def test_a_wrong_key_does_not_hide_missing_files(self):
         config = training.gpt_config(
             optimizer={"lerning_rate": 1}, data={"train_files": ["no/*.txt"]}

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <thread>
 
 #include <nlohmann/json.hpp>
 
@@ -40,19 +41,25 @@ class ExportTest : public testing::Test {
           {"num_hidden_layers", 2},
           {"num_attention_heads", 2}}},
         {"data", {{"train_files", {text}}, {"max_seq_length", 8}}}};
+    run_ = nlohmann::json{{"config", config}}.dump();
     moment_ = at::randn({4});
+    checkpoint_ = ValueOrThrow(Checkpoint::Open(Save({}, "checkpoints")));
+  }
+
+  // As one of ranks that train apart, or of one model; the folder.
+  std::string Save(RankPart part, const std::string& folder) {
     const SaveOutcome outcome = SaveCheckpoint(
-        {.folder = folder_.Path("checkpoints")}, SaveState([&](StateVisitor& visitor) {
-          visitor.Section("model.");
+        {.folder = folder_.Path(folder), .part = part}, SaveState([&](StateVisitor& visitor) {
+          visitor.Section("model.", part);
           for (const auto& item : model_->State()) visitor.Tensor(item.key(), item.value());
           visitor.Tensor("tied", model_->State().begin()->value());
           visitor.Section("optimizer.");
           visitor.Tensor("moment", moment_);
           visitor.Number("step", step_);
         }),
-        {.step = 7, .attempt = "a", .run = nlohmann::json{{"config", config}}.dump()});
-    ASSERT_FALSE(outcome.error.has_value()) << outcome.error->what;
-    checkpoint_ = ValueOrThrow(Checkpoint::Open(outcome.path));
+        {.step = 7, .attempt = "a", .run = run_});
+    EXPECT_FALSE(outcome.error.has_value()) << outcome.error->what;
+    return outcome.path;
   }
 
   void ExpectModel(const std::string& path) const {
@@ -65,6 +72,7 @@ class ExportTest : public testing::Test {
 
   const ScratchFolder folder_;
   const std::shared_ptr<Model> model_ = MakeModel(kGpt);
+  std::string run_;
   at::Tensor moment_;
   int64_t step_ = 7;
   std::optional<Checkpoint> checkpoint_;
@@ -75,6 +83,14 @@ TEST_F(ExportTest, MakesAFolderThatLoadsAndSaysWhichModelItIs) {
   EXPECT_FALSE(ExportFolder(*checkpoint_, path, {}).has_value());
   EXPECT_EQ(std::get<GptOptions>(ReadModelOptions(path)).hidden_size, 16);
   ExpectModel(path);
+}
+
+TEST_F(ExportTest, TakesTheModelOfOneOfRanksThatTrainApart) {
+  std::jthread other([&] { Save({.rank = 1, .size = 2}, "apart"); });
+  const std::string path = Save({.rank = 0, .size = 2}, "apart");
+  other.join();
+  ExportFolder(ValueOrThrow(Checkpoint::Open(path)), folder_.Path("exported"), {});
+  ExpectModel(folder_.Path("exported"));
 }
 
 TEST_F(ExportTest, DoesWithoutTheData) {
