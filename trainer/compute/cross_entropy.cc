@@ -107,15 +107,15 @@ class HostRowLosses final : public RowLosses {
   double sum_ = 0;
 };
 
-// Without waiting for the device.
+// Without waiting for the device; in float64 on the CPU, too.
 class DeviceRowLosses final : public RowLosses {
  public:
-  explicit DeviceRowLosses(const at::Tensor& targets)
-      : mean_(targets.ne(kIgnored).sum().clamp_min(1).to(at::kFloat).reciprocal()),
+  DeviceRowLosses(const at::Tensor& targets, at::ScalarType type)
+      : mean_(targets.ne(kIgnored).sum().clamp_min(1).to(type).reciprocal()),
         sum_(at::zeros({}, targets.options().dtype(at::kDouble))) {}
 
   void Add(at::Tensor& scores, const at::Tensor& targets) override {
-    at::Tensor logs = at::log_softmax(scores, 1, at::kFloat);
+    at::Tensor logs = at::log_softmax(scores, 1, mean_.scalar_type());
     const at::Tensor ignored = targets.eq(kIgnored);
     // A target out of range shows as a loss that is no number.
     const at::Tensor index = targets.clamp(0, scores.size(1) - 1);
@@ -128,7 +128,8 @@ class DeviceRowLosses final : public RowLosses {
                                   .masked_fill_(bad, std::numeric_limits<float>::quiet_NaN());
     sum_.add_(losses.sum(at::kDouble));
     logs.exp_().scatter_add_(1, rows, at::full({rows.size(0), 1}, -1, logs.options()));
-    logs.mul_(ignored.logical_not().to(at::kFloat).mul_(mean_).mul_(LossScale()).unsqueeze(1));
+    const at::Tensor counted = ignored.logical_not().to(mean_.scalar_type());
+    logs.mul_(counted.mul_(mean_).mul_(LossScale()).unsqueeze(1));
     scores.copy_(logs);
   }
 
@@ -137,12 +138,17 @@ class DeviceRowLosses final : public RowLosses {
   }
 
  private:
-  const at::Tensor mean_;  // float32
+  const at::Tensor mean_;  // float32 or float64, as the losses
   at::Tensor sum_;          // float64
 };
 
-std::unique_ptr<RowLosses> MakeRowLosses(const at::Tensor& targets, int64_t classes) {
-  if (!IsForHostKernels(targets)) return std::make_unique<DeviceRowLosses>(targets);
+std::unique_ptr<RowLosses> MakeRowLosses(const at::Tensor& targets,
+                                         int64_t classes,
+                                         at::ScalarType type) {
+  const bool exact = type == at::kDouble;
+  if (!IsForHostKernels(targets) || exact) {
+    return std::make_unique<DeviceRowLosses>(targets, exact ? at::kDouble : at::kFloat);
+  }
   return std::make_unique<HostRowLosses>(targets, classes);
 }
 
@@ -157,8 +163,8 @@ Result Compute(const at::Tensor& hidden,
                const at::Tensor& targets,
                bool want_gradients) {
   const int64_t classes = weight.size(0);
-  const std::unique_ptr<RowLosses> losses = MakeRowLosses(targets, classes);
-  const at::ScalarType type = ComputeType();
+  const std::unique_ptr<RowLosses> losses = MakeRowLosses(targets, classes, weight.scalar_type());
+  const at::ScalarType type = ComputeType(weight.scalar_type());
   const at::Tensor rows = hidden.to(type).contiguous();
   const at::Tensor factor = weight.to(type);
   Result result;

@@ -8,12 +8,18 @@
 #include <atomic>
 #include <mutex>
 
+#include "base/mix_seeds.h"
+
 namespace ddprun::trainer {
 
 namespace {
 
 std::atomic<int> device_forms_only = 0;
 thread_local at::Generator own_generator;
+
+at::Generator GeneratorOf(c10::Device device) {
+  return device.is_cpu() ? HostGenerator() : at::globalContext().defaultGenerator(device);
+}
 
 }  // namespace
 
@@ -54,6 +60,38 @@ void SeedGenerators(c10::Device device, uint64_t seed) {
   };
   seed_one(HostGenerator());
   if (!device.is_cpu()) seed_one(at::globalContext().defaultGenerator(device));
+}
+
+uint64_t DrawSeed() {
+  at::Generator generator = HostGenerator();
+  const std::lock_guard lock(generator.mutex());
+  return at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
+}
+
+RandomState RandomState::Of(c10::Device device) {
+  const auto get = [](c10::Device owner) {
+    at::Generator generator = GeneratorOf(owner);
+    const std::lock_guard lock(generator.mutex());
+    return generator.get_state();
+  };
+  return {.device = device,
+          .host = get(at::kCPU),
+          .on_device = device.is_cpu() ? at::Tensor() : get(device)};
+}
+
+void RandomState::Restore() const {
+  const auto set = [](c10::Device owner, const at::Tensor& state) {
+    at::Generator generator = GeneratorOf(owner);
+    const std::lock_guard lock(generator.mutex());
+    generator.set_state(state);
+  };
+  set(at::kCPU, host);
+  if (on_device.defined()) set(device, on_device);
+}
+
+OwnRandomNumbers::OwnRandomNumbers(c10::Device device, int64_t part)
+    : seed_(MixSeeds({DrawSeed(), static_cast<uint64_t>(part)})), after_(RandomState::Of(device)) {
+  SeedGenerators(device, seed_);
 }
 
 at::Tensor ToDevice(const at::Tensor& host, c10::Device device) {

@@ -37,6 +37,33 @@ uint64_t HostSeed();
 // devices are left alone. Any thread.
 void SeedGenerators(c10::Device device, uint64_t seed);
 
+// One number of the CPU's: a seed for what is drawn otherwise. Any thread.
+uint64_t DrawSeed();
+
+// The state of these generators. Any thread.
+struct RandomState {
+  static RandomState Of(c10::Device device);
+  void Restore() const;
+
+  c10::Device device;
+  at::Tensor host;
+  at::Tensor on_device;  // undefined: the CPU is the device
+};
+
+// While it lives, what is drawn follows from the generators' state and `part`, and is different for
+// each part; afterwards the generators are where they are for all parts.
+class OwnRandomNumbers {
+ public:
+  OwnRandomNumbers(c10::Device device, int64_t part);
+  ~OwnRandomNumbers() { after_.Restore(); }
+  OwnRandomNumbers(const OwnRandomNumbers&) = delete;
+  OwnRandomNumbers& operator=(const OwnRandomNumbers&) = delete;
+
+ private:
+  const uint64_t seed_;
+  const RandomState after_;
+};
+
 // A host tensor on the device. The host does not wait: the copy goes through pinned memory, in the
 // order of the current stream. On the CPU the tensor itself; undefined stays undefined.
 at::Tensor ToDevice(const at::Tensor& host, c10::Device device);

@@ -1,14 +1,11 @@
 #include "trainer/compute/operations.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/gelu.h>
 #include <torch/csrc/autograd/custom_function.h>
-
-#include <mutex>
 
 #include "trainer/compute/device.h"
 #include "trainer/compute/kernels.h"
@@ -34,12 +31,6 @@ void InPieces(int64_t count, const Run& run, Pointers... data) {
                    [&](int64_t begin, int64_t end) { run(begin, end - begin, data + begin...); });
 }
 
-int64_t DrawKey() {
-  at::Generator generator = HostGenerator();
-  const std::lock_guard lock(generator.mutex());
-  return static_cast<int64_t>(at::check_generator<at::CPUGeneratorImpl>(generator)->random64());
-}
-
 at::Tensor Drop(const at::Tensor& x, double probability, int64_t key) {
   const at::Tensor input = x.contiguous();
   at::Tensor output = at::empty_like(input);
@@ -59,7 +50,7 @@ at::Tensor Drop(const at::Tensor& x, double probability, int64_t key) {
 class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, double probability) {
-    const int64_t key = DrawKey();
+    const auto key = static_cast<int64_t>(DrawSeed());
     context->saved_data["key"] = key;
     context->saved_data["probability"] = probability;
     return Drop(x, probability, key);

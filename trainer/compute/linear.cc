@@ -40,7 +40,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
                             const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias,
                             bool weight_is_out_in) {
-    const at::ScalarType type = ComputeType();
+    const at::ScalarType type = ComputeType(weight.scalar_type());
     const at::Tensor rows = AsMatrix(x.to(type));
     const at::Tensor stored = weight.to(type);
     const at::Tensor factor = weight_is_out_in ? stored.t() : stored;  // [in, out]
@@ -81,7 +81,8 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
       result[1] = of_weight.to(context->saved_data["type_of_weight"].toScalarType());
     }
     if (context->saved_data["has_bias"].toBool() && context->needs_input_grad(2)) {
-      result[2] = at::sum(gradient, {0}, /*keepdim=*/false, at::kFloat);
+      result[2] = at::sum(gradient, {0}, /*keepdim=*/false,
+                          context->saved_data["type_of_weight"].toScalarType());
     }
     return result;
   }
@@ -94,7 +95,7 @@ at::Tensor LinearLayer(const at::Tensor& x,
                        const at::Tensor& bias,
                        WeightLayout layout) {
   const bool out_in = layout == WeightLayout::kOutIn;
-  if (ComputeType() == weight.scalar_type() && !GoesToEngine(x, weight)) {
+  if (ComputeType(weight.scalar_type()) == weight.scalar_type() && !GoesToEngine(x, weight)) {
     if (out_in) return at::linear(x, weight, Optional(bias));
     return bias.defined() && x.dim() == 2 ? at::addmm(bias, x, weight)
                                           : at::linear(x, weight.t(), Optional(bias));

@@ -20,8 +20,8 @@ constexpr int64_t kNormBlock = 4096;
 // waited for. Any thread.
 std::vector<double> SquaresByBlock(std::span<const at::Tensor> tensors);
 
-// The sum of those sums, on the CPU added one by one; 0 for none. Dense, of one device, which is not
-// waited for.
+// The sum of those sums, on the CPU added one by one; 0 for none. Dense, of one device, which is
+// not waited for.
 DeviceScalar SquaresOf(std::span<const at::Tensor> tensors);
 
 // The norm over all elements of all tensors: the root of that.

@@ -38,6 +38,10 @@ ComputePrecision CurrentPrecision();
 inline at::ScalarType ComputeType() {
   return CurrentPrecision().type;
 }
+// The same for a parameter of that type: in float32 a model computes in its own type.
+inline at::ScalarType ComputeType(at::ScalarType of_parameter) {
+  return ComputeType() == at::kFloat ? of_parameter : ComputeType();
+}
 inline double LossScale() {
   return CurrentPrecision().loss_scale;
 }

@@ -1,12 +1,9 @@
 #include "trainer/compute/recompute.h"
 
-#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
-
-#include <mutex>
 
 #include "trainer/compute/device.h"
 #include "trainer/compute/precision.h"
@@ -19,38 +16,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 thread_local bool recomputing = false;
-
-// The generators of this thread: the host's and, where it is another, the device's.
-struct RandomState {
-  static RandomState Of(c10::Device device) {
-    return {.device = device,
-            .host = Get(at::kCPU),
-            .on_device = device.is_cpu() ? at::Tensor() : Get(device)};
-  }
-  void Restore() const {
-    Set(at::kCPU, host);
-    if (on_device.defined()) Set(device, on_device);
-  }
-
-  c10::Device device;
-  at::Tensor host;
-  at::Tensor on_device;  // undefined: the CPU is the device
-
- private:
-  static at::Generator GeneratorOf(c10::Device device) {
-    return device.is_cpu() ? HostGenerator() : at::globalContext().defaultGenerator(device);
-  }
-  static at::Tensor Get(c10::Device device) {
-    at::Generator generator = GeneratorOf(device);
-    const std::lock_guard lock(generator.mutex());
-    return generator.get_state();
-  }
-  static void Set(c10::Device device, const at::Tensor& state) {
-    at::Generator generator = GeneratorOf(device);
-    const std::lock_guard lock(generator.mutex());
-    generator.set_state(state);
-  }
-};
 
 // While it lives, this thread is where it was in the first forward.
 class SecondForward {

@@ -75,6 +75,33 @@ void Checker::CheckVirtualRanks() {
   }
 }
 
+void Checker::CheckTensorParallel() {
+  const StrategyConfig& strategy = config_.strategy;
+  const bool all = strategy.type == StrategyType::kTensorParallel;
+  if (!all && strategy.tensor_parallel_size <= 1) return;
+  const std::string key = all ? "strategy.type" : "strategy.tensor_parallel_size";
+  const ModelType model = config_.model.type;
+  const bool splits = model == ModelType::kGpt || model == ModelType::kLlama ||
+                      model == ModelType::kBert || model == ModelType::kMlp ||
+                      model == ModelType::kLinear;
+  if (!splits) {
+    Conflict(key,
+             "Ranks share out the layers of gpt, llama, bert, mlp and linear models, not those of "
+             "model.type \"" + std::string(Word(model)) + "\":",
+             "Take strategy.type \"ddp\", where every rank has the whole model.");
+  }
+  const auto refuse_if = [&](bool set, const char* other, const std::string& why) {
+    if (set) Conflict(other, "Ranks have parts of layers (" + key + "), but " + why + ":",
+                      "Remove one of the two keys.");
+  };
+  refuse_if(config_.training.virtual_ranks > 0, "training.virtual_ranks",
+            "a virtual rank computes all of the model");
+  refuse_if(strategy.comm_hook == CommHookType::kPowerSgd ||
+                strategy.comm_hook == CommHookType::kPostLocalSgd,
+            "strategy.comm_hook", "this hook is for whole models; \"fp16\" and \"bf16\" are not");
+  refuse_if(config_.report.state_hashes, "report.state_hashes", "a hash is of whole weights");
+}
+
 void Checker::CheckScheduler() {
   const double warmup = config_.scheduler.warmup_steps;
   if (warmup < 1 || std::trunc(warmup) == warmup) return;

@@ -22,6 +22,7 @@ class Checker {
   void CheckRun();        // check_training.cc
   void CheckRecomputation();
   void CheckVirtualRanks();
+  void CheckTensorParallel();
   void CheckScheduler();
   void CheckLoss();
   void CheckMetrics();

@@ -114,6 +114,7 @@ void CrossCheck(const Entries& entries, const Config& config, Problems* problems
   checker.CheckCheckpoints();
   checker.CheckRecomputation();
   checker.CheckVirtualRanks();
+  checker.CheckTensorParallel();
   checker.CheckScheduler();
   checker.CheckStrategy();
   checker.CheckMetrics();

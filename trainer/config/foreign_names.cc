@@ -68,10 +68,9 @@ constexpr WithoutKey kWithoutKey[] = {
      "yet."},
     {"fsdp fsdp_config deepspeed deepspeed_config zero_optimization zero zero_stage stage "
      "offload_optimizer offload_param cpu_offload enable_cpu_offload sharding_strategy shard_size "
-     "data_parallel_shard_degree dp_shard_size reshard_after_forward tensor_parallel_size "
-     "tensor_parallel_degree tensor_model_parallel_size tp tp_size context_parallel_degree "
+     "data_parallel_shard_degree dp_shard_size reshard_after_forward context_parallel_degree "
      "context_parallel_size expert_parallel_degree sequence_parallel parallelism_config",
-     "ZeRO, FSDP and tensor parallelism are not there yet: every rank has the whole "
+     "ZeRO and FSDP are not there yet: every rank has the whole "
      "model\n"
      "(strategy.type \"ddp\")."},
     {"gradient_checkpointing_kwargs selective_ac_option recompute_method recompute_num_layers",
@@ -257,11 +256,11 @@ constexpr ForeignValues kForeignValues[] = {
      "deepspeed deepspeed_stage_1 deepspeed_stage_2 deepspeed_stage_3 "
      "deepspeed_stage_2_offload deepspeed_stage_3_offload zero zero1 zero2 zero3 fsdp fsdp2 "
      "full_shard "
-     "shard_grad_op hybrid_shard fsdp_native tp tensor_parallel "
-     "megatron hybrid",
+     "shard_grad_op hybrid_shard fsdp_native hybrid",
      "", kNoStrategy},
     {"strategy.type", "pp pipeline_parallel gpipe 1f1b", "pipeline"},
     {"strategy.type", "modelparallel", "model_parallel"},
+    {"strategy.type", "tp megatron", "tensor_parallel"},
     {"strategy.overlap", "true yes on", "backward"},
     {"strategy.overlap", "false no off", "none"},
     {"strategy.comm_hook", "fp16_compress fp16_compress_hook float16", "fp16"},

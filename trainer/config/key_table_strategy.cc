@@ -21,6 +21,16 @@ std::vector<Key> StrategyKeys() {
                    {"distributed_type", "accelerate"},
                    {"name mode", "PyTorch examples"}}},
       {.section = "strategy",
+       .name = "tensor_parallel_size",
+       .slot = At<&Config::strategy, &StrategyConfig::tensor_parallel_size>,
+       .meaning = "Ranks, neighbours, that share out each layer of a replica of the model; the "
+                  "others are replicas. 0: all ranks.",
+       .range = Between(0, 4096),
+       .only_for = "strategy.type",
+       .only_values = {"tensor_parallel"},
+       .aliases = {{"tensor_parallel_degree tp tp_size", "torchtitan"},
+                   {"tensor_model_parallel_size", "Megatron"}}},
+      {.section = "strategy",
        .name = "bucket_cap_mb",
        .slot = At<&Config::strategy, &StrategyConfig::bucket_cap_mb>,
        .meaning =

@@ -10,6 +10,8 @@
 #include "trainer/loop/options_of.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/parallel/data_parallel.h"
+#include "trainer/parallel/tensor_parallel.h"
+#include "trainer/parallel/whole_state.h"
 
 namespace ddprun::trainer {
 
@@ -31,13 +33,40 @@ std::shared_ptr<Model> BuildModel(const Job& job,
   return model;
 }
 
+// What this rank of the tensor axis has of the model; `whole` is rank 0's.
+std::shared_ptr<Model> OwnPart(const Job& job,
+                               const std::shared_ptr<Model>& whole,
+                               const Mesh& mesh) {
+  std::shared_ptr<Model> part;
+  {
+    const LayersOver axis(MakeTensorAxis(mesh.tensor));
+    std::vector<std::string> fresh;
+    part = BuildModel(job, /*owns_weights=*/false, mesh.device, &fresh);
+  }
+  const StateDict parts = SaveState([&](StateVisitor& visitor) {
+    BeginSection("", {}, mesh, visitor);
+    for (const auto& item : part->named_parameters()) {
+      visitor.Tensor(item.key(), item.value(), part->PlacementOf(item.key()));
+    }
+  });
+  const auto give = [&](const std::string& name) { return whole->named_parameters()[name]; };
+  HandOutWhole(parts, mesh.control.get(), give);
+  return part;
+}
+
 std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config, const Model& model) {
   std::vector<std::pair<std::string, at::Tensor>> named;
   for (const auto& item : model.named_parameters()) {
     if (item.value().requires_grad()) named.emplace_back(item.key(), item.value());
   }
-  return MakeOptimizer(OptimizerOptionsOf(config),
-                       GroupByDecay(named, config.no_decay, config.weight_decay));
+  std::vector<ParameterGroup> groups =
+      GroupByDecay(named, config.no_decay, config.weight_decay);
+  for (ParameterGroup& group : groups) {
+    for (const std::string& name : group.names) {
+      group.placements.push_back(model.PlacementOf(name));
+    }
+  }
+  return MakeOptimizer(OptimizerOptionsOf(config), std::move(groups));
 }
 
 std::unique_ptr<Strategy> BuildDataParallel(const Job& job,
@@ -102,10 +131,17 @@ BuiltStrategy BuildStrategy(const Job& job, const Mesh& mesh, FlightRecorder* re
     return BuildPipeline(job, mesh, recorder, std::move(built));
   }
   // Rank 0 draws or reads the weights; the others receive them.
-  built.model = BuildModel(job, mesh.world.rank == 0, mesh.device, &built.fresh_parameters);
+  const bool owns_weights = mesh.world.rank == 0;
+  const bool in_parts = mesh.tensor.size > 1;
+  if (owns_weights || !in_parts) {
+    built.model = BuildModel(job, owns_weights, mesh.device, &built.fresh_parameters);
+  }
+  if (in_parts) built.model = OwnPart(job, built.model, mesh);
   std::unique_ptr<Optimizer> optimizer = BuildOptimizer(config.optimizer, *built.model);
-  if (StrategyOf(config, mesh.world.size) == StrategyType::kSingle) {
-    built.strategy = MakeSingle(built.model, std::move(optimizer));
+  const StrategyType type = StrategyOf(config, mesh.world.size);
+  const bool alone = mesh.data.size == 1 && type == StrategyType::kTensorParallel;
+  if (type == StrategyType::kSingle || alone) {
+    built.strategy = MakeSingle(built.model, std::move(optimizer), mesh);
     return built;
   }
   if (config.strategy.type == StrategyType::kDp) {

@@ -7,6 +7,7 @@
 #include "trainer/loop/build_strategy.h"
 #include "trainer/loop/estimate_memory.h"
 #include "trainer/loop/open_parts.h"
+#include "trainer/loop/tensor_parallel.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/models/torchscript.h"
 #include "trainer/plugin/load_plugin.h"
@@ -87,6 +88,7 @@ StepPlan PlanFor(const Job& job, int world_size) {
                         .page = "too-many-ranks"});
   }
   const MeshShape shape = MeshShapeOf(job.config, world_size);
+  CheckTensorParallel(job, shape.tensor);
   const int model_ranks = shape.tensor * shape.pipeline;
   Result<StepPlan> plan = PlanSteps(job.config, job.train->size(),
                                     LogicalRanksOf(job.config, 0, world_size / model_ranks).count);

@@ -75,7 +75,7 @@ class Bert final : public Model {
       : options_(options), gelu_(GeluFromName(options.hidden_act)) {
     const int64_t width = options.hidden_size;
     const std::string embeddings = "bert.embeddings.";
-    words_ = AddParameter(embeddings + "word_embeddings.weight", {options.vocab_size, width});
+    words_ = AddWordVectors(embeddings + "word_embeddings", options.vocab_size, width);
     positions_ = AddParameter(embeddings + "position_embeddings.weight",
                               {options.max_position_embeddings, width});
     types_ =
@@ -136,15 +136,17 @@ class Bert final : public Model {
  private:
   BertBlock AddBlock(const std::string& prefix) {
     const int64_t width = options_.hidden_size;
+    const LinearOptions by_outputs{.split = Split::kOutputs};
+    const LinearOptions by_inputs{.split = Split::kInputs};
     BertBlock block;
-    block.query = AddLinear(prefix + "attention.self.query", width, width);
-    block.key = AddLinear(prefix + "attention.self.key", width, width);
-    block.value = AddLinear(prefix + "attention.self.value", width, width);
-    block.attention_output = AddLinear(prefix + "attention.output.dense", width, width);
+    block.query = AddLinear(prefix + "attention.self.query", width, width, by_outputs);
+    block.key = AddLinear(prefix + "attention.self.key", width, width, by_outputs);
+    block.value = AddLinear(prefix + "attention.self.value", width, width, by_outputs);
+    block.attention_output = AddLinear(prefix + "attention.output.dense", width, width, by_inputs);
     block.attention_norm = AddNorm(prefix + "attention.output.LayerNorm", width);
     block.intermediate =
-        AddLinear(prefix + "intermediate.dense", width, options_.inner_size());
-    block.output = AddLinear(prefix + "output.dense", options_.inner_size(), width);
+        AddLinear(prefix + "intermediate.dense", width, options_.inner_size(), by_outputs);
+    block.output = AddLinear(prefix + "output.dense", options_.inner_size(), width, by_inputs);
     block.output_norm = AddNorm(prefix + "output.LayerNorm", width);
     return block;
   }
@@ -169,7 +171,7 @@ class Bert final : public Model {
     const at::Tensor types = batch.token_type_ids.defined()
                                  ? at::embedding(types_, of_tokens(batch.token_type_ids))
                                  : types_.select(0, 0);
-    const at::Tensor x = at::embedding(words_, of_tokens(batch.inputs), options_.pad_token_id) +
+    const at::Tensor x = Embedding(of_tokens(batch.inputs), words_, options_.pad_token_id) +
                          types +
                          at::embedding(positions_, of_tokens(positions.expand_as(batch.inputs)));
     return Drop(Norm(x, embeddings_norm_), options_.dropout);
@@ -195,26 +197,35 @@ class Bert final : public Model {
                  const BertBlock& block,
                  const Tokens& tokens,
                  bool only_first) const {
-    const int64_t heads = options_.num_attention_heads;
+    const int64_t width = options_.hidden_size / options_.num_attention_heads;
     const auto split = [&](const at::Tensor& rows) {
-      return rows.view({tokens.texts, -1, heads, options_.hidden_size / heads}).transpose(1, 2);
+      return rows.view({tokens.texts, -1, Own(options_.num_attention_heads), width})
+          .transpose(1, 2);
     };
     const auto padded = [&](const at::Tensor& rows) {
       return tokens.places.defined() ? PadRows(rows, tokens.places, tokens.texts * tokens.length)
                                      : rows;
     };
-    const at::Tensor queries = Linear(asking, block.query);
-    const at::Tensor mixed =
-        Attention(split(only_first ? queries : padded(queries)),
-                  split(padded(Linear(x, block.key))), split(padded(Linear(x, block.value))),
-                  {.mask = tokens.mask, .dropout = InTraining(options_.attention_dropout)});
+    std::vector<at::Tensor> rows;
+    if (only_first) {
+      rows = Linears(x, {&block.key, &block.value});
+      rows.insert(rows.begin(), Linear(asking, block.query));
+    } else {
+      rows = Linears(x, {&block.query, &block.key, &block.value});
+      rows[0] = padded(rows[0]);
+    }
+    const at::Tensor mixed = Attention(split(rows[0]), split(padded(rows[1])),
+                                       split(padded(rows[2])),
+                                       {.mask = tokens.mask,
+                                        .dropout = InTraining(options_.attention_dropout),
+                                        .axis = axis()});
     const bool packs = tokens.places.defined() && !only_first;
     return Linear(packs ? PackRows(mixed, tokens.places) : mixed, block.attention_output);
   }
 
   const BertOptions options_;
   const Gelu gelu_;
-  at::Tensor words_;      // [vocab_size, C]
+  WordVectors words_;
   at::Tensor positions_;  // [max_position_embeddings, C]
   at::Tensor types_;      // [type_vocab_size, C]
   Affine embeddings_norm_;

@@ -11,7 +11,7 @@ namespace ddprun::trainer {
 std::vector<Stage> CausalModel::Stages(const Batch& batch) const {
   auto stages = HiddenStages(batch.inputs, CausalMask(batch), nullptr);
   const auto scores = [this, texts = batch.inputs.size(0)](const at::Tensor& x) {
-    return LinearLayer(x, HeadFor(x), {}).view({texts, -1, vocab_size_});
+    return Scores(x, lm_head_).view({texts, -1, vocab_size_});
   };
   stages.push_back({{lm_head_module_}, scores});
   return stages;
@@ -30,18 +30,23 @@ at::Tensor CausalModel::LossFrom(const at::Tensor& outputs, const Batch& batch) 
 }
 
 at::Tensor CausalModel::Loss(const Batch& batch) {
-  // Smoothing needs the scores of all tokens.
-  if (Smoothing() > 0) return LossFrom(Outputs(batch), batch);
+  // In one process smoothing needs the scores of all tokens.
+  if (Smoothing() > 0 && axis() == nullptr) return LossFrom(Outputs(batch), batch);
   CheckTargets(batch);
   const auto stages = HiddenStages(batch.inputs, CausalMask(batch), nullptr);
   const at::Tensor hidden = Walk(stages, batch.inputs);
-  return LinearCrossEntropy(hidden, HeadFor(hidden), batch.targets.reshape({-1}));
+  const at::Tensor targets = batch.targets.reshape({-1});
+  if (axis() != nullptr) {
+    return axis()->LinearCrossEntropy(hidden, lm_head_.weight, vocab_size_, targets, Smoothing());
+  }
+  // Tied to the embedding, it may be on that one's device.
+  return LinearCrossEntropy(hidden, lm_head_.weight.to(hidden.device()), targets);
 }
 
 at::Tensor CausalModel::NextScores(const at::Tensor& inputs, KeyValueCache& cache) {
   const at::Tensor hidden = Walk(HiddenStages(inputs, {}, &cache), inputs);
   cache.Advance(inputs.size(1));
-  return LinearLayer(LastOfEach(hidden, inputs.size(0)), lm_head_, {});
+  return Scores(LastOfEach(hidden, inputs.size(0)), lm_head_);
 }
 
 }  // namespace ddprun::trainer

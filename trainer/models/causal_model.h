@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "trainer/models/model.h"
+#include "trainer/models/language_model.h"
 
 namespace ddprun::trainer {
 
@@ -29,13 +29,11 @@ class CausalModel : public LanguageModel {
                                           const at::Tensor& mask,
                                           KeyValueCache* cache) const = 0;
 
-  // For the models to set: the last layer [V, C], and the module that holds it; or the embedding's.
-  at::Tensor lm_head_;
+  // For the models to set: the last layer, and the module that holds it; or the embedding's.
+  WordVectors lm_head_;
   std::string lm_head_module_;
 
  private:
-  // The last layer where x is: tied to the embedding, it may be on that one's device.
-  at::Tensor HeadFor(const at::Tensor& x) const { return lm_head_.to(x.device()); }
   // A loss of evaluation is that of the targets themselves.
   double Smoothing() const { return is_training() ? loss_.label_smoothing : 0; }
   // Throws what the CPU's kernels throw, where the device's would say nothing.

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "trainer/models/model.h"
+#include "trainer/models/language_model.h"
 
 namespace ddprun::trainer {
 

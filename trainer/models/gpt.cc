@@ -1,7 +1,5 @@
 #include "trainer/models/gpt.h"
 
-#include <ATen/ops/embedding.h>
-
 #include <cmath>
 #include <string>
 #include <vector>
@@ -29,7 +27,7 @@ class Gpt final : public CausalModel {
         options_(options),
         gelu_(GeluFromName(options.hidden_act)) {
     const int64_t width = options.hidden_size;
-    wte_ = AddParameter("transformer.wte.weight", {options.vocab_size, width});
+    wte_ = AddWordVectors("transformer.wte", options.vocab_size, width);
     wpe_ = AddParameter("transformer.wpe.weight", {options.max_position_embeddings, width});
     for (int64_t i = 0; i < options.num_hidden_layers; ++i) {
       blocks_.push_back(AddBlock("transformer.h." + std::to_string(i) + "."));
@@ -38,7 +36,7 @@ class Gpt final : public CausalModel {
     lm_head_module_ = options.tie_word_embeddings ? "transformer.wte" : "lm_head";
     lm_head_ = options.tie_word_embeddings
                    ? wte_
-                   : AddParameter("lm_head.weight", {options.vocab_size, width});
+                   : AddWordVectors("lm_head", options.vocab_size, width);
   }
 
   int64_t context_length() const override { return options_.max_position_embeddings; }
@@ -64,17 +62,20 @@ class Gpt final : public CausalModel {
     const int64_t width = options_.hidden_size;
     GptBlock block;
     block.ln_1 = AddNorm(prefix + "ln_1", width);
-    block.c_attn = AddConv1d(prefix + "attn.c_attn", width, 3 * width);
-    block.attn_proj = AddConv1d(prefix + "attn.c_proj", width, width);
+    block.c_attn = AddConv1d(prefix + "attn.c_attn", width, 3 * width, Split::kOutputs, 3);
+    block.attn_proj = AddConv1d(prefix + "attn.c_proj", width, width, Split::kInputs);
     block.ln_2 = AddNorm(prefix + "ln_2", width);
-    block.c_fc = AddConv1d(prefix + "mlp.c_fc", width, options_.inner_size());
-    block.mlp_proj = AddConv1d(prefix + "mlp.c_proj", options_.inner_size(), width);
+    block.c_fc = AddConv1d(prefix + "mlp.c_fc", width, options_.inner_size(), Split::kOutputs);
+    block.mlp_proj =
+        AddConv1d(prefix + "mlp.c_proj", options_.inner_size(), width, Split::kInputs);
     return block;
   }
 
   // transformers' Conv1D is a linear layer whose weight is stored [in, out].
-  Affine AddConv1d(const std::string& name, int64_t in, int64_t out) {
-    return {AddParameter(name + ".weight", {in, out}), AddParameter(name + ".bias", {out})};
+  Affine AddConv1d(
+      const std::string& name, int64_t in, int64_t out, Split split, int64_t fused = 1) {
+    return AddLinear(name, in, out,
+                     {.split = split, .layout = WeightLayout::kInOut, .fused = fused});
   }
 
   double InTraining(double probability) const { return is_training() ? probability : 0.0; }
@@ -83,9 +84,6 @@ class Gpt final : public CausalModel {
   }
   at::Tensor Norm(const at::Tensor& x, const Affine& layer) const {
     return LayerNorm(x, layer, options_.layer_norm_epsilon);
-  }
-  static at::Tensor Conv1d(const at::Tensor& x, const Affine& layer) {
-    return LinearLayer(x, layer.weight, layer.bias, WeightLayout::kInOut);
   }
 
   // Two dimensions all the way, so that every product is one addmm.
@@ -96,7 +94,7 @@ class Gpt final : public CausalModel {
     const int64_t before = cache == nullptr ? 0 : cache->length();
     CheckLength(before + length, options_.max_position_embeddings);
     const auto embed = [=, this](const at::Tensor& ids) {
-      const at::Tensor x = at::embedding(wte_, ids) + wpe_.narrow(0, before, length);
+      const at::Tensor x = Embedding(ids, wte_) + wpe_.narrow(0, before, length);
       return Drop(x, options_.embedding_dropout).view({-1, options_.hidden_size});
     };
     std::vector<Stage> stages = {{{"transformer.wte", "transformer.wpe"}, embed}};
@@ -104,8 +102,8 @@ class Gpt final : public CausalModel {
       const auto forward = [=, this](const at::Tensor& x) {
         const GptBlock& block = blocks_[i];
         const at::Tensor seen = x + Mix(Norm(x, block.ln_1), i, length, mask, cache);
-        const at::Tensor inner = ApplyGelu(Conv1d(Norm(seen, block.ln_2), block.c_fc), gelu_);
-        return seen + Drop(Conv1d(inner, block.mlp_proj), options_.dropout);
+        const at::Tensor inner = ApplyGelu(Linear(Norm(seen, block.ln_2), block.c_fc), gelu_);
+        return seen + Drop(Linear(inner, block.mlp_proj), options_.dropout);
       };
       stages.push_back({{"transformer.h." + std::to_string(i)}, forward, /*is_block=*/true});
     }
@@ -120,21 +118,24 @@ class Gpt final : public CausalModel {
                  const at::Tensor& mask,
                  KeyValueCache* cache) const {
     const GptBlock& block = blocks_[index];
-    const int64_t heads = options_.num_attention_heads;
-    const int64_t width = options_.hidden_size / heads;
-    const auto qkv = Conv1d(x, block.c_attn).view({-1, length, 3, heads, width}).unbind(2);
+    const int64_t heads = Own(options_.num_attention_heads);
+    const int64_t width = options_.hidden_size / options_.num_attention_heads;
+    const auto qkv = Linear(x, block.c_attn).view({-1, length, 3, heads, width}).unbind(2);
     std::pair<at::Tensor, at::Tensor> seen = {qkv[1].transpose(1, 2), qkv[2].transpose(1, 2)};
     if (cache != nullptr) seen = cache->Extend(index, seen.first, seen.second);
     // One token sees all before it.
     const at::Tensor mixed = Attention(
         qkv[0].transpose(1, 2), seen.first, seen.second,
-        {.mask = mask, .causal = length > 1, .dropout = InTraining(options_.attention_dropout)});
-    return Drop(Conv1d(mixed, block.attn_proj), options_.dropout);
+        {.mask = mask,
+         .causal = length > 1,
+         .dropout = InTraining(options_.attention_dropout),
+         .axis = axis()});
+    return Drop(Linear(mixed, block.attn_proj), options_.dropout);
   }
 
   const GptOptions options_;
   const Gelu gelu_;
-  at::Tensor wte_;  // [V, C]
+  WordVectors wte_;
   at::Tensor wpe_;  // [max_position_embeddings, C]
   std::vector<GptBlock> blocks_;
   Affine ln_f_;

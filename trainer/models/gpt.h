@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "trainer/models/language_model.h"
 #include "trainer/models/layers.h"
 
 namespace ddprun::trainer {

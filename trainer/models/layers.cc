@@ -1,10 +1,12 @@
 #include "trainer/models/layers.h"
 
 #include <cmath>
+#include <optional>
 #include <sstream>
 
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/embedding.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
@@ -42,7 +44,43 @@ void CheckSizes(const std::string& type,
 }
 
 at::Tensor Linear(const at::Tensor& x, const Affine& layer) {
-  return LinearLayer(x, layer.weight, layer.bias);
+  if (layer.axis == nullptr) return LinearLayer(x, layer.weight, layer.bias, layer.layout);
+  const LinearWeights own = {layer.weight, layer.bias};
+  if (layer.split == Split::kInputs) return layer.axis->ByInputs(x, own, layer.layout);
+  const at::Tensor part = layer.axis->ByOutputs(x, {&own, 1}, layer.layout).front();
+  return layer.split == Split::kGathered ? layer.axis->Gather(part, layer.outputs) : part;
+}
+
+std::vector<at::Tensor> Linears(const at::Tensor& x, std::initializer_list<const Affine*> layers) {
+  const Affine& first = **layers.begin();
+  std::vector<at::Tensor> outputs;
+  outputs.reserve(layers.size());
+  if (first.axis == nullptr) {
+    for (const Affine* layer : layers) outputs.push_back(Linear(x, *layer));
+    return outputs;
+  }
+  std::vector<LinearWeights> own;
+  for (const Affine* layer : layers) own.push_back({layer->weight, layer->bias});
+  return first.axis->ByOutputs(x, own, first.layout);
+}
+
+at::Tensor Embedding(const at::Tensor& ids, const WordVectors& words, int64_t padding) {
+  if (words.axis == nullptr) return at::embedding(words.weight, ids, padding);
+  const auto [begin, length] = words.axis->Own(words.vocabulary);
+  const at::Tensor rows = ids - begin;
+  const at::Tensor elsewhere = rows.lt(0).logical_or_(rows.ge(length));
+  const bool has_padding = padding >= begin && padding < begin + length;
+  const at::Tensor found = at::embedding(words.weight, rows.masked_fill(elsewhere, 0),
+                                         has_padding ? padding - begin : -1);
+  return words.axis->Sum(found.masked_fill(elsewhere.unsqueeze(-1), 0));
+}
+
+at::Tensor Scores(const at::Tensor& x, const WordVectors& words) {
+  // Tied to the embedding, they may be on that one's device.
+  if (words.axis == nullptr) return LinearLayer(x, words.weight.to(x.device()), {});
+  const LinearWeights own = {words.weight, {}};
+  return words.axis->Gather(words.axis->ByOutputs(x, {&own, 1}, WeightLayout::kOutIn).front(),
+                            words.vocabulary);
 }
 
 at::Tensor Convolution(const at::Tensor& x,
@@ -103,6 +141,10 @@ at::Tensor Attention(const at::Tensor& queries,
                      const at::Tensor& keys,
                      const at::Tensor& values,
                      const AttentionOptions& options) {
+  std::optional<OwnRandomNumbers> of_these_heads;
+  if (options.axis != nullptr && options.dropout > 0) {
+    of_these_heads.emplace(queries.device(), options.axis->rank());
+  }
   const at::Tensor mixed = ScaledDotProduct({.queries = queries,
                                              .keys = keys,
                                              .values = values,

@@ -5,7 +5,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "trainer/models/model.h"
 
@@ -35,8 +37,15 @@ void CheckSizes(const std::string& type,
                 const std::string& others,
                 bool own_head_size = false);
 
-// x [..., in] -> [..., out].
+// x [..., in] -> [..., out]; of a split layer this rank's part of either, as its Split says.
 at::Tensor Linear(const at::Tensor& x, const Affine& layer);
+// Linear of each, of the same x; of layers split by outputs at less cost than one by one. REQUIRES:
+// all are split alike.
+std::vector<at::Tensor> Linears(const at::Tensor& x, std::initializer_list<const Affine*> layers);
+// ids int64 [...] -> [..., C]; the vector of `padding` is not trained; -1: none.
+at::Tensor Embedding(const at::Tensor& ids, const WordVectors& words, int64_t padding = -1);
+// x [N, C] -> scores of all words [N, V].
+at::Tensor Scores(const at::Tensor& x, const WordVectors& words);
 // x [B, in, H, W]; weight [out, in, k, k]. Inside a PrecisionScope of bfloat16 the result is that.
 at::Tensor Convolution(const at::Tensor& x,
                        const Affine& layer,
@@ -63,6 +72,7 @@ struct AttentionOptions {
   at::Tensor mask;      // undefined: none but the causal one
   bool causal = false;  // of an undefined mask
   double dropout = 0;   // of the attention probabilities
+  const TensorAxis* axis = nullptr;  // who has the other heads, and drops others
 };
 
 // Queries, keys and values [B, H, L, D] -> [N, H * D].

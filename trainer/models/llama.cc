@@ -4,7 +4,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cos.h>
-#include <ATen/ops/embedding.h>
 #include <ATen/ops/outer.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/sin.h>
@@ -52,9 +51,11 @@ class Llama final : public CausalModel {
  public:
   explicit Llama(const LlamaOptions& options)
       : CausalModel(options.vocab_size),
-        options_(options) {
+        options_(options),
+        heads_(Own(options.num_attention_heads)),
+        groups_(Own(options.num_key_value_heads)) {
     const int64_t width = options.hidden_size;
-    embedding_ = AddParameter("model.embed_tokens.weight", {options.vocab_size, width});
+    embedding_ = AddWordVectors("model.embed_tokens", options.vocab_size, width);
     for (int64_t i = 0; i < options.num_hidden_layers; ++i) {
       blocks_.push_back(AddBlock("model.layers." + std::to_string(i) + "."));
     }
@@ -62,7 +63,7 @@ class Llama final : public CausalModel {
     lm_head_module_ = options.tie_word_embeddings ? "model.embed_tokens" : "lm_head";
     lm_head_ = options.tie_word_embeddings
                    ? embedding_
-                   : AddParameter("lm_head.weight", {options.vocab_size, width});
+                   : AddWordVectors("lm_head", options.vocab_size, width);
     frequencies_ = RotaryFrequencies(options.head_dim, options.rope_theta, options.rope_scaling);
   }
 
@@ -88,13 +89,17 @@ class Llama final : public CausalModel {
     const std::string attention = prefix + "self_attn.";
     const std::string mlp = prefix + "mlp.";
     LlamaBlock block;
-    block.query = AddLinear(attention + "q_proj", width, queries, options_.attention_bias);
-    block.key = AddLinear(attention + "k_proj", width, keys, options_.attention_bias);
-    block.value = AddLinear(attention + "v_proj", width, keys, options_.attention_bias);
-    block.output = AddLinear(attention + "o_proj", queries, width, options_.attention_bias);
-    block.gate = AddLinear(mlp + "gate_proj", width, options_.inner_size(), options_.mlp_bias);
-    block.up = AddLinear(mlp + "up_proj", width, options_.inner_size(), options_.mlp_bias);
-    block.down = AddLinear(mlp + "down_proj", options_.inner_size(), width, options_.mlp_bias);
+    const LinearOptions in{.bias = options_.attention_bias, .split = Split::kOutputs};
+    const LinearOptions out{.bias = options_.attention_bias, .split = Split::kInputs};
+    block.query = AddLinear(attention + "q_proj", width, queries, in);
+    block.key = AddLinear(attention + "k_proj", width, keys, in);
+    block.value = AddLinear(attention + "v_proj", width, keys, in);
+    block.output = AddLinear(attention + "o_proj", queries, width, out);
+    const LinearOptions up{.bias = options_.mlp_bias, .split = Split::kOutputs};
+    block.gate = AddLinear(mlp + "gate_proj", width, options_.inner_size(), up);
+    block.up = AddLinear(mlp + "up_proj", width, options_.inner_size(), up);
+    block.down = AddLinear(mlp + "down_proj", options_.inner_size(), width,
+                           {.bias = options_.mlp_bias, .split = Split::kInputs});
     block.input_norm = AddParameter(prefix + "input_layernorm.weight", {width});
     block.post_attention_norm = AddParameter(prefix + "post_attention_layernorm.weight", {width});
     return block;
@@ -111,7 +116,7 @@ class Llama final : public CausalModel {
     const int64_t before = cache == nullptr ? 0 : cache->length();
     CheckLength(before + length, options_.max_position_embeddings);
     const auto embed = [this](const at::Tensor& ids) {
-      return at::embedding(embedding_, ids, options_.pad_token_id).view({-1, options_.hidden_size});
+      return Embedding(ids, embedding_, options_.pad_token_id).view({-1, options_.hidden_size});
     };
     std::vector<Stage> stages = {{{"model.embed_tokens"}, embed}};
     const Rotation rotation = RotationOf(before, length, inputs.device());
@@ -120,8 +125,8 @@ class Llama final : public CausalModel {
         const LlamaBlock& block = blocks_[i];
         const at::Tensor seen = x + Mix(Norm(x, block.input_norm), i, rotation, mask, cache);
         const at::Tensor inner = Norm(seen, block.post_attention_norm);
-        return seen +
-               Linear(at::silu(Linear(inner, block.gate)) * Linear(inner, block.up), block.down);
+        const auto both = Linears(inner, {&block.gate, &block.up});
+        return seen + Linear(at::silu(both[0]) * both[1], block.down);
       };
       stages.push_back({{"model.layers." + std::to_string(i)}, forward, /*is_block=*/true});
     }
@@ -148,12 +153,13 @@ class Llama final : public CausalModel {
                  KeyValueCache* cache) const {
     const LlamaBlock& block = blocks_[index];
     const int64_t length = rotation.cos.size(0);
-    const auto split = [&](const Affine& layer, int64_t heads) {
-      return Linear(x, layer).view({-1, length, heads, options_.head_dim}).transpose(1, 2);
+    const auto split = [&](const at::Tensor& rows, int64_t heads) {
+      return rows.view({-1, length, heads, options_.head_dim}).transpose(1, 2);
     };
-    const at::Tensor queries = Rotate(split(block.query, options_.num_attention_heads), rotation);
-    const at::Tensor keys = Rotate(split(block.key, options_.num_key_value_heads), rotation);
-    const at::Tensor values = split(block.value, options_.num_key_value_heads);
+    const auto rows = Linears(x, {&block.query, &block.key, &block.value});
+    const at::Tensor queries = Rotate(split(rows[0], heads_), rotation);
+    const at::Tensor keys = Rotate(split(rows[1], groups_), rotation);
+    const at::Tensor values = split(rows[2], groups_);
     if (cache != nullptr) {
       const auto [all_keys, all_values] = cache->Extend(index, keys, values);
       if (length == 1) return Linear(OneToken(queries, all_keys, all_values), block.output);
@@ -162,7 +168,8 @@ class Llama final : public CausalModel {
         Attention(queries, Repeated(keys), Repeated(values),
                   {.mask = mask,
                    .causal = true,
-                   .dropout = is_training() ? options_.attention_dropout : 0.0});
+                   .dropout = is_training() ? options_.attention_dropout : 0.0,
+                   .axis = axis()});
     return Linear(mixed, block.output);
   }
 
@@ -171,29 +178,29 @@ class Llama final : public CausalModel {
   at::Tensor OneToken(const at::Tensor& queries,
                       const at::Tensor& keys,
                       const at::Tensor& values) const {
-    const int64_t groups = options_.num_key_value_heads;
     const at::Tensor mixed = ScaledDotProduct(
-        {.queries = queries.reshape(
-             {-1, groups, options_.num_attention_heads / groups, options_.head_dim}),
+        {.queries = queries.reshape({-1, groups_, heads_ / groups_, options_.head_dim}),
          .keys = keys,
          .values = values,
          .mask = {}});
-    return mixed.reshape({-1, options_.num_attention_heads * options_.head_dim});
+    return mixed.reshape({-1, heads_ * options_.head_dim});
   }
 
   // Keys or values for every head: [B, K, L, D] -> [B, H, L, D].
   at::Tensor Repeated(const at::Tensor& x) const {
-    const int64_t group = options_.num_attention_heads / options_.num_key_value_heads;
+    const int64_t group = heads_ / groups_;
     if (group == 1) return x;
     const int64_t length = x.size(2);
     return x.unsqueeze(2)
         .expand({-1, -1, group, -1, -1})
-        .reshape({-1, options_.num_attention_heads, length, options_.head_dim});
+        .reshape({-1, heads_, length, options_.head_dim});
   }
 
   const LlamaOptions options_;
+  const int64_t heads_;  // H and K, of this rank
+  const int64_t groups_;
   at::Tensor frequencies_;  // float32 [D / 2], on the host
-  at::Tensor embedding_;    // [V, C]
+  WordVectors embedding_;
   std::vector<LlamaBlock> blocks_;
   at::Tensor norm_;  // [C]
 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "trainer/models/language_model.h"
 #include "trainer/models/layers.h"
 
 namespace ddprun::trainer {

@@ -10,7 +10,6 @@
 
 #include "base/check.h"
 #include "base/failure.h"
-#include "trainer/compute/operations.h"
 #include "trainer/config/slot.h"
 #include "trainer/models/layers.h"
 
@@ -25,7 +24,12 @@ class Mlp final : public Model {
       const int64_t in = options.sizes[i];
       const int64_t out = options.sizes[i + 1];
       const std::string name = "layers." + std::to_string(i);
-      layers_.push_back(AddLinear(name, in, out));
+      // In pairs: what the first has made of its outputs, the second takes for its inputs.
+      const bool last = i + 2 == options.sizes.size();
+      const bool few = axis() != nullptr && out < axis()->size();
+      const Split odd_one = few ? Split::kNone : Split::kGathered;
+      const Split split = i % 2 == 1 ? Split::kInputs : last ? odd_one : Split::kOutputs;
+      layers_.push_back(AddLinear(name, in, out, {.split = split}));
     }
   }
 
@@ -39,7 +43,7 @@ class Mlp final : public Model {
     for (size_t i = 0; i < layers_.size(); ++i) {
       const auto forward = [this, i](const at::Tensor& x) {
         const at::Tensor in = i > 0 ? Activate(x) : x.dim() > 2 ? x.flatten(1) : x;  // images
-        return LinearLayer(in, layers_[i].weight, layers_[i].bias);
+        return Linear(in, layers_[i]);
       };
       stages.push_back({{"layers." + std::to_string(i)}, forward, /*is_block=*/i > 0});
     }

@@ -4,16 +4,21 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "trainer/compute/recompute.h"
+#include "trainer/models/language_model.h"
 #include "trainer/models/registry.h"
 
 namespace ddprun::trainer {
 
 namespace {
+
+thread_local std::shared_ptr<const TensorAxis> axis_of_layers;
 
 bool IsMeta(const torch::nn::Module& module) {
   const auto is_meta = [](const at::Tensor& tensor) { return tensor.is_meta(); };
@@ -53,6 +58,15 @@ std::pair<torch::nn::Module*, std::string> ScopeOf(torch::nn::Module* scope,
 bool Stage::Holds(const std::string& name) const {
   return std::ranges::any_of(
       modules, [&](const std::string& module) { return name.starts_with(module + "."); });
+}
+
+Model::Model() : axis_(axis_of_layers) {}
+
+StatePlacement Model::PlacementOf(const std::string& parameter) const {
+  if (axis_ == nullptr) return {};
+  const auto found = placements_.find(parameter);
+  if (found != placements_.end()) return found->second;
+  return {{.copies = {.rank = axis_->rank(), .size = axis_->size()}}};
 }
 
 std::vector<at::Tensor> Model::ParametersOf(const Stage& stage) const {
@@ -100,6 +114,27 @@ at::Tensor Model::AddParameter(const std::string& dotted_name, at::IntArrayRef s
   return scope->register_parameter(name, at::empty(sizes, at::device(place)));
 }
 
+at::Tensor Model::AddSplit(const std::string& dotted_name,
+                           at::IntArrayRef sizes,
+                           int64_t dimension,
+                           int64_t fused) {
+  if (axis_ == nullptr) return AddParameter(dotted_name, sizes);
+  std::vector<int64_t> own = sizes.vec();
+  const int64_t each = own[dimension] / fused;
+  const IndexRange range = axis_->Own(each);
+  own[dimension] = fused * range.length;
+  for (int64_t i = 0; i < fused; ++i) {
+    StatePart part{.slice = {.global_shape = sizes.vec(),
+                             .offset = std::vector<int64_t>(sizes.size())},
+                   .dimension = dimension,
+                   .begin = i * range.length,
+                   .length = range.length};
+    part.slice.offset[dimension] = i * each + range.begin;
+    placements_[dotted_name].push_back(std::move(part));
+  }
+  return AddParameter(dotted_name, own);
+}
+
 at::Tensor Model::AddBuffer(const std::string& dotted_name, const at::Tensor& value) {
   const auto [scope, name] = ScopeOf(this, dotted_name);
   return scope->register_buffer(name, value.to(ParametersOn::PlaceOf(dotted_name)));
@@ -118,10 +153,34 @@ torch::OrderedDict<std::string, at::Tensor> Model::State() const {
   return state;
 }
 
-Affine Model::AddLinear(const std::string& name, int64_t in, int64_t out, bool bias) {
-  Affine layer{AddParameter(name + ".weight", {out, in}), {}};
-  if (bias) layer.bias = AddParameter(name + ".bias", {out});
+Affine Model::AddLinear(const std::string& name,
+                        int64_t in,
+                        int64_t out,
+                        const LinearOptions& options) {
+  const bool out_in = options.layout == WeightLayout::kOutIn;
+  const std::array<int64_t, 2> sizes = {out_in ? out : in, out_in ? in : out};
+  Affine layer;
+  layer.layout = options.layout;
+  if (axis_ == nullptr || options.split == Split::kNone) {
+    layer.weight = AddParameter(name + ".weight", sizes);
+    if (options.bias) layer.bias = AddParameter(name + ".bias", {out});
+    return layer;
+  }
+  layer.split = options.split;
+  layer.outputs = out;
+  layer.axis = axis_.get();
+  const bool by_inputs = options.split == Split::kInputs;
+  layer.weight = AddSplit(name + ".weight", sizes, by_inputs == out_in ? 1 : 0, options.fused);
+  if (!options.bias) return layer;
+  layer.bias = by_inputs ? AddParameter(name + ".bias", {out})
+                         : AddSplit(name + ".bias", {out}, 0, options.fused);
   return layer;
+}
+
+WordVectors Model::AddWordVectors(const std::string& name, int64_t vocabulary, int64_t width) {
+  return {.weight = AddSplit(name + ".weight", {vocabulary, width}, 0, /*fused=*/1),
+          .vocabulary = vocabulary,
+          .axis = axis_.get()};
 }
 
 Affine Model::AddNorm(const std::string& name, int64_t width) {
@@ -139,6 +198,14 @@ at::Tensor LanguageModel::NextScores(const at::Tensor& inputs, KeyValueCache& ca
   const at::Tensor scores = Logits(cache.ExtendTokens(inputs)).select(1, -1);
   cache.Advance(inputs.size(1));
   return scores;
+}
+
+LayersOver::LayersOver(std::shared_ptr<const TensorAxis> axis) {
+  axis_of_layers = std::move(axis);
+}
+
+LayersOver::~LayersOver() {
+  axis_of_layers.reset();
 }
 
 void RecomputeBlocks(Model& model) {
@@ -166,7 +233,19 @@ int64_t StateBytes(const Model& model) {
 void CopyState(const Model& from, Model& to) {
   const at::NoGradGuard no_grad;
   const auto state = from.State();
-  for (auto& item : to.State()) item.value().copy_(state[item.key()]);
+  for (auto& item : to.State()) {
+    const at::Tensor& source = state[item.key()];
+    if (source.sizes() == item.value().sizes()) {
+      item.value().copy_(source);
+      continue;
+    }
+    for (const StatePart& part : to.PlacementOf(item.key())) {
+      const int64_t dimension = part.dimension;
+      item.value()
+          .narrow(dimension, part.begin, part.length)
+          .copy_(source.narrow(dimension, part.slice.offset[dimension], part.length));
+    }
+  }
 }
 
 }  // namespace ddprun::trainer

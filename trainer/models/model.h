@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,16 +14,11 @@
 
 #include "trainer/data/dataset.h"
 #include "trainer/data/own_metrics.h"
-#include "trainer/models/kv_cache.h"
+#include "trainer/models/layer_parameters.h"
 #include "trainer/models/loss.h"
+#include "trainer/state/state_dict.h"
 
 namespace ddprun::trainer {
-
-// A linear layer or a norm. Weights are [out, in] unless said otherwise.
-struct Affine {
-  at::Tensor weight;
-  at::Tensor bias;  // undefined: none
-};
 
 // A part of a forward pass: an embedding, a block, a head. It takes what the one before it gave,
 // the first one the batch's inputs.
@@ -40,6 +37,7 @@ using StageHook = std::function<at::Tensor(const Stage& stage, const at::Tensor&
 // One thread at a time, as every torch::nn::Module.
 class Model : public torch::nn::Module {
  public:
+  Model();
   // The parts that make the outputs for this batch, in order. Empty: this model has one code for
   // all, and overrides Outputs.
   virtual std::vector<Stage> Stages(const Batch& /*batch*/) const { return {}; }
@@ -75,6 +73,8 @@ class Model : public torch::nn::Module {
   // Metrics that only this model knows; nullptr: none. Lives as long as the model.
   virtual OwnMetrics* own_metrics() { return nullptr; }
 
+  // Where this rank's part of a parameter lies in the whole; empty: nobody has a part.
+  StatePlacement PlacementOf(const std::string& parameter) const;
   // Parameters, then buffers, by name: what a weights file holds.
   torch::OrderedDict<std::string, at::Tensor> State() const;
 
@@ -104,19 +104,31 @@ class Model : public torch::nn::Module {
   // makes the submodules h, 0 and ln_1 as needed. Order of calls = order of parameters(), as long
   // as the calls for one submodule follow each other.
   at::Tensor AddParameter(const std::string& dotted_name, at::IntArrayRef sizes);
+  // The same for a parameter of which ranks that share out layers have ranges of a dimension, or,
+  // of `fused` equal parts of it, a range of each.
+  at::Tensor AddSplit(const std::string& name, at::IntArrayRef sizes, int64_t dim, int64_t fused);
   // Registers a tensor that is no parameter but is saved with them, as running means are.
   at::Tensor AddBuffer(const std::string& dotted_name, const at::Tensor& value);
   // Registers a tensor that exists already; it is trained if it requires a gradient. One that has
   // another name already keeps only that, as in PyTorch's parameters(): it is trained once.
   at::Tensor AdoptParameter(const std::string& dotted_name, const at::Tensor& value);
-  // name.weight [out, in] and name.bias [out].
-  Affine AddLinear(const std::string& name, int64_t in, int64_t out, bool bias = true);
+  // name.weight [out, in], or as the layout says, and name.bias [out].
+  Affine AddLinear(const std::string& name, int64_t in, int64_t out, const LinearOptions& how = {});
+  // name.weight [vocabulary, width], split by words.
+  WordVectors AddWordVectors(const std::string& name, int64_t vocabulary, int64_t width);
   // name.weight and name.bias [width].
   Affine AddNorm(const std::string& name, int64_t width);
+
+  // Who has the other parts of the layers; nullptr: they are whole.
+  const TensorAxis* axis() const { return axis_.get(); }
+  // This rank's of `whole` heads, or of what else comes with the outputs of a split layer.
+  int64_t Own(int64_t whole) const { return axis_ == nullptr ? whole : axis_->Own(whole).length; }
 
   LossOptions loss_;
 
  private:
+  const std::shared_ptr<const TensorAxis> axis_;
+  std::map<std::string, StatePlacement> placements_;  // of split parameters
   StageHook stage_hook_ = [](const Stage& stage, const at::Tensor& x) { return stage.forward(x); };
   size_t first_stage_ = 0;
   at::Tensor given_;  // to the first stage; undefined: what Walk is called with
@@ -126,24 +138,12 @@ class Model : public torch::nn::Module {
 // REQUIRES: it has stages.
 void RecomputeBlocks(Model& model);
 
-// A model that predicts the next token; for GenerateTokens (generate.h).
-class LanguageModel : public Model {
- public:
-  // Scores [B, L, vocab_size] of the token after each of inputs [B, L], L <= context_length().
-  virtual at::Tensor Logits(const at::Tensor& inputs) = 0;
-  // Scores [B, vocab_size] of the token after inputs [B, L], which follow the tokens that `cache`
-  // has seen and are added to it; context_length() in all at most. REQUIRES: L is 1 unless the
-  // cache is new, no gradients, eval mode. A model that keeps no keys computes all anew.
-  virtual at::Tensor NextScores(const at::Tensor& inputs, KeyValueCache& cache);
-  virtual int64_t context_length() const = 0;
-  virtual int64_t vocab_size() const = 0;
-};
-
 // Sum of elements over all parameters.
 int64_t ParameterCount(const Model& model);
 // Of all that a weights file holds.
 int64_t StateBytes(const Model& model);
-// Copies parameters and buffers to a model of the same names and shapes, on any device.
+// Copies parameters and buffers to a model of the same names, on any device: of the same shapes, or
+// with parts of the layers of `from`.
 void CopyState(const Model& from, Model& to);
 
 }  // namespace ddprun::trainer

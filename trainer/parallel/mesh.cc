@@ -16,6 +16,12 @@ void Mesh::SetTimeout(std::chrono::milliseconds timeout) const {
   }
 }
 
+Mesh Mesh::OfSameLayers() const {
+  Mesh mesh = *this;
+  if (tensor.size * pipeline.size > 1) mesh.control = data.group;
+  return mesh;
+}
+
 namespace {
 
 // Of the processes whose ranks differ by multiples of `stride`, `size` of them.

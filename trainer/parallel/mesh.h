@@ -42,6 +42,10 @@ struct Mesh {
   // For collectives that begin after this call.
   void SetTimeout(std::chrono::milliseconds timeout) const;
 
+  // Of the processes that have the same part of the model as this one, for what they do along the
+  // data axis alone: `control` is of them, too.
+  Mesh OfSameLayers() const;
+
   // Whether what this process finds of its samples is counted in sums over all processes: others
   // find the same.
   bool counts() const { return tensor.rank == 0 && pipeline.rank + 1 == pipeline.size; }

@@ -17,50 +17,56 @@ namespace ddprun::trainer {
 
 namespace {
 
-std::vector<at::Tensor> TrainedParameters(const Model& model) {
-  std::vector<at::Tensor> tensors = model.parameters();
-  std::erase_if(tensors, [](const at::Tensor& tensor) { return !tensor.requires_grad(); });
-  return tensors;
-}
-
-void NameModel(const Model& model, RankPart parameters, RankPart buffers, StateVisitor& visitor) {
-  visitor.Section("model.", parameters);
-  for (const auto& item : model.named_parameters()) visitor.Tensor(item.key(), item.value());
-  visitor.Section("model.", buffers);
+void NameModel(const Model& model,
+               RankPart parameters,
+               RankPart buffers,
+               const Mesh& mesh,
+               StateVisitor& visitor) {
+  BeginSection("model.", parameters, mesh, visitor);
+  for (const auto& item : model.named_parameters()) {
+    visitor.Tensor(item.key(), item.value(), model.PlacementOf(item.key()));
+  }
+  BeginSection("model.", buffers, mesh, visitor);
   for (const auto& item : model.named_buffers()) visitor.Tensor(item.key(), item.value());
 }
 
 class Single : public Strategy {
  public:
-  Single(std::shared_ptr<Model> model, std::unique_ptr<Optimizer> optimizer)
-      : model_(std::move(model)),
-        parameters_(TrainedParameters(*model_)),
+  Single(std::shared_ptr<Model> model, std::unique_ptr<Optimizer> optimizer, const Mesh& mesh)
+      : mesh_(mesh),
+        model_(std::move(model)),
+        parameters_(*model_, mesh),
         optimizer_(std::move(optimizer)) {}
 
   void ForwardBackward(const StepInputs& inputs) override {
     learning_rate_ = inputs.learning_rate;
-    for (const at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+    for (const at::Tensor& parameter : parameters_.all()) parameter.mutable_grad().reset();
     for (size_t i = 0; i < inputs.micro_batches.size(); ++i) RunMicroBatch(inputs, i, *model_);
   }
   std::vector<at::Tensor> Gradients() override {
     std::vector<at::Tensor> gradients;
-    for (const at::Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
+    for (const at::Tensor& one : parameters_.all()) gradients.push_back(one.grad());
     return gradients;
   }
-  DeviceScalar GradientNorm() override { return GlobalNorm(GradientsOf(parameters_)); }
+  DeviceScalar GradientNorm() override {
+    return NormOverModel(SquaresOf(parameters_.Counted(Gradients())), mesh_);
+  }
   DeviceScalar ClipGradients(double max_norm) override {
-    return ClipGlobalNorm(GradientsOf(parameters_), max_norm);
+    const DeviceScalar norm = GradientNorm();
+    ClipTo(max_norm, norm, GradientsOf(parameters_.all()));
+    return norm;
   }
   void Step() override { optimizer_->Step(learning_rate_); }
   void NameState(StateVisitor& visitor) override {
-    NameModel(*model_, {}, {}, visitor);
-    visitor.Section("optimizer.");
+    NameModel(*model_, {}, {}, mesh_, visitor);
+    BeginSection("optimizer.", {}, mesh_, visitor);
     optimizer_->NameState(visitor);
   }
 
  private:
+  const Mesh mesh_;
   const std::shared_ptr<Model> model_;
-  const std::vector<at::Tensor> parameters_;
+  const TrainedParameters parameters_;
   const std::unique_ptr<Optimizer> optimizer_;
   double learning_rate_ = 0;  // of the step under way
 };
@@ -118,7 +124,9 @@ class DistributedDataParallel : public Strategy {
                           DataParallelOptions options)
       : by_bucket_(options.sync.reducer.WaitsInStep()),
         in_backward_(options.update_in_backward),
+        mesh_(mesh),
         model_(std::move(model)),
+        parameters_(*model_, mesh),
         optimizer_(std::move(optimizer)),
         update_([this](auto parameters) { optimizer_->Step(learning_rate_, parameters); }),
         equal_buffers_(options.sync.broadcast_buffers),
@@ -129,9 +137,9 @@ class DistributedDataParallel : public Strategy {
           std::make_shared<VirtualRanks>(options.virtual_ranks, mesh.data.rank, mesh.data.size);
       options.sync.reducer.comm_hook = virtual_;
     }
-    sync_.emplace(*model_, mesh, options.sync);
+    sync_.emplace(*model_, mesh.OfSameLayers(), options.sync);
     if (options.averaging) {
-      averager_.emplace(TrainedParameters(*model_), mesh.data.group, *options.averaging);
+      averager_.emplace(parameters_.all(), mesh.data.group, *options.averaging);
     }
   }
 
@@ -152,7 +160,9 @@ class DistributedDataParallel : public Strategy {
     reducer().WaitForBuckets();
     return reducer().Gradients();
   }
-  DeviceScalar GradientNorm() override { return GlobalNorm(Gradients()); }
+  DeviceScalar GradientNorm() override {
+    return NormOverModel(SquaresOf(parameters_.Counted(Gradients())), mesh_);
+  }
   DeviceScalar ClipGradients(double max_norm) override {
     const DeviceScalar norm = GradientNorm();
     ClipTo(max_norm, norm, reducer().FlatGradients());  // fewer tensors than parameters
@@ -183,8 +193,8 @@ class DistributedDataParallel : public Strategy {
     visitor.Section("averager.");
     if (averager_) averager_->NameState(visitor);
     const RankPart part = averages_gradients() ? RankPart() : own_;
-    NameModel(*model_, part, equal_buffers_ ? part : own_, visitor);
-    visitor.Section("optimizer.", part);
+    NameModel(*model_, part, equal_buffers_ ? part : own_, mesh_, visitor);
+    BeginSection("optimizer.", part, mesh_, visitor);
     optimizer_->NameState(visitor);
     visitor.Section("hook.", own_);
     reducer().NameState(visitor);
@@ -198,7 +208,9 @@ class DistributedDataParallel : public Strategy {
 
   const bool by_bucket_;
   const bool in_backward_;
+  const Mesh mesh_;
   const std::shared_ptr<Model> model_;
+  const TrainedParameters parameters_;
   const std::unique_ptr<Optimizer> optimizer_;
   const Reducer::Ready update_;
   const bool equal_buffers_;
@@ -278,9 +290,33 @@ Evaluated Strategy::EvaluateBatch(Model& model, const Batch& batch, bool with_ou
   return {.loss = model.LossFrom(outputs, batch), .outputs = outputs};
 }
 
+TrainedParameters::TrainedParameters(const Model& model, const Mesh& mesh) {
+  for (const auto& item : model.named_parameters()) {
+    if (!item.value().requires_grad()) continue;
+    all_.push_back(item.value());
+    const StatePlacement placement = model.PlacementOf(item.key());
+    const bool split = !placement.empty() && !placement.front().slice.global_shape.empty();
+    counted_.push_back(split || mesh.tensor.rank == 0);
+  }
+}
+
+std::vector<at::Tensor> TrainedParameters::Counted(std::vector<at::Tensor> gradients) const {
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (!counted_[i]) gradients[i].reset();
+  }
+  std::erase_if(gradients, [](const at::Tensor& gradient) { return !gradient.defined(); });
+  return gradients;
+}
+
+void BeginSection(const char* prefix, RankPart part, const Mesh& mesh, StateVisitor& visitor) {
+  if (mesh.tensor.size * mesh.pipeline.size == 1) return visitor.Section(prefix, part);
+  visitor.Section(prefix, part, {.rank = mesh.data.rank, .size = mesh.data.size});
+}
+
 std::unique_ptr<Strategy> MakeSingle(std::shared_ptr<Model> model,
-                                     std::unique_ptr<Optimizer> optimizer) {
-  return std::make_unique<Single>(std::move(model), std::move(optimizer));
+                                     std::unique_ptr<Optimizer> optimizer,
+                                     const Mesh& mesh) {
+  return std::make_unique<Single>(std::move(model), std::move(optimizer), mesh);
 }
 
 std::unique_ptr<Strategy> MakeDistributedDataParallel(std::shared_ptr<Model> model,

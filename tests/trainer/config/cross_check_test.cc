@@ -29,6 +29,29 @@ More: ddprun explain keys-that-do-not-fit
             "model.hidden_size (130) is no multiple of model.num_attention_heads (4):");
 }
 
+TEST(CrossCheck, RanksShareOutLayersThatCanBe) {
+  const auto complaint = [](const char* config, const std::string& key) {
+    return FirstLine({config, {"strategy.type=tensor_parallel", key}});
+  };
+  EXPECT_EQ(complaint(kGpt, "strategy.tensor_parallel_size=2"), "");
+  EXPECT_EQ(complaint(kMlp, "strategy.comm_hook=bf16"), "");
+  EXPECT_EQ(complaint(kGpt, "strategy.comm_hook=power_sgd"),
+            "Ranks have parts of layers (strategy.type), but this hook is for whole models; "
+            "\"fp16\" and \"bf16\" are not:");
+  EXPECT_EQ(complaint(kGpt, "training.virtual_ranks=4"),
+            "Ranks have parts of layers (strategy.type), but a virtual rank computes all of the "
+            "model:");
+  EXPECT_EQ(complaint(kGpt, "report.state_hashes=true"),
+            "Ranks have parts of layers (strategy.type), but a hash is of whole weights:");
+  EXPECT_EQ(FirstLine({kGpt, {"strategy.type=ddp", "strategy.tensor_parallel_size=2"}}),
+            "strategy.tensor_parallel_size is for strategy.type \"tensor_parallel\", but this "
+            "config has \"ddp\":");
+  EXPECT_EQ(FirstLine({R"({"model": {"type": "resnet18"}, "data": {"train_files": "a"}})",
+                       {"strategy.type=tensor_parallel"}}),
+            "Ranks share out the layers of gpt, llama, bert, mlp and linear models, not those of "
+            "model.type \"resnet18\":");
+}
+
 constexpr char kLlama[] = R"({
   "model": {"type": "llama", "hidden_size": 96, "num_attention_heads": 8},
   "data": {"train_files": "a"}

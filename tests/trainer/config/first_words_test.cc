@@ -174,7 +174,7 @@ constexpr FirstWord kFirstWords[] = {
     {"training.max_norm", "training.max_grad_norm"},
     {"training.steps", "run.max_steps"},
     {"parallelism.tensor_parallel_degree", "strategy"},
-    {"strategy.tensor_parallel_degree", "not there yet"},
+    {"strategy.tensor_parallel_degree", "strategy.tensor_parallel_size"},
     {"checkpoint.interval", "checkpoint.save_steps"},
     {"checkpoint.folder", "checkpoint.dir"},
     {"metrics.enable_tensorboard", "report"},

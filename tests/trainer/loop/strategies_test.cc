@@ -39,6 +39,9 @@ std::vector<Cell> Cells() {
       {"Ddp1", 1, Of(kDdp)},
       {"Ddp2", 2, Of(kDdp)},
       {"Ddp4", 4, Of(kDdp)},
+      {"Tensor2", 2, Of(kTensorParallel, {.tensor = 0})},
+      {"Tensor4", 4, Of(kTensorParallel, {.tensor = 4})},
+      {"Tensor2Data2", 4, Of(kTensorParallel, {.tensor = 2})},
   };
 }
 
