@@ -18,7 +18,7 @@ void Mesh::SetTimeout(std::chrono::milliseconds timeout) const {
 
 Mesh Mesh::OfSameLayers() const {
   Mesh mesh = *this;
-  if (tensor.size * pipeline.size > 1) mesh.control = data.group;
+  if (tensor.size * pipeline.size > 1) mesh.control = data.host;
   return mesh;
 }
 
@@ -31,7 +31,7 @@ Axis AxisOf(const c10::intrusive_ptr<HostProcessGroup>& world, int stride, int s
   if (size == 1) return axis;
   std::vector<int> ranks;
   for (int i = 0; i < size; ++i) ranks.push_back(rank + (i - axis.rank) * stride);
-  axis.group = size == world->getSize() ? world : world->NewGroup(ranks);
+  axis.group = axis.host = size == world->getSize() ? world : world->NewGroup(ranks);
   return axis;
 }
 

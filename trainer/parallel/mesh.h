@@ -19,6 +19,7 @@ struct Axis {
   int size = 1;
   // For tensors on the device; nullptr: this process is alone.
   c10::intrusive_ptr<c10d::Backend> group = {};
+  c10::intrusive_ptr<c10d::Backend> host = {};  // of the same processes, for tensors on the host
 };
 
 // How many processes share one copy of the model, and how many of the rest share its state.
@@ -34,7 +35,8 @@ struct Mesh {
   template <typename Group>
   Mesh(const c10::intrusive_ptr<Group>& group) {
     if (group == nullptr) return;
-    data = shard = {.rank = group->getRank(), .size = group->getSize(), .group = group};
+    data = {.rank = group->getRank(), .size = group->getSize(), .group = group, .host = group};
+    shard = data;
     world = {.rank = data.rank, .size = data.size};
     control = group;
   }

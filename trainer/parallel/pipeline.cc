@@ -119,9 +119,7 @@ class Pipeline : public Strategy {
     }
     if (mesh_.data.size == 1) return;
     // The ranks that have this stage agree among themselves.
-    Mesh alike = mesh_;
-    alike.control = mesh_.data.group;
-    sync_.emplace(*model_, alike, options_.sync);
+    sync_.emplace(*model_, mesh_.OfSameLayers(), options_.sync);
   }
 
   void ForwardBackward(const StepInputs& inputs) override {

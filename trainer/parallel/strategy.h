@@ -105,7 +105,7 @@ void RunBackward(int64_t step,
                  const at::Tensor& gradient = {},
                  const std::function<void()>& rest = {});
 
-// A model's trained parameters; which of their gradients this rank counts in sums over tensor ranks.
+// A model's trained parameters; which gradients this rank counts in sums over tensor ranks.
 class TrainedParameters {
  public:
   TrainedParameters(const Model& model, const Mesh& mesh);
