@@ -15,7 +15,7 @@ using FlightWord = std::atomic<uint64_t>;
 static_assert(FlightWord::is_always_lock_free && sizeof(FlightWord) == sizeof(uint64_t));
 
 // "ddpfly" and the layout's version.
-inline constexpr uint64_t kFlightMagic = 0x796c'6670'6464'0003;
+inline constexpr uint64_t kFlightMagic = 0x796c'6670'6464'0004;
 inline constexpr size_t kFlightPageBytes = 12288;
 
 // One collective. `version` is odd while the others are being written. Every store of a datum is a
@@ -58,8 +58,12 @@ struct FlightPage {
   FlightEntry entries[kRecordedCollectives];
   FlightWord lines_said;
   FlightLine lines[kRecordedLines];
-  char unused[kFlightPageBytes - (11 + kRecordedGroups) * sizeof(FlightWord) -
+  char unused[kFlightPageBytes - (14 + kRecordedGroups) * sizeof(FlightWord) -
               kRecordedCollectives * sizeof(FlightEntry) - kRecordedLines * sizeof(FlightLine)];
+  // Last, far from what its worker writes all the time.
+  FlightWord recovers;  // SetRecovers: generation + 1; 0: it cannot
+  FlightWord lost_ns;   // MarkLost
+  FlightWord lost;
 };
 static_assert(sizeof(FlightPage) == kFlightPageBytes);
 

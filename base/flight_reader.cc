@@ -99,6 +99,9 @@ std::optional<FlightSnapshot> FlightReader::Read(int local_rank) const {
   snapshot.phase = static_cast<WorkerPhase>(Get(page.phase));
   snapshot.step = static_cast<int64_t>(Get(page.step));
   snapshot.progress = Get(page.progress);
+  if (const uint64_t recovers = Get(page.recovers)) {
+    snapshot.recovers = static_cast<int>(recovers) - 1;
+  }
   snapshot.ended = Get(page.ended);
   snapshot.started = Get(page.started);
   snapshot.scheduled = Get(page.scheduled);

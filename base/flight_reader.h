@@ -41,6 +41,7 @@ struct FlightSnapshot {
   uint64_t started = 0;
   uint64_t ended = 0;
   uint64_t progress = 0;                             // counts NoteProgress()
+  std::optional<int> recovers = {};                  // FlightRecorder::SetRecovers
   std::vector<uint16_t> groups = {};                 // of some of the ranks, that it has been in
   std::vector<RecordedCollective> collectives = {};  // oldest first
   std::vector<std::string> log = {};                 // its last lines, oldest first

@@ -103,16 +103,60 @@ Result<UniqueFd> CreateFlightRecorderFile(int local_world_size) {
 Result<std::unique_ptr<FlightRecorder>> FlightRecorder::Attach(const UniqueFd& file,
                                                                int local_rank,
                                                                int rank) {
-  DDPRUN_ASSIGN(void* address, MapFlightPages(file, local_rank, 1, PROT_READ | PROT_WRITE));
-  auto* page = static_cast<FlightPage*>(address);
+  struct stat status = {};
+  const bool known = ::fstat(file.get(), &status) == 0;
+  const int count = known ? static_cast<int>(status.st_size / kFlightPageBytes) : 0;
+  if (local_rank < 0 || local_rank >= count) {
+    return SystemError("finding a place in the flight recorder", ENOSPC);
+  }
+  DDPRUN_ASSIGN(void* address, MapFlightPages(file, 0, count, PROT_READ | PROT_WRITE));
+  auto* pages = static_cast<FlightPage*>(address);
+  FlightPage* page = pages + local_rank;
+  // What the process of before has left, but for the words about its loss.
+  if (Get(page->magic) == kFlightMagic) {
+    auto* words = reinterpret_cast<FlightWord*>(page);
+    for (size_t i = 0; i < offsetof(FlightPage, unused) / sizeof *words; ++i) Put(words[i], 0);
+  }
+  Put(page->recovers, 0);
   Put(page->rank, static_cast<uint64_t>(rank));
   Put(page->pid, static_cast<uint64_t>(::getpid()));
   Put(page->magic, kFlightMagic);
-  return std::unique_ptr<FlightRecorder>(new FlightRecorder(page));
+  return std::unique_ptr<FlightRecorder>(new FlightRecorder(pages, count, local_rank));
 }
 
+FlightRecorder::FlightRecorder(FlightPage* pages, int count, int own)
+    : pages_(pages), count_(count), page_(pages[own]) {}
+
 FlightRecorder::~FlightRecorder() {
-  ::munmap(&page_, kFlightPageBytes);
+  ::munmap(pages_, static_cast<size_t>(count_) * kFlightPageBytes);
+}
+
+Status MarkLost(const UniqueFd& file, int local_rank, int generation) {
+  DDPRUN_ASSIGN(void* address, MapFlightPages(file, local_rank, 1, PROT_READ | PROT_WRITE));
+  auto* page = static_cast<FlightPage*>(address);
+  Put(page->lost_ns, NowNs());
+  Put(page->lost, static_cast<uint64_t>(generation));
+  ::munmap(page, kFlightPageBytes);
+  return {};
+}
+
+void FlightRecorder::SetRecovers(std::optional<int> generation) {
+  Put(page_.recovers, generation ? static_cast<uint64_t>(*generation) + 1 : 0);
+}
+
+bool FlightRecorder::IsLost(int local_rank, int generation) const {
+  return local_rank < count_ &&
+         Get(pages_[local_rank].lost) > static_cast<uint64_t>(generation);
+}
+
+std::vector<LostWorker> FlightRecorder::LostIn(int generation) const {
+  std::vector<LostWorker> lost;
+  for (int local_rank = 0; local_rank < count_; ++local_rank) {
+    if (!IsLost(local_rank, generation)) continue;
+    const std::chrono::nanoseconds time(Get(pages_[local_rank].lost_ns));
+    lost.push_back({local_rank, std::chrono::steady_clock::time_point(time)});
+  }
+  return lost;
 }
 
 void FlightRecorder::SetPhase(WorkerPhase phase) {

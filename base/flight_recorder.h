@@ -10,11 +10,14 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -76,9 +79,19 @@ struct Collective {
 
 struct FlightPage;
 
+// A process that a signal has ended, in whose place another one comes.
+struct LostWorker {
+  int local_rank = 0;
+  std::chrono::steady_clock::time_point time = {};
+};
+
 // A new file for that many workers (close-on-exec). It cannot be made shorter, so reading it is
 // safe whatever a worker does.
 Result<UniqueFd> CreateFlightRecorderFile(int local_world_size);
+
+// Tells the others that the process of that worker, which has ended, takes part in no generation
+// from this one on: another process does. Generations count from 0.
+Status MarkLost(const UniqueFd& file, int local_rank, int generation);
 
 // The worker's side: one per process. Methods cost a few nanoseconds and never fail.
 class FlightRecorder {
@@ -98,6 +111,12 @@ class FlightRecorder {
   void NoteGroup(uint16_t group);
   // A line of the log, without newline. Any thread.
   void Say(std::string_view line);
+  // This worker goes on in the next generation if another one is lost in this one; nullopt: it
+  // would not notice, or could not.
+  void SetRecovers(std::optional<int> generation);
+  // Whether the process of that worker has been lost in this generation. Any thread.
+  bool IsLost(int local_rank, int generation) const;
+  std::vector<LostWorker> LostIn(int generation) const;
   // Work that leaves no other trace has gone on: a micro-batch, a batch of an evaluation.
   void NoteProgress();
 
@@ -117,8 +136,10 @@ class FlightRecorder {
   std::string Whereabouts(uint64_t ticket) const;
 
  private:
-  explicit FlightRecorder(FlightPage* page) : page_(*page) {}
+  FlightRecorder(FlightPage* pages, int count, int own);
 
+  FlightPage* const pages_;  // of all workers of the node
+  const int count_;
   FlightPage& page_;
   std::atomic<int> next_bucket_ = -1;
 };

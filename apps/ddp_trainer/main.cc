@@ -79,6 +79,8 @@ int Train(const Arguments& arguments, const Environment& environment) {
       .check =
           [&job](const Environment& worker) {
             const auto rank = ddprun::ValueOrThrow(ddprun::trainer::ReadRankInfo(worker));
+            // One that takes the place of another needs what that one needed.
+            if (ddprun::trainer::FirstGeneration(worker) > 0) return;
             ddprun::trainer::PlanFor(job, rank.world_size);
             ddprun::trainer::CheckNeeds(job, rank);
           },

@@ -195,7 +195,8 @@ void Agent::StartWorkers() {
       Surroundings(), plan_, *membership_, *output_,
       RunningAttempt::Handlers{
           .on_first_failure = [this](const WorkerRecord& worker) { OnFirstFailure(worker); },
-          .on_gone = [this] { OnAttemptGone(); }});
+          .on_gone = [this] { OnAttemptGone(); },
+          .out_of_memory = [this](const WorkerRecord& w) { return history_.RanOutOfMemory(w); }});
   if (Status started = attempt_->Start(template_.get()); !started.ok()) {
     attempt_.reset();
     return FailWith(std::move(started).error());

@@ -9,27 +9,31 @@ using Step = GroupTable::Step;
 constexpr GroupAction kNone = GroupAction::kNone;
 constexpr GroupAction kStop = GroupAction::kStop;
 constexpr GroupAction kKill = GroupAction::kKill;
+constexpr GroupAction kReplace = GroupAction::kReplace;
 constexpr GroupAction kFinish = GroupAction::kFinish;
 constexpr GroupAction kGiveUp = GroupAction::kGiveUp;
 
 }  // namespace
 
-// Columns in the order of GroupEvent: started, succeeded, failed, all gone, stop, hurry, grace
-// over. Workers that come into being while the group is being ended (kStarted in kStopping or
+// Columns in the order of GroupEvent: started, succeeded, failed, lost, all gone, stop, hurry,
+// grace over. Workers that come into being while the group is being ended (kStarted in kStopping or
 // kKilling) get what the others got.
 constexpr GroupTable kGroupTable = {{{
     // kRunning
-    {{Step{kRunning, kNone}, Step{kRunning, kNone}, Step{kStopping, kStop}, Step{kDone, kFinish},
-      Step{kStopping, kStop}, Step{kKilling, kKill}, Step{kRunning, kNone}}},
+    {{Step{kRunning, kNone}, Step{kRunning, kNone}, Step{kStopping, kStop},
+      Step{kRunning, kReplace}, Step{kDone, kFinish}, Step{kStopping, kStop}, Step{kKilling, kKill},
+      Step{kRunning, kNone}}},
     // kStopping
-    {{Step{kStopping, kStop}, Step{kStopping, kNone}, Step{kStopping, kNone}, Step{kDone, kFinish},
-      Step{kStopping, kNone}, Step{kKilling, kKill}, Step{kKilling, kKill}}},
+    {{Step{kStopping, kStop}, Step{kStopping, kNone}, Step{kStopping, kNone},
+      Step{kStopping, kNone}, Step{kDone, kFinish}, Step{kStopping, kNone}, Step{kKilling, kKill},
+      Step{kKilling, kKill}}},
     // kKilling
-    {{Step{kKilling, kKill}, Step{kKilling, kNone}, Step{kKilling, kNone}, Step{kDone, kFinish},
-      Step{kKilling, kNone}, Step{kKilling, kNone}, Step{kDone, kGiveUp}}},
+    {{Step{kKilling, kKill}, Step{kKilling, kNone}, Step{kKilling, kNone},
+      Step{kKilling, kNone}, Step{kDone, kFinish}, Step{kKilling, kNone}, Step{kKilling, kNone},
+      Step{kDone, kGiveUp}}},
     // kDone
     {{Step{kDone, kNone}, Step{kDone, kNone}, Step{kDone, kNone}, Step{kDone, kNone},
-      Step{kDone, kNone}, Step{kDone, kNone}, Step{kDone, kNone}}},
+      Step{kDone, kNone}, Step{kDone, kNone}, Step{kDone, kNone}, Step{kDone, kNone}}},
 }}};
 static_assert(kGroupTable.IsComplete());
 

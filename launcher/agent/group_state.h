@@ -19,6 +19,7 @@ enum class GroupEvent {
   kStarted,          // all workers exist
   kWorkerSucceeded,  // one exited 0
   kWorkerFailed,     // one exited otherwise
+  kWorkerLost,       // a signal has ended one that another process can take the place of
   kAllGone,          // the last one was reaped, or the start came to nothing
   kStopAsked,        // by a signal or because another node failed
   kHurryAsked,       // a second signal: no more patience
@@ -30,6 +31,7 @@ enum class GroupAction {
   kNone,
   kStop,    // SIGTERM (or the received signal) to the rest, start the grace timer
   kKill,    // SIGKILL to the rest, start the last timer
+  kReplace,  // fork another one in its place
   kFinish,  // report and leave
   kGiveUp   // as kFinish, but processes are left that even SIGKILL does not end
 };

@@ -21,6 +21,12 @@ rendezvous::RoundEnd JobHistory::TellOf(const WorkerRecord& worker) const {
               PeerWorker{.host = host_, .time = TimeText(worker.ended_at), .record = known[0]})};
 }
 
+bool JobHistory::RanOutOfMemory(const WorkerRecord& worker) const {
+  std::vector<WorkerRecord> known = {worker};
+  Complete(known);
+  return known[0].out_of_memory.has_value();
+}
+
 void JobHistory::EndAttempt(const RunningAttempt& attempt,
                             const std::optional<rendezvous::RoundEnd>& round_end) {
   const WorkerGroup& group = attempt.group();

@@ -25,6 +25,8 @@ class JobHistory {
   void BeginAttempt(const rendezvous::Membership& membership);
   // What the other nodes are told of a worker that has just failed.
   rendezvous::RoundEnd TellOf(const WorkerRecord& worker) const;
+  // As far as this machine knows.
+  bool RanOutOfMemory(const WorkerRecord& worker) const;
   // None of the attempt's workers is left, and its output is complete. `round_end`: how its round
   // ended, if it did not simply succeed.
   void EndAttempt(const RunningAttempt& attempt,

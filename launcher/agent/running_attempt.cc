@@ -1,6 +1,7 @@
 #include "launcher/agent/running_attempt.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <set>
@@ -11,6 +12,13 @@
 #include "launcher/report/exit_text.h"
 
 namespace ddprun::launcher {
+
+namespace {
+
+// In one attempt. What goes on killing workers is not got rid of by replacing them.
+constexpr int kMostReplacements = 1000;
+
+}  // namespace
 
 RunningAttempt::RunningAttempt(GroupSurroundings surroundings,
                                const AgentPlan& plan,
@@ -36,30 +44,59 @@ Status RunningAttempt::Start(TemplateHost* worker_template) {
   DDPRUN_ASSIGN(recorder_, CreateFlightRecorderFile(plan_.local_world_size()));
   DDPRUN_ASSIGN(flight_, FlightReader::Open(recorder_, plan_.local_world_size()));
   group_.ShareFlightRecorder(recorder_.get(), flight_.get());
-  std::vector<WorkerSpec> specs = MakeSpecs(output.folder);
+  folder_ = output.folder;
+  template_ = worker_template;
+  std::vector<WorkerSpec> specs;
+  for (int local_rank = 0; local_rank < plan_.local_world_size(); ++local_rank) {
+    specs.push_back(SpecFor(local_rank));
+  }
+  const bool one_node = membership_.nnodes == 1;
+  if (worker_template != nullptr && one_node && plan_.options.rdzv.rules.max_restarts > 0) {
+    group_.ReplaceBy([this](const WorkerRecord& lost) { return Replace(lost); });
+  }
   if (worker_template == nullptr) {
     group_.Start(plan_.target, specs, std::move(output.plan), node_memory_.get());
     return {};
   }
-  // The template gives each worker the numbers of the descriptors that it passes on.
-  for (WorkerSpec& spec : specs) spec.env.Unset("DDPRUN_NODE_MEMORY_FD");
   group_.StartFromTemplate(worker_template->client(), worker_template->env(), specs,
                            std::move(output.plan), node_memory_.get());
   return {};
 }
 
-std::vector<WorkerSpec> RunningAttempt::MakeSpecs(const std::string& folder) const {
+WorkerSpec RunningAttempt::SpecFor(int local_rank) const {
   const Attempt attempt{.plan = plan_,
                         .membership = membership_,
-                        .error_folder = folder,
+                        .error_folder = folder_,
                         .node_memory_fd = node_memory_.get(),
                         .flight_recorder_fd = recorder_.get(),
                         .usable_cores = UsableCores()};
-  std::vector<WorkerSpec> specs;
-  for (int local_rank = 0; local_rank < plan_.local_world_size(); ++local_rank) {
-    specs.push_back(MakeWorkerSpec(attempt, local_rank));
+  WorkerSpec spec = MakeWorkerSpec(attempt, local_rank);
+  // The template gives each worker the numbers of the descriptors that it passes on.
+  if (template_ != nullptr) spec.env.Unset("DDPRUN_NODE_MEMORY_FD");
+  return spec;
+}
+
+bool RunningAttempt::CanReplace(const WorkerRecord& lost) const {
+  // Rank 0 has the run's files open, and the state for the one that comes.
+  if (lost.rank == 0 || generation_ == kMostReplacements || !template_->ready()) return false;
+  const int workers = plan_.local_world_size();
+  if (static_cast<int>(group_.Living().size()) != workers - 1) return false;
+  for (int local_rank = 0; local_rank < workers; ++local_rank) {
+    const auto flight = flight_->Read(local_rank);
+    if (!flight || flight->recovers != generation_) return false;
   }
-  return specs;
+  return !handlers_.out_of_memory(lost);
+}
+
+std::optional<Replacement> RunningAttempt::Replace(const WorkerRecord& lost) {
+  if (!CanReplace(lost) || !MarkLost(recorder_, lost.local_rank, generation_ + 1).ok()) {
+    return std::nullopt;
+  }
+  ++generation_;
+  if (!lost.error_file.empty()) ::unlink(lost.error_file.c_str());  // what the lost one said
+  WorkerSpec spec = SpecFor(lost.local_rank);
+  spec.env.Set("DDPRUN_GENERATION", std::to_string(generation_));
+  return Replacement{&template_->client(), ChangeOf(template_->env(), spec.env)};
 }
 
 void RunningAttempt::Stop(int signal) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/flight_reader.h"
@@ -28,6 +29,8 @@ class RunningAttempt {
     std::function<void(const WorkerRecord&)> on_first_failure;
     // Neither a worker nor anything that it has started is left. Once, from the loop.
     std::function<void()> on_gone;
+    // Whether that worker, which a signal has ended, ran out of memory as far as one knows.
+    std::function<bool(const WorkerRecord&)> out_of_memory;
   };
 
   // All arguments must outlive the attempt.
@@ -60,7 +63,10 @@ class RunningAttempt {
   const WorkerGroup& group() const { return group_; }
 
  private:
-  std::vector<WorkerSpec> MakeSpecs(const std::string& folder) const;
+  WorkerSpec SpecFor(int local_rank) const;
+  // Another process in the place of a worker that a signal has ended, if the others wait for it.
+  std::optional<Replacement> Replace(const WorkerRecord& lost);
+  bool CanReplace(const WorkerRecord& lost) const;
   void OnFirstFailure(const WorkerRecord& worker);
   // The workers are told to end: that they move no more is no hang. Notes what the living ones do
   // at this moment, for the reports; the first call counts.
@@ -77,6 +83,9 @@ class RunningAttempt {
   UniqueFd node_memory_;
   UniqueFd recorder_;
   std::unique_ptr<FlightReader> flight_;
+  std::string folder_;  // for error files
+  TemplateHost* template_ = nullptr;
+  int generation_ = 0;  // how many workers have been replaced
   bool standings_noted_ = false;
   WorkerGroup group_;
   std::unique_ptr<EarlyEndWatch> early_end_;  // likewise

@@ -63,18 +63,14 @@ void WorkerGroup::StartFromTemplate(TemplateClient& worker_template,
                                     GroupOutputPlan output,
                                     int node_memory_fd) {
   OpenOutput(std::move(output));
+  node_memory_fd_ = node_memory_fd;
   std::vector<ForkOrder> orders;
   std::vector<WorkerFds> kept;  // until the orders have their copies
   for (const WorkerSpec& spec : specs) {
     Result<WorkerFds> fds = Add(spec);
     if (!fds) return FailStart(std::move(fds).error());
-    ForkOrder order{.local_rank = spec.local_rank, .env = ChangeOf(template_env, spec.env)};
-    const int out = fds->out.valid() ? fds->out.get() : STDOUT_FILENO;
-    const int err = fds->err.valid() ? fds->err.get() : STDERR_FILENO;
-    order.fds = {STDIN_FILENO, out, err, node_memory_fd};
-    if (flight_recorder_fd_ >= 0) order.fds.push_back(flight_recorder_fd_);
-    kept.push_back(*std::move(fds));
-    orders.push_back(std::move(order));
+    orders.push_back(OrderFor(spec.local_rank, ChangeOf(template_env, spec.env), *fds));
+    (replacement_of_ ? workers_.back().fds : kept.emplace_back()) = *std::move(fds);
   }
   SetForking(&worker_template);
   surroundings_.log.Debug("asking the worker template to fork",
@@ -94,6 +90,39 @@ void WorkerGroup::StartFromTemplate(TemplateClient& worker_template,
     if (!pids) return FailStart(std::move(pids).error());
     Apply(state_.On(GroupEvent::kStarted));
   });
+}
+
+ForkOrder WorkerGroup::OrderFor(int local_rank,
+                                EnvironmentChange env,
+                                const WorkerFds& fds) const {
+  const int out = fds.out.valid() ? fds.out.get() : STDOUT_FILENO;
+  const int err = fds.err.valid() ? fds.err.get() : STDERR_FILENO;
+  ForkOrder order{.local_rank = local_rank,
+                  .env = std::move(env),
+                  .fds = {STDIN_FILENO, out, err, node_memory_fd_}};
+  if (flight_recorder_fd_ >= 0) order.fds.push_back(flight_recorder_fd_);
+  return order;
+}
+
+void WorkerGroup::Replace(size_t index, Replacement replacement) {
+  const Worker& lost = workers_[index];
+  surroundings_.log.Warning(WorkerName(lost.record) + " " + DescribeExit(*lost.record.exit) +
+                            ": another process takes its place");
+  SetForking(replacement.worker_template);
+  replacement.worker_template->ForkWorkers(
+      {OrderFor(lost.record.local_rank, std::move(replacement.env), lost.fds)},
+      [this, index](const Result<std::vector<pid_t>>& pids) {
+        const Status adopted =
+            pids ? surroundings_.processes.Adopt(pids->front()) : Status(pids.error());
+        SetForking(nullptr);
+        if (adopted.ok()) {
+          workers_[index].record.exit.reset();
+          Started(index, pids->front());
+          return Apply(state_.On(GroupEvent::kStarted));
+        }
+        surroundings_.log.Debug("no other worker could be forked: " + adopted.error().what);
+        Fail(index);
+      });
 }
 
 void WorkerGroup::ShareFlightRecorder(int fd, const FlightReader* flight) {
@@ -178,18 +207,37 @@ void WorkerGroup::OnExit(pid_t pid, const ProcessExit& exit) {
   if (code != 0 && !first_nonzero_code_ && std::holds_alternative<Exited>(exit)) {
     first_nonzero_code_ = code;
   }
+  const auto index = static_cast<size_t>(worker - workers_.begin());
+  if (!EndsWell(exit, rules_.saves)) {
+    std::optional<Replacement> replacement;
+    const bool lost = state_.phase() == GroupPhase::kRunning && forking_ == nullptr &&
+                      std::holds_alternative<Signaled>(exit);
+    if (lost && replacement_of_) replacement = replacement_of_(worker->record);
+    if (!replacement) return Fail(index);
+    if (state_.On(GroupEvent::kWorkerLost) != GroupAction::kReplace) return;
+    return Replace(index, *std::move(replacement));
+  }
+  Apply(state_.On(GroupEvent::kWorkerSucceeded));
+  ApplyIfAllGone();
+}
+
+void WorkerGroup::Fail(size_t index) {
   const GroupPhase before = state_.phase();
-  const GroupAction action =
-      state_.On(EndsWell(exit, rules_.saves) ? GroupEvent::kWorkerSucceeded : WhenOneFails());
+  const GroupAction action = state_.On(WhenOneFails());
+  const WorkerRecord& record = workers_[index].record;
   if (before != state_.phase()) {
     if (before == GroupPhase::kRunning) {
-      NoteFailure(static_cast<size_t>(worker - workers_.begin()));
+      NoteFailure(index);
     } else {
-      surroundings_.log.Warning(WorkerName(worker->record) + " " + DescribeExit(exit) +
+      surroundings_.log.Warning(WorkerName(record) + " " + DescribeExit(*record.exit) +
                                 " instead of saving; the others are ended");
     }
   }
   Apply(action);
+  ApplyIfAllGone();
+}
+
+void WorkerGroup::ApplyIfAllGone() {
   if (NumAlive() == 0 && forking_ == nullptr) Apply(state_.On(GroupEvent::kAllGone));
 }
 
@@ -229,6 +277,7 @@ void WorkerGroup::FailEnded(int local_rank, std::string left) {
 void WorkerGroup::Apply(GroupAction action) {
   switch (action) {
     case GroupAction::kNone:
+    case GroupAction::kReplace:  // Replace() is called with what takes the place
       return;
     case GroupAction::kStop:
       SignalAll(stop_signal_);

@@ -3,16 +3,13 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include <asio/io_context.hpp>
-
 #include "base/flight_reader.h"
-#include "base/log.h"
+#include "launcher/agent/group_handlers.h"
 #include "launcher/agent/group_state.h"
 #include "launcher/agent/template_client.h"
 #include "launcher/agent/worker_spec.h"
@@ -20,31 +17,10 @@
 #include "launcher/hang/hang_watch.h"
 #include "launcher/output/group_output.h"
 #include "launcher/output/stream_plan.h"
-#include "launcher/output/stream_writer.h"
 #include "launcher/process/clock.h"
-#include "launcher/process/process.h"
 #include "launcher/report/failure_report.h"
 
 namespace ddprun::launcher {
-
-// What the group uses; everything outlives it.
-struct GroupSurroundings {
-  asio::io_context& io;
-  Clock& clock;
-  ProcessHost& processes;
-  Console& console;
-  const Log& log;
-  const GroupTable& table;
-  CpuTimesReader cpu_times;
-};
-
-struct GroupHandlers {
-  // The first worker that failed by itself, with its last lines; the others are being stopped. At
-  // most once.
-  std::function<void(const WorkerRecord&)> on_first_failure;
-  // No worker is left. Once, from the loop.
-  std::function<void()> on_done;
-};
 
 // Loop thread only.
 class WorkerGroup {
@@ -62,6 +38,8 @@ class WorkerGroup {
                          GroupOutputPlan output,
                          int node_memory_fd);
 
+  // Before a start: makes up for workers that are lost.
+  void ReplaceBy(ReplacementOf replacement_of) { replacement_of_ = std::move(replacement_of); }
   // Before a start: a further descriptor that every worker gets, and what they leave there.
   void ShareFlightRecorder(int fd, const FlightReader* flight);
 
@@ -110,9 +88,12 @@ class WorkerGroup {
   struct Worker {
     WorkerRecord record;
     Clock::Time ended_at;
+    WorkerFds fds = {};  // for another process in its place
   };
 
   void OpenOutput(GroupOutputPlan plan);
+  ForkOrder OrderFor(int local_rank, EnvironmentChange env, const WorkerFds& fds) const;
+  void Replace(size_t index, Replacement replacement);
   // A new worker's standard output and error.
   Result<WorkerFds> Add(const WorkerSpec& spec);
   // The template has been told to fork: so long it is known here.
@@ -121,6 +102,9 @@ class WorkerGroup {
   void FailStart(Error error);
   void Apply(GroupAction action);
   GroupEvent WhenOneFails() const;
+  // That worker has ended, and not well.
+  void Fail(size_t index);
+  void ApplyIfAllGone();
   void NoteFailure(size_t index);
   void SignalAll(int signal);
   void ArmTimer(std::chrono::milliseconds time);
@@ -130,11 +114,13 @@ class WorkerGroup {
   GroupSurroundings surroundings_;
   const GroupRules rules_;
   GroupHandlers handlers_;
+  ReplacementOf replacement_of_;  // may be empty
   GroupState state_;
   Clock::Alarm alarm_;                 // when the time for ending is over, then the end itself
   std::optional<GroupOutput> output_;  // once started
   std::vector<Worker> workers_;
   TemplateClient* forking_ = nullptr;  // while it has been told to fork and has not answered
+  int node_memory_fd_ = -1;
   int flight_recorder_fd_ = -1;
   const FlightReader* flight_ = nullptr;
   int stop_signal_;

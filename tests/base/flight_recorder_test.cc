@@ -38,6 +38,39 @@ TEST_F(FlightRecorderTest, HasNothingToTellOfAWorkerThatHasNotAttachedItself) {
   EXPECT_TRUE(other->collectives.empty());
 }
 
+TEST_F(FlightRecorderTest, TellsOfAProcessThatAnotherOneReplaces) {
+  const auto other = Attach(1, 7);
+  {
+    const auto lost = Attach(0, 6);
+    lost->SetStep(57);
+    lost->SetRecovers(0);
+    lost->Schedule(kGradients);
+    lost->Say("its last words");
+  }
+  EXPECT_EQ(Read(0)->recovers, 0);
+  EXPECT_EQ(Read(1)->recovers, std::nullopt);
+  EXPECT_FALSE(other->IsLost(0, 0));
+  ASSERT_TRUE(MarkLost(file_, 0, 1).ok());
+  EXPECT_TRUE(other->IsLost(0, 0));
+  EXPECT_FALSE(other->IsLost(0, 1));
+  EXPECT_FALSE(other->IsLost(1, 0));
+  ASSERT_EQ(other->LostIn(0).size(), 1U);
+  EXPECT_EQ(other->LostIn(0)[0].local_rank, 0);
+  EXPECT_TRUE(other->LostIn(1).empty());
+
+  const auto next = Attach(0, 6);
+  EXPECT_TRUE(other->IsLost(0, 0));
+  const FlightSnapshot fresh = *Read(0);
+  EXPECT_EQ(fresh.step, 0);
+  EXPECT_EQ(fresh.recovers, std::nullopt);
+  EXPECT_TRUE(fresh.collectives.empty());
+  EXPECT_TRUE(fresh.log.empty());
+  next->SetRecovers(1);
+  EXPECT_EQ(Read(0)->recovers, 1);
+  next->SetRecovers({});
+  EXPECT_EQ(Read(0)->recovers, std::nullopt);
+}
+
 TEST_F(FlightRecorderTest, FollowsACollectiveFromItsScheduleToItsEnd) {
   const auto recorder = Attach(0, 0);
   recorder->SetStep(57);

@@ -58,6 +58,10 @@ Result<StorePtr> ConnectStore(const Environment& environment,
 
 }  // namespace
 
+int FirstGeneration(const Environment& environment) {
+  return static_cast<int>(ValueOrThrow(environment.GetInt("DDPRUN_GENERATION", 0, 0, 1 << 14)));
+}
+
 std::shared_ptr<FlightRecorder> AttachFlightRecorder(const Environment& environment,
                                                      const RankInfo& rank) {
   const Result<int64_t> fd = environment.GetInt(kFlightRecorderVariable, -1, 0, 1 << 20);
@@ -72,7 +76,7 @@ c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(const Environment& environ
                                                       std::chrono::milliseconds timeout,
                                                       std::shared_ptr<FlightRecorder> recorder) {
   // All ranks make their groups in the same order, so they agree.
-  static std::atomic<int> generations = 0;
+  static std::atomic<int> generations = FirstGeneration(environment);
   const int generation = generations++;
   const RankInfo info = ValueOrThrow(ReadRankInfo(environment));
   NameInStacks("rank " + std::to_string(info.rank));

@@ -9,6 +9,10 @@
 
 namespace ddprun::trainer {
 
+// Of the group of all ranks that this process makes first: above 0 where it takes the place of one
+// that was killed. Throws Failure.
+int FirstGeneration(const Environment& environment);
+
 // The flight recorder of the launcher (DDPRUN_FLIGHT_RECORDER_FD); nullptr when it gave none that
 // can be used: it is a help, not a need. One per process.
 std::shared_ptr<FlightRecorder> AttachFlightRecorder(const Environment& environment,

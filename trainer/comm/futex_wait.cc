@@ -57,6 +57,7 @@ bool WaitUntilReached(std::atomic<uint32_t>& word,
     reached = HasReached(seen, target);
     const Clock::duration left = limits.deadline - Clock::now();
     if (reached || left <= Clock::duration::zero() || limits.cancelled.load()) break;
+    if (limits.lost && limits.lost()) break;
     FutexWait(word, seen, std::min<Clock::duration>(left, kCancelPoll));
   }
   sleepers.fetch_sub(1, std::memory_order_relaxed);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 
 namespace ddprun::trainer {
 
@@ -15,11 +16,14 @@ struct WaitLimits {
   std::chrono::nanoseconds spin{0};
   // Set by another thread of this process to give up; noticed within kCancelPoll.
   const std::atomic<bool>& cancelled;
+  // Says that it will never be reached; asked once in kCancelPoll.
+  std::function<bool()> lost = {};
 };
-inline constexpr std::chrono::milliseconds kCancelPoll{20};
+inline constexpr std::chrono::milliseconds kCancelPoll{10};
 
 // Waits until `word` has come to `target` (counters wrap around); false when the deadline passes
-// first or the wait is cancelled. `sleepers` tells AdvanceAndWake that somebody sleeps on `word`.
+// first, or the wait is cancelled or lost: never once it has come. `sleepers` tells AdvanceAndWake
+// that somebody sleeps on `word`.
 bool WaitUntilReached(std::atomic<uint32_t>& word,
                       std::atomic<uint32_t>& sleepers,
                       uint32_t target,

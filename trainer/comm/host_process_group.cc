@@ -156,7 +156,12 @@ std::unique_ptr<Collectives> HostProcessGroup::Core::MakeCollectives() const {
                                                                  .spin = spin,
                                                                  .recorder = recorder.get(),
                                                                  .names = placement.MemberNames(0),
+                                                                 .generation = AllRanksGeneration(),
                                                                  .group = RecordedGroup()});
+}
+
+std::optional<int> HostProcessGroup::Core::AllRanksGeneration() const {
+  return wire.group == 0 ? std::optional<int>(generation) : std::nullopt;
 }
 
 HostProcessGroup::HostProcessGroup(const UniqueFd& memory,
@@ -180,6 +185,26 @@ void HostProcessGroup::SetAllReduceAlgorithm(AllReduceAlgorithm algorithm) {
 void HostProcessGroup::abort() {
   core_->group.Cancel();
   core_->mailbox.Cancel();
+}
+
+void HostProcessGroup::Renew() {
+  abort();
+  const std::shared_ptr<Core> before = core_;
+  core_ = std::make_shared<Core>(before->region->file(),
+                                 Options{.rank = getRank(),
+                                         .size = getSize(),
+                                         .timeout = before->timeout.load(),
+                                         .generation = before->generation + 1,
+                                         .recorder = before->recorder},
+                                 before->spin);
+  core_->algorithm = before->algorithm.load();
+  // Rank 0 is never replaced.
+  const auto lost = before->recorder->LostIn(before->generation);
+  if (getRank() == 0) before->region->LeaveFor(static_cast<int>(lost.size()));
+}
+
+int HostProcessGroup::generation() const {
+  return core_->generation;
 }
 
 uint64_t HostProcessGroup::getSequenceNumberForGroup() {

@@ -55,6 +55,12 @@ class HostProcessGroup : public c10d::Backend {
   void SetAllReduceAlgorithm(AllReduceAlgorithm algorithm);
   // Ends running and later operations of this process with an error.
   void abort() override;
+  // Goes on in the next generation, with new memory, where a rank was lost in this one: together
+  // with the process that has taken its place, which makes the group of that generation. Nothing of
+  // before may be waited for any more; tensors of allocateTensor are copied from now on. On one
+  // node, with a recorder. No collective.
+  void Renew();
+  int generation() const;
   void setSequenceNumberForGroup() override {}
   // Collectives begun so far.
   uint64_t getSequenceNumberForGroup() override;
@@ -138,7 +144,7 @@ class HostProcessGroup : public c10d::Backend {
   Options OptionsFor(const std::vector<int>& ranks, uint16_t group) const;
   Work StartMessage(c10d::OpType type, const at::Tensor& tensor, int peer, int tag);
 
-  const std::shared_ptr<Core> core_;  // shared with the Work objects
+  std::shared_ptr<Core> core_;  // shared with the Work objects
 };
 
 }  // namespace ddprun::trainer

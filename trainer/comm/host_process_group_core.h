@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -35,6 +36,7 @@ struct HostProcessGroup::Core {
 
   std::unique_ptr<Collectives> MakeCollectives() const;
   uint16_t RecordedGroup() const;
+  std::optional<int> AllRanksGeneration() const;
   int local_rank() const { return placement.LocalOf(placement.rank()); }
   Clock::time_point Deadline(std::chrono::milliseconds own) const {
     return Clock::now() + (own == c10d::kUnsetTimeout ? timeout.load() : own);

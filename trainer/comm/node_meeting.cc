@@ -70,14 +70,24 @@ Status NodeMeeting::Meet(const NodeOperation& operation, Clock::time_point deadl
   ++phase_;
   AdvanceAndWake(own.arrived, own.sleepers, phase_);
   operation.recording.SetWaiting(true);
-  for (int rank = 0; rank < size(); ++rank) {
+  // Whoever is lost has come to all meetings before its first missing one, so that all ranks end
+  // there: none has left earlier, and those that live may be waited for.
+  for (int rank = 0; rank < size() && !lost_; ++rank) {
     if (rank == options_.rank) continue;
     ControlBlock& peer = region_.control(rank);
-    const WaitLimits limits{deadline, options_.spin, cancelled_};
-    if (!WaitUntilReached(peer.arrived, peer.sleepers, phase_, limits)) {
-      operation.recording.Fail();
-      return cancelled_ ? Cancelled(operation) : TimedOut(operation);
+    const WaitLimits limits{deadline, options_.spin, cancelled_,
+                            [this, rank] { return IsLost(rank); }};
+    if (WaitUntilReached(peer.arrived, peer.sleepers, phase_, limits)) continue;
+    if (IsLost(rank)) {
+      lost_ = rank;
+      break;
     }
+    operation.recording.Fail();
+    return cancelled_ ? Cancelled(operation) : TimedOut(operation);
+  }
+  if (lost_) {
+    operation.recording.Fail();
+    return Lost(operation, *lost_);
   }
   operation.recording.SetWaiting(false);
   return {};
@@ -169,6 +179,21 @@ Error NodeMeeting::TimedOut(const NodeOperation& operation) {
                    "Look at the log of the missing ranks. If they are only slow, raise "
                    "comm.train_timeout_seconds.",
                .page = "collective-timed-out"};
+}
+
+bool NodeMeeting::IsLost(int rank) const {
+  return options_.recorder != nullptr && options_.generation &&
+         options_.recorder->IsLost(rank, *options_.generation);
+}
+
+Error NodeMeeting::Lost(const NodeOperation& operation, int rank) {
+  return Error{.code = Code::kFailed,
+               .title = "RANK LOST",
+               .where = "rank " + std::to_string(NameOf(options_.rank)),
+               .what = "Rank " + std::to_string(NameOf(rank)) + " was killed before it came to " +
+                       Describe(operation.header) + ".",
+               .hint = "Only a step of training is done again with another process in its place.",
+               .page = std::string(kRankLost)};
 }
 
 Error NodeMeeting::Cancelled(const NodeOperation& operation) {

@@ -16,6 +16,9 @@
 
 namespace ddprun::trainer {
 
+// Error::page of what waits for a lost rank end with.
+inline constexpr std::string_view kRankLost = "rank-lost";
+
 // One rank's side. One thread at a time, except for Cancel(). `region` must outlive it.
 class NodeMeeting {
  public:
@@ -25,6 +28,9 @@ class NodeMeeting {
     std::chrono::nanoseconds spin = std::chrono::microseconds(20);
     // Is told where each operation stands, if there is one; outlives the group.
     FlightRecorder* recorder = nullptr;
+    // With a recorder, of the group of all ranks of one node: waits for a rank that is lost in this
+    // generation end with an Error (kRankLost), on all ranks that live in the same operation.
+    std::optional<int> generation = {};
     // What errors call the ranks of this node; empty: by their number in it.
     std::vector<int> names = {};
     uint16_t group = 0;                    // as Collective::group, for the recorder
@@ -87,6 +93,8 @@ class NodeMeeting {
  private:
   ControlBlock& mine() { return region_.control(options_.rank); }
   Status Meet(const NodeOperation& operation, Clock::time_point deadline);
+  bool IsLost(int rank) const;
+  Error Lost(const NodeOperation& operation, int rank);
   Error TimedOut(const NodeOperation& operation);
 
   SharedRegion& region_;
@@ -96,6 +104,7 @@ class NodeMeeting {
   uint64_t ticket_ = 0;           // for the next operation; 0: none
   uint32_t phase_ = 0;            // how often this rank has arrived
   std::byte* staging_ = nullptr;  // allocated when first needed
+  std::optional<int> lost_ = {};  // a rank that has not come to a meeting, and never will
 };
 
 }  // namespace ddprun::trainer

@@ -100,6 +100,9 @@ class SharedRegion {
   SharedRegion& operator=(const SharedRegion&) = delete;
 
   int local_size() const { return local_size_; }
+  const UniqueFd& file() const { return file_; }
+  // So many ranks have gone without leaving: their processes were killed. By one rank.
+  void LeaveFor(int ranks) { control(0).left += ranks; }
   ControlBlock& control(int rank);
   Channel& channel(int from, int to);
   std::byte* heap(int rank);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trainer/config/checker.h"
+#include "trainer/config/config_warnings.h"
 #include "trainer/config/foreign_names.h"
 
 namespace ddprun::trainer {
@@ -39,6 +40,20 @@ void Checker::CheckRun() {
                        .found = "\"" + run.device + "\" is no device to train on:",
                        .expected = "Accepted: \"auto\", \"cpu\" or \"cuda\".",
                        .hint = ChoiceHint("run.device", run.device, devices)}));
+  }
+  const std::array<std::string_view, 3> recoveries = {"auto", "peer", "none"};
+  const std::string obstacle = RecoveryObstacle(config_);
+  if (std::ranges::find(recoveries, run.recovery) == recoveries.end()) {
+    problems_->Add(entries_.ErrorAbout(
+        "run.recovery", {.title = "UNKNOWN CHOICE",
+                         .page = "unknown-choice",
+                         .found = "\"" + run.recovery + "\" is no way to recover:",
+                         .expected = "Accepted: \"auto\", \"peer\" or \"none\".",
+                         .hint = ChoiceHint("run.recovery", run.recovery, recoveries)}));
+  } else if (run.recovery == "peer" && !obstacle.empty()) {
+    Conflict("run.recovery",
+             "With " + obstacle + " a step cannot be done again from what other ranks have:",
+             "Remove one of the two keys: \"auto\" recovers where it can.");
   }
 }
 

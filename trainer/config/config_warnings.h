@@ -23,4 +23,7 @@ struct RunFacts {
 // One or two sentences each, that begin with the key they are about. A run goes on all the same.
 std::vector<std::string> ConfigWarnings(const Config& config, const RunFacts& facts);
 
+// The first key, with its value, that does not go with run.recovery "peer"; empty: none.
+std::string RecoveryObstacle(const Config& config);
+
 }  // namespace ddprun::trainer

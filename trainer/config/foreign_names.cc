@@ -35,7 +35,6 @@ constexpr WithoutKey kWithoutKey[] = {
      "There is nothing to choose: checkpoints are safetensors files, written in the background, "
      "and\n"
      "hold all that a run depends on. How often: checkpoint.save_steps."},
-    {"recovery", "Recovering a rank without a restart is not there yet; ddprun --max_restarts is."},
     {"do_train do_eval do_predict eval_only evaluate_only test_only predict evaluate inference "
      "test_file test_files test_data test_steps eval_on_start num_sanity_val_steps generate",
      "Evaluating or predicting without training is not there yet. With validation data every run "

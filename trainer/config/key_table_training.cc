@@ -32,6 +32,14 @@ std::vector<Key> StartKeys() {
                    {"load_path", "MosaicML"},
                    {"resume_from resume_training auto_resume load_checkpoint",
                     "PyTorch examples"}}},
+      {.section = "run",
+       .name = "recovery",
+       .slot = At<&Config::run, &RunConfig::recovery>,
+       .meaning = "What becomes of a rank that a signal kills (SIGKILL, a segmentation fault), "
+                  "where restarts are allowed (ddprun --max_restarts). \"peer\": another process "
+                  "takes its place, with rank 0's state, and the step is done again. \"auto\": the "
+                  "same where the other keys allow it. \"none\": all ranks start again from the "
+                  "newest checkpoint. See docs/recovery.md."},
   };
 }
 

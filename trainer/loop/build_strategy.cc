@@ -123,7 +123,10 @@ MeshShape MeshShapeOf(const Config& config, int world_size) {
   return shape;
 }
 
-BuiltStrategy BuildStrategy(const Job& job, const Mesh& mesh, FlightRecorder* recorder) {
+BuiltStrategy BuildStrategy(const Job& job,
+                            const Mesh& mesh,
+                            FlightRecorder* recorder,
+                            bool joins) {
   const Config& config = job.config;
   BuiltStrategy built;
   if (IsPipeline(config.strategy)) {
@@ -151,6 +154,7 @@ BuiltStrategy BuildStrategy(const Job& job, const Mesh& mesh, FlightRecorder* re
   DataParallelOptions options = DataParallelOptionsOf(config.strategy);
   options.virtual_ranks = config.training.virtual_ranks;
   options.sync.reducer.recorder = recorder;
+  options.sync.copies_model = !joins;
   built.strategy = MakeDistributedDataParallel(built.model, std::move(optimizer), mesh, options);
   return built;
 }

@@ -25,7 +25,11 @@ struct BuiltStrategy {
   std::vector<std::string> fresh_parameters = {};
 };
 
-// Makes or reads the weights, too. A collective. Throws Failure.
-BuiltStrategy BuildStrategy(const Job& job, const Mesh& mesh, FlightRecorder* recorder);
+// Makes or reads the weights, too. A collective. `joins`: this rank takes the place of a lost one;
+// the others call Strategy::Rejoin, and its state comes otherwise. Throws Failure.
+BuiltStrategy BuildStrategy(const Job& job,
+                            const Mesh& mesh,
+                            FlightRecorder* recorder,
+                            bool joins = false);
 
 }  // namespace ddprun::trainer

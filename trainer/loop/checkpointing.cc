@@ -129,26 +129,35 @@ void Checkpointing::BeforeUpdate() {
   if (saver_ != nullptr) saver_->WaitForCopy();
 }
 
+void Checkpointing::TellOutcome(const SaveOutcome& outcome, const Observers* observers) {
+  failed_ += outcome.error ? 1 : 0;
+  if (observers == nullptr) return;
+  CheckpointReport report{.step = outcome.step,
+                          .path = outcome.path,
+                          .bytes = outcome.bytes,
+                          .seconds = outcome.seconds,
+                          .stall_seconds = outcome.stall_seconds};
+  if (outcome.error) report.error = outcome.error->what;
+  observers->Tell(&Observer::OnCheckpoint, report);
+  if (outcome.not_deleted) {
+    observers->Note("warning: an old checkpoint stays: " + outcome.not_deleted->what);
+  }
+}
+
+CheckpointPlace Checkpointing::GiveUp(const Observers* observers, int generation) {
+  if (saver_ == nullptr) return {};
+  saver_->Abandon();
+  while (const auto outcome = saver_->Finish()) TellOutcome(*outcome, observers);
+  return {.folder = place_.folder,
+          .attempt = place_.attempt + "-g" + std::to_string(generation)};
+}
+
 void Checkpointing::Tell(const Observers* observers, bool wait) {
   if (saver_ == nullptr) return;
-  const auto tell = [&](const SaveOutcome& outcome) {
-    failed_ += outcome.error ? 1 : 0;
-    if (observers == nullptr) return;
-    CheckpointReport report{.step = outcome.step,
-                            .path = outcome.path,
-                            .bytes = outcome.bytes,
-                            .seconds = outcome.seconds,
-                            .stall_seconds = outcome.stall_seconds};
-    if (outcome.error) report.error = outcome.error->what;
-    observers->Tell(&Observer::OnCheckpoint, report);
-    if (outcome.not_deleted) {
-      observers->Note("warning: an old checkpoint stays: " + outcome.not_deleted->what);
-    }
-  };
   // The one under way may follow another that has not been told.
-  if (const auto outcome = saver_->Poll()) tell(*outcome);
+  if (const auto outcome = saver_->Poll()) TellOutcome(*outcome, observers);
   if (!wait) return;
-  if (const auto outcome = saver_->Finish()) tell(*outcome);
+  if (const auto outcome = saver_->Finish()) TellOutcome(*outcome, observers);
   if (failed_ == 0 || observers == nullptr) return;
   observers->Note("warning: " + std::to_string(failed_) + " of " + std::to_string(saves_) +
                   " checkpoints could not be saved");

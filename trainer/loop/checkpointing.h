@@ -48,8 +48,14 @@ class Checkpointing {
   void Tell(const Observers* observers, bool wait = false);
 
   void NameState(StateVisitor& visitor);
+  // What else ranks have in common between two steps, besides the state that is saved.
+  void NameUndone(StateVisitor& visitor) { boundary_.NameUndone(visitor); }
+  // A rank was lost: gives up the save under way, which has lost a part. Where those of this
+  // generation go, on rank 0 of all: to SaveTo.
+  CheckpointPlace GiveUp(const Observers* observers, int generation);
 
  private:
+  void TellOutcome(const SaveOutcome& outcome, const Observers* observers);
   double Seconds() const;
   bool HigherIsBetter() const;
 

@@ -166,8 +166,8 @@ class Chooser {
 bool IsFree(const Key& key) {
   constexpr std::array<std::string_view, 4> kSections = {"comm", "checkpoint", "evaluation",
                                                          "report"};
-  constexpr std::array<std::string_view, 15> kKeys = {
-      "run.name", "run.output_dir", "run.max_time", "run.resume", "run.device",
+  constexpr std::array<std::string_view, 16> kKeys = {
+      "run.name", "run.output_dir", "run.max_time", "run.resume", "run.device", "run.recovery",
       "data.dataloader_num_workers", "data.dataloader_prefetch_factor",
       // Judged together, by the samples of a step.
       "training.per_device_train_batch_size", "training.gradient_accumulation_steps",

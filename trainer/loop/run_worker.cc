@@ -13,6 +13,7 @@
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/comm/bootstrap.h"
 #include "trainer/compute/block_cache.h"
+#include "trainer/config/config_warnings.h"
 #include "trainer/config/slot.h"
 #include "trainer/loop/build_strategy.h"
 #include "trainer/loop/compute_setup.h"
@@ -191,9 +192,28 @@ std::string StoppedText(const Trainer& trainer, const StopRequest& stop, const R
          "; to go on: ddprun --resume " + folder.path;
 }
 
+// What the launcher does with a rank that was killed, where it may be replaced, is its own affair:
+// FlightRecorder::SetRecovers tells it.
+bool RecoversFromPeers(const Config& config,
+                       const RankInfo& rank,
+                       const Environment& environment,
+                       const Log& log) {
+  const auto restarts = environment.GetInt("TORCHELASTIC_MAX_RESTARTS", 0, 0, 1 << 30);
+  if (rank.world_size == 1 || config.run.recovery == "none" || !restarts || *restarts == 0) {
+    return false;
+  }
+  std::string obstacle = RecoveryObstacle(config);
+  if (rank.local_world_size != rank.world_size) obstacle = "several nodes";
+  if (!obstacle.empty()) log.Debug("no recovery without a restart", {{"because_of", obstacle}});
+  return obstacle.empty();
+}
+
 // Weights, then what computes best with them: a line for people, or "".
-std::string Build(const Job& job, const Environment& environment, Trainer& trainer) {
-  trainer.Build();
+std::string Build(const Job& job,
+                  const Environment& environment,
+                  Trainer& trainer,
+                  bool joins = false) {
+  trainer.Build(joins);
   if (!trainer.mesh().device.is_cpu()) return "";
   return SetUpCompute(job.config.training, ParameterCount(trainer.model()), environment);
 }
@@ -294,20 +314,24 @@ int RunWorker(const Job& job, const Environment& environment) {
     const RankInfo rank = ValueOrThrow(ReadRankInfo(environment));
     NameInStacks("rank " + std::to_string(rank.rank));
     const StepPlan plan = PlanFor(job, rank.world_size);
-    CheckNeeds(job, rank);
+    const bool joins = FirstGeneration(environment) > 0;
+    if (!joins) CheckNeeds(job, rank);  // of all ranks, and the others have what they need
     const std::shared_ptr<FlightRecorder> recorder = AttachFlightRecorder(environment, rank);
     const Log log =
         OpenLog("rank " + std::to_string(rank.rank), environment, recorder,
                 [](std::string_view line) { std::fwrite(line.data(), 1, line.size(), stderr); });
     log.Debug("meeting the other ranks", {{"world_size", std::to_string(rank.world_size)}});
     Trainer trainer(job, plan, MeetOthers(job, rank, environment, recorder, log), recorder, log);
+    if (recorder != nullptr && RecoversFromPeers(job.config, rank, environment, log)) {
+      trainer.RecoverFromPeers();
+    }
     trainer.StopWhen([&stop] { return stop.reason() != StopReason::kNone; });
     try {
       if (rank.rank == 0) {
         TrainAsRankZero(job, rank, environment, recorder, stop, trainer);
       } else {
-        Build(job, environment, trainer);
-        GoOn(job, {}, trainer);
+        Build(job, environment, trainer, joins);
+        joins ? trainer.TakePlace() : void(GoOn(job, {}, trainer));
         trainer.Fit(nullptr);
       }
     } catch (const FailureOfAllRanks& failure) {

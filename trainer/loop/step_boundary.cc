@@ -22,6 +22,13 @@ bool StepBoundary::IsDue(int64_t step) const {
   return passed(step) > passed(step - 1);
 }
 
+void StepBoundary::NameUndone(StateVisitor& visitor) {
+  int64_t due = due_ ? 1 : 0;
+  visitor.Section("boundary.");
+  visitor.Number("save_due", due);
+  due_ = due != 0;
+}
+
 BoundaryActions StepBoundary::Decide(int64_t step,
                                      const std::optional<Votes>& votes,
                                      bool wanted) {

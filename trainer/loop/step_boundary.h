@@ -6,6 +6,7 @@
 
 #include "trainer/config/config.h"
 #include "trainer/loop/step_plan.h"
+#include "trainer/state/state_dict.h"
 
 namespace ddprun::trainer {
 
@@ -37,6 +38,9 @@ class StepBoundary {
 
   // A save has begun `seconds` after the training began.
   void NoteSave(double seconds) { saved_at_ = seconds; }
+
+  // What is due and waits.
+  void NameUndone(StateVisitor& visitor);
 
   bool saves() const { return interval_.amount > 0; }
 

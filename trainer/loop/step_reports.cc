@@ -79,11 +79,16 @@ bool StepReports::IsReported(int64_t step) const {
   return step == 1 || step == plan_.total_steps || step % job_.config.report.logging_steps == 0;
 }
 
+void StepReports::SumEarly(const StepResult& result, const Votes& own) {
+  summed_ = SumsOverRanks({result}, own, ranks_, control_.get());
+}
+
 Votes StepReports::Tell(const Observers* observers, const Votes& own, bool wait) {
   std::vector<StepResult> results;
   if (wait) results = std::exchange(results_, {});
   ReadFromDevice(results);
-  const at::Tensor sums = SumsOverRanks(results, own, ranks_, control_.get());
+  const at::Tensor sums = summed_.defined() ? std::exchange(summed_, {})
+                                            : SumsOverRanks(results, own, ranks_, control_.get());
   const auto* row = sums.const_data_ptr<double>();
   for (const StepResult& result : results) {
     StepReport report;

@@ -53,6 +53,10 @@ class StepReports {
 
   void Add(const StepResult& result) { results_.push_back(result); }
 
+  // A collective before the update of the step, which is not added yet: sums its losses and the
+  // votes, for the next Tell, which has nothing else to sum then.
+  void SumEarly(const StepResult& result, const Votes& own);
+
   // A collective: sums what was added since the last time over all ranks, which have added the same
   // steps, and tells the observers, which may be nullptr. Returns what any rank has voted for.
   // Throws FailureOfAllRanks for a loss that is no number, where the config wants that. Without
@@ -71,6 +75,7 @@ class StepReports {
   const RankShare ranks_;
   const c10::intrusive_ptr<c10d::Backend> control_;
   std::vector<StepResult> results_;
+  at::Tensor summed_;       // of SumEarly
   MeanMeter loss_;          // since the last step that was told
   double run_seconds_ = 0;  // of all steps, also of earlier starts
 };

@@ -64,10 +64,10 @@ Trainer::Trainer(const Job& job,
 
 Trainer::~Trainer() = default;
 
-void Trainer::Build() {
+void Trainer::Build(bool joins) {
   log_.Debug("building the model");
   UseDevice(mesh_.device);
-  BuiltStrategy built = BuildStrategy(job_, mesh_, recorder_.get());
+  BuiltStrategy built = BuildStrategy(job_, mesh_, recorder_.get(), joins);
   model_ = std::move(built.model);
   strategy_ = std::move(built.strategy);
   fresh_parameters_ = std::move(built.fresh_parameters);
@@ -88,6 +88,7 @@ void Trainer::Fit(const Observers* observers) {
     RunEpoch(epoch);
   }
   SetPhase(WorkerPhase::kFinishing);
+  SetRecovers(false);
   WaitForSave();
   checkpoints_.Tell(observers_, /*wait=*/true);
   if (!stopped_) GatherModel();
@@ -130,7 +131,7 @@ void Trainer::RunEpoch(int64_t epoch) {
     if (micro_batches.empty()) return;
     const double data_seconds = SecondsSince(begin);
     if (recorder_ != nullptr) recorder_->SetStep(step_ + 1);
-    StepResult result = TrainStep(micro_batches);
+    StepResult result = DoStep(micro_batches);
     result.step = ++step_;
     position_ = sampler_.state(loader.taken());
     if (step_ == plan_.total_steps) strategy_->Finish();
@@ -273,6 +274,11 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   const double max_norm = job_.config.training.max_grad_norm;
   if (max_norm > 0) result.grad_norm = strategy_->ClipGradients(max_norm);
   if (max_norm == 0 && scaler_) result.grad_norm = strategy_->GradientNorm();
+  if (group_ != nullptr) {
+    const bool stop = stop_asked_ && stop_asked_();
+    if (stop) SetRecovers(false);  // nobody would wait for the one that is replaced
+    reports_.SumEarly(result, checkpoints_.OwnVotes(stop));
+  }
   checkpoints_.BeforeUpdate();
   Update(result);
   if (hasher_) hasher_->HashWeights(step_ + 1, observers_);
@@ -349,6 +355,7 @@ bool Trainer::EvaluateNow() const {
 
 void Trainer::EvaluateModel() {
   SetPhase(WorkerPhase::kEvaluating);
+  SetRecovers(false);
   log_.Debug("validation begins", {{"steps_done", std::to_string(step_)}});
   strategy_->BeforeEvaluation();
   EvalReport report = Evaluate(job_, mesh_, *strategy_, *model_, recorder_.get());

@@ -36,13 +36,20 @@ class Trainer {
           const Log& log);
   ~Trainer();
 
-  // Makes or reads the weights, and all that belongs to them. Throws Failure.
-  void Build();
+  // Makes or reads the weights, and all that belongs to them. `joins`: as of BuildStrategy. Throws
+  // Failure.
+  void Build(bool joins = false);
 
   // Goes on where the run was when the checkpoint was saved, and saves to `place`. All ranks alike,
   // before Fit. Throws Failure where it does not fit; FailureOfAllRanks where that is so on all.
   void Restore(const Checkpoint& checkpoint);
   void SaveTo(const CheckpointPlace& place) { checkpoints_.SaveTo(place); }
+
+  // Steps are done again in which a rank is killed and replaced, by a process that calls TakePlace
+  // after Build instead of Restore and SaveTo. On all ranks of one node alike, before those, with a
+  // recorder and where RecoveryObstacle() has nothing against it. Rank 0 is never replaced.
+  void RecoverFromPeers();
+  void TakePlace();
 
   // Asked between steps, on every rank: whether the run is to stop there, to go on later. What one
   // rank answers is done by all, after the same step. Must not throw, nor wait.
@@ -71,7 +78,10 @@ class Trainer {
   void Save();
   void WaitForSave();
   void NameState(StateVisitor& visitor);
+  StepResult DoStep(const std::vector<Batch>& micro_batches);
   StepResult TrainStep(const std::vector<Batch>& micro_batches);
+  void ShareState(bool joins);
+  void SetRecovers(bool recovers);
   double TotalPredictions(const std::vector<Batch>& micro_batches);
   // The loss whose gradients, averaged over the ranks and added up over the micro-batches, are
   // those of the mean over all predictions.
@@ -102,6 +112,7 @@ class Trainer {
   std::shared_ptr<Model> model_;
   std::unique_ptr<Strategy> strategy_;
   std::optional<LossScaler> scaler_;  // of float16
+  HostProcessGroup* group_ = nullptr;  // of mesh_, where lost ranks are replaced
   std::optional<StateHasher> hasher_;
   const Observers* observers_ = nullptr;
   int64_t step_ = 0;

@@ -37,7 +37,9 @@ ModuleSync::Options ModuleSync::OptionsOf(const DistributedDataParallelOptions& 
 }
 
 ModuleSync::ModuleSync(const torch::nn::Module& module, const Mesh& mesh, const Options& options)
-    : mesh_(mesh), broadcast_buffers_(options.broadcast_buffers) {
+    : mesh_(mesh),
+      reducer_options_(options.reducer),
+      broadcast_buffers_(options.broadcast_buffers) {
   if (mesh_.control == nullptr) {
     throw Failure(Error{.code = Code::kUsage,
                         .title = "NO PROCESS GROUP",
@@ -46,19 +48,30 @@ ModuleSync::ModuleSync(const torch::nn::Module& module, const Mesh& mesh, const 
                         .hint = "Give the one that ddprun::init_process_group() returns.",
                         .page = "no-process-group"});
   }
-  std::vector<NamedParameter> trained;
   for (const auto& item : module.named_parameters()) {
     // A tensor of two names is one parameter, as in PyTorch's named_parameters().
     const auto is_it = [&](const auto& known) { return known.tensor.is_same(item.value()); };
     if (std::ranges::any_of(all_, is_it)) continue;
     all_.push_back({item.key(), item.value()});
-    if (item.value().requires_grad()) trained.push_back(all_.back());
   }
   for (const auto& item : module.named_buffers()) buffers_.push_back({item.key(), item.value()});
   all_.insert(all_.end(), buffers_.begin(), buffers_.end());
   VerifySameModel(all_, *mesh_.control);
-  BroadcastFrom(0, all_, *mesh_.data.group);
-  reducer_ = std::make_unique<Reducer>(std::move(trained), mesh_, options.reducer);
+  if (options.copies_model) BroadcastFrom(0, all_, *mesh_.data.group);
+  MakeReducer();
+}
+
+void ModuleSync::MakeReducer() {
+  std::vector<NamedParameter> trained = all_;
+  std::erase_if(trained, [](const auto& item) { return !item.tensor.requires_grad(); });
+  reducer_ = std::make_unique<Reducer>(std::move(trained), mesh_, reducer_options_);
+}
+
+void ModuleSync::Rejoin() {
+  reducer_.reset();
+  for (const NamedParameter& parameter : all_) parameter.tensor.mutable_grad().reset();
+  VerifySameModel(all_, *mesh_.control);
+  MakeReducer();
 }
 
 void ModuleSync::BeforeForward() {

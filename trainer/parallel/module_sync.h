@@ -38,11 +38,14 @@ class ModuleSync {
   struct Options {
     ReducerOptions reducer = {};
     bool broadcast_buffers = true;
+    bool copies_model = true;  // rank 0's, at first; false: it comes otherwise
   };
   static Options OptionsOf(const DistributedDataParallelOptions& options);
 
   // A collective: checks that the models agree and copies rank 0's parameters and buffers to all.
   ModuleSync(const torch::nn::Module& module, const Mesh& mesh, const Options& options);
+  // A collective, with a rank that makes one without copies_model: begins anew with the gradients.
+  void Rejoin();
 
   void BeforeForward();
   void AfterForward(std::span<const at::Tensor> outputs);
@@ -74,10 +77,12 @@ class ModuleSync {
     bool synchronize = false;
   };
   Others Announce(bool active);
+  void MakeReducer();
 
   const Mesh mesh_;
   std::vector<NamedParameter> all_;  // parameters, trained or frozen, and buffers
   std::vector<NamedParameter> buffers_;
+  const ReducerOptions reducer_options_;
   const bool broadcast_buffers_;
   std::unique_ptr<Reducer> reducer_;
   bool synchronize_ = true;

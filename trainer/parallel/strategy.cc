@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "base/check.h"
 #include "base/failure.h"
 #include "base/last_words.h"
 #include "trainer/compute/matmul.h"
@@ -200,6 +201,7 @@ class DistributedDataParallel : public Strategy {
     reducer().NameState(visitor);
     if (virtual_ != nullptr) NameVirtualRanks(virtual_->ranks(), visitor);
   }
+  void Rejoin() override { sync_->Rejoin(); }
   double exposed_seconds() const override { return sync_->reducer().exposed_seconds(); }
 
  private:
@@ -282,6 +284,10 @@ void Strategy::ScaleGradients(double factor) {
   std::erase_if(gradients, [](const at::Tensor& gradient) { return !gradient.defined(); });
   const at::NoGradGuard no_grad;
   if (!gradients.empty()) at::_foreach_mul_(gradients, factor);
+}
+
+void Strategy::Rejoin() {
+  DDPRUN_CHECK(false);  // RecoveryObstacle() has seen to it
 }
 
 Evaluated Strategy::EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) {

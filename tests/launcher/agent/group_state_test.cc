@@ -27,6 +27,15 @@ TEST_F(GroupStateTest, StopsTheRestOnTheFirstFailureAndOnlyOnce) {
   EXPECT_EQ(state_.phase(), GroupPhase::kStopping);
 }
 
+TEST_F(GroupStateTest, ReplacesALostWorkerOnlyWhileItRuns) {
+  Start();
+  EXPECT_EQ(state_.On(GroupEvent::kWorkerLost), GroupAction::kReplace);
+  EXPECT_EQ(Start(), GroupAction::kNone);
+  EXPECT_EQ(state_.On(GroupEvent::kWorkerFailed), GroupAction::kStop);
+  EXPECT_EQ(state_.On(GroupEvent::kWorkerLost), GroupAction::kNone);
+  EXPECT_EQ(Start(), GroupAction::kStop);
+}
+
 TEST_F(GroupStateTest, KillsAfterTheGracePeriodAndGivesUpAfterThat) {
   Start();
   EXPECT_EQ(state_.On(GroupEvent::kStopAsked), GroupAction::kStop);

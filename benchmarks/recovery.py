@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""From the SIGKILL of a worker to the end of the step that is done again, less a step.
+
+An MLP of 25 million parameters with AdamW, four ranks. "recovery": run.recovery "peer". "restart":
+run.recovery "none", and a checkpoint of some steps before: all ranks start again. "torchrun": the
+same model in Python, DistributedDataParallel over Gloo, started again by torchrun, which loads what
+it has saved. Each round kills one rank once, at a moment within a step.
+With --cost also what it costs to be ready: the median step with run.recovery "peer" and "none".
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+
+import harness
+
+SIZES = [1024, 4096, 4096, 1024]
+BATCH = 8
+WARM_STEPS = 12
+
+
+def config(folder, recovery):
+    return {
+        "run": {"name": "r", "output_dir": os.path.join(folder, "run"), "max_steps": 10**6,
+                "recovery": recovery},
+        "model": {"type": "mlp", "layer_sizes": SIZES},
+        "data": {"format": "random", "num_samples": 4096, "input_size": SIZES[0],
+                 "target_size": SIZES[-1]},
+        "training": {"per_device_train_batch_size": BATCH, "max_grad_norm": 0,
+                     "matmul_engine": "default"},
+        "report": {"logging_steps": 1},
+        "checkpoint": {"save_steps": 0 if recovery == "peer" else WARM_STEPS, "save_at_end": False},
+    }
+
+
+def steps_of(path):
+    """{step: (time it was told, seconds)} so far."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().split("\n")[:-1]
+    except OSError:
+        return {}
+    steps = [line for line in map(json.loads, lines) if line.get("split") == "train"]
+    return {line["step"]: (line["ts"], line["step_seconds"]) for line in steps}
+
+
+def wait_for(condition, process, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if process.poll() is not None or time.monotonic() > deadline:
+            sys.exit("The run has ended, or goes on no more.")
+        time.sleep(0.002)
+
+
+def workers_of(process, program):
+    """The pids of the ranks, in their order."""
+    found = []
+    for pid in harness.descendants(process.pid):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if program not in file.read():
+                    continue
+            with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
+                if program != b"ddp-trainer" or "ddprun-node-memory" in file.read():
+                    found.append(pid)
+        except OSError:
+            continue
+    return sorted(found)
+
+
+def kill_one(process, program, path, kill=True):
+    """Seconds from the kill to the end of the first step that was told after it, less the median
+    step; without a kill the median step."""
+    wait_for(lambda: len(steps_of(path)) >= WARM_STEPS + 3, process)
+    step = harness.median([seconds for _, seconds in steps_of(path).values()][2:])
+    if not kill:
+        return step
+    time.sleep(random.uniform(0, step))
+    victim = workers_of(process, program)[2]
+    begin = time.time()
+    os.kill(victim, signal.SIGKILL)
+    # What ends sooner is the step under way, to which the victim had given all that it had.
+    after = lambda: [told for told, _ in steps_of(path).values() if told > begin + step / 2]
+    wait_for(after, process)
+    return min(after()) - begin - step
+
+
+def ours(options, recovery, kill=True):
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        path = os.path.join(folder, "train.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(config(folder, recovery), file)
+        with open(os.path.join(folder, "out"), "w", encoding="utf-8") as out:
+            process = harness.start([*harness.ddprun(options, options.ranks), "--max_restarts=1",
+                                     path], stdout=out, stderr=out)
+            try:
+                return kill_one(process, b"ddp-trainer", os.path.join(folder, "run/metrics.jsonl"),
+                                kill)
+            finally:
+                harness.stop(process)
+
+
+def peer(options):
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        with open(os.path.join(folder, "out"), "w", encoding="utf-8") as out:
+            process = harness.start(
+                [*harness.torchrun(options.ranks), "--max_restarts=1", "--monitor_interval=0.1",
+                 str(harness.ROOT / "benchmarks/peers/recovery.py"), folder, str(BATCH),
+                 str(WARM_STEPS), json.dumps(SIZES)], {"OMP_NUM_THREADS": "1"},
+                stdout=out, stderr=out)
+            try:
+                return kill_one(process, b"peers/recovery.py\0",
+                                os.path.join(folder, "metrics.jsonl"))
+            finally:
+                harness.stop(process)
+
+
+def main():
+    parser = harness.parser(__doc__.splitlines()[0], rounds=5)
+    parser.add_argument("--ranks", type=int, default=4, help="default: %(default)s")
+    parser.add_argument("--cost", action="store_true", help="the median step with it and without")
+    options = parser.parse_args()
+    sides = {"recovery": lambda: ours(options, "peer"), "restart": lambda: ours(options, "none"),
+             "torchrun": lambda: peer(options)}
+    if options.cost:
+        sides = {name: lambda recovery=name: ours(options, recovery, kill=False)
+                 for name in ("peer", "none")}
+    if options.only:
+        sides = {name: sides[name] for name in options.only}
+    found = {name: [] for name in sides}
+    for _ in range(options.rounds):
+        for name, measure in sides.items():
+            found[name].append(measure())
+    header = "median step (ms)" if options.cost else "kill to the end of the step, less a step (ms)"
+    harness.table(["", header, "all"],
+                  [[name, f"{harness.median(times) * 1e3:.1f}",
+                    " ".join(f"{one * 1e3:.0f}" for one in sorted(times))]
+                   for name, times in found.items()])
+    harness.write_json(options, "recovery", found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+// A rank that is killed: all others end in the same operation, and go on with another one.
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <random>
+
+#include "base/failure.h"
+#include "tests/trainer/comm/rank_threads.h"
+#include "trainer/comm/host_process_group.h"
+#include "trainer/comm/node_group.h"
+
+namespace ddprun::trainer {
+namespace {
+
+constexpr int kThree = 3;
+constexpr int kVictim = 2;
+
+void Nap(uint32_t draw) {
+  std::this_thread::sleep_for(std::chrono::microseconds(draw % 4 * 700));
+}
+
+// The operation in which each rank has ended. The victim has been in those before `last`; `meets`:
+// and has come to the first of that one's two meetings.
+std::vector<int> EndOf(int last, bool large, bool meets, uint32_t seed) {
+  const UniqueFd recorders = *CreateFlightRecorderFile(kThree);
+  const UniqueFd memory = *SharedRegion::CreateFile();
+  const auto region = *SharedRegion::Map(memory, kThree);
+  std::vector<int> ends(kThree, -1);
+  RunRanks(kThree, [&](int rank) {
+    std::mt19937 draw(seed + static_cast<uint32_t>(rank));
+    const auto recorder = *FlightRecorder::Attach(recorders, rank, rank);
+    NodeGroup group(*region, {.rank = rank, .recorder = recorder.get(), .generation = 0});
+    std::vector<float> data(large ? 100'000 : 100, 1.0F);
+    for (int i = 0; i < 8; ++i) {
+      Nap(draw());
+      if (rank == kVictim && i == last) break;
+      const Status done = group.AllReduce(data.data(), data.size(), DataType::kFloat32,
+                                          Reduction::kMax, Clock::now() + std::chrono::seconds(30));
+      if (done.ok()) continue;
+      EXPECT_EQ(done.error().page, kRankLost);
+      if (ends[static_cast<size_t>(rank)] < 0) ends[static_cast<size_t>(rank)] = i;
+    }
+    if (rank != kVictim) return;
+    if (meets) {
+      ControlBlock& first = region->control(0);
+      ControlBlock& own = region->control(kVictim);
+      const uint32_t arrived = own.arrived + 1;
+      while (!HasReached(first.arrived, arrived)) Nap(1);
+      own.headers[(last + 1) % 2] = first.headers[(last + 1) % 2];
+      AdvanceAndWake(own.arrived, own.sleepers, arrived);
+    }
+    Nap(draw());
+    EXPECT_TRUE(MarkLost(recorders, kVictim, 1).ok());
+  });
+  return ends;
+}
+
+TEST(LostRank, EndsTheSameOperationOnAllOthers) {
+  for (int round = 0; round < 60; ++round) {
+    const int last = round % 6;
+    const bool large = round % 2 == 1;
+    const bool meets = large && round % 3 == 0;
+    const std::vector<int> ends = EndOf(last, large, meets, static_cast<uint32_t>(round * 10));
+    EXPECT_EQ(ends[0], last) << "round " << round;
+    EXPECT_EQ(ends[1], last) << "round " << round;
+  }
+}
+
+// What its last operation needs of others has come before it died: they must not be left behind.
+TEST(LostRank, LeavesToTheOthersWhatItHasBeenIn) {
+  for (uint32_t round = 0; round < 20; ++round) {
+    const std::vector<int> ends = EndOf(8, round % 2 == 1, false, round);
+    EXPECT_EQ(ends, std::vector<int>(kThree, -1));
+  }
+}
+
+TEST(LostRank, IsReplacedAgainAndAgainInTheSameMemory) {
+  const UniqueFd recorders = *CreateFlightRecorderFile(kThree);
+  const UniqueFd memory = *SharedRegion::CreateFile();
+  constexpr int kLosses = 6;
+  std::vector<int64_t> blocks;
+  const auto create = [&](int rank, int generation) {
+    return HostProcessGroup::Create(
+        memory, {.rank = rank,
+                 .size = kThree,
+                 .timeout = std::chrono::seconds(60),
+                 .generation = generation,
+                 .recorder = *FlightRecorder::Attach(recorders, rank, rank)});
+  };
+  const auto sum = [](HostProcessGroup& group, double own) {
+    // In memory of the group, so that the end of that shows, too.
+    at::Tensor tensor = group.allocateTensor(200'000, at::kFloat);
+    std::vector<at::Tensor> tensors = {tensor.fill_(own)};
+    group.allreduce(tensors)->wait();
+    return tensor[0].item<double>();
+  };
+  RunRanks(kThree, [&](int rank) {
+    if (rank == kVictim) {
+      for (int generation = 0; generation <= kLosses; ++generation) {
+        const auto group = create(rank, generation);
+        EXPECT_EQ(sum(*group, 3), 6);
+        // Its process would just be gone: without leaving the memory.
+        if (generation < kLosses) {
+          EXPECT_TRUE(MarkLost(recorders, kVictim, generation + 1).ok());
+          static std::vector<c10::intrusive_ptr<HostProcessGroup>> gone;
+          gone.push_back(group);
+        }
+      }
+      return;
+    }
+    const auto group = create(rank, 0);
+    for (int generation = 0; generation <= kLosses; ++generation) {
+      EXPECT_EQ(group->generation(), generation);
+      EXPECT_EQ(sum(*group, rank + 1), 6);
+      struct stat status = {};
+      EXPECT_EQ(fstat(memory.get(), &status), 0);
+      if (rank == 0) blocks.push_back(status.st_blocks);
+      if (generation == kLosses) break;
+      EXPECT_THROW(sum(*group, rank + 1), Failure);
+      group->Renew();
+    }
+  });
+  EXPECT_LT(blocks.back(), 3 * blocks.front());
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
