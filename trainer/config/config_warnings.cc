@@ -164,6 +164,10 @@ std::string RecoveryObstacle(const Config& config) {
   if (strategy.optimizer_in_backward) return with("strategy.optimizer_in_backward", true);
   if (!strategy.broadcast_buffers) return with("strategy.broadcast_buffers", false);
   if (config.report.state_hashes) return with("report.state_hashes", true);
+  const int64_t tensor = strategy.tensor_parallel_size;
+  if (tensor > 1) return with("strategy.tensor_parallel_size", tensor);
+  const int64_t stages = strategy.pipeline_parallel_size;
+  if (stages > 1) return with("strategy.pipeline_parallel_size", stages);
   const int64_t ranks = config.training.virtual_ranks;
   return ranks > 0 ? with("training.virtual_ranks", ranks) : "";
 }

@@ -90,8 +90,6 @@ TEST(AgentSimulation, FindsAForgottenCellOfTheAgentsTable) {
 
 TEST(AgentSimulation, FindsAForgottenCellOfTheGroupsTable) {
   const std::set<std::pair<size_t, size_t>> rare = {
-      // Simulated workers do not say that they can go on without each other.
-      Cell(GroupPhase::kRunning, GroupEvent::kWorkerLost),
       Cell(GroupPhase::kKilling, GroupEvent::kStarted),
       Cell(GroupPhase::kKilling, GroupEvent::kGraceOver)};
   ExpectFound(kGroupTable, rare, [](uint64_t seed, const GroupTable& table) {

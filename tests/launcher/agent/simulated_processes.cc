@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
+#include <utility>
 
 #include <asio/posix/stream_descriptor.hpp>
 
@@ -58,8 +60,12 @@ class SimulatedTemplate {
   }
   void Die(const ProcessExit& exit) {
     if (!processes_.lives(pid_)) return;
-    world_.trouble = true;
+    NoteTrouble();
     processes_.Die(pid_, exit);
+  }
+  void NoteTrouble() {
+    world_.trouble = true;
+    if (replaces_) world_.generations.back().start_failed = true;  // of one of many
   }
   void Receive() {
     socket_.async_wait(asio::posix::stream_descriptor::wait_read,
@@ -69,10 +75,28 @@ class SimulatedTemplate {
   }
   void Take() {
     char text[1 << 12];
-    const ssize_t got = ::recv(socket_.native_handle(), text, sizeof text, MSG_DONTWAIT);
+    alignas(cmsghdr) char control[CMSG_SPACE(5 * sizeof(int))];
+    iovec part{text, sizeof text};
+    msghdr header{};
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+    const int flags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
+    const ssize_t got = ::recvmsg(socket_.native_handle(), &header, flags);
     if (got <= 0) return;
     const std::string_view message(text, static_cast<size_t>(got));
-    if (message.starts_with("{\"fork\"")) ++orders_;
+    if (const cmsghdr* rights = CMSG_FIRSTHDR(&header)) {
+      int fds[5];
+      std::memcpy(fds, CMSG_DATA(rights), sizeof fds);
+      for (const int fd : {fds[0], fds[1], fds[2], fds[3]}) ::close(fd);
+      recorders_ = UniqueFd(fds[4]);
+    }
+    if (message.starts_with("{\"fork\"")) {
+      replaces_ = message.find("\"DDPRUN_GENERATION\"") != message.npos;
+      const std::string_view key = "\"local_rank\":";
+      orders_.push_back(message[message.find(key) + key.size()] - '0');
+    }
     if (message.starts_with("{\"go\"")) {
       world_.After(world_.Between(0, 500), [this] { ForkAll(); });
     }
@@ -81,8 +105,8 @@ class SimulatedTemplate {
   void ForkAll() {
     if (!processes_.lives(pid_)) return;
     std::string pids;
-    for (; orders_ > 0; --orders_) {
-      const pid_t pid = processes_.Fork();
+    for (const int local_rank : std::exchange(orders_, {})) {
+      const pid_t pid = processes_.Fork(local_rank, recorders_);
       pids += (pids.empty() ? "" : ",") + std::to_string(pid);
       // Somebody may kill it before the agent knows of it.
       if (!world_.Chance(5)) continue;
@@ -90,7 +114,7 @@ class SimulatedTemplate {
     }
     if (dies_forking_) return Die(Signaled{SIGKILL});
     world_.After(world_.Between(0, 200), [this, pids] {
-      if (answers_wrong_ && processes_.lives(pid_)) world_.trouble = true;
+      if (answers_wrong_ && processes_.lives(pid_)) NoteTrouble();
       Send("{\"pids\":[" + (answers_wrong_ ? "" : pids) + "]}");
     });
   }
@@ -99,7 +123,9 @@ class SimulatedTemplate {
   SimulatedProcesses& processes_;
   asio::posix::stream_descriptor socket_;
   const pid_t pid_;
-  int orders_ = 0;
+  std::vector<int> orders_;  // local ranks
+  UniqueFd recorders_;
+  bool replaces_ = false;
   bool dies_forking_ = false;
   bool answers_wrong_ = false;
 };
@@ -174,6 +200,62 @@ pid_t SimulatedProcesses::Fork() {
   return pid;
 }
 
+pid_t SimulatedProcesses::Fork(int local_rank, const UniqueFd& recorders) {
+  const pid_t pid = Fork();
+  Process& process = processes_.at(pid);
+  process.local_rank = local_rank;
+  process.recorder = *FlightRecorder::Attach(recorders, local_rank, local_rank);
+  if (world_.Chance(chances_.recovers)) {
+    world_.After(world_.Between(0, 3000), [this, at = process.generation] {
+      SayThatTheyRecover(at);
+    });
+  }
+  return pid;
+}
+
+// As workers that have done a step together.
+void SimulatedProcesses::SayThatTheyRecover(size_t generation) {
+  if (generation + 1 < world_.generations.size() || world_.stop_signal) return;
+  std::map<int, const Process*> newest;  // by local rank
+  for (const auto& [pid, process] : processes_) {
+    if (process.generation != generation || process.recorder == nullptr) continue;
+    newest[process.local_rank] = &process;
+  }
+  for (const auto& [rank, process] : newest) {
+    if (process->exit) return;
+  }
+  for (const auto& [rank, process] : newest) {
+    process->recorder->SetRecovers(world_.generations[generation].replaced);
+  }
+}
+
+bool SimulatedProcesses::IsReplaced(const Process& process) const {
+  if (process.recorder == nullptr) return false;
+  const int before = world_.generations[process.generation].replaced;
+  return process.recorder->IsLost(process.local_rank, before);
+}
+
+void SimulatedProcesses::OnReplaced(pid_t pid) {
+  const Process& lost = processes_.at(pid);
+  Generation& generation = GenerationOf(lost);
+  ++generation.replaced;
+  world_.Note(Name(pid) + " is to be replaced");
+  const bool by_signal = std::holds_alternative<Signaled>(*lost.exit);
+  if (!by_signal || lost.local_rank == 0 || !chances_.may_replace || world_.stop_signal ||
+      generation.ended || generation.told || generation.killing) {
+    world_.Violate(Name(pid) + " is replaced, but it must not be");
+  }
+  world_.After(seconds(2), [this, pid, at = lost.generation] {
+    const Process& before = processes_.at(pid);
+    const Generation& later = world_.generations[at];
+    if (later.told || later.killing || later.ended || world_.stop_signal || later.failed) return;
+    for (auto next = processes_.upper_bound(pid); next != processes_.end(); ++next) {
+      if (next->second.generation == at && next->second.local_rank == before.local_rank) return;
+    }
+    world_.Violate("nobody takes the place of " + Name(pid));
+  });
+}
+
 void SimulatedProcesses::BeginLife(pid_t pid) {
   if (world_.Chance(15)) {
     world_.After(world_.Between(0, 5000), [this] { Add(Kind::kStray); });
@@ -224,6 +306,9 @@ void SimulatedProcesses::Die(pid_t pid, const ProcessExit& exit) {
 void SimulatedProcesses::Deliver(pid_t pid) {
   Process& process = processes_.at(pid);
   process.reaped = true;
+  const Generation before =
+      process.kind == Kind::kWorker ? GenerationOf(process) : Generation();
+  bool fails = false;
   if (process.kind == Kind::kWorker) {
     Generation& generation = GenerationOf(process);
     const int code = ExitCode(*process.exit);
@@ -233,13 +318,19 @@ void SimulatedProcesses::Deliver(pid_t pid) {
     const bool well = EndsWell(*process.exit, saves_);
     if (!well) generation.failed = true;
     if (!well && !generation.told && !generation.killing && !generation.failure_code) {
+      fails = true;
       generation.failure_code = code;
       generation.failure_pid = pid;
       generation.failed_before_stop = !world_.stop_signal;
-      world_.After(milliseconds(0), [this, at = process.generation] { CheckRestIsTold(at); });
     }
   }
   if (handler_) handler_(pid, *process.exit);
+  if (IsReplaced(process)) {
+    GenerationOf(process) = before;
+    OnReplaced(pid);
+  } else if (fails) {
+    world_.After(milliseconds(0), [this, at = process.generation] { CheckRestIsTold(at); });
+  }
   if (process.kind == Kind::kWorker && !any_worker_lives(true) && !expects_adoption_) {
     world_.After(milliseconds(1), [this, at = process.generation] { CheckSweepFollows(at); });
   }

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "base/flight_recorder.h"
 #include "launcher/hang/standing.h"
 #include "launcher/process/process.h"
 #include "tests/launcher/agent/simulated_world.h"
@@ -25,6 +26,8 @@ struct ProcessChances {
   int start_failure = 0;
   int unkillable = 0;
   int template_trouble = 0;
+  int recovers = 0;          // that workers say that they can go on when one is lost
+  bool may_replace = false;  // then another may take its place
 };
 
 class SimulatedProcesses : public ProcessHost {
@@ -43,8 +46,9 @@ class SimulatedProcesses : public ProcessHost {
   std::vector<pid_t> EndAll() override;
   void OnExit(ExitHandler handler) override { handler_ = std::move(handler); }
 
-  // A process that nobody has adopted yet, for the template.
+  // A process that nobody has adopted yet, for the template. `recorders`: of the node's workers.
   pid_t Fork();
+  pid_t Fork(int local_rank, const UniqueFd& recorders);
   void Die(pid_t pid, const ProcessExit& exit);
   bool lives(pid_t pid) const { return !processes_.at(pid).exit; }
   // CPU times: workers that do not hang use some all the time.
@@ -73,6 +77,8 @@ class SimulatedProcesses : public ProcessHost {
     bool killed = false;
     std::optional<Clock::Time> told_at = {};
     milliseconds grace{0};  // that it has from then on
+    int local_rank = -1;
+    std::unique_ptr<FlightRecorder> recorder = {};
   };
 
   pid_t Add(Kind kind);
@@ -84,6 +90,9 @@ class SimulatedProcesses : public ProcessHost {
   void CheckRestIsTold(size_t generation);
   void CheckSweepFollows(size_t generation);
   void React(pid_t pid, int signal);
+  void SayThatTheyRecover(size_t generation);
+  bool IsReplaced(const Process& process) const;
+  void OnReplaced(pid_t pid);
   Generation& GenerationOf(const Process& process);
 
   World& world_;

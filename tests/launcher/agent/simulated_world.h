@@ -79,6 +79,7 @@ struct Generation {
   bool failed_before_stop = false;        // that failure, or the hang
   std::optional<int> first_nonzero = {};  // of any that exited, told or not
   bool failed = false;                    // one has not ended well, told or not
+  int replaced = 0;                       // workers in whose place others have come
 };
 
 class World {
