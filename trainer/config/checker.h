@@ -33,6 +33,7 @@ class Checker {
   void CheckDataParallel();
   void CheckDevices();
   void CheckPipeline();
+  void CheckZero();  // check_zero.cc
 
  private:
   bool Given(std::string_view path) const { return entries_.Find(path) != nullptr; }

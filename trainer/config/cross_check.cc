@@ -117,6 +117,7 @@ void CrossCheck(const Entries& entries, const Config& config, Problems* problems
   checker.CheckTensorParallel();
   checker.CheckScheduler();
   checker.CheckStrategy();
+  checker.CheckZero();
   checker.CheckMetrics();
 }
 

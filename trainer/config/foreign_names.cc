@@ -66,11 +66,15 @@ constexpr WithoutKey kWithoutKey[] = {
      "training.precision has \"fp32\", \"bf16\" and \"fp16\"; other number formats are not there "
      "yet."},
     {"fsdp fsdp_config deepspeed deepspeed_config zero_optimization zero zero_stage stage "
-     "offload_optimizer offload_param cpu_offload enable_cpu_offload sharding_strategy shard_size "
-     "data_parallel_shard_degree dp_shard_size reshard_after_forward context_parallel_degree "
-     "context_parallel_size expert_parallel_degree sequence_parallel parallelism_config",
-     "ZeRO and FSDP are not there yet: every rank has the whole "
-     "model\n"
+     "sharding_strategy reshard_after_forward fsdp_transformer_layer_cls_to_wrap",
+     "strategy.type says what ranks share out: \"zero1\" the optimizer's state, \"zero2\" "
+     "gradients, too,\n"
+     "\"zero3\" parameters, too (FSDP); strategy.shard_size among how many."},
+    {"offload_optimizer offload_param cpu_offload enable_cpu_offload",
+     "State stays on the device. strategy.type \"zero3\" shares it out among the ranks."},
+    {"context_parallel_degree context_parallel_size expert_parallel_degree sequence_parallel "
+     "parallelism_config",
+     "Sequences and experts are not shared out among ranks: every rank has all of a sample\n"
      "(strategy.type \"ddp\")."},
     {"gradient_checkpointing_kwargs selective_ac_option recompute_method recompute_num_layers",
      "There is nothing to choose: training.gradient_checkpointing true recomputes every block."},
@@ -252,10 +256,17 @@ constexpr ForeignValues kForeignValues[] = {
     {"strategy.type", "single_device no none false", "single"},
     {"strategy.type", "data_parallel dataparallel", "dp"},
     {"strategy.type",
-     "deepspeed deepspeed_stage_1 deepspeed_stage_2 deepspeed_stage_3 "
-     "deepspeed_stage_2_offload deepspeed_stage_3_offload zero zero1 zero2 zero3 fsdp fsdp2 "
-     "full_shard "
-     "shard_grad_op hybrid_shard fsdp_native hybrid",
+     "deepspeed zero", "",
+     "What are ranks to share out? \"zero1\": the optimizer's state; \"zero2\": gradients, too; "
+     "\"zero3\": parameters, too."},
+    {"strategy.type", "deepspeed_stage_1 zero_1 zero_redundancy_optimizer", "zero1"},
+    {"strategy.type", "deepspeed_stage_2 zero_2 shard_grad_op", "zero2"},
+    {"strategy.type", "deepspeed_stage_3 zero_3 fsdp fsdp2 fsdp_native full_shard", "zero3"},
+    {"strategy.type", "hybrid_shard", "zero3",
+     "With strategy.shard_size, the ranks that share one replica."},
+    {"strategy.type", "deepspeed_stage_2_offload deepspeed_stage_3_offload", "",
+     "State stays on the device. \"zero3\" shares it out among the ranks."},
+    {"strategy.type", "hybrid",
      "", kNoStrategy},
     {"strategy.type", "pp pipeline_parallel gpipe 1f1b", "pipeline"},
     {"strategy.type", "modelparallel", "model_parallel"},

@@ -31,6 +31,7 @@ std::vector<Key> StrategyKeys();
 std::vector<Key> DeviceKeys();
 std::vector<Key> PipelineKeys();
 std::vector<Key> GradientKeys();
+std::vector<Key> ZeroKeys();
 std::vector<Key> CommKeys();
 std::vector<Key> CheckpointKeys();
 std::vector<Key> EvaluationKeys();

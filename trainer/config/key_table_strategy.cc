@@ -173,6 +173,23 @@ std::vector<Key> GradientKeys() {
   };
 }
 
+std::vector<Key> ZeroKeys() {
+  return {
+      {.section = "strategy",
+       .name = "shard_size",
+       .slot = At<&Config::strategy, &StrategyConfig::shard_size>,
+       .meaning = "zero1, zero2, zero3: so many ranks beside each other share out the state of one "
+                  "replica of the model, as those of one node; all others are replicas of it. 0: "
+                  "all ranks.",
+       .unit = "ranks",
+       .range = AtLeast(0),
+       .only_for = "strategy.type",
+       .only_values = {"zero1", "zero2", "zero3"},
+       .aliases = {{"dp_shard_size", "accelerate"},
+                   {"data_parallel_shard_degree", "torchtitan"}}},
+  };
+}
+
 std::vector<Key> CommKeys() {
   return {
       {.section = "comm",

@@ -75,7 +75,8 @@ std::vector<Key> MakeKeys() {
         LlamaKeys,      MlpKeys,        OtherModelKeys,  DataKeys,       LoaderKeys,
         FileDataKeys,   TextDataKeys,   CsvDataKeys,     CsvRowKeys,     ImageDataKeys,
         RandomDataKeys, PluginDataKeys, TrainingKeys,    OptimizerKeys,  SchedulerKeys,
-        StrategyKeys,   DeviceKeys,     PipelineKeys,    GradientKeys,   CommKeys,
+        StrategyKeys,   DeviceKeys,     PipelineKeys,    GradientKeys,   ZeroKeys,
+        CommKeys,
         CheckpointKeys, EvaluationKeys, ReportKeys}) {
     std::vector<Key> section = rows();
     keys.insert(keys.end(), std::make_move_iterator(section.begin()),

@@ -7,6 +7,7 @@
 #include "trainer/compute/device.h"
 #include "trainer/config/slot.h"
 #include "trainer/loop/build_pipeline.h"
+#include "trainer/loop/build_zero.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/parallel/data_parallel.h"
@@ -140,8 +141,13 @@ BuiltStrategy BuildStrategy(const Job& job,
     built.model = BuildModel(job, owns_weights, mesh.device, &built.fresh_parameters);
   }
   if (in_parts) built.model = OwnPart(job, built.model, mesh);
-  std::unique_ptr<Optimizer> optimizer = BuildOptimizer(config.optimizer, *built.model);
   const StrategyType type = StrategyOf(config, mesh.world.size);
+  if (type == StrategyType::kZero1 || type == StrategyType::kZero2 ||
+      type == StrategyType::kZero3) {
+    built.strategy = BuildZero(job, built.model, mesh, recorder);
+    return built;
+  }
+  std::unique_ptr<Optimizer> optimizer = BuildOptimizer(config.optimizer, *built.model);
   const bool alone = mesh.data.size == 1 && type == StrategyType::kTensorParallel;
   if (type == StrategyType::kSingle || alone) {
     built.strategy = MakeSingle(built.model, std::move(optimizer), mesh);

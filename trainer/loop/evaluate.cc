@@ -28,16 +28,26 @@ void AddShare(const Job& job,
                                     .rank = rank.index,
                                     .shuffle = false});
   // Without padding: a sample counted twice would falsify the mean. Ranks may differ by a batch;
-  // they meet only in the sum at the end.
-  Loader loader(*job.validation, sampler.IndicesWithoutPadding(),
-                ValidationLoaderOptions(job.config));
-  while (std::optional<Batch> loaded = loader.Next()) {
-    const Batch batch = mover.Move(*std::move(loaded));
+  // they meet only in the sum at the end, or repeat one that they do not count.
+  const LoaderOptions options = ValidationLoaderOptions(job.config);
+  Loader loader(*job.validation, sampler.IndicesWithoutPadding(), options);
+  Batch batch;
+  const auto evaluate = [&](bool counted) {
     const PrecisionScope precision(job.config.training.precision);
     const Evaluated found = strategy.EvaluateBatch(model, batch, sums.NeedsOutputs(batch));
-    if (counts) sums.Add(found.loss.item<double>(), found.outputs, batch);
+    if (counted) sums.Add(found.loss.item<double>(), found.outputs, batch);
     if (recorder != nullptr) recorder->NoteProgress();
+  };
+  int64_t done = 0;
+  for (; std::optional<Batch> loaded = loader.Next(); ++done) {
+    batch = mover.Move(*std::move(loaded));
+    evaluate(counts);
   }
+  if (!strategy.evaluates_together()) return;
+  // The first rank has the most.
+  const int64_t most = (job.validation->size() + rank.count - 1) / rank.count;
+  if (done == 0) batch = mover.Move(*Loader(*job.validation, {0}, options).Next());
+  for (; done < CountBatches(most, options); ++done) evaluate(/*counted=*/false);
 }
 
 }  // namespace

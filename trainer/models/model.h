@@ -51,6 +51,7 @@ class Model : public torch::nn::Module {
   at::Tensor GoOnFrom(size_t begin, const at::Tensor& x, const std::function<at::Tensor()>& call);
   // Forgets the submodules that are on at::kMeta alone: others have them (ParametersOn).
   void ForgetMeta();
+  const StageHook& stage_hook() const { return stage_hook_; }
   // Of models with a loss of their own, label_smoothing alone counts.
   void SetLoss(const LossOptions& loss) { loss_ = loss; }
   // Draws all weights from torch's default generator; before, they are left as they come. Models

@@ -36,8 +36,20 @@ ModuleSync::Options ModuleSync::OptionsOf(const DistributedDataParallelOptions& 
           .broadcast_buffers = options.broadcast_buffers};
 }
 
+ModuleTensors::ModuleTensors(const torch::nn::Module& module) {
+  for (const auto& item : module.named_parameters()) {
+    const auto is_it = [&](const auto& known) { return known.tensor.is_same(item.value()); };
+    if (std::ranges::any_of(all, is_it)) continue;
+    all.push_back({item.key(), item.value()});
+    if (item.value().requires_grad()) trained.push_back(all.back());
+  }
+  for (const auto& item : module.named_buffers()) buffers.push_back({item.key(), item.value()});
+  all.insert(all.end(), buffers.begin(), buffers.end());
+}
+
 ModuleSync::ModuleSync(const torch::nn::Module& module, const Mesh& mesh, const Options& options)
     : mesh_(mesh),
+      tensors_(module),
       reducer_options_(options.reducer),
       broadcast_buffers_(options.broadcast_buffers) {
   if (mesh_.control == nullptr) {
@@ -48,29 +60,19 @@ ModuleSync::ModuleSync(const torch::nn::Module& module, const Mesh& mesh, const 
                         .hint = "Give the one that ddprun::init_process_group() returns.",
                         .page = "no-process-group"});
   }
-  for (const auto& item : module.named_parameters()) {
-    // A tensor of two names is one parameter, as in PyTorch's named_parameters().
-    const auto is_it = [&](const auto& known) { return known.tensor.is_same(item.value()); };
-    if (std::ranges::any_of(all_, is_it)) continue;
-    all_.push_back({item.key(), item.value()});
-  }
-  for (const auto& item : module.named_buffers()) buffers_.push_back({item.key(), item.value()});
-  all_.insert(all_.end(), buffers_.begin(), buffers_.end());
-  VerifySameModel(all_, *mesh_.control);
-  if (options.copies_model) BroadcastFrom(0, all_, *mesh_.data.group);
+  VerifySameModel(tensors_.all, *mesh_.control);
+  if (options.copies_model) BroadcastFrom(0, tensors_.all, *mesh_.data.group);
   MakeReducer();
 }
 
 void ModuleSync::MakeReducer() {
-  std::vector<NamedParameter> trained = all_;
-  std::erase_if(trained, [](const auto& item) { return !item.tensor.requires_grad(); });
-  reducer_ = std::make_unique<Reducer>(std::move(trained), mesh_, reducer_options_);
+  reducer_ = std::make_unique<Reducer>(tensors_.trained, mesh_, reducer_options_);
 }
 
 void ModuleSync::Rejoin() {
   reducer_.reset();
-  for (const NamedParameter& parameter : all_) parameter.tensor.mutable_grad().reset();
-  VerifySameModel(all_, *mesh_.control);
+  for (const NamedParameter& parameter : tensors_.all) parameter.tensor.mutable_grad().reset();
+  VerifySameModel(tensors_.all, *mesh_.control);
   MakeReducer();
 }
 
@@ -86,7 +88,9 @@ void ModuleSync::AfterForward(std::span<const at::Tensor> outputs) {
 }
 
 void ModuleSync::SyncBuffers(int root) {
-  if (broadcast_buffers_ && !buffers_.empty()) BroadcastFrom(root, buffers_, *mesh_.data.group);
+  if (broadcast_buffers_ && !tensors_.buffers.empty()) {
+    BroadcastFrom(root, tensors_.buffers, *mesh_.data.group);
+  }
 }
 
 ModuleSync::Others ModuleSync::Announce(bool active) {
@@ -115,7 +119,7 @@ void ModuleSync::Join(const std::function<void()>& body) {
     reducer_->ShadowBackward();
   }
   joining_ = false;
-  BroadcastFrom(authority_, all_, *mesh_.data.group);
+  BroadcastFrom(authority_, tensors_.all, *mesh_.data.group);
   authority_ = 0;
 }
 

@@ -32,6 +32,15 @@ struct DistributedDataParallelOptions {
   std::shared_ptr<CommHook> comm_hook = {};
 };
 
+// A tensor of two names is one parameter, as in PyTorch's named_parameters().
+struct ModuleTensors {
+  explicit ModuleTensors(const torch::nn::Module& module);
+
+  std::vector<NamedParameter> all = {};  // parameters, trained or frozen, and buffers
+  std::vector<NamedParameter> trained = {};
+  std::vector<NamedParameter> buffers = {};
+};
+
 // One thread.
 class ModuleSync {
  public:
@@ -80,8 +89,7 @@ class ModuleSync {
   void MakeReducer();
 
   const Mesh mesh_;
-  std::vector<NamedParameter> all_;  // parameters, trained or frozen, and buffers
-  std::vector<NamedParameter> buffers_;
+  const ModuleTensors tensors_;
   const ReducerOptions reducer_options_;
   const bool broadcast_buffers_;
   std::unique_ptr<Reducer> reducer_;

@@ -1,34 +1,13 @@
 #include "trainer/parallel/reducer.h"
 
 #include <ATen/ops/empty.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "base/check.h"
 #include "base/failure.h"
 
 namespace ddprun::trainer {
-
-namespace {
-
-class PostHook : public torch::autograd::FunctionPostHook {
- public:
-  explicit PostHook(std::function<void()> call) : call_(std::move(call)) {}
-  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
-                                            const torch::autograd::variable_list&) override {
-    call_();
-    return outputs;
-  }
-
- private:
-  const std::function<void()> call_;
-};
-
-}  // namespace
 
 Reducer::Reducer(std::vector<NamedParameter> parameters, const Mesh& mesh, const Options& options)
     : mesh_(mesh),
@@ -40,12 +19,12 @@ Reducer::Reducer(std::vector<NamedParameter> parameters, const Mesh& mesh, const
   // Backward runs through the model from its end, so that is the first guess.
   std::iota(order_.rbegin(), order_.rend(), size_t{0});
   Layout(options_.limits);
-  for (size_t index = 0; index < order_.size(); ++index) InstallHook(index);
+  for (size_t index = 0; index < order_.size(); ++index) {
+    hooks_.Add(buckets_.parameters()[index].tensor, [this, index] { OnGradient(index); });
+  }
 }
 
-Reducer::~Reducer() {
-  for (auto& [key, accumulator] : hooks_) accumulator->del_post_hook(key);
-}
+Reducer::~Reducer() = default;
 
 void Reducer::CheckOptions() const {
   if (!options_.update_in_backward || !options_.WaitsInStep()) return;
@@ -56,16 +35,6 @@ void Reducer::CheckOptions() const {
                               "their gradients after it.",
                       .hint = "Use overlap kBackward or kNone with update_in_backward.",
                       .page = "options-that-do-not-fit"});
-}
-
-void Reducer::InstallHook(size_t index) {
-  std::shared_ptr<torch::autograd::Node> accumulator =
-      torch::autograd::impl::grad_accumulator(buckets_.parameters()[index].tensor);
-  DDPRUN_CHECK(accumulator != nullptr);
-  const uintptr_t key =
-      accumulator->add_post_hook(std::make_unique<PostHook>([this, index] { OnGradient(index); }));
-  // A variable holds its accumulator weakly; the hook must live as long as we do.
-  hooks_.emplace_back(key, std::move(accumulator));
 }
 
 void Reducer::Layout(const BucketLimits& limits) {

@@ -19,13 +19,10 @@
 
 #include "trainer/parallel/bucket_plan.h"
 #include "trainer/parallel/gradient_buckets.h"
+#include "trainer/parallel/gradient_hooks.h"
 #include "trainer/parallel/gradient_readiness.h"
 #include "trainer/parallel/mesh.h"
 #include "trainer/parallel/reducer_options.h"
-
-namespace torch::autograd {
-struct Node;
-}
 
 namespace ddprun::trainer {
 
@@ -95,7 +92,6 @@ class Reducer {
   };
 
   void CheckOptions() const;
-  void InstallHook(size_t index);
   void Layout(const BucketLimits& limits);
   std::vector<size_t> OrderOfRankZero();
   void StartTuning();
@@ -123,7 +119,7 @@ class Reducer {
 
   const Mesh mesh_;
   const Options options_;
-  std::vector<std::pair<uintptr_t, std::shared_ptr<torch::autograd::Node>>> hooks_;
+  GradientHooks hooks_;
 
   std::mutex mutex_;  // guards what follows: hooks of several devices come on several threads
   GradientBuckets buckets_;

@@ -12,23 +12,11 @@
 #include <utility>
 
 #include "trainer/parallel/reducer.h"
+#include "trainer/parallel/stopwatch.h"
 
 namespace ddprun::trainer {
 
 namespace {
-
-// Adds the time of its own life to `sum`.
-class Stopwatch {
- public:
-  explicit Stopwatch(double& sum) : sum_(sum) {}
-  ~Stopwatch() {
-    sum_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-
- private:
-  double& sum_;
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
 
 // For each accumulator (AccumulateGrad node of a parameter) whether backward from `outputs` would
 // come to it. Walks the autograd graph once.
@@ -77,9 +65,7 @@ void Reducer::PrepareBackward(bool synchronize, std::span<const at::Tensor> outp
   exposed_seconds_ = 0;
   prepared_at_ = std::chrono::steady_clock::now();
   if (options_.find_unused_parameters && !outputs.empty()) {
-    std::vector<torch::autograd::Node*> accumulators;
-    for (const auto& [key, accumulator] : hooks_) accumulators.push_back(accumulator.get());
-    const std::vector<bool> reached = ReachedBy(outputs, accumulators);
+    const std::vector<bool> reached = ReachedBy(outputs, hooks_.accumulators());
     for (size_t index = 0; index < reached.size(); ++index) {
       if (!reached[index]) SetUnusedReady(index);
     }

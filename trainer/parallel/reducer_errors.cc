@@ -10,25 +10,33 @@ std::string Reducer::Where() const {
   return "rank " + std::to_string(mesh_.data.rank) + ", step " + std::to_string(steps_);
 }
 
-void Reducer::ThrowMissingGradients() const {
+Failure MissingGradients(const std::string& where,
+                         std::span<const std::string> missing,
+                         size_t all,
+                         const std::string& otherwise) {
   constexpr size_t kNamed = 10;
   std::string names;
-  size_t missing = 0;
-  for (size_t index = 0; index < readiness_.size(); ++index) {
-    if (readiness_.ready(index)) continue;
-    if (++missing <= kNamed) names += "\n    " + buckets_.parameters()[index].name;
+  for (size_t i = 0; i < missing.size() && i < kNamed; ++i) names += "\n    " + missing[i];
+  if (missing.size() > kNamed) {
+    names += "\n    and " + std::to_string(missing.size() - kNamed) + " more";
   }
-  if (missing > kNamed) names += "\n    and " + std::to_string(missing - kNamed) + " more";
-  throw Failure(Error{.code = Code::kFailed,
-                      .title = "PARAMETERS WITHOUT GRADIENT",
-                      .where = Where(),
-                      .what = "backward() ended, but " + std::to_string(missing) + " of " +
-                              std::to_string(readiness_.size()) +
-                              " parameters got no gradient:" + names,
-                      .hint = "Every parameter must take part in the loss; freeze those that do "
-                              "not\n(requires_grad_(false)) before the model is wrapped, or set "
-                              "find_unused_parameters.",
-                      .page = "parameters-without-gradient"});
+  return Failure(Error{.code = Code::kFailed,
+                       .title = "PARAMETERS WITHOUT GRADIENT",
+                       .where = where,
+                       .what = "backward() ended, but " + std::to_string(missing.size()) + " of " +
+                               std::to_string(all) + " parameters got no gradient:" + names,
+                       .hint = "Every parameter must take part in the loss; freeze those that do "
+                               "not\n(requires_grad_(false)) before the model is wrapped, or " +
+                               otherwise,
+                       .page = "parameters-without-gradient"});
+}
+
+void Reducer::ThrowMissingGradients() const {
+  std::vector<std::string> missing;
+  for (size_t index = 0; index < readiness_.size(); ++index) {
+    if (!readiness_.ready(index)) missing.push_back(buckets_.parameters()[index].name);
+  }
+  throw MissingGradients(Where(), missing, readiness_.size(), "set find_unused_parameters.");
 }
 
 void Reducer::ThrowBadGradient(size_t index, const char* what, const char* hint) const {

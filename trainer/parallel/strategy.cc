@@ -131,7 +131,9 @@ class DistributedDataParallel : public Strategy {
         optimizer_(std::move(optimizer)),
         update_([this](auto parameters) { optimizer_->Step(learning_rate_, parameters); }),
         equal_buffers_(options.sync.broadcast_buffers),
-        own_{.rank = mesh.data.rank, .size = mesh.data.size} {
+        own_{.rank = mesh.data.rank, .size = mesh.data.size},
+        shards_(options.shards) {
+    if (shards_) replicas_ = {.rank = mesh.replica.rank, .size = mesh.replica.size};
     if (in_backward_) options.sync.reducer.update_in_backward = update_;
     if (options.virtual_ranks > 0) {
       virtual_ =
@@ -171,7 +173,10 @@ class DistributedDataParallel : public Strategy {
   }
   void Step() override {
     // Fewer calls of the optimizer's kernels where there is nothing to wait for in between.
-    if (by_bucket_) {
+    if (shards_) {
+      shards_->TakeGradients();
+      shards_->Step(update_);
+    } else if (by_bucket_) {
       reducer().WaitForBuckets(update_);
     } else if (!in_backward_) {
       optimizer_->Step(learning_rate_);
@@ -195,14 +200,20 @@ class DistributedDataParallel : public Strategy {
     if (averager_) averager_->NameState(visitor);
     const RankPart part = averages_gradients() ? RankPart() : own_;
     NameModel(*model_, part, equal_buffers_ ? part : own_, mesh_, visitor);
-    BeginSection("optimizer.", part, mesh_, visitor);
+    if (shards_) {
+      visitor.Section("optimizer.", part, replicas_);
+    } else {
+      BeginSection("optimizer.", part, mesh_, visitor);
+    }
     optimizer_->NameState(visitor);
     visitor.Section("hook.", own_);
     reducer().NameState(visitor);
     if (virtual_ != nullptr) NameVirtualRanks(virtual_->ranks(), visitor);
   }
   void Rejoin() override { sync_->Rejoin(); }
-  double exposed_seconds() const override { return sync_->reducer().exposed_seconds(); }
+  double exposed_seconds() const override {
+    return sync_->reducer().exposed_seconds() + (shards_ ? shards_->exposed_seconds() : 0);
+  }
 
  private:
   Reducer& reducer() { return sync_->reducer(); }
@@ -217,6 +228,8 @@ class DistributedDataParallel : public Strategy {
   const Reducer::Ready update_;
   const bool equal_buffers_;
   const RankPart own_;
+  const std::shared_ptr<ShardedUpdate> shards_;  // nullptr: this rank updates all
+  RankPart replicas_ = {.rank = 0, .size = 0};   // of the optimizer's state
   std::shared_ptr<VirtualRanks> virtual_;  // nullptr: this rank is one of its own
   std::optional<ModuleSync> sync_;
   std::optional<PeriodicModelAverager> averager_;

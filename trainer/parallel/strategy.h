@@ -10,6 +10,7 @@
 #include "trainer/optim/optimizer.h"
 #include "trainer/parallel/model_averager.h"
 #include "trainer/parallel/module_sync.h"
+#include "trainer/parallel/sharded_update.h"
 #include "trainer/report/observer.h"
 #include "trainer/state/state_dict.h"
 
@@ -141,6 +142,9 @@ struct DataParallelOptions {
   // computes its share. Not together with a comm_hook, averaging, or buffers that are not kept
   // equal. Of `count` own ones, micro-batch i is that of the own virtual rank i % count.
   int64_t virtual_ranks = 0;
+  // Not nullptr: this rank updates these parameters of the model only, those that the optimizer has
+  // (MakeZero). Not together with updates before all gradients are there, or averaging.
+  std::shared_ptr<ShardedUpdate> shards = {};
 };
 
 // DistributedDataParallel: the same model on every rank, gradients averaged. A collective: checks

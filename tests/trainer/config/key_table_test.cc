@@ -110,6 +110,8 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
                "text_column": "c"}})";
   const char* const kPowerSgd = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
       "strategy": {"comm_hook": "power_sgd"}})";
+  const char* const kZero = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
+      "strategy": {"type": "zero1"}})";
   const char* const kDp = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
       "strategy": {"type": "dp", "devices": "cpu"}})";
   const char* const kFp16 = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
@@ -130,6 +132,7 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
                                                             {"torchscript", kTorchScript},
                                                             {"plugin", kPlugin},
                                                             {"dp", kDp},
+                                                            {"zero1", kZero},
                                                             {"fp16", kFp16},
                                                             {"power_sgd", kPowerSgd},
                                                             {"post_local_sgd", kLocalSgd},

@@ -1,4 +1,5 @@
-"""Trains a model folder with transformers and PyTorch's DDP over Gloo; transformers_test.py's peer.
+"""Trains a model folder with transformers and PyTorch's DDP, ZeRO-1 or FSDP2 over Gloo;
+transformers_test.py's peer.
 
 Usage: transformers_peer.py JOB.json    (writes the losses of each step, averaged over ranks, to
 JOB.json.losses)
@@ -12,6 +13,9 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 import transformers
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
@@ -56,14 +60,29 @@ class Pairs:
         return inputs, torch.tensor([self.labels.index(row["gold_label"]) for row in rows])
 
 
+def wrap(model, strategy, rate, world):
+    if strategy == "zero3":
+        mesh = init_device_mesh("cpu", (world,))
+        for blocks in model.modules():
+            if isinstance(blocks, torch.nn.ModuleList):
+                for block in blocks:
+                    fully_shard(block, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+        return model, torch.optim.Adam(model.parameters(), lr=rate)
+    model = DistributedDataParallel(model)
+    if strategy == "zero1":
+        return model, ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=rate)
+    return model, torch.optim.Adam(model.parameters(), lr=rate)
+
+
 def run_rank(rank, job):
     torch.set_num_threads(1)
     world = job["world"]
     dist.init_process_group("gloo", init_method=f"file://{job['meeting']}", rank=rank,
                             world_size=world)
     data = Pairs(job) if job["type"] == "bert" else Tokens(job)
-    model = DistributedDataParallel(CLASSES[job["type"]].from_pretrained(job["folder"]).train())
-    optimizer = torch.optim.Adam(model.parameters(), lr=job["learning_rate"])
+    model = CLASSES[job["type"]].from_pretrained(job["folder"]).train()
+    model, optimizer = wrap(model, job["strategy"], job["learning_rate"], world)
     sampler = DistributedSampler(range(len(data)), world, rank, shuffle=True, seed=job["seed"])
     losses = []
     epoch = 0

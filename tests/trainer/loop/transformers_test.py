@@ -1,5 +1,6 @@
 """BERT, GPT-2 and Llama trained by ddprun from a folder that transformers wrote, beside
-transformers and PyTorch's DDP: 2 ranks, the same data files, the loss of each of 30 steps."""
+transformers and PyTorch's DDP, ZeRO-1 and FSDP2: 2 ranks, the same data files, the loss of each of
+30 steps."""
 
 import json
 import os
@@ -68,14 +69,15 @@ class Losses(training.TrainingTest):
                 file.write(json.dumps(row) + "\n")
         return path
 
-    def job(self, kind, make):
+    def job(self, kind, make, strategy):
         torch.manual_seed(3)
-        folder = self.path(f"{kind}-folder")
+        name = f"{kind}-{strategy}"
+        folder = self.path(f"{name}-folder")
         make().save_pretrained(folder)
         file = self.write_pairs(folder) if kind == "bert" else self.write_tokens()
-        return {"type": kind, "folder": folder, "file": file, "length": 32, "labels": LABELS,
-                "world": 2, "steps": STEPS, "batch": 4, "learning_rate": 3e-5, "seed": 11,
-                "meeting": self.path(f"{kind}-meeting"), "losses": self.path(f"{kind}-losses")}
+        return {"type": kind, "strategy": strategy, "name": name, "folder": folder, "file": file,
+                "length": 32, "labels": LABELS, "world": 2, "steps": STEPS, "batch": 4, "learning_rate": 3e-5, "seed": 11,
+                "meeting": self.path(f"{name}-meeting"), "losses": self.path(f"{name}-losses")}
 
     def config(self, job):
         data = {"format": "tokens", "train_files": [job["file"]]}
@@ -83,7 +85,8 @@ class Losses(training.TrainingTest):
             data = {"format": "text_classification", "train_files": [job["file"]],
                     "tokenizer": job["folder"], "labels": LABELS}
         return {
-            "run": {"name": job["type"], "max_steps": job["steps"]},
+            "run": {"name": job["name"], "max_steps": job["steps"]},
+            "strategy": {"type": job["strategy"]},
             "model": {"type": job["type"], "name_or_path": job["folder"]},
             "data": {**data, "max_seq_length": job["length"], "data_seed": job["seed"]},
             "training": {"per_device_train_batch_size": job["batch"], "max_grad_norm": 0},
@@ -93,22 +96,25 @@ class Losses(training.TrainingTest):
             "report": {"logging_steps": 1},
         }
 
-    def test_of_three_families_equal_transformers_and_pytorch_ddp(self):
-        jobs = [self.job("bert", bert), self.job("gpt", gpt), self.job("llama", llama)]
+    def test_of_three_families_equal_transformers_and_pytorch(self):
+        jobs = [self.job("bert", bert, "ddp"), self.job("gpt", gpt, "ddp"),
+                self.job("llama", llama, "ddp"), self.job("gpt", gpt, "zero1"),
+                self.job("bert", bert, "zero3"), self.job("gpt", gpt, "zero3"),
+                self.job("llama", llama, "zero3")]
         path = self.script("jobs.json", json.dumps(jobs))
         peer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "transformers_peer.py")
         subprocess.run([sys.executable, peer, path], check=True,
                        env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"})
         for job in jobs:
-            with self.subTest(model=job["type"]):
+            with self.subTest(job=job["name"]):
                 with open(job["losses"]) as file:
                     expected = json.load(file)
                 self.train(self.config(job), 2)
-                found = self.losses(job["type"])
+                found = self.losses(job["name"])
                 self.assertEqual(len(found), STEPS)
                 largest = max(abs(a - b) for a, b in zip(found, expected))
                 self.assertLess(largest, 1e-4)
-                print(f"{job['type']}: losses from {found[0]:.4f} to {found[-1]:.4f}, largest "
+                print(f"{job['name']}: losses from {found[0]:.4f} to {found[-1]:.4f}, largest "
                       f"difference {largest:.1e}")
 
 

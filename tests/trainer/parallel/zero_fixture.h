@@ -1,0 +1,97 @@
+// A training run of a strategy on ranks that are threads, compared with that of one process.
+#pragma once
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include "tests/trainer/parallel/reducer_fixture.h"
+#include "trainer/models/registry.h"
+#include "trainer/parallel/zero.h"
+
+namespace ddprun::trainer {
+
+// In float64: an embedding that is the last layer, too, and blocks larger than a norm's.
+class TiedModel : public Model {
+ public:
+  explicit TiedModel(int blocks = 3) {
+    table_ = Add("embedding", {40, 90});
+    for (int i = 0; i < blocks; ++i) {
+      const std::string name = "blocks" + std::to_string(i);
+      blocks_.push_back({Add(name, {90, 90}), Add(name + "_bias", {90})});
+    }
+    bias_ = Add("bias", {40});
+    mean_ = register_buffer("mean", at::zeros({90}, at::kDouble));
+  }
+  std::vector<Stage> Stages(const Batch&) const override {
+    std::vector<Stage> stages = {
+        {{"embedding"}, [this](const at::Tensor& x) { return at::embedding(table_, x); }}};
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      const std::string name = "blocks" + std::to_string(i);
+      const auto forward = [this, i](const at::Tensor& x) {
+        const auto& [weight, bias] = blocks_[i];
+        return x + at::tanh(at::matmul(x, weight) + bias);
+      };
+      stages.push_back({{name, name + "_bias"}, forward, /*is_block=*/true});
+    }
+    const auto head = [this](const at::Tensor& x) {
+      if (is_training()) mean_.add_(x.detach().mean(0));
+      return at::matmul(x, table_.t()) + bias_;
+    };
+    stages.push_back({{"bias"}, head});
+    return stages;
+  }
+  at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
+    return at::cross_entropy_loss(outputs, batch.targets);
+  }
+  std::string ConfigJson() const override { return ""; }
+
+ private:
+  at::Tensor Add(const std::string& name, at::IntArrayRef sizes) {
+    const auto scope = register_module(name, std::make_shared<torch::nn::Module>());
+    return scope->register_parameter("weight", at::zeros(sizes, at::kDouble));
+  }
+
+  at::Tensor table_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> blocks_;
+  at::Tensor bias_;
+  at::Tensor mean_;
+};
+
+struct ZeroCase {
+  // single, ddp, or zero1 to zero3.
+  enum class Kind { kSingle, kDdp, kZero1, kZero2, kZero3 };
+  Kind kind = Kind::kSingle;
+  int ranks = 1;
+  int shard = 0;  // 0: all
+  OptimizerOptions optimizer = {};
+  double max_norm = 0.5;
+  bool recompute = false;
+  DataParallelOptions data_parallel = {.sync = {.reducer = {.limits = {.cap_bytes = 60'000}}}};
+};
+
+inline std::unique_ptr<Strategy> StrategyOf(const ZeroCase& variant,
+                                            const std::shared_ptr<Model>& model,
+                                            const Mesh& mesh,
+                                            const Batch& batch) {
+  using Kind = ZeroCase::Kind;
+  const auto optimizer = [&](const std::vector<Shard>& shards) {
+    return MakeOptimizer(variant.optimizer, GroupShards(shards, {"bias"}, 0.1));
+  };
+  std::vector<Shard> whole;
+  for (const NamedParameter& one : ModuleTensors(*model).trained) {
+    whole.push_back({one.name, one.tensor, {}});
+  }
+  if (variant.recompute) RecomputeBlocks(*model);
+  if (variant.kind == Kind::kSingle) return MakeSingle(model, optimizer(whole));
+  if (variant.kind == Kind::kDdp) {
+    return MakeDistributedDataParallel(model, optimizer(whole), mesh, variant.data_parallel);
+  }
+  const auto stage = static_cast<ZeroStage>(static_cast<int>(variant.kind) -
+                                            static_cast<int>(Kind::kZero1));
+  return MakeZero(model, optimizer, mesh,
+                  {.stage = stage,
+                   .data_parallel = variant.data_parallel,
+                   .blocks = BlocksOf(*model, batch)});
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,41 @@
+// Flat tensors that are used again and again.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace ddprun::trainer {
+
+// One thread.
+class FlatBuffers {
+ public:
+  using Make = std::function<at::Tensor(int64_t elements, const at::TensorOptions& options)>;
+  explicit FlatBuffers(Make make) : make_(std::move(make)) {}
+
+  // Of at least that size; with values of whoever had it before.
+  at::Tensor Take(int64_t elements, const at::TensorOptions& options) {
+    auto best = free_.end();
+    for (auto one = free_.begin(); one != free_.end(); ++one) {
+      const bool fits = one->numel() >= elements && one->dtype() == options.dtype();
+      if (fits && (best == free_.end() || one->numel() < best->numel())) best = one;
+    }
+    if (best != free_.end()) {
+      at::Tensor buffer = std::move(*best);
+      free_.erase(best);
+      return buffer;
+    }
+    free_.clear();  // they are too small, and memory would only grow
+    return make_(elements, options);
+  }
+  void GiveBack(at::Tensor buffer) { free_.push_back(std::move(buffer)); }
+
+ private:
+  const Make make_;
+  std::vector<at::Tensor> free_;
+};
+
+}  // namespace ddprun::trainer

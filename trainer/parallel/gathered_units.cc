@@ -1,0 +1,145 @@
+#include "trainer/parallel/gathered_units.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <utility>
+
+#include "trainer/parallel/stopwatch.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// Where the memory of all tensors of the storage is.
+void PointTo(const at::Tensor& tensor, const at::Tensor& buffer) {
+  c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  void* data = buffer.defined() ? buffer.mutable_data_ptr() : nullptr;
+  storage->set_data_ptr_noswap(at::DataPtr(data, tensor.device()));
+  storage->set_nbytes(buffer.defined() ? tensor.nbytes() : 0);
+}
+
+}  // namespace
+
+GatheredUnits::GatheredUnits(std::span<const NamedParameter> parameters,
+                             const std::vector<std::vector<size_t>>& blocks,
+                             const Mesh& mesh)
+    : axis_(mesh.shard), buffers_([](int64_t elements, const auto& type) {
+        return at::empty({elements}, type);
+      }) {
+  std::vector<int> uses(parameters.size());
+  for (const std::vector<size_t>& block : blocks) {
+    for (const size_t index : block) ++uses[index];
+  }
+  std::vector<NamedParameter> others;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (uses[i] != 1) others.push_back(parameters[i]);
+  }
+  const auto add = [&](std::vector<NamedParameter> members) {
+    units_.push_back({.layout = UnitLayout(std::move(members), axis_.rank, axis_.size)});
+    states_.emplace_back();
+    HandOut(units_.back(), mesh);
+  };
+  add(std::move(others));
+  for (const std::vector<size_t>& block : blocks) {
+    std::vector<NamedParameter> members;
+    for (const size_t index : block) {
+      if (uses[index] == 1) members.push_back(parameters[index]);
+    }
+    add(std::move(members));
+  }
+}
+
+// What is still coming keeps its memory by itself.
+GatheredUnits::~GatheredUnits() {
+  for (size_t i = 0; i < units_.size(); ++i) {
+    if (states_[i].there) PointTo(units_[i].flat, {});
+  }
+}
+
+void GatheredUnits::HandOut(ShardedUnit& unit, const Mesh& mesh) {
+  State& state = states_.back();
+  if (unit.layout.elements() == 0) return;
+  const at::NoGradGuard no_grad;
+  const auto type = unit.layout.parameters()[0].tensor.options().requires_grad(false);
+  const at::Tensor whole = FlatOn(mesh.data, unit.layout.elements(), type);
+  unit.layout.MoveTo(whole);
+  if (mesh.data.size > 1) {
+    std::vector<at::Tensor> tensors = {whole};
+    mesh.data.group->broadcast(tensors, c10d::BroadcastOptions{})->wait();
+  }
+  state.part = FlatOn(axis_, unit.layout.part(), type);
+  state.part.copy_(unit.layout.OwnPart(whole));
+  unit.TakePieces(state.part);
+  // A storage whose memory comes and goes.
+  unit.flat = at::empty({unit.layout.elements()}, type);
+  unit.layout.MoveTo(unit.flat);
+  PointTo(unit.flat, {});
+}
+
+void GatheredUnits::StartGather(size_t index) {
+  State& state = states_[index];
+  const ShardedUnit& unit = units_[index];
+  if (state.buffer.defined() || !unit.flat.defined()) return;
+  const at::NoGradGuard no_grad;
+  state.buffer = buffers_.Take(unit.layout.elements(), unit.flat.options());
+  state.coming = GatherParts(axis_, state.part,
+                             state.buffer.narrow(0, 0, unit.layout.elements()));
+}
+
+void GatheredUnits::Gather(size_t index) {
+  StartGather(index);
+  State& state = states_[index];
+  if (state.there || !state.buffer.defined()) return;
+  const Stopwatch stopwatch(exposed_seconds_);
+  if (state.coming != nullptr) std::exchange(state.coming, nullptr)->wait();
+  PointTo(units_[index].flat, state.buffer);
+  state.there = true;
+}
+
+void GatheredUnits::Free(size_t index) {
+  State& state = states_[index];
+  if (!state.buffer.defined()) return;
+  if (state.coming != nullptr) std::exchange(state.coming, nullptr)->wait();
+  PointTo(units_[index].flat, {});
+  state.there = false;
+  buffers_.GiveBack(std::exchange(state.buffer, {}));
+}
+
+void GatheredUnits::FreeAll() {
+  for (size_t unit = 0; unit < units_.size(); ++unit) Free(unit);
+}
+
+void GatheredUnits::GatherAll() {
+  for (size_t unit = 0; unit < units_.size(); ++unit) Gather(unit);
+}
+
+// What a forward without a backward has left there may be older than the last update.
+void GatheredUnits::BeforeForward() {
+  FreeAll();
+  Gather(0);
+}
+
+void GatheredUnits::AfterForward() {
+  FreeAll();
+}
+
+at::Tensor GatheredUnits::Run(size_t block, const Forward& forward, const at::Tensor& x) {
+  const size_t unit = block + 1;
+  const bool last = unit + 1 == units_.size();
+  Gather(unit);
+  if (!last) StartGather(unit + 1);
+  const at::Tensor y = forward(x);
+  const bool graph = at::GradMode::is_enabled() && y.requires_grad();
+  // Backward begins with the last one.
+  if (!last || !graph) Free(unit);
+  if (graph) y.register_hook([this, unit](const at::Tensor&) { BeforeBackward(unit); });
+  return y;
+}
+
+void GatheredUnits::BeforeBackward(size_t unit) {
+  Gather(unit);
+  if (unit > 1) StartGather(unit - 1);
+}
+
+}  // namespace ddprun::trainer
