@@ -178,6 +178,7 @@ BuiltStrategy BuildPipeline(const Job& job,
                             BuiltStrategy built) {
   const Config& config = job.config;
   const std::shared_ptr<Model> whole = std::move(built.model);
+  whole->eval();  // running means stay
   std::vector<c10::Device> devices;
   for (const std::string& device : config.strategy.devices) devices.emplace_back(device);
   const bool over_ranks = devices.empty();

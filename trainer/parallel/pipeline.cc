@@ -44,36 +44,39 @@ Batch OnDevice(Batch batch, c10::Device device) {
   return batch;
 }
 
-// The rank's neighbours along the pipeline, by what they send each other.
+// The ranks with the other stages. Messages go over the control group, through the host's memory:
+// there a send waits for nobody, whatever the order in which the stages come to theirs, and a wait
+// for a stage names its rank in the job.
 class PipelinePeers {
  public:
   explicit PipelinePeers(const Mesh& mesh) : mesh_(mesh) {}
 
-  // What the stage after this one cannot know goes ahead over the control group, whose ranks are
-  // the world's: so a wait for a stage that does not come names it, too.
+  // The stage after this one cannot know the shape.
   void SendForward(const at::Tensor& x) const {
     std::vector<int64_t> shape = {static_cast<int64_t>(x.scalar_type()), x.dim()};
     DDPRUN_CHECK(x.dim() <= kMostDimensions);
     shape.insert(shape.end(), x.sizes().begin(), x.sizes().end());
     shape.resize(kMostDimensions + 2);
-    SendTensor(*mesh_.control, at::tensor(shape, at::kLong), WorldRank(1));
-    SendTensor(*mesh_.pipeline.group, x, mesh_.pipeline.rank + 1);
+    const int next = WorldRank(mesh_.pipeline.rank + 1);
+    SendTensor(*mesh_.control, at::tensor(shape, at::kLong), next);
+    SendTensor(*mesh_.control, x, next);
   }
   at::Tensor ReceiveForward() {
     const Waiting waiting(waited_seconds_);
+    const int before = WorldRank(mesh_.pipeline.rank - 1);
     const at::Tensor shape =
-        ReceiveTensor(*mesh_.control, {kMostDimensions + 2}, at::kLong, WorldRank(-1));
+        ReceiveTensor(*mesh_.control, {kMostDimensions + 2}, at::kLong, before);
     const auto* numbers = shape.const_data_ptr<int64_t>();
-    return ReceiveTensor(*mesh_.pipeline.group, {numbers + 2, static_cast<size_t>(numbers[1])},
+    return ReceiveTensor(*mesh_.control, {numbers + 2, static_cast<size_t>(numbers[1])},
                          at::device(mesh_.device).dtype(static_cast<at::ScalarType>(numbers[0])),
-                         mesh_.pipeline.rank - 1);
+                         before);
   }
   void Send(const at::Tensor& gradient, int stage) const {
-    SendTensor(*mesh_.pipeline.group, gradient, stage);
+    SendTensor(*mesh_.control, gradient, WorldRank(stage));
   }
   at::Tensor Receive(const at::Tensor& like, int stage) {
     const Waiting waiting(waited_seconds_);
-    return ReceiveTensor(*mesh_.pipeline.group, like.sizes(), like.options(), stage);
+    return ReceiveTensor(*mesh_.control, like.sizes(), like.options(), WorldRank(stage));
   }
   double TakeWaitedSeconds() { return std::exchange(waited_seconds_, 0); }
 
@@ -92,8 +95,9 @@ class PipelinePeers {
     const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   };
 
-  int WorldRank(int stages_on) const {
-    return mesh_.world.rank + stages_on * mesh_.data.size * mesh_.tensor.size;
+  int WorldRank(int stage) const {
+    return mesh_.world.rank +
+           (stage - mesh_.pipeline.rank) * mesh_.data.size * mesh_.tensor.size;
   }
 
   const Mesh mesh_;
@@ -326,12 +330,15 @@ DeviceScalar Pipeline::ClipGradients(double max_norm) {
     ClipTo(max_norm, norm, sync_->reducer().FlatGradients());
     return norm;
   }
-  for (const Own& own : own_) {
-    const c10::Device device = own.stage.device;
-    std::vector<at::Tensor> gradients = GradientsOf(parameters_);
-    std::erase_if(gradients, [&](const auto& gradient) { return gradient.device() != device; });
+  std::vector<at::Tensor> gradients = GradientsOf(parameters_);
+  while (!gradients.empty()) {
+    const c10::Device device = gradients[0].device();
+    const auto rest = std::ranges::stable_partition(
+        gradients, [&](const auto& gradient) { return gradient.device() == device; });
     const at::Tensor& there = norm.on_device();
-    ClipTo(max_norm, there.defined() ? DeviceScalar(there.to(device)) : norm, gradients);
+    ClipTo(max_norm, there.defined() ? DeviceScalar(there.to(device)) : norm,
+           {gradients.begin(), rest.begin()});
+    gradients.erase(gradients.begin(), rest.begin());
   }
   return norm;
 }
