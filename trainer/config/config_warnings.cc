@@ -148,9 +148,6 @@ std::string RecoveryObstacle(const Config& config) {
   if (strategy.type != StrategyType::kAuto && strategy.type != StrategyType::kDdp) {
     return "strategy.type \"" + std::string(Word(strategy.type)) + "\"";
   }
-  if (strategy.tensor_parallel_size > 1) {
-    return with("strategy.tensor_parallel_size", strategy.tensor_parallel_size);
-  }
   if (strategy.overlap == Overlap::kStep || strategy.overlap == Overlap::kBoth) {
     return "strategy.overlap \"" + std::string(Word(strategy.overlap)) + "\"";
   }

@@ -20,6 +20,8 @@
 namespace ddprun::trainer {
 
 void Trainer::RecoverFromPeers() {
+  // One group for everything; a device has others.
+  if (mesh_.data.group != mesh_.control) return;
   group_ = dynamic_cast<HostProcessGroup*>(mesh_.control.get());
 }
 
@@ -84,8 +86,9 @@ void Trainer::ShareState(bool joins) {
       UseMatmulEngine(static_cast<MatmulEngine>(engine));
     });
   }
-  const SharedStart start = ShareStart(
-      mesh_.control.get(), {.place = checkpoints_.GiveUp(observers_, group_->generation())});
+  const CheckpointPlace place = checkpoints_.GiveUp(observers_, group_->generation());
+  const SharedStart start =
+      ShareStart(mesh_.control.get(), {.place = place, .checkpoint = ""});
   if (!start.place.folder.empty()) checkpoints_.SaveTo(start.place);
 }
 

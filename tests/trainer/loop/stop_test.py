@@ -134,7 +134,8 @@ class Stop(training.TrainingTest):
         self.assertEqual(os.listdir(self.path("runs")), ["gpt"])
 
     def test_a_restart_goes_on_from_the_newest_checkpoint(self):
-        job = self.start_training("--max_restarts=1", checkpoint={"save_steps": 1})
+        job = self.start_training("--max_restarts=1", checkpoint={"save_steps": 1},
+                                  run={"recovery": "none"})
         self.read_to(job, "checkpoint of step")
         os.kill(self.workers(job)[1], signal.SIGKILL)
         self.read_to(job, "going on after step")
@@ -146,7 +147,7 @@ class Stop(training.TrainingTest):
         self.assertEqual(os.listdir(self.path("runs")), ["gpt"])
 
     def test_a_restart_without_a_checkpoint_says_that_it_begins_again(self):
-        job = self.start_training("--max_restarts=1")
+        job = self.start_training("--max_restarts=1", run={"recovery": "none"})
         os.kill(self.workers(job)[1], signal.SIGKILL)
         self.read_to(job, "no checkpoint yet: training begins again at step 1")
         job.send_signal(signal.SIGTERM)
