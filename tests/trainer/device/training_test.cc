@@ -1,6 +1,8 @@
 // All models and what goes around them on one and two simulated devices.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/trainer/device/train_on.h"
 
 namespace ddprun::trainer {
@@ -72,7 +74,7 @@ Job DataParallelJob(const std::string& model, c10::DeviceType type, DpLoss loss)
   job.config.strategy.type = StrategyType::kDp;
   job.config.strategy.output_device = 1;
   job.config.strategy.dp_loss = loss;
-  for (const c10::DeviceIndex index : {0, 1}) {
+  for (const c10::DeviceIndex index : std::array<c10::DeviceIndex, 2>{0, 1}) {
     job.config.strategy.devices.push_back(
         (type == at::kCPU ? c10::Device(type) : c10::Device(type, index)).str());
   }
