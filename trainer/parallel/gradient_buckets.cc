@@ -10,15 +10,13 @@
 
 namespace ddprun::trainer {
 
-namespace {
-
-// A part of `flat` that autograd does not know as a view: torch::optim's zero_grad(false) cannot
-// detach those.
 at::Tensor PartOf(const at::Tensor& flat, int64_t offset, at::IntArrayRef sizes) {
   at::Tensor part = at::empty({0}, flat.options());
   part.set_(flat.storage(), flat.storage_offset() + offset, sizes, c10::contiguous_strides(sizes));
   return part;
 }
+
+namespace {
 
 void Check(const std::vector<NamedParameter>& parameters) {
   for (const NamedParameter& parameter : parameters) {

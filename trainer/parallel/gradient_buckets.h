@@ -15,6 +15,10 @@
 
 namespace ddprun::trainer {
 
+// A part of `flat` that autograd does not know as a view: torch::optim's zero_grad() cannot detach
+// those.
+at::Tensor PartOf(const at::Tensor& flat, int64_t offset, at::IntArrayRef sizes);
+
 // Gradients of different parameters may be taken on several threads; all else on one.
 class GradientBuckets {
  public:

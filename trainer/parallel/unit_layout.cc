@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "trainer/compute/norm.h"
+#include "trainer/parallel/gradient_buckets.h"
 
 namespace ddprun::trainer {
 
@@ -42,7 +43,7 @@ at::Tensor UnitLayout::Whole(const at::Tensor& flat, size_t parameter) const {
 at::Tensor UnitLayout::Piece(const at::Tensor& part, size_t parameter) const {
   const Range& range = ranges_[parameter];
   const int64_t first = range.flat + range.begin - rank_ * part_;
-  return part.narrow(0, range.length == 0 ? 0 : first, range.length);
+  return PartOf(part, range.length == 0 ? 0 : first, {range.length});
 }
 
 at::Tensor UnitLayout::PieceOfWhole(const at::Tensor& tensor, size_t parameter) const {

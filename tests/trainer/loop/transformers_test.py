@@ -76,7 +76,8 @@ class Losses(training.TrainingTest):
         make().save_pretrained(folder)
         file = self.write_pairs(folder) if kind == "bert" else self.write_tokens()
         return {"type": kind, "strategy": strategy, "name": name, "folder": folder, "file": file,
-                "length": 32, "labels": LABELS, "world": 2, "steps": STEPS, "batch": 4, "learning_rate": 3e-5, "seed": 11,
+                "length": 32, "labels": LABELS, "world": 2, "steps": STEPS, "batch": 4,
+                "learning_rate": 3e-5, "seed": 11,
                 "meeting": self.path(f"{name}-meeting"), "losses": self.path(f"{name}-losses")}
 
     def config(self, job):

@@ -7,12 +7,12 @@ TYPES = ("ddp", "zero1", "zero2", "zero3")
 
 
 class Zero(training.TrainingTest):
-    def gpt(self, name, strategy, **sections):
+    def gpt(self, name, kind, **sections):
         """Validation has other numbers of batches on the two ranks."""
         config = training.gpt_config(
             run={"name": name, "max_steps": 8, **sections.get("run", {})},
             training={"gradient_accumulation_steps": 2, **sections.get("training", {})},
-            strategy={"type": strategy, **sections.get("strategy", {})},
+            strategy={"type": kind, **sections.get("strategy", {})},
             evaluation={"eval_steps": 4, "sample_length": 9},
             checkpoint=sections.get("checkpoint", {}),
         )

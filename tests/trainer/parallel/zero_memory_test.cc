@@ -80,9 +80,10 @@ TEST(ZeroMemory, IsWhatTheFormulaSays) {
           StrategyOf({.kind = kind, .data_parallel = {}}, model, group, MlpBatch(0));
       TrainSteps(*strategy, 0, 3, rank);
       const double found = static_cast<double>(LiveBytes(*strategy, *model)) / parameters;
-      // Parts are whole blocks of 4096 elements: these small layers have some percent more.
-      EXPECT_GT(found, bytes * 0.97);
-      EXPECT_LT(found, bytes * 1.08);
+      // Parts are whole blocks of 4096 elements: of these small layers some ranks have some percent
+      // more, others less.
+      EXPECT_GT(found, bytes * 0.9);
+      EXPECT_LT(found, bytes * 1.1);
     });
   }
 }

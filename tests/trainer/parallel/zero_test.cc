@@ -15,7 +15,7 @@ using Kind = ZeroCase::Kind;
 using Models = std::function<std::shared_ptr<Model>()>;
 using Batches = std::function<Batch(int seed)>;
 
-constexpr int kMicroBatches = 2;
+constexpr int kZeroMicroBatches = 2;
 
 struct ZeroRun {
   std::vector<double> losses;  // of this rank's samples
@@ -107,13 +107,13 @@ ZeroRun Train(const ZeroCase& variant,
   ZeroRun run;
   for (int step = 0; step < steps; ++step) {
     std::vector<Batch> batches;
-    for (int i = 0; i < own * kMicroBatches; ++i) {
-      batches.push_back(subject.batch(1 + (step * kMicroBatches + i / own) * of_ranks +
+    for (int i = 0; i < own * kZeroMicroBatches; ++i) {
+      batches.push_back(subject.batch(1 + (step * kZeroMicroBatches + i / own) * of_ranks +
                                       mesh.data.rank + i % own));
     }
     double sum = 0;
     const auto loss = [&](Model& m, const Batch& batch, size_t) {
-      const at::Tensor one = m.Loss(batch) / (own * kMicroBatches);
+      const at::Tensor one = m.Loss(batch) / (own * kZeroMicroBatches);
       sum += one.item<double>();
       return one;
     };
