@@ -243,7 +243,7 @@ constexpr ForeignValues kForeignValues[] = {
     {"run.device", "cuda:0 gpu gpus nvidia", "cuda",
      "Each rank takes the GPU with its local rank's number; CUDA_VISIBLE_DEVICES chooses."},
     {"run.device", "mps xpu tpu hpu npu rocm hip", "",
-     "GPUs of NVIDIA's and CPUs are what there is: \"cuda\", \"cpu\" and \"auto\"."},
+     "Not there yet: \"cuda\", \"cpu\" and \"auto\" are."},
     {"run.device", "host none false", "cpu"},
     {"strategy.type",
      "ddp_spawn ddp_fork ddp_notebook distributed distributeddataparallel multi_gpu "
