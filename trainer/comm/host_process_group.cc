@@ -155,8 +155,8 @@ std::unique_ptr<Collectives> HostProcessGroup::Core::MakeCollectives() const {
   return std::make_unique<NodeGroup>(*region, NodeGroup::Options{.rank = placement.rank(),
                                                                  .spin = spin,
                                                                  .recorder = recorder.get(),
-                                                                 .names = placement.MemberNames(0),
                                                                  .generation = AllRanksGeneration(),
+                                                                 .names = placement.MemberNames(0),
                                                                  .group = RecordedGroup()});
 }
 
