@@ -83,10 +83,12 @@ Shares SharesOf(StrategyType type, double shards) {
   return {};
 }
 
-// In which gradients are summed that nobody keeps as a whole.
-double BucketBytes(const Job& job, const ModelPart& part) {
+// Where gradients are summed of which a rank keeps a part: a bucket is used while the next one is
+// filled.
+double BucketBytes(const Job& job, StrategyType type, const ModelPart& part) {
+  if (type == StrategyType::kZero3) return std::max(2 * part.block, part.outside);
   const double cap = job.config.strategy.bucket_cap_mb.number * (1 << 20);
-  return std::min(part.parameters, std::max(cap, part.largest));
+  return std::min(part.parameters, 2 * std::max(cap, part.largest));
 }
 
 std::string Sized(const char* what, double bytes) {
@@ -168,9 +170,9 @@ MemoryEstimate StateOf(const Job& job, StrategyType type, const ModelPart& part,
   estimate.parameters = model * shares.parameters;
   estimate.gradients = model * shares.gradients;
   estimate.optimizer = moments * shares.optimizer + lost;
-  // Two of each: one is used while the next one comes.
-  if (shares.parameters < 1) estimate.parameters += 2 * part.largest_stage;
-  if (shares.gradients < 1) estimate.gradients += 2 * BucketBytes(job, part);
+  // A block is used while the next one comes.
+  if (shares.parameters < 1) estimate.parameters += 2 * part.block + part.outside;
+  if (shares.gradients < 1) estimate.gradients += BucketBytes(job, type, part);
   const CheckpointConfig& checkpoint = job.config.checkpoint;
   if (checkpoint.save_steps.amount > 0 || !checkpoint.save_best.empty()) {
     // The ranks share out what all of them have.
@@ -194,6 +196,15 @@ void AddActivations(const Job& job, const ModelPart& part, bool in_buckets,
   estimate.with_batch += part.in_flight * saved;
 }
 
+// One process that has a replica of the model for each of its devices.
+void CopyToDevices(const StrategyConfig& strategy, MemoryEstimate& estimate) {
+  const auto devices = static_cast<double>(std::max<size_t>(1, strategy.devices.size()));
+  estimate.parameters *= devices;
+  estimate.gradients *= devices;
+  estimate.activations *= devices;
+  estimate.with_batch *= devices;
+}
+
 MemoryEstimate EstimateStage(const Job& job, int world_size, const MeshShape& mesh, int stage) {
   const StrategyType type = StrategyOf(job.config, world_size);
   const int data = world_size / (mesh.tensor * mesh.pipeline);
@@ -208,6 +219,7 @@ MemoryEstimate EstimateStage(const Job& job, int world_size, const MeshShape& me
     const bool in_buckets = type != StrategyType::kSingle || micro_batches > 1;
     AddActivations(job, part, in_buckets, estimate);
   }
+  if (type == StrategyType::kDp) CopyToDevices(job.config.strategy, estimate);
   const DataConfig& config = job.config.data;
   const int64_t ahead = job.train->in_memory()
                             ? 0

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <utility>
+
+#include "trainer/loop/build_pipeline.h"
+#include "trainer/parallel/pipeline_plan.h"
 
 namespace ddprun::trainer {
 
@@ -40,55 +44,62 @@ std::vector<double> CostsOf(const Job& job, const Stages& all) {
   return costs;
 }
 
-// Those of one stage of the pipeline, of stages of about the same cost.
-Stages StagesOfPart(const Job& job, const Stages& all, const MeshShape& mesh, int pipeline_stage) {
-  const std::vector<double> costs = CostsOf(job, all);
-  const double whole = std::accumulate(costs.begin(), costs.end(), 0.0);
-  Stages own;
-  double before = 0;
-  for (size_t i = 0; i < all.size(); ++i) {
-    const double middle = (before + costs[i] / 2) / whole * mesh.pipeline;
-    const int part = std::min(static_cast<int>(middle), mesh.pipeline - 1);
-    if (part == pipeline_stage) own.push_back(all[i]);
-    before += costs[i];
-  }
-  return own;
+// Those of one stage of the pipeline.
+Stages StagesOfPart(const Job& job, const Stages& all, int pipeline_stages, int pipeline_stage) {
+  if (std::cmp_less(all.size(), pipeline_stages)) return all;
+  const std::vector<int64_t> counts = job.config.strategy.layers_per_stage.empty()
+                                          ? BalancedSplit(CostsOf(job, all), pipeline_stages)
+                                          : PartsOfStages(job, *job.shape, pipeline_stages);
+  const auto first = all.begin() + std::accumulate(counts.begin(), counts.begin() + pipeline_stage,
+                                                   int64_t{0});
+  return {first, first + counts[static_cast<size_t>(pipeline_stage)]};
 }
 
 }  // namespace
 
-int64_t SplitOfMicroBatch(const Config& config, const MeshShape& mesh) {
-  if (mesh.pipeline == 1) return 1;
-  const int64_t accumulated = config.training.gradient_accumulation_steps;
-  const int64_t asked = config.strategy.pipeline_micro_batches;
-  const int64_t split = asked > 0 ? asked : (2 * mesh.pipeline + accumulated - 1) / accumulated;
-  return std::min(split, config.training.per_device_train_batch_size);
+int PipelineStages(const StrategyConfig& strategy, const MeshShape& mesh) {
+  const bool of_devices =
+      strategy.type == StrategyType::kPipeline || strategy.type == StrategyType::kModelParallel;
+  return of_devices && !strategy.devices.empty() ? static_cast<int>(strategy.devices.size())
+                                                 : mesh.pipeline;
+}
+
+int64_t SplitOfMicroBatch(const Job& job, const MeshShape& mesh) {
+  if (PipelineStages(job.config.strategy, mesh) == 1) return 1;
+  Mesh ranks;
+  ranks.pipeline.size = mesh.pipeline;
+  return std::min(PipelineMicroBatches(job, ranks),
+                  job.config.training.per_device_train_batch_size);
 }
 
 ModelPart PartOf(const Job& job, const MeshShape& mesh, int pipeline_stage) {
   ModelPart part{.parameters = WholeBytes(job)};
   BatchSize batch = job.largest_batch;
   part.stages = StagesOf(job, batch);
-  part.largest = part.largest_stage = part.parameters;
+  part.largest = part.outside = part.parameters;
   if (!part.stages) return part;
   // Norms, biases and positions: no stage lists them.
   const double unlisted = std::max(0.0, part.parameters - ParametersOf(*part.stages));
-  const int64_t split = SplitOfMicroBatch(job.config, mesh);
+  // One process has all stages, and about what they keep of a whole batch.
+  const int64_t split = mesh.pipeline == 1 ? 1 : SplitOfMicroBatch(job, mesh);
   batch.samples = (batch.samples + split - 1) / split;
   batch.tokens /= static_cast<double>(split);
   batch.tensor_ranks = mesh.tensor;
   const Stages all = *StagesOf(job, batch);
-  part.stages = mesh.pipeline == 1 ? all : StagesOfPart(job, all, mesh, pipeline_stage);
+  part.stages = mesh.pipeline == 1 ? all : StagesOfPart(job, all, mesh.pipeline, pipeline_stage);
   part.parameters = ParametersOf(*part.stages) + unlisted / mesh.pipeline;
   // A tied output layer is the first stage's embedding and the last stage's head.
   const bool first = pipeline_stage == 0;
   const bool last = pipeline_stage + 1 == mesh.pipeline;
   if (first != last) part.shared = all.back().held;
   if (first && !last) part.parameters += part.shared;
-  part.largest = part.largest_stage = 0;
+  part.largest = 0;
+  part.outside = part.parameters;
   for (const StageMemory& stage : *part.stages) {
     part.largest = std::max(part.largest, stage.largest_gradient);
-    part.largest_stage = std::max(part.largest_stage, stage.gradients);
+    if (stage.input == 0 && !stage.continues_block) continue;
+    part.block = std::max(part.block, stage.gradients);
+    part.outside -= stage.gradients;
   }
   if (mesh.pipeline > 1) {
     const bool all_forward = job.config.strategy.pipeline_schedule == PipelineSchedule::kGpipe;

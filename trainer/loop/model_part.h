@@ -11,18 +11,23 @@
 namespace ddprun::trainer {
 
 struct ModelPart {
-  double parameters = 0;     // bytes; buffers too
-  double largest = 0;        // of one parameter, bytes
-  double largest_stage = 0;  // of one stage's parameters, bytes
-  double shared = 0;         // parameters that another pipeline stage has too, bytes
+  // Bytes.
+  double parameters = 0;  // and buffers
+  double largest = 0;     // of one parameter
+  double block = 0;       // of one block's parameters, the largest
+  double outside = 0;     // of parameters that belong to no block
+  double shared = 0;      // of parameters that another pipeline stage has too
   // Of one micro-batch; nullopt where only the model's own code knows.
   std::optional<std::vector<StageMemory>> stages = {};
   // Micro-batches that are between their forward and their backward at the same time, at most.
   double in_flight = 1;
 };
 
+// Of the pipeline, be it of ranks or of one process's devices; 1 without one.
+int PipelineStages(const StrategyConfig& strategy, const MeshShape& mesh);
+
 // Into how many a pipeline splits each micro-batch of accumulation; 1 without one.
-int64_t SplitOfMicroBatch(const Config& config, const MeshShape& mesh);
+int64_t SplitOfMicroBatch(const Job& job, const MeshShape& mesh);
 
 // Of a rank in that stage of the pipeline, 0 for the first.
 ModelPart PartOf(const Job& job, const MeshShape& mesh, int pipeline_stage);

@@ -52,7 +52,7 @@ double SentBytes(const Job& job, StrategyType type, const MeshShape& mesh, int d
   for (int stage = 0; stage < mesh.pipeline; ++stage) parts.push_back(PartOf(job, mesh, stage));
   const auto accumulated = static_cast<double>(job.config.training.gradient_accumulation_steps);
   const double batches =
-      accumulated * static_cast<double>(SplitOfMicroBatch(job.config, mesh));
+      accumulated * static_cast<double>(SplitOfMicroBatch(job, mesh));
   const double shards = mesh.shard == 0 ? data : mesh.shard;
   double most = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -76,7 +76,10 @@ struct Choice {
 };
 
 // From the simplest to those that save most memory.
-std::vector<Choice> ChoicesFor(int ranks, int nodes) {
+std::vector<Choice> ChoicesFor(int ranks, int nodes, bool of_devices) {
+  if (ranks == 1 && of_devices) {
+    return {{StrategyType::kDp}, {StrategyType::kPipeline}, {StrategyType::kModelParallel}};
+  }
   if (ranks == 1) return {{StrategyType::kSingle}};
   std::vector<Choice> choices = {{StrategyType::kDdp},
                                  {StrategyType::kZero1},
@@ -209,9 +212,13 @@ StrategyCost CostOf(const Job& job, const RankInfo& rank) {
   for (node.rank = 0; node.rank < node.world_size; node.rank += node.local_world_size) {
     cost.machine = std::max(cost.machine, MemoryOfNode(job, node));
   }
-  const auto batches = static_cast<double>(SplitOfMicroBatch(job.config, mesh) *
-                                           job.config.training.gradient_accumulation_steps);
-  cost.idle = (mesh.pipeline - 1) / (batches + mesh.pipeline - 1);
+  // One layer after the other: each micro-batch waits for the one before.
+  const bool together = job.config.strategy.type != StrategyType::kModelParallel;
+  const auto accumulated = static_cast<double>(job.config.training.gradient_accumulation_steps);
+  const double batches =
+      together ? accumulated * static_cast<double>(SplitOfMicroBatch(job, mesh)) : 1;
+  const int stages = PipelineStages(job.config.strategy, mesh);
+  cost.idle = (stages - 1) / (batches + stages - 1);
   return cost;
 }
 
@@ -227,7 +234,7 @@ StrategyPlan PlanStrategies(Job job,
                     .why = {}};
   const ModelConfig model = job.config.model;  // with what its folder says
   const StrategyConfig given = job.config.strategy;
-  for (const Choice& choice : ChoicesFor(plan.ranks, plan.nodes)) {
+  for (const Choice& choice : ChoicesFor(plan.ranks, plan.nodes, !given.devices.empty())) {
     PlannedStrategy planned{.name = NameOf(choice, plan.ranks), .keys = KeysOf(choice, given)};
     try {
       job.config = read(planned.keys);

@@ -118,7 +118,9 @@ class ResumeFixture : public testing::Test {
       }
       trainer.WaitForAllRanks();
     };
-    if (ranks == 1 && StrategyOf(job.config, 1) != StrategyType::kDdp) {
+    const bool one_process = !job.config.strategy.devices.empty() ||
+                             StrategyOf(job.config, ranks) == StrategyType::kSingle;
+    if (one_process) {
       body({});
     } else {
       const MeshShape shape = MeshShapeOf(job.config, ranks);

@@ -10,6 +10,7 @@
 #include "tests/trainer/loop/resume_fixture.h"
 #include "tests/trainer/loop/small_jobs.h"
 #include "trainer/compute/device.h"
+#include "trainer/loop/options_of.h"
 #include "trainer/models/pretrained.h"
 
 namespace ddprun::trainer {
@@ -33,6 +34,12 @@ StrategyConfig Of(StrategyType type, const MeshShape& mesh = {}) {
   return config;
 }
 
+StrategyConfig OnDevices(StrategyType type, size_t count) {
+  StrategyConfig config = Of(type);
+  config.devices.assign(count, "cpu");
+  return config;
+}
+
 std::vector<Cell> Cells() {
   using enum StrategyType;
   return {
@@ -42,6 +49,9 @@ std::vector<Cell> Cells() {
       {"Tensor2", 2, Of(kTensorParallel, {.tensor = 0})},
       {"Tensor4", 4, Of(kTensorParallel, {.tensor = 4})},
       {"Tensor2Data2", 4, Of(kTensorParallel, {.tensor = 2})},
+      {"Dp1", 1, OnDevices(kDp, 1)},
+      {"Dp2", 1, OnDevices(kDp, 2)},
+      {"Dp4", 1, OnDevices(kDp, 4)},
   };
 }
 
@@ -155,7 +165,7 @@ class StrategiesFixture : public ResumeFixture {
     job.config.strategy = cell.strategy;
     const MeshShape mesh = MeshShapeOf(job.config, cell.ranks);
     job.config.training.per_device_train_batch_size =
-        kStepSamples * mesh.tensor * mesh.pipeline / cell.ranks;
+        kStepSamples * mesh.tensor * mesh.pipeline / cell.ranks / DevicesPerRank(cell.strategy);
     job.model = subject.model;
     job.shape = MakeModelShape(job.model);
     job.train = subject.data();
