@@ -12,7 +12,7 @@ usage: scripts/setup.sh [--launcher | [--tests] [--peers] [--cuda]] [--no-apt]
   --launcher only what ddprun itself is built with (the preset "core"): no LibTorch, no Python
   --tests    and what the tests are built with
   --peers    and what tests and benchmarks compare with: PyTorch in Python, OpenMPI, MPICH (5 GB)
-  --cuda     and what LibTorch needs on GPUs, with what libddprun_cuda.so is built with (docs/gpu.md)
+  --cuda     and what LibTorch needs on GPUs, and libddprun_cuda.so to be built (docs/gpu.md)
   --no-apt   install no system packages: those needed are there, or installed by other means
 
   DDPRUN_TORCH=FOLDER   use this LibTorch (an unpacked libtorch, or the torch folder of a Python

@@ -193,7 +193,7 @@ Error NodeMeeting::Lost(const NodeOperation& operation, int rank) {
                .what = "Rank " + std::to_string(NameOf(rank)) + " was killed before it came to " +
                        Describe(operation.header) + ".",
                .hint = "Only a step of training is done again with another process in its place.",
-               .page = std::string(kRankLost)};
+               .page = "rank-lost"};
 }
 
 Error NodeMeeting::Cancelled(const NodeOperation& operation) {

@@ -1,5 +1,5 @@
-// Sections "run", "training", "optimizer", "scheduler", "checkpoint", "evaluation" and "report" of a
-// config; see config.h.
+// Sections "run", "training", "optimizer", "scheduler", "checkpoint", "evaluation" and "report" of
+// a config; see config.h.
 #pragma once
 
 #include <array>

@@ -6,6 +6,12 @@
 
 namespace ddprun::trainer {
 
+namespace {
+
+constexpr int64_t kIgnored = -100;  // a target that does not count
+
+}  // namespace
+
 std::vector<int64_t> DatasetPart::Places(std::span<const int64_t> indices) const {
   std::vector<int64_t> places;
   places.reserve(indices.size());
@@ -37,7 +43,9 @@ std::vector<Batch> SplitBatch(Batch batch, int64_t parts) {
       if (tensor->defined()) *tensor = tensor->narrow(0, begin, count);
     }
     part.samples = count;
-    part.predictions = batch.predictions / batch.samples * count;
+    const bool words = part.targets.defined() && !part.targets.is_floating_point();
+    part.predictions = words ? part.targets.ne(kIgnored).sum().item<int64_t>()
+                             : batch.predictions / batch.samples * count;
     split.push_back(std::move(part));
   }
   return split;

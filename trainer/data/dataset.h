@@ -105,7 +105,7 @@ class DatasetPart final : public Dataset {
 };
 
 // The batch's samples in `parts` batches, in their order, or as many as there are samples; sizes
-// differ by one at most. REQUIRES: a batch on the host, of equally many predictions a sample.
+// differ by one at most. REQUIRES: a batch on the host.
 std::vector<Batch> SplitBatch(Batch batch, int64_t parts);
 
 // Samples at the end of `size` that are set aside for validation: the fraction rounded down, but

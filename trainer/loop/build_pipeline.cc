@@ -123,8 +123,7 @@ int64_t PipelineMicroBatches(const Job& job, const Mesh& mesh) {
   if (strategy.type != StrategyType::kPipeline) return 1;
   if (strategy.pipeline_micro_batches > 0) return strategy.pipeline_micro_batches;
   // A batch norm's statistics are those of a micro-batch.
-  const bool splits = job.train->equal_predictions() && job.shape && job.shape->buffers().empty();
-  if (!splits) return 1;
+  if (job.shape == nullptr || !job.shape->buffers().empty()) return 1;
   const auto devices = static_cast<int64_t>(strategy.devices.size());
   const int64_t wanted = 2 * std::max<int64_t>(devices, mesh.pipeline.size);
   const int64_t there = job.config.training.gradient_accumulation_steps;

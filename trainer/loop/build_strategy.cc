@@ -11,6 +11,7 @@
 #include "trainer/loop/options_of.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/parallel/data_parallel.h"
+#include "trainer/parallel/strategy_parts.h"
 #include "trainer/parallel/tensor_parallel.h"
 #include "trainer/parallel/whole_state.h"
 

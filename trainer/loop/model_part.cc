@@ -13,6 +13,7 @@ namespace ddprun::trainer {
 namespace {
 
 using Stages = std::vector<StageMemory>;
+using Counts = std::vector<int64_t>;
 
 double WholeBytes(const Job& job) {
   if (job.shape != nullptr) return static_cast<double>(StateBytes(*job.shape));
@@ -44,12 +45,40 @@ std::vector<double> CostsOf(const Job& job, const Stages& all) {
   return costs;
 }
 
+bool BeginsBlock(const StageMemory& stage) {
+  return stage.input > 0 && !stage.continues_block;
+}
+
+// strategy.layers_per_stage in entries of `all`, which has several for a block and none for norms.
+// Empty where they do not tell.
+Counts GivenCounts(Counts given, const Stages& all) {
+  const int64_t sum = std::accumulate(given.begin(), given.end(), int64_t{0});
+  const int64_t blocks = std::ranges::count_if(all, &BeginsBlock);
+  if (given.empty() || blocks == 0) return std::cmp_equal(sum, all.size()) ? given : Counts();
+  if (sum > blocks) {  // with the embedding before them, and what is behind them
+    given.front() -= 1;
+    given.back() -= sum - blocks - 1;
+  }
+  Counts counts(given.size());
+  size_t at = 0;
+  int64_t begun = 0;
+  for (const StageMemory& stage : all) {
+    if (BeginsBlock(stage) && ++begun > given[at] && at + 1 < given.size()) {
+      ++at;
+      begun = 1;
+    }
+    ++counts[at];
+  }
+  return counts;
+}
+
 // Those of one stage of the pipeline.
 Stages StagesOfPart(const Job& job, const Stages& all, int pipeline_stages, int pipeline_stage) {
   if (std::cmp_less(all.size(), pipeline_stages)) return all;
-  const std::vector<int64_t> counts = job.config.strategy.layers_per_stage.empty()
-                                          ? BalancedSplit(CostsOf(job, all), pipeline_stages)
-                                          : PartsOfStages(job, *job.shape, pipeline_stages);
+  Counts counts = GivenCounts(job.config.strategy.layers_per_stage, all);
+  if (std::cmp_not_equal(counts.size(), pipeline_stages)) {
+    counts = BalancedSplit(CostsOf(job, all), pipeline_stages);
+  }
   const auto first = all.begin() + std::accumulate(counts.begin(), counts.begin() + pipeline_stage,
                                                    int64_t{0});
   return {first, first + counts[static_cast<size_t>(pipeline_stage)]};

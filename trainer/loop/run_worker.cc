@@ -62,6 +62,8 @@ Mesh MeetOthers(const Job& job,
     group->SetAllReduceAlgorithm(job.config.comm.algorithm);
     mesh = MakeMesh(group, MeshShapeOf(job.config, rank.world_size));
   }
+  // Others recover from no rank but one on the CPU, and are in the middle of training.
+  if (FirstGeneration(environment) > 0) return mesh;
   const std::string note = PutOnDevices(job.config.run.device, job.device, rank.local_rank,
                                         environment, timeout, mesh);
   if (!note.empty() && rank.rank == 0) log.Warning(note);

@@ -282,12 +282,10 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   checkpoints_.BeforeUpdate();
   Update(result);
   if (hasher_) hasher_->HashWeights(step_ + 1, observers_);
-  // Afterwards: it needs the gradients of all buckets.
-  // Of a model that ranks share out all have to ask.
-  const bool shared = mesh_.tensor.size * mesh_.pipeline.size > 1;
-  const bool reported =
-      (observers_ != nullptr || shared) && reports_.IsReported(step_ + 1);
-  if (max_norm == 0 && !scaler_ && reported) result.grad_norm = strategy_->GradientNorm();
+  // Afterwards: it needs the gradients of all buckets. On all ranks: each may have a part of them.
+  if (max_norm == 0 && !scaler_ && reports_.IsReported(step_ + 1)) {
+    result.grad_norm = strategy_->GradientNorm();
+  }
   result.exposed_seconds = strategy_->exposed_seconds();
   result.pipeline_wait_seconds = strategy_->pipeline_wait_seconds();
   return result;

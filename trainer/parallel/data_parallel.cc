@@ -20,6 +20,7 @@
 #include "trainer/compute/device.h"
 #include "trainer/compute/precision.h"
 #include "trainer/models/loss.h"
+#include "trainer/parallel/strategy_parts.h"
 
 namespace ddprun::trainer {
 

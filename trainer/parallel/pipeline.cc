@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "trainer/compute/norm.h"
+#include "trainer/parallel/strategy_parts.h"
 
 namespace ddprun::trainer {
 
@@ -227,13 +228,9 @@ std::vector<std::pair<Pipeline::Own*, PipelineAction>> Pipeline::OrderOf(int mic
 
 at::Tensor Pipeline::TakeInput(const Batch& batch, Own& own) {
   if (own.stage.index == 0) return batch.inputs;
-  at::Tensor x;
-  if (SharesWithRanks()) {
-    x = peers_.ReceiveForward();
-  } else {
-    x = own.inputs.front().to(own.stage.device, /*non_blocking=*/true);
-    own.inputs.pop_front();
-  }
+  if (SharesWithRanks()) return peers_.ReceiveForward();
+  at::Tensor x = own.inputs.front().to(own.stage.device, /*non_blocking=*/true);
+  own.inputs.pop_front();
   return x;
 }
 

@@ -12,6 +12,7 @@
 #include "trainer/compute/matmul.h"
 #include "trainer/compute/norm.h"
 #include "trainer/optim/optimizer.h"
+#include "trainer/parallel/strategy_parts.h"
 #include "trainer/parallel/virtual_ranks.h"
 
 namespace ddprun::trainer {

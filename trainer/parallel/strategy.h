@@ -98,35 +98,6 @@ class Strategy {
   virtual double pipeline_wait_seconds() const { return 0; }
 };
 
-// One micro-batch through the model and back, as strategies do it. Throws Failure for what backward
-// throws. `rest`: what of backward the loss's graph does not know.
-void RunMicroBatch(const StepInputs& inputs,
-                   size_t micro_batch,
-                   Model& model,
-                   const std::function<void()>& rest = {});
-// The way back alone; `gradient`: of the output, undefined for a loss.
-void RunBackward(int64_t step,
-                 const at::Tensor& output,
-                 const at::Tensor& gradient = {},
-                 const std::function<void()>& rest = {});
-
-// A model's trained parameters; which gradients this rank counts in sums over tensor ranks.
-class TrainedParameters {
- public:
-  TrainedParameters(const Model& model, const Mesh& mesh);
-  const std::vector<at::Tensor>& all() const { return all_; }
-  // Of gradients in their order, some of them undefined, those that are there and count.
-  std::vector<at::Tensor> Counted(std::vector<at::Tensor> gradients) const;
-
- private:
-  std::vector<at::Tensor> all_;
-  std::vector<bool> counted_;
-};
-
-// Begins a section of a model that the ranks of the tensor and pipeline axes share out. `part`: of
-// StateVisitor::Section, among the ranks of the data axis.
-void BeginSection(const char* prefix, RankPart part, const Mesh& mesh, StateVisitor& visitor);
-
 // One process, one device; or, where the model has parts of layers, the ranks of the tensor axis.
 std::unique_ptr<Strategy> MakeSingle(std::shared_ptr<Model> model,
                                      std::unique_ptr<Optimizer> optimizer,

@@ -8,6 +8,7 @@
 #include "trainer/parallel/gathered_units.h"
 #include "trainer/parallel/sharded_gradients.h"
 #include "trainer/parallel/sharded_update.h"
+#include "trainer/parallel/strategy_parts.h"
 
 namespace ddprun::trainer {
 

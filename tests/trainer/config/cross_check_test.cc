@@ -46,7 +46,8 @@ TEST(CrossCheck, RanksShareOutLayersThatCanBe) {
   EXPECT_EQ(FirstLine({kGpt, {"strategy.type=ddp", "strategy.tensor_parallel_size=2"}}),
             "strategy.tensor_parallel_size is for strategy.type \"tensor_parallel\", but this "
             "config has \"ddp\":");
-  EXPECT_EQ(FirstLine({R"({"model": {"type": "resnet18"}, "data": {"train_files": "a"}})",
+  EXPECT_EQ(FirstLine({R"({"model": {"type": "resnet18"},
+                           "data": {"format": "image_folder", "train_files": "a"}})",
                        {"strategy.type=tensor_parallel"}}),
             "Ranks share out the layers of gpt, llama, bert, mlp and linear models, not those of "
             "model.type \"resnet18\":");

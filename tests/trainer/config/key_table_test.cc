@@ -114,6 +114,10 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
       "strategy": {"type": "zero1"}})";
   const char* const kDp = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
       "strategy": {"type": "dp", "devices": "cpu"}})";
+  const char* const kTensor = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
+      "strategy": {"type": "tensor_parallel"}})";
+  const char* const kPipeline = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
+      "strategy": {"type": "pipeline"}})";
   const char* const kFp16 = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
       "training": {"precision": "fp16"}})";
   const char* const kLocalSgd = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
@@ -133,6 +137,8 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
                                                             {"plugin", kPlugin},
                                                             {"dp", kDp},
                                                             {"zero1", kZero},
+                                                            {"tensor_parallel", kTensor},
+                                                            {"pipeline", kPipeline},
                                                             {"fp16", kFp16},
                                                             {"power_sgd", kPowerSgd},
                                                             {"post_local_sgd", kLocalSgd},

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import struct
 
 import harness
 import training
@@ -15,7 +16,7 @@ class Hang(training.TrainingTest):
         job = self.start("--nproc_per_node=3", "--hang_timeout=4", self.write_config(config))
         while not job.stdout.readline().startswith("step"):
             self.assertIsNone(job.poll(), "training did not begin")
-        os.kill(self.worker_of_rank(1), signal.SIGSTOP)
+        os.kill(self.worker_of_rank(job, 1), signal.SIGSTOP)
         self.finish(job)
         self.assertEqual(job.returncode, 124, job.err)
         report = job.err[job.err.index("-- WORKERS HANG") :]
@@ -29,15 +30,18 @@ class Hang(training.TrainingTest):
         self.assertRegex(job.err, r"Stack of rank \d at SIGABRT")
         self.assert_nothing_left()
 
-    def worker_of_rank(self, rank):
-        """A forked worker has mapped the recorder; its environment is not in /proc."""
-        for pid in harness.processes_with(self.mark):
-            with open(f"/proc/{pid}/maps") as file:
-                pages = [line for line in file if "ddprun-flight-recorder" in line]
-            # Its page: the third column is the offset in the file.
-            if pages and "rw" in pages[0] and int(pages[0].split()[2], 16) == rank * 12288:
+    def worker_of_rank(self, job, rank):
+        """By its page of the flight recorder: magic, rank, pid."""
+        for fd in os.listdir(f"/proc/{job.pid}/fd"):
+            path = f"/proc/{job.pid}/fd/{fd}"
+            if "ddprun-flight-recorder" not in os.readlink(path):
+                continue
+            with open(path, "rb") as file:
+                file.seek(rank * 12288)
+                _, found, pid = struct.unpack("<QQQ", file.read(24))
+                self.assertEqual(found, rank)
                 return pid
-        raise AssertionError("no worker of that rank")
+        raise AssertionError("no flight recorder")
 
 
 if __name__ == "__main__":

@@ -40,6 +40,14 @@ StrategyConfig OnDevices(StrategyType type, size_t count) {
   return config;
 }
 
+StrategyConfig InStages(PipelineSchedule schedule, int64_t stages) {
+  StrategyConfig config = Of(StrategyType::kPipeline);
+  config.pipeline_parallel_size = stages;
+  config.pipeline_schedule = schedule;
+  config.pipeline_micro_batches = 2;
+  return config;
+}
+
 std::vector<Cell> Cells() {
   using enum StrategyType;
   return {
@@ -49,6 +57,19 @@ std::vector<Cell> Cells() {
       {"Tensor2", 2, Of(kTensorParallel, {.tensor = 0})},
       {"Tensor4", 4, Of(kTensorParallel, {.tensor = 4})},
       {"Tensor2Data2", 4, Of(kTensorParallel, {.tensor = 2})},
+      {"Zero1Of2", 2, Of(kZero1, {.tensor = 0, .pipeline = 0})},
+      {"Zero2Of2", 2, Of(kZero2, {.tensor = 0, .pipeline = 0})},
+      {"Zero3Of2", 2, Of(kZero3, {.tensor = 0, .pipeline = 0})},
+      {"Zero1Of4", 4, Of(kZero1, {.tensor = 0, .pipeline = 0})},
+      {"Zero2Of4", 4, Of(kZero2, {.tensor = 0, .pipeline = 0})},
+      {"Zero3Of4", 4, Of(kZero3, {.tensor = 0, .pipeline = 0})},
+      {"Zero2Of2Data2", 4, Of(kZero2, {.tensor = 0, .pipeline = 0, .shard = 2})},
+      {"Zero3Of2Data2", 4, Of(kZero3, {.tensor = 0, .pipeline = 0, .shard = 2})},
+      {"Pipeline2", 2, InStages(PipelineSchedule::k1F1B, 2)},
+      {"Pipeline2Gpipe", 2, InStages(PipelineSchedule::kGpipe, 2)},
+      {"Pipeline2Data2", 4, InStages(PipelineSchedule::k1F1B, 2)},
+      {"PipelineOnDevices", 1, OnDevices(kPipeline, 2)},
+      {"Layers", 1, OnDevices(kModelParallel, 2)},
       {"Dp1", 1, OnDevices(kDp, 1)},
       {"Dp2", 1, OnDevices(kDp, 2)},
       {"Dp4", 1, OnDevices(kDp, 4)},
@@ -237,7 +258,7 @@ class Strategies : public StrategiesFixture, public testing::WithParamInterface<
 
 TEST_P(Strategies, HaveTheLossesOfOneProcess) {
   const auto& [subject, cell] = GetParam();
-  for (const at::ScalarType type : {at::kFloat}) {
+  for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
     SCOPED_TRACE(c10::toString(type));
     const DefaultType scope(type);
     const std::string prefix = c10::toString(type);

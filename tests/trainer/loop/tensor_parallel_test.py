@@ -62,9 +62,9 @@ class TensorParallel(training.TrainingTest):
         job = self.run_ddprun("--nproc_per_node=3", self.write_config(config))
         self.assertEqual(job.returncode, 2, job.err)
         self.assertIn("fits strategy.tensor_parallel_size 1, 2, 4", job.err)
-        config = training.toy_config(model={"type": "cnn", "layer_sizes": None},
-                                     strategy={"type": "tensor_parallel"},
+        config = training.toy_config(model={"type": "cnn"}, strategy={"type": "tensor_parallel"},
                                      report={"state_hashes": True})
+        del config["model"]["layer_sizes"]
         job = self.run_ddprun("--nproc_per_node=2", self.write_config(config))
         self.assertEqual(job.returncode, 2, job.err)
         self.assertIn("not those of model.type \"cnn\"", job.err)
