@@ -91,24 +91,19 @@ std::vector<Choice> ChoicesFor(int ranks, int nodes, bool of_devices) {
   for (int tensor = 2; tensor <= ranks / nodes; ++tensor) {
     if (ranks % tensor == 0) choices.push_back({StrategyType::kTensorParallel, {.tensor = tensor}});
   }
-  for (int tensor = 1; tensor <= ranks / 2; ++tensor) {
-    for (int stages = 2; stages <= ranks / tensor; ++stages) {
-      if (ranks % (tensor * stages) != 0) continue;
-      choices.push_back({StrategyType::kPipeline, {.tensor = tensor, .pipeline = stages}});
-    }
+  for (int stages = 2; stages <= ranks; ++stages) {
+    if (ranks % stages == 0) choices.push_back({StrategyType::kPipeline, {.pipeline = stages}});
   }
   return choices;
 }
 
-// "pipeline 2 x tensor 2 x data 2"
+// "pipeline 2 x data 2"
 std::string NameOf(const Choice& choice, int ranks) {
   const auto& [type, mesh] = choice;
   std::string name(Word(type));
-  const int data = ranks / (mesh.tensor * mesh.pipeline);
-  if (mesh.pipeline > 1) name += " " + std::to_string(mesh.pipeline);
-  if (mesh.tensor > 1) {
-    name += (mesh.pipeline > 1 ? " x tensor " : " ") + std::to_string(mesh.tensor);
-  }
+  const int parts = mesh.tensor * mesh.pipeline;
+  const int data = ranks / parts;
+  if (parts > 1) name += " " + std::to_string(parts);
   if (data < ranks && data > 1) name += " x data " + std::to_string(data);
   if (mesh.shard > 0) name += " in " + std::to_string(ranks / mesh.shard) + " replicas";
   return name;

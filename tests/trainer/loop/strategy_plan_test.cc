@@ -171,9 +171,8 @@ zero1                                   32         10 GiB     4.02 GiB     -  pe
 zero3                                   32       6.66 GiB     6.03 GiB     -  yes
 tensor_parallel 2 x data 2              16       7.61 GiB     1.91 GiB     -  yes
 tensor_parallel 4                        8       4.24 GiB      868 MiB     -  yes
-pipeline 2 x data 2                     16       7.80 GiB     1.64 GiB  50 %  yes
-pipeline 4                               8       4.01 GiB      149 MiB  75 %  yes
-pipeline 2 x tensor 2                    8       4.13 GiB      383 MiB  50 %  yes
+pipeline 2 x data 2                     16       6.90 GiB     1.64 GiB  20 %  yes
+pipeline 4                               8       3.66 GiB      149 MiB  27 %  yes
 
 Not zero2: A hook needs the whole gradient.
 
