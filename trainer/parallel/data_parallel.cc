@@ -333,7 +333,8 @@ class DataParallel final : public Strategy {
       samples.push_back(device.samples);
     }
     if (!told_.insert(samples).second) return;
-    for (const StateTensor& one : State().tensors) {
+    const StateDict state = State();
+    for (const StateTensor& one : state.tensors) {
       if (one.name.starts_with("optimizer.")) report.devices[0].optimizer += Bytes({one.tensor});
     }
     observers.Tell(&Observer::OnDeviceMemory, report);

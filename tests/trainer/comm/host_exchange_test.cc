@@ -206,7 +206,8 @@ TEST(HostExchange, GroupsMadeTogetherAreToldApartAndNameTheRanksOfTheJob) {
   EXPECT_EQ(reader->Read(0)->groups, reader->Read(2)->groups);
   EXPECT_EQ(reader->Read(1)->groups, reader->Read(3)->groups);
   EXPECT_NE(reader->Read(0)->groups, reader->Read(1)->groups);
-  for (const RecordedCollective& one : reader->Read(3)->collectives) {
+  const auto page = reader->Read(3);
+  for (const RecordedCollective& one : page->collectives) {
     if (one.kind == CollectiveKind::kReceive) EXPECT_EQ(one.number, 1U);
   }
 }

@@ -112,7 +112,8 @@ Trained Train(const Case& setup) {
     strategy->Step();
     trained.losses.push_back(sum);
   }
-  for (const StateTensor& one : strategy->State().tensors) {
+  const StateDict state = strategy->State();
+  for (const StateTensor& one : state.tensors) {
     trained.state[one.name] = one.tensor.clone();
   }
   return trained;

@@ -55,7 +55,8 @@ int64_t LiveBytes(Strategy& strategy, const Model& model) {
     const c10::Storage& storage = tensor.storage();
     storages[storage.unsafeGetStorageImpl()] = static_cast<int64_t>(storage.nbytes());
   };
-  for (const StateTensor& one : strategy.State().tensors) count(one.tensor);
+  const StateDict state = strategy.State();
+  for (const StateTensor& one : state.tensors) count(one.tensor);
   for (const at::Tensor& one : strategy.Gradients()) count(one);
   for (const at::Tensor& one : model.parameters()) {
     count(one);
