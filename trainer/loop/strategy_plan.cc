@@ -30,7 +30,7 @@ double SentOfModel(StrategyType type, double model, double ranks, double shards,
   const double of_replicas = SentToSum(model / shards, ranks / shards);
   switch (type) {
     case StrategyType::kZero1:
-      return 2 * once + of_replicas;
+      return SentToSum(model, ranks) + once;  // by ddp's reducer; then the updated parts
     case StrategyType::kZero2:
       return (batches + 1) * once + of_replicas;
     case StrategyType::kZero3:
