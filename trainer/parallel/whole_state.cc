@@ -94,9 +94,11 @@ std::vector<std::string> ExchangeTexts(c10d::Backend* control, const std::string
   const at::Tensor sizes = at::zeros({control->getSize()}, at::kLong);
   sizes[control->getRank()] = static_cast<int64_t>(own.size());
   AllReduceOnHost(control, sizes);
-  const at::Tensor bytes = at::zeros({control->getSize(), sizes.max().item<int64_t>()}, at::kByte);
+  const int64_t longest = sizes.max().item<int64_t>();
+  if (longest == 0) return std::vector<std::string>(static_cast<size_t>(control->getSize()));
+  const at::Tensor bytes = at::zeros({control->getSize(), longest}, at::kByte);
   std::memcpy(bytes[control->getRank()].mutable_data_ptr(), own.data(), own.size());
-  if (bytes.numel() > 0) AllReduceOnHost(control, bytes);
+  AllReduceOnHost(control, bytes);
   std::vector<std::string> texts;
   for (int rank = 0; rank < control->getSize(); ++rank) {
     texts.emplace_back(static_cast<const char*>(bytes[rank].const_data_ptr()),

@@ -64,7 +64,7 @@ TEST(StoreConnection, KeepsTryingUntilTheServerIsThere) {
 TEST(StoreConnection, GivesUpAtTheDeadlineAndSaysWhy) {
   const HostPort endpoint{"127.0.0.1", UnusedPort()};
   asio::io_context io;
-  StoreConnection connection(io, endpoint, DeadlineAfter(milliseconds(30)));
+  StoreConnection connection(io, endpoint, DeadlineAfter(milliseconds(500)));
   std::vector<Error> errors;
   const auto keep = [&](const Result<Reply>& reply) { errors.push_back(reply.error()); };
   connection.Call(Add("/n"), keep);
