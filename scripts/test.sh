@@ -26,7 +26,8 @@ run_sanitizer() {
   build "$1" sanitize_tests
   say "Test build/$1"
   # One OpenMP thread: LibTorch's own threads are not instrumented, and would look like races.
-  ASAN_OPTIONS=detect_leaks=1 TSAN_OPTIONS=halt_on_error=1 OMP_NUM_THREADS=1 \
+  ASAN_OPTIONS=detect_leaks=1 \
+    TSAN_OPTIONS="halt_on_error=1:suppressions=$ROOT/tests/tsan.supp" OMP_NUM_THREADS=1 \
     UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
     ctest --preset "$1" -j2 --no-tests=error || failed+=("build/$1: $(failed_tests "$1")")
 }
