@@ -55,19 +55,19 @@ StaticRendezvous::StaticRendezvous(asio::io_context& io, RendezvousOptions optio
 
 void StaticRendezvous::Stop() {
   stopped_ = true;
-  on_joined_ = nullptr;
-  on_failure_ = nullptr;
-  on_reported_ = nullptr;
-  on_left_ = nullptr;
+  now_.on_joined = nullptr;
+  now_.on_failure = nullptr;
+  now_.on_reported = nullptr;
+  now_.on_left = nullptr;
   deadline_.cancel();
   progress_.cancel();
   ending_.cancel();
   spreading_.cancel();
   // Through locals: their pending handlers hold this object and let go of it here.
   const auto resolve = std::move(resolve_);
-  const auto assigned_watch = std::move(assigned_watch_);
-  const auto failure_watch = std::move(failure_watch_);
-  const auto barrier = std::move(barrier_);
+  const auto assigned_watch = std::move(now_.assigned_watch);
+  const auto failure_watch = std::move(now_.failure_watch);
+  const auto barrier = std::move(now_.barrier);
   const auto presence = std::move(presence_);
   const auto twin = std::move(twin_);
   const auto connection = std::move(connection_);
@@ -96,7 +96,7 @@ void StaticRendezvous::After(asio::steady_timer& timer,
 void StaticRendezvous::Ask(Request request, std::function<void(const Reply&)> then) {
   store().Call(std::move(request), [self = shared_from_this(), round = round_,
                                     then = std::move(then)](Result<Reply> reply) {
-    if (self->stopped_ || round != self->round_ || !self->on_joined_) return;
+    if (self->stopped_ || round != self->round_ || !self->now_.on_joined) return;
     if (!reply.has_value()) return self->FailJoin(std::move(reply).error());
     then(*reply);
   });
@@ -127,26 +127,12 @@ void StaticRendezvous::WatchKey(const std::string& key,
 
 void StaticRendezvous::Join(std::function<void(Result<Membership>)> done) {
   ++round_;
-  if (failure_ && failure_->kind == RoundEnd::Kind::kRestart) ++restart_count_;
-  on_joined_ = std::move(done);
-  missing_.clear();
-  for (int node = 0; node < nnodes_; ++node) missing_.insert(node);
-  assigned_ = false;
-  last_line_.clear();
-  on_failure_ = nullptr;
-  on_reported_ = nullptr;
-  on_left_ = nullptr;
-  left_ = false;
-  leave_known_ = false;
-  failure_.reset();
-  noted_ = false;
-  failure_delivered_ = false;
-  asked_end_.reset();
+  if (now_.failure && now_.failure->kind == RoundEnd::Kind::kRestart) ++restart_count_;
+  now_ = {};
+  now_.on_joined = std::move(done);
+  for (int node = 0; node < nnodes_; ++node) now_.missing.insert(node);
   ending_.cancel();
   spreading_.cancel();
-  barrier_.reset();
-  assigned_watch_.reset();
-  failure_watch_.reset();
   After(deadline_, options_.rules.join_timeout, &StaticRendezvous::OnDeadline);
   if (!alone()) After(progress_, options_.progress_interval, &StaticRendezvous::OnProgressTime);
   StartRound();
@@ -223,11 +209,11 @@ void StaticRendezvous::EnterRound() {
   if (!host() && hosted_by_ddprun_ && presence_ == nullptr) {
     WatchKey(keys_.Present(node), presence_, [](const Result<std::string>&) {});
   }
-  WatchKey(keys_.Failure(round_, node), failure_watch_,
+  WatchKey(keys_.Failure(round_, node), now_.failure_watch,
            [this](const Result<std::string>& note) { OnFailureNote(note); });
   const RoleInfo info{options_.role, node, options_.local_world_size};
   Ask(KeyRequest(Op::kSet, keys_.RoleInfo(round_, node), ToJson(info)), [](const Reply&) {});
-  WatchKey(keys_.AssignedRanks(round_, node), assigned_watch_,
+  WatchKey(keys_.AssignedRanks(round_, node), now_.assigned_watch,
            [this](const Result<std::string>& value) { OnAssigned(value); });
   if (!host()) return;
   if (lost_) return RefuseRound();
@@ -242,12 +228,12 @@ void StaticRendezvous::AwaitNode(int node) {
 }
 
 void StaticRendezvous::OnNodeJoined(int node) {
-  missing_.erase(node);
-  if (missing_.empty() && on_joined_ && !assigned_) AssignAll();
+  now_.missing.erase(node);
+  if (now_.missing.empty() && now_.on_joined && !now_.assigned) AssignAll();
 }
 
 void StaticRendezvous::AssignAll() {
-  assigned_ = true;
+  now_.assigned = true;
   std::vector<std::string> keys;
   for (int node = 0; node < nnodes_; ++node) keys.push_back(keys_.RoleInfo(round_, node));
   Ask(KeysRequest(Op::kMultiGet, std::move(keys)),
@@ -276,7 +262,7 @@ void StaticRendezvous::PublishRanks(const Reply& role_infos) {
 }
 
 void StaticRendezvous::OnAssigned(const Result<std::string>& value) {
-  if (!on_joined_) return;
+  if (!now_.on_joined) return;
   if (!value.has_value()) return FailJoin(value.error());
   const auto ranks = ParseAssignedRanks(*value);
   if (!ranks) {
@@ -300,7 +286,7 @@ void StaticRendezvous::FinishJoin(const AssignedRanks& ranks, uint16_t master_po
   deadline_.cancel();
   progress_.cancel();
   twin_.reset();
-  const auto done = std::exchange(on_joined_, nullptr);
+  const auto done = std::exchange(now_.on_joined, nullptr);
   if (!done) return;
   Membership membership;
   membership.round = round_;
@@ -319,7 +305,7 @@ void StaticRendezvous::FinishJoin(const AssignedRanks& ranks, uint16_t master_po
 void StaticRendezvous::FailJoin(Error error) {
   deadline_.cancel();
   progress_.cancel();
-  if (const auto done = std::exchange(on_joined_, nullptr)) done(std::move(error));
+  if (const auto done = std::exchange(now_.on_joined, nullptr)) done(std::move(error));
 }
 
 void StaticRendezvous::FailForLostNode() {
@@ -336,7 +322,11 @@ void StaticRendezvous::OnDeadline() {
 
 void StaticRendezvous::OnProgressTime() {
   After(progress_, options_.progress_interval, &StaticRendezvous::OnProgressTime);
-  if (host()) return SayWhoIsThere();
+  if (host()) {
+    // None yet while the endpoint's name is resolved, or who has the port is asked for.
+    if (server_ != nullptr) SayWhoIsThere();
+    return;
+  }
   if (!connection_->connected()) {
     const std::string problem = connection_->last_problem();
     return Say("waiting for node 0 at " + ToString(endpoint_) +
@@ -347,10 +337,10 @@ void StaticRendezvous::OnProgressTime() {
 
 // One key after the other: a CHECK of several keys does not say which are there.
 void StaticRendezvous::CheckNode(int node, std::vector<int> missing) {
-  if (!on_joined_ || node == nnodes_) {
+  if (!now_.on_joined || node == nnodes_) {
     looking_ = false;
-    if (!on_joined_) return;
-    missing_ = std::set<int>(missing.begin(), missing.end());
+    if (!now_.on_joined) return;
+    now_.missing = std::set<int>(missing.begin(), missing.end());
     return Say(DescribeJoined(nnodes_, missing));
   }
   Ask(KeysRequest(Op::kCheck, {keys_.RoleInfo(round_, node)}),
@@ -361,8 +351,8 @@ void StaticRendezvous::CheckNode(int node, std::vector<int> missing) {
 }
 
 void StaticRendezvous::Say(const std::string& line) {
-  if (line.empty() || line == last_line_ || !options_.on_progress) return;
-  last_line_ = line;
+  if (line.empty() || line == now_.last_line || !options_.on_progress) return;
+  now_.last_line = line;
   options_.on_progress(line);
 }
 

@@ -32,7 +32,7 @@ class StaticRendezvous final : public Rendezvous,
   void EndRound(RoundEnd end, std::function<void()> done) override;
   void Withdraw(RoundEnd end, std::function<void()> done) override;
   void Leave(std::function<void(Status)> done) override;
-  bool may_go() const override { return leave_known_ && !host(); }
+  bool may_go() const override { return now_.leave_known && !host(); }
   const StoreServer* worker_store() const override;
   void Stop();
 
@@ -76,7 +76,7 @@ class StaticRendezvous final : public Rendezvous,
   void LookForTwin();
   void FailWithoutPort(const Error& taken);
   void SayWhoIsThere();
-  std::vector<int> Missing() const { return {missing_.begin(), missing_.end()}; }
+  std::vector<int> Missing() const { return {now_.missing.begin(), now_.missing.end()}; }
   void OnFailureNote(const Result<std::string>& note);
   void DeliverFailure();
   void SpreadFailure(const std::string& note);
@@ -85,7 +85,6 @@ class StaticRendezvous final : public Rendezvous,
   void OnNodeLost(int node, bool had_left);
   void RefuseRound();
   void FailForLostNode();
-  void Forget(std::string key);
   void TellSeen();
   void PublishEnd(const RoundEnd& own);
   void OnEndTold(int round);
@@ -110,10 +109,7 @@ class StaticRendezvous final : public Rendezvous,
   std::unique_ptr<StoreServer> server_;          // on node 0
   std::unique_ptr<StoreServer> round_server_;    // on node 0, workers' store of later rounds
   std::unique_ptr<StoreConnection> connection_;  // elsewhere
-  std::unique_ptr<StoreWatch> assigned_watch_;
-  std::unique_ptr<StoreWatch> failure_watch_;
   std::unique_ptr<StoreConnection> twin_;     // on node 0, to a second node 0
-  std::unique_ptr<StoreConnection> barrier_;  // of a node that leaves
   std::unique_ptr<StoreWatch> presence_;      // of a later node, at node 0: over all rounds
   asio::steady_timer deadline_;
   asio::steady_timer progress_;
@@ -126,24 +122,29 @@ class StaticRendezvous final : public Rendezvous,
   int restart_count_ = 0;
   std::optional<RoundEnd> lost_;  // node 0 knows it
 
-  // Of the current round.
   int round_ = -1;
-  std::function<void(Result<Membership>)> on_joined_;
-  std::set<int> missing_;  // node 0 knows it; others as of the last look
-  bool assigned_ = false;
   std::string strangers_;  // nodes of another job, as text; node 0 knows it
-  std::string last_line_;
-  bool looking_ = false;  // a look at who is missing is under way
-  std::function<void(RoundEnd)> on_failure_;
-  std::optional<RoundEnd> failure_;
-  bool noted_ = false;  // the failure's key has been read
-  bool failure_delivered_ = false;
-  std::optional<RoundEnd::Kind> asked_end_;  // by this node's EndRound
+  bool looking_ = false;   // a look at who is missing is under way
   std::set<int> unheard_;  // nodes that have not yet read the failure, while reporting it
-  std::function<void()> on_reported_;
-  std::function<void(Status)> on_left_;
-  bool leave_known_ = false;  // node 0 has counted this node among those that are done
-  bool left_ = false;
+  // Of the current round.
+  struct Round {
+    std::function<void(Result<Membership>)> on_joined;
+    std::unique_ptr<StoreWatch> assigned_watch;
+    std::unique_ptr<StoreWatch> failure_watch;
+    std::unique_ptr<StoreConnection> barrier;  // of a node that leaves
+    std::set<int> missing;                     // node 0 knows it; others as of the last look
+    bool assigned = false;
+    std::string last_line;
+    std::function<void(RoundEnd)> on_failure;
+    std::optional<RoundEnd> failure;
+    bool noted = false;  // the failure's key has been read
+    bool failure_delivered = false;
+    std::optional<RoundEnd::Kind> asked_end;  // by this node's EndRound
+    std::function<void()> on_reported;
+    std::function<void(Status)> on_left;
+    bool leave_known = false;  // node 0 has counted this node among those that are done
+    bool left = false;
+  } now_;
 };
 
 }  // namespace ddprun::rendezvous

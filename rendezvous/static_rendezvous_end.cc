@@ -32,21 +32,21 @@ Request CompareSet(std::string key, const std::string& value) {
 }  // namespace
 
 void StaticRendezvous::WatchRound(std::function<void(RoundEnd)> handler) {
-  on_failure_ = std::move(handler);
+  now_.on_failure = std::move(handler);
   asio::post(io_, [self = shared_from_this()] { self->DeliverFailure(); });
 }
 
 void StaticRendezvous::OnFailureNote(const Result<std::string>& note) {
-  if (left_ || noted_) return;
-  noted_ = true;
+  if (now_.left || now_.noted) return;
+  now_.noted = true;
   if (note.has_value()) {
-    failure_ = ParseNote(*note);
+    now_.failure = ParseNote(*note);
     if (host()) return SpreadFailure(*note);
     TellSeen();
     return DeliverFailure();
   }
-  failure_ = RoundEnd{.node_rank = -1, .message = note.error().what};
-  if (on_left_) return After(ending_, kLastAnswerTimeout, &StaticRendezvous::DeliverFailure);
+  now_.failure = RoundEnd{.node_rank = -1, .message = note.error().what};
+  if (now_.on_left) return After(ending_, kLastAnswerTimeout, &StaticRendezvous::DeliverFailure);
   DeliverFailure();
 }
 
@@ -55,12 +55,12 @@ void StaticRendezvous::TellSeen() {
 }
 
 void StaticRendezvous::DeliverFailure() {
-  if (!failure_ || failure_delivered_ || left_ || !on_failure_) return;
-  failure_delivered_ = true;
-  const bool as_asked = failure_->node_rank == node_rank_ && asked_end_ == failure_->kind;
-  // A copy: the handler may destroy everything.
-  const auto handler = on_failure_;
-  if (!as_asked) handler(*failure_);
+  if (!now_.failure || now_.failure_delivered || now_.left || !now_.on_failure) return;
+  now_.failure_delivered = true;
+  const RoundEnd end = *now_.failure;
+  // Copies: the handler may destroy everything.
+  const auto handler = now_.on_failure;
+  if (end.node_rank != node_rank_ || now_.asked_end != end.kind) handler(end);
 }
 
 void StaticRendezvous::SpreadFailure(const std::string& note) {
@@ -80,17 +80,13 @@ void StaticRendezvous::OnAbandoned(const std::vector<std::string>& keys) {
   }
 }
 
-void StaticRendezvous::Forget(std::string key) {
-  Tell(KeyRequest(Op::kDeleteKey, std::move(key)));
-}
-
 void StaticRendezvous::OnNodeGone(int node) {
-  if (left_) return;
-  if (round_ == 0 && on_joined_ && !assigned_) {
+  if (now_.left) return;
+  if (round_ == 0 && now_.on_joined && !now_.assigned) {
     // It may be started again.
-    Forget(keys_.Node(node));
-    Forget(keys_.RoleInfo(round_, node));
-    if (missing_.insert(node).second) AwaitNode(node);
+    Tell(KeyRequest(Op::kDeleteKey, keys_.Node(node)));
+    Tell(KeyRequest(Op::kDeleteKey, keys_.RoleInfo(round_, node)));
+    if (now_.missing.insert(node).second) AwaitNode(node);
     return;
   }
   server_->Call(KeysRequest(Op::kCheck, {keys_.Left(round_, node)}),
@@ -100,19 +96,19 @@ void StaticRendezvous::OnNodeGone(int node) {
 }
 
 void StaticRendezvous::OnNodeLost(int node, bool had_left) {
-  if (stopped_ || left_) return;
+  if (stopped_ || now_.left) return;
   const std::string how =
       had_left ? "its workers had ended well" : "the connection to its agent was closed";
   const RoundEnd end{.node_rank = node,
                      .message = "node " + std::to_string(node) + " is gone: " + how};
   if (!lost_) lost_ = end;
-  if (on_joined_ && !assigned_) return RefuseRound();
+  if (now_.on_joined && !now_.assigned) return RefuseRound();
   if (!had_left) Tell(CompareSet(keys_.Failure(round_, 0), ToNote(end)));
 }
 
 // A restart cannot bring back a node that is gone. The others read why where they await ranks.
 void StaticRendezvous::RefuseRound() {
-  assigned_ = true;
+  now_.assigned = true;
   Request refuse = KeysRequest(Op::kMultiSet, {});
   for (int node = 1; node < nnodes_; ++node) {
     refuse.keys.push_back(keys_.AssignedRanks(round_, node));
@@ -123,16 +119,16 @@ void StaticRendezvous::RefuseRound() {
 }
 
 void StaticRendezvous::EndRound(RoundEnd end, std::function<void()> done) {
-  on_reported_ = std::move(done);
-  asked_end_ = end.kind;
+  now_.on_reported = std::move(done);
+  now_.asked_end = end.kind;
   end.node_rank = node_rank_;
   // Not at once even if there is nobody to tell: no handler is called from within this call.
   After(ending_, alone() ? milliseconds(0) : kReportTimeout, &StaticRendezvous::OnReported);
   if (alone()) {
-    failure_ = failure_.value_or(end);
+    now_.failure = now_.failure.value_or(end);
     return;
   }
-  if (failure_) {
+  if (now_.failure) {
     asio::post(io_, [self = shared_from_this(), round = round_] { self->OnEndTold(round); });
     return;
   }
@@ -162,8 +158,8 @@ void StaticRendezvous::PublishEnd(const RoundEnd& own) {
   store().Call(CompareSet(keys_.Failure(round_, last), ToNote(own)),
                [self = shared_from_this(), round = round_](const Result<Reply>& reply) {
                  if (round != self->round_) return;
-                 if (reply.has_value() && !self->failure_) {
-                   self->failure_ = ParseNote(reply->values.front());
+                 if (reply.has_value() && !self->now_.failure) {
+                   self->now_.failure = ParseNote(reply->values.front());
                    if (!self->host()) self->TellSeen();
                  }
                  self->OnEndTold(round);
@@ -179,7 +175,7 @@ void StaticRendezvous::OnEndTold(int round) {
 void StaticRendezvous::AwaitSeen() {
   unheard_.clear();
   for (int node = 1; node < nnodes_; ++node) unheard_.insert(node);
-  if (failure_) unheard_.erase(failure_->node_rank);
+  if (now_.failure) unheard_.erase(now_.failure->node_rank);
   const std::set<int> asked = unheard_;
   for (const int node : asked) {
     const auto heard = [self = shared_from_this(), node, round = round_] {
@@ -209,11 +205,11 @@ void StaticRendezvous::OnSpread() {
 
 void StaticRendezvous::OnReported() {
   ending_.cancel();
-  if (const auto done = std::exchange(on_reported_, nullptr)) done();
+  if (const auto done = std::exchange(now_.on_reported, nullptr)) done();
 }
 
 void StaticRendezvous::Leave(std::function<void(Status)> done) {
-  on_left_ = std::move(done);
+  now_.on_left = std::move(done);
   if (alone()) {
     asio::post(io_, [self = shared_from_this()] { self->OnAllFinished({}); });
     return;
@@ -223,14 +219,14 @@ void StaticRendezvous::Leave(std::function<void(Status)> done) {
   // Its own connection, as the other one must stay free for a failure; and it waits before this
   // node is counted: torchrun's node 0 goes as soon as the last node is, and takes with it what it
   // has not read by then.
-  barrier_ = std::make_unique<StoreConnection>(io_, options_.endpoint,
-                                               DeadlineAfter(options_.rules.join_timeout));
-  barrier_->Call(KeysRequest(Op::kCheck, {keys_.LastFinished(round_)}),
-                 Guarded([this](const Result<Reply>& reply) {
-                   if (!reply.has_value()) return OnAllFinished(reply.error());
-                   AwaitLast(*barrier_);
-                   EnterBarrier();
-                 }));
+  now_.barrier = std::make_unique<StoreConnection>(io_, options_.endpoint,
+                                                   DeadlineAfter(options_.rules.join_timeout));
+  now_.barrier->Call(KeysRequest(Op::kCheck, {keys_.LastFinished(round_)}),
+                     Guarded([this](const Result<Reply>& reply) {
+                       if (!reply.has_value()) return OnAllFinished(reply.error());
+                       AwaitLast(*now_.barrier);
+                       EnterBarrier();
+                     }));
 }
 
 void StaticRendezvous::AwaitLast(AsyncStore& waiting) {
@@ -245,7 +241,7 @@ void StaticRendezvous::EnterBarrier() {
   count.number = 1;
   store().Call(std::move(count), Guarded([this](const Result<Reply>& reply) {
                  if (!reply.has_value()) return OnAllFinished(reply.error());
-                 leave_known_ = true;
+                 now_.leave_known = true;
                  if (reply->number == nnodes_) return FinishForAll();
                  if (host()) AwaitLast(*server_);
                }));
@@ -270,15 +266,15 @@ void StaticRendezvous::FinishForAll() {
 }
 
 void StaticRendezvous::OnAllFinished(const Status& finished) {
-  if (stopped_ || left_) return;
-  left_ = finished.ok();
-  if (left_ && host() && !alone()) {
+  if (stopped_ || now_.left) return;
+  now_.left = finished.ok();
+  if (now_.left && host() && !alone()) {
     server_->OnAllDisconnected(kDrainTimeout, [self = shared_from_this()] {
-      if (const auto done = std::exchange(self->on_left_, nullptr)) done({});
+      if (const auto done = std::exchange(self->now_.on_left, nullptr)) done({});
     });
     return;
   }
-  if (const auto done = std::exchange(on_left_, nullptr)) done(finished);
+  if (const auto done = std::exchange(now_.on_left, nullptr)) done(finished);
 }
 
 }  // namespace ddprun::rendezvous

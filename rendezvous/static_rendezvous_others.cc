@@ -120,7 +120,7 @@ void StaticRendezvous::FailWithoutPort(const Error& taken) {
 // Node 0 sees the keys of nodes that look for another job here.
 void StaticRendezvous::SayWhoIsThere() {
   server_->Call(KeyRequest(Op::kListKeys, ""), Guarded([this](const Result<Reply>& reply) {
-                  if (!on_joined_) return;
+                  if (!now_.on_joined) return;
                   strangers_.clear();
                   const auto keys = reply.has_value() ? reply->values : std::vector<std::string>();
                   for (const std::string& key : keys) {

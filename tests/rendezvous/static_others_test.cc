@@ -75,6 +75,12 @@ TEST_F(StaticOthersTest, APortThatAnotherJobHasIsSaidToBeThat) {
   EXPECT_THAT(error.what, HasSubstr("node 0 of the job --rdzv_id=\"none\", on " + HostName()));
 }
 
+// Longer than lines about the progress are apart.
+TEST_F(StaticOthersTest, AProgramThatSaysNothingAtThePortIsWaitedFor) {
+  const ForeignServer mute(io_, port_, "");
+  EXPECT_EQ(ErrorOfJoin(Options(2, 0)).page, "port-taken");
+}
+
 TEST_F(StaticOthersTest, AnotherProgramAtThePortIsFoundAtOnce) {
   const ForeignServer ssh(io_, port_, "SSH-2.0-OpenSSH_9.6\r\n");
   const Error error = ErrorOfJoin(Options(2, 1));

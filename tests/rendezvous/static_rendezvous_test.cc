@@ -149,7 +149,14 @@ TEST_F(StaticRendezvousTest, LetsANodeThatDiedWhileWaitingComeAgain) {
   const auto host_says = [&](const std::string& start) {
     return !nodes_[0].lines.empty() && nodes_[0].lines.back().starts_with(start);
   };
-  RunUntil([&] { return host_says("2 of"); });
+  // It is known to wait, too, by which its end is noticed: that is another connection.
+  const auto waits = [&] {
+    const StoreServer* const store = nodes_[0].rendezvous->worker_store();
+    return store != nullptr && std::ranges::any_of(store->ParkedWaits(), [](const auto& wait) {
+             return wait.keys.front().ends_with("present/1");
+           });
+  };
+  RunUntil([&] { return host_says("2 of") && waits(); });
   nodes_.erase(1);
   RunUntil([&] { return host_says("1 of"); });
   Start(Options(3, 1));

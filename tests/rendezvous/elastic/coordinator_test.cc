@@ -11,6 +11,7 @@
 
 #include "rendezvous/elastic/control_message.h"
 #include "rendezvous/net/socket.h"
+#include "rendezvous/peer_json.h"
 #include "rendezvous/store/store_server.h"
 #include "tests/rendezvous/loop_thread.h"
 
