@@ -1,7 +1,9 @@
-# ddprun_test(NAME SOURCES ... DEPENDS ... LABELS ... [TIMEOUT seconds])
+# ddprun_test(NAME SOURCES ... DEPENDS ... LABELS ... [TIMEOUT seconds of one TEST])
 #
-# One GoogleTest program; every TEST becomes a ctest of its own, with the labels.
-include(GoogleTest)
+# One GoogleTest program. Every TEST becomes a ctest NAME.SUITE.TEST with the labels; of a program
+# that loads LibTorch (label "torch") every suite does, NAME.SUITE: loading takes half a second,
+# most TESTs a few milliseconds. NAME.SUITE.1 and so on are parts of a suite of many. The output
+# names the TEST that failed; bin/NAME --gtest_filter=SUITE.TEST runs it alone.
 find_package(GTest REQUIRED)
 
 # What a sanitizer build needs: the tests labelled "sanitize" (scripts/test.sh).
@@ -24,13 +26,19 @@ function(ddprun_test name)
   if(sanitize IN_LIST ARG_LABELS)
     add_dependencies(sanitize_tests ${name})
   endif()
-  gtest_discover_tests(${name} TEST_PREFIX ${name}. NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT ${ARG_TIMEOUT})
-  # Not through PROPERTIES above, which loses all of a list but its first element.
-  set(labels_file ${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake)
-  file(WRITE ${labels_file} "if(${name}_TESTS)
-  set_tests_properties(\${${name}_TESTS} PROPERTIES LABELS \"${ARG_LABELS}\")
+  # gtest_discover_tests knows no suites.
+  set(list ${CMAKE_CURRENT_BINARY_DIR}/${name}_tests.cmake)
+  add_custom_command(TARGET ${name} POST_BUILD VERBATIM BYPRODUCTS ${list}
+    COMMAND ${CMAKE_COMMAND} -D PROGRAM=$<TARGET_FILE:${name}> -D NAME=${name}
+            "-DLABELS=${ARG_LABELS}" -D TIMEOUT=${ARG_TIMEOUT}
+            -D FOLDER=${CMAKE_CURRENT_BINARY_DIR} -D OUTPUT=${list}
+            -P ${PROJECT_SOURCE_DIR}/cmake/ListTests.cmake)
+  set(include ${CMAKE_CURRENT_BINARY_DIR}/${name}_include.cmake)
+  file(WRITE ${include} "if(EXISTS \"${list}\")
+  include(\"${list}\")
+else()
+  add_test(${name}_NOT_BUILT ${name}_NOT_BUILT)
 endif()
 ")
-  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labels_file})
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${include})
 endfunction()

@@ -27,6 +27,14 @@ def labels_by_test(tests_file):
     return labels
 
 
+def skipped_tests(case):
+    """[(name, reason)] of the tests in a suite that ran, which GTEST_SKIP() has left out."""
+    program = case.get("name").split(".")[0]
+    output = case.findtext("system-out", "")
+    skipped = re.findall(r": Skipped\n(.*)\n+\[  SKIPPED \] (\S+) \(", output)
+    return [(f"{program}.{name}", why) for why, name in skipped]
+
+
 def reason(case):
     """The text given to GTEST_SKIP() or printed by a skipped script; else what ctest says."""
     output = case.findtext("system-out", "")
@@ -43,8 +51,11 @@ def left_out(junit_file, tests_file):
     result = []
     for case in ElementTree.parse(junit_file).getroot().iter("testcase"):
         if case.get("status") in ("notrun", "disabled") or case.find("skipped") is not None:
-            name = case.get("name")
-            result.append((name, reason(case), bool(DEVICE_LABELS & labels.get(name, set()))))
+            tests = [(case.get("name"), reason(case))]
+        else:
+            tests = skipped_tests(case)
+        device = bool(DEVICE_LABELS & labels.get(case.get("name"), set()))
+        result += [(name, why, device) for name, why in tests]
     return result
 
 

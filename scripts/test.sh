@@ -29,7 +29,7 @@ run_sanitizer() {
   ASAN_OPTIONS=detect_leaks=1 \
     TSAN_OPTIONS="halt_on_error=1:suppressions=$ROOT/tests/tsan.supp" OMP_NUM_THREADS=1 \
     UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-    ctest --preset "$1" -j2 --no-tests=error || failed+=("build/$1: $(failed_tests "$1")")
+    ctest --preset "$1" -j"$at_once" --no-tests=error || failed+=("build/$1: $(failed_tests "$1")")
 }
 
 # The names of the tests that failed in the last run of a build.
@@ -55,7 +55,7 @@ run_all_tests() {
   say "Test $folder"
   rm -f "$folder/tests.xml" "$folder/tests.closing"
   # ctest's closing lines come last, after the tests left out.
-  ctest --preset release -j2 --no-tests=error "${filter[@]}" \
+  ctest --preset release -j"$at_once" --no-tests=error "${filter[@]}" \
     --output-junit "$ROOT/$folder/tests.xml" 2>&1 |
     sed -u "/% tests passed,/,\$ { w $folder/tests.closing
                                   d }" || failed+=("$folder")
@@ -81,6 +81,8 @@ run_all_tests() {
   cat "$folder/tests.left_out"
 }
 
+# One more than there are cores: many tests wait for processes to end.
+at_once=$(($(nproc) + 1))
 long=0 quick=0 strict='' failed=()
 for option in "$@"; do
   case $option in
