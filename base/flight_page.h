@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/flight_gpu.h"
 #include "base/flight_recorder.h"
 
 namespace ddprun {
@@ -58,7 +59,8 @@ struct FlightPage {
   FlightEntry entries[kRecordedCollectives];
   FlightWord lines_said;
   FlightLine lines[kRecordedLines];
-  char unused[kFlightPageBytes - (14 + kRecordedGroups) * sizeof(FlightWord) -
+  FlightWord gpu[kRecordedGpuBytes / sizeof(FlightWord)];  // zeros behind a shorter one
+  char unused[kFlightPageBytes - (16 + kRecordedGroups) * sizeof(FlightWord) -
               kRecordedCollectives * sizeof(FlightEntry) - kRecordedLines * sizeof(FlightLine)];
   // Last, far from what its worker writes all the time.
   FlightWord recovers;  // SetRecovers: generation + 1; 0: it cannot

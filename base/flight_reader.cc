@@ -122,4 +122,11 @@ std::optional<FlightSnapshot> FlightReader::Read(int local_rank) const {
   return snapshot;
 }
 
+std::string FlightReader::ReadGpu(int local_rank) const {
+  DDPRUN_CHECK(local_rank >= 0 && local_rank < count_);
+  std::string bus_id;
+  for (const FlightWord& word : pages_[local_rank].gpu) bus_id += UnpackText(Get(word));
+  return bus_id;
+}
+
 }  // namespace ddprun

@@ -58,6 +58,8 @@ class FlightReader {
   // nullopt while no worker has attached itself. No collective is ever seen half written: one that
   // is being written is left out. REQUIRES: 0 <= local_rank < local_world_size.
   std::optional<FlightSnapshot> Read(int local_rank) const;
+  // What the worker has said with NoteGpu; empty: nothing. REQUIRES: as Read.
+  std::string ReadGpu(int local_rank) const;
 
  private:
   FlightReader(const FlightPage* pages, int count) : pages_(pages), count_(count) {}

@@ -12,6 +12,7 @@
 #include <ctime>
 
 #include "base/check.h"
+#include "base/flight_gpu.h"
 #include "base/flight_page.h"
 
 namespace ddprun {
@@ -138,6 +139,20 @@ Status MarkLost(const UniqueFd& file, int local_rank, int generation) {
   Put(page->lost, static_cast<uint64_t>(generation));
   ::munmap(page, kFlightPageBytes);
   return {};
+}
+
+void NoteGpu(const Environment& env, int local_rank, std::string_view bus_id) {
+  const Result<int64_t> fd = env.GetInt(kFlightRecorderVariable, -1, 0, 1 << 20);
+  if (!fd || *fd < 0) return;
+  const UniqueFd file(::fcntl(static_cast<int>(*fd), F_DUPFD_CLOEXEC, 0));
+  const Result<void*> address = MapFlightPages(file, local_rank, 1, PROT_READ | PROT_WRITE);
+  if (!address) return;
+  auto* page = static_cast<FlightPage*>(*address);
+  for (FlightWord& word : page->gpu) {
+    Put(word, PackText(bus_id));
+    bus_id.remove_prefix(std::min(bus_id.size(), sizeof word));
+  }
+  ::munmap(page, kFlightPageBytes);
 }
 
 void FlightRecorder::SetRecovers(std::optional<int> generation) {

@@ -8,6 +8,8 @@
 #include <set>
 #include <sstream>
 
+#include "base/text.h"
+
 namespace ddprun {
 
 namespace {
@@ -212,6 +214,15 @@ Result<NvidiaDriver> AskNvidiaDriver() {
   }
   driver.apart = ReadApart(nvml, devices);
   return driver;
+}
+
+std::string DescribeGpu(const Gpu& gpu) {
+  const auto told = [](const std::optional<int>& value, const char* unit) {
+    return value ? ", " + std::to_string(*value) + unit : "";
+  };
+  return gpu.name + ", " + BinaryBytes(gpu.memory_bytes) + " (" + BinaryBytes(gpu.memory_used) +
+         " in use)" + told(gpu.celsius, " C") + told(gpu.watts, " W") +
+         told(gpu.busy_percent, " % busy");
 }
 
 int CountVisibleGpus(const std::vector<Gpu>& gpus, const std::optional<std::string>& visible) {

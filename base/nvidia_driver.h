@@ -39,6 +39,9 @@ struct NvidiaDriver {
 // sentence. Takes milliseconds, a second where no process keeps the driver awake.
 Result<NvidiaDriver> AskNvidiaDriver();
 
+// "NVIDIA H200, 141 GiB (1.0 GiB in use), 41 C, 71 W, 97 % busy", as far as it is known.
+std::string DescribeGpu(const Gpu& gpu);
+
 // How many devices CUDA would show to a process with this CUDA_VISIBLE_DEVICES: indices, or
 // beginnings of UUIDs of GPUs and MIG instances; the list ends at the first that names none, and
 // one named twice hides all. Without a list GPUs that are split are not seen, but where all are,

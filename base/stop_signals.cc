@@ -73,4 +73,9 @@ int NotedStopSignal() {
   return noted_signal;
 }
 
+double SecondsSinceStopSignal() {
+  const int64_t noted = noted_at_ns;  // 0, too, where the handler has not come so far
+  return noted == 0 ? 0 : static_cast<double>(SteadyNs() - noted) * 1e-9;
+}
+
 }  // namespace ddprun

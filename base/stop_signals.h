@@ -12,6 +12,8 @@ namespace ddprun {
 void NoteStopSignals(const Environment& environment);
 // The first that came; 0: none. Any thread.
 int NotedStopSignal();
+// Since it came; 0 where there is none.
+double SecondsSinceStopSignal();
 // The same signals wait until NoteStopSignals: before a fork whose child is to take them.
 void BlockStopSignals();
 

@@ -1,6 +1,8 @@
 #include "base/text.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <iterator>
 #include <vector>
 
 namespace ddprun {
@@ -56,6 +58,17 @@ bool IsStackFrame(std::string_view line) {
   line.remove_prefix(kFrame.size());
   const size_t digits = line.find_first_not_of("0123456789");
   return digits != std::string_view::npos && digits > 0 && line[digits] == ':';
+}
+
+std::string BinaryBytes(int64_t bytes) {
+  const char* const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, unit > 2 && value < 10 ? "%.1f %s" : "%.0f %s", value,
+                units[unit]);
+  return text;
 }
 
 size_t EditDistance(std::string_view a, std::string_view b) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,9 @@ std::string Printable(std::string_view text);
 
 // A line of a C++ stack as LibTorch's errors carry it: "frame #3: c10::Error::Error(...)".
 bool IsStackFrame(std::string_view line);
+
+// "1.5 GiB"
+std::string BinaryBytes(int64_t bytes);
 
 // A to Z become a to z, whatever the locale. Other bytes, those of UTF-8 among them, stay.
 inline std::string AsciiLower(std::string_view text) {

@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "base/flight_gpu.h"
 #include "base/flight_page.h"
 #include "base/flight_reader.h"
 
@@ -20,6 +21,8 @@ class FlightRecorderTest : public testing::Test {
   std::optional<FlightSnapshot> Read(int local_rank) {
     return (*FlightReader::Open(file_, 2))->Read(local_rank);
   }
+
+  std::string Gpu(int local_rank) { return (*FlightReader::Open(file_, 2))->ReadGpu(local_rank); }
 
   UniqueFd file_;
 };
@@ -143,6 +146,26 @@ TEST_F(FlightRecorderTest, CountsWhatIsNoCollective) {
   recorder->NoteProgress();
   EXPECT_EQ(Read(0)->phase, WorkerPhase::kEvaluating);
   EXPECT_EQ(Read(0)->progress, 2U);
+}
+
+TEST_F(FlightRecorderTest, NamesTheGpu) {
+  const auto first = Attach(0, 0);
+  const auto recorder = Attach(1, 1);
+  const std::string fd = std::to_string(file_.get());
+  const auto note = [&](int local_rank, const char* bus_id) {
+    Environment environment;
+    environment.Set(std::string(kFlightRecorderVariable), fd);
+    NoteGpu(environment, local_rank, bus_id);
+  };
+  EXPECT_EQ(Gpu(1), "");
+  note(1, "0000:3b:00.0");
+  EXPECT_EQ(Gpu(1), "0000:3b:00.0");
+  EXPECT_EQ(Gpu(0), "");
+  note(1, "0000:3b:00.0, and more");
+  EXPECT_EQ(Gpu(1), "0000:3b:00.0, an");
+  note(7, "0000:3b:00.0");  // nobody's place
+  NoteGpu(Environment(), 1, "0000:5e:00.0");
+  EXPECT_EQ(Gpu(1), "0000:3b:00.0, an");
 }
 
 TEST_F(FlightRecorderTest, OutlivesTheWorker) {
