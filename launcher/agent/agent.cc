@@ -115,8 +115,9 @@ void Agent::OnStopSignal(int signal, pid_t sender) {
   const bool running = attempt_ != nullptr && !attempt_->gone();
   const bool saves = plan_.target.is_trainer_config && signal != SIGQUIT;
   const std::string ending = saves ? ", the workers save and end" : ", stopping the workers";
-  log_.Info("got " + SignalName(signal) + from +
-            (running ? ending + "; a second one ends them at once" : ", leaving"));
+  const bool by_scheduler = plan_.env.Get("SLURM_JOB_ID") && signal != SIGINT;  // StopPatience
+  const std::string haste = by_scheduler ? "" : "; a second one ends them at once";
+  log_.Info("got " + SignalName(signal) + from + (running ? ending + haste : ", leaving"));
   if (membership_ && plan_.options.several_nodes()) {
     const int code = saves ? StoppedCode(signal) : 128 + signal;
     rendezvous_->Withdraw(

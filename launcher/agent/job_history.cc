@@ -32,6 +32,7 @@ void JobHistory::EndAttempt(const RunningAttempt& attempt,
   const WorkerGroup& group = attempt.group();
   current_.workers = group.Records();
   Complete(current_.workers);
+  Evidence::AddGpus(current_.workers);
   current_.first_failure = group.first_failure();
   if (group.first_failure()) current_.failure_time = group.first_failure_time();
   current_.ended_at = std::chrono::system_clock::now();

@@ -76,23 +76,38 @@ WorkerSpec RunningAttempt::SpecFor(int local_rank) const {
   return spec;
 }
 
+bool RunningAttempt::HasRecovered(int local_rank) const {
+  const auto flight = flight_->Read(local_rank);
+  return flight && flight->recovers && *flight->recovers >= BornIn(local_rank);
+}
+
+int RunningAttempt::BornIn(int local_rank) const {
+  const auto born = born_.find(local_rank);
+  return born == born_.end() ? 0 : born->second;
+}
+
+// Others may be lost, too, and another one may be on its way: those that live and have the state of
+// the run wait for all of them.
 bool RunningAttempt::CanReplace(const WorkerRecord& lost) const {
-  // Rank 0 has the run's files open, and the state for the one that comes.
-  if (lost.rank == 0 || generation_ == kMostReplacements || !template_->ready()) return false;
-  const int workers = plan_.local_world_size();
-  if (static_cast<int>(group_.Living().size()) != workers - 1) return false;
-  for (int local_rank = 0; local_rank < workers; ++local_rank) {
-    const auto flight = flight_->Read(local_rank);
-    if (!flight || flight->recovers != generation_) return false;
+  if (generation_ == kMostReplacements || !template_->ready()) return false;
+  // One that is lost before it has done a step may be so for ever.
+  if (!HasRecovered(lost.local_rank) || !group_.EndedWell().empty()) return false;
+  bool state_is_left = false;
+  for (const LiveWorker& worker : group_.Living()) {
+    const auto flight = flight_->Read(worker.local_rank);
+    if (!flight) return false;
+    const bool comes = BornIn(worker.local_rank) > 0 && flight->phase == WorkerPhase::kStarting;
+    if (!flight->recovers && !comes) return false;
+    state_is_left = state_is_left || HasRecovered(worker.local_rank);
   }
-  return !handlers_.out_of_memory(lost);
+  return state_is_left && !handlers_.out_of_memory(lost);
 }
 
 std::optional<Replacement> RunningAttempt::Replace(const WorkerRecord& lost) {
   if (!CanReplace(lost) || !MarkLost(recorder_, lost.local_rank, generation_ + 1).ok()) {
     return std::nullopt;
   }
-  ++generation_;
+  born_[lost.local_rank] = ++generation_;
   if (!lost.error_file.empty()) ::unlink(lost.error_file.c_str());  // what the lost one said
   WorkerSpec spec = SpecFor(lost.local_rank);
   spec.env.Set("DDPRUN_GENERATION", std::to_string(generation_));

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -67,6 +68,10 @@ class RunningAttempt {
   // Another process in the place of a worker that a signal has ended, if the others wait for it.
   std::optional<Replacement> Replace(const WorkerRecord& lost);
   bool CanReplace(const WorkerRecord& lost) const;
+  // The process that this worker is now, or was, can go on when another one is lost, and has the
+  // state of the run.
+  bool HasRecovered(int local_rank) const;
+  int BornIn(int local_rank) const;
   void OnFirstFailure(const WorkerRecord& worker);
   // The workers are told to end: that they move no more is no hang. Notes what the living ones do
   // at this moment, for the reports; the first call counts.
@@ -86,6 +91,7 @@ class RunningAttempt {
   std::string folder_;  // for error files
   TemplateHost* template_ = nullptr;
   int generation_ = 0;  // how many workers have been replaced
+  std::map<int, int> born_;  // the generation of each process that has replaced another
   bool standings_noted_ = false;
   WorkerGroup group_;
   std::unique_ptr<EarlyEndWatch> early_end_;  // likewise

@@ -29,8 +29,7 @@ WorkerGroup::WorkerGroup(GroupSurroundings surroundings,
     : surroundings_(surroundings),
       rules_(rules),
       handlers_(std::move(handlers)),
-      state_(surroundings.table),
-      stop_signal_(SIGTERM) {}
+      state_(surroundings.table) {}
 
 void WorkerGroup::Start(const Target& target,
                         const std::vector<WorkerSpec>& specs,
@@ -118,10 +117,12 @@ void WorkerGroup::Replace(size_t index, Replacement replacement) {
         if (adopted.ok()) {
           workers_[index].record.exit.reset();
           Started(index, pids->front());
-          return Apply(state_.On(GroupEvent::kStarted));
+          Apply(state_.On(GroupEvent::kStarted));
+        } else {
+          surroundings_.log.Debug("no other worker could be forked: " + adopted.error().what);
+          Fail(index);
         }
-        surroundings_.log.Debug("no other worker could be forked: " + adopted.error().what);
-        Fail(index);
+        LoseNext();
       });
 }
 
@@ -209,16 +210,25 @@ void WorkerGroup::OnExit(pid_t pid, const ProcessExit& exit) {
   }
   const auto index = static_cast<size_t>(worker - workers_.begin());
   if (!EndsWell(exit, rules_.saves)) {
-    std::optional<Replacement> replacement;
-    const bool lost = state_.phase() == GroupPhase::kRunning && forking_ == nullptr &&
-                      std::holds_alternative<Signaled>(exit);
-    if (lost && replacement_of_) replacement = replacement_of_(worker->record);
-    if (!replacement) return Fail(index);
-    if (state_.On(GroupEvent::kWorkerLost) != GroupAction::kReplace) return;
-    return Replace(index, *std::move(replacement));
+    return std::holds_alternative<Signaled>(exit) ? Lose(index) : Fail(index);
   }
   Apply(state_.On(GroupEvent::kWorkerSucceeded));
   ApplyIfAllGone();
+}
+
+void WorkerGroup::Lose(size_t index) {
+  const bool running = state_.phase() == GroupPhase::kRunning && replacement_of_;
+  // The template is forking for another one that was lost.
+  if (running && forking_ != nullptr) return lost_.push_back(index);
+  auto replacement = running ? replacement_of_(workers_[index].record) : std::nullopt;
+  if (!replacement) return Fail(index);
+  if (state_.On(GroupEvent::kWorkerLost) != GroupAction::kReplace) return;
+  Replace(index, *std::move(replacement));
+}
+
+void WorkerGroup::LoseNext() {
+  const std::vector<size_t> lost = std::exchange(lost_, {});
+  for (const size_t index : lost) Lose(index);
 }
 
 void WorkerGroup::Fail(size_t index) {
@@ -372,6 +382,7 @@ WorkerRecord WorkerGroup::Complete(const Worker& worker) const {
   if (!record.error_file.empty()) record.error = ReadErrorFile(record.error_file);
   if (const auto left = flight_ ? flight_->Read(record.local_rank) : std::nullopt) {
     record.last_log = left->log;
+    record.gpu_bus_id = flight_->ReadGpu(record.local_rank);
   }
   if (record.exit) {
     record.ended_after =

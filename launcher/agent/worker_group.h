@@ -1,6 +1,8 @@
 // One node's workers of one attempt, from their start to the last exit status.
 #pragma once
 
+#include <signal.h>
+
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -102,6 +104,9 @@ class WorkerGroup {
   void FailStart(Error error);
   void Apply(GroupAction action);
   GroupEvent WhenOneFails() const;
+  // A signal has ended that worker; then those that were waiting for that.
+  void Lose(size_t index);
+  void LoseNext();
   // That worker has ended, and not well.
   void Fail(size_t index);
   void ApplyIfAllGone();
@@ -123,7 +128,8 @@ class WorkerGroup {
   int node_memory_fd_ = -1;
   int flight_recorder_fd_ = -1;
   const FlightReader* flight_ = nullptr;
-  int stop_signal_;
+  std::vector<size_t> lost_;  // workers that wait until the template can fork again
+  int stop_signal_ = SIGTERM;
   bool saving_ = false;  // they have been told to stop and are to save
   Clock::Time stop_time_;
   std::optional<size_t> first_failure_;

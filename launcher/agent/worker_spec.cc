@@ -38,6 +38,15 @@ void SetRanks(const Attempt& attempt, int local_rank, Environment& env) {
   env.Set("ROLE_NAME", options.rdzv.role);
 }
 
+// What ddp-trainer alone asks for.
+void SetForTrainer(const Attempt& attempt, Environment& env) {
+  // Seconds until it is killed once it was told to stop.
+  std::string seconds = std::to_string(static_cast<double>(attempt.plan.grace().count()) / 1000);
+  env.Set("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", seconds);
+  // Rounds that follow others without a restart, as nodes came or went.
+  env.Set("DDPRUN_ROUND", std::to_string(attempt.membership.round));
+}
+
 std::vector<std::string> SplitDevices(const std::string& list) {
   std::vector<std::string> devices;
   for (size_t begin = 0;;) {
@@ -89,6 +98,7 @@ WorkerSpec MakeWorkerSpec(const Attempt& attempt, int local_rank) {
   spec.env.Set("MASTER_ADDR", attempt.membership.master_addr);
   spec.env.Set("MASTER_PORT", std::to_string(attempt.membership.master_port));
   SetElastic(attempt, spec.error_file, spec.env);
+  if (plan.target.is_trainer_config) SetForTrainer(attempt, spec.env);
   if (plan.options.virtual_local_rank) {
     spec.env.Set("CUDA_VISIBLE_DEVICES", OwnDevice(base, local_rank));
   }

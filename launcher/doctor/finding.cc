@@ -1,7 +1,6 @@
 #include "launcher/doctor/finding.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "base/text.h"
 #include "launcher/cli/help_text.h"
@@ -81,17 +80,6 @@ std::string DoctorJson(const std::vector<Finding>& findings, const std::string& 
                               {"nothing_missing", NothingMissing(findings)},
                               {"checks", std::move(checks)}};
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
-std::string Bytes(int64_t bytes) {
-  const char* const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof text, unit > 2 && value < 10 ? "%.1f %s" : "%.0f %s", value,
-                units[unit]);
-  return text;
 }
 
 }  // namespace ddprun::launcher

@@ -39,7 +39,4 @@ bool NothingMissing(const std::vector<Finding>& findings);
 std::string DoctorText(const std::vector<Finding>& findings, bool color);
 std::string DoctorJson(const std::vector<Finding>& findings, const std::string& host);
 
-// "1.5 GiB"
-std::string Bytes(int64_t bytes);
-
 }  // namespace ddprun::launcher

@@ -17,15 +17,9 @@ std::string NcclText(int version) {
          std::to_string(version % 100);
 }
 
-std::string Told(const std::optional<int>& value, const char* unit) {
-  return value ? ", " + std::to_string(*value) + unit : "";
-}
-
 Finding CheckGpu(const Gpu& gpu, size_t index) {
   Finding finding{.name = "GPU " + std::to_string(index),
-                  .what = gpu.name + ", " + Bytes(gpu.memory_bytes) + " (" +
-                          Bytes(gpu.memory_used) + " in use)" + Told(gpu.celsius, " C") +
-                          Told(gpu.watts, " W") + Told(gpu.busy_percent, " % busy"),
+                  .what = DescribeGpu(gpu),
                   .facts = {{"name", gpu.name},
                             {"uuid", gpu.uuid},
                             {"bus_id", gpu.bus_id},

@@ -10,6 +10,7 @@
 #include <asio/ip/address_v4.hpp>
 
 #include "base/env.h"
+#include "base/text.h"
 #include "launcher/doctor/checks.h"
 #include "rendezvous/net/address.h"
 #include "rendezvous/net/listener.h"
@@ -113,7 +114,8 @@ Finding CheckUcx(const NetworkFacts& facts, const Asked& asked, const ProcessLim
     finding.remedy = "No network interface is up: other nodes cannot be reached.";
   } else if (infiniband && locked.now >= 0) {
     finding.verdict = Verdict::kNote;
-    finding.what += "; RDMA needs locked memory, of which a process may have " + Bytes(locked.now);
+    finding.what +=
+        "; RDMA needs locked memory, of which a process may have " + BinaryBytes(locked.now);
     finding.remedy = "ulimit -l unlimited (docker run --ulimit memlock=-1)";
   }
   return finding;

@@ -33,13 +33,6 @@ Culprit Stopped(Standings standings) {
           "is stopped (state T): by SIGSTOP, or by a debugger"};
 }
 
-bool IsIn(const Standing& standing, uint16_t group) {
-  if (IsOfAllRanks(group)) return true;
-  if (!standing.flight) return false;
-  const std::vector<uint16_t>& groups = standing.flight->groups;
-  return std::find(groups.begin(), groups.end(), group) != groups.end();
-}
-
 // How far the rank has come in the process group.
 uint64_t NumberIn(const Standing& standing, uint16_t group) {
   uint64_t number = 0;

@@ -41,6 +41,13 @@ std::string ShortSince(std::optional<Time> time, Time then) {
 
 }  // namespace
 
+bool IsIn(const Standing& standing, uint16_t group) {
+  if (IsOfAllRanks(group)) return true;
+  if (!standing.flight) return false;
+  const std::vector<uint16_t>& groups = standing.flight->groups;
+  return std::find(groups.begin(), groups.end(), group) != groups.end();
+}
+
 std::string SecondsText(milliseconds time) {
   return Number(static_cast<double>(std::max(time, milliseconds(0)).count()) / 1000, "s");
 }

@@ -73,6 +73,18 @@ std::string EndedLines(const HangReport& report) {
   return text;
 }
 
+// Of a rank whose collective is of some of the ranks: which.
+std::string GroupText(const HangReport& report, const Standing& standing) {
+  const RecordedCollective* last =
+      standing.flight ? LastCollective(*standing.flight) : nullptr;
+  if (last == nullptr || IsOfAllRanks(last->group)) return "";
+  std::vector<int> ranks;
+  for (const Standing& one : report.standings) {
+    if (IsIn(one, last->group)) ranks.push_back(one.rank);
+  }
+  return ranks.empty() ? "" : "; its group here: " + RankList(ranks);
+}
+
 // What the culprits said last.
 std::string LogLines(const HangReport& report, const Standing& standing) {
   std::string text;
@@ -122,8 +134,8 @@ std::string RenderHang(const HangReport& report, const std::string& program, boo
     return IsCulprit(report, a) && !IsCulprit(report, b);
   });
   for (size_t i = 0; i < std::min(ordered.size(), kShownRanks); ++i) {
-    text += "  " + Names(ordered[i]) + " " + DescribeStanding(ordered[i], report.now) + "\n" +
-            LogLines(report, ordered[i]);
+    text += "  " + Names(ordered[i]) + " " + DescribeStanding(ordered[i], report.now) +
+            GroupText(report, ordered[i]) + "\n" + LogLines(report, ordered[i]);
   }
   if (ordered.size() > kShownRanks) {
     text += "  and " + std::to_string(ordered.size() - kShownRanks) + " more ranks\n";

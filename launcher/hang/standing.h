@@ -33,6 +33,9 @@ struct Standing {
   std::chrono::milliseconds silent_for{0};  // since it printed something last, or began
 };
 
+// Whether the worker is in that group (Collective::group).
+bool IsIn(const Standing& standing, uint16_t group);
+
 // "12.3 s", "312 s"; never less than 0.
 std::string SecondsText(std::chrono::milliseconds time);
 

@@ -8,6 +8,9 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+
+#include "base/text.h"
 
 namespace ddprun::launcher {
 
@@ -23,7 +26,23 @@ void Evidence::Add(std::vector<WorkerRecord>& workers) {
   }
 }
 
+void Evidence::AddGpus(std::vector<WorkerRecord>& workers) {
+  std::optional<Result<NvidiaDriver>> driver;
+  for (WorkerRecord& worker : workers) {
+    if (worker.gpu_bus_id.empty() || worker.told_to_stop) continue;
+    if (!worker.exit || ExitCode(*worker.exit) == 0) continue;
+    if (!driver) driver.emplace(AskNvidiaDriver());
+    worker.gpu = ExplainGpu(worker.gpu_bus_id, *driver);
+  }
+}
+
 namespace {
+
+// "0000:3b:00.0" of "00000000:3B:00.0": CUDA and the driver write it differently.
+std::string BusKey(const std::string& bus_id) {
+  constexpr size_t kLength = 12;
+  return AsciiLower(bus_id).substr(bus_id.size() - std::min(kLength, bus_id.size()));
+}
 
 // Those whose default is to dump core, signal(7).
 constexpr std::array kCoreSignals = {SIGQUIT, SIGILL,  SIGTRAP, SIGABRT, SIGBUS,
@@ -107,6 +126,17 @@ std::string ExplainCoreDump(const Signaled& exit, pid_t pid, const CorePolicy& p
   }
   return "no core was dumped, although `ulimit -c` allows it: core_pattern is " +
          (policy.pattern.empty() ? "empty" : policy.pattern);
+}
+
+std::string ExplainGpu(const std::string& bus_id, const Result<NvidiaDriver>& driver) {
+  if (!driver) return bus_id + ": " + driver.error().what.substr(0, driver.error().what.find('\n'));
+  const auto gpu = std::ranges::find_if(driver->gpus, [&](const Gpu& candidate) {
+    return BusKey(candidate.bus_id) == BusKey(bus_id);
+  });
+  if (gpu == driver->gpus.end()) {
+    return bus_id + ": the driver does not list it any more; dmesg has lines with Xid that say why";
+  }
+  return bus_id + ": " + DescribeGpu(*gpu);
 }
 
 CorePolicy ReadCorePolicy() {

@@ -1,5 +1,6 @@
 // What this machine knows about why workers ended, beyond their exit status: what the kernel
-// ended for want of memory, and where the memory image of a killed one is, or why there is none.
+// ended for want of memory, where the memory image of a killed one is, or why there is none, and
+// how the GPU is that it computed on.
 #pragma once
 
 #include <sys/types.h>
@@ -8,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/nvidia_driver.h"
+#include "base/result.h"
 #include "launcher/process/process.h"
 #include "launcher/report/out_of_memory.h"
 #include "launcher/report/worker_record.h"
@@ -19,6 +22,9 @@ class Evidence {
  public:
   // Fills in `out_of_memory` and `core_dump` of those that have ended badly.
   void Add(std::vector<WorkerRecord>& workers);
+  // `gpu` of those of them that computed on one and were not told to stop. Asks the driver, which
+  // may take its time with a GPU that has failed.
+  static void AddGpus(std::vector<WorkerRecord>& workers);
 
  private:
   MemoryWatch memory_;
@@ -37,5 +43,8 @@ struct CorePolicy {
 std::string ExplainCoreDump(const Signaled& exit, pid_t pid, const CorePolicy& policy);
 
 CorePolicy ReadCorePolicy();
+
+// Pure. What the driver says of the GPU with that PCI address: a line without its full stop.
+std::string ExplainGpu(const std::string& bus_id, const Result<NvidiaDriver>& driver);
 
 }  // namespace ddprun::launcher

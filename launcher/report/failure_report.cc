@@ -158,6 +158,7 @@ std::string Fields(const FailureReport& report) {
   text += "  error_file: " + (first.error ? first.error_file : "<N/A>");
   text += first.error && first.error_file_removed ? " (removed; --log_dir keeps it)\n" : "\n";
   if (!first.stderr_file.empty()) text += "  stderr    : " + first.stderr_file + "\n";
+  if (!first.gpu.empty()) text += "  gpu       : " + first.gpu + "\n";
   if (!first.core_dump.empty()) text += "  core      : " + first.core_dump + "\n";
   return text;
 }

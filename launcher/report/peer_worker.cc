@@ -45,6 +45,7 @@ json Describe(const PeerWorker& worker) {
     object["error_file"] = record.error_file;
     object["error_file_removed"] = record.error_file_removed;
   }
+  if (!record.last_log.empty()) object["last_log"] = Tail(record.last_log);
   if (!record.left.empty()) object["left"] = record.left;
   if (record.out_of_memory) object["out_of_memory"] = record.out_of_memory->what;
   if (!record.core_dump.empty()) object["core_dump"] = record.core_dump;
@@ -81,7 +82,7 @@ std::vector<std::string> Lines(const json& object, const char* key) {
 std::shared_ptr<const json> ToJson(const PeerWorker& worker) {
   json object = Describe(worker);
   // Control characters take six bytes each.
-  for (const char* part : {"last_lines", "error"}) {
+  for (const char* part : {"last_log", "last_lines", "error"}) {
     const auto replace = json::error_handler_t::replace;
     if (object.dump(-1, ' ', false, replace).size() <= kMaxPeerWorkerBytes) break;
     object.erase(part);
@@ -105,6 +106,7 @@ std::optional<PeerWorker> WorkerOf(const rendezvous::RoundEnd& end) {
   }
   record.left = Get<std::string>(object, "left", "");
   record.last_lines = Lines(object, "last_lines");
+  record.last_log = Lines(object, "last_log");
   if (object.contains("error")) {
     std::string message;
     for (const std::string& line : Lines(object, "error")) message += line + "\n";

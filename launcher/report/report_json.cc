@@ -83,6 +83,7 @@ Json OwnWorkerJson(const WorkerRecord& worker, const std::string& host, bool fir
   json["started_at"] = TimeJson(worker.started_at);
   json["ended_at"] = TimeJson(worker.ended_at);
   json["standing"] = TextOrNull(worker.standing);
+  json["gpu"] = TextOrNull(worker.gpu);
   return json;
 }
 

@@ -40,6 +40,8 @@ struct WorkerRecord {
   std::string left = {};
   std::vector<std::string> last_log = {};  // lines that it left in the flight recorder
   std::optional<OutOfMemory> out_of_memory = {};
+  std::string gpu_bus_id = {};  // the GPU that it computed on, as it said; empty: none, or unknown
+  std::string gpu = {};         // what the driver says of that after the end; empty: was not asked
   std::string core_dump = {};  // where its memory image is, or why there is none; empty: no matter
 };
 

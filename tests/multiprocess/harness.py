@@ -13,6 +13,8 @@ DDPRUN = os.environ["DDPRUN_PROGRAM"]
 FAKE_TEMPLATE = os.environ.get("DDPRUN_FAKE_TEMPLATE", "")
 # Deadlines only say when a test has failed: generous, because test machines are busy.
 DEADLINE_S = 60
+# A shell's background jobs ignore Ctrl-C, and so would all that is started here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Python for workers. Writes a page of the flight recorder as a worker does whose first and only
 # collective is this all_reduce, begun now (base/flight_page.h).
@@ -116,8 +118,9 @@ class LauncherTest(unittest.TestCase):
 
     def start(self, *args, **options):
         env = self.env(**options.pop("env", {}))
-        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
-        process = subprocess.Popen([DDPRUN, *args], env=env, cwd=self.folder, **options)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        options = {**pipes, "cwd": self.folder, **options}
+        process = subprocess.Popen([DDPRUN, *args], env=env, **options)
         for stream in (process.stdout, process.stderr):
             if stream is not None:
                 self.addCleanup(stream.close)

@@ -241,8 +241,8 @@ void SimulatedProcesses::OnReplaced(pid_t pid) {
   ++generation.replaced;
   world_.Note(Name(pid) + " is to be replaced");
   const bool by_signal = std::holds_alternative<Signaled>(*lost.exit);
-  if (!by_signal || lost.local_rank == 0 || !chances_.may_replace || world_.stop_signal ||
-      generation.ended || generation.told || generation.killing) {
+  if (!by_signal || !chances_.may_replace || world_.stop_signal || generation.ended ||
+      generation.told || generation.killing) {
     world_.Violate(Name(pid) + " is replaced, but it must not be");
   }
   world_.After(seconds(2), [this, pid, at = lost.generation] {
@@ -297,6 +297,11 @@ Status SimulatedProcesses::Adopt(pid_t pid) {
 void SimulatedProcesses::Die(pid_t pid, const ProcessExit& exit) {
   Process& process = processes_.at(pid);
   if (process.exit || (process.suspended && !process.killed)) return;
+  // The agent would wait with the next one, too.
+  if (chances_.may_replace && expects_adoption_ && process.known && !process.killed &&
+      std::holds_alternative<Signaled>(exit)) {
+    return world_.After(milliseconds(10), [this, pid, exit] { Die(pid, exit); });
+  }
   process.exit = exit;
   world_.Note(Name(pid) + " ends with " + std::to_string(ExitCode(exit)));
   if (process.known) return Deliver(pid);

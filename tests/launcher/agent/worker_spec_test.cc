@@ -65,6 +65,17 @@ TEST(WorkerSpec, KeepsWhatTheUserHasSet) {
                                                          "TORCH_NCCL_ASYNC_ERROR_HANDLING=2"}));
 }
 
+TEST(WorkerSpec, TellsTheTrainerOfItsGraceAndItsRound) {
+  AgentPlan plan = SomePlan();
+  plan.target.is_trainer_config = true;
+  Attempt attempt = SecondNode(plan);
+  attempt.membership.round = 3;
+  EXPECT_THAT(MakeWorkerSpec(attempt, 0).env.Entries(),
+              IsSupersetOf({"DDPRUN_ROUND=3", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=300.000000"}));
+  plan.options.shutdown_timeout = std::chrono::milliseconds(2500);
+  EXPECT_EQ(MakeWorkerSpec(attempt, 0).env.Get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT"), "2.500000");
+}
+
 TEST(WorkerSpec, OverridesTheRanksOfAnOuterJob) {
   const WorkerSpec spec = Spec(SomePlan({{"RANK", "99"}, {"DDPRUN_JOB_ID", "outer"}}), 0);
   EXPECT_EQ(spec.env.Get("RANK"), "3");

@@ -46,6 +46,18 @@ TEST(HangReport, PutsTheCulpritFirstAndSaysWhereEveryRankStands) {
       "More: ddprun explain workers-hang\n");
 }
 
+TEST(HangReport, SaysWhoIsInAGroupOfSomeRanks) {
+  HangReport report = ThreeRanks();
+  report.standings[0].flight->collectives.back().group = 5;
+  report.standings[0].flight->groups = {3, 5};
+  report.standings[2].flight->groups = {5};
+  const std::string text = RenderHang(report, "train.json", false);
+  EXPECT_NE(text.find("in futex (a lock or a thread's end); its group here: ranks 0 and 2\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("its group"), text.rfind("its group")) << text;
+}
+
 TEST(HangReport, ShowsWhatTheCulpritsSaidLast) {
   HangReport report = ThreeRanks();
   for (Standing& standing : report.standings) {

@@ -208,6 +208,10 @@ TEST(FailureReport, GivesEvidenceInsteadOfGuesses) {
               HasSubstr("Rank 0 exited with code 1. Meanwhile something. Give each rank less "));
   first.core_dump = "its core should be /tmp/core";
   EXPECT_THAT(RenderFailure(Report(first), {}), HasSubstr("core      : its core should be"));
+  EXPECT_THAT(RenderFailure(Report(first), {}), Not(HasSubstr("gpu  ")));
+  first.gpu = "0000:3b:00.0: Fake GPU";
+  EXPECT_THAT(RenderFailure(Report(first), {}),
+              HasSubstr("  gpu       : 0000:3b:00.0: Fake GPU\n"));
 }
 
 TEST(FailureReport, SaysWhatAShellMeansByItsExitCode) {
