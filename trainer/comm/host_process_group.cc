@@ -49,6 +49,17 @@ CollectiveKind KindOf(c10d::OpType type) {
   }
 }
 
+// Whose errors say of which group, as setGroupDesc has it.
+OperationQueue::Function Described(const std::string& group, OperationQueue::Function run) {
+  return [group, run = std::move(run)]() -> Status {
+    Status status = run();
+    if (status.ok()) return status;
+    Error error = status.error();
+    error.where += " of the " + group;
+    return error;
+  };
+}
+
 }  // namespace
 
 // A collective; `entry` is nullptr when it is done.
@@ -198,9 +209,10 @@ void HostProcessGroup::Renew() {
                                          .recorder = before->recorder},
                                  before->spin);
   core_->algorithm = before->algorithm.load();
-  // Rank 0 is never replaced.
-  const auto lost = before->recorder->LostIn(before->generation);
-  if (getRank() == 0) before->region->LeaveFor(static_cast<int>(lost.size()));
+}
+
+void HostProcessGroup::FreePast() {
+  core_->region->FreePast();
 }
 
 int HostProcessGroup::generation() const {
@@ -227,6 +239,7 @@ HostProcessGroup::Work HostProcessGroup::Run(c10d::OpType type,
                                              OperationQueue::Function run) {
   ++core_->begun;
   if (core_->recorder != nullptr) run = Announced(type, std::move(run));
+  if (!getGroupDesc().empty()) run = Described(getGroupDesc(), std::move(run));
   std::shared_ptr<OperationQueue::Entry> entry;
   if (async) {
     entry = core_->queue.Submit(std::move(run));
@@ -320,6 +333,18 @@ HostProcessGroup::Work HostProcessGroup::barrier(const c10d::BarrierOptions& opt
              [core = core_.get(), timeout = options.timeout] {
                return core->group.Barrier(core->Deadline(timeout));
              });
+}
+
+void HostProcessGroup::Stream(int root,
+                              bool takes,
+                              const std::function<void(const PassBytes& pass)>& use) {
+  Run(c10d::OpType::BROADCAST, /*async=*/false, {}, [&, core = core_.get()]() -> Status {
+    auto& group = dynamic_cast<NodeGroup&>(core->group);
+    return group.Stream(root, takes, core->timeout.load(), [&](const NodeGroup::PassBytes& pass) {
+      use([&](void* data, size_t bytes) { ThrowIfError(pass(data, bytes)); });
+      return Status();
+    });
+  });
 }
 
 at::Tensor HostProcessGroup::allocateTensor(long size, at::TensorOptions options) {

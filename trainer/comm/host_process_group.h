@@ -10,6 +10,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -30,8 +31,7 @@ class HostProcessGroup : public c10d::Backend {
     int rank = 0;
     int size = 1;
     std::chrono::milliseconds timeout = std::chrono::seconds(100);
-    // Which group of all ranks this is of those that use the same memory, one after the other or
-    // side by side; the same on all ranks.
+    // Which group of all ranks in the same memory this is, one after the other or side by side.
     int generation = 0;
     std::shared_ptr<FlightRecorder> recorder = {};  // is told of every collective, if there is one
     // Ranks on several nodes (ConnectNodes): any number for each node. Empty: all are on this one.
@@ -49,21 +49,18 @@ class HostProcessGroup : public c10d::Backend {
   ~HostProcessGroup() override;
 
   const std::string getBackendName() const override { return "ddprun-host"; }
-  // For operations that begin after this call.
-  void setTimeout(std::chrono::milliseconds timeout) override;
-  // How later all-reduces are done; at the same place on all ranks. Any thread.
+  void setTimeout(std::chrono::milliseconds timeout) override;  // of operations to come
+  // Of later all-reduces, at the same place on all ranks. Any thread.
   void SetAllReduceAlgorithm(AllReduceAlgorithm algorithm);
-  // Ends running and later operations of this process with an error.
-  void abort() override;
+  void abort() override;  // what runs and what comes ends with an error in this process
   // Goes on in the next generation, with new memory, where a rank was lost in this one: together
-  // with the process that has taken its place, which makes the group of that generation. Nothing of
-  // before may be waited for any more; tensors of allocateTensor are copied from now on. On one
-  // node, with a recorder. No collective.
+  // with the process in its place, which makes the group of that generation. Nothing of before may
+  // be waited for; tensors of allocateTensor are copied from now on. On one node, with a recorder.
   void Renew();
+  void FreePast();  // the generations before, once no rank uses anything of those any more
   int generation() const;
   void setSequenceNumberForGroup() override {}
-  // Collectives begun so far.
-  uint64_t getSequenceNumberForGroup() override;
+  uint64_t getSequenceNumberForGroup() override;  // collectives begun so far
 
   // Below, tensors are dense CPU tensors of any shape; reductions take the types of data_type.h and
   // sum, avg, max, min and product, all else takes any type. A list of tensors has one element per
@@ -110,6 +107,9 @@ class HostProcessGroup : public c10d::Backend {
                 Tensors& inputs,
                 const c10d::AllToAllOptions& options = {}) override;
   Work barrier(const c10d::BarrierOptions& options = {}) override;
+  // As NodeGroup's. Both throw Failure.
+  using PassBytes = std::function<void(void* data, size_t bytes)>;
+  void Stream(int root, bool takes, const std::function<void(const PassBytes& pass)>& use);
   // Throws, and names the ranks that did not come, by itself.
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
@@ -120,17 +120,17 @@ class HostProcessGroup : public c10d::Backend {
   // Work::sourceRank() says from whom, once done.
   Work recvAnysource(Tensors& tensors, int tag) override;
 
-  // The group of some of this group's ranks, given in the same order on every rank, numbered anew
-  // in that order. A collective over ALL ranks of this group, each with the ranks of its own new
-  // group (none for a rank that gets no group: nullptr).
+  // The group of some of this group's ranks, given in the same order on all of them, numbered anew
+  // in it. A collective over ALL ranks of this group, each with its new group's (none: nullptr).
   c10::intrusive_ptr<HostProcessGroup> NewGroup(const std::vector<int>& ranks);
 
-  // A zeroed 1-d tensor of `size` elements in shared memory: collectives on it, or on views of it
-  // that are contiguous, need no copy. It may outlive the group.
+  // A zeroed 1-d tensor in shared memory, which may outlive the group: collectives on it, or on
+  // contiguous views of it, need no copy.
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
   bool supportsTensorAlloc(c10::DeviceIndex index) override { return index < 0; }
 
  private:
+  friend struct PartsInPlace;
   struct Core;
   class CollectiveWork;
   class MessageWork;

@@ -108,6 +108,46 @@ Status NodeGroup::Broadcast(void* data, size_t bytes, int root, Clock::time_poin
   return Copy(operation, data, data, root, root + 1);
 }
 
+// Piece by piece through the root's staging memory: it fills one half while the others empty the
+// other one.
+Status NodeGroup::Stream(int root,
+                         bool takes,
+                         std::chrono::milliseconds timeout,
+                         const std::function<Status(const PassBytes& pass)>& use) {
+  const bool gives = self() == root;
+  Operation operation = Begin(Kind::kBroadcast, nullptr, 0, {});
+  operation.header.root = static_cast<uint32_t>(root);
+  Place(operation.header, nullptr, 0);
+  const size_t half = staging_bytes() / 2;
+  size_t meetings = 0;
+  size_t left = gives ? half : 0;  // of the piece
+  const auto meet = [&]() -> Status {
+    operation.deadline = Clock::now() + timeout;
+    return meetings++ == 0 ? MeetAndCompare(operation) : Meet(operation);
+  };
+  const auto pass = [&](void* data, size_t bytes) -> Status {
+    auto* own = static_cast<std::byte*>(data);
+    while (bytes > 0) {
+      if (left == 0) {
+        DDPRUN_TRY(meet());
+        left = half;
+      }
+      const size_t number = gives ? meetings : meetings - 1;
+      std::byte* const piece = (gives ? Staging() : PieceOf(root, 0)) + number % 2 * half;
+      const size_t count = std::min(bytes, left);
+      if (gives) std::memcpy(piece + half - left, own, count);
+      if (takes) std::memcpy(own, piece + half - left, count);
+      own += count;
+      bytes -= count;
+      left -= count;
+    }
+    return {};
+  };
+  DDPRUN_TRY(use(pass));
+  if (gives && left < half) DDPRUN_TRY(meet());
+  return meet();  // the staging memory may be used again
+}
+
 Status NodeGroup::AllGather(const void* input,
                             void* output,
                             size_t bytes,

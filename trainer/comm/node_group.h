@@ -65,6 +65,16 @@ class NodeGroup : public Collectives, private NodeMeeting {
       const void* input, void* output, size_t bytes, int root, Clock::time_point deadline) override;
   Status Barrier(Clock::time_point deadline) override;
 
+  // What a rank does with a stream of bytes: the same sizes in the same order on all ranks.
+  using PassBytes = std::function<Status(void* data, size_t bytes)>;
+  // Bytes of `root` for some of the others, while these and the root walk through what they have:
+  // `use` is called once, with a function that reads `data` at the root and writes it where `takes`
+  // says so; elsewhere it is left alone. No rank waits for another longer than `timeout`.
+  Status Stream(int root,
+                bool takes,
+                std::chrono::milliseconds timeout,
+                const std::function<Status(const PassBytes& pass)>& use);
+
  private:
   using Kind = CollectiveKind;
   using Operation = NodeOperation;

@@ -79,6 +79,8 @@ Status NodeMeeting::Meet(const NodeOperation& operation, Clock::time_point deadl
                             [this, rank] { return IsLost(rank); }};
     if (WaitUntilReached(peer.arrived, peer.sleepers, phase_, limits)) continue;
     if (IsLost(rank)) {
+      // It may have come since one looked, and died.
+      if (HasReached(peer.arrived, phase_)) continue;
       lost_ = rank;
       break;
     }

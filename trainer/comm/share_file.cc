@@ -12,6 +12,8 @@
 #include <set>
 #include <thread>
 
+#include "base/join.h"
+
 namespace ddprun::trainer {
 
 namespace {
@@ -106,9 +108,7 @@ Status Serve(int listener, int file, int size, Clock::time_point deadline) {
   for (int rank = 1; rank < size; ++rank) missing.insert(rank);
   while (!missing.empty()) {
     if (!WaitReadable(listener, deadline)) {
-      std::string list;
-      for (const int32_t rank : missing) list += (list.empty() ? "" : ", ") + std::to_string(rank);
-      return NotTogether("Rank 0 waited for these ranks in vain: " + list + ".");
+      return NotTogether("Rank 0 waited for these ranks in vain: " + Joined(missing) + ".");
     }
     const UniqueFd peer(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
     int32_t rank = 0;

@@ -20,7 +20,7 @@ constexpr size_t kHeapBytes = size_t{4} << 30;
 #else
 constexpr size_t kHeapBytes = size_t{64} << 30;
 #endif
-constexpr size_t kPageBytes = 4096;
+constexpr size_t kLargePageBytes = size_t{2} << 20;
 
 // Of the file. No address space is larger than a generation, so no number of ranks makes them meet.
 // The file has its full size at once: who made it longer later might make it shorter for others.
@@ -105,8 +105,11 @@ SharedRegion::~SharedRegion() {
 
 // Punching the hole also makes the pages read as zeros for the next user.
 void SharedRegion::GiveBack(size_t offset, size_t bytes) {
-  fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-            begin_ + static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  Punch(begin_ + static_cast<off_t>(offset), static_cast<off_t>(bytes));
+}
+
+void SharedRegion::Punch(off_t begin, off_t bytes) {
+  fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, bytes);
 }
 
 ControlBlock& SharedRegion::control(int rank) {
@@ -140,6 +143,11 @@ std::byte* SharedRegion::Allocate(int rank, size_t bytes) {
   }
   if (offset + size > heap_begin + kHeapBytes) return nullptr;
   used_.emplace(offset, size);
+  // A wish: fewer faults when it is first used. Only what lies within, so that nothing is left of a
+  // large page when the block is given back.
+  const size_t begin = RoundUp(offset, kLargePageBytes);
+  const size_t end = (offset + size) / kLargePageBytes * kLargePageBytes;
+  if (begin < end) madvise(base_ + begin, end - begin, MADV_HUGEPAGE);
   return base_ + offset + Skew(rank);
 }
 
@@ -150,6 +158,33 @@ void SharedRegion::Free(int rank, std::byte* data) {
   DDPRUN_CHECK(it != used_.end());
   GiveBack(it->first, it->second);
   used_.erase(it);
+}
+
+Result<std::byte*> SharedRegion::MapInARow(std::span<const int64_t> parts, size_t bytes) {
+  const auto failed = [] {
+    Error error = SystemError("mapping other ranks' memory (mmap)", errno);
+    error.hint = "Lift `ulimit -v`, if it is set, or /proc/sys/vm/max_map_count.";
+    return error;
+  };
+  void* row = mmap(nullptr, parts.size() * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (row == MAP_FAILED) return failed();
+  auto* const data = static_cast<std::byte*>(row);
+  for (size_t rank = 0; rank < parts.size(); ++rank) {
+    const off_t from = begin_ + (heap(static_cast<int>(rank)) - base_) + parts[rank];
+    if (mmap(data + rank * bytes, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, file_.get(), from) !=
+        MAP_FAILED) {
+      continue;
+    }
+    Error error = failed();
+    Unmap(data, parts.size() * bytes);
+    return error;
+  }
+  madvise(data, parts.size() * bytes, MADV_DONTDUMP);
+  return data;
+}
+
+void SharedRegion::Unmap(std::byte* data, size_t bytes) {
+  munmap(data, bytes);
 }
 
 int64_t SharedRegion::HeapOffset(int rank, const void* data, size_t bytes) {

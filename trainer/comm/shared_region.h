@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -26,6 +27,7 @@
 
 namespace ddprun::trainer {
 
+inline constexpr size_t kPageBytes = 4096;
 inline constexpr size_t kSlotBytes = size_t{16} << 10;
 
 // What a rank is about to do: written before it arrives, read by the others after.
@@ -101,8 +103,9 @@ class SharedRegion {
 
   int local_size() const { return local_size_; }
   const UniqueFd& file() const { return file_; }
-  // So many ranks have gone without leaving: their processes were killed. By one rank.
-  void LeaveFor(int ranks) { control(0).left += ranks; }
+  // Gives back the memory of all generations before this one, which nobody uses any more: where
+  // ranks were killed, they have not left.
+  void FreePast() { Punch(0, begin_); }
   ControlBlock& control(int rank);
   Channel& channel(int from, int to);
   std::byte* heap(int rank);
@@ -112,12 +115,17 @@ class SharedRegion {
   std::byte* Allocate(int rank, size_t bytes);
   // Gives the memory back to the system. Peers must not use it any more.
   void Free(int rank, std::byte* data);
+  // `bytes` of each rank's heap, from these offsets on, one after the other in one mapping for
+  // reading; `parts` and `bytes` of whole pages. Until Unmap().
+  Result<std::byte*> MapInARow(std::span<const int64_t> parts, size_t bytes);
+  static void Unmap(std::byte* data, size_t bytes);
   // The offset of [data, data + bytes) in rank's heap, or -1 when it does not lie there.
   int64_t HeapOffset(int rank, const void* data, size_t bytes);
 
  private:
   SharedRegion(UniqueFd file, off_t begin, std::byte* base, int local_size);
   void GiveBack(size_t offset, size_t bytes);
+  void Punch(off_t begin, off_t bytes);
 
   const UniqueFd file_;
   const off_t begin_;  // of the generation in the file

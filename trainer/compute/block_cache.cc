@@ -56,13 +56,13 @@ class TensorAllocator final : public c10::Allocator {
     std::memcpy(destination, source, count);
   }
 
- private:
   // A deleter knows nothing but the block. Never destroyed: tensors outlive static objects.
   static BlockCache& Cache() {
     static BlockCache& cache = *new BlockCache;
     return cache;
   }
 
+ private:
   static void Free(void* block) {
     if (!Cache().Give(block)) c10::free_cpu(block);
   }
@@ -124,6 +124,12 @@ void BlockCache::FreeIdle(size_t allowed) {
   }
 }
 
+void BlockCache::Release() {
+  const std::lock_guard lock(mutex_);
+  FreeIdle(0);
+  most_used_bytes_ = used_bytes_;
+}
+
 size_t BlockCache::idle_bytes() const {
   const std::lock_guard lock(mutex_);
   return idle_bytes_;
@@ -131,6 +137,10 @@ size_t BlockCache::idle_bytes() const {
 
 void CacheTensorMemory() {
   c10::SetCPUAllocator(new TensorAllocator, /*priority=*/1);
+}
+
+void ReleaseTensorMemory() {
+  TensorAllocator::Cache().Release();
 }
 
 }  // namespace ddprun::trainer

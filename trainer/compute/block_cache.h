@@ -33,6 +33,9 @@ class BlockCache {
   // the most that was ever in use at once: sizes that never come back do not pile up.
   size_t idle_bytes() const;
 
+  // Gives idle blocks back, and begins anew with what is the most in use.
+  void Release();
+
  private:
   void FreeIdle(size_t allowed);
 
@@ -47,5 +50,8 @@ class BlockCache {
 // Makes LibTorch's tensors on the CPU come from a BlockCache, for the rest of the process. Once,
 // before there are any tensors to speak of.
 void CacheTensorMemory();
+
+// What was freed until now is given back: another phase begins, which uses other sizes.
+void ReleaseTensorMemory();
 
 }  // namespace ddprun::trainer

@@ -45,7 +45,8 @@ class RowLosses {
 
 class HostRowLosses final : public RowLosses {
  public:
-  HostRowLosses(const at::Tensor& targets, int64_t classes) {
+  HostRowLosses(const at::Tensor& targets, int64_t classes, double smoothing)
+      : smoothing_(smoothing) {
     const int64_t count = CountTargets(targets, classes);
     mean_ = count > 0 ? 1.0f / static_cast<float>(count) : 0.0f;
   }
@@ -81,7 +82,8 @@ class HostRowLosses final : public RowLosses {
         if (targets[row] == kIgnored) {
           std::fill(values, values + classes, T(0));
         } else {
-          losses[static_cast<size_t>(row)] = CrossEntropyRow(values, classes, targets[row], scale);
+          losses[static_cast<size_t>(row)] =
+              CrossEntropyRow(values, classes, targets[row], scale, smoothing_);
         }
       }
     });
@@ -103,6 +105,7 @@ class HostRowLosses final : public RowLosses {
     return count;
   }
 
+  const double smoothing_;
   float mean_ = 0;
   double sum_ = 0;
 };
@@ -110,8 +113,9 @@ class HostRowLosses final : public RowLosses {
 // Without waiting for the device; in float64 on the CPU, too.
 class DeviceRowLosses final : public RowLosses {
  public:
-  DeviceRowLosses(const at::Tensor& targets, at::ScalarType type)
-      : mean_(targets.ne(kIgnored).sum().clamp_min(1).to(type).reciprocal()),
+  DeviceRowLosses(const at::Tensor& targets, at::ScalarType type, double smoothing)
+      : smoothing_(smoothing),
+        mean_(targets.ne(kIgnored).sum().clamp_min(1).to(type).reciprocal()),
         sum_(at::zeros({}, targets.options().dtype(at::kDouble))) {}
 
   void Add(at::Tensor& scores, const at::Tensor& targets) override {
@@ -121,13 +125,13 @@ class DeviceRowLosses final : public RowLosses {
     const at::Tensor index = targets.clamp(0, scores.size(1) - 1);
     const at::Tensor bad = index.ne(targets).logical_and_(ignored.logical_not());
     const at::Tensor rows = index.unsqueeze(1);
-    const at::Tensor losses = logs.gather(1, rows)
-                                  .squeeze(1)
-                                  .neg()
-                                  .masked_fill_(ignored, 0)
-                                  .masked_fill_(bad, std::numeric_limits<float>::quiet_NaN());
+    at::Tensor losses = logs.gather(1, rows).squeeze(1).neg();
+    const double kept = 1 - smoothing_;
+    if (smoothing_ > 0) losses.mul_(kept).sub_(logs.mean(1), smoothing_);
+    losses.masked_fill_(ignored, 0).masked_fill_(bad, std::numeric_limits<float>::quiet_NaN());
     sum_.add_(losses.sum(at::kDouble));
-    logs.exp_().scatter_add_(1, rows, at::full({rows.size(0), 1}, -1, logs.options()));
+    logs.exp_().scatter_add_(1, rows, at::full({rows.size(0), 1}, -kept, logs.options()));
+    if (smoothing_ > 0) logs.sub_(smoothing_ / static_cast<double>(scores.size(1)));
     const at::Tensor counted = ignored.logical_not().to(mean_.scalar_type());
     logs.mul_(counted.mul_(mean_).mul_(LossScale()).unsqueeze(1));
     scores.copy_(logs);
@@ -138,18 +142,20 @@ class DeviceRowLosses final : public RowLosses {
   }
 
  private:
+  const double smoothing_;
   const at::Tensor mean_;  // float32 or float64, as the losses
   at::Tensor sum_;          // float64
 };
 
 std::unique_ptr<RowLosses> MakeRowLosses(const at::Tensor& targets,
                                          int64_t classes,
-                                         at::ScalarType type) {
+                                         at::ScalarType type,
+                                         double smoothing) {
   const bool exact = type == at::kDouble;
   if (!IsForHostKernels(targets) || exact) {
-    return std::make_unique<DeviceRowLosses>(targets, exact ? at::kDouble : at::kFloat);
+    return std::make_unique<DeviceRowLosses>(targets, exact ? at::kDouble : at::kFloat, smoothing);
   }
-  return std::make_unique<HostRowLosses>(targets, classes);
+  return std::make_unique<HostRowLosses>(targets, classes, smoothing);
 }
 
 struct Result {
@@ -161,9 +167,11 @@ struct Result {
 Result Compute(const at::Tensor& hidden,
                const at::Tensor& weight,
                const at::Tensor& targets,
+               double smoothing,
                bool want_gradients) {
   const int64_t classes = weight.size(0);
-  const std::unique_ptr<RowLosses> losses = MakeRowLosses(targets, classes, weight.scalar_type());
+  const std::unique_ptr<RowLosses> losses =
+      MakeRowLosses(targets, classes, weight.scalar_type(), smoothing);
   const at::ScalarType type = ComputeType(weight.scalar_type());
   const at::Tensor rows = hidden.to(type).contiguous();
   const at::Tensor factor = weight.to(type);
@@ -202,8 +210,9 @@ class LinearCrossEntropyFunction : public torch::autograd::Function<LinearCrossE
                             const at::Tensor& hidden,
                             const at::Tensor& weight,
                             const at::Tensor& targets,
+                            double smoothing,
                             bool want_gradients) {
-    Result result = Compute(hidden, weight, targets.contiguous(), want_gradients);
+    Result result = Compute(hidden, weight, targets.contiguous(), smoothing, want_gradients);
     if (want_gradients) {
       context->saved_data["of_hidden"] = result.of_hidden;
       context->saved_data["of_weight"] = result.of_weight;
@@ -229,7 +238,7 @@ class LinearCrossEntropyFunction : public torch::autograd::Function<LinearCrossE
     };
     const at::ScalarType type = context->saved_data["type_of_hidden"].toScalarType();
     at::Tensor of_hidden = take("of_hidden").to(type);
-    return {of_hidden, take("of_weight"), at::Tensor(), at::Tensor()};
+    return {of_hidden, take("of_weight"), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -237,10 +246,11 @@ class LinearCrossEntropyFunction : public torch::autograd::Function<LinearCrossE
 
 at::Tensor LinearCrossEntropy(const at::Tensor& hidden,
                               const at::Tensor& weight,
-                              const at::Tensor& targets) {
+                              const at::Tensor& targets,
+                              double smoothing) {
   const bool want_gradients =
       at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
-  return LinearCrossEntropyFunction::apply(hidden, weight, targets, want_gradients);
+  return LinearCrossEntropyFunction::apply(hidden, weight, targets, smoothing, want_gradients);
 }
 
 }  // namespace ddprun::trainer

@@ -182,15 +182,35 @@ struct SumExpLoop {
 };
 
 template <typename T>
+struct SumLoop {
+  const T* values;
+  int64_t count;
+  double* result;
+
+  DDPRUN_INLINE void operator()() const {
+    double lanes[kLanes] = {};
+    int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) {
+      for (int64_t j = 0; j < kLanes; ++j) lanes[j] += Load(values + i + j);
+    }
+    double sum = 0;
+    for (const double lane : lanes) sum += lane;
+    for (; i < count; ++i) sum += Load(values + i);
+    *result = sum;
+  }
+};
+
+template <typename T>
 struct SoftmaxLoop {
   T* values;
   int64_t count;
   float largest;
   float factor;
+  float less;
 
   DDPRUN_INLINE void operator()() const {
     for (int64_t i = 0; i < count; ++i) {
-      Store(values + i, Exp(Load(values + i) - largest) * factor);
+      Store(values + i, Exp(Load(values + i) - largest) * factor - less);
     }
   }
 };
@@ -279,15 +299,22 @@ void GeluTanhBackwardKernel(const T* output_gradient,
 }
 
 template <typename T>
-double CrossEntropyRow(T* logits, int64_t classes, int64_t target, float scale) {
+double CrossEntropyRow(
+    T* logits, int64_t classes, int64_t target, float scale, double smoothing) {
   float largest = 0;
   double sum = 0;
+  double scores = 0;
   Run(LargestLoop<T>{logits, classes, &largest});
   Run(SumExpLoop<T>{logits, classes, largest, &sum});
-  const double loss = std::log(sum) + static_cast<double>(largest) - Load(logits + target);
+  if (smoothing > 0) Run(SumLoop<T>{logits, classes, &scores});
+  const double kept = 1 - smoothing;
+  const double each = smoothing / static_cast<double>(classes);
+  const double loss = std::log(sum) + static_cast<double>(largest) -
+                      kept * static_cast<double>(Load(logits + target)) - each * scores;
   const double of_target = std::exp(Load(logits + target) - static_cast<double>(largest)) / sum;
-  Run(SoftmaxLoop<T>{logits, classes, largest, static_cast<float>(scale / sum)});
-  Store(logits + target, static_cast<float>((of_target - 1) * scale));
+  Run(SoftmaxLoop<T>{logits, classes, largest, static_cast<float>(scale / sum),
+                     static_cast<float>(scale * each)});
+  Store(logits + target, static_cast<float>((of_target - kept - each) * scale));
   return loss;
 }
 
@@ -298,13 +325,13 @@ double SumOfSquares(const T* values, int64_t count) {
   return sum;
 }
 
-template double CrossEntropyRow<c10::Half>(c10::Half*, int64_t, int64_t, float);
+template double CrossEntropyRow<c10::Half>(c10::Half*, int64_t, int64_t, float, double);
 template double SumOfSquares<c10::Half>(const c10::Half*, int64_t);
 #define DDPRUN_INSTANTIATE(T)                                                           \
   template void DropoutKernel<T>(const T*, T*, int64_t, int64_t, const DropoutStream&); \
   template void GeluTanhKernel<T>(const T*, T*, int64_t);                               \
   template void GeluTanhBackwardKernel<T>(const T*, const T*, T*, int64_t);             \
-  template double CrossEntropyRow<T>(T*, int64_t, int64_t, float);                      \
+  template double CrossEntropyRow<T>(T*, int64_t, int64_t, float, double);              \
   template double SumOfSquares<T>(const T*, int64_t);
 DDPRUN_INSTANTIATE(float)
 DDPRUN_INSTANTIATE(c10::BFloat16)

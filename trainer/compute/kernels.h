@@ -30,10 +30,12 @@ void GeluTanhBackwardKernel(const T* output_gradient,
                             T* input_gradient,
                             int64_t count);
 
-// One row of a cross-entropy: returns log(sum(exp(logits))) - logits[target] and replaces the
-// logits by its derivative, times `scale`.
+// One row of a cross-entropy with label smoothing in [0, 1), the share of the target that all
+// classes get alike: returns log(sum(exp(logits))) - logits[target], with that share of it replaced
+// by the mean over all classes, and replaces the logits by its derivative, times `scale`.
 template <typename T>
-double CrossEntropyRow(T* logits, int64_t classes, int64_t target, float scale);
+double CrossEntropyRow(
+    T* logits, int64_t classes, int64_t target, float scale, double smoothing = 0);
 
 // The sum of squares in double: value i goes to partial sum i % 16, and these are added by halves.
 // T is also c10::Half, as CrossEntropyRow's.

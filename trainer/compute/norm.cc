@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/linalg_vector_norm.h>
 
 #include <algorithm>
@@ -40,13 +41,15 @@ void AddBlockNorms(const at::Tensor& tensor, std::vector<at::Tensor>& norms) {
   if (whole < flat.numel()) add(flat.narrow(0, whole, flat.numel() - whole).unsqueeze(0));
 }
 
-at::Tensor SquaresByLibTorch(std::span<const at::Tensor> tensors) {
+}  // namespace
+
+at::Tensor SquaresByBlockThere(std::span<const at::Tensor> tensors) {
+  const at::NoGradGuard no_grad;
   std::vector<at::Tensor> norms;
   for (const at::Tensor& tensor : tensors) AddBlockNorms(tensor, norms);
+  if (norms.empty()) return at::empty({0}, tensors[0].options().dtype(at::kDouble));
   return at::cat(norms).square_();
 }
-
-}  // namespace
 
 std::vector<double> SquaresByBlock(std::span<const at::Tensor> tensors) {
   struct Part {
@@ -78,7 +81,7 @@ std::vector<double> SquaresByBlock(std::span<const at::Tensor> tensors) {
   });
   for (const Part& part : parts) {
     if (HasKernel(part.flat)) continue;
-    const at::Tensor squares = SquaresByLibTorch({{part.flat}}).cpu();
+    const at::Tensor squares = SquaresByBlockThere({{part.flat}}).cpu();
     std::copy_n(squares.const_data_ptr<double>(), squares.numel(), sums.begin() + part.begin);
   }
   return sums;
@@ -89,7 +92,7 @@ DeviceScalar SquaresOf(std::span<const at::Tensor> tensors) {
   const auto first = std::ranges::find_if(tensors, is_full);
   if (first != tensors.end() && !IsForHostKernels(*first)) {
     const at::NoGradGuard no_grad;
-    return DeviceScalar(SquaresByLibTorch(tensors).sum());
+    return DeviceScalar(SquaresByBlockThere(tensors).sum());
   }
   const std::vector<double> sums = SquaresByBlock(tensors);
   return std::accumulate(sums.begin(), sums.end(), 0.0);

@@ -20,6 +20,10 @@ constexpr int64_t kNormBlock = 4096;
 // waited for. Any thread.
 std::vector<double> SquaresByBlock(std::span<const at::Tensor> tensors);
 
+// The same by ATen's operators, as one tensor on the device of these, which is not waited for.
+// REQUIRES: at least one tensor.
+at::Tensor SquaresByBlockThere(std::span<const at::Tensor> tensors);
+
 // The sum of those sums, on the CPU added one by one; 0 for none. Dense, of one device, which is
 // not waited for.
 DeviceScalar SquaresOf(std::span<const at::Tensor> tensors);

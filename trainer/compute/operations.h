@@ -54,15 +54,18 @@ at::Tensor GeluTanh(const at::Tensor& x);
 // their gradient are the largest tensors of the whole step.
 
 // The mean cross-entropy of the scores hidden weight^T over the targets other than -100; 0 when
-// there are none. hidden [N, C], weight [V, C], targets int64 [N]. Equals
-// at::cross_entropy_loss(at::linear(hidden, weight), targets), but the gradients are computed along
-// with the loss, some rows at a time, and the scores are dropped.
+// there are none. hidden [N, C], weight [V, C], targets int64 [N]; `smoothing` in [0, 1): the share
+// of each target given to all classes alike. Equals
+// at::cross_entropy_loss(at::linear(hidden, weight), targets, {}, at::Reduction::Mean, -100,
+// smoothing), but the gradients are computed along with the loss, some rows at a time, and the
+// scores are dropped.
 // Inside a PrecisionScope of bfloat16 the products are bfloat16, softmax and loss float32.
 // Differentiable once, backward runs once. A target outside of [0, V): throws c10::IndexError
 // on the CPU, gives a loss that is no number elsewhere.
 at::Tensor LinearCrossEntropy(const at::Tensor& hidden,
                               const at::Tensor& weight,
-                              const at::Tensor& targets);
+                              const at::Tensor& targets,
+                              double smoothing = 0);
 
 // Texts of different lengths as one matrix without padding, and back. Whatever treats each token
 // by itself then computes nothing for padding; attention gets its rectangle. Any thread.

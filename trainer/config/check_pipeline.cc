@@ -9,12 +9,19 @@ namespace ddprun::trainer {
 void Checker::CheckPipeline() {
   const StrategyConfig& strategy = config_.strategy;
   const bool in_one_process = strategy.type == StrategyType::kModelParallel;
-  if (!in_one_process && strategy.type != StrategyType::kPipeline) return;
-  const std::string type = "strategy.type \"" + std::string(Word(strategy.type)) + "\"";
+  const bool by_type = in_one_process || strategy.type == StrategyType::kPipeline;
+  if (!by_type && strategy.pipeline_parallel_size <= 1) return CheckNoPipeline();
+  // Elsewhere the size is refused as such.
+  if (!by_type && strategy.type != StrategyType::kZero1) return;
+  const std::string type = "strategy.type \"" + std::string(Word(strategy.type)) + "\"" +
+                           (by_type ? "" : " in stages");
   if (in_one_process && strategy.devices.empty()) Missing("strategy.devices", type);
-  if (!strategy.devices.empty() && strategy.pipeline_parallel_size > 1) {
-    Conflict("strategy.pipeline_parallel_size",
-             "The stages are on strategy.devices, all in one process:", "Remove one of the two.");
+  for (const auto& [key, size] :
+       {std::pair("strategy.pipeline_parallel_size", strategy.pipeline_parallel_size),
+        {"strategy.tensor_parallel_size", strategy.tensor_parallel_size}}) {
+    if (strategy.devices.empty() || size <= 1) continue;
+    Conflict(key, "The stages are on strategy.devices, all in one process:",
+             "Remove one of the two.");
   }
   const auto refuse_if = [&](bool set, const char* key, const std::string& why) {
     if (set) Conflict(key, type + " " + why + ":", "Remove one of the two keys.");
@@ -27,10 +34,6 @@ void Checker::CheckPipeline() {
             "strategy.overlap", "has all gradients before it updates parameters");
   refuse_if(strategy.optimizer_in_backward, "strategy.optimizer_in_backward",
             "has all gradients before it updates parameters");
-  refuse_if(strategy.tensor_parallel_size > 1, "strategy.tensor_parallel_size",
-            "has whole layers on each of its ranks");
-  refuse_if(strategy.shard_size > 1, "strategy.shard_size",
-            "has the whole state of its layers on each of its ranks");
   refuse_if(config_.report.state_hashes, "report.state_hashes",
             "has no rank that could hash the whole model");
   const ModelType model = config_.model.type;
@@ -45,6 +48,21 @@ void Checker::CheckPipeline() {
              "Only a plugin knows how many predictions a part of its batches has:",
              "Set it to 1, and training.gradient_accumulation_steps to the number of "
              "micro-batches.");
+  }
+}
+
+// Keys of stages, where there are none.
+void Checker::CheckNoPipeline() {
+  if (config_.strategy.type != StrategyType::kZero1) return;  // else they are refused as such
+  Config config = config_;
+  Config defaults;
+  for (const std::string_view path : {"strategy.pipeline_schedule",
+                                      "strategy.pipeline_micro_batches",
+                                      "strategy.layers_per_stage"}) {
+    const Key& key = GetKey(path);
+    if (SlotText(key.slot(config)) == SlotText(key.slot(defaults))) continue;
+    Conflict(path, "strategy.type \"zero1\" has stages where it is told how many:",
+             "Set strategy.pipeline_parallel_size, or remove the key.");
   }
 }
 

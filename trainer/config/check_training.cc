@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/join.h"
 #include "trainer/config/checker.h"
 #include "trainer/config/config_warnings.h"
 #include "trainer/config/foreign_names.h"
@@ -33,24 +34,11 @@ void Checker::CheckRun() {
     break;
   }
   const std::array<std::string_view, 3> devices = {"auto", "cpu", "cuda"};
-  if (std::ranges::find(devices, run.device) == devices.end()) {
-    problems_->Add(entries_.ErrorAbout(
-        "run.device", {.title = "UNKNOWN CHOICE",
-                       .page = "unknown-choice",
-                       .found = "\"" + run.device + "\" is no device to train on:",
-                       .expected = "Accepted: \"auto\", \"cpu\" or \"cuda\".",
-                       .hint = ChoiceHint("run.device", run.device, devices)}));
-  }
+  CheckWord("run.device", run.device, devices, "device to train on");
   const std::array<std::string_view, 3> recoveries = {"auto", "peer", "none"};
-  const std::string obstacle = RecoveryObstacle(config_);
-  if (std::ranges::find(recoveries, run.recovery) == recoveries.end()) {
-    problems_->Add(entries_.ErrorAbout(
-        "run.recovery", {.title = "UNKNOWN CHOICE",
-                         .page = "unknown-choice",
-                         .found = "\"" + run.recovery + "\" is no way to recover:",
-                         .expected = "Accepted: \"auto\", \"peer\" or \"none\".",
-                         .hint = ChoiceHint("run.recovery", run.recovery, recoveries)}));
-  } else if (run.recovery == "peer" && !obstacle.empty()) {
+  CheckWord("run.recovery", run.recovery, recoveries, "way to recover");
+  const std::string obstacle = run.recovery == "peer" ? RecoveryObstacle(config_) : "";
+  if (!obstacle.empty()) {
     Conflict("run.recovery",
              "With " + obstacle + " a step cannot be done again from what other ranks have:",
              "Remove one of the two keys: \"auto\" recovers where it can.");
@@ -210,13 +198,13 @@ void Checker::CheckDevices() {
   };
   const auto bad = std::ranges::find_if_not(devices, accepted);
   if (bad != devices.end()) {
-    problems_->Add(entries_.ErrorAbout(
-        "strategy.devices", {.title = "UNKNOWN CHOICE",
-                             .page = "unknown-choice",
-                             .found = "\"" + *bad + "\" is no device to train on:",
-                             .expected = "Accepted: a list of \"cpu\" or \"cuda:0\", \"cuda:1\" "
-                                         "and so on.",
-                             .hint = "[\"cpu\", \"cpu\"] shares the cores between two."}));
+    UnknownChoice("strategy.devices", *bad, "device to train on",
+                  "a list of \"cpu\" or \"cuda:0\", \"cuda:1\" and so on",
+                  "[\"cpu\", \"cpu\"] shares the cores between two.");
+  }
+  const auto is_gpu = [](const std::string& device) { return device.starts_with("cuda"); };
+  if (config_.run.device == "cpu" && std::ranges::any_of(devices, is_gpu)) {
+    Conflict("strategy.devices", "run.device is \"cpu\":", "Remove one of the two.");
   }
 }
 
@@ -299,22 +287,14 @@ void Checker::CheckCheckpoints() {
 
 void Checker::CheckMetrics() {
   const auto words = WordsOf(Metric{});
-  const std::vector<std::string> known(words.begin(), words.end());
   for (const std::string& metric : config_.evaluation.metrics) {
-    if (std::ranges::find(known, metric) != known.end()) continue;
-    std::string accepted;
-    for (const std::string& word : known)
-      accepted += (accepted.empty() ? "\"" : ", \"") + word + "\"";
+    if (std::ranges::find(words, metric) != words.end()) continue;
     const std::string hint =
         config_.model.type == ModelType::kPlugin
             ? "A plugin's own metrics are not named here: all of them are computed."
             : ChoiceHint("evaluation.metrics", metric, words);
-    problems_->Add(entries_.ErrorAbout("evaluation.metrics",
-                                       {.title = "UNKNOWN CHOICE",
-                                        .page = "unknown-choice",
-                                        .found = "\"" + metric + "\" is no metric:",
-                                        .expected = "Accepted: a list of " + accepted + ".",
-                                        .hint = hint}));
+    UnknownChoice("evaluation.metrics", metric, "metric",
+                  "a list of " + Joined(words, ", ", "\""), hint);
   }
 }
 

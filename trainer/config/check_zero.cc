@@ -31,13 +31,11 @@ void Checker::CheckZero() {
          "Sums over virtual ranks do not depend on the number of processes; what " + type +
              " shares out does:",
          remove);
-  refuse(strategy.tensor_parallel_size > 1, "strategy.tensor_parallel_size",
-         type + " shares out whole layers, not slices of them:",
-         "Remove the key, or train with \"tensor_parallel\".");
-  refuse(strategy.pipeline_parallel_size > 1, "strategy.pipeline_parallel_size",
-         type + " runs all layers on every rank:",
-         "Remove the key, or train with \"pipeline\".");
   if (first) return;
+  refuse(strategy.pipeline_parallel_size > 1, "strategy.pipeline_parallel_size",
+         "A stage of a pipeline adds up the gradients of many micro-batches and uses its weights "
+         "for each of them, so that " + type + " would send both again and again:",
+         "Train with \"zero1\", which shares out the optimizer's state alone.");
   const std::string reduced = type + " sends each rank the gradients that it keeps:";
   refuse(strategy.comm_hook != CommHookType::kNone &&
              strategy.comm_hook != CommHookType::kPostLocalSgd,

@@ -1,6 +1,7 @@
 // The checks behind CrossCheck, by section; only this folder's check_*.cc and cross_check.cc.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -32,7 +33,7 @@ class Checker {
   void CheckLossScaling();
   void CheckDataParallel();
   void CheckDevices();
-  void CheckPipeline();
+  void CheckPipeline();  // check_pipeline.cc
   void CheckZero();  // check_zero.cc
 
  private:
@@ -40,7 +41,19 @@ class Checker {
   // A key that `needed_for` cannot do without.
   void Missing(std::string_view path, std::string_view needed_for);
   void Conflict(std::string_view path, std::string found, std::string hint);
+  // `word` is no `what`.
+  void UnknownChoice(std::string_view path,
+                     const std::string& word,
+                     const std::string& what,
+                     const std::string& accepted,
+                     std::string hint);
+  // A key that is a string where others have an enum: `word` must be one of `words`.
+  void CheckWord(std::string_view path,
+                 const std::string& word,
+                 std::span<const std::string_view> words,
+                 const std::string& what);
   void CheckTransformer();
+  void CheckNoPipeline();
   void CheckHeads();
   void CheckRopeScaling();  // check_rope_scaling.cc
   void CheckRandomData();  // check_data.cc

@@ -140,31 +140,38 @@ class Warnings {
 
 }  // namespace
 
-// A lost rank's step is done again from what the other ranks have at its beginning; so none may
-// have changed it before all have met, or have what the others have not.
-std::string RecoveryObstacle(const Config& config) {
+std::string KeyOfOwnState(const Config& config) {
   const StrategyConfig& strategy = config.strategy;
   const auto with = [](std::string key, auto value) { return key + " " + SlotText(&value); };
   if (strategy.type != StrategyType::kAuto && strategy.type != StrategyType::kDdp) {
     return "strategy.type \"" + std::string(Word(strategy.type)) + "\"";
   }
-  if (strategy.overlap == Overlap::kStep || strategy.overlap == Overlap::kBoth) {
-    return "strategy.overlap \"" + std::string(Word(strategy.overlap)) + "\"";
-  }
   if (strategy.comm_hook == CommHookType::kPowerSgd ||
       strategy.comm_hook == CommHookType::kPostLocalSgd) {
     return "strategy.comm_hook \"" + std::string(Word(strategy.comm_hook)) + "\"";
+  }
+  if (!strategy.broadcast_buffers) return with("strategy.broadcast_buffers", false);
+  const int64_t tensor = strategy.tensor_parallel_size;
+  if (tensor > 1) return with("strategy.tensor_parallel_size", tensor);
+  const int64_t stages = strategy.pipeline_parallel_size;
+  return stages > 1 ? with("strategy.pipeline_parallel_size", stages) : "";
+}
+
+// A lost rank's step is done again from what the other ranks have at its beginning; so none may
+// have changed it before all have met, or have what the others have not.
+std::string RecoveryObstacle(const Config& config) {
+  const StrategyConfig& strategy = config.strategy;
+  const auto with = [](std::string key, auto value) { return key + " " + SlotText(&value); };
+  const std::string own_state = KeyOfOwnState(config);
+  if (!own_state.empty()) return own_state;
+  if (strategy.overlap == Overlap::kStep || strategy.overlap == Overlap::kBoth) {
+    return "strategy.overlap \"" + std::string(Word(strategy.overlap)) + "\"";
   }
   if (config.comm.algorithm == AllReduceAlgorithm::kRing) {
     return "comm.algorithm \"" + std::string(Word(config.comm.algorithm)) + "\"";
   }
   if (strategy.optimizer_in_backward) return with("strategy.optimizer_in_backward", true);
-  if (!strategy.broadcast_buffers) return with("strategy.broadcast_buffers", false);
   if (config.report.state_hashes) return with("report.state_hashes", true);
-  const int64_t tensor = strategy.tensor_parallel_size;
-  if (tensor > 1) return with("strategy.tensor_parallel_size", tensor);
-  const int64_t stages = strategy.pipeline_parallel_size;
-  if (stages > 1) return with("strategy.pipeline_parallel_size", stages);
   const int64_t ranks = config.training.virtual_ranks;
   return ranks > 0 ? with("training.virtual_ranks", ranks) : "";
 }

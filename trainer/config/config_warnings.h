@@ -23,6 +23,10 @@ struct RunFacts {
 // One or two sentences each, that begin with the key they are about. A run goes on all the same.
 std::vector<std::string> ConfigWarnings(const Config& config, const RunFacts& facts);
 
+// The first key, with its value, by which a rank of several has state that others have not; empty:
+// none.
+std::string KeyOfOwnState(const Config& config);
+
 // The first key, with its value, that does not go with run.recovery "peer"; empty: none.
 std::string RecoveryObstacle(const Config& config);
 

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "base/join.h"
+#include "trainer/config/foreign_names.h"
 
 namespace ddprun::trainer {
 
@@ -24,6 +27,26 @@ void Checker::Conflict(std::string_view path, std::string found, std::string hin
                                             .page = "keys-that-do-not-fit",
                                             .found = std::move(found),
                                             .hint = std::move(hint)}));
+}
+
+void Checker::UnknownChoice(std::string_view path,
+                            const std::string& word,
+                            const std::string& what,
+                            const std::string& accepted,
+                            std::string hint) {
+  problems_->Add(entries_.ErrorAbout(path, {.title = "UNKNOWN CHOICE",
+                                            .page = "unknown-choice",
+                                            .found = "\"" + word + "\" is no " + what + ":",
+                                            .expected = "Accepted: " + accepted + ".",
+                                            .hint = std::move(hint)}));
+}
+
+void Checker::CheckWord(std::string_view path,
+                        const std::string& word,
+                        std::span<const std::string_view> words,
+                        const std::string& what) {
+  if (std::ranges::find(words, word) != words.end()) return;
+  UnknownChoice(path, word, what, Joined(words, ", ", "\""), ChoiceHint(path, word, words));
 }
 
 void Checker::CheckRequired() {

@@ -8,11 +8,12 @@ std::vector<Key> PipelineKeys() {
       {.section = "strategy",
        .name = "pipeline_parallel_size",
        .slot = At<&Config::strategy, &StrategyConfig::pipeline_parallel_size>,
-       .meaning = "Ranks that share out the layers of each replica of the model; the others are "
-                  "replicas, as with ddp. 0: all ranks.",
+       .meaning = "Stages that share out the layers of each replica of the model, each of one rank "
+                  "or of strategy.tensor_parallel_size; the others are replicas, as with ddp or "
+                  "zero1. 0: all ranks with pipeline, otherwise 1.",
        .range = Between(0, 4096),
        .only_for = "strategy.type",
-       .only_values = {"pipeline"},
+       .only_values = {"pipeline", "zero1"},
        .aliases = {{"pipeline_parallel_degree pp pp_size", "torchtitan"},
                    {"pipeline_model_parallel_size", "Megatron"}}},
       {.section = "strategy",
@@ -22,7 +23,7 @@ std::vector<Key> PipelineKeys() {
                   "one and keeps the activations of few micro-batches; \"gpipe\" does all forwards "
                   "first and keeps those of all. Both wait equally long.",
        .only_for = "strategy.type",
-       .only_values = {"pipeline"},
+       .only_values = {"pipeline", "zero1"},
        .aliases = {{"pipeline_parallel_schedule pp_schedule", "torchtitan"}}},
       {.section = "strategy",
        .name = "pipeline_micro_batches",
@@ -33,7 +34,7 @@ std::vector<Key> PipelineKeys() {
                   "whose statistics are those of a micro-batch.",
        .range = Between(0, 1 << 20),
        .only_for = "strategy.type",
-       .only_values = {"pipeline"},
+       .only_values = {"pipeline", "zero1"},
        .aliases = {{"num_microbatches n_microbatches chunks", "PyTorch"}}},
       {.section = "strategy",
        .name = "layers_per_stage",

@@ -24,10 +24,11 @@ std::vector<Key> StrategyKeys() {
        .name = "tensor_parallel_size",
        .slot = At<&Config::strategy, &StrategyConfig::tensor_parallel_size>,
        .meaning = "Ranks, neighbours, that share out each layer of a replica of the model; the "
-                  "others are replicas. 0: all ranks.",
+                  "others are replicas, or have other stages of it (pipeline). 0: all ranks with "
+                  "tensor_parallel, otherwise 1.",
        .range = Between(0, 4096),
        .only_for = "strategy.type",
-       .only_values = {"tensor_parallel"},
+       .only_values = {"tensor_parallel", "pipeline", "zero1", "zero2", "zero3"},
        .aliases = {{"tensor_parallel_degree tp tp_size", "torchtitan"},
                    {"tensor_model_parallel_size", "Megatron"}}},
       {.section = "strategy",

@@ -37,9 +37,9 @@ std::vector<Key> StartKeys() {
        .slot = At<&Config::run, &RunConfig::recovery>,
        .meaning = "What becomes of a rank that a signal kills (SIGKILL, a segmentation fault), "
                   "where restarts are allowed (ddprun --max_restarts). \"peer\": another process "
-                  "takes its place, with rank 0's state, and the step is done again. \"auto\": the "
-                  "same where the other keys allow it. \"none\": all ranks start again from the "
-                  "newest checkpoint. See docs/recovery.md."},
+                  "takes its place, with the state of another rank, and the step is done again. "
+                  "\"auto\": the same where the other keys allow it. \"none\": all ranks start "
+                  "again from the newest checkpoint. See docs/recovery.md."},
   };
 }
 
@@ -133,7 +133,7 @@ std::vector<Key> LossKeys() {
        .name = "label_smoothing",
        .slot = At<&Config::training, &TrainingConfig::label_smoothing>,
        .meaning = "Share of each target that cross-entropy gives to all classes alike, in training "
-                  "only. A language model then keeps the scores of all tokens, which takes memory.",
+                  "only.",
        .range = kBelowOne,
        .aliases = {{"label_smoothing_factor", "Hugging Face"}, {"smoothing", "timm"}}},
       {.section = "training",

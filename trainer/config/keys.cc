@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "base/check.h"
+#include "base/join.h"
 #include "trainer/config/key_table.h"
 
 namespace ddprun::trainer {
@@ -30,14 +31,6 @@ std::string RangeText(const Range& range) {
   return text;
 }
 
-std::string ChoicesText(std::span<const std::string_view> words) {
-  std::string text = "one of ";
-  for (size_t i = 0; i < words.size(); ++i) {
-    text += (i == 0 ? "\"" : ", \"") + std::string(words[i]) + "\"";
-  }
-  return text;
-}
-
 struct AcceptedTextOf {
   const Range& range;
   const bool only_time;
@@ -53,7 +46,9 @@ struct AcceptedTextOf {
   }
   std::string operator()(const std::string* /*field*/) const { return "a string"; }
   std::string operator()(const JsonText* /*field*/) const { return "an object"; }
-  std::string operator()(const ChoiceSlot& slot) const { return ChoicesText(slot.words); }
+  std::string operator()(const ChoiceSlot& slot) const {
+    return "one of " + Joined(slot.words, ", ", "\"");
+  }
   std::string operator()(const std::array<double, 2>* /*field*/) const {
     return "a list of two numbers" + RangeText(range);
   }

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -20,7 +21,7 @@
 namespace ddprun::trainer {
 
 // Raised with every change of CudaModule.
-constexpr uint32_t kCudaModuleAbi = 1;
+constexpr uint32_t kCudaModuleAbi = 2;
 
 // What the module's symbol ddprun_cuda_module is. The first two tell whether the rest may be used.
 struct CudaModule {
@@ -31,6 +32,10 @@ struct CudaModule {
   // How many devices this process sees. For 0 `why` is what CUDA says of it. Asks the driver: not
   // in a process that is yet to fork.
   int (*count_devices)(std::string& why);
+
+  // Where a device is plugged in, as the driver's tools write it ("0000:3b:00.0"); "" where that is
+  // not known.
+  std::string (*bus_id)(int device);
 
   // Collectives between GPUs (NCCL): of `size` processes that meet in `store` by itself. Its Work's
   // wait() makes the current stream wait, not the host.
@@ -55,14 +60,19 @@ struct DeviceChoice {
 
 // Opens the module that FindCudaModule finds, for "cuda" always, for "auto" where the driver has a
 // GPU that CUDA_VISIBLE_DEVICES leaves. Throws Failure for "cuda" without a module that works, or
-// with a driver too old for it.
-DeviceChoice ChooseDevice(const std::string& device, const Environment& env);
+// with a driver too old for it; `key`: which key asks.
+DeviceChoice ChooseDevice(const std::string& device,
+                          const Environment& env,
+                          const std::string& key = "run.device");
 
 // The device of the process with that LOCAL_RANK. kUsage when there is none for it.
 Result<c10::Device> DeviceOf(const CudaModule& module, int local_rank);
 
 // Pure: device `local_rank` of `count`; `why` is what CUDA says where that is 0.
 Result<c10::Device> PickDevice(int local_rank, int count, const std::string& why);
+
+// Whether this process sees every one of `devices` that is a GPU. kUsage when not.
+Status CheckDevices(const CudaModule* module, std::span<const c10::Device> devices);
 
 // CurrentError(), but what a device's allocator or driver throws is told as such. `needs` says what
 // the run was estimated to need, and is asked where that matters.

@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/failure.h"
@@ -14,6 +15,7 @@ namespace ddprun::trainer {
 namespace {
 
 constexpr const char* kWhere = "run.device \"cuda\"";
+constexpr const char* kAskDoctor = "ddprun doctor --gpu says what is missing.";
 constexpr const char* kOrCpu = " Or train on the CPU: run.device \"cpu\".";
 
 std::string CudaText(int version) {
@@ -105,7 +107,9 @@ Result<const CudaModule*> OpenCudaModule(const std::string& path) {
   return module;
 }
 
-DeviceChoice ChooseDevice(const std::string& device, const Environment& env) {
+DeviceChoice ChooseDevice(const std::string& device,
+                          const Environment& env,
+                          const std::string& key) {
   if (device == "cpu") return {};
   DeviceChoice choice{.required = device == "cuda"};
   const Result<NvidiaDriver> driver = AskNvidiaDriver();
@@ -115,7 +119,14 @@ DeviceChoice ChooseDevice(const std::string& device, const Environment& env) {
   if (module) {
     choice.module = *module;
   } else if (choice.required) {
-    throw Failure(module.error());
+    Error error = module.error();
+    if (key != "run.device") {
+      if (error.where == kWhere) error.where = key;
+      const size_t or_cpu = std::min(error.hint.rfind(kOrCpu), error.hint.size());
+      error.hint.resize(or_cpu);
+      error.hint += " Or train on the CPU: \"cpu\" in " + key + ".";
+    }
+    throw Failure(std::move(error));
   } else {
     choice.note = "there are GPUs, but training is on the CPU: " + module.error().what;
   }
@@ -133,7 +144,7 @@ Result<c10::Device> PickDevice(int local_rank, int count, const std::string& why
     return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(local_rank));
   }
   if (count == 0) {
-    return NoGpu("CUDA sees no GPU: " + why, "ddprun doctor --gpu says what is missing.");
+    return NoGpu("CUDA sees no GPU: " + why, kAskDoctor);
   }
   return Error{.code = Code::kUsage,
                .title = "TOO FEW GPUS",
@@ -145,6 +156,24 @@ Result<c10::Device> PickDevice(int local_rank, int count, const std::string& why
                .hint =
                    "Start as many ranks as there are GPUs (--nproc_per_node=gpu), or name more "
                    "in\nCUDA_VISIBLE_DEVICES; MIG instances need --virtual_local_rank.",
+               .page = "too-few-gpus"};
+}
+
+Status CheckDevices(const CudaModule* module, std::span<const c10::Device> devices) {
+  const auto largest = std::ranges::max_element(devices, {}, [](const c10::Device& device) {
+    return device.is_cuda() ? int{device.index()} : -1;
+  });
+  if (largest == devices.end() || !largest->is_cuda()) return {};
+  std::string why = "libddprun_cuda.so was not opened.";
+  const int count = module == nullptr ? 0 : module->count_devices(why);
+  if (largest->index() < count) return {};
+  if (count == 0) return NoGpu("CUDA sees no GPU: " + why, kAskDoctor);
+  return Error{.code = Code::kUsage,
+               .title = "TOO FEW GPUS",
+               .where = "strategy.devices",
+               .what = "\"" + largest->str() + "\" is none of the " + std::to_string(count) +
+                       " that this process sees; they count from 0.",
+               .hint = "Name fewer, or more in CUDA_VISIBLE_DEVICES.",
                .page = "too-few-gpus"};
 }
 

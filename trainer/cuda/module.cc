@@ -20,6 +20,12 @@ int CountDevices(std::string& why) {
   }
 }
 
+std::string BusId(int device) {
+  char text[32] = "";
+  const bool known = cudaDeviceGetPCIBusId(text, sizeof text, device) == cudaSuccess;
+  return known ? text : "";
+}
+
 c10::intrusive_ptr<c10d::Backend> MakeGroup(const c10::intrusive_ptr<c10d::Store>& store,
                                             int rank,
                                             int size,
@@ -42,4 +48,5 @@ const ddprun::trainer::CudaModule ddprun_cuda_module = {
     .torch = TORCH_VERSION,
     .cuda = CUDART_VERSION,
     .count_devices = ddprun::trainer::CountDevices,
+    .bus_id = ddprun::trainer::BusId,
     .make_group = ddprun::trainer::MakeGroup};

@@ -18,6 +18,8 @@ class BatchMover {
 
   // The batch for the thread's current stream; on the CPU the batch itself.
   Batch Move(Batch batch) const;
+  // Whether there is anything to copy: the device is not the CPU.
+  bool copies() const { return copies_.has_value(); }
 
  private:
   const c10::Device device_;

@@ -1,6 +1,7 @@
 #include "trainer/loop/build_pipeline.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <numeric>
@@ -8,9 +9,11 @@
 #include <utility>
 
 #include "base/failure.h"
+#include "trainer/loop/build_optimizer.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/parallel/pipeline.h"
-#include "trainer/parallel/whole_state.h"
+#include "trainer/parallel/tensor_parallel.h"
+#include "trainer/parallel/zero.h"
 
 namespace ddprun::trainer {
 
@@ -90,7 +93,9 @@ std::vector<int64_t> GivenSplit(const std::vector<Stage>& parts,
 }  // namespace
 
 bool IsPipeline(const StrategyConfig& strategy) {
-  return strategy.type == StrategyType::kPipeline || strategy.type == StrategyType::kModelParallel;
+  return strategy.type == StrategyType::kPipeline ||
+         strategy.type == StrategyType::kModelParallel ||
+         (strategy.type == StrategyType::kZero1 && strategy.pipeline_parallel_size > 1);
 }
 
 std::vector<int64_t> PartsOfStages(const Job& job, const Model& model, int stages) {
@@ -106,7 +111,7 @@ std::vector<int64_t> PartsOfStages(const Job& job, const Model& model, int stage
   }
   const std::vector<int64_t>& given = job.config.strategy.layers_per_stage;
   if (!given.empty()) return GivenSplit(parts, given, stages);
-  if (parts[0].modules.empty() || model.parameters()[0].is_meta()) return {};
+  if (model.parameters()[0].is_meta()) return {};
   return BalancedSplit(CostsOf(model, sample), stages);
 }
 
@@ -120,7 +125,7 @@ void CheckStages(const Job& job, int world_size) {
 
 int64_t PipelineMicroBatches(const Job& job, const Mesh& mesh) {
   const StrategyConfig& strategy = job.config.strategy;
-  if (strategy.type != StrategyType::kPipeline) return 1;
+  if (!IsPipeline(strategy) || strategy.type == StrategyType::kModelParallel) return 1;
   if (strategy.pipeline_micro_batches > 0) return strategy.pipeline_micro_batches;
   // A batch norm's statistics are those of a micro-batch.
   if (job.shape == nullptr || !job.shape->buffers().empty()) return 1;
@@ -151,22 +156,32 @@ ScheduleActions ScheduleOf(const StrategyConfig& strategy) {
                                                                 : &OneForwardOneBackwardActions;
 }
 
-using Named = std::vector<std::pair<std::string, at::Tensor>>;
+// What costs are counted by, which take values, is rank 0's.
+std::vector<int64_t> PartsOfAll(const Job& job, const Model& model, int stages, const Mesh& mesh) {
+  std::vector<int64_t> parts = PartsOfStages(job, model, stages);
+  parts.resize(static_cast<size_t>(stages));
+  std::vector<at::Tensor> tensors = {at::tensor(parts, at::kLong)};
+  if (mesh.control != nullptr) mesh.control->broadcast(tensors, c10d::BroadcastOptions{})->wait();
+  const auto* numbers = tensors[0].const_data_ptr<int64_t>();
+  return {numbers, numbers + stages};
+}
 
-// A group is of one device. nullptr for no parameters.
-std::unique_ptr<Optimizer> OptimizerFor(const OptimizerConfig& config, Named parameters) {
-  if (parameters.empty()) return nullptr;
-  std::vector<ParameterGroup> groups;
-  while (!parameters.empty()) {
-    const c10::Device device = parameters[0].second.device();
-    const auto rest = std::ranges::stable_partition(
-        parameters, [&](const auto& one) { return one.second.device() == device; });
-    const Named here(parameters.begin(), rest.begin());
-    std::ranges::move(GroupByDecay(here, config.no_decay, config.weight_decay),
-                      std::back_inserter(groups));
-    parameters.erase(parameters.begin(), rest.begin());
+PipelineUpdate UpdateOf(const Job& job,
+                        const Model& model,
+                        const Mesh& mesh,
+                        const std::vector<NamedParameter>& parameters,
+                        int64_t bytes) {
+  if (parameters.empty()) return {};
+  const OptimizerConfig& config = job.config.optimizer;
+  if (job.config.strategy.type == StrategyType::kZero1 && mesh.shard.size > 1) {
+    auto shards = std::make_shared<ShardedUpdate>(parameters, mesh.shard, bytes);
+    return {BuildOptimizer(config, ShardsOfModel(model, shards->units())), shards};
   }
-  return MakeOptimizer(OptimizerOptionsOf(config), std::move(groups));
+  std::vector<Shard> whole;
+  for (const NamedParameter& one : parameters) {
+    whole.push_back({one.name, one.tensor, model.PlacementOf(one.name)});
+  }
+  return {BuildOptimizer(config, std::move(whole))};
 }
 
 }  // namespace
@@ -177,14 +192,16 @@ BuiltStrategy BuildPipeline(const Job& job,
                             BuiltStrategy built) {
   const Config& config = job.config;
   const std::shared_ptr<Model> whole = std::move(built.model);
-  whole->eval();  // running means stay
+  if (whole != nullptr) whole->eval();  // running means stay
+  std::shared_ptr<const Model> shape = whole != nullptr ? whole : job.shape;
+  if (shape == nullptr) shape = MakeModelShape(job.model);
   std::vector<c10::Device> devices;
   for (const std::string& device : config.strategy.devices) devices.emplace_back(device);
   const bool over_ranks = devices.empty();
   if (over_ranks) devices.resize(static_cast<size_t>(mesh.pipeline.size), mesh.device);
   const auto stages = static_cast<int>(devices.size());
-  const std::vector<Stage> parts = whole->Stages(FirstSample(job));
-  const auto all = StagesOf(PartsOfStages(job, *whole, stages), devices);
+  const std::vector<Stage> parts = shape->Stages(FirstSample(job));
+  const auto all = StagesOf(PartsOfAll(job, *shape, stages, mesh), devices);
   PipelineOptions options{.schedule = ScheduleOf(config.strategy), .stages = stages, .own = all};
   if (over_ranks) options.own = {all[static_cast<size_t>(mesh.pipeline.rank)]};
   const auto stages_that_have = [&](const std::string& name) {
@@ -197,33 +214,34 @@ BuiltStrategy BuildPipeline(const Job& job,
     }
     return found;
   };
-  built.model = MakeModelParts(
-      job.model, {config.training.loss, config.training.label_smoothing},
-      [&](const std::string& name) {
-        const std::vector<int> holders = stages_that_have(name);
-        if (!over_ranks) return devices[static_cast<size_t>(holders.at(0))];
-        return std::ranges::count(holders, mesh.pipeline.rank) > 0 ? mesh.device
-                                                                   : c10::Device(at::kMeta);
-      });
+  {
+    const LayersOver axis(mesh.tensor.size > 1 ? MakeTensorAxis(mesh.tensor) : nullptr);
+    built.model = MakeModelParts(
+        job.model, {config.training.loss, config.training.label_smoothing},
+        [&](const std::string& name) {
+          const std::vector<int> holders = stages_that_have(name);
+          if (!over_ranks) return devices[static_cast<size_t>(holders.at(0))];
+          return std::ranges::count(holders, mesh.pipeline.rank) > 0 ? mesh.device
+                                                                     : c10::Device(at::kMeta);
+        });
+  }
   built.model->ForgetMeta();
-  const StateDict places = SaveState([&](StateVisitor& visitor) {
-    for (const auto& item : built.model->State()) visitor.Tensor(item.key(), item.value());
-  });
-  HandOutWhole(places, mesh.control.get(),
-               [state = whole->State()](const std::string& name) { return state[name]; });
+  HandOutModel(whole.get(), *built.model, mesh);
   if (config.training.gradient_checkpointing) RecomputeBlocks(*built.model);
-  Named own;
-  Named shared;
+  std::vector<NamedParameter> own;
+  std::vector<NamedParameter> shared;
   for (const auto& [name, tensor] : built.model->named_parameters().pairs()) {
     const std::vector<int> holders = stages_that_have(name);
     const bool is_shared = over_ranks && holders.size() > 1;
-    (is_shared ? shared : own).emplace_back(name, tensor);
+    (is_shared ? shared : own).push_back({name, tensor});
     if (is_shared) options.shared.push_back({name, tensor, holders});
   }
   options.sync = DataParallelOptionsOf(config.strategy).sync;
   options.sync.reducer.recorder = recorder;
-  built.strategy = MakePipeline(built.model, OptimizerFor(config.optimizer, std::move(own)),
-                                OptimizerFor(config.optimizer, std::move(shared)), mesh, options);
+  const auto update_of = [&](const std::vector<NamedParameter>& parameters) {
+    return UpdateOf(job, *built.model, mesh, parameters, options.sync.reducer.limits.cap_bytes);
+  };
+  built.strategy = MakePipeline(built.model, update_of(own), update_of(shared), mesh, options);
   return built;
 }
 

@@ -8,7 +8,8 @@
 
 namespace ddprun::trainer {
 
-// Whether the config shares out the model's parts, over ranks or devices (strategy.devices).
+// Whether the config shares out the model's parts, over ranks or devices (strategy.devices): by its
+// type, or as zero1 over several stages.
 bool IsPipeline(const StrategyConfig& strategy);
 
 // How many parts (Model::Stages) each of so many stages gets: as strategy.layers_per_stage says, or
@@ -23,7 +24,7 @@ void CheckStages(const Job& job, int world_size);
 // How many micro-batches a batch of the loader is split into.
 int64_t PipelineMicroBatches(const Job& job, const Mesh& mesh);
 
-// `built`: the whole model on the CPU, on rank 0 with its weights. A collective.
+// `built`: on rank 0 the whole model on the CPU; the others need none. A collective.
 BuiltStrategy BuildPipeline(const Job& job,
                             const Mesh& mesh,
                             FlightRecorder* recorder,

@@ -6,6 +6,7 @@
 #include "base/failure.h"
 #include "trainer/compute/device.h"
 #include "trainer/config/slot.h"
+#include "trainer/loop/build_optimizer.h"
 #include "trainer/loop/build_pipeline.h"
 #include "trainer/loop/build_zero.h"
 #include "trainer/loop/options_of.h"
@@ -36,39 +37,24 @@ std::shared_ptr<Model> BuildModel(const Job& job,
 }
 
 // What this rank of the tensor axis has of the model; `whole` is rank 0's.
-std::shared_ptr<Model> OwnPart(const Job& job,
-                               const std::shared_ptr<Model>& whole,
-                               const Mesh& mesh) {
+std::shared_ptr<Model> OwnPart(const Job& job, const Model* whole, const Mesh& mesh) {
   std::shared_ptr<Model> part;
   {
     const LayersOver axis(MakeTensorAxis(mesh.tensor));
     std::vector<std::string> fresh;
     part = BuildModel(job, /*owns_weights=*/false, mesh.device, &fresh);
   }
-  const StateDict parts = SaveState([&](StateVisitor& visitor) {
-    BeginSection("", {}, mesh, visitor);
-    for (const auto& item : part->named_parameters()) {
-      visitor.Tensor(item.key(), item.value(), part->PlacementOf(item.key()));
-    }
-  });
-  const auto give = [&](const std::string& name) { return whole->named_parameters()[name]; };
-  HandOutWhole(parts, mesh.control.get(), give);
+  HandOutModel(whole, *part, mesh);
   return part;
 }
 
-std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config, const Model& model) {
-  std::vector<std::pair<std::string, at::Tensor>> named;
+std::vector<Shard> TrainedOf(const Model& model) {
+  std::vector<Shard> trained;
   for (const auto& item : model.named_parameters()) {
-    if (item.value().requires_grad()) named.emplace_back(item.key(), item.value());
+    if (!item.value().requires_grad()) continue;
+    trained.push_back({item.key(), item.value(), model.PlacementOf(item.key())});
   }
-  std::vector<ParameterGroup> groups =
-      GroupByDecay(named, config.no_decay, config.weight_decay);
-  for (ParameterGroup& group : groups) {
-    for (const std::string& name : group.names) {
-      group.placements.push_back(model.PlacementOf(name));
-    }
-  }
-  return MakeOptimizer(OptimizerOptionsOf(config), std::move(groups));
+  return trained;
 }
 
 std::unique_ptr<Strategy> BuildDataParallel(const Job& job,
@@ -99,6 +85,18 @@ Failure UnevenRanks(const Config& config, int world_size, int each) {
 }
 
 }  // namespace
+
+void HandOutModel(const Model* whole, const Model& part, const Mesh& mesh) {
+  const StateDict parts = SaveState([&](StateVisitor& visitor) {
+    BeginSection("", {}, mesh, visitor);
+    for (const auto& item : part.State()) {
+      visitor.Tensor(item.key(), item.value(), part.PlacementOf(item.key()));
+    }
+  });
+  torch::OrderedDict<std::string, at::Tensor> state;
+  if (whole != nullptr) state = whole->State();
+  HandOutWhole(parts, mesh.control.get(), [&](const std::string& name) { return state[name]; });
+}
 
 StrategyType StrategyOf(const Config& config, int world_size) {
   if (config.strategy.type != StrategyType::kAuto) return config.strategy.type;
@@ -131,29 +129,33 @@ BuiltStrategy BuildStrategy(const Job& job,
                             bool joins) {
   const Config& config = job.config;
   BuiltStrategy built;
-  if (IsPipeline(config.strategy)) {
-    built.model = BuildModel(job, mesh.world.rank == 0, at::kCPU, &built.fresh_parameters);
-    return BuildPipeline(job, mesh, recorder, std::move(built));
-  }
-  // Rank 0 draws or reads the weights; the others receive them.
-  const bool owns_weights = mesh.world.rank == 0;
-  const bool in_parts = mesh.tensor.size > 1;
+  // Rank 0 draws or reads the weights; the others receive them. A model that no rank has all of is
+  // whole on rank 0's host alone.
+  const bool owns_weights = mesh.world.rank == 0 && !joins;
+  const bool in_stages = IsPipeline(config.strategy);
+  const bool in_parts = in_stages || mesh.tensor.size > 1;
   if (owns_weights || !in_parts) {
-    built.model = BuildModel(job, owns_weights, mesh.device, &built.fresh_parameters);
+    built.model =
+        BuildModel(job, owns_weights, in_parts ? at::kCPU : mesh.device, &built.fresh_parameters);
   }
-  if (in_parts) built.model = OwnPart(job, built.model, mesh);
+  if (in_stages) return BuildPipeline(job, mesh, recorder, std::move(built));
+  if (in_parts) built.model = OwnPart(job, built.model.get(), mesh);
   const StrategyType type = StrategyOf(config, mesh.world.size);
+  // Without replicas nothing is averaged, and nobody could have another share of the state.
+  const bool alone =
+      mesh.data.size == 1 && (in_parts || type == StrategyType::kTensorParallel);
+  if (type == StrategyType::kSingle || alone) {
+    built.strategy = MakeSingle(
+        built.model, BuildOptimizer(config.optimizer, TrainedOf(*built.model)), mesh);
+    return built;
+  }
   if (type == StrategyType::kZero1 || type == StrategyType::kZero2 ||
       type == StrategyType::kZero3) {
     built.strategy = BuildZero(job, built.model, mesh, recorder);
     return built;
   }
-  std::unique_ptr<Optimizer> optimizer = BuildOptimizer(config.optimizer, *built.model);
-  const bool alone = mesh.data.size == 1 && type == StrategyType::kTensorParallel;
-  if (type == StrategyType::kSingle || alone) {
-    built.strategy = MakeSingle(built.model, std::move(optimizer), mesh);
-    return built;
-  }
+  std::unique_ptr<Optimizer> optimizer =
+      BuildOptimizer(config.optimizer, TrainedOf(*built.model));
   if (config.strategy.type == StrategyType::kDp) {
     built.strategy = BuildDataParallel(job, built.model, std::move(optimizer));
     return built;
@@ -161,9 +163,24 @@ BuiltStrategy BuildStrategy(const Job& job,
   DataParallelOptions options = DataParallelOptionsOf(config.strategy);
   options.virtual_ranks = config.training.virtual_ranks;
   options.sync.reducer.recorder = recorder;
-  options.sync.copies_model = !joins;
+  options.sync.rejoins = joins;
   built.strategy = MakeDistributedDataParallel(built.model, std::move(optimizer), mesh, options);
   return built;
+}
+
+std::shared_ptr<Model> GatherModel(const Job& job, Strategy& strategy, const Mesh& mesh) {
+  std::shared_ptr<Model> whole;
+  torch::OrderedDict<std::string, at::Tensor> tensors;
+  if (mesh.world.rank == 0) {
+    whole = MakeModel(job.model, {}, /*initialize=*/false);
+    tensors = whole->State();
+  }
+  const std::string prefix = "model.";
+  GatherWhole(strategy.State(), prefix, mesh.control.get(),
+              [&](const std::string& name, const at::Tensor& tensor) {
+                tensors[name.substr(prefix.size())].copy_(tensor);
+              });
+  return whole;
 }
 
 }  // namespace ddprun::trainer

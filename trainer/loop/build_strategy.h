@@ -25,11 +25,19 @@ struct BuiltStrategy {
   std::vector<std::string> fresh_parameters = {};
 };
 
-// Makes or reads the weights, too. A collective. `joins`: this rank takes the place of a lost one;
-// the others call Strategy::Rejoin, and its state comes otherwise. Throws Failure.
+// Makes or reads the weights, too. A collective; none where this rank `joins`, in place of a lost
+// one: Strategy::Rejoin follows on all ranks, and the state comes otherwise. Throws Failure.
 BuiltStrategy BuildStrategy(const Job& job,
                             const Mesh& mesh,
                             FlightRecorder* recorder,
                             bool joins = false);
+
+// Gives all ranks what they have of a model: `whole` is rank 0's, the others' is not looked at. A
+// collective.
+void HandOutModel(const Model* whole, const Model& part, const Mesh& mesh);
+
+// On rank 0 the whole model, to write it and to try it out, of what all ranks have of it. A
+// collective. Throws Failure.
+std::shared_ptr<Model> GatherModel(const Job& job, Strategy& strategy, const Mesh& mesh);
 
 }  // namespace ddprun::trainer

@@ -1,6 +1,7 @@
 #include "trainer/loop/build_zero.h"
 
 #include "trainer/data/loader.h"
+#include "trainer/loop/build_optimizer.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/parallel/zero.h"
 
@@ -21,9 +22,7 @@ std::unique_ptr<Strategy> BuildZero(const Job& job,
     options.blocks = BlocksOf(*model, one.Next().value());
   }
   const auto make_optimizer = [&](const std::vector<Shard>& shards) {
-    return MakeOptimizer(
-        OptimizerOptionsOf(config.optimizer),
-        GroupShards(shards, config.optimizer.no_decay, config.optimizer.weight_decay));
+    return BuildOptimizer(config.optimizer, shards);
   };
   return MakeZero(model, make_optimizer, mesh, options);
 }

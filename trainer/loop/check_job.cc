@@ -76,8 +76,8 @@ void ReadSamples(const Dataset& data,
                                            ", the first ones and others spread over the rest"));
 }
 
-std::string MemoryFact(const Job& job, int world_size) {
-  const MemoryEstimate estimate = EstimateMemory(job, world_size);
+std::string MemoryFact(const Job& job, const RankInfo& rank) {
+  const MemoryEstimate estimate = EstimateMemory(job, rank.world_size, rank.local_world_size);
   std::string text = "memory: " + MemoryText(estimate) + ": parameters " +
                      ByteText(estimate.parameters) + ", gradients " + ByteText(estimate.gradients) +
                      ", optimizer " + ByteText(estimate.optimizer);
@@ -132,7 +132,7 @@ void JobChecker::CheckTogether(CheckedJob& found) {
   if (job_.shape != nullptr || type == ModelType::kTorchScript || type == ModelType::kPlugin) {
     Collect(found, [&] { CheckMemory(job_, rank_); });
     Collect(found, [&] { CheckDisk(job_); });
-    found.facts.push_back(MemoryFact(job_, rank_.world_size));
+    found.facts.push_back(MemoryFact(job_, rank_));
   }
   if (job_.shape != nullptr && job_.config.checkpoint.save_at_end) {
     found.facts.push_back("disk: " + ByteText(static_cast<double>(StateBytes(*job_.shape))) +

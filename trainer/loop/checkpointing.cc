@@ -13,6 +13,7 @@
 
 #include "trainer/compute/matmul.h"
 #include "trainer/config/config_text.h"
+#include "trainer/parallel/peer_state.h"
 
 namespace ddprun::trainer {
 
@@ -50,21 +51,21 @@ void KeepModelOnly(StateDict& state) {
 
 }  // namespace
 
-Checkpointing::Checkpointing(const Job& job, const StepPlan& plan, RankPart part)
+Checkpointing::Checkpointing(const Job& job, const StepPlan& plan)
     : job_(job),
       plan_(plan),
-      part_(part),
       boundary_(job.config.checkpoint, plan),
       best_(std::numeric_limits<double>::quiet_NaN()) {}
 
 Checkpointing::~Checkpointing() = default;
 
-void Checkpointing::SaveTo(const CheckpointPlace& place) {
+void Checkpointing::SaveTo(const CheckpointPlace& place, std::optional<RankPart> part) {
   const CheckpointConfig& config = job_.config.checkpoint;
   place_ = place;
+  if (!part) return;
   saver_ = std::make_unique<BackgroundSaver>(
       SaverOptions{.folder = place.folder,
-                   .part = part_,
+                   .part = *part,
                    .retention = {.newest = config.save_total_limit,
                                  .best = config.save_total_limit_best,
                                  .higher_is_better = HigherIsBetter()}});
@@ -101,20 +102,22 @@ void Checkpointing::NoteEvaluation(const EvalReport& report) {
 
 BoundaryActions Checkpointing::Decide(int64_t step, const std::optional<Votes>& votes) {
   BoundaryActions actions = boundary_.Decide(step, votes, score_.has_value());
-  actions.save = actions.save && saver_ != nullptr;
+  actions.save = actions.save && !place_.folder.empty();
   return actions;
 }
 
 void Checkpointing::Begin(int64_t step, const VisitState& owners, const Model& model) {
+  boundary_.NoteSave(Seconds());
+  const std::optional<double> score = std::exchange(score_, std::nullopt);
+  if (saver_ == nullptr) return;
   StateDict state = SaveState(owners);
   if (job_.config.checkpoint.save_only_model) KeepModelOnly(state);
   changed_in_backward_ = ChangedInBackward(state, model);
-  boundary_.NoteSave(Seconds());
   ++saves_;
   saver_->Begin(std::move(state), {.step = step,
                                    .attempt = place_.attempt,
                                    .run = RunText(job_, plan_),
-                                   .score = std::exchange(score_, std::nullopt)});
+                                   .score = score});
 }
 
 void Checkpointing::BeforeBackward() {
@@ -131,6 +134,7 @@ void Checkpointing::BeforeUpdate() {
 
 void Checkpointing::TellOutcome(const SaveOutcome& outcome, const Observers* observers) {
   failed_ += outcome.error ? 1 : 0;
+  save_seconds_ = outcome.seconds;
   if (observers == nullptr) return;
   CheckpointReport report{.step = outcome.step,
                           .path = outcome.path,
@@ -144,12 +148,16 @@ void Checkpointing::TellOutcome(const SaveOutcome& outcome, const Observers* obs
   }
 }
 
-CheckpointPlace Checkpointing::GiveUp(const Observers* observers, int generation) {
-  if (saver_ == nullptr) return {};
-  saver_->Abandon();
-  while (const auto outcome = saver_->Finish()) TellOutcome(*outcome, observers);
-  return {.folder = place_.folder,
-          .attempt = place_.attempt + "-g" + std::to_string(generation)};
+void Checkpointing::GiveUp(const Observers* observers, int generation, RankPart part) {
+  if (saver_ != nullptr) {
+    saver_->Abandon();
+    while (const auto outcome = saver_->Finish()) TellOutcome(*outcome, observers);
+  }
+  if (place_.folder.empty()) return;
+  CheckpointPlace place = place_;
+  place.attempt = place.attempt.substr(0, place.attempt.find('-')) + "-g" +
+                  std::to_string(generation);
+  SaveTo(place, part);
 }
 
 void Checkpointing::Tell(const Observers* observers, bool wait) {
@@ -161,6 +169,20 @@ void Checkpointing::Tell(const Observers* observers, bool wait) {
   if (failed_ == 0 || observers == nullptr) return;
   observers->Note("warning: " + std::to_string(failed_) + " of " + std::to_string(saves_) +
                   " checkpoints could not be saved");
+}
+
+void Checkpointing::NameUndone(StateVisitor& visitor) {
+  boundary_.NameUndone(visitor);
+  visitor.Section("checkpoint.");
+  for (std::string* const text : {&place_.run, &place_.folder, &place_.attempt}) {
+    VisitText(visitor, "place", *text);
+  }
+  auto scored = static_cast<int64_t>(score_.has_value());
+  at::Tensor score = at::tensor({score_.value_or(0)}, at::kDouble);
+  visitor.Number("scored", scored);
+  visitor.Tensor("score", score);
+  score_.reset();
+  if (scored != 0) score_ = score.item<double>();
 }
 
 void Checkpointing::NameState(StateVisitor& visitor) {

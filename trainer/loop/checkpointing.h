@@ -18,6 +18,7 @@ namespace ddprun::trainer {
 
 // Where to, the same on all ranks.
 struct CheckpointPlace {
+  std::string run;      // the run's folder
   std::string folder;   // of this run's checkpoints
   std::string attempt;  // SaveRequest::attempt: of this start alone
 };
@@ -25,11 +26,11 @@ struct CheckpointPlace {
 // One thread. All ranks call the same methods.
 class Checkpointing {
  public:
-  Checkpointing(const Job& job, const StepPlan& plan, RankPart part);
+  Checkpointing(const Job& job, const StepPlan& plan);
   ~Checkpointing();
 
-  // Without it nothing is saved.
-  void SaveTo(const CheckpointPlace& place);
+  // Without it nothing is saved. `part`: this rank among those that write; nullopt: others do.
+  void SaveTo(const CheckpointPlace& place, std::optional<RankPart> part);
 
   // This rank's votes between two steps.
   Votes OwnVotes(bool stop) const;
@@ -42,6 +43,8 @@ class Checkpointing {
   // Before the parts of a step that change the state: buffers and what hooks keep, then all of it.
   void BeforeBackward();
   void BeforeUpdate();
+  // That the last save took until it was committed; 0: none yet.
+  double save_seconds() const { return save_seconds_; }
   bool saving() const { return saver_ != nullptr && saver_->busy(); }
   // Tells what has become of saves; with `wait` also of the one under way. `observers`: nullptr on
   // all ranks but 0.
@@ -49,10 +52,11 @@ class Checkpointing {
 
   void NameState(StateVisitor& visitor);
   // What else ranks have in common between two steps, besides the state that is saved.
-  void NameUndone(StateVisitor& visitor) { boundary_.NameUndone(visitor); }
-  // A rank was lost: gives up the save under way, which has lost a part. Where those of this
-  // generation go, on rank 0 of all: to SaveTo.
-  CheckpointPlace GiveUp(const Observers* observers, int generation);
+  void NameUndone(StateVisitor& visitor);
+  // A rank was lost, and this one has what NameUndone names: gives up the save under way, which has
+  // lost a part. The next ones are of this generation; `part`: of SaveTo.
+  void GiveUp(const Observers* observers, int generation, RankPart part);
+  const CheckpointPlace& place() const { return place_; }
 
  private:
   void TellOutcome(const SaveOutcome& outcome, const Observers* observers);
@@ -61,7 +65,6 @@ class Checkpointing {
 
   const Job& job_;
   const StepPlan plan_;
-  const RankPart part_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   StepBoundary boundary_;
   CheckpointPlace place_;
@@ -69,6 +72,7 @@ class Checkpointing {
   std::vector<at::Tensor> changed_in_backward_;  // of the state being copied
   double best_;                                  // NaN: none yet
   std::optional<double> score_ = {};             // of the state after this step, if the best
+  double save_seconds_ = 0;
   int64_t saves_ = 0;
   int64_t failed_ = 0;
 };

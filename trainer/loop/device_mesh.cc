@@ -64,27 +64,41 @@ void ReplaceGroups(const CudaModule& module,
   }
 }
 
+void Place(Mesh& mesh, c10::Device device) {
+  mesh.device = device;
+  at::globalContext().setAllowTF32CuDNN(false);  // float32 is what the config says
+}
+
 }  // namespace
 
 std::string PutOnDevices(const std::string& device,
                          const DeviceChoice& choice,
-                         int local_rank,
+                         const RankInfo& rank,
                          const Environment& environment,
                          std::chrono::milliseconds timeout,
                          Mesh& mesh) {
   if (device == "cpu") return "";
+  // The same on all of this node's ranks.
+  const bool one_node = rank.local_world_size == rank.world_size;
+  if (choice.module == nullptr && one_node) return choice.note;
   Result<c10::Device> own = c10::Device(c10::kCPU);
-  if (choice.module != nullptr) own = DeviceOf(*choice.module, local_rank);
+  if (choice.module != nullptr) own = DeviceOf(*choice.module, rank.local_rank);
   if (!own && choice.required) throw Failure(own.error());
   const bool has = own && !own->is_cpu();
   if (!AllHave(mesh, has)) {
     if (!own) return "there are GPUs, but training is on the CPU: " + own.error().what;
     return has ? "training is on the CPU: not every rank has a GPU of its own" : choice.note;
   }
-  mesh.device = *own;
-  at::globalContext().setAllowTF32CuDNN(false);  // float32 is what the config says
+  Place(mesh, *own);
   ReplaceGroups(*choice.module, environment, timeout, mesh);
   return "";
+}
+
+void PutOnNamedDevices(const std::vector<c10::Device>& devices,
+                       const DeviceChoice& choice,
+                       Mesh& mesh) {
+  ThrowIfError(CheckDevices(choice.module, devices));
+  Place(mesh, devices.front());
 }
 
 }  // namespace ddprun::trainer

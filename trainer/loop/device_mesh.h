@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "base/env.h"
 #include "trainer/comm/rank_info.h"
@@ -14,12 +15,19 @@ namespace ddprun::trainer {
 // Gives each process the GPU with its local rank's number, and the axes groups between GPUs, where
 // run.device asks for that: "cuda", or "auto" and every process has one. `mesh` is on the CPU so
 // far, and its control group stays there. Returns why the CPU is taken although there are GPUs, or
-// "". A collective, but for "cpu". Throws Failure when "cuda" has no GPU for this process.
+// "". A collective where ranks may differ: not for "cpu", nor where all ranks are on one node that
+// has no GPU. Throws Failure when "cuda" has no GPU for this process.
 std::string PutOnDevices(const std::string& device,
                          const DeviceChoice& choice,
-                         int local_rank,
+                         const RankInfo& rank,
                          const Environment& environment,
                          std::chrono::milliseconds timeout,
                          Mesh& mesh);
+
+// The same for one process that has all of strategy.devices. Throws Failure when one of them is not
+// there. REQUIRES: there is one.
+void PutOnNamedDevices(const std::vector<c10::Device>& devices,
+                       const DeviceChoice& choice,
+                       Mesh& mesh);
 
 }  // namespace ddprun::trainer

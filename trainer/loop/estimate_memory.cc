@@ -95,9 +95,16 @@ std::string Sized(const char* what, double bytes) {
   return std::string(what) + " " + ByteText(bytes);
 }
 
+std::string PartsOnHost(const MemoryEstimate& estimate) {
+  if (estimate.on_device) return Sized("batches", estimate.batches);
+  return Sized("parameters", estimate.parameters) + ", " +
+         Sized("gradients", estimate.gradients) + ", " + Sized("optimizer", estimate.optimizer) +
+         ", " + Sized("activations", estimate.activations + estimate.batches);
+}
+
 // What to lower, by what takes the most.
 std::string WhatToLower(const Job& job, const MemoryEstimate& estimate) {
-  if (estimate.with_batch > estimate.total() / 2) {
+  if (!estimate.on_device && estimate.with_batch > estimate.total() / 2) {
     const ModelType type = job.config.model.type;
     const bool texts = type == ModelType::kGpt || type == ModelType::kLlama;
     return std::string("Most of it is the activations: lower ") +
@@ -141,8 +148,7 @@ BatchSize LargestBatch(const Job& job) {
   BatchSize batch{.samples = std::min(training.per_device_train_batch_size, job.train->size()),
                   .length = std::min(job.config.data.max_seq_length,
                                      job.config.model.max_position_embeddings),
-                  .bf16 = training.precision != Precision::kFp32,
-                  .label_smoothing = training.label_smoothing > 0};
+                  .bf16 = training.precision != Precision::kFp32};
   const auto samples = static_cast<double>(batch.samples);
   batch.tokens = samples * static_cast<double>(batch.length);
   if (job.config.data.format != DataFormat::kTextClassification) return batch;
@@ -158,26 +164,30 @@ BatchSize LargestBatch(const Job& job) {
 
 namespace {
 
-// What a rank has of parameters, gradients and optimizer, and of their copy.
+// What a rank has of parameters, gradients and optimizer, and of their copy. `gathers`: the other
+// ranks' parameters, as they are on other machines.
 MemoryEstimate StateOf(const Job& job, StrategyType type, const ModelPart& part, int data,
-                       double shards) {
+                       double shards, bool gathers) {
   const double model = part.parameters;
   const double moments = model * StateCopies(job.config.optimizer);
   const bool compresses = job.config.strategy.comm_hook == CommHookType::kPowerSgd;
   const double lost = compresses && type != StrategyType::kSingle ? model : 0;  // in compressing
   const Shares shares = SharesOf(type, shards);
   MemoryEstimate estimate;
+  estimate.on_device = job.device.module != nullptr;
   estimate.parameters = model * shares.parameters;
   estimate.gradients = model * shares.gradients;
   estimate.optimizer = moments * shares.optimizer + lost;
   // A block is used while the next one comes.
-  if (shares.parameters < 1) estimate.parameters += 2 * part.block + part.outside;
+  if (shares.parameters < 1 && gathers) estimate.parameters += 2 * part.block + part.outside;
   if (shares.gradients < 1) estimate.gradients += BucketBytes(job, type, part);
   const CheckpointConfig& checkpoint = job.config.checkpoint;
   if (checkpoint.save_steps.amount > 0 || !checkpoint.save_best.empty()) {
     // The ranks share out what all of them have.
     const double of_optimizer = checkpoint.save_only_model ? 0 : moments / data + lost;
     estimate.checkpoint = model / data + of_optimizer;
+    // Pinned, then as the file will have it.
+    if (estimate.on_device) estimate.checkpoint *= 2;
   }
   return estimate;
 }
@@ -205,11 +215,14 @@ void CopyToDevices(const StrategyConfig& strategy, MemoryEstimate& estimate) {
   estimate.with_batch *= devices;
 }
 
-MemoryEstimate EstimateStage(const Job& job, int world_size, const MeshShape& mesh, int stage) {
+MemoryEstimate EstimateStage(const Job& job, int world_size, int on_machine,
+                             const MeshShape& mesh, int stage) {
   const StrategyType type = StrategyOf(job.config, world_size);
   const int data = world_size / (mesh.tensor * mesh.pipeline);
   const ModelPart part = PartOf(job, mesh, stage);
-  MemoryEstimate estimate = StateOf(job, type, part, data, mesh.shard == 0 ? data : mesh.shard);
+  const int shards = mesh.shard == 0 ? data : mesh.shard;
+  MemoryEstimate estimate =
+      StateOf(job, type, part, data, shards, !ShardsAreOnOneMachine(shards, on_machine));
   const RankRange own = LogicalRanksOf(job.config, 0, data).own;
   // With sums of virtual ranks: of two, four, ... of them.
   estimate.gradients *= static_cast<double>(std::bit_width(static_cast<uint64_t>(own.size())));
@@ -232,27 +245,29 @@ MemoryEstimate EstimateStage(const Job& job, int world_size, const MeshShape& me
 
 }  // namespace
 
-std::vector<MemoryEstimate> EstimateStages(const Job& job, int world_size) {
+std::vector<MemoryEstimate> EstimateStages(const Job& job, int world_size, int on_machine) {
   const MeshShape mesh = MeshShapeOf(job.config, world_size);
   std::vector<MemoryEstimate> stages;
   for (int stage = 0; stage < mesh.pipeline; ++stage) {
-    stages.push_back(EstimateStage(job, world_size, mesh, stage));
+    stages.push_back(EstimateStage(job, world_size, on_machine, mesh, stage));
   }
   return stages;
 }
 
-MemoryEstimate EstimateMemory(const Job& job, int world_size) {
-  return std::ranges::max(EstimateStages(job, world_size), {}, &MemoryEstimate::total);
+MemoryEstimate EstimateMemory(const Job& job, int world_size, int on_machine) {
+  return std::ranges::max(EstimateStages(job, world_size, on_machine), {},
+                          &MemoryEstimate::total);
 }
 
 double MemoryOfNode(const Job& job, const RankInfo& rank) {
-  const std::vector<MemoryEstimate> stages = EstimateStages(job, rank.world_size);
+  const std::vector<MemoryEstimate> stages =
+      EstimateStages(job, rank.world_size, rank.local_world_size);
   double sum = 0;
   // The pipeline is the outermost axis of the mesh.
   const int first = rank.rank - rank.local_rank;
   for (int i = first; i < first + rank.local_world_size; ++i) {
     sum += stages[static_cast<size_t>(i) * stages.size() / static_cast<size_t>(rank.world_size)]
-               .total();
+               .host();
   }
   return sum;
 }
@@ -263,7 +278,7 @@ std::string MemoryText(const MemoryEstimate& estimate) {
 }
 
 void CheckMemory(const Job& job, const RankInfo& rank) {
-  const MemoryEstimate estimate = EstimateMemory(job, rank.world_size);
+  const MemoryEstimate estimate = EstimateMemory(job, rank.world_size, rank.local_world_size);
   const auto limit = ReadMemoryLimit();
   const double needed = MemoryOfNode(job, rank);
   if (!limit || needed * (1 - kTolerance) < static_cast<double>(limit->bytes)) return;
@@ -276,10 +291,7 @@ void CheckMemory(const Job& job, const RankInfo& rank) {
                     ByteText(needed) + "; " +
                     (limit->of_cgroup ? "this job's cgroup may use " : "this machine has ") +
                     ByteText(static_cast<double>(limit->bytes)) +
-                    ".\nEach: " + Sized("parameters", estimate.parameters) + ", " +
-                    Sized("gradients", estimate.gradients) + ", " +
-                    Sized("optimizer", estimate.optimizer) + ", " +
-                    Sized("activations", estimate.activations + estimate.batches) +
+                    ".\nEach: " + PartsOnHost(estimate) +
                     (estimate.checkpoint > 0
                          ? ",\n" + Sized("copy for a checkpoint", estimate.checkpoint) + "."
                          : "."),

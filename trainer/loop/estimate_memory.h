@@ -17,27 +17,31 @@ struct MemoryEstimate {
   double parameters = 0;
   double gradients = 0;
   double optimizer = 0;
-  double checkpoint = 0;   // the copy that a save takes and keeps
+  double checkpoint = 0;   // the copy that a save takes and keeps; of a device's state two
   double activations = 0;  // of the largest micro-batch, beside the gradients
   double batches = 0;      // loaded ahead
   double with_batch = 0;   // of the last two, what is less with a smaller batch
   // False: only the model's own code knows what it takes besides (plugins, TorchScript).
   bool complete = true;
+  bool on_device = false;  // what is not in host()
 
-  double total() const {
-    return worker + parameters + gradients + optimizer + checkpoint + activations + batches;
-  }
+  double total() const { return host() + (on_device ? computing() : 0); }
+  double host() const { return worker + checkpoint + batches + (on_device ? 0 : computing()); }
+
+ private:
+  double computing() const { return parameters + gradients + optimizer + activations; }
 };
 
 // Of what the config makes a micro-batch at most; of texts by looking at some of them.
 BatchSize LargestBatch(const Job& job);
 
-// For a world of so many ranks, of a rank in each stage of the pipeline, if there is one. Throws
-// Failure where the ranks cannot be shared out so (MeshShapeOf).
-std::vector<MemoryEstimate> EstimateStages(const Job& job, int world_size);
+// For a world of so many ranks, so many of them on each machine (0: all), of a rank in each stage
+// of the pipeline, if there is one. Throws Failure where the ranks cannot be shared out so
+// (MeshShapeOf).
+std::vector<MemoryEstimate> EstimateStages(const Job& job, int world_size, int on_machine = 0);
 // Of the rank that needs most.
-MemoryEstimate EstimateMemory(const Job& job, int world_size);
-// Of the ranks on this rank's machine together.
+MemoryEstimate EstimateMemory(const Job& job, int world_size, int on_machine = 0);
+// In the host's memory, of the ranks on this rank's machine together.
 double MemoryOfNode(const Job& job, const RankInfo& rank);
 
 // "1.2 GB a rank", or "at least ..." where it is not complete.

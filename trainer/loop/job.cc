@@ -7,6 +7,7 @@
 #include "trainer/loop/build_strategy.h"
 #include "trainer/loop/estimate_memory.h"
 #include "trainer/loop/open_parts.h"
+#include "trainer/loop/options_of.h"
 #include "trainer/loop/tensor_parallel.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/models/torchscript.h"
@@ -46,7 +47,9 @@ Job OpenJob(const std::string& config_path,
   job.config_path = config_path;
   job.config = ValueOrThrow(ReadConfig(config_path, overrides, environment));
   // First of all that has to do with LibTorch's random numbers or gradients (OpenCudaModule).
-  job.device = ChooseDevice(job.config.run.device, environment);
+  const bool named = !job.config.strategy.devices.empty();
+  job.device = ChooseDevice(DeviceAskedFor(job.config), environment,
+                            named ? "strategy.devices" : "run.device");
   OpenParts(job, [](const auto& part) {
     part();
     return true;

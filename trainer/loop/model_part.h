@@ -23,6 +23,12 @@ struct ModelPart {
   double in_flight = 1;
 };
 
+// Whether ranks that share out one replica's state see each other's memory: no rank of them has a
+// copy of what another one keeps. `on_machine`: ranks of each machine; 0: all.
+inline bool ShardsAreOnOneMachine(int shards, int on_machine) {
+  return on_machine == 0 || on_machine % shards == 0;
+}
+
 // Of the pipeline, be it of ranks or of one process's devices; 1 without one.
 int PipelineStages(const StrategyConfig& strategy, const MeshShape& mesh);
 

@@ -162,6 +162,13 @@ std::vector<c10::Device> DevicesOf(const StrategyConfig& config) {
   return {config.devices.begin(), config.devices.end()};
 }
 
+std::string DeviceAskedFor(const Config& config) {
+  const std::vector<std::string>& devices = config.strategy.devices;
+  if (devices.empty()) return config.run.device;
+  const bool gpus = std::ranges::any_of(devices, [](const auto& d) { return d != "cpu"; });
+  return gpus ? "cuda" : "cpu";
+}
+
 int64_t DevicesPerRank(const StrategyConfig& config) {
   return config.type == StrategyType::kDp ? static_cast<int64_t>(config.devices.size()) : 1;
 }

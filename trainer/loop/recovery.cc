@@ -1,16 +1,23 @@
-// How a run goes on when a rank was killed and another process has taken its place.
+// How a run goes on when ranks were killed and other processes have taken their places.
 //
 // Ranks wait for each other in the same operations, and whoever is lost has come to all before its
 // first missing one: so all others end in the same one, too (NodeMeeting). The last operation of a
 // step comes before its update (StepReports::SumEarly). So either no rank has updated anything and
-// all do the step again, or all finish it, and it is the next one that is done again.
+// all do the step again, or all finish it, and it is the next part that is done again: a step, an
+// evaluation, or the meeting at the end. All ranks then go through every generation of the group
+// until one in which nobody is lost.
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/tensor.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/zeros.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
+#include <utility>
 
 #include "base/failure.h"
+#include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/comm/host_process_group.h"
 #include "trainer/compute/matmul.h"
 #include "trainer/loop/resume.h"
@@ -19,77 +26,200 @@
 
 namespace ddprun::trainer {
 
+namespace {
+
+constexpr int kNoVotes = -1;
+
+int64_t Pack(const std::optional<Votes>& votes) {
+  if (!votes) return kNoVotes;
+  return (votes->save ? 1 : 0) | (votes->busy ? 2 : 0) | (votes->stop ? 4 : 0) |
+         (votes->watch ? 8 : 0);
+}
+
+std::optional<Votes> UnpackVotes(int64_t votes) {
+  if (votes == kNoVotes) return std::nullopt;
+  return Votes{.save = (votes & 1) != 0,
+               .busy = (votes & 2) != 0,
+               .stop = (votes & 4) != 0,
+               .watch = (votes & 8) != 0};
+}
+
+void VisitReport(StateVisitor& visitor, EvalReport& report) {
+  const auto visit = [&](const std::string& name, double& number) {
+    visitor.Tensor(name, at::from_blob(&number, {1}, at::kDouble));
+  };
+  visitor.Section("evaluation.");
+  auto metrics = static_cast<int64_t>(report.metrics.size());
+  visitor.Number("step", report.step);
+  visitor.Number("samples", report.samples);
+  visitor.Number("metrics", metrics);
+  visit("epoch", report.epoch);
+  visit("loss", report.loss);
+  visit("seconds", report.seconds);
+  report.metrics.resize(static_cast<size_t>(metrics));
+  for (auto& [name, value] : report.metrics) {
+    VisitText(visitor, "name", name);
+    visit("value", value);
+  }
+}
+
+// Since the last of those was lost that are not in this generation.
+std::string SecondsSinceLoss(const FlightRecorder& recorder, int generation) {
+  std::chrono::steady_clock::time_point last = {};
+  for (const LostWorker& lost : recorder.LostIn(generation - 1)) last = std::max(last, lost.time);
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - last;
+  return std::to_string(time.count());
+}
+
+bool LostAnother(const Failure& failure) {
+  return failure.error().page == kRankLost;
+}
+
+}  // namespace
+
 void Trainer::RecoverFromPeers() {
   // One group for everything; a device has others.
   if (mesh_.data.group != mesh_.control) return;
-  group_ = dynamic_cast<HostProcessGroup*>(mesh_.control.get());
+  recovery_.group = dynamic_cast<HostProcessGroup*>(mesh_.control.get());
 }
 
 void Trainer::SetRecovers(bool recovers) {
-  if (group_ == nullptr) return;
-  recorder_->SetRecovers(recovers ? std::optional<int>(group_->generation()) : std::nullopt);
+  if (recovery_.group == nullptr) return;
+  recorder_->SetRecovers(recovers ? std::optional(recovery_.group->generation()) : std::nullopt);
 }
 
-StepResult Trainer::DoStep(const std::vector<Batch>& micro_batches) {
-  if (group_ == nullptr) return TrainStep(micro_batches);
-  // Not before a step of this generation is done: what kills a rank twice would do so for ever.
-  // Nor in the last one, after which nobody waits for anybody.
-  SetRecovers(!first_step_ && step_ + 1 < plan_.total_steps);
+void Trainer::WithOthers(const std::function<void()>& part) {
+  if (recovery_.group == nullptr) return part();
+  // Not before a part of this start is done: what kills a rank twice would do so for ever.
+  if (recovery_.proven && !recovery_.leaving) SetRecovers(true);
   const std::vector<at::Tensor> buffers = model_->buffers();
   std::vector<at::Tensor> before;
   for (const at::Tensor& buffer : buffers) before.push_back(buffer.clone());
-  try {
-    return TrainStep(micro_batches);
-  } catch (const Failure& failure) {
-    if (failure.error().page != kRankLost) throw;
+  for (bool again = false;; again = true) {
+    try {
+      if (again) Join();
+      part();
+      return Settle();
+    } catch (const Failure& failure) {
+      if (!LostAnother(failure)) throw;
+    }
+    for (size_t i = 0; i < buffers.size(); ++i) buffers[i].copy_(before[i]);
+    NextGeneration();
   }
-  const std::vector<LostWorker> lost = recorder_->LostIn(group_->generation());
-  log_.Debug("a rank was lost", {{"steps_done", std::to_string(step_)}});
-  for (size_t i = 0; i < buffers.size(); ++i) buffers[i].copy_(before[i]);
-  group_->Renew();
-  first_step_ = true;
-  mesh_.SetTimeout(std::chrono::seconds(job_.config.comm.init_timeout_seconds));
-  strategy_->Rejoin();
-  ShareState(/*joins=*/false);
-  StepResult result = TrainStep(micro_batches);
-  for (const LostWorker& worker : lost) {
-    if (observers_ == nullptr) break;
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - worker.time;
-    char text[96];
-    std::snprintf(text, sizeof text, "rank %d was lost: recovered in %.2f s, in step %lld",
-                  worker.local_rank, time.count(), static_cast<long long>(step_ + 1));
-    observers_->Note(text);
-  }
-  return result;
 }
 
 void Trainer::TakePlace() {
-  ShareState(/*joins=*/true);
+  recovery_.joined = true;
+  recovery_.has_state = false;
+  for (bool again = false;; again = true) {
+    try {
+      if (again) NextGeneration();
+      Join();
+      break;
+    } catch (const Failure& failure) {
+      if (!LostAnother(failure)) throw;
+    }
+  }
   sampler_.Restore(position_);
 }
 
+void Trainer::NextGeneration() {
+  log_.Debug("a rank was lost",
+             {{"steps_done", std::to_string(step_)},
+              {"seconds_ago", SecondsSinceLoss(*recorder_, recovery_.group->generation() + 1)}});
+  recovery_.group->Renew();
+  first_step_ = true;
+  mesh_.SetTimeout(std::chrono::seconds(job_.config.comm.init_timeout_seconds));
+}
+
 // A collective.
-void Trainer::ShareState(bool joins) {
-  const at::Tensor joiner = at::tensor({joins ? mesh_.world.rank : 0}, at::kLong);
-  AllReduceOnHost(mesh_.control.get(), joiner, c10d::ReduceOp::MAX);
-  const int other = static_cast<int>(joiner.item<int64_t>());
-  const bool takes_part = mesh_.world.rank == 0 || mesh_.world.rank == other;
-  // Of the two alone: the others have it.
-  const auto pair = group_->NewGroup(takes_part ? std::vector<int>{0, other} : std::vector<int>());
-  if (pair != nullptr) {
-    CopyState(*pair, [this](StateVisitor& visitor) {
-      NameState(visitor);
-      checkpoints_.NameUndone(visitor);
-      int64_t engine = static_cast<int64_t>(CurrentMatmulEngine());
-      visitor.Section("compute.");
-      visitor.Number("engine", engine);
-      UseMatmulEngine(static_cast<MatmulEngine>(engine));
-    });
+void Trainer::Join() {
+  strategy_->Rejoin();
+  ShareState();
+}
+
+// A collective.
+void Trainer::ShareState() {
+  const int64_t own = mesh_.world.rank;
+  const at::Tensor lacking = at::zeros({mesh_.world.size}, at::kLong);
+  auto* const lacks = lacking.mutable_data_ptr<int64_t>();
+  lacks[own] = recovery_.has_state ? 0 : 1;
+  AllReduceOnHost(mesh_.control.get(), lacking);
+  int giver = 0;
+  while (giver < mesh_.world.size && lacks[giver] != 0) ++giver;
+  if (giver == mesh_.world.size) {
+    throw Failure(Error{.code = Code::kFailed,
+                        .title = "NO RANK IS LEFT",
+                        .where = "rank " + std::to_string(own),
+                        .what = "All ranks were killed that had the state of the run.",
+                        .hint = "It goes on from its newest checkpoint, if restarts are left "
+                                "(--max_restarts).",
+                        .page = "no-rank-left"});
   }
-  const CheckpointPlace place = checkpoints_.GiveUp(observers_, group_->generation());
-  const SharedStart start =
-      ShareStart(mesh_.control.get(), {.place = place, .checkpoint = ""});
-  if (!start.place.folder.empty()) checkpoints_.SaveTo(start.place);
+  const auto since = [this] { return SecondsSinceLoss(*recorder_, recovery_.group->generation()); };
+  log_.Debug("meeting the others in a new generation", {{"after_seconds", since()}});
+  CopyState(*recovery_.group, giver, !recovery_.has_state, [this](StateVisitor& visitor) {
+    NameState(visitor);
+    NameUnsaved(visitor);
+  });
+  log_.Debug("state shared", {{"from", std::to_string(giver)}, {"after_seconds", since()}});
+  recovery_.has_state = true;
+  saved_step_ = 0;
+  checkpoints_.GiveUp(observers_, recovery_.group->generation(),
+                      {.rank = mesh_.world.rank, .size = mesh_.world.size});
+  if (lacks[0] == 0) return;
+  // What the rank 0 before has begun to save nobody finishes; the others have left it by now.
+  WaitForAllRanks();
+  if (own != 0) return;
+  const Status removed = RemoveUnfinished(checkpoints_.place().folder, plan_.total_steps);
+  if (!removed.ok()) log_.Warning("a part of a checkpoint stays: " + removed.error().what);
+}
+
+// What ranks have in common within a step, besides the state that is saved between two.
+void Trainer::NameUnsaved(StateVisitor& visitor) {
+  checkpoints_.NameUndone(visitor);
+  reports_.NameUntold(visitor);
+  VisitReport(visitor, recovery_.evaluation);
+  visitor.Section("loop.");
+  auto engine = static_cast<int64_t>(CurrentMatmulEngine());
+  auto evaluating = static_cast<int64_t>(recovery_.evaluating);
+  int64_t votes = Pack(recovery_.votes);
+  visitor.Number("engine", engine);
+  visitor.Number("evaluating", evaluating);
+  visitor.Number("votes", votes);
+  visitor.Number("settled", recovery_.settled);
+  UseMatmulEngine(static_cast<MatmulEngine>(engine));
+  recovery_.evaluating = evaluating != 0;
+  recovery_.votes = UnpackVotes(votes);
+}
+
+// All ranks have done a part together.
+void Trainer::Settle() {
+  if (!std::exchange(recovery_.proven, true) && recovery_.joined) {
+    SetPhase(recovery_.evaluating ? WorkerPhase::kEvaluating : WorkerPhase::kTraining);
+  }
+  const int generation = recovery_.group->generation();
+  if (generation == recovery_.settled) return;
+  recovery_.group->FreePast();
+  for (const LostWorker& worker : recorder_->LostIn(static_cast<int>(recovery_.settled))) {
+    if (observers_ == nullptr || recorder_->IsLost(worker.local_rank, generation)) continue;
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - worker.time;
+    const bool in_step = !recovery_.evaluating && step_ < plan_.total_steps;
+    std::array<char, 128> text;
+    std::snprintf(text.data(), text.size(), "rank %d was lost: recovered in %.2f s, %s step %lld",
+                  worker.local_rank, time.count(),
+                  in_step ? "in" : recovery_.evaluating ? "in the evaluation after" : "after",
+                  static_cast<long long>(step_ + (in_step ? 1 : 0)));
+    observers_->Note(text.data());
+  }
+  recovery_.settled = generation;
+}
+
+void Trainer::TellMissed(const ToldSteps& told, const Observers& observers) const {
+  const StepReport& step = reports_.last();
+  if (step.reported && step.step > told.train) observers.Tell(&Observer::OnStep, step);
+  const EvalReport& evaluation = recovery_.evaluation;
+  if (evaluation.step > told.validation) observers.Tell(&Observer::OnEval, evaluation);
 }
 
 }  // namespace ddprun::trainer

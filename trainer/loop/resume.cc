@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
+#include <iterator>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "base/whole_file.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/config/config_text.h"
 #include "trainer/config/keys.h"
@@ -33,6 +37,10 @@ std::string RandomWord() {
   return word;
 }
 
+bool IsAbove0(const Environment& environment, const char* variable) {
+  return ValueOrThrow(environment.GetInt(variable, 0, 0, 1 << 30)) > 0;
+}
+
 struct JobNames {
   std::vector<std::string> all;        // that this run's folder is marked with
   std::vector<std::string> restarted;  // those under which the job may have a folder already
@@ -45,17 +53,14 @@ JobNames NamesOfJob(const Config& config, const Environment& environment) {
     names.all.push_back(name);
     if (restarted) names.restarted.push_back(name);
   };
-  const auto count = [&](const char* variable) {
-    return ValueOrThrow(environment.GetInt(variable, 0, 0, 1 << 30));
-  };
   if (const auto id = environment.Get("DDPRUN_JOB_ID")) add("ddprun " + *id, true);
   const std::string elastic = environment.GetOr("TORCHELASTIC_RUN_ID", "none");
-  if (elastic != "none") add("elastic " + elastic, count("TORCHELASTIC_RESTART_COUNT") > 0);
+  if (elastic != "none") add("elastic " + elastic, IsRestart(environment));
   if (const auto id = environment.Get("SLURM_JOB_ID")) {
     // One allocation may train several configs.
     add("slurm " + environment.GetOr("SLURM_CLUSTER_NAME", "") + " " + *id + " " +
             ConfigHash(WriteResolvedConfig(config)),
-        count("SLURM_RESTART_COUNT") > 0);
+        IsAbove0(environment, "SLURM_RESTART_COUNT"));
   }
   return names;
 }
@@ -150,7 +155,8 @@ class Chooser {
   // What later steps left is out of the way.
   void Prepare(RunStart& start) {
     const int64_t step = start.checkpoint ? start.checkpoint->step() : 0;
-    start.place = {.folder = CheckpointsOf(start.folder.path),
+    start.place = {.run = start.folder.path,
+                   .folder = CheckpointsOf(start.folder.path),
                    .attempt = RandomWord()};
     ThrowIfError(PrepareCheckpointFolder(start.place.folder, step));
     ThrowIfError(CutMetrics(start.folder.path + "/metrics.jsonl", step));
@@ -192,35 +198,80 @@ std::vector<std::string> ChangedKeys(const json& before, const json& now) {
 
 }  // namespace
 
+bool IsRestart(const Environment& environment) {
+  return IsAbove0(environment, "TORCHELASTIC_RESTART_COUNT") ||
+         IsAbove0(environment, "DDPRUN_ROUND");
+}
+
 RunStart ChooseRunStart(const Config& config,
                         const Environment& environment,
                         double unix_seconds) {
   return Chooser(config, environment, unix_seconds).Choose();
 }
 
-SharedStart ShareStart(c10d::Backend* control, const SharedStart& own) {
-  const auto shared = [&](const std::string& text) { return ExchangeTexts(control, text)[0]; };
-  return {.place = {.folder = shared(own.place.folder), .attempt = shared(own.place.attempt)},
-          .checkpoint = shared(own.checkpoint)};
+RunFolder TakeOverRun(const std::string& path,
+                      const Config& config,
+                      const Environment& environment) {
+  return ValueOrThrow(TakeUpRunFolder(path, config, NamesOfJob(config, environment).all));
 }
 
-std::vector<std::string> CompareRuns(const Checkpoint& checkpoint,
-                                     const Job& job,
-                                     const StepPlan& plan) {
+SavedRun::SavedRun(const Checkpoint& checkpoint)
+    : path(checkpoint.path()),
+      run(checkpoint.run()),
+      model_only(std::ranges::all_of(checkpoint.tensors(), [](const auto& tensor) {
+        return tensor.first.starts_with("model.");
+      })) {}
+
+SharedStart ShareStart(c10d::Backend* control, const SharedStart& own) {
+  const auto shared = [&](const std::string& text) { return ExchangeTexts(control, text)[0]; };
+  SharedStart start;
+  start.place = {.run = shared(own.place.run),
+                 .folder = shared(own.place.folder),
+                 .attempt = shared(own.place.attempt)};
+  start.saved.path = shared(own.saved.path);
+  start.saved.run = shared(own.saved.run);
+  start.saved.model_only = !shared(own.saved.model_only ? "1" : "").empty();
+  return start;
+}
+
+FolderView LookAtFolder(const CheckpointPlace& place, c10d::Backend* control) {
+  const std::string token = place.folder + "/seen-" + place.attempt;
+  std::error_code error;
+  const auto see = [&] { return fs::exists(token, error); };
+  if (control->getRank() == 0) {
+    fs::create_directories(place.folder, error);
+    (void)WriteWholeFile(token, "", Durability::kUnsynced);
+  }
+  ExchangeTexts(control, "");  // it is there, or will not be
+  // File systems between hosts may show it late.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (!see() && control->getRank() > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  std::vector<std::string> seen = ExchangeTexts(control, see() ? "1" : "");
+  if (control->getRank() == 0) fs::remove(token, error);
+  if (seen[0].empty()) seen.assign(seen.size(), "1");
+  const auto count = [&](auto end) { return std::count(seen.begin(), end, "1"); };
+  const auto own = seen.begin() + control->getRank();
+  FolderView view{.by_all = count(seen.end()) == std::ssize(seen), .part = std::nullopt};
+  if (!own->empty()) view.part = RankPart{.rank = count(own), .size = count(seen.end())};
+  return view;
+}
+
+std::vector<std::string> CompareRuns(const SavedRun& saved, const Job& job, const StepPlan& plan) {
   const auto refuse = [&](std::string what, std::string hint) {
     return FailureOfAllRanks(Error{.code = Code::kUsage,
                                    .title = "CANNOT GO ON FROM THIS CHECKPOINT",
-                                   .where = checkpoint.path(),
+                                   .where = saved.path,
                                    .what = std::move(what),
                                    .hint = std::move(hint),
                                    .page = "cannot-resume"});
   };
-  const auto is_model = [](const auto& tensor) { return tensor.first.starts_with("model."); };
-  if (std::ranges::all_of(checkpoint.tensors(), is_model)) {
+  if (saved.model_only) {
     throw refuse("It holds the model alone, not what a run needs to go on.",
                  "It was saved with checkpoint.save_only_model.");
   }
-  const json run = json::parse(checkpoint.run(), nullptr, /*allow_exceptions=*/false);
+  const json run = json::parse(saved.run, nullptr, /*allow_exceptions=*/false);
   if (!run.is_object() || !run.contains("config")) return {};
   const json now = json::parse(WriteResolvedConfig(job.config));
   std::vector<std::string> changed = ChangedKeys(run["config"], now);

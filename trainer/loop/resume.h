@@ -22,23 +22,50 @@ struct RunStart {
   std::vector<std::string> notes = {};        // lines
 };
 
+// Whether the launcher has started the job's workers before: after a failure, or in another round
+// of an elastic job.
+bool IsRestart(const Environment& environment);
+
 // As run.resume says: takes up the folder of a run, or makes a new one; its metrics end where the
 // run goes on. On rank 0, once. Throws Failure: there is nothing to go on from (page
 // "no-checkpoint"), another process trains there, or the folder cannot be written.
 RunStart ChooseRunStart(const Config& config, const Environment& environment, double unix_seconds);
 
+// For a rank 0 that takes the place of a lost one: the folder of the run under way, which that one
+// had. Throws Failure.
+RunFolder TakeOverRun(const std::string& path,
+                      const Config& config,
+                      const Environment& environment);
+// Of a checkpoint: what a run that goes on from it is compared with.
+struct SavedRun {
+  SavedRun() = default;
+  SavedRun(const Checkpoint& checkpoint);
+
+  std::string path = {};  // empty: there is none
+  std::string run = {};   // Checkpoint::run()
+  bool model_only = false;
+};
+
 // What the other ranks need of rank 0's.
 struct SharedStart {
   CheckpointPlace place;
-  std::string checkpoint;  // its path; empty: none
+  SavedRun saved = {};
 };
 // A collective. `own`: rank 0's.
 SharedStart ShareStart(c10d::Backend* control, const SharedStart& own);
 
-// Compares the run that `checkpoint` is of with the one that goes on from it: a line for each key
-// that matters and has changed. Throws Failure where it cannot go on (page "cannot-resume").
-std::vector<std::string> CompareRuns(const Checkpoint& checkpoint,
-                                     const Job& job,
-                                     const StepPlan& plan);
+// Which ranks see the folder that rank 0 writes checkpoints to.
+struct FolderView {
+  bool by_all = true;
+  // This rank among those that see it; nullopt: it does not.
+  std::optional<RankPart> part = RankPart();
+};
+// A collective: rank 0 leaves a file in the folder, and all look for it. Where rank 0 cannot write
+// there, all are taken to see it, and each save says what is in the way.
+FolderView LookAtFolder(const CheckpointPlace& place, c10d::Backend* control);
+
+// Compares the saved run with the one that goes on from it: a line for each key that matters and
+// has changed. Throws Failure where it cannot go on (page "cannot-resume").
+std::vector<std::string> CompareRuns(const SavedRun& saved, const Job& job, const StepPlan& plan);
 
 }  // namespace ddprun::trainer

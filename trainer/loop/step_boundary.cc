@@ -1,8 +1,24 @@
 #include "trainer/loop/step_boundary.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace ddprun::trainer {
+
+namespace {
+
+constexpr double kSavingShare = 0.25;  // of the grace, at least
+
+}  // namespace
+
+bool IsLongStep(double seconds, const StopGrace& grace) {
+  return seconds > grace.whole * kSavingShare;
+}
+
+bool IsTooLate(double rest, double save_seconds, const StopGrace& grace) {
+  if (!std::isfinite(grace.left)) return false;
+  return grace.left < rest + std::max(save_seconds, grace.whole * kSavingShare);
+}
 
 Votes StepBoundary::VotesAt(double seconds, bool busy, bool stop) const {
   const bool by_clock = saves() && interval_.unit == IntervalUnit::kSeconds;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "trainer/config/config.h"
@@ -16,7 +17,20 @@ struct Votes {
   bool save = false;  // it is time to save, by this rank's clock
   bool busy = false;  // the save before is not finished
   bool stop = false;  // the run is to stop here and go on later: a signal, the end of its time
+  bool watch = false;  // the next step may be too long for what a stop leaves (IsLongStep)
 };
+
+// Seconds from being told to stop to being killed: at first, and now. Infinite: not known.
+struct StopGrace {
+  double whole = std::numeric_limits<double>::infinity();
+  double left = std::numeric_limits<double>::infinity();  // also of one that was not told
+};
+
+// Whether a step of so many seconds may have to be given up in the middle.
+bool IsLongStep(double seconds, const StopGrace& grace);
+// Whether the state could not be saved any more after the `rest` seconds of a step. `save_seconds`:
+// of the save before; 0: none.
+bool IsTooLate(double rest, double save_seconds, const StopGrace& grace);
 
 // What all ranks do, alike.
 struct BoundaryActions {

@@ -1,5 +1,6 @@
 #include "trainer/loop/step_reports.h"
 
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -7,8 +8,10 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
+#include "trainer/compute/device_memory.h"
 #include "trainer/loop/build_pipeline.h"
 
 namespace ddprun::trainer {
@@ -66,11 +69,21 @@ at::Tensor SumsOverRanks(const std::vector<StepResult>& results,
       *row++ = rank == 0 ? result.pipeline_wait_seconds : 0;
     }
     // Those of the process count once.
-    for (const bool vote : {votes.save, votes.busy, votes.stop, false}) {
+    for (const bool vote : {votes.save, votes.busy, votes.stop, votes.watch}) {
       *row++ = vote && rank == 0 ? 1 : 0;
     }
   }
   return SumOverRanks(sums, ranks, control);
+}
+
+// A collective where the device is not the CPU. The same devices on all ranks.
+DeviceMemoryPeak PeakOverRanks(c10::Device device, c10d::Backend* control) {
+  const DeviceMemoryPeak own = TakeMemoryPeak(device);
+  if (device.is_cpu()) return own;
+  const at::Tensor peaks = at::tensor({own.allocated, own.reserved}, at::kLong);
+  AllReduceOnHost(control, peaks, c10d::ReduceOp::MAX);
+  const auto* peak = peaks.const_data_ptr<int64_t>();
+  return {.allocated = peak[0], .reserved = peak[1]};
 }
 
 }  // namespace
@@ -90,6 +103,10 @@ Votes StepReports::Tell(const Observers* observers, const Votes& own, bool wait)
   const at::Tensor sums = summed_.defined() ? std::exchange(summed_, {})
                                             : SumsOverRanks(results, own, ranks_, control_.get());
   const auto* row = sums.const_data_ptr<double>();
+  DeviceMemoryPeak peak;
+  if (!results.empty() && IsReported(results.back().step)) {
+    peak = PeakOverRanks(device_, control_.get());
+  }
   for (const StepResult& result : results) {
     StepReport report;
     report.step = result.step;
@@ -113,15 +130,20 @@ Votes StepReports::Tell(const Observers* observers, const Votes& own, bool wait)
     report.step_seconds = result.seconds;
     report.data_seconds = result.data_seconds;
     report.exposed_comm_seconds = result.exposed_seconds;
+    if (report.reported) {
+      report.max_memory_allocated = peak.allocated;
+      report.max_memory_reserved = peak.reserved;
+    }
     if (IsPipeline(job_.config.strategy) && control_ != nullptr) {
       report.pipeline_bubble = waited / control_->getSize() / result.seconds;
     }
+    last_ = report;
     if (observers != nullptr) observers->Tell(&Observer::OnStep, report);
     // Without any prediction there is no loss, and nothing to learn from, but nothing wrong either.
     const bool bad = report.predictions > 0 && !std::isfinite(report.loss);
     if (bad && job_.config.training.stop_on_bad_loss) throw BadLoss(result.step, report.loss);
   }
-  return {.save = row[0] > 0, .busy = row[1] > 0, .stop = row[2] > 0};
+  return {.save = row[0] > 0, .busy = row[1] > 0, .stop = row[2] > 0, .watch = row[3] > 0};
 }
 
 void StepReports::NameState(StateVisitor& visitor) {
@@ -133,6 +155,12 @@ void StepReports::NameState(StateVisitor& visitor) {
   visitor.Tensor("seconds", numbers[1]);
   loss_.Restore(numbers[0].item<double>(), count);
   run_seconds_ = numbers[1].item<double>();
+}
+
+void StepReports::NameUntold(StateVisitor& visitor) {
+  static_assert(std::is_trivially_copyable_v<StepReport>);
+  visitor.Section("report.");
+  visitor.Tensor("last", at::from_blob(&last_, {sizeof last_}, at::kByte));
 }
 
 }  // namespace ddprun::trainer

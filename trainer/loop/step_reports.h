@@ -8,6 +8,7 @@
 #include "trainer/compute/device.h"
 #include "trainer/loop/job.h"
 #include "trainer/loop/step_boundary.h"
+#include "trainer/parallel/mesh.h"
 #include "trainer/parallel/virtual_ranks.h"
 #include "trainer/report/meter.h"
 #include "trainer/report/observer.h"
@@ -44,12 +45,9 @@ struct StepResult {
 // One thread.
 class StepReports {
  public:
-  // `ranks`: SummedRanks(); `control`: Mesh::control.
-  StepReports(const Job& job,
-              const StepPlan& plan,
-              const RankShare& ranks,
-              const c10::intrusive_ptr<c10d::Backend>& control)
-      : job_(job), plan_(plan), ranks_(ranks), control_(control) {}
+  // `ranks`: SummedRanks().
+  StepReports(const Job& job, const StepPlan& plan, const RankShare& ranks, const Mesh& mesh)
+      : job_(job), plan_(plan), ranks_(ranks), control_(mesh.control), device_(mesh.device) {}
 
   void Add(const StepResult& result) { results_.push_back(result); }
 
@@ -65,6 +63,9 @@ class StepReports {
 
   // Between two steps, when all of them have been told.
   void NameState(StateVisitor& visitor);
+  // And the last report, which rank 0 may not have told when it was lost.
+  void NameUntold(StateVisitor& visitor);
+  const StepReport& last() const { return last_; }
 
   // Whether the config wants the step told: the first, the last and every logging_steps-th.
   bool IsReported(int64_t step) const;
@@ -74,10 +75,12 @@ class StepReports {
   const StepPlan plan_;
   const RankShare ranks_;
   const c10::intrusive_ptr<c10d::Backend> control_;
+  const c10::Device device_;
   std::vector<StepResult> results_;
   at::Tensor summed_;       // of SumEarly
   MeanMeter loss_;          // since the last step that was told
   double run_seconds_ = 0;  // of all steps, also of earlier starts
+  StepReport last_;         // of the steps that were told
 };
 
 }  // namespace ddprun::trainer

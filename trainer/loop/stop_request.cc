@@ -34,6 +34,16 @@ StopRequest::StopRequest(const RunConfig& config, const Environment& environment
              ? began + std::chrono::duration_cast<SteadyClock::duration>(
                            std::chrono::duration<double>(seconds))
              : SteadyClock::time_point::max();
+  const std::string timeout = environment.GetOr("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "");
+  if (const auto grace = ParseSeconds(timeout, 0)) {
+    grace_.whole = std::chrono::duration<double>(*grace).count();
+  }
+}
+
+StopGrace StopRequest::grace() const {
+  StopGrace grace = grace_;
+  if (NotedStopSignal() != 0) grace.left = grace.whole - SecondsSinceStopSignal();
+  return grace;
 }
 
 StopReason StopRequest::reason() const {

@@ -7,6 +7,7 @@
 
 #include "base/env.h"
 #include "trainer/config/training_config.h"
+#include "trainer/loop/step_boundary.h"
 
 namespace ddprun::trainer {
 
@@ -27,9 +28,12 @@ class StopRequest {
   StopRequest(const RunConfig& config, const Environment& environment);
 
   StopReason reason() const;
+  // As the launcher or the user says (TORCH_ELASTIC_SHUTDOWN_TIMEOUT); of a signal to this process.
+  StopGrace grace() const;
 
  private:
   std::chrono::steady_clock::time_point end_;
+  StopGrace grace_;
 };
 
 }  // namespace ddprun::trainer

@@ -24,8 +24,10 @@ double SentToSum(double bytes, double ranks) {
   return 2 * (ranks - 1) / ranks * bytes;
 }
 
-// Along the data axis, in a step of so many micro-batches of accumulation.
-double SentOfModel(StrategyType type, double model, double ranks, double shards, double batches) {
+// Along the data axis, in a step of so many micro-batches of accumulation. `in_place`: ranks that
+// share parameters out read each other's.
+double SentOfModel(StrategyType type, double model, double ranks, double shards, double batches,
+                   bool in_place) {
   const double once = (shards - 1) / shards * model;  // to gather all shards, or to sum up the own
   const double of_replicas = SentToSum(model / shards, ranks / shards);
   switch (type) {
@@ -34,7 +36,7 @@ double SentOfModel(StrategyType type, double model, double ranks, double shards,
     case StrategyType::kZero2:
       return (batches + 1) * once + of_replicas;
     case StrategyType::kZero3:
-      return 3 * batches * once + of_replicas;
+      return (in_place ? 1 : 3) * batches * once + of_replicas;
     default:
       return SentToSum(model, ranks);
   }
@@ -47,17 +49,19 @@ double BorderBytes(const ModelPart& part, const ModelPart& next) {
   return input > 0 || part.stages->empty() ? input : part.stages->back().input;
 }
 
-double SentBytes(const Job& job, StrategyType type, const MeshShape& mesh, int data) {
+double SentBytes(const Job& job, StrategyType type, const MeshShape& mesh, int data,
+                 int on_machine) {
   std::vector<ModelPart> parts;
   for (int stage = 0; stage < mesh.pipeline; ++stage) parts.push_back(PartOf(job, mesh, stage));
   const auto accumulated = static_cast<double>(job.config.training.gradient_accumulation_steps);
   const double batches =
       accumulated * static_cast<double>(SplitOfMicroBatch(job, mesh));
-  const double shards = mesh.shard == 0 ? data : mesh.shard;
+  const int shards = mesh.shard == 0 ? data : mesh.shard;
+  const bool in_place = ShardsAreOnOneMachine(shards, on_machine);
   double most = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     const ModelPart& part = parts[i];
-    double sent = SentOfModel(type, part.parameters, data, shards, accumulated);
+    double sent = SentOfModel(type, part.parameters, data, shards, accumulated, in_place);
     double summed = 0;
     for (const StageMemory& stage : part.stages.value_or(std::vector<StageMemory>())) {
       summed += stage.summed;
@@ -73,7 +77,26 @@ double SentBytes(const Job& job, StrategyType type, const MeshShape& mesh, int d
 struct Choice {
   StrategyType type = StrategyType::kDdp;
   MeshShape mesh = {};
+  bool combined = false;  // left out where it is not possible: its parts have been said
 };
+
+// What is taken together where one way alone does not do: layers shared out within a machine, the
+// rest between machines or neighbours.
+void AddCombinations(int ranks, int nodes, std::vector<Choice>& choices) {
+  const int stages = std::max(2, nodes);
+  const auto add = [&](StrategyType type, MeshShape mesh) {
+    choices.push_back({type, mesh, /*combined=*/true});
+  };
+  for (int tensor = 2; tensor <= ranks / nodes && tensor < ranks; ++tensor) {
+    if (ranks / nodes % tensor == 0) add(StrategyType::kZero3, {.tensor = tensor});
+  }
+  if (ranks % stages != 0 || ranks == stages) return;
+  add(StrategyType::kZero1, {.pipeline = stages});
+  for (int tensor = 2; tensor <= ranks / stages; ++tensor) {
+    const bool fits = ranks % (stages * tensor) == 0 && ranks / nodes % tensor == 0;
+    if (fits) add(StrategyType::kPipeline, {.tensor = tensor, .pipeline = stages});
+  }
+}
 
 // From the simplest to those that save most memory.
 std::vector<Choice> ChoicesFor(int ranks, int nodes, bool of_devices) {
@@ -94,17 +117,28 @@ std::vector<Choice> ChoicesFor(int ranks, int nodes, bool of_devices) {
   for (int stages = 2; stages <= ranks; ++stages) {
     if (ranks % stages == 0) choices.push_back({StrategyType::kPipeline, {.pipeline = stages}});
   }
+  if (ranks >= 4) AddCombinations(ranks, nodes, choices);
   return choices;
 }
 
-// "pipeline 2 x data 2"
+// "pipeline 2 x tensor 2 x data 2", "zero1 x pipeline 2"
 std::string NameOf(const Choice& choice, int ranks) {
-  const auto& [type, mesh] = choice;
-  std::string name(Word(type));
-  const int parts = mesh.tensor * mesh.pipeline;
-  const int data = ranks / parts;
-  if (parts > 1) name += " " + std::to_string(parts);
-  if (data < ranks && data > 1) name += " x data " + std::to_string(data);
+  const auto& [type, mesh, combined] = choice;
+  std::string name;
+  const auto add = [&](std::string_view word, int size) {
+    if (size > 1) name += " x " + std::string(word) + " " + std::to_string(size);
+  };
+  add("pipeline", mesh.pipeline);
+  add(type == StrategyType::kTensorParallel ? Word(type) : "tensor", mesh.tensor);
+  const std::string_view word = Word(type);
+  // Its type is that of an axis, or shares out what the replicas have.
+  const bool of_axis = name.starts_with(" x " + std::string(word));
+  if (of_axis) {
+    add("data", ranks / mesh.tensor / mesh.pipeline);
+    name.erase(0, 3);
+  } else {
+    name.insert(0, word);
+  }
   if (mesh.shard > 0) name += " in " + std::to_string(ranks / mesh.shard) + " replicas";
   return name;
 }
@@ -114,7 +148,9 @@ std::vector<std::string> KeysOf(const Choice& choice, const StrategyConfig& conf
   std::vector<std::string> keys = {"strategy.type=" + std::string(Word(choice.type))};
   const auto add = [&keys](const char* key, int wanted, int64_t given, int64_t otherwise) {
     if (wanted == (given == 0 ? otherwise : given)) return;
-    keys.push_back(std::string("strategy.") + key + "=" + std::to_string(wanted));
+    // Where a size is not for a type, only 0 is taken.
+    const int value = wanted == otherwise ? 0 : wanted;
+    keys.push_back(std::string("strategy.") + key + "=" + std::to_string(value));
   };
   // A strategy of that name takes all ranks unless told otherwise.
   const bool tensor = choice.type == StrategyType::kTensorParallel;
@@ -201,8 +237,8 @@ StrategyCost CostOf(const Job& job, const RankInfo& rank) {
   const MeshShape mesh = MeshShapeOf(job.config, rank.world_size);
   const int data = rank.world_size / (mesh.tensor * mesh.pipeline);
   StrategyCost cost{.samples = PlanFor(job, rank.world_size).step_samples,
-                    .memory = EstimateMemory(job, rank.world_size),
-                    .sent = SentBytes(job, type, mesh, data)};
+                    .memory = EstimateMemory(job, rank.world_size, rank.local_world_size),
+                    .sent = SentBytes(job, type, mesh, data, rank.local_world_size)};
   RankInfo node = rank;
   for (node.rank = 0; node.rank < node.world_size; node.rank += node.local_world_size) {
     cost.machine = std::max(cost.machine, MemoryOfNode(job, node));
@@ -237,6 +273,7 @@ StrategyPlan PlanStrategies(Job job,
       planned.cost = CostOf(job, rank);
       planned.fit = FitOf(planned.cost->machine, limit);
     } catch (const Failure& failure) {
+      if (choice.combined) continue;
       planned.refused = failure.error().what;
       std::ranges::replace(planned.refused, '\n', ' ');
     }

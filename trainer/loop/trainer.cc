@@ -3,18 +3,21 @@
 #include <ATen/Functions.h>
 
 #include <chrono>
-#include <thread>
 #include <cmath>
+#include <thread>
 #include <utility>
 
 #include "base/failure.h"
+#include "trainer/compute/block_cache.h"
 #include "trainer/compute/device.h"
+#include "trainer/data/loader.h"
 #include "trainer/loop/build_pipeline.h"
 #include "trainer/loop/build_strategy.h"
 #include "trainer/loop/compute_setup.h"
 #include "trainer/loop/evaluate.h"
 #include "trainer/loop/options_of.h"
-#include "trainer/models/registry.h"
+#include "trainer/loop/step_input.h"
+#include "trainer/parallel/peer_state.h"
 #include "trainer/parallel/whole_state.h"
 
 namespace ddprun::trainer {
@@ -55,8 +58,8 @@ Trainer::Trainer(const Job& job,
       ranks_(LogicalRanksOf(job.config, mesh.data.rank, mesh.data.size)),
       recorder_(std::move(recorder)),
       log_(log),
-      checkpoints_(job, plan, {.rank = mesh.world.rank, .size = mesh.world.size}),
-      reports_(job, plan, SummedRanks(job.config, ranks_), mesh.control),
+      checkpoints_(job, plan),
+      reports_(job, plan, SummedRanks(job.config, ranks_), mesh),
       sampler_(TrainSamplerOptions(job, LogicalRankAt(ranks_, 0))),
       schedule_(ScheduleOptionsOf(job.config.scheduler, plan.total_steps)),
       mover_(mesh.device),
@@ -77,40 +80,35 @@ void Trainer::Build(bool joins) {
         LossScaler::Options{training.init_loss_scale, training.loss_scale_growth_interval});
   }
   if (job_.config.report.state_hashes) hasher_.emplace(*model_, mesh_);
+  // Weights have often moved meanwhile: to other ranks, or to memory that ranks share.
+  ReleaseTensorMemory();
 }
 
 void Trainer::Fit(const Observers* observers) {
   observers_ = observers;
   model_->train();
-  SetPhase(WorkerPhase::kTraining);
+  if (!recovery_.joined) SetPhase(WorkerPhase::kTraining);
   log_.Debug("training begins", {{"steps", std::to_string(plan_.total_steps)}});
+  if (recovery_.evaluating) FinishStep();
   for (int64_t epoch = position_.epoch; step_ < plan_.total_steps && !stopped_; ++epoch) {
     RunEpoch(epoch);
   }
+  if (recovery_.group != nullptr && !stopped_) {
+    // Whoever is lost before is replaced, and waited for here; nobody is after.
+    recovery_.leaving = true;
+    WithOthers([this] {
+      SetRecovers(false);
+      WaitForAllRanks();
+    });
+  }
   SetPhase(WorkerPhase::kFinishing);
-  SetRecovers(false);
   WaitForSave();
   checkpoints_.Tell(observers_, /*wait=*/true);
-  if (!stopped_) GatherModel();
   log_.Debug("training has ended");
-}
-
-// To write it and to try it out.
-void Trainer::GatherModel() {
   const int parts = mesh_.tensor.size * mesh_.pipeline.size;
-  if (parts == 1 && strategy_->holds_whole_model()) return;
-  std::shared_ptr<Model> whole;
-  torch::OrderedDict<std::string, at::Tensor> tensors;
-  if (mesh_.world.rank == 0) {
-    whole = MakeModel(job_.model, {}, /*initialize=*/false);
-    tensors = whole->State();
-  }
-  const std::string prefix = "model.";
-  GatherWhole(strategy_->State(), prefix, mesh_.control.get(),
-              [&](const std::string& name, const at::Tensor& tensor) {
-                tensors[name.substr(prefix.size())].copy_(tensor);
-              });
-  if (whole != nullptr) model_ = std::move(whole);
+  if (stopped_ || (parts == 1 && strategy_->holds_whole_model())) return;
+  const std::shared_ptr<Model> whole = GatherModel(job_, *strategy_, mesh_);
+  if (whole != nullptr) model_ = whole;
 }
 
 void Trainer::SetPhase(WorkerPhase phase) {
@@ -126,41 +124,33 @@ void Trainer::RunEpoch(int64_t epoch) {
   options.taken = sampler_.taken();
   options.ranks = ranks_.own.size();
   Loader loader(*job_.train, sampler_.Indices(options.ranks), options);
+  StepInput input(loader, mover_,
+                  job_.config.training.gradient_accumulation_steps * ranks_.own.size(),
+                  PipelineMicroBatches(job_, mesh_));
   while (step_ < plan_.total_steps && !stopped_) {
-    const std::vector<Batch> micro_batches = TakeMicroBatches(loader);
+    const std::vector<Batch> micro_batches = input.Take();
     if (micro_batches.empty()) return;
-    const double data_seconds = SecondsSince(begin);
     if (recorder_ != nullptr) recorder_->SetStep(step_ + 1);
-    StepResult result = DoStep(micro_batches);
+    StepResult result;
+    try {
+      WithOthers([&] { result = TrainStep(micro_batches); });
+    } catch (const StepGivenUp&) {
+      return GiveUpStep();
+    }
     result.step = ++step_;
-    position_ = sampler_.state(loader.taken());
+    position_ = sampler_.state(input.taken());
+    if (step_ < plan_.total_steps) input.Prefetch();
     if (step_ == plan_.total_steps) strategy_->Finish();
     // The first collectives wait for slow starters; later ones only for slow steps.
     if (std::exchange(first_step_, false)) {
       mesh_.SetTimeout(std::chrono::seconds(job_.config.comm.train_timeout_seconds));
     }
-    result.data_seconds = data_seconds;
+    result.data_seconds = input.seconds();
     result.seconds = SecondsSince(begin);
     reports_.Add(result);
     AfterStep(result);
     begin = SteadyClock::now();
   }
-}
-
-// All micro-batches of a step first: the weight of each depends on the samples of all.
-std::vector<Batch> Trainer::TakeMicroBatches(Loader& loader) const {
-  std::vector<Batch> micro_batches;
-  const int64_t wanted =
-      job_.config.training.gradient_accumulation_steps * ranks_.own.size();
-  const int64_t pieces = PipelineMicroBatches(job_, mesh_);
-  for (int64_t i = 0; i < wanted; ++i) {
-    std::optional<Batch> batch = loader.Next();
-    if (!batch) break;
-    for (Batch& piece : SplitBatch(*std::move(batch), pieces)) {
-      micro_batches.push_back(mover_.Move(std::move(piece)));
-    }
-  }
-  return micro_batches;
 }
 
 void Trainer::AfterStep(const StepResult& result) {
@@ -170,21 +160,30 @@ void Trainer::AfterStep(const StepResult& result) {
                              {"seconds", std::to_string(result.seconds)},
                              {"samples", std::to_string(samples)}});
   }
-  std::optional<Votes> votes;
+  recovery_.votes.reset();
   const bool told = reports_.IsReported(step_) || EvaluateNow();
   if (told || strategy_->ranks_met()) {
     const bool stop = stop_asked_ && stop_asked_();
-    votes = reports_.Tell(observers_, checkpoints_.OwnVotes(stop),
-                          /*wait=*/told || mesh_.device.is_cpu());
+    recovery_.votes = reports_.Tell(observers_, OwnVotes(stop),
+                           /*wait=*/told || mesh_.device.is_cpu());
   }
   if (observers_ != nullptr) strategy_->Report(*observers_, step_);
+  FinishStep();
+}
+
+void Trainer::FinishStep() {
+  if (recovery_.votes && recovery_.votes->stop) {
+    recovery_.leaving = true;
+    SetRecovers(false);
+  }
   if (EvaluateNow()) EvaluateModel();
   checkpoints_.Tell(observers_);
-  const BoundaryActions actions = checkpoints_.Decide(step_, votes);
+  const BoundaryActions actions = checkpoints_.Decide(step_, recovery_.votes);
   // What a device still has of the steps that are kept.
   if ((actions.save || actions.stop) && !mesh_.device.is_cpu()) reports_.Tell(observers_);
   if (actions.save) Save();
   stopped_ = actions.stop;
+  watch_.SetNext(recovery_.votes && recovery_.votes->watch);
 }
 
 // For the save under way, which may take longer than a rank may be without progress.
@@ -197,7 +196,8 @@ void Trainer::WaitForSave() {
 void Trainer::Save() {
   WaitForSave();
   // Rank 0's buffers count; where ranks train on their own, each keeps its own.
-  if (strategy_->averages_gradients()) strategy_->BeforeEvaluation();
+  if (recovery_.group == nullptr && strategy_->averages_gradients()) strategy_->BeforeEvaluation();
+  saved_step_ = step_;
   checkpoints_.Begin(step_, [this](StateVisitor& visitor) { NameState(visitor); }, *model_);
 }
 
@@ -208,11 +208,20 @@ void Trainer::Restore(const Checkpoint& checkpoint) {
                       return ExchangeTexts(mesh_.control.get(), own);
                     });
     sampler_.Restore(position_);
+    saved_step_ = step_;
   } catch (const Failure& failure) {
     const std::string& page = failure.error().page;
     if (page != "state-does-not-fit" && page != "saved-position") throw;
     throw FailureOfAllRanks(failure.error());
   }
+}
+
+void Trainer::RestoreFromRankZero(const Checkpoint* checkpoint) {
+  const auto owners = [this](StateVisitor& visitor) { NameState(visitor); };
+  if (checkpoint != nullptr) checkpoint->Load(owners);
+  BroadcastState(*mesh_.control, owners);
+  sampler_.Restore(position_);
+  saved_step_ = step_;
 }
 
 // All that the steps to come, and what is told of them, depend on.
@@ -245,8 +254,10 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
       job_.config.optimizer.learning_rate * LearningRateFactor(schedule_, updates);
   const double total = TotalPredictions(micro_batches);
   bool in_part = false;  // which has random numbers of its own
+  watch_.Begin(*model_, micro_batches.size(), WatchedParts(micro_batches.size()));
   const auto loss = [&](Model& model, const Batch& batch, size_t index) {
     NoteProgress();
+    watch_.BeforeMicroBatch(mesh_, checkpoints_.save_seconds());
     const size_t rank = index % own;  // the loader takes them in turn
     const LogicalRank logical = LogicalRankAt(ranks_, static_cast<int64_t>(rank));
     const uint64_t seed = MicroBatchSeed(job_.config, logical, step_, index / own);
@@ -274,10 +285,14 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   const double max_norm = job_.config.training.max_grad_norm;
   if (max_norm > 0) result.grad_norm = strategy_->ClipGradients(max_norm);
   if (max_norm == 0 && scaler_) result.grad_norm = strategy_->GradientNorm();
-  if (group_ != nullptr) {
+  if (recovery_.group != nullptr) {
     const bool stop = stop_asked_ && stop_asked_();
-    if (stop) SetRecovers(false);  // nobody would wait for the one that is replaced
-    reports_.SumEarly(result, checkpoints_.OwnVotes(stop));
+    // Nobody would wait for the one that is replaced.
+    if (stop) SetRecovers(false);
+    recovery_.leaving = recovery_.leaving || stop;
+    // So that no rank has alone what is in them (of BatchNorm), not even rank 0.
+    strategy_->BeforeEvaluation();
+    reports_.SumEarly(result, OwnVotes(stop));
   }
   checkpoints_.BeforeUpdate();
   Update(result);
@@ -352,17 +367,20 @@ bool Trainer::EvaluateNow() const {
 }
 
 void Trainer::EvaluateModel() {
-  SetPhase(WorkerPhase::kEvaluating);
-  SetRecovers(false);
+  if (!recovery_.joined || recovery_.proven) SetPhase(WorkerPhase::kEvaluating);
   log_.Debug("validation begins", {{"steps_done", std::to_string(step_)}});
-  strategy_->BeforeEvaluation();
-  EvalReport report = Evaluate(job_, mesh_, *strategy_, *model_, recorder_.get());
+  if (recovery_.group == nullptr) strategy_->BeforeEvaluation();
+  recovery_.evaluating = true;
+  WithOthers([this] {
+    EvalReport report = Evaluate(job_, mesh_, *strategy_, *model_, recorder_.get());
+    report.step = step_;
+    report.epoch = static_cast<double>(step_) / static_cast<double>(plan_.steps_per_epoch);
+    recovery_.evaluation = std::move(report);
+  });
+  recovery_.evaluating = false;
   SetPhase(WorkerPhase::kTraining);
-  checkpoints_.NoteEvaluation(report);
-  if (observers_ == nullptr) return;
-  report.step = step_;
-  report.epoch = static_cast<double>(step_) / static_cast<double>(plan_.steps_per_epoch);
-  observers_->Tell(&Observer::OnEval, report);
+  checkpoints_.NoteEvaluation(recovery_.evaluation);
+  if (observers_ != nullptr) observers_->Tell(&Observer::OnEval, recovery_.evaluation);
 }
 
 }  // namespace ddprun::trainer

@@ -7,19 +7,21 @@
 #include <vector>
 
 #include "base/log.h"
-#include "trainer/data/loader.h"
-#include "trainer/data/sampler.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/data/sampler.h"
 #include "trainer/loop/batch_mover.h"
 #include "trainer/loop/checkpointing.h"
 #include "trainer/loop/job.h"
+#include "trainer/loop/recovery.h"
 #include "trainer/loop/state_hasher.h"
 #include "trainer/loop/step_reports.h"
+#include "trainer/loop/step_watch.h"
 #include "trainer/models/model.h"
 #include "trainer/optim/loss_scaler.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
 #include "trainer/parallel/strategy.h"
+#include "trainer/report/metrics_file.h"
 #include "trainer/report/observer.h"
 
 namespace ddprun::trainer {
@@ -43,17 +45,29 @@ class Trainer {
   // Goes on where the run was when the checkpoint was saved, and saves to `place`. All ranks alike,
   // before Fit. Throws Failure where it does not fit; FailureOfAllRanks where that is so on all.
   void Restore(const Checkpoint& checkpoint);
-  void SaveTo(const CheckpointPlace& place) { checkpoints_.SaveTo(place); }
+  // The same where ranks do not see the checkpoint: rank 0 reads it, and sends it to the others,
+  // for which it is nullptr. REQUIRES: all ranks have the same state (KeyOfOwnState).
+  void RestoreFromRankZero(const Checkpoint* checkpoint);
+  // `part`: of Checkpointing::SaveTo.
+  void SaveTo(const CheckpointPlace& place, std::optional<RankPart> part) {
+    checkpoints_.SaveTo(place, part);
+  }
 
-  // Steps are done again in which a rank is killed and replaced, by a process that calls TakePlace
-  // after Build instead of Restore and SaveTo. On all ranks of one node alike, before those, with a
-  // recorder and where RecoveryObstacle() has nothing against it. Rank 0 is never replaced.
+  // Steps and evaluations are done again in which ranks are killed and replaced, by processes that
+  // call TakePlace after Build instead of Restore and SaveTo. On all ranks of one node alike,
+  // before those, with a recorder and where RecoveryObstacle() has nothing against it.
   void RecoverFromPeers();
   void TakePlace();
+  const CheckpointPlace& place() const { return checkpoints_.place(); }
+  // Tells what the rank 0 before, which has told that much, has not come to.
+  void TellMissed(const ToldSteps& told, const Observers& observers) const;
 
-  // Asked between steps, on every rank: whether the run is to stop there, to go on later. What one
-  // rank answers is done by all, after the same step. Must not throw, nor wait.
+  // Asked on every rank; what one answers counts for all. Must not throw, nor wait.
+  // Between steps: whether the run is to stop there, to go on later.
   void StopWhen(std::function<bool()> asked) { stop_asked_ = std::move(asked); }
+  // Between micro-batches, too: what is left of the time in which it has to stop. A step that does
+  // not fit into it is given up, and the state of before it saved.
+  void StopWithin(std::function<StopGrace()> asked) { watch_.Ask(std::move(asked)); }
 
   // Trains to the end of the run, with validation as configured, or until it is to stop.
   // `observers` is nullptr on all ranks but 0. Then rank 0 has the whole model. Throws Failure.
@@ -66,22 +80,31 @@ class Trainer {
   Model& model() { return *model_; }
   // Parameters that the model folder lacks, drawn afresh; on rank 0.
   const std::vector<std::string>& fresh_parameters() const { return fresh_parameters_; }
-  int64_t step() const { return step_; }  // optimizer steps done
+  int64_t step() const { return step_; }                  // optimizer steps done
   bool stopped() const { return stopped_; }  // before the last step
+  bool gave_up_step() const { return watch_.gave_up(); }  // the one after step()
   const StepPlan& plan() const { return plan_; }
   const Mesh& mesh() const { return mesh_; }
 
  private:
   void RunEpoch(int64_t epoch);
-  std::vector<Batch> TakeMicroBatches(Loader& loader) const;
   void AfterStep(const StepResult& result);
+  void FinishStep();
   void Save();
   void WaitForSave();
   void NameState(StateVisitor& visitor);
-  StepResult DoStep(const std::vector<Batch>& micro_batches);
   StepResult TrainStep(const std::vector<Batch>& micro_batches);
-  void ShareState(bool joins);
+  // A part of the run that all ranks do together: once more with its successor, where one is lost.
+  void WithOthers(const std::function<void()>& part);
+  void Join();
+  void NextGeneration();
+  void ShareState();
+  void NameUnsaved(StateVisitor& visitor);
+  void Settle();
   void SetRecovers(bool recovers);
+  Votes OwnVotes(bool stop) const;
+  size_t WatchedParts(size_t micro_batches) const;
+  void GiveUpStep();
   double TotalPredictions(const std::vector<Batch>& micro_batches);
   // The loss whose gradients, averaged over the ranks and added up over the micro-batches, are
   // those of the mean over all predictions.
@@ -93,7 +116,6 @@ class Trainer {
   void Update(StepResult& result);
   void NoteProgress();
   void SetPhase(WorkerPhase phase);
-  void GatherModel();
   void EvaluateModel();
   bool EvaluateNow() const;
 
@@ -112,13 +134,15 @@ class Trainer {
   std::shared_ptr<Model> model_;
   std::unique_ptr<Strategy> strategy_;
   std::optional<LossScaler> scaler_;  // of float16
-  HostProcessGroup* group_ = nullptr;  // of mesh_, where lost ranks are replaced
+  Recovery recovery_;
   std::optional<StateHasher> hasher_;
   const Observers* observers_ = nullptr;
   int64_t step_ = 0;
   SamplerState position_;    // after it
   bool first_step_ = true;   // of this start
   bool stopped_ = false;
+  int64_t saved_step_ = 0;  // whose save has begun, or that the run goes on from
+  StepWatch watch_;
   std::function<bool()> stop_asked_;
 };
 

@@ -30,8 +30,6 @@ at::Tensor CausalModel::LossFrom(const at::Tensor& outputs, const Batch& batch) 
 }
 
 at::Tensor CausalModel::Loss(const Batch& batch) {
-  // In one process smoothing needs the scores of all tokens.
-  if (Smoothing() > 0 && axis() == nullptr) return LossFrom(Outputs(batch), batch);
   CheckTargets(batch);
   const auto stages = HiddenStages(batch.inputs, CausalMask(batch), nullptr);
   const at::Tensor hidden = Walk(stages, batch.inputs);
@@ -40,7 +38,7 @@ at::Tensor CausalModel::Loss(const Batch& batch) {
     return axis()->LinearCrossEntropy(hidden, lm_head_.weight, vocab_size_, targets, Smoothing());
   }
   // Tied to the embedding, it may be on that one's device.
-  return LinearCrossEntropy(hidden, lm_head_.weight.to(hidden.device()), targets);
+  return LinearCrossEntropy(hidden, lm_head_.weight.to(hidden.device()), targets, Smoothing());
 }
 
 at::Tensor CausalModel::NextScores(const at::Tensor& inputs, KeyValueCache& cache) {

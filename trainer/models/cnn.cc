@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/join.h"
 #include "trainer/models/layers.h"
 
 namespace ddprun::trainer {
@@ -75,12 +76,6 @@ class Cnn final : public Model {
   Affine fc2_;
 };
 
-std::string Text(const std::vector<int64_t>& sizes) {
-  std::string text;
-  for (const int64_t size : sizes) text += (text.empty() ? "" : ", ") + std::to_string(size);
-  return "[" + text + "]";
-}
-
 }  // namespace
 
 std::shared_ptr<Model> MakeCnn(const CnnOptions& options) {
@@ -93,8 +88,8 @@ std::shared_ptr<Model> MakeCnn(const CnnOptions& options) {
     fits = (smaller >> options.channels.size()) > 0;
   }
   if (!fits) {
-    ThrowWrongSize("cnn", "images " + Text(options.image) + ", channels " + Text(options.channels) +
-                              " of which each halves the image, " +
+    ThrowWrongSize("cnn", "images [" + Joined(options.image) + "], channels [" +
+                              Joined(options.channels) + "] of which each halves the image, " +
                               std::to_string(options.hidden_size) + " hidden values and " +
                               std::to_string(options.num_labels) + " labels");
   }

@@ -4,17 +4,21 @@
 #include <optional>
 #include <sstream>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/nll_loss.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rms_norm.h>
 
 #include "base/check.h"
 #include "base/failure.h"
+#include "trainer/compute/device.h"
 #include "trainer/compute/operations.h"
 #include "trainer/compute/precision.h"
 
@@ -167,9 +171,20 @@ at::Tensor CrossEntropy(const at::Tensor& scores,
                         const at::Tensor& targets,
                         int64_t predictions,
                         double smoothing) {
-  return at::cross_entropy_loss(AtLeastFloat(scores), targets, /*weight=*/{},
-                                predictions > 0 ? at::Reduction::Mean : at::Reduction::Sum,
-                                /*ignore_index=*/-100, smoothing);
+  const at::Tensor exact = AtLeastFloat(scores);
+  const auto reduction = predictions > 0 ? at::Reduction::Mean : at::Reduction::Sum;
+  if (smoothing == 0 || IsForHostKernels(scores)) {
+    return at::cross_entropy_loss(exact, targets, /*weight=*/{}, reduction, kIgnoredTarget,
+                                  smoothing);
+  }
+  // That waits for the device, to know how many targets count.
+  const at::Tensor logs = at::log_softmax(exact, 1);
+  const at::Tensor of_targets =
+      at::nll_loss(logs, targets, /*weight=*/{}, reduction, kIgnoredTarget);
+  const at::Tensor ignored = targets.eq(kIgnoredTarget);
+  const at::Tensor of_all = logs.mean(1).masked_fill(ignored, 0).sum();
+  const at::Tensor count = ignored.logical_not().sum().clamp_min(1);
+  return of_targets * (1 - smoothing) - of_all / count * smoothing;
 }
 
 bool IsGelu(const std::string& name) {

@@ -4,12 +4,13 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/relu.h>
 
-#include <string>
+#include <algorithm>
 
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
 #include "base/failure.h"
+#include "base/join.h"
 #include "trainer/config/slot.h"
 #include "trainer/models/layers.h"
 
@@ -78,17 +79,13 @@ class Mlp final : public Model {
 }  // namespace
 
 std::shared_ptr<Model> MakeMlp(const MlpOptions& options) {
-  bool fits = options.sizes.size() >= 2;
-  std::string sizes;
-  for (const int64_t size : options.sizes) {
-    fits = fits && size > 0;
-    sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
-  }
-  if (fits) return std::make_shared<Mlp>(options);
+  const std::vector<int64_t>& sizes = options.sizes;
+  const bool positive = std::ranges::all_of(sizes, [](int64_t size) { return size > 0; });
+  if (positive && sizes.size() >= 2) return std::make_shared<Mlp>(options);
   throw Failure(Error{.code = Code::kUsage,
                       .title = "WRONG MODEL SIZE",
                       .where = "",
-                      .what = "An mlp model was asked for with layer_sizes [" + sizes +
+                      .what = "An mlp model was asked for with layer_sizes [" + Joined(sizes) +
                               "]; at least two positive sizes were expected: input and output.",
                       .hint = "For example \"layer_sizes\": [10, 10, 5].",
                       .page = "model-size"});

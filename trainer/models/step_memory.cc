@@ -30,14 +30,12 @@ struct Sizes {
         vocabulary(static_cast<double>(model.vocab_size) * share),
         number(batch.bf16 ? 2 : kFloat),
         composed((model.attention_dropout > 0 || batch.bf16) && batch.length <= kLongestComposed),
-        drops_scores(model.attention_dropout > 0),
-        smooths(batch.label_smoothing) {}
+        drops_scores(model.attention_dropout > 0) {}
 
   double samples, length, tokens, width, share, own_width, inner, heads, vocabulary;
   double number;  // bytes of what a product takes and gives
   bool composed;  // attention keeps its probabilities
   bool drops_scores;
-  bool smooths;
   double places() const { return samples * length; }
   // [B, H, L, L] once.
   double scores(double queries) const { return samples * heads * queries * length; }
@@ -82,12 +80,6 @@ StageMemory CausalHead(const Sizes& s, bool tied, double norm_keeps) {
              .forward = hidden * kFloat + table + piece + s.copies(s.vocabulary * s.width),
              .backward = hidden * kFloat,
              .summed = hidden * s.number};
-  if (s.smooths) {
-    const double scores = s.tokens * s.vocabulary;
-    head.saved = hidden * norm_keeps + hidden * s.number + 2 * scores * kFloat;
-    head.forward = 0;
-    head.backward = scores * kFloat;
-  }
   if (tied) {
     head.held = table;  // until the embedding's own gradient joins it
   }

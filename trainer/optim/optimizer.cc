@@ -80,9 +80,15 @@ class AdamOptimizer final : public Optimizer {
       state = {};
       return;
     }
-    if (!state.step.defined()) state = NewState(groups_[group].parameters[member]);
-    state.step.fill_(steps);
     const StatePlacement placement = PlacementOf(group, member);
+    if (!state.step.defined()) {
+      // All of a whole one will be written; of a part what pads it will not.
+      const at::Tensor& parameter = groups_[group].parameters[member];
+      state = placement.empty() ? State{at::empty_like(parameter), at::empty_like(parameter),
+                                        at::zeros({}, parameter.options().dtype(at::kFloat))}
+                                : NewState(parameter);
+    }
+    state.step.fill_(steps);
     visitor.Tensor(prefix + "exp_avg", state.first_moment, placement);
     visitor.Tensor(prefix + "exp_avg_sq", state.second_moment, placement);
   }

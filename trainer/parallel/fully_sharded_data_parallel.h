@@ -21,7 +21,8 @@
 // As PyTorch's fully_shard: a block's parameters are gathered before its forward and its backward,
 // the next block's meanwhile, and freed after each; what belongs to no block is there from the
 // beginning of forward until backward is through with it. In between the module's parameters have
-// sizes, but no memory.
+// sizes, but no memory. Ranks of one node instead read each other's parts in place at any time;
+// who writes to the module's parameters there ends by SIGSEGV.
 #pragma once
 
 #include <functional>

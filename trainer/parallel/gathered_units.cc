@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "trainer/comm/host_process_group_parts.h"
 #include "trainer/parallel/stopwatch.h"
 
 namespace ddprun::trainer {
@@ -52,9 +53,22 @@ GatheredUnits::GatheredUnits(std::span<const NamedParameter> parameters,
 
 // What is still coming keeps its memory by itself.
 GatheredUnits::~GatheredUnits() {
-  for (size_t i = 0; i < units_.size(); ++i) {
-    if (states_[i].there) PointTo(units_[i].flat, {});
+  for (const ShardedUnit& unit : units_) {
+    if (unit.flat.defined()) PointTo(unit.flat, {});
   }
+}
+
+void GatheredUnits::MakePart(State& state,
+                             int64_t elements,
+                             const at::TensorOptions& type) const {
+  auto* const group = dynamic_cast<HostProcessGroup*>(axis_.group.get());
+  if (axis_.size > 1 && group != nullptr && type.device().is_cpu()) {
+    const auto [own, all] = PartsInPlace::Allocate(*group, elements, type);
+    state.part = own;
+    state.in_place = all;
+  }
+  if (!state.part.defined()) state.part = FlatOn(axis_, elements, type);
+  if (axis_.size == 1) state.in_place = state.part;
 }
 
 void GatheredUnits::HandOut(ShardedUnit& unit, const Mesh& mesh) {
@@ -68,16 +82,25 @@ void GatheredUnits::HandOut(ShardedUnit& unit, const Mesh& mesh) {
     std::vector<at::Tensor> tensors = {whole};
     mesh.data.group->broadcast(tensors, c10d::BroadcastOptions{})->wait();
   }
-  state.part = FlatOn(axis_, unit.layout.part(), type);
+  MakePart(state, unit.layout.part(), type);
+  in_place_ = state.in_place.defined();
   state.part.copy_(unit.layout.OwnPart(whole));
   unit.TakePieces(state.part);
   // A storage whose memory comes and goes.
   unit.flat = at::empty({unit.layout.elements()}, type);
   unit.layout.MoveTo(unit.flat);
-  PointTo(unit.flat, {});
+  PointTo(unit.flat, state.in_place);
 }
 
 void GatheredUnits::StartGather(size_t index) {
+  if (!in_place_) StartCopy(index);
+}
+
+void GatheredUnits::Gather(size_t index) {
+  if (!in_place_) Copy(index);
+}
+
+void GatheredUnits::StartCopy(size_t index) {
   State& state = states_[index];
   const ShardedUnit& unit = units_[index];
   if (state.buffer.defined() || !unit.flat.defined()) return;
@@ -87,8 +110,8 @@ void GatheredUnits::StartGather(size_t index) {
                              state.buffer.narrow(0, 0, unit.layout.elements()));
 }
 
-void GatheredUnits::Gather(size_t index) {
-  StartGather(index);
+void GatheredUnits::Copy(size_t index) {
+  StartCopy(index);
   State& state = states_[index];
   if (state.there || !state.buffer.defined()) return;
   const Stopwatch stopwatch(exposed_seconds_);
@@ -101,7 +124,7 @@ void GatheredUnits::Free(size_t index) {
   State& state = states_[index];
   if (!state.buffer.defined()) return;
   if (state.coming != nullptr) std::exchange(state.coming, nullptr)->wait();
-  PointTo(units_[index].flat, {});
+  PointTo(units_[index].flat, state.in_place);
   state.there = false;
   buffers_.GiveBack(std::exchange(state.buffer, {}));
 }
@@ -111,20 +134,33 @@ void GatheredUnits::FreeAll() {
 }
 
 void GatheredUnits::GatherAll() {
-  for (size_t unit = 0; unit < units_.size(); ++unit) Gather(unit);
+  for (size_t unit = 0; unit < units_.size(); ++unit) Copy(unit);
+}
+
+// What the others have of the parameters is that of the last update, and nobody reads what is
+// updated next: an update comes after gradients of all ranks.
+void GatheredUnits::Meet() {
+  if (axis_.size == 1) return;
+  const Stopwatch stopwatch(exposed_seconds_);
+  c10d::BarrierOptions options;
+  options.asyncOp = false;
+  axis_.group->barrier(options)->wait();
 }
 
 // What a forward without a backward has left there may be older than the last update.
 void GatheredUnits::BeforeForward() {
   FreeAll();
+  if (in_place_) return Meet();
   Gather(0);
 }
 
 void GatheredUnits::AfterForward() {
   FreeAll();
+  if (in_place_) Meet();  // there may be an update without a backward in between
 }
 
 at::Tensor GatheredUnits::Run(size_t block, const Forward& forward, const at::Tensor& x) {
+  if (in_place_) return forward(x);
   const size_t unit = block + 1;
   const bool last = unit + 1 == units_.size();
   Gather(unit);

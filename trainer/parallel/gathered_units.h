@@ -5,6 +5,9 @@
 // when backward is through with it. A block is gathered before its forward and again before its
 // backward, the next one meanwhile, and freed after each. Parameters keep their sizes; without
 // their unit they have no memory.
+//
+// Where the ranks are on one node nothing is gathered: all of them read each one's part where it
+// is, and only wait for each other before forward. Parameters are then never to be written to.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -43,7 +46,7 @@ class GatheredUnits {
   // Backward has all gradients of the unit: nothing will use it. No collective.
   void Free(size_t unit);
   void FreeAll();
-  // All units are there until FreeAll().
+  // Copies of all units are there until FreeAll().
   void GatherAll();
 
   double exposed_seconds() const { return exposed_seconds_; }  // so far
@@ -53,10 +56,15 @@ class GatheredUnits {
     at::Tensor buffer = {};  // undefined: the unit is not there
     c10::intrusive_ptr<c10d::Work> coming = {};
     at::Tensor part = {};    // what this rank keeps
+    at::Tensor in_place = {};  // all ranks' parts, where they are on one node
     bool there = false;
   };
 
   void HandOut(ShardedUnit& unit, const Mesh& mesh);
+  void MakePart(State& state, int64_t elements, const at::TensorOptions& type) const;
+  void Meet();
+  void StartCopy(size_t unit);
+  void Copy(size_t unit);
   void StartGather(size_t unit);
   void Gather(size_t unit);
   void BeforeBackward(size_t unit);
@@ -65,6 +73,7 @@ class GatheredUnits {
   std::vector<ShardedUnit> units_;
   std::vector<State> states_;  // by unit
   FlatBuffers buffers_;
+  bool in_place_ = false;
   double exposed_seconds_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
+#include <string>
 #include <vector>
 
 #include "trainer/comm/host_process_group.h"
@@ -25,13 +26,21 @@ Mesh Mesh::OfSameLayers() const {
 namespace {
 
 // Of the processes whose ranks differ by multiples of `stride`, `size` of them.
-Axis AxisOf(const c10::intrusive_ptr<HostProcessGroup>& world, int stride, int size) {
+Axis AxisOf(const c10::intrusive_ptr<HostProcessGroup>& world,
+            const char* name,
+            int stride,
+            int size) {
   const int rank = world->getRank();
   Axis axis{.rank = rank / stride % size, .size = size};
   if (size == 1) return axis;
   std::vector<int> ranks;
   for (int i = 0; i < size; ++i) ranks.push_back(rank + (i - axis.rank) * stride);
-  axis.group = axis.host = size == world->getSize() ? world : world->NewGroup(ranks);
+  if (size == world->getSize()) {
+    axis.group = axis.host = world;
+    return axis;
+  }
+  axis.group = axis.host = world->NewGroup(ranks);
+  axis.group->setGroupDesc(std::string(name) + " axis");  // errors name it
   return axis;
 }
 
@@ -42,11 +51,11 @@ Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const MeshShape
   Mesh mesh(group);
   const int data = group->getSize() / (shape.tensor * shape.pipeline);
   const int shard = shape.shard == 0 ? data : shape.shard;
-  mesh.tensor = AxisOf(group, 1, shape.tensor);
-  if (data < group->getSize()) mesh.data = AxisOf(group, shape.tensor, data);
-  mesh.shard = shard == data ? mesh.data : AxisOf(group, shape.tensor, shard);
-  mesh.replica = AxisOf(group, shape.tensor * shard, data / shard);
-  mesh.pipeline = AxisOf(group, shape.tensor * data, shape.pipeline);
+  mesh.tensor = AxisOf(group, "tensor", 1, shape.tensor);
+  if (data < group->getSize()) mesh.data = AxisOf(group, "data", shape.tensor, data);
+  mesh.shard = shard == data ? mesh.data : AxisOf(group, "shard", shape.tensor, shard);
+  mesh.replica = AxisOf(group, "replica", shape.tensor * shard, data / shard);
+  mesh.pipeline = AxisOf(group, "pipeline", shape.tensor * data, shape.pipeline);
   return mesh;
 }
 

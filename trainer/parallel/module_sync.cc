@@ -60,8 +60,9 @@ ModuleSync::ModuleSync(const torch::nn::Module& module, const Mesh& mesh, const 
                         .hint = "Give the one that ddprun::init_process_group() returns.",
                         .page = "no-process-group"});
   }
+  if (options.rejoins) return;
   VerifySameModel(tensors_.all, *mesh_.control);
-  if (options.copies_model) BroadcastFrom(0, tensors_.all, *mesh_.data.group);
+  BroadcastFrom(0, tensors_.all, *mesh_.data.group);
   MakeReducer();
 }
 

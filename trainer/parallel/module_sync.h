@@ -47,13 +47,13 @@ class ModuleSync {
   struct Options {
     ReducerOptions reducer = {};
     bool broadcast_buffers = true;
-    bool copies_model = true;  // rank 0's, at first; false: it comes otherwise
+    bool rejoins = false;  // nothing is done before Rejoin(), and the model comes otherwise
   };
   static Options OptionsOf(const DistributedDataParallelOptions& options);
 
   // A collective: checks that the models agree and copies rank 0's parameters and buffers to all.
   ModuleSync(const torch::nn::Module& module, const Mesh& mesh, const Options& options);
-  // A collective, with a rank that makes one without copies_model: begins anew with the gradients.
+  // A collective, also of ranks that have made one with `rejoins`: begins anew with the gradients.
   void Rejoin();
 
   void BeforeForward();

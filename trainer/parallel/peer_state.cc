@@ -1,7 +1,7 @@
 #include "trainer/parallel/peer_state.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/tensor.h>
+#include <ATen/ops/from_blob.h>
 
 #include <vector>
 
@@ -9,35 +9,56 @@ namespace ddprun::trainer {
 
 namespace {
 
+using PassBytes = HostProcessGroup::PassBytes;
+
 // Numbers come as their owners ask for them, since they tell what tensors there are.
 class PeerCopier final : public StateVisitor {
  public:
-  explicit PeerCopier(c10d::Backend& group) : group_(group) { options_.asyncOp = false; }
+  PeerCopier(const PassBytes& pass, bool takes) : pass_(pass), takes_(takes) {}
 
  private:
-  void Copy(const at::Tensor& tensor) {
-    std::vector<at::Tensor> tensors = {tensor.detach()};
-    group_.broadcast(tensors, options_)->wait();
-  }
   void VisitTensor(StateTensor tensor) override {
-    if (tensor.tensor.numel() > 0) Copy(tensor.tensor);
+    const at::Tensor flat = tensor.tensor.detach().cpu().contiguous();
+    pass_(flat.mutable_data_ptr(), flat.nbytes());
+    if (takes_ && !flat.is_alias_of(tensor.tensor)) tensor.tensor.detach().copy_(flat);
   }
   void VisitNumber(const std::string& /*name*/, int64_t& number) override {
-    const at::Tensor box = at::tensor({number}, at::kLong);
-    Copy(box);
-    number = box.item<int64_t>();
+    pass_(&number, sizeof number);
   }
 
-  c10d::Backend& group_;
-  c10d::BroadcastOptions options_;
+  const PassBytes& pass_;
+  const bool takes_;
 };
 
 }  // namespace
 
-void CopyState(c10d::Backend& group, const VisitState& owners) {
+void CopyState(HostProcessGroup& group, int giver, bool takes, const VisitState& owners) {
   const at::NoGradGuard no_grad;
-  PeerCopier copier(group);
+  group.Stream(giver, takes, [&](const PassBytes& pass) {
+    PeerCopier copier(pass, takes);
+    owners(copier);
+  });
+}
+
+void BroadcastState(c10d::Backend& group, const VisitState& owners) {
+  const at::NoGradGuard no_grad;
+  c10d::BroadcastOptions options;
+  options.asyncOp = false;
+  const PassBytes pass = [&](void* data, size_t bytes) {
+    if (bytes == 0) return;
+    std::vector<at::Tensor> tensors = {
+        at::from_blob(data, {static_cast<int64_t>(bytes)}, at::kByte)};
+    group.broadcast(tensors, options)->wait();
+  };
+  PeerCopier copier(pass, /*takes=*/group.getRank() > 0);
   owners(copier);
+}
+
+void VisitText(StateVisitor& visitor, const std::string& name, std::string& text) {
+  auto bytes = static_cast<int64_t>(text.size());
+  visitor.Number(name + ".bytes", bytes);
+  text.resize(static_cast<size_t>(bytes));
+  visitor.Tensor(name, at::from_blob(text.data(), {bytes}, at::kByte));
 }
 
 }  // namespace ddprun::trainer

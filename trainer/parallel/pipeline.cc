@@ -1,17 +1,14 @@
 #include "trainer/parallel/pipeline.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/tensor.h>
 #include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <utility>
 
-#include "base/check.h"
 #include "trainer/compute/norm.h"
+#include "trainer/parallel/pipeline_peers.h"
 #include "trainer/parallel/strategy_parts.h"
 
 namespace ddprun::trainer {
@@ -19,23 +16,6 @@ namespace ddprun::trainer {
 namespace {
 
 using Kind = PipelineAction::Kind;
-
-constexpr int kTag = 0;  // messages between two ranks arrive in their order
-constexpr int64_t kMostDimensions = 8;
-
-void SendTensor(c10d::Backend& group, const at::Tensor& tensor, int to) {
-  std::vector<at::Tensor> tensors = {tensor.contiguous()};
-  group.send(tensors, to, kTag)->wait();
-}
-
-at::Tensor ReceiveTensor(c10d::Backend& group,
-                         at::IntArrayRef sizes,
-                         const at::TensorOptions& options,
-                         int from) {
-  std::vector<at::Tensor> tensors = {at::empty(sizes, options)};
-  group.recv(tensors, from, kTag)->wait();
-  return tensors[0];
-}
 
 Batch OnDevice(Batch batch, c10::Device device) {
   for (at::Tensor* tensor :
@@ -45,83 +25,21 @@ Batch OnDevice(Batch batch, c10::Device device) {
   return batch;
 }
 
-// The ranks with the other stages. Messages go over the control group, through the host's memory:
-// there a send waits for nobody, whatever the order in which the stages come to theirs, and a wait
-// for a stage names its rank in the job.
-class PipelinePeers {
- public:
-  explicit PipelinePeers(const Mesh& mesh) : mesh_(mesh) {}
-
-  // The stage after this one cannot know the shape.
-  void SendForward(const at::Tensor& x) const {
-    std::vector<int64_t> shape = {static_cast<int64_t>(x.scalar_type()), x.dim()};
-    DDPRUN_CHECK(x.dim() <= kMostDimensions);
-    shape.insert(shape.end(), x.sizes().begin(), x.sizes().end());
-    shape.resize(kMostDimensions + 2);
-    const int next = WorldRank(mesh_.pipeline.rank + 1);
-    SendTensor(*mesh_.control, at::tensor(shape, at::kLong), next);
-    SendTensor(*mesh_.control, x, next);
-  }
-  at::Tensor ReceiveForward() {
-    const Waiting waiting(waited_seconds_);
-    const int before = WorldRank(mesh_.pipeline.rank - 1);
-    const at::Tensor shape =
-        ReceiveTensor(*mesh_.control, {kMostDimensions + 2}, at::kLong, before);
-    const auto* numbers = shape.const_data_ptr<int64_t>();
-    return ReceiveTensor(*mesh_.control, {numbers + 2, static_cast<size_t>(numbers[1])},
-                         at::device(mesh_.device).dtype(static_cast<at::ScalarType>(numbers[0])),
-                         before);
-  }
-  void Send(const at::Tensor& gradient, int stage) const {
-    SendTensor(*mesh_.control, gradient, WorldRank(stage));
-  }
-  at::Tensor Receive(const at::Tensor& like, int stage) {
-    const Waiting waiting(waited_seconds_);
-    return ReceiveTensor(*mesh_.control, like.sizes(), like.options(), WorldRank(stage));
-  }
-  double TakeWaitedSeconds() { return std::exchange(waited_seconds_, 0); }
-
- private:
-  class Waiting {
-   public:
-    explicit Waiting(double& seconds) : seconds_(seconds) {}
-    ~Waiting() {
-      seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-    }
-    Waiting(const Waiting&) = delete;
-    Waiting& operator=(const Waiting&) = delete;
-
-   private:
-    double& seconds_;
-    const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  };
-
-  int WorldRank(int stage) const {
-    return mesh_.world.rank +
-           (stage - mesh_.pipeline.rank) * mesh_.data.size * mesh_.tensor.size;
-  }
-
-  const Mesh mesh_;
-  double waited_seconds_ = 0;
-};
-
 class Pipeline : public Strategy {
  public:
   Pipeline(std::shared_ptr<Model> model,
-           std::unique_ptr<Optimizer> optimizer,
-           std::unique_ptr<Optimizer> shared_optimizer,
+           PipelineUpdate own,
+           PipelineUpdate shared,
            const Mesh& mesh,
            const PipelineOptions& options)
       : model_(std::move(model)),
-        optimizer_(std::move(optimizer)),
-        shared_optimizer_(std::move(shared_optimizer)),
+        own_update_(std::move(own)),
+        shared_update_(std::move(shared)),
         mesh_(mesh),
         options_(options),
-        peers_(mesh) {
+        peers_(mesh),
+        parameters_(*model_, mesh) {
     for (const PipelineStage& stage : options_.own) own_.push_back({.stage = stage});
-    for (const auto& item : model_->named_parameters()) {
-      if (item.value().requires_grad()) parameters_.push_back(item.value());
-    }
     if (mesh_.data.size == 1) return;
     // The ranks that have this stage agree among themselves.
     sync_.emplace(*model_, mesh_.OfSameLayers(), options_.sync);
@@ -134,7 +52,7 @@ class Pipeline : public Strategy {
       sync_->reducer().BeginStep();
       sync_->SyncBuffers();
     }
-    for (const at::Tensor& parameter : parameters_) {
+    for (const at::Tensor& parameter : parameters_.all()) {
       if (!sync_) parameter.mutable_grad().reset();
     }
     const auto micro_batches = static_cast<int>(inputs.micro_batches.size());
@@ -148,14 +66,13 @@ class Pipeline : public Strategy {
   std::vector<at::Tensor> Gradients() override {
     if (sync_) return sync_->reducer().Gradients();
     std::vector<at::Tensor> gradients;
-    for (const at::Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
+    for (const at::Tensor& parameter : parameters_.all()) gradients.push_back(parameter.grad());
     return gradients;
   }
   DeviceScalar GradientNorm() override;
   DeviceScalar ClipGradients(double max_norm) override;
   void Step() override {
-    optimizer_->Step(learning_rate_);
-    if (shared_optimizer_) shared_optimizer_->Step(learning_rate_);
+    for (const PipelineUpdate* update : {&own_update_, &shared_update_}) Update(*update);
   }
   void BeforeEvaluation() override {
     if (sync_) sync_->SyncBuffers();
@@ -165,7 +82,11 @@ class Pipeline : public Strategy {
   // On several devices nobody could use it as one.
   bool holds_whole_model() const override { return own_.size() == 1; }
   double exposed_seconds() const override {
-    return sync_ ? sync_->reducer().exposed_seconds() : 0;
+    double seconds = sync_ ? sync_->reducer().exposed_seconds() : 0;
+    for (const PipelineUpdate* update : {&own_update_, &shared_update_}) {
+      if (update->shards) seconds += update->shards->exposed_seconds();
+    }
+    return seconds;
   }
   double pipeline_wait_seconds() const override { return waited_seconds_; }
 
@@ -190,21 +111,22 @@ class Pipeline : public Strategy {
   at::Tensor TakeInput(const Batch& batch, Own& own);
   void GiveForward(const at::Tensor& output, const Own& own);
   void SumShared();
+  // nullptr: no other rank's stage has it.
+  const SharedParameter* SharedAs(const at::Tensor& parameter) const;
+  void Update(const PipelineUpdate& update) const;
+  void NameUpdate(const PipelineUpdate& update, int64_t place, int64_t places,
+                  StateVisitor& visitor) const;
   // By device of the own stages.
   std::vector<std::vector<at::Tensor>> CountedGradients();
-  RankPart Replicas() const {
-    return SharesWithRanks() ? RankPart{mesh_.data.rank, mesh_.data.size}
-                             : RankPart{.rank = 0, .size = 0};
-  }
 
   const std::shared_ptr<Model> model_;
-  const std::unique_ptr<Optimizer> optimizer_;
-  const std::unique_ptr<Optimizer> shared_optimizer_;  // or nullptr
+  const PipelineUpdate own_update_;
+  const PipelineUpdate shared_update_;
   const Mesh mesh_;
   const PipelineOptions options_;
   PipelinePeers peers_;
   std::vector<Own> own_;
-  std::vector<at::Tensor> parameters_;  // trained
+  const TrainedParameters parameters_;
   std::optional<ModuleSync> sync_;
   double learning_rate_ = 0;  // of the step under way
   double waited_seconds_ = 0;
@@ -291,24 +213,27 @@ void Pipeline::SumShared() {
   }
 }
 
+const SharedParameter* Pipeline::SharedAs(const at::Tensor& parameter) const {
+  const auto is_it = [&](const auto& shared) { return shared.tensor.is_same(parameter); };
+  const auto found = std::ranges::find_if(options_.shared, is_it);
+  return found == options_.shared.end() ? nullptr : &*found;
+}
+
 std::vector<std::vector<at::Tensor>> Pipeline::CountedGradients() {
-  std::vector<c10::Device> devices;
-  std::vector<std::vector<at::Tensor>> gradients;
-  for (const at::Tensor& parameter : parameters_) {
-    const auto is_it = [&](const auto& shared) { return shared.tensor.is_same(parameter); };
-    const auto shared = std::ranges::find_if(options_.shared, is_it);
-    const bool elsewhere =
-        shared != options_.shared.end() && shared->stages.front() != mesh_.pipeline.rank;
-    if (elsewhere || !parameter.grad().defined()) continue;
-    const auto place = static_cast<size_t>(
-        std::ranges::find(devices, parameter.device()) - devices.begin());
-    if (place == devices.size()) {
-      devices.push_back(parameter.device());
-      gradients.emplace_back();
-    }
-    gradients[place].push_back(parameter.grad());
+  std::vector<at::Tensor> own;
+  for (const at::Tensor& parameter : parameters_.all()) {
+    const SharedParameter* shared = SharedAs(parameter);
+    const bool elsewhere = shared != nullptr && shared->stages.front() != mesh_.pipeline.rank;
+    own.push_back(elsewhere ? at::Tensor() : parameter.grad());
   }
-  return gradients;
+  std::vector<std::vector<at::Tensor>> by_device;
+  for (const at::Tensor& gradient : parameters_.Counted(std::move(own))) {
+    const auto place = std::ranges::find_if(by_device, [&](const auto& known) {
+      return known.front().device() == gradient.device();
+    });
+    place == by_device.end() ? by_device.push_back({gradient}) : place->push_back(gradient);
+  }
+  return by_device;
 }
 
 DeviceScalar Pipeline::GradientNorm() {
@@ -327,7 +252,7 @@ DeviceScalar Pipeline::ClipGradients(double max_norm) {
     ClipTo(max_norm, norm, sync_->reducer().FlatGradients());
     return norm;
   }
-  std::vector<at::Tensor> gradients = GradientsOf(parameters_);
+  std::vector<at::Tensor> gradients = GradientsOf(parameters_.all());
   while (!gradients.empty()) {
     const c10::Device device = gradients[0].device();
     const auto rest = std::ranges::stable_partition(
@@ -359,39 +284,50 @@ Evaluated Pipeline::EvaluateBatch(Model& model, const Batch& batch, bool with_ou
   return found;
 }
 
-void Pipeline::NameState(StateVisitor& visitor) {
-  const auto shared_as = [&](const at::Tensor& tensor) {
-    return std::ranges::find_if(options_.shared,
-                                [&](const auto& one) { return one.tensor.is_same(tensor); });
+void Pipeline::Update(const PipelineUpdate& update) const {
+  if (update.optimizer == nullptr) return;
+  if (update.shards == nullptr) return update.optimizer->Step(learning_rate_);
+  update.shards->TakeGradients();
+  update.shards->Step([&](auto pieces) { update.optimizer->Step(learning_rate_, pieces); });
+}
+
+// Of the stage at `place` of `places` that have the same parameters.
+void Pipeline::NameUpdate(const PipelineUpdate& update,
+                          int64_t place,
+                          int64_t places,
+                          StateVisitor& visitor) const {
+  const auto among = [&](const Axis& axis) {
+    return RankPart{.rank = place * axis.size + axis.rank, .size = places * axis.size};
   };
-  visitor.Section("model.", {}, Replicas());
-  for (const auto& item : model_->named_parameters()) {
-    if (shared_as(item.value()) == options_.shared.end()) visitor.Tensor(item.key(), item.value());
+  const bool shared = &update == &shared_update_;
+  visitor.Section("model.", {}, among(mesh_.data));
+  for (const auto& item : model_->State()) {
+    if ((SharedAs(item.value()) != nullptr) != shared) continue;
+    visitor.Tensor(item.key(), item.value(), model_->PlacementOf(item.key()));
   }
-  for (const auto& item : model_->named_buffers()) visitor.Tensor(item.key(), item.value());
-  visitor.Section("optimizer.", {}, Replicas());
-  optimizer_->NameState(visitor);
+  if (update.optimizer == nullptr) return;
+  visitor.Section("optimizer.", {}, among(update.shards ? mesh_.replica : mesh_.data));
+  update.optimizer->NameState(visitor);
+}
+
+void Pipeline::NameState(StateVisitor& visitor) {
+  NameUpdate(own_update_, 0, 1, visitor);
   if (options_.shared.empty()) return;
   // All are shared by the same stages: a model ties its last part to its first one.
   const std::vector<int>& stages = options_.shared.front().stages;
   const auto place = std::ranges::find(stages, mesh_.pipeline.rank) - stages.begin();
-  const RankPart replicas{.rank = place * mesh_.data.size + mesh_.data.rank,
-                          .size = static_cast<int64_t>(stages.size()) * mesh_.data.size};
-  visitor.Section("model.", {}, replicas);
-  for (const SharedParameter& shared : options_.shared) visitor.Tensor(shared.name, shared.tensor);
-  visitor.Section("optimizer.", {}, replicas);
-  shared_optimizer_->NameState(visitor);
+  NameUpdate(shared_update_, place, static_cast<int64_t>(stages.size()), visitor);
 }
 
 }  // namespace
 
 std::unique_ptr<Strategy> MakePipeline(std::shared_ptr<Model> model,
-                                       std::unique_ptr<Optimizer> optimizer,
-                                       std::unique_ptr<Optimizer> shared_optimizer,
+                                       PipelineUpdate own,
+                                       PipelineUpdate shared,
                                        const Mesh& mesh,
                                        const PipelineOptions& options) {
-  return std::make_unique<Pipeline>(std::move(model), std::move(optimizer),
-                                    std::move(shared_optimizer), mesh, options);
+  return std::make_unique<Pipeline>(std::move(model), std::move(own), std::move(shared), mesh,
+                                    options);
 }
 
 }  // namespace ddprun::trainer

@@ -26,6 +26,13 @@ struct SharedParameter {
   std::vector<int> stages;  // that use it, this rank's among them
 };
 
+// Of the parameters that one stage has, or of those that several have.
+struct PipelineUpdate {
+  std::unique_ptr<Optimizer> optimizer = {};  // nullptr: there are none
+  // Not nullptr: of what this rank of the shard axis updates, which the optimizer has.
+  std::shared_ptr<ShardedUpdate> shards = {};
+};
+
 struct PipelineOptions {
   ScheduleActions schedule = &OneForwardOneBackwardActions;
   int stages = 1;                    // of the whole pipeline
@@ -34,14 +41,14 @@ struct PipelineOptions {
   ModuleSync::Options sync = {};     // with several ranks along the data axis
 };
 
-// `model` has the parameters of the own stages (Model::ForgetMeta). `optimizer`: of those that are
-// not shared, `shared_optimizer` of the others, nullptr without any. A collective.
+// `model` has the parameters of the own stages (Model::ForgetMeta), or, where ranks share out
+// layers, parts of them. `own`: of those that are not shared, `shared` of the others. A collective.
 //
 // One thread issues the work of all own stages in the order of the schedule; devices do it beside
 // each other.
 std::unique_ptr<Strategy> MakePipeline(std::shared_ptr<Model> model,
-                                       std::unique_ptr<Optimizer> optimizer,
-                                       std::unique_ptr<Optimizer> shared_optimizer,
+                                       PipelineUpdate own,
+                                       PipelineUpdate shared,
                                        const Mesh& mesh,
                                        const PipelineOptions& options);
 

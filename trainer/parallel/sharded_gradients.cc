@@ -37,6 +37,10 @@ c10::intrusive_ptr<c10d::Work> AveragePart(const Axis& axis, at::Tensor part, at
   return axis.group->_reduce_scatter_base(part, flat, options);
 }
 
+int64_t BlocksIn(const at::Tensor& tensor) {
+  return (tensor.numel() + kNormBlock - 1) / kNormBlock;
+}
+
 at::Tensor PrivateFlat(int64_t elements, const at::TensorOptions& type) {
   return at::empty({elements}, type);
 }
@@ -54,8 +58,10 @@ ShardedGradients::ShardedGradients(std::span<ShardedUnit> units,
   std::map<const void*, int64_t> blocks_before;
   for (const NamedParameter& parameter : table) {
     blocks_before[parameter.tensor.unsafeGetTensorImpl()] = blocks_;
-    blocks_ += (parameter.tensor.numel() + kNormBlock - 1) / kNormBlock;
+    blocks_ += BlocksIn(parameter.tensor);
   }
+  std::vector<int64_t> own_blocks;
+  std::vector<double> own_counts;
   for (size_t unit_index = 0; unit_index < units.size(); ++unit_index) {
     ShardedUnit& unit = units[unit_index];
     if (unit.pieces.empty()) continue;
@@ -67,8 +73,15 @@ ShardedGradients::ShardedGradients(std::span<ShardedUnit> units,
       hooks_.Add(parameter, [this, index = units_.size() - 1, i] { OnGradient(index, i); });
       own.blocks.push_back(blocks_before.at(parameter.unsafeGetTensorImpl()) +
                            unit.layout.PieceBegin(i) / kNormBlock);
+      own.counts.push_back(!options.counts || options.counts(unit.layout.parameters()[i].name));
+      for (int64_t block = 0; block < BlocksIn(unit.pieces[i]); ++block) {
+        own_blocks.push_back(own.blocks.back() + block);
+        own_counts.push_back(own.counts.back() ? 1 : 0);
+      }
     }
   }
+  own_blocks_ = ToDevice(at::tensor(own_blocks, at::kLong), mesh.device);
+  own_counts_ = ToDevice(at::tensor(own_counts, at::kDouble), mesh.device);
 }
 
 void ShardedGradients::BeginStep() {
@@ -197,23 +210,36 @@ std::vector<at::Tensor> ShardedGradients::Gradients() const {
   return gradients;
 }
 
-DeviceScalar ShardedGradients::Norm() const {
-  const at::NoGradGuard no_grad;
-  const std::vector<double> own = SquaresByBlock(Gradients());
-  at::Tensor squares = at::zeros({blocks_}, at::kDouble);
+// By block of the table; zeros where another rank's are.
+at::Tensor ShardedGradients::OwnSquares() const {
+  const std::vector<at::Tensor> gradients = Gradients();
+  const bool on_host = units_.empty() || IsForHostKernels(units_[0].sum);
+  const at::Tensor squares =
+      at::zeros({blocks_}, at::dtype(at::kDouble).device(on_host ? at::kCPU : mesh_.device));
+  if (!on_host) {
+    const at::Tensor own = SquaresByBlockThere(gradients);
+    if (own.numel() == own_blocks_.numel()) squares.index_copy_(0, own_blocks_, own * own_counts_);
+    return squares;  // else no backward has brought any yet
+  }
+  const std::vector<double> own = SquaresByBlock(gradients);
   for (auto next = own.begin(); const Unit& unit : units_) {
     for (size_t i = 0; i < unit.blocks.size(); ++i) {
-      const int64_t elements = unit.unit->pieces[i].grad().numel();  // 0 where none has come
-      const int64_t count = (elements + kNormBlock - 1) / kNormBlock;
-      std::copy_n(next, count, squares.mutable_data_ptr<double>() + unit.blocks[i]);
+      const int64_t count = BlocksIn(unit.unit->pieces[i].grad());  // 0 where none has come
+      double* const blocks = squares.mutable_data_ptr<double>() + unit.blocks[i];
+      if (unit.counts[i]) std::copy_n(next, count, blocks);
       next += count;
     }
   }
-  if (mesh_.shard.size > 1) {
-    // Each block is one rank's: adding zeros changes no bit.
-    squares = squares.to(mesh_.device);
-    AllReduceOnHost(mesh_.shard.group.get(), squares);
-    squares = squares.cpu();
+  return squares;
+}
+
+DeviceScalar ShardedGradients::Norm() const {
+  const at::NoGradGuard no_grad;
+  const at::Tensor squares = OwnSquares();
+  // Each block is one rank's: adding zeros changes no bit.
+  AllReduceOnHost(mesh_.shard.group.get(), squares);
+  if (units_.empty() || !IsForHostKernels(units_[0].sum)) {
+    return NormOverModel(DeviceScalar(squares.sum()), mesh_);
   }
   const double* data = squares.const_data_ptr<double>();
   return NormOverModel(std::accumulate(data, data + blocks_, 0.0), mesh_);

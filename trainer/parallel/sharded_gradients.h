@@ -28,6 +28,8 @@ class ShardedGradients {
   struct Options {
     // Of a unit, by index, whose gradients have all come.
     std::function<void(size_t unit)> on_complete = {};
+    // Whether Norm() counts this rank's part of it; else another one counts the same.
+    std::function<bool(const std::string& parameter)> counts = {};
     bool check_finite = false;  // look at every gradient and throw at the first that is not
     FlightRecorder* recorder = nullptr;  // is told which unit is sent; outlives this
   };
@@ -62,6 +64,7 @@ class ShardedGradients {
     bool begun = false;  // sum has something of this step
     size_t missing = 0;  // gradients that this backward has still to bring
     std::vector<int64_t> blocks = {};  // by parameter: those of the table before its own ones
+    std::vector<bool> counts = {};     // by parameter
   };
   struct Flight {
     Unit* unit;
@@ -75,6 +78,7 @@ class ShardedGradients {
   void LaunchComplete();
   void Launch(Unit& unit);
   void SettleFirst();
+  at::Tensor OwnSquares() const;
   std::string Where() const;
   [[noreturn]] void ThrowMissingGradients() const;
 
@@ -82,6 +86,8 @@ class ShardedGradients {
   const Options options_;
   std::vector<Unit> units_;
   int64_t blocks_ = 0;  // for norms, of all parameters
+  at::Tensor own_blocks_;  // numbers of those that this rank has, on the device
+  at::Tensor own_counts_;  // 0 for those that another tensor rank counts
   FlatBuffers buckets_;
   FlatBuffers parts_;
   std::deque<Flight> flights_;

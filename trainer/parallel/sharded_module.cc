@@ -93,7 +93,7 @@ void ShardedModule::BeforeForward() {
 }
 
 void ShardedModule::AfterForward() {
-  if (!at::GradMode::is_enabled()) units_->FreeAll();
+  if (!at::GradMode::is_enabled()) units_->AfterForward();
 }
 
 double ShardedModule::ClipGradNorm(double max_norm) {

@@ -310,13 +310,17 @@ Evaluated Strategy::EvaluateBatch(Model& model, const Batch& batch, bool with_ou
   return {.loss = model.LossFrom(outputs, batch), .outputs = outputs};
 }
 
+bool CountsInSums(const Model& model, const std::string& parameter, const Mesh& mesh) {
+  const StatePlacement placement = model.PlacementOf(parameter);
+  const bool split = !placement.empty() && !placement.front().slice.global_shape.empty();
+  return split || mesh.tensor.rank == 0;
+}
+
 TrainedParameters::TrainedParameters(const Model& model, const Mesh& mesh) {
   for (const auto& item : model.named_parameters()) {
     if (!item.value().requires_grad()) continue;
     all_.push_back(item.value());
-    const StatePlacement placement = model.PlacementOf(item.key());
-    const bool split = !placement.empty() && !placement.front().slice.global_shape.empty();
-    counted_.push_back(split || mesh.tensor.rank == 0);
+    counted_.push_back(CountsInSums(model, item.key(), mesh));
   }
 }
 

@@ -88,9 +88,9 @@ class Strategy {
   void Load(const StateDict& state) {
     LoadState(state, [this](StateVisitor& visitor) { NameState(visitor); });
   }
-  // A collective, where a rank was lost in the step and another process has made its strategy
-  // (ModuleSync::Options::copies_model false): the step may be done again. The state stays; what
-  // the groups did of the step is dropped.
+  // A collective, where a rank was lost and another process has made its strategy
+  // (ModuleSync::Options::rejoins): the step under way may be done again. The state stays; what the
+  // groups did of the step is dropped.
   virtual void Rejoin();
   // What the last step spent waiting for communication, in seconds.
   virtual double exposed_seconds() const { return 0; }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "trainer/parallel/strategy.h"
@@ -20,7 +21,11 @@ void RunBackward(int64_t step,
                  const at::Tensor& gradient = {},
                  const std::function<void()>& rest = {});
 
-// A model's trained parameters; which gradients this rank counts in sums over tensor ranks.
+// Whether this rank counts a parameter's gradient in sums over the ranks of the tensor axis: what
+// these have alike, only the first one does.
+bool CountsInSums(const Model& model, const std::string& parameter, const Mesh& mesh);
+
+// A model's trained parameters; which gradients this rank counts.
 class TrainedParameters {
  public:
   TrainedParameters(const Model& model, const Mesh& mesh);

@@ -9,6 +9,7 @@
 #include "trainer/parallel/sharded_gradients.h"
 #include "trainer/parallel/sharded_update.h"
 #include "trainer/parallel/strategy_parts.h"
+#include "trainer/state/placement.h"
 
 namespace ddprun::trainer {
 
@@ -26,7 +27,7 @@ class Zero : public Strategy {
         tensors_(*model_),
         broadcast_buffers_(options.data_parallel.sync.broadcast_buffers) {
     const ReducerOptions& reducer = options.data_parallel.sync.reducer;
-    VerifySameModel(tensors_.all, *mesh_.control);
+    VerifySameModel(tensors_.all, *mesh_.OfSameLayers().control);
     if (options.stage == ZeroStage::kParameters) {
       Gathered(options.blocks);
     } else {
@@ -34,11 +35,16 @@ class Zero : public Strategy {
       BroadcastFrom(0, tensors_.trained, *mesh_.data.group);
     }
     SendOthers();
-    shards_ = ShardsOf(units());
+    shards_ = ShardsOfModel(*model_, units());
     gradients_.emplace(units(), tensors_.trained, mesh_,
                        ShardedGradients::Options{.on_complete =
                                                      [this](size_t unit) {
                                                        if (gathered_) gathered_->Free(unit);
+                                                     },
+                                                 .counts =
+                                                     [this](const std::string& parameter) {
+                                                       return CountsInSums(*model_, parameter,
+                                                                           mesh_);
                                                      },
                                                  .check_finite = reducer.check_finite,
                                                  .recorder = reducer.recorder});
@@ -93,13 +99,14 @@ class Zero : public Strategy {
         visitor.Tensor(shard.name, shard.values, shard.placement);
       }
     }
-    visitor.Section("model.");
+    BeginSection("model.", {}, mesh_, visitor);
     const size_t parameters = tensors_.all.size() - tensors_.buffers.size();
     for (const NamedParameter& one : std::span(tensors_.all).first(parameters)) {
-      if (!gathered_ || !one.tensor.requires_grad()) visitor.Tensor(one.name, one.tensor);
+      if (gathered_ && one.tensor.requires_grad()) continue;
+      visitor.Tensor(one.name, one.tensor, model_->PlacementOf(one.name));
     }
     const RankPart own = {.rank = mesh_.data.rank, .size = mesh_.data.size};
-    visitor.Section("model.", broadcast_buffers_ ? RankPart() : own);
+    BeginSection("model.", broadcast_buffers_ ? RankPart() : own, mesh_, visitor);
     for (const NamedParameter& one : tensors_.buffers) visitor.Tensor(one.name, one.tensor);
     visitor.Section("optimizer.", {}, replicas);
     optimizer_->NameState(visitor);
@@ -168,6 +175,16 @@ std::vector<ParameterGroup> GroupShards(const std::vector<Shard>& shards,
   return groups;
 }
 
+std::vector<Shard> ShardsOfModel(const Model& model, std::span<const ShardedUnit> units) {
+  std::vector<Shard> shards = ShardsOf(units);
+  for (Shard& shard : shards) {
+    const StateSlice part = shard.placement.front().slice;
+    shard.placement = FlatPart(model.PlacementOf(shard.name), part.global_shape, part.offset[0],
+                               part.offset[0] + shard.values.numel());
+  }
+  return shards;
+}
+
 std::vector<std::vector<std::string>> BlocksOf(const Model& model, const Batch& batch) {
   std::vector<std::vector<std::string>> blocks;
   for (const Stage& stage : model.Stages(batch)) {
@@ -187,7 +204,8 @@ std::unique_ptr<Strategy> MakeZero(std::shared_ptr<Model> model,
   const std::vector<NamedParameter> trained = ModuleTensors(*model).trained;
   data_parallel.shards = std::make_shared<ShardedUpdate>(
       trained, mesh.shard, data_parallel.sync.reducer.limits.cap_bytes);
-  std::unique_ptr<Optimizer> optimizer = make_optimizer(ShardsOf(data_parallel.shards->units()));
+  std::unique_ptr<Optimizer> optimizer =
+      make_optimizer(ShardsOfModel(*model, data_parallel.shards->units()));
   return MakeDistributedDataParallel(std::move(model), std::move(optimizer), mesh, data_parallel);
 }
 

@@ -1,11 +1,14 @@
 #include "trainer/report/metrics_file.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -58,9 +61,32 @@ Status CutMetrics(const std::string& path, int64_t step) {
   return WriteWholeFile(path, kept);
 }
 
+Result<ToldSteps> CutLastLine(const std::string& path) {
+  constexpr off_t kLooked = off_t{1} << 20;
+  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  const off_t size = fd.valid() ? ::lseek(fd.get(), 0, SEEK_END) : -1;
+  if (size < 0) return CannotWrite(path, errno);
+  const off_t begin = std::max<off_t>(size - kLooked, 0);
+  std::string end(static_cast<size_t>(size - begin), '\0');
+  end.resize(static_cast<size_t>(
+      std::max<ssize_t>(::pread(fd.get(), end.data(), end.size(), begin), 0)));
+  end.resize(end.rfind('\n') + 1);  // 0 where there is none
+  if (::ftruncate(fd.get(), begin + static_cast<off_t>(end.size())) != 0) {
+    return CannotWrite(path, errno);
+  }
+  ToldSteps told;
+  std::istringstream lines(end);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(R"("split":"train")") != line.npos) told.train = StepOf(line);
+    if (line.find(R"("split":"validation")") != line.npos) told.validation = StepOf(line);
+  }
+  return told;
+}
+
 void MetricsFile::OnBegin(const RunHeader& header, ReportTime now) {
   fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!fd_.valid()) throw Failure(CannotWrite(path_, errno));
+  if (goes_on_) return;
   Json object = {{"ts", now.unix_seconds},
                  {"event", "start"},
                  {"run", header.run_name},
@@ -97,6 +123,10 @@ void MetricsFile::OnStep(const StepReport& report, ReportTime now) {
   object["step_seconds"] = Number(report.step_seconds);
   object["exposed_comm_seconds"] = Number(report.exposed_comm_seconds);
   if (report.pipeline_bubble >= 0) object["pipeline_bubble"] = Number(report.pipeline_bubble);
+  if (report.max_memory_allocated >= 0) {
+    object["max_memory_allocated"] = report.max_memory_allocated;
+    object["max_memory_reserved"] = report.max_memory_reserved;
+  }
   Append(Line(object));
 }
 

@@ -17,10 +17,21 @@ namespace ddprun::trainer {
 // change.
 Status CutMetrics(const std::string& path, int64_t step);
 
+// The last steps of which the file at `path` tells.
+struct ToldSteps {
+  int64_t train = 0;
+  int64_t validation = 0;
+};
+// The same where the process that wrote it was killed and the run goes on: only a line that it did
+// not finish is left out. Looks at the end of the file alone.
+Result<ToldSteps> CutLastLine(const std::string& path);
+
 class MetricsFile final : public Observer {
  public:
   // `warned` is told, once, that lines are being lost (a full disk); later ones may succeed.
-  MetricsFile(std::string path, Observer& warned) : path_(std::move(path)), warned_(warned) {}
+  // `goes_on`: in the file of a process whose place this one has taken, without a line of its own.
+  MetricsFile(std::string path, Observer& warned, bool goes_on = false)
+      : path_(std::move(path)), warned_(warned), goes_on_(goes_on) {}
 
   // Appends to the file, or makes it.
   void OnBegin(const RunHeader& header, ReportTime now) override;
@@ -36,6 +47,7 @@ class MetricsFile final : public Observer {
 
   const std::string path_;
   Observer& warned_;
+  const bool goes_on_;
   UniqueFd fd_;
   int64_t step_ = 0;
   bool losing_ = false;

@@ -35,6 +35,10 @@ struct StepReport {
   double exposed_comm_seconds = 0;
   // Share of the step that ranks waited for other stages of a pipeline, their mean; < 0: none.
   double pipeline_bubble = -1;
+  // Bytes of the device of the rank with the most, at most since the last step reported: of tensors
+  // and of the allocator's. Where a step is reported; < 0: the device is the CPU.
+  int64_t max_memory_allocated = -1;
+  int64_t max_memory_reserved = -1;
 };
 
 struct EvalReport {

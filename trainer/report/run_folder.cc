@@ -216,15 +216,20 @@ std::string FindRunFolder(const Config& config, std::span<const std::string> job
     names.push_back(entry.path().filename().string());
     if (!names.back().starts_with(prefix)) names.pop_back();
   }
-  std::ranges::sort(names, std::greater<>());
+  // Those with the largest number first: an earlier job may have had the same name.
+  std::ranges::sort(names, std::greater<>(), [&](const std::string& name) {
+    return std::pair(config.run.name.empty() ? 0 : name.size(), name);
+  });
   names.resize(std::min(names.size(), kMostLookedAt));
   for (const std::string& name : names) {
     std::string path = parent + name + rest;
+    std::string found;
     for (int suffix = 2; fs::exists(path, error); ++suffix) {
-      if (BelongsTo(path, jobs)) return path;
+      if (BelongsTo(path, jobs)) found = path;
       if (rest.empty()) break;  // those with a number are in the list
       path = parent + name + rest + "-" + std::to_string(suffix);
     }
+    if (!found.empty()) return found;
   }
   return "";
 }

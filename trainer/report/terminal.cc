@@ -55,6 +55,9 @@ std::string FormatLogLine(const LogLine& line) {
     const auto percent = std::to_string(std::lround(100 * std::min(step.pipeline_bubble, 1.0)));
     text += "  bubble " + PadLeft(percent, 2) + "%";
   }
+  if (step.max_memory_allocated >= 0) {
+    text += "  memory " + ByteText(static_cast<double>(step.max_memory_allocated));
+  }
   if (line.seconds_left >= 0) text += "  left " + Duration(line.seconds_left);
   return text;
 }

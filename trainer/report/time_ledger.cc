@@ -31,23 +31,31 @@ void TimeLedger::OnBegin(const RunHeader& header, ReportTime now) {
   began_ = now.unix_seconds;
   std::ifstream file(path_, std::ios::binary);
   for (std::string text; std::getline(file, text);) {
-    if (text.find(R"("event":)") == text.npos) continue;
+    const bool validation = goes_on_ && text.find(R"("split":"validation")") != text.npos;
+    if (!validation && text.find(R"("event":)") == text.npos) continue;
     const LedgerJson line = LedgerJson::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!line.is_object()) continue;
+    if (validation) spent_.evaluation += Get(line, "seconds");
     const std::string event = line.value("event", "");
     if (event == "start" && starts_++ == 1) began_ = Get(line, "ts");
-    if (event != "ledger" || line.value("step", int64_t{0}) > header.resumed_step) continue;
+    const bool later = !goes_on_ && line.value("step", int64_t{0}) > header.resumed_step;
+    if (event != "ledger" || later) continue;
     spent_ = {.useful = Get(line, "useful_seconds"),
               .data = Get(line, "data_seconds"),
               .ranks = Get(line, "ranks_seconds"),
               .saving = Get(line, "saving_seconds"),
               .evaluation = Get(line, "evaluation_seconds")};
   }
+  if (goes_on_) --starts_;  // its own line is among them
   // What cannot be written here MetricsFile says of its own lines.
   fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
 }
 
 void TimeLedger::OnStep(const StepReport& report, ReportTime /*now*/) {
+  if (std::exchange(goes_on_, false)) {
+    const double known = spent_.useful + spent_.data + spent_.ranks + spent_.saving;
+    spent_.useful += std::max(report.run_seconds - report.step_seconds - known, 0.0);
+  }
   const double waited = report.data_seconds + report.exposed_comm_seconds;
   spent_.data += report.data_seconds;
   spent_.ranks += report.exposed_comm_seconds;

@@ -16,8 +16,10 @@ namespace ddprun::trainer {
 class TimeLedger final : public Observer {
  public:
   // `path`: metrics.jsonl. `terminal` is told the sum of a run of a minute or more.
-  TimeLedger(std::string path, Observer& terminal)
-      : path_(std::move(path)), terminal_(terminal) {}
+  // `goes_on`: as of MetricsFile. Then the steps since the last line count as training, but for
+  // their validations: what they waited for is not known any more.
+  TimeLedger(std::string path, Observer& terminal, bool goes_on = false)
+      : path_(std::move(path)), terminal_(terminal), goes_on_(goes_on) {}
 
   void OnBegin(const RunHeader& header, ReportTime now) override;
   void OnStep(const StepReport& report, ReportTime now) override;
@@ -40,6 +42,7 @@ class TimeLedger final : public Observer {
 
   const std::string path_;
   Observer& terminal_;
+  bool goes_on_;  // and no step has been told yet
   UniqueFd fd_;
   double began_ = 0;    // wall clock, of the first start
   int64_t starts_ = 1;

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "base/join.h"
 #include "base/whole_file.h"
 
 namespace ddprun::trainer {
@@ -85,12 +86,6 @@ std::optional<int64_t> ByteCount(std::span<const int64_t> shape, at::ScalarType 
   return bytes;
 }
 
-std::string ShapeText(std::span<const int64_t> shape) {
-  std::string text;
-  for (const int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
-  return "[" + text + "]";
-}
-
 // `data_begin` and `file_size` in bytes from the start of the file.
 SafetensorsFile::Entry ReadEntry(const WeightsBytes& file,
                                  const std::string& name,
@@ -116,7 +111,7 @@ SafetensorsFile::Entry ReadEntry(const WeightsBytes& file,
   }
   const auto bytes = ByteCount(*shape, *dtype);
   if (bytes != end - begin) {
-    throw fail("of shape " + ShapeText(*shape) + " and dtype " + std::string(dtype_text) +
+    throw fail("of shape [" + Joined(*shape) + "] and dtype " + std::string(dtype_text) +
                " has " + std::to_string(end - begin) + " bytes");
   }
   return {*dtype, *shape, data_begin + begin, data_begin + end};

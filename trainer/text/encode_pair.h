@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -30,12 +29,5 @@ EncodedPair EncodePair(const Tokenizer& tokenizer,
                        std::string_view first,
                        std::optional<std::string_view> second,
                        int64_t max_length);
-
-// Many texts at once, on several threads.
-
-// The ids of each text, in the texts' order; the calling thread is one of the `threads` (>= 1).
-std::vector<std::vector<int32_t>> EncodeMany(const Tokenizer& tokenizer,
-                                             std::span<const std::string_view> texts,
-                                             int threads);
 
 }  // namespace ddprun::trainer

@@ -182,6 +182,7 @@ TEST(HostExchange, GroupsMadeTogetherAreToldApartAndNameTheRanksOfTheJob) {
                   .size = 4,
                   .recorder = std::move(*FlightRecorder::Attach(file, rank, rank))});
     const auto part = group->NewGroup({rank % 2, rank % 2 + 2});
+    part->setGroupDesc("data axis");
     part->setTimeout(std::chrono::milliseconds(200));
     Tensors tensors = {at::ones({4})};
     const auto what_of = [](const auto& call) {
@@ -195,6 +196,7 @@ TEST(HostExchange, GroupsMadeTogetherAreToldApartAndNameTheRanksOfTheJob) {
     if (rank == 0) {
       const std::string late = what_of([&] { part->allreduce(tensors, {})->wait(); });
       EXPECT_NE(late.find("in time: 2.\nThese are waiting in it: 0."), late.npos) << late;
+      EXPECT_EQ(late.find("rank 0 of the data axis: "), 0U) << late;
     }
     if (rank == 3) {
       const std::string late = what_of([&] { part->recv(tensors, 0, 5)->wait(); });

@@ -5,6 +5,7 @@
 
 #include "base/failure.h"
 #include "tests/trainer/comm/rank_threads.h"
+#include "trainer/comm/host_process_group_parts.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -65,6 +66,29 @@ TEST(HostProcessGroup, ReducesAllocatedTensorsAndTheirViews) {
     EXPECT_EQ(flat[50000].item<float>(), 1.5F);
     EXPECT_EQ(flat[89999].item<float>(), 1.5F);
     EXPECT_EQ(flat[90000].item<float>(), static_cast<float>(rank + 1));
+  });
+}
+
+TEST(HostProcessGroup, ReadsPartsOfOtherRanksInPlace) {
+  static constexpr int64_t kSize = 5 * kPageBytes / sizeof(double);
+  WithGroup(3, [](HostProcessGroup& group, int rank) {
+    // Heaps that are filled differently.
+    const at::Tensor before = group.allocateTensor(10'000 * (rank + 1), at::kFloat);
+    const auto first = PartsInPlace::Allocate(group, kSize, at::kDouble);
+    const auto second = PartsInPlace::Allocate(group, kSize, at::kDouble);
+    EXPECT_TRUE(at::equal(first.own, at::zeros({kSize}, at::kDouble)));
+    for (int round = 1; round < 4; ++round) {
+      first.own.copy_(at::arange(kSize, at::kDouble)).add_(1e6 * round + 1e5 * rank);
+      second.own.fill_(-rank - round);
+      group.barrier()->wait();
+      for (int other = 0; other < 3; ++other) {
+        const at::Tensor expected = at::arange(kSize, at::kDouble) + (1e6 * round + 1e5 * other);
+        EXPECT_TRUE(at::equal(first.all.narrow(0, other * kSize, kSize), expected));
+        EXPECT_TRUE(at::equal(second.all.narrow(0, other * kSize, kSize),
+                              at::full({kSize}, -other - round, at::kDouble)));
+      }
+      group.barrier()->wait();
+    }
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 namespace ddprun::trainer {
 namespace {
@@ -74,6 +75,21 @@ TEST(BlockCache, DoesNotPileUpSizesThatNeverComeBack) {
   }
   // The largest took 13.5 MiB, in a class of 14 MiB.
   EXPECT_LE(cache.idle_bytes(), 21 * kMiB);
+}
+
+TEST(BlockCache, GivesBackWhatAPhaseLeaves) {
+  BlockCache cache;
+  void* kept = cache.Take(kMiB);
+  cache.Give(cache.Take(32 * kMiB));
+  EXPECT_GE(cache.idle_bytes(), 32 * kMiB);
+  cache.Release();
+  EXPECT_EQ(cache.idle_bytes(), 0U);
+  // What was in use at most before does not count any more.
+  std::vector<void*> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(cache.Take(kMiB));
+  for (void* block : blocks) cache.Give(block);
+  EXPECT_LE(cache.idle_bytes(), 8 * kMiB);
+  cache.Give(kept);
 }
 
 TEST(BlockCache, ReturnsNothingForWhatDoesNotFitIntoMemory) {

@@ -77,12 +77,16 @@ TEST(DeviceForms, OfTheLastLayersLossEqualTheHosts) {
   at::Tensor targets = at::randint(0, 50'257, {400});
   targets.narrow(0, 0, 30).fill_(-100);
   const Tensors inputs = {at::randn({400, 8}), at::randn({50'257, 8})};
-  const auto loss = [&](const Tensors& in) { return LinearCrossEntropy(in[0], in[1], targets); };
-  ExpectSameAsOnHost(loss, inputs, 1e-5);
-  // Times a factor, as that of a micro-batch.
-  ExpectSameAsOnHost([&](const Tensors& in) { return loss(in) * 0.25; }, inputs, 1e-5);
-  const PrecisionScope scope(Precision::kBf16);
-  ExpectSameAsOnHost(loss, inputs, 1e-2);
+  for (const double smoothing : {0.0, 0.1}) {
+    const auto loss = [&](const Tensors& in) {
+      return LinearCrossEntropy(in[0], in[1], targets, smoothing);
+    };
+    ExpectSameAsOnHost(loss, inputs, 1e-5);
+    // Times a factor, as that of a micro-batch.
+    ExpectSameAsOnHost([&](const Tensors& in) { return loss(in) * 0.25; }, inputs, 1e-5);
+    const PrecisionScope scope(Precision::kBf16);
+    ExpectSameAsOnHost(loss, inputs, 1e-2);
+  }
 }
 
 TEST(DeviceForms, ShowATargetOutOfRangeAsALossThatIsNoNumber) {

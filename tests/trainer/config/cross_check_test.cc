@@ -44,13 +44,39 @@ TEST(CrossCheck, RanksShareOutLayersThatCanBe) {
   EXPECT_EQ(complaint(kGpt, "report.state_hashes=true"),
             "Ranks have parts of layers (strategy.type), but a hash is of whole weights:");
   EXPECT_EQ(FirstLine({kGpt, {"strategy.type=ddp", "strategy.tensor_parallel_size=2"}}),
-            "strategy.tensor_parallel_size is for strategy.type \"tensor_parallel\", but this "
-            "config has \"ddp\":");
+            "strategy.tensor_parallel_size is for strategy.type \"tensor_parallel\" or "
+            "\"pipeline\" or \"zero1\" or \"zero2\" or \"zero3\", but this config has "
+            "\"ddp\":");
   EXPECT_EQ(FirstLine({R"({"model": {"type": "resnet18"},
                            "data": {"format": "image_folder", "train_files": "a"}})",
                        {"strategy.type=tensor_parallel"}}),
             "Ranks share out the layers of gpt, llama, bert, mlp and linear models, not those of "
             "model.type \"resnet18\":");
+}
+
+TEST(CrossCheck, MeshesOfSeveralAxes) {
+  const auto complaint = [](const std::string& type, std::vector<std::string> keys) {
+    keys.push_back("strategy.type=" + type);
+    return FirstLine({kGpt, keys});
+  };
+  const std::string tensor = "strategy.tensor_parallel_size=2";
+  const std::string stages = "strategy.pipeline_parallel_size=2";
+  EXPECT_EQ(complaint("pipeline", {tensor, stages}), "");
+  for (const char* type : {"zero1", "zero2", "zero3"}) EXPECT_EQ(complaint(type, {tensor}), "");
+  EXPECT_EQ(complaint("zero1", {tensor, stages, "strategy.pipeline_schedule=gpipe"}), "");
+  EXPECT_EQ(complaint("zero1", {"strategy.pipeline_schedule=gpipe"}),
+            "strategy.type \"zero1\" has stages where it is told how many:");
+  EXPECT_EQ(complaint("zero1", {stages, "strategy.comm_hook=bf16"}),
+            "strategy.type \"zero1\" in stages sends gradients as they are:");
+  EXPECT_EQ(complaint("zero2", {tensor, "report.state_hashes=true"}),
+            "Ranks have parts of layers (strategy.tensor_parallel_size), but a hash is of whole "
+            "weights:");
+  EXPECT_EQ(complaint("pipeline", {tensor, R"(strategy.devices=["cpu", "cpu"])"}),
+            "The stages are on strategy.devices, all in one process:");
+  const std::string third = Complaint({kGpt, {stages, "strategy.type=zero3"}});
+  EXPECT_NE(third.find("A stage of a pipeline adds up the gradients of many micro-batches"),
+            third.npos)
+      << third;
 }
 
 constexpr char kLlama[] = R"({
@@ -113,6 +139,13 @@ TEST(CrossCheck, TheLossIsOneThatTheModelHas) {
   EXPECT_EQ(FirstLine({plugin, {"training.loss=mse"}}), "model.type \"plugin\" has another loss:");
   EXPECT_EQ(FirstLine({plugin, {"training.label_smoothing=0.1"}}),
             "model.type \"plugin\" brings its own loss:");
+}
+
+TEST(CrossCheck, DevicesAreOfTheKindThatIsAskedFor) {
+  const std::string devices = R"(strategy.devices=["cuda:0", "cuda:1"])";
+  EXPECT_EQ(Complaint({kMlp, {"strategy.type=dp", devices}}), "");
+  EXPECT_EQ(FirstLine({kMlp, {"strategy.type=dp", devices, "run.device=cpu"}}),
+            "run.device is \"cpu\":");
 }
 
 TEST(CrossCheck, TheBestCheckpointIsBestInSomethingThatIsComputed) {

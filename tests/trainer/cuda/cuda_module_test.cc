@@ -32,8 +32,8 @@ TEST(CudaModule, SaysWhyAFileCannotBeUsed) {
   std::ofstream(text) << "text";
   EXPECT_THAT(what(text), HasSubstr("file too short"));
   EXPECT_THAT(what(OTHER_LIBRARY), HasSubstr("another library"));
-  EXPECT_THAT(what(OTHER_INTERFACE), HasSubstr("built with interface 2, and this ddp-trainer "
-                                               "with 1"));
+  EXPECT_THAT(what(OTHER_INTERFACE), HasSubstr("built with interface 3, and this ddp-trainer "
+                                               "with 2"));
   EXPECT_THAT(what(OTHER_TORCH), HasSubstr("LibTorch 2.12.0, and this ddp-trainer with "
                                            "LibTorch 2."));
   // The loader's own words name the file that is missing.
@@ -78,6 +78,7 @@ constexpr CudaModule kFake = {
           why = "none is plugged in";
           return devices_seen;
         },
+    .bus_id = [](int device) { return "0000:3" + std::to_string(device) + ":00.0"; },
     .make_group = [](const c10::intrusive_ptr<c10d::Store>& store,
                      int rank,
                      int size,
@@ -93,17 +94,17 @@ Mesh MeshOfOne() {
   return mesh;
 }
 
-std::string Put(const char* device, bool has_module, Mesh& mesh, int local_rank = 0) {
+std::string Put(const char* device, bool has_module, Mesh& mesh, const RankInfo& rank = {}) {
   const DeviceChoice choice{.module = has_module ? &kFake : nullptr,
                             .required = std::string(device) == "cuda",
                             .note = has_module ? "" : "no module"};
-  return PutOnDevices(device, choice, local_rank, Environment(), std::chrono::seconds(5), mesh);
+  return PutOnDevices(device, choice, rank, Environment(), std::chrono::seconds(5), mesh);
 }
 
 TEST(CudaModule, PutsAxesOnDevices) {
   devices_seen = 2;
   Mesh mesh = MeshOfOne();
-  EXPECT_EQ(Put("cuda", true, mesh, 1), "");
+  EXPECT_EQ(Put("cuda", true, mesh, {.local_rank = 1}), "");
   EXPECT_EQ(mesh.device, c10::Device(c10::kCUDA, 1));
   EXPECT_EQ(mesh.data.group, mesh.shard.group) << "axes that shared a group share the new one";
   const auto* group = dynamic_cast<const FakeGroup*>(mesh.data.group.get());
@@ -123,6 +124,44 @@ TEST(CudaModule, KeepsTheCpuWhereNotEveryRankHasAGpu) {
   EXPECT_EQ(mesh.device, c10::Device(c10::kCPU));
   EXPECT_EQ(mesh.data.group, host);
   EXPECT_THROW(Put("cuda", true, mesh), Failure);
+}
+
+// A group that nobody may call.
+struct SilentGroup : c10d::Backend {
+  SilentGroup() : Backend(0, 2) {}
+};
+
+TEST(CudaModule, AsksNobodyOnOneNodeWithoutGpus) {
+  Mesh mesh = MeshOfOne();
+  mesh.control = c10::make_intrusive<SilentGroup>();
+  EXPECT_EQ(Put("auto", false, mesh, {.world_size = 2, .local_world_size = 2}), "no module");
+  // Another node may have some, and has to hear that this one has none.
+  EXPECT_ANY_THROW(Put("auto", false, mesh, {.world_size = 2, .local_world_size = 1}));
+}
+
+TEST(CudaModule, LooksForTheDevicesOfOneProcess) {
+  const c10::Device cpu(c10::kCPU);
+  const auto put = [](const std::vector<c10::Device>& devices, const CudaModule* module) {
+    Mesh mesh;
+    PutOnNamedDevices(devices, {.module = module, .required = true}, mesh);
+    return mesh.device;
+  };
+  const auto gpu = [](int index) {
+    return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index));
+  };
+  devices_seen = 2;
+  EXPECT_EQ(put({gpu(1), gpu(0)}, &kFake), gpu(1));
+  EXPECT_EQ(put({cpu, cpu}, nullptr), cpu);
+  const auto error = [&](const std::vector<c10::Device>& devices) {
+    return CheckDevices(&kFake, devices).error();
+  };
+  const Error few = error({gpu(0), gpu(2), gpu(1)});
+  EXPECT_EQ(few.title, "TOO FEW GPUS");
+  EXPECT_EQ(few.where, "strategy.devices");
+  EXPECT_THAT(few.what, HasSubstr("\"cuda:2\" is none of the 2 that this process sees"));
+  devices_seen = 0;
+  EXPECT_THAT(error({cpu, gpu(0)}).what, HasSubstr("CUDA sees no GPU: none is plugged in"));
+  EXPECT_THROW(put({gpu(0)}, nullptr), Failure);
 }
 
 }  // namespace

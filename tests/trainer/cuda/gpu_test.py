@@ -1,24 +1,37 @@
 """Whole runs on a GPU: the CPU's losses. The first step of whoever has one: scripts/test_gpu.sh."""
 
 import os
+import random
+import signal
+import struct
 import sys
 
 import harness
 import training
 
 
+def has_open(pid, prefix):
+    folder = f"/proc/{pid}/fd"
+    return any(os.readlink(f"{folder}/{fd}").startswith(prefix) for fd in os.listdir(folder))
+
+
 class OnAGpu(training.TrainingTest):
-    def compare(self, make_config, tolerance):
+    def compare(self, make_config, tolerance, **sections):
         losses = {}
         for name, device, strategy in (("cpu", "cpu", "single"), ("single", "cuda", "single"),
                                        ("nccl", "cuda", "ddp")):
             config = make_config(run={"name": name, "device": device,
                                       "output_dir": "runs/{name}"},
-                                 strategy={"type": strategy})
+                                 strategy={"type": strategy}, **sections)
             self.train(config, 1)
             losses[name] = self.losses(name)
+            self.assertEqual(len({line["loss"] for line in self.metrics(name) if "loss" in line}),
+                             len(losses[name]), "it learns")
             if device == "cuda":
                 self.assertEqual(self.metrics(name)[0]["device"], "cuda:0")
+                last = [line for line in self.metrics(name) if line.get("split") == "train"][-1]
+                self.assertGreater(last["max_memory_allocated"], 0)
+                self.assertGreaterEqual(last["max_memory_reserved"], last["max_memory_allocated"])
         for name in ("single", "nccl"):
             self.assertEqual(len(losses[name]), len(losses["cpu"]))
             for step, (found, expected) in enumerate(zip(losses[name], losses["cpu"])):
@@ -29,6 +42,71 @@ class OnAGpu(training.TrainingTest):
 
     def test_of_a_gpt(self):
         self.compare(training.gpt_config, 1e-4)
+        self.compare(training.gpt_config, 1e-4, training={"label_smoothing": 0.1})
+        self.compare(training.gpt_config, 5e-2, training={"precision": "bf16"})
+
+    def fresh(self, model, data):
+        """What makes a config of a model that the seed determines."""
+        def make(**sections):
+            config = training.gpt_config(**sections)
+            config["model"], config["data"] = model, data
+            config["run"]["max_steps"] = 8
+            return config
+        return make
+
+    def test_of_a_llama(self):
+        self.compare(self.fresh({"type": "llama", "hidden_size": 32, "num_hidden_layers": 2,
+                                 "num_attention_heads": 4, "num_key_value_heads": 2,
+                                 "vocab_size": 256},
+                                training.gpt_config()["data"]), 1e-4)
+
+    def test_of_a_bert(self):
+        draw = random.Random(1)
+        words = [f"w{i}" for i in range(200)]
+        os.makedirs(self.path("tokenizer"))
+        self.script("tokenizer/vocab.txt",
+                    "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))
+        self.script("tokenizer/tokenizer_config.json", '{"tokenizer_class": "BertTokenizer"}')
+        rows = (" ".join(draw.choices(words, k=draw.randint(3, 20))) + f"\t{'ab'[i % 2]}\n"
+                for i in range(100))
+        self.script("pairs.tsv", "text\tlabel\n" + "".join(rows))
+        self.compare(self.fresh({"type": "bert", "hidden_size": 32, "num_hidden_layers": 2,
+                                 "num_attention_heads": 4, "vocab_size": 205},
+                                {"format": "text_classification", "train_files": ["pairs.tsv"],
+                                 "text_column": "text", "label_column": "label",
+                                 "tokenizer": "tokenizer", "max_seq_length": 32}), 1e-4)
+
+    def test_of_images(self):
+        count, size = 64, 32
+        with open(self.path("t-images-idx3-ubyte"), "wb") as file:
+            file.write(struct.pack(">BBBBIII", 0, 0, 8, 3, count, size, size))
+            file.write(random.Random(1).randbytes(count * size * size))
+        with open(self.path("t-labels-idx1-ubyte"), "wb") as file:
+            file.write(struct.pack(">BBBBI", 0, 0, 8, 1, count))
+            file.write(bytes(i % 10 for i in range(count)))
+        data = {"format": "idx", "train_files": ["t-images-idx3-ubyte"]}
+        self.compare(self.fresh({"type": "cnn", "channels": [8, 16], "hidden_size": 32}, data),
+                     1e-4)
+        # A few ReLUs flip, and normalisation over a small batch carries that on.
+        self.compare(self.fresh({"type": "resnet18"}, data), 5e-2)
+
+    def test_of_one_process_with_its_devices(self):
+        strategies = {"one": {"type": "single"}, "dp": {"type": "dp", "devices": ["cuda:0"]}}
+        for name, strategy in strategies.items():
+            self.train(training.toy_config(run={"name": name, "output_dir": "runs/{name}",
+                                                "device": "auto"}, strategy=strategy))
+        for found, expected in zip(self.losses("dp"), self.losses("one"), strict=True):
+            self.assertAlmostEqual(found, expected, places=5)
+
+    def test_names_the_gpu_of_a_rank_that_was_killed(self):
+        config = training.toy_config(run={"device": "cuda", "max_steps": 100000000})
+        job = self.start("--nproc_per_node=1", self.write_config(config))
+        while not job.stdout.readline().startswith("step"):
+            self.assertIsNone(job.poll(), "training did not begin")
+        worker, = (pid for pid in harness.processes_with(self.mark) if has_open(pid, "/dev/nvidia"))
+        os.kill(worker, signal.SIGSEGV)
+        self.finish(job)
+        self.assertRegex(job.err, r"gpu       : [0-9a-fA-F:.]+: .*GiB")
 
     def test_of_more_ranks_than_gpus_says_so(self):
         config = training.toy_config(run={"device": "cuda"})

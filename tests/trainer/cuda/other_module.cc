@@ -7,6 +7,7 @@ extern "C" const ddprun::trainer::CudaModule ddprun_cuda_module = {
     .torch = "",
     .cuda = 0,
     .count_devices = nullptr,
+    .bus_id = nullptr,
     .make_group = nullptr};
 #elif DDPRUN_OTHER == 2  // another LibTorch
 extern "C" const ddprun::trainer::CudaModule ddprun_cuda_module = {
@@ -14,6 +15,7 @@ extern "C" const ddprun::trainer::CudaModule ddprun_cuda_module = {
     .torch = "2.12.0",
     .cuda = 0,
     .count_devices = nullptr,
+    .bus_id = nullptr,
     .make_group = nullptr};
 #elif DDPRUN_OTHER == 3  // needs a library that is not found when it is loaded
 extern "C" int OfTheAbsentLibrary();

@@ -29,6 +29,17 @@ class WithoutGpu(training.TrainingTest):
         self.assertIn('run.device "cpu"', job.err)
         return job.err
 
+    def test_devices_of_one_process_are_looked_for_as_well(self):
+        strategy = {"type": "dp", "devices": ["cuda:0", "cuda:1"]}
+        config = self.write_config(training.toy_config(strategy=strategy))
+        for env, what in (({}, "NVIDIA's driver is not there"), (DRIVER, "CUDA sees no GPU")):
+            job = self.run_ddprun("--nproc_per_node=1", config, env=env)
+            self.assertEqual(job.returncode, 2, job.err)
+            self.assertIn(what, job.err)
+        job = self.run_ddprun("--nproc_per_node=1", config)
+        self.assertIn("-- strategy.devices", job.err)
+        self.assertIn('"cpu" in strategy.devices', job.err)
+
     def loaded(self, device, ranks, **env):
         """Per process what the dynamic loader was asked for, in its own words."""
         env = {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": self.path("loader"), **env}

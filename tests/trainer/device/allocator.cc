@@ -40,6 +40,7 @@ struct Arena {
   std::list<Waiting> waiting = {};
   size_t limit = kDeviceBytes;
   size_t reserved = 0;  // of all blocks
+  size_t reserved_peak = 0;
   MemoryUse use = {};
   bool is_open = false;
 };
@@ -114,6 +115,7 @@ Block* FromFree(Arena& arena, size_t stream, size_t size) {
   arena.free.erase(found);
   if (length > size) arena.free.emplace(begin + size, length - size);
   arena.reserved += size;
+  arena.reserved_peak = std::max(arena.reserved_peak, arena.reserved);
   auto& block = arena.blocks[begin];
   block = std::make_unique<Block>(Block{.begin = begin, .size = size, .stream = stream});
   return block.get();
@@ -246,17 +248,21 @@ class Allocator final : public c10::DeviceAllocator {
     }
   }
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
-    const MemoryUse use = MemoryUseOf(device);
+    const auto lock = BookLock();
+    const Arena& arena = ArenaOf(device);
     c10::CachingDeviceAllocator::DeviceStats stats;
-    stats.allocated_bytes[0].current = static_cast<int64_t>(use.in_use);
-    stats.allocated_bytes[0].peak = static_cast<int64_t>(use.peak);
-    stats.reserved_bytes[0].current = static_cast<int64_t>(use.in_use + use.cached);
+    stats.allocated_bytes[0].current = static_cast<int64_t>(arena.use.in_use);
+    stats.allocated_bytes[0].peak = static_cast<int64_t>(arena.use.peak);
+    stats.reserved_bytes[0].current = static_cast<int64_t>(arena.reserved);
+    stats.reserved_bytes[0].peak = static_cast<int64_t>(arena.reserved_peak);
     return stats;
   }
   void resetAccumulatedStats(c10::DeviceIndex) override {}
   void resetPeakStats(c10::DeviceIndex device) override {
     const auto lock = BookLock();
-    ArenaOf(device).use.peak = ArenaOf(device).use.in_use;
+    Arena& arena = ArenaOf(device);
+    arena.use.peak = arena.use.in_use;
+    arena.reserved_peak = arena.reserved;
   }
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override {
     const auto lock = BookLock();

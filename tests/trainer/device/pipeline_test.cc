@@ -51,10 +51,11 @@ TEST_P(DevicePipeline, WaitsForNoDeviceInAStep) {
   job.config.report.logging_steps = 100;
   auto data = std::make_unique<SmallData>(GetParam(), 64);
   std::unique_ptr<ForbidHostSync> forbidden;
-  // Steps 1 and 6 are logged. Before, a sample is looked at twice.
+  // Steps 1 and 6 are logged, the first when the next one's batch has come. Before, a sample is
+  // looked at twice.
   data->before_batch = [&](int64_t batch) {
     forbidden.reset();
-    if (batch > 2 && batch < 7) forbidden = std::make_unique<ForbidHostSync>();
+    if (batch > 3 && batch < 7) forbidden = std::make_unique<ForbidHostSync>();
   };
   job.train = std::move(data);
   TrainOn(kDeviceType, 1, job);

@@ -6,6 +6,7 @@
 #include <ATen/Parallel.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -18,6 +19,7 @@
 #include "tests/trainer/models/small_models.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
 #include "trainer/compute/device.h"
+#include "trainer/loop/build_strategy.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/models/pretrained.h"
 
@@ -34,15 +36,17 @@ class SmallData final : public Dataset {
  public:
   explicit SmallData(std::string model, int64_t size = 32)
       : model_(std::move(model)), size_(size) {}
-  // Called before every batch of the first device with its number, 0 for the first; on the loop's
-  // thread. Ranks then meet in every step.
+  // Called before every batch of each of the first `watched` devices with its number, 0 for the
+  // device's first; on the loop's thread. Ranks then meet in every step.
   std::function<void(int64_t batch)> before_batch = {};
+  int watched = 1;
 
   int64_t size() const override { return size_; }
   bool equal_predictions() const override { return before_batch == nullptr; }
   bool in_memory() const override { return true; }
   Batch Get(std::span<const int64_t> indices) const override {
-    if (before_batch && simulated::CurrentDevice() == 0) before_batch(batches_++);
+    const int device = simulated::CurrentDevice();
+    if (before_batch && device < watched) before_batch(batches_[static_cast<size_t>(device)]++);
     Batch batch;
     std::vector<at::Tensor> inputs, targets;
     const bool tokens = model_ == "gpt" || model_ == "llama";
@@ -71,13 +75,14 @@ class SmallData final : public Dataset {
  private:
   const std::string model_;
   const int64_t size_;
-  mutable int64_t batches_ = 0;  // of the first device
+  mutable std::array<int64_t, simulated::kDevices> batches_{};
 };
 
 struct Trained {
   std::vector<double> losses;
   std::vector<double> norms;
   std::vector<EvalReport> evaluations;
+  std::vector<StepReport> reported;
   std::map<std::string, at::Tensor> state;  // on the CPU
 };
 
@@ -87,6 +92,7 @@ class Recorded final : public Observer {
   void OnStep(const StepReport& report, ReportTime /*now*/) override {
     trained_.losses.push_back(report.loss);
     trained_.norms.push_back(report.grad_norm);
+    if (report.reported) trained_.reported.push_back(report);
   }
   void OnEval(const EvalReport& report, ReportTime /*now*/) override {
     trained_.evaluations.push_back(report);
@@ -131,9 +137,9 @@ inline Trained Train(const Job& job, const Mesh& mesh) {
   Trained trained;
   Observers observers;
   observers.Add(std::make_unique<Recorded>(trained));
-  Trainer trainer(job, PlanFor(job, mesh.data.size), mesh, nullptr, Log::ToStderr({}));
+  Trainer trainer(job, PlanFor(job, mesh.world.size), mesh, nullptr, Log::ToStderr({}));
   trainer.Build();
-  trainer.Fit(mesh.data.rank == 0 ? &observers : nullptr);
+  trainer.Fit(mesh.world.rank == 0 ? &observers : nullptr);
   for (const auto& item : trainer.model().State()) {
     trained.state[item.key()] = item.value().detach().cpu().clone();
   }
@@ -142,7 +148,8 @@ inline Trained Train(const Job& job, const Mesh& mesh) {
 
 enum class Group { kHost, kDevice };
 
-// Of rank 0. One thread computes, so that sums have one order. `gradients`: the group they go by.
+// Of rank 0. One thread computes, so that sums have one order. `gradients`: the group that they,
+// and what else the job's strategy sends, go by; of all ranks.
 inline Trained TrainOn(c10::DeviceType type,
                        int ranks,
                        const Job& job,
@@ -160,11 +167,14 @@ inline Trained TrainOn(c10::DeviceType type,
   const auto meeting = std::make_shared<simulated::Meeting>(ranks);
   WithGroup(ranks, [&](const auto& group, int rank) {
     at::set_num_threads(1);
-    Mesh mesh = group;
+    Mesh mesh = MakeMesh(group, MeshShapeOf(job.config, ranks));
     mesh.device = device(rank);
     if (gradients == Group::kDevice) {
-      mesh.data.group =
+      const auto between_devices =
           c10::make_intrusive<simulated::SimulatedProcessGroup>(meeting, rank, rank);
+      for (Axis* axis : {&mesh.data, &mesh.shard, &mesh.tensor}) {
+        if (axis->group != nullptr) axis->group = between_devices;
+      }
     }
     Trained own = Train(job, mesh);
     if (rank == 0) first = std::move(own);

@@ -19,6 +19,7 @@ TEST_P(DeviceTraining, GivesTheBitsOfTheCpuOnOneDevice) {
     Job job = JobOf(GetParam(), /*dropout=*/0.2);
     job.config.training.precision = precision;
     job.config.training.gradient_accumulation_steps = 2;
+    job.config.training.label_smoothing = precision == Precision::kBf16 ? 0.1 : 0;
     ExpectSameBits(TrainOn(kDeviceType, 1, job), TrainInDeviceForms(1, job));
   }
 }
@@ -47,17 +48,18 @@ TEST_P(DeviceTraining, WaitsForTheDeviceOnlyToReadWhatIsLogged) {
     Job job = JobOf(GetParam(), /*dropout=*/0.2);
     job.config.run.max_steps = 9;
     job.config.report.logging_steps = 4;
+    job.config.training.label_smoothing = 0.1;
     auto data = std::make_unique<SmallData>(GetParam(), 64);
     std::unique_ptr<ForbidHostSync> forbidden;
-    // Steps 1, 4, 8 and 9 are logged.
-    data->before_batch = [&](int64_t batch) {
-      const int64_t step = batch + 1;
+    // Steps 1, 4, 8 and 9 are logged. The batch of a step comes when the one before has been
+    // queued, and is yet to be logged.
+    data->before_batch = [&](int64_t before) {
       forbidden.reset();
       const auto syncs = TakeHostSyncs();
-      if (step == 9) {
+      if (before == 5) {
         EXPECT_EQ(syncs.size(), static_cast<size_t>(ranks)) << simulated::Described(syncs);
       }
-      if (step != 1 && step % 4 != 0 && step != 9) forbidden = std::make_unique<ForbidHostSync>();
+      if (before > 1 && before % 4 != 0) forbidden = std::make_unique<ForbidHostSync>();
     };
     job.train = std::move(data);
     EXPECT_EQ(TrainOn(kDeviceType, ranks, job, Group::kDevice).losses.size(), 9U);
@@ -95,9 +97,10 @@ TEST_P(DeviceTraining, ByDataParallelWaitsForNoDeviceInBetween) {
     job.config.report.logging_steps = 4;
     auto data = std::make_unique<SmallData>(GetParam(), 64);
     std::vector<std::unique_ptr<ForbidHostSync>> forbidden;
-    data->before_batch = [&](int64_t batch) {
+    // Steps 1, 4 and 6 are logged, each when the next one's batch has come.
+    data->before_batch = [&](int64_t before) {
       forbidden.clear();
-      if (batch != 1 && batch != 2 && batch != 4) return;  // steps 2, 3 and 5 are not logged
+      if (before != 2 && before != 3) return;
       for (const int device : {0, 1}) forbidden.push_back(std::make_unique<ForbidHostSync>(device));
     };
     job.train = std::move(data);
@@ -130,6 +133,23 @@ INSTANTIATE_TEST_SUITE_P(Models,
                          DeviceTraining,
                          testing::Values("mlp", "cnn", "resnet18", "bert", "gpt", "llama"),
                          [](const auto& test) { return std::string(test.param); });
+
+// Of the rank with the most, and of the time since the last step that was told.
+TEST(DeviceMemory, IsToldWithTheSteps) {
+  constexpr int64_t kHeld = 8 << 20;
+  const at::Tensor held = at::empty({kHeld}, at::device(simulated::DeviceAt(1)).dtype(at::kByte));
+  at::empty({2 * kHeld}, held.options());  // and freed again
+  const Job job = JobOf("mlp");
+  const auto told = TrainOn(kDeviceType, 2, job, Group::kDevice).reported;
+  ASSERT_EQ(told.size(), 3U);
+  EXPECT_GE(told[0].max_memory_allocated, 3 * kHeld);
+  for (const StepReport& report : {told[1], told[2]}) {
+    EXPECT_GT(report.max_memory_allocated, kHeld);
+    EXPECT_LT(report.max_memory_allocated, 2 * kHeld);
+    EXPECT_GE(report.max_memory_reserved, 3 * kHeld) << "what was freed is kept";
+  }
+  EXPECT_EQ(TrainOn(at::kCPU, 1, job).reported[0].max_memory_allocated, -1);
+}
 
 TEST(DeviceFloat16, GivesTheBitsOfTheCpu) {
   for (const char* model : {"mlp", "gpt", "llama"}) {

@@ -1,6 +1,7 @@
 """ddp-trainer under launchers that know nothing of it: torchrun, and none at all."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -31,6 +32,43 @@ class OtherLauncher(training.TrainingTest):
         self.assertEqual(job.returncode, 0, job.stderr)
         self.expect_golden_losses("torchrun", 2)
         self.assert_no_shared_memory_left()
+
+    def test_torchruns_restart_goes_on_in_the_run_folder(self):
+        config = training.toy_config(
+            run={"name": "whole", "max_steps": 4000}, optimizer={"type": "adamw"},
+            checkpoint={"save_steps": 50}, report={"logging_steps": 100})
+        torchrun = [TORCHRUN, "--standalone", "--nproc_per_node=2", "--max_restarts=1",
+                    "--monitor_interval=0.1", "--no_python", TRAINER]
+        whole = self.run_command(*torchrun, self.write_config(config))
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        config["run"]["name"] = "killed"
+        with open(self.path("out"), "w") as out:
+            job = subprocess.Popen([*torchrun, self.write_config(config)], env=self.env(),
+                                   cwd=self.folder, stdout=out, stderr=out)
+        harness.wait_until(lambda: "checkpoint of step" in self.said() or job.poll() is not None,
+                           "a checkpoint")
+        os.kill(self.workers()[-1], signal.SIGKILL)
+        self.assertEqual(job.wait(harness.DEADLINE_S), 0, self.said())
+        self.assertIn("going on after step ", self.said())
+        self.assertEqual(sorted(os.listdir(self.path("runs"))), ["killed", "whole"])
+        self.assertEqual(*[self.weights(run) for run in ("killed", "whole")])
+        self.assert_no_shared_memory_left()
+
+    def said(self):
+        with open(self.path("out")) as out:
+            return out.read()
+
+    def workers(self):
+        found = []
+        for pid in harness.processes_with(self.mark):
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if file.read().startswith(TRAINER.encode()):
+                    found.append(pid)
+        return found
+
+    def weights(self, run):
+        with open(self.path(f"runs/{run}/model/model.safetensors"), "rb") as file:
+            return file.read()
 
     def test_without_launcher_it_is_the_only_rank(self):
         config = self.write_config(training.toy_config(run={"name": "alone"}))

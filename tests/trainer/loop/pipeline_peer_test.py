@@ -46,24 +46,34 @@ class Losses(training.TrainingTest):
                            check=True, env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"})
             with open(job["result"]) as file:
                 expected = json.load(file)["losses"]
-            self.train({
-                "run": {"name": name, "max_steps": STEPS},
-                "model": {"type": "gpt", "name_or_path": job["folder"]},
-                "data": {"format": "tokens", "train_files": [job["file"]], "max_seq_length": 32,
-                         "data_seed": job["seed"]},
-                "training": {"per_device_train_batch_size": 8, "max_grad_norm": 0},
-                "strategy": {"type": "pipeline", "pipeline_schedule": schedule,
-                             "pipeline_micro_batches": 4,
-                             "layers_per_stage": [4 // stages] * stages},
-                "optimizer": {"type": "adam", "learning_rate": 1e-3, "betas": [0.9, 0.999]},
-                "scheduler": {"lr_scheduler_type": "constant"},
-                "report": {"logging_steps": 1},
-            }, stages)
-            found = self.losses(name)
-            self.assertEqual(len(found), len(expected))
-            largest = max(abs(a - b) for a, b in zip(found, expected))
-            self.assertLess(largest, 1e-4, name)
-            self.assertLess(found[-1], found[0] - 0.1, name)
+            job["layers"] = [4 // stages] * stages
+            self.train(self.config(name, job), stages)
+            self.check(name, expected)
+            if stages == 2:  # each layer shared out by two ranks besides
+                self.train(self.config("mesh", job, tensor_parallel_size=2), 4)
+                self.check("mesh", expected)
+
+    def config(self, name, job, **strategy):
+        return {
+            "run": {"name": name, "max_steps": STEPS},
+            "model": {"type": "gpt", "name_or_path": job["folder"]},
+            "data": {"format": "tokens", "train_files": [job["file"]], "max_seq_length": 32,
+                     "data_seed": job["seed"]},
+            "training": {"per_device_train_batch_size": 8, "max_grad_norm": 0},
+            "strategy": {"type": "pipeline", "pipeline_schedule": job["schedule"],
+                         "pipeline_micro_batches": 4, "layers_per_stage": job["layers"],
+                         **strategy},
+            "optimizer": {"type": "adam", "learning_rate": 1e-3, "betas": [0.9, 0.999]},
+            "scheduler": {"lr_scheduler_type": "constant"},
+            "report": {"logging_steps": 1},
+        }
+
+    def check(self, name, expected):
+        found = self.losses(name)
+        self.assertEqual(len(found), len(expected))
+        largest = max(abs(a - b) for a, b in zip(found, expected))
+        self.assertLess(largest, 1e-4, name)
+        self.assertLess(found[-1], found[0] - 0.1, name)
 
 
 if __name__ == "__main__":

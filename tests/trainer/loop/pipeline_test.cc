@@ -238,7 +238,7 @@ INSTANTIATE_TEST_SUITE_P(Each,
 
 INSTANTIATE_TEST_SUITE_P(Each,
                          PipelineWithDataTest,
-                         testing::Values("mlp", "bert", "gpt", "llama"));
+                         testing::Values("mlp", "bert", "gpt", "llama", "cnn"));
 
 TEST(Pipeline, RecomputesLayersOfItsStages) {
   const NumbersOf scope(at::kDouble);

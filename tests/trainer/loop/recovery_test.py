@@ -24,7 +24,7 @@ KILLS = 5
 SEED = 0
 # Of metrics.jsonl: how long things took.
 RATES = re.compile("^(ts|seconds|.*_seconds|.*per_second.*|eta.*|goodput)$")
-RECOVERED = re.compile(r"rank (\d) was lost: recovered in [\d.]+ s, in step (\d+)")
+RECOVERED = re.compile(r"rank (\d) was lost: recovered in [\d.]+ s, .*step (\d+)")
 
 
 def config_of(name, steps, **sections):
@@ -95,70 +95,163 @@ class Recovery(training.TrainingTest):
         self.assertEqual(self.weights(name), self.weights("whole"))
         self.assertEqual(self.told(name), self.told("whole"))
 
-    def disturb(self, ranks, kills, **sections):
+    def disturb(self, ranks, kills, spared=None, **sections):
         """Kills at random moments, each once the one before is made up for."""
         steps = 100 + 40 * kills
         self.whole(ranks, steps, **sections)
         draw = random.Random(SEED + ranks)
         job = self.begin(config_of("hit", steps, **sections), ranks)
-        first, blocks = None, 0
+        victims = [rank for rank in range(ranks) if rank != spared]
         for kill in range(kills):
             # Until the step that was done again is behind all ranks.
             self.wait_for_step(job, "hit", self.steps_done("hit") + 3)
             time.sleep(draw.uniform(0, 0.02))
-            workers = self.workers("hit")
-            victim = workers[draw.randrange(1, ranks)]
-            os.kill(victim, draw.choice((signal.SIGKILL, signal.SIGSEGV)))
+            os.kill(self.workers("hit")[draw.choice(victims)],
+                    draw.choice((signal.SIGKILL, signal.SIGSEGV)))
+            self.wait_for_recoveries(job, kill + 1)
+            if kill == 0:
+                first = self.holds(job, "hit", spared)
+        if kills > 1:
             harness.wait_until(
-                lambda kill=kill: self.recovered("hit") > kill or job.poll() is not None,
-                lambda kill=kill: f"recovery {kill}: " + self.text("hit.err")[-3000:])
-            if first is None:
-                first, blocks = self.holds(job, workers[0]), self.blocks(workers[0])
-        harness.wait_until(lambda: self.holds(job, workers[0]) == first,
-                           lambda: f"{self.holds(job, workers[0])} to become {first}")
-        self.assertLess(self.blocks(workers[0]), 2 * blocks)
+                lambda: self.no_more(self.holds(job, "hit", spared), first),
+                lambda: f"{self.holds(job, 'hit', spared)} to be no more than {first}")
         self.end(job, "hit")
         self.assertEqual(self.recovered("hit"), kills, self.text("hit.err"))
         self.assert_same("hit")
 
+    def wait_for_recoveries(self, job, count):
+        harness.wait_until(
+            lambda: self.recovered("hit") >= count or job.poll() is not None,
+            lambda: f"recovery {count}: " + self.text("hit.err")[-3000:])
+
     def recovered(self, name):
         return len(RECOVERED.findall(self.text(name + ".out")))
 
-    def holds(self, job, rank_zero):
-        """What must not grow: descriptors of the agent and of rank 0, and its mappings."""
-        with open(f"/proc/{rank_zero}/maps") as file:
+    def holds(self, job, name, spared):
+        """What must not grow: descriptors of the agent; of a rank that is never killed descriptors,
+        mappings, and blocks of the memory that the ranks share."""
+        found = [len(os.listdir(f"/proc/{job.pid}/fd"))]
+        if spared is None:
+            return found
+        process = f"/proc/{self.workers(name)[spared]}"
+        with open(process + "/maps") as file:
             maps = sum("ddprun-node-memory" in line for line in file)
-        return [maps] + [len(os.listdir(f"/proc/{pid}/fd")) for pid in (job.pid, rank_zero)]
+        files = os.listdir(process + "/fd")
+        blocks = sum(os.stat(f"{process}/fd/{file}").st_blocks for file in files
+                     if "ddprun-node-memory" in os.readlink(f"{process}/fd/{file}"))
+        return found + [len(files), maps, blocks]
 
-    def blocks(self, rank_zero):
-        """Of the memory that the ranks share."""
-        folder = f"/proc/{rank_zero}/fd/"
-        return sum(os.stat(folder + name).st_blocks for name in os.listdir(folder)
-                   if "ddprun-node-memory" in os.readlink(folder + name))
+    def no_more(self, now, first):
+        return now[:3] == first[:3] and (len(now) < 4 or now[3] < 2 * first[3])
+
+    def lose(self, name, stopped, victims):
+        """Kills one after the other, each once the one before has been replaced, while a rank that
+        is stopped keeps all others from going on."""
+        workers = self.workers(name)
+        os.kill(workers[stopped], signal.SIGSTOP)
+        try:
+            for victim in victims:
+                os.kill(workers[victim], signal.SIGKILL)
+                harness.wait_until(lambda: self.workers(name)[victim] != workers[victim],
+                                   lambda: "another process: " + self.text(name + ".err")[-3000:])
+        finally:
+            try:
+                os.kill(workers[stopped], signal.SIGCONT)
+            except ProcessLookupError:
+                pass
 
     def test_of_two_ranks_ends_with_the_same_bits(self):
         self.disturb(2, KILLS)
 
-    def test_of_four_ranks_with_checkpoints(self):
-        self.disturb(4, KILLS, checkpoint={"save_steps": 7}, data={"validation_fraction": 0.2})
+    def test_of_three_ranks_leaves_nothing(self):
+        self.disturb(3, KILLS, spared=1)
 
-    def test_of_rank_zero_is_a_restart(self):
-        self.whole(2, 60, checkpoint={"save_steps": 5})
-        job = self.begin(config_of("hit", 60, checkpoint={"save_steps": 5}), 2)
-        self.wait_for_step(job, "hit", 12)
-        os.kill(self.workers("hit")[0], signal.SIGKILL)
+    def test_of_four_ranks_with_checkpoints(self):
+        self.disturb(4, KILLS, checkpoint={"save_steps": 7}, data={"validation_fraction": 0.2},
+                     evaluation={"eval_steps": 10})
+        self.assertEqual([name for name in os.listdir(self.path("runs/hit/checkpoints"))
+                          if not re.fullmatch(r"step-\d+|latest", name)], [])
+
+    def test_of_rank_zero_goes_on_in_its_files(self):
+        sections = {"checkpoint": {"save_steps": 10}, "data": {"validation_fraction": 0.2},
+                    "evaluation": {"eval_steps": 15}}
+        self.whole(2, 100, **sections)
+        job = self.begin(config_of("hit", 100, **sections), 2)
+        for kill in range(3):
+            self.wait_for_step(job, "hit", 15 + 25 * kill)
+            os.kill(self.workers("hit")[0], signal.SIGKILL)
+            self.wait_for_recoveries(job, kill + 1)
         self.end(job, "hit")
-        self.assertEqual(self.recovered("hit"), 0)
-        self.assertIn("; restart 1 of 3", self.text("hit.err"))
+        self.assert_same("hit")
+        self.assertNotIn("; restart", self.text("hit.err"))
+        events = [line["event"] for line in self.metrics("hit") if "event" in line]
+        self.assertEqual((events.count("start"), events.count("end")), (1, 1))
+        self.assertRegex(self.text("hit.out"), r"step 100/100 .*\n")
+        ledger = [line for line in self.metrics("hit") if line.get("event") == "ledger"][-1]
+        self.assertEqual(ledger["starts"], 1)
+        self.assertLessEqual(ledger["lost_seconds"], ledger["wall_seconds"])
+
+    def test_in_an_evaluation(self):
+        # Which takes most of the time, also after the last step.
+        sections = {"data": {"validation_fraction": 0.9}, "evaluation": {"eval_steps": 10}}
+        self.whole(3, 60, **sections)
+        job = self.begin(config_of("hit", 60, **sections), 3)
+        for kill, (step, victim) in enumerate(((10, 1), (20, 0), (40, 2), (60, 0))):
+            self.wait_for_step(job, "hit", step)
+            os.kill(self.workers("hit")[victim], signal.SIGKILL)
+            self.wait_for_recoveries(job, kill + 1)
+        self.end(job, "hit")
+        self.assert_same("hit")
+        self.assertIn("in the evaluation after step", self.text("hit.out"))
+
+    def test_of_several_at_once(self):
+        self.whole(4, 150)
+        job = self.begin(config_of("hit", 150), 4)
+        lost = 0
+        for victims in ((1, 2), (0, 3), (0, 1, 2)):
+            self.wait_for_step(job, "hit", self.steps_done("hit") + 10)
+            workers = self.workers("hit")
+            for rank in victims:
+                os.kill(workers[rank], signal.SIGKILL)
+            lost += len(victims)
+            self.wait_for_recoveries(job, lost)
+        self.end(job, "hit")
+        self.assertEqual(self.recovered("hit"), lost)
+        self.assertNotIn("; restart", self.text("hit.err"))
         self.assert_same("hit")
 
-    def test_of_two_at_once_is_a_restart(self):
+    def test_while_another_is_being_replaced(self):
+        self.whole(4, 150)
+        job = self.begin(config_of("hit", 150), 4)
+        lost = 0
+        for stopped, victims in ((0, (1, 2)), (3, (2, 0)), (1, (0, 2, 3))):
+            self.wait_for_step(job, "hit", self.steps_done("hit") + 10)
+            self.lose("hit", stopped, victims)
+            lost += len(victims)
+            self.wait_for_recoveries(job, lost)
+        self.end(job, "hit")
+        self.assertEqual(self.recovered("hit"), lost)
+        self.assert_same("hit")
+
+    def test_of_one_that_has_just_come_is_a_restart(self):
         self.whole(3, 60, checkpoint={"save_steps": 5})
         job = self.begin(config_of("hit", 60, checkpoint={"save_steps": 5}), 3)
         self.wait_for_step(job, "hit", 12)
         workers = self.workers("hit")
-        for rank in (1, 2):
-            os.kill(workers[rank], signal.SIGKILL)
+        os.kill(workers[1], signal.SIGSTOP)
+        os.kill(workers[2], signal.SIGKILL)
+        harness.wait_until(lambda: self.workers("hit")[2] != workers[2], "another process")
+        os.kill(self.workers("hit")[2], signal.SIGKILL)
+        self.end(job, "hit")
+        self.assertIn("; restart 1 of 3", self.text("hit.err"))
+        self.assert_same("hit")
+
+    def test_of_all_is_a_restart(self):
+        self.whole(2, 60, checkpoint={"save_steps": 5})
+        job = self.begin(config_of("hit", 60, checkpoint={"save_steps": 5}), 2)
+        self.wait_for_step(job, "hit", 12)
+        for pid in self.workers("hit").values():
+            os.kill(pid, signal.SIGKILL)
         self.end(job, "hit")
         self.assertIn("; restart 1 of 3", self.text("hit.err"))
         self.assert_same("hit")

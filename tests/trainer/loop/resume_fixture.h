@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -93,8 +94,10 @@ class ResumeFixture : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  // From the newest checkpoint in `where`, if there is one, to the end or the step `stop`.
-  ResumeOutcome Run(const Job& job, int ranks, const std::string& where, int64_t stop = -1) {
+  // From the newest checkpoint in `where`, if there is one, to the end or the step `stop`; with
+  // `give_up`, to where ranks ask each other for the so-manieth time in the step after it.
+  ResumeOutcome Run(const Job& job, int ranks, const std::string& where, int64_t stop = -1,
+                    int give_up = 0) {
     ResumeOutcome outcome;
     const std::string checkpoints = folder_ + "/" + where;
     const std::string attempt = "a" + std::to_string(++attempts_);
@@ -102,17 +105,26 @@ class ResumeFixture : public testing::Test {
       Trainer trainer(job, PlanFor(job, mesh.world.size), mesh, nullptr, Log::ToStderr({}));
       trainer.Build();
       if (job.config.model.name_or_path.empty()) DrawWeights(trainer.model());
-      trainer.SaveTo({.folder = checkpoints, .attempt = attempt});
+      trainer.SaveTo({.folder = checkpoints, .attempt = attempt},
+                     RankPart{.rank = mesh.world.rank, .size = mesh.world.size});
       const NewestCheckpoint newest = OpenNewest(checkpoints);
       if (newest.checkpoint) {
         CompareRuns(*newest.checkpoint, job, trainer.plan());
         trainer.Restore(*newest.checkpoint);
       }
-      trainer.StopWhen([&] { return trainer.step() == stop; });
+      if (give_up == 0) trainer.StopWhen([&] { return trainer.step() == stop; });
+      int asked = -1;  // between the two steps
+      if (give_up > 0) trainer.StopWithin([&] {
+        constexpr double kForEver = std::numeric_limits<double>::infinity();
+        const bool late = mesh.world.rank + 1 == ranks && trainer.step() == stop &&
+                          ++asked >= give_up;
+        return StopGrace{.whole = 1e-9, .left = late ? 0 : kForEver};
+      });
       Observers observers;
       observers.Add(std::make_unique<StepLog>(outcome));
       trainer.Fit(mesh.world.rank == 0 ? &observers : nullptr);
       EXPECT_EQ(trainer.stopped(), stop > 0);
+      EXPECT_EQ(trainer.gave_up_step(), give_up > 0);
       if (mesh.world.rank == 0 && stop > 0) {
         EXPECT_EQ(trainer.step(), stop);
       }

@@ -109,6 +109,56 @@ INSTANTIATE_TEST_SUITE_P(
                     "data.input_size=0", "data.target_size=0", "model.layer_sizes=[2,4,3]"}}),
     [](const auto& test) { return test.param.name; });
 
+// Every step of three micro-batches may be given up before the second and before the third one.
+class GivenUp : public ResumeFixture, public testing::WithParamInterface<ResumeCase> {};
+
+TEST_P(GivenUp, StepIsDoneAgainBitForBit) {
+  // Weights that can be read in parts: of zero3 no rank has the whole.
+  Run(OpenResumeJob({}), 1, "weights", 1);
+  std::vector<std::string> overrides = {"model.name_or_path=" + folder_ + "/weights/step-1",
+                                        "training.gradient_accumulation_steps=3",
+                                        "training.per_device_train_batch_size=1",
+                                        "data.num_samples=24", "run.max_epochs=1"};
+  overrides.insert(overrides.end(), GetParam().overrides.begin(), GetParam().overrides.end());
+  const Job job = OpenResumeJob(overrides);
+  const int ranks = GetParam().ranks;
+  const ResumeOutcome whole = Run(job, ranks, "whole");
+  const auto steps = static_cast<int64_t>(whole.steps.size());
+  ASSERT_GE(steps, 2);
+  for (const int part : {1, 2}) {
+    for (int64_t stop = 1; stop + 1 < steps; ++stop) {
+      SCOPED_TRACE("step " + std::to_string(stop + 1) + ", part " + std::to_string(part));
+      const std::string where = std::to_string(part) + "stop" + std::to_string(stop);
+      Run(job, ranks, where, stop, part);
+      const ResumeOutcome rest = Run(job, ranks, where);
+      ASSERT_EQ(static_cast<int64_t>(rest.steps.size()), steps - stop);
+      for (size_t i = 0; i < rest.steps.size(); ++i) {
+        EXPECT_TRUE(Same(rest.steps[i], whole.steps[static_cast<size_t>(stop) + i])) << i;
+      }
+      ExpectSameEnd(rest, whole);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Variants,
+    GivenUp,
+    testing::Values(ResumeCase{"Single", {}},
+                    ResumeCase{"Ddp", {}, 2},
+                    ResumeCase{"UpdateInBackward",
+                               {"strategy.optimizer_in_backward=true", "training.max_grad_norm=0"},
+                               2},
+                    ResumeCase{"PowerSgd",
+                               {"strategy.comm_hook=power_sgd", "strategy.power_sgd_start_step=2"},
+                               2},
+                    ResumeCase{"Zero1", {"strategy.type=zero1"}, 2},
+                    ResumeCase{"Zero2", {"strategy.type=zero2"}, 2},
+                    ResumeCase{"Zero3", {"strategy.type=zero3"}, 2},
+                    // Of four virtual ranks one process has two, the others one.
+                    ResumeCase{"VirtualRanks", {"training.virtual_ranks=4", "run.max_epochs=3"},
+                               3}),
+    [](const auto& test) { return test.param.name; });
+
 class Resume : public ResumeFixture {};
 
 TEST_F(Resume, GoesOnWithOtherNumbersOfRanksAndMicroBatches) {

@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import subprocess
+import unittest
 import unittest.mock
 
 import harness
@@ -154,6 +155,31 @@ class Resume(training.TrainingTest):
         self.assertIn("passing over", job.out)
         self.assertIn(f"going on after step {before}: ", job.out)
         self.assertEqual(self.metrics("toy")[-1]["step"], 40)
+
+    @unittest.skipUnless("DDPRUN_JUMPING_CLOCK" in os.environ, "no library to preload")
+    def test_does_not_depend_on_the_clock_of_the_day(self):
+        """It jumps by years, to and fro. What is due after so many minutes, is limited in time, is
+        kept and is gone on from is so by other clocks and by steps."""
+        env = {"LD_PRELOAD": os.environ["DDPRUN_JUMPING_CLOCK"]}
+        config = self.toy(run={"name": "whole", "max_steps": 4000}, report={"logging_steps": 100})
+        self.train(config, 2)
+        config["run"]["name"] = "jumps"
+        config["checkpoint"]["save_steps"] = "1000 h"
+        flags = ["--nproc_per_node=2", self.write_config(config)]
+        job = self.run_ddprun(*flags, "--set", "run.max_time=1000 h", "--set", "run.max_steps=40",
+                              env=env)
+        self.assertEqual(job.returncode, 0, job.err)
+        self.assertEqual(self.saved("jumps"), [40])
+        times = [line["ts"] for line in self.metrics("jumps")]
+        self.assertGreater(max(times) - min(times), 31_536_000, "the clock has not jumped")
+        for more in (["--set", "checkpoint.save_steps=0.02 s", "--set", "run.max_time=1 s"], []):
+            job = self.run_ddprun(*flags, "--set", "run.resume=auto", *more, env=env)
+            self.assertIn(job.returncode, (75, 0), job.err)
+            self.assertIn(f"going on after step {newest}: " if more == [] else "after step 40: ",
+                          job.out)
+            newest = self.saved("jumps")[-1]
+        self.assertEqual(newest, 4000)
+        self.assertEqual(self.weights("jumps"), self.weights("whole"))
 
     def test_of_a_folder_in_use_is_refused(self):
         self.train(self.toy())

@@ -73,5 +73,22 @@ TEST(StepBoundary, SavesWhatIsWantedAndWhereTheRunIsStopped) {
   EXPECT_FALSE(boundary.Decide(12, Votes{.stop = true}, false).stop);
 }
 
+TEST(StopGrace, LetsAStepEndThatLeavesTimeToSave) {
+  const StopGrace grace{.whole = 100, .left = 60};
+  EXPECT_FALSE(IsTooLate(35, 0, grace));
+  EXPECT_TRUE(IsTooLate(36, 0, grace));
+  EXPECT_FALSE(IsTooLate(20, 40, grace));
+  EXPECT_TRUE(IsTooLate(20, 41, grace));
+  EXPECT_TRUE(IsTooLate(0, 0, {.whole = 100, .left = -1}));
+  EXPECT_FALSE(IsLongStep(25, grace));
+  EXPECT_TRUE(IsLongStep(26, grace));
+}
+
+TEST(StopGrace, NeverEndsWhereItIsNotKnownOrNobodyWasTold) {
+  EXPECT_FALSE(IsLongStep(1e9, {}));
+  EXPECT_FALSE(IsTooLate(1e9, 1e9, {}));
+  EXPECT_FALSE(IsTooLate(1e9, 1e9, {.whole = 100}));
+}
+
 }  // namespace
 }  // namespace ddprun::trainer

@@ -88,6 +88,35 @@ class Stop(training.TrainingTest):
         self.assert_stopped(job, 75, "run.max_time is over")
         self.assertEqual(self.checkpoints(), [1])
 
+    def test_in_a_step_that_takes_longer_than_the_grace_gives_it_up(self):
+        """A step of minutes, with 20 s to stop in: the run ends with the bits of short steps."""
+        def config(name):
+            return training.toy_config(
+                run={"name": name, "max_steps": 6},
+                model={"layer_sizes": [10, 3000, 5]},
+                data={"num_samples": 40000},
+                training={"per_device_train_batch_size": 1, "matmul_engine": "default"},
+            )
+
+        self.train(config("whole"), 2)
+        path = self.write_config(config("run"))
+        flags = ["--nproc_per_node=2", "--shutdown_timeout=20"]
+        job = self.run_ddprun(*flags, path, "--set", "run.max_time=0.001 s")
+        self.assertEqual(job.returncode, 75, job.err)
+        more = [*flags, "--resume", "runs/run", "--set", "run.max_time=0"]
+        job = self.start(*more, "--set", "training.gradient_accumulation_steps=20000")
+        self.read_to(job, "going on after step 1")
+        # In the middle of the step, or before it.
+        job.send_signal(signal.SIGTERM)
+        self.finish(job)
+        self.assertEqual(job.returncode, 75, job.err)
+        self.assertIn("stopped after step 1 of 6, the next one would not have ended in time: "
+                      "SIGTERM; to go on: ddprun --resume runs/run", job.out)
+        self.assertEqual(self.checkpoints("run"), [1])
+        job = self.run_ddprun(*more, "--set", "training.gradient_accumulation_steps=1")
+        self.assertEqual(job.returncode, 0, job.err)
+        self.assertEqual(self.losses("run"), self.losses("whole"))
+
     def test_while_it_starts_stops_after_the_first_step(self):
         config = training.gpt_config(model={"name_or_path": ""}, run={"max_steps": 10**9})
         for part in range(12):
@@ -125,6 +154,8 @@ class Stop(training.TrainingTest):
         job.send_signal(signal.SIGUSR1)
         self.finish(job)
         self.assertEqual(job.returncode, 75, job.err)
+        self.assertIn("got SIGUSR1 from pid", job.err)
+        self.assertNotIn("a second one ends them", job.err)
         step = self.checkpoints()[-1]
         requeued = {"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "1"}
         job = self.start("--nproc_per_node=2", self.path("train.json"), env=requeued)

@@ -40,9 +40,10 @@ StrategyConfig OnDevices(StrategyType type, size_t count) {
   return config;
 }
 
-StrategyConfig InStages(PipelineSchedule schedule, int64_t stages) {
-  StrategyConfig config = Of(StrategyType::kPipeline);
-  config.pipeline_parallel_size = stages;
+StrategyConfig InStages(PipelineSchedule schedule,
+                        const MeshShape& mesh,
+                        StrategyType type = StrategyType::kPipeline) {
+  StrategyConfig config = Of(type, mesh);
   config.pipeline_schedule = schedule;
   config.pipeline_micro_batches = 2;
   return config;
@@ -50,6 +51,7 @@ StrategyConfig InStages(PipelineSchedule schedule, int64_t stages) {
 
 std::vector<Cell> Cells() {
   using enum StrategyType;
+  using enum PipelineSchedule;
   return {
       {"Ddp1", 1, Of(kDdp)},
       {"Ddp2", 2, Of(kDdp)},
@@ -65,9 +67,21 @@ std::vector<Cell> Cells() {
       {"Zero3Of4", 4, Of(kZero3, {.tensor = 0, .pipeline = 0})},
       {"Zero2Of2Data2", 4, Of(kZero2, {.tensor = 0, .pipeline = 0, .shard = 2})},
       {"Zero3Of2Data2", 4, Of(kZero3, {.tensor = 0, .pipeline = 0, .shard = 2})},
-      {"Pipeline2", 2, InStages(PipelineSchedule::k1F1B, 2)},
-      {"Pipeline2Gpipe", 2, InStages(PipelineSchedule::kGpipe, 2)},
-      {"Pipeline2Data2", 4, InStages(PipelineSchedule::k1F1B, 2)},
+      {"Pipeline2", 2, InStages(k1F1B, {.pipeline = 2})},
+      {"Pipeline2Gpipe", 2, InStages(kGpipe, {.pipeline = 2})},
+      {"Pipeline2Data2", 4, InStages(k1F1B, {.pipeline = 2})},
+      {"Pipeline2Tensor2", 4, InStages(k1F1B, {.tensor = 2, .pipeline = 2})},
+      {"Pipeline2Tensor2Gpipe", 4, InStages(kGpipe, {.tensor = 2, .pipeline = 2})},
+      {"Pipeline2Tensor2Data2", 8, InStages(k1F1B, {.tensor = 2, .pipeline = 2})},
+      {"Zero1Tensor2", 4, Of(kZero1, {.tensor = 2})},
+      {"Zero2Tensor2", 4, Of(kZero2, {.tensor = 2})},
+      {"Zero3Tensor2", 4, Of(kZero3, {.tensor = 2})},
+      {"Zero3Tensor2Alone", 2, Of(kZero3, {.tensor = 2})},
+      {"Zero1Of2Tensor2Data2", 8, Of(kZero1, {.tensor = 2, .shard = 2})},
+      {"Zero2Tensor2Of4", 8, Of(kZero2, {.tensor = 2})},
+      {"Zero3Of2Tensor2Data2", 8, Of(kZero3, {.tensor = 2, .shard = 2})},
+      {"Zero1Pipeline2", 4, InStages(k1F1B, {.pipeline = 2}, kZero1)},
+      {"Zero1Pipeline2Tensor2", 8, InStages(k1F1B, {.tensor = 2, .pipeline = 2}, kZero1)},
       {"PipelineOnDevices", 1, OnDevices(kPipeline, 2)},
       {"Layers", 1, OnDevices(kModelParallel, 2)},
       {"Dp1", 1, OnDevices(kDp, 1)},
@@ -211,7 +225,7 @@ class StrategiesFixture : public ResumeFixture {
     return Run(JobFor(subject, cell), cell.ranks, where, stop);
   }
 
-  // Those of `expected` from `first` on.
+  // And norms: those of `expected` from `first` on.
   static void ExpectLosses(const ResumeOutcome& found, const ResumeOutcome& expected,
                            size_t first = 0) {
     ASSERT_EQ(found.steps.size() + first, expected.steps.size());
@@ -219,6 +233,11 @@ class StrategiesFixture : public ResumeFixture {
       const double loss = expected.steps[first + i].loss;
       ASSERT_GT(loss, 0);
       EXPECT_NEAR(found.steps[i].loss, loss, Tolerance() * loss) << "step " << first + i + 1;
+      // Adam hardly minds a wrong one.
+      const double norm = expected.steps[first + i].grad_norm;
+      ASSERT_GT(norm, 0);
+      EXPECT_NEAR(found.steps[i].grad_norm, norm, 100 * Tolerance() * norm)
+          << "step " << first + i + 1;
     }
   }
 

@@ -82,16 +82,23 @@ TEST(StrategyPlan, SharesOutTheStateAsTheStrategySays) {
   // The largest parameter, the token embedding, is larger than a bucket.
   const double table = 50257 * kWidth * 4;
   EXPECT_DOUBLE_EQ(state("zero2"), (1 + 3.0 / 8) * model + 2 * table);
-  // Blocks come and go; what is in none is there for the whole step.
+  // Gradients of what is in no block come at once.
   const double block = 12 * kWidth * kWidth * 4;
   const double outside = model - kLayers * block;
-  EXPECT_DOUBLE_EQ(state("zero3"), 4.0 / 8 * model + 2 * block + 2 * outside);
+  EXPECT_DOUBLE_EQ(state("zero3"), 4.0 / 8 * model + outside);
+  // From another machine blocks come and go; what is in none is there for the whole step.
+  const MemoryEstimate far = CostIn(PlanFor8(PlanJob(), 4, 64), "zero3").memory;
+  EXPECT_DOUBLE_EQ(far.parameters, model / 8 + 2 * block + outside);
   // Norms, biases and positions are on every rank.
   EXPECT_NEAR(state("tensor_parallel 2 x data 4"), 2 * model, 0.01 * model);
   EXPECT_GT(state("tensor_parallel 2 x data 4"), 2 * model);
   // Of four stages one has the embedding, one the head: the same weights.
   EXPECT_GT(state("pipeline 4 x data 2"), model);
   EXPECT_LT(state("pipeline 4 x data 2"), 2.5 * model);
+  // Of halves, and of halves of halves; four replicas share out the optimizer's state.
+  EXPECT_NEAR(state("zero3 x tensor 2"), model / 2 + block + outside, 0.02 * model);
+  EXPECT_NEAR(state("pipeline 2 x tensor 2 x data 2"), model, 0.2 * model);
+  EXPECT_NEAR(state("zero1 x pipeline 2"), 2.5 / 4 * state("pipeline 2 x data 4"), 1);
 }
 
 TEST(StrategyPlan, CountsWhatRanksSend) {
@@ -101,7 +108,8 @@ TEST(StrategyPlan, CountsWhatRanksSend) {
   EXPECT_DOUBLE_EQ(CostIn(plan, "ddp").sent, 2 * 7.0 / 8 * model);
   EXPECT_DOUBLE_EQ(CostIn(plan, "zero1").sent, 3 * 7.0 / 8 * model);
   EXPECT_DOUBLE_EQ(CostIn(plan, "zero2").sent, CostIn(plan, "ddp").sent);
-  EXPECT_DOUBLE_EQ(CostIn(plan, "zero3").sent, 3 * 7.0 / 8 * model);
+  EXPECT_DOUBLE_EQ(CostIn(plan, "zero3").sent, 7.0 / 8 * model);
+  EXPECT_DOUBLE_EQ(CostIn(PlanFor8(PlanJob(), 4, 64), "zero3").sent, 3 * 7.0 / 8 * model);
   // One sample of 64 tokens: four sums a layer, one each of the embedding and the head.
   const double hidden = 64 * kWidth * 4;
   Job of_4 = PlanJob();
@@ -132,6 +140,22 @@ TEST(StrategyPlan, KeepsFewerMicroBatchesWithOneForwardOneBackward) {
   EXPECT_DOUBLE_EQ(kept(), 8 * one);
 }
 
+TEST(EstimateMemory, OfADeviceHasTwoCopiesOfItsStateOnTheHost) {
+  Job job = PlanJob();
+  job.config.checkpoint.save_steps.amount = 1;
+  const MemoryEstimate on_cpu = EstimateMemory(job, 2);
+  EXPECT_DOUBLE_EQ(on_cpu.host(), on_cpu.total());
+  const CudaModule module{};
+  job.device.module = &module;
+  const MemoryEstimate on_device = EstimateMemory(job, 2);
+  EXPECT_DOUBLE_EQ(on_device.checkpoint, 2 * on_cpu.checkpoint);
+  EXPECT_DOUBLE_EQ(on_device.total(), on_cpu.total() + on_cpu.checkpoint);
+  EXPECT_DOUBLE_EQ(on_device.host(),
+                   on_device.worker + on_device.batches + on_device.checkpoint);
+  EXPECT_DOUBLE_EQ(MemoryOfNode(job, {.rank = 0, .world_size = 2, .local_world_size = 2}),
+                   2 * on_device.host());
+}
+
 TEST(StrategyPlan, OfSeveralMachinesKeepsShardsWithinEach) {
   const StrategyPlan plan = PlanFor8(PlanJob(), 4, 64);
   const StrategyCost& near = CostIn(plan, "zero3 in 2 replicas");
@@ -145,6 +169,24 @@ TEST(StrategyPlan, TakesTheFirstThatFits) {
   const StrategyPlan tight = PlanFor8(PlanJob(), 8, 15);
   EXPECT_EQ(tight.strategies.at(tight.taken.value()).name, "zero1");
   EXPECT_FALSE(PlanFor8(PlanJob(), 8, 0.5).taken);
+}
+
+TEST(StrategyPlan, TakesBackSizesThatAStrategyHasNot) {
+  Job job = PlanJob();
+  job.config.strategy.type = StrategyType::kZero1;
+  job.config.strategy.tensor_parallel_size = 2;
+  job.config.strategy.pipeline_parallel_size = 2;
+  const StrategyPlan plan = PlanFor8(std::move(job), 8, 64);
+  const auto keys = [&plan](const char* name) {
+    const auto found = std::ranges::find(plan.strategies, name, &PlannedStrategy::name);
+    return found == plan.strategies.end() ? std::vector<std::string>() : found->keys;
+  };
+  using Keys = std::vector<std::string>;
+  EXPECT_EQ(keys("ddp"), (Keys{"strategy.type=ddp", "strategy.tensor_parallel_size=0",
+                               "strategy.pipeline_parallel_size=0"}));
+  EXPECT_EQ(keys("zero3 x tensor 2"),
+            (Keys{"strategy.type=zero3", "strategy.pipeline_parallel_size=0"}));
+  EXPECT_EQ(keys("pipeline 2 x tensor 2 x data 2"), (Keys{"strategy.type=pipeline"}));
 }
 
 TEST(StrategyPlan, IsTold) {
@@ -173,6 +215,9 @@ tensor_parallel 2 x data 2              16       7.61 GiB     1.91 GiB     -  ye
 tensor_parallel 4                        8       4.24 GiB      868 MiB     -  yes
 pipeline 2 x data 2                     16       6.90 GiB     1.64 GiB  20 %  yes
 pipeline 4                               8       3.66 GiB      149 MiB  27 %  yes
+zero3 x tensor 2                        16       5.11 GiB     2.58 GiB     -  yes
+zero1 x pipeline 2                      16       5.41 GiB     2.38 GiB  20 %  yes
+pipeline 2 x tensor 2                    8       3.57 GiB      383 MiB  20 %  yes
 
 Not zero2: A hook needs the whole gradient.
 

@@ -34,10 +34,14 @@ class TensorParallel(training.TrainingTest):
     def test_losses_metrics_and_weights_are_those_of_one_process(self):
         self.run_gpt("one", 1)
         expected = read_weights(self.path("runs/one/model/model.safetensors"))
-        runs = {"two": (2, 8, {}), "four": (4, 8, {}), "mesh": (4, 4, {"tensor_parallel_size": 2})}
+        runs = {"two": (2, 8, {}), "four": (4, 8, {}), "mesh": (4, 4, {"tensor_parallel_size": 2}),
+                "stages": (4, 8, {"type": "pipeline", "tensor_parallel_size": 2}),
+                "shards": (4, 4, {"type": "zero3", "tensor_parallel_size": 2}),
+                "cube": (8, 4, {"type": "zero1", "tensor_parallel_size": 2,
+                                "pipeline_parallel_size": 2})}
         for name, (ranks, batch, keys) in runs.items():
             with self.subTest(run=name):
-                self.run_gpt(name, ranks, batch, type="tensor_parallel", **keys)
+                self.run_gpt(name, ranks, batch, **{"type": "tensor_parallel", **keys})
                 for found, wanted in zip(self.metrics(name), self.metrics("one")):
                     for key in ("loss", "accuracy", "perplexity", "grad_norm"):
                         if wanted.get(key) is None:

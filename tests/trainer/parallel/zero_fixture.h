@@ -66,8 +66,47 @@ struct ZeroCase {
   OptimizerOptions optimizer = {};
   double max_norm = 0.5;
   bool recompute = false;
+  bool copies = false;  // parameters of other ranks, though they are on one node
   DataParallelOptions data_parallel = {.sync = {.reducer = {.limits = {.cap_bytes = 60'000}}}};
 };
+
+// Does what `group` does, but has no memory that ranks read in place: as between nodes.
+class CopyingGroup final : public c10d::Backend {
+ public:
+  using Tensors = std::vector<at::Tensor>;
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+  explicit CopyingGroup(c10::intrusive_ptr<c10d::Backend> group)
+      : Backend(group->getRank(), group->getSize()), group_(std::move(group)) {}
+
+  const std::string getBackendName() const override { return "copying"; }
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    return group_->allreduce(tensors, options);
+  }
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
+    return group_->broadcast(tensors, options);
+  }
+  WorkPtr _allgather_base(at::Tensor& output,
+                          at::Tensor& input,
+                          const c10d::AllgatherOptions& options) override {
+    return group_->_allgather_base(output, input, options);
+  }
+  WorkPtr _reduce_scatter_base(at::Tensor& output,
+                               at::Tensor& input,
+                               const c10d::ReduceScatterOptions& options) override {
+    return group_->_reduce_scatter_base(output, input, options);
+  }
+
+ private:
+  const c10::intrusive_ptr<c10d::Backend> group_;
+};
+
+// The mesh with such groups.
+inline Mesh Copying(Mesh mesh) {
+  for (Axis* axis : {&mesh.data, &mesh.shard, &mesh.replica}) {
+    if (axis->group != nullptr) axis->group = c10::make_intrusive<CopyingGroup>(axis->group);
+  }
+  return mesh;
+}
 
 inline std::unique_ptr<Strategy> StrategyOf(const ZeroCase& variant,
                                             const std::shared_ptr<Model>& model,

@@ -146,7 +146,8 @@ ZeroRun Train(const ZeroCase& variant,
 std::vector<ZeroRun> TrainRanks(const ZeroCase& variant, const Subject& subject, int steps) {
   std::vector<ZeroRun> runs(static_cast<size_t>(variant.ranks));
   WithGroup(variant.ranks, [&](const auto& group, int rank) {
-    const Mesh mesh = MakeMesh(group, {.shard = variant.shard});
+    const Mesh made = MakeMesh(group, {.shard = variant.shard});
+    const Mesh mesh = variant.copies ? Copying(made) : made;
     runs[static_cast<size_t>(rank)] = Train(variant, subject, mesh, variant.ranks, steps);
   });
   return runs;
@@ -200,6 +201,7 @@ struct Shape {
   Kind kind;
   int ranks;
   int shard = 0;
+  bool copies = false;
 };
 
 class Zero : public testing::TestWithParam<Shape> {};
@@ -225,12 +227,13 @@ TEST_P(Zero, TrainsAsOneProcessDoes) {
   const Subject subject = TiedSubject();
   for (const OptimizerOptions& optimizer : {kAdam, kMomentum}) {
     for (const bool recompute : {false, true}) {
-      const auto& [kind, ranks, shard] = GetParam();
+      const auto& [kind, ranks, shard, copies] = GetParam();
       const ZeroCase variant{.kind = kind,
                              .ranks = ranks,
                              .shard = shard,
                              .optimizer = optimizer,
-                             .recompute = recompute};
+                             .recompute = recompute,
+                             .copies = copies};
       ZeroCase alone = variant;
       alone.kind = Kind::kSingle;
       const ZeroRun single = Train(alone, subject, {}, ranks, 20);
@@ -246,8 +249,9 @@ TEST_P(Zero, TrainsAsOneProcessDoes) {
 TEST_P(Zero, TrainsEveryModel) {
   for (const std::string name : {"mlp", "bert", "gpt", "llama"}) {
     const Subject subject = BuiltIn(name);
-    const auto& [kind, ranks, shard] = GetParam();
-    const ZeroCase variant{.kind = kind, .ranks = ranks, .shard = shard, .optimizer = kAdam};
+    const auto& [kind, ranks, shard, copies] = GetParam();
+    const ZeroCase variant{
+        .kind = kind, .ranks = ranks, .shard = shard, .optimizer = kAdam, .copies = copies};
     ZeroCase alone = variant;
     alone.kind = Kind::kSingle;
     ExpectClose(TrainRanks(variant, subject, 20), Train(alone, subject, {}, ranks, 20), 1e-5,
@@ -256,9 +260,9 @@ TEST_P(Zero, TrainsEveryModel) {
 }
 
 std::string NameOf(const testing::TestParamInfo<Shape>& info) {
-  const auto& [kind, ranks, shard] = info.param;
+  const auto& [kind, ranks, shard, copies] = info.param;
   return "Stage" + std::to_string(static_cast<int>(kind) - 1) + "On" + std::to_string(ranks) +
-         (shard > 0 ? "By" + std::to_string(shard) : "");
+         (shard > 0 ? "By" + std::to_string(shard) : "") + (copies ? "Copying" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes,
@@ -267,7 +271,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes,
                                          Shape{Kind::kZero2, 2}, Shape{Kind::kZero2, 4},
                                          Shape{Kind::kZero2, 4, 2}, Shape{Kind::kZero3, 1},
                                          Shape{Kind::kZero3, 2}, Shape{Kind::kZero3, 4},
-                                         Shape{Kind::kZero3, 4, 2}),
+                                         Shape{Kind::kZero3, 4, 2},
+                                         Shape{Kind::kZero3, 2, 0, true},
+                                         Shape{Kind::kZero3, 4, 2, true}),
                          NameOf);
 
 }  // namespace

@@ -27,6 +27,9 @@ TEST(RankLog, ALineShowsTheStep) {
       FormatLogLine(Line(40, 2.45131)),
       "step  40/500  loss  2.4513  lr 3.00e-04  grad norm  0.81  10.2k tokens/s  exposed comm  "
       "3%  left 1:32");
+  LogLine line = Line(40, 2.45131);
+  line.step.max_memory_allocated = int64_t{12} << 30;
+  EXPECT_TRUE(FormatLogLine(line).ends_with("exposed comm  3%  memory 12 GiB  left 1:32"));
 }
 
 TEST(RankLog, ColumnsStayInPlace) {

@@ -79,6 +79,18 @@ TEST_F(RunFolderTest, IsFoundAgainByItsJob) {
   }
 }
 
+TEST_F(RunFolderTest, IsTheNewestOfSeveralJobsOfOneName) {
+  const std::vector<std::string> elastic = {"elastic x"};
+  for (const char* where : {"/runs/{name}", "/in/{name}/out"}) {
+    Config config;
+    config.run.name = "gpt";
+    config.run.output_dir = folder_ + where;
+    std::string last;
+    for (int i = 0; i < 11; ++i) last = MakeRunFolder(config, kStart, elastic)->path;
+    EXPECT_EQ(FindRunFolder(config, elastic), last);
+  }
+}
+
 TEST_F(RunFolderTest, IsOfOneRunAtATime) {
   Config config;
   config.run.name = "first";

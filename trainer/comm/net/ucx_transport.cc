@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/env.h"
+#include "base/join.h"
 
 namespace ddprun::trainer {
 
@@ -26,12 +27,6 @@ Error UcxError(const UcxApi& ucx, const std::string& doing, ucs_status_t status)
                    "UCX_LOG_LEVEL=info in the environment shows more. DDPRUN_NET_INTERFACE "
                    "names the network interface to use.",
                .page = "ucx-failed"};
-}
-
-std::string Join(const std::vector<std::string>& names) {
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ",") + name;
-  return list;
 }
 
 }  // namespace
@@ -56,7 +51,7 @@ Result<ucp_config_t*> UcxTransport::Configure(const std::vector<std::string>& de
   };
   // Inside a node there is something faster.
   set("TLS", "^sm");
-  if (!devices.empty()) set("NET_DEVICES", Join(devices));
+  if (!devices.empty()) set("NET_DEVICES", Joined(devices, ","));
   // Over TCP a rendezvous costs a round trip, and messages under way at a time hold up each other.
   const bool rdma = std::any_of(devices.begin(), devices.end(), [](const std::string& device) {
     return device.find(':') != std::string::npos;
@@ -75,7 +70,7 @@ Status UcxTransport::Open(const std::vector<std::string>& devices) {
       ucx_.init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context_);
   ucx_.config_release(config);
   if (status != UCS_OK) {
-    return UcxError(ucx_, "Opening the network devices " + Join(devices), status);
+    return UcxError(ucx_, "Opening the network devices " + Joined(devices, ","), status);
   }
   return OpenWorker();
 }

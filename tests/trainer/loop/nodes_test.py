@@ -1,0 +1,203 @@
+"""Runs on several nodes, each an agent of its own on this machine: with and without a run folder
+that all of them see, and when the node of rank 0 leaves."""
+
+import os
+import random
+import signal
+import socket
+
+import harness
+import training
+
+
+def unused_port():
+    """Below the range from which the kernel gives ports to clients."""
+    while True:
+        port = random.randint(20000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+
+
+class NodesTest(training.TrainingTest):
+    def config(self, **sections):
+        config = training.gpt_config(
+            run={"name": "run", "max_steps": 12},
+            model={"name_or_path": "", "dropout": 0.1},
+            # Not what is the fastest at the moment.
+            training={"per_device_train_batch_size": 2, "matmul_engine": "default"},
+        )
+        for section, keys in sections.items():
+            config.setdefault(section, {}).update(keys)
+        return config
+
+    def read_to(self, job, word):
+        """What the job has said until such a line has come."""
+        said = ""
+        for line in job.stdout:
+            said += line
+            if line.startswith(word):
+                return said
+        self.finish(job)
+        raise AssertionError(f"no line of {word}: {job.err}")
+
+    def finish_all(self, nodes, code):
+        for node in nodes:
+            self.finish(node)
+        self.assertEqual([node.returncode for node in nodes], [code] * len(nodes),
+                         "\n".join(node.err for node in nodes))
+        self.assert_nothing_left()
+
+    def weights(self, run):
+        with open(self.path(f"{run}/model/model.safetensors"), "rb") as file:
+            return file.read()
+
+
+class Folders(NodesTest):
+    """Two nodes of two ranks, whose working directories, and so run folders, may differ."""
+
+    def start_nodes(self, config, *more, folders=("a", "b")):
+        path = self.write_config(config)
+        port = unused_port()
+        for folder in folders:
+            os.makedirs(self.path(folder), exist_ok=True)
+        return [
+            self.start("--nnodes=2", f"--node_rank={node}", "--nproc_per_node=2",
+                       "--master_addr=127.0.0.1", f"--master_port={port}", path, *more,
+                       env={"OMP_NUM_THREADS": "1"}, cwd=self.path(folder))
+            for node, folder in enumerate(folders)
+        ]
+
+    def train_whole(self, config):
+        self.finish_all(self.start_nodes(config, folders=("whole", "whole")), 0)
+        self.assertEqual(os.listdir(self.path("whole/runs")), ["run"])
+        return self.weights("whole/runs/run")
+
+    def test_of_which_one_node_sees_none_are_saved_by_the_other(self):
+        nodes = self.start_nodes(self.config(run={"max_steps": 10**9}))
+        said = self.read_to(nodes[0], "step")
+        nodes[1].send_signal(signal.SIGTERM)
+        self.finish_all(nodes, 75)
+        self.assertIn("not all hosts see runs/run/checkpoints: the ranks beside rank 0 save", said)
+        (saved,) = [name for name in os.listdir(self.path("a/runs/run/checkpoints"))
+                    if name.startswith("step-")]
+        files = os.listdir(self.path(f"a/runs/run/checkpoints/{saved}"))
+        self.assertIn("shard-00001-of-00002.safetensors", files)
+        self.assertFalse(os.path.exists(self.path("b/runs")))
+
+    def test_of_which_one_node_sees_none_give_the_same_bits(self):
+        config = self.config(checkpoint={"save_steps": 4})
+        expected = self.train_whole(config)
+        nodes = self.start_nodes(config, "--set", "run.max_time=0.001 s")
+        self.finish_all(nodes, 75)
+        self.assertIn("stopped after step 1 of 12", nodes[0].out)
+        nodes = self.start_nodes(config, "--set", "run.resume=auto")
+        self.finish_all(nodes, 0)
+        self.assertIn("going on after step 1: runs/run/checkpoints/step-1", nodes[0].out)
+        self.assertEqual(self.weights("a/runs/run"), expected)
+        self.assertFalse(os.path.exists(self.path("b/runs")))
+
+    def test_that_all_share_have_a_part_of_each_rank(self):
+        config = self.config(checkpoint={"save_steps": 4})
+        nodes = self.start_nodes(config, folders=("both", "both"))
+        self.finish_all(nodes, 0)
+        self.assertNotIn("not all hosts see", nodes[0].out)
+        files = os.listdir(self.path("both/runs/run/checkpoints/step-12"))
+        self.assertIn("shard-00003-of-00004.safetensors", files)
+        left = os.listdir(self.path("both/runs/run/checkpoints"))
+        self.assertEqual([name for name in left if name.startswith("seen-")], [])
+
+    def test_that_not_all_see_are_refused_for_state_in_parts(self):
+        config = self.config(strategy={"type": "zero1"}, checkpoint={"save_steps": 4})
+        nodes = self.start_nodes(config)
+        for node in nodes:
+            self.finish(node)
+        self.assertIn("-- NO SHARED FOLDER", nodes[0].err)
+        self.assertIn('strategy.type "zero1"', nodes[0].err)
+        self.assertIn("checkpoint.dir", nodes[0].err)
+        self.assertEqual([node.returncode for node in nodes], [2, 2])
+        self.assert_nothing_left()
+        # As the message says.
+        shared = ["--set", "checkpoint.dir=" + self.path("shared")]
+        self.finish_all(self.start_nodes(config, *shared), 0)
+        self.assertIn("step-12", os.listdir(self.path("shared/run-2")))
+        nothing = ["--set", "checkpoint.save_steps=0"]
+        nodes = self.start_nodes(config, *nothing)
+        self.finish_all(nodes, 0)
+        self.assertIn("nothing is saved, also not where the run is stopped", nodes[0].out)
+
+    def test_that_not_all_see_still_refuse_another_model(self):
+        config = self.config(checkpoint={"save_steps": 4}, run={"max_steps": 4})
+        self.finish_all(self.start_nodes(config), 0)
+        config["model"]["hidden_size"] = 16
+        config["run"]["max_steps"] = 8
+        nodes = self.start_nodes(config, "--set", "run.resume=auto")
+        for node in nodes:
+            self.finish(node)
+            self.assertNotEqual(node.returncode, 0)
+        self.assertIn("-- STATE DOES NOT FIT", nodes[0].err)
+        self.assert_nothing_left()
+
+
+class Leaving(NodesTest):
+    """Nodes of an elastic job, and a coordinator of their rendezvous that belongs to none."""
+
+    def start_store(self):
+        self.port = unused_port()
+        store = self.start("store", "--host=127.0.0.1", f"--port={self.port}")
+
+        def listens():
+            with socket.socket() as probe:
+                return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+        harness.wait_until(listens, "ddprun store to listen")
+        return store
+
+    def start_node(self, name, config):
+        with open(self.path("out." + name), "w") as out:
+            return self.start(
+                "--rdzv_backend=c10d", f"--rdzv_endpoint=127.0.0.1:{self.port}", "--rdzv_id=job",
+                f"--rdzv_conf=last_call_timeout=0.05,join_timeout={harness.DEADLINE_S}",
+                "--nnodes=1:2", "--nproc_per_node=1", config,
+                env={"OMP_NUM_THREADS": "1"}, stdout=out)
+
+    def said(self, name):
+        with open(self.path("out." + name)) as out:
+            return out.read()
+
+    def wait_for_save(self, name, after):
+        """Until the node tells of a checkpoint that it has saved after it has said that."""
+        harness.wait_until(
+            lambda: "checkpoint of step" in self.said(name).partition(after)[2],
+            lambda: f"a checkpoint after {after!r}: {self.said(name)}")
+
+    def test_of_rank_0_goes_on_in_the_run_folder(self):
+        path = self.write_config(self.config(
+            run={"max_steps": 10**9}, training={"virtual_ranks": 2},
+            checkpoint={"save_steps": 20}, report={"logging_steps": 1}))
+        store = self.start_store()
+        first = self.start_node("first", path)
+        self.wait_for_save("first", "1 rank ")
+        second = self.start_node("second", path)
+        self.wait_for_save("first", "2 ranks ")
+        first.kill()
+        self.finish(first)
+        self.wait_for_save("second", "going on after step ")
+        second.send_signal(signal.SIGTERM)
+        self.finish(second)
+        self.assertEqual(second.returncode, 75, second.err)
+        self.assertEqual(os.listdir(self.path("runs")), ["run"])
+        starts = [line for line in self.metrics("run") if line.get("event") == "start"]
+        self.assertEqual([start["world"]["size"] for start in starts], [1, 2, 1])
+        steps = [line["step"] for line in self.metrics("run") if line.get("split") == "train"]
+        self.assertEqual(steps, list(range(1, len(steps) + 1)))
+        store.terminate()
+        self.finish(store)
+        self.assert_nothing_left()
+
+
+if __name__ == "__main__":
+    harness.main()

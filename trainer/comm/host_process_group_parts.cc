@@ -1,0 +1,41 @@
+#include "trainer/comm/host_process_group_parts.h"
+
+#include <ATen/ops/from_blob.h>
+
+#include <vector>
+
+#include "base/check.h"
+#include "base/failure.h"
+#include "trainer/comm/host_process_group_core.h"
+
+namespace ddprun::trainer {
+
+PartsInPlace PartsInPlace::Allocate(HostProcessGroup& group,
+                                    int64_t size,
+                                    at::TensorOptions options) {
+  HostProcessGroup::Core& core = *group.core_;
+  if (core.placement.nodes() > 1) return {};
+  const auto item = static_cast<int64_t>(options.dtype().itemsize());
+  const size_t bytes = static_cast<size_t>(size * item);
+  DDPRUN_CHECK(bytes % kPageBytes == 0);
+  // Blocks of a heap do not begin where pages do.
+  const at::Tensor room =
+      group.allocateTensor(size + static_cast<int64_t>(kPageBytes) / item, options);
+  const auto address = reinterpret_cast<uintptr_t>(room.data_ptr());
+  const auto before = static_cast<int64_t>((kPageBytes - address % kPageBytes) % kPageBytes);
+  PartsInPlace parts{.own = room.narrow(0, before / item, size), .all = {}};
+  const int64_t offset = core.region->HeapOffset(core.local_rank(), parts.own.data_ptr(), bytes);
+  std::vector<int64_t> offsets(static_cast<size_t>(group.getSize()));
+  ThrowIfError(core.queue.RunNow([&] {
+    return core.group.AllGather(&offset, offsets.data(), sizeof offset,
+                                core.Deadline(c10d::kUnsetTimeout));
+  }));
+  std::byte* const data = ValueOrThrow(core.region->MapInARow(offsets, bytes));
+  const auto unmap = [data, row_bytes = bytes * offsets.size()](void*) {
+    SharedRegion::Unmap(data, row_bytes);
+  };
+  parts.all = at::from_blob(data, {size * group.getSize()}, unmap, options.device(at::kCPU));
+  return parts;
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,246 @@
+#include "trainer/loop/rank_zero.h"
+
+#include <ATen/Parallel.h>
+
+#include <filesystem>
+#include <limits>
+
+#include "base/failure.h"
+#include "base/last_words.h"
+#include "trainer/config/config_warnings.h"
+#include "trainer/config/slot.h"
+#include "trainer/loop/begin_training.h"
+#include "trainer/loop/build_strategy.h"
+#include "trainer/loop/estimate_memory.h"
+#include "trainer/loop/options_of.h"
+#include "trainer/loop/sample_text.h"
+#include "trainer/models/pretrained.h"
+#include "trainer/report/format.h"
+#include "trainer/report/metrics_file.h"
+#include "trainer/report/run_folder.h"
+#include "trainer/report/state_hashes.h"
+#include "trainer/report/terminal.h"
+#include "trainer/report/time_ledger.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+RunHeader HeaderOf(const Job& job,
+                   const RankInfo& rank,
+                   const Environment& environment,
+                   const RunFolder& folder,
+                   const Trainer& trainer,
+                   int64_t parameters) {
+  RunHeader header;
+  header.run_name = folder.name;
+  header.config_hash = folder.config_hash;
+  header.world_size = rank.world_size;
+  // Nodes may have different numbers of ranks; other launchers than ddprun and torchrun, which
+  // say how many nodes there are, make them alike.
+  const int alike = rank.world_size / rank.local_world_size;
+  header.nodes = static_cast<int>(ValueOrThrow(
+      environment.GetInt("GROUP_WORLD_SIZE", alike, 1, std::numeric_limits<int>::max())));
+  header.local_world_size = rank.local_world_size;
+  header.strategy = Word(StrategyOf(job.config, rank.world_size));
+  header.parameters = parameters;
+  header.facts = {{"device", trainer.mesh().device.str()},
+                  {"threads", std::to_string(at::get_num_threads())}};
+  const int64_t virtual_ranks = job.config.training.virtual_ranks;
+  if (virtual_ranks > 0) header.facts.push_back({"virtual_ranks", std::to_string(virtual_ranks)});
+  return header;
+}
+
+std::string Announcement(const Job& job,
+                         const RankInfo& rank,
+                         const RunHeader& header,
+                         const Trainer& trainer) {
+  const int64_t virtual_ranks = job.config.training.virtual_ranks;
+  return "run " + header.run_name + ": " + std::to_string(header.parameters) + " parameters, " +
+         std::to_string(job.train->size()) + " samples, " + std::to_string(header.world_size) +
+         (header.world_size == 1 ? " rank" : " ranks") + " x " +
+         std::to_string(at::get_num_threads()) +
+         (at::get_num_threads() == 1 ? " thread" : " threads") +
+         (virtual_ranks > 0 ? ", " + std::to_string(virtual_ranks) + " virtual ranks" : "") +
+         ", batch " +
+         std::to_string(trainer.plan().step_samples) + ", " +
+         std::to_string(trainer.plan().total_steps) + " steps, " +
+         MemoryText(EstimateMemory(job, rank.world_size, rank.local_world_size));
+}
+
+std::string FreshText(const Job& job, const Trainer& trainer) {
+  std::string names;
+  for (const std::string& name : trainer.fresh_parameters()) {
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  return "fresh weights, not in " + job.config.model.name_or_path + ": " + names;
+}
+
+Failure WeightsNotSaved(const Job& job, const RunStart& start, Trainer& trainer, Error cause) {
+  std::string hint =
+      "They are lost; the metrics that were written are kept. Make room or let the folder be "
+      "written\nto, or give another one (run.output_dir), and train again.";
+  const std::string checkpoint = CheckpointPath(start.place.folder, trainer.step());
+  if (std::filesystem::exists(checkpoint)) {
+    hint = "They are not lost: " + checkpoint + " has them.\n";
+    if (!job.config.checkpoint.save_only_model) {
+      hint += "Make room or let the folder be written to, and start again with run.resume \"" +
+              start.folder.path + "\":\nno step is done again. Or take";
+    } else {
+      hint += "Take";
+    }
+    hint += " them from there: ddp-trainer checkpoint export";
+  }
+  const auto bytes = static_cast<double>(StateBytes(trainer.model()));
+  return Failure(Error{.code = Code::kFailed,
+                       .title = "WEIGHTS NOT SAVED",
+                       .where = cause.where,
+                       .what = "Training has ended, but its weights, " + ByteText(bytes) +
+                               ", could not be saved:\n" + cause.what,
+                       .hint = std::move(hint),
+                       .page = "weights-not-saved"});
+}
+
+// What rank 0 leaves behind when training has ended.
+void Finish(const Job& job, const RunStart& start, Trainer& trainer, const Observers& observers) {
+  const RunFolder& folder = start.folder;
+  if (job.config.checkpoint.save_at_end) {
+    const std::string path = folder.path + "/model";
+    const ModelConfig& model = job.config.model;
+    // A weights file by itself has no companions.
+    const bool folder_given = std::filesystem::is_directory(model.name_or_path);
+    try {
+      SavePretrained(trainer.model(), path,
+                     {.source = folder_given ? model.name_or_path : "",
+                      .tokenizer = job.config.data.tokenizer,
+                      .labels = job.train->shape().labels,
+                      .files = job.model_files});
+    } catch (const Failure& failure) {
+      Error cause = failure.error();
+      cause.where = path;
+      throw WeightsNotSaved(job, start, trainer, std::move(cause));
+    }
+    observers.Note("weights: " + path + "/model.safetensors");
+  }
+  auto* language_model = dynamic_cast<LanguageModel*>(&trainer.model());
+  if (job.config.evaluation.sample_length > 0 && language_model != nullptr) {
+    observers.Note("sample:\n" + SampleText(*language_model, job.config));
+  }
+  observers.Note("run folder: " + folder.path);
+}
+
+std::string MetricsPath(const std::string& run) {
+  return run + "/metrics.jsonl";
+}
+
+std::string StoppedText(const Trainer& trainer, const StopRequest& stop, const RunFolder& folder) {
+  return "stopped after step " + std::to_string(trainer.step()) + " of " +
+         std::to_string(trainer.plan().total_steps) +
+         (trainer.gave_up_step() ? ", the next one would not have ended in time" : "") + ": " +
+         TextOf(stop.reason()) +
+         "; to go on: ddprun --resume " + folder.path;
+}
+
+// `goes_on`: as of MetricsFile.
+Observers WatchRun(const ReportConfig& config, const RunFolder& folder, bool goes_on = false) {
+  const std::string metrics = MetricsPath(folder.path);
+  Observers observers;
+  Observer& terminal = observers.Add(std::make_unique<Terminal>(
+      TerminalOptions{.bar_fd = ProgressBarFd(config.progress_bar), .numbers_in = metrics}));
+  observers.Add(std::make_unique<TimeLedger>(metrics, terminal, goes_on));
+  observers.Add(std::make_unique<MetricsFile>(metrics, terminal, goes_on));
+  if (config.state_hashes) {
+    const std::string path = folder.path + "/" + kStateHashesName;
+    observers.Add(std::make_unique<StateHashFile>(path, terminal));
+  }
+  return observers;
+}
+
+// From where the trainer stands to the end of the run, and what it leaves behind. `prepare` comes
+// first: what it throws is told, too.
+void TrainToTheEnd(const Job& job,
+                   const RunStart& start,
+                   const StopRequest& stop,
+                   Trainer& trainer,
+                   const Observers& observers,
+                   const std::function<void()>& prepare) {
+  try {
+    prepare();
+    // A rank 0 that has taken another's place after the last step has the weights to write.
+    const bool done = start.checkpoint && trainer.step() >= trainer.plan().total_steps;
+    trainer.Fit(&observers);
+    if (trainer.stopped()) observers.Note(StoppedText(trainer, stop, start.folder));
+    if (done) observers.Note("nothing to do: the run has done all of its steps");
+    // A run that was killed between its last step and here has no weights yet.
+    if (!trainer.stopped() && !(done && std::filesystem::exists(start.folder.path + "/model"))) {
+      Finish(job, start, trainer, observers);
+    }
+  } catch (...) {
+    const RunEnd end{.reason = "failed", .step = trainer.step(), .message = CurrentError().what};
+    observers.Tell(&Observer::OnEnd, end);
+    throw;
+  }
+  const char* const reason = trainer.stopped() ? "stopped" : "finished";
+  observers.Tell(&Observer::OnEnd, RunEnd{.reason = reason, .step = trainer.step()});
+}
+
+}  // namespace
+
+void GoOnAsRankZero(const Job& job,
+                    const RankInfo& rank,
+                    const Environment& environment,
+                    const StopRequest& stop,
+                    Trainer& trainer) {
+  Build(job, environment, trainer, /*joins=*/true);
+  trainer.TakePlace();
+  const RunStart start{.folder = TakeOverRun(trainer.place().run, job.config, environment),
+                       .place = trainer.place()};
+  const ToldSteps told = ValueOrThrow(CutLastLine(MetricsPath(start.folder.path)));
+  const Observers observers = WatchRun(job.config.report, start.folder, /*goes_on=*/true);
+  const int64_t parameters = ParameterCount(trainer.model());
+  observers.Tell(&Observer::OnBegin,
+                 HeaderOf(job, rank, environment, start.folder, trainer, parameters));
+  TrainToTheEnd(job, start, stop, trainer, observers,
+                [&] { trainer.TellMissed(told, observers); });
+}
+
+void TrainAsRankZero(const Job& job,
+                     const RankInfo& rank,
+                     const Environment& environment,
+                     const std::shared_ptr<FlightRecorder>& recorder,
+                     const StopRequest& stop,
+                     Trainer& trainer) {
+  // What is to come is said before the weights, which may take long. Only a model of the user's own
+  // has to be there to be counted.
+  std::string compute;
+  if (job.shape == nullptr) compute = Build(job, environment, trainer);
+  const int64_t parameters = ParameterCount(job.shape ? *job.shape : trainer.model());
+  const RunStart start = ChooseRunStart(job.config, environment, ReportTime::Now().unix_seconds);
+  const RunFolder& folder = start.folder;
+  RunHeader header = HeaderOf(job, rank, environment, folder, trainer, parameters);
+  if (start.checkpoint) header.resumed_step = start.checkpoint->step();
+  const Observers observers = WatchRun(job.config.report, folder);
+  observers.Tell(&Observer::OnBegin, header);
+  observers.Note(Announcement(job, rank, header, trainer));
+  const Log log = OpenLog("", environment, recorder, [&observers](std::string_view line) {
+    observers.Note(line.substr(0, line.size() - 1));
+  });
+  for (const std::string& note : job.model_notes) log.Info("model: " + note);
+  for (const std::string& note : job.data_notes) log.Info("data: " + note);
+  for (const std::string& warning : WarningsOf(job, trainer.plan())) log.Warning(warning);
+  for (const std::string& note : start.notes) log.Warning(note);
+  TrainToTheEnd(job, start, stop, trainer, observers, [&] {
+    if (job.shape != nullptr) compute = Build(job, environment, trainer);
+    if (!compute.empty()) log.Info(compute);
+    if (!trainer.fresh_parameters().empty()) log.Info(FreshText(job, trainer));
+    for (const std::string& change : GoOn(job, rank, start, trainer)) log.Warning(change);
+    if (start.checkpoint) {
+      observers.Note("going on after step " + std::to_string(trainer.step()) + ": " +
+                     start.checkpoint->path());
+    } else if (IsRestart(environment)) {
+      observers.Note("no checkpoint yet: training begins again at step 1");
+    }
+  });
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,71 @@
+#include "trainer/loop/step_watch.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "trainer/loop/build_pipeline.h"
+#include "trainer/loop/trainer.h"
+
+namespace ddprun::trainer {
+
+void StepWatch::Begin(const Model& model, size_t micro_batches, size_t parts) {
+  began_ = Clock::now();
+  micro_batches_ = micro_batches;
+  parts_ = parts;
+  done_ = 0;
+  buffers_.clear();
+  if (parts == 0) return;
+  for (const at::Tensor& buffer : model.buffers()) buffers_.push_back(buffer.clone());
+}
+
+void StepWatch::BeforeMicroBatch(const Mesh& mesh, double save_seconds) {
+  if (parts_ == 0) return;
+  const size_t done = done_++;
+  const auto part = [this](size_t i) { return i * parts_ / micro_batches_; };
+  if (done == 0 || part(done) == part(done - 1)) return;
+  if (!mesh.device.is_cpu()) {
+    const c10::impl::VirtualGuardImpl device(mesh.device.type());
+    device.synchronizeStream(device.getStream(mesh.device));
+  }
+  const double of_each = Seconds() / static_cast<double>(done);
+  const double rest = of_each * static_cast<double>(micro_batches_ - done);
+  const at::Tensor votes = at::tensor({IsTooLate(rest, save_seconds, asked_()) ? 1 : 0}, at::kLong);
+  AllReduceOnHost(mesh.control.get(), votes);
+  if (votes.item<int64_t>() > 0) throw StepGivenUp();
+}
+
+void StepWatch::GiveUp(const Model& model) {
+  gave_up_ = true;
+  const at::NoGradGuard no_grad;
+  const std::vector<at::Tensor> buffers = model.buffers();
+  for (size_t i = 0; i < buffers.size(); ++i) buffers[i].copy_(buffers_[i]);
+}
+
+Votes Trainer::OwnVotes(bool stop) const {
+  Votes votes = checkpoints_.OwnVotes(stop);
+  votes.watch = watch_.WantsNext();
+  return votes;
+}
+
+// Alike on all ranks. How long the first step takes nobody knows.
+size_t Trainer::WatchedParts(size_t micro_batches) const {
+  const StrategyConfig& strategy = job_.config.strategy;
+  const bool in_turn = !IsPipeline(strategy) && strategy.devices.empty();
+  if (!watch_.asks() || !in_turn || !strategy_->averages_gradients()) return 0;
+  if (!first_step_ && !watch_.next()) return 0;
+  // Processes may have different numbers of virtual ranks.
+  const int64_t least = ranks_.count / mesh_.data.size;
+  return micro_batches / static_cast<size_t>(ranks_.own.size()) * static_cast<size_t>(least);
+}
+
+void Trainer::GiveUpStep() {
+  recovery_.leaving = true;
+  SetRecovers(false);
+  watch_.GiveUp(*model_);
+  if (!mesh_.device.is_cpu()) reports_.Tell(observers_);
+  if (step_ > 0 && saved_step_ != step_) Save();
+  stopped_ = true;
+}
+
+}  // namespace ddprun::trainer

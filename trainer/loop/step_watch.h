@@ -1,0 +1,60 @@
+// A step that would not end before the process is killed is given up between two micro-batches:
+// what it has changed is put back, the state of before is saved, and the step is done after the run
+// has been taken up again. Ranks have to give it up alike, so they ask each other; only in steps so
+// long that it may be needed.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "trainer/loop/step_boundary.h"
+#include "trainer/models/model.h"
+#include "trainer/parallel/mesh.h"
+
+namespace ddprun::trainer {
+
+// Is thrown through Strategy::ForwardBackward, on all ranks alike.
+struct StepGivenUp {};
+
+// One thread.
+class StepWatch {
+ public:
+  // Without it no step is given up.
+  void Ask(std::function<StopGrace()> asked) { asked_ = std::move(asked); }
+  bool asks() const { return asked_ != nullptr; }
+
+  // A step of so many micro-batches on this rank begins. Between `parts` of them, as many on all
+  // ranks and no more than there are micro-batches, ranks ask each other; 0: they do not.
+  void Begin(const Model& model, size_t micro_batches, size_t parts);
+  // Throws StepGivenUp. `save_seconds`: of IsTooLate.
+  void BeforeMicroBatch(const Mesh& mesh, double save_seconds);
+  // Buffers of the model, which forward changes, become what they were when the step began.
+  void GiveUp(const Model& model);
+  bool gave_up() const { return gave_up_; }
+
+  // Votes::watch of this rank, after the step or at its end.
+  bool WantsNext() const { return asked_ && IsLongStep(Seconds(), asked_()); }
+  // Whether a rank has voted so for the step to come.
+  void SetNext(bool watched) { next_ = watched; }
+  bool next() const { return next_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double Seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
+
+  std::function<StopGrace()> asked_;
+  Clock::time_point began_ = {};
+  size_t micro_batches_ = 1;
+  size_t parts_ = 0;
+  size_t done_ = 0;
+  bool next_ = false;
+  bool gave_up_ = false;
+  std::vector<at::Tensor> buffers_;  // copies
+};
+
+}  // namespace ddprun::trainer
