@@ -3,13 +3,14 @@
 
 GPT-2 124M (batch 12 x 1024) and BERT-base (batch 32, length 128 and 512), bfloat16 by autocast,
 scaled-dot-product attention, fused AdamW; torch.compile in its default mode. The sides take turns.
-Steps 20 to 120 count: compiling does not. MFU is (6 N + 12 L W T) times the tokens/s over the
+Steps 21 to 120 count: compiling does not. MFU is (6 N + 12 L W T) times the tokens/s over the
 device's peak for dense bfloat16 (N parameters, L layers, W width, T sequence: nanoGPT's formula).
 BERT's texts are long enough to be cut at the length.
 """
 
 import json
 import pathlib
+import re
 import statistics
 import subprocess
 import tempfile
@@ -41,16 +42,16 @@ def gpus(options):
             if check["name"].startswith("GPU ")]
 
 
-def timed(options, argv, is_told):
-    """The told lines of a run; seconds to the first of them; GPU memory after the second."""
-    begin, first, memory, lines, told = time.perf_counter(), None, None, [], 0
+def timed(options, argv, step_of):
+    """The lines of a run; seconds to step 20; most memory in use on a GPU after step 40."""
+    begin, first, memory, lines = time.perf_counter(), None, None, []
     process = harness.start([str(word) for word in argv], stdout=subprocess.PIPE, text=True)
     for line in process.stdout:
         lines.append(line)
-        told += is_told(line)
-        if is_told(line) and told == 1:
+        step = step_of(line)
+        if step == TOLD["told_every"]:
             first = time.perf_counter() - begin
-        if is_told(line) and told == 2:
+        if step == 2 * TOLD["told_every"]:
             memory = max(gpu["memory_used"] for gpu in gpus(options))
     if process.wait() != 0:
         raise SystemExit(f"{argv} failed")
@@ -64,21 +65,30 @@ def lengthen(path):
     pathlib.Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+def step_of_line(line):
+    found = re.match(r"step +(\d+)/", line)
+    return found and int(found[1])
+
+
 def own_run(options, case, weights, folder):
     path = folder / "config.json"
     path.write_text(json.dumps(training.config(case, "bf16", False, weights, folder)))
     lines, first, memory = timed(options, [*harness.ddprun(options, options.ranks), path],
-                                 lambda line: line.startswith("step "))
+                                 step_of_line)
     run = next(line.split(": ", 1)[1].strip() for line in lines if line.startswith("run folder: "))
     rows = [json.loads(line) for line in (pathlib.Path(run) / "metrics.jsonl").open()]
     return [row for row in rows if row.get("split") == "train"], first, memory
 
 
+def row_of(line):
+    return json.loads(line) if line.startswith("{") else {}
+
+
 def peer_run(options, case, side):
     argv = [*harness.torchrun(options.ranks), training.PEER, "--side", side, "--case",
             json.dumps(case)]
-    lines, first, memory = timed(options, argv, lambda line: line.startswith("{"))
-    return [json.loads(line) for line in lines if line.startswith("{")], first, memory
+    lines, first, memory = timed(options, argv, lambda line: row_of(line).get("step"))
+    return [row for row in map(row_of, lines) if row], first, memory
 
 
 def measure(options, name, case, peak):
@@ -98,9 +108,8 @@ def measure(options, name, case, peak):
     tokens = case["batch"] * case["sequence"] * options.ranks
     flops = 6 * case["parameters"] + 12 * case["layers"] * case["width"] * case["sequence"]
     for side, rounds in runs.items():
-        # The first told line is of steps 1 to 20.
         seconds = statistics.median(row["step_seconds"] for rows, _, _ in rounds
-                                    for row in rows[1:])
+                                    for row in rows if row["step"] > TOLD["told_every"])
         speed = tokens / seconds
         yield {"case": name, "side": side, "tokens_per_second": speed,
                "mfu": speed / options.ranks * flops / peak if peak else None,

@@ -21,9 +21,10 @@ import harness
 SIZES = [1024, 4096, 4096, 1024]
 BATCH = 8
 WARM_STEPS = 12
+COST_STEPS = 60  # of each run of --cost
 
 
-def config(folder, recovery):
+def config(folder, recovery, saves):
     return {
         "run": {"name": "r", "output_dir": os.path.join(folder, "run"), "max_steps": 10**6,
                 "recovery": recovery},
@@ -33,7 +34,7 @@ def config(folder, recovery):
         "training": {"per_device_train_batch_size": BATCH, "max_grad_norm": 0,
                      "matmul_engine": "default"},
         "report": {"logging_steps": 1},
-        "checkpoint": {"save_steps": 0 if recovery == "peer" else WARM_STEPS, "save_at_end": False},
+        "checkpoint": {"save_steps": WARM_STEPS if saves else 0, "save_at_end": False},
     }
 
 
@@ -48,11 +49,15 @@ def steps_of(path):
     return {line["step"]: (line["ts"], line["step_seconds"]) for line in steps}
 
 
-def wait_for(condition, process, seconds=120):
+def wait_for(condition, process, path, seconds=120):
     deadline = time.monotonic() + seconds
     while not condition():
         if process.poll() is not None or time.monotonic() > deadline:
-            sys.exit("The run has ended, or goes on no more.")
+            with open(os.path.join(path, "out"), encoding="utf-8") as out:
+                said = "".join(out.readlines()[-20:])
+            sys.exit(f"{' '.join(map(str, process.args))} "
+                     + ("goes on no more" if process.poll() is None else
+                        f"has ended with code {process.returncode}") + f". Last lines:\n{said}")
         time.sleep(0.002)
 
 
@@ -72,10 +77,11 @@ def workers_of(process, program):
     return sorted(found)
 
 
-def kill_one(process, program, path, kill=True):
+def kill_one(process, program, folder, path, kill=True):
     """Seconds from the kill to the end of the first step that was told after it, less the median
-    step; without a kill the median step."""
-    wait_for(lambda: len(steps_of(path)) >= WARM_STEPS + 3, process)
+    step; without a kill the median step. FOLDER has what the process says."""
+    wanted = WARM_STEPS + (3 if kill else COST_STEPS)
+    wait_for(lambda: len(steps_of(path)) >= wanted, process, folder)
     step = harness.median([seconds for _, seconds in steps_of(path).values()][2:])
     if not kill:
         return step
@@ -85,21 +91,22 @@ def kill_one(process, program, path, kill=True):
     os.kill(victim, signal.SIGKILL)
     # What ends sooner is the step under way, to which the victim had given all that it had.
     after = lambda: [told for told, _ in steps_of(path).values() if told > begin + step / 2]
-    wait_for(after, process)
+    wait_for(after, process, folder)
     return min(after()) - begin - step
 
 
 def ours(options, recovery, kill=True):
+    """Without a kill both sides are the same but for the key."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         path = os.path.join(folder, "train.json")
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(config(folder, recovery), file)
+            json.dump(config(folder, recovery, saves=kill and recovery == "none"), file)
         with open(os.path.join(folder, "out"), "w", encoding="utf-8") as out:
             process = harness.start([*harness.ddprun(options, options.ranks), "--max_restarts=1",
                                      path], stdout=out, stderr=out)
             try:
-                return kill_one(process, b"ddp-trainer", os.path.join(folder, "run/metrics.jsonl"),
-                                kill)
+                return kill_one(process, b"ddp-trainer", folder,
+                                os.path.join(folder, "run/metrics.jsonl"), kill)
             finally:
                 harness.stop(process)
 
@@ -113,7 +120,7 @@ def peer(options):
                  str(WARM_STEPS), json.dumps(SIZES)], {"OMP_NUM_THREADS": "1"},
                 stdout=out, stderr=out)
             try:
-                return kill_one(process, b"peers/recovery.py\0",
+                return kill_one(process, b"peers/recovery.py\0", folder,
                                 os.path.join(folder, "metrics.jsonl"))
             finally:
                 harness.stop(process)

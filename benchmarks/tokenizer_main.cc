@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/cpus.h"
 #include "base/failure.h"
-#include "trainer/text/encode_pair.h"
 #include "trainer/text/tokenizer.h"
 
 namespace {
@@ -36,7 +36,11 @@ int main(int argc, char** argv) {
     const std::vector<std::string_view> documents = Documents(all);
     for (int threads = 0; std::cin >> threads;) {
       const auto start = std::chrono::steady_clock::now();
-      const auto ids = ddprun::trainer::EncodeMany(*tokenizer, documents, threads);
+      std::vector<std::vector<int32_t>> ids(documents.size());
+      // Few enough at once that no thread is left with all the long ones.
+      ddprun::RunInParts(threads, ids.size(), 32, [&](size_t begin, size_t end) {
+        for (size_t i = begin; i < end; ++i) tokenizer->Encode(documents[i], ids[i]);
+      });
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
       uint64_t tokens = 0;
       uint64_t sum = 0;

@@ -16,7 +16,11 @@ from torch.nn.parallel import DistributedDataParallel
 
 def main():
     folder, batch, save_at, sizes = sys.argv[1], *map(json.loads, sys.argv[2:])
-    dist.init_process_group("gloo")
+    # Ranks that are started again would find the addresses of those before in the same store.
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+    start = dist.PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], store)
+    dist.init_process_group("gloo", store=start, rank=int(os.environ["RANK"]),
+                            world_size=int(os.environ["WORLD_SIZE"]))
     torch.manual_seed(42)
     layers = []
     for inputs, outputs in zip(sizes, sizes[1:]):

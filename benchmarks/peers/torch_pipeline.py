@@ -98,7 +98,7 @@ def run_rank(rank, job):
 def main():
     with open(sys.argv[1]) as file:
         job = json.load(file)
-    torch.multiprocessing.spawn(run_rank, (job,), job["stages"])
+    torch.multiprocessing.start_processes(run_rank, (job,), job["stages"], start_method="fork")
 
 
 if __name__ == "__main__":
