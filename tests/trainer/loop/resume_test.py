@@ -1,10 +1,10 @@
 """Runs that are killed, restarted, or taken up by hand go on in their folder, step for step."""
 
+import fcntl
 import json
 import os
 import resource
 import signal
-import subprocess
 import unittest
 import unittest.mock
 
@@ -54,7 +54,7 @@ class Resume(training.TrainingTest):
         config = self.toy(run={"name": "whole", "max_steps": 4000}, report={"logging_steps": 100})
         config["checkpoint"]["save_steps"] = 50
         self.train(config, 2)
-        config["run"]["name"] = "killed"
+        config["run"].update(name="killed", recovery="none")
         job = self.start("--nproc_per_node=2", "--max_restarts=3", self.write_config(config))
         for line in job.stdout:
             if line.startswith("checkpoint of step"):
@@ -184,15 +184,9 @@ class Resume(training.TrainingTest):
     def test_of_a_folder_in_use_is_refused(self):
         self.train(self.toy())
         lock = self.path("runs/toy/run.lock")
-        holder = subprocess.Popen(["flock", lock, "sleep", "60"])
-        try:
-            harness.wait_until(
-                lambda: subprocess.run(["flock", "-n", lock, "true"]).returncode != 0, "the lock"
-            )
+        with open(lock, "a") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
             job = self.run_ddprun(self.write_config(self.toy()), "--set", "run.resume=runs/toy")
-        finally:
-            holder.kill()
-            holder.wait()
         self.assertNotEqual(job.returncode, 0)
         self.assertIn("-- RUN IN USE", job.err)
 
