@@ -46,7 +46,7 @@ MAY_INCLUDE = {
     "trainer/text": ["base"],
     "trainer/data": ["trainer/text", *TASK],
     "trainer/compute": ["trainer/config", "base"],
-    "trainer/cuda": ["base"],
+    "trainer/cuda": ["trainer/compute", "base"],
     "trainer/state": ["base"],
     "trainer/plugin": ["trainer/data", "base"],
     # A model takes a batch.

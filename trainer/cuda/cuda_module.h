@@ -17,11 +17,12 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/result.h"
+#include "trainer/compute/device_graph.h"
 
 namespace ddprun::trainer {
 
 // Raised with every change of CudaModule.
-constexpr uint32_t kCudaModuleAbi = 2;
+constexpr uint32_t kCudaModuleAbi = 3;
 
 // What the module's symbol ddprun_cuda_module is. The first two tell whether the rest may be used.
 struct CudaModule {
@@ -44,6 +45,8 @@ struct CudaModule {
                                                   int size,
                                                   std::chrono::milliseconds timeout,
                                                   const std::string& name);
+
+  MakeDeviceGraph make_graph;
 };
 
 // Loads the module. Before the process' first seed and backward: LibTorch looks for CUDA once, and

@@ -1,4 +1,8 @@
 // libddprun_cuda.so.
+#include <ATen/Context.h>
+#include <ATen/core/CachingHostAllocator.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime_api.h>
 #include <torch/version.h>
@@ -38,6 +42,66 @@ c10::intrusive_ptr<c10d::Backend> MakeGroup(const c10::intrusive_ptr<c10d::Store
   return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, std::move(options));
 }
 
+template <typename Function>
+bool Succeeds(const Function& function) {
+  try {
+    function();
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+class CudaGraph final : public DeviceGraph {
+ public:
+  explicit CudaGraph(c10::Device device) : device_(device), pool_(at::cuda::graph_pool_handle()) {}
+
+  // A capture that a broken rule has ended: LibTorch leaves its allocator waiting for the end, with
+  // all that is freed from then on, and its generator within the capture.
+  ~CudaGraph() override {
+    if (!recording_) return;
+    const c10::DeviceGuard guard(device_);
+    Succeeds([this] { graph_.capture_end(); });
+    const auto index = device_.index();
+    at::HostAllocator* const pinned = at::getHostAllocator(at::kCUDA);
+    Succeeds([&] { c10::cuda::CUDACachingAllocator::endAllocateToPool(index, pool_); });
+    Succeeds([&] { pinned->end_allocate_to_pool(pool_); });
+    if (!Succeeds([this] { graph_.pool(); })) {  // else it releases them itself
+      Succeeds([&] { c10::cuda::CUDACachingAllocator::releasePool(index, pool_); });
+      Succeeds([&] { pinned->release_pool(pool_); });
+    }
+    Succeeds([this] {
+      at::Generator generator = at::globalContext().defaultGenerator(device_);
+      generator.graphsafe_set_state(generator_before_);
+    });
+  }
+
+  void Begin() override {
+    const c10::DeviceGuard guard(device_);
+    generator_before_ = at::globalContext().defaultGenerator(device_).clone();
+    recording_ = true;
+    // NCCL's watchdog may go on looking at events meanwhile.
+    graph_.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
+  }
+  void End() override {
+    const c10::DeviceGuard guard(device_);
+    graph_.capture_end();
+    recording_ = false;
+  }
+  void Replay() override { graph_.replay(); }
+
+ private:
+  const c10::Device device_;
+  const c10::MempoolId_t pool_;
+  at::Generator generator_before_;
+  at::cuda::CUDAGraph graph_;
+  bool recording_ = false;
+};
+
+std::unique_ptr<DeviceGraph> MakeGraph(c10::Device device) {
+  return std::make_unique<CudaGraph>(device);
+}
+
 }  // namespace
 
 }  // namespace ddprun::trainer
@@ -49,4 +113,5 @@ const ddprun::trainer::CudaModule ddprun_cuda_module = {
     .cuda = CUDART_VERSION,
     .count_devices = ddprun::trainer::CountDevices,
     .bus_id = ddprun::trainer::BusId,
-    .make_group = ddprun::trainer::MakeGroup};
+    .make_group = ddprun::trainer::MakeGroup,
+    .make_graph = ddprun::trainer::MakeGraph};

@@ -32,8 +32,9 @@ TEST(CudaModule, SaysWhyAFileCannotBeUsed) {
   std::ofstream(text) << "text";
   EXPECT_THAT(what(text), HasSubstr("file too short"));
   EXPECT_THAT(what(OTHER_LIBRARY), HasSubstr("another library"));
-  EXPECT_THAT(what(OTHER_INTERFACE), HasSubstr("built with interface 3, and this ddp-trainer "
-                                               "with 2"));
+  EXPECT_THAT(what(OTHER_INTERFACE),
+              HasSubstr("built with interface " + std::to_string(kCudaModuleAbi + 1) +
+                        ", and this ddp-trainer with " + std::to_string(kCudaModuleAbi)));
   EXPECT_THAT(what(OTHER_TORCH), HasSubstr("LibTorch 2.12.0, and this ddp-trainer with "
                                            "LibTorch 2."));
   // The loader's own words name the file that is missing.
@@ -86,7 +87,8 @@ constexpr CudaModule kFake = {
                      const std::string& name) -> c10::intrusive_ptr<c10d::Backend> {
       store->set("met", "");
       return c10::make_intrusive<FakeGroup>(rank, size, name);
-    }};
+    },
+    .make_graph = nullptr};
 
 Mesh MeshOfOne() {
   Mesh mesh;

@@ -8,7 +8,8 @@ extern "C" const ddprun::trainer::CudaModule ddprun_cuda_module = {
     .cuda = 0,
     .count_devices = nullptr,
     .bus_id = nullptr,
-    .make_group = nullptr};
+    .make_group = nullptr,
+    .make_graph = nullptr};
 #elif DDPRUN_OTHER == 2  // another LibTorch
 extern "C" const ddprun::trainer::CudaModule ddprun_cuda_module = {
     .abi = ddprun::trainer::kCudaModuleAbi,
@@ -16,7 +17,8 @@ extern "C" const ddprun::trainer::CudaModule ddprun_cuda_module = {
     .cuda = 0,
     .count_devices = nullptr,
     .bus_id = nullptr,
-    .make_group = nullptr};
+    .make_group = nullptr,
+    .make_graph = nullptr};
 #elif DDPRUN_OTHER == 3  // needs a library that is not found when it is loaded
 extern "C" int OfTheAbsentLibrary();
 extern "C" int call_it() {

@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "tests/trainer/device/graph.h"
 #include "tests/trainer/device/race_detector.h"
 
 namespace ddprun::simulated {
@@ -36,7 +37,7 @@ struct Cached {
 struct Arena {
   std::map<std::byte*, size_t> free = {};  // of no stream
   std::map<std::byte*, std::unique_ptr<Block>> blocks = {};
-  std::map<size_t, Cached> cached = {};  // by stream
+  std::map<std::pair<uint64_t, size_t>, Cached> cached = {};  // by pool and stream
   std::list<Waiting> waiting = {};
   size_t limit = kDeviceBytes;
   size_t reserved = 0;  // of all blocks
@@ -62,7 +63,7 @@ Queued Here() {
 }
 
 void Cache(Arena& arena, Block* block) {
-  Cached& cached = arena.cached[block->stream];
+  Cached& cached = arena.cached[{block->pool, block->stream}];
   cached.kept.push_back(block);
   cached.kept_bytes += block->size;
   ++cached.unchecked;
@@ -96,8 +97,8 @@ void ReturnWaiting(Arena& arena) {
   }
 }
 
-Block* FromCache(Arena& arena, size_t stream, size_t size) {
-  Cached& cached = arena.cached[stream];
+Block* FromCache(Arena& arena, uint64_t pool, size_t stream, size_t size) {
+  Cached& cached = arena.cached[{pool, stream}];
   CheckKept(cached, ClockOf(stream));
   const auto found = cached.ready.lower_bound(size);
   if (found == cached.ready.end() || found->first > 2 * size) return nullptr;
@@ -106,7 +107,7 @@ Block* FromCache(Arena& arena, size_t stream, size_t size) {
   return block;
 }
 
-Block* FromFree(Arena& arena, size_t stream, size_t size) {
+Block* FromFree(Arena& arena, uint64_t pool, size_t stream, size_t size) {
   if (arena.reserved + size > arena.limit) return nullptr;
   const auto fits = [&](const auto& piece) { return piece.second >= size; };
   const auto found = std::ranges::find_if(arena.free, fits);
@@ -117,7 +118,8 @@ Block* FromFree(Arena& arena, size_t stream, size_t size) {
   arena.reserved += size;
   arena.reserved_peak = std::max(arena.reserved_peak, arena.reserved);
   auto& block = arena.blocks[begin];
-  block = std::make_unique<Block>(Block{.begin = begin, .size = size, .stream = stream});
+  block = std::make_unique<Block>(
+      Block{.begin = begin, .size = size, .stream = stream, .pool = pool});
   return block.get();
 }
 
@@ -137,8 +139,9 @@ void AddFree(Arena& arena, std::byte* begin, size_t size) {
   arena.free.emplace(begin, size);
 }
 
-// As a real device: nothing is cached any more once all of its streams are idle.
-void EmptyCache(int device) {
+// As a real device: nothing is cached any more once all of its streams are idle. `pool`: of a graph
+// that is no more.
+void EmptyCache(int device, uint64_t pool = 0) {
   const std::vector<Event> events = RecordAll(device);
   for (const Event& event : events) event.signal->Wait();
   const auto lock = BookLock();
@@ -155,16 +158,27 @@ void EmptyCache(int device) {
     AddFree(arena, block.begin, block.size);
     arena.blocks.erase(block.begin);
   };
-  for (auto& [stream, cached] : std::exchange(arena.cached, {})) {
-    for (const auto& [size, block] : cached.ready) release(*block);
-    for (const Block* block : cached.kept) release(*block);
+  std::vector<const Block*> unused;
+  for (const auto& [key, cached] : arena.cached) {
+    if (key.first != 0) continue;
+    for (const auto& [size, block] : cached.ready) unused.push_back(block);
+    unused.insert(unused.end(), cached.kept.begin(), cached.kept.end());
   }
+  for (const auto& [begin, block] : arena.blocks) {
+    if (pool == 0 || block->pool != pool) continue;
+    block->pool = 0;
+    if (!block->in_use) unused.push_back(block.get());
+  }
+  std::erase_if(arena.cached, [&](const auto& one) {
+    return one.first.first == 0 || one.first.first == pool;
+  });
+  for (const Block* block : unused) release(*block);
 }
 
-Block* Find(Arena& arena, size_t stream, size_t size) {
+Block* Find(Arena& arena, uint64_t pool, size_t stream, size_t size) {
   ReturnWaiting(arena);
-  Block* const block = FromCache(arena, stream, size);
-  return block != nullptr ? block : FromFree(arena, stream, size);
+  Block* const block = FromCache(arena, pool, stream, size);
+  return block != nullptr ? block : FromFree(arena, pool, stream, size);
 }
 
 [[noreturn]] void ThrowOutOfMemory(int device, size_t size, const Arena& arena) {
@@ -178,15 +192,19 @@ Block* Take(int device, size_t bytes) {
   const size_t stream = IndexOf(CurrentStream(device));
   auto lock = BookLock();
   Arena& arena = ArenaOf(device);
-  Block* block = Find(arena, stream, size);
+  const Capture* const capture = CaptureOf(stream);
+  const uint64_t pool = capture == nullptr ? 0 : capture->id;
+  Block* block = Find(arena, pool, stream, size);
   if (block == nullptr) {
     lock.unlock();
     EmptyCache(device);
     lock.lock();
-    block = Find(arena, stream, size);
+    block = Find(arena, pool, stream, size);
   }
   if (block == nullptr) ThrowOutOfMemory(device, bytes, arena);
+  static uint64_t owners = 0;
   block->in_use = true;
+  block->owner = ++owners;
   block->requested = bytes;
   block->taken_by = Here();
   arena.use.in_use += block->size;
@@ -209,12 +227,13 @@ void Free(void* context) {
     Cache(arena, block);
     return;
   }
+  if (block->pool != 0) return;  // its other streams' work is never over while the graph lives
   lock.unlock();
   for (const size_t index : others) {
-    Record(waiting.events.emplace_back(),
-           c10::Stream(c10::Stream::UNSAFE,
-                       DeviceAt(static_cast<int>(index / kStreamsPerDevice)),
-                       static_cast<c10::StreamId>(index % kStreamsPerDevice)));
+    RecordInQueue(waiting.events.emplace_back(),
+                  c10::Stream(c10::Stream::UNSAFE,
+                              DeviceAt(static_cast<int>(index / kStreamsPerDevice)),
+                              static_cast<c10::StreamId>(index % kStreamsPerDevice)));
   }
   lock.lock();
   arena.waiting.push_back(std::move(waiting));
@@ -292,6 +311,10 @@ Block* BlockAt(const std::byte* address) {
   if (next == blocks.begin()) return nullptr;
   Block* const block = std::prev(next)->second.get();
   return address < block->begin + block->size ? block : nullptr;
+}
+
+void ReleasePool(int device, uint64_t pool) {
+  EmptyCache(device, pool);
 }
 
 void SetMemoryLimit(int device, size_t bytes) {

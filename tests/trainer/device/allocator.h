@@ -24,6 +24,8 @@ struct Block {
   size_t size = 0;
   size_t requested = 0;
   size_t stream = 0;
+  uint64_t pool = 0;   // of a graph, 0: of everyone
+  uint64_t owner = 0;  // a number of each
   bool in_use = false;
   std::vector<Access> accesses = {};
   std::set<size_t> other_streams = {};  // by record_stream
@@ -34,6 +36,8 @@ struct Block {
 c10::DeviceAllocator& TheAllocator();
 // The block that an address lies in, in use or not, or nullptr. Under BookLock().
 Block* BlockAt(const std::byte* address);
+// What a graph has used is everyone's again. Waits for the device, which the host is not said to.
+void ReleasePool(int device, uint64_t pool);
 
 // Of a device, in bytes; at most and by default kDeviceBytes.
 void SetMemoryLimit(int device, size_t bytes);

@@ -197,7 +197,10 @@ class Call {
     static std::mutex mutex;
     Translation translation(Translation::To::kShapes);
     const Values given = Translated(&translation);
-    if (auto known = ShapesOf(Doing::Operation(), given)) return known;
+    if (auto known = ShapesOf(Doing::Operation(), given)) {
+      if (arguments != nullptr) TakeOutputs(*known, arguments);
+      return known;
+    }
     const auto has = [&](c10::DispatchKey key) { return operation_.hasKernelForDispatchKey(key); };
     std::unique_lock lock(mutex);
     if (without.contains(Doing::Operation()) ||
@@ -216,6 +219,14 @@ class Call {
     }
     if (arguments != nullptr) *arguments = given;
     return stack;
+  }
+
+  // Results stand for the arguments that are written.
+  void TakeOutputs(const Values& results, Values* arguments) const {
+    *arguments = arguments_;
+    for (size_t i = 0, next = 0; i < arguments->size() && next < results.size(); ++i) {
+      if (IsWritten(schema_.arguments()[i])) (*arguments)[i] = results[next++];
+    }
   }
 
   // The CPU's kernel; the results of the call.

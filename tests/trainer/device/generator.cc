@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "tests/trainer/device/stream.h"
+#include "tests/trainer/device/graph.h"
 
 namespace ddprun::simulated {
 namespace {
@@ -46,6 +46,7 @@ class GeneratorImpl final : public c10::GeneratorImpl {
   }
   // The host knows the state of a real device's generator without waiting; this one has to.
   at::Generator& Idle() const {
+    RefuseInCapture(device().index(), "a generator's state");
     std::unique_lock lock(order_);
     const SignalPtr last = last_;
     lock.unlock();
@@ -86,6 +87,7 @@ at::Generator ForKernels(const at::Generator& generator) {
 }
 
 std::function<void()> Drawing(const at::Generator& generator, std::function<void()> kernel) {
+  if (CapturesDraw(generator)) return kernel;  // a replay has its turn as a whole
   const auto own = std::make_shared<Signal>();
   return [before = ImplOf(generator).Follow(own), own, kernel = std::move(kernel)] {
     if (before != nullptr) before->Wait();

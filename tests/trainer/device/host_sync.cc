@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "tests/trainer/device/stream.h"
+#include "tests/trainer/device/graph.h"
 
 namespace ddprun::simulated {
 namespace {
@@ -36,6 +36,7 @@ std::string NameOf(HostSyncKind kind) {
 }
 
 void NoteHostSync(HostSyncKind kind, int device) {
+  RefuseInCapture(device, NameOf(kind));
   HostSync sync = {kind, device, Doing::Operation(), Place()};
   if (forbidding[static_cast<size_t>(device)] > 0 && allowing == 0) {
     throw DeviceError("the host would wait for the device: " + Line(sync));

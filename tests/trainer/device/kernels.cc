@@ -10,6 +10,7 @@
 
 #include "tests/trainer/device/allocator.h"
 #include "tests/trainer/device/fallback.h"
+#include "tests/trainer/device/graph.h"
 #include "tests/trainer/device/host_sync.h"
 #include "tests/trainer/device/pinned_memory.h"
 #include "tests/trainer/device/tensors.h"
@@ -93,9 +94,14 @@ void CopyWithHost(const at::Tensor& source, const at::Tensor& target, bool non_b
                      source.sizes() == target.sizes() && host.is_contiguous() &&
                      own.is_contiguous();
   if (non_blocking && plain && IsPinned(host.const_data_ptr())) {
+    // Of what a replay does to it the host knows nothing.
+    if (to_host) RefuseInCapture(own.device().index(), "a copy to the host");
+    const bool captured = CapturesRead(own.device().index(),
+                                       static_cast<const std::byte*>(host.const_data_ptr()));
     const auto done = std::make_shared<Signal>();
     const QueuedPtr copy = Queue(
         stream, uses, [from = OnHost(source), to = OnHost(target)] { to.copy_(from); });
+    if (captured) return;
     QueueControl(stream, [done] { done->Set(); });
     auto* const begin = static_cast<std::byte*>(const_cast<void*>(host.const_data_ptr()));
     AddPending(copy, {begin, begin + host.nbytes(), to_host}, done);

@@ -23,9 +23,15 @@ struct Piece {
   size_t size;
 };
 
+struct Taken {
+  size_t size;
+  uint64_t owner;
+};
+
 struct Pool {
   std::byte* unused = PinnedMemory();
-  std::map<std::byte*, size_t> taken = {};
+  std::map<std::byte*, Taken> taken = {};
+  uint64_t owners = 0;
   std::multimap<size_t, std::byte*> free = {};
   std::list<Piece> waiting = {};  // freed, but copies still use it
   std::list<Pending> pending = {};
@@ -93,13 +99,13 @@ std::byte* TakePinned(size_t bytes) {
   const auto found = pool.free.lower_bound(size);
   if (found != pool.free.end() && found->first <= 2 * size) {
     std::byte* const begin = found->second;
-    pool.taken.emplace(begin, found->first);
+    pool.taken.emplace(begin, Taken{found->first, ++pool.owners});
     pool.free.erase(found);
     return begin;
   }
   TORCH_CHECK(pool.unused + size <= PinnedMemory() + kDeviceBytes, "out of pinned memory");
   std::byte* const begin = std::exchange(pool.unused, pool.unused + size);
-  pool.taken.emplace(begin, size);
+  pool.taken.emplace(begin, Taken{size, ++pool.owners});
   return begin;
 }
 
@@ -107,7 +113,7 @@ void FreePinned(void* context) {
   const auto lock = BookLock();
   Pool& pool = ThePool();
   const auto found = pool.taken.find(static_cast<std::byte*>(context));
-  pool.waiting.push_back({found->first, found->second});
+  pool.waiting.push_back({found->first, found->second.size});
   pool.taken.erase(found);
 }
 
@@ -154,6 +160,14 @@ void ReleasePending(int device) {
     return static_cast<int>(one.copy->stream / kStreamsPerDevice) == device &&
            host.times[one.copy->stream] >= one.copy->time;
   });
+}
+
+uint64_t PinnedOwner(const std::byte* address) {
+  auto& taken = ThePool().taken;
+  const auto next = taken.upper_bound(const_cast<std::byte*>(address));
+  if (next == taken.begin()) return 0;
+  const auto& [begin, piece] = *std::prev(next);
+  return address < begin + piece.size ? piece.owner : 0;
 }
 
 const char* PendingCopyAt(const void* address) {

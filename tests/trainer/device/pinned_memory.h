@@ -15,6 +15,8 @@ at::HostAllocator& TheHostAllocator();
 void AddPending(const QueuedPtr& copy, const Use& use, SignalPtr done);
 // The host of the device has waited. Under BookLock().
 void ReleasePending(int device);
+// Who has allocated the memory at an address, as a number of its own; 0: nobody. Under BookLock().
+uint64_t PinnedOwner(const std::byte* address);
 // For the message of a fault.
 const char* PendingCopyAt(const void* address);
 

@@ -31,7 +31,10 @@ class StreamWork : public c10d::Work {
     future_->markCompleted(c10::IValue(outputs));
   }
 
-  bool isCompleted() override { return done_.signal->IsSet(); }
+  bool isCompleted() override {
+    if (done_.signal != nullptr) return done_.signal->IsSet();
+    return Query(done_);  // of a capture: refused
+  }
   bool wait(std::chrono::milliseconds) override {
     if (opType_ == c10d::OpType::BARRIER) {
       NoteHostSync(HostSyncKind::kSynchronize, device_);
@@ -163,8 +166,7 @@ SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::Run(c10d::OpType type,
                                                           const Tensors& inputs,
                                                           const Tensors& outputs,
                                                           const Result& result) {
-  const uint64_t number = ++number_;
-  const std::string name = c10d::opTypeToString(type) + " " + std::to_string(number);
+  const std::string name = c10d::opTypeToString(type) + " " + std::to_string(++number_);
   const Doing doing(name);
   std::vector<Use> uses;
   Tensors from, to;
@@ -182,10 +184,13 @@ SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::Run(c10d::OpType type,
   Record(before, CurrentStream(device_));
   LetWait(before, stream_);
   const auto ran = std::make_shared<bool>(false);
-  const auto kernel = [=, meeting = meeting_, rank = rank_, timeout = timeout_] {
+  // Counted when it runs: a graph replays what was queued once.
+  const auto kernel = [=, run = run_, meeting = meeting_, rank = rank_, timeout = timeout_] {
     *ran = true;
+    const uint64_t number = ++*run;
+    const std::string now = c10d::opTypeToString(type) + " " + std::to_string(number);
     Tensors results;
-    meeting->Meet(rank, number, {name, &from}, timeout, [&](const auto& visits) {
+    meeting->Meet(rank, number, {now, &from}, timeout, [&](const auto& visits) {
       std::vector<Tensors> given;
       for (const Meeting::Visit& visit : visits) given.push_back(*visit.given);
       results = result(given);
@@ -195,7 +200,8 @@ SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::Run(c10d::OpType type,
   Queue(stream_, uses, kernel);
   // After an error of the device: the others need not wait.
   QueueControl(stream_, [ran, name, meeting = meeting_, rank = rank_] {
-    if (!*ran) meeting->Abort("rank " + std::to_string(rank) + " failed before " + name);
+    if (std::exchange(*ran, false)) return;
+    meeting->Abort("rank " + std::to_string(rank) + " failed before " + name);
   });
   Tensors kept = inputs;
   kept.insert(kept.end(), outputs.begin(), outputs.end());

@@ -5,6 +5,7 @@
 // order and have the bits of HostProcessGroup's.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <vector>
@@ -88,6 +89,7 @@ class SimulatedProcessGroup : public c10d::Backend {
   const c10::Stream stream_;
   std::chrono::milliseconds timeout_ = std::chrono::minutes(1);
   uint64_t number_ = 0;  // of collectives begun
+  const std::shared_ptr<std::atomic<uint64_t>> run_ = std::make_shared<std::atomic<uint64_t>>(0);
 };
 
 }  // namespace ddprun::simulated

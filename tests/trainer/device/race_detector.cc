@@ -53,7 +53,8 @@ std::string At(const Queued& queued) {
 void CheckUses(const QueuedPtr& queued, const VectorClock& clock, const std::vector<Use>& uses) {
   for (const Use& use : uses) {
     Block* const block = BlockAt(use.begin);
-    if (block == nullptr || !block->in_use || use.end > block->begin + block->size) {
+    const bool own = block != nullptr && block->pool != 0 && block->pool == queued->pool;
+    if (block == nullptr || !(block->in_use || own) || use.end > block->begin + block->size) {
       ThrowFreed(*queued, use, block);
     }
     for (const Access& access : block->accesses) {

@@ -1,5 +1,6 @@
 #include "tests/trainer/device/shapes.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/Functions.h>
 
 #include <functional>
@@ -91,6 +92,17 @@ Shapes ConvolutionBackward(const Values& a) {
   return Asked(a, {Like(a[1]), Like(a[2]), Sized(a[0], {Channels(a[0])})});
 }
 
+// Of what is not strided in another order than usual.
+Shapes Where(const Values& a) {
+  const at::Tensor condition = a[0].toTensor(), self = a[1].toTensor(), other = a[2].toTensor();
+  const auto sizes = at::infer_size(condition.sizes(), at::infer_size(self.sizes(), other.sizes()));
+  return {at::empty(sizes, condition.options().dtype(at::result_type(self, other)))};
+}
+
+Shapes Logical(const Values& a) {
+  return {Sized(a[0], at::infer_size(a[0].toTensor().sizes(), a[1].toTensor().sizes()))};
+}
+
 // Empty: not known.
 using Rule = std::function<Shapes(const Values&)>;
 
@@ -102,6 +114,11 @@ const std::map<std::string, Rule>& Rules() {
   static const auto* const rules = new std::map<std::string, Rule>{
       {"aten::relu", LikeArgument(0)},
       {"aten::roll", LikeArgument(0)},
+      {"aten::where.self", Where},
+      {"aten::where.self_out", Where},
+      {"aten::logical_and.out", Logical},
+      {"aten::logical_or.out", Logical},
+      {"aten::logical_not.out", LikeArgument(0)},
       {"aten::mse_loss_backward", LikeArgument(1)},
       {"aten::index_select", IndexSelect},
       {"aten::embedding_dense_backward", EmbeddingBackward},

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "tests/trainer/device/graph.h"
 #include "tests/trainer/device/pinned_memory.h"
 #include "tests/trainer/device/race_detector.h"
 
@@ -34,6 +35,7 @@ struct World {
   std::array<StreamQueue, kDevices * kStreamsPerDevice> queues;
   std::array<StickyError, kDevices> errors;
   std::array<std::atomic<int>, kDevices> next_in_pool = {};
+  std::atomic<int64_t> queued = 0;
   std::mutex mutex;  // guards what is below
   std::array<VectorClock, kDevices * kStreamsPerDevice> clocks;
   std::array<VectorClock, kDevices> host_clocks;
@@ -99,16 +101,33 @@ void HostHasWaited(int device, const VectorClock& clock) {
   ThrowError(device);
 }
 
+[[noreturn]] void ThrowCapturedEvent() {
+  throw DeviceError("an event that was recorded in a capture is used outside of it\n  " +
+                    Place().Text());
+}
+
 QueuedPtr Enter(const c10::Stream& stream,
                 const std::vector<Use>& uses,
-                std::function<void()> function) {
+                std::function<void()> function,
+                uint64_t pool = 0) {
   auto queued = std::make_shared<Queued>(
-      Queued{.operation = Doing::Operation(), .stream = IndexOf(stream)});
+      Queued{.operation = Doing::Operation(), .stream = IndexOf(stream), .pool = pool});
   const auto lock = BookLock();
+  Capture* const capture = CaptureOf(queued->stream);
+  Capture* const other = CaptureOn(stream.device_index());
+  if (capture == nullptr && other != nullptr && other->thread == std::this_thread::get_id()) {
+    other->Refuse(queued->operation + " is queued on " + StreamName(stream) +
+                  ", which has not joined the capture");
+  }
   VectorClock& clock = ClockOf(queued->stream);
   queued->time = ++clock.times[queued->stream];
   CheckUses(queued, clock, uses);
-  Push(queued->stream, std::move(function));
+  if (capture != nullptr) {
+    capture->Add(uses, std::move(function));
+  } else {
+    ++TheWorld().queued;
+    Push(queued->stream, std::move(function));
+  }
   return queued;
 }
 
@@ -190,6 +209,7 @@ QueuedPtr Queue(const c10::Stream& stream,
 void QueueAndFinish(const c10::Stream& stream,
                     const std::vector<Use>& uses,
                     std::function<void()> kernel) {
+  RefuseInCapture(stream.device_index(), "what the simulation runs when it is called");
   const auto done = std::make_shared<Signal>();  // its thread may set it for longer than we wait
   std::exception_ptr error;
   Enter(stream, uses, WithThreads([&, done] {
@@ -205,7 +225,21 @@ void QueueAndFinish(const c10::Stream& stream,
 }
 
 void QueueControl(const c10::Stream& stream, std::function<void()> function) {
+  const auto lock = BookLock();
+  Capture* const capture = CaptureOf(IndexOf(stream));
+  if (capture != nullptr) return capture->functions.push_back(std::move(function));
   Push(IndexOf(stream), std::move(function));
+}
+
+void QueueReplay(const c10::Stream& stream,
+                 const std::vector<Use>& uses,
+                 uint64_t pool,
+                 std::function<void()> function) {
+  Enter(stream, uses, std::move(function), pool);
+}
+
+int64_t TakeQueued() {
+  return TheWorld().queued.exchange(0);
 }
 
 void ReportError(int device, const std::string& text) {
@@ -215,21 +249,48 @@ void ReportError(int device, const std::string& text) {
 }
 
 void Record(Event& event, const c10::Stream& stream) {
+  {
+    const auto lock = BookLock();
+    if (const Capture* const capture = CaptureOf(IndexOf(stream))) {
+      event = {.signal = nullptr,
+               .clock = TheWorld().clocks[IndexOf(stream)],
+               .device = stream.device_index(),
+               .capture = capture->id};
+      return;
+    }
+  }
+  RecordInQueue(event, stream);
+}
+
+void RecordInQueue(Event& event, const c10::Stream& stream) {
   const auto lock = BookLock();
   event.device = stream.device_index();
   event.clock = TheWorld().clocks[IndexOf(stream)];
   event.signal = std::make_shared<Signal>();
+  event.capture = 0;
   Push(IndexOf(stream), [signal = event.signal] { signal->Set(); });
 }
 
 void LetWait(const Event& event, const c10::Stream& stream) {
-  if (event.signal == nullptr) return;
+  if (event.signal == nullptr && event.capture == 0) return;
   const auto lock = BookLock();
+  Capture* const capture = CaptureOf(IndexOf(stream));
+  if (event.capture != 0) {
+    Capture* const of_event = CaptureOn(event.device);
+    if (of_event == nullptr || of_event->id != event.capture) ThrowCapturedEvent();
+    of_event->Join(stream);
+  } else if (capture != nullptr) {
+    capture->Refuse(StreamName(stream) + " waits for an event that was recorded outside of the "
+                    "capture");
+  }
   TheWorld().clocks[IndexOf(stream)].Join(event.clock);
+  if (event.capture != 0) return;
   Push(IndexOf(stream), [signal = event.signal] { signal->Wait(); });
 }
 
 bool Query(const Event& event) {
+  RefuseInCapture(event.device, "an event query");
+  if (event.capture != 0) ThrowCapturedEvent();
   if (event.signal == nullptr) return true;
   if (!event.signal->IsSet()) return false;
   HostHasWaited(event.device, event.clock);
@@ -237,6 +298,7 @@ bool Query(const Event& event) {
 }
 
 void Synchronize(const Event& event) {
+  if (event.capture != 0) ThrowCapturedEvent();
   if (event.signal == nullptr) return;
   event.signal->Wait();
   HostHasWaited(event.device, event.clock);
@@ -249,6 +311,7 @@ void Synchronize(const c10::Stream& stream) {
 }
 
 bool Query(const c10::Stream& stream) {
+  RefuseInCapture(stream.device_index(), "a query of a stream");
   if (!WasUsed(stream)) return true;
   Event event;
   Record(event, stream);
@@ -261,7 +324,7 @@ std::vector<Event> RecordAll(int device) {
   std::vector<Event> events;
   for (int id = 0; id < kStreamsPerDevice; ++id) {
     const c10::Stream stream(c10::Stream::UNSAFE, DeviceAt(device), id);
-    if (WasUsed(stream)) Record(events.emplace_back(), stream);
+    if (WasUsed(stream)) RecordInQueue(events.emplace_back(), stream);
   }
   return events;
 }

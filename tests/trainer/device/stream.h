@@ -63,6 +63,7 @@ struct Queued {
   std::string operation;
   size_t stream = 0;  // index of a VectorClock
   uint64_t time = 0;
+  uint64_t pool = 0;  // of a graph that is replayed: it may use what it has freed itself
   Place place = {};
 };
 using QueuedPtr = std::shared_ptr<const Queued>;
@@ -89,13 +90,21 @@ void QueueAndFinish(const c10::Stream& stream,
                     std::function<void()> kernel);
 // For what is no kernel: signals, waits. Runs after errors as well.
 void QueueControl(const c10::Stream& stream, std::function<void()> function);
+// A graph, whose functions look after errors themselves.
+void QueueReplay(const c10::Stream& stream,
+                 const std::vector<Use>& uses,
+                 uint64_t pool,
+                 std::function<void()> function);
+// What the host has queued on all streams since the last call: kernels, copies and replays.
+int64_t TakeQueued();
 // The device's next wait throws this, unless it has an error already.
 void ReportError(int device, const std::string& text);
 
 struct Event {
-  SignalPtr signal;  // nullptr: never recorded
+  SignalPtr signal;  // nullptr: never recorded, or in a capture
   VectorClock clock;
   int device = 0;
+  uint64_t capture = 0;  // in which it was recorded
 };
 void Record(Event& event, const c10::Stream& stream);
 void LetWait(const Event& event, const c10::Stream& stream);
@@ -105,7 +114,8 @@ void Synchronize(const Event& event);
 void Synchronize(const c10::Stream& stream);
 bool Query(const c10::Stream& stream);
 void SynchronizeDevice(int device);
-// After all that the device's streams have in their queues.
+// After what the streams have in their queues, whether they are captured or not.
+void RecordInQueue(Event& event, const c10::Stream& stream);
 std::vector<Event> RecordAll(int device);
 
 // For those who keep books of their own; under BookLock().
