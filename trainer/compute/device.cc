@@ -16,6 +16,7 @@ namespace {
 
 std::atomic<int> device_forms_only = 0;
 thread_local at::Generator own_generator;
+thread_local std::vector<at::Tensor>* kept_copies = nullptr;
 
 at::Generator GeneratorOf(c10::Device device) {
   return device.is_cpu() ? HostGenerator() : at::globalContext().defaultGenerator(device);
@@ -96,7 +97,17 @@ OwnRandomNumbers::OwnRandomNumbers(c10::Device device, int64_t part)
 
 at::Tensor ToDevice(const at::Tensor& host, c10::Device device) {
   if (device.is_cpu() || !host.defined()) return host;
-  return host.pin_memory().to(device, host.scalar_type(), /*non_blocking=*/true);
+  const at::Tensor pinned = host.pin_memory();
+  if (kept_copies != nullptr) kept_copies->push_back(pinned);
+  return pinned.to(device, host.scalar_type(), /*non_blocking=*/true);
+}
+
+KeepHostCopies::KeepHostCopies(std::vector<at::Tensor>& kept) {
+  kept_copies = &kept;
+}
+
+KeepHostCopies::~KeepHostCopies() {
+  kept_copies = nullptr;
 }
 
 DeviceScalar::DeviceScalar(const at::Tensor& value) {

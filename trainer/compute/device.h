@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 namespace ddprun::trainer {
 
@@ -67,6 +68,16 @@ class OwnRandomNumbers {
 // A host tensor on the device. The host does not wait: the copy goes through pinned memory, in the
 // order of the current stream. On the CPU the tensor itself; undefined stays undefined.
 at::Tensor ToDevice(const at::Tensor& host, c10::Device device);
+
+// While it lives, the pinned memory of what this thread gives to ToDevice() is kept in `kept`: for
+// a device that makes the same copies again later. Not nested.
+class KeepHostCopies {
+ public:
+  explicit KeepHostCopies(std::vector<at::Tensor>& kept);
+  ~KeepHostCopies();
+  KeepHostCopies(const KeepHostCopies&) = delete;
+  KeepHostCopies& operator=(const KeepHostCopies&) = delete;
+};
 
 // A number that the host has, or that a device may still be computing.
 class DeviceScalar {

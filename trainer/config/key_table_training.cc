@@ -192,6 +192,13 @@ std::vector<Key> ComputeKeys() {
                    {"grad_checkpointing", "timm"},
                    {"gradient-checkpointing", "Marian"}}},
       {.section = "training",
+       .name = "cuda_graph",
+       .slot = At<&Config::training, &TrainingConfig::cuda_graph>,
+       .meaning = "Records a step's work on a GPU once and launches it as a whole from then on: "
+                  "for models whose kernels are shorter than their launch. Where a step cannot be "
+                  "recorded, a line says why. See docs/gpu.md.",
+       .aliases = {{"enable_cuda_graph", "Megatron and DeepSpeed"}}},
+      {.section = "training",
        .name = "matmul_engine",
        .slot = At<&Config::training, &TrainingConfig::matmul_engine>,
        .meaning = "Who multiplies float32 matrices on the CPU: LibTorch's default, oneDNN, or the "

@@ -45,6 +45,7 @@ struct TrainingConfig {
   double init_loss_scale = 65536;            // fp16
   int64_t loss_scale_growth_interval = 2000;  // fp16, steps
   bool gradient_checkpointing = false;
+  bool cuda_graph = false;
   MatmulSetting matmul_engine = MatmulSetting::kAuto;
   Loss loss = Loss::kAuto;
   double label_smoothing = 0.0;

@@ -64,8 +64,9 @@ void ReplaceGroups(const CudaModule& module,
   }
 }
 
-void Place(Mesh& mesh, c10::Device device) {
+void Place(Mesh& mesh, c10::Device device, const DeviceChoice& choice) {
   mesh.device = device;
+  mesh.make_graph = device.is_cuda() ? choice.module->make_graph : nullptr;
   at::globalContext().setAllowTF32CuDNN(false);  // float32 is what the config says
 }
 
@@ -89,7 +90,7 @@ std::string PutOnDevices(const std::string& device,
     if (!own) return "there are GPUs, but training is on the CPU: " + own.error().what;
     return has ? "training is on the CPU: not every rank has a GPU of its own" : choice.note;
   }
-  Place(mesh, *own);
+  Place(mesh, *own, choice);
   ReplaceGroups(*choice.module, environment, timeout, mesh);
   return "";
 }
@@ -98,7 +99,7 @@ void PutOnNamedDevices(const std::vector<c10::Device>& devices,
                        const DeviceChoice& choice,
                        Mesh& mesh) {
   ThrowIfError(CheckDevices(choice.module, devices));
-  Place(mesh, devices.front());
+  Place(mesh, devices.front(), choice);
 }
 
 }  // namespace ddprun::trainer

@@ -70,6 +70,7 @@ Trainer::~Trainer() = default;
 void Trainer::Build(bool joins) {
   log_.Debug("building the model");
   UseDevice(mesh_.device);
+  graph_ = StepGraph::Make(job_, mesh_, log_);
   BuiltStrategy built = BuildStrategy(job_, mesh_, recorder_.get(), joins);
   model_ = std::move(built.model);
   strategy_ = std::move(built.strategy);
@@ -255,6 +256,7 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   const double total = TotalPredictions(micro_batches);
   bool in_part = false;  // which has random numbers of its own
   watch_.Begin(*model_, micro_batches.size(), WatchedParts(micro_batches.size()));
+  if (graph_ && LaunchStep(micro_batches.front(), total, result)) return result;
   const auto loss = [&](Model& model, const Batch& batch, size_t index) {
     NoteProgress();
     watch_.BeforeMicroBatch(mesh_, checkpoints_.save_seconds());
@@ -334,6 +336,8 @@ double Trainer::TotalPredictions(const std::vector<Batch>& micro_batches) {
   return count.item<double>();
 }
 
+// The loss whose gradients, averaged over the ranks and added up over the micro-batches, are those
+// of the mean over all predictions.
 at::Tensor Trainer::WeightedLoss(Model& model,
                                  const Batch& batch,
                                  double total_predictions,

@@ -14,11 +14,11 @@
 #include "trainer/loop/job.h"
 #include "trainer/loop/recovery.h"
 #include "trainer/loop/state_hasher.h"
+#include "trainer/loop/step_graph.h"
 #include "trainer/loop/step_reports.h"
 #include "trainer/loop/step_watch.h"
 #include "trainer/models/model.h"
 #include "trainer/optim/loss_scaler.h"
-#include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
 #include "trainer/parallel/strategy.h"
 #include "trainer/report/metrics_file.h"
@@ -106,14 +106,13 @@ class Trainer {
   size_t WatchedParts(size_t micro_batches) const;
   void GiveUpStep();
   double TotalPredictions(const std::vector<Batch>& micro_batches);
-  // The loss whose gradients, averaged over the ranks and added up over the micro-batches, are
-  // those of the mean over all predictions.
   at::Tensor WeightedLoss(Model& model,
                           const Batch& batch,
                           double total_predictions,
                           StepSums& sums);
   // Updates the parameters; with a loss scale, if the gradients are finite.
   void Update(StepResult& result);
+  bool LaunchStep(const Batch& batch, double total_predictions, StepResult& result);
   void NoteProgress();
   void SetPhase(WorkerPhase phase);
   void EvaluateModel();
@@ -130,6 +129,7 @@ class Trainer {
   DistributedSampler sampler_;
   const ScheduleOptions schedule_;
   const BatchMover mover_;
+  std::unique_ptr<StepGraph> graph_;  // before what is made on its stream
   std::vector<std::string> fresh_parameters_;
   std::shared_ptr<Model> model_;
   std::unique_ptr<Strategy> strategy_;

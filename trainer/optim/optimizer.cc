@@ -23,6 +23,13 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
+// Calls `step` with a number, or with the tensor that the device's kernels read it from.
+template <typename Step>
+void WithRate(const DeviceScalar& rate, const Step& step) {
+  if (!rate.on_device().defined()) return step(static_cast<double>(rate));
+  step(rate.on_device().to(at::kFloat));
+}
+
 class AdamOptimizer final : public Optimizer {
  public:
   AdamOptimizer(const OptimizerOptions& options, std::vector<ParameterGroup> groups)
@@ -37,7 +44,9 @@ class AdamOptimizer final : public Optimizer {
     at::Tensor step;  // float32 scalar on the parameter's device, as the fused kernels want it
   };
 
-  void StepGroup(size_t group, std::span<const size_t> members, double learning_rate) override {
+  void StepGroup(size_t group,
+                 std::span<const size_t> members,
+                 const DeviceScalar& learning_rate) override {
     const ParameterGroup& parameters = groups_[group];
     Tensors values, gradients, first, second, steps;
     for (const size_t i : members) {
@@ -53,20 +62,23 @@ class AdamOptimizer final : public Optimizer {
     }
     if (values.empty()) return;
     at::_foreach_add_(steps, 1);
-    const auto [beta1, beta2] = options_.betas;
+    const double beta1 = options_.betas[0];
+    const double beta2 = options_.betas[1];
     const double decay = parameters.weight_decay;
     const double eps = options_.eps;
-    if (options_.kind == OptimizerType::kAdamW) {
-      at::_fused_adamw_(values, gradients, first, second,
-                        /*max_exp_avg_sqs=*/{}, steps, learning_rate, beta1, beta2, decay, eps,
-                        /*amsgrad=*/false,
-                        /*maximize=*/false);
-    } else {
-      at::_fused_adam_(values, gradients, first, second,
-                       /*max_exp_avg_sqs=*/{}, steps, learning_rate, beta1, beta2, decay, eps,
-                       /*amsgrad=*/false,
-                       /*maximize=*/false);
-    }
+    WithRate(learning_rate, [&](const auto& rate) {
+      if (options_.kind == OptimizerType::kAdamW) {
+        at::_fused_adamw_(values, gradients, first, second,
+                          /*max_exp_avg_sqs=*/{}, steps, rate, beta1, beta2, decay, eps,
+                          /*amsgrad=*/false,
+                          /*maximize=*/false);
+      } else {
+        at::_fused_adam_(values, gradients, first, second,
+                         /*max_exp_avg_sqs=*/{}, steps, rate, beta1, beta2, decay, eps,
+                         /*amsgrad=*/false,
+                         /*maximize=*/false);
+      }
+    });
   }
 
   void NameStateOf(size_t group,
@@ -117,7 +129,9 @@ class SgdOptimizer final : public Optimizer {
     Tensors momentum;  // empty without momentum
   };
 
-  void StepGroup(size_t group, std::span<const size_t> members, double learning_rate) override {
+  void StepGroup(size_t group,
+                 std::span<const size_t> members,
+                 const DeviceScalar& learning_rate) override {
     const ParameterGroup& parameters = groups_[group];
     // The kernel's is_first_step holds for a whole call: momentum starts as the gradient then.
     Operands first, later;
@@ -149,11 +163,16 @@ class SgdOptimizer final : public Optimizer {
     visitor.Tensor(prefix + "momentum_buffer", momentum, PlacementOf(group, member));
   }
 
-  void StepOperands(const Operands& operands, double decay, double rate, bool is_first_step) const {
+  void StepOperands(const Operands& operands,
+                    double decay,
+                    const DeviceScalar& learning_rate,
+                    bool is_first_step) const {
     if (operands.values.empty()) return;
-    at::_fused_sgd_(operands.values, operands.gradients, operands.momentum, decay,
-                    options_.momentum, rate, options_.dampening, options_.nesterov,
-                    /*maximize=*/false, is_first_step);
+    WithRate(learning_rate, [&](const auto& rate) {
+      at::_fused_sgd_(operands.values, operands.gradients, operands.momentum, decay,
+                      options_.momentum, rate, options_.dampening, options_.nesterov,
+                      /*maximize=*/false, is_first_step);
+    });
   }
 
   const OptimizerOptions options_;
@@ -203,12 +222,12 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(gro
   }
 }
 
-void Optimizer::Step(double learning_rate) {
+void Optimizer::Step(const DeviceScalar& learning_rate) {
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < groups_.size(); ++i) StepGroup(i, all_[i], learning_rate);
 }
 
-void Optimizer::Step(double learning_rate, std::span<const at::Tensor> parameters) {
+void Optimizer::Step(const DeviceScalar& learning_rate, std::span<const at::Tensor> parameters) {
   const at::NoGradGuard no_grad;
   std::vector<std::vector<size_t>> members(groups_.size());
   for (const at::Tensor& parameter : parameters) {

@@ -53,10 +53,11 @@ class Optimizer {
   explicit Optimizer(std::vector<ParameterGroup> groups);
   virtual ~Optimizer() = default;
 
-  // One step with the gradients as they are. No autograd graph is recorded.
-  void Step(double learning_rate);
+  // One step with the gradients as they are. No autograd graph is recorded. A learning rate that is
+  // on the parameters' device is read there, as float32: fused kernels take no other.
+  void Step(const DeviceScalar& learning_rate);
   // The same for some of the parameters: step by step, parts of all may be given in any order.
-  void Step(double learning_rate, std::span<const at::Tensor> parameters);
+  void Step(const DeviceScalar& learning_rate, std::span<const at::Tensor> parameters);
 
   // False keeps the tensors and fills them with zeros: for gradients that are views of buckets.
   void ZeroGrad(bool set_to_none = true);
@@ -79,7 +80,9 @@ class Optimizer {
                            const std::string& prefix,
                            StateVisitor& visitor) = 0;
   // `members`: indices of the group's parameters, those to update.
-  virtual void StepGroup(size_t group, std::span<const size_t> members, double learning_rate) = 0;
+  virtual void StepGroup(size_t group,
+                         std::span<const size_t> members,
+                         const DeviceScalar& learning_rate) = 0;
 
   std::vector<ParameterGroup> groups_;
 

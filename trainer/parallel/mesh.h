@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "trainer/compute/device.h"
+#include "trainer/compute/device_graph.h"
 
 namespace ddprun::trainer {
 
@@ -65,6 +66,7 @@ struct Mesh {
   // group may be one that cannot carry those.
   c10::intrusive_ptr<c10d::Backend> control = {};
   c10::Device device = c10::kCPU;  // where the model is
+  MakeDeviceGraph make_graph = nullptr;  // of that device; nullptr: it has none
 };
 
 // The mesh of that shape over all ranks of the group, which makes groups for axes of more than one

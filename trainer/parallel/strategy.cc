@@ -70,7 +70,7 @@ class Single : public Strategy {
   const std::shared_ptr<Model> model_;
   const TrainedParameters parameters_;
   const std::unique_ptr<Optimizer> optimizer_;
-  double learning_rate_ = 0;  // of the step under way
+  DeviceScalar learning_rate_;  // of the step under way
 };
 
 BucketSizesReport ReportOf(const BucketTuning& tuning, int64_t step) {
@@ -234,7 +234,7 @@ class DistributedDataParallel : public Strategy {
   std::shared_ptr<VirtualRanks> virtual_;  // nullptr: this rank is one of its own
   std::optional<ModuleSync> sync_;
   std::optional<PeriodicModelAverager> averager_;
-  double learning_rate_ = 0;        // of the step under way
+  DeviceScalar learning_rate_;      // of the step under way
   bool averaged_gradients_ = true;  // in that step
   bool tuning_reported_ = false;
 };

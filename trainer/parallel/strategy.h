@@ -30,7 +30,7 @@ using PartFunction = std::function<at::Tensor(size_t micro_batch,
 
 struct StepInputs {
   int64_t step = 1;  // 1 for the first; for messages
-  double learning_rate = 0;
+  DeviceScalar learning_rate = 0;
   std::span<const Batch> micro_batches = {};  // of this rank
   LossFunction loss = {};
   PartFunction part = {};  // of models that are computed in parts; the last one's calls `loss`

@@ -45,6 +45,18 @@ class OnAGpu(training.TrainingTest):
         self.compare(training.gpt_config, 1e-4, training={"label_smoothing": 0.1})
         self.compare(training.gpt_config, 5e-2, training={"precision": "bf16"})
 
+    def test_of_a_gpt_whose_steps_are_replayed(self):
+        for strategy in ("single", "ddp"):
+            for graph in (False, True):
+                # Nothing is said where a graph is used.
+                self.train(training.gpt_config(
+                    run={"name": f"{strategy}_{graph}", "device": "cuda",
+                         "output_dir": "runs/{name}"},
+                    strategy={"type": strategy}, training={"cuda_graph": graph}))
+            for found, expected in zip(self.losses(f"{strategy}_True"),
+                                       self.losses(f"{strategy}_False"), strict=True):
+                self.assertAlmostEqual(found, expected, places=5)
+
     def fresh(self, model, data):
         """What makes a config of a model that the seed determines."""
         def make(**sections):

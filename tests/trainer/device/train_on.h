@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/trainer/device/graph.h"
 #include "tests/trainer/device/process_group.h"
 #include "tests/trainer/device/simulated_device.h"
 #include "tests/trainer/models/small_models.h"
@@ -88,6 +89,7 @@ struct Trained {
   std::vector<EvalReport> evaluations;
   std::vector<StepReport> reported;
   std::map<std::string, at::Tensor> state;  // on the CPU
+  std::vector<std::string> lines;           // of the log
 };
 
 class Recorded final : public Observer {
@@ -137,12 +139,17 @@ inline Job JobOf(const std::string& model, double dropout = 0) {
   return job;
 }
 
-inline Trained Train(const Job& job, const Mesh& mesh) {
+// `begin`: called before the first step.
+inline Trained Train(const Job& job,
+                     const Mesh& mesh,
+                     const std::function<void(Trainer&)>& begin = {}) {
   Trained trained;
   Observers observers;
   observers.Add(std::make_unique<Recorded>(trained));
-  Trainer trainer(job, PlanFor(job, mesh.world.size), mesh, nullptr, Log::ToStderr({}));
+  const Log log({}, [&](std::string_view line) { trained.lines.emplace_back(line); });
+  Trainer trainer(job, PlanFor(job, mesh.world.size), mesh, nullptr, log);
   trainer.Build();
+  if (begin) begin(trainer);
   trainer.Fit(mesh.world.rank == 0 ? &observers : nullptr);
   // The others may have a part of it only.
   if (mesh.world.rank != 0) return trained;
@@ -167,6 +174,7 @@ inline Trained TrainOn(c10::DeviceType type,
   if (ranks == 1) {
     Mesh mesh;
     mesh.device = device(0);
+    mesh.make_graph = simulated::MakeGraph;
     return Train(job, mesh);
   }
   Trained first;
@@ -175,6 +183,7 @@ inline Trained TrainOn(c10::DeviceType type,
     at::set_num_threads(1);
     Mesh mesh = MakeMesh(group, MeshShapeOf(job.config, ranks));
     mesh.device = device(rank);
+    mesh.make_graph = simulated::MakeGraph;
     if (gradients == Group::kDevice) {
       const auto between_devices =
           c10::make_intrusive<simulated::SimulatedProcessGroup>(meeting, rank, rank);

@@ -71,7 +71,7 @@ void ExpectTrajectory(const json& golden, const json& golden_case) {
       parameters[i].mutable_grad() =
           gradient.is_null() ? at::Tensor() : golden::FloatTensor(gradient);
     }
-    optimizer->Step(golden.at("learning_rates").at(step));
+    optimizer->Step(golden.at("learning_rates").at(step).get<double>());
     for (size_t i = 0; i < parameters.size(); ++i) {
       const at::Tensor expected = golden::FloatTensor(golden_case.at("after").at(step).at(i));
       EXPECT_TRUE(parameters[i].allclose(expected, /*rtol=*/1e-6, /*atol=*/1e-6))

@@ -1,0 +1,209 @@
+#include "trainer/loop/step_graph.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/stack.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/last_words.h"
+#include "trainer/config/slot.h"
+#include "trainer/loop/build_strategy.h"
+#include "trainer/loop/trainer.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// After these a reducer has laid out its buckets for good, and the optimizer has all its state.
+constexpr int64_t kStepsBefore = 3;
+
+std::array<at::Tensor*, 4> TensorsOf(Batch& batch) {
+  return {&batch.inputs, &batch.targets, &batch.attention_mask, &batch.token_type_ids};
+}
+
+template <typename Value>
+std::string KeyIs(const char* key, Value value) {
+  return std::string(key) + " is " + SlotText(&value);
+}
+
+std::string ObstacleOf(const StrategyConfig& strategy) {
+  if (strategy.comm_hook != CommHookType::kNone) {
+    return "strategy.comm_hook is \"" + std::string(Word(strategy.comm_hook)) + "\"";
+  }
+  if (strategy.overlap == Overlap::kStep || strategy.overlap == Overlap::kBoth) {
+    return "strategy.overlap is \"" + std::string(Word(strategy.overlap)) + "\"";
+  }
+  if (strategy.optimizer_in_backward) return KeyIs("strategy.optimizer_in_backward", true);
+  if (strategy.find_unused_parameters) return KeyIs("strategy.find_unused_parameters", true);
+  if (strategy.static_graph) return KeyIs("strategy.static_graph", true);
+  if (strategy.check_finite) return KeyIs("strategy.check_finite", true);
+  return strategy.bucket_cap_mb.automatic ? "strategy.bucket_cap_mb is \"auto\"" : "";
+}
+
+// The first thing for which the job's steps cannot be recorded, in words; empty: none.
+std::string GraphObstacle(const Job& job, const Mesh& mesh) {
+  const Config& config = job.config;
+  const TrainingConfig& training = config.training;
+  if (mesh.device.is_cpu()) return "training is on the CPU";
+  if (mesh.make_graph == nullptr) return mesh.device.str() + " has none";
+  const StrategyType type = StrategyOf(config, mesh.world.size);
+  if (type != StrategyType::kSingle && type != StrategyType::kDdp) {
+    return "strategy.type is \"" + std::string(Word(type)) + "\"";
+  }
+  if (mesh.tensor.size * mesh.pipeline.size > 1) return "layers are shared out";
+  if (mesh.data.group != nullptr && mesh.data.group == mesh.data.host) {
+    return "gradients go through the host";
+  }
+  // Code of users' own may decide anything on the host.
+  const ModelType model = config.model.type;
+  if (model == ModelType::kPlugin || model == ModelType::kTorchScript) {
+    return "model.type is \"" + std::string(Word(model)) + "\"";
+  }
+  if (training.precision == Precision::kFp16) return "training.precision is \"fp16\"";
+  // Random numbers of each micro-batch are seeded on the host, as those of a recomputation are.
+  if (training.gradient_accumulation_steps > 1) {
+    return KeyIs("training.gradient_accumulation_steps", training.gradient_accumulation_steps);
+  }
+  if (training.gradient_checkpointing) return KeyIs("training.gradient_checkpointing", true);
+  if (training.virtual_ranks > 0) return KeyIs("training.virtual_ranks", training.virtual_ranks);
+  if (config.report.state_hashes) return KeyIs("report.state_hashes", true);
+  return ObstacleOf(config.strategy);
+}
+
+}  // namespace
+
+std::unique_ptr<StepGraph> StepGraph::Make(const Job& job, const Mesh& mesh, const Log& log) {
+  if (!job.config.training.cuda_graph) return nullptr;
+  const std::string obstacle = GraphObstacle(job, mesh);
+  if (obstacle.empty()) return std::make_unique<StepGraph>(mesh, log);
+  if (mesh.world.rank == 0) log.Info("CUDA graph: not used: " + obstacle);
+  return nullptr;
+}
+
+// Not the default stream, which cannot be recorded.
+StepGraph::StepGraph(const Mesh& mesh, const Log& log)
+    : mesh_(mesh),
+      log_(log),
+      stream_(
+          c10::impl::VirtualGuardImpl(mesh.device.type()).getStreamFromGlobalPool(mesh.device)) {}
+
+bool StepGraph::Same(const Form& a, const Form& b) {
+  Form left = a, right = b;
+  const auto of_left = TensorsOf(left.batch), of_right = TensorsOf(right.batch);
+  for (size_t i = 0; i < of_left.size(); ++i) {
+    const at::Tensor &one = *of_left[i], &other = *of_right[i];
+    if (one.defined() != other.defined()) return false;
+    if (one.defined() && (one.sizes() != other.sizes() || one.dtype() != other.dtype())) {
+      return false;
+    }
+  }
+  const at::Tensor &mask = a.batch.on_host.attention_mask, &other = b.batch.on_host.attention_mask;
+  return a.batch.samples == b.batch.samples && a.batch.predictions == b.batch.predictions &&
+         a.total_predictions == b.total_predictions && (!mask.defined() || mask.equal(other));
+}
+
+bool StepGraph::Takes(const Batch& batch, double total_predictions, int64_t step) {
+  if (given_up_) return false;
+  // A model compares it with its classes, on the host.
+  const int64_t largest = batch.on_host.largest_target.value_or(0);
+  const bool accepted =
+      largest <= std::exchange(largest_target_, std::max(largest, largest_target_));
+  const Form form{batch, total_predictions};
+  const bool same = form_ && Same(form, *form_);
+  const bool warm = ++steps_ > kStepsBefore;
+  if (warm && !same && !std::exchange(said_other_form_, true)) {
+    Say("not used where the shape, padding or predictions of a batch are others than before, as "
+        "in step " +
+        std::to_string(step));
+  }
+  if (graph_ == nullptr && !same) form_ = form;
+  return warm && same && accepted && batch.predictions > 0;
+}
+
+std::optional<StepGraph::Results> StepGraph::Launch(const Batch& batch,
+                                                    double learning_rate,
+                                                    const Step& step) {
+  const at::NoGradGuard no_grad;
+  Batch given = batch;
+  if (graph_ == nullptr) {
+    for (at::Tensor* tensor : TensorsOf(form_->batch)) {
+      if (tensor->defined()) *tensor = at::empty_like(*tensor);
+    }
+    learning_rate_ = at::empty({}, batch.inputs.options().dtype(at::kDouble));
+    if (!Record(step)) return std::nullopt;
+  }
+  const auto from = TensorsOf(given), to = TensorsOf(form_->batch);
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i]->defined()) to[i]->copy_(*from[i]);
+  }
+  learning_rate_.copy_(at::scalar_tensor(learning_rate, at::kDouble).pin_memory(),
+                       /*non_blocking=*/true);
+  graph_->Replay();
+  // The next replay overwrites them before they are told.
+  const at::Tensor results = results_.clone();
+  return Results{DeviceScalar(results[0]), DeviceScalar(results[1])};
+}
+
+bool StepGraph::Record(const Step& step) {
+  try {
+    graph_ = mesh_.make_graph(mesh_.device);
+    const KeepHostCopies kept(host_copies_);
+    const at::AutoGradMode grad(true);
+    graph_->Begin();
+    const Results results = step(form_->batch, DeviceScalar(learning_rate_));
+    results_ = at::stack({results.loss.on_device(), results.grad_norm.on_device()});
+    graph_->End();
+  } catch (...) {
+    std::string why = ExceptionText();
+    std::ranges::replace(why, '\n', ' ');
+    Say("not used: a step cannot be recorded: " + why);
+    given_up_ = true;
+    results_.reset();
+    graph_.reset();
+    return false;
+  }
+  return true;
+}
+
+void StepGraph::Say(const std::string& text) const {
+  if (mesh_.world.rank == 0) log_.Info("CUDA graph: " + text);
+}
+
+// The step as one launch; false: it is to be queued as always.
+bool Trainer::LaunchStep(const Batch& batch, double total_predictions, StepResult& result) {
+  if (!graph_->Takes(batch, total_predictions, step_ + 1)) return false;
+  NoteProgress();
+  const double max_norm = job_.config.training.max_grad_norm;
+  const auto step = [&](const Batch& recorded, const DeviceScalar& learning_rate) {
+    StepSums sums;
+    const auto loss = [&](Model& model, const Batch& given, size_t /*index*/) {
+      return WeightedLoss(model, given, total_predictions, sums);
+    };
+    strategy_->ForwardBackward({.step = step_ + 1,
+                                .learning_rate = learning_rate,
+                                .micro_batches = {&recorded, 1},
+                                .loss = loss});
+    DeviceScalar norm;
+    if (max_norm > 0) norm = strategy_->ClipGradients(max_norm);
+    strategy_->Step();
+    if (max_norm == 0) norm = strategy_->GradientNorm();
+    return StepGraph::Results{.loss = sums.loss, .grad_norm = norm};
+  };
+  // What reaches into the step from outside, and what the host sets, comes before all of it.
+  checkpoints_.BeforeBackward();
+  checkpoints_.BeforeUpdate();
+  SeedGenerators(mesh_.device,
+                 MicroBatchSeed(job_.config, LogicalRankAt(ranks_, 0), step_, /*micro_batch=*/0));
+  const auto launched = graph_->Launch(batch, result.learning_rate, step);
+  if (!launched) return false;
+  result.sums[0] = {launched->loss, batch.samples, batch.predictions};
+  if (max_norm > 0 || reports_.IsReported(step_ + 1)) result.grad_norm = launched->grad_norm;
+  return true;
+}
+
+}  // namespace ddprun::trainer
