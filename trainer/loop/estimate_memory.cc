@@ -83,12 +83,12 @@ Shares SharesOf(StrategyType type, double shards) {
   return {};
 }
 
-// Where gradients are summed of which a rank keeps a part: a bucket is used while the next one is
-// filled.
+// Where gradients are summed of which a rank keeps a part: two buckets are on their way while the
+// gradients for the next one come, each in memory of its own.
 double BucketBytes(const Job& job, StrategyType type, const ModelPart& part) {
   if (type == StrategyType::kZero3) return std::max(2 * part.block, part.outside);
   const double cap = job.config.strategy.bucket_cap_mb.number * (1 << 20);
-  return std::min(part.parameters, 2 * std::max(cap, part.largest));
+  return std::min(part.parameters, 3 * std::max(cap, part.largest));
 }
 
 std::string Sized(const char* what, double bytes) {

@@ -2,7 +2,7 @@
 
 Measured is the peak of resident memory above that of the same kind of model without size, so that
 what LibTorch itself takes is in neither. Of ranks that share memory, it is the peak of the sum of
-their proportional set sizes, from the third step on.
+their proportional set sizes, from the third step to the last.
 """
 
 import json
@@ -20,7 +20,7 @@ import training
 TRAINER = os.path.join(os.path.dirname(harness.DDPRUN), "ddp-trainer")
 UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 MIB = 1 << 20
-MEASURED = ["ddp"]  # of two ranks
+MEASURED = ["ddp", "zero1", "zero2", "zero3", "tensor_parallel 2", "pipeline 2"]  # of two ranks
 
 
 def transformer(kind, width=512, layers=8, vocabulary=30000, **keys):
@@ -46,10 +46,10 @@ class MemoryTest(training.TrainingTest):
             **sections,
         }
 
-    def token_data(self, length):
+    def token_data(self, length, vocabulary=30000):
         draw = random.Random(1)
         with open(self.path("ids.bin"), "wb") as file:
-            file.write(struct.pack("<60000H", *(draw.randrange(30000) for _ in range(60000))))
+            file.write(struct.pack("<60000H", *(draw.randrange(vocabulary) for _ in range(60000))))
         return {"format": "tokens", "train_files": ["ids.bin"], "max_seq_length": length}
 
     def pair_data(self, words):
@@ -240,14 +240,15 @@ class MemoryTest(training.TrainingTest):
             return 0
 
     def peak_of_ranks(self, config, keys):
-        """Most bytes that the two ranks of a run held together after its third step."""
+        """Most bytes that the two ranks of a run held together between its third and last step."""
         folder = "-".join(["run", *keys]).replace("=", "-")
         sets = [word for key in (*keys, f"run.output_dir={folder}") for word in ("--set", key)]
         job = self.start("--nproc_per_node=2", *sets, self.write_config(config))
         peak = 0
         while job.poll() is None:
             time.sleep(0.01)
-            if self.steps_done(folder) < 3:
+            # At the end rank 0 gathers the model.
+            if not 3 <= self.steps_done(folder) < config["run"]["max_steps"]:
                 continue
             sizes = []
             for pid in harness.processes_with(self.mark):
@@ -264,8 +265,9 @@ class MemoryTest(training.TrainingTest):
         return peak
 
     def test_strategies(self):
-        # Few tokens, so that most of it is what strategies share out.
-        config = self.config(transformer("gpt", layers=6), self.token_data(32), 4)
+        # Few tokens and few words, so that most of it is blocks, which strategies share out.
+        model = transformer("gpt", layers=12, vocabulary=2000)
+        config = self.config(model, self.token_data(32, 2000), 4)
         config["run"]["max_steps"] = 15  # long enough to be looked at
         config["report"] = {"logging_steps": 1}
         job = subprocess.run(
