@@ -14,8 +14,12 @@ namespace ddprun::trainer {
 
 namespace {
 
-bool IsDigit(char c) {
-  return c >= '0' && c <= '9';
+// "cuda:" and a number.
+bool NamesGpu(const std::string& device) {
+  const std::string prefix = "cuda:";
+  const size_t digits = device.size() - std::min(device.size(), prefix.size());
+  return device.starts_with(prefix) && digits > 0 && digits < 4 &&
+         device.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
 }
 
 }  // namespace
@@ -34,7 +38,7 @@ void Checker::CheckRun() {
     break;
   }
   const std::array<std::string_view, 3> devices = {"auto", "cpu", "cuda"};
-  CheckWord("run.device", run.device, devices, "device to train on");
+  if (!NamesGpu(run.device)) CheckWord("run.device", run.device, devices, "device to train on");
   const std::array<std::string_view, 3> recoveries = {"auto", "peer", "none"};
   CheckWord("run.recovery", run.recovery, recoveries, "way to recover");
   const std::string obstacle = run.recovery == "peer" ? RecoveryObstacle(config_) : "";
@@ -190,21 +194,18 @@ void Checker::CheckLossScaling() {
 
 void Checker::CheckDevices() {
   const std::vector<std::string>& devices = config_.strategy.devices;
-  const auto accepted = [](const std::string& device) {
-    const std::string_view index = std::string_view(device).substr(std::min<size_t>(
-        device.size(), 5));
-    return device == "cpu" || (device.starts_with("cuda:") && !index.empty() &&
-                               index.size() < 4 && std::ranges::all_of(index, IsDigit));
-  };
-  const auto bad = std::ranges::find_if_not(devices, accepted);
+  const auto bad = std::ranges::find_if_not(
+      devices, [](const std::string& device) { return device == "cpu" || NamesGpu(device); });
   if (bad != devices.end()) {
     UnknownChoice("strategy.devices", *bad, "device to train on",
                   "a list of \"cpu\" or \"cuda:0\", \"cuda:1\" and so on",
                   "[\"cpu\", \"cpu\"] shares the cores between two.");
   }
   const auto is_gpu = [](const std::string& device) { return device.starts_with("cuda"); };
-  if (config_.run.device == "cpu" && std::ranges::any_of(devices, is_gpu)) {
-    Conflict("strategy.devices", "run.device is \"cpu\":", "Remove one of the two.");
+  const bool other = config_.run.device == "cpu" && std::ranges::any_of(devices, is_gpu);
+  if (other || (!devices.empty() && NamesGpu(config_.run.device))) {
+    Conflict("strategy.devices", "run.device is \"" + config_.run.device + "\":",
+             "Remove one of the two.");
   }
 }
 

@@ -62,7 +62,7 @@ constexpr WithoutKey kWithoutKey[] = {
      "half_precision_backend hysteresis min_loss_scale",
      "training.precision \"fp16\" finds the loss scale by itself, beginning with "
      "training.init_loss_scale."},
-    {"tf32 allow_tf32 fp8 float8 quantization load_in_8bit load_in_4bit",
+    {"fp8 float8 quantization load_in_8bit load_in_4bit",
      "training.precision has \"fp32\", \"bf16\" and \"fp16\"; other number formats are not there "
      "yet."},
     {"fsdp fsdp_config deepspeed deepspeed_config zero_optimization zero zero_stage stage "
@@ -198,8 +198,9 @@ constexpr ForeignValues kForeignValues[] = {
     {"training.precision", "bf16_true", "bf16", "Weights and optimizer stay in float32."},
     {"training.precision", "16 16_mixed float16 half amp_fp16 fp16_mixed", "fp16"},
     {"training.precision", "16_true", "fp16", "Weights and optimizer stay in float32."},
-    {"training.precision", "64 64_true fp64 float64 double tf32 fp8 int8 transformer_engine", "",
+    {"training.precision", "64 64_true fp64 float64 double fp8 int8 transformer_engine", "",
      "Not there yet."},
+    {"training.precision", "tf32", "fp32", "training.tf32 true is what makes it TF32."},
     {"training.matmul_engine", "mkl openblas blas", "default"},
     {"training.matmul_engine", "mkldnn dnnl", "onednn"},
     {"training.loss",
@@ -240,7 +241,7 @@ constexpr ForeignValues kForeignValues[] = {
      "multisteplr exponential exponentiallr onecycle onecyclelr cyclic cosineannealingwarmrestarts "
      "sqrt",
      "", "Not there yet: \"cosine\", \"linear\" and \"constant\" are."},
-    {"run.device", "cuda:0 gpu gpus nvidia", "cuda",
+    {"run.device", "gpu gpus nvidia", "cuda",
      "Each rank takes the GPU with its local rank's number; CUDA_VISIBLE_DEVICES chooses."},
     {"run.device", "mps xpu tpu hpu npu rocm hip", "",
      "Not there yet: \"cuda\", \"cpu\" and \"auto\" are."},

@@ -81,7 +81,8 @@ std::vector<Key> RunKeys() {
        .name = "device",
        .slot = At<&Config::run, &RunConfig::device>,
        .meaning = "What a rank computes on: \"cpu\"; \"cuda\", the GPU with its local rank's "
-                  "number (docs/gpu.md); or \"auto\", GPUs where every rank has one, else the CPU.",
+                  "number (docs/gpu.md); \"cuda:0\", that GPU, shared by all ranks of the machine; "
+                  "or \"auto\", GPUs where every rank has one, else the CPU.",
        .aliases = {{"accelerator", "Lightning"},
                    {"use_cpu no_cuda use_cuda use_mps_device", "Hugging Face",
                     "Instead of true or false write \"cpu\" or \"auto\"."}}},
@@ -192,6 +193,12 @@ std::vector<Key> ComputeKeys() {
                    {"grad_checkpointing", "timm"},
                    {"gradient-checkpointing", "Marian"}}},
       {.section = "training",
+       .name = "tf32",
+       .slot = At<&Config::training, &TrainingConfig::tf32>,
+       .meaning = "On a GPU float32 matrices and convolutions are multiplied in TF32: several "
+                  "times faster, with ten of float32's 23 bits behind the point.",
+       .aliases = {{"tf32", "Hugging Face"}, {"allow_tf32", "PyTorch"}}},
+      {.section = "training",
        .name = "cuda_graph",
        .slot = At<&Config::training, &TrainingConfig::cuda_graph>,
        .meaning = "Records a step's work on a GPU once and launches it as a whole from then on: "
@@ -275,123 +282,6 @@ std::vector<Key> TrainingKeys() {
     for (Key& key : rows()) keys.push_back(std::move(key));
   }
   return keys;
-}
-
-std::vector<Key> OptimizerKeys() {
-  return {
-      {.section = "optimizer",
-       .name = "type",
-       .slot = At<&Config::optimizer, &OptimizerConfig::type>,
-       .meaning = "The update rule.",
-       .aliases = {{"optim", "Hugging Face"},
-                   {"name", "torchtitan"},
-                   {"optimizer", "DeepSpeed"},
-                   {"optimizer_name", "PyTorch examples"},
-                   {"opt", "timm"}}},
-      {.section = "optimizer",
-       .name = "learning_rate",
-       .slot = At<&Config::optimizer, &OptimizerConfig::learning_rate>,
-       .meaning = "Highest learning rate, reached after the warmup.",
-       .range = AtLeast(0),
-       .aliases = {{"lr", "PyTorch and DeepSpeed"},
-                   {"learn-rate", "Marian"},
-                   {"base_lr peak_lr init_lr", "PyTorch examples"},
-                   {"max_lr", "PyTorch"}}},
-      {.section = "optimizer",
-       .name = "weight_decay",
-       .slot = At<&Config::optimizer, &OptimizerConfig::weight_decay>,
-       .meaning = "Decoupled for adamw, added to the gradient for adam and sgd.",
-       .range = AtLeast(0),
-       .derived_default = "0.1 for adamw, 0 for adam and sgd",
-       .aliases = {{"wd l2 l2_reg", "PyTorch examples"}}},
-      {.section = "optimizer",
-       .name = "betas",
-       .slot = At<&Config::optimizer, &OptimizerConfig::betas>,
-       .meaning = "Decay of the running means of gradient and squared gradient.",
-       .range = kBelowOne,
-       .only_for = "optimizer.type",
-       .only_values = {"adamw", "adam"},
-       .aliases = {{"adam_beta1 adam_beta2", "Hugging Face"},
-                   {"beta1 beta2", "nanoGPT"},
-                   {"adam_betas", "PyTorch examples"}}},
-      {.section = "optimizer",
-       .name = "eps",
-       .slot = At<&Config::optimizer, &OptimizerConfig::eps>,
-       .meaning = "Added to the denominator of the update.",
-       .range = Above(0),
-       .only_for = "optimizer.type",
-       .only_values = {"adamw", "adam"},
-       .aliases = {{"adam_epsilon", "Hugging Face"},
-                   {"epsilon", "Keras"},
-                   {"adam_eps", "PyTorch examples"}}},
-      {.section = "optimizer",
-       .name = "momentum",
-       .slot = At<&Config::optimizer, &OptimizerConfig::momentum>,
-       .meaning = "Share of the last update that is kept in the next.",
-       .range = kBelowOne,
-       .only_for = "optimizer.type",
-       .only_values = {"sgd"}},
-      {.section = "optimizer",
-       .name = "no_decay",
-       .slot = At<&Config::optimizer, &OptimizerConfig::no_decay>,
-       .meaning =
-           "A parameter that has one of these among the words of its name gets no weight decay. "
-           "Words are what stands between dots, underscores and digits, in letters of either "
-           "case: \"bn\" is one of layer1.0.bn1.weight, not of subnet.weight. Several words stand "
-           "for a row of them, as \"LayerNorm.weight\". The default leaves the biases and norms of "
-           "all built-in models alone.",
-       .aliases = {{"no_decay_patterns", "Hugging Face"}, {"no_weight_decay", "timm"}}},
-  };
-}
-
-std::vector<Key> SchedulerKeys() {
-  return {
-      {.section = "scheduler",
-       .name = "lr_scheduler_type",
-       .slot = At<&Config::scheduler, &SchedulerConfig::lr_scheduler_type>,
-       .meaning = "How the learning rate falls after the warmup.",
-       .aliases = {{"type", "DeepSpeed"},
-                   {"lr_scheduler", "Lightning"},
-                   {"decay_lr", "nanoGPT", "Instead of false write \"constant\"."},
-                   {"name scheduler schedule lr_schedule", "PyTorch examples"},
-                   {"sched", "timm"},
-                   {"lr_decay_style", "Megatron"},
-                   {"decay_type", "torchtitan"}}},
-      {.section = "scheduler",
-       .name = "warmup_steps",
-       .slot = At<&Config::scheduler, &SchedulerConfig::warmup_steps>,
-       .meaning = "The learning rate rises over so many steps; below 1 it is a share of the run.",
-       .unit = "optimizer steps or share",
-       .range = AtLeast(0),
-       .aliases = {{"warmup_ratio", "Hugging Face", "A share is below 1."},
-                   {"warmup_num_steps", "DeepSpeed"},
-                   {"warmup_iters", "nanoGPT",
-                    "nanoGPT's warmup begins above 0: scheduler.warmup_from_zero false."},
-                   {"lr-warmup", "Marian"},
-                   {"num_warmup_steps", "Hugging Face"},
-                   {"warmup warmup_proportion", "PyTorch examples"},
-                   {"warmup_iterations", "llm.c"},
-                   {"lr_warmup_iters", "Megatron"}}},
-      {.section = "scheduler",
-       .name = "warmup_from_zero",
-       .slot = At<&Config::scheduler, &SchedulerConfig::warmup_from_zero>,
-       .meaning = "The first step of the warmup has the learning rate 0: step i of n, counted from "
-                  "0, has the share i / n, as in transformers. false: (i + 1) / (n + 1), as in "
-                  "nanoGPT."},
-      {.section = "scheduler",
-       .name = "min_lr_ratio",
-       .slot = At<&Config::scheduler, &SchedulerConfig::min_lr_ratio>,
-       .meaning = "Last learning rate of the cosine as a share of optimizer.learning_rate.",
-       .range = Between(0, 1),
-       .only_for = "scheduler.lr_scheduler_type",
-       .only_values = {"cosine"},
-       .aliases = {{"min_lr_factor", "torchtitan"},
-                   {"min_lr", "nanoGPT", "Here it is a share of optimizer.learning_rate."},
-                   {"final-lr-fraction", "LLM.Q"},
-                   {"min_lr_rate", "Hugging Face"},
-                   {"cos_min_ratio", "DeepSpeed"},
-                   {"eta_min", "PyTorch", "Here it is a share of optimizer.learning_rate."}}},
-  };
 }
 
 }  // namespace ddprun::trainer

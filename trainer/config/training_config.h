@@ -24,7 +24,7 @@ struct RunConfig {
   double max_epochs = 1.0;  // passes over the training data
   Interval max_time = {};   // of the job, from its start; 0: no limit
   std::string resume = "job";   // "job", "auto", "never", or a run folder or checkpoint
-  std::string device = "auto";  // "auto", "cpu", "cuda"
+  std::string device = "auto";  // "auto", "cpu", "cuda", "cuda:0"
   // What a rank that dies in a step is made anew from; "auto": what the strategy allows.
   std::string recovery = "auto";  // "auto", "peer", "memory", "none"
 };
@@ -45,6 +45,7 @@ struct TrainingConfig {
   double init_loss_scale = 65536;            // fp16
   int64_t loss_scale_growth_interval = 2000;  // fp16, steps
   bool gradient_checkpointing = false;
+  bool tf32 = false;
   bool cuda_graph = false;
   MatmulSetting matmul_engine = MatmulSetting::kAuto;
   Loss loss = Loss::kAuto;

@@ -57,7 +57,7 @@ Result<const CudaModule*> OpenCudaModule(const std::string& path);
 // What run.device means on this machine, so far as can be told without touching a device.
 struct DeviceChoice {
   const CudaModule* module = nullptr;  // nullptr: the CPU
-  bool required = false;               // run.device is "cuda"
+  bool required = false;               // "cuda" or "cuda:0", say
   std::string note = {};  // why "auto" takes the CPU though there are GPUs; "" otherwise
 };
 
@@ -74,8 +74,11 @@ Result<c10::Device> DeviceOf(const CudaModule& module, int local_rank);
 // Pure: device `local_rank` of `count`; `why` is what CUDA says where that is 0.
 Result<c10::Device> PickDevice(int local_rank, int count, const std::string& why);
 
-// Whether this process sees every one of `devices` that is a GPU. kUsage when not.
-Status CheckDevices(const CudaModule* module, std::span<const c10::Device> devices);
+// Whether this process sees every one of `devices` that is a GPU. kUsage when not; `key` names them
+// in the config.
+Status CheckDevices(const CudaModule* module,
+                    std::span<const c10::Device> devices,
+                    const std::string& key);
 
 // CurrentError(), but what a device's allocator or driver throws is told as such. `needs` says what
 // the run was estimated to need, and is asked where that matters.

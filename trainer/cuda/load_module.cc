@@ -111,7 +111,7 @@ DeviceChoice ChooseDevice(const std::string& device,
                           const Environment& env,
                           const std::string& key) {
   if (device == "cpu") return {};
-  DeviceChoice choice{.required = device == "cuda"};
+  DeviceChoice choice{.required = device.starts_with("cuda")};
   const Result<NvidiaDriver> driver = AskNvidiaDriver();
   const bool any = driver && CountVisibleGpus(driver->gpus, env.Get("CUDA_VISIBLE_DEVICES")) > 0;
   if (!choice.required && !any) return {};
@@ -159,7 +159,9 @@ Result<c10::Device> PickDevice(int local_rank, int count, const std::string& why
                .page = "too-few-gpus"};
 }
 
-Status CheckDevices(const CudaModule* module, std::span<const c10::Device> devices) {
+Status CheckDevices(const CudaModule* module,
+                    std::span<const c10::Device> devices,
+                    const std::string& key) {
   const auto largest = std::ranges::max_element(devices, {}, [](const c10::Device& device) {
     return device.is_cuda() ? int{device.index()} : -1;
   });
@@ -170,7 +172,7 @@ Status CheckDevices(const CudaModule* module, std::span<const c10::Device> devic
   if (count == 0) return NoGpu("CUDA sees no GPU: " + why, kAskDoctor);
   return Error{.code = Code::kUsage,
                .title = "TOO FEW GPUS",
-               .where = "strategy.devices",
+               .where = key,
                .what = "\"" + largest->str() + "\" is none of the " + std::to_string(count) +
                        " that this process sees; they count from 0.",
                .hint = "Name fewer, or more in CUDA_VISIBLE_DEVICES.",

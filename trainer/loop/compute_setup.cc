@@ -1,5 +1,6 @@
 #include "trainer/loop/compute_setup.h"
 
+#include <ATen/Context.h>
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
@@ -35,6 +36,9 @@ std::string Bf16Line() {
 std::string SetUpCompute(const TrainingConfig& training,
                          int64_t parameters,
                          const Environment& environment) {
+  // cuDNN takes it unless it is told not to.
+  at::globalContext().setAllowTF32CuDNN(training.tf32);
+  at::globalContext().setAllowTF32CuBLAS(training.tf32);
   if (training.matmul_engine == MatmulSetting::kOneDnn) {
     CheckOneDnn();
     UseMatmulEngine(MatmulEngine::kOneDnn);

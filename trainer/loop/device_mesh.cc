@@ -1,6 +1,5 @@
 #include "trainer/loop/device_mesh.h"
 
-#include <ATen/Context.h>
 #include <ATen/ops/full.h>
 
 #include <atomic>
@@ -67,7 +66,6 @@ void ReplaceGroups(const CudaModule& module,
 void Place(Mesh& mesh, c10::Device device, const DeviceChoice& choice) {
   mesh.device = device;
   mesh.make_graph = device.is_cuda() ? choice.module->make_graph : nullptr;
-  at::globalContext().setAllowTF32CuDNN(false);  // float32 is what the config says
 }
 
 }  // namespace
@@ -96,9 +94,10 @@ std::string PutOnDevices(const std::string& device,
 }
 
 void PutOnNamedDevices(const std::vector<c10::Device>& devices,
+                       const std::string& key,
                        const DeviceChoice& choice,
                        Mesh& mesh) {
-  ThrowIfError(CheckDevices(choice.module, devices));
+  ThrowIfError(CheckDevices(choice.module, devices, key));
   Place(mesh, devices.front(), choice);
 }
 

@@ -24,9 +24,11 @@ std::string PutOnDevices(const std::string& device,
                          std::chrono::milliseconds timeout,
                          Mesh& mesh);
 
-// The same for one process that has all of strategy.devices. Throws Failure when one of them is not
-// there. REQUIRES: there is one.
+// The same for a process that has all of those devices, of strategy.devices, or shares the one of
+// run.device with others: groups stay on the CPU, as NCCL takes no GPU twice. Throws Failure when
+// one is not there, naming the key. REQUIRES: there is one.
 void PutOnNamedDevices(const std::vector<c10::Device>& devices,
+                       const std::string& key,
                        const DeviceChoice& choice,
                        Mesh& mesh);
 

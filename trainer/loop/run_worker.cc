@@ -44,7 +44,7 @@ Mesh MeetOthers(const Job& job,
   const StrategyType type = StrategyOf(job.config, rank.world_size);
   Mesh mesh;
   if (!job.config.strategy.devices.empty()) {
-    PutOnNamedDevices(DevicesOf(job.config.strategy), job.device, mesh);
+    PutOnNamedDevices(DevicesOf(job.config.strategy), "strategy.devices", job.device, mesh);
     return mesh;
   }
   if (type != StrategyType::kSingle) {
@@ -54,8 +54,13 @@ Mesh MeetOthers(const Job& job,
   }
   // Others recover from no rank but one on the CPU, and are in the middle of training.
   if (FirstGeneration(environment) > 0) return mesh;
+  const std::string& device = job.config.run.device;
+  if (device.find(':') != std::string::npos) {
+    PutOnNamedDevices({c10::Device(device)}, "run.device", job.device, mesh);
+    return mesh;
+  }
   const std::string note =
-      PutOnDevices(job.config.run.device, job.device, rank, environment, timeout, mesh);
+      PutOnDevices(device, job.device, rank, environment, timeout, mesh);
   if (!note.empty() && rank.rank == 0) log.Warning(note);
   return mesh;
 }

@@ -146,6 +146,9 @@ TEST(CrossCheck, DevicesAreOfTheKindThatIsAskedFor) {
   EXPECT_EQ(Complaint({kMlp, {"strategy.type=dp", devices}}), "");
   EXPECT_EQ(FirstLine({kMlp, {"strategy.type=dp", devices, "run.device=cpu"}}),
             "run.device is \"cpu\":");
+  EXPECT_EQ(Complaint({kMlp, {"run.device=cuda:0"}}), "");
+  EXPECT_EQ(FirstLine({kMlp, {"strategy.type=dp", devices, "run.device=cuda:1"}}),
+            "run.device is \"cuda:1\":");
 }
 
 TEST(CrossCheck, TheBestCheckpointIsBestInSomethingThatIsComputed) {

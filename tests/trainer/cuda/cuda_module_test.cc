@@ -145,7 +145,7 @@ TEST(CudaModule, LooksForTheDevicesOfOneProcess) {
   const c10::Device cpu(c10::kCPU);
   const auto put = [](const std::vector<c10::Device>& devices, const CudaModule* module) {
     Mesh mesh;
-    PutOnNamedDevices(devices, {.module = module, .required = true}, mesh);
+    PutOnNamedDevices(devices, "strategy.devices", {.module = module, .required = true}, mesh);
     return mesh.device;
   };
   const auto gpu = [](int index) {
@@ -155,7 +155,7 @@ TEST(CudaModule, LooksForTheDevicesOfOneProcess) {
   EXPECT_EQ(put({gpu(1), gpu(0)}, &kFake), gpu(1));
   EXPECT_EQ(put({cpu, cpu}, nullptr), cpu);
   const auto error = [&](const std::vector<c10::Device>& devices) {
-    return CheckDevices(&kFake, devices).error();
+    return CheckDevices(&kFake, devices, "strategy.devices").error();
   };
   const Error few = error({gpu(0), gpu(2), gpu(1)});
   EXPECT_EQ(few.title, "TOO FEW GPUS");
@@ -164,6 +164,18 @@ TEST(CudaModule, LooksForTheDevicesOfOneProcess) {
   devices_seen = 0;
   EXPECT_THAT(error({cpu, gpu(0)}).what, HasSubstr("CUDA sees no GPU: none is plugged in"));
   EXPECT_THROW(put({gpu(0)}, nullptr), Failure);
+}
+
+TEST(CudaModule, LetsRanksShareADevice) {
+  devices_seen = 1;
+  Mesh mesh = MeshOfOne();
+  const auto host = mesh.data.group;
+  const c10::Device shared(c10::kCUDA, 0);
+  PutOnNamedDevices({shared}, "run.device", {.module = &kFake, .required = true}, mesh);
+  EXPECT_EQ(mesh.device, shared);
+  EXPECT_EQ(mesh.data.group, host);
+  const std::array missing = {c10::Device(c10::kCUDA, 1)};
+  EXPECT_EQ(CheckDevices(&kFake, missing, "run.device").error().where, "run.device");
 }
 
 }  // namespace

@@ -110,6 +110,13 @@ class OnAGpu(training.TrainingTest):
         for found, expected in zip(self.losses("dp"), self.losses("one"), strict=True):
             self.assertAlmostEqual(found, expected, places=5)
 
+    def test_of_two_ranks_that_share_a_gpu(self):
+        for device in ("cpu", "cuda:0"):
+            self.train(training.gpt_config(run={"name": device.replace(":", "_"), "device": device,
+                                                "output_dir": "runs/{name}"}), 2)
+        for found, expected in zip(self.losses("cuda_0"), self.losses("cpu"), strict=True):
+            self.assertLess(abs(found - expected), 1e-4)
+
     def test_names_the_gpu_of_a_rank_that_was_killed(self):
         config = training.toy_config(run={"device": "cuda", "max_steps": 100000000})
         job = self.start("--nproc_per_node=1", self.write_config(config))

@@ -166,10 +166,11 @@ enum class Group { kHost, kDevice };
 inline Trained TrainOn(c10::DeviceType type,
                        int ranks,
                        const Job& job,
-                       Group gradients = Group::kHost) {
+                       Group gradients = Group::kHost,
+                       int devices = simulated::kDevices) {
   const auto device = [&](int rank) {
     return type == at::kCPU ? c10::Device(type)
-                            : c10::Device(type, static_cast<c10::DeviceIndex>(rank));
+                            : c10::Device(type, static_cast<c10::DeviceIndex>(rank % devices));
   };
   if (ranks == 1) {
     Mesh mesh;
