@@ -4,8 +4,9 @@
 One rank, the 10-10-5 model, one epoch of --at batches and a half more. "first step": for the peers
 from the call that trains to the end of its first step, for ddprun from the start of the program
 (LibTorch, data, weights) to that step's line in metrics.jsonl; fresh, and at the late batch. The
-difference is what going on costs; "step" is the median of those after it. The peers need
-accelerate beside the other ones: .deps/venv/bin/python -m pip install --no-deps accelerate psutil
+difference is what going on costs; "in the loop" is how long that step took by itself, from the
+entry to the loop on; "step" is the median of those after it. The peers need accelerate beside the
+other ones: .deps/venv/bin/python -m pip install --no-deps accelerate psutil
 """
 
 import json
@@ -32,9 +33,9 @@ def ours(options, at):
     with tempfile.TemporaryDirectory() as folder:
         config = {
             "run": {"name": "r", "max_steps": options.at + 20},
-            "model": {"type": "mlp", "layer_sizes": [10, 10, 5]},
+            "model": {"type": "mlp", "layer_sizes": options.sizes},
             "data": {"format": "random", "num_samples": BATCH * (options.at + options.at // 2),
-                     "input_size": 10, "target_size": 5},
+                     "input_size": options.sizes[0], "target_size": options.sizes[-1]},
             "training": {"per_device_train_batch_size": BATCH},
             "checkpoint": {"save_steps": options.at, "save_at_end": False},
             "report": {"logging_steps": options.at},
@@ -52,7 +53,7 @@ def ours(options, at):
             lines = [json.loads(line) for line in file]
         steps = [line for line in lines if line.get("split") == "train" and line["step"] > at]
         assert steps[0]["step"] == at + 1, steps[0]
-        return {"first": steps[0]["ts"] - begin,
+        return {"first": steps[0]["ts"] - begin, "loop": steps[0]["step_seconds"],
                 "step": harness.median([line["step_seconds"] for line in steps[1:]])}
 
 
@@ -68,6 +69,8 @@ def peer(side, options, at):
 def main():
     parser = harness.parser(__doc__.splitlines()[0], rounds=3)
     parser.add_argument("--at", type=int, default=100_000, help="batch; default: %(default)s")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10, 10, 5],
+                        help="of ddprun's layers; with others than the default's, --only ddprun")
     options = parser.parse_args()
     sides = {
         "ddprun": lambda at: ours(options, at),
@@ -85,9 +88,11 @@ def main():
         fresh, late = (harness.median([one["first"] for one in results])
                        for results in by_start.values())
         step = harness.median([one["step"] for one in by_start[options.at]])
+        loop = [one["loop"] for one in by_start[options.at] if "loop" in one]
         rows.append([name, f"{fresh * 1e3:.1f}", f"{late * 1e3:.1f}", f"{(late - fresh) * 1e3:.1f}",
-                     f"{step * 1e3:.3f}"])
-    harness.table(["", "first step, fresh (ms)", "resumed (ms)", "difference (ms)", "step (ms)"],
+                     f"{harness.median(loop) * 1e3:.3f}" if loop else "-", f"{step * 1e3:.3f}"])
+    harness.table(["", "first step, fresh (ms)", "resumed (ms)", "difference (ms)",
+                   "in the loop (ms)", "step (ms)"],
                   rows)
     harness.write_json(options, "resume", found)
 
