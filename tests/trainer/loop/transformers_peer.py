@@ -103,6 +103,7 @@ def run_rank(rank, job):
     if rank == 0:
         with open(job["losses"], "w") as file:
             json.dump(losses[:job["steps"]], file)
+    dist.barrier()  # Gloo aborts a rank whose peer has closed while it still sends
     dist.destroy_process_group()
 
 
@@ -110,7 +111,8 @@ def main():
     with open(sys.argv[1]) as file:
         jobs = json.load(file)
     for job in jobs:
-        torch.multiprocessing.spawn(run_rank, (job,), job["world"])
+        # Forked: nobody imports all that again.
+        torch.multiprocessing.start_processes(run_rank, (job,), job["world"], start_method="fork")
 
 
 if __name__ == "__main__":
