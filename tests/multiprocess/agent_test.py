@@ -4,17 +4,10 @@ where the others stood, and tells its parent."""
 import json
 import os
 import signal
-import socket
 
 import harness
 
 WRITE_PID = 'echo $$ > "$FOLDER/new.$RANK"; mv "$FOLDER/new.$RANK" "$FOLDER/pid.$RANK"; '
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def state_of(pid):
@@ -134,7 +127,7 @@ class KilledTemplate(harness.LauncherTest):
                 self.assert_nothing_left()
 
     def test_is_started_anew_while_the_other_node_has_not_come(self):
-        flags = ("--nnodes=2", f"--master_port={free_port()}", "--max_restarts=1")
+        flags = ("--nnodes=2", f"--master_port={harness.unused_port()}", "--max_restarts=1")
         first = self.start(*flags, "--node_rank=1", self.config("killed_when_ready"))
         line = first.stderr.readline()
         while line and "Another one is started" not in line:
@@ -174,7 +167,7 @@ class Standing(harness.LauncherTest):
             self.assertIn("waited in all_reduce 418", file.read())
 
     def test_is_noted_when_another_node_ends_the_round(self):
-        port = free_port()
+        port = harness.unused_port()
         reports = [self.path(f"report{node}.json") for node in (0, 1)]
         nodes = [
             self.start(
@@ -196,7 +189,7 @@ class Standing(harness.LauncherTest):
 
 class LinesOfANode(harness.LauncherTest):
     def test_carry_its_rank_once_it_has_one(self):
-        port = free_port()
+        port = harness.unused_port()
         nodes = [
             self.start(
                 "--rdzv_backend=c10d",

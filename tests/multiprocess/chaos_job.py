@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import re
 import signal
 import socket
@@ -61,14 +60,6 @@ def is_free(port):
     return True
 
 
-def unused_port():
-    """Below the range from which the kernel gives ports to clients."""
-    while True:
-        port = random.randint(20000, 32000)
-        if is_free(port):
-            return port
-
-
 class ChaosJob(harness.LauncherTest):
     """Fixture verbs; `run_plan` is the whole of a run."""
 
@@ -108,7 +99,7 @@ class ChaosJob(harness.LauncherTest):
 
     def start_job(self, plan):
         env = {"DDPRUN_TRAINER": TRAINER} if plan.kind == "trainer" else {}
-        self.port = unused_port()
+        self.port = harness.unused_port()
         if len(plan.nproc) > 1:
             self.ports.add(self.port)
         self.nodes = []

@@ -1,7 +1,6 @@
 """Nodes that come, go and fail in a c10d job: several agents on one machine."""
 
 import os
-import random
 import signal
 import socket
 
@@ -22,22 +21,10 @@ done
 """
 
 
-def unused_port():
-    """Below the range from which the kernel gives ports to clients."""
-    while True:
-        port = random.randint(20000, 32000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
-
-
 class ElasticJob(harness.LauncherTest):
     def setUp(self):
         super().setUp()
-        self.port = unused_port()
+        self.port = harness.unused_port()
         self.worker = self.script("worker.sh", WORKER)
         os.chmod(self.worker, 0o755)
 
@@ -287,7 +274,7 @@ class MoreNodes(ElasticJob):
                     self.assertEqual(node.returncode, 0, node.err)
                 for name in ("finish", "worlds.a", "worlds.b"):
                     os.remove(self.path(name))
-                self.port = unused_port()
+                self.port = harness.unused_port()
         self.assert_nothing_left()
 
     def test_that_come_after_the_end_learn_how_the_job_ended(self):

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 
 import harness
 
@@ -14,16 +13,10 @@ WORKER = (
 STATIC, C10D = "static", "c10d"
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class ExitBarrier(harness.LauncherTest):
     def start_nodes(self, backend, *flags):
         """Node 0, which hosts the store, and node 1, both with a worker that runs."""
-        port = free_port()
+        port = harness.unused_port()
         nodes = []
         for rank in (0, 1):
             nodes.append(

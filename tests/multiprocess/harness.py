@@ -1,7 +1,9 @@
 """Runs ddprun with real processes and looks at what it leaves behind."""
 
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -35,6 +37,18 @@ def write_page(number, state):
     struct.pack_into("=Q", pages, page, 0x796C667064640004)
 """
 WAITS_IN_ALL_REDUCE = FLIGHT_PAGE + "write_page(418, WAITING)\n"
+
+
+def unused_port():
+    """Below the range from which the kernel gives ports to clients: nobody takes it meanwhile."""
+    while True:
+        port = random.randint(20000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 def wait_until(condition, what):

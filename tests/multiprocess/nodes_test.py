@@ -7,16 +7,10 @@ import socket
 import harness
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class TwoNodes(harness.LauncherTest):
     def setUp(self):
         super().setUp()
-        self.port = free_port()
+        self.port = harness.unused_port()
 
     def start_nodes(self, *target, nproc=(1, 1), **options):
         return [
@@ -61,7 +55,7 @@ class TwoNodes(harness.LauncherTest):
                 self.assertIn("  exitcode  : 42 (pid: ", other)
                 self.assertIn("exited with code 42", other)
                 self.assert_nothing_left()
-                self.port = free_port()
+                self.port = harness.unused_port()
 
     def test_end_when_one_agent_is_killed(self):
         for killed in (0, 1):
@@ -76,7 +70,7 @@ class TwoNodes(harness.LauncherTest):
                 self.assertEqual(nodes[1 - killed].returncode, 1, nodes[1 - killed].err)
                 self.assertRegex(nodes[1 - killed].err, "ANOTHER NODE FAILED|LOST THE OTHER NODES")
                 self.assert_nothing_left()
-                self.port = free_port()
+                self.port = harness.unused_port()
                 os.remove(self.path("ready.0"))
                 os.remove(self.path("ready.1"))
 
@@ -118,7 +112,8 @@ class OneNode(harness.LauncherTest):
         self.assert_nothing_left()
 
     def test_stops_while_it_waits_for_the_others(self):
-        job = self.start("--nnodes=2", "--node_rank=0", f"--master_port={free_port()}", "true")
+        port = harness.unused_port()
+        job = self.start("--nnodes=2", "--node_rank=0", f"--master_port={port}", "true")
         # Joining is announced once the wait has lasted.
         first = job.stderr.readline()
         self.assertIn("1 of 2 nodes", first)

@@ -14,12 +14,6 @@ WRITE_PID = (
 ATTEMPT = "ATTEMPT=$TORCHELASTIC_RESTART_COUNT; "
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def one_line_each(text, part):
     return [line for line in text.splitlines() if part in line]
 
@@ -182,7 +176,7 @@ class Restart(harness.LauncherTest):
 
 class TwoNodes(harness.LauncherTest):
     def start_nodes(self, *args, per_node=((), ())):
-        port = free_port()
+        port = harness.unused_port()
         return [
             self.start(
                 "--nnodes=2",
@@ -228,7 +222,7 @@ class TwoNodes(harness.LauncherTest):
     def test_both_end_when_one_template_refuses_the_config_before_the_other_node_joins(self):
         config = self.script("job.json", json.dumps({"command": ["sleep", "1000"]}))
         bad = self.script("bad.json", json.dumps({}))
-        port = free_port()
+        port = harness.unused_port()
         flags = ("--nnodes=2", f"--master_port={port}")
         refusing = self.start(*flags, "--node_rank=1", bad)
         self.assertIn("no command", refusing.stderr.readline())

@@ -7,7 +7,6 @@ import os
 import re
 import select
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -120,7 +119,7 @@ class CompareTest(harness.LauncherTest):
         whole.setdefault("PYTHON_EXEC", sys.executable)
         if launcher == "torchrun":
             # Its default port is always the same one, so that two tests could not run at once.
-            whole.setdefault("PET_MASTER_PORT", str(free_port()))
+            whole.setdefault("PET_MASTER_PORT", str(harness.unused_port()))
         job = Job(launcher, list(argv), whole, folder, **options)
         self.addCleanup(job.close)
         return job
@@ -160,9 +159,3 @@ class CompareTest(harness.LauncherTest):
                 return file.read()
         except FileNotFoundError:
             return None
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -64,13 +64,13 @@ class Environment(EnvironmentTest):
         self.compare(workers=1)
 
     def test_is_the_same_with_the_port_and_address_that_were_asked_for(self):
-        port = str(torchrun_compare.free_port())
+        port = str(harness.unused_port())
         self.compare("--nproc-per-node", "2", "--master-addr=localhost", "--master_port", port)
         for launcher in torchrun_compare.LAUNCHERS:
             self.assertEqual(set(self.values(launcher, "MASTER_PORT").values()), {port})
 
     def test_is_the_same_with_a_static_endpoint(self):
-        port = str(torchrun_compare.free_port())
+        port = str(harness.unused_port())
         endpoint = f"--rdzv_endpoint=127.0.0.1:{port}"
         self.compare("--nproc_per_node=2", endpoint, "--rdzv_id=job7")
         for launcher in torchrun_compare.LAUNCHERS:
@@ -171,7 +171,7 @@ class Nodes(EnvironmentTest):
 
     def run_nodes(self, *nodes, env=None):
         for launcher in torchrun_compare.LAUNCHERS:
-            port = torchrun_compare.free_port()
+            port = harness.unused_port()
             jobs = [
                 self.launch(
                     launcher,
@@ -209,7 +209,7 @@ class Nodes(EnvironmentTest):
     def test_are_one_world_when_each_static_node_has_another_launcher(self):
         for order in (torchrun_compare.LAUNCHERS, torchrun_compare.LAUNCHERS[::-1]):
             with self.subTest(order=order):
-                port = str(torchrun_compare.free_port())
+                port = str(harness.unused_port())
                 jobs = []
                 for node, launcher in enumerate(order):
                     flags = self.static(node, 2, "--nproc_per_node=2", "--rdzv_id=mixed")

@@ -40,7 +40,7 @@ class Logs(torchrun_compare.CompareTest):
         for launcher in torchrun_compare.LAUNCHERS:
             job = self.launch(
                 launcher, "--nproc_per_node=3", "--rdzv_id=mine",
-                f"--master_port={torchrun_compare.free_port()}",
+                f"--master_port={harness.unused_port()}",
                 "--log_dir=" + self.path("logs." + launcher), *flags, self.worker,
                 env={"OMP_NUM_THREADS": "1"},
             )

@@ -137,7 +137,7 @@ class Restart(torchrun_compare.CompareTest):
     def test_of_two_nodes_is_counted_for_both_where_torchrun_counts_one(self):
         counts = {}
         for launcher in torchrun_compare.LAUNCHERS:
-            port = torchrun_compare.free_port()
+            port = harness.unused_port()
             flags = ["--nnodes=2", "--rdzv_backend=c10d", f"--rdzv_endpoint=127.0.0.1:{port}",
                      "--rdzv_id=two", "--max_restarts=2", "--local_addr=127.0.0.1", self.worker]
             jobs = [self.launch(launcher, *flags, env=self.failing((1, 0))) for _ in (0, 1)]

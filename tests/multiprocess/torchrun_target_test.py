@@ -137,7 +137,7 @@ class Target(TargetTest):
 
 class CommandLine(TargetTest):
     def test_takes_both_spellings_abbreviations_and_the_last_of_several(self):
-        port = str(torchrun_compare.free_port())
+        port = str(harness.unused_port())
         for flags in (
             ["--nproc-per-node=2", "--max-restarts", "2", "--rdzv-id=a"],
             ["--nproc_per", "2", "--max_r=2", "--rdzv_i", "a"],

@@ -2,24 +2,11 @@
 that all of them see, and when the node of rank 0 leaves."""
 
 import os
-import random
 import signal
 import socket
 
 import harness
 import training
-
-
-def unused_port():
-    """Below the range from which the kernel gives ports to clients."""
-    while True:
-        port = random.randint(20000, 32000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
 
 
 class NodesTest(training.TrainingTest):
@@ -61,7 +48,7 @@ class Folders(NodesTest):
 
     def start_nodes(self, config, *more, folders=("a", "b")):
         path = self.write_config(config)
-        port = unused_port()
+        port = harness.unused_port()
         for folder in folders:
             os.makedirs(self.path(folder), exist_ok=True)
         return [
@@ -146,7 +133,7 @@ class Leaving(NodesTest):
     """Nodes of an elastic job, and a coordinator of their rendezvous that belongs to none."""
 
     def start_store(self):
-        self.port = unused_port()
+        self.port = harness.unused_port()
         store = self.start("store", "--host=127.0.0.1", f"--port={self.port}")
 
         def listens():
