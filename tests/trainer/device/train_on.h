@@ -166,11 +166,10 @@ enum class Group { kHost, kDevice };
 inline Trained TrainOn(c10::DeviceType type,
                        int ranks,
                        const Job& job,
-                       Group gradients = Group::kHost,
-                       int devices = simulated::kDevices) {
+                       Group gradients = Group::kHost) {
   const auto device = [&](int rank) {
     return type == at::kCPU ? c10::Device(type)
-                            : c10::Device(type, static_cast<c10::DeviceIndex>(rank % devices));
+                            : c10::Device(type, static_cast<c10::DeviceIndex>(rank));
   };
   if (ranks == 1) {
     Mesh mesh;
