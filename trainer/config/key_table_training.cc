@@ -197,7 +197,7 @@ std::vector<Key> ComputeKeys() {
        .slot = At<&Config::training, &TrainingConfig::tf32>,
        .meaning = "On a GPU float32 matrices and convolutions are multiplied in TF32: several "
                   "times faster, with ten of float32's 23 bits behind the point.",
-       .aliases = {{"tf32", "Hugging Face"}, {"allow_tf32", "PyTorch"}}},
+       .aliases = {{"allow_tf32", "PyTorch"}}},
       {.section = "training",
        .name = "cuda_graph",
        .slot = At<&Config::training, &TrainingConfig::cuda_graph>,

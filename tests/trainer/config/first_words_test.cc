@@ -238,7 +238,6 @@ constexpr FirstWord kFirstValues[] = {
     {"strategy.overlap=true", "\"backward\""},
     {"strategy.comm_hook=fp16_compress", "\"fp16\""},
     {"run.device=gpu", "\"cuda\""},
-    {"run.device=cuda:x", "\"cuda\""},
     {"run.device=mps", "not there yet"},
     {"run.device=cp", "\"cpu\""},
     {"run.device=none", "\"cpu\""},
