@@ -55,6 +55,7 @@ std::string Build(const Job& job,
                   const Environment& environment,
                   Trainer& trainer,
                   bool joins) {
+  SetUpDevices(job.config.training);
   trainer.Build(joins);
   if (!trainer.mesh().device.is_cpu()) return "";
   return SetUpCompute(job.config.training, ParameterCount(trainer.model()), environment);

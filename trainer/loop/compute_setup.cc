@@ -33,12 +33,15 @@ std::string Bf16Line() {
 
 }  // namespace
 
-std::string SetUpCompute(const TrainingConfig& training,
-                         int64_t parameters,
-                         const Environment& environment) {
+void SetUpDevices(const TrainingConfig& training) {
   // cuDNN takes it unless it is told not to.
   at::globalContext().setAllowTF32CuDNN(training.tf32);
   at::globalContext().setAllowTF32CuBLAS(training.tf32);
+}
+
+std::string SetUpCompute(const TrainingConfig& training,
+                         int64_t parameters,
+                         const Environment& environment) {
   if (training.matmul_engine == MatmulSetting::kOneDnn) {
     CheckOneDnn();
     UseMatmulEngine(MatmulEngine::kOneDnn);

@@ -10,6 +10,10 @@
 
 namespace ddprun::trainer {
 
+// What float32 means on GPUs: TF32 where training.tf32 wants it, never by itself. Of the process;
+// before it trains on any.
+void SetUpDevices(const TrainingConfig& training);
+
 // Chooses the matrix engine of the process as training.matmul_engine says, and returns what to tell
 // the user about it: one line, empty when there is nothing to choose. With "auto" a model of few
 // parameters stays with LibTorch's default, unmeasured. Throws Failure for an engine that this

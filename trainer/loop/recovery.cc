@@ -78,8 +78,8 @@ bool LostAnother(const Failure& failure) {
 }  // namespace
 
 void Trainer::RecoverFromPeers() {
-  // One group for everything; a device has others.
-  if (mesh_.data.group != mesh_.control) return;
+  // One group for everything, and what comes in place of another rank begins on the CPU.
+  if (mesh_.data.group != mesh_.control || !mesh_.device.is_cpu()) return;
   recovery_.group = dynamic_cast<HostProcessGroup*>(mesh_.control.get());
 }
 

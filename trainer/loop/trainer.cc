@@ -166,7 +166,7 @@ void Trainer::AfterStep(const StepResult& result) {
   if (told || strategy_->ranks_met()) {
     const bool stop = stop_asked_ && stop_asked_();
     recovery_.votes = reports_.Tell(observers_, OwnVotes(stop),
-                           /*wait=*/told || mesh_.device.is_cpu());
+                                    /*wait=*/told || mesh_.device.is_cpu());
   }
   if (observers_ != nullptr) strategy_->Report(*observers_, step_);
   FinishStep();

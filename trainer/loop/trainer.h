@@ -81,7 +81,7 @@ class Trainer {
   // Parameters that the model folder lacks, drawn afresh; on rank 0.
   const std::vector<std::string>& fresh_parameters() const { return fresh_parameters_; }
   int64_t step() const { return step_; }                  // optimizer steps done
-  bool stopped() const { return stopped_; }  // before the last step
+  bool stopped() const { return stopped_; }               // before the last step
   bool gave_up_step() const { return watch_.gave_up(); }  // the one after step()
   const StepPlan& plan() const { return plan_; }
   const Mesh& mesh() const { return mesh_; }

@@ -1,5 +1,5 @@
 // Strategies whose ranks share out the state of one model (ZeRO). Bytes per fp32 parameter with
-// Adam on N ranks: kOptimizer 8 + 8/N, kGradients 4 + 12/N and two buckets, kParameters 16/N and
+// Adam on N ranks: kOptimizer 8 + 8/N, kGradients 4 + 12/N and three buckets, kParameters 16/N and
 // buckets of two blocks; on several nodes also two blocks' parameters and what belongs to no block.
 #pragma once
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "tests/trainer/device/train_on.h"
+#include "trainer/loop/begin_training.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -150,6 +151,19 @@ TEST(DeviceMemory, IsToldWithTheSteps) {
     EXPECT_GE(report.max_memory_reserved, 3 * kHeld) << "what was freed is kept";
   }
   EXPECT_EQ(TrainOn(at::kCPU, 1, job).reported[0].max_memory_allocated, -1);
+}
+
+TEST(DeviceFloat32, IsTf32WhereThatIsWanted) {
+  for (const bool tf32 : {true, false}) {
+    Job job = JobOf("mlp");
+    job.config.training.tf32 = tf32;
+    Mesh mesh;
+    mesh.device = simulated::DeviceAt(0);
+    Trainer trainer(job, PlanFor(job, 1), mesh, nullptr, Log::ToStderr({}));
+    Build(job, Environment(), trainer);
+    EXPECT_EQ(at::globalContext().allowTF32CuDNN(), tf32);
+    EXPECT_EQ(at::globalContext().allowTF32CuBLAS(), tf32);
+  }
 }
 
 TEST(DeviceFloat16, GivesTheBitsOfTheCpu) {
