@@ -10,6 +10,7 @@
 #include <asio/ip/address_v4.hpp>
 
 #include "base/env.h"
+#include "base/join.h"
 #include "base/text.h"
 #include "launcher/doctor/checks.h"
 #include "rendezvous/net/address.h"
@@ -80,12 +81,6 @@ void AskUcx(NetworkFacts& facts) {
 bool CanListen(uint16_t port) {
   const asio::ip::address loopback = asio::ip::address_v4::loopback();
   return rendezvous::ListenOn({&loopback, 1}, port).has_value();
-}
-
-std::string Joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
 }
 
 Finding CheckUcx(const NetworkFacts& facts, const Asked& asked, const ProcessLimit& locked) {

@@ -161,41 +161,32 @@ struct LargestLoop {
   }
 };
 
-template <typename T>
-struct SumExpLoop {
-  const T* values;
-  int64_t count;
-  float largest;
-  double* result;
-
-  DDPRUN_INLINE void operator()() const {
-    float lanes[kLanes] = {};
-    int64_t i = 0;
-    for (; i + kLanes <= count; i += kLanes) {
-      for (int64_t j = 0; j < kLanes; ++j) lanes[j] += Exp(Load(values + i + j) - largest);
-    }
-    double sum = 0;
-    for (const float lane : lanes) sum += lane;
-    for (; i < count; ++i) sum += Exp(Load(values + i) - largest);
-    *result = sum;
-  }
+struct Itself {
+  DDPRUN_INLINE float operator()(float x) const { return x; }
 };
 
-template <typename T>
+struct ExpAgainst {
+  float largest;
+  DDPRUN_INLINE float operator()(float x) const { return Exp(x - largest); }
+};
+
+// Of `term` of each value. Partial sums are of type Lane.
+template <typename Lane, typename T, typename Term>
 struct SumLoop {
   const T* values;
   int64_t count;
+  Term term;
   double* result;
 
   DDPRUN_INLINE void operator()() const {
-    double lanes[kLanes] = {};
+    Lane lanes[kLanes] = {};
     int64_t i = 0;
     for (; i + kLanes <= count; i += kLanes) {
-      for (int64_t j = 0; j < kLanes; ++j) lanes[j] += Load(values + i + j);
+      for (int64_t j = 0; j < kLanes; ++j) lanes[j] += term(Load(values + i + j));
     }
     double sum = 0;
-    for (const double lane : lanes) sum += lane;
-    for (; i < count; ++i) sum += Load(values + i);
+    for (const Lane lane : lanes) sum += lane;
+    for (; i < count; ++i) sum += term(Load(values + i));
     *result = sum;
   }
 };
@@ -305,8 +296,8 @@ double CrossEntropyRow(
   double sum = 0;
   double scores = 0;
   Run(LargestLoop<T>{logits, classes, &largest});
-  Run(SumExpLoop<T>{logits, classes, largest, &sum});
-  if (smoothing > 0) Run(SumLoop<T>{logits, classes, &scores});
+  Run(SumLoop<float, T, ExpAgainst>{logits, classes, {largest}, &sum});
+  if (smoothing > 0) Run(SumLoop<double, T, Itself>{logits, classes, {}, &scores});
   const double kept = 1 - smoothing;
   const double each = smoothing / static_cast<double>(classes);
   const double loss = std::log(sum) + static_cast<double>(largest) -

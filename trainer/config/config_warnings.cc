@@ -138,42 +138,45 @@ class Warnings {
   std::vector<std::string> warnings_;
 };
 
+template <typename Value>
+std::string With(const char* key, Value value) {
+  return std::string(key) + " " + SlotText(SlotOf(value));
+}
+
 }  // namespace
 
 std::string KeyOfOwnState(const Config& config) {
   const StrategyConfig& strategy = config.strategy;
-  const auto with = [](std::string key, auto value) { return key + " " + SlotText(&value); };
   if (strategy.type != StrategyType::kAuto && strategy.type != StrategyType::kDdp) {
-    return "strategy.type \"" + std::string(Word(strategy.type)) + "\"";
+    return With("strategy.type", strategy.type);
   }
   if (strategy.comm_hook == CommHookType::kPowerSgd ||
       strategy.comm_hook == CommHookType::kPostLocalSgd) {
-    return "strategy.comm_hook \"" + std::string(Word(strategy.comm_hook)) + "\"";
+    return With("strategy.comm_hook", strategy.comm_hook);
   }
-  if (!strategy.broadcast_buffers) return with("strategy.broadcast_buffers", false);
+  if (!strategy.broadcast_buffers) return With("strategy.broadcast_buffers", false);
   const int64_t tensor = strategy.tensor_parallel_size;
-  if (tensor > 1) return with("strategy.tensor_parallel_size", tensor);
+  if (tensor > 1) return With("strategy.tensor_parallel_size", tensor);
   const int64_t stages = strategy.pipeline_parallel_size;
-  return stages > 1 ? with("strategy.pipeline_parallel_size", stages) : "";
+  return stages > 1 ? With("strategy.pipeline_parallel_size", stages) : "";
 }
 
 // A lost rank's step is done again from what the other ranks have at its beginning; so none may
 // have changed it before all have met, or have what the others have not.
 std::string RecoveryObstacle(const Config& config) {
   const StrategyConfig& strategy = config.strategy;
-  const auto with = [](std::string key, auto value) { return key + " " + SlotText(&value); };
   const std::string own_state = KeyOfOwnState(config);
   if (!own_state.empty()) return own_state;
   if (strategy.overlap == Overlap::kStep || strategy.overlap == Overlap::kBoth) {
-    return "strategy.overlap \"" + std::string(Word(strategy.overlap)) + "\"";
+    return With("strategy.overlap", strategy.overlap);
   }
   if (config.comm.algorithm == AllReduceAlgorithm::kRing) {
-    return "comm.algorithm \"" + std::string(Word(config.comm.algorithm)) + "\"";
+    return With("comm.algorithm", config.comm.algorithm);
   }
-  if (strategy.optimizer_in_backward) return with("strategy.optimizer_in_backward", true);
-  if (config.report.state_hashes) return with("report.state_hashes", true);
+  if (strategy.optimizer_in_backward) return With("strategy.optimizer_in_backward", true);
+  if (config.report.state_hashes) return With("report.state_hashes", true);
   const int64_t ranks = config.training.virtual_ranks;
-  return ranks > 0 ? with("training.virtual_ranks", ranks) : "";
+  return ranks > 0 ? With("training.virtual_ranks", ranks) : "";
 }
 
 std::vector<std::string> ConfigWarnings(const Config& config, const RunFacts& facts) {

@@ -38,8 +38,7 @@ std::vector<Batch> SplitBatch(Batch batch, int64_t parts) {
     const int64_t begin = i * batch.samples / parts;
     const int64_t count = (i + 1) * batch.samples / parts - begin;
     Batch part = batch;
-    for (at::Tensor* tensor :
-         {&part.inputs, &part.targets, &part.attention_mask, &part.token_type_ids}) {
+    for (at::Tensor* tensor : part.Tensors()) {
       if (tensor->defined()) *tensor = tensor->narrow(0, begin, count);
     }
     part.samples = count;

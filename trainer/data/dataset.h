@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -31,6 +32,14 @@ struct Batch {
     std::optional<int64_t> largest_target = {};  // of integers
   };
   OnHost on_host = {};
+
+  // Those of its samples, as a model gets them; some may be undefined.
+  std::array<at::Tensor*, 4> Tensors() {
+    return {&inputs, &targets, &attention_mask, &token_type_ids};
+  }
+  std::array<const at::Tensor*, 4> Tensors() const {
+    return {&inputs, &targets, &attention_mask, &token_type_ids};
+  }
 };
 
 // What a model must be sized for. A field that the samples do not have is empty or 0.

@@ -21,17 +21,15 @@ Batch BatchMover::Move(Batch batch) const {
       batch.targets.numel() > 0) {
     batch.on_host.largest_target = batch.targets.max().item<int64_t>();
   }
-  const auto tensors = {&batch.inputs, &batch.targets, &batch.attention_mask,
-                        &batch.token_type_ids};
   {
     const c10::StreamGuard on_copies(*copies_);
-    for (at::Tensor* tensor : tensors) *tensor = ToDevice(*tensor, device_);
+    for (at::Tensor* tensor : batch.Tensors()) *tensor = ToDevice(*tensor, device_);
   }
   c10::Event copied(device_.type());
   copied.record(*copies_);
   copied.block(computing);
   // Its memory belongs to the copies' stream, which must not use it again before this one is done.
-  for (at::Tensor* tensor : tensors) {
+  for (at::Tensor* tensor : batch.Tensors()) {
     if (tensor->defined()) tensor->record_stream(computing);
   }
   return batch;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/failure.h"
+#include "base/join.h"
 #include "trainer/loop/build_optimizer.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/parallel/pipeline.h"
@@ -58,9 +59,7 @@ Failure BadStages(const std::string& title, std::string what, std::string hint) 
 }
 
 std::string ListOf(const std::vector<int64_t>& numbers) {
-  std::string text;
-  for (const int64_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
-  return "[" + text + "]";
+  return "[" + Joined(numbers) + "]";
 }
 
 // Numbers of parts; or of blocks, where those before the first block go to the first stage, those

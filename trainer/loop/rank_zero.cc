@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/failure.h"
+#include "base/join.h"
 #include "base/last_words.h"
 #include "trainer/config/config_warnings.h"
 #include "trainer/config/slot.h"
@@ -69,11 +70,8 @@ std::string Announcement(const Job& job,
 }
 
 std::string FreshText(const Job& job, const Trainer& trainer) {
-  std::string names;
-  for (const std::string& name : trainer.fresh_parameters()) {
-    names += (names.empty() ? "" : ", ") + name;
-  }
-  return "fresh weights, not in " + job.config.model.name_or_path + ": " + names;
+  return "fresh weights, not in " + job.config.model.name_or_path + ": " +
+         Joined(trainer.fresh_parameters());
 }
 
 Failure WeightsNotSaved(const Job& job, const RunStart& start, Trainer& trainer, Error cause) {

@@ -7,7 +7,6 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/last_words.h"
@@ -22,21 +21,17 @@ namespace {
 // After these a reducer has laid out its buckets for good, and the optimizer has all its state.
 constexpr int64_t kStepsBefore = 3;
 
-std::array<at::Tensor*, 4> TensorsOf(Batch& batch) {
-  return {&batch.inputs, &batch.targets, &batch.attention_mask, &batch.token_type_ids};
-}
-
 template <typename Value>
 std::string KeyIs(const char* key, Value value) {
-  return std::string(key) + " is " + SlotText(&value);
+  return std::string(key) + " is " + SlotText(SlotOf(value));
 }
 
 std::string ObstacleOf(const StrategyConfig& strategy) {
   if (strategy.comm_hook != CommHookType::kNone) {
-    return "strategy.comm_hook is \"" + std::string(Word(strategy.comm_hook)) + "\"";
+    return KeyIs("strategy.comm_hook", strategy.comm_hook);
   }
   if (strategy.overlap == Overlap::kStep || strategy.overlap == Overlap::kBoth) {
-    return "strategy.overlap is \"" + std::string(Word(strategy.overlap)) + "\"";
+    return KeyIs("strategy.overlap", strategy.overlap);
   }
   if (strategy.optimizer_in_backward) return KeyIs("strategy.optimizer_in_backward", true);
   if (strategy.find_unused_parameters) return KeyIs("strategy.find_unused_parameters", true);
@@ -53,7 +48,7 @@ std::string GraphObstacle(const Job& job, const Mesh& mesh) {
   if (mesh.make_graph == nullptr) return mesh.device.str() + " has none";
   const StrategyType type = StrategyOf(config, mesh.world.size);
   if (type != StrategyType::kSingle && type != StrategyType::kDdp) {
-    return "strategy.type is \"" + std::string(Word(type)) + "\"";
+    return KeyIs("strategy.type", type);
   }
   if (mesh.tensor.size * mesh.pipeline.size > 1) return "layers are shared out";
   if (mesh.data.group != nullptr && mesh.data.group == mesh.data.host) {
@@ -62,9 +57,11 @@ std::string GraphObstacle(const Job& job, const Mesh& mesh) {
   // Code of users' own may decide anything on the host.
   const ModelType model = config.model.type;
   if (model == ModelType::kPlugin || model == ModelType::kTorchScript) {
-    return "model.type is \"" + std::string(Word(model)) + "\"";
+    return KeyIs("model.type", model);
   }
-  if (training.precision == Precision::kFp16) return "training.precision is \"fp16\"";
+  if (training.precision == Precision::kFp16) {
+    return KeyIs("training.precision", training.precision);
+  }
   // Random numbers of each micro-batch are seeded on the host, as those of a recomputation are.
   if (training.gradient_accumulation_steps > 1) {
     return KeyIs("training.gradient_accumulation_steps", training.gradient_accumulation_steps);
@@ -93,10 +90,9 @@ StepGraph::StepGraph(const Mesh& mesh, const Log& log)
           c10::impl::VirtualGuardImpl(mesh.device.type()).getStreamFromGlobalPool(mesh.device)) {}
 
 bool StepGraph::Same(const Form& a, const Form& b) {
-  Form left = a, right = b;
-  const auto of_left = TensorsOf(left.batch), of_right = TensorsOf(right.batch);
-  for (size_t i = 0; i < of_left.size(); ++i) {
-    const at::Tensor &one = *of_left[i], &other = *of_right[i];
+  const auto of_a = a.batch.Tensors(), of_b = b.batch.Tensors();
+  for (size_t i = 0; i < of_a.size(); ++i) {
+    const at::Tensor &one = *of_a[i], &other = *of_b[i];
     if (one.defined() != other.defined()) return false;
     if (one.defined() && (one.sizes() != other.sizes() || one.dtype() != other.dtype())) {
       return false;
@@ -129,15 +125,15 @@ std::optional<StepGraph::Results> StepGraph::Launch(const Batch& batch,
                                                     double learning_rate,
                                                     const Step& step) {
   const at::NoGradGuard no_grad;
-  Batch given = batch;
   if (graph_ == nullptr) {
-    for (at::Tensor* tensor : TensorsOf(form_->batch)) {
+    for (at::Tensor* tensor : form_->batch.Tensors()) {
       if (tensor->defined()) *tensor = at::empty_like(*tensor);
     }
     learning_rate_ = at::empty({}, batch.inputs.options().dtype(at::kDouble));
     if (!Record(step)) return std::nullopt;
   }
-  const auto from = TensorsOf(given), to = TensorsOf(form_->batch);
+  const auto from = batch.Tensors();
+  const auto to = form_->batch.Tensors();
   for (size_t i = 0; i < from.size(); ++i) {
     if (from[i]->defined()) to[i]->copy_(*from[i]);
   }

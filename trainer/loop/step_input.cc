@@ -1,24 +1,15 @@
 #include "trainer/loop/step_input.h"
 
-#include <chrono>
 #include <utility>
+
+#include "trainer/parallel/stopwatch.h"
 
 namespace ddprun::trainer {
 
-namespace {
-
-using SteadyClock = std::chrono::steady_clock;
-
-double SecondsOfInput(SteadyClock::time_point begin) {
-  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
-}
-
-}  // namespace
-
 std::vector<Batch> StepInput::Take() {
-  const auto begin = SteadyClock::now();
+  seconds_ = 0;
+  const Stopwatch stopwatch(seconds_);
   Ready next = ahead_ ? *std::exchange(ahead_, std::nullopt) : Load();
-  seconds_ = SecondsOfInput(begin);
   if (next.error) std::rethrow_exception(next.error);
   taken_ = next.taken;
   return std::move(next.micro_batches);
@@ -26,9 +17,8 @@ std::vector<Batch> StepInput::Take() {
 
 void StepInput::Prefetch() {
   if (!mover_.copies() || ahead_) return;
-  const auto begin = SteadyClock::now();
+  const Stopwatch stopwatch(seconds_);
   ahead_ = Load();
-  seconds_ += SecondsOfInput(begin);
 }
 
 // All of a step: the weight of each micro-batch depends on the samples of all.

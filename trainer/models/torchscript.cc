@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "base/join.h"
 #include "base/whole_file.h"
 #include "trainer/compute/precision.h"
 
@@ -100,12 +101,6 @@ std::set<std::string> LayersFixed(const torch::jit::Block& block, bool on) {
     names.insert(norms ? "batch norm" : "dropout");
   }
   return names;
-}
-
-std::string Joined(const std::set<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : " and ") + name;
-  return text;
 }
 
 class TorchScript final : public Model {
@@ -257,7 +252,7 @@ std::vector<std::string> TorchScriptNotes(const std::string& path) {
   for (const bool on : {false, true}) {
     const std::set<std::string> names = LayersFixed(*graph->block(), on);
     if (names.empty()) continue;
-    const std::string layers = "the mode of its " + Joined(names) + " is that of ";
+    const std::string layers = "the mode of its " + Joined(names, " and ") + " is that of ";
     notes.push_back(on ? "traced after train(): " + layers +
                              "training, also in validation; torch.jit.script follows the mode"
                        : "traced after eval(): " + layers +

@@ -93,14 +93,6 @@ void GatheredUnits::HandOut(ShardedUnit& unit, const Mesh& mesh) {
 }
 
 void GatheredUnits::StartGather(size_t index) {
-  if (!in_place_) StartCopy(index);
-}
-
-void GatheredUnits::Gather(size_t index) {
-  if (!in_place_) Copy(index);
-}
-
-void GatheredUnits::StartCopy(size_t index) {
   State& state = states_[index];
   const ShardedUnit& unit = units_[index];
   if (state.buffer.defined() || !unit.flat.defined()) return;
@@ -110,8 +102,8 @@ void GatheredUnits::StartCopy(size_t index) {
                              state.buffer.narrow(0, 0, unit.layout.elements()));
 }
 
-void GatheredUnits::Copy(size_t index) {
-  StartCopy(index);
+void GatheredUnits::Gather(size_t index) {
+  StartGather(index);
   State& state = states_[index];
   if (state.there || !state.buffer.defined()) return;
   const Stopwatch stopwatch(exposed_seconds_);
@@ -134,7 +126,7 @@ void GatheredUnits::FreeAll() {
 }
 
 void GatheredUnits::GatherAll() {
-  for (size_t unit = 0; unit < units_.size(); ++unit) Copy(unit);
+  for (size_t unit = 0; unit < units_.size(); ++unit) Gather(unit);
 }
 
 // What the others have of the parameters is that of the last update, and nobody reads what is

@@ -63,8 +63,6 @@ class GatheredUnits {
   void HandOut(ShardedUnit& unit, const Mesh& mesh);
   void MakePart(State& state, int64_t elements, const at::TensorOptions& type) const;
   void Meet();
-  void StartCopy(size_t unit);
-  void Copy(size_t unit);
   void StartGather(size_t unit);
   void Gather(size_t unit);
   void BeforeBackward(size_t unit);

@@ -18,8 +18,7 @@ namespace {
 using Kind = PipelineAction::Kind;
 
 Batch OnDevice(Batch batch, c10::Device device) {
-  for (at::Tensor* tensor :
-       {&batch.inputs, &batch.targets, &batch.attention_mask, &batch.token_type_ids}) {
+  for (at::Tensor* tensor : batch.Tensors()) {
     if (tensor->defined()) *tensor = tensor->to(device, /*non_blocking=*/true);
   }
   return batch;

@@ -3,7 +3,6 @@
 import os
 import random
 import signal
-import struct
 import sys
 
 import harness
@@ -89,14 +88,7 @@ class OnAGpu(training.TrainingTest):
                                  "tokenizer": "tokenizer", "max_seq_length": 32}), 1e-4)
 
     def test_of_images(self):
-        count, size = 64, 32
-        with open(self.path("t-images-idx3-ubyte"), "wb") as file:
-            file.write(struct.pack(">BBBBIII", 0, 0, 8, 3, count, size, size))
-            file.write(random.Random(1).randbytes(count * size * size))
-        with open(self.path("t-labels-idx1-ubyte"), "wb") as file:
-            file.write(struct.pack(">BBBBI", 0, 0, 8, 1, count))
-            file.write(bytes(i % 10 for i in range(count)))
-        data = {"format": "idx", "train_files": ["t-images-idx3-ubyte"]}
+        data = self.image_data(64, 32)
         self.compare(self.fresh({"type": "cnn", "channels": [8, 16], "hidden_size": 32}, data),
                      1e-4)
         # A few ReLUs flip, and normalisation over a small batch carries that on.

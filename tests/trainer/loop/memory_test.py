@@ -72,16 +72,6 @@ class MemoryTest(training.TrainingTest):
             "max_seq_length": 128,
         }
 
-    def image_data(self):
-        count, size = 96, 64
-        with open(self.path("t-images-idx3-ubyte"), "wb") as file:
-            file.write(struct.pack(">BBBBIII", 0, 0, 8, 3, count, size, size))
-            file.write(random.Random(1).randbytes(count * size * size))
-        with open(self.path("t-labels-idx1-ubyte"), "wb") as file:
-            file.write(struct.pack(">BBBBI", 0, 0, 8, 1, count))
-            file.write(bytes(i % 10 for i in range(count)))
-        return {"format": "idx", "train_files": ["t-images-idx3-ubyte"]}
-
     def random_data(self):
         return {"format": "random", "num_samples": 768, "input_size": 64, "target_size": 8}
 
@@ -142,12 +132,12 @@ class MemoryTest(training.TrainingTest):
     def test_cnn(self):
         self.compare(
             self.config({"type": "cnn", "channels": [32, 64], "hidden_size": 512},
-                        self.image_data(), 32),
+                        self.image_data(96, 64), 32),
             {"type": "cnn", "channels": [1, 1], "hidden_size": 8},
         )
 
     def test_resnet(self):
-        config = self.config({"type": "resnet18"}, self.image_data(), 32)
+        config = self.config({"type": "resnet18"}, self.image_data(96, 64), 32)
         self.compare(config, {"type": "cnn", "channels": [1, 1], "hidden_size": 8})
 
     def test_bert(self):
@@ -170,7 +160,7 @@ class MemoryTest(training.TrainingTest):
                     transformer("gpt", 16, 1)),
             "bert": (transformer("bert", layers=8, vocabulary=20005, dropout=0.1),
                      self.pair_data(100), 16, transformer("bert", 16, 1, 20005)),
-            "resnet18": ({"type": "resnet18"}, self.image_data(), 48,
+            "resnet18": ({"type": "resnet18"}, self.image_data(96, 64), 48,
                          {"type": "cnn", "channels": [1, 1], "hidden_size": 8}),
         }
         for model, data, batch, tiny in cases.values():

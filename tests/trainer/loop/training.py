@@ -2,6 +2,8 @@
 
 import json
 import os
+import random
+import struct
 
 import harness
 
@@ -76,6 +78,16 @@ def toy_config(**sections):
 
 
 class TrainingTest(harness.LauncherTest):
+    def image_data(self, count, size):
+        """A data section, of grey pictures at random in ten classes."""
+        with open(self.path("t-images-idx3-ubyte"), "wb") as file:
+            file.write(struct.pack(">BBBBIII", 0, 0, 8, 3, count, size, size))
+            file.write(random.Random(1).randbytes(count * size * size))
+        with open(self.path("t-labels-idx1-ubyte"), "wb") as file:
+            file.write(struct.pack(">BBBBI", 0, 0, 8, 1, count))
+            file.write(bytes(i % 10 for i in range(count)))
+        return {"format": "idx", "train_files": ["t-images-idx3-ubyte"]}
+
     def write_config(self, config, name="train.json"):
         return self.script(name, config if isinstance(config, str) else json.dumps(config))
 
