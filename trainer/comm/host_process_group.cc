@@ -20,11 +20,15 @@ std::vector<int> NodeOfRank(const HostProcessGroup::Options& options) {
   return std::vector<int>(static_cast<size_t>(options.size), 0);
 }
 
+int MembersOnThisNode(const HostProcessGroup::Options& options) {
+  const std::vector<int> nodes = NodeOfRank(options);
+  return static_cast<int>(
+      std::ranges::count(nodes, nodes[static_cast<size_t>(options.rank)]));
+}
+
 std::shared_ptr<SharedRegion> MapMemory(const UniqueFd& memory,
-                                        const NodePlacement& placement,
-                                        int generation) {
-  const auto& members = placement.Members(placement.node());
-  return ValueOrThrow(SharedRegion::Map(memory, static_cast<int>(members.size()), generation));
+                                        const HostProcessGroup::Options& options) {
+  return ValueOrThrow(SharedRegion::Map(memory, MembersOnThisNode(options), options.generation));
 }
 
 CollectiveKind KindOf(c10d::OpType type) {
@@ -124,19 +128,16 @@ std::chrono::nanoseconds HostProcessGroup::SpinTime(int ranks) {
 
 c10::intrusive_ptr<HostProcessGroup> HostProcessGroup::Create(const UniqueFd& memory,
                                                               const Options& options) {
-  const std::vector<int> nodes = NodeOfRank(options);
-  const auto local_ranks =
-      std::count(nodes.begin(), nodes.end(), nodes[static_cast<size_t>(options.rank)]);
   return c10::intrusive_ptr<HostProcessGroup>::unsafe_steal_from_new(
-      new HostProcessGroup(memory, options, SpinTime(static_cast<int>(local_ranks))));
+      new HostProcessGroup(memory, options, SpinTime(MembersOnThisNode(options))));
 }
 
-HostProcessGroup::Core::Core(const UniqueFd& memory,
+HostProcessGroup::Core::Core(std::shared_ptr<SharedRegion> memory,
                              const Options& options,
                              std::chrono::nanoseconds spin_time)
     : placement(options.rank, NodeOfRank(options), options.names),
       wire(options.wire),
-      region(MapMemory(memory, placement, options.generation)),
+      region(std::move(memory)),
       recorder(options.recorder),
       generation(options.generation),
       spin(spin_time),
@@ -178,7 +179,8 @@ std::optional<int> HostProcessGroup::Core::AllRanksGeneration() const {
 HostProcessGroup::HostProcessGroup(const UniqueFd& memory,
                                    const Options& options,
                                    std::chrono::nanoseconds spin)
-    : Backend(options.rank, options.size), core_(std::make_shared<Core>(memory, options, spin)) {}
+    : Backend(options.rank, options.size),
+      core_(std::make_shared<Core>(MapMemory(memory, options), options, spin)) {}
 
 // What still waits for peers must not keep a failing process alive.
 HostProcessGroup::~HostProcessGroup() {
@@ -198,10 +200,25 @@ void HostProcessGroup::abort() {
   core_->mailbox.Cancel();
 }
 
+void HostProcessGroup::CheckRanks() const {
+  const std::optional<int> generation = core_->AllRanksGeneration();
+  if (core_->recorder == nullptr || core_->placement.nodes() > 1 || !generation) return;
+  for (int rank = 0; rank < core_->placement.size(); ++rank) {
+    if (!core_->recorder->IsLost(rank, *generation)) continue;
+    throw Failure(RankLost(getRank(), rank, "the end of this step"));
+  }
+}
+
 void HostProcessGroup::Renew() {
   abort();
   const std::shared_ptr<Core> before = core_;
-  core_ = std::make_shared<Core>(before->region->file(),
+  // What runs uses memory of others, who keep it, too.
+  before->queue.RunNow([] { return Status(); });
+  ControlBlock& own = before->region->control(before->local_rank());
+  own.given_up = true;
+  AdvanceAndWake(own.arrived, own.sleepers, own.arrived);
+  ThrowIfError(before->region->Renew(before->generation + 1));
+  core_ = std::make_shared<Core>(before->region,
                                  Options{.rank = getRank(),
                                          .size = getSize(),
                                          .timeout = before->timeout.load(),
@@ -341,7 +358,11 @@ void HostProcessGroup::Stream(int root,
   Run(c10d::OpType::BROADCAST, /*async=*/false, {}, [&, core = core_.get()]() -> Status {
     auto& group = dynamic_cast<NodeGroup&>(core->group);
     return group.Stream(root, takes, core->timeout.load(), [&](const NodeGroup::PassBytes& pass) {
-      use([&](void* data, size_t bytes) { ThrowIfError(pass(data, bytes)); });
+      try {
+        use([&](void* data, size_t bytes) { ThrowIfError(pass(data, bytes)); });
+      } catch (const Failure& failure) {
+        return Status(failure.error());  // the others wait for this rank at the end of it
+      }
       return Status();
     });
   });

@@ -4,9 +4,8 @@
 // Rules of c10d hold: all ranks call the same operations in the same order. With asyncOp (the
 // default of c10d) an operation runs in the background and Work::wait() blocks until its result is
 // there; without, it is done when the call returns. A Work may outlive the group, whose end cancels
-// what is still running.
-// Errors are thrown by wait(), or by the call itself, as ddprun::Failure; they name the operation
-// and the ranks that did not come.
+// what still runs. Errors are thrown by wait(), or by the call itself, as ddprun::Failure;
+// they name the operation and the ranks that did not come.
 #pragma once
 
 #include <chrono>
@@ -53,9 +52,10 @@ class HostProcessGroup : public c10d::Backend {
   // Of later all-reduces, at the same place on all ranks. Any thread.
   void SetAllReduceAlgorithm(AllReduceAlgorithm algorithm);
   void abort() override;  // what runs and what comes ends with an error in this process
-  // Goes on in the next generation, with new memory, where a rank was lost in this one: together
-  // with the process in its place, which makes the group of that generation. Nothing of before may
-  // be waited for; tensors of allocateTensor are copied from now on. On one node, with a recorder.
+  // Throws Failure (kRankLost) where a rank is known to be lost in this generation. Any thread.
+  void CheckRanks() const;
+  // Goes on in the next generation, which the process in place of a lost rank makes. What runs ends
+  // first. Tensors stay; others may use them until the first collective is done. On one node.
   void Renew();
   void FreePast();  // the generations before, once no rank uses anything of those any more
   int generation() const;

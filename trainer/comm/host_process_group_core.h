@@ -32,7 +32,9 @@ struct HostProcessGroup::Core {
   Mailbox mailbox;
   OperationQueue queue;  // last: its thread uses the group
 
-  Core(const UniqueFd& memory, const Options& options, std::chrono::nanoseconds spin_time);
+  Core(std::shared_ptr<SharedRegion> memory,
+       const Options& options,
+       std::chrono::nanoseconds spin_time);
 
   std::unique_ptr<Collectives> MakeCollectives() const;
   uint16_t RecordedGroup() const;

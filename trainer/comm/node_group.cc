@@ -108,44 +108,62 @@ Status NodeGroup::Broadcast(void* data, size_t bytes, int root, Clock::time_poin
   return Copy(operation, data, data, root, root + 1);
 }
 
-// Piece by piece through the root's staging memory: it fills one half while the others empty the
-// other one.
+// Piece by piece through the root's staging memory, a ring that it fills while the others empty it.
+// Those that only look on wait for the end of it; on a busy machine they would hold up the rest.
 Status NodeGroup::Stream(int root,
                          bool takes,
                          std::chrono::milliseconds timeout,
                          const std::function<Status(const PassBytes& pass)>& use) {
+  constexpr uint32_t kPieces = 4;
   const bool gives = self() == root;
-  Operation operation = Begin(Kind::kBroadcast, nullptr, 0, {});
+  Operation operation = Begin(Kind::kBroadcast, nullptr, 0, Clock::now() + timeout);
   operation.header.root = static_cast<uint32_t>(root);
   Place(operation.header, nullptr, 0);
-  const size_t half = staging_bytes() / 2;
-  size_t meetings = 0;
-  size_t left = gives ? half : 0;  // of the piece
-  const auto meet = [&]() -> Status {
-    operation.deadline = Clock::now() + timeout;
-    return meetings++ == 0 ? MeetAndCompare(operation) : Meet(operation);
+  ControlBlock& own = region().control(self());
+  const uint32_t begin = own.passed.load();
+  const uint32_t end = begin + (uint32_t{1} << 30);  // more pieces than there will ever be
+  const auto advance = [&](uint32_t to) { AdvanceAndWake(own.passed, own.passed_sleepers, to); };
+  const auto wait_for = [&](int rank, uint32_t number) -> Status {
+    ControlBlock& peer = region().control(rank);
+    return WaitFor(rank, peer.passed, peer.passed_sleepers, number, operation,
+                   Clock::now() + timeout);
+  };
+  // The root may fill a piece that all others have emptied; those that do not take have done so.
+  const auto others_have = [&](uint32_t number) -> Status {
+    for (int rank = 0; rank < size(); ++rank) {
+      if (rank != self()) DDPRUN_TRY(wait_for(rank, number));
+    }
+    return {};
+  };
+  const size_t capacity = staging_bytes() / kPieces;
+  uint32_t number = begin;  // of the piece
+  size_t left = 0;          // of it
+  const auto next_piece = [&]() -> Status {
+    advance(number);
+    ++number;
+    left = capacity;
+    return gives ? others_have(number - kPieces) : wait_for(root, number);
   };
   const auto pass = [&](void* data, size_t bytes) -> Status {
-    auto* own = static_cast<std::byte*>(data);
-    while (bytes > 0) {
-      if (left == 0) {
-        DDPRUN_TRY(meet());
-        left = half;
-      }
-      const size_t number = gives ? meetings : meetings - 1;
-      std::byte* const piece = (gives ? Staging() : PieceOf(root, 0)) + number % 2 * half;
+    auto* at = static_cast<std::byte*>(data);
+    while ((gives || takes) && bytes > 0) {
+      if (left == 0) DDPRUN_TRY(next_piece());
+      std::byte* const piece = PieceOf(root, 0) + number % kPieces * capacity + (capacity - left);
       const size_t count = std::min(bytes, left);
-      if (gives) std::memcpy(piece + half - left, own, count);
-      if (takes) std::memcpy(own, piece + half - left, count);
-      own += count;
+      std::memcpy(gives ? piece : at, gives ? at : piece, count);
+      at += count;
       bytes -= count;
       left -= count;
     }
     return {};
   };
-  DDPRUN_TRY(use(pass));
-  if (gives && left < half) DDPRUN_TRY(meet());
-  return meet();  // the staging memory may be used again
+  if (!gives && !takes) advance(end);
+  DDPRUN_TRY(MeetAndCompare(operation));
+  const Status passed = use(pass);
+  advance(end);
+  operation.deadline = Clock::now() + timeout;
+  const Status met = Meet(operation);  // the staging memory may be used again
+  return passed.ok() ? met : passed;
 }
 
 Status NodeGroup::AllGather(const void* input,

@@ -20,8 +20,20 @@ constexpr std::chrono::microseconds kReadingPoll{20};
 
 }  // namespace
 
+Error RankLost(int rank, int lost, const std::string& before) {
+  return Error{.code = Code::kFailed,
+               .title = "RANK LOST",
+               .where = "rank " + std::to_string(rank),
+               .what =
+                   "Rank " + std::to_string(lost) + " was killed before it came to " + before + ".",
+               .hint = "Only a step of training is done again with another process in its place.",
+               .page = "rank-lost"};
+}
+
 NodeMeeting::NodeMeeting(SharedRegion& region, Options options)
-    : region_(region), options_(std::move(options)) {}
+    : region_(region), options_(std::move(options)) {
+  mine().born = region_.born();
+}
 
 NodeMeeting::~NodeMeeting() {
   if (staging_ != nullptr) region_.Free(options_.rank, staging_);
@@ -70,29 +82,24 @@ Status NodeMeeting::Meet(const NodeOperation& operation, Clock::time_point deadl
   ++phase_;
   AdvanceAndWake(own.arrived, own.sleepers, phase_);
   operation.recording.SetWaiting(true);
-  // Whoever is lost has come to all meetings before its first missing one, so that all ranks end
-  // there: none has left earlier, and those that live may be waited for.
+  // Whoever is lost, or has given up, has come to all meetings before its first missing one, so
+  // that all ranks end there: those that live may be waited for.
   for (int rank = 0; rank < size() && !lost_; ++rank) {
     if (rank == options_.rank) continue;
     ControlBlock& peer = region_.control(rank);
-    const WaitLimits limits{deadline, options_.spin, cancelled_,
-                            [this, rank] { return IsLost(rank); }};
-    if (WaitUntilReached(peer.arrived, peer.sleepers, phase_, limits)) continue;
-    if (IsLost(rank)) {
-      // It may have come since one looked, and died.
-      if (HasReached(peer.arrived, phase_)) continue;
-      lost_ = rank;
-      break;
-    }
+    const Status came = WaitFor(rank, peer.arrived, peer.sleepers, phase_, operation, deadline);
+    // A lost one may have come since one looked, and died.
+    if (came.ok() || HasReached(peer.arrived, phase_)) continue;
+    if (IsLost(rank)) lost_ = rank;
     operation.recording.Fail();
-    return cancelled_ ? Cancelled(operation) : TimedOut(operation);
+    return came;
   }
   if (lost_) {
     operation.recording.Fail();
-    return Lost(operation, *lost_);
+    return RankLost(NameOf(options_.rank), NameOf(*lost_), Describe(operation.header));
   }
   operation.recording.SetWaiting(false);
-  return {};
+  return phase_ == 1 ? region_.MapHeaps() : Status();
 }
 
 Status NodeMeeting::MeetAndCompare(const NodeOperation& operation) {
@@ -184,18 +191,24 @@ Error NodeMeeting::TimedOut(const NodeOperation& operation) {
 }
 
 bool NodeMeeting::IsLost(int rank) const {
+  if (region_.control(rank).given_up) return true;
   return options_.recorder != nullptr && options_.generation &&
          options_.recorder->IsLost(rank, *options_.generation);
 }
 
-Error NodeMeeting::Lost(const NodeOperation& operation, int rank) {
-  return Error{.code = Code::kFailed,
-               .title = "RANK LOST",
-               .where = "rank " + std::to_string(NameOf(options_.rank)),
-               .what = "Rank " + std::to_string(NameOf(rank)) + " was killed before it came to " +
-                       Describe(operation.header) + ".",
-               .hint = "Only a step of training is done again with another process in its place.",
-               .page = "rank-lost"};
+Status NodeMeeting::WaitFor(int rank,
+                            std::atomic<uint32_t>& word,
+                            std::atomic<uint32_t>& sleepers,
+                            uint32_t target,
+                            const NodeOperation& operation,
+                            Clock::time_point deadline) {
+  const WaitLimits limits{deadline, options_.spin, cancelled_,
+                          [this, rank] { return IsLost(rank); }};
+  if (WaitUntilReached(word, sleepers, target, limits)) return {};
+  if (IsLost(rank)) {
+    return RankLost(NameOf(options_.rank), NameOf(rank), Describe(operation.header));
+  }
+  return cancelled_ ? Cancelled(operation) : TimedOut(operation);
 }
 
 Error NodeMeeting::Cancelled(const NodeOperation& operation) {

@@ -18,6 +18,8 @@ namespace ddprun::trainer {
 
 // Error::page of what waits for a lost rank end with.
 inline constexpr std::string_view kRankLost = "rank-lost";
+// `before`: what the lost one has not come to.
+Error RankLost(int rank, int lost, const std::string& before);
 
 // One rank's side. One thread at a time, except for Cancel(). `region` must outlive it.
 class NodeMeeting {
@@ -29,7 +31,8 @@ class NodeMeeting {
     // Is told where each operation stands, if there is one; outlives the group.
     FlightRecorder* recorder = nullptr;
     // With a recorder, of the group of all ranks of one node: waits for a rank that is lost in this
-    // generation end with an Error (kRankLost), on all ranks that live in the same operation.
+    // generation, or has given it up, end with an Error (kRankLost); on all ranks that live in the
+    // same operation, if none gives up before.
     std::optional<int> generation = {};
     // What errors call the ranks of this node; empty: by their number in it.
     std::vector<int> names = {};
@@ -70,6 +73,13 @@ class NodeMeeting {
   // The last meeting of an operation that may have failed on this rank alone: the first Error of
   // any rank of the node, on all of them. Waits a little beyond the deadline for its bearer.
   Status MeetAndShare(const NodeOperation& operation, const Status& own);
+  // Until a word of that rank's control block has come to `target`.
+  Status WaitFor(int rank,
+                 std::atomic<uint32_t>& word,
+                 std::atomic<uint32_t>& sleepers,
+                 uint32_t target,
+                 const NodeOperation& operation,
+                 Clock::time_point deadline);
   // Says that this rank needs nothing more of what the others gave for the running operation.
   void EndReading();
   // Whether all ranks of the node have said so of the last operation: memory that they read may
@@ -94,7 +104,6 @@ class NodeMeeting {
   ControlBlock& mine() { return region_.control(options_.rank); }
   Status Meet(const NodeOperation& operation, Clock::time_point deadline);
   bool IsLost(int rank) const;
-  Error Lost(const NodeOperation& operation, int rank);
   Error TimedOut(const NodeOperation& operation);
 
   SharedRegion& region_;

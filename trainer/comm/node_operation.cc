@@ -1,6 +1,16 @@
 #include "trainer/comm/node_operation.h"
 
+#include <tuple>
+
 namespace ddprun::trainer {
+
+bool SameOperation(const OperationHeader& a, const OperationHeader& b) {
+  const auto key = [](const OperationHeader& header) {
+    return std::tie(header.sequence, header.bytes, header.kind, header.type, header.reduction,
+                    header.root, header.algorithm);
+  };
+  return key(a) == key(b);
+}
 
 std::string Describe(const OperationHeader& header) {
   const std::string number = " number " + std::to_string(header.sequence);

@@ -8,7 +8,7 @@
 #include "trainer/comm/data_type.h"
 #include "trainer/comm/futex_wait.h"
 #include "trainer/comm/recording.h"
-#include "trainer/comm/shared_region.h"
+#include "trainer/comm/control_block.h"
 
 namespace ddprun::trainer {
 
@@ -20,6 +20,9 @@ struct NodeOperation {
   DataType type() const { return static_cast<DataType>(header.type); }
   Reduction reduction() const { return static_cast<Reduction>(header.reduction); }
 };
+
+// Whether two ranks are at the same operation; where its data lies is each rank's own affair.
+bool SameOperation(const OperationHeader& a, const OperationHeader& b);
 
 // "all_reduce number 3 (sum of 10 float32)".
 std::string Describe(const OperationHeader& header);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <tuple>
 
 #include "base/check.h"
 
@@ -50,15 +49,12 @@ size_t TotalBytes(int local_size) {
   return HeapsOffset(local_size) + static_cast<size_t>(local_size) * kHeapBytes;
 }
 
-}  // namespace
-
-bool SameOperation(const OperationHeader& a, const OperationHeader& b) {
-  const auto key = [](const OperationHeader& header) {
-    return std::tie(header.sequence, header.bytes, header.kind, header.type, header.reduction,
-                    header.root, header.algorithm);
-  };
-  return key(a) == key(b);
+Status CheckGeneration(int generation) {
+  if (generation < kGenerations) return {};
+  return SystemError("making process group " + std::to_string(generation), EOVERFLOW);
 }
+
+}  // namespace
 
 Result<UniqueFd> SharedRegion::CreateFile() {
   UniqueFd file(memfd_create("ddprun-node-memory", MFD_CLOEXEC));
@@ -72,18 +68,15 @@ Result<std::unique_ptr<SharedRegion>> SharedRegion::Map(const UniqueFd& file,
   DDPRUN_CHECK(local_size > 0 && generation >= 0);
   UniqueFd copy(fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
   if (!copy.valid()) return SystemError("using the node's shared memory (dup)", errno);
-  if (generation >= kGenerations) {
-    return SystemError("making process group " + std::to_string(generation), EOVERFLOW);
-  }
+  DDPRUN_TRY(CheckGeneration(generation));
   if (ftruncate(copy.get(), kGenerations * kGenerationBytes) != 0) {
     Error error = SystemError("sizing the node's shared memory (ftruncate)", errno);
     error.hint = "It is a sparse file without a limit; lift `ulimit -f`, if one is set.";
     return error;
   }
-  const off_t begin = generation * kGenerationBytes;
   const size_t total = TotalBytes(local_size);
-  void* base =
-      mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, copy.get(), begin);
+  void* base = mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, copy.get(),
+                    generation * kGenerationBytes);
   if (base == MAP_FAILED) {
     Error error = SystemError("mapping the node's shared memory (mmap)", errno);
     error.hint = "It needs " + std::to_string(total >> 30) +
@@ -92,23 +85,75 @@ Result<std::unique_ptr<SharedRegion>> SharedRegion::Map(const UniqueFd& file,
   }
   madvise(base, total, MADV_DONTDUMP);  // a core file of this size helps nobody
   return std::unique_ptr<SharedRegion>(
-      new SharedRegion(std::move(copy), begin, static_cast<std::byte*>(base), local_size));
+      new SharedRegion(std::move(copy), generation, static_cast<std::byte*>(base), local_size));
 }
 
-SharedRegion::SharedRegion(UniqueFd file, off_t begin, std::byte* base, int local_size)
-    : file_(std::move(file)), begin_(begin), base_(base), local_size_(local_size) {}
+SharedRegion::SharedRegion(UniqueFd file, int generation, std::byte* base, int local_size)
+    : file_(std::move(file)),
+      born_(generation),
+      generation_(generation),
+      base_(base),
+      local_size_(local_size),
+      heaps_(static_cast<size_t>(local_size), generation) {}
 
 SharedRegion::~SharedRegion() {
-  if (control(0).left.fetch_add(1) + 1 == local_size_) GiveBack(0, TotalBytes(local_size_));
+  if (control(0).left.fetch_add(1) + 1 == local_size_) {
+    const auto controls = static_cast<off_t>(HeapsOffset(local_size_));
+    Punch(generation_ * kGenerationBytes, controls);
+    for (int rank = 0; rank < local_size_; ++rank) Punch(FileOffsetOf(heap(rank)), kHeapBytes);
+  }
   munmap(base_, TotalBytes(local_size_));
 }
 
-// Punching the hole also makes the pages read as zeros for the next user.
-void SharedRegion::GiveBack(size_t offset, size_t bytes) {
-  Punch(begin_ + static_cast<off_t>(offset), static_cast<off_t>(bytes));
+Status SharedRegion::MapAgain(std::byte* data, size_t bytes, off_t begin) {
+  void* const mapped = mmap(data, bytes, PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file_.get(), begin);
+  if (mapped == MAP_FAILED) return SystemError("mapping the node's shared memory (mmap)", errno);
+  madvise(data, bytes, MADV_DONTDUMP);
+  return {};
 }
 
+Status SharedRegion::Renew(int generation) {
+  DDPRUN_TRY(CheckGeneration(generation));
+  DDPRUN_TRY(MapAgain(base_, HeapsOffset(local_size_), generation * kGenerationBytes));
+  generation_ = generation;
+  return {};
+}
+
+Status SharedRegion::MapHeaps() {
+  for (int rank = 0; rank < local_size_; ++rank) {
+    int& mapped = heaps_[static_cast<size_t>(rank)];
+    const int born = control(rank).born;
+    if (born == mapped) continue;
+    std::byte* const own = heap(rank);
+    DDPRUN_TRY(MapAgain(own, kHeapBytes, born * kGenerationBytes + (own - base_)));
+    mapped = born;
+  }
+  return {};
+}
+
+off_t SharedRegion::FileOffsetOf(const std::byte* data) const {
+  const size_t offset = static_cast<size_t>(data - base_);
+  const size_t rank = (offset - HeapsOffset(local_size_)) / kHeapBytes;
+  return heaps_[rank] * kGenerationBytes + static_cast<off_t>(offset);
+}
+
+void SharedRegion::FreePast() {
+  std::vector<off_t> kept;
+  for (int rank = 0; rank < local_size_; ++rank) kept.push_back(FileOffsetOf(heap(rank)));
+  std::ranges::sort(kept);
+  const off_t end = generation_ * kGenerationBytes;
+  off_t begin = 0;
+  for (const off_t heap : kept) {
+    Punch(begin, std::min(heap, end) - begin);
+    begin = std::min(heap + static_cast<off_t>(kHeapBytes), end);
+  }
+  Punch(begin, end - begin);
+}
+
+// The pages read as zeros for the next user.
 void SharedRegion::Punch(off_t begin, off_t bytes) {
+  if (bytes == 0) return;
   fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, bytes);
 }
 
@@ -156,7 +201,7 @@ void SharedRegion::Free(int rank, std::byte* data) {
   DDPRUN_CHECK(data >= heap(rank));
   const auto it = used_.find(static_cast<size_t>(data - base_) - Skew(rank));
   DDPRUN_CHECK(it != used_.end());
-  GiveBack(it->first, it->second);
+  Punch(FileOffsetOf(base_ + it->first), static_cast<off_t>(it->second));
   used_.erase(it);
 }
 
@@ -170,7 +215,7 @@ Result<std::byte*> SharedRegion::MapInARow(std::span<const int64_t> parts, size_
   if (row == MAP_FAILED) return failed();
   auto* const data = static_cast<std::byte*>(row);
   for (size_t rank = 0; rank < parts.size(); ++rank) {
-    const off_t from = begin_ + (heap(static_cast<int>(rank)) - base_) + parts[rank];
+    const off_t from = FileOffsetOf(heap(static_cast<int>(rank)) + parts[rank]);
     if (mmap(data + rank * bytes, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, file_.get(), from) !=
         MAP_FAILED) {
       continue;

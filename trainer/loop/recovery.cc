@@ -1,11 +1,12 @@
 // How a run goes on when ranks were killed and other processes have taken their places.
 //
 // Ranks wait for each other in the same operations, and whoever is lost has come to all before its
-// first missing one: so all others end in the same one, too (NodeMeeting). The last operation of a
-// step comes before its update (StepReports::SumEarly). So either no rank has updated anything and
-// all do the step again, or all finish it, and it is the next part that is done again: a step, an
-// evaluation, or the meeting at the end. All ranks then go through every generation of the group
-// until one in which nobody is lost.
+// first missing one: so all others end in the same one, too (NodeMeeting), or give the step up
+// before it, where it cannot end without them. The last operation of a step comes before its update
+// (StepReports::SumEarly). So either no rank has updated anything and all do the step again, or all
+// finish it, and it is the next part that is done again: a step, an evaluation, or the meeting at
+// the end. All ranks then go through every generation of the group until one in which nobody is
+// lost.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
@@ -134,13 +135,8 @@ void Trainer::NextGeneration() {
 
 // A collective.
 void Trainer::Join() {
-  strategy_->Rejoin();
-  ShareState();
-}
-
-// A collective.
-void Trainer::ShareState() {
   const int64_t own = mesh_.world.rank;
+  // After it nobody uses anything any more of what went on when the rank was lost.
   const at::Tensor lacking = at::zeros({mesh_.world.size}, at::kLong);
   auto* const lacks = lacking.mutable_data_ptr<int64_t>();
   lacks[own] = recovery_.has_state ? 0 : 1;
@@ -158,6 +154,7 @@ void Trainer::ShareState() {
   }
   const auto since = [this] { return SecondsSinceLoss(*recorder_, recovery_.group->generation()); };
   log_.Debug("meeting the others in a new generation", {{"after_seconds", since()}});
+  strategy_->Rejoin(giver);
   CopyState(*recovery_.group, giver, !recovery_.has_state, [this](StateVisitor& visitor) {
     NameState(visitor);
     NameUnsaved(visitor);

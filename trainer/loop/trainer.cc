@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/failure.h"
+#include "trainer/comm/host_process_group.h"
 #include "trainer/compute/block_cache.h"
 #include "trainer/compute/device.h"
 #include "trainer/data/loader.h"
@@ -260,6 +261,7 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   const auto loss = [&](Model& model, const Batch& batch, size_t index) {
     NoteProgress();
     watch_.BeforeMicroBatch(mesh_, checkpoints_.save_seconds());
+    if (recovery_.group != nullptr) recovery_.group->CheckRanks();
     const size_t rank = index % own;  // the loader takes them in turn
     const LogicalRank logical = LogicalRankAt(ranks_, static_cast<int64_t>(rank));
     const uint64_t seed = MicroBatchSeed(job_.config, logical, step_, index / own);

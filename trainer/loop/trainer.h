@@ -98,7 +98,6 @@ class Trainer {
   void WithOthers(const std::function<void()>& part);
   void Join();
   void NextGeneration();
-  void ShareState();
   void NameUnsaved(StateVisitor& visitor);
   void Settle();
   void SetRecovers(bool recovers);

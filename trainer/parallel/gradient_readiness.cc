@@ -13,6 +13,11 @@ void GradientReadiness::SetBuckets(const std::vector<std::vector<size_t>>& membe
   }
 }
 
+void GradientReadiness::Forget() {
+  graph_known_ = false;
+  for (Slot& slot : slots_) slot = {.bucket = slot.bucket};
+}
+
 void GradientReadiness::Begin() {
   std::fill(missing_.begin(), missing_.end(), 0);
   for (Slot& slot : slots_) {

@@ -16,6 +16,9 @@ class GradientReadiness {
   // The buckets' members; before the first Begin and whenever they change.
   void SetBuckets(const std::vector<std::vector<size_t>>& members);
 
+  // Begins anew: what was learnt of the graph is unknown again.
+  void Forget();
+
   // A backward begins.
   void Begin();
   // A gradient of this parameter has come. With a static graph there may be several; true: it is

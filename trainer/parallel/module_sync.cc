@@ -70,11 +70,10 @@ void ModuleSync::MakeReducer() {
   reducer_ = std::make_unique<Reducer>(tensors_.trained, mesh_, reducer_options_);
 }
 
-void ModuleSync::Rejoin() {
-  reducer_.reset();
-  for (const NamedParameter& parameter : tensors_.all) parameter.tensor.mutable_grad().reset();
+void ModuleSync::Rejoin(int giver) {
   VerifySameModel(tensors_.all, *mesh_.control);
-  MakeReducer();
+  if (reducer_ == nullptr) MakeReducer();
+  reducer_->Rejoin(giver);
 }
 
 void ModuleSync::BeforeForward() {

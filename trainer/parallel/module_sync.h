@@ -53,8 +53,9 @@ class ModuleSync {
 
   // A collective: checks that the models agree and copies rank 0's parameters and buffers to all.
   ModuleSync(const torch::nn::Module& module, const Mesh& mesh, const Options& options);
-  // A collective, also of ranks that have made one with `rejoins`: begins anew with the gradients.
-  void Rejoin();
+  // A collective, also of ranks that have made one with `rejoins`: begins anew with the gradients,
+  // as Reducer::Rejoin().
+  void Rejoin(int giver);
 
   void BeforeForward();
   void AfterForward(std::span<const at::Tensor> outputs);

@@ -9,9 +9,25 @@
 
 namespace ddprun::trainer {
 
+namespace {
+
+// Of all parameters. What did not come in the first backward may come in a later one: nobody should
+// wait for it.
+std::vector<size_t> OrderOfArrival(std::vector<size_t> arrived, size_t parameters) {
+  std::vector<bool> came(parameters, false);
+  for (const size_t index : arrived) came[index] = true;
+  for (size_t index = 0; index < parameters; ++index) {
+    if (!came[index]) arrived.push_back(index);
+  }
+  return arrived;
+}
+
+}  // namespace
+
 Reducer::Reducer(std::vector<NamedParameter> parameters, const Mesh& mesh, const Options& options)
     : mesh_(mesh),
       options_(options),
+      host_(dynamic_cast<const HostProcessGroup*>(mesh_.data.group.get())),
       buckets_(std::move(parameters), mesh_.data.group),
       readiness_(buckets_.parameters().size(), options.static_graph),
       order_(buckets_.parameters().size()) {
@@ -49,7 +65,7 @@ void Reducer::RebuildIfDue() {
   const std::lock_guard lock(mutex_);
   if (tuner_) return Tune();
   if (rebuild_ != Rebuild::kDue) return;
-  order_ = OrderOfRankZero();
+  order_ = OrderOf(0, OrderOfArrival(arrival_order_, order_.size()));
   Layout(options_.limits);
   rebuild_ = Rebuild::kDone;
   if (options_.tune_limits) StartTuning();
@@ -74,20 +90,37 @@ std::vector<at::Tensor> Reducer::TakeLocalGradients() {
   return FlatGradients();
 }
 
-std::vector<size_t> Reducer::OrderOfRankZero() {
+// A collective.
+std::vector<size_t> Reducer::OrderOf(int rank, const std::vector<size_t>& own) {
   const int64_t count = static_cast<int64_t>(order_.size());
   at::Tensor order = at::empty({count}, at::kLong);
   int64_t* data = order.mutable_data_ptr<int64_t>();
-  // What did not come in the first backward may come in a later one: nobody should wait for it.
-  std::vector<bool> came(order_.size(), false);
-  for (const size_t index : arrival_order_) came[index] = true;
-  for (size_t index = 0; index < came.size(); ++index) {
-    if (!came[index]) arrival_order_.push_back(index);
-  }
-  std::copy(arrival_order_.begin(), arrival_order_.end(), data);
+  std::ranges::copy(own, data);
   std::vector<at::Tensor> tensors = {order};
-  mesh_.control->broadcast(tensors, c10d::BroadcastOptions{})->wait();
+  c10d::BroadcastOptions options;
+  options.rootRank = rank;
+  mesh_.control->broadcast(tensors, options)->wait();
   return {data, data + count};
+}
+
+void Reducer::Rejoin(int giver) {
+  const std::lock_guard lock(mutex_);
+  DropGradients();
+  readiness_.Forget();
+  in_flight_ = false;
+  // From the end of the first step on: nobody is replaced before.
+  const bool known = rebuild_ == Rebuild::kDone;
+  const std::vector<size_t> own =
+      known ? order_ : OrderOfArrival(arrival_order_, order_.size());
+  const std::vector<size_t> order = OrderOf(giver, own);
+  // Buckets that are right keep their memory, whose pages would be new.
+  const bool stays = known && order == order_ && !options_.tune_limits;
+  order_ = order;
+  rebuild_ = Rebuild::kDone;
+  if (!stays) Layout(options_.limits);
+  tuner_.reset();
+  tuning_ = {};
+  if (options_.tune_limits) StartTuning();
 }
 
 std::vector<at::Tensor> Reducer::FlatGradients() const {

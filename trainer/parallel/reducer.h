@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/comm/host_process_group.h"
 #include "trainer/parallel/bucket_plan.h"
 #include "trainer/parallel/gradient_buckets.h"
 #include "trainer/parallel/gradient_hooks.h"
@@ -43,6 +44,8 @@ class Reducer {
   // Lays out the buckets anew, if that is due: a collective then. Between two steps. With
   // Options::tune_limits it is due every few steps until the sizes are found.
   void RebuildIfDue();
+  // Where ranks were replaced: begins anew with the gradients, laid out as `giver`'s. A collective.
+  void Rejoin(int giver);
   // RebuildIfDue, and drops all gradients (as zero_grad does).
   void BeginStep();
   // This rank's own, zero where none came, in the buckets; the next backward begins anew.
@@ -93,7 +96,7 @@ class Reducer {
 
   void CheckOptions() const;
   void Layout(const BucketLimits& limits);
-  std::vector<size_t> OrderOfRankZero();
+  std::vector<size_t> OrderOf(int rank, const std::vector<size_t>& own);
   void StartTuning();
   void Tune();
   void DropGradients();
@@ -119,6 +122,7 @@ class Reducer {
 
   const Mesh mesh_;
   const Options options_;
+  const HostProcessGroup* const host_;  // of the mesh's data axis, if its ranks may be replaced
   GradientHooks hooks_;
 
   std::mutex mutex_;  // guards what follows: hooks of several devices come on several threads

@@ -81,6 +81,8 @@ void Reducer::PrepareBackward(bool synchronize, std::span<const at::Tensor> outp
 }
 
 void Reducer::OnGradient(size_t index) {
+  // Where a rank was lost, what is left of this backward would be for nothing.
+  if (host_ != nullptr) host_->CheckRanks();
   const std::lock_guard lock(mutex_);
   if (!expected_) {
     ThrowBadGradient(index, "got a gradient that would not be averaged: no forward came before",

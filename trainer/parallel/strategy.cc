@@ -211,7 +211,7 @@ class DistributedDataParallel : public Strategy {
     reducer().NameState(visitor);
     if (virtual_ != nullptr) NameVirtualRanks(virtual_->ranks(), visitor);
   }
-  void Rejoin() override { sync_->Rejoin(); }
+  void Rejoin(int giver) override { sync_->Rejoin(giver); }
   double exposed_seconds() const override {
     return sync_->reducer().exposed_seconds() + (shards_ ? shards_->exposed_seconds() : 0);
   }
@@ -300,7 +300,7 @@ void Strategy::ScaleGradients(double factor) {
   if (!gradients.empty()) at::_foreach_mul_(gradients, factor);
 }
 
-void Strategy::Rejoin() {
+void Strategy::Rejoin(int /*giver*/) {
   DDPRUN_CHECK(false);  // RecoveryObstacle() has seen to it
 }
 

@@ -90,8 +90,8 @@ class Strategy {
   }
   // A collective, where a rank was lost and another process has made its strategy
   // (ModuleSync::Options::rejoins): the step under way may be done again. The state stays; what the
-  // groups did of the step is dropped.
-  virtual void Rejoin();
+  // groups did of the step is dropped. `giver`: a rank that has been in it.
+  virtual void Rejoin(int giver);
   // What the last step spent waiting for communication, in seconds.
   virtual double exposed_seconds() const { return 0; }
   // What it spent waiting for other stages of a pipeline.

@@ -131,6 +131,91 @@ TEST(LostRank, IsReplacedAgainAndAgainInTheSameMemory) {
   EXPECT_LT(blocks.back(), blocks.front() + 4 * kBlocks);
 }
 
+// Three ranks with tensors in the memory that they share, who sum them in steps.
+struct Steps {
+  static constexpr int64_t kElements = 60'000;
+  const UniqueFd recorders = *CreateFlightRecorderFile(kThree);
+  const UniqueFd memory = *SharedRegion::CreateFile();
+
+  struct Member {
+    c10::intrusive_ptr<HostProcessGroup> group;
+    std::vector<at::Tensor> tensors = {};
+  };
+  Member Make(int rank, int generation) const {
+    Member member{HostProcessGroup::Create(
+        memory, {.rank = rank,
+                 .size = kThree,
+                 .timeout = std::chrono::seconds(60),
+                 .generation = generation,
+                 .recorder = *FlightRecorder::Attach(recorders, rank, rank)})};
+    for (int i = 0; i < 3; ++i) {
+      member.tensors.push_back(member.group->allocateTensor(kElements, at::kFloat));
+    }
+    return member;
+  }
+  // Some sums in the background, then one that ends the step.
+  static void Run(Member& member, const std::function<void()>& before_each) {
+    const int rank = member.group->getRank();
+    std::vector<HostProcessGroup::Work> sums;
+    for (at::Tensor& tensor : member.tensors) {
+      before_each();
+      std::vector<at::Tensor> tensors = {tensor.fill_(rank + 1)};
+      sums.push_back(member.group->allreduce(tensors));
+    }
+    for (const auto& sum : sums) sum->wait();
+    member.group->barrier()->wait();
+    for (const at::Tensor& tensor : member.tensors) {
+      EXPECT_TRUE(tensor.eq(6).all().item<bool>()) << "rank " << rank;
+    }
+  }
+};
+
+// The first rank looks before each sum whether one is lost, and then does not come to it; the
+// second one may be waiting there. Both keep the memory that they sum in.
+TEST(LostRank, MayBeSeenBeforeAnOperationBySomeOfTheOthers) {
+  constexpr int kLosses = 4;
+  const auto live = [](const Steps& steps, int rank, const std::function<void()>& nap) {
+    Steps::Member member = steps.Make(rank, 0);
+    const auto look = [&] {
+      nap();
+      if (rank == 0) member.group->CheckRanks();
+    };
+    for (int done = 0; done <= kLosses;) {
+      try {
+        member.group->barrier()->wait();  // nobody uses the tensors any more
+        for (; done <= kLosses; ++done) {
+          Steps::Run(member, look);
+          member.group->FreePast();
+        }
+      } catch (const Failure& failure) {
+        EXPECT_EQ(failure.error().page, kRankLost);
+        member.group->Renew();
+      }
+    }
+  };
+  const auto die = [](const Steps& steps, std::mt19937& draw, const std::function<void()>& nap) {
+    std::vector<Steps::Member> gone;  // without leaving the memory
+    for (int generation = 0; generation <= kLosses; ++generation) {
+      Steps::Member& member = gone.emplace_back(steps.Make(kVictim, generation));
+      member.group->barrier()->wait();
+      Steps::Run(member, nap);
+      if (generation == kLosses) return;
+      std::vector<at::Tensor> first = {member.tensors[0].fill_(kVictim + 1)};
+      if (draw() % 2 == 0) member.group->allreduce(first)->wait();  // of the next step
+      nap();
+      EXPECT_TRUE(MarkLost(steps.recorders, kVictim, generation + 1).ok());
+    }
+  };
+  for (uint32_t round = 0; round < 25; ++round) {
+    const Steps steps;
+    RunRanks(kThree, [&](int rank) {
+      std::mt19937 draw(round * 10 + static_cast<uint32_t>(rank));
+      const auto nap = [&] { Nap(draw()); };
+      rank == kVictim ? die(steps, draw, nap) : live(steps, rank, nap);
+    });
+  }
+}
+
 // Of three ranks the last gives, the first takes, and one looks on.
 TEST(Stream, GivesToThoseThatTakeAndNobodyElse) {
   constexpr size_t kLong = (size_t{9} << 20) + 5;
