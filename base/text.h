@@ -1,4 +1,4 @@
-// Text: fit to be shown, in one case, and the nearest of some words ("did you mean").
+// Text: fit to be shown, in one case, joined, and the nearest of some words ("did you mean").
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace ddprun {
 
@@ -27,6 +28,26 @@ inline std::string AsciiLower(std::string_view text) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   });
   return lower;
+}
+
+// The items of a list as a text: "1, 2, 3". `items`: a range of texts or integers; `quote` stands
+// around each.
+template <typename Items>
+std::string Joined(const Items& items,
+                   std::string_view between = ", ",
+                   std::string_view quote = "") {
+  std::string text;
+  for (const auto& item : items) {
+    if (!text.empty()) text += between;
+    text += quote;
+    if constexpr (std::is_integral_v<std::decay_t<decltype(item)>>) {
+      text += std::to_string(item);
+    } else {
+      text += item;
+    }
+    text += quote;
+  }
+  return text;
 }
 
 // Edits (insert, delete, replace, swap neighbours) that turn `a` into `b`.

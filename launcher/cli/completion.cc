@@ -2,6 +2,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/text.h"
 #include "launcher/cli/help_text.h"
 
 namespace ddprun::launcher {
@@ -19,12 +20,6 @@ std::vector<std::string> Spellings(const Flag& flag, bool with_dashes) {
   std::stringstream names{std::string(flag.short_names)};
   for (std::string name; names >> name;) spellings.push_back("-" + name);
   return spellings;
-}
-
-std::string Joined(const std::vector<std::string>& words, const std::string& separator) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;
-  return text;
 }
 
 // What bash offers for a value, as a command that fills COMPREPLY.

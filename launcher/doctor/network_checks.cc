@@ -10,7 +10,6 @@
 #include <asio/ip/address_v4.hpp>
 
 #include "base/env.h"
-#include "base/join.h"
 #include "base/text.h"
 #include "launcher/doctor/checks.h"
 #include "rendezvous/net/address.h"

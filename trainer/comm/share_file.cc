@@ -12,7 +12,7 @@
 #include <set>
 #include <thread>
 
-#include "base/join.h"
+#include "base/text.h"
 
 namespace ddprun::trainer {
 

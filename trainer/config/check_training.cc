@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/join.h"
+#include "base/text.h"
 #include "trainer/config/checker.h"
 #include "trainer/config/config_warnings.h"
 #include "trainer/config/foreign_names.h"

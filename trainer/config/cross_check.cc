@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/join.h"
+#include "base/text.h"
 #include "trainer/config/foreign_names.h"
 
 namespace ddprun::trainer {

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "base/check.h"
-#include "base/join.h"
+#include "base/text.h"
 #include "trainer/config/key_table.h"
 
 namespace ddprun::trainer {

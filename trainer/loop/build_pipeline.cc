@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/failure.h"
-#include "base/join.h"
+#include "base/text.h"
 #include "trainer/loop/build_optimizer.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/parallel/pipeline.h"

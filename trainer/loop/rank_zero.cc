@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "base/failure.h"
-#include "base/join.h"
 #include "base/last_words.h"
+#include "base/text.h"
 #include "trainer/config/config_warnings.h"
 #include "trainer/config/slot.h"
 #include "trainer/loop/begin_training.h"

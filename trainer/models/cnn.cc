@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/join.h"
+#include "base/text.h"
 #include "trainer/models/layers.h"
 
 namespace ddprun::trainer {

@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "base/failure.h"
-#include "base/join.h"
+#include "base/text.h"
 #include "trainer/config/slot.h"
 #include "trainer/models/layers.h"
 

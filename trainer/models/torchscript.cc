@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
-#include "base/join.h"
+#include "base/text.h"
 #include "base/whole_file.h"
 #include "trainer/compute/precision.h"
 

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
-#include "base/join.h"
+#include "base/text.h"
 #include "base/whole_file.h"
 
 namespace ddprun::trainer {

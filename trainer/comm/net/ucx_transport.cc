@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/env.h"
-#include "base/join.h"
+#include "base/text.h"
 
 namespace ddprun::trainer {
 
