@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/flight_gpu.h"
 #include "base/flight_recorder.h"
 
 namespace ddprun {
@@ -18,6 +17,7 @@ static_assert(FlightWord::is_always_lock_free && sizeof(FlightWord) == sizeof(ui
 // "ddpfly" and the layout's version.
 inline constexpr uint64_t kFlightMagic = 0x796c'6670'6464'0004;
 inline constexpr size_t kFlightPageBytes = 12288;
+inline constexpr size_t kRecordedGpuBytes = 16;  // a longer address is cut
 
 // One collective. `version` is odd while the others are being written. Every store of a datum is a
 // release and every load an acquire, which on x86 costs nothing and orders them against `version`

@@ -12,7 +12,6 @@
 #include <ctime>
 
 #include "base/check.h"
-#include "base/flight_gpu.h"
 #include "base/flight_page.h"
 
 namespace ddprun {

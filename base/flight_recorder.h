@@ -1,12 +1,10 @@
 // The flight recorder: what a worker is doing, in memory that outlives it. The agent makes one
 // file for the workers of a node and passes it on as DDPRUN_FLIGHT_RECORDER_FD; each worker writes
-// to a page of its own, without a lock and without a system call, and the agent reads them all when
-// a job hangs.
+// to a page of its own, without lock or system call, and the agent reads them all when a job hangs.
 //
 // A page holds the worker's step and phase, its last kRecordedCollectives collectives, the last
 // kRecordedGroups groups of some of the ranks that it has been in and the last kRecordedLines lines
-// of its log. Times are of the steady clock,
-// as exact as the kernel's timer tick (1 to 4 ms): an exact clock costs more than all the rest.
+// of its log. Times are of the steady clock, exact to a timer tick (1 to 4 ms), which costs little.
 #pragma once
 
 #include <atomic>
@@ -19,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/env.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -92,6 +91,10 @@ Result<UniqueFd> CreateFlightRecorderFile(int local_world_size);
 // Tells the others that the process of that worker, which has ended, takes part in no generation
 // from this one on: another process does. Generations count from 0.
 Status MarkLost(const UniqueFd& file, int local_rank, int generation);
+
+// A worker that is attached to the recorder of kFlightRecorderVariable computes on the GPU with
+// this PCI address ("0000:3b:00.0") from now on. Where there is no recorder, nothing happens.
+void NoteGpu(const Environment& env, int local_rank, std::string_view bus_id);
 
 // The worker's side: one per process. Methods cost a few nanoseconds and never fail.
 class FlightRecorder {

@@ -4,7 +4,6 @@
 
 #include <thread>
 
-#include "base/flight_gpu.h"
 #include "base/flight_page.h"
 #include "base/flight_reader.h"
 

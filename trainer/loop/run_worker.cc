@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "base/failure.h"
-#include "base/flight_gpu.h"
+#include "base/flight_recorder.h"
 #include "base/last_words.h"
 #include "base/log.h"
 #include "base/stop_signals.h"
