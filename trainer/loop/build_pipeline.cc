@@ -10,7 +10,6 @@
 
 #include "base/failure.h"
 #include "base/text.h"
-#include "trainer/loop/build_optimizer.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/parallel/pipeline.h"
 #include "trainer/parallel/tensor_parallel.h"

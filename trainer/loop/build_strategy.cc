@@ -1,20 +1,21 @@
 #include "trainer/loop/build_strategy.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/failure.h"
 #include "trainer/compute/device.h"
 #include "trainer/config/slot.h"
-#include "trainer/loop/build_optimizer.h"
+#include "trainer/data/loader.h"
 #include "trainer/loop/build_pipeline.h"
-#include "trainer/loop/build_zero.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/parallel/data_parallel.h"
 #include "trainer/parallel/strategy_parts.h"
 #include "trainer/parallel/tensor_parallel.h"
 #include "trainer/parallel/whole_state.h"
+#include "trainer/parallel/zero.h"
 
 namespace ddprun::trainer {
 
@@ -71,6 +72,26 @@ std::unique_ptr<Strategy> BuildDataParallel(const Job& job,
                            .loss = config.dp_loss});
 }
 
+std::unique_ptr<Strategy> BuildZero(const Job& job,
+                                    const std::shared_ptr<Model>& model,
+                                    const Mesh& mesh,
+                                    FlightRecorder* recorder) {
+  const Config& config = job.config;
+  ZeroOptions options{.data_parallel = DataParallelOptionsOf(config.strategy)};
+  options.data_parallel.sync.reducer.recorder = recorder;
+  if (config.strategy.type == StrategyType::kZero2) options.stage = ZeroStage::kGradients;
+  if (config.strategy.type == StrategyType::kZero3) {
+    options.stage = ZeroStage::kParameters;
+    // Blocks are the same for every batch; which there are, a model says for one of them.
+    Loader one(*job.train, {0}, {.batch_size = 1, .prefetch = 0});
+    options.blocks = BlocksOf(*model, one.Next().value());
+  }
+  const auto make_optimizer = [&](const std::vector<Shard>& shards) {
+    return BuildOptimizer(config.optimizer, shards);
+  };
+  return MakeZero(model, make_optimizer, mesh, options);
+}
+
 Failure UnevenRanks(const Config& config, int world_size, int each) {
   return Failure(Error{
       .code = Code::kUsage,
@@ -85,6 +106,22 @@ Failure UnevenRanks(const Config& config, int world_size, int each) {
 }
 
 }  // namespace
+
+// A group is of one device.
+std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config,
+                                          std::vector<Shard> shards) {
+  std::vector<ParameterGroup> groups;
+  while (!shards.empty()) {
+    const c10::Device device = shards[0].values.device();
+    const auto rest = std::ranges::stable_partition(
+        shards, [&](const Shard& one) { return one.values.device() == device; });
+    const std::vector<Shard> here(shards.begin(), rest.begin());
+    std::ranges::move(GroupShards(here, config.no_decay, config.weight_decay),
+                      std::back_inserter(groups));
+    shards.erase(shards.begin(), rest.begin());
+  }
+  return MakeOptimizer(OptimizerOptionsOf(config), std::move(groups));
+}
 
 void HandOutModel(const Model* whole, const Model& part, const Mesh& mesh) {
   const StateDict parts = SaveState([&](StateVisitor& visitor) {

@@ -7,8 +7,10 @@
 
 #include "base/flight_recorder.h"
 #include "trainer/loop/job.h"
+#include "trainer/optim/optimizer.h"
 #include "trainer/parallel/mesh.h"
 #include "trainer/parallel/strategy.h"
+#include "trainer/parallel/unit_layout.h"
 
 namespace ddprun::trainer {
 
@@ -17,6 +19,9 @@ StrategyType StrategyOf(const Config& config, int world_size);
 
 // Ranks along each axis. Throws Failure (page "too-many-ranks") where they cannot be shared out so.
 MeshShape MeshShapeOf(const Config& config, int world_size);
+
+// The optimizer of a config, for what a rank updates: whole parameters, or parts; of any devices.
+std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config, std::vector<Shard> shards);
 
 struct BuiltStrategy {
   std::shared_ptr<Model> model;  // what of it this rank has
