@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <atomic>
@@ -108,6 +109,17 @@ KeepHostCopies::KeepHostCopies(std::vector<at::Tensor>& kept) {
 
 KeepHostCopies::~KeepHostCopies() {
   kept_copies = nullptr;
+}
+
+DeviceMemoryPeak TakeMemoryPeak(c10::Device device) {
+  if (device.is_cpu()) return {};
+  c10::DeviceAllocator* const allocator = c10::getDeviceAllocator(device.type());
+  if (!allocator->initialized()) return {};
+  const auto stats = allocator->getDeviceStats(device.index());
+  allocator->resetPeakStats(device.index());
+  constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return {.allocated = stats.allocated_bytes[kAll].peak,
+          .reserved = stats.reserved_bytes[kAll].peak};
 }
 
 DeviceScalar::DeviceScalar(const at::Tensor& value) {

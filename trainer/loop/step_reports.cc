@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "trainer/compute/device_memory.h"
+#include "trainer/compute/device.h"
 #include "trainer/loop/build_pipeline.h"
 
 namespace ddprun::trainer {
