@@ -5,12 +5,11 @@
 #include <optional>
 #include <utility>
 
-#include <asio/ip/tcp.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
 #include "rendezvous/net/async_resolve.h"
-#include "rendezvous/net/connect.h"
+#include "rendezvous/net/socket.h"
 
 namespace ddprun::rendezvous {
 
@@ -68,11 +67,12 @@ class AsyncConnect::Impl : public std::enable_shared_from_this<AsyncConnect::Imp
       error.what = problem_.empty() ? endpoint_.host + " has no address" : problem_;
       return Finish(std::move(error));
     }
-    const asio::ip::tcp::endpoint target(addresses_.front(), endpoint_.port);
+    const asio::ip::address target = addresses_.front();
     addresses_.pop_front();
-    address_ = target.address().to_string();
+    address_ = target.to_string();
     UniqueFd fd;
-    if (const int failure = BeginConnect(target, fd); failure != 0) return Failed(failure);
+    if (const int failure = BeginConnect(target, endpoint_.port, fd); failure != 0)
+      return Failed(failure);
     socket_.assign(fd.release());
     const int attempt = ++attempt_;
     timer_.expires_after(kAddressTimeout);

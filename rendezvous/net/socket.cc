@@ -12,7 +12,7 @@
 #include <cstring>
 #include <thread>
 
-#include "rendezvous/net/connect.h"
+#include <asio/ip/tcp.hpp>
 
 namespace ddprun::rendezvous {
 
@@ -64,10 +64,25 @@ bool Poll(int fd, short events, Deadline deadline) {
   }
 }
 
+// TCP can connect a socket to itself while nobody listens, when the port is one that the kernel
+// gives to clients. Whoever tries again and again must expect it.
+bool ConnectedToItself(int fd) {
+  sockaddr_storage own{};
+  sockaddr_storage peer{};
+  socklen_t own_size = sizeof own;
+  socklen_t peer_size = sizeof peer;
+  return getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
+         getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_size) == 0 &&
+         own_size == peer_size && std::memcmp(&own, &peer, own_size) == 0;
+}
+
 // 0 and a connected descriptor, or the errno.
-int ConnectTo(const asio::ip::tcp::endpoint& endpoint, Deadline deadline, UniqueFd& connected) {
+int ConnectTo(const asio::ip::address& address,
+              uint16_t port,
+              Deadline deadline,
+              UniqueFd& connected) {
   UniqueFd fd;
-  if (const int failure = BeginConnect(endpoint, fd); failure != 0) return failure;
+  if (const int failure = BeginConnect(address, port, fd); failure != 0) return failure;
   if (!Poll(fd.get(), POLLOUT, deadline)) return ETIMEDOUT;
   const int failure = EndConnect(fd.get());
   if (failure == 0) connected = std::move(fd);
@@ -83,7 +98,7 @@ int ConnectToAny(const std::vector<asio::ip::address>& addresses,
   for (const asio::ip::address& address : addresses) {
     // One address that swallows packets must not take all the time from the others.
     const Deadline share = std::min(deadline, DeadlineAfter(kLongestAttempt));
-    failure = ConnectTo({address, port}, addresses.size() > 1 ? share : deadline, connected);
+    failure = ConnectTo(address, port, addresses.size() > 1 ? share : deadline, connected);
     if (failure == 0) break;
   }
   return failure;
@@ -117,14 +132,24 @@ void TuneConnection(int fd) {
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, 15'000);
 }
 
-bool ConnectedToItself(int fd) {
-  sockaddr_storage own{};
-  sockaddr_storage peer{};
-  socklen_t own_size = sizeof own;
-  socklen_t peer_size = sizeof peer;
-  return getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
-         getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_size) == 0 &&
-         own_size == peer_size && std::memcmp(&own, &peer, own_size) == 0;
+int BeginConnect(const asio::ip::address& address, uint16_t port, UniqueFd& connecting) {
+  const asio::ip::tcp::endpoint endpoint(address, port);
+  UniqueFd fd(socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return errno;
+  TuneConnection(fd.get());
+  const bool begun =
+      connect(fd.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) == 0 ||
+      errno == EINPROGRESS || errno == EINTR;
+  if (!begun) return errno;
+  connecting = std::move(fd);
+  return 0;
+}
+
+int EndConnect(int fd) {
+  int failure = 0;
+  socklen_t size = sizeof failure;
+  if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0) return errno;
+  return failure == 0 && ConnectedToItself(fd) ? ECONNREFUSED : failure;
 }
 
 Result<Stream> Stream::Connect(const HostPort& peer, Deadline deadline) {

@@ -1,5 +1,4 @@
-// A blocking TCP client connection whose every operation has a deadline. Used by workers, which
-// have no event loop; one thread at a time.
+// TCP sockets: connecting one in two steps, and Stream, a client connection that blocks.
 #pragma once
 
 #include <chrono>
@@ -24,10 +23,15 @@ inline Deadline DeadlineAfter(std::chrono::milliseconds timeout) {
 // works without.
 void TuneConnection(int fd);
 
-// TCP can connect a socket to itself while nobody listens, when the port is one that the kernel
-// gives to clients. Whoever tries again and again must expect it.
-bool ConnectedToItself(int fd);
+// Connecting without blocking. 0 and a non-blocking socket, tuned, that connects and becomes
+// writable when that has ended; or the errno.
+int BeginConnect(const asio::ip::address& address, uint16_t port, UniqueFd& connecting);
 
+// How it ended: 0 or the errno.
+int EndConnect(int fd);
+
+// A blocking client connection whose every operation has a deadline. Used by workers, which have no
+// event loop; one thread at a time.
 class Stream {
  public:
   // Tries every address of the host, again and again with a growing pause, until one accepts or
