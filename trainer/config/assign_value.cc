@@ -10,7 +10,7 @@
 
 #include "trainer/config/diagnostic.h"
 #include "trainer/config/foreign_names.h"
-#include "trainer/config/interval.h"
+#include "trainer/config/value_types.h"
 
 namespace ddprun::trainer {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/config/json_text.h"
+#include "trainer/config/value_types.h"
 
 namespace ddprun::trainer {
 

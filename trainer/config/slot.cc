@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "trainer/config/interval.h"
+#include "trainer/config/value_types.h"
 
 namespace ddprun::trainer {
 

@@ -7,14 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace ddprun::trainer {
+#include "trainer/config/value_types.h"
 
-// How often, or for how long.
-enum class IntervalUnit { kSteps, kEpochs, kSeconds };
-struct Interval {
-  double amount = 0;  // 0: never, or no limit
-  IntervalUnit unit = IntervalUnit::kSteps;
-};
+namespace ddprun::trainer {
 
 struct RunConfig {
   std::string name;                        // empty: the date and time (report/run_folder.h)

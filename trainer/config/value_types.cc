@@ -1,4 +1,4 @@
-#include "trainer/config/interval.h"
+#include "trainer/config/value_types.h"
 
 #include <array>
 #include <charconv>
