@@ -1,4 +1,4 @@
-// What ddprun does besides running a job: checking a config, --dry_run, explain, --version.
+// What ddprun does besides running a job: checking a config, --dry_run, explain.
 #pragma once
 
 #include <string>
@@ -35,9 +35,5 @@ extern const std::string_view kErrorsPage;
 // The section of `page` (Markdown) whose third-level heading is `name`, which may stand behind a
 // file's name and '#'. Empty: all names, by second-level heading. Error: no section of this name.
 Result<std::string> Explain(std::string_view name, std::string_view page = kErrorsPage);
-
-// ddprun's own, whose command line it follows, the compiler's, and those of the ddp-trainer that
-// trainer configs would run with (asked for; at most two seconds).
-std::string VersionsText(const Environment& env, const std::string& own_folder);
 
 }  // namespace ddprun::launcher

@@ -19,6 +19,7 @@
 #include "launcher/doctor/doctor.h"
 #include "launcher/process/guard.h"
 #include "launcher/process/job.h"
+#include "launcher/process/program_output.h"
 #include "launcher/process/signals.h"
 #include "launcher/report/report_file.h"
 #include "launcher/store/store_command.h"
@@ -118,6 +119,24 @@ Result<int> RunExplain(const std::vector<std::string>& args, const Environment&)
   DDPRUN_ASSIGN(const std::string text, Explain(args.empty() ? "" : args.front()));
   std::fputs(text.c_str(), stdout);
   return 0;
+}
+
+// ddprun's own, whose command line it follows, the compiler's, and those of the ddp-trainer that
+// trainer configs would run with (asked for; at most two seconds).
+std::string VersionsText(const Environment& env, const std::string& own_folder) {
+  std::string text = "ddprun " DDPRUN_VERSION
+                     "\ncommand line, environment and store of torchrun 2.11\n"
+#ifdef __clang__
+                     "clang " __clang_version__ "\n";
+#else
+                     "GCC " __VERSION__ "\n";
+#endif
+  const Result<std::string> trainer = FindTrainer(env, own_folder);
+  if (!trainer) return text + "no ddp-trainer found\n";
+  const auto versions =
+      OutputOf({*trainer, "--version"}, env, /*with_stderr=*/false, std::chrono::seconds(2));
+  const bool told = versions && versions->status == 0;
+  return text + (told ? versions->text : "ddp-trainer, which does not tell\n") + *trainer + "\n";
 }
 
 constexpr std::array<Subcommand, 3> kSubcommands = {{

@@ -109,7 +109,7 @@ struct Options {
 struct TextToPrint {
   std::string text;
 };
-// --version: see versions.h.
+// --version.
 struct VersionsToPrint {};
 
 // `args` without the program's own name. Everything after the target belongs to the target.
