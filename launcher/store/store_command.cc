@@ -1,10 +1,87 @@
 #include "launcher/store/store_command.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
 #include <cstdio>
 
-#include "launcher/store/store_options.h"
+#include <asio/io_context.hpp>
+
+#include "base/log.h"
+#include "launcher/process/signals.h"
+#include "rendezvous/elastic/coordinator.h"
+#include "rendezvous/store_host.h"
 
 namespace ddprun::launcher {
+
+namespace {
+
+using rendezvous::HostPort;
+using rendezvous::StoreServer;
+
+// Every connection is a descriptor, and the usual limit of 1024 is less than a job may need.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// None: all of this machine.
+Result<std::vector<asio::ip::address>> AddressesOf(const std::string& host) {
+  if (host.empty()) return std::vector<asio::ip::address>();
+  auto addresses = rendezvous::ResolveLocally(host);
+  if (!addresses.empty()) return addresses;
+  return rendezvous::ResolveByNameServer(host);
+}
+
+// The hints name a job's flags.
+Error ForThisCommand(Error error) {
+  if (error.page == "port-taken")
+    error.hint = "Choose another one with --port; 0 takes a free one.";
+  if (error.page == "cannot-listen") error.hint = "Check --host and --port.";
+  return error;
+}
+
+void SayWhere(const StoreServeOptions& options, uint16_t port, const Log& log) {
+  const std::string place =
+      ToString(HostPort{options.host.empty() ? rendezvous::HostName() : options.host, port});
+  std::printf("listening on %s\n", place.c_str());
+  std::fflush(stdout);
+  log.Info("nodes join with --rdzv_backend=c10d --rdzv_endpoint=" + place +
+           ", torchrun's also with --rdzv_conf=is_host=0");
+}
+
+// Serves until SIGTERM, SIGINT, SIGHUP or SIGQUIT. stdout: where it listens; stderr: the rest.
+Result<int> ServeStore(const StoreServeOptions& options) {
+  const SignalMask mask;
+  RaiseDescriptorLimit();
+  asio::io_context io;
+  DDPRUN_ASSIGN(const auto addresses, AddressesOf(options.host));
+  auto listening = rendezvous::ListenOnOwn(io, addresses, options.port);
+  if (!listening.has_value()) return ForThisCommand(std::move(listening).error());
+  const std::unique_ptr<StoreServer> server = *std::move(listening);
+  server->OnExhausted([](const Error& error) { std::fputs(Render(error).c_str(), stderr); });
+  DDPRUN_ASSIGN(const auto signals, SignalReader::Create(io, mask, [&](int signal, pid_t) {
+                  if (signal == SIGUSR1) {
+                    std::fputs(StatusText(server->Summary()).c_str(), stderr);
+                  } else if (signal != SIGUSR2 && signal != SIGCHLD) {
+                    io.stop();
+                  }
+                }));
+  rendezvous::CoordinatorOptions coordination;
+  const Log log = Log::ToStderr({.name = "ddprun store"});
+  coordination.on_log = [&log](const std::string& line) { log.Info(line); };
+  rendezvous::Coordinator coordinator(io, coordination);
+  coordinator.ServeOn(*server);
+  SayWhere(options, server->port(), log);
+  const std::string warning = rendezvous::ExposureWarning(addresses, server->port());
+  if (!warning.empty()) coordination.on_log(warning);
+  io.run();
+  return 0;
+}
+
+}  // namespace
 
 Result<int> RunStoreCommand(const std::vector<std::string>& args, const Environment& env) {
   DDPRUN_ASSIGN(const StoreOptions options, ParseStoreOptions(args, env));

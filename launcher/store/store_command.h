@@ -19,9 +19,6 @@ Result<int> RunStoreCommand(const std::vector<std::string>& args, const Environm
 // Writes the answer to `out`. kFailed with page "no-such-key" when the key is not there.
 Result<int> AskStore(const StoreAskOptions& options, std::FILE* out);
 
-// Serves until SIGTERM, SIGINT, SIGHUP or SIGQUIT. stdout: where it listens; stderr: the rest.
-Result<int> ServeStore(const StoreServeOptions& options);
-
 // One line of counters, then one per wait, the longest first, each with its newline.
 std::string StatusText(const rendezvous::StoreStatus& status);
 
