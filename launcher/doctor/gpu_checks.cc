@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "launcher/doctor/checks.h"
 
 namespace ddprun::launcher {

@@ -7,7 +7,6 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
-#include <utility>
 
 namespace ddprun::launcher {
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <utility>
 
 #include "launcher/report/peer_worker.h"
 

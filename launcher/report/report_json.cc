@@ -4,7 +4,6 @@
 
 #include "launcher/report/job_end.h"
 #include "launcher/report/peer_worker.h"
-#include "rendezvous/peer_json.h"
 
 namespace ddprun::launcher {
 

@@ -1,7 +1,6 @@
 #include "launcher/sweep/run_sweep.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>

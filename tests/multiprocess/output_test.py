@@ -10,7 +10,6 @@ import struct
 import subprocess
 import sys
 import termios
-import unittest
 
 import harness
 

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <functional>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "base/whole_file.h"

@@ -6,7 +6,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <sstream>
 
 #include "base/unique_fd.h"
 #include "trainer/checkpoint/crc32c.h"

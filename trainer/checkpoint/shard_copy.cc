@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <numeric>
 
 #include "base/failure.h"
 #include "trainer/checkpoint/index.h"

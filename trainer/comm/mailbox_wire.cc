@@ -1,6 +1,5 @@
 // Mailbox: messages between nodes.
 #include <algorithm>
-#include <cstring>
 
 #include "trainer/comm/mailbox.h"
 

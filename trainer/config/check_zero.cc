@@ -1,5 +1,4 @@
 // What does not go together with ranks that share out the state of the model.
-#include <array>
 #include <string>
 
 #include "trainer/config/checker.h"

@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <optional>
 #include <vector>
 
 #include "base/text.h"

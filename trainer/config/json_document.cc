@@ -1,7 +1,6 @@
 #include "trainer/config/json_document.h"
 
 #include <algorithm>
-#include <optional>
 #include <string_view>
 #include <utility>
 

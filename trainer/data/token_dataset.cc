@@ -1,7 +1,5 @@
 #include "trainer/data/token_dataset.h"
 
-#include <cstring>
-
 #include "trainer/data/data_files.h"
 #include "trainer/text/file_stream.h"
 

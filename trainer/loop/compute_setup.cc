@@ -5,6 +5,7 @@
 
 #include "base/failure.h"
 #include "trainer/compute/matmul_choice.h"
+#include "trainer/compute/precision.h"
 
 namespace ddprun::trainer {
 

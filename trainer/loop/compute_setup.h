@@ -5,7 +5,6 @@
 #include <string>
 
 #include "base/env.h"
-#include "trainer/compute/precision.h"
 #include "trainer/config/training_config.h"
 
 namespace ddprun::trainer {

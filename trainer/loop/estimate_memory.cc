@@ -3,7 +3,6 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <filesystem>

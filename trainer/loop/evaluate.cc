@@ -4,10 +4,10 @@
 
 #include <chrono>
 
+#include "trainer/compute/precision.h"
 #include "trainer/data/loader.h"
 #include "trainer/data/sampler.h"
 #include "trainer/loop/batch_mover.h"
-#include "trainer/loop/compute_setup.h"
 #include "trainer/loop/metrics.h"
 #include "trainer/loop/options_of.h"
 

@@ -13,7 +13,6 @@
 #include "trainer/loop/begin_training.h"
 #include "trainer/loop/build_strategy.h"
 #include "trainer/loop/estimate_memory.h"
-#include "trainer/loop/options_of.h"
 #include "trainer/loop/sample_text.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/report/format.h"

@@ -3,7 +3,6 @@
 #include <ATen/Parallel.h>
 
 #include <cstdio>
-#include <functional>
 
 #include "base/failure.h"
 #include "base/flight_recorder.h"

@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <type_traits>
 #include <utility>
 

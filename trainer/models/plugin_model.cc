@@ -9,7 +9,6 @@
 #include <iterator>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>

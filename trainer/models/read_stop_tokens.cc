@@ -1,5 +1,4 @@
 #include <filesystem>
-#include <utility>
 
 #include "trainer/models/folder_config.h"
 #include "trainer/models/pretrained.h"

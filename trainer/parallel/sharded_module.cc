@@ -4,8 +4,6 @@
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/container/sequential.h>
 
-#include <algorithm>
-
 #include "base/failure.h"
 #include "trainer/optim/optimizer.h"
 

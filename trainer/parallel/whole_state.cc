@@ -10,7 +10,6 @@
 #include <cstring>
 #include <map>
 #include <sstream>
-#include <utility>
 
 #include "base/failure.h"
 #include "trainer/parallel/mesh.h"
