@@ -108,11 +108,4 @@ std::string Describe(const StoreWait& wait) {
   return waited + "for " + KeysText(wait) + ", which nobody has set";
 }
 
-std::vector<std::string> DescribeWaits(const rendezvous::StoreServer& server,
-                                       std::span<const LocalWorker> workers) {
-  std::vector<std::string> lines;
-  for (const StoreWait& wait : FindWaits(server, workers)) lines.push_back(Describe(wait));
-  return lines;
-}
-
 }  // namespace ddprun::launcher

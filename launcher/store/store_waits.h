@@ -57,8 +57,4 @@ std::vector<StoreWait> FindWaits(const rendezvous::StoreServer& server,
 // "rank 3 (pid 812) has waited 40 s for /default_pg/0//cuda//0, which nobody has set".
 std::string Describe(const StoreWait& wait);
 
-// FindWaits in words, one line each.
-std::vector<std::string> DescribeWaits(const rendezvous::StoreServer& server,
-                                       std::span<const LocalWorker> workers);
-
 }  // namespace ddprun::launcher

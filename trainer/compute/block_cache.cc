@@ -15,7 +15,6 @@ namespace ddprun::trainer {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kSmallestPage = 4096;  // of Linux, on any processor
 
 // Batches of texts have other lengths in every step, and so have all tensors of a step: a block
 // also serves what is a few times smaller. Not more, or small tensors that stay would hold large

@@ -21,7 +21,6 @@ class BadRows {
   // What was left out, a line for each kind; for the start of a run.
   std::vector<std::string> Notes() const;
   int64_t skipped() const { return skipped_; }
-  int64_t unlabelled() const { return unlabelled_; }
 
  private:
   const bool skip_;

@@ -94,7 +94,6 @@ class DistributedSampler {
   int64_t taken() const { return taken_; }
 
   int64_t size() const { return share_.size; }
-  int64_t size_without_padding() const { return share_.real; }
 
  private:
   const DistributedSamplerOptions options_;

@@ -94,12 +94,13 @@ TEST(StoreWaits, FindsThePidOfARealProcessThatWaits) {
   rendezvous::ServedStore served;
   const WaitingChild child(served.endpoint());
   const std::vector<LocalWorker> workers = {{5, child.pid()}};
-  std::vector<std::string> lines;
-  while (lines.empty()) {
-    lines = served.loop().Do([&] { return DescribeWaits(served.server(), workers); });
+  std::vector<StoreWait> waits;
+  while (waits.empty()) {
+    waits = served.loop().Do([&] { return FindWaits(served.server(), workers); });
   }
-  EXPECT_THAT(lines[0], MatchesRegex("rank 5 \\(pid " + std::to_string(child.pid()) +
-                                     "\\) has waited .* s for /never, which nobody has set"));
+  EXPECT_THAT(Describe(waits[0]),
+              MatchesRegex("rank 5 \\(pid " + std::to_string(child.pid()) +
+                           "\\) has waited .* s for /never, which nobody has set"));
 }
 
 }  // namespace

@@ -71,9 +71,7 @@ TEST(DistributedSampler, CountsEverySampleOnceWithoutPadding) {
       for (int64_t rank = 0; rank < replicas; ++rank) {
         const DistributedSampler sampler(
             {.dataset_size = size, .num_replicas = replicas, .rank = rank, .seed = 5});
-        const auto indices = sampler.IndicesWithoutPadding();
-        EXPECT_EQ(static_cast<int64_t>(indices.size()), sampler.size_without_padding());
-        for (const int64_t index : indices) ++visits[index];
+        for (const int64_t index : sampler.IndicesWithoutPadding()) ++visits[index];
       }
       EXPECT_EQ(static_cast<int64_t>(visits.size()), size) << replicas << " replicas";
       for (const auto& [index, count] : visits) EXPECT_EQ(count, 1) << "sample " << index;
