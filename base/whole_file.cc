@@ -78,6 +78,12 @@ Error CannotWrite(const std::string& path, int error_number) {
                .page = "cannot-write"};
 }
 
+Result<UniqueFd> OpenToAppend(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!fd.valid()) return CannotWrite(path, errno);
+  return fd;
+}
+
 int WriteBytes(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());

@@ -20,6 +20,9 @@ enum class Durability {
 // "CANNOT WRITE A FILE": the path, errno's text and what to do about it.
 Error CannotWrite(const std::string& path, int error_number);
 
+// A file to whose end lines are added; where there is none, an empty one is made.
+Result<UniqueFd> OpenToAppend(const std::string& path);
+
 // All of the bytes, however few the system takes at a time. 0, or the errno of what was in the way.
 int WriteBytes(int fd, std::string_view bytes);
 // The same with a message about `path`.

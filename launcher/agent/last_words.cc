@@ -2,13 +2,12 @@
 
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <fstream>
 #include <sstream>
 
 #include <nlohmann/json.hpp>
 
+#include "base/whole_file.h"
 #include "launcher/report/job_end.h"
 #include "launcher/report/report_file.h"
 
@@ -30,14 +29,7 @@ Status PassErrorFileOn(const std::string& from, const ProcessExit& exit, const s
   if (!file) return {};
   std::stringstream text;
   text << file.rdbuf();
-  const std::string unfinished = to + ".tmp";
-  std::ofstream copy(unfinished, std::ios::trunc);
-  copy << ForParent(text.str(), exit);
-  copy.close();
-  if (!copy || std::rename(unfinished.c_str(), to.c_str()) != 0) {
-    return SystemError("writing TORCHELASTIC_ERROR_FILE=" + to, errno);
-  }
-  return {};
+  return WriteWholeFile(to, ForParent(text.str(), exit), Durability::kUnsynced);
 }
 
 void SayLastWords(const AgentPlan& plan, const JobEnd& end, Console& console, const Log& log) {
@@ -46,7 +38,7 @@ void SayLastWords(const AgentPlan& plan, const JobEnd& end, Console& console, co
     const AttemptEnd& last = end.attempts.back();
     const WorkerRecord& worker = last.workers[*last.first_failure];
     const Status told = PassErrorFileOn(worker.error_file, *worker.exit, parent_file);
-    if (!told.ok()) log.Warning(told.error().what);
+    if (!told.ok()) log.Warning("TORCHELASTIC_ERROR_FILE: " + told.error().what);
   }
   console.err().WriteLines(RenderJobEnd(end, TerminalStyle(STDERR_FILENO, plan.color)));
   const Options& options = plan.options;

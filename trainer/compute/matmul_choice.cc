@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <torch/version.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -16,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/unique_fd.h"
+#include "base/whole_file.h"
 
 namespace ddprun::trainer {
 
@@ -63,18 +63,14 @@ std::optional<EngineChoice> Read(const std::string& path) {
   return choice;
 }
 
-// Beside the file, then renamed: nobody reads half of it.
+// Without a word where it cannot be: then the next process measures, too.
 void Write(const std::string& path, const EngineChoice& choice) {
   json engines = json::array();
   for (const EngineMeasurement& each : choice.measurements) {
     engines.push_back(
         {{"name", MatmulEngineName(each.engine)}, {"gflops", each.gflops}, {"error", each.error}});
   }
-  const std::string aside = path + "." + std::to_string(getpid());
-  std::ofstream file(aside);
-  file << json{{"engines", engines}}.dump(1) << "\n";
-  file.close();
-  if (!file || std::rename(aside.c_str(), path.c_str()) != 0) std::remove(aside.c_str());
+  (void)WriteWholeFile(path, json{{"engines", engines}}.dump(1) + "\n", Durability::kUnsynced);
 }
 
 // Holds the lock of a file for as long as it lives; holds nothing where that cannot be had.

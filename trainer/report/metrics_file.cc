@@ -84,8 +84,7 @@ Result<ToldSteps> CutLastLine(const std::string& path) {
 }
 
 void MetricsFile::OnBegin(const RunHeader& header, ReportTime now) {
-  fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (!fd_.valid()) throw Failure(CannotWrite(path_, errno));
+  fd_ = ValueOrThrow(OpenToAppend(path_));
   if (goes_on_) return;
   Json object = {{"ts", now.unix_seconds},
                  {"event", "start"},

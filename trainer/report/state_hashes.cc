@@ -1,7 +1,5 @@
 #include "trainer/report/state_hashes.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -71,8 +69,7 @@ uint64_t HashBytes(std::span<const std::byte> bytes) {
 }
 
 void StateHashFile::OnBegin(const RunHeader& /*header*/, ReportTime /*now*/) {
-  fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (!fd_.valid()) throw Failure(CannotWrite(path_, errno));
+  fd_ = ValueOrThrow(OpenToAppend(path_));
 }
 
 void StateHashFile::OnStateHashes(const StateHashes& hashes, ReportTime /*now*/) {

@@ -1,7 +1,5 @@
 #include "trainer/report/time_ledger.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -48,7 +46,7 @@ void TimeLedger::OnBegin(const RunHeader& header, ReportTime now) {
   }
   if (goes_on_) --starts_;  // its own line is among them
   // What cannot be written here MetricsFile says of its own lines.
-  fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (auto opened = OpenToAppend(path_)) fd_ = *std::move(opened);
 }
 
 void TimeLedger::OnStep(const StepReport& report, ReportTime /*now*/) {
