@@ -53,39 +53,31 @@ bool SameUser(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == getuid();
 }
 
-union FdMessage {
-  char bytes[CMSG_SPACE(sizeof(int))];
-  cmsghdr align;
+// One byte, and room for a descriptor beside it. Points into itself.
+struct FdMessage {
+  FdMessage() = default;
+  FdMessage(const FdMessage&) = delete;
+
+  char byte = 0;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{nullptr, 0, &data, 1, control, sizeof control, 0};
 };
 
 bool SendFd(int socket, int fd) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  FdMessage control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes;
-  message.msg_controllen = sizeof control.bytes;
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  FdMessage one;
+  cmsghdr* header = CMSG_FIRSTHDR(&one.message);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
+  return sendmsg(socket, &one.message, MSG_NOSIGNAL) == 1;
 }
 
 UniqueFd ReceiveFd(int socket) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  FdMessage control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes;
-  message.msg_controllen = sizeof control.bytes;
-  if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1) return UniqueFd();
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  FdMessage one;
+  if (recvmsg(socket, &one.message, MSG_CMSG_CLOEXEC) != 1) return UniqueFd();
+  const cmsghdr* header = CMSG_FIRSTHDR(&one.message);
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return UniqueFd();
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(header), sizeof fd);

@@ -23,12 +23,23 @@ bool Fits(const at::Tensor& x) {
   return IsForHostKernels(x) && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
 
-// Calls run(data of every tensor, count) for pieces of the tensors, which are contiguous, of one
-// dtype and of equal size; `begin` is the piece's first element.
-template <typename Run, typename... Pointers>
-void InPieces(int64_t count, const Run& run, Pointers... data) {
-  at::parallel_for(0, count, kPieceElements,
-                   [&](int64_t begin, int64_t end) { run(begin, end - begin, data + begin...); });
+template <typename Element, typename Run, typename... Inputs>
+void InPiecesOf(const Run& run, const at::Tensor& output, const Inputs&... inputs) {
+  Element* const to = output.mutable_data_ptr<Element>();
+  at::parallel_for(0, output.numel(), kPieceElements, [&](int64_t begin, int64_t end) {
+    run(begin, end - begin, inputs.template const_data_ptr<Element>() + begin..., to + begin);
+  });
+}
+
+// Calls run(begin, count, data of every input, data of the output) for pieces of the tensors, which
+// are contiguous, of one dtype that Fits() and of equal size; `begin` is the piece's first element.
+template <typename Run, typename... Inputs>
+void InPieces(const Run& run, const at::Tensor& output, const Inputs&... inputs) {
+  if (output.scalar_type() == at::kFloat) {
+    InPiecesOf<float>(run, output, inputs...);
+  } else {
+    InPiecesOf<at::BFloat16>(run, output, inputs...);
+  }
 }
 
 at::Tensor Drop(const at::Tensor& x, double probability, int64_t key) {
@@ -38,12 +49,7 @@ at::Tensor Drop(const at::Tensor& x, double probability, int64_t key) {
   const auto run = [&](int64_t begin, int64_t count, const auto* from, auto* to) {
     DropoutKernel(from, to, begin, count, stream);
   };
-  if (x.scalar_type() == at::kFloat) {
-    InPieces(input.numel(), run, input.const_data_ptr<float>(), output.mutable_data_ptr<float>());
-  } else {
-    InPieces(input.numel(), run, input.const_data_ptr<at::BFloat16>(),
-             output.mutable_data_ptr<at::BFloat16>());
-  }
+  InPieces(run, output, input);
   return output;
 }
 
@@ -72,12 +78,7 @@ class GeluFunction : public torch::autograd::Function<GeluFunction> {
     const auto run = [](int64_t, int64_t count, const auto* from, auto* to) {
       GeluTanhKernel(from, to, count);
     };
-    if (x.scalar_type() == at::kFloat) {
-      InPieces(input.numel(), run, input.const_data_ptr<float>(), output.mutable_data_ptr<float>());
-    } else {
-      InPieces(input.numel(), run, input.const_data_ptr<at::BFloat16>(),
-               output.mutable_data_ptr<at::BFloat16>());
-    }
+    InPieces(run, output, input);
     return output;
   }
 
@@ -88,13 +89,7 @@ class GeluFunction : public torch::autograd::Function<GeluFunction> {
     const auto run = [](int64_t, int64_t count, const auto* from, const auto* x, auto* to) {
       GeluTanhBackwardKernel(from, x, to, count);
     };
-    if (input.scalar_type() == at::kFloat) {
-      InPieces(input.numel(), run, gradient.const_data_ptr<float>(), input.const_data_ptr<float>(),
-               output.mutable_data_ptr<float>());
-    } else {
-      InPieces(input.numel(), run, gradient.const_data_ptr<at::BFloat16>(),
-               input.const_data_ptr<at::BFloat16>(), output.mutable_data_ptr<at::BFloat16>());
-    }
+    InPieces(run, output, gradient, input);
     return {output};
   }
 };

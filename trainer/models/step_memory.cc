@@ -87,6 +87,20 @@ StageMemory CausalHead(const Sizes& s, bool tied, double norm_keeps) {
   return head;
 }
 
+// Embedding, blocks and head of a language model.
+template <typename Language>
+std::vector<StageMemory> CausalStages(const Sizes& s,
+                                      const Language& model,
+                                      double positions,
+                                      const StageMemory& block,
+                                      double norm_keeps) {
+  std::vector<StageMemory> stages{Embedding(s, s.vocabulary, positions)};
+  stages.insert(stages.end(), static_cast<size_t>(model.num_hidden_layers), block);
+  stages.push_back(CausalHead(s, model.tie_word_embeddings, norm_keeps));
+  if (model.tie_word_embeddings) stages.front().gradients -= s.vocabulary * s.width * kFloat;
+  return stages;
+}
+
 std::optional<std::vector<StageMemory>> MemoryOf(const GptOptions& model,
                                                  const Model& /*shape*/,
                                                  const BatchSize& batch) {
@@ -105,12 +119,8 @@ std::optional<std::vector<StageMemory>> MemoryOf(const GptOptions& model,
       .largest_gradient = s.inner * s.width * kFloat,
       .input = hidden * kFloat,
       .summed = kSums * hidden * s.number};
-  std::vector<StageMemory> stages{
-      Embedding(s, s.vocabulary, static_cast<double>(model.max_position_embeddings))};
-  stages.insert(stages.end(), static_cast<size_t>(model.num_hidden_layers), block);
-  stages.push_back(CausalHead(s, model.tie_word_embeddings, kFloat));
-  if (model.tie_word_embeddings) stages.front().gradients -= s.vocabulary * s.width * kFloat;
-  return stages;
+  const auto positions = static_cast<double>(model.max_position_embeddings);
+  return CausalStages(s, model, positions, block, kFloat);
 }
 
 std::optional<std::vector<StageMemory>> MemoryOf(const LlamaOptions& model,
@@ -136,11 +146,7 @@ std::optional<std::vector<StageMemory>> MemoryOf(const LlamaOptions& model,
       .largest_gradient = s.inner * s.width * kFloat,
       .input = hidden * kFloat,
       .summed = kSums * hidden * s.number};
-  std::vector<StageMemory> stages{Embedding(s, s.vocabulary, 0)};
-  stages.insert(stages.end(), static_cast<size_t>(model.num_hidden_layers), block);
-  stages.push_back(CausalHead(s, model.tie_word_embeddings, 2 * kFloat));
-  if (model.tie_word_embeddings) stages.front().gradients -= s.vocabulary * s.width * kFloat;
-  return stages;
+  return CausalStages(s, model, 0, block, 2 * kFloat);
 }
 
 std::optional<std::vector<StageMemory>> MemoryOf(const BertOptions& model,
