@@ -129,11 +129,20 @@ def torch_pickles():
     yield b"}q\0" + key + b"ah\0s."
 
 
+def commits():
+    yield (b"ddprun checkpoint 2\nstep 1200\nattempt f3a9\nscore 0.25\n"
+           b"file 4096 0a1b2c3d index.json\n"
+           b"file 52428800 9e8d7c6b shard-00000-of-00001.safetensors\n")
+    yield b"ddprun checkpoint 1\nattempt 1\nscore -inf\n"
+    yield b"ddprun checkpoint 3\nstep 1\n"
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     for name, make in [("wire", wire), ("store_state", histories), ("store_session", sessions),
                        ("peer_text", peer_texts), ("options", options),
-                       ("config", configs), ("torch_pickle", torch_pickles)]:
+                       ("config", configs), ("torch_pickle", torch_pickles),
+                       ("commit", commits)]:
         folder = root / name
         folder.mkdir(parents=True, exist_ok=True)
         for number, seed in enumerate(make()):

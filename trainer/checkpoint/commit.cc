@@ -82,20 +82,8 @@ std::string CommitText(const Commit& commit) {
   return text + std::string(kCommitEnd) + SumText(Crc32c(text)) + "\n";
 }
 
-Result<Commit> ReadCommit(const std::string& folder) {
-  const std::string path = folder + "/" + kCommitFile;
-  const std::optional<std::string> text = ReadSmallFile(path);
-  if (!text) {
-    return Error{.code = Code::kUsage,
-                 .title = "NOT A CHECKPOINT",
-                 .where = folder,
-                 .what = "\"" + folder + "\" is no committed checkpoint: " + kCommitFile +
-                         " cannot be read: " + ErrnoText(errno) + ".",
-                 .hint = "Name a folder step-N of a run's checkpoints. One without that file was "
-                         "never finished.",
-                 .page = "not-a-checkpoint"};
-  }
-  std::string_view rest = *text;
+Result<Commit> ParseCommit(std::string_view text, const std::string& path) {
+  std::string_view rest = text;
   std::string_view first = TakeUntil(rest, '\n');
   int64_t format = 0;
   if (!first.starts_with(kCommitBegin) ||
@@ -112,9 +100,9 @@ Result<Commit> ReadCommit(const std::string& folder) {
                  .hint = "Go on with the version of ddprun that saved it, or a newer one.",
                  .page = "newer-checkpoint"};
   }
-  const size_t end = text->size() - std::min(text->size(), kCommitEnd.size() + kSumDigits + 1);
-  const std::string_view before_end = std::string_view(*text).substr(0, end);
-  if (text->substr(end) != std::string(kCommitEnd) + SumText(Crc32c(before_end)) + "\n") {
+  const size_t end = text.size() - std::min(text.size(), kCommitEnd.size() + kSumDigits + 1);
+  const std::string_view before_end = text.substr(0, end);
+  if (text.substr(end) != std::string(kCommitEnd) + SumText(Crc32c(before_end)) + "\n") {
     return BrokenCheckpoint(path, "its own checksum, in the last line, is another or missing");
   }
   Commit commit;
@@ -126,6 +114,23 @@ Result<Commit> ReadCommit(const std::string& folder) {
     }
   }
   return commit;
+}
+
+Result<Commit> ReadCommit(const std::string& folder) {
+  const std::string path = folder + "/" + kCommitFile;
+  const std::optional<std::string> text = ReadSmallFile(path);
+  if (!text) {
+    return Error{.code = Code::kUsage,
+                 .title = "NOT A CHECKPOINT",
+                 .where = folder,
+                 .what = "\"" + folder + "\" is no committed checkpoint: " + kCommitFile +
+                         " cannot be read: " + ErrnoText(errno) + ".",
+                 .hint =
+                     "Name a folder step-N of a run's checkpoints. One without that file was "
+                     "never finished.",
+                 .page = "not-a-checkpoint"};
+  }
+  return ParseCommit(*text, path);
 }
 
 std::optional<std::string> ReadSmallFile(const std::string& path) {

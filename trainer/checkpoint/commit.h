@@ -40,7 +40,10 @@ struct Commit {
 
 std::string CommitText(const Commit& commit);
 
-// Reads `folder`/COMMIT. Error: pages "not-a-checkpoint", "newer-checkpoint", "broken-checkpoint".
+// `text` of the file `path`. Error: pages "newer-checkpoint", "broken-checkpoint".
+Result<Commit> ParseCommit(std::string_view text, const std::string& path);
+
+// Reads `folder`/COMMIT. Error: also page "not-a-checkpoint".
 Result<Commit> ReadCommit(const std::string& folder);
 
 // "BROKEN CHECKPOINT": `file` of it is not what it was when it was committed.
