@@ -21,7 +21,7 @@ void AddShare(const Job& job,
               bool counts,
               Strategy& strategy,
               Model& model,
-              FlightRecorder* recorder,
+              const std::function<void()>& before_batch,
               MetricSums& sums) {
   const DistributedSampler sampler({.dataset_size = job.validation->size(),
                                     .num_replicas = rank.count,
@@ -33,10 +33,10 @@ void AddShare(const Job& job,
   Loader loader(*job.validation, sampler.IndicesWithoutPadding(), options);
   Batch batch;
   const auto evaluate = [&](bool counted) {
+    before_batch();
     const PrecisionScope precision(job.config.training.precision);
     const Evaluated found = strategy.EvaluateBatch(model, batch, sums.NeedsOutputs(batch));
     if (counted) sums.Add(found.loss.item<double>(), found.outputs, batch);
-    if (recorder != nullptr) recorder->NoteProgress();
   };
   int64_t done = 0;
   for (; std::optional<Batch> loaded = loader.Next(); ++done) {
@@ -56,7 +56,7 @@ EvalReport Evaluate(const Job& job,
                     const Mesh& mesh,
                     Strategy& strategy,
                     Model& model,
-                    FlightRecorder* recorder) {
+                    const std::function<void()>& before_batch) {
   const auto begin = std::chrono::steady_clock::now();
   const at::NoGradGuard no_grad;
   model.eval();
@@ -65,7 +65,8 @@ EvalReport Evaluate(const Job& job,
   const BatchMover mover(mesh.device);
   for (int64_t i = 0; i < ranks.own.size(); ++i) {
     if (i > 0) sums.NextRank();
-    AddShare(job, LogicalRankAt(ranks, i), mover, mesh.counts(), strategy, model, recorder, sums);
+    AddShare(job, LogicalRankAt(ranks, i), mover, mesh.counts(), strategy, model, before_batch,
+             sums);
   }
   model.train();
   sums.SumOverRanks(mesh.control.get(), SummedRanks(job.config, ranks));

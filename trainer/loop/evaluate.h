@@ -1,7 +1,8 @@
 // A pass over the validation data.
 #pragma once
 
-#include "base/flight_recorder.h"
+#include <functional>
+
 #include "trainer/loop/job.h"
 #include "trainer/models/model.h"
 #include "trainer/parallel/strategy.h"
@@ -10,12 +11,12 @@
 namespace ddprun::trainer {
 
 // Evaluates the model, which is in training mode again afterwards, on the job's validation data,
-// every sample once. A collective; `recorder` may be nullptr. The report lacks step and epoch.
+// every sample once. A collective; `before_batch` may throw. The report lacks step and epoch.
 // Throws Failure.
 EvalReport Evaluate(const Job& job,
                     const Mesh& mesh,
                     Strategy& strategy,
                     Model& model,
-                    FlightRecorder* recorder);
+                    const std::function<void()>& before_batch);
 
 }  // namespace ddprun::trainer

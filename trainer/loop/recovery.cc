@@ -104,8 +104,8 @@ void Trainer::WithOthers(const std::function<void()>& part) {
     } catch (const Failure& failure) {
       if (!LostAnother(failure)) throw;
     }
+    NextGeneration();  // nothing runs any more that writes to the buffers
     for (size_t i = 0; i < buffers.size(); ++i) buffers[i].copy_(before[i]);
-    NextGeneration();
   }
 }
 

@@ -259,9 +259,8 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   watch_.Begin(*model_, micro_batches.size(), WatchedParts(micro_batches.size()));
   if (graph_ && LaunchStep(micro_batches.front(), total, result)) return result;
   const auto loss = [&](Model& model, const Batch& batch, size_t index) {
-    NoteProgress();
+    BeforeBatch();
     watch_.BeforeMicroBatch(mesh_, checkpoints_.save_seconds());
-    if (recovery_.group != nullptr) recovery_.group->CheckRanks();
     const size_t rank = index % own;  // the loader takes them in turn
     const LogicalRank logical = LogicalRankAt(ranks_, static_cast<int64_t>(rank));
     const uint64_t seed = MicroBatchSeed(job_.config, logical, step_, index / own);
@@ -326,6 +325,11 @@ void Trainer::NoteProgress() {
   if (recorder_ != nullptr) recorder_->NoteProgress();
 }
 
+void Trainer::BeforeBatch() {
+  NoteProgress();
+  if (recovery_.group != nullptr) recovery_.group->CheckRanks();
+}
+
 double Trainer::TotalPredictions(const std::vector<Batch>& micro_batches) {
   double own = 0;
   for (const Batch& batch : micro_batches) own += static_cast<double>(batch.predictions);
@@ -378,7 +382,7 @@ void Trainer::EvaluateModel() {
   if (recovery_.group == nullptr) strategy_->BeforeEvaluation();
   recovery_.evaluating = true;
   WithOthers([this] {
-    EvalReport report = Evaluate(job_, mesh_, *strategy_, *model_, recorder_.get());
+    EvalReport report = Evaluate(job_, mesh_, *strategy_, *model_, [this] { BeforeBatch(); });
     report.step = step_;
     report.epoch = static_cast<double>(step_) / static_cast<double>(plan_.steps_per_epoch);
     recovery_.evaluation = std::move(report);

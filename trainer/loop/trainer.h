@@ -113,6 +113,7 @@ class Trainer {
   void Update(StepResult& result);
   bool LaunchStep(const Batch& batch, double total_predictions, StepResult& result);
   void NoteProgress();
+  void BeforeBatch();
   void SetPhase(WorkerPhase phase);
   void EvaluateModel();
   bool EvaluateNow() const;
