@@ -148,9 +148,13 @@ void Checkpointing::TellOutcome(const SaveOutcome& outcome, const Observers* obs
   }
 }
 
+void Checkpointing::Abandon() {
+  if (saver_ != nullptr) saver_->Abandon();
+}
+
 void Checkpointing::GiveUp(const Observers* observers, int generation, RankPart part) {
+  Abandon();
   if (saver_ != nullptr) {
-    saver_->Abandon();
     while (const auto outcome = saver_->Finish()) TellOutcome(*outcome, observers);
   }
   if (place_.folder.empty()) return;

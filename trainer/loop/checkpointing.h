@@ -46,6 +46,8 @@ class Checkpointing {
   // That the last save took until it was committed; 0: none yet.
   double save_seconds() const { return save_seconds_; }
   bool saving() const { return saver_ != nullptr && saver_->busy(); }
+  // The save under way ends soon, without a checkpoint.
+  void Abandon();
   // Tells what has become of saves; with `wait` also of the one under way. `observers`: nullptr on
   // all ranks but 0.
   void Tell(const Observers* observers, bool wait = false);

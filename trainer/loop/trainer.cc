@@ -192,6 +192,9 @@ void Trainer::FinishStep() {
 void Trainer::WaitForSave() {
   for (; checkpoints_.saving(); std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
     NoteProgress();
+    // The part of a rank that was lost does not come any more.
+    if (recovery_.group == nullptr) continue;
+    if (!recorder_->LostIn(recovery_.group->generation()).empty()) checkpoints_.Abandon();
   }
 }
 
