@@ -169,7 +169,7 @@ class Recovery(training.TrainingTest):
         self.disturb(3, KILLS, spared=1)
 
     def test_of_four_ranks_with_checkpoints(self):
-        self.disturb(4, KILLS, checkpoint={"save_steps": 7}, data={"validation_fraction": 0.2},
+        self.disturb(4, KILLS, checkpoint={"save_steps": 1}, data={"validation_fraction": 0.2},
                      evaluation={"eval_steps": 10})
         self.assertEqual([name for name in os.listdir(self.path("runs/hit/checkpoints"))
                           if not re.fullmatch(r"step-\d+|latest", name)], [])
