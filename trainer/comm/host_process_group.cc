@@ -213,7 +213,7 @@ void HostProcessGroup::Renew() {
   abort();
   const std::shared_ptr<Core> before = core_;
   // What runs uses memory of others, who keep it, too.
-  before->queue.RunNow([] { return Status(); });
+  ThrowIfError(before->queue.RunNow([] { return Status(); }));
   ControlBlock& own = before->region->control(before->local_rank());
   own.given_up = true;
   AdvanceAndWake(own.arrived, own.sleepers, own.arrived);

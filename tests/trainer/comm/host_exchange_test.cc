@@ -210,7 +210,9 @@ TEST(HostExchange, GroupsMadeTogetherAreToldApartAndNameTheRanksOfTheJob) {
   EXPECT_NE(reader->Read(0)->groups, reader->Read(1)->groups);
   const auto page = reader->Read(3);
   for (const RecordedCollective& one : page->collectives) {
-    if (one.kind == CollectiveKind::kReceive) EXPECT_EQ(one.number, 1U);
+    if (one.kind == CollectiveKind::kReceive) {
+      EXPECT_EQ(one.number, 1U);
+    }
   }
 }
 

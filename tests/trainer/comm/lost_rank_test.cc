@@ -16,7 +16,7 @@ namespace {
 constexpr int kThree = 3;
 constexpr int kVictim = 2;
 
-void Nap(uint32_t draw) {
+void Nap(uint64_t draw) {
   std::this_thread::sleep_for(std::chrono::microseconds(draw % 4 * 700));
 }
 
