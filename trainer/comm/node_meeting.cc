@@ -87,6 +87,7 @@ Status NodeMeeting::Meet(const NodeOperation& operation, Clock::time_point deadl
   for (int rank = 0; rank < size() && !lost_; ++rank) {
     if (rank == options_.rank) continue;
     ControlBlock& peer = region_.control(rank);
+    if (HasReached(peer.arrived.load(std::memory_order_acquire), phase_)) continue;
     const Status came = WaitFor(rank, peer.arrived, peer.sleepers, phase_, operation, deadline);
     // A lost one may have come since one looked, and died.
     if (came.ok() || HasReached(peer.arrived, phase_)) continue;
