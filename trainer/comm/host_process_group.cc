@@ -203,10 +203,9 @@ void HostProcessGroup::abort() {
 void HostProcessGroup::CheckRanks() const {
   const std::optional<int> generation = core_->AllRanksGeneration();
   if (core_->recorder == nullptr || core_->placement.nodes() > 1 || !generation) return;
-  for (int rank = 0; rank < core_->placement.size(); ++rank) {
-    if (!core_->recorder->IsLost(rank, *generation)) continue;
-    throw Failure(RankLost(getRank(), rank, "the end of this step"));
-  }
+  const std::vector<LostWorker> lost = core_->recorder->LostIn(*generation);
+  if (lost.empty()) return;
+  throw Failure(RankLost(getRank(), lost.front().local_rank, "the end of what it had begun"));
 }
 
 void HostProcessGroup::Renew() {
