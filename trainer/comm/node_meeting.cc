@@ -91,7 +91,7 @@ Status NodeMeeting::Meet(const NodeOperation& operation, Clock::time_point deadl
     const Status came = WaitFor(rank, peer.arrived, peer.sleepers, phase_, operation, deadline);
     // A lost one may have come since one looked, and died.
     if (came.ok() || HasReached(peer.arrived, phase_)) continue;
-    if (IsLost(rank)) lost_ = rank;
+    if (came.error().page == kRankLost) lost_ = rank;
     operation.recording.Fail();
     return came;
   }

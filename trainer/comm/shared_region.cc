@@ -49,6 +49,15 @@ size_t TotalBytes(int local_size) {
   return HeapsOffset(local_size) + static_cast<size_t>(local_size) * kHeapBytes;
 }
 
+// Part of the file, at `at` or, for nullptr, anywhere; MAP_FAILED where it cannot be.
+void* MapPart(const UniqueFd& file, void* at, size_t bytes, off_t begin) {
+  const int fixed = at == nullptr ? 0 : MAP_FIXED;
+  void* const data = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | fixed,
+                          file.get(), begin);
+  if (data != MAP_FAILED) madvise(data, bytes, MADV_DONTDUMP);  // such a core file helps nobody
+  return data;
+}
+
 Status CheckGeneration(int generation) {
   if (generation < kGenerations) return {};
   return SystemError("making process group " + std::to_string(generation), EOVERFLOW);
@@ -75,15 +84,13 @@ Result<std::unique_ptr<SharedRegion>> SharedRegion::Map(const UniqueFd& file,
     return error;
   }
   const size_t total = TotalBytes(local_size);
-  void* base = mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, copy.get(),
-                    generation * kGenerationBytes);
+  void* base = MapPart(copy, nullptr, total, generation * kGenerationBytes);
   if (base == MAP_FAILED) {
     Error error = SystemError("mapping the node's shared memory (mmap)", errno);
     error.hint = "It needs " + std::to_string(total >> 30) +
                  " GiB of address space, not of memory; lift `ulimit -v`, if one is set.";
     return error;
   }
-  madvise(base, total, MADV_DONTDUMP);  // a core file of this size helps nobody
   return std::unique_ptr<SharedRegion>(
       new SharedRegion(std::move(copy), generation, static_cast<std::byte*>(base), local_size));
 }
@@ -106,11 +113,8 @@ SharedRegion::~SharedRegion() {
 }
 
 Status SharedRegion::MapAgain(std::byte* data, size_t bytes, off_t begin) {
-  void* const mapped = mmap(data, bytes, PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file_.get(), begin);
-  if (mapped == MAP_FAILED) return SystemError("mapping the node's shared memory (mmap)", errno);
-  madvise(data, bytes, MADV_DONTDUMP);
-  return {};
+  if (MapPart(file_, data, bytes, begin) != MAP_FAILED) return {};
+  return SystemError("mapping the node's shared memory (mmap)", errno);
 }
 
 Status SharedRegion::Renew(int generation) {
