@@ -5,9 +5,12 @@ An MLP of 25 million parameters with AdamW, four ranks. "recovery": run.recovery
 run.recovery "none", and a checkpoint of some steps before: all ranks start again. "torchrun": the
 same model in Python, DistributedDataParallel over Gloo, started again by torchrun, which loads what
 it has saved. Each round kills one rank once, at a moment within a step.
-With --cost also what it costs to be ready: the median step with run.recovery "peer" and "none".
+
+--cost instead: the median step with run.recovery "peer" and "none". Both jobs are started and by
+turns stopped for some steps: two runs one after the other differ by more than is looked for.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -21,7 +24,7 @@ import harness
 SIZES = [1024, 4096, 4096, 1024]
 BATCH = 8
 WARM_STEPS = 12
-COST_STEPS = 60  # of each run of --cost
+TURNS, TURN_STEPS = 12, 8  # of each job of a round of --cost
 
 
 def config(folder, recovery, saves):
@@ -39,17 +42,22 @@ def config(folder, recovery, saves):
 
 
 def steps_of(path):
-    """{step: (time it was told, seconds)} so far."""
+    """When each step was told so far."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read().split("\n")[:-1]
     except OSError:
-        return {}
-    steps = [line for line in map(json.loads, lines) if line.get("split") == "train"]
-    return {line["step"]: (line["ts"], line["step_seconds"]) for line in steps}
+        return []
+    return [line["ts"] for line in map(json.loads, lines) if line.get("split") == "train"]
 
 
-def wait_for(condition, process, path, seconds=120):
+def steps_between(told):
+    """Seconds from one step told to the next: a rank's own "step_seconds" leave out what it waits
+    for the others after its update, which is where they meet without recovery."""
+    return [after - before for before, after in zip(told, told[1:])]
+
+
+def wait_for(condition, process, path, seconds=120, every=0.002):
     deadline = time.monotonic() + seconds
     while not condition():
         if process.poll() is not None or time.monotonic() > deadline:
@@ -58,7 +66,7 @@ def wait_for(condition, process, path, seconds=120):
             sys.exit(f"{' '.join(map(str, process.args))} "
                      + ("goes on no more" if process.poll() is None else
                         f"has ended with code {process.returncode}") + f". Last lines:\n{said}")
-        time.sleep(0.002)
+        time.sleep(every)
 
 
 def workers_of(process, program):
@@ -77,38 +85,71 @@ def workers_of(process, program):
     return sorted(found)
 
 
-def kill_one(process, program, folder, path, kill=True):
+def kill_one(process, program, folder, path):
     """Seconds from the kill to the end of the first step that was told after it, less the median
-    step; without a kill the median step. FOLDER has what the process says."""
-    wanted = WARM_STEPS + (3 if kill else COST_STEPS)
-    wait_for(lambda: len(steps_of(path)) >= wanted, process, folder)
-    step = harness.median([seconds for _, seconds in steps_of(path).values()][2:])
-    if not kill:
-        return step
+    step. FOLDER has what the process says."""
+    wait_for(lambda: len(steps_of(path)) >= WARM_STEPS + 3, process, folder)
+    step = harness.median(steps_between(steps_of(path)[1:]))
     time.sleep(random.uniform(0, step))
     victim = workers_of(process, program)[2]
     begin = time.time()
     os.kill(victim, signal.SIGKILL)
     # What ends sooner is the step under way, to which the victim had given all that it had.
-    after = lambda: [told for told, _ in steps_of(path).values() if told > begin + step / 2]
+    after = lambda: [told for told in steps_of(path) if told > begin + step / 2]
     wait_for(after, process, folder)
     return min(after()) - begin - step
 
 
-def ours(options, recovery, kill=True):
-    """Without a kill both sides are the same but for the key."""
+@contextlib.contextmanager
+def job(options, recovery, saves=False):
+    """A running job, its folder and its metrics."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         path = os.path.join(folder, "train.json")
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(config(folder, recovery, saves=kill and recovery == "none"), file)
+            json.dump(config(folder, recovery, saves), file)
         with open(os.path.join(folder, "out"), "w", encoding="utf-8") as out:
             process = harness.start([*harness.ddprun(options, options.ranks), "--max_restarts=1",
                                      path], stdout=out, stderr=out)
             try:
-                return kill_one(process, b"ddp-trainer", folder,
-                                os.path.join(folder, "run/metrics.jsonl"), kill)
+                yield process, folder, os.path.join(folder, "run/metrics.jsonl")
             finally:
+                signal_all(process, signal.SIGCONT)
                 harness.stop(process)
+
+
+def ours(options, recovery):
+    with job(options, recovery, saves=recovery == "none") as (process, folder, path):
+        return kill_one(process, b"ddp-trainer", folder, path)
+
+
+def signal_all(process, number):
+    for pid in (process.pid, *harness.descendants(process.pid)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def cost(options):
+    """The median steps with "peer" and with "none"."""
+    names = ("peer", "none")
+    with contextlib.ExitStack() as stack:
+        jobs = {}
+        for name in names:
+            process, folder, path = jobs[name] = stack.enter_context(job(options, name))
+            wait_for(lambda: len(steps_of(path)) >= WARM_STEPS, process, folder)
+            signal_all(process, signal.SIGSTOP)
+        seconds = {name: [] for name in names}
+        for turn in range(TURNS):
+            for name in names if turn % 2 else reversed(names):
+                process, folder, path = jobs[name]
+                before = len(steps_of(path))
+                signal_all(process, signal.SIGCONT)
+                # The first one told was begun before the last stop.
+                # Asking costs, as all lines are read.
+                wait_for(lambda: len(steps_of(path)) > before + TURN_STEPS + 1, process, folder,
+                         every=0.05)
+                signal_all(process, signal.SIGSTOP)
+                seconds[name] += steps_between(steps_of(path)[before:])
+    return {name: harness.median(found) for name, found in seconds.items()}
 
 
 def peer(options):
@@ -131,21 +172,23 @@ def main():
     parser.add_argument("--ranks", type=int, default=4, help="default: %(default)s")
     parser.add_argument("--cost", action="store_true", help="the median step with it and without")
     options = parser.parse_args()
-    sides = {"recovery": lambda: ours(options, "peer"), "restart": lambda: ours(options, "none"),
-             "torchrun": lambda: peer(options)}
     if options.cost:
-        sides = {name: lambda recovery=name: ours(options, recovery, kill=False)
-                 for name in ("peer", "none")}
-    if options.only:
-        sides = {name: sides[name] for name in options.only}
-    found = {name: [] for name in sides}
-    for _ in range(options.rounds):
-        for name, measure in sides.items():
-            found[name].append(measure())
-    header = "median step (ms)" if options.cost else "kill to the end of the step, less a step (ms)"
+        rounds = [cost(options) for _ in range(options.rounds)]
+        found = {name: [one[name] for one in rounds] for name in rounds[0]}
+        header = "median step (ms)"
+    else:
+        sides = {"recovery": lambda: ours(options, "peer"),
+                 "restart": lambda: ours(options, "none"), "torchrun": lambda: peer(options)}
+        if options.only:
+            sides = {name: sides[name] for name in options.only}
+        found = {name: [] for name in sides}
+        for _ in range(options.rounds):
+            for name, measure in sides.items():
+                found[name].append(measure())
+        header = "kill to the end of the step, less a step (ms)"
     harness.table(["", header, "all"],
                   [[name, f"{harness.median(times) * 1e3:.1f}",
-                    " ".join(f"{one * 1e3:.0f}" for one in sorted(times))]
+                    " ".join(f"{one * 1e3:.0f}" for one in times)]
                    for name, times in found.items()])
     harness.write_json(options, "recovery", found)
 
