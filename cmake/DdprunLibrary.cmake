@@ -50,12 +50,21 @@ function(ddprun_library name)
   endif()
 endfunction()
 
-# ddprun_program(NAME SOURCES ... DEPENDS ...): an installed executable of apps/.
-function(ddprun_program name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+# ddprun_driver(NAME [TORCH] SOURCES ... DEPENDS ...): an executable that is not installed, which a
+# test or a benchmark drives. TORCH: it includes LibTorch's headers.
+function(ddprun_driver name)
+  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS})
   ddprun_compile_options(${name})
+  if(ARG_TORCH)
+    ddprun_torch_headers(${name})
+  endif()
+endfunction()
+
+# ddprun_program(NAME [TORCH] SOURCES ... DEPENDS ...): an installed executable of apps/.
+function(ddprun_program name)
+  ddprun_driver(${name} ${ARGN})
   if(LibTorch_ROOT_DIR)
     # The LibTorch that `cmake --install --component torch` puts beside the program; else the one
     # that it was built with.
