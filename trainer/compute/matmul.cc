@@ -1,7 +1,10 @@
 #include "trainer/compute/matmul.h"
 
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <c10/util/Exception.h>
 
 #include <atomic>
 
@@ -34,7 +37,18 @@ const char* MatmulEngineName(MatmulEngine engine) {
 }
 
 bool HasOneDnn() {
-  return at::native::mkldnn_matmul != nullptr;
+  // It refuses processors without AVX-512, float32 included, by a check that has no header either.
+  static const bool has = [] {
+    if (at::native::mkldnn_matmul == nullptr) return false;
+    const at::Tensor one = at::ones({1, 1});
+    try {
+      at::native::mkldnn_matmul(one, one, at::empty({1, 1}), 0.0f, 1.0f);
+      return true;
+    } catch (const c10::Error&) {
+      return false;
+    }
+  }();
+  return has;
 }
 
 void UseMatmulEngine(MatmulEngine engine) {

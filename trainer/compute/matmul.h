@@ -13,7 +13,7 @@ enum class MatmulEngine {
 // "default", "onednn": the words of training.matmul_engine.
 const char* MatmulEngineName(MatmulEngine engine);
 
-// Whether this LibTorch can be asked for oneDNN's fp32 products.
+// Whether this LibTorch can be asked for oneDNN's fp32 products on this processor. Any thread.
 bool HasOneDnn();
 
 // For the whole process; kDefault at the start. Before other threads multiply.

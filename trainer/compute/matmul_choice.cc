@@ -60,6 +60,7 @@ std::optional<EngineChoice> Read(const std::string& path) {
   }
   if (choice.measurements.empty()) return std::nullopt;
   choice.engine = FastestExact(choice.measurements);
+  if (choice.engine == MatmulEngine::kOneDnn && !HasOneDnn()) return std::nullopt;
   return choice;
 }
 
@@ -117,7 +118,6 @@ MatmulEngine FastestExact(const std::vector<EngineMeasurement>& measurements) {
     // Written so that an error that is no number does not pass.
     const bool exact = each.error <= kLargestExactError;
     if (!exact || each.gflops <= fastest || each.engine == MatmulEngine::kDefault) continue;
-    if (each.engine == MatmulEngine::kOneDnn && !HasOneDnn()) continue;
     best = each.engine;
     fastest = each.gflops;
   }

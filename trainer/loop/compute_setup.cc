@@ -19,8 +19,9 @@ void CheckOneDnn() {
   throw Failure(Error{.code = Code::kUsage,
                       .title = "NO ONEDNN",
                       .where = "training.matmul_engine",
-                      .what = "The config asks for \"onednn\", but this LibTorch has no oneDNN, or "
-                              "none that can be reached.",
+                      .what = "The config asks for \"onednn\", but this LibTorch has no oneDNN "
+                              "that can be reached, or refuses it on this processor (on x86 it "
+                              "wants AVX-512).",
                       .hint = "Take \"auto\", or the LibTorch that scripts/setup.sh installs.",
                       .page = "no-onednn"});
 }
@@ -70,7 +71,7 @@ std::string KeepEngine(const TrainingConfig& training, const std::string& run) {
   const std::string was = "Matrix products were done by \"" + kept + "\" until here, ";
   const bool of_onednn = kept == MatmulEngineName(MatmulEngine::kOneDnn);
   if (of_onednn && !HasOneDnn()) {
-    return was + "which this LibTorch does not have: from here on \"" + chosen +
+    return was + "which is not to be had here: from here on \"" + chosen +
            "\" does them, with other last digits.";
   }
   UseMatmulEngine(of_onednn ? MatmulEngine::kOneDnn : MatmulEngine::kDefault);

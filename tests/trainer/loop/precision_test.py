@@ -47,6 +47,10 @@ class Precision(training.TrainingTest):
         golden = training.read_golden("gpt_losses.json")["losses"]["1"]
         for engine in ("default", "onednn"):
             config = training.gpt_config(run={"name": engine}, training={"matmul_engine": engine})
+            if engine == "onednn" and not training.has_onednn():
+                job = self.run_ddprun("--nproc_per_node=1", self.write_config(config))
+                self.assertIn("-- NO ONEDNN", job.err)
+                continue
             job = self.train(config)
             self.assertIn(f"matrix products: {engine}\n", job.out)
             for a, b in zip(self.losses(engine), golden):

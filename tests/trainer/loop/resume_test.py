@@ -128,6 +128,10 @@ class Resume(training.TrainingTest):
         )
         with unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=self.path("cache")):
             self.train(large)
+            if not training.has_onednn():
+                self.remember_engines(onednn=100, default=1)
+                self.assertIn("matrix products: default", self.train(large).out)
+                return
             for before, after in (("onednn", "default"), ("default", "onednn")):
                 with self.subTest(before):
                     name = "by-" + before

@@ -15,6 +15,13 @@ def read_golden(name):
         return json.load(file)
 
 
+def has_onednn():
+    """Whether LibTorch takes oneDNN's float32 products on this processor (x86)."""
+    with open("/proc/cpuinfo") as file:
+        flags = set(file.read().split())
+    return {"avx512bw", "avx512dq", "avx512vl"} <= flags or "avx_ne_convert" in flags
+
+
 def gpt_config(**sections):
     """The run that scripts/make_golden.py makes with PyTorch."""
     golden = read_golden("gpt_losses.json")
