@@ -147,13 +147,6 @@ class Memory(MemoryCase):
         config["checkpoint"]["save_steps"] = 1
         self.compare(config, transformer("gpt", 16, 1))
 
-    def test_gpt_in_bfloat16_and_with_its_own_last_layer(self):
-        config = self.config(transformer("gpt", layers=6, tie_word_embeddings=False),
-                             self.token_data(128), 8)
-        config["training"]["precision"] = "bf16"
-        tiny = transformer("gpt", 16, 1)
-        self.compare(config, tiny)
-
     def rank_peaks(self, config):
         """Most bytes that each rank of a run of two held: more than the other processes."""
         job = self.start("--nproc_per_node=2", self.write_config(config))
@@ -245,6 +238,8 @@ class Memory(MemoryCase):
 
 
 class MemoryLong(MemoryCase):
+    """That of bfloat16 takes many minutes on a processor without instructions for it."""
+
     def test_mlp_of_a_large_batch_with_sgd(self):
         sizes = [64, 2048, 2048, 2048, 2048, 2048, 8]
         config = self.config({"type": "mlp", "layer_sizes": sizes}, self.random_data(), 768)
@@ -277,6 +272,13 @@ class MemoryLong(MemoryCase):
         config = self.config(transformer("gpt", layers=6), self.token_data(128), 4)
         config["training"]["gradient_accumulation_steps"] = 2
         self.compare(config, transformer("gpt", 16, 1))
+
+    def test_gpt_in_bfloat16_and_with_its_own_last_layer(self):
+        config = self.config(transformer("gpt", layers=6, tie_word_embeddings=False),
+                             self.token_data(128), 8)
+        config["training"]["precision"] = "bf16"
+        tiny = transformer("gpt", 16, 1)
+        self.compare(config, tiny)
 
     def test_llama(self):
         tiny = transformer("llama", 16, 1)
