@@ -143,8 +143,8 @@ def cost(options):
                 process, folder, path = jobs[name]
                 before = len(steps_of(path))
                 signal_all(process, signal.SIGCONT)
-                # The first one told was begun before the last stop.
-                # Asking costs, as all lines are read.
+                # The first one told was begun before the last stop. Asking often would take time
+                # from the ranks: all lines are read.
                 wait_for(lambda: len(steps_of(path)) > before + TURN_STEPS + 1, process, folder,
                          every=0.05)
                 signal_all(process, signal.SIGSTOP)
@@ -172,6 +172,8 @@ def main():
     parser.add_argument("--ranks", type=int, default=4, help="default: %(default)s")
     parser.add_argument("--cost", action="store_true", help="the median step with it and without")
     options = parser.parse_args()
+    if options.cost and options.only:
+        parser.error("--cost compares its two sides with each other: leave --only out")
     if options.cost:
         rounds = [cost(options) for _ in range(options.rounds)]
         found = {name: [one[name] for one in rounds] for name in rounds[0]}

@@ -15,8 +15,8 @@ void SetUpDevices(const TrainingConfig& training);
 
 // Chooses the matrix engine of the process as training.matmul_engine says, and returns what to tell
 // the user about it: one line, empty when there is nothing to choose. With "auto" a model of few
-// parameters stays with LibTorch's default, unmeasured. Throws Failure for an engine that this
-// LibTorch does not have.
+// parameters stays with LibTorch's default, unmeasured. Throws Failure for an engine that is not to
+// be had here (HasOneDnn).
 std::string SetUpCompute(const TrainingConfig& training,
                          int64_t parameters,
                          const Environment& environment);
