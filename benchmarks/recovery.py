@@ -7,7 +7,8 @@ same model in Python, DistributedDataParallel over Gloo, started again by torchr
 it has saved. Each round kills one rank once, at a moment within a step.
 
 --cost instead: the median step with run.recovery "peer" and "none". Both jobs are started and by
-turns stopped for some steps: two runs one after the other differ by more than is looked for.
+turns stopped for some steps: two runs one after the other differ by more than is looked for, and so
+do steps of a minute ago. What counts is therefore the ratio of turns that are neighbours.
 """
 
 import contextlib
@@ -15,6 +16,7 @@ import json
 import os
 import random
 import signal
+import statistics
 import sys
 import tempfile
 import time
@@ -129,7 +131,7 @@ def signal_all(process, number):
 
 
 def cost(options):
-    """The median steps with "peer" and with "none"."""
+    """The median step of each turn, with "peer" and with "none": turns of a place are neighbours."""
     names = ("peer", "none")
     with contextlib.ExitStack() as stack:
         jobs = {}
@@ -148,8 +150,8 @@ def cost(options):
                 wait_for(lambda: len(steps_of(path)) > before + TURN_STEPS + 1, process, folder,
                          every=0.05)
                 signal_all(process, signal.SIGSTOP)
-                seconds[name] += steps_between(steps_of(path)[before:])
-    return {name: harness.median(found) for name, found in seconds.items()}
+                seconds[name].append(harness.median(steps_between(steps_of(path)[before:])))
+    return seconds
 
 
 def peer(options):
@@ -167,6 +169,35 @@ def peer(options):
                 harness.stop(process)
 
 
+def measure_cost(options):
+    found = {"peer": [], "none": []}
+    for _ in range(options.rounds):
+        for name, turns in cost(options).items():
+            found[name] += turns
+    ratios = [peer / none for peer, none in zip(found["peer"], found["none"])]
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    rows = [[name, f"{harness.median(turns) * 1e3:.1f} ms", ""] for name, turns in found.items()]
+    harness.table(["", "median step", f"half of {len(ratios)} pairs of turns"],
+                  [*rows, ["peer / none", f"{middle:.3f}", f"{low:.3f} to {high:.3f}"]])
+    return found
+
+
+def measure_recovery(options):
+    sides = {"recovery": lambda: ours(options, "peer"), "restart": lambda: ours(options, "none"),
+             "torchrun": lambda: peer(options)}
+    if options.only:
+        sides = {name: sides[name] for name in options.only}
+    found = {name: [] for name in sides}
+    for _ in range(options.rounds):
+        for name, measure in sides.items():
+            found[name].append(measure())
+    harness.table(["", "kill to the end of the step, less a step (ms)", "all"],
+                  [[name, f"{harness.median(times) * 1e3:.1f}",
+                    " ".join(f"{one * 1e3:.0f}" for one in times)]
+                   for name, times in found.items()])
+    return found
+
+
 def main():
     parser = harness.parser(__doc__.splitlines()[0], rounds=5)
     parser.add_argument("--ranks", type=int, default=4, help="default: %(default)s")
@@ -174,24 +205,7 @@ def main():
     options = parser.parse_args()
     if options.cost and options.only:
         parser.error("--cost compares its two sides with each other: leave --only out")
-    if options.cost:
-        rounds = [cost(options) for _ in range(options.rounds)]
-        found = {name: [one[name] for one in rounds] for name in rounds[0]}
-        header = "median step (ms)"
-    else:
-        sides = {"recovery": lambda: ours(options, "peer"),
-                 "restart": lambda: ours(options, "none"), "torchrun": lambda: peer(options)}
-        if options.only:
-            sides = {name: sides[name] for name in options.only}
-        found = {name: [] for name in sides}
-        for _ in range(options.rounds):
-            for name, measure in sides.items():
-                found[name].append(measure())
-        header = "kill to the end of the step, less a step (ms)"
-    harness.table(["", header, "all"],
-                  [[name, f"{harness.median(times) * 1e3:.1f}",
-                    " ".join(f"{one * 1e3:.0f}" for one in times)]
-                   for name, times in found.items()])
+    found = measure_cost(options) if options.cost else measure_recovery(options)
     harness.write_json(options, "recovery", found)
 
 
