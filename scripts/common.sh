@@ -4,6 +4,9 @@
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$ROOT" || exit 1
+# The files of a dozen that CMake writes have other paths in each build folder. Relative ones are
+# the same: what build/core has compiled, build/release finds.
+export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$ROOT}
 
 # One line per phase; on a terminal in bold, so that it stands out from the tools' own output.
 say() {
