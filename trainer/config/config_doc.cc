@@ -55,7 +55,7 @@ std::string Default(const Key& key) {
 
 std::string Row(const Key& key) {
   std::string meaning(key.meaning);
-  if (!key.only_for.empty()) meaning += " Only for " + ScopeText(key) + ".";
+  if (!key.only_for.key.empty()) meaning += " Only for " + ScopeText(key) + ".";
   std::string elsewhere;
   for (const Alias& alias : key.aliases) {
     elsewhere += elsewhere.empty() ? "`" : ", `";

@@ -61,13 +61,13 @@ void Checker::CheckScopes() {
   Config config = config_;
   Config defaults;
   for (const auto& [key, entry] : entries_.all()) {
-    if (key->only_for.empty()) continue;
-    const Key& scope = GetKey(key->only_for);
+    if (key->only_for.key.empty()) continue;
+    const Key& scope = GetKey(key->only_for.key);
     const std::string word = SlotText(scope.slot(config));
     const auto fits = [&](std::string_view value) {
       return word == "\"" + std::string(value) + "\"";
     };
-    if (std::ranges::any_of(key->only_values, fits)) continue;
+    if (std::ranges::any_of(key->only_for.values, fits)) continue;
     if (SlotText(key->slot(config)) == SlotText(key->slot(defaults))) continue;
     Conflict(key->Path(),
              key->Path() + " is for " + ScopeText(*key) + ", but this config has " + word + ":",

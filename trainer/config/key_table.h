@@ -8,39 +8,30 @@
 namespace ddprun::trainer {
 
 std::vector<Key> RunKeys();
+std::vector<Key> StartKeys();
 std::vector<Key> ModelKeys();
 std::vector<Key> TransformerKeys();
-std::vector<Key> TokenModelKeys();
-std::vector<Key> BertKeys();
-std::vector<Key> LlamaKeys();
-std::vector<Key> MlpKeys();
+std::vector<Key> BertAndLlamaKeys();
 std::vector<Key> OtherModelKeys();
 std::vector<Key> DataKeys();
-std::vector<Key> LoaderKeys();
 std::vector<Key> FileDataKeys();
 std::vector<Key> TextDataKeys();
 std::vector<Key> CsvDataKeys();
-std::vector<Key> CsvRowKeys();
-std::vector<Key> ImageDataKeys();
-std::vector<Key> RandomDataKeys();
-std::vector<Key> PluginDataKeys();
+std::vector<Key> OtherDataKeys();
 std::vector<Key> TrainingKeys();
+std::vector<Key> ComputeKeys();
 std::vector<Key> OptimizerKeys();
 std::vector<Key> SchedulerKeys();
 std::vector<Key> StrategyKeys();
-std::vector<Key> DeviceKeys();
 std::vector<Key> PipelineKeys();
-std::vector<Key> GradientKeys();
-std::vector<Key> ZeroKeys();
 std::vector<Key> CommKeys();
 std::vector<Key> CheckpointKeys();
 std::vector<Key> EvaluationKeys();
 std::vector<Key> ReportKeys();
 
-template <auto SectionField, auto Field>
-Slot At(Config& config) {
-  return SlotOf((config.*SectionField).*Field);
-}
+// Begins a row: {.DDPRUN_KEY(data, shuffle), ...} has "data.shuffle" fill config.data.shuffle.
+#define DDPRUN_KEY(part, field) \
+  section = #part, .name = #field, .slot = [](Config& config) { return SlotOf(config.part.field); }
 
 constexpr Range AtLeast(double min) {
   return {.min = min};

@@ -17,59 +17,39 @@ const Formats kRows = {"jsonl", "text_classification", "csv", "image_folder"};
 
 std::vector<Key> DataKeys() {
   return {
-      {.section = "data",
-       .name = "format",
-       .slot = At<&Config::data, &DataConfig::format>,
+      {.DDPRUN_KEY(data, format),
        .meaning = "What the files are, see docs/data.md: \"text\", \"jsonl\" and \"tokens\" for "
                   "language models; \"text_classification\": labelled texts, or pairs of them; "
                   "\"csv\" for tables; \"idx\", \"cifar10\", \"cifar100\" and "
                   "\"image_folder\" for images; \"random\": tensors of random numbers; \"plugin\": "
                   "a data set of your own in C++.",
        .aliases = {{"dataset_type name", "torchtitan"}, {"type", "PyTorch examples"}}},
-      {.section = "data",
-       .name = "shuffle",
-       .slot = At<&Config::data, &DataConfig::shuffle>,
+      {.DDPRUN_KEY(data, shuffle),
        .meaning = "Draws a new order of the training samples for every epoch."},
-      {.section = "data",
-       .name = "data_seed",
-       .slot = At<&Config::data, &DataConfig::data_seed>,
+      {.DDPRUN_KEY(data, data_seed),
        .meaning =
            "Seed of the sample order, and of what is drawn for images, to change weights and "
            "order one at a time. PyTorch's DistributedSampler has 0.",
        .range = AtLeast(0),
        .derived_default = "run.seed",
        .aliases = {{"seed", "PyTorch"}, {"sampler_seed", "PyTorch examples"}}},
-      {.section = "data",
-       .name = "sample_order",
-       .slot = At<&Config::data, &DataConfig::sample_order>,
+      {.DDPRUN_KEY(data, sample_order),
        .meaning =
            "\"torch\": the order of PyTorch's DistributedSampler. "
            "\"world_size_independent\": the same, but the last step of an epoch is filled up "
            "(or dropped) as a whole, so that every step has the same samples for any number "
            "of ranks with the same global batch."},
-      {.section = "data",
-       .name = "dataloader_drop_last",
-       .slot = At<&Config::data, &DataConfig::dataloader_drop_last>,
+      {.DDPRUN_KEY(data, dataloader_drop_last),
        .meaning = "Leaves out the last batch of an epoch where it is smaller than the others, as "
                   "drop_last of PyTorch's DataLoader.",
        .aliases = {{"drop_last", "PyTorch"}}},
-      {.section = "data",
-       .name = "sampler_drop_last",
-       .slot = At<&Config::data, &DataConfig::sampler_drop_last>,
+      {.DDPRUN_KEY(data, sampler_drop_last),
        .meaning = "Leaves out the samples at the end of an epoch, fewer than there are ranks, that "
                   "cannot be shared out evenly, as drop_last of PyTorch's DistributedSampler. "
                   "Without it every rank gets equally many because the first samples of the order "
                   "come once more.",
-       .only_for = "data.sample_order",
-       .only_values = {"torch"}},
-  };
-}
-
-std::vector<Key> LoaderKeys() {
-  return {
-      {.section = "data",
-       .name = "dataloader_num_workers",
-       .slot = At<&Config::data, &DataConfig::dataloader_num_workers>,
+       .only_for = {"data.sample_order", {"torch"}}},
+      {.DDPRUN_KEY(data, dataloader_num_workers),
        .meaning = "Threads of each rank that prepare batches beside the training; more for images "
                   "to decode. 0: the training thread does it itself.",
        .unit = "threads",
@@ -77,9 +57,7 @@ std::vector<Key> LoaderKeys() {
        .aliases = {{"num_workers", "PyTorch"},
                    {"workers n_workers", "PyTorch examples"},
                    {"preprocessing_num_workers", "Hugging Face"}}},
-      {.section = "data",
-       .name = "dataloader_prefetch_factor",
-       .slot = At<&Config::data, &DataConfig::dataloader_prefetch_factor>,
+      {.DDPRUN_KEY(data, dataloader_prefetch_factor),
        .meaning = "Batches that each of these threads may be ahead of need.",
        .unit = "batches",
        .range = Between(1, 1024),
@@ -89,12 +67,9 @@ std::vector<Key> LoaderKeys() {
 
 std::vector<Key> FileDataKeys() {
   return {
-      {.section = "data",
-       .name = "train_files",
-       .slot = At<&Config::data, &DataConfig::train_files>,
+      {.DDPRUN_KEY(data, train_files),
        .meaning = "Globs of the training files, relative to the config file's folder.",
-       .only_for = "data.format",
-       .only_values = kFiles,
+       .only_for = {"data.format", kFiles},
        .input_path = true,
        .aliases = {{"data_files train_file dataset_name train_dataset", "Hugging Face"},
                    {"train-sets", "Marian"},
@@ -103,52 +78,40 @@ std::vector<Key> FileDataKeys() {
                    {"dataset_path", "torchtitan"},
                    {"root", "torchvision"},
                    {"input_bin", "llm.c"}}},
-      {.section = "data",
-       .name = "validation_files",
-       .slot = At<&Config::data, &DataConfig::validation_files>,
+      {.DDPRUN_KEY(data, validation_files),
        .meaning = "Globs of the validation files, relative to the config file's folder.",
-       .only_for = "data.format",
-       .only_values = kFiles,
+       .only_for = {"data.format", kFiles},
        .input_path = true,
        .aliases = {{"validation_file eval_files eval_dataset eval_file", "Hugging Face"},
                    {"valid-sets", "Marian"},
                    {"val_files val_data val_dir", "PyTorch examples"},
                    {"input_val_bin", "llm.c"}}},
-      {.section = "data",
-       .name = "validation_fraction",
-       .slot = At<&Config::data, &DataConfig::validation_fraction>,
+      {.DDPRUN_KEY(data, validation_fraction),
        .meaning = "Share of the training samples, taken from their end, that is kept for "
                   "validation; for configs without data.validation_files.",
        .range = kBelowOne,
-       .only_for = "data.format",
-       .only_values = kFiles,
+       .only_for = {"data.format", kFiles},
        .aliases = {{"val_split val_fraction val_ratio", "PyTorch examples"},
                    {"validation_split", "Keras"},
                    {"test_size", "scikit-learn"},
                    {"validation_split_percentage", "Hugging Face", "There it is in percent."}}},
-      {.section = "data",
-       .name = "on_bad_row",
-       .slot = At<&Config::data, &DataConfig::on_bad_row>,
+      {.DDPRUN_KEY(data, on_bad_row),
        .meaning =
            "What a row or an image that cannot be read does: \"error\" ends the run with the "
            "file and line, \"skip\" leaves it out and counts it; for that, all images are "
            "decoded once at the start.",
-       .only_for = "data.format",
-       .only_values = kRows},
+       .only_for = {"data.format", kRows}},
   };
 }
 
 std::vector<Key> TextDataKeys() {
   return {
-      {.section = "data",
-       .name = "max_seq_length",
-       .slot = At<&Config::data, &DataConfig::max_seq_length>,
+      {.DDPRUN_KEY(data, max_seq_length),
        .meaning = "Length of a training sequence; memory and time of attention grow with its "
                   "square.",
        .unit = "tokens",
        .range = Between(1, 1 << 20),
-       .only_for = "data.format",
-       .only_values = kTokens,
+       .only_for = {"data.format", kTokens},
        .aliases = {{"block_size", "nanoGPT"},
                    {"seq_len max_context_length max_seq_len", "torchtitan"},
                    {"n_positions", "GPT-2"},
@@ -156,131 +119,84 @@ std::vector<Key> TextDataKeys() {
                    {"sequence_length", "llm.c"},
                    {"context_length max_len", "PyTorch examples"},
                    {"max_length model_max_length", "Hugging Face"}}},
-      {.section = "data",
-       .name = "tokenizer",
-       .slot = At<&Config::data, &DataConfig::tokenizer>,
+      {.DDPRUN_KEY(data, tokenizer),
        .meaning = "Folder of the tokenizer's files, as Hugging Face has them. Without it, "
                   "model.name_or_path's is taken for \"text_classification\", and \"text\" is read "
                   "by bytes.",
-       .only_for = "data.format",
-       .only_values = {"text", "jsonl", "text_classification"},
+       .only_for = {"data.format", {"text", "jsonl", "text_classification"}},
        .input_path = true,
        .aliases = {{"tokenizer_name tokenizer_name_or_path vocab_file", "Hugging Face"},
                    {"tokenizer_path", "torchtitan"}}},
-      {.section = "data",
-       .name = "text_column",
-       .slot = At<&Config::data, &DataConfig::text_column>,
+      {.DDPRUN_KEY(data, text_column),
        .meaning = "The column that holds the text, or the first of a pair. Empty: \"text\" for "
                   "\"jsonl\"; else sentence1, premise, question1, question, sentence or text.",
-       .only_for = "data.format",
-       .only_values = {"jsonl", "text_classification"},
+       .only_for = {"data.format", {"jsonl", "text_classification"}},
        .aliases = {{"text_column_name", "Hugging Face"},
                    {"dataset_text_field", "TRL"},
                    {"text_field", "PyTorch examples"}}},
-      {.section = "data",
-       .name = "text_pair_column",
-       .slot = At<&Config::data, &DataConfig::text_pair_column>,
+      {.DDPRUN_KEY(data, text_pair_column),
        .meaning = "The column that holds the second text of a pair. Empty: sentence2, hypothesis, "
                   "question2 or sentence, where data.text_column is empty too.",
-       .only_for = "data.format",
-       .only_values = {"text_classification"}},
-      {.section = "data",
-       .name = "length_grouped",
-       .slot = At<&Config::data, &DataConfig::length_grouped>,
+       .only_for = {"data.format", {"text_classification"}}},
+      {.DDPRUN_KEY(data, length_grouped),
        .meaning = "Puts texts of similar length into one batch, so that less padding is computed; "
                   "needs data.shuffle.",
-       .only_for = "data.format",
-       .only_values = {"text_classification"},
+       .only_for = {"data.format", {"text_classification"}},
        .aliases = {{"group_by_length", "Hugging Face"}}},
-      {.section = "data",
-       .name = "token_type_ids",
-       .slot = At<&Config::data, &DataConfig::token_type_ids>,
+      {.DDPRUN_KEY(data, token_type_ids),
        .meaning = "Tells the model which of the two texts a token belongs to. Off: every token "
                   "counts as one of the first text, as where a script passes a Hugging Face model "
                   "input_ids and attention_mask alone.",
-       .only_for = "data.format",
-       .only_values = {"text_classification"},
+       .only_for = {"data.format", {"text_classification"}},
        .aliases = {{"return_token_type_ids", "Hugging Face"}}},
   };
 }
 
 std::vector<Key> CsvDataKeys() {
   return {
-      {.section = "data",
-       .name = "label_column",
-       .slot = At<&Config::data, &DataConfig::label_column>,
+      {.DDPRUN_KEY(data, label_column),
        .meaning = "The column to predict. Empty: gold_label or label, for "
                   "\"text_classification\".",
-       .only_for = "data.format",
-       .only_values = {"csv", "text_classification"},
+       .only_for = {"data.format", {"csv", "text_classification"}},
        .aliases = {{"target_column", "AutoML"},
                    {"label_column_name", "Hugging Face"},
                    {"label target", "PyTorch examples"}}},
-      {.section = "data",
-       .name = "feature_columns",
-       .slot = At<&Config::data, &DataConfig::feature_columns>,
+      {.DDPRUN_KEY(data, feature_columns),
        .meaning = "The columns to predict from, by name; all others where empty.",
-       .only_for = "data.format",
-       .only_values = {"csv"},
+       .only_for = {"data.format", {"csv"}},
        .aliases = {{"features", "PyTorch examples"}}},
-      {.section = "data",
-       .name = "categorical_columns",
-       .slot = At<&Config::data, &DataConfig::categorical_columns>,
+      {.DDPRUN_KEY(data, categorical_columns),
        .meaning = "Feature columns whose values are names, also where they are written as numbers: "
                   "each value of the training data becomes an input, 1 for its rows and 0 for "
                   "others. Columns without any number are taken so anyway.",
-       .only_for = "data.format",
-       .only_values = {"csv"},
+       .only_for = {"data.format", {"csv"}},
        .aliases = {{"cat_features", "CatBoost"}, {"categorical_feature", "LightGBM"}}},
-      {.section = "data",
-       .name = "max_categories",
-       .slot = At<&Config::data, &DataConfig::max_categories>,
+      {.DDPRUN_KEY(data, max_categories),
        .meaning = "Different values that a column of categories may have; one with more, as names "
                   "of persons, is an error.",
        .range = Between(1, 65536),
-       .only_for = "data.format",
-       .only_values = {"csv"}},
-      {.section = "data",
-       .name = "target_type",
-       .slot = At<&Config::data, &DataConfig::target_type>,
+       .only_for = {"data.format", {"csv"}}},
+      {.DDPRUN_KEY(data, target_type),
        .meaning =
            "\"class\": the values of data.label_column are names; \"number\": numbers to come "
            "close to.",
-       .only_for = "data.format",
-       .only_values = {"csv"}},
-  };
-}
-
-std::vector<Key> CsvRowKeys() {
-  return {
-      {.section = "data",
-       .name = "labels",
-       .slot = At<&Config::data, &DataConfig::labels>,
+       .only_for = {"data.format", {"csv"}}},
+      {.DDPRUN_KEY(data, labels),
        .meaning = "The classes by name, in the order of the model's outputs; where empty, those of "
                   "model.name_or_path's label2id, or else of the training data, sorted.",
-       .only_for = "data.format",
-       .only_values = {"csv", "idx", "image_folder", "text_classification"}},
-      {.section = "data",
-       .name = "delimiter",
-       .slot = At<&Config::data, &DataConfig::delimiter>,
+       .only_for = {"data.format", {"csv", "idx", "image_folder", "text_classification"}}},
+      {.DDPRUN_KEY(data, delimiter),
        .meaning = "The character between two fields: \",\", \";\", or a tab.",
-       .only_for = "data.format",
-       .only_values = {"csv"},
+       .only_for = {"data.format", {"csv"}},
        .aliases = {{"sep", "pandas"}, {"separator", "PyTorch examples"}}},
-      {.section = "data",
-       .name = "on_missing",
-       .slot = At<&Config::data, &DataConfig::on_missing>,
+      {.DDPRUN_KEY(data, on_missing),
        .meaning = "What an empty field, NA, NaN, null or ? does: \"error\", \"skip\" its row, or "
                   "take the column's \"mean\" over the training data; of categories, each one's "
                   "share.",
-       .only_for = "data.format",
-       .only_values = {"csv"}},
-      {.section = "data",
-       .name = "standardize",
-       .slot = At<&Config::data, &DataConfig::standardize>,
+       .only_for = {"data.format", {"csv"}}},
+      {.DDPRUN_KEY(data, standardize),
        .meaning = "Scales feature columns of numbers to mean 0, deviation 1 in the training data.",
-       .only_for = "data.format",
-       .only_values = {"csv"},
+       .only_for = {"data.format", {"csv"}},
        .aliases = {{"normalize", "PyTorch examples"}}},
   };
 }

@@ -12,28 +12,21 @@ constexpr Range kTimeout = Between(1, 7 * 86400);
 
 std::vector<Key> StrategyKeys() {
   return {
-      {.section = "strategy",
-       .name = "type",
-       .slot = At<&Config::strategy, &StrategyConfig::type>,
+      {.DDPRUN_KEY(strategy, type),
        .meaning = "How the ranks share the work; \"auto\" is ddp with two or more ranks.",
        .aliases = {{"strategy", "Lightning"},
                    {"parallelism", "torchtitan"},
                    {"distributed_type", "accelerate"},
                    {"name mode", "PyTorch examples"}}},
-      {.section = "strategy",
-       .name = "tensor_parallel_size",
-       .slot = At<&Config::strategy, &StrategyConfig::tensor_parallel_size>,
+      {.DDPRUN_KEY(strategy, tensor_parallel_size),
        .meaning = "Ranks, neighbours, that share out each layer of a replica of the model; the "
                   "others are replicas, or have other stages of it (pipeline). 0: all ranks with "
                   "tensor_parallel, otherwise 1.",
        .range = Between(0, 4096),
-       .only_for = "strategy.type",
-       .only_values = {"tensor_parallel", "pipeline", "zero1", "zero2", "zero3"},
+       .only_for = {"strategy.type", {"tensor_parallel", "pipeline", "zero1", "zero2", "zero3"}},
        .aliases = {{"tensor_parallel_degree tp tp_size", "torchtitan"},
                    {"tensor_model_parallel_size", "Megatron"}}},
-      {.section = "strategy",
-       .name = "bucket_cap_mb",
-       .slot = At<&Config::strategy, &StrategyConfig::bucket_cap_mb>,
+      {.DDPRUN_KEY(strategy, bucket_cap_mb),
        .meaning =
            "Gradients are all-reduced in buckets of this size: small ones start earlier, "
            "large ones cost less each. \"auto\" tries several sizes in the first steps, also of "
@@ -46,171 +39,108 @@ std::vector<Key> StrategyKeys() {
                     "DeepSpeed counts elements, here it is MiB."},
                    {"fusion_threshold", "Horovod"},
                    {"bucket_size", "PyTorch examples"}}},
-      {.section = "strategy",
-       .name = "first_bucket_mb",
-       .slot = At<&Config::strategy, &StrategyConfig::first_bucket_mb>,
+      {.DDPRUN_KEY(strategy, first_bucket_mb),
        .meaning = "Size of the first bucket: small, so that communication starts early.",
        .unit = "MiB",
        .range = {.min = 0, .max = 1 << 20, .min_excluded = true},
        .aliases = {{"first_bucket_size_mb", "PyTorch"}}},
-      {.section = "strategy",
-       .name = "overlap",
-       .slot = At<&Config::strategy, &StrategyConfig::overlap>,
+      {.DDPRUN_KEY(strategy, overlap),
        .meaning = "What goes on while gradients are all-reduced: the backward pass; the optimizer "
                   "step, bucket by bucket; both; or nothing. \"step\" and \"both\" need "
                   "training.max_grad_norm 0.",
        .aliases = {{"overlap_comm", "DeepSpeed"}}},
-      {.section = "strategy",
-       .name = "optimizer_in_backward",
-       .slot = At<&Config::strategy, &StrategyConfig::optimizer_in_backward>,
+      {.DDPRUN_KEY(strategy, optimizer_in_backward),
        .meaning =
            "The optimizer updates the parameters of a bucket as soon as it is reduced, while "
            "the backward pass goes on. Needs training.max_grad_norm 0. Without effect on a "
            "single rank."},
-      {.section = "strategy",
-       .name = "find_unused_parameters",
-       .slot = At<&Config::strategy, &StrategyConfig::find_unused_parameters>,
+      {.DDPRUN_KEY(strategy, find_unused_parameters),
        .meaning = "Some parameters may get no gradient in some steps; their part of the average is "
                   "zero. Costs one small collective a step.",
        .aliases = {{"ddp_find_unused_parameters", "Hugging Face"}}},
-      {.section = "strategy",
-       .name = "static_graph",
-       .slot = At<&Config::strategy, &StrategyConfig::static_graph>,
+      {.DDPRUN_KEY(strategy, static_graph),
        .meaning = "Every step uses the same parameters equally often as the first: unused ones "
                   "cost nothing then, and a gradient may come in several pieces."},
-  };
-}
-
-std::vector<Key> DeviceKeys() {
-  return {
-      {.section = "strategy",
-       .name = "devices",
-       .slot = At<&Config::strategy, &StrategyConfig::devices>,
+      {.DDPRUN_KEY(strategy, devices),
        .meaning = "What one process computes on together: \"cuda:0\", \"cuda:1\"; or \"cpu\" "
                   "several times, each with its share of the cores. The first has the model.",
-       .only_for = "strategy.type",
-       .only_values = {"dp", "model_parallel", "pipeline"},
+       .only_for = {"strategy.type", {"dp", "model_parallel", "pipeline"}},
        .aliases = {{"device_ids", "PyTorch"}}},
-      {.section = "strategy",
-       .name = "output_device",
-       .slot = At<&Config::strategy, &StrategyConfig::output_device>,
+      {.DDPRUN_KEY(strategy, output_device),
        .meaning = "Which of strategy.devices, counted from 0, the outputs are gathered on, and the "
                   "loss.",
        .range = Between(0, 1 << 16),
-       .only_for = "strategy.type",
-       .only_values = {"dp"}},
-      {.section = "strategy",
-       .name = "loss",
-       .slot = At<&Config::strategy, &StrategyConfig::dp_loss>,
+       .only_for = {"strategy.type", {"dp"}}},
+      {.DDPRUN_KEY(strategy, loss),
        .meaning = "\"gathered\": all outputs go to the output device, which computes the loss. "
                   "\"parallel\": each device computes that of its own samples, and only losses are "
                   "gathered; the output device then needs no more memory than the others.",
-       .only_for = "strategy.type",
-       .only_values = {"dp"}},
+       .only_for = {"strategy.type", {"dp"}}},
   };
 }
 
-std::vector<Key> GradientKeys() {
+// How gradients travel, who shares out what, and how long is waited.
+std::vector<Key> CommKeys() {
   return {
-      {.section = "strategy",
-       .name = "gradient_as_bucket_view",
-       .slot = At<&Config::strategy, &StrategyConfig::gradient_as_bucket_view>,
+      {.DDPRUN_KEY(strategy, gradient_as_bucket_view),
        .meaning = "Gradients are views of their buckets: always, so that only true is accepted."},
-      {.section = "strategy",
-       .name = "broadcast_buffers",
-       .slot = At<&Config::strategy, &StrategyConfig::broadcast_buffers>,
+      {.DDPRUN_KEY(strategy, broadcast_buffers),
        .meaning = "Buffers (running means of batch norm) are copied from rank 0 to all ranks "
                   "before every step and evaluation.",
        .aliases = {{"ddp_broadcast_buffers", "Hugging Face"}}},
-      {.section = "strategy",
-       .name = "check_finite",
-       .slot = At<&Config::strategy, &StrategyConfig::check_finite>,
+      {.DDPRUN_KEY(strategy, check_finite),
        .meaning = "Look at every gradient before it is sent and end with an error that names the "
                   "first parameter with infinities or NaNs. Costs a pass over the gradients."},
-      {.section = "strategy",
-       .name = "comm_hook",
-       .slot = At<&Config::strategy, &StrategyConfig::comm_hook>,
+      {.DDPRUN_KEY(strategy, comm_hook),
        .meaning = "How gradients travel: as they are; as 16-bit numbers, half the bytes; or as "
                   "products of thin matrices (PowerSGD), a fraction of them for large matrices. "
                   "\"post_local_sgd\" ceases to average them after some steps and averages the "
                   "parameters every few steps instead, and when the run ends.",
        .aliases = {{"ddp_comm_hook", "Lightning"}, {"communication_data_type", "DeepSpeed"}}},
-      {.section = "strategy",
-       .name = "power_sgd_rank",
-       .slot = At<&Config::strategy, &StrategyConfig::power_sgd_rank>,
+      {.DDPRUN_KEY(strategy, power_sgd_rank),
        .meaning = "Columns of the thin matrices: more of them are more exact.",
        .range = Between(1, 1 << 16),
-       .only_for = "strategy.comm_hook",
-       .only_values = {"power_sgd"},
+       .only_for = {"strategy.comm_hook", {"power_sgd"}},
        .aliases = {{"matrix_approximation_rank", "PyTorch"}}},
-      {.section = "strategy",
-       .name = "power_sgd_start_step",
-       .slot = At<&Config::strategy, &StrategyConfig::power_sgd_start_step>,
+      {.DDPRUN_KEY(strategy, power_sgd_start_step),
        .meaning = "Steps with plain averages before: early gradients compress badly.",
        .unit = "steps",
        .range = AtLeast(0),
-       .only_for = "strategy.comm_hook",
-       .only_values = {"power_sgd"},
+       .only_for = {"strategy.comm_hook", {"power_sgd"}},
        .aliases = {{"start_powerSGD_iter", "PyTorch"}}},
-      {.section = "strategy",
-       .name = "post_local_sgd_start_step",
-       .slot = At<&Config::strategy, &StrategyConfig::post_local_sgd_start_step>,
+      {.DDPRUN_KEY(strategy, post_local_sgd_start_step),
        .meaning = "Steps in which gradients are averaged before ranks go on by themselves.",
        .unit = "steps",
        .range = AtLeast(0),
-       .only_for = "strategy.comm_hook",
-       .only_values = {"post_local_sgd"},
+       .only_for = {"strategy.comm_hook", {"post_local_sgd"}},
        .aliases = {{"start_localSGD_iter warmup_steps", "PyTorch"}}},
-      {.section = "strategy",
-       .name = "post_local_sgd_period",
-       .slot = At<&Config::strategy, &StrategyConfig::post_local_sgd_period>,
+      {.DDPRUN_KEY(strategy, post_local_sgd_period),
        .meaning = "Steps from one average of the parameters to the next. In between, ranks wait "
                   "for each other only in steps that are reported (report.logging_steps).",
        .unit = "steps",
        .range = AtLeast(1),
-       .only_for = "strategy.comm_hook",
-       .only_values = {"post_local_sgd"},
+       .only_for = {"strategy.comm_hook", {"post_local_sgd"}},
        .aliases = {{"period", "PyTorch"}}},
-  };
-}
-
-std::vector<Key> ZeroKeys() {
-  return {
-      {.section = "strategy",
-       .name = "shard_size",
-       .slot = At<&Config::strategy, &StrategyConfig::shard_size>,
+      {.DDPRUN_KEY(strategy, shard_size),
        .meaning = "zero1, zero2, zero3: so many ranks beside each other share out the state of one "
                   "replica of the model, as those of one node; all others are replicas of it. 0: "
                   "all ranks.",
        .unit = "ranks",
        .range = AtLeast(0),
-       .only_for = "strategy.type",
-       .only_values = {"zero1", "zero2", "zero3"},
-       .aliases = {{"dp_shard_size", "accelerate"},
-                   {"data_parallel_shard_degree", "torchtitan"}}},
-  };
-}
-
-std::vector<Key> CommKeys() {
-  return {
-      {.section = "comm",
-       .name = "init_timeout_seconds",
-       .slot = At<&Config::comm, &CommConfig::init_timeout_seconds>,
+       .only_for = {"strategy.type", {"zero1", "zero2", "zero3"}},
+       .aliases = {{"dp_shard_size", "accelerate"}, {"data_parallel_shard_degree", "torchtitan"}}},
+      {.DDPRUN_KEY(comm, init_timeout_seconds),
        .meaning = "Longest wait for another rank until the first step is done.",
        .unit = "seconds",
        .range = kTimeout,
        .aliases = {{"ddp_timeout", "Hugging Face"},
                    {"timeout", "PyTorch"},
                    {"timeout_seconds", "PyTorch examples"}}},
-      {.section = "comm",
-       .name = "train_timeout_seconds",
-       .slot = At<&Config::comm, &CommConfig::train_timeout_seconds>,
+      {.DDPRUN_KEY(comm, train_timeout_seconds),
        .meaning = "Longest wait for another rank after that; then the error names who is missing.",
        .unit = "seconds",
        .range = kTimeout},
-      {.section = "comm",
-       .name = "algorithm",
-       .slot = At<&Config::comm, &CommConfig::algorithm>,
+      {.DDPRUN_KEY(comm, algorithm),
        .meaning = "How gradients are all-reduced within a node. \"direct\" is the fastest; the "
                   "others are for study (docs/overlap.md)."},
   };

@@ -1,64 +1,18 @@
 // For how long it is trained, and how.
-#include <utility>
-
 #include "trainer/config/key_table.h"
 
 namespace ddprun::trainer {
 
-namespace {
-
-// When a run begins and ends that is not one start.
-std::vector<Key> StartKeys() {
-  return {
-      {.section = "run",
-       .name = "max_time",
-       .slot = At<&Config::run, &RunConfig::max_time>,
-       .meaning = "Ends the run, with a checkpoint and exit code 75, after so long. 0: no limit.",
-       .range = AtLeast(0),
-       .only_time = true,
-       .aliases = {{"time_limit", "SLURM"},
-                   {"max_duration_seconds max_hours", "PyTorch examples", "With its unit."}}},
-      {.section = "run",
-       .name = "resume",
-       .slot = At<&Config::run, &RunConfig::resume>,
-       .meaning = "What a run goes on from. \"job\": restarts and requeues of a job from its "
-                  "newest checkpoint; a new start begins a run of its own. \"auto\": a new start, "
-                  "too, goes on from the checkpoint that runs of its name saved last. \"never\". "
-                  "Or a path: a run folder, or one of its checkpoints. See docs/checkpoints.md.",
-       .aliases = {{"resume_from_checkpoint", "Hugging Face"},
-                   {"ckpt_path", "Lightning"},
-                   {"autoresume", "Composer"},
-                   {"overwrite_output_dir", "Hugging Face", "\"never\" keeps the old folder, too."},
-                   {"load_path", "MosaicML"},
-                   {"resume_from resume_training auto_resume load_checkpoint",
-                    "PyTorch examples"}}},
-      {.section = "run",
-       .name = "recovery",
-       .slot = At<&Config::run, &RunConfig::recovery>,
-       .meaning = "What becomes of a rank that a signal kills (SIGKILL, a segmentation fault), "
-                  "where restarts are allowed (ddprun --max_restarts). \"peer\": another process "
-                  "takes its place, with the state of another rank, and the step is done again. "
-                  "\"auto\": the same where the other keys allow it. \"none\": all ranks start "
-                  "again from the newest checkpoint. See docs/recovery.md."},
-  };
-}
-
-}  // namespace
-
 std::vector<Key> RunKeys() {
-  std::vector<Key> keys = {
-      {.section = "run",
-       .name = "name",
-       .slot = At<&Config::run, &RunConfig::name>,
+  return {
+      {.DDPRUN_KEY(run, name),
        .meaning = "Label of the run and name of its folder.",
        .derived_default = "date and time of the start",
        .aliases = {{"run_name", "Hugging Face"},
                    {"experiment_name", "MLflow"},
                    {"wandb_run_name", "nanoGPT"},
                    {"job_name", "DeepSpeed"}}},
-      {.section = "run",
-       .name = "output_dir",
-       .slot = At<&Config::run, &RunConfig::output_dir>,
+      {.DDPRUN_KEY(run, output_dir),
        .meaning = "Folder that everything is written to, relative to the working directory; "
                   "`{name}` stands for run.name. An existing folder is kept: the new one gets a "
                   "number at its end.",
@@ -68,27 +22,21 @@ std::vector<Key> RunKeys() {
                    {"save_dir output_path", "PyTorch examples"},
                    {"save_folder", "Composer"},
                    {"work_dir", "MMEngine"}}},
-      {.section = "run",
-       .name = "seed",
-       .slot = At<&Config::run, &RunConfig::seed>,
+      {.DDPRUN_KEY(run, seed),
        .meaning = "Seed of weights, dropout and, without data.data_seed, of the sample order.",
        .range = AtLeast(0),
        .aliases = {{"seed_everything", "Lightning"},
                    {"manual_seed", "PyTorch"},
                    {"random_seed", "PyTorch examples"},
                    {"random_state", "scikit-learn"}}},
-      {.section = "run",
-       .name = "device",
-       .slot = At<&Config::run, &RunConfig::device>,
+      {.DDPRUN_KEY(run, device),
        .meaning = "What a rank computes on: \"cpu\"; \"cuda\", the GPU with its local rank's "
                   "number (docs/gpu.md); \"cuda:0\", that GPU, shared by all ranks of the machine; "
                   "or \"auto\", GPUs where every rank has one, else the CPU.",
        .aliases = {{"accelerator", "Lightning"},
                    {"use_cpu no_cuda use_cuda use_mps_device", "Hugging Face",
                     "Instead of true or false write \"cpu\" or \"auto\"."}}},
-      {.section = "run",
-       .name = "max_steps",
-       .slot = At<&Config::run, &RunConfig::max_steps>,
+      {.DDPRUN_KEY(run, max_steps),
        .meaning = "Length of the run; it rules over run.max_epochs. -1: as many as run.max_epochs "
                   "makes. 0 is refused.",
        .unit = "optimizer steps",
@@ -100,9 +48,7 @@ std::vector<Key> RunKeys() {
                    {"num_steps max_iterations iterations", "PyTorch examples"},
                    {"train_iters", "Megatron"},
                    {"num_iterations", "llm.c"}}},
-      {.section = "run",
-       .name = "max_epochs",
-       .slot = At<&Config::run, &RunConfig::max_epochs>,
+      {.DDPRUN_KEY(run, max_epochs),
        .meaning = "Length of the run in passes over the training data; fractions are allowed.",
        .unit = "epochs",
        .range = Above(0),
@@ -111,116 +57,41 @@ std::vector<Key> RunKeys() {
                    {"after-epochs", "Marian"},
                    {"max_duration", "Composer"}}},
   };
-  for (Key& key : StartKeys()) keys.push_back(std::move(key));
-  return keys;
 }
 
-namespace {
-
-std::vector<Key> LossKeys() {
+// When a run begins and ends that is not one start.
+std::vector<Key> StartKeys() {
   return {
-      {.section = "training",
-       .name = "loss",
-       .slot = At<&Config::training, &TrainingConfig::loss>,
-       .meaning =
-           "What is minimised. \"auto\" is the model's own: tokens for language models, else "
-           "cross-entropy where targets are classes and the mean squared error where they "
-           "are numbers. A mean over all predictions of all ranks and micro-batches.",
-       .aliases = {{"criterion loss_fn", "PyTorch"},
-                   {"loss_type", "Hugging Face"},
-                   {"loss_function", "Ludwig"},
-                   {"objective", "XGBoost"}}},
-      {.section = "training",
-       .name = "label_smoothing",
-       .slot = At<&Config::training, &TrainingConfig::label_smoothing>,
-       .meaning = "Share of each target that cross-entropy gives to all classes alike, in training "
-                  "only.",
-       .range = kBelowOne,
-       .aliases = {{"label_smoothing_factor", "Hugging Face"}, {"smoothing", "timm"}}},
-      {.section = "training",
-       .name = "stop_on_bad_loss",
-       .slot = At<&Config::training, &TrainingConfig::stop_on_bad_loss>,
-       .meaning = "Ends the run with an error when the loss is NaN or infinite.",
-       .aliases = {{"terminate_on_nan check_finite detect_anomaly", "Lightning"},
-                   {"logging_nan_inf_filter", "Hugging Face"}}},
+      {.DDPRUN_KEY(run, max_time),
+       .meaning = "Ends the run, with a checkpoint and exit code 75, after so long. 0: no limit.",
+       .range = AtLeast(0),
+       .only_time = true,
+       .aliases = {{"time_limit", "SLURM"},
+                   {"max_duration_seconds max_hours", "PyTorch examples", "With its unit."}}},
+      {.DDPRUN_KEY(run, resume),
+       .meaning = "What a run goes on from. \"job\": restarts and requeues of a job from its "
+                  "newest checkpoint; a new start begins a run of its own. \"auto\": a new start, "
+                  "too, goes on from the checkpoint that runs of its name saved last. \"never\". "
+                  "Or a path: a run folder, or one of its checkpoints. See docs/checkpoints.md.",
+       .aliases = {{"resume_from_checkpoint", "Hugging Face"},
+                   {"ckpt_path", "Lightning"},
+                   {"autoresume", "Composer"},
+                   {"overwrite_output_dir", "Hugging Face", "\"never\" keeps the old folder, too."},
+                   {"load_path", "MosaicML"},
+                   {"resume_from resume_training auto_resume load_checkpoint",
+                    "PyTorch examples"}}},
+      {.DDPRUN_KEY(run, recovery),
+       .meaning = "What becomes of a rank that a signal kills (SIGKILL, a segmentation fault), "
+                  "where restarts are allowed (ddprun --max_restarts). \"peer\": another process "
+                  "takes its place, with the state of another rank, and the step is done again. "
+                  "\"auto\": the same where the other keys allow it. \"none\": all ranks start "
+                  "again from the newest checkpoint. See docs/recovery.md."},
   };
 }
-
-std::vector<Key> ComputeKeys() {
-  return {
-      {.section = "training",
-       .name = "precision",
-       .slot = At<&Config::training, &TrainingConfig::precision>,
-       .meaning = "\"bf16\": matrix products in bfloat16, with weights, gradients and optimizer "
-                  "in float32; twice as fast where the processor has bfloat16 instructions. "
-                  "\"fp16\": in float16, with a dynamic loss scale, for GPUs without bfloat16.",
-       .aliases = {{"mixed_precision downcast_bf16", "accelerate"},
-                   {"bf16", "Hugging Face and DeepSpeed", "Instead of true write \"bf16\"."},
-                   {"fp16 fp16_full_eval half amp use_amp", "Hugging Face and DeepSpeed",
-                    "Instead of true write \"fp16\"."},
-                   {"dtype", "nanoGPT"},
-                   {"torch_dtype bf16_full_eval", "Hugging Face"},
-                   {"amp_dtype", "timm"}}},
-      {.section = "training",
-       .name = "init_loss_scale",
-       .slot = At<&Config::training, &TrainingConfig::init_loss_scale>,
-       .meaning = "What the loss is multiplied by at first, so that small gradients are not zero "
-                  "in float16. A step whose gradients are not finite is skipped and halves it.",
-       .range = {.min = 0, .max = 1e30, .min_excluded = true},
-       .only_for = "training.precision",
-       .only_values = {"fp16"},
-       .aliases = {{"init_scale", "PyTorch"},
-                   {"initial_loss_scale", "Megatron"},
-                   {"initial_scale_power", "DeepSpeed", "There it is the exponent: 16 is 65536."}}},
-      {.section = "training",
-       .name = "loss_scale_growth_interval",
-       .slot = At<&Config::training, &TrainingConfig::loss_scale_growth_interval>,
-       .meaning = "After so many steps with finite gradients the loss scale doubles.",
-       .unit = "steps",
-       .range = AtLeast(1),
-       .only_for = "training.precision",
-       .only_values = {"fp16"},
-       .aliases = {{"growth_interval", "PyTorch"},
-                   {"loss_scale_window", "DeepSpeed and Megatron"}}},
-      {.section = "training",
-       .name = "gradient_checkpointing",
-       .slot = At<&Config::training, &TrainingConfig::gradient_checkpointing>,
-       .meaning = "Of each block only what it takes is kept for backward, which computes the rest "
-                  "again: less memory for a third more computing. Gradients have the same bits.",
-       .aliases = {{"activation_checkpointing", "Lightning and DeepSpeed"},
-                   {"activation_checkpoint", "torchtitan"},
-                   {"use_recompute recompute_granularity", "Megatron"},
-                   {"grad_checkpointing", "timm"},
-                   {"gradient-checkpointing", "Marian"}}},
-      {.section = "training",
-       .name = "tf32",
-       .slot = At<&Config::training, &TrainingConfig::tf32>,
-       .meaning = "On a GPU float32 matrices and convolutions are multiplied in TF32: several "
-                  "times faster, with ten of float32's 23 bits behind the point.",
-       .aliases = {{"allow_tf32", "PyTorch"}}},
-      {.section = "training",
-       .name = "cuda_graph",
-       .slot = At<&Config::training, &TrainingConfig::cuda_graph>,
-       .meaning = "Records a step's work on a GPU once and launches it as a whole from then on: "
-                  "for models whose kernels are shorter than their launch. Where a step cannot be "
-                  "recorded, a line says why. See docs/gpu.md.",
-       .aliases = {{"enable_cuda_graph", "Megatron and DeepSpeed"}}},
-      {.section = "training",
-       .name = "matmul_engine",
-       .slot = At<&Config::training, &TrainingConfig::matmul_engine>,
-       .meaning = "Who multiplies float32 matrices on the CPU: LibTorch's default, oneDNN, or the "
-                  "one that is measured to be faster at full accuracy (docs/speed.md).",
-       .aliases = {{"float32_matmul_precision", "PyTorch"}}},
-  };
-}
-
-}  // namespace
 
 std::vector<Key> TrainingKeys() {
-  std::vector<Key> keys = {
-      {.section = "training",
-       .name = "per_device_train_batch_size",
-       .slot = At<&Config::training, &TrainingConfig::per_device_train_batch_size>,
+  return {
+      {.DDPRUN_KEY(training, per_device_train_batch_size),
        .meaning = "Micro-batch of one rank; a step takes this times the accumulation steps times "
                   "the ranks.",
        .unit = "samples",
@@ -238,18 +109,14 @@ std::vector<Key> TrainingKeys() {
             {"train_batch_size", "DeepSpeed", "There it is of all ranks together, here of one."},
             {"global_batch_size", "torchtitan", "There it is of all ranks together, here of one."},
             {"total_batch_size", "llm.c", "There it is of all ranks together, here of one."}}},
-      {.section = "training",
-       .name = "per_device_eval_batch_size",
-       .slot = At<&Config::training, &TrainingConfig::per_device_eval_batch_size>,
+      {.DDPRUN_KEY(training, per_device_eval_batch_size),
        .meaning = "Batch of one rank in validation; 0 means the training micro-batch.",
        .unit = "samples",
        .range = kSizeOrZero,
        .derived_default = "training.per_device_train_batch_size",
        .aliases = {{"eval_batch_size per_gpu_eval_batch_size", "Hugging Face"},
                    {"val_batch_size test_batch_size", "PyTorch examples"}}},
-      {.section = "training",
-       .name = "gradient_accumulation_steps",
-       .slot = At<&Config::training, &TrainingConfig::gradient_accumulation_steps>,
+      {.DDPRUN_KEY(training, gradient_accumulation_steps),
        .meaning = "Micro-batches whose gradients are summed before one optimizer step: a larger "
                   "batch in the same memory.",
        .unit = "micro-batches",
@@ -257,16 +124,12 @@ std::vector<Key> TrainingKeys() {
        .aliases = {{"accumulate_grad_batches", "Lightning"},
                    {"accumulation_steps gradient_accumulation accum_iter", "PyTorch examples"},
                    {"grad_accum_steps", "llm.c"}}},
-      {.section = "training",
-       .name = "virtual_ranks",
-       .slot = At<&Config::training, &TrainingConfig::virtual_ranks>,
+      {.DDPRUN_KEY(training, virtual_ranks),
        .meaning = "How many ranks share the samples out, whatever the number of processes: up to "
                   "as many of these give the same bits. Batch sizes are then per virtual rank, "
                   "each of which has one thread (docs/virtual_ranks.md). 0: every process is one.",
        .range = Between(0, 1 << 16)},
-      {.section = "training",
-       .name = "max_grad_norm",
-       .slot = At<&Config::training, &TrainingConfig::max_grad_norm>,
+      {.DDPRUN_KEY(training, max_grad_norm),
        .meaning = "Gradients with a larger global norm are scaled down to it; 0: no clipping.",
        .range = AtLeast(0),
        .aliases = {{"max_norm", "torchtitan"},
@@ -278,10 +141,76 @@ std::vector<Key> TrainingKeys() {
                    {"clip_grad", "timm"},
                    {"gradient_clip", "PyTorch examples"}}},
   };
-  for (auto* rows : {LossKeys, ComputeKeys}) {
-    for (Key& key : rows()) keys.push_back(std::move(key));
-  }
-  return keys;
+}
+
+std::vector<Key> ComputeKeys() {
+  return {
+      {.DDPRUN_KEY(training, loss),
+       .meaning =
+           "What is minimised. \"auto\" is the model's own: tokens for language models, else "
+           "cross-entropy where targets are classes and the mean squared error where they "
+           "are numbers. A mean over all predictions of all ranks and micro-batches.",
+       .aliases = {{"criterion loss_fn", "PyTorch"},
+                   {"loss_type", "Hugging Face"},
+                   {"loss_function", "Ludwig"},
+                   {"objective", "XGBoost"}}},
+      {.DDPRUN_KEY(training, label_smoothing),
+       .meaning = "Share of each target that cross-entropy gives to all classes alike, in training "
+                  "only.",
+       .range = kBelowOne,
+       .aliases = {{"label_smoothing_factor", "Hugging Face"}, {"smoothing", "timm"}}},
+      {.DDPRUN_KEY(training, stop_on_bad_loss),
+       .meaning = "Ends the run with an error when the loss is NaN or infinite.",
+       .aliases = {{"terminate_on_nan check_finite detect_anomaly", "Lightning"},
+                   {"logging_nan_inf_filter", "Hugging Face"}}},
+      {.DDPRUN_KEY(training, precision),
+       .meaning = "\"bf16\": matrix products in bfloat16, with weights, gradients and optimizer "
+                  "in float32; twice as fast where the processor has bfloat16 instructions. "
+                  "\"fp16\": in float16, with a dynamic loss scale, for GPUs without bfloat16.",
+       .aliases = {{"mixed_precision downcast_bf16", "accelerate"},
+                   {"bf16", "Hugging Face and DeepSpeed", "Instead of true write \"bf16\"."},
+                   {"fp16 fp16_full_eval half amp use_amp", "Hugging Face and DeepSpeed",
+                    "Instead of true write \"fp16\"."},
+                   {"dtype", "nanoGPT"},
+                   {"torch_dtype bf16_full_eval", "Hugging Face"},
+                   {"amp_dtype", "timm"}}},
+      {.DDPRUN_KEY(training, init_loss_scale),
+       .meaning = "What the loss is multiplied by at first, so that small gradients are not zero "
+                  "in float16. A step whose gradients are not finite is skipped and halves it.",
+       .range = {.min = 0, .max = 1e30, .min_excluded = true},
+       .only_for = {"training.precision", {"fp16"}},
+       .aliases = {{"init_scale", "PyTorch"},
+                   {"initial_loss_scale", "Megatron"},
+                   {"initial_scale_power", "DeepSpeed", "There it is the exponent: 16 is 65536."}}},
+      {.DDPRUN_KEY(training, loss_scale_growth_interval),
+       .meaning = "After so many steps with finite gradients the loss scale doubles.",
+       .unit = "steps",
+       .range = AtLeast(1),
+       .only_for = {"training.precision", {"fp16"}},
+       .aliases = {{"growth_interval", "PyTorch"},
+                   {"loss_scale_window", "DeepSpeed and Megatron"}}},
+      {.DDPRUN_KEY(training, gradient_checkpointing),
+       .meaning = "Of each block only what it takes is kept for backward, which computes the rest "
+                  "again: less memory for a third more computing. Gradients have the same bits.",
+       .aliases = {{"activation_checkpointing", "Lightning and DeepSpeed"},
+                   {"activation_checkpoint", "torchtitan"},
+                   {"use_recompute recompute_granularity", "Megatron"},
+                   {"grad_checkpointing", "timm"},
+                   {"gradient-checkpointing", "Marian"}}},
+      {.DDPRUN_KEY(training, tf32),
+       .meaning = "On a GPU float32 matrices and convolutions are multiplied in TF32: several "
+                  "times faster, with ten of float32's 23 bits behind the point.",
+       .aliases = {{"allow_tf32", "PyTorch"}}},
+      {.DDPRUN_KEY(training, cuda_graph),
+       .meaning = "Records a step's work on a GPU once and launches it as a whole from then on: "
+                  "for models whose kernels are shorter than their launch. Where a step cannot be "
+                  "recorded, a line says why. See docs/gpu.md.",
+       .aliases = {{"enable_cuda_graph", "Megatron and DeepSpeed"}}},
+      {.DDPRUN_KEY(training, matmul_engine),
+       .meaning = "Who multiplies float32 matrices on the CPU: LibTorch's default, oneDNN, or the "
+                  "one that is measured to be faster at full accuracy (docs/speed.md).",
+       .aliases = {{"float32_matmul_precision", "PyTorch"}}},
+  };
 }
 
 }  // namespace ddprun::trainer

@@ -65,14 +65,11 @@ struct AcceptedTextOf {
 
 std::vector<Key> MakeKeys() {
   std::vector<Key> keys;
-  for (auto* rows :
-       {RunKeys,        ModelKeys,      TransformerKeys, TokenModelKeys, BertKeys,
-        LlamaKeys,      MlpKeys,        OtherModelKeys,  DataKeys,       LoaderKeys,
-        FileDataKeys,   TextDataKeys,   CsvDataKeys,     CsvRowKeys,     ImageDataKeys,
-        RandomDataKeys, PluginDataKeys, TrainingKeys,    OptimizerKeys,  SchedulerKeys,
-        StrategyKeys,   DeviceKeys,     PipelineKeys,    GradientKeys,   ZeroKeys,
-        CommKeys,
-        CheckpointKeys, EvaluationKeys, ReportKeys}) {
+  for (auto* rows : {RunKeys,        StartKeys,    ModelKeys,    TransformerKeys, BertAndLlamaKeys,
+                     OtherModelKeys, DataKeys,     FileDataKeys, TextDataKeys,    CsvDataKeys,
+                     OtherDataKeys,  TrainingKeys, ComputeKeys,  OptimizerKeys,   SchedulerKeys,
+                     StrategyKeys,   PipelineKeys, CommKeys,     CheckpointKeys,  EvaluationKeys,
+                     ReportKeys}) {
     std::vector<Key> section = rows();
     keys.insert(keys.end(), std::make_move_iterator(section.begin()),
                 std::make_move_iterator(section.end()));
@@ -142,11 +139,7 @@ std::string AcceptedText(const Key& key) {
 }
 
 std::string ScopeText(const Key& key) {
-  std::string text = std::string(key.only_for);
-  for (size_t i = 0; i < key.only_values.size(); ++i) {
-    text += (i == 0 ? " \"" : " or \"") + std::string(key.only_values[i]) + "\"";
-  }
-  return text;
+  return std::string(key.only_for.key) + " " + Joined(key.only_for.values, " or ", "\"");
 }
 
 std::string UnitAndDefault(const Key& key) {

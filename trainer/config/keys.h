@@ -29,6 +29,12 @@ struct Alias {
   std::string_view note = {};  // a sentence, where it is not quite the same
 };
 
+// The configs whose key `key` has one of the values `values`; all where `key` is empty.
+struct Scope {
+  std::string_view key = {};
+  std::vector<std::string_view> values = {};
+};
+
 struct Key {
   std::string_view section;
   std::string_view name;
@@ -40,9 +46,7 @@ struct Key {
   // Shown instead of the plain default where that follows from other keys; such a key may be null.
   std::string_view derived_default = {};
   bool required = false;
-  // The key is for configs whose key `only_for` has one of the values `only_values`.
-  std::string_view only_for = {};
-  std::vector<std::string_view> only_values = {};
+  Scope only_for = {};
   bool input_path = false;  // relative to the config file's folder
   bool only_time = false;   // of an Interval: neither steps nor epochs
   std::vector<Alias> aliases = {};

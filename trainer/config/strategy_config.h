@@ -52,11 +52,11 @@ struct StrategyConfig {
   int64_t pipeline_parallel_size = 0;
   int64_t shard_size = 0;  // zero: data ranks that share one replica's state; 0: all
   PipelineSchedule pipeline_schedule = PipelineSchedule::k1F1B;
-  int64_t pipeline_micro_batches = 0;        // of each micro-batch of accumulation; 0: 2 per stage
-  std::vector<int64_t> layers_per_stage;     // empty: balanced by measured cost
-  std::vector<std::string> devices;          // of one process: dp, model_parallel, pipeline
-  int64_t output_device = 0;                 // dp: index in devices
-  DpLoss dp_loss = DpLoss::kGathered;        // dp
+  int64_t pipeline_micro_batches = 0;     // of each micro-batch of accumulation; 0: 2 per stage
+  std::vector<int64_t> layers_per_stage;  // empty: balanced by measured cost
+  std::vector<std::string> devices;       // of one process: dp, model_parallel, pipeline
+  int64_t output_device = 0;              // dp: index in devices
+  DpLoss loss = DpLoss::kGathered;        // dp
 };
 
 // How an all-reduce is done. kDirect is the fast one; the others are the textbook's, for study.

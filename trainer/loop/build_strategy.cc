@@ -69,7 +69,7 @@ std::unique_ptr<Strategy> BuildDataParallel(const Job& job,
   return MakeDataParallel(model, std::move(optimizer), make_replica,
                           {.devices = DevicesOf(config),
                            .output_device = static_cast<size_t>(config.output_device),
-                           .loss = config.dp_loss});
+                           .loss = config.loss});
 }
 
 std::unique_ptr<Strategy> BuildZero(const Job& job,

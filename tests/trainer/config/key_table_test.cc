@@ -151,7 +151,7 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
                                                             {"image_folder", kImages}};
   for (const Key& key : AllKeys()) {
     if (kTied.count(key.Path()) > 0) continue;
-    const auto& scope = key.only_values;
+    const auto& scope = key.only_for.values;
     const auto found = scope.empty() ? kConfigs.end() : kConfigs.find(scope.front());
     Result<Config> config = Read({found == kConfigs.end() ? kGpt : found->second});
     ASSERT_TRUE(config.has_value()) << Render(config.error());
@@ -169,12 +169,12 @@ TEST(KeyTable, EverySectionAndScopeExists) {
     EXPECT_NE(FindSection(key.section), nullptr) << key.Path();
     EXPECT_FALSE(key.meaning.empty()) << key.Path();
     EXPECT_TRUE(key.meaning.ends_with('.')) << key.Path();
-    if (key.only_for.empty()) continue;
-    const Key* scope = FindKey(key.only_for);
+    if (key.only_for.key.empty()) continue;
+    const Key* scope = FindKey(key.only_for.key);
     ASSERT_NE(scope, nullptr) << key.Path();
     Config config;
     const auto words = std::get<ChoiceSlot>(scope->slot(config)).words;
-    for (const std::string_view value : key.only_values) {
+    for (const std::string_view value : key.only_for.values) {
       EXPECT_NE(std::find(words.begin(), words.end(), value), words.end()) << key.Path();
     }
   }

@@ -77,7 +77,7 @@ Job DataParallelJob(const std::string& model, c10::DeviceType type, DpLoss loss)
   job.config.training.gradient_accumulation_steps = 2;
   job.config.strategy.type = StrategyType::kDp;
   job.config.strategy.output_device = 1;
-  job.config.strategy.dp_loss = loss;
+  job.config.strategy.loss = loss;
   for (const c10::DeviceIndex index : std::array<c10::DeviceIndex, 2>{0, 1}) {
     job.config.strategy.devices.push_back(
         (type == at::kCPU ? c10::Device(type) : c10::Device(type, index)).str());
