@@ -13,27 +13,39 @@
 
 namespace ddprun::trainer {
 
-// The words of the config file, in the order of the enumerators.
-std::span<const std::string_view> WordsOf(ModelType);
-std::span<const std::string_view> WordsOf(Activation);
-std::span<const std::string_view> WordsOf(DataFormat);
-std::span<const std::string_view> WordsOf(SampleOrder);
-std::span<const std::string_view> WordsOf(OnBadRow);
-std::span<const std::string_view> WordsOf(OnMissing);
-std::span<const std::string_view> WordsOf(TargetType);
-std::span<const std::string_view> WordsOf(Loss);
-std::span<const std::string_view> WordsOf(Metric);
-std::span<const std::string_view> WordsOf(Precision);
-std::span<const std::string_view> WordsOf(MatmulSetting);
-std::span<const std::string_view> WordsOf(OptimizerType);
-std::span<const std::string_view> WordsOf(LrSchedulerType);
-std::span<const std::string_view> WordsOf(StrategyType);
-std::span<const std::string_view> WordsOf(PipelineSchedule);
-std::span<const std::string_view> WordsOf(DpLoss);
-std::span<const std::string_view> WordsOf(Overlap);
-std::span<const std::string_view> WordsOf(CommHookType);
-std::span<const std::string_view> WordsOf(AllReduceAlgorithm);
-std::span<const std::string_view> WordsOf(ProgressBarMode);
+// WordsOf(value): the words of the config file, in the order of the enumerators.
+#define DDPRUN_WORDS(Enum, ...)                               \
+  inline std::span<const std::string_view> WordsOf(Enum) {    \
+    static constexpr std::string_view kWords[] = __VA_ARGS__; \
+    return kWords;                                            \
+  }
+DDPRUN_WORDS(ModelType,
+             {"gpt", "mlp", "bert", "llama", "linear", "cnn", "resnet18", "resnet34", "resnet50",
+              "resnet101", "torchscript", "plugin"})
+DDPRUN_WORDS(Activation, {"relu", "none", "gelu"})
+DDPRUN_WORDS(DataFormat,
+             {"text", "jsonl", "tokens", "text_classification", "random", "csv", "idx", "cifar10",
+              "cifar100", "image_folder", "plugin"})
+DDPRUN_WORDS(SampleOrder, {"torch", "world_size_independent"})
+DDPRUN_WORDS(OnBadRow, {"error", "skip"})
+DDPRUN_WORDS(OnMissing, {"error", "skip", "mean"})
+DDPRUN_WORDS(TargetType, {"class", "number"})
+DDPRUN_WORDS(Loss, {"auto", "cross_entropy", "mse", "causal_lm"})
+DDPRUN_WORDS(Metric, {"accuracy", "f1", "f1_macro", "mcc", "perplexity", "mse", "mae"})
+DDPRUN_WORDS(Precision, {"fp32", "bf16", "fp16"})
+DDPRUN_WORDS(MatmulSetting, {"auto", "default", "onednn"})
+DDPRUN_WORDS(OptimizerType, {"adamw", "adam", "sgd"})
+DDPRUN_WORDS(LrSchedulerType, {"cosine", "linear", "constant"})
+DDPRUN_WORDS(StrategyType,
+             {"auto", "single", "ddp", "dp", "model_parallel", "pipeline", "tensor_parallel",
+              "zero1", "zero2", "zero3"})
+DDPRUN_WORDS(PipelineSchedule, {"gpipe", "1f1b"})
+DDPRUN_WORDS(DpLoss, {"gathered", "parallel"})
+DDPRUN_WORDS(Overlap, {"backward", "step", "both", "none"})
+DDPRUN_WORDS(CommHookType, {"none", "fp16", "bf16", "power_sgd", "post_local_sgd"})
+DDPRUN_WORDS(AllReduceAlgorithm, {"direct", "reduce_broadcast", "all_to_all", "ring"})
+DDPRUN_WORDS(ProgressBarMode, {"auto", "on", "off"})
+#undef DDPRUN_WORDS
 
 // The word of one enumerator: "adamw".
 template <typename E>
