@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -248,31 +249,14 @@ struct Reader {
     }
     return {};
   }
-  Status operator()(std::vector<int64_t>* field) const {
-    if (value.kind != Kind::kArray) return WrongType(key, value);
-    field->assign(value.elements.size(), 0);
+  // A string alone is a list of it.
+  template <typename T>
+  Status operator()(std::vector<T>* field) const {
+    const bool alone = std::is_same_v<T, std::string> && value.kind == Kind::kString;
+    if (!alone && value.kind != Kind::kArray) return WrongType(key, value);
+    field->assign(alone ? 1 : value.elements.size(), T());
     for (size_t i = 0; i < field->size(); ++i) {
-      DDPRUN_TRY(ReadInteger(key, value.elements[i], &field->at(i)));
-    }
-    return {};
-  }
-  Status operator()(std::vector<double>* field) const {
-    if (value.kind != Kind::kArray) return WrongType(key, value);
-    field->assign(value.elements.size(), 0);
-    for (size_t i = 0; i < field->size(); ++i) {
-      DDPRUN_TRY(ReadNumber(key, value.elements[i], &field->at(i)));
-    }
-    return {};
-  }
-  Status operator()(std::vector<std::string>* field) const {
-    if (value.kind == Kind::kString) {
-      field->assign(1, "");
-      return ReadString(key, value, context, &field->front());
-    }
-    if (value.kind != Kind::kArray) return WrongType(key, value);
-    field->assign(value.elements.size(), "");
-    for (size_t i = 0; i < field->size(); ++i) {
-      DDPRUN_TRY(ReadString(key, value.elements[i], context, &field->at(i)));
+      DDPRUN_TRY((Reader{key, alone ? value : value.elements[i], context}(&field->at(i))));
     }
     return {};
   }
