@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <numeric>
 #include <unordered_map>
 
+#include "base/env.h"
 #include "base/text.h"
 #include "trainer/data/csv_reader.h"
 #include "trainer/data/data_files.h"
@@ -30,13 +30,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kTextColu
 constexpr std::array<std::string_view, 2> kLabelColumns = {"gold_label", "label"};
 // The sizes of a row's texts are kept in 32 bits.
 constexpr size_t kMaxText = std::numeric_limits<int32_t>::max();
-
-std::optional<int64_t> Integer(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 bool EndsIn(std::string_view path, std::string_view extension) {
   if (path.ends_with(".gz")) path.remove_suffix(3);
@@ -272,11 +265,11 @@ LabelledTexts LabelledTexts::Read(const std::vector<std::string>& files,
 
 void LabelledTexts::SortLabels() {
   const bool numbers = std::ranges::all_of(
-      label_names_, [](const std::string& name) { return Integer(name).has_value(); });
+      label_names_, [](const std::string& name) { return ParseInt(name).has_value(); });
   std::vector<int32_t> order(label_names_.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::sort(order, [&](int32_t a, int32_t b) {
-    if (numbers) return *Integer(label_names_[a]) < *Integer(label_names_[b]);
+    if (numbers) return *ParseInt(label_names_[a]) < *ParseInt(label_names_[b]);
     return label_names_[a] < label_names_[b];
   });
   std::vector<int32_t> place(order.size());

@@ -5,10 +5,10 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/check.h"
 #include "base/cpus.h"
+#include "base/env.h"
 #include "trainer/data/data_files.h"
 #include "trainer/text/encode_pair.h"
 
@@ -20,11 +20,9 @@ namespace {
 std::optional<int64_t> ClassOf(const std::string& label, const std::vector<std::string>& labels) {
   const auto found = std::ranges::find(labels, label);
   if (found != labels.end()) return found - labels.begin();
-  int64_t number = -1;
-  const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), number);
-  const bool whole = error == std::errc() && end == label.data() + label.size();
-  if (!whole || number < 0 || number >= static_cast<int64_t>(labels.size())) return std::nullopt;
-  return number;
+  const std::optional<int64_t> number = ParseInt(label);
+  const bool is_class = number && *number >= 0 && *number < static_cast<int64_t>(labels.size());
+  return is_class ? number : std::nullopt;
 }
 
 // int64 [B, length]: 1 for tokens of the second text.
