@@ -206,18 +206,7 @@ std::map<std::string, std::string> ImageArrays::ModelFiles() const {
            DescribeImages(options_, contents_.channels, contents_.height, contents_.width)}};
 }
 
-Batch ImageArrays::Get(std::span<const int64_t> indices) const {
-  return Make(indices, nullptr);
-}
-
-Batch ImageArrays::GetVaried(std::span<const int64_t> indices, int64_t epoch) const {
-  return Make(indices, [&](int64_t index) {
-    SampleRandom random(options_.seed, epoch, index);
-    return DrawShift(options_, random);
-  });
-}
-
-Batch ImageArrays::Make(std::span<const int64_t> indices, const Draw& draw) const {
+Batch ImageArrays::Make(std::span<const int64_t> indices, std::optional<int64_t> epoch) const {
   const auto count = static_cast<int64_t>(indices.size());
   const int64_t height = contents_.height;
   const int64_t width = contents_.width;
@@ -234,7 +223,9 @@ Batch ImageArrays::Make(std::span<const int64_t> indices, const Draw& draw) cons
     const auto pixel = [&](size_t channel, int64_t y, int64_t x) {
       return image[(static_cast<int64_t>(channel) * height + y) * width + x];
     };
-    normalizer_.Write(height, width, draw ? draw(index) : Shift(), pixel, to);
+    SampleRandom random(options_.seed, epoch.value_or(0), index);
+    const Shift shift = epoch ? DrawShift(options_, random) : Shift();
+    normalizer_.Write(height, width, shift, pixel, to);
     to += values;
     *labels++ = contents_.labels[index];
   }

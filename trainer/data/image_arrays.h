@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,15 +28,16 @@ class ImageArrays final : public Dataset {
 
   int64_t size() const override { return static_cast<int64_t>(contents_.labels.size()); }
   // float32 [B, C, H, W] and classes int64 [B].
-  Batch Get(std::span<const int64_t> indices) const override;
-  Batch GetVaried(std::span<const int64_t> indices, int64_t epoch) const override;
+  Batch Get(std::span<const int64_t> indices) const override { return Make(indices, {}); }
+  Batch GetVaried(std::span<const int64_t> indices, int64_t epoch) const override {
+    return Make(indices, epoch);
+  }
   DataShape shape() const override;
   std::map<std::string, std::string> ModelFiles() const override;
 
  private:
-  // Shifts one sample; nullptr: none.
-  using Draw = std::function<Shift(int64_t)>;
-  Batch Make(std::span<const int64_t> indices, const Draw& draw) const;
+  // Without an epoch the images as they are.
+  Batch Make(std::span<const int64_t> indices, std::optional<int64_t> epoch) const;
 
   const Contents contents_;
   const ImageOptions options_;

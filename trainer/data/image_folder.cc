@@ -157,49 +157,29 @@ Image ImageFolder::ToSize(const File& file) const {
                       "Set data.image_size to bring all images to one size.");
 }
 
-Batch ImageFolder::Empty(std::span<const int64_t> indices) const {
+Batch ImageFolder::Make(std::span<const int64_t> indices, std::optional<int64_t> epoch) const {
   const auto count = static_cast<int64_t>(indices.size());
   Batch batch{.inputs = at::empty({count, 3, height_, width_}, at::kFloat),
               .targets = at::empty({count}, at::kLong),
               .samples = count,
               .predictions = count};
+  auto* to = batch.inputs.mutable_data_ptr<float>();
   auto* labels = batch.targets.mutable_data_ptr<int64_t>();
   for (const int64_t index : indices) {
     DDPRUN_CHECK(index >= 0 && index < size());
-    *labels++ = files_[index].label;
-  }
-  return batch;
-}
-
-void ImageFolder::WriteSample(const Image& image, const Shift& shift, float* to) const {
-  const uint8_t* pixels = image.pixels.data();
-  normalizer_.Write(
-      height_, width_, shift,
-      [&](size_t channel, int64_t y, int64_t x) { return pixels[(y * width_ + x) * 3 + channel]; },
-      to);
-}
-
-Batch ImageFolder::Get(std::span<const int64_t> indices) const {
-  Batch batch = Empty(indices);
-  auto* to = batch.inputs.mutable_data_ptr<float>();
-  for (const int64_t index : indices) {
-    WriteSample(ToSize(files_[index]), Shift(), to);
-    to += 3 * height_ * width_;
-  }
-  return batch;
-}
-
-Batch ImageFolder::GetVaried(std::span<const int64_t> indices, int64_t epoch) const {
-  Batch batch = Empty(indices);
-  auto* to = batch.inputs.mutable_data_ptr<float>();
-  for (const int64_t index : indices) {
-    SampleRandom random(options_.seed, epoch, index);
     const File& file = files_[index];
-    const Image image = options_.random_resized_crop
+    SampleRandom random(options_.seed, epoch.value_or(0), index);
+    const Image image = epoch && options_.random_resized_crop
                             ? RandomResizedCrop(Load(file), options_.size, random)
                             : ToSize(file);
-    WriteSample(image, DrawShift(options_, random), to);
+    const uint8_t* pixels = image.pixels.data();
+    const auto pixel = [&](size_t channel, int64_t y, int64_t x) {
+      return pixels[(y * width_ + x) * 3 + channel];
+    };
+    const Shift shift = epoch ? DrawShift(options_, random) : Shift();
+    normalizer_.Write(height_, width_, shift, pixel, to);
     to += 3 * height_ * width_;
+    *labels++ = file.label;
   }
   return batch;
 }

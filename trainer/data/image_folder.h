@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,10 @@ class ImageFolder final : public Dataset {
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
   // float32 [B, 3, H, W] and classes int64 [B]. Throws Failure: a file is gone, does not decode,
   // or, without image.size, has another size than the first.
-  Batch Get(std::span<const int64_t> indices) const override;
-  Batch GetVaried(std::span<const int64_t> indices, int64_t epoch) const override;
+  Batch Get(std::span<const int64_t> indices) const override { return Make(indices, {}); }
+  Batch GetVaried(std::span<const int64_t> indices, int64_t epoch) const override {
+    return Make(indices, epoch);
+  }
   DataShape shape() const override;
   std::vector<std::string> Files() const override;
   std::vector<std::string> Notes() const override { return notes_; }
@@ -50,9 +53,8 @@ class ImageFolder final : public Dataset {
   void LeaveOutBadImages();
   Image Load(const File& file) const;
   Image ToSize(const File& file) const;
-  // One sample, written to [3, height_, width_].
-  void WriteSample(const Image& image, const Shift& shift, float* to) const;
-  Batch Empty(std::span<const int64_t> indices) const;
+  // Without an epoch the images as they are.
+  Batch Make(std::span<const int64_t> indices, std::optional<int64_t> epoch) const;
 
   const ImageOptions options_;
   const Normalizer normalizer_;
