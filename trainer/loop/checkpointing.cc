@@ -1,5 +1,6 @@
 #include "trainer/loop/checkpointing.h"
 
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -181,12 +183,8 @@ void Checkpointing::NameUndone(StateVisitor& visitor) {
   for (std::string* const text : {&place_.run, &place_.folder, &place_.attempt}) {
     VisitText(visitor, "place", *text);
   }
-  auto scored = static_cast<int64_t>(score_.has_value());
-  at::Tensor score = at::tensor({score_.value_or(0)}, at::kDouble);
-  visitor.Number("scored", scored);
-  visitor.Tensor("score", score);
-  score_.reset();
-  if (scored != 0) score_ = score.item<double>();
+  static_assert(std::is_trivially_copyable_v<decltype(score_)>);
+  visitor.Tensor("score", at::from_blob(&score_, {sizeof score_}, at::kByte));
 }
 
 void Checkpointing::NameState(StateVisitor& visitor) {

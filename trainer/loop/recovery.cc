@@ -15,6 +15,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <type_traits>
 #include <utility>
 
 #include "base/failure.h"
@@ -28,22 +29,6 @@
 namespace ddprun::trainer {
 
 namespace {
-
-constexpr int kNoVotes = -1;
-
-int64_t Pack(const std::optional<Votes>& votes) {
-  if (!votes) return kNoVotes;
-  return (votes->save ? 1 : 0) | (votes->busy ? 2 : 0) | (votes->stop ? 4 : 0) |
-         (votes->watch ? 8 : 0);
-}
-
-std::optional<Votes> UnpackVotes(int64_t votes) {
-  if (votes == kNoVotes) return std::nullopt;
-  return Votes{.save = (votes & 1) != 0,
-               .busy = (votes & 2) != 0,
-               .stop = (votes & 4) != 0,
-               .watch = (votes & 8) != 0};
-}
 
 void VisitReport(StateVisitor& visitor, EvalReport& report) {
   const auto visit = [&](const std::string& name, double& number) {
@@ -180,14 +165,13 @@ void Trainer::NameUnsaved(StateVisitor& visitor) {
   visitor.Section("loop.");
   auto engine = static_cast<int64_t>(CurrentMatmulEngine());
   auto evaluating = static_cast<int64_t>(recovery_.evaluating);
-  int64_t votes = Pack(recovery_.votes);
   visitor.Number("engine", engine);
   visitor.Number("evaluating", evaluating);
-  visitor.Number("votes", votes);
+  static_assert(std::is_trivially_copyable_v<decltype(recovery_.votes)>);
+  visitor.Tensor("votes", at::from_blob(&recovery_.votes, {sizeof recovery_.votes}, at::kByte));
   visitor.Number("settled", recovery_.settled);
   UseMatmulEngine(static_cast<MatmulEngine>(engine));
   recovery_.evaluating = evaluating != 0;
-  recovery_.votes = UnpackVotes(votes);
 }
 
 // All ranks have done a part together.
