@@ -1,5 +1,7 @@
 #include "trainer/loop/open_parts.h"
 
+#include <c10/util/ScopeExit.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -25,33 +27,17 @@ namespace ddprun::trainer {
 
 namespace {
 
-// A folder for a file that only this process needs, removed with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = std::filesystem::temp_directory_path() / "ddprun-tokens-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) throw UnreadableFile(name, ErrnoText(errno));
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 // Tokenizes once for all ranks of the node. The ids lie in a file without a name, which the ranks
 // map: they cost no memory that the system could not take back, and go with the last rank.
 std::unique_ptr<Dataset> OpenTokenized(const DataConfig& data,
                                        const std::vector<std::string>& files) {
   const auto tokenizer = LoadTokenizer(data.tokenizer);
-  const TemporaryFolder folder;
+  std::string folder = std::filesystem::temp_directory_path() / "ddprun-tokens-XXXXXX";
+  if (::mkdtemp(folder.data()) == nullptr) throw UnreadableFile(folder, ErrnoText(errno));
+  const auto remove_folder = c10::make_scope_exit([&] {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+  });
   TokenizeOptions options;
   options.files = files;
   options.is_rows.assign(options.files.size(), data.format == DataFormat::kJsonLines);
@@ -60,7 +46,7 @@ std::unique_ptr<Dataset> OpenTokenized(const DataConfig& data,
   options.skip_bad_rows = data.on_bad_row == OnBadRow::kSkip;
   options.bad_row_hint =
       "Name another key with data.text_column, mend the row, or set data.on_bad_row to \"skip\".";
-  options.output = folder.path() / "ids.bin";
+  options.output = folder + "/ids.bin";
   options.threads = CoreCount();
   const TokenizeProgress done = TokenizeFiles(*tokenizer, options, [](const auto&) {});
   std::vector<std::string> notes;
