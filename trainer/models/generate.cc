@@ -7,6 +7,7 @@
 #include <ATen/ops/multinomial.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/topk.h>
+#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <vector>
@@ -14,20 +15,6 @@
 namespace ddprun::trainer {
 
 namespace {
-
-class EvaluationMode {
- public:
-  explicit EvaluationMode(LanguageModel& model) : model_(model), training_(model.is_training()) {
-    model_.eval();
-  }
-  ~EvaluationMode() { model_.train(training_); }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  LanguageModel& model_;
-  const bool training_;
-};
 
 // The last `length` tokens [1, L], on the model's device.
 at::Tensor LastTokens(const std::vector<int64_t>& tokens, int64_t length, at::Device device) {
@@ -62,7 +49,9 @@ std::vector<int64_t> GenerateTokens(LanguageModel& model,
                                     int64_t count,
                                     const SamplingOptions& options) {
   const at::NoGradGuard no_grad;
-  const EvaluationMode evaluation(model);
+  const auto back_to_mode =
+      c10::make_scope_exit([&, training = model.is_training()] { model.train(training); });
+  model.eval();
   const at::Device device = model.parameters().front().device();
   at::Generator generator = at::detail::createCPUGenerator(options.seed);
   // A vocabulary may be padded beyond what the tokenizer knows.

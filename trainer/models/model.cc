@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <array>
@@ -96,11 +97,10 @@ at::Tensor Model::GoOnFrom(size_t begin,
                            const std::function<at::Tensor()>& call) {
   first_stage_ = begin;
   given_ = x;
-  const auto reset = [](Model* model) {
-    model->first_stage_ = 0;
-    model->given_.reset();
-  };
-  const std::unique_ptr<Model, decltype(reset)> at_the_end(this, reset);
+  const auto reset = c10::make_scope_exit([this] {
+    first_stage_ = 0;
+    given_.reset();
+  });
   return call();
 }
 
