@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "trainer/compute/operations.h"
 #include "trainer/models/layers.h"
 
 namespace ddprun::trainer {
@@ -53,7 +54,7 @@ class Cnn final : public Model {
     }
     const auto head = [this](const at::Tensor& x) {
       const at::Tensor hidden = at::relu(Linear(x.flatten(1), fc1_));
-      return Linear(Dropout(hidden, is_training() ? options_.dropout : 0), fc2_);
+      return Linear(DropElements(hidden, is_training() ? options_.dropout : 0), fc2_);
     };
     stages.push_back({{"fc1", "fc2"}, head});
     return stages;

@@ -80,7 +80,7 @@ class Gpt final : public CausalModel {
 
   double InTraining(double probability) const { return is_training() ? probability : 0.0; }
   at::Tensor Drop(const at::Tensor& x, double probability) const {
-    return Dropout(x, InTraining(probability));
+    return DropElements(x, InTraining(probability));
   }
   at::Tensor Norm(const at::Tensor& x, const Affine& layer) const {
     return LayerNorm(x, layer, options_.layer_norm_epsilon);

@@ -14,7 +14,6 @@
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/nll_loss.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/rms_norm.h>
 
 #include "base/check.h"
 #include "base/failure.h"
@@ -100,14 +99,6 @@ at::Tensor Convolution(const at::Tensor& x,
 
 at::Tensor LayerNorm(const at::Tensor& x, const Affine& layer, double epsilon) {
   return at::layer_norm(x, {x.size(-1)}, layer.weight, layer.bias, epsilon);
-}
-
-at::Tensor RmsNorm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
-  return at::rms_norm(x, {x.size(-1)}, weight, epsilon);
-}
-
-at::Tensor Dropout(const at::Tensor& x, double probability) {
-  return DropElements(x, probability);
 }
 
 at::Tensor MaskOnHost(const Batch& batch) {

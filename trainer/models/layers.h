@@ -52,10 +52,6 @@ at::Tensor Convolution(const at::Tensor& x,
                        int64_t stride,
                        int64_t padding);
 at::Tensor LayerNorm(const at::Tensor& x, const Affine& layer, double epsilon);
-// As transformers' LlamaRMSNorm; weight [C].
-at::Tensor RmsNorm(const at::Tensor& x, const at::Tensor& weight, double epsilon);
-// `probability` 0 where nothing is to be dropped, as outside training.
-at::Tensor Dropout(const at::Tensor& x, double probability);
 
 // What the host must know of a batch that may be on a device.
 at::Tensor MaskOnHost(const Batch& batch);  // its attention_mask

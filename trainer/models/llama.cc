@@ -5,6 +5,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/outer.h>
+#include <ATen/ops/rms_norm.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/sin.h>
 
@@ -106,7 +107,7 @@ class Llama final : public CausalModel {
   }
 
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const {
-    return RmsNorm(x, weight, options_.rms_norm_eps);
+    return at::rms_norm(x, {x.size(-1)}, weight, options_.rms_norm_eps);
   }
 
   std::vector<Stage> HiddenStages(const at::Tensor& inputs,
