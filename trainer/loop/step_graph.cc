@@ -195,7 +195,7 @@ bool Trainer::LaunchStep(const Batch& batch, double total_predictions, StepResul
   checkpoints_.BeforeUpdate();
   SeedGenerators(mesh_.device,
                  MicroBatchSeed(job_.config, LogicalRankAt(ranks_, 0), step_, /*micro_batch=*/0));
-  const auto launched = graph_->Launch(batch, result.learning_rate, step);
+  const auto launched = graph_->Launch(batch, result.report.learning_rate, step);
   if (!launched) return false;
   result.sums[0] = {launched->loss, batch.samples, batch.predictions};
   if (max_norm > 0 || reports_.IsReported(step_ + 1)) result.grad_norm = launched->grad_norm;

@@ -36,7 +36,7 @@ void ReadFromDevice(std::vector<StepResult>& results) {
   std::vector<at::Tensor> numbers;
   double seconds = 0;
   for (StepResult& result : results) {
-    seconds += result.seconds;
+    seconds += result.report.step_seconds;
     late.push_back(&result.grad_norm);
     for (StepSums& sums : result.sums) late.push_back(&sums.loss);
   }
@@ -47,7 +47,8 @@ void ReadFromDevice(std::vector<StepResult>& results) {
   const at::Tensor read = at::stack(numbers).cpu();
   for (size_t i = 0; i < late.size(); ++i) *late[i] = read.const_data_ptr<double>()[i];
   seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  for (StepResult& result : results) result.seconds = seconds / static_cast<double>(results.size());
+  seconds /= static_cast<double>(results.size());
+  for (StepResult& result : results) result.report.step_seconds = seconds;
 }
 
 // Rows of loss, samples, predictions and the wait for other stages, one for each result, and one of
@@ -103,14 +104,13 @@ Votes StepReports::Tell(const Observers* observers, const Votes& own, bool wait)
                                             : SumsOverRanks(results, own, ranks_, control_.get());
   const auto* row = sums.const_data_ptr<double>();
   DeviceMemoryPeak peak;
-  if (!results.empty() && IsReported(results.back().step)) {
+  if (!results.empty() && IsReported(results.back().report.step)) {
     peak = PeakOverRanks(device_, control_.get());
   }
   for (const StepResult& result : results) {
-    StepReport report;
-    report.step = result.step;
+    StepReport report = result.report;
     report.max_steps = plan_.total_steps;
-    report.epoch = static_cast<double>(result.step) / static_cast<double>(plan_.steps_per_epoch);
+    report.epoch = static_cast<double>(report.step) / static_cast<double>(plan_.steps_per_epoch);
     const double loss_sum = *row++;
     report.samples = std::llround(*row++);
     report.predictions = std::llround(*row++);
@@ -118,29 +118,23 @@ Votes StepReports::Tell(const Observers* observers, const Votes& own, bool wait)
     report.loss = loss_sum / static_cast<double>(report.predictions);
     if (report.predictions > 0) loss_.Add(report.loss);
     report.mean_loss = loss_.mean();
-    report.reported = IsReported(result.step);
+    report.reported = IsReported(report.step);
     if (report.reported) loss_.Reset();
     report.tokens = report.samples * job_.train->tokens_per_sample();
-    report.learning_rate = result.learning_rate;
     report.grad_norm = result.grad_norm;
-    report.loss_scale = result.loss_scale;
-    report.skipped_steps = result.skipped_steps;
-    report.run_seconds = run_seconds_ += result.seconds;
-    report.step_seconds = result.seconds;
-    report.data_seconds = result.data_seconds;
-    report.exposed_comm_seconds = result.exposed_seconds;
+    report.run_seconds = run_seconds_ += report.step_seconds;
     if (report.reported) {
       report.max_memory_allocated = peak.allocated;
       report.max_memory_reserved = peak.reserved;
     }
     if (IsPipeline(job_.config.strategy) && control_ != nullptr) {
-      report.pipeline_bubble = waited / control_->getSize() / result.seconds;
+      report.pipeline_bubble = waited / control_->getSize() / report.step_seconds;
     }
     last_ = report;
     if (observers != nullptr) observers->Tell(&Observer::OnStep, report);
     // Without any prediction there is no loss, and nothing to learn from, but nothing wrong either.
     const bool bad = report.predictions > 0 && !std::isfinite(report.loss);
-    if (bad && job_.config.training.stop_on_bad_loss) throw BadLoss(result.step, report.loss);
+    if (bad && job_.config.training.stop_on_bad_loss) throw BadLoss(report.step, report.loss);
   }
   return {.save = row[0] > 0, .busy = row[1] > 0, .stop = row[2] > 0, .watch = row[3] > 0};
 }

@@ -30,15 +30,9 @@ struct StepSums {
 
 // Of one process and one step.
 struct StepResult {
-  int64_t step = 0;                 // 1 for the first
+  StepReport report = {};           // what the process knows of it alone; times are the host's
   std::vector<StepSums> sums = {};  // of its logical ranks
-  double learning_rate = 0;
-  DeviceScalar grad_norm = {};  // of the averaged gradients, before clipping
-  double loss_scale = 0;        // 0: none
-  int64_t skipped_steps = 0;    // until now
-  double seconds = 0;           // of the host
-  double data_seconds = 0;      // of these, waiting for the batches
-  double exposed_seconds = 0;   // waiting for communication
+  DeviceScalar grad_norm = {};      // of the averaged gradients, before clipping
   double pipeline_wait_seconds = 0;  // waiting for other stages
 };
 

@@ -139,7 +139,7 @@ void Trainer::RunEpoch(int64_t epoch) {
     } catch (const StepGivenUp&) {
       return GiveUpStep();
     }
-    result.step = ++step_;
+    result.report.step = ++step_;
     position_ = sampler_.state(input.taken());
     if (step_ < plan_.total_steps) input.Prefetch();
     if (step_ == plan_.total_steps) strategy_->Finish();
@@ -147,8 +147,8 @@ void Trainer::RunEpoch(int64_t epoch) {
     if (std::exchange(first_step_, false)) {
       mesh_.SetTimeout(std::chrono::seconds(job_.config.comm.train_timeout_seconds));
     }
-    result.data_seconds = input.seconds();
-    result.seconds = SecondsSince(begin);
+    result.report.data_seconds = input.seconds();
+    result.report.step_seconds = SecondsSince(begin);
     reports_.Add(result);
     AfterStep(result);
     begin = SteadyClock::now();
@@ -159,7 +159,7 @@ void Trainer::AfterStep(const StepResult& result) {
   if (reports_.IsReported(step_)) {
     const int64_t samples = result.sums[0].samples * ranks_.own.size();
     log_.Debug("step done", {{"step", std::to_string(step_)},
-                             {"seconds", std::to_string(result.seconds)},
+                             {"seconds", std::to_string(result.report.step_seconds)},
                              {"samples", std::to_string(samples)}});
   }
   recovery_.votes.reset();
@@ -255,7 +255,7 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   StepResult result{.sums = std::vector<StepSums>(own)};
   // Counts updates, as that of Hugging Face's Trainer: a step that was skipped has none.
   const int64_t updates = step_ - (scaler_ ? scaler_->skipped() : 0);
-  result.learning_rate =
+  result.report.learning_rate =
       job_.config.optimizer.learning_rate * LearningRateFactor(schedule_, updates);
   const double total = TotalPredictions(micro_batches);
   bool in_part = false;  // which has random numbers of its own
@@ -281,7 +281,7 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   };
   checkpoints_.BeforeBackward();
   strategy_->ForwardBackward({.step = step_ + 1,
-                              .learning_rate = result.learning_rate,
+                              .learning_rate = result.report.learning_rate,
                               .micro_batches = micro_batches,
                               .loss = loss,
                               .part = part});
@@ -307,7 +307,7 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   if (max_norm == 0 && !scaler_ && reports_.IsReported(step_ + 1)) {
     result.grad_norm = strategy_->GradientNorm();
   }
-  result.exposed_seconds = strategy_->exposed_seconds();
+  result.report.exposed_comm_seconds = strategy_->exposed_seconds();
   result.pipeline_wait_seconds = strategy_->pipeline_wait_seconds();
   return result;
 }
@@ -318,9 +318,9 @@ void Trainer::Update(StepResult& result) {
   // decide alike; its squares, in double, are finite if the gradients are.
   const bool overflowed = !std::isfinite(static_cast<double>(result.grad_norm));
   if (!overflowed) strategy_->Step();
-  result.loss_scale = scaler_->scale();
+  result.report.loss_scale = scaler_->scale();
   scaler_->Update(overflowed);
-  result.skipped_steps = scaler_->skipped();
+  result.report.skipped_steps = scaler_->skipped();
   if (overflowed && scaler_->scale() < kSmallestLossScale) throw NoLossScaleFits(step_ + 1);
 }
 
