@@ -38,15 +38,14 @@ ReportTime ReportTime::Now() {
   return {Seconds(std::chrono::system_clock::now()), Seconds(std::chrono::steady_clock::now())};
 }
 
-std::string FormatLogLine(const LogLine& line) {
-  const StepReport& step = line.step;
+std::string FormatLogLine(const StepReport& step, const ProgressState& state) {
   std::string text = StepText(step.step, step.max_steps);
   text += "  loss " + PadLeft(LossText(step.mean_loss), 7);
   text += "  lr " + Exponent(step.learning_rate);
   text += "  grad norm " + PadLeft(ShortNumber(step.grad_norm), 5);
   if (step.loss_scale > 0) text += "  scale " + PadLeft(ShortNumber(step.loss_scale), 5);
-  text += "  " + PadLeft(ShortNumber(line.per_second), 5);
-  text += line.rate_is_tokens ? " tokens/s" : " samples/s";
+  text += "  " + PadLeft(ShortNumber(state.per_second), 5);
+  text += state.rate_is_tokens ? " tokens/s" : " samples/s";
   if (step.step_seconds > 0) {
     const double share = std::min(step.exposed_comm_seconds / step.step_seconds, 1.0);
     text += "  exposed comm " + PadLeft(std::to_string(std::lround(100 * share)), 2) + "%";
@@ -58,7 +57,7 @@ std::string FormatLogLine(const LogLine& line) {
   if (step.max_memory_allocated >= 0) {
     text += "  memory " + ByteText(static_cast<double>(step.max_memory_allocated));
   }
-  if (line.seconds_left >= 0) text += "  left " + Duration(line.seconds_left);
+  if (state.seconds_left >= 0) text += "  left " + Duration(state.seconds_left);
   return text;
 }
 
@@ -119,11 +118,7 @@ void Terminal::OnStep(const StepReport& report, ReportTime now) {
   rate_.Add(static_cast<double>(amount), report.step_seconds);
   const ProgressState state = State();
   if (bar_) bar_->Update(state, now.steady_seconds);
-  if (!report.reported) return;
-  OnNote(FormatLogLine({.step = report,
-                        .per_second = state.per_second,
-                        .rate_is_tokens = state.rate_is_tokens,
-                        .seconds_left = state.seconds_left}));
+  if (report.reported) OnNote(FormatLogLine(report, state));
 }
 
 void Terminal::OnEval(const EvalReport& report, ReportTime /*now*/) {

@@ -11,17 +11,10 @@
 
 namespace ddprun::trainer {
 
-struct LogLine {
-  StepReport step;        // the latest
-  double per_second = 0;  // tokens, or samples where there are no tokens
-  bool rate_is_tokens = true;
-  double seconds_left = 0;  // of the run; negative: unknown
-};
-
 // Columns keep their places from line to line, without newline:
 // step   40/500  loss 2.4513  lr 3.00e-04  grad norm 0.81  12.3k tokens/s  exposed comm 3%  left
 // 0:42
-std::string FormatLogLine(const LogLine& line);
+std::string FormatLogLine(const StepReport& step, const ProgressState& state);
 
 // step  100/500  validation loss 2.3120  accuracy 0.8125  (512 samples in 0:03)
 std::string FormatEvalLine(const EvalReport& report, int64_t max_steps);
