@@ -9,6 +9,7 @@
 
 #include "base/cpus.h"
 #include "base/failure.h"
+#include "base/text.h"
 #include "trainer/data/csv_dataset.h"
 #include "trainer/data/data_files.h"
 #include "trainer/data/image_arrays.h"
@@ -188,17 +189,11 @@ std::unique_ptr<Dataset> OpenFiles(const Job& job,
                            .seed = static_cast<uint64_t>(data.dataset_seed)});
 }
 
-std::string SizesText(const std::vector<int64_t>& sizes) {
-  std::string text;
-  for (const int64_t size : sizes) text += (text.empty() ? "" : " x ") + std::to_string(size);
-  return text;
-}
-
 void CheckSameShape(const std::string& files, const DataShape& train, const DataShape& validation) {
   if (train.input == validation.input) return;
   throw WrongDataFile(files,
-                      "A sample of the validation data has " + SizesText(validation.input) +
-                          " values, one of the training data " + SizesText(train.input) + ".",
+                      "A sample of the validation data has " + Joined(validation.input, " x ") +
+                          " values, one of the training data " + Joined(train.input, " x ") + ".",
                       "Take validation data made as the training data was; data.image_size brings "
                       "the images of folders to one size.");
 }

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/text.h"
 #include "base/whole_file.h"
 #include "trainer/report/format.h"
 
@@ -88,15 +89,12 @@ std::string FormatBucketSizesLine(const BucketSizesReport& report) {
 
 std::string FormatDeviceMemoryLine(const DeviceMemoryReport::Device& device, size_t index) {
   const auto text = [](int64_t bytes) { return ByteText(static_cast<double>(bytes)); };
-  std::string gathered;
-  for (const int64_t size : device.gathered) {
-    gathered += (gathered.empty() ? ", gathered [" : ", ") + std::to_string(size);
-  }
-  return "device " + std::to_string(index) + " (" + device.name + "): " +
-         std::to_string(device.samples) + " samples, " + text(device.total()) + ": model " +
+  return "device " + std::to_string(index) + " (" + device.name +
+         "): " + std::to_string(device.samples) + " samples, " + text(device.total()) + ": model " +
          text(device.model) + ", gradients " + text(device.gradients) + ", optimizer " +
          text(device.optimizer) + ", batch " + text(device.batch) + ", outputs " +
-         text(device.outputs) + (gathered.empty() ? "" : gathered + "]");
+         text(device.outputs) +
+         (device.gathered.empty() ? "" : ", gathered [" + Joined(device.gathered) + "]");
 }
 
 int ProgressBarFd(ProgressBarMode mode) {
