@@ -59,36 +59,30 @@ Job OpenJob(const std::string& config_path,
 
 StepPlan PlanFor(const Job& job, int world_size) {
   const StrategyType type = job.config.strategy.type;
-  if ((type == StrategyType::kSingle || type == StrategyType::kDp) && world_size > 1) {
+  const std::string there_are = ", but there are " + std::to_string(world_size) + " ranks";
+  const auto refuse = [&](std::string what, std::string hint) {
     throw Failure(Error{.code = Code::kUsage,
                         .title = "TOO MANY RANKS",
                         .where = job.config_path,
-                        .what = "strategy.type is \"" + std::string(Word(type)) +
-                                "\", which is one process, but there are " +
-                                std::to_string(world_size) + " ranks.",
-                        .hint = "Start one (--nproc_per_node=1), or take strategy.type \"ddp\".",
+                        .what = std::move(what),
+                        .hint = std::move(hint),
                         .page = "too-many-ranks"});
+  };
+  if ((type == StrategyType::kSingle || type == StrategyType::kDp) && world_size > 1) {
+    refuse("strategy.type is \"" + std::string(Word(type)) + "\", which is one process" +
+               there_are + ".",
+           "Start one (--nproc_per_node=1), or take strategy.type \"ddp\".");
   }
   if (!job.config.strategy.devices.empty() && world_size > 1) {
-    throw Failure(Error{.code = Code::kUsage,
-                        .title = "TOO MANY RANKS",
-                        .where = job.config_path,
-                        .what = "strategy.devices are those of one process, but there are " +
-                                std::to_string(world_size) + " ranks.",
-                        .hint = "Start one (--nproc_per_node=1), or remove the key.",
-                        .page = "too-many-ranks"});
+    refuse("strategy.devices are those of one process" + there_are + ".",
+           "Start one (--nproc_per_node=1), or remove the key.");
   }
   const int64_t virtual_ranks = job.config.training.virtual_ranks;
   if (virtual_ranks > 0 && world_size > virtual_ranks) {
-    throw Failure(Error{.code = Code::kUsage,
-                        .title = "TOO MANY RANKS",
-                        .where = job.config_path,
-                        .what = "training.virtual_ranks is " + std::to_string(virtual_ranks) +
-                                ", but there are " + std::to_string(world_size) +
-                                " ranks: one at least for each was expected.",
-                        .hint = "Start at most " + std::to_string(virtual_ranks) +
-                                " (--nproc_per_node), or raise training.virtual_ranks.",
-                        .page = "too-many-ranks"});
+    refuse("training.virtual_ranks is " + std::to_string(virtual_ranks) + there_are +
+               ": one at least for each was expected.",
+           "Start at most " + std::to_string(virtual_ranks) +
+               " (--nproc_per_node), or raise training.virtual_ranks.");
   }
   const MeshShape shape = MeshShapeOf(job.config, world_size);
   CheckTensorParallel(job, shape.tensor);
