@@ -54,13 +54,10 @@ void Checker::CheckPipeline() {
 // Keys of stages, where there are none.
 void Checker::CheckNoPipeline() {
   if (config_.strategy.type != StrategyType::kZero1) return;  // else they are refused as such
-  Config config = config_;
-  Config defaults;
   for (const std::string_view path : {"strategy.pipeline_schedule",
                                       "strategy.pipeline_micro_batches",
                                       "strategy.layers_per_stage"}) {
-    const Key& key = GetKey(path);
-    if (SlotText(key.slot(config)) == SlotText(key.slot(defaults))) continue;
+    if (IsDefault(GetKey(path), config_)) continue;
     Conflict(path, "strategy.type \"zero1\" has stages where it is told how many:",
              "Set strategy.pipeline_parallel_size, or remove the key.");
   }

@@ -129,10 +129,7 @@ void Checker::CheckStrategy() {
   if (config_.strategy.type == StrategyType::kDp) CheckDataParallel();
   CheckPipeline();
   if (config_.strategy.bucket_cap_mb.automatic && Given("strategy.first_bucket_mb")) {
-    Config config = config_;
-    Config defaults;
-    const Slot size(&config.strategy.first_bucket_mb);
-    if (SlotText(size) == SlotText(&defaults.strategy.first_bucket_mb)) return;
+    if (IsDefault(GetKey("strategy.first_bucket_mb"), config_)) return;
     Conflict("strategy.first_bucket_mb",
              "strategy.bucket_cap_mb \"auto\" finds the size of the first bucket, too:",
              "Remove one of the two keys.");
@@ -232,15 +229,12 @@ void Checker::CheckDataParallel() {
              "Take \"ddp\", which has a process for each.");
   }
   // What is between processes.
-  Config config = config_;
-  Config defaults;
   for (const std::string_view path :
        {"strategy.bucket_cap_mb", "strategy.first_bucket_mb", "strategy.overlap",
         "strategy.optimizer_in_backward", "strategy.find_unused_parameters",
         "strategy.static_graph", "strategy.broadcast_buffers", "strategy.check_finite",
         "strategy.comm_hook", "comm.algorithm"}) {
-    const Key& key = GetKey(path);
-    if (SlotText(key.slot(config)) == SlotText(key.slot(defaults))) continue;
+    if (IsDefault(GetKey(path), config_)) continue;
     Conflict(path, "strategy.type \"dp\" is one process, which sends no gradients to others:",
              "Remove the key, or take \"ddp\".");
   }

@@ -46,12 +46,8 @@ class Warnings {
 
   // Of those keys that have another value than their default.
   void WarnIfGiven(std::initializer_list<std::string_view> paths, const std::string& because) {
-    Config config = config_;  // slots are writable references
-    Config defaults;
     for (const std::string_view path : paths) {
-      const Key& key = GetKey(path);
-      if (SlotText(key.slot(config)) == SlotText(key.slot(defaults))) continue;
-      Warn(path, "has no effect: " + because + ".");
+      if (!IsDefault(GetKey(path), config_)) Warn(path, "has no effect: " + because + ".");
     }
   }
 

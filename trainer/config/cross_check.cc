@@ -59,7 +59,6 @@ void Checker::CheckRequired() {
 // the default does no harm; config.resolved.json holds all keys.
 void Checker::CheckScopes() {
   Config config = config_;
-  Config defaults;
   for (const auto& [key, entry] : entries_.all()) {
     if (key->only_for.key.empty()) continue;
     const Key& scope = GetKey(key->only_for.key);
@@ -68,7 +67,7 @@ void Checker::CheckScopes() {
       return word == "\"" + std::string(value) + "\"";
     };
     if (std::ranges::any_of(key->only_for.values, fits)) continue;
-    if (SlotText(key->slot(config)) == SlotText(key->slot(defaults))) continue;
+    if (IsDefault(*key, config_)) continue;
     Conflict(key->Path(),
              key->Path() + " is for " + ScopeText(*key) + ", but this config has " + word + ":",
              "Remove the key, or change " + scope.Path() + ".");

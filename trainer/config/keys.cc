@@ -133,6 +133,12 @@ std::string DefaultText(const Key& key) {
   return SlotText(key.slot(defaults));
 }
 
+bool IsDefault(const Key& key, const Config& config) {
+  Config copy = config;  // slots are writable references
+  Config defaults;
+  return SlotText(key.slot(copy)) == SlotText(key.slot(defaults));
+}
+
 std::string AcceptedText(const Key& key) {
   Config config;
   return std::visit(AcceptedTextOf{key.range, key.only_time}, key.slot(config));

@@ -73,6 +73,8 @@ const Key& GetKey(std::string_view path);
 
 // The default as it stands in docs and messages: JSON, or what it follows from.
 std::string DefaultText(const Key& key);
+// Whether the key has that value in `config`.
+bool IsDefault(const Key& key, const Config& config);
 // "an integer of at least 1", "one of "gpt", "mlp"".
 std::string AcceptedText(const Key& key);
 // "data.format "text"", "model.type "gpt" or "bert"". REQUIRES: the key has only_for.
