@@ -2,14 +2,6 @@
 
 namespace ddprun::trainer {
 
-namespace {
-
-bool IsTransformer(ModelType type) {
-  return type == ModelType::kBert || type == ModelType::kGpt || type == ModelType::kLlama;
-}
-
-}  // namespace
-
 void Checker::CheckModel() {
   const ModelConfig& model = config_.model;
   if (model.type == ModelType::kLlama) CheckRopeScaling();

@@ -88,9 +88,7 @@ void FillModelDefaults(const Entries& entries, Config* config) {
       model.given.emplace_back(key->name);
     }
   }
-  const bool transformer = model.type == ModelType::kBert || model.type == ModelType::kGpt ||
-                           model.type == ModelType::kLlama;
-  if (!transformer) return;
+  if (!IsTransformer(model.type)) return;
   if (!HasValue(entries, "model.attention_dropout")) model.attention_dropout = model.dropout;
   const bool classifies = model.type == ModelType::kBert;
   if (classifies && !HasValue(entries, "model.classifier_dropout")) {

@@ -23,6 +23,10 @@ enum class ModelType {
   kTorchScript,
   kPlugin
 };
+constexpr bool IsTransformer(ModelType type) {
+  return type == ModelType::kBert || type == ModelType::kGpt || type == ModelType::kLlama;
+}
+
 enum class Activation { kRelu, kNone, kGelu };
 
 struct ModelConfig {

@@ -101,10 +101,7 @@ void JobChecker::CheckNamedFiles(const Config& config, CheckedJob& found) const 
   if (!config.data.tokenizer.empty()) {
     Collect(found, [&] { LoadTokenizer(config.data.tokenizer); });
   }
-  const ModelType type = config.model.type;
-  const bool transformer =
-      type == ModelType::kBert || type == ModelType::kGpt || type == ModelType::kLlama;
-  if (transformer && !config.model.name_or_path.empty()) {
+  if (IsTransformer(config.model.type) && !config.model.name_or_path.empty()) {
     Collect(found, [&] { ReadModelOptions(config.model.name_or_path); });
   }
 }
