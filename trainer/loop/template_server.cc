@@ -22,6 +22,7 @@
 #include "base/failure.h"
 #include "base/flight_recorder.h"
 #include "base/stop_signals.h"
+#include "base/whole_file.h"
 
 namespace ddprun::trainer {
 
@@ -127,12 +128,6 @@ Request ReadRequest(Message message, const Environment& base) {
   return request;
 }
 
-void WriteByte(const UniqueFd& pipe) {
-  const char byte = 0;
-  while (write(pipe.get(), &byte, 1) < 0 && errno == EINTR) {
-  }
-}
-
 // Bytes read before the end of file or `count`.
 size_t ReadBytes(const UniqueFd& pipe, size_t count) {
   size_t total = 0;
@@ -167,7 +162,7 @@ void TakeOver(Request& request) {
 // The worker's first steps, up to the point where it is the agent's child.
 void BecomeWorker(Request& request, Pipe& gate, Pipe& sessions, pid_t agent) {
   setsid();
-  WriteByte(sessions.write);
+  WriteBytes(sessions.write.get(), std::string_view("\0", 1));
   sessions = {};
   gate.write.reset();
   ReadBytes(gate.read, 1);  // returns at the end of file: the gate opens by being closed
