@@ -25,16 +25,13 @@ std::string ErrnoText(int error_number) {
 }
 
 Error SystemError(std::string_view what, int error_number) {
-  return Error{.code = Code::kFailed,
-               .title = "SYSTEM ERROR",
-               .where = "",
+  return Error{.title = "SYSTEM ERROR",
                .what = std::string(what) + ": " + ErrnoText(error_number),
                .hint = error_number == EMFILE
                            ? "Raise the limit of open files, in this shell: ulimit -n 4096"
                        : error_number == EAGAIN && what.find("fork") != what.npos
                            ? "Raise the limit of this user's processes (ulimit -u), or end some."
-                           : "",
-               .page = ""};
+                           : ""};
 }
 
 int ExitStatus(Code code) {

@@ -24,11 +24,11 @@ enum class Code {
 // `more` further errors found in the same input, shown below this one.
 struct Error {
   Code code = Code::kFailed;
-  std::string title;
-  std::string where;
-  std::string what;
-  std::string hint;
-  std::string page;
+  std::string title = {};
+  std::string where = {};
+  std::string what = {};
+  std::string hint = {};
+  std::string page = {};
   std::vector<Error> more = {};
 
   // Adds what was being done, as a first line of `what`: "While joining round 3:".

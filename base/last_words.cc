@@ -102,12 +102,7 @@ Error CurrentError() {
   } catch (const Failure& failure) {
     return failure.error();
   } catch (...) {
-    return Error{.code = Code::kFailed,
-                 .title = "UNEXPECTED ERROR",
-                 .where = "",
-                 .what = ExceptionText(),
-                 .hint = "",
-                 .page = "unexpected-error"};
+    return Error{.title = "UNEXPECTED ERROR", .what = ExceptionText(), .page = "unexpected-error"};
   }
 }
 

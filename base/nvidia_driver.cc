@@ -35,9 +35,7 @@ constexpr int kGpuSensor = 0;
 constexpr int kPeerReads = 0;
 
 Error NoDriver(std::string what) {
-  return Error{.code = Code::kFailed,
-               .title = "NO NVIDIA DRIVER",
-               .where = "",
+  return Error{.title = "NO NVIDIA DRIVER",
                .what = std::move(what),
                .hint =
                    "Install the driver; in a container, pass the GPUs in (docker run --gpus "

@@ -70,8 +70,7 @@ Result<std::string> Exchange(const std::string& written, const std::string& fold
 }  // namespace
 
 Error CannotWrite(const std::string& path, int error_number) {
-  return Error{.code = Code::kFailed,
-               .title = "CANNOT WRITE A FILE",
+  return Error{.title = "CANNOT WRITE A FILE",
                .where = path,
                .what = "\"" + path + "\" cannot be written: " + ErrnoText(error_number) + ".",
                .hint = HintFor(error_number),

@@ -25,8 +25,7 @@ Error NoSuchName(std::string_view name, const std::vector<std::string>& names) {
                .where = "ddprun explain " + std::string(name),
                .what = "No message has the name \"" + std::string(name) + "\".",
                .hint = nearest ? "Did you mean " + *nearest + "?"
-                               : "ddprun explain, without a name, lists all.",
-               .page = ""};
+                               : "ddprun explain, without a name, lists all."};
 }
 
 }  // namespace

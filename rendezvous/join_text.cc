@@ -22,7 +22,6 @@ Status CheckNodes(const RendezvousOptions& options) {
                          "; expected MIN from 1 to MAX, and MAX "
                          "up to " +
                          std::to_string(kMaxNodes) + ".",
-                 .hint = "",
                  .page = "nnodes"};
   }
   const HostPort& endpoint = options.endpoint;

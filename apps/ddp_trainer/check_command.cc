@@ -41,7 +41,6 @@ Runs ReadRuns(const std::string& path) {
                       .where = path,
                       .what = "A list of runs was expected, each a list of overrides as after "
                               "--set: [[\"run.seed=1\"], [\"run.seed=2\"]]",
-                      .hint = "",
                       .page = "bad-list-of-runs"});
 }
 

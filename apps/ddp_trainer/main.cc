@@ -36,9 +36,7 @@ struct Arguments {
 // Only exit() leads here: this program ends by End(). A plugin or a library that calls it would
 // otherwise end a rank, maybe with status 0, as if it had trained.
 void OnExit(int status, void*) {
-  const ddprun::Error error{.code = ddprun::Code::kFailed,
-                            .title = "EXIT WAS CALLED",
-                            .where = "",
+  const ddprun::Error error{.title = "EXIT WAS CALLED",
                             .what = "A plugin, or a library that it uses, called exit(" +
                                     std::to_string(status) + ") before training had ended.",
                             .hint = "Throw an exception instead: its text is then reported.",

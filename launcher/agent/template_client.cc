@@ -53,11 +53,8 @@ int SendMessage(int socket, const std::string& text, const std::vector<UniqueFd>
 }
 
 Error TemplateGone(const std::string& why) {
-  return Error{.code = Code::kFailed,
-               .title = "WORKER TEMPLATE FAILED",
-               .where = "",
+  return Error{.title = "WORKER TEMPLATE FAILED",
                .what = "ddp-trainer, which forks the workers, " + why + ".",
-               .hint = "",
                .page = "template-failed"};
 }
 

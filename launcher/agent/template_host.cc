@@ -56,11 +56,9 @@ bool TemplateHost::OnExit(pid_t pid, const ProcessExit& exit) {
     return true;
   }
   handlers_.on_lost(Error{
-      .code = Code::kFailed,
       .title = "WORKER TEMPLATE FAILED",
       .where = plan_.target.name,
       .what = plan_.target.program + " " + DescribeExit(exit) + " before it could fork workers.",
-      .hint = "",
       .page = "template-failed"});
   return true;
 }

@@ -15,7 +15,6 @@ constexpr std::string_view kResolvedConfig = "config.resolved.json";
 Error Contradict(std::string what, std::string hint) {
   return Error{.code = Code::kUsage,
                .title = "FLAGS CONTRADICT",
-               .where = "",
                .what = std::move(what),
                .hint = std::move(hint),
                .page = "flags-contradict"};
@@ -68,7 +67,6 @@ Status SettleFixed(Options& options) {
                .what = "--node_rank is " + std::to_string(*rdzv.node_rank) + ", but --nnodes is " +
                        std::to_string(rules.max_nodes) + "; expected 0 to " +
                        std::to_string(rules.max_nodes - 1) + ".",
-               .hint = "",
                .page = "bad-value"};
 }
 
@@ -152,7 +150,6 @@ Status CheckTarget(const Options& options) {
   if (options.target.empty()) {
     return Error{.code = Code::kUsage,
                  .title = "NO TARGET",
-                 .where = "",
                  .what = "Nothing to run was given.",
                  .hint =
                      "Usage: ddprun [options] TARGET [args...]\n"

@@ -19,7 +19,6 @@ Error BadValue(const Flag& flag, const std::string& shown_name, const std::strin
       .title = "BAD VALUE",
       .where = shown_name,
       .what = shown_name + " is \"" + text + "\"; expected " + std::string(flag.expected) + ".",
-      .hint = "",
       .page = "bad-value"};
 }
 

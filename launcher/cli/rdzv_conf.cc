@@ -122,7 +122,6 @@ Status ReadRdzvConf(Options& options) {
                  .where = "--rdzv_conf",
                  .what = "--rdzv_conf: " + given->first + " is \"" + given->second +
                          "\"; expected " + std::string(key.expected) + ".",
-                 .hint = "",
                  .page = "bad-value"};
   }
   return {};

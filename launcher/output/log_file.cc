@@ -11,8 +11,7 @@ namespace ddprun::launcher {
 Result<UniqueFd> OpenLogFile(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
   if (fd.valid()) return fd;
-  return Error{.code = Code::kFailed,
-               .title = "LOG FILE NOT WRITABLE",
+  return Error{.title = "LOG FILE NOT WRITABLE",
                .where = path,
                .what = "Opening it failed: " + ErrnoText(errno) + ".",
                .hint = "Give --log_dir a folder that can be written to.",

@@ -15,8 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 Error NotWritable(const std::string& path, int error_number) {
-  return Error{.code = Code::kFailed,
-               .title = "LOG FOLDER NOT WRITABLE",
+  return Error{.title = "LOG FOLDER NOT WRITABLE",
                .where = path,
                .what = "Making this folder failed: " + ErrnoText(error_number) + ".",
                .hint = "Give --log_dir a folder that can be written to, or leave it out.",

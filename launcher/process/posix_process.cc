@@ -23,7 +23,6 @@ Error ExecError(const SpawnRequest& request, int error_number) {
               .title = "PROGRAM NOT EXECUTABLE",
               .where = request.name,
               .what = "Executing " + request.program + " failed: " + ErrnoText(error_number) + ".",
-              .hint = "",
               .page = "program-not-executable"};
   if (error_number == ENOENT) {
     error.hint =

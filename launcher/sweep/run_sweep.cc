@@ -35,12 +35,8 @@ std::string NewFolder(const std::string& wanted) {
 }
 
 Error NotSwept(const std::string& flag, const std::string& what) {
-  return Error{.code = Code::kUsage,
-               .title = "BAD SWEEP",
-               .where = flag,
-               .what = what,
-               .hint = "",
-               .page = "bad-sweep"};
+  return Error{
+      .code = Code::kUsage, .title = "BAD SWEEP", .where = flag, .what = what, .page = "bad-sweep"};
 }
 
 class Sweep {

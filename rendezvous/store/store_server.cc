@@ -153,7 +153,7 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
       asio::post(io_, [self = shared_from_this(), peer = sessions_.at(from)->peer()] {
         if (const auto handler = self->on_refused_) handler(peer);
       });
-      return Error{.title = "KEY REFUSED", .where = "", .what = "", .hint = "", .page = ""};
+      return Error{.title = "KEY REFUSED"};
     }
     return Handle(from, std::move(request));
   }

@@ -57,8 +57,7 @@ bool ReadLine(std::string_view line, Commit& commit) {
 }  // namespace
 
 Error BrokenCheckpoint(const std::string& file, const std::string& what) {
-  return Error{.code = Code::kFailed,
-               .title = "BROKEN CHECKPOINT",
+  return Error{.title = "BROKEN CHECKPOINT",
                .where = file,
                .what = "\"" + file + "\" is not what was committed: " + what + ".",
                .hint = "Go on from another checkpoint. Where the disk or a copy did this, copy the "

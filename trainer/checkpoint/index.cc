@@ -156,11 +156,9 @@ TensorTable TableOf(const StateDict& state,
 Result<std::string> IndexText(const Index& index) {
   json run = json::parse(index.run, nullptr, /*allow_exceptions=*/false);
   if (!run.is_object()) {
-    return Error{.code = Code::kFailed,
-                 .title = "CHECKPOINT NOT SAVED",
+    return Error{.title = "CHECKPOINT NOT SAVED",
                  .where = "step " + std::to_string(index.step),
                  .what = "What the run wants to keep beside its state is no JSON object.",
-                 .hint = "",
                  .page = "checkpoint-not-saved"};
   }
   json text = TableJson(index.table);
@@ -215,11 +213,9 @@ std::optional<ShardRecord> ParseRecord(std::string_view text) {
 
 Status Merge(TensorTable table, TensorTable& all) {
   const auto differ = [](const std::string& name, const std::string& how = "types or shapes") {
-    return Error{.code = Code::kFailed,
-                 .title = "CHECKPOINT NOT SAVED",
+    return Error{.title = "CHECKPOINT NOT SAVED",
                  .where = name,
                  .what = "Two ranks have \"" + name + "\" in different " + how + ".",
-                 .hint = "",
                  .page = "checkpoint-not-saved"};
   };
   for (auto& [name, tensor] : table.tensors) {

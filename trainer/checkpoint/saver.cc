@@ -33,11 +33,9 @@ double SecondsSince(SaverClock::time_point begin) {
 }
 
 Error SaveError(int64_t step, const std::string& what) {
-  return Error{.code = Code::kFailed,
-               .title = "CHECKPOINT NOT SAVED",
+  return Error{.title = "CHECKPOINT NOT SAVED",
                .where = "step " + std::to_string(step),
                .what = what,
-               .hint = "",
                .page = "checkpoint-not-saved"};
 }
 

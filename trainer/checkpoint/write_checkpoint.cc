@@ -34,8 +34,7 @@ std::string FiveDigits(int64_t number) {
 }
 
 Error NotSaved(const std::string& where, const std::string& what) {
-  return Error{.code = Code::kFailed,
-               .title = "CHECKPOINT NOT SAVED",
+  return Error{.title = "CHECKPOINT NOT SAVED",
                .where = where,
                .what = what,
                .hint = "Training goes on, and the checkpoints of before are there.",

@@ -25,8 +25,7 @@ struct Invitation {
 };
 
 Error BadRanks(int rank, const std::string& what) {
-  return Error{.code = Code::kFailed,
-               .title = "BAD GROUP",
+  return Error{.title = "BAD GROUP",
                .where = "rank " + std::to_string(rank),
                .what = what,
                .hint = "Every rank of the new group must give the same list, itself in it.",

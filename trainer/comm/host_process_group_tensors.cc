@@ -11,12 +11,8 @@
 namespace ddprun::trainer {
 
 void RefuseTensor(const std::string& what, const std::string& hint) {
-  throw Failure(Error{.code = Code::kFailed,
-                      .title = "UNSUPPORTED TENSOR",
-                      .where = "",
-                      .what = what,
-                      .hint = hint,
-                      .page = "unsupported-tensor"});
+  throw Failure(Error{
+      .title = "UNSUPPORTED TENSOR", .what = what, .hint = hint, .page = "unsupported-tensor"});
 }
 
 DataType TypeOf(const at::Tensor& tensor) {
@@ -65,9 +61,7 @@ Reduction ReductionOf(const c10d::ReduceOp& op, DataType type) {
 
 int RankOf(int64_t rank, int size) {
   if (rank >= 0 && rank < size) return static_cast<int>(rank);
-  throw Failure(Error{.code = Code::kFailed,
-                      .title = "NO SUCH RANK",
-                      .where = "",
+  throw Failure(Error{.title = "NO SUCH RANK",
                       .what = "A collective was given rank " + std::to_string(rank) +
                               "; this group has ranks 0 to " + std::to_string(size - 1) + ".",
                       .hint = "Ranks are those of the group, not of the whole job.",

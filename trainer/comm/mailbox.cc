@@ -80,8 +80,7 @@ Mailbox::Handle Mailbox::Send(const void* data, size_t bytes, int to, int tag) {
     HeaderOf(block.data).released.store(1, std::memory_order_relaxed);
   }
   transfer->status =
-      Error{.code = Code::kFailed,
-            .title = "OUT OF SHARED MEMORY",
+      Error{.title = "OUT OF SHARED MEMORY",
             .where = SelfText(),
             .what = "No shared memory is left for a message of " + std::to_string(bytes) +
                     " bytes to rank " + std::to_string(to) + ".",
@@ -160,8 +159,7 @@ void Mailbox::Take(Transfer& receive, const Message& message) {
 }
 
 Error Mailbox::WrongSize(const Transfer& receive, int from, size_t sent) const {
-  return Error{.code = Code::kFailed,
-               .title = "MISMATCHED MESSAGE",
+  return Error{.title = "MISMATCHED MESSAGE",
                .where = SelfText(),
                .what = "R" + TextOf(from).substr(1) + " sent " + std::to_string(sent) +
                        " bytes with tag " + std::to_string(receive.tag) + "; " + SelfText() +

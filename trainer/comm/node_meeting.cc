@@ -21,13 +21,12 @@ constexpr std::chrono::microseconds kReadingPoll{20};
 }  // namespace
 
 Error RankLost(int rank, int lost, const std::string& before) {
-  return Error{.code = Code::kFailed,
-               .title = "RANK LOST",
-               .where = "rank " + std::to_string(rank),
-               .what =
-                   "Rank " + std::to_string(lost) + " was killed before it came to " + before + ".",
-               .hint = "Only a step of training is done again with another process in its place.",
-               .page = "rank-lost"};
+  return Error{
+      .title = "RANK LOST",
+      .where = "rank " + std::to_string(rank),
+      .what = "Rank " + std::to_string(lost) + " was killed before it came to " + before + ".",
+      .hint = "Only a step of training is done again with another process in its place.",
+      .page = "rank-lost"};
 }
 
 NodeMeeting::NodeMeeting(SharedRegion& region, Options options)
@@ -159,8 +158,7 @@ Error NodeMeeting::Mismatch(const OperationHeader& own,
                             const OperationHeader& theirs,
                             int name) const {
   const std::string self = std::to_string(NameOf(options_.rank));
-  return Error{.code = Code::kFailed,
-               .title = "MISMATCHED COLLECTIVES",
+  return Error{.title = "MISMATCHED COLLECTIVES",
                .where = "rank " + self,
                .what = "Rank " + self + " is at " + Describe(own) + ",\nbut rank " +
                        std::to_string(name) + " is at " + Describe(theirs) + ".",
@@ -214,11 +212,9 @@ Status NodeMeeting::WaitFor(int rank,
 
 Error NodeMeeting::Cancelled(const NodeOperation& operation) {
   return Error{
-      .code = Code::kFailed,
       .title = "COLLECTIVE CANCELLED",
       .where = "rank " + std::to_string(NameOf(options_.rank)),
       .what = "This process gave up while it waited in " + Describe(operation.header) + ".",
-      .hint = "",
       .page = "collective-cancelled"};
 }
 

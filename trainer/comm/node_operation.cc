@@ -53,8 +53,7 @@ std::string Describe(const OperationHeader& header) {
 }
 
 Error WrongSizes(int rank, int sender, size_t expected, size_t sent) {
-  return Error{.code = Code::kFailed,
-               .title = "MISMATCHED COLLECTIVES",
+  return Error{.title = "MISMATCHED COLLECTIVES",
                .where = "rank " + std::to_string(rank),
                .what = "In all_to_all rank " + std::to_string(rank) + " expects " +
                        std::to_string(expected) + " bytes from rank " + std::to_string(sender) +

@@ -95,9 +95,7 @@ OperationQueue::~OperationQueue() {
     thread.get_id() == std::this_thread::get_id() ? thread.detach() : thread.join();
   }
   while (const EntryPtr entry = state_->TakeFront()) {
-    Error gone{.code = Code::kFailed,
-               .title = "COLLECTIVE CANCELLED",
-               .where = "",
+    Error gone{.title = "COLLECTIVE CANCELLED",
                .what = "The process group was left before this operation had begun.",
                .hint = "Wait for what has been started before the group is left.",
                .page = "collective-cancelled"};

@@ -87,7 +87,6 @@ UniqueFd ReceiveFd(int socket) {
 Error NotTogether(const std::string& what) {
   return Error{.code = Code::kRendezvous,
                .title = "RANKS DID NOT COME",
-               .where = "",
                .what = what,
                .hint =
                    "Look at the output of the missing ranks. They must run on this machine, as "

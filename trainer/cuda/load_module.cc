@@ -183,9 +183,7 @@ Error CurrentDeviceError(const std::function<std::string()>& needs) {
   try {
     throw;
   } catch (const c10::OutOfMemoryError& error) {
-    return Error{.code = Code::kFailed,
-                 .title = "OUT OF GPU MEMORY",
-                 .where = "",
+    return Error{.title = "OUT OF GPU MEMORY",
                  .what = std::string(error.what_without_backtrace()) +
                          "\nThis run was estimated to need " + needs() + ".",
                  .hint =
@@ -195,9 +193,7 @@ Error CurrentDeviceError(const std::function<std::string()>& needs) {
                      "\"bf16\" or strategy.type \"zero3\".",
                  .page = "out-of-gpu-memory"};
   } catch (const c10::AcceleratorError& error) {
-    return Error{.code = Code::kFailed,
-                 .title = "GPU FAILED",
-                 .where = "",
+    return Error{.title = "GPU FAILED",
                  .what = error.what_without_backtrace(),
                  .hint =
                      "What a GPU does wrong shows later than it is: CUDA_LAUNCH_BLOCKING=1 "

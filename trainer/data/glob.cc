@@ -96,7 +96,6 @@ class Expansion {
 Error MissingFile(std::string what, std::string hint) {
   return Error{.code = Code::kUsage,
                .title = "NO DATA FILE",
-               .where = "",
                .what = std::move(what),
                .hint = std::move(hint),
                .page = "no-data-file"};
@@ -140,7 +139,6 @@ Error NoSuchFile(const fs::path& path) {
 Error IsFolder(const std::string& path) {
   return Error{.code = Code::kUsage,
                .title = "DATA FILE IS A FOLDER",
-               .where = "",
                .what = "\"" + path + "\" is a folder; a file was expected.",
                .hint = "Write \"" + (fs::path(path) / "*").string() +
                        "\" for the files in it, or \"" + (fs::path(path) / "**").string() +

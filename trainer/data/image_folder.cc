@@ -136,8 +136,7 @@ Image ImageFolder::Load(const File& file) const {
   Result<Image> image = DecodeImage(bytes.text());
   if (image) return *std::move(image);
   throw Failure(
-      Error{.code = Code::kFailed,
-            .title = "IMAGE CANNOT BE DECODED",
+      Error{.title = "IMAGE CANNOT BE DECODED",
             .where = file.path,
             .what = "\"" + file.path + "\" cannot be decoded: " + image.error().what + ".",
             .hint = "Replace or remove the file; whole JPEG and PNG files are expected. Or set "

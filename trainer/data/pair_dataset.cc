@@ -48,7 +48,6 @@ PairDataset::PairDataset(const PairDatasetOptions& options,
   if (tokenizer_->special().pad < 0) {
     throw Failure(Error{.code = Code::kUsage,
                         .title = "NO TOKEN FOR PADDING",
-                        .where = "",
                         .what = "The tokenizer has no token to fill up short rows with, as [PAD].",
                         .hint = "Take a tokenizer of the BERT family.",
                         .page = "no-padding-token"});

@@ -18,7 +18,6 @@ RandomDataset::RandomDataset(const RandomDatasetOptions& options) {
   if (count <= 0 || options.input_size <= 0 || options.target_size <= 0) {
     throw Failure(Error{.code = Code::kUsage,
                         .title = "WRONG SIZE OF RANDOM DATA",
-                        .where = "",
                         .what = "Random data was asked for with " + std::to_string(count) +
                                 " samples of " + std::to_string(options.input_size) +
                                 " inputs and " + std::to_string(options.target_size) +

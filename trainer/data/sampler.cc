@@ -39,15 +39,13 @@ const DistributedSamplerOptions& Checked(const DistributedSamplerOptions& option
   throw Failure(Error{
       .code = Code::kUsage,
       .title = "WRONG SAMPLER",
-      .where = "",
       .what = "The sampler was asked for rank " + std::to_string(options.rank) + " of " +
               std::to_string(options.num_replicas) + " replicas over " +
               std::to_string(options.dataset_size) + " samples, in global batches of " +
               std::to_string(options.global_batch) +
               "; a rank from 0 to replicas - 1, a size of at least 0 and a global batch that the "
               "replicas divide were expected.",
-      .hint = "Take rank and replicas from the process group.",
-      .page = ""});
+      .hint = "Take rank and replicas from the process group."});
 }
 
 }  // namespace
@@ -148,7 +146,6 @@ void DistributedSampler::Restore(const SamplerState& state) {
   const auto refuse = [](std::string what) {
     throw Failure(Error{.code = Code::kUsage,
                         .title = "SAVED POSITION DOES NOT FIT",
-                        .where = "",
                         .what = std::move(what),
                         .hint = "Go on with the data, seed and batch sizes of the saved run, or "
                                 "begin a new one.",

@@ -22,14 +22,12 @@ Failure TooLittleText(const TextDatasetOptions& options, int64_t bytes) {
   if (bytes == 0) {
     return Failure(Error{.code = Code::kUsage,
                          .title = "NO TEXT",
-                         .where = "",
                          .what = found + ": there is nothing to train on.",
                          .hint = "Name files that have text in them.",
                          .page = "no-text"});
   }
   return Failure(Error{.code = Code::kUsage,
                        .title = "TEXT TOO SHORT",
-                       .where = "",
                        .what = found + "; one sample needs " +
                                std::to_string(options.sequence_length + 1) +
                                " (data.max_seq_length + 1).",

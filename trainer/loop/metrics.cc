@@ -40,7 +40,6 @@ Failure DoesNotFit(const at::Tensor& outputs, const at::Tensor& targets, const c
        << targets.scalar_type() << " " << targets.sizes() << ".";
   return Failure(Error{.code = Code::kUsage,
                        .title = "METRIC DOES NOT FIT",
-                       .where = "",
                        .what = text.str(),
                        .hint = "accuracy, f1, f1_macro and mcc are for classes, mse and mae for "
                                "numbers, perplexity for both tokens and classes.",

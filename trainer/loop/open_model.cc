@@ -155,7 +155,6 @@ Failure NoSuchModel(const std::string& path) {
 Failure DoesNotFit(const std::string& what, const std::string& hint) {
   return Failure(Error{.code = Code::kUsage,
                        .title = "DATA AND MODEL DO NOT FIT",
-                       .where = "",
                        .what = what,
                        .hint = hint,
                        .page = "data-and-model"});
@@ -182,7 +181,6 @@ constexpr char kHint[] = "Change the model section, or train on other data (data
 Failure SizesDoNotFit(const std::string& what, const std::string& hint = kHint) {
   return Failure(Error{.code = Code::kUsage,
                        .title = "DATA DOES NOT FIT THE MODEL",
-                       .where = "",
                        .what = what,
                        .hint = hint,
                        .page = "data-does-not-fit"});

@@ -89,8 +89,7 @@ Failure WeightsNotSaved(const Job& job, const RunStart& start, Trainer& trainer,
     hint += " them from there: ddp-trainer checkpoint export";
   }
   const auto bytes = static_cast<double>(StateBytes(trainer.model()));
-  return Failure(Error{.code = Code::kFailed,
-                       .title = "WEIGHTS NOT SAVED",
+  return Failure(Error{.title = "WEIGHTS NOT SAVED",
                        .where = cause.where,
                        .what = "Training has ended, but its weights, " + ByteText(bytes) +
                                ", could not be saved:\n" + cause.what,

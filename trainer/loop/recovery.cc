@@ -129,8 +129,7 @@ void Trainer::Join() {
   int giver = 0;
   while (giver < mesh_.world.size && lacks[giver] != 0) ++giver;
   if (giver == mesh_.world.size) {
-    throw Failure(Error{.code = Code::kFailed,
-                        .title = "NO RANK IS LEFT",
+    throw Failure(Error{.title = "NO RANK IS LEFT",
                         .where = "rank " + std::to_string(own),
                         .what = "All ranks were killed that had the state of the run.",
                         .hint = "It goes on from its newest checkpoint, if restarts are left "

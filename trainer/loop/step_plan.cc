@@ -19,7 +19,6 @@ Error TooFewSamples(const Config& config, int64_t samples, std::string what) {
   return Error{
       .code = Code::kUsage,
       .title = "TOO FEW SAMPLES",
-      .where = "",
       .what = "The training data has " + std::to_string(samples) + " samples" + std::move(what),
       .hint = "Give it more data, " +
               std::string(config.training.virtual_ranks > 0 ? "fewer training.virtual_ranks"

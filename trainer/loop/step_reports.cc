@@ -19,8 +19,7 @@ namespace {
 
 FailureOfAllRanks BadLoss(int64_t step, double loss) {
   return FailureOfAllRanks(
-      Error{.code = Code::kFailed,
-            .title = "LOSS IS NO NUMBER",
+      Error{.title = "LOSS IS NO NUMBER",
             .where = "step " + std::to_string(step),
             .what = std::string("The loss of this step, over all ranks, is ") +
                     (std::isnan(loss) ? "NaN" : "infinite") + "; a finite number was expected.",

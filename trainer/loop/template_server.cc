@@ -101,8 +101,7 @@ std::optional<Message> Receive(const UniqueFd& socket) {
 
 [[noreturn]] void ThrowBadMessage(const json& body) {
   throw Failure(
-      Error{.code = Code::kFailed,
-            .title = "BAD MESSAGE",
+      Error{.title = "BAD MESSAGE",
             .where = "worker template",
             .what = "ddprun sent a message that this ddp-trainer does not know: " + body.dump(),
             .hint = "ddprun and ddp-trainer must be of the same version.",

@@ -32,8 +32,7 @@ constexpr double kSmallestLossScale = 1.0 / 65536;
 
 FailureOfAllRanks NoLossScaleFits(int64_t step) {
   return FailureOfAllRanks(
-      Error{.code = Code::kFailed,
-            .title = "NO LOSS SCALE FITS",
+      Error{.title = "NO LOSS SCALE FITS",
             .where = "step " + std::to_string(step),
             .what = "Gradients are infinite or NaN in float16 however small the loss scale is; it "
                     "was halved down to 2^-16.",

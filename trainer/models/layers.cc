@@ -196,7 +196,6 @@ void CheckLength(int64_t length, int64_t positions) {
   throw Failure(
       Error{.code = Code::kUsage,
             .title = "SEQUENCE TOO LONG",
-            .where = "",
             .what = "The batch has sequences of " + std::to_string(length) +
                     " tokens; this model takes at most " + std::to_string(positions) + ".",
             .hint = "Make data.max_seq_length smaller, or the samples of your plugin shorter.",
@@ -206,7 +205,6 @@ void CheckLength(int64_t length, int64_t positions) {
 void ThrowWrongSize(const std::string& type, const std::string& sizes) {
   throw Failure(Error{.code = Code::kUsage,
                       .title = "WRONG MODEL SIZE",
-                      .where = "",
                       .what = "A " + type + " model was asked for with " + sizes + ".",
                       .hint = "Correct the model section of the config.",
                       .page = "model-size"});
@@ -246,7 +244,6 @@ at::Tensor Images(const at::Tensor& inputs, at::IntArrayRef image) {
   if (!image.empty()) text << " of " << image;
   throw Failure(Error{.code = Code::kUsage,
                       .title = "DATA DOES NOT FIT THE MODEL",
-                      .where = "",
                       .what = text.str() + ".",
                       .hint = "Train on images (data.format), or take another model.type.",
                       .page = "data-does-not-fit"});

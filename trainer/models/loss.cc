@@ -22,7 +22,6 @@ Failure DoNotFit(const at::Tensor& outputs, const at::Tensor& targets, const std
   return Failure(
       Error{.code = Code::kUsage,
             .title = "OUTPUTS AND TARGETS DO NOT FIT",
-            .where = "",
             .what = "The model gives " + Describe(outputs) + " and the data has targets " +
                     Describe(targets) + "; " + wanted + ".",
             .hint = "Set training.loss to the loss that is meant, or make the model's last size "

@@ -224,8 +224,7 @@ class TorchScript final : public Model {
       return module_.forward(std::move(values));
     } catch (const std::exception& error) {
       // Ends with the line of the Python source.
-      throw Failure(Error{.code = Code::kFailed,
-                          .title = "ERROR IN THE TORCHSCRIPT MODEL",
+      throw Failure(Error{.title = "ERROR IN THE TORCHSCRIPT MODEL",
                           .where = path_,
                           .what = error.what(),
                           .hint = "Try the module in Python on inputs of the data's shape.",

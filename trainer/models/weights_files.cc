@@ -23,8 +23,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 Failure BrokenIndex(const std::string& path, const std::string& what) {
-  return Failure(Error{.code = Code::kFailed,
-                       .title = "BROKEN WEIGHTS INDEX",
+  return Failure(Error{.title = "BROKEN WEIGHTS INDEX",
                        .where = path,
                        .what = "\"" + path + "\" " + what + ".",
                        .hint = "Copy or download the folder again; it may be incomplete.",

@@ -23,8 +23,7 @@ void Check(const std::vector<NamedParameter>& parameters) {
     const at::Tensor& tensor = parameter.tensor;
     const at::Device wanted = parameters[0].tensor.device();
     if (tensor.device() == wanted && tensor.layout() == at::kStrided) continue;
-    throw Failure(Error{.code = Code::kFailed,
-                        .title = "BAD PARAMETER",
+    throw Failure(Error{.title = "BAD PARAMETER",
                         .where = parameter.name,
                         .what = parameter.name + " is a " + c10::str(tensor.layout()) +
                                 " tensor on " + tensor.device().str() + "; " + parameters[0].name +
@@ -72,8 +71,7 @@ void GradientBuckets::CheckUnchanged() const {
         tensor.device() == view.device()) {
       continue;
     }
-    throw Failure(Error{.code = Code::kFailed,
-                        .title = "BAD PARAMETER",
+    throw Failure(Error{.title = "BAD PARAMETER",
                         .where = name,
                         .what = name + " is " + Describe(tensor) + "; it was " + Describe(view) +
                                 " when the model was wrapped.",

@@ -187,8 +187,7 @@ void VerifySameModel(const std::vector<NamedParameter>& tensors, c10d::Backend& 
   if (differing.empty()) return;
   const bool one = differing.find(',') == std::string::npos;
   const std::string theirs = BroadcastText(mine, all[0][1].item<int64_t>(), control);
-  throw Failure(Error{.code = Code::kFailed,
-                      .title = "DIFFERENT MODELS",
+  throw Failure(Error{.title = "DIFFERENT MODELS",
                       .where = "rank " + std::to_string(control.getRank()),
                       .what = (one ? "Rank " : "Ranks ") + differing + (one ? " has " : " have ") +
                               "another model than rank 0." + FirstDifference(theirs, mine),

@@ -46,7 +46,6 @@ void Reducer::CheckOptions() const {
   if (!options_.update_in_backward || !options_.WaitsInStep()) return;
   throw Failure(Error{.code = Code::kUsage,
                       .title = "OPTIONS THAT DO NOT FIT",
-                      .where = "",
                       .what = "Parameters are to be updated in backward, but the overlap waits for "
                               "their gradients after it.",
                       .hint = "Use overlap kBackward or kNone with update_in_backward.",

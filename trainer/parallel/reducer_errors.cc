@@ -20,8 +20,7 @@ Failure MissingGradients(const std::string& where,
   if (missing.size() > kNamed) {
     names += "\n    and " + std::to_string(missing.size() - kNamed) + " more";
   }
-  return Failure(Error{.code = Code::kFailed,
-                       .title = "PARAMETERS WITHOUT GRADIENT",
+  return Failure(Error{.title = "PARAMETERS WITHOUT GRADIENT",
                        .where = where,
                        .what = "backward() ended, but " + std::to_string(missing.size()) + " of " +
                                std::to_string(all) + " parameters got no gradient:" + names,
@@ -40,8 +39,7 @@ void Reducer::ThrowMissingGradients() const {
 }
 
 void Reducer::ThrowBadGradient(size_t index, const char* what, const char* hint) const {
-  throw Failure(Error{.code = Code::kFailed,
-                      .title = "BAD GRADIENT",
+  throw Failure(Error{.title = "BAD GRADIENT",
                       .where = Where(),
                       .what = buckets_.parameters()[index].name + " " + what + ".",
                       .hint = hint,
@@ -64,8 +62,7 @@ void Reducer::CallHook(const Bucket& bucket, const std::function<void()>& call) 
     if (members.size() > kNamed) {
       names += " and " + std::to_string(members.size() - kNamed) + " more";
     }
-    throw Failure(Error{.code = Code::kFailed,
-                        .title = "COMM HOOK FAILED",
+    throw Failure(Error{.title = "COMM HOOK FAILED",
                         .where = Where(),
                         .what = "The hook threw on bucket " +
                                 std::to_string(bucket.gradients.index) + " (" + names +

@@ -114,8 +114,7 @@ void ShardedGradients::OnGradient(size_t index, size_t parameter) {
   Unit& unit = units_[index];
   const NamedParameter& own = unit.unit->layout.parameters()[parameter];
   const auto refuse = [&](const char* what, const char* hint) {
-    throw Failure(Error{.code = Code::kFailed,
-                        .title = "BAD GRADIENT",
+    throw Failure(Error{.title = "BAD GRADIENT",
                         .where = Where(),
                         .what = own.name + " " + what + ".",
                         .hint = hint,

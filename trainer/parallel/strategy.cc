@@ -282,7 +282,6 @@ void RunBackward(int64_t step,
     throw;  // of communication, which goes on meanwhile
   } catch (...) {
     throw Failure(Error{
-        .code = Code::kFailed,
         .title = "GRADIENTS CANNOT BE COMPUTED",
         .where = "step " + std::to_string(step),
         .what = "While backward() went through the model, this was thrown:\n" + ExceptionText(),

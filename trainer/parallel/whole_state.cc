@@ -27,8 +27,7 @@ struct Whole {
 };
 
 Failure DoesNotFit(const std::string& name, const std::string& what) {
-  return Failure(Error{.code = Code::kFailed,
-                       .title = "STATE DOES NOT FIT",
+  return Failure(Error{.title = "STATE DOES NOT FIT",
                        .where = name,
                        .what = "\"" + name + "\" " + what,
                        .hint = "All ranks must build parts of the same model.",

@@ -193,8 +193,7 @@ std::unique_ptr<Dataset> Plugin::OpenDataset(const PluginDataOptions& options) c
 }
 
 Failure PluginError(const std::string& path, const std::string& what) {
-  return Failure(Error{.code = Code::kFailed,
-                       .title = "ERROR IN THE PLUGIN",
+  return Failure(Error{.title = "ERROR IN THE PLUGIN",
                        .where = path,
                        .what = what,
                        .hint = "The error is in the plugin's code or in what it was given; "

@@ -33,8 +33,7 @@ constexpr int kMaxSuffix = 100000;
 
 
 Error FolderError(const std::string& path, const std::string& doing, int error_number) {
-  return Error{.code = Code::kFailed,
-               .title = "RUN FOLDER",
+  return Error{.title = "RUN FOLDER",
                .where = path,
                .what = doing + ": " + ErrnoText(error_number) + ".",
                .hint = "Choose another folder with run.output_dir, or make this one writable.",
@@ -65,8 +64,7 @@ Result<UniqueFd> LockFolder(const std::string& path,
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) break;  // a file system without locks
     if (std::chrono::steady_clock::now() - begin >= patience) {
-      return Error{.code = Code::kFailed,
-                   .title = "RUN IN USE",
+      return Error{.title = "RUN IN USE",
                    .where = path,
                    .what = "Another process trains in this run folder.",
                    .hint = "Wait until it has ended, or give this run a name of its own "

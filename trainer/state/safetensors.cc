@@ -41,12 +41,9 @@ constexpr std::array<DtypeName, 10> kDtypes = {{{"F32", at::kFloat},
                                                 {"BOOL", at::kBool}}};
 
 Failure CannotStore(const std::string& name, const std::string& why) {
-  return Failure(Error{.code = Code::kFailed,
-                       .title = "CANNOT WRITE WEIGHTS",
+  return Failure(Error{.title = "CANNOT WRITE WEIGHTS",
                        .where = name,
-                       .what = "Tensor \"" + name + "\" " + why + ".",
-                       .hint = "",
-                       .page = ""});
+                       .what = "Tensor \"" + name + "\" " + why + "."});
 }
 
 // json keeps the last of two equal keys, which would hide a tensor.

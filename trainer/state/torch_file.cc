@@ -222,13 +222,10 @@ namespace {
 PickledTensor ViewOf(const LazyTensor& tensor, const std::string& storage) {
   const auto* known = std::ranges::find(kStorages, tensor.dtype, &StorageName::dtype);
   if (known == kStorages.end()) {
-    throw Failure(Error{.code = Code::kFailed,
-                        .title = "CANNOT WRITE WEIGHTS",
-                        .where = "",
-                        .what = "Tensor \"" + tensor.name + "\" has a type that is not written to "
-                                                            "files of torch.save.",
-                        .hint = "",
-                        .page = ""});
+    throw Failure(Error{.title = "CANNOT WRITE WEIGHTS",
+                        .what = "Tensor \"" + tensor.name +
+                                "\" has a type that is not written to "
+                                "files of torch.save."});
   }
   PickledTensor view{.storage = storage, .storage_type = known->name, .shape = tensor.shape};
   view.strides.resize(view.shape.size());

@@ -13,7 +13,6 @@ void RequireClassifierTokens(const SpecialIds& special) {
   if (special.cls >= 0 && special.sep >= 0) return;
   throw Failure(Error{.code = Code::kUsage,
                       .title = "NO [CLS] OR [SEP]",
-                      .where = "",
                       .what = "The tokenizer has no token that begins a text ([CLS]) or ends one "
                               "([SEP]), which a classifier's input needs.",
                       .hint = "Name the folder of a BERT tokenizer.",

@@ -19,12 +19,7 @@ namespace {
 constexpr std::string_view kGzip = "\x1f\x8b\x08";
 
 Error Because(std::string reason, std::string hint = "") {
-  return Error{.code = Code::kFailed,
-               .title = "",
-               .where = "",
-               .what = std::move(reason),
-               .hint = std::move(hint),
-               .page = ""};
+  return Error{.what = std::move(reason), .hint = std::move(hint)};
 }
 
 Error Damaged(std::string reason) {

@@ -31,9 +31,7 @@ class SignalHandlersKept {
 };
 
 Error NotLoaded(const std::string& why) {
-  return Error{.code = Code::kFailed,
-               .title = "NO UCX",
-               .where = "",
+  return Error{.title = "NO UCX",
                .what =
                    "The ranks are on several nodes, and UCX, which connects them, cannot be "
                    "loaded: " +

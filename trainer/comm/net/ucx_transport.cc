@@ -19,9 +19,7 @@ constexpr std::chrono::milliseconds kCancelPoll{20};
 constexpr std::chrono::milliseconds kFarewell{2000};
 
 Error UcxError(const UcxApi& ucx, const std::string& doing, ucs_status_t status) {
-  return Error{.code = Code::kFailed,
-               .title = "UCX FAILED",
-               .where = "",
+  return Error{.title = "UCX FAILED",
                .what = doing + ": " + ucx.status_string(status) + ".",
                .hint =
                    "UCX_LOG_LEVEL=info in the environment shows more. DDPRUN_NET_INTERFACE "
@@ -127,16 +125,14 @@ Error UcxTransport::Lost(const UcxRequest& request, ucs_status_t status) const {
   const std::string peer =
       request.peer < 0 ? "another node" : "rank " + std::to_string(request.peer);
   if (status == UCS_ERR_MESSAGE_TRUNCATED) {
-    return Error{.code = Code::kFailed,
-                 .title = "MISMATCHED MESSAGE",
+    return Error{.title = "MISMATCHED MESSAGE",
                  .where = "rank " + std::to_string(rank_),
                  .what = "A message from " + peer + " is longer than rank " +
                          std::to_string(rank_) + " expected.",
                  .hint = "Sender and receiver must agree on the tensor's shape and type.",
                  .page = "mismatched-message"};
   }
-  return Error{.code = Code::kFailed,
-               .title = "CONNECTION TO A RANK LOST",
+  return Error{.title = "CONNECTION TO A RANK LOST",
                .where = "rank " + std::to_string(rank_),
                .what = (request.receives ? "Receiving from " : "Sending to ") + peer +
                        " failed: " + ucx_.status_string(status) + ".",
