@@ -14,10 +14,7 @@ namespace ddprun {
 namespace {
 
 Error Reason(const std::string& reason) {
-  Error error;
-  error.title = "FILE CANNOT BE READ";
-  error.what = reason;
-  return error;
+  return {.title = "FILE CANNOT BE READ", .what = reason};
 }
 
 }  // namespace

@@ -37,14 +37,14 @@ Status CheckNodes(const RendezvousOptions& options) {
   return {};
 }
 
-Error RendezvousError(std::string title, std::string what, std::string hint, std::string page) {
-  Error error;
-  error.code = Code::kRendezvous;
-  error.title = std::move(title);
-  error.what = std::move(what);
-  error.hint = std::move(hint);
-  error.page = std::move(page);
-  return error;
+Error RendezvousError(
+    std::string title, std::string what, std::string hint, std::string page, std::string where) {
+  return {.code = Code::kRendezvous,
+          .title = std::move(title),
+          .where = std::move(where),
+          .what = std::move(what),
+          .hint = std::move(hint),
+          .page = std::move(page)};
 }
 
 std::string ListRanks(std::span<const int> sorted_ranks) {
@@ -79,14 +79,12 @@ Error NodesMissing(const HostPort& store,
   what += missing.empty() ? "node 0 has not given out the ranks" : DescribeJoined(nnodes, missing);
   what += ".\nThe store at " + ToString(store) + " is hosted by " +
           (hosted_here ? "this node (node 0)." : "node 0, and this node reaches it.");
-  Error error = RendezvousError(
+  return RendezvousError(
       "NODES MISSING", std::move(what),
       "Start the missing nodes with the same --master_addr, --master_port, --nnodes and "
       "--rdzv_id, each\nwith its own --node_rank; on those that run, see whether they reach " +
           ToString(store) + ".",
-      "nodes-missing");
-  error.where = ToString(store);
-  return error;
+      "nodes-missing", ToString(store));
 }
 
 Error NodeRankTaken(int node_rank, std::string_view other_host) {
@@ -124,16 +122,13 @@ Error NodeLost(std::string_view message) {
 
 Error BadPeerData(const HostPort& store, std::string_view key, std::string_view value) {
   constexpr size_t kShownBytes = 80;
-  Error error =
-      RendezvousError("BAD DATA FROM ANOTHER NODE",
-                      "The key " + std::string(key) + " in the store at " + ToString(store) +
-                          " holds \"" + std::string(value.substr(0, kShownBytes)) +
-                          "\", which is not what a launcher writes there.",
-                      "Is another program using this store? Choose another port or "
-                      "--rdzv_id.",
-                      "bad-peer-data");
-  error.where = ToString(store);
-  return error;
+  return RendezvousError("BAD DATA FROM ANOTHER NODE",
+                         "The key " + std::string(key) + " in the store at " + ToString(store) +
+                             " holds \"" + std::string(value.substr(0, kShownBytes)) +
+                             "\", which is not what a launcher writes there.",
+                         "Is another program using this store? Choose another port or "
+                         "--rdzv_id.",
+                         "bad-peer-data", ToString(store));
 }
 
 }  // namespace ddprun::rendezvous

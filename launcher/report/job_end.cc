@@ -33,25 +33,24 @@ std::string PeerFailure(const JobEnd& end, const TextStyle& style) {
                                .first = worker->record};
     return RenderPeerFailure(report, failure.node_rank, style);
   }
-  Error error;
-  error.title = failure.node_rank < 0 ? "LOST THE OTHER NODES" : "ANOTHER NODE FAILED";
-  if (failure.node_rank >= 0) error.where = "node " + std::to_string(failure.node_rank);
-  error.what = failure.message.ends_with('.') ? failure.message : failure.message + ".";
-  error.hint = "This node's workers were stopped. See that node's output for the whole story.";
-  error.page = "another-node-failed";
-  return Render(error);
+  const bool lost = failure.node_rank < 0;
+  return Render(
+      {.title = lost ? "LOST THE OTHER NODES" : "ANOTHER NODE FAILED",
+       .where = lost ? "" : "node " + std::to_string(failure.node_rank),
+       .what = failure.message.ends_with('.') ? failure.message : failure.message + ".",
+       .hint = "This node's workers were stopped. See that node's output for the whole story.",
+       .page = "another-node-failed"});
 }
 
 std::string Unkillable(const std::vector<pid_t>& pids) {
   if (pids.empty()) return "";
   std::string list;
   for (const pid_t pid : pids) list += " " + std::to_string(pid);
-  Error error;
-  error.title = "PROCESSES THAT DO NOT END";
-  error.what = "SIGKILL did not end these processes:" + list + ".";
-  error.hint = "They hang in the kernel (state D in ps), often on a file system or a GPU driver.";
-  error.page = "processes-that-do-not-end";
-  return Render(error);
+  return Render(
+      {.title = "PROCESSES THAT DO NOT END",
+       .what = "SIGKILL did not end these processes:" + list + ".",
+       .hint = "They hang in the kernel (state D in ps), often on a file system or a GPU driver.",
+       .page = "processes-that-do-not-end"});
 }
 
 }  // namespace

@@ -20,14 +20,12 @@ constexpr milliseconds kAnswerTimeout{5'000};
 constexpr milliseconds kNoLimit{std::chrono::hours(24 * 365)};
 
 Error NoSuchKey(const StoreAskOptions& options) {
-  Error error;
-  error.title = "NO SUCH KEY";
-  error.where = "store " + ToString(options.endpoint);
-  error.what = "The store has no key \"" + options.keys.front() + "\".";
-  error.hint =
-      "Show its keys with: ddprun store list --endpoint " + ToString(options.endpoint) + ".";
-  error.page = "no-such-key";
-  return error;
+  return {.title = "NO SUCH KEY",
+          .where = "store " + ToString(options.endpoint),
+          .what = "The store has no key \"" + options.keys.front() + "\".",
+          .hint = "Show its keys with: ddprun store list --endpoint " + ToString(options.endpoint) +
+                  ".",
+          .page = "no-such-key"};
 }
 
 void Print(std::FILE* out, const std::string& text) {

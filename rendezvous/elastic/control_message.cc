@@ -14,10 +14,7 @@ namespace {
 constexpr int64_t kMaxMs = int64_t{1000} * 3600 * 24 * 366;  // as of ParseSeconds
 
 Error BadHello(const std::string& what) {
-  Error error;
-  error.title = "BAD HELLO";
-  error.what = what;
-  return error;
+  return {.title = "BAD HELLO", .what = what};
 }
 
 bool InRange(int64_t value, int64_t least, int64_t most) {
@@ -155,14 +152,12 @@ json ToJson(const RefuseJoin& refuse) {
 }
 
 Error RefusalOf(const json& refuse) {
-  Error error;
-  error.code = Code::kRendezvous;
-  error.title = TextOf(refuse, "title");
-  error.where = TextOf(refuse, "where");
-  error.what = TextOf(refuse, "what");
-  error.hint = TextOf(refuse, "hint");
-  error.page = TextOf(refuse, "page");
-  return error;
+  return {.code = Code::kRendezvous,
+          .title = TextOf(refuse, "title"),
+          .where = TextOf(refuse, "where"),
+          .what = TextOf(refuse, "what"),
+          .hint = TextOf(refuse, "hint"),
+          .page = TextOf(refuse, "page")};
 }
 
 json ToJson(const TellProgress& progress) {

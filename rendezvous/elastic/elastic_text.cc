@@ -42,55 +42,46 @@ Error NodesCannotReach(std::string_view node,
       store.port == 0 ? " cannot open its store: "
                       : " cannot reach " + ToString(store) + ", the store of " +
                             std::string(master) + ": ";
-  Error error = RendezvousError(
+  return RendezvousError(
       "NODES CANNOT REACH EACH OTHER",
-      std::string(node) + how + std::string(problem) +
-          ".\nWorkers need it, so none were started.",
+      std::string(node) + how + std::string(problem) + ".\nWorkers need it, so none were started.",
       "Is a firewall between them? Is this the address of the network that they share? If not, "
       "give\n" +
           std::string(master) + " the right one with --local_addr.",
-      "nodes-cannot-reach");
-  if (store.port != 0) error.where = ToString(store);
-  return error;
+      "nodes-cannot-reach", store.port == 0 ? "" : ToString(store));
 }
 
 Error NoCoordinator(const HostPort& endpoint,
                     std::string_view problem,
                     std::chrono::milliseconds waited) {
   const std::string place = ToString(endpoint);
-  Error error = RendezvousError(
+  return RendezvousError(
       "CANNOT REACH THE RENDEZVOUS",
       "Nobody hosted the rendezvous at " + place + " within " + DurationText(waited) + ": " +
           std::string(problem) + ".",
       "The node that has the address " + endpoint.host +
           " hosts it: start ddprun there, too, with the same\n--rdzv_endpoint; or run `ddprun "
           "store` there. This node has no interface with that address.",
-      "no-rendezvous");
-  error.where = place;
-  return error;
+      "no-rendezvous", place);
 }
 
 Error NotACoordinator(const HostPort& endpoint, std::string_view problem) {
   const std::string place = ToString(endpoint);
-  Error error = RendezvousError(
+  return RendezvousError(
       "NOT A DDPRUN RENDEZVOUS",
       "What listens at " + place + " does not answer as ddprun does: " + std::string(problem) + ".",
       "Nodes of torchrun and ddprun can share a job with --rdzv_backend=static, not with c10d.\nIf "
       "another program has the port, choose another one in --rdzv_endpoint.",
-      "no-rendezvous");
-  error.where = place;
-  return error;
+      "no-rendezvous", place);
 }
 
 Error CoordinatorLost(const HostPort& endpoint, std::string_view reason) {
-  Error error = RendezvousError(
+  return RendezvousError(
       "RENDEZVOUS LOST",
       "The node that hosts the rendezvous at " + ToString(endpoint) +
           " is gone: " + std::string(reason) + ".",
       "Its own output says why. To outlive any node of the job, host it apart: ddprun store.",
-      "rendezvous-lost");
-  error.where = ToString(endpoint);
-  return error;
+      "rendezvous-lost", ToString(endpoint));
 }
 
 }  // namespace ddprun::rendezvous

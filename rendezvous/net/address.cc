@@ -20,13 +20,11 @@ namespace ddprun::rendezvous {
 namespace {
 
 Error BadEndpoint(std::string_view text, std::string_view found) {
-  Error error;
-  error.code = Code::kUsage;
-  error.title = "BAD ENDPOINT";
-  error.what = "\"" + std::string(text) + "\" is no endpoint: " + std::string(found) + ".";
-  error.hint = "Write host:port, such as node0:29500, 10.0.0.1:29500 or [fd00::1]:29500.";
-  error.page = "endpoint";
-  return error;
+  return {.code = Code::kUsage,
+          .title = "BAD ENDPOINT",
+          .what = "\"" + std::string(text) + "\" is no endpoint: " + std::string(found) + ".",
+          .hint = "Write host:port, such as node0:29500, 10.0.0.1:29500 or [fd00::1]:29500.",
+          .page = "endpoint"};
 }
 
 // No address when the text is no literal. A zone ("fe80::1%eth0") is kept.
@@ -157,15 +155,14 @@ Result<std::vector<asio::ip::address>> ResolveByNameServer(const std::string& ho
     }
   }
   if (!found.empty()) return found;
-  Error error;
-  error.code = Code::kRendezvous;
-  error.title = "UNKNOWN HOST";
-  error.where = host;
-  error.what = "The name " + host + " has no address: " +
-               (failure == 0 ? "none of IPv4 or IPv6" : gai_strerror(failure)) + ".";
-  error.hint = "Check the spelling, or give the node's IP address, which needs no name server.";
-  error.page = "unknown-host";
-  return error;
+  return Error{
+      .code = Code::kRendezvous,
+      .title = "UNKNOWN HOST",
+      .where = host,
+      .what = "The name " + host + " has no address: " +
+              (failure == 0 ? "none of IPv4 or IPv6" : gai_strerror(failure)) + ".",
+      .hint = "Check the spelling, or give the node's IP address, which needs no name server.",
+      .page = "unknown-host"};
 }
 
 std::string HostName() {

@@ -26,25 +26,20 @@ constexpr milliseconds kLongestPause{1000};
 constexpr milliseconds kLongestAttempt{3000};
 
 Error Lost(const HostPort& peer, const std::string& reason) {
-  Error error;
-  error.code = Code::kFailed;
-  error.title = "CONNECTION LOST";
-  error.where = ToString(peer);
-  error.what = "The connection to " + ToString(peer) + " ended: " + reason + ".";
-  error.hint = "The process there has probably stopped: its own output says why.";
-  error.page = "connection-lost";
-  return error;
+  return {.title = "CONNECTION LOST",
+          .where = ToString(peer),
+          .what = "The connection to " + ToString(peer) + " ended: " + reason + ".",
+          .hint = "The process there has probably stopped: its own output says why.",
+          .page = "connection-lost"};
 }
 
 Error TimedOut(const HostPort& peer) {
-  Error error;
-  error.code = Code::kDeadlineExceeded;
-  error.title = "NO ANSWER";
-  error.where = ToString(peer);
-  error.what = ToString(peer) + " did not answer before the deadline.";
-  error.hint = "The process there is stuck or its host cannot be reached.";
-  error.page = "no-answer";
-  return error;
+  return {.code = Code::kDeadlineExceeded,
+          .title = "NO ANSWER",
+          .where = ToString(peer),
+          .what = ToString(peer) + " did not answer before the deadline.",
+          .hint = "The process there is stuck or its host cannot be reached.",
+          .page = "no-answer"};
 }
 
 // Rounded up, so that a deadline in the future is never a busy loop.
@@ -105,16 +100,14 @@ int ConnectToAny(const std::vector<asio::ip::address>& addresses,
 }
 
 Error CannotConnect(const HostPort& peer, const std::string& reason) {
-  Error error;
-  error.code = Code::kRendezvous;
-  error.title = "CANNOT CONNECT";
-  error.where = ToString(peer);
-  error.what = "No connection to " + ToString(peer) + " before the deadline: " + reason + ".";
-  error.hint =
-      "Check that the process which hosts this address is running, that host and port are "
-      "right,\nand that no firewall is between the nodes.";
-  error.page = "cannot-connect";
-  return error;
+  return {.code = Code::kRendezvous,
+          .title = "CANNOT CONNECT",
+          .where = ToString(peer),
+          .what = "No connection to " + ToString(peer) + " before the deadline: " + reason + ".",
+          .hint =
+              "Check that the process which hosts this address is running, that host and port are "
+              "right,\nand that no firewall is between the nodes.",
+          .page = "cannot-connect"};
 }
 
 }  // namespace

@@ -23,15 +23,14 @@ size_t ConnectionsThatFit() {
 }
 
 Error NoRoomForMore(uint16_t port, size_t connections, int problem) {
-  Error error;
-  error.title = "NO ROOM FOR MORE CONNECTIONS";
-  error.where = "store at port " + std::to_string(port);
-  error.what =
-      "The store has " + std::to_string(connections) + " connections and can take no more" +
-      (problem == 0 ? "" : ": " + ErrnoText(problem)) + ". Others wait until somebody leaves.";
-  error.hint = "Raise the limit of open files before the start, for example: ulimit -n 65536.";
-  error.page = "too-many-connections";
-  return error;
+  return {.title = "NO ROOM FOR MORE CONNECTIONS",
+          .where = "store at port " + std::to_string(port),
+          .what = "The store has " + std::to_string(connections) +
+                  " connections and can take no more" +
+                  (problem == 0 ? "" : ": " + ErrnoText(problem)) +
+                  ". Others wait until somebody leaves.",
+          .hint = "Raise the limit of open files before the start, for example: ulimit -n 65536.",
+          .page = "too-many-connections"};
 }
 
 }  // namespace ddprun::rendezvous

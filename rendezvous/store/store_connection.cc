@@ -30,28 +30,25 @@ constexpr milliseconds kGreetingTimeout{3000};
 constexpr size_t kReadBytes = 16 << 10;
 
 Error StoreGone(const HostPort& server, const std::string& reason) {
-  Error error;
-  error.code = Code::kRendezvous;
-  error.title = "STORE WENT AWAY";
-  error.where = ToString(server);
-  error.what = "The connection to the store at " + ToString(server) + " ended: " + reason + ".";
-  error.hint = "Node 0 hosts the store: its own output says why it stopped.";
-  error.page = "store-went-away";
-  return error;
+  return {.code = Code::kRendezvous,
+          .title = "STORE WENT AWAY",
+          .where = ToString(server),
+          .what = "The connection to the store at " + ToString(server) + " ended: " + reason + ".",
+          .hint = "Node 0 hosts the store: its own output says why it stopped.",
+          .page = "store-went-away"};
 }
 
 Error CannotReach(const HostPort& server, const std::string& reason) {
-  Error error;
-  error.code = Code::kRendezvous;
-  error.title = "CANNOT REACH THE STORE";
-  error.where = ToString(server);
-  error.what = "No store answered at " + ToString(server) +
-               " before the deadline: " + (reason.empty() ? "no attempt has ended" : reason) + ".";
-  error.hint =
-      "Node 0 hosts it. Check that node 0 has been started, that host and port are the same on "
-      "every node,\nand that no firewall is between them.";
-  error.page = "cannot-reach-store";
-  return error;
+  return {
+      .code = Code::kRendezvous,
+      .title = "CANNOT REACH THE STORE",
+      .where = ToString(server),
+      .what = "No store answered at " + ToString(server) +
+              " before the deadline: " + (reason.empty() ? "no attempt has ended" : reason) + ".",
+      .hint =
+          "Node 0 hosts it. Check that node 0 has been started, that host and port are the same on "
+          "every node,\nand that no firewall is between them.",
+      .page = "cannot-reach-store"};
 }
 
 }  // namespace

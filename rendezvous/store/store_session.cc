@@ -20,11 +20,9 @@ using asio::posix::stream_descriptor;
 constexpr size_t kKeptCapacityBytes = 16 << 10;
 
 Error NotValidated() {
-  Error error;
-  error.title = "NOT A STORE CLIENT";
-  error.what = "The connection did not begin as TCPStore clients do.";
-  error.page = "store-protocol";
-  return error;
+  return {.title = "NOT A STORE CLIENT",
+          .what = "The connection did not begin as TCPStore clients do.",
+          .page = "store-protocol"};
 }
 
 std::string EndOf(const stream_descriptor& socket, int (*name)(int, sockaddr*, socklen_t*)) {

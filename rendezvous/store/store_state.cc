@@ -10,11 +10,7 @@ namespace ddprun::rendezvous {
 namespace {
 
 Error Refused(const std::string& what) {
-  Error error;
-  error.title = "STORE REQUEST REFUSED";
-  error.what = what;
-  error.page = "store-protocol";
-  return error;
+  return {.title = "STORE REQUEST REFUSED", .what = what, .page = "store-protocol"};
 }
 
 Reply StatusReply(uint8_t status) {

@@ -9,12 +9,10 @@ namespace {
 using Json = nlohmann::json;
 
 Error NoStatus() {
-  Error error;
-  error.title = "NO STATUS";
-  error.what = "The store did not answer with its status: it is not one of ddprun's.";
-  error.hint = "Torch's own servers have none. get, set, wait, list and delete work with them.";
-  error.page = "no-store-status";
-  return error;
+  return {.title = "NO STATUS",
+          .what = "The store did not answer with its status: it is not one of ddprun's.",
+          .hint = "Torch's own servers have none. get, set, wait, list and delete work with them.",
+          .page = "no-store-status"};
 }
 
 Json ToJson(const WaitStatus& wait) {

@@ -64,15 +64,13 @@ Error StillMissing(const HostPort& peer, const std::vector<std::string>& keys) {
 
 Error NoStoreThere(const HostPort& peer, std::string_view received) {
   const std::string heard = HeardText(received);
-  Error error;
-  error.code = Code::kRendezvous;
-  error.title = "NO STORE THERE";
-  error.where = ToString(peer);
-  error.what = "What listens on " + ToString(peer) + " is no TCPStore: " +
-               (heard.empty() ? "its greeting is wrong" : "it says " + heard) + ".";
-  error.hint = "Another program has this port: check host and port of the rendezvous.";
-  error.page = "no-store";
-  return error;
+  return {.code = Code::kRendezvous,
+          .title = "NO STORE THERE",
+          .where = ToString(peer),
+          .what = "What listens on " + ToString(peer) + " is no TCPStore: " +
+                  (heard.empty() ? "its greeting is wrong" : "it says " + heard) + ".",
+          .hint = "Another program has this port: check host and port of the rendezvous.",
+          .page = "no-store"};
 }
 
 Result<std::unique_ptr<TcpStore>> TcpStore::Connect(const HostPort& server, Deadline deadline) {
@@ -102,12 +100,10 @@ Status TcpStore::Handshake(Deadline deadline) {
 
 Status TcpStore::Usable() const {
   if (!broken_) return {};
-  Error error;
-  error.title = "STORE CONNECTION UNUSABLE";
-  error.where = "store " + ToString(stream_.peer());
-  error.what = "An earlier call on this connection failed in the middle of its message.";
-  error.page = "connection-lost";
-  return error;
+  return Error{.title = "STORE CONNECTION UNUSABLE",
+               .where = "store " + ToString(stream_.peer()),
+               .what = "An earlier call on this connection failed in the middle of its message.",
+               .page = "connection-lost"};
 }
 
 Status TcpStore::Send(const Request& request, Deadline deadline) {

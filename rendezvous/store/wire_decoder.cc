@@ -8,12 +8,10 @@ namespace ddprun::rendezvous {
 namespace {
 
 Error Malformed(const std::string& what) {
-  Error error;
-  error.title = "MALFORMED STORE MESSAGE";
-  error.what = what;
-  error.hint = "Something that is no TCPStore peer talks to this port.";
-  error.page = "store-protocol";
-  return error;
+  return {.title = "MALFORMED STORE MESSAGE",
+          .what = what,
+          .hint = "Something that is no TCPStore peer talks to this port.",
+          .page = "store-protocol"};
 }
 
 }  // namespace
