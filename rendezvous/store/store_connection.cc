@@ -117,21 +117,14 @@ class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnectio
           self->AttemptFailed("what listens there does not answer");
         });
     // In one segment: torch's libuv server drops a connection whose first message is split.
-    Request validate;
-    validate.op = Op::kValidate;
-    validate.nonce = kValidateMagic;
-    EncodeRequest(validate, out_);
+    EncodeRequest({.op = Op::kValidate, .nonce = kValidateMagic}, out_);
     EncodeRequest(Greeting(), out_);
     decoder_.Expect(Op::kPing, 0);
     Send();
     ArmRead();
   }
 
-  static Request Greeting() {
-    Request ping;
-    ping.nonce = static_cast<uint32_t>(getpid());
-    return ping;
-  }
+  static Request Greeting() { return {.nonce = static_cast<uint32_t>(getpid())}; }
 
   void AttemptFailed(const std::string& reason) {
     ++attempt_;  // what is still pending of the attempt is void

@@ -143,10 +143,7 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
 
   Status OnRequest(ConnectionId from, Request request) override {
     if (request.op == Op::kGet && request.key == kStatusKey) {
-      Reply reply;
-      reply.form = ReplyForm::kValue;
-      reply.values.push_back(ToText(Summary()));
-      sessions_.at(from)->Queue(reply);
+      sessions_.at(from)->Queue({.form = ReplyForm::kValue, .values = {ToText(Summary())}});
       return {};
     }
     if (on_refused_ && Refused(request)) {

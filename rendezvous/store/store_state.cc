@@ -14,22 +14,15 @@ Error Refused(const std::string& what) {
 }
 
 Reply StatusReply(uint8_t status) {
-  Reply reply;
-  reply.form = ReplyForm::kStatus;
-  reply.status = status;
-  return reply;
+  return {.form = ReplyForm::kStatus, .status = status};
 }
 
 Reply NumberReply(int64_t number) {
-  Reply reply;
-  reply.form = ReplyForm::kNumber;
-  reply.number = number;
-  return reply;
+  return {.form = ReplyForm::kNumber, .number = number};
 }
 
 Reply ValueReply(std::string value) {
-  Reply reply;
-  reply.form = ReplyForm::kValue;
+  Reply reply{.form = ReplyForm::kValue};
   reply.values.push_back(std::move(value));
   return reply;
 }
@@ -107,13 +100,9 @@ Status StoreState::HandleRead(ConnectionId from, const Request& request, Replies
       return {};
     case Op::kListKeys:
       return ListKeys(from, replies);
-    default: {
-      Reply reply;
-      reply.form = ReplyForm::kNonce;
-      reply.nonce = request.nonce;
-      replies.push_back({from, std::move(reply)});
+    default:
+      replies.push_back({from, {.form = ReplyForm::kNonce, .nonce = request.nonce}});
       return {};
-    }
   }
 }
 
@@ -212,8 +201,7 @@ Status StoreState::CompareSet(ConnectionId from, Request& request, Replies& repl
 }
 
 Status StoreState::MultiGet(ConnectionId from, const Request& request, Replies& replies) {
-  Reply reply;
-  reply.form = ReplyForm::kValues;
+  Reply reply{.form = ReplyForm::kValues};
   size_t bytes = 0;
   for (const std::string& key : request.keys) {
     const auto found = values_.find(key);
@@ -226,8 +214,7 @@ Status StoreState::MultiGet(ConnectionId from, const Request& request, Replies& 
 }
 
 Status StoreState::ListKeys(ConnectionId from, Replies& replies) const {
-  Reply reply;
-  reply.form = ReplyForm::kList;
+  Reply reply{.form = ReplyForm::kList};
   size_t bytes = 0;
   for (const auto& [key, value] : values_) {
     bytes += key.size();

@@ -81,13 +81,9 @@ Result<std::unique_ptr<TcpStore>> TcpStore::Connect(const HostPort& server, Dead
 }
 
 Status TcpStore::Handshake(Deadline deadline) {
-  Request validate;
-  validate.op = Op::kValidate;
-  validate.nonce = kValidateMagic;
-  Request ping;
-  ping.nonce = static_cast<uint32_t>(getpid());
+  const Request ping{.nonce = static_cast<uint32_t>(getpid())};
   // In one segment: torch's libuv server drops a connection whose first message is split.
-  EncodeRequest(validate, unsent_);
+  EncodeRequest({.op = Op::kValidate, .nonce = kValidateMagic}, unsent_);
   auto reply = Exchange(ping, deadline);
   if (reply.has_value() && reply->nonce == ping.nonce) return {};
   if (!reply.has_value() && reply.error().code == Code::kDeadlineExceeded) {
@@ -154,8 +150,7 @@ Status TcpStore::WaitLocked(std::vector<std::string> keys, Deadline deadline) {
 }
 
 Status TcpStore::CancelWait(const std::vector<std::string>& keys) {
-  Request cancel;
-  cancel.op = Op::kCancelWait;
+  const Request cancel{.op = Op::kCancelWait};
   const Deadline deadline = DeadlineAfter(kCancelTimeout);
   DDPRUN_ASSIGN(const Reply first, Exchange(cancel, deadline));
   if (first.status == kWaitCanceled) return StillMissing(stream_.peer(), keys);

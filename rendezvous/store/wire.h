@@ -44,28 +44,21 @@ inline constexpr size_t kMaxReplyBytes = 256 << 20;
 // Which fields count depends on the op; the others keep their defaults.
 struct Request {
   Op op = Op::kPing;
-  uint32_t nonce = 0;               // kPing; the magic of kValidate
-  int64_t number = 0;               // kAdd: delta; kBarrier: world size
-  std::string key;                  // every op with one key
-  std::string expected;             // kCompareSet
-  std::string value;                // kSet, kAppend, kQueuePush; kCompareSet: desired
-  std::vector<std::string> keys;    // kCheck, kWait, kMultiGet, kMultiSet
-  std::vector<std::string> values;  // kMultiSet, as many as keys
+  uint32_t nonce = 0;                    // kPing; the magic of kValidate
+  int64_t number = 0;                    // kAdd: delta; kBarrier: world size
+  std::string key = {};                  // every op with one key
+  std::string expected = {};             // kCompareSet
+  std::string value = {};                // kSet, kAppend, kQueuePush; kCompareSet: desired
+  std::vector<std::string> keys = {};    // kCheck, kWait, kMultiGet, kMultiSet
+  std::vector<std::string> values = {};  // kMultiSet, as many as keys
 };
 
 inline Request KeyRequest(Op op, std::string key, std::string value = {}) {
-  Request request;
-  request.op = op;
-  request.key = std::move(key);
-  request.value = std::move(value);
-  return request;
+  return {.op = op, .key = std::move(key), .value = std::move(value)};
 }
 
 inline Request KeysRequest(Op op, std::vector<std::string> keys) {
-  Request request;
-  request.op = op;
-  request.keys = std::move(keys);
-  return request;
+  return {.op = op, .keys = std::move(keys)};
 }
 
 // kStatus: kCheck, kWait, kCancelWait, kBarrier. kNonce: kPing. kNumber: kAdd, kGetNumKeys,
@@ -78,7 +71,7 @@ struct Reply {
   uint8_t status = 0;
   uint32_t nonce = 0;
   int64_t number = 0;
-  std::vector<std::string> values;  // one for kValue and kNumberAndValue
+  std::vector<std::string> values = {};  // one for kValue and kNumberAndValue
 };
 
 // The form of the server's answer to `op`; kNone for requests without one.
