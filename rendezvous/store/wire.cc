@@ -1,11 +1,40 @@
 #include "rendezvous/store/wire.h"
 
+#include <array>
 #include <cstring>
 #include <optional>
 
 namespace ddprun::rendezvous {
 
 namespace {
+
+struct Frame {
+  std::string_view fields;  // as FieldsOf
+  ReplyForm reply;
+};
+
+// One for every Op, in their order.
+constexpr std::array<Frame, 0x13> kFrames = {{
+    {"m", ReplyForm::kNone},            // kValidate
+    {"kv", ReplyForm::kNone},           // kSet
+    {"kev", ReplyForm::kValue},         // kCompareSet
+    {"k", ReplyForm::kValue},           // kGet
+    {"kn", ReplyForm::kNumber},         // kAdd
+    {"K", ReplyForm::kStatus},          // kCheck
+    {"K", ReplyForm::kStatus},          // kWait
+    {"", ReplyForm::kNumber},           // kGetNumKeys
+    {"k", ReplyForm::kNumber},          // kDeleteKey
+    {"kv", ReplyForm::kNone},           // kAppend
+    {"K", ReplyForm::kValues},          // kMultiGet
+    {"P", ReplyForm::kNone},            // kMultiSet
+    {"", ReplyForm::kStatus},           // kCancelWait
+    {"m", ReplyForm::kNonce},           // kPing
+    {"kv", ReplyForm::kNone},           // kQueuePush
+    {"k", ReplyForm::kNumberAndValue},  // kQueuePop
+    {"k", ReplyForm::kNumber},          // kQueueLen
+    {"", ReplyForm::kList},             // kListKeys
+    {"kn", ReplyForm::kStatus},         // kBarrier
+}};
 
 template <typename Integer>
 void PutInteger(Integer value, std::string& out) {
@@ -22,69 +51,13 @@ void PutString(std::string_view text, std::string& out) {
 }  // namespace
 
 std::optional<std::string_view> FieldsOf(Op op) {
-  switch (op) {
-    case Op::kValidate:
-    case Op::kPing:
-      return "m";
-    case Op::kSet:
-    case Op::kAppend:
-    case Op::kQueuePush:
-      return "kv";
-    case Op::kCompareSet:
-      return "kev";
-    case Op::kGet:
-    case Op::kDeleteKey:
-    case Op::kQueuePop:
-    case Op::kQueueLen:
-      return "k";
-    case Op::kAdd:
-    case Op::kBarrier:
-      return "kn";
-    case Op::kCheck:
-    case Op::kWait:
-    case Op::kMultiGet:
-      return "K";
-    case Op::kMultiSet:
-      return "P";
-    case Op::kGetNumKeys:
-    case Op::kCancelWait:
-    case Op::kListKeys:
-      return "";
-  }
-  return std::nullopt;
+  const size_t index = static_cast<size_t>(op);
+  return index < kFrames.size() ? std::optional(kFrames[index].fields) : std::nullopt;
 }
 
 ReplyForm FormOfReply(Op op) {
-  switch (op) {
-    case Op::kCheck:
-    case Op::kWait:
-    case Op::kCancelWait:
-    case Op::kBarrier:
-      return ReplyForm::kStatus;
-    case Op::kPing:
-      return ReplyForm::kNonce;
-    case Op::kAdd:
-    case Op::kGetNumKeys:
-    case Op::kDeleteKey:
-    case Op::kQueueLen:
-      return ReplyForm::kNumber;
-    case Op::kGet:
-    case Op::kCompareSet:
-      return ReplyForm::kValue;
-    case Op::kMultiGet:
-      return ReplyForm::kValues;
-    case Op::kQueuePop:
-      return ReplyForm::kNumberAndValue;
-    case Op::kListKeys:
-      return ReplyForm::kList;
-    case Op::kValidate:
-    case Op::kSet:
-    case Op::kAppend:
-    case Op::kMultiSet:
-    case Op::kQueuePush:
-      return ReplyForm::kNone;
-  }
-  return ReplyForm::kNone;
+  const size_t index = static_cast<size_t>(op);
+  return index < kFrames.size() ? kFrames[index].reply : ReplyForm::kNone;
 }
 
 void EncodeRequest(const Request& request, std::string& out) {
