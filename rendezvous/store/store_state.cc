@@ -49,38 +49,24 @@ Status StoreState::Handle(ConnectionId from, Request request, Replies& replies) 
     case Op::kValidate:
       return {};
     case Op::kSet:
-    case Op::kCompareSet:
-    case Op::kAdd:
-    case Op::kDeleteKey:
+      return Put(request.key, std::move(request.value), replies);
     case Op::kAppend:
-    case Op::kMultiSet:
-      return HandleWrite(from, request, replies);
-    case Op::kGet:
-    case Op::kCheck:
-    case Op::kGetNumKeys:
-    case Op::kMultiGet:
-    case Op::kPing:
-    case Op::kListKeys:
-      return HandleRead(from, request, replies);
-    case Op::kQueuePush:
-    case Op::kQueuePop:
-    case Op::kQueueLen:
-      return HandleQueue(from, request, replies);
-    case Op::kWait:
-      return Wait(from, request, replies);
-    case Op::kBarrier:
-      return Barrier(from, request, replies);
-    case Op::kCancelWait:
-      // Answered even without a wait: the wake may have crossed the cancellation on its way.
-      waits_.Remove(from);
-      replies.push_back({from, StatusReply(kWaitCanceled)});
+      return Append(request, replies);
+    case Op::kCompareSet:
+      return CompareSet(from, request, replies);
+    case Op::kAdd: {
+      DDPRUN_ASSIGN(const int64_t sum, AddTo(request.key, request.number, replies));
+      replies.push_back({from, NumberReply(sum)});
       return {};
-  }
-  return Refused("There is no such request.");
-}
-
-Status StoreState::HandleRead(ConnectionId from, const Request& request, Replies& replies) {
-  switch (request.op) {
+    }
+    case Op::kDeleteKey:
+      replies.push_back({from, NumberReply(Erase(request.key) ? 1 : 0)});
+      return {};
+    case Op::kMultiSet:
+      for (size_t i = 0; i < request.keys.size(); ++i) {
+        DDPRUN_TRY(Put(request.keys[i], std::move(request.values[i]), replies));
+      }
+      return {};
     case Op::kGet: {
       // A missing key reads as empty, as in torch's libuv server; clients wait for it first.
       const auto found = values_.find(request.key);
@@ -100,34 +86,24 @@ Status StoreState::HandleRead(ConnectionId from, const Request& request, Replies
       return {};
     case Op::kListKeys:
       return ListKeys(from, replies);
-    default:
+    case Op::kPing:
       replies.push_back({from, {.form = ReplyForm::kNonce, .nonce = request.nonce}});
       return {};
-  }
-}
-
-Status StoreState::HandleWrite(ConnectionId from, Request& request, Replies& replies) {
-  switch (request.op) {
-    case Op::kSet:
-      return Put(request.key, std::move(request.value), replies);
-    case Op::kAppend:
-      return Append(request, replies);
-    case Op::kCompareSet:
-      return CompareSet(from, request, replies);
-    case Op::kAdd: {
-      DDPRUN_ASSIGN(const int64_t sum, AddTo(request.key, request.number, replies));
-      replies.push_back({from, NumberReply(sum)});
-      return {};
-    }
-    case Op::kDeleteKey:
-      replies.push_back({from, NumberReply(Erase(request.key) ? 1 : 0)});
-      return {};
-    default:
-      for (size_t i = 0; i < request.keys.size(); ++i) {
-        DDPRUN_TRY(Put(request.keys[i], std::move(request.values[i]), replies));
-      }
+    case Op::kQueuePush:
+    case Op::kQueuePop:
+    case Op::kQueueLen:
+      return HandleQueue(from, request, replies);
+    case Op::kWait:
+      return Wait(from, request, replies);
+    case Op::kBarrier:
+      return Barrier(from, request, replies);
+    case Op::kCancelWait:
+      // Answered even without a wait: the wake may have crossed the cancellation on its way.
+      waits_.Remove(from);
+      replies.push_back({from, StatusReply(kWaitCanceled)});
       return {};
   }
+  return Refused("There is no such request.");
 }
 
 Status StoreState::HandleQueue(ConnectionId from, Request& request, Replies& replies) {

@@ -47,8 +47,6 @@ class StoreState {
  private:
   using Replies = std::vector<OutgoingReply>;
 
-  Status HandleRead(ConnectionId from, const Request& request, Replies& replies);
-  Status HandleWrite(ConnectionId from, Request& request, Replies& replies);
   Status HandleQueue(ConnectionId from, Request& request, Replies& replies);
   Status Wait(ConnectionId from, Request& request, Replies& replies);
   Status Barrier(ConnectionId from, const Request& request, Replies& replies);
