@@ -52,10 +52,8 @@ int ExitStatus(Code code) {
 }
 
 std::string Render(const Error& error) {
-  std::string bar = "-- " + error.title + " ";
-  const std::string tail = error.where.empty() ? "" : " " + error.where;
-  if (bar.size() + tail.size() < kBarWidth) bar.append(kBarWidth - bar.size() - tail.size(), '-');
-  std::string text = bar + tail + "\n" + error.what + "\n";
+  std::string text =
+      TitleBar(error.title, error.where, kBarWidth, /*color=*/false) + error.what + "\n";
   if (!error.hint.empty()) text += error.hint + "\n";
   if (!error.page.empty()) text += "More: ddprun explain " + error.page + "\n";
   text = Printable(text);

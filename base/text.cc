@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
-#include <vector>
 
 namespace ddprun {
 
@@ -50,6 +49,24 @@ std::string Printable(std::string_view text) {
     }
   }
   return shown;
+}
+
+std::string TitleBar(std::string_view title, std::string_view tail, size_t columns, bool color) {
+  std::string bar = "-- " + std::string(title) + " ";
+  const size_t used = bar.size() + (tail.empty() ? 0 : tail.size() + 1);
+  if (used < columns) bar.append(columns - used, '-');
+  const std::string end = tail.empty() ? "" : " " + std::string(tail);
+  return color ? "\033[1;31m" + bar + end + "\033[0m\n" : bar + end + "\n";
+}
+
+std::vector<std::string> SplitLines(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
 }
 
 bool IsStackFrame(std::string_view line) {

@@ -1,4 +1,5 @@
-// Text: fit to be shown, in one case, joined, and the nearest of some words ("did you mean").
+// Text: fit to be shown, in one case, split, joined, and the nearest of some words ("did you
+// mean").
 #pragma once
 
 #include <algorithm>
@@ -8,12 +9,18 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 namespace ddprun {
 
 // Without what a terminal would obey: escape sequences go, other control characters but tabs and
 // line ends become '?'. UTF-8 stays.
 std::string Printable(std::string_view text);
+
+// "-- TITLE ------- tail" of `columns`, longer when the words need it, ending in a newline.
+std::string TitleBar(std::string_view title, std::string_view tail, size_t columns, bool color);
+
+std::vector<std::string> SplitLines(std::string_view text);
 
 // A line of a C++ stack as LibTorch's errors carry it: "frame #3: c10::Error::Error(...)".
 bool IsStackFrame(std::string_view line);

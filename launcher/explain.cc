@@ -11,13 +11,6 @@ namespace {
 constexpr std::string_view kGroup = "## ";
 constexpr std::string_view kSection = "### ";
 
-std::string_view TakeLine(std::string_view& text) {
-  const size_t end = text.find('\n');
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return line;
-}
-
 Error NoSuchName(std::string_view name, const std::vector<std::string>& names) {
   const std::optional<std::string> nearest = Nearest(name, names);
   return Error{.code = Code::kUsage,
@@ -36,17 +29,16 @@ Result<std::string> Explain(std::string_view name, std::string_view page) {
   std::string list;
   std::string section;
   bool inside = false;
-  while (!page.empty()) {
-    const std::string_view line = TakeLine(page);
+  for (const std::string& line : SplitLines(page)) {
     if (line.starts_with(kGroup)) {
-      list += (list.empty() ? "" : "\n") + std::string(line.substr(kGroup.size())) + "\n";
+      list += (list.empty() ? "" : "\n") + line.substr(kGroup.size()) + "\n";
       inside = false;
     } else if (line.starts_with(kSection)) {
-      names.emplace_back(line.substr(kSection.size()));
+      names.push_back(line.substr(kSection.size()));
       list += "  " + names.back() + "\n";
       inside = names.back() == name;
     }
-    if (inside) section += std::string(line) + "\n";
+    if (inside) section += line + "\n";
   }
   if (name.empty()) return list;
   if (section.empty()) return NoSuchName(name, names);

@@ -6,10 +6,10 @@
 #include <sstream>
 
 #include "base/last_words.h"
+#include "base/text.h"
 #include "launcher/hang/hang_report.h"
 #include "launcher/report/exit_text.h"
 #include "launcher/report/peer_worker.h"
-#include "launcher/report/text_block.h"
 
 namespace ddprun::launcher {
 

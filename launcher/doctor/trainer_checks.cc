@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "base/text.h"
 #include "launcher/cli/target.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/process/program_output.h"
@@ -47,13 +48,6 @@ std::string Loader(const std::vector<LoadedLibrary>& libraries) {
   return PathOf(libraries, "/");  // the only one that the program names by its path
 }
 
-std::string OneLine(const std::string& text) {
-  std::string joined;
-  std::stringstream lines(text);
-  for (std::string line; std::getline(lines, line);) joined += (joined.empty() ? "" : ", ") + line;
-  return joined;
-}
-
 }  // namespace
 
 std::vector<LoadedLibrary> ParseLoaderList(const std::string& text) {
@@ -85,7 +79,8 @@ TrainerFacts ReadTrainer(const Environment& env, const std::string& own_folder) 
   facts.path = *std::move(trainer);
   const auto output =
       OutputOf({facts.path, "--version"}, env, /*with_stderr=*/true, kStartPatience);
-  if (output) (output->status == 0 ? facts.versions : facts.output) = OneLine(output->text);
+  if (output)
+    (output->status == 0 ? facts.versions : facts.output) = Joined(SplitLines(output->text));
   facts.libraries = Libraries(facts.path, facts.path, env);
   std::error_code ignored;
   const std::filesystem::path real = std::filesystem::canonical(facts.path, ignored);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "launcher/hang/standing.h"
 
 namespace ddprun::launcher {
@@ -96,14 +97,6 @@ std::string LogLines(const HangReport& report, const Standing& standing) {
   return text;
 }
 
-std::string Bar(const std::string& program, bool color) {
-  std::string bar = "-- WORKERS HANG ";
-  const std::string tail = " " + program;
-  if (bar.size() + tail.size() < kBarWidth) bar.append(kBarWidth - bar.size() - tail.size(), '-');
-  bar += tail;
-  return color ? "\033[1;31m" + bar + "\033[0m\n" : bar + "\n";
-}
-
 }  // namespace
 
 std::string Summarize(const HangReport& report) {
@@ -123,7 +116,7 @@ std::string DescribeStanding(const Standing& standing, std::chrono::steady_clock
 }
 
 std::string RenderHang(const HangReport& report, const std::string& program, bool color) {
-  std::string text = Bar(program, color);
+  std::string text = TitleBar("WORKERS HANG", program, kBarWidth, color);
   text += "No worker of this node has moved for " + SecondsText(report.still_for) +
           " (--hang_timeout=" + SecondsText(report.timeout) + ").\n";
   text += report.culprit.ranks.empty() ? "No rank stands out.\n"

@@ -14,14 +14,6 @@ constexpr size_t kHeadPart = 4;
 
 }  // namespace
 
-std::string TitleBar(std::string_view title, std::string_view tail, size_t columns, bool color) {
-  std::string bar = "-- " + std::string(title) + " ";
-  const size_t used = bar.size() + (tail.empty() ? 0 : tail.size() + 1);
-  if (used < columns) bar.append(columns - used, '-');
-  const std::string end = tail.empty() ? "" : " " + std::string(tail);
-  return color ? "\033[1;31m" + bar + end + "\033[0m\n" : bar + end + "\n";
-}
-
 std::string Wrap(std::string_view text, size_t columns) {
   std::string result;
   while (text.size() > columns) {
@@ -44,16 +36,6 @@ std::string Visible(std::string_view line, size_t max_bytes) {
   // Bytes 10xxxxxx go on with a character of UTF-8.
   while (size > 0 && (static_cast<unsigned char>(line[size]) & 0xC0) == 0x80) --size;
   return std::string(line.substr(0, size)) + "...";
-}
-
-std::vector<std::string> SplitLines(std::string_view text) {
-  std::vector<std::string> lines;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    lines.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
 }
 
 std::string Quote(const std::vector<std::string>& lines, size_t max_lines) {

@@ -8,9 +8,6 @@
 
 namespace ddprun::launcher {
 
-// "-- TITLE ------- tail" of `columns`, longer when the words need it, ending in a newline.
-std::string TitleBar(std::string_view title, std::string_view tail, size_t columns, bool color);
-
 // Broken at spaces so that no line is longer than `columns` where words allow it; ends in a
 // newline.
 std::string Wrap(std::string_view text, size_t columns);
@@ -18,8 +15,6 @@ std::string Wrap(std::string_view text, size_t columns);
 // What a terminal would show of a line: the part behind its last carriage return (progress bars),
 // Printable, cut to `max_bytes` at a character's border.
 std::string Visible(std::string_view line, size_t max_bytes);
-
-std::vector<std::string> SplitLines(std::string_view text);
 
 // "  | line\n" of each, the middle left out (and said so) when there are more than `max_lines`.
 std::string Quote(const std::vector<std::string>& lines, size_t max_lines);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <sstream>
 
+#include "base/text.h"
 #include "rendezvous/net/address.h"
 
 namespace ddprun::rendezvous {
@@ -72,10 +73,8 @@ std::optional<SocketEntry> ParseLine(std::string_view line) {
 
 std::vector<SocketEntry> ParseSocketTable(std::string_view text) {
   std::vector<SocketEntry> entries;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    if (auto entry = ParseLine(text.substr(0, end))) entries.push_back(*std::move(entry));
-    text.remove_prefix(std::min(end + 1, text.size()));
+  for (const std::string& line : SplitLines(text)) {
+    if (auto entry = ParseLine(line)) entries.push_back(*std::move(entry));
   }
   return entries;
 }

@@ -31,5 +31,17 @@ TEST(StackFrame, IsALineOfLibTorchsStack) {
   EXPECT_FALSE(IsStackFrame("a frame #1: x"));
 }
 
+TEST(TitleBar, FillsTheLine) {
+  EXPECT_EQ(TitleBar("A", "b", 10, false), "-- A --- b\n");
+  EXPECT_EQ(TitleBar("A", "", 8, false), "-- A ---\n");
+  EXPECT_EQ(TitleBar("LONG TITLE", "tail", 5, false), "-- LONG TITLE  tail\n");
+}
+
+TEST(SplitLines, TakesALastLineWithoutAnEnd) {
+  EXPECT_EQ(SplitLines("a\n\nb"), (std::vector<std::string>{"a", "", "b"}));
+  EXPECT_EQ(SplitLines("a\n"), (std::vector<std::string>{"a"}));
+  EXPECT_TRUE(SplitLines("").empty());
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -5,12 +5,6 @@
 namespace ddprun::launcher {
 namespace {
 
-TEST(TitleBar, FillsTheLine) {
-  EXPECT_EQ(TitleBar("A", "b", 10, false), "-- A --- b\n");
-  EXPECT_EQ(TitleBar("A", "", 8, false), "-- A ---\n");
-  EXPECT_EQ(TitleBar("LONG TITLE", "tail", 5, false), "-- LONG TITLE  tail\n");
-}
-
 TEST(Wrap, BreaksAtSpaces) {
   EXPECT_EQ(Wrap("one two three", 7), "one two\nthree\n");
   EXPECT_EQ(Wrap("abcdefghij kl", 4), "abcdefghij\nkl\n");
@@ -36,12 +30,6 @@ TEST(Quote, KeepsBeginningAndEndOfALongText) {
   for (int i = 0; i < 10; ++i) lines.push_back(std::to_string(i));
   EXPECT_EQ(Quote(lines, 4), "  | 0\n  | ... (6 lines left out)\n  | 7\n  | 8\n  | 9\n");
   EXPECT_EQ(Quote({"a"}, 4), "  | a\n");
-}
-
-TEST(SplitLines, TakesALastLineWithoutAnEnd) {
-  EXPECT_EQ(SplitLines("a\n\nb"), (std::vector<std::string>{"a", "", "b"}));
-  EXPECT_EQ(SplitLines("a\n"), (std::vector<std::string>{"a"}));
-  EXPECT_TRUE(SplitLines("").empty());
 }
 
 }  // namespace
