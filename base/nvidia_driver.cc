@@ -162,17 +162,6 @@ std::vector<std::pair<size_t, size_t>> ReadApart(const Nvml& nvml,
   return apart;
 }
 
-std::vector<std::string> Entries(const std::string& list) {
-  std::vector<std::string> entries;
-  std::stringstream text(list);
-  for (std::string part; std::getline(text, part, ',');) {
-    std::string entry;
-    std::stringstream(part) >> entry;
-    entries.push_back(entry);
-  }
-  return entries;
-}
-
 // What tells the device from the others that the list may name; nothing when it names none.
 std::optional<std::string> DeviceNamed(const std::string& entry, const std::vector<Gpu>& gpus) {
   if (const std::optional<int64_t> index = ParseInt(entry)) {
@@ -230,7 +219,9 @@ int CountVisibleGpus(const std::vector<Gpu>& gpus, const std::optional<std::stri
     return std::ranges::any_of(gpus, [](const Gpu& gpu) { return !gpu.instances.empty(); }) ? 1 : 0;
   }
   std::set<std::string> seen;
-  for (const std::string& entry : Entries(*visible)) {
+  for (const std::string_view part : SplitAt(*visible, ',')) {
+    std::string entry;
+    std::stringstream(std::string(part)) >> entry;
     const std::optional<std::string> device = DeviceNamed(entry, gpus);
     if (!device) break;
     if (!seen.insert(*device).second) return 0;

@@ -22,6 +22,9 @@ std::string TitleBar(std::string_view title, std::string_view tail, size_t colum
 
 std::vector<std::string> SplitLines(std::string_view text);
 
+// An empty text is one empty part.
+std::vector<std::string_view> SplitAt(std::string_view text, char separator);
+
 // A line of a C++ stack as LibTorch's errors carry it: "frame #3: c10::Error::Error(...)".
 bool IsStackFrame(std::string_view line);
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/flight_recorder.h"
+#include "base/text.h"
 
 namespace ddprun::launcher {
 
@@ -47,23 +48,13 @@ void SetForTrainer(const Attempt& attempt, Environment& env) {
   env.Set("DDPRUN_ROUND", std::to_string(attempt.membership.round));
 }
 
-std::vector<std::string> SplitDevices(const std::string& list) {
-  std::vector<std::string> devices;
-  for (size_t begin = 0;;) {
-    const size_t end = list.find(',', begin);
-    std::string device = list.substr(begin, end == std::string::npos ? end : end - begin);
-    std::erase(device, ' ');
-    devices.push_back(std::move(device));
-    if (end == std::string::npos) return devices;
-    begin = end + 1;
-  }
-}
-
 // The one GPU that a worker sees as its device 0.
 std::string OwnDevice(const Environment& base, int local_rank) {
   const std::optional<std::string> visible = base.Get("CUDA_VISIBLE_DEVICES");
   if (!visible) return std::to_string(local_rank);
-  return SplitDevices(*visible)[static_cast<size_t>(local_rank)];
+  std::string device(SplitAt(*visible, ',')[static_cast<size_t>(local_rank)]);
+  std::erase(device, ' ');
+  return device;
 }
 
 void SetElastic(const Attempt& attempt, const std::string& error_file, Environment& env) {
@@ -130,7 +121,7 @@ void ShareCores(int cores, int workers, Environment& env) {
 Status CheckVirtualLocalRank(const Environment& base, int local_world_size) {
   const std::optional<std::string> visible = base.Get("CUDA_VISIBLE_DEVICES");
   if (!visible) return {};
-  const size_t count = SplitDevices(*visible).size();
+  const size_t count = SplitAt(*visible, ',').size();
   if (static_cast<size_t>(local_world_size) <= count) return {};
   return Error{.code = Code::kUsage,
                .title = "TOO FEW GPUS",

@@ -1,6 +1,6 @@
-#include <algorithm>
 #include <array>
 
+#include "base/text.h"
 #include "launcher/cli/command_line.h"
 
 namespace ddprun::launcher {
@@ -94,10 +94,8 @@ std::span<const KnownFlags> AllKnownFlags() {
 
 std::string_view AnswerFor(std::string_view name) {
   for (const KnownFlags& row : kKnown) {
-    for (std::string_view words = row.words; !words.empty();) {
-      const size_t end = std::min(words.find(' '), words.size());
-      if (words.substr(0, end) == name) return row.answer;
-      words.remove_prefix(std::min(end + 1, words.size()));
+    for (const std::string_view word : SplitAt(row.words, ' ')) {
+      if (word == name) return row.answer;
     }
   }
   return "";

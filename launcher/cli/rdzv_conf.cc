@@ -88,18 +88,14 @@ Error BadKey(const std::string& key) {
 bool SplitRdzvConf(std::string_view text, Conf& out) {
   Conf conf;
   text = Trimmed(text);
-  while (!text.empty()) {
-    const size_t comma = text.find(',');
-    const std::string_view pair = text.substr(0, comma);
+  for (const std::string_view pair : SplitAt(text, ',')) {
+    if (text.empty()) break;  // one empty part, and no pair
     const size_t equals = pair.find('=');
     if (equals == std::string_view::npos) return false;
     const std::string_view key = Trimmed(pair.substr(0, equals));
     const std::string_view value = Trimmed(pair.substr(equals + 1));
     if (key.empty() || value.empty()) return false;
     conf[std::string(key)] = value;
-    if (comma == std::string_view::npos) break;
-    text.remove_prefix(comma + 1);
-    if (text.empty()) return false;
   }
   out = std::move(conf);
   return true;

@@ -6,20 +6,11 @@
 #include <optional>
 
 #include "base/env.h"
+#include "base/text.h"
 
 namespace ddprun::launcher {
 
 namespace {
-
-std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
 
 bool ReadStreamNumber(std::string_view text, Streams& out) {
   int value = 0;

@@ -43,5 +43,10 @@ TEST(SplitLines, TakesALastLineWithoutAnEnd) {
   EXPECT_TRUE(SplitLines("").empty());
 }
 
+TEST(SplitAt, GivesEmptyPartsToo) {
+  EXPECT_EQ(SplitAt(",a,", ','), (std::vector<std::string_view>{"", "a", ""}));
+  EXPECT_EQ(SplitAt("", ','), std::vector<std::string_view>{""});
+}
+
 }  // namespace
 }  // namespace ddprun
