@@ -1,12 +1,23 @@
 #include "launcher/cli/flag.h"
 
+#include <utility>
+
 namespace ddprun::launcher {
 
 std::vector<Flag> AllFlags() {
+  const std::pair<FlagGroup, std::vector<Flag>> parts[] = {
+      {FlagGroup::kRun, RunFlags()},
+      {FlagGroup::kTrainer, TrainerFlags()},
+      {FlagGroup::kWorkers, WorkerFlags()},
+      {FlagGroup::kNodes, NodeFlags()},
+      {FlagGroup::kFailure, FailureFlags()},
+      {FlagGroup::kOutput, OutputFlags()},
+      {FlagGroup::kCompatibility, CompatibilityFlags()},
+      {FlagGroup::kOther, OtherFlags()},
+  };
   std::vector<Flag> all;
-  for (const auto& part :
-       {RunFlags(), WorkerFlags(), NodeFlags(), FailureFlags(), OutputFlags(), OtherFlags()}) {
-    all.insert(all.end(), part.begin(), part.end());
+  for (const auto& [group, part] : parts) {
+    for (const Flag& flag : part) all.emplace_back(flag).group = group;
   }
   return all;
 }

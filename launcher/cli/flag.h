@@ -29,7 +29,7 @@ struct Flag {
   std::string_view short_names = {};  // behind a single dash, separated by blanks
   std::string_view variable = {};     // holds its default; empty: none
   std::string_view value = {};        // what the help shows as its value; empty: a switch
-  FlagGroup group = FlagGroup::kOther;
+  FlagGroup group = FlagGroup::kOther;  // set by AllFlags
   bool of_torchrun = true;  // torchrun 2.11 has it, so its prefixes keep their meaning
   std::string_view help;    // one sentence without a full stop
   std::string_view expected = "0 or 1";
@@ -47,10 +47,12 @@ std::string_view GroupTitle(FlagGroup group);
 
 // The parts of AllFlags.
 std::vector<Flag> RunFlags();
+std::vector<Flag> TrainerFlags();
 std::vector<Flag> WorkerFlags();
 std::vector<Flag> NodeFlags();
 std::vector<Flag> FailureFlags();
 std::vector<Flag> OutputFlags();
+std::vector<Flag> CompatibilityFlags();
 std::vector<Flag> OtherFlags();
 
 }  // namespace ddprun::launcher

@@ -21,7 +21,6 @@ std::vector<Flag> Timeouts() {
       {.name = "shutdown_timeout",
        .variable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT",
        .value = "SECS",
-       .group = FlagGroup::kFailure,
        .help = "From SIGTERM to SIGKILL for workers that have to stop (default 30; for a trainer "
                "config, whose workers save first, 300)",
        .expected = "a time in seconds from 0",
@@ -30,7 +29,6 @@ std::vector<Flag> Timeouts() {
       {.name = "exit_barrier_timeout",
        .variable = "PET_EXIT_BARRIER_TIMEOUT",
        .value = "SECS",
-       .group = FlagGroup::kFailure,
        .of_torchrun = false,
        .help = "How long a node whose workers are done waits for the others (default: until they "
                "are done)",
@@ -40,7 +38,6 @@ std::vector<Flag> Timeouts() {
       {.name = "hang_timeout",
        .variable = "PET_HANG_TIMEOUT",
        .value = "SECS",
-       .group = FlagGroup::kFailure,
        .of_torchrun = false,
        .help = "When no worker has moved for so long, say where each stands and stop them "
                "(default: never)",
@@ -59,7 +56,6 @@ std::vector<Flag> FailureFlags() {
       {.name = "max_restarts",
        .variable = "PET_MAX_RESTARTS",
        .value = "N",
-       .group = FlagGroup::kFailure,
        .help = "Start all workers again after a failure, this often (default 0)",
        .expected = "a number from 0",
        .read =
@@ -69,7 +65,6 @@ std::vector<Flag> FailureFlags() {
       {.name = "signals_to_handle",
        .variable = "PET_SIGNALS_TO_HANDLE",
        .value = "LIST",
-       .group = FlagGroup::kFailure,
        .help = "Signals that stop the job, passed on to the workers (default "
                "SIGTERM,SIGINT,SIGHUP,SIGQUIT)",
        .expected = "names of signals separated by commas, without SIGKILL and SIGSTOP",
@@ -77,7 +72,6 @@ std::vector<Flag> FailureFlags() {
       {.name = "exit_code",
        .variable = "PET_EXIT_CODE",
        .value = "STYLE",
-       .group = FlagGroup::kFailure,
        .of_torchrun = false,
        .help = "worker: ddprun ends with the failed worker's code; torchrun: with 1 (default "
                "worker)",
@@ -88,7 +82,6 @@ std::vector<Flag> FailureFlags() {
       {.name = "report_file",
        .variable = "PET_REPORT_FILE",
        .value = "FILE",
-       .group = FlagGroup::kFailure,
        .of_torchrun = false,
        .help = "Write how the job ended to FILE, as JSON",
        .expected = "a file name",

@@ -46,7 +46,6 @@ std::vector<Flag> RendezvousFlags() {
       {.name = "rdzv_backend",
        .variable = "PET_RDZV_BACKEND",
        .value = "NAME",
-       .group = FlagGroup::kNodes,
        .help = "static (a fixed set of nodes) or c10d (nodes may come and go) (default static)",
        .expected = BackendNames(" or "),
        .completion = Completion::kChoices,
@@ -59,7 +58,6 @@ std::vector<Flag> RendezvousFlags() {
       {.name = "rdzv_endpoint",
        .variable = "PET_RDZV_ENDPOINT",
        .value = "HOST:PORT",
-       .group = FlagGroup::kNodes,
        .help = "Where the nodes meet, the same on all (default: c10d localhost:29400; static "
                "master_addr:master_port)",
        .expected = "host, host:port or [IPv6 address]:port",
@@ -72,7 +70,6 @@ std::vector<Flag> RendezvousFlags() {
       {.name = "rdzv_id",
        .variable = "PET_RDZV_ID",
        .value = "ID",
-       .group = FlagGroup::kNodes,
        .help = "The job's name, the same on all nodes (default none)",
        .expected = "a name",
        .read =
@@ -83,7 +80,6 @@ std::vector<Flag> RendezvousFlags() {
       {.name = "rdzv_conf",
        .variable = "PET_RDZV_CONF",
        .value = "K=V,K=V",
-       .group = FlagGroup::kNodes,
        .help = "More about meeting, times in seconds: join_timeout, last_call_timeout, "
                "keep_alive_interval and others",
        .expected = "key=value pairs separated by commas, as in join_timeout=1200,read_timeout=60",
@@ -98,14 +94,12 @@ std::vector<Flag> NodeFlags() {
       {.name = "nnodes",
        .variable = "PET_NNODES",
        .value = "N|MIN:MAX",
-       .group = FlagGroup::kNodes,
        .help = "Nodes in the job; a range is an elastic job (with c10d) (default 1)",
        .expected = "a number of nodes from 1 to 65536, or MIN:MAX with MIN up to MAX",
        .read = ReadNodes},
       {.name = "node_rank",
        .variable = "PET_NODE_RANK",
        .value = "N",
-       .group = FlagGroup::kNodes,
        .help = "This node's rank, 0 to nnodes - 1 (default 0); with c10d a wish",
        .expected = "a number from 0 to 65535",
        .read =
@@ -115,7 +109,6 @@ std::vector<Flag> NodeFlags() {
       {.name = "master_addr",
        .variable = "PET_MASTER_ADDR",
        .value = "HOST",
-       .group = FlagGroup::kNodes,
        .help = "static: address of node 0 (default 127.0.0.1)",
        .expected = "a host name or an IP address",
        .read = [](std::string_view text,
@@ -123,7 +116,6 @@ std::vector<Flag> NodeFlags() {
       {.name = "master_port",
        .variable = "PET_MASTER_PORT",
        .value = "PORT",
-       .group = FlagGroup::kNodes,
        .help = "static: port of node 0 (default: a free one on one node, 29500 on several)",
        .expected = "a port from 1 to 65535, or 0 for a free one",
        .read = [](std::string_view text,
@@ -133,7 +125,6 @@ std::vector<Flag> NodeFlags() {
   flags.push_back({.name = "local_addr",
                    .variable = "PET_LOCAL_ADDR",
                    .value = "HOST",
-                   .group = FlagGroup::kNodes,
                    .help = "This node's address for the others (default: the one that reaches the "
                            "endpoint)",
                    .expected = "a host name or an IP address",
@@ -143,7 +134,6 @@ std::vector<Flag> NodeFlags() {
   flags.push_back(
       {.name = "standalone",
        .variable = "PET_STANDALONE",
-       .group = FlagGroup::kNodes,
        .help = "One node with a free port, whatever other flags say",
        .read = [](std::string_view text, Options& o) { return ReadSwitch(text, o.standalone); }});
   return flags;

@@ -28,7 +28,39 @@ bool ReadLogsSpecs(std::string_view, Options& options) {
   return true;
 }
 
-std::vector<Flag> PrintingFlags() {
+}  // namespace
+
+std::vector<Flag> CompatibilityFlags() {
+  return {
+      {.name = "monitor_interval",
+       .variable = "PET_MONITOR_INTERVAL",
+       .value = "SECS",
+       .help = "ddprun is told of every exit at once",
+       .expected = "a time in seconds, more than 0",
+       .read = ReadMonitorInterval},
+      {.name = "start_method",
+       .variable = "PET_START_METHOD",
+       .value = "METHOD",
+       .help = "spawn, fork or forkserver: ddprun starts programs",
+       .expected = "one of spawn, fork, forkserver",
+       .completion = Completion::kChoices,
+       .choices = "spawn fork forkserver",
+       .read = ReadStartMethod},
+      {.name = "event_log_handler",
+       .variable = "PET_EVENT_LOG_HANDLER",
+       .value = "NAME",
+       .help = "See --report_file",
+       .expected = "a name",
+       .read = ReadEventLogHandler},
+      {.name = "logs_specs",
+       .value = "NAME",
+       .help = "A Python plug-in of torchrun",
+       .expected = "a name",
+       .read = ReadLogsSpecs},
+  };
+}
+
+std::vector<Flag> OtherFlags() {
   return {
       {.name = "help", .short_names = "h", .help = "Print this and end"},
       {.name = "version", .of_torchrun = false, .help = "Print versions and end"},
@@ -41,44 +73,6 @@ std::vector<Flag> PrintingFlags() {
        .choices = "bash zsh"},
       {.name = "print_man_page", .of_torchrun = false, .help = "Print ddprun(1) as roff and end"},
   };
-}
-
-}  // namespace
-
-std::vector<Flag> OtherFlags() {
-  std::vector<Flag> flags = {
-      {.name = "monitor_interval",
-       .variable = "PET_MONITOR_INTERVAL",
-       .value = "SECS",
-       .group = FlagGroup::kCompatibility,
-       .help = "ddprun is told of every exit at once",
-       .expected = "a time in seconds, more than 0",
-       .read = ReadMonitorInterval},
-      {.name = "start_method",
-       .variable = "PET_START_METHOD",
-       .value = "METHOD",
-       .group = FlagGroup::kCompatibility,
-       .help = "spawn, fork or forkserver: ddprun starts programs",
-       .expected = "one of spawn, fork, forkserver",
-       .completion = Completion::kChoices,
-       .choices = "spawn fork forkserver",
-       .read = ReadStartMethod},
-      {.name = "event_log_handler",
-       .variable = "PET_EVENT_LOG_HANDLER",
-       .value = "NAME",
-       .group = FlagGroup::kCompatibility,
-       .help = "See --report_file",
-       .expected = "a name",
-       .read = ReadEventLogHandler},
-      {.name = "logs_specs",
-       .value = "NAME",
-       .group = FlagGroup::kCompatibility,
-       .help = "A Python plug-in of torchrun",
-       .expected = "a name",
-       .read = ReadLogsSpecs},
-  };
-  for (const Flag& flag : PrintingFlags()) flags.push_back(flag);
-  return flags;
 }
 
 }  // namespace ddprun::launcher

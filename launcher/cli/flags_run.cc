@@ -20,40 +20,38 @@ std::vector<Flag> RunFlags() {
       {.name = "module",
        .short_names = "m",
        .variable = "PET_MODULE",
-       .group = FlagGroup::kRun,
        .help = "TARGET is a Python module, as with python -m",
        .read = [](std::string_view text, Options& o) { return ReadSwitch(text, o.module); }},
       {.name = "no_python",
        .variable = "PET_NO_PYTHON",
-       .group = FlagGroup::kRun,
        .help = "Run TARGET as it is, whatever its name ends in",
        .read = [](std::string_view text, Options& o) { return ReadSwitch(text, o.no_python); }},
       {.name = "run_path",
        .variable = "PET_RUN_PATH",
-       .group = FlagGroup::kRun,
        .help = "Run the Python script TARGET with runpy.run_path; wins over --no_python",
        .read = [](std::string_view text, Options& o) { return ReadSwitch(text, o.run_path); }},
       {.name = "use_env",
-       .group = FlagGroup::kRun,
        .help = "Scripts read LOCAL_RANK from the environment (default). --use_env=0 also passes "
                "--local-rank=N, as python -m torch.distributed.launch does",
        .read = [](std::string_view text,
                   Options& o) { return ReadSwitch(text, o.use_env.emplace()); }},
       {.name = "dry_run",
-       .group = FlagGroup::kRun,
        .of_torchrun = false,
        .help = "Check the config, print the commands and variables of all workers, start nothing",
        .read = [](std::string_view text, Options& o) { return ReadSwitch(text, o.dry_run); }},
+  };
+}
+
+std::vector<Flag> TrainerFlags() {
+  return {
       {.name = "set",
        .value = "KEY=VALUE",
-       .group = FlagGroup::kTrainer,
        .of_torchrun = false,
        .help = "Override a key of the config, as --set optimizer.learning_rate=1e-4; repeatable",
        .expected = "a key of the config, = and a value, as in optimizer.learning_rate=1e-4",
        .read = [](std::string_view text, Options& o) { return Append(text, o.overrides); }},
       {.name = "resume",
        .value = "RUN",
-       .group = FlagGroup::kTrainer,
        .of_torchrun = false,
        .help = "Go on with the run in folder RUN from its newest checkpoint, or from the "
                "checkpoint RUN itself; TARGET is then the run's own config, if none is given",
@@ -66,7 +64,6 @@ std::vector<Flag> RunFlags() {
            }},
       {.name = "sweep",
        .value = "KEY=V1,V2",
-       .group = FlagGroup::kTrainer,
        .of_torchrun = false,
        .help = "Train once per value, one run after the other, and compare the runs in a table; "
                "repeatable: all combinations",

@@ -31,7 +31,6 @@ std::vector<Flag> WorkerFlags() {
        .short_names = "n np ppn",
        .variable = "PET_NPROC_PER_NODE",
        .value = "N",
-       .group = FlagGroup::kWorkers,
        .help = "Workers on this node: a number, auto (GPUs if any, else cores), gpu, xpu or cpu "
                "(default 1)",
        .expected = "a number from 1 to 4096, or one of auto, cpu, gpu, xpu",
@@ -41,7 +40,6 @@ std::vector<Flag> WorkerFlags() {
       {.name = "role",
        .variable = "PET_ROLE",
        .value = "NAME",
-       .group = FlagGroup::kWorkers,
        .help = "ROLE_NAME of this node's workers; ROLE_RANK counts within a role (default "
                "\"default\")",
        .expected = "a name",
@@ -52,7 +50,6 @@ std::vector<Flag> WorkerFlags() {
            }},
       {.name = "numa_binding",
        .value = "MODE",
-       .group = FlagGroup::kWorkers,
        .help = "Keep each worker on the CPUs near its GPU: node, socket, exclusive (a share of the "
                "node's cores) or core-complex (one L3 cache)",
        .expected = "one of node, socket, exclusive, core-complex",
@@ -61,7 +58,6 @@ std::vector<Flag> WorkerFlags() {
        .read = ReadNumaBinding},
       {.name = "virtual_local_rank",
        .variable = "PET_VIRTUAL_LOCAL_RANK",
-       .group = FlagGroup::kWorkers,
        .help = "LOCAL_RANK is 0 everywhere, and each worker sees its own GPU only",
        .read = [](std::string_view text,
                   Options& o) { return ReadSwitch(text, o.virtual_local_rank); }},
