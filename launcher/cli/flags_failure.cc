@@ -86,11 +86,7 @@ std::vector<Flag> FailureFlags() {
        .help = "Write how the job ended to FILE, as JSON",
        .expected = "a file name",
        .completion = Completion::kFile,
-       .read =
-           [](std::string_view text, Options& o) {
-             o.report_file = text;
-             return !text.empty();
-           }},
+       .read = [](std::string_view text, Options& o) { return ReadText(text, o.report_file); }},
   };
   flags.insert(flags.begin(), others.begin(), others.end());
   return flags;

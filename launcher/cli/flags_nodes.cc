@@ -72,11 +72,7 @@ std::vector<Flag> RendezvousFlags() {
        .value = "ID",
        .help = "The job's name, the same on all nodes (default none)",
        .expected = "a name",
-       .read =
-           [](std::string_view text, Options& o) {
-             o.rdzv.run_id = text;
-             return !text.empty();
-           }},
+       .read = [](std::string_view text, Options& o) { return ReadText(text, o.rdzv.run_id); }},
       {.name = "rdzv_conf",
        .variable = "PET_RDZV_CONF",
        .value = "K=V,K=V",

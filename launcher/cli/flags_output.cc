@@ -47,11 +47,7 @@ std::vector<Flag> LogFlags() {
        .help = "Append ddprun's own lines to FILE too, with times and debug lines; %h: the host",
        .expected = "a file name",
        .completion = Completion::kFile,
-       .read =
-           [](std::string_view text, Options& o) {
-             o.log_file = text;
-             return !text.empty();
-           }},
+       .read = [](std::string_view text, Options& o) { return ReadText(text, o.log_file); }},
   };
 }
 

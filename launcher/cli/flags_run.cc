@@ -57,11 +57,7 @@ std::vector<Flag> TrainerFlags() {
                "checkpoint RUN itself; TARGET is then the run's own config, if none is given",
        .expected = "a run folder, as runs/NAME",
        .completion = Completion::kFolder,
-       .read =
-           [](std::string_view text, Options& o) {
-             o.resume = text;
-             return !text.empty();
-           }},
+       .read = [](std::string_view text, Options& o) { return ReadText(text, o.resume); }},
       {.name = "sweep",
        .value = "KEY=V1,V2",
        .of_torchrun = false,

@@ -43,11 +43,7 @@ std::vector<Flag> WorkerFlags() {
        .help = "ROLE_NAME of this node's workers; ROLE_RANK counts within a role (default "
                "\"default\")",
        .expected = "a name",
-       .read =
-           [](std::string_view text, Options& o) {
-             o.rdzv.role = text;
-             return !text.empty();
-           }},
+       .read = [](std::string_view text, Options& o) { return ReadText(text, o.rdzv.role); }},
       {.name = "numa_binding",
        .value = "MODE",
        .help = "Keep each worker on the CPUs near its GPU: node, socket, exclusive (a share of the "

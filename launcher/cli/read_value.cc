@@ -44,6 +44,11 @@ bool ReadBounded(std::string_view text, int min, int max, int& out) {
   return true;
 }
 
+bool ReadText(std::string_view text, std::string& out) {
+  if (!text.empty()) out = text;
+  return !text.empty();
+}
+
 bool ReadSwitch(std::string_view text, bool& out) {
   if (text == "true" || text == "True" || text == "false" || text == "False") {
     out = text == "true" || text == "True";

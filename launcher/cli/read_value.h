@@ -17,6 +17,9 @@ namespace ddprun::launcher {
 bool ReadBounded(std::string_view text, int64_t min, int64_t max, int64_t& out);
 bool ReadBounded(std::string_view text, int min, int max, int& out);
 
+// Anything but nothing.
+bool ReadText(std::string_view text, std::string& out);
+
 // As torchrun reads PET_*: a whole number, 0 is off; also true and false.
 bool ReadSwitch(std::string_view text, bool& out);
 
