@@ -61,13 +61,10 @@ Status SettleFixed(Options& options) {
   }
   if (rules.max_nodes > 1 && rdzv.endpoint.port == 0) rdzv.endpoint.port = options.backend->port;
   if (rdzv.node_rank.value_or(0) < rules.max_nodes) return {};
-  return Error{.code = Code::kUsage,
-               .title = "BAD VALUE",
-               .where = "--node_rank",
-               .what = "--node_rank is " + std::to_string(*rdzv.node_rank) + ", but --nnodes is " +
-                       std::to_string(rules.max_nodes) + "; expected 0 to " +
-                       std::to_string(rules.max_nodes - 1) + ".",
-               .page = "bad-value"};
+  return BadValue("--node_rank", "--node_rank is " + std::to_string(*rdzv.node_rank) +
+                                     ", but --nnodes is " + std::to_string(rules.max_nodes) +
+                                     "; expected 0 to " + std::to_string(rules.max_nodes - 1) +
+                                     ".");
 }
 
 Status SettleMeeting(Options& options) {

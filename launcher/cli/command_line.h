@@ -39,6 +39,9 @@ std::span<const KnownFlags> AllKnownFlags();
 // `name`: canonical, as in the table. Empty: no other launcher's that is known here.
 std::string_view AnswerFor(std::string_view name);
 
+// kUsage, of the flag or variable `where`.
+Error BadValue(std::string where, std::string what, std::string hint = "");
+
 // "k=v,k=v" into `out`; false when a key or a value is missing.
 bool SplitRdzvConf(std::string_view text, std::map<std::string, std::string>& out);
 

@@ -13,13 +13,9 @@ namespace {
 
 using Parsed = std::variant<Options, TextToPrint, VersionsToPrint>;
 
-Error BadValue(const Flag& flag, const std::string& shown_name, const std::string& text) {
-  return Error{
-      .code = Code::kUsage,
-      .title = "BAD VALUE",
-      .where = shown_name,
-      .what = shown_name + " is \"" + text + "\"; expected " + std::string(flag.expected) + ".",
-      .page = "bad-value"};
+Error NotExpected(const Flag& flag, const std::string& shown_name, const std::string& text) {
+  return BadValue(shown_name, shown_name + " is \"" + text + "\"; expected " +
+                                  std::string(flag.expected) + ".");
 }
 
 Result<Parsed> Print(const GivenFlag& given,
@@ -30,7 +26,7 @@ Result<Parsed> Print(const GivenFlag& given,
   if (given.flag.name == "print_completion") {
     if (given.value == "bash") return Parsed(TextToPrint{BashCompletion(flags, subcommands)});
     if (given.value == "zsh") return Parsed(TextToPrint{ZshCompletion(flags)});
-    return BadValue(given.flag, "--print_completion", given.value);
+    return NotExpected(given.flag, "--print_completion", given.value);
   }
   return Parsed(TextToPrint{HelpText(flags, subcommands)});
 }
@@ -40,7 +36,7 @@ Status ReadDefaults(const Environment& env, const std::vector<Flag>& flags, Opti
     if (flag.variable.empty()) continue;
     const std::string text = env.GetOr(flag.variable, "");
     if (!text.empty() && !flag.read(text, options)) {
-      return BadValue(flag, std::string(flag.variable), text);
+      return NotExpected(flag, std::string(flag.variable), text);
     }
   }
   return {};
@@ -71,6 +67,15 @@ void DropRepeated(std::vector<std::string>& lines) {
 
 }  // namespace
 
+Error BadValue(std::string where, std::string what, std::string hint) {
+  return {.code = Code::kUsage,
+          .title = "BAD VALUE",
+          .where = std::move(where),
+          .what = std::move(what),
+          .hint = std::move(hint),
+          .page = "bad-value"};
+}
+
 Result<Parsed> ParseOptions(const std::vector<std::string>& args,
                             const Environment& env,
                             std::span<const Subcommand> subcommands) {
@@ -83,7 +88,7 @@ Result<Parsed> ParseOptions(const std::vector<std::string>& args,
   DDPRUN_TRY(ReadDefaults(env, flags, options));
   for (const GivenFlag& given : split.flags) {
     if (!given.flag.read(given.value, options)) {
-      return BadValue(given.flag, "--" + std::string(given.flag.name), given.value);
+      return NotExpected(given.flag, "--" + std::string(given.flag.name), given.value);
     }
   }
   if (split.target_index < args.size()) {

@@ -69,18 +69,10 @@ constexpr std::array<std::string_view, 7> kEtcdKeys = {
 
 Error BadKey(const std::string& key) {
   std::vector<std::string> names;
-  std::string list;
-  for (const Key& known : kKeys) {
-    names.emplace_back(known.name);
-    list += (list.empty() ? "" : ", ") + std::string(known.name);
-  }
+  for (const Key& known : kKeys) names.emplace_back(known.name);
   const auto nearest = Nearest(key, names);
-  return Error{.code = Code::kUsage,
-               .title = "BAD VALUE",
-               .where = "--rdzv_conf",
-               .what = "--rdzv_conf has no key \"" + key + "\".",
-               .hint = nearest ? "Did you mean " + *nearest + "?" : "It has:\n" + list + ".",
-               .page = "bad-value"};
+  return BadValue("--rdzv_conf", "--rdzv_conf has no key \"" + key + "\".",
+                  nearest ? "Did you mean " + *nearest + "?" : "It has:\n" + Joined(names) + ".");
 }
 
 }  // namespace
@@ -113,12 +105,8 @@ Status ReadRdzvConf(Options& options) {
   for (const Key& key : kKeys) {
     const auto given = conf.find(std::string(key.name));
     if (given == conf.end() || key.read(given->second, options.rdzv)) continue;
-    return Error{.code = Code::kUsage,
-                 .title = "BAD VALUE",
-                 .where = "--rdzv_conf",
-                 .what = "--rdzv_conf: " + given->first + " is \"" + given->second +
-                         "\"; expected " + std::string(key.expected) + ".",
-                 .page = "bad-value"};
+    return BadValue("--rdzv_conf", "--rdzv_conf: " + given->first + " is \"" + given->second +
+                                       "\"; expected " + std::string(key.expected) + ".");
   }
   return {};
 }
