@@ -9,6 +9,7 @@
 
 #include <asio/post.hpp>
 
+#include "base/text.h"
 #include "launcher/hang/hang_report.h"
 #include "launcher/report/report_file.h"
 
@@ -234,9 +235,7 @@ void Agent::OnRoundEnd(const rendezvous::RoundEnd& end) {
 
 void Agent::OnAttemptGone() {
   if (!attempt_->unkillable().empty()) {
-    std::string pids;
-    for (const pid_t pid : attempt_->unkillable()) pids += " " + std::to_string(pid);
-    log_.Warning("SIGKILL did not end these processes:" + pids);
+    log_.Warning("SIGKILL did not end these processes: " + Joined(attempt_->unkillable(), " "));
   }
   // While the round is being ended, what did not come about was not to be started any more.
   const std::optional<Error>& start_error = attempt_->group().start_error();

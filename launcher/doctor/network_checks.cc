@@ -137,10 +137,8 @@ Finding CheckPorts(const NetworkFacts& facts) {
     finding.what = "none on 127.0.0.1 can be listened at, which ranks meet by";
     finding.remedy = "ip link set lo up; in a sandbox, allow loopback.";
   } else if (!facts.busy_ports.empty()) {
-    std::vector<std::string> busy;
-    for (const uint16_t port : facts.busy_ports) busy.push_back(std::to_string(port));
     finding.verdict = Verdict::kNote;
-    finding.what = Joined(busy) + " taken, maybe by another job";
+    finding.what = Joined(facts.busy_ports) + " taken, maybe by another job";
     finding.remedy =
         "With several nodes give --master_port or --rdzv_endpoint another port; with "
         "one node ddprun takes a free one by itself.";

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "base/text.h"
 #include "launcher/report/peer_worker.h"
 
 namespace ddprun::launcher {
@@ -44,11 +45,9 @@ std::string PeerFailure(const JobEnd& end, const TextStyle& style) {
 
 std::string Unkillable(const std::vector<pid_t>& pids) {
   if (pids.empty()) return "";
-  std::string list;
-  for (const pid_t pid : pids) list += " " + std::to_string(pid);
   return Render(
       {.title = "PROCESSES THAT DO NOT END",
-       .what = "SIGKILL did not end these processes:" + list + ".",
+       .what = "SIGKILL did not end these processes: " + Joined(pids, " ") + ".",
        .hint = "They hang in the kernel (state D in ps), often on a file system or a GPU driver.",
        .page = "processes-that-do-not-end"});
 }
