@@ -118,7 +118,7 @@ Result<Target> ResolveTarget(const Options& options,
                              const std::string& own_folder) {
   const std::string& name = options.target;
   if (options.module) return PythonTarget(options, env, own_folder);
-  if (options.run_path) {
+  if (options.run_path || (!options.no_python && name.ends_with(".py"))) {
     DDPRUN_TRY(CheckReadable(name, Code::kNotFound, "Python script"));
     return PythonTarget(options, env, own_folder);
   }
@@ -132,10 +132,6 @@ Result<Target> ResolveTarget(const Options& options,
     for (const std::string& pair : options.overrides) Append(target.argv, {"--set", pair});
     Append(target.argv, options.target_args);
     return target;
-  }
-  if (!options.no_python && name.ends_with(".py")) {
-    DDPRUN_TRY(CheckReadable(name, Code::kNotFound, "Python script"));
-    return PythonTarget(options, env, own_folder);
   }
   if (!options.no_python && IsPythonWithoutSuffix(name)) {
     return PythonTarget(options, env, own_folder);
