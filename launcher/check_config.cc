@@ -9,7 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/unique_fd.h"
+#include "base/whole_file.h"
 #include "launcher/commands.h"
+#include "launcher/process/program_output.h"
 #include "launcher/sweep/sweep_run.h"
 
 namespace ddprun::launcher {
@@ -20,13 +22,8 @@ namespace {
 Result<UniqueFd> FileWith(const std::string& text) {
   UniqueFd file(::memfd_create("ddprun-runs", MFD_CLOEXEC));
   if (!file.valid()) return SystemError("making a file in memory", errno);
-  size_t written = 0;
-  while (written < text.size()) {
-    const ssize_t count = ::write(file.get(), text.data() + written, text.size() - written);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return SystemError("writing a file in memory", errno);
-    written += static_cast<size_t>(count);
-  }
+  const int error = WriteBytes(file.get(), text);
+  if (error != 0) return SystemError("writing a file in memory", error);
   ::lseek(file.get(), 0, SEEK_SET);
   return file;
 }
@@ -50,10 +47,7 @@ Result<int> CheckConfig(const Options& options,
   DDPRUN_ASSIGN(const ChildEnd end, RunInChild([&] {
                   ::dup2(input.get(), STDIN_FILENO);
                   ::dup2(STDERR_FILENO, STDOUT_FILENO);
-                  std::vector<char*> argv;
-                  for (std::string& word : words) argv.push_back(word.data());
-                  argv.push_back(nullptr);
-                  ::execv(target.program.c_str(), argv.data());
+                  ::execv(target.program.c_str(), Pointers(words).data());
                   return 127;
                 }));
   return end.stop_signal ? 128 + *end.stop_signal : end.exit_code;

@@ -1,10 +1,11 @@
 #include "launcher/output/log_file.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
+
+#include "base/whole_file.h"
 
 namespace ddprun::launcher {
 
@@ -24,17 +25,10 @@ Result<LogFile> LogFile::Open(const std::string& path, Warn warn) {
 }
 
 void LogFile::Write(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      const std::string why = ErrnoText(errno);
-      if (const Warn warn = std::exchange(warn_, nullptr)) {
-        warn("writing " + path_ + " failed, parts of it will be missing: " + why);
-      }
-      return;
-    }
-    bytes.remove_prefix(static_cast<size_t>(written));
+  const int error = WriteBytes(fd_.get(), bytes);
+  if (error == 0) return;
+  if (const Warn warn = std::exchange(warn_, nullptr)) {
+    warn("writing " + path_ + " failed, parts of it will be missing: " + ErrnoText(error));
   }
 }
 
