@@ -1,13 +1,13 @@
 #include "launcher/store/store_command.h"
 
 #include <signal.h>
-#include <sys/resource.h>
 
 #include <cstdio>
 
 #include <asio/io_context.hpp>
 
 #include "base/log.h"
+#include "launcher/process/posix_process.h"
 #include "launcher/process/signals.h"
 #include "rendezvous/elastic/coordinator.h"
 #include "rendezvous/store_host.h"
@@ -18,14 +18,6 @@ namespace {
 
 using rendezvous::HostPort;
 using rendezvous::StoreServer;
-
-// Every connection is a descriptor, and the usual limit of 1024 is less than a job may need.
-void RaiseDescriptorLimit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  (void)setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 // None: all of this machine.
 Result<std::vector<asio::ip::address>> AddressesOf(const std::string& host) {
@@ -55,7 +47,8 @@ void SayWhere(const StoreServeOptions& options, uint16_t port, const Log& log) {
 // Serves until SIGTERM, SIGINT, SIGHUP or SIGQUIT. stdout: where it listens; stderr: the rest.
 Result<int> ServeStore(const StoreServeOptions& options) {
   const SignalMask mask;
-  RaiseDescriptorLimit();
+  // Every connection is a descriptor, and the usual limit of 1024 is less than a job may need.
+  const OpenFileLimit files;
   asio::io_context io;
   DDPRUN_ASSIGN(const auto addresses, AddressesOf(options.host));
   auto listening = rendezvous::ListenOnOwn(io, addresses, options.port);
