@@ -95,46 +95,36 @@ void AddModel(CLI::App& app, Arguments& arguments) {
   app.add_flag("--torch", arguments.torch, "Measure c10d::Reducer over the same group too");
 }
 
-struct Command {
-  CLI::App* all_reduce;
-  CLI::App* buckets;
-  CLI::App* overlap;
-  CLI::App* overhead;
-};
-
-Command Define(CLI::App& app, Arguments& arguments) {
+void Define(CLI::App& app, Arguments& arguments) {
   app.set_version_flag("--version", "ddp-bench " DDPRUN_VERSION "\nLibTorch " TORCH_VERSION);
   app.add_option("--json", arguments.json, "Rank 0 writes the results there");
   app.add_option("--threads", arguments.threads, "Threads of a rank for computing")->check(kCount);
   app.require_subcommand(1);
-  Command command{};
-  command.all_reduce = app.add_subcommand("allreduce", "All-reduce: sizes against algorithms");
+  CLI::App* const sweep = app.add_subcommand("allreduce", "All-reduce: sizes against algorithms");
   AllReduceOptions& all_reduce = arguments.all_reduce;
-  command.all_reduce->add_option("--sizes", all_reduce.sizes, "Bytes")
+  sweep->add_option("--sizes", all_reduce.sizes, "Bytes")
       ->check(CLI::Range(int64_t{4}, int64_t{1} << 33));
-  command.all_reduce
+  sweep
       ->add_option("--algorithms", all_reduce.algorithms,
                    "Those to measure; default: all that work between these ranks")
       ->check(CLI::IsMember(ddprun::bench::AlgorithmNames()));
-  command.all_reduce->add_option("--rounds", all_reduce.rounds)->check(kCount);
-  command.all_reduce->add_option("--seconds", all_reduce.seconds,
-                                 "Of each algorithm, size and round");
-  command.buckets =
+  sweep->add_option("--rounds", all_reduce.rounds)->check(kCount);
+  sweep->add_option("--seconds", all_reduce.seconds, "Of each algorithm, size and round");
+  CLI::App* const buckets =
       app.add_subcommand("buckets",
                          "Training steps with buckets of several sizes (a run chooses one "
                          "itself with strategy.bucket_cap_mb \"auto\")");
-  command.buckets->add_option("--buckets_mb", arguments.buckets_mb, "MiB")->check(kMebibytes);
-  command.overlap = app.add_subcommand(
+  buckets->add_option("--buckets_mb", arguments.buckets_mb, "MiB")->check(kMebibytes);
+  CLI::App* const overlap = app.add_subcommand(
       "overlap",
       "Training steps with the all-reduce after backward, beside the optimizer's step, "
       "beside backward, and both");
-  command.overlap->add_option("--bucket_mb", arguments.bucket_mb, "MiB")->check(kMebibytes);
-  command.overhead =
+  overlap->add_option("--bucket_mb", arguments.bucket_mb, "MiB")->check(kMebibytes);
+  CLI::App* const overhead =
       app.add_subcommand("overhead", "Steps of a tiny model with and without other ranks");
-  for (CLI::App* steps : {command.buckets, command.overlap, command.overhead}) {
+  for (CLI::App* steps : {buckets, overlap, overhead}) {
     AddModel(*steps, arguments);
   }
-  return command;
 }
 
 void SetModelDefaults(CaseOptions& model, bool tiny) {
@@ -166,7 +156,7 @@ int Run(int argc, char** argv) {
   CLI::App app(
       "Measures how gradients are averaged, as the rank that the environment names:\n"
       "ddprun --nproc_per_node=2 --no_python ddp-bench overlap");
-  const Command command = Define(app, arguments);
+  Define(app, arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -175,19 +165,20 @@ int Run(int argc, char** argv) {
   at::set_num_threads(arguments.threads);
   const auto group = ddprun::init_process_group(std::chrono::seconds(100));
   nlohmann::json report;
-  if (command.all_reduce->parsed()) {
+  if (app.got_subcommand("allreduce")) {
     if (arguments.all_reduce.algorithms.empty()) {
       arguments.all_reduce.algorithms = AlgorithmsBetweenTheseRanks();
     }
     report = SweepAllReduce(*group, arguments.all_reduce);
   } else {
-    const bool tiny = command.overhead->parsed();
+    const bool tiny = app.got_subcommand("overhead");
     SetModelDefaults(arguments.model, tiny);
     if (!SizesFit(arguments.model)) return 2;
     const auto what = MakeCase(arguments.model, group->getRank());
-    const std::vector<Variant> variants = tiny                        ? OverheadVariants()
-                                          : command.buckets->parsed() ? BucketVariants(arguments)
-                                                                      : OverlapVariants(arguments);
+    const std::vector<Variant> variants = tiny ? OverheadVariants()
+                                          : app.got_subcommand("buckets")
+                                              ? BucketVariants(arguments)
+                                              : OverlapVariants(arguments);
     report = SweepSteps(group, what, variants, arguments.sweep);
   }
   if (group->getRank() == 0 && !arguments.json.empty()) {
