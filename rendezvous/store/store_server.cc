@@ -29,9 +29,9 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
                                 public StoreSession::Owner {
  public:
   Impl(asio::io_context& io, Listeners listeners, StoreServerLimits limits)
-      : io_(io),
+      : port_(listeners.port),
+        io_(io),
         limits_(limits),
-        port_(listeners.port),
         state_(limits.state),
         max_connections_(limits.max_connections > 0 ? limits.max_connections
                                                     : ConnectionsThatFit()),
@@ -56,10 +56,6 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     drain_.cancel();
   }
 
-  uint16_t port() const { return port_; }
-  size_t num_connections() const { return sessions_.size(); }
-  size_t num_keys() const { return state_.num_keys(); }
-
   void Call(Request request, Handler handler) {
     const ConnectionId id = next_id_++;
     const bool answered = FormOfReply(request.op) != ReplyForm::kNone;
@@ -70,24 +66,6 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     } else if (!answered) {
       Complete(id, Reply());
     }
-  }
-
-  void OnExhausted(std::function<void(const Error&)> handler) {
-    on_exhausted_ = std::move(handler);
-  }
-
-  void OnForeignConnection(char first_byte, std::function<void(UniqueFd, std::string)> handler) {
-    foreign_byte_ = first_byte;
-    on_foreign_ = std::move(handler);
-  }
-
-  void RefuseKeys(std::string prefix, std::function<void(const std::string&)> handler) {
-    refused_prefix_ = std::move(prefix);
-    on_refused_ = std::move(handler);
-  }
-
-  void OnAbandonedWait(std::function<void(const std::vector<std::string>&)> handler) {
-    on_abandoned_ = std::move(handler);
   }
 
   void OnAllDisconnected(milliseconds timeout, std::function<void()> handler) {
@@ -130,6 +108,15 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     }
     return status;
   }
+
+  // What the server is asked for.
+  const uint16_t port_;
+  std::function<void(const std::vector<std::string>&)> on_abandoned_;
+  std::function<void(const Error&)> on_exhausted_;
+  char foreign_byte_ = 0;
+  std::function<void(UniqueFd, std::string)> on_foreign_;
+  std::string refused_prefix_;
+  std::function<void(const std::string&)> on_refused_;
 
  private:
   Acceptor::Handlers AcceptHandlers() {
@@ -278,7 +265,6 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
 
   asio::io_context& io_;
   const StoreServerLimits limits_;
-  const uint16_t port_;
   StoreState state_;
   const size_t max_connections_;
   const std::shared_ptr<Acceptor> acceptor_;
@@ -286,13 +272,7 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
   std::unordered_map<ConnectionId, std::shared_ptr<StoreSession>> sessions_;
   std::unordered_map<ConnectionId, Handler> local_;
   WaitClock wait_clock_;
-  std::function<void(const std::vector<std::string>&)> on_abandoned_;
   std::function<void()> on_drained_;
-  std::function<void(const Error&)> on_exhausted_;
-  char foreign_byte_ = 0;
-  std::function<void(UniqueFd, std::string)> on_foreign_;
-  std::string refused_prefix_;
-  std::function<void(const std::string&)> on_refused_;
   asio::steady_timer sweep_;
   asio::steady_timer drain_;
   ConnectionId next_id_ = 1;
@@ -326,7 +306,7 @@ StoreServer::~StoreServer() {
 }
 
 uint16_t StoreServer::port() const {
-  return impl_->port();
+  return impl_->port_;
 }
 
 void StoreServer::Call(Request request, Handler handler) {
@@ -335,33 +315,27 @@ void StoreServer::Call(Request request, Handler handler) {
 
 void StoreServer::OnForeignConnection(char first_byte,
                                       std::function<void(UniqueFd, std::string)> handler) {
-  impl_->OnForeignConnection(first_byte, std::move(handler));
+  impl_->foreign_byte_ = first_byte;
+  impl_->on_foreign_ = std::move(handler);
 }
 
 void StoreServer::RefuseKeys(std::string prefix,
                              std::function<void(const std::string& peer)> handler) {
-  impl_->RefuseKeys(std::move(prefix), std::move(handler));
+  impl_->refused_prefix_ = std::move(prefix);
+  impl_->on_refused_ = std::move(handler);
 }
 
 void StoreServer::OnAbandonedWait(
     std::function<void(const std::vector<std::string>& keys)> handler) {
-  impl_->OnAbandonedWait(std::move(handler));
+  impl_->on_abandoned_ = std::move(handler);
 }
 
 void StoreServer::OnExhausted(std::function<void(const Error& error)> handler) {
-  impl_->OnExhausted(std::move(handler));
+  impl_->on_exhausted_ = std::move(handler);
 }
 
 void StoreServer::OnAllDisconnected(milliseconds timeout, std::function<void()> handler) {
   impl_->OnAllDisconnected(timeout, std::move(handler));
-}
-
-size_t StoreServer::num_connections() const {
-  return impl_->num_connections();
-}
-
-size_t StoreServer::num_keys() const {
-  return impl_->num_keys();
 }
 
 std::vector<ParkedWait> StoreServer::ParkedWaits() const {

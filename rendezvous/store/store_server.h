@@ -87,8 +87,6 @@ class StoreServer : public AsyncStore {
   // Calls `handler` once no network connection is left, or after `timeout`.
   void OnAllDisconnected(std::chrono::milliseconds timeout, std::function<void()> handler);
 
-  size_t num_connections() const;
-  size_t num_keys() const;
   // The longest first.
   std::vector<ParkedWait> ParkedWaits() const;
   // Also what a GET of kStatusKey is answered with.

@@ -22,7 +22,7 @@ TEST(ForeignConnection, GoesToItsHandlerWithWhatItSent) {
   auto stream = *Stream::Connect(served.endpoint(), Soon());
   ASSERT_TRUE(stream.Write("ddprun", Soon()).ok());
   EXPECT_EQ(promise.get_future().get(), "ddprun");
-  EXPECT_EQ(served.loop().Do([&] { return served.server().num_connections(); }), 0);
+  EXPECT_EQ(served.loop().Do([&] { return served.server().Summary().connections; }), 0);
 }
 
 TEST(ForeignConnection, LeavesClientsOfTheStoreAlone) {

@@ -33,12 +33,12 @@ TEST_F(StaticRendezvousTest, OneNodeGetsAFreshStoreInEveryRound) {
   Request set;
   set.op = Op::kSet;
   const_cast<StoreServer*>(node.rendezvous->worker_store())->Call(set, [](const auto&) {});
-  EXPECT_EQ(node.rendezvous->worker_store()->num_keys(), 1);
+  EXPECT_EQ(node.rendezvous->worker_store()->Summary().keys, 1);
   Join(node);
   RunUntil([&] { return node.joined.has_value(); });
   EXPECT_EQ((*node.joined)->round, 1);
   EXPECT_EQ((*node.joined)->master_port, port_);
-  EXPECT_EQ(node.rendezvous->worker_store()->num_keys(), 0);
+  EXPECT_EQ(node.rendezvous->worker_store()->Summary().keys, 0);
 }
 
 TEST_F(StaticRendezvousTest, GivesRanksInTheOrderOfNodes) {
@@ -275,7 +275,7 @@ TEST_F(StaticRendezvousTest, JoinsAgainAfterAFailureWithAFreshStore) {
     EXPECT_EQ((*node.joined)->master_port, fresh);
     EXPECT_EQ((*node.joined)->base_rank, rank);
   }
-  EXPECT_EQ(nodes_[0].rendezvous->worker_store()->num_keys(), 0);
+  EXPECT_EQ(nodes_[0].rendezvous->worker_store()->Summary().keys, 0);
   nodes_[2].rendezvous->EndRound({.kind = RoundEnd::Kind::kJobFailed, .message = "rank 2 failed"},
                                  [] {});
   RunUntil([&] { return nodes_[0].failure && nodes_[1].failure; });

@@ -57,7 +57,7 @@ TEST_F(StaticRestartTest, CountsTheRestartsOfAllNodesAlike) {
     JoinAllAgain();
     ExpectRound(round, round);
     EXPECT_NE((*nodes_[0].joined)->master_port, before);
-    EXPECT_EQ(nodes_[0].rendezvous->worker_store()->num_keys(), 0);
+    EXPECT_EQ(nodes_[0].rendezvous->worker_store()->Summary().keys, 0);
   }
 }
 

@@ -44,7 +44,7 @@ TEST(StoreConnection, ASetIsDoneWhenItsHandlerIsCalled) {
   bool done = false;
   connection.Call(set, [&](const Result<Reply>& reply) { done = reply.has_value(); });
   while (!done) io.run_one();
-  EXPECT_EQ(served.loop().Do([&] { return served.server().num_keys(); }), 1);
+  EXPECT_EQ(served.loop().Do([&] { return served.server().Summary().keys; }), 1);
 }
 
 TEST(StoreConnection, KeepsTryingUntilTheServerIsThere) {

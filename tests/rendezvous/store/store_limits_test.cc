@@ -56,7 +56,7 @@ TEST(StoreLimits, BoundsWhatAClientThatDoesNotReadCanPileUp) {
   (void)greedy.Write(bytes, Soon());
   EXPECT_EQ(*good->Add("n", 1, Soon()), 2);
   // The server gives up on it in the end, when its kernel buffers have long been full.
-  while (served.loop().Do([&] { return served.server().num_connections(); }) > 1) {
+  while (served.loop().Do([&] { return served.server().Summary().connections; }) > 1) {
     std::this_thread::yield();
   }
 }
@@ -119,7 +119,7 @@ TEST(StoreLimits, WaitsCalmlyForADescriptorOnSeveralAddresses) {
   size_t turns = 0;
   const auto until = std::chrono::steady_clock::now() + milliseconds(250);
   while (std::chrono::steady_clock::now() < until) turns += io.run_one_until(until);
-  EXPECT_EQ(server->num_connections(), 1);
+  EXPECT_EQ(server->Summary().connections, 1);
   // A turn per socket and pause, and the sweep's; a loop that spins makes many thousands.
   EXPECT_LT(turns, 200);
 }

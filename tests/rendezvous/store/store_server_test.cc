@@ -30,7 +30,7 @@ TEST(StoreServer, ServesRequestsThatComeByteByByte) {
     answer.append(buffer, *stream.ReadSome(buffer, Soon()));
   }
   EXPECT_EQ(answer, "\x04\x03\x02\x01");
-  EXPECT_EQ(served.loop().Do([&] { return served.server().num_keys(); }), 1);
+  EXPECT_EQ(served.loop().Do([&] { return served.server().Summary().keys; }), 1);
 }
 
 TEST(StoreServer, ClosesOnlyTheConnectionWithMalformedBytes) {
