@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <utility>
 
-#include <asio/ip/tcp.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
@@ -30,29 +29,14 @@ constexpr size_t kMaxMessageBytes = 256 << 10;
 // An end that lets so much pile up does not read.
 constexpr size_t kMaxUnsentBytes = 4 << 20;
 
-using AddressOf = int (*)(int, sockaddr*, socklen_t*);
-
-asio::ip::address Address(int fd, AddressOf end) {
-  asio::ip::tcp::endpoint endpoint;
-  auto size = static_cast<socklen_t>(endpoint.capacity());
-  if (end(fd, endpoint.data(), &size) != 0) return {};
-  endpoint.resize(size);
-  const asio::ip::address address = endpoint.address();
-  // A socket of both families shows IPv4 peers in IPv6 clothes.
-  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
-    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
-  }
-  return address;
-}
-
 }  // namespace
 
 class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel::Impl> {
  public:
   Impl(asio::io_context& io, End end, UniqueFd fd, std::string received, Handlers handlers)
       : io_(io),
-        peer_(Address(fd.get(), getpeername)),
-        own_(Address(fd.get(), getsockname)),
+        peer_(EndOf(fd.get(), getpeername).address),
+        own_(EndOf(fd.get(), getsockname).address),
         handlers_(std::move(handlers)),
         socket_(io, fd.release()),
         timer_(io),

@@ -9,6 +9,7 @@
 #include <asio/ip/tcp.hpp>
 
 #include "rendezvous/net/address.h"
+#include "rendezvous/net/socket.h"
 
 namespace ddprun::rendezvous {
 
@@ -60,14 +61,6 @@ int Open(const asio::ip::address& address, uint16_t port, UniqueFd& listening) {
   return 0;
 }
 
-uint16_t PortOf(const UniqueFd& fd) {
-  sockaddr_storage own{};
-  socklen_t size = sizeof own;
-  if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) return 0;
-  return ntohs(own.ss_family == AF_INET ? reinterpret_cast<const sockaddr_in&>(own).sin_port
-                                        : reinterpret_cast<const sockaddr_in6&>(own).sin6_port);
-}
-
 bool NotOurs(int problem) {
   return problem == EADDRNOTAVAIL || problem == EAFNOSUPPORT;
 }
@@ -84,7 +77,7 @@ Result<Listeners> ListenOnce(std::span<const asio::ip::address> addresses, uint1
       continue;
     }
     if (problem != 0) return CannotListen(address, listeners.port, problem);
-    if (listeners.port == 0) listeners.port = PortOf(fd);
+    if (listeners.port == 0) listeners.port = EndOf(fd.get(), getsockname).port;
     listeners.fds.push_back(std::move(fd));
   }
   if (listeners.fds.empty()) return missing;

@@ -1,15 +1,12 @@
 #include "rendezvous/net/socket.h"
 
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <thread>
 
 #include <asio/ip/tcp.hpp>
@@ -62,13 +59,8 @@ bool Poll(int fd, short events, Deadline deadline) {
 // TCP can connect a socket to itself while nobody listens, when the port is one that the kernel
 // gives to clients. Whoever tries again and again must expect it.
 bool ConnectedToItself(int fd) {
-  sockaddr_storage own{};
-  sockaddr_storage peer{};
-  socklen_t own_size = sizeof own;
-  socklen_t peer_size = sizeof peer;
-  return getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
-         getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_size) == 0 &&
-         own_size == peer_size && std::memcmp(&own, &peer, own_size) == 0;
+  const SocketEnd own = EndOf(fd, getsockname);
+  return own.port != 0 && own == EndOf(fd, getpeername);
 }
 
 // 0 and a connected descriptor, or the errno.
@@ -125,6 +117,17 @@ void TuneConnection(int fd) {
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, 15'000);
 }
 
+SocketEnd EndOf(int fd, int (*name)(int, sockaddr*, socklen_t*)) {
+  asio::ip::tcp::endpoint endpoint;
+  auto size = static_cast<socklen_t>(endpoint.capacity());
+  if (name(fd, endpoint.data(), &size) != 0) return {};
+  endpoint.resize(size);
+  const asio::ip::address address = endpoint.address();
+  const bool mapped = address.is_v6() && address.to_v6().is_v4_mapped();
+  return {mapped ? make_address_v4(asio::ip::v4_mapped, address.to_v6()) : address,
+          endpoint.port()};
+}
+
 int BeginConnect(const asio::ip::address& address, uint16_t port, UniqueFd& connecting) {
   const asio::ip::tcp::endpoint endpoint(address, port);
   UniqueFd fd(socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -170,13 +173,8 @@ Result<Stream> Stream::Connect(const HostPort& peer, Deadline deadline) {
 }
 
 std::string Stream::LocalAddress() const {
-  sockaddr_storage own{};
-  socklen_t size = sizeof own;
-  char text[NI_MAXHOST];
-  const auto* address = reinterpret_cast<const sockaddr*>(&own);
-  const bool known = getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
-                     getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0;
-  return known ? text : "";
+  const SocketEnd own = EndOf(fd_.get(), getsockname);
+  return own.port == 0 ? "" : own.address.to_string();
 }
 
 Status Stream::Write(std::string_view bytes, Deadline deadline) {

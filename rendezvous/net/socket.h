@@ -1,6 +1,8 @@
 // TCP sockets: connecting one in two steps, and Stream, a client connection that blocks.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <chrono>
 #include <span>
 #include <string>
@@ -22,6 +24,16 @@ inline Deadline DeadlineAfter(std::chrono::milliseconds timeout) {
 // vanished is noticed in about 15 s. `fd` is a TCP socket; a failure is no error: the connection
 // works without.
 void TuneConnection(int fd);
+
+struct SocketEnd {
+  asio::ip::address address;  // of an IPv4 peer of a socket of both families, that of IPv4
+  uint16_t port = 0;          // 0: not known, the connection is gone
+
+  friend bool operator==(const SocketEnd&, const SocketEnd&) = default;
+};
+
+// `name`: getsockname or getpeername.
+SocketEnd EndOf(int fd, int (*name)(int, sockaddr*, socklen_t*));
 
 // Connecting without blocking. 0 and a non-blocking socket, tuned, that connects and becomes
 // writable when that has ended; or the errno.

@@ -5,7 +5,6 @@
 #include <cerrno>
 
 #include <asio/error.hpp>
-#include <asio/ip/tcp.hpp>
 
 #include "rendezvous/net/address.h"
 #include "rendezvous/net/socket.h"
@@ -25,13 +24,10 @@ Error NotValidated() {
           .page = "store-protocol"};
 }
 
-std::string EndOf(const stream_descriptor& socket, int (*name)(int, sockaddr*, socklen_t*)) {
-  asio::ip::tcp::endpoint endpoint;
-  auto size = static_cast<socklen_t>(endpoint.capacity());
+std::string EndText(const stream_descriptor& socket, int (*name)(int, sockaddr*, socklen_t*)) {
   const int fd = const_cast<stream_descriptor&>(socket).native_handle();  // not const in asio
-  if (name(fd, endpoint.data(), &size) != 0) return "unknown";
-  endpoint.resize(size);
-  return EndpointText(endpoint.address(), endpoint.port());
+  const SocketEnd end = EndOf(fd, name);
+  return end.port == 0 ? "unknown" : EndpointText(end.address, end.port);
 }
 
 }  // namespace
@@ -75,11 +71,11 @@ void StoreSession::Close() {
 }
 
 std::string StoreSession::peer() const {
-  return EndOf(socket_, getpeername);
+  return EndText(socket_, getpeername);
 }
 
 std::string StoreSession::own() const {
-  return EndOf(socket_, getsockname);
+  return EndText(socket_, getsockname);
 }
 
 void StoreSession::ArmRead() {
