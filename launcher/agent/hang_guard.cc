@@ -16,7 +16,7 @@ constexpr std::chrono::seconds kDumpTime{5};
 }  // namespace
 
 HangGuard::StoreWaits HangGuard::WaitsIn(StoreOf store) {
-  return [store = std::move(store)](std::span<const LocalWorker> workers) {
+  return [store = std::move(store)](std::span<const LiveWorker> workers) {
     const rendezvous::StoreServer* server = store();
     return server == nullptr ? std::vector<StoreWait>() : FindWaits(*server, workers);
   };

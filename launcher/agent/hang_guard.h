@@ -19,7 +19,7 @@ class HangGuard {
  public:
   // The store server that the workers use, if this node hosts it; else nullptr.
   using StoreOf = std::function<const rendezvous::StoreServer*()>;
-  using StoreWaits = std::function<std::vector<StoreWait>(std::span<const LocalWorker>)>;
+  using StoreWaits = std::function<std::vector<StoreWait>(std::span<const LiveWorker>)>;
   static StoreWaits WaitsIn(StoreOf store);
 
   HangGuard(Clock& clock, CpuTimesReader cpu_times, std::chrono::milliseconds timeout)

@@ -123,9 +123,7 @@ void EarlyEndWatch::Look() {
   if (settled) return handlers_.on_early_end(*found);
   last_ = found;
   if (sources_.store_waits && !told_of_waits_ && ++looks_ % kLooksPerStoreLook == 0) {
-    std::vector<LocalWorker> processes;
-    for (const LiveWorker& worker : living) processes.push_back({worker.rank, worker.pid});
-    const std::string line = EndedWhileAllWait(ended, living, sources_.store_waits(processes));
+    const std::string line = EndedWhileAllWait(ended, living, sources_.store_waits(living));
     told_of_waits_ = !line.empty();
     if (told_of_waits_) handlers_.on_all_wait(line);
   }

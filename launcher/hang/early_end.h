@@ -48,7 +48,7 @@ class EarlyEndWatch {
     std::function<std::vector<LiveWorker>()> living;  // none: the watch is over
     std::function<std::vector<LiveWorker>()> ended;   // with code 0, by rank
     // Empty when workers of other nodes may set what is waited for.
-    std::function<std::vector<StoreWait>(std::span<const LocalWorker>)> store_waits = {};
+    std::function<std::vector<StoreWait>(std::span<const LiveWorker>)> store_waits = {};
     const FlightReader* flight = nullptr;  // outlives the watch
   };
   struct Handlers {

@@ -16,12 +16,6 @@ milliseconds IntervalFor(milliseconds timeout) {
   return std::clamp(timeout / 5, milliseconds(50), milliseconds(15'000));
 }
 
-std::vector<LocalWorker> ProcessesOf(const std::vector<LiveWorker>& workers) {
-  std::vector<LocalWorker> processes;
-  for (const LiveWorker& worker : workers) processes.push_back({worker.rank, worker.pid});
-  return processes;
-}
-
 }  // namespace
 
 HangWatch::HangWatch(Clock& clock,
@@ -43,7 +37,7 @@ void HangWatch::LookLater() {
 
 void HangWatch::Look() {
   const std::vector<LiveWorker> workers = sources_.workers();
-  std::map<pid_t, milliseconds> cpu_times = sources_.cpu_times(ProcessesOf(workers));
+  std::map<pid_t, milliseconds> cpu_times = sources_.cpu_times(workers);
   std::vector<WorkerSample> samples;
   for (const LiveWorker& worker : workers) {
     WorkerSample sample{
@@ -76,7 +70,7 @@ HangReport HangWatch::Report(const std::vector<LiveWorker>& workers,
   for (const LiveWorker& worker : sources_.ended ? sources_.ended() : std::vector<LiveWorker>()) {
     report.ended.push_back({worker.rank, worker.local_rank, worker.pid, FlightOf(worker)});
   }
-  if (sources_.store_waits) report.waits = sources_.store_waits(ProcessesOf(workers));
+  if (sources_.store_waits) report.waits = sources_.store_waits(workers);
   report.culprit = FindCulprit(report.standings, report.waits);
   if (report.culprit.ranks.empty()) {
     for (const Standing& ended : report.ended) report.culprit.ranks.push_back(ended.rank);

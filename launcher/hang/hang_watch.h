@@ -18,21 +18,14 @@
 
 namespace ddprun::launcher {
 
-struct LiveWorker {
-  int rank = 0;
-  int local_rank = 0;
-  pid_t pid = 0;
-  uint64_t output_bytes = 0;  // printed so far
-};
-
 using CpuTimesReader =
-    std::function<std::map<pid_t, std::chrono::milliseconds>(std::span<const LocalWorker>)>;
+    std::function<std::map<pid_t, std::chrono::milliseconds>(std::span<const LiveWorker>)>;
 
 // What the watch asks; called from the loop.
 struct HangSources {
   std::function<std::vector<LiveWorker>()> workers;     // that have started and not ended, by rank
   std::function<std::vector<LiveWorker>()> ended = {};  // that have ended with code 0, by rank
-  std::function<std::vector<StoreWait>(std::span<const LocalWorker>)> store_waits;
+  std::function<std::vector<StoreWait>(std::span<const LiveWorker>)> store_waits;
   CpuTimesReader cpu_times = CpuTimes;
   const FlightReader* flight = nullptr;  // outlives the watch; nullptr: no worker writes one
 };

@@ -151,10 +151,10 @@ ProcessPlace LookAt(pid_t pid) {
   return place;
 }
 
-std::map<pid_t, milliseconds> CpuTimes(std::span<const LocalWorker> workers) {
+std::map<pid_t, milliseconds> CpuTimes(std::span<const LiveWorker> workers) {
   std::map<pid_t, milliseconds> times;
   std::map<int, pid_t> pid_of_rank;
-  for (const LocalWorker& worker : workers) pid_of_rank[worker.rank] = worker.pid;
+  for (const LiveWorker& worker : workers) pid_of_rank[worker.rank] = worker.pid;
   const std::vector<ProcessEntry> processes = ListProcesses();
   for (const SocketHolder& process : ProcessesOfWorkers(processes, workers)) {
     if (const auto time = CpuTime(process.pid)) times[pid_of_rank[process.rank]] += *time;

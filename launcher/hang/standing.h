@@ -58,6 +58,6 @@ ProcessPlace LookAt(pid_t pid);
 
 // CPU time of each worker with all its descendants, by the worker's pid; those that have ended are
 // left out. Reads the whole process table once.
-std::map<pid_t, std::chrono::milliseconds> CpuTimes(std::span<const LocalWorker> workers);
+std::map<pid_t, std::chrono::milliseconds> CpuTimes(std::span<const LiveWorker> workers);
 
 }  // namespace ddprun::launcher

@@ -34,10 +34,10 @@ std::string WaitedText(milliseconds waited) {
 }  // namespace
 
 std::vector<SocketHolder> ProcessesOfWorkers(std::span<const ProcessEntry> processes,
-                                             std::span<const LocalWorker> workers) {
+                                             std::span<const LiveWorker> workers) {
   std::unordered_map<pid_t, int> rank_of;
   std::vector<SocketHolder> found;
-  for (const LocalWorker& worker : workers) {
+  for (const LiveWorker& worker : workers) {
     rank_of.emplace(worker.pid, worker.rank);
     found.push_back({worker.rank, worker.pid});
   }
@@ -84,7 +84,7 @@ std::vector<StoreWait> AttributeWaits(std::span<const ParkedWait> parked,
 }
 
 std::vector<StoreWait> FindWaits(const rendezvous::StoreServer& server,
-                                 std::span<const LocalWorker> workers) {
+                                 std::span<const LiveWorker> workers) {
   const auto parked = server.ParkedWaits();
   if (parked.empty()) return {};
   SocketHolders holders;

@@ -18,9 +18,11 @@
 
 namespace ddprun::launcher {
 
-struct LocalWorker {
+struct LiveWorker {
   int rank = 0;  // global
+  int local_rank = 0;
   pid_t pid = 0;
+  uint64_t output_bytes = 0;  // printed so far
 };
 
 struct StoreWait {
@@ -42,7 +44,7 @@ using SocketHolders = std::map<uint64_t, SocketHolder>;
 
 // Pure. The processes of each worker, itself first: its session and all descendants.
 std::vector<SocketHolder> ProcessesOfWorkers(std::span<const ProcessEntry> processes,
-                                             std::span<const LocalWorker> workers);
+                                             std::span<const LiveWorker> workers);
 
 // Pure. Finds the other end of each waiting connection among `sockets` and who holds it.
 std::vector<StoreWait> AttributeWaits(std::span<const rendezvous::ParkedWait> parked,
@@ -52,7 +54,7 @@ std::vector<StoreWait> AttributeWaits(std::span<const rendezvous::ParkedWait> pa
 
 // Reads /proc, so some milliseconds. The longest wait first. The server's thread only.
 std::vector<StoreWait> FindWaits(const rendezvous::StoreServer& server,
-                                 std::span<const LocalWorker> workers);
+                                 std::span<const LiveWorker> workers);
 
 // "rank 3 (pid 812) has waited 40 s for /default_pg/0//cuda//0, which nobody has set".
 std::string Describe(const StoreWait& wait);

@@ -80,7 +80,7 @@ class Job {
                 .agent_table = agent_table,
                 .group_table = group_table,
                 .cpu_times =
-                    [this](std::span<const LocalWorker> workers) {
+                    [this](std::span<const LiveWorker> workers) {
                       return processes_.CpuTimes(workers);
                     }}) {}
 

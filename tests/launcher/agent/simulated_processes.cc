@@ -481,10 +481,10 @@ bool SimulatedProcesses::any_worker_computes() const {
 }
 
 std::map<pid_t, milliseconds> SimulatedProcesses::CpuTimes(
-    std::span<const LocalWorker> workers) const {
+    std::span<const LiveWorker> workers) const {
   const auto now = world_.clock.Now().time_since_epoch();
   std::map<pid_t, milliseconds> times;
-  for (const LocalWorker& worker : workers) {
+  for (const LiveWorker& worker : workers) {
     const Process& process = processes_.at(worker.pid);
     const bool computes = process.computes && !process.suspended;
     times[worker.pid] = computes ? std::chrono::duration_cast<milliseconds>(now) : milliseconds(0);

@@ -52,7 +52,7 @@ class SimulatedProcesses : public ProcessHost {
   void Die(pid_t pid, const ProcessExit& exit);
   bool lives(pid_t pid) const { return !processes_.at(pid).exit; }
   // CPU times: workers that do not hang use some all the time.
-  std::map<pid_t, milliseconds> CpuTimes(std::span<const LocalWorker> workers) const;
+  std::map<pid_t, milliseconds> CpuTimes(std::span<const LiveWorker> workers) const;
   // Leaves out those that nothing can end, and, if asked, those that were forked but not adopted.
   bool any_worker_lives(bool known_only = false) const;
   // Somebody has just lost patience.

@@ -56,7 +56,7 @@ TEST(ProcessPlace, KnowsNothingOfAProcessThatIsGone) {
     pid = child.pid();
   }
   EXPECT_EQ(LookAt(pid).state, '?');
-  const std::vector<LocalWorker> workers = {{.rank = 0, .pid = pid}};
+  const std::vector<LiveWorker> workers = {{.rank = 0, .pid = pid}};
   EXPECT_TRUE(CpuTimes(workers).empty());
 }
 
@@ -69,7 +69,7 @@ TEST(CpuTimes, IncludeDescendants) {
     }
     pause();
   });
-  const std::vector<LocalWorker> workers = {{.rank = 3, .pid = child.pid()}};
+  const std::vector<LiveWorker> workers = {{.rank = 3, .pid = child.pid()}};
   while (CpuTimes(workers)[child.pid()] < std::chrono::milliseconds(20)) {
   }
   kill(-child.pid(), SIGKILL);

@@ -60,7 +60,7 @@ TEST(StoreWaits, CountsSessionsAndDescendantsOfAWorkerAsTheWorker) {
       {.pid = 40, .parent = 1, .session = 10},
       {.pid = 50, .parent = 1, .session = 50},
   };
-  const std::vector<LocalWorker> workers = {{0, 10}, {1, 11}};
+  const std::vector<LiveWorker> workers = {{.rank = 0, .pid = 10}, {.rank = 1, .pid = 11}};
   std::vector<std::pair<int, pid_t>> found;
   for (const auto& [rank, pid] : ProcessesOfWorkers(processes, workers)) {
     found.emplace_back(rank, pid);
@@ -93,7 +93,7 @@ class WaitingChild {
 TEST(StoreWaits, FindsThePidOfARealProcessThatWaits) {
   rendezvous::ServedStore served;
   const WaitingChild child(served.endpoint());
-  const std::vector<LocalWorker> workers = {{5, child.pid()}};
+  const std::vector<LiveWorker> workers = {{.rank = 5, .pid = child.pid()}};
   std::vector<StoreWait> waits;
   while (waits.empty()) {
     waits = served.loop().Do([&] { return FindWaits(served.server(), workers); });
