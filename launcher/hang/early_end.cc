@@ -85,7 +85,7 @@ std::string EndedWhileAllWait(std::span<const LiveWorker> ended,
   const StoreWait* shown = nullptr;
   for (const LiveWorker& worker : living) {
     const auto wait = std::find_if(waits.begin(), waits.end(), [&](const StoreWait& w) {
-      return w.rank == worker.rank && w.waited >= kLongWait;
+      return w.rank == worker.rank && w.status.waited >= kLongWait;
     });
     if (wait == waits.end()) return "";
     if (shown == nullptr) shown = &*wait;

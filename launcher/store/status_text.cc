@@ -26,13 +26,7 @@ std::string StatusText(const rendezvous::StoreStatus& status) {
       " waiting=" + std::to_string(status.num_waits) + " memory=" + SizeText(status.bytes) +
       " unfinished=" + SizeText(status.buffered_bytes) + "\n";
   for (const rendezvous::WaitStatus& wait : status.waits) {
-    StoreWait shown;
-    shown.peer = wait.peer;
-    shown.keys = wait.keys;
-    shown.num_keys = wait.num_keys;
-    shown.barrier = wait.barrier;
-    shown.waited = wait.waited;
-    text += Describe(shown) + "\n";
+    text += Describe({.status = wait}) + "\n";
   }
   if (status.waits.size() < status.num_waits) {
     text += "and " + std::to_string(status.num_waits - status.waits.size()) + " more\n";

@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 // A rank may wait for the keys of ten thousand others.
 constexpr size_t kShownKeys = 3;
 
-std::string KeysText(const StoreWait& wait) {
+std::string KeysText(const rendezvous::WaitStatus& wait) {
   const std::vector<std::string>& keys = wait.keys;
   std::string text;
   const size_t shown = std::min(keys.size(), kShownKeys);
@@ -66,12 +66,8 @@ std::vector<StoreWait> AttributeWaits(std::span<const ParkedWait> parked,
   }
   std::vector<StoreWait> waits;
   for (const ParkedWait& wait : parked) {
-    StoreWait found;
-    found.peer = wait.peer;
-    found.keys = wait.keys;
-    found.num_keys = wait.keys.size();
-    found.barrier = wait.barrier;
-    found.waited = std::chrono::duration_cast<milliseconds>(now - wait.since);
+    StoreWait found{.status = {wait.peer, wait.keys, wait.keys.size(), wait.barrier,
+                               std::chrono::duration_cast<milliseconds>(now - wait.since)}};
     const auto inode = inodes.find(wait.peer + " " + wait.own);
     const auto holder = inode == inodes.end() ? holders.end() : holders.find(inode->second);
     if (holder != holders.end()) {
@@ -99,13 +95,14 @@ std::vector<StoreWait> FindWaits(const rendezvous::StoreServer& server,
 }
 
 std::string Describe(const StoreWait& wait) {
-  std::string who = wait.peer;
+  const rendezvous::WaitStatus& status = wait.status;
+  std::string who = status.peer;
   if (wait.rank) {
     who = "rank " + std::to_string(*wait.rank) + " (pid " + std::to_string(wait.pid) + ")";
   }
-  const std::string waited = who + " has waited " + WaitedText(wait.waited) + " ";
-  if (wait.barrier) return waited + "for the others at barrier " + KeysText(wait);
-  return waited + "for " + KeysText(wait) + ", which nobody has set";
+  const std::string waited = who + " has waited " + WaitedText(status.waited) + " ";
+  if (status.barrier) return waited + "for the others at barrier " + KeysText(status);
+  return waited + "for " + KeysText(status) + ", which nobody has set";
 }
 
 }  // namespace ddprun::launcher

@@ -26,13 +26,9 @@ struct LiveWorker {
 };
 
 struct StoreWait {
-  std::optional<int> rank;  // none: a process of another node, or not of a worker
+  std::optional<int> rank = {};  // none: a process of another node, or not of a worker
   pid_t pid = 0;            // of the process that waits, the worker or a descendant; 0: not known
-  std::string peer;         // "10.0.0.7:41532"
-  std::vector<std::string> keys;
-  size_t num_keys = 0;  // `keys` may be the first ones only
-  bool barrier = false;
-  std::chrono::milliseconds waited{0};
+  rendezvous::WaitStatus status = {};
 };
 
 // A process that holds sockets, by inode.

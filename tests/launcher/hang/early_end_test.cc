@@ -77,14 +77,16 @@ TEST(EndedWhileAllWait, IsSaidWhenEveryLivingRankHasWaitedInTheStore) {
   const std::vector<LiveWorker> ended = {{1, 1, 101, 0}};
   const std::vector<LiveWorker> living = {{0, 0, 100, 0}};
   std::vector<StoreWait> waits = {
-      {.rank = 0, .pid = 100, .peer = "", .keys = {"/k"}, .num_keys = 1, .waited = seconds(12)}};
+      {.rank = 0,
+       .pid = 100,
+       .status = {.peer = "", .keys = {"/k"}, .num_keys = 1, .waited = seconds(12)}}};
   EXPECT_EQ(EndedWhileAllWait(ended, living, waits),
             "rank 1 ended with code 0, and all others wait in the store: rank 0 (pid 100) has "
             "waited 12 s for /k, which nobody has set");
   EXPECT_EQ(EndedWhileAllWait({}, living, waits), "");
   const std::vector<LiveWorker> one_works = {{0, 0, 100, 0}, {2, 2, 102, 0}};
   EXPECT_EQ(EndedWhileAllWait(ended, one_works, waits), "");
-  waits[0].waited = seconds(2);
+  waits[0].status.waited = seconds(2);
   EXPECT_EQ(EndedWhileAllWait(ended, living, waits), "");
 }
 

@@ -94,7 +94,8 @@ TEST(HangReport, ListsTheRanksThatHaveEndedBeforeThoseThatStandStill) {
 
 TEST(HangReport, SaysWhoWaitsInTheStore) {
   HangReport report = ThreeRanks();
-  report.waits = {{.rank = 1, .pid = 101, .peer = "", .keys = {"/a"}, .waited = seconds(40)}};
+  report.waits = {
+      {.rank = 1, .pid = 101, .status = {.peer = "", .keys = {"/a"}, .waited = seconds(40)}}};
   const std::string text = RenderHang(report, "train.py", false);
   EXPECT_NE(text.find("Waits in the store:\n  rank 1"), std::string::npos) << text;
 }
