@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <functional>
 #include <utility>
 
 #include <asio/posix/stream_descriptor.hpp>
@@ -48,7 +49,7 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
 
   void Start() {
     asio::post(io_, [self = shared_from_this()] {
-      if (self->open_ && self->Parse()) self->ArmRead();
+      if (self->open_ && self->Parse()) self->Arm(stream_descriptor::wait_read, &Impl::OnReadable);
     });
   }
 
@@ -104,22 +105,23 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
     if (open_) ArmTimer();
   }
 
-  void ArmRead() {
-    socket_.async_wait(stream_descriptor::wait_read,
-                       [self = shared_from_this()](const asio::error_code& error) {
-                         if (!error && self->open_) self->OnReadable();
-                       });
+  void Arm(stream_descriptor::wait_type wait, void (Impl::*then)()) {
+    socket_.async_wait(wait, [self = shared_from_this(), then](const asio::error_code& error) {
+      if (!error && self->open_) std::invoke(then, self);
+    });
   }
 
   void OnReadable() {
     std::array<char, 16 << 10> buffer;
     const ssize_t count = recv(socket_.native_handle(), buffer.data(), buffer.size(), 0);
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return ArmRead();
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+      return Arm(stream_descriptor::wait_read, &Impl::OnReadable);
+    }
     if (count < 0) return Close("its connection failed: " + ErrnoText(errno));
     if (count == 0) return Close("its connection was closed");
     last_heard_ = Clock::now();
     in_.append(buffer.data(), static_cast<size_t>(count));
-    if (Parse()) ArmRead();
+    if (Parse()) Arm(stream_descriptor::wait_read, &Impl::OnReadable);
   }
 
   // Hands out the complete messages; false when the channel has ended meanwhile.
@@ -156,19 +158,12 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
       if (count >= 0) {
         out_.erase(0, static_cast<size_t>(count));
       } else if (errno == EAGAIN) {
-        return ArmWrite();
+        writing_ = true;
+        return Arm(stream_descriptor::wait_write, &Impl::Write);
       } else if (errno != EINTR) {
         return;  // reading reports how the connection ended
       }
     }
-  }
-
-  void ArmWrite() {
-    writing_ = true;
-    socket_.async_wait(stream_descriptor::wait_write,
-                       [self = shared_from_this()](const asio::error_code& error) {
-                         if (!error && self->open_) self->Write();
-                       });
   }
 
   bool CloseStranger(std::string_view received) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <deque>
+#include <functional>
 #include <optional>
 
 #include <asio/posix/stream_descriptor.hpp>
@@ -121,7 +122,7 @@ class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnectio
     EncodeRequest(Greeting(), out_);
     decoder_.Expect(Op::kPing, 0);
     Send();
-    ArmRead();
+    Arm(stream_descriptor::wait_read, &Impl::OnReadable);
   }
 
   static Request Greeting() { return {.nonce = static_cast<uint32_t>(getpid())}; }
@@ -162,7 +163,7 @@ class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnectio
       if (count >= 0) {
         sent_ += static_cast<size_t>(count);
       } else if (errno == EAGAIN) {
-        return ArmWrite();
+        return Arm(stream_descriptor::wait_write, &Impl::Send);
       } else if (errno != EINTR) {
         return;  // reading reports how the connection ended
       }
@@ -171,26 +172,19 @@ class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnectio
     sent_ = 0;
   }
 
-  void ArmWrite() {
+  void Arm(stream_descriptor::wait_type wait, void (Impl::*then)()) {
     socket_.async_wait(
-        stream_descriptor::wait_write,
-        [self = shared_from_this(), attempt = attempt_](const asio::error_code& error) {
-          if (!error && attempt == self->attempt_) self->Send();
-        });
-  }
-
-  void ArmRead() {
-    socket_.async_wait(
-        stream_descriptor::wait_read,
-        [self = shared_from_this(), attempt = attempt_](const asio::error_code& error) {
-          if (!error && attempt == self->attempt_) self->OnReadable();
+        wait, [self = shared_from_this(), attempt = attempt_, then](const asio::error_code& error) {
+          if (!error && attempt == self->attempt_) std::invoke(then, self);
         });
   }
 
   void OnReadable() {
     char buffer[kReadBytes];
     const ssize_t count = recv(socket_.native_handle(), buffer, sizeof buffer, 0);
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return ArmRead();
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+      return Arm(stream_descriptor::wait_read, &Impl::OnReadable);
+    }
     if (count <= 0) return Lost(count == 0 ? "closed by the other side" : ErrnoText(errno));
     std::string_view input(buffer, static_cast<size_t>(count));
     while (!input.empty()) {
@@ -210,7 +204,7 @@ class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnectio
       }
       if (ended_) return;
     }
-    ArmRead();
+    Arm(stream_descriptor::wait_read, &Impl::OnReadable);
   }
 
   void OnGreeted() {
