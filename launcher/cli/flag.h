@@ -29,7 +29,7 @@ struct Flag {
   std::string_view short_names = {};  // behind a single dash, separated by blanks
   std::string_view variable = {};     // holds its default; empty: none
   std::string_view value = {};        // what the help shows as its value; empty: a switch
-  FlagGroup group = FlagGroup::kOther;  // set by AllFlags
+  FlagGroup group = FlagGroup::kOther;
   bool of_torchrun = true;  // torchrun 2.11 has it, so its prefixes keep their meaning
   std::string_view help;    // one sentence without a full stop
   std::string_view expected = "0 or 1";
@@ -40,7 +40,7 @@ struct Flag {
   bool (*read)(std::string_view text, Options& options) = nullptr;
 };
 
-// All flags, group by group.
+// All flags, group by group, each with its group.
 std::vector<Flag> AllFlags();
 
 std::string_view GroupTitle(FlagGroup group);

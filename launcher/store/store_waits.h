@@ -27,7 +27,7 @@ struct LiveWorker {
 
 struct StoreWait {
   std::optional<int> rank = {};  // none: a process of another node, or not of a worker
-  pid_t pid = 0;            // of the process that waits, the worker or a descendant; 0: not known
+  pid_t pid = 0;  // of the process that waits, the worker or a descendant; 0: not known
   rendezvous::WaitStatus status = {};
 };
 
