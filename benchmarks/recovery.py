@@ -131,7 +131,7 @@ def signal_all(process, number):
 
 
 def cost(options):
-    """The median step of each turn, with "peer" and with "none": turns of a place are neighbours."""
+    """The median step of each turn with "peer" and "none": turns of a place are neighbours."""
     names = ("peer", "none")
     with contextlib.ExitStack() as stack:
         jobs = {}
