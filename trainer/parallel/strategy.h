@@ -85,9 +85,6 @@ class Strategy {
   StateDict State() {
     return SaveState([this](StateVisitor& visitor) { NameState(visitor); });
   }
-  void Load(const StateDict& state) {
-    LoadState(state, [this](StateVisitor& visitor) { NameState(visitor); });
-  }
   // A collective, where a rank was lost and another process has made its strategy
   // (ModuleSync::Options::rejoins): the step under way may be done again. The state stays; what the
   // groups did of the step is dropped. `giver`: a rank that has been in it.

@@ -58,9 +58,6 @@ struct StateTensor {
 struct StateDict {
   std::vector<StateTensor> tensors;  // in the order in which their owners name them
   std::map<std::string, int64_t> numbers;
-
-  // With memory of its own: the state of now, whatever its owners do later.
-  StateDict Clone() const;
 };
 
 // SEAM: whoever has state names it to a visitor, all of it and once: to be saved and to be loaded.
@@ -97,10 +94,6 @@ class StateVisitor {
 using VisitState = std::function<void(StateVisitor& visitor)>;
 
 StateDict SaveState(const VisitState& owners);
-// Copies `state` to its owners: each part from the same one, or from the whole. Throws Failure
-// (page "state-does-not-fit") with what is missing, unknown, or of other shape or type; then the
-// owners have a part of it and must be made anew.
-void LoadState(const StateDict& state, const VisitState& owners);
 
 // What is wrong with tensors by name: all of them counted, some named.
 struct StateDifferences {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/golden/golden_file.h"
+#include "tests/trainer/load_state.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -23,15 +24,12 @@ TEST(LossScaler, HasTheScalesOfGradScaler) {
 TEST(LossScaler, GoesOnWithItsState) {
   LossScaler whole({1024, 3});
   LossScaler first({1024, 3});
-  const auto state = [](LossScaler& scaler) {
-    return [&scaler](StateVisitor& visitor) { scaler.NameState(visitor); };
-  };
   for (const bool overflow : {true, false, false}) {
     whole.Update(overflow);
     first.Update(overflow);
   }
   LossScaler second({65536, 3});
-  LoadState(SaveState(state(first)), state(second));
+  LoadState(SaveState(NamesOf(first)), NamesOf(second));
   for (const bool overflow : {false, false, true}) {
     whole.Update(overflow);
     second.Update(overflow);

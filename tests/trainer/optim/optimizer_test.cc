@@ -10,6 +10,7 @@
 #include <map>
 
 #include "tests/golden/golden_file.h"
+#include "tests/trainer/load_state.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -134,8 +135,8 @@ TEST(Optimizer, LosesStateThatWhatIsLoadedLacks) {
   for (const auto& [name, setting] : Settings()) {
     const at::Tensor parameter = golden::FloatTensor({1.0, 2.0}).requires_grad_();
     const auto optimizer = MakeOptimizer(setting.options, {{{parameter}, 0.0, {"p"}}});
-    const auto owner = [&](StateVisitor& visitor) { optimizer->NameState(visitor); };
-    const StateDict none = SaveState(owner).Clone();
+    const VisitState owner = NamesOf(*optimizer);
+    const StateDict none = CopyOf(SaveState(owner));
     EXPECT_THAT(none.tensors, SizeIs(0)) << name;
     parameter.mutable_grad() = golden::FloatTensor({3.0, 4.0});
     optimizer->Step(0.1);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/failure.h"
+#include "tests/trainer/load_state.h"
 #include "tests/trainer/parallel/strategy_fixture.h"
 
 namespace ddprun::trainer {
@@ -109,7 +110,7 @@ TensorList GoOn(const StateCase& variant,
              const StateDict& state) {
   StateRun run(variant, group, /*seed=*/77);
   try {
-    run.strategy().Load(state);
+    LoadState(state, NamesOf(run.strategy()));
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.error().page, "state-does-not-fit");
     return {};
@@ -124,7 +125,7 @@ TEST_P(StrategyState, GoesOnBitForBit) {
   WithGroup(kStateRanks, [&](const auto& group, int) {
     StateRun whole(GetParam(), group, /*seed=*/1);
     whole.Train(0, kStop);
-    const StateDict state = whole.strategy().State().Clone();
+    const StateDict state = CopyOf(whole.strategy().State());
     whole.Train(kStop, kAllSteps);
     const TensorList expected = whole.Result();
     const TensorList found = GoOn(GetParam(), group, state);
@@ -138,7 +139,7 @@ TEST_P(StrategyState, NeedsEachOfItsItems) {
   WithGroup(kStateRanks, [&](const auto& group, int) {
     StateRun whole(GetParam(), group, /*seed=*/1);
     whole.Train(0, kStop);
-    const StateDict state = whole.strategy().State().Clone();
+    const StateDict state = CopyOf(whole.strategy().State());
     whole.Train(kStop, kAllSteps);
     const TensorList expected = whole.Result();
     // Both ranks change the same items; one may see the difference only in the buffer of its own.
@@ -150,7 +151,7 @@ TEST_P(StrategyState, NeedsEachOfItsItems) {
       return same.template item<int64_t>() < kStateRanks;
     };
     for (size_t i = 0; i < state.tensors.size(); ++i) {
-      StateDict changed = state.Clone();
+      StateDict changed = CopyOf(state);
       changed.tensors[i].tensor.zero_();
       EXPECT_TRUE(differs(changed)) << changed.tensors[i].name;
       changed.tensors.erase(changed.tensors.begin() + static_cast<std::ptrdiff_t>(i));
@@ -198,7 +199,7 @@ NamedParameter Ones(const std::string& name, at::IntArrayRef sizes) {
 TEST(StrategyStateErrors, NameAllThatDoesNotFit) {
   const StateDict state = AfterOneStep({Ones("a", {2, 3}), Ones("b", {4})})->State();
   try {
-    AfterOneStep({Ones("a", {3, 2}), Ones("c", {4})})->Load(state);
+    LoadState(state, NamesOf(*AfterOneStep({Ones("a", {3, 2}), Ones("c", {4})})));
     FAIL();
   } catch (const Failure& failure) {
     EXPECT_THAT(failure.error().what,
@@ -214,7 +215,7 @@ TEST(StrategyStateErrors, NameAllThatDoesNotFit) {
 TEST(StrategyStateErrors, ComeWhereAnotherTypeIsKept) {
   const StateDict state = AfterOneStep({Ones("a", {2})})->State();
   const NamedParameter wide = {"a", at::ones({2}, at::kDouble).set_requires_grad(true)};
-  EXPECT_THROW(AfterOneStep({wide})->Load(state), Failure);
+  EXPECT_THROW(LoadState(state, NamesOf(*AfterOneStep({wide}))), Failure);
 }
 
 TEST(StateDict, KeepsWhatEachRankHasAsASliceOfTheWhole) {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/failure.h"
+#include "tests/trainer/load_state.h"
 #include "tests/trainer/parallel/strategy_fixture.h"
 
 namespace ddprun::trainer {
@@ -216,12 +217,13 @@ TEST(VirtualRanksState, GoesOnWithAnotherNumberOfProcessesAndIsRefusedByAnotherT
   StateDict state;
   WithGroup(2, [&](const auto& group, int rank) {
     const auto strategy = DataParallelOf(VirtualWeights(), group, {.virtual_ranks = 4});
-    if (rank == 0) state = strategy->State().Clone();
+    if (rank == 0) state = CopyOf(strategy->State());
   });
   WithGroup(3, [&](const auto& group, int) {
-    DataParallelOf(VirtualWeights(), group, {.virtual_ranks = 4})->Load(state);
+    const auto same = DataParallelOf(VirtualWeights(), group, {.virtual_ranks = 4});
+    LoadState(state, NamesOf(*same));
     const auto other = DataParallelOf(VirtualWeights(), group, {.virtual_ranks = 8});
-    EXPECT_THROW(other->Load(state), Failure);
+    EXPECT_THROW(LoadState(state, NamesOf(*other)), Failure);
   });
 }
 

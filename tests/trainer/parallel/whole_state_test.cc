@@ -104,27 +104,5 @@ TEST(ExchangeTexts, GivesAllToAll) {
   EXPECT_THAT(ExchangeTexts(nullptr, "a"), ElementsAre("a"));
 }
 
-// In memory: from the same parts, or from the whole.
-TEST(LoadState, TakesPartsFromTheWhole) {
-  for (uint64_t seed = 0; seed < 20; ++seed) {
-    Layout layout = LayoutMaker(seed, 4).Make();
-    Layout whole = LayoutMaker(0, 1).Make();
-    FillParts(whole);
-    const StateDict state = SaveState(OwnersOf(whole[0]));
-    for (auto& parts : layout) {
-      StateDict known = state;
-      std::erase_if(known.tensors, [&](const StateTensor& tensor) {
-        return std::ranges::none_of(
-            parts, [&](const OwnPart& part) { return tensor.name == "model." + part.name; });
-      });
-      LoadState(known, OwnersOf(parts));
-      const StateDict copy = SaveState(OwnersOf(parts)).Clone();
-      for (OwnPart& part : parts) part.tensor.fill_(-1);
-      LoadState(copy, OwnersOf(parts));
-    }
-    EXPECT_EQ(WrongPart(layout, -1), "") << seed;
-  }
-}
-
 }  // namespace
 }  // namespace ddprun::trainer

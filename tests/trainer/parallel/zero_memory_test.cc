@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/failure.h"
+#include "tests/trainer/load_state.h"
 #include "tests/trainer/parallel/zero_fixture.h"
 #include "trainer/parallel/fully_sharded_data_parallel.h"
 
@@ -112,11 +113,11 @@ TEST(ZeroState, GoesOnWithTheSameBits) {
       const auto first = MakeMlpModel(1);
       const auto whole = make(first);
       TrainSteps(*whole, 0, 2, rank);
-      const StateDict saved = whole->State().Clone();
+      const StateDict saved = CopyOf(whole->State());
       TrainSteps(*whole, 2, 4, rank);
       const auto second = MakeMlpModel(2);
       const auto again = make(second);
-      again->Load(saved);
+      LoadState(saved, NamesOf(*again));
       TrainSteps(*again, 2, 4, rank);
       const StateDict expected = whole->State();
       const StateDict found = again->State();
