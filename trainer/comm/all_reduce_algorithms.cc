@@ -77,15 +77,19 @@ Status NodeGroup::Study::PassAroundRing(size_t begin, size_t bytes) {
   const int rank = group.rank();
   std::byte* const own = group.PieceOf(rank, begin);
   const std::byte* const left = group.PieceOf((rank + n - 1) % n, begin);
-  const bool average = operation.reduction() == Reduction::kAvg;
-  const Reduction step_reduction = average ? Reduction::kSum : operation.reduction();
+  // Averages are divided in the last step.
+  const Reduction step_reduction =
+      operation.reduction() == Reduction::kAvg ? Reduction::kSum : operation.reduction();
   for (int step = 0; step < n - 1; ++step) {
     const Chunk chunk = ChunkOf(bytes, (rank + 2 * n - step - 1) % n, n);
     const size_t count = chunk.size() / SizeOf(operation.type());
     std::byte* const mine = own + chunk.begin;
     const std::byte* const sources[] = {left + chunk.begin, mine};
-    ReduceArrays(operation.type(), step_reduction, sources, {&mine, 1}, count);
-    if (average && step == n - 2) DivideArray(operation.type(), mine, count, n);
+    FinishArrays({.type = operation.type(),
+                  .reduction = step == n - 2 ? operation.reduction() : step_reduction,
+                  .sources = sources,
+                  .count = count},
+                 n, {&mine, 1});
     DDPRUN_TRY(group.Meet(operation));
   }
   for (int step = 0; step < n - 1; ++step) {

@@ -1,48 +1,18 @@
 #include "trainer/comm/reduce.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include "base/check.h"
 #include "trainer/comm/reduce_elements.h"
 
 namespace ddprun::trainer {
 
 namespace {
 
-// The whole work for one storage type T, accumulated in A.
-template <typename T, typename A, Reduction kReduction>
-inline __attribute__((always_inline)) void Loop(std::span<const std::byte* const> sources,
-                                                std::span<std::byte* const> destinations,
-                                                size_t count) {
-  const A ranks = static_cast<A>(sources.size());
-  A accumulator[kReduceBlock];
-  for (size_t begin = 0; begin < count; begin += kReduceBlock) {
-    const size_t n = std::min(kReduceBlock, count - begin);
-    const T* first = reinterpret_cast<const T*>(sources[0]) + begin;
-    for (size_t i = 0; i < n; ++i) accumulator[i] = Load(first[i]);
-    for (size_t s = 1; s < sources.size(); ++s) {
-      const T* source = reinterpret_cast<const T*>(sources[s]) + begin;
-      for (size_t i = 0; i < n; ++i) {
-        accumulator[i] = Combine<kReduction, A>(accumulator[i], Load(source[i]));
-      }
-    }
-    if constexpr (kReduction == Reduction::kAvg) {
-      for (size_t i = 0; i < n; ++i) accumulator[i] = static_cast<A>(accumulator[i] / ranks);
-    }
-    T* out = reinterpret_cast<T*>(destinations[0]) + begin;
-    for (size_t i = 0; i < n; ++i) Store(accumulator[i], &out[i]);
-    for (size_t d = 1; d < destinations.size(); ++d) {
-      std::memcpy(reinterpret_cast<T*>(destinations[d]) + begin, out, n * sizeof(T));
-    }
-  }
-}
-
 using Sources = std::span<const std::byte* const>;
 using Destinations = std::span<std::byte* const>;
 
 // The case of gradients: N arrays, each of which is replaced by the result. One pass, in which
-// every line is read and written once; the general loop above goes through the accumulator.
+// every line is read and written once; the general loop goes through an accumulator.
 template <typename T, bool kAverage, size_t kArrays>
 inline __attribute__((always_inline)) void AddInPlace(Destinations destinations, size_t count) {
   T* arrays[kArrays];
@@ -90,104 +60,22 @@ inline __attribute__((always_inline)) bool TryAddInPlace(Reduction reduction,
   return false;
 }
 
-template <typename T, typename A>
-inline __attribute__((always_inline)) void LoopFor(Reduction reduction,
-                                                   Sources sources,
-                                                   Destinations destinations,
-                                                   size_t count) {
-  switch (reduction) {
-    case Reduction::kSum:
-      return Loop<T, A, Reduction::kSum>(sources, destinations, count);
-    case Reduction::kAvg:
-      return Loop<T, A, Reduction::kAvg>(sources, destinations, count);
-    case Reduction::kMax:
-      return Loop<T, A, Reduction::kMax>(sources, destinations, count);
-    case Reduction::kMin:
-      return Loop<T, A, Reduction::kMin>(sources, destinations, count);
-    case Reduction::kProduct:
-      return Loop<T, A, Reduction::kProduct>(sources, destinations, count);
-  }
-}
-
 // One per storage type: target_clones needs plain functions.
-DDPRUN_VECTORIZED void ReduceFloat32(Reduction r, Sources s, Destinations d, size_t n) {
-  if (!TryAddInPlace<float>(r, s, d, n)) LoopFor<float, float>(r, s, d, n);
+DDPRUN_VECTORIZED bool TryAddFloat32(Reduction r, Sources s, Destinations d, size_t n) {
+  return TryAddInPlace<float>(r, s, d, n);
 }
-DDPRUN_VECTORIZED void ReduceFloat64(Reduction r, Sources s, Destinations d, size_t n) {
-  if (!TryAddInPlace<double>(r, s, d, n)) LoopFor<double, double>(r, s, d, n);
-}
-DDPRUN_VECTORIZED void ReduceFloat16(Reduction r, Sources s, Destinations d, size_t n) {
-  LoopFor<Half, float>(r, s, d, n);
-}
-DDPRUN_VECTORIZED void ReduceBFloat16(Reduction r, Sources s, Destinations d, size_t n) {
-  LoopFor<BFloat16, float>(r, s, d, n);
-}
-DDPRUN_VECTORIZED void ReduceInt32(Reduction r, Sources s, Destinations d, size_t n) {
-  // Unsigned: sums wrap around instead of being undefined; order only matters for max and min.
-  if (r == Reduction::kMax || r == Reduction::kMin) return LoopFor<int32_t, int32_t>(r, s, d, n);
-  LoopFor<uint32_t, uint32_t>(r, s, d, n);
-}
-DDPRUN_VECTORIZED void ReduceInt64(Reduction r, Sources s, Destinations d, size_t n) {
-  if (r == Reduction::kMax || r == Reduction::kMin) return LoopFor<int64_t, int64_t>(r, s, d, n);
-  LoopFor<uint64_t, uint64_t>(r, s, d, n);
-}
-DDPRUN_VECTORIZED void ReduceUInt8(Reduction r, Sources s, Destinations d, size_t n) {
-  LoopFor<uint8_t, uint8_t>(r, s, d, n);
-}
-
-template <typename T, typename A>
-void Divide(std::byte* data, size_t count, int divisor) {
-  T* const values = reinterpret_cast<T*>(data);
-  for (size_t i = 0; i < count; ++i) {
-    Store(Load(values[i]) / static_cast<A>(divisor), &values[i]);
-  }
-}
-
-bool IsFloatingPoint(DataType type) {
-  return type == DataType::kFloat32 || type == DataType::kFloat64 || type == DataType::kFloat16 ||
-         type == DataType::kBFloat16;
+DDPRUN_VECTORIZED bool TryAddFloat64(Reduction r, Sources s, Destinations d, size_t n) {
+  return TryAddInPlace<double>(r, s, d, n);
 }
 
 }  // namespace
 
 void ReduceArrays(
     DataType type, Reduction reduction, Sources sources, Destinations destinations, size_t count) {
-  DDPRUN_CHECK(!sources.empty() && !destinations.empty());
-  DDPRUN_CHECK(reduction != Reduction::kAvg || IsFloatingPoint(type));
-  switch (type) {
-    case DataType::kFloat32:
-      return ReduceFloat32(reduction, sources, destinations, count);
-    case DataType::kFloat64:
-      return ReduceFloat64(reduction, sources, destinations, count);
-    case DataType::kFloat16:
-      return ReduceFloat16(reduction, sources, destinations, count);
-    case DataType::kBFloat16:
-      return ReduceBFloat16(reduction, sources, destinations, count);
-    case DataType::kInt32:
-      return ReduceInt32(reduction, sources, destinations, count);
-    case DataType::kInt64:
-      return ReduceInt64(reduction, sources, destinations, count);
-    case DataType::kUInt8:
-      return ReduceUInt8(reduction, sources, destinations, count);
-  }
-}
-
-void DivideArray(DataType type, std::byte* data, size_t count, int divisor) {
-  switch (type) {
-    case DataType::kFloat32:
-      return Divide<float, float>(data, count, divisor);
-    case DataType::kFloat64:
-      return Divide<double, double>(data, count, divisor);
-    case DataType::kFloat16:
-      return Divide<Half, float>(data, count, divisor);
-    case DataType::kBFloat16:
-      return Divide<BFloat16, float>(data, count, divisor);
-    case DataType::kInt32:
-    case DataType::kInt64:
-    case DataType::kUInt8:
-      break;
-  }
-  DDPRUN_CHECK(IsFloatingPoint(type));
+  if (type == DataType::kFloat32 && TryAddFloat32(reduction, sources, destinations, count)) return;
+  if (type == DataType::kFloat64 && TryAddFloat64(reduction, sources, destinations, count)) return;
+  FinishArrays({.type = type, .reduction = reduction, .sources = sources, .count = count},
+               static_cast<int>(sources.size()), destinations);
 }
 
 size_t SizeOf(DataType type) {

@@ -20,9 +20,6 @@ void ReduceArrays(DataType type,
                   std::span<std::byte* const> destinations,
                   size_t count);
 
-// Divides `count` elements of a floating-point type in place.
-void DivideArray(DataType type, std::byte* data, size_t count, int divisor);
-
 // A reduction that goes from node to node: each takes up what those before it have accumulated. The
 // steps together give the bits that ReduceArrays gives on all arrays at once.
 //

@@ -105,8 +105,14 @@ DDPRUN_VECTORIZED void RunUInt8(const PartialReduction& work, const End& end) {
   LoopFor<uint8_t, uint8_t>(work, end);
 }
 
+bool IsFloatingPoint(DataType type) {
+  return type == DataType::kFloat32 || type == DataType::kFloat64 || type == DataType::kFloat16 ||
+         type == DataType::kBFloat16;
+}
+
 void Run(const PartialReduction& work, const End& end) {
   DDPRUN_CHECK(!work.sources.empty());
+  DDPRUN_CHECK(work.reduction != Reduction::kAvg || IsFloatingPoint(work.type));
   switch (work.type) {
     case DataType::kFloat32:
       return RunFloat32(work, end);
