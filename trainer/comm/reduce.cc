@@ -1,6 +1,7 @@
 #include "trainer/comm/reduce.h"
 
 #include <algorithm>
+#include <array>
 
 #include "trainer/comm/reduce_elements.h"
 
@@ -68,6 +69,29 @@ DDPRUN_VECTORIZED bool TryAddFloat64(Reduction r, Sources s, Destinations d, siz
   return TryAddInPlace<double>(r, s, d, n);
 }
 
+struct TypeRow {
+  std::string_view name;
+  size_t size;
+};
+// By enumerator; the last row is for what is none, as another rank's header may have it.
+constexpr std::array<TypeRow, 8> kTypes = {{{"float32", 4},
+                                            {"float64", 8},
+                                            {"float16", 2},
+                                            {"bfloat16", 2},
+                                            {"int32", 4},
+                                            {"int64", 8},
+                                            {"uint8", 1},
+                                            {"unknown type", 1}}};
+constexpr std::array<std::string_view, 6> kReductions = {"sum", "avg",     "max",
+                                                         "min", "product", "unknown reduction"};
+constexpr std::array<std::string_view, 5> kAlgorithms = {"direct", "reduce_broadcast", "all_to_all",
+                                                         "ring", "unknown algorithm"};
+
+template <typename Row, size_t kRows>
+const Row& RowOf(const std::array<Row, kRows>& rows, auto enumerator) {
+  return rows[std::min(static_cast<size_t>(enumerator), kRows - 1)];
+}
+
 }  // namespace
 
 void ReduceArrays(
@@ -79,70 +103,19 @@ void ReduceArrays(
 }
 
 size_t SizeOf(DataType type) {
-  switch (type) {
-    case DataType::kFloat32:
-    case DataType::kInt32:
-      return 4;
-    case DataType::kFloat64:
-    case DataType::kInt64:
-      return 8;
-    case DataType::kFloat16:
-    case DataType::kBFloat16:
-      return 2;
-    case DataType::kUInt8:
-      return 1;
-  }
-  return 1;
+  return RowOf(kTypes, type).size;
 }
 
 std::string_view NameOf(DataType type) {
-  switch (type) {
-    case DataType::kFloat32:
-      return "float32";
-    case DataType::kFloat64:
-      return "float64";
-    case DataType::kFloat16:
-      return "float16";
-    case DataType::kBFloat16:
-      return "bfloat16";
-    case DataType::kInt32:
-      return "int32";
-    case DataType::kInt64:
-      return "int64";
-    case DataType::kUInt8:
-      return "uint8";
-  }
-  return "unknown type";
+  return RowOf(kTypes, type).name;
 }
 
 std::string_view NameOf(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::kSum:
-      return "sum";
-    case Reduction::kAvg:
-      return "avg";
-    case Reduction::kMax:
-      return "max";
-    case Reduction::kMin:
-      return "min";
-    case Reduction::kProduct:
-      return "product";
-  }
-  return "unknown reduction";
+  return RowOf(kReductions, reduction);
 }
 
 std::string_view NameOf(AllReduceAlgorithm algorithm) {
-  switch (algorithm) {
-    case AllReduceAlgorithm::kDirect:
-      return "direct";
-    case AllReduceAlgorithm::kReduceBroadcast:
-      return "reduce_broadcast";
-    case AllReduceAlgorithm::kAllToAll:
-      return "all_to_all";
-    case AllReduceAlgorithm::kRing:
-      return "ring";
-  }
-  return "unknown algorithm";
+  return RowOf(kAlgorithms, algorithm);
 }
 
 }  // namespace ddprun::trainer
