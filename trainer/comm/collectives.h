@@ -20,8 +20,6 @@ class Collectives {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // Operations begun so far; the number that errors name.
-  virtual uint64_t sequence() const = 0;
   // The next operation is the one that the recorder has given this ticket.
   virtual void UseTicket(uint64_t ticket) = 0;
 

@@ -37,7 +37,6 @@ class MultiNodeGroup : public Collectives, private NodeMeeting {
 
   int rank() const override { return placement_.rank(); }
   int size() const override { return placement_.size(); }
-  uint64_t sequence() const override { return NodeMeeting::sequence(); }
   void UseTicket(uint64_t ticket) override { NodeMeeting::UseTicket(ticket); }
   void Cancel() override { NodeMeeting::Cancel(); }
 

@@ -23,7 +23,6 @@ class NodeGroup : public Collectives, private NodeMeeting {
 
   int rank() const override { return self(); }
   int size() const override { return NodeMeeting::size(); }
-  uint64_t sequence() const override { return NodeMeeting::sequence(); }
   void UseTicket(uint64_t ticket) override { NodeMeeting::UseTicket(ticket); }
   void Cancel() override { NodeMeeting::Cancel(); }
 

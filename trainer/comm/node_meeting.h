@@ -47,11 +47,9 @@ class NodeMeeting {
   int self() const { return options_.rank; }  // this rank, within the node
   int size() const { return region_.local_size(); }
   int NameOf(int rank) const;
-  uint64_t sequence() const { return sequence_; }
   void UseTicket(uint64_t ticket) { ticket_ = ticket; }
   void Cancel() { cancelled_ = true; }
   const std::atomic<bool>& cancelled() const { return cancelled_; }
-  std::chrono::nanoseconds spin() const { return options_.spin; }
   SharedRegion& region() { return region_; }
 
   // Of the running operation, by the parity of its number.
@@ -109,7 +107,7 @@ class NodeMeeting {
   SharedRegion& region_;
   const Options options_;
   std::atomic<bool> cancelled_ = false;
-  uint64_t sequence_ = 0;
+  uint64_t sequence_ = 0;         // operations begun so far; the number that errors name
   uint64_t ticket_ = 0;           // for the next operation; 0: none
   uint32_t phase_ = 0;            // how often this rank has arrived
   std::byte* staging_ = nullptr;  // allocated when first needed
