@@ -111,14 +111,6 @@ Status NodeGroup::AllToAll(const void* input,
       });
 }
 
-// Every rank's send_bytes, [rank][row].
-Status NodeGroup::ShareSizes(std::span<const size_t> send_bytes,
-                             std::vector<size_t>& all,
-                             Clock::time_point deadline) {
-  all.resize(send_bytes.size() * send_bytes.size());
-  return AllGather(send_bytes.data(), all.data(), send_bytes.size_bytes(), deadline);
-}
-
 Status NodeGroup::AllToAllV(const void* input,
                             std::span<const size_t> send_bytes,
                             void* output,
@@ -127,7 +119,8 @@ Status NodeGroup::AllToAllV(const void* input,
   DDPRUN_CHECK(send_bytes.size() == static_cast<size_t>(size()));
   DDPRUN_CHECK(receive_bytes.size() == static_cast<size_t>(size()));
   Rows rows{.size = size()};
-  DDPRUN_TRY(ShareSizes(send_bytes, rows.lengths, deadline));
+  rows.lengths.resize(send_bytes.size() * send_bytes.size());
+  DDPRUN_TRY(AllGather(send_bytes.data(), rows.lengths.data(), send_bytes.size_bytes(), deadline));
   rows.offsets.resize(rows.lengths.size());
   std::optional<Error> wrong;
   for (int rank = 0; rank < size(); ++rank) {

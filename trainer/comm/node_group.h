@@ -95,9 +95,6 @@ class NodeGroup : public Collectives, private NodeMeeting {
                    int first,
                    int last,
                    const Collect& collect);
-  Status ShareSizes(std::span<const size_t> send_bytes,
-                    std::vector<size_t>& all,
-                    Clock::time_point deadline);
 };
 
 }  // namespace ddprun::trainer
