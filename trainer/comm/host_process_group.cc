@@ -158,18 +158,16 @@ uint16_t HostProcessGroup::Core::RecordedGroup() const {
 }
 
 std::unique_ptr<Collectives> HostProcessGroup::Core::MakeCollectives() const {
+  NodeMeeting::Options options{.rank = local_rank(),
+                               .spin = spin,
+                               .recorder = recorder.get(),
+                               .names = placement.MemberNames(placement.node()),
+                               .group = RecordedGroup()};
   if (placement.nodes() > 1) {
-    return std::make_unique<MultiNodeGroup>(
-        *region, placement, wire,
-        MultiNodeGroup::Options{
-            .spin = spin, .recorder = recorder.get(), .recorded_group = RecordedGroup()});
+    return std::make_unique<MultiNodeGroup>(*region, placement, wire, options);
   }
-  return std::make_unique<NodeGroup>(*region, NodeGroup::Options{.rank = placement.rank(),
-                                                                 .spin = spin,
-                                                                 .recorder = recorder.get(),
-                                                                 .generation = AllRanksGeneration(),
-                                                                 .names = placement.MemberNames(0),
-                                                                 .group = RecordedGroup()});
+  options.generation = AllRanksGeneration();
+  return std::make_unique<NodeGroup>(*region, std::move(options));
 }
 
 std::optional<int> HostProcessGroup::Core::AllRanksGeneration() const {

@@ -9,15 +9,9 @@ namespace ddprun::trainer {
 
 namespace {
 
-NodeMeeting::Options MeetingOptions(const NodePlacement& placement,
-                                    size_t staging_bytes,
-                                    const MultiNodeGroup::Options& options) {
-  return {.rank = placement.LocalOf(placement.rank()),
-          .spin = options.spin,
-          .recorder = options.recorder,
-          .names = placement.MemberNames(placement.node()),
-          .group = options.recorded_group,
-          .staging_bytes = staging_bytes};
+NodeMeeting::Options WithStaging(NodeMeeting::Options options, size_t bytes) {
+  options.staging_bytes = bytes;
+  return options;
 }
 
 }  // namespace
@@ -25,11 +19,11 @@ NodeMeeting::Options MeetingOptions(const NodePlacement& placement,
 MultiNodeGroup::MultiNodeGroup(SharedRegion& region,
                                const NodePlacement& placement,
                                GroupWire wire,
-                               const Options& options)
-    : NodeMeeting(region, MeetingOptions(placement, kStaging, options)), placement_(placement) {
+                               const NodeMeeting::Options& meeting)
+    : NodeMeeting(region, WithStaging(meeting, kStaging)), placement_(placement) {
   if (placement_.carries()) {
-    NodeMeeting& meeting = *this;
-    link_ = std::make_unique<NodeLink>(std::move(wire), meeting, placement_);
+    NodeMeeting& own = *this;
+    link_ = std::make_unique<NodeLink>(std::move(wire), own, placement_);
   }
 }
 

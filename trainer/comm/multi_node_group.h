@@ -23,16 +23,12 @@ namespace ddprun::trainer {
 // One rank's member of the group. An Error leaves the group, and the transport, unusable.
 class MultiNodeGroup : public Collectives, private NodeMeeting {
  public:
-  struct Options {
-    std::chrono::nanoseconds spin{0};    // as NodeMeeting::Options
-    FlightRecorder* recorder = nullptr;  // as NodeMeeting::Options
-    uint16_t recorded_group = 0;         // as NodeMeeting::Options::group
-  };
   // `region`: that of the ranks of this node, by their place in it; must outlive the group.
+  // `meeting`: with them; what is staged at a time is the group's own.
   MultiNodeGroup(SharedRegion& region,
                  const NodePlacement& placement,
                  GroupWire wire,
-                 const Options& options);
+                 const NodeMeeting::Options& meeting);
   ~MultiNodeGroup() override;
 
   int rank() const override { return placement_.rank(); }

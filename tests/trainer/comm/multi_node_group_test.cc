@@ -47,7 +47,10 @@ class Nodes {
       const auto region = std::move(*SharedRegion::Map(memory, local_size));
       GroupWire wire{.transport = transports_[static_cast<size_t>(rank)], .peers = {}};
       for (int peer = 0; peer < size; ++peer) wire.peers.push_back(peer);
-      MultiNodeGroup group(*region, placement, wire, {});
+      MultiNodeGroup group(*region, placement, wire,
+                           {.rank = placement.LocalOf(rank),
+                            .spin = std::chrono::nanoseconds(0),
+                            .names = placement.MemberNames(placement.node())});
       body(group, rank);
     });
   }
@@ -341,7 +344,8 @@ TEST(MultiNodeGroupDeathTest, ReportsAKilledProcessOnAnotherNode) {
     const auto memory = SharedRegion::CreateFile();
     const auto region = std::move(*SharedRegion::Map(*memory, 1));
     MultiNodeGroup group(*region, NodePlacement(rank, {0, 1}),
-                         {.transport = transport, .peers = {0, 1}}, {});
+                         {.transport = transport, .peers = {0, 1}},
+                         {.spin = std::chrono::nanoseconds(0), .names = {rank}});
     std::vector<float> data(1'000'000, 1);
     Status status;
     for (int i = 0; status.ok(); ++i) {
