@@ -5,85 +5,45 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/cat.h>
+#include <c10/core/thread_pool.h>
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
-#include <deque>
 #include <future>
-#include <mutex>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "base/mix_seeds.h"
 #include "trainer/compute/device.h"
 #include "trainer/compute/precision.h"
 #include "trainer/models/loss.h"
+#include "trainer/parallel/stopwatch.h"
 #include "trainer/parallel/strategy_parts.h"
 
 namespace ddprun::trainer {
 
 namespace {
 
-using SteadyTime = std::chrono::steady_clock;
-
-double SecondsFrom(SteadyTime::time_point begin) {
-  return std::chrono::duration<double>(SteadyTime::now() - begin).count();
-}
-
 // Does what belongs to one device, one thing after the other.
 class DeviceThread {
  public:
   // `threads`: that its kernels may use.
   DeviceThread(c10::Device device, int threads)
-      : thread_([this, device, threads] {
+      : pool_(1, /*numa_node_id=*/-1, [device, threads] {
           UseDevice(device);
           UseOwnHostGenerator();
           at::get_num_threads();  // takes the process's number, so that it does not do so later
           at::set_num_threads(threads);
-          Work();
         }) {}
-  ~DeviceThread() {
-    Add({});
-    thread_.join();
-  }
-  DeviceThread(const DeviceThread&) = delete;
-  DeviceThread& operator=(const DeviceThread&) = delete;
 
   std::future<void> Run(std::function<void()> task) {
-    std::packaged_task<void()> packaged(std::move(task));
-    std::future<void> done = packaged.get_future();
-    Add(std::move(packaged));
+    const auto packaged = std::make_shared<std::packaged_task<void()>>(std::move(task));
+    std::future<void> done = packaged->get_future();
+    pool_.run([packaged] { (*packaged)(); });
     return done;
   }
 
  private:
-  void Add(std::packaged_task<void()> task) {
-    {
-      const std::lock_guard lock(mutex_);
-      tasks_.push_back(std::move(task));
-    }
-    added_.notify_one();
-  }
-  void Work() {
-    while (true) {
-      std::packaged_task<void()> task;
-      {
-        std::unique_lock lock(mutex_);
-        added_.wait(lock, [this] { return !tasks_.empty(); });
-        task = std::move(tasks_.front());
-        tasks_.pop_front();
-      }
-      if (!task.valid()) return;
-      task();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable added_;
-  std::deque<std::packaged_task<void()>> tasks_;  // one that is not valid ends the thread
-  std::thread thread_;
+  c10::ThreadPool pool_;
 };
 
 // How many of the part's targets count.
@@ -191,13 +151,12 @@ void ReplicatedModel::OnEach(size_t count, const std::function<void(size_t)>& ru
 
 void ReplicatedModel::Replicate() {
   if (std::exchange(fresh_, true)) return;
-  const auto begin = SteadyTime::now();
+  const Stopwatch stopwatch(copy_seconds_);
   OnEach(replicas_.size(), [&](size_t i) {
     if (i == 0) return;
     CopyState(*model(), *replicas_[i]);
     for (at::Tensor& parameter : replicas_[i]->parameters()) parameter.mutable_grad().reset();
   });
-  copy_seconds_ += SecondsFrom(begin);
 }
 
 at::Tensor ReplicatedModel::Gather(const Batch& batch, const Compute& compute) {
@@ -257,7 +216,7 @@ void ReplicatedModel::Backward() {
 
 void ReplicatedModel::ReduceGradients() {
   const at::NoGradGuard no_grad;
-  const auto begin = SteadyTime::now();
+  const Stopwatch stopwatch(copy_seconds_);
   std::vector<std::vector<at::Tensor>> parameters;
   for (size_t i = 0; i < replicas_.size(); ++i) {
     parameters.push_back(replicas_[i]->parameters());
@@ -282,7 +241,6 @@ void ReplicatedModel::ReduceGradients() {
     }
     if (!sums.empty()) at::_foreach_add_(sums, added);
   }
-  copy_seconds_ += SecondsFrom(begin);
 }
 
 void ReplicatedModel::NoteMemory(const Batch& batch, const std::vector<Batch>& parts) {
