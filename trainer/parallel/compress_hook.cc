@@ -16,10 +16,7 @@ class CompressHook : public CommHook {
   std::function<void()> Start(GradientBucket& bucket, c10d::Backend& group) override {
     at::Tensor& packed = Packed(bucket, group);
     packed.copy_(bucket.flat);
-    c10d::AllreduceOptions options;
-    options.reduceOp = c10d::ReduceOp::AVG;
-    std::vector<at::Tensor> tensors = {packed};
-    return [work = group.allreduce(tensors, options), packed, flat = bucket.flat] {
+    return [work = BeginAllReduce(group, packed, c10d::ReduceOp::AVG), packed, flat = bucket.flat] {
       work->wait();
       flat.copy_(packed);
     };

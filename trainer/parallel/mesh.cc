@@ -65,15 +65,22 @@ at::Tensor MakeFlat(c10d::Backend& group, int64_t elements, const at::TensorOpti
   return memory.is_cpu() ? memory : memory.zero_();  // a host group's is fresh from the kernel
 }
 
+c10::intrusive_ptr<c10d::Work> BeginAllReduce(c10d::Backend& group,
+                                              const at::Tensor& tensor,
+                                              c10d::ReduceOp::RedOpType operation,
+                                              bool in_background) {
+  c10d::AllreduceOptions options;
+  options.reduceOp = operation;
+  options.asyncOp = in_background;
+  std::vector<at::Tensor> tensors = {tensor};
+  return group.allreduce(tensors, options);
+}
+
 void AllReduceOnHost(c10d::Backend* control,
                      const at::Tensor& tensor,
                      c10d::ReduceOp::RedOpType operation) {
   if (control == nullptr) return;
-  c10d::AllreduceOptions options;
-  options.reduceOp = operation;
-  options.asyncOp = false;
-  std::vector<at::Tensor> tensors = {tensor};
-  control->allreduce(tensors, options)->wait();
+  BeginAllReduce(*control, tensor, operation, /*in_background=*/false)->wait();
 }
 
 DeviceScalar NormOverModel(const DeviceScalar& squares, const Mesh& mesh) {

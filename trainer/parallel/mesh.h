@@ -76,6 +76,14 @@ Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const MeshShape
 // A zeroed 1-d tensor that the group reduces without a copy, where it has memory for that device.
 at::Tensor MakeFlat(c10d::Backend& group, int64_t elements, const at::TensorOptions& options);
 
+// Begins to all-reduce the tensor in place; where it is to be waited for at once, not
+// `in_background`.
+c10::intrusive_ptr<c10d::Work> BeginAllReduce(
+    c10d::Backend& group,
+    const at::Tensor& tensor,
+    c10d::ReduceOp::RedOpType operation = c10d::ReduceOp::SUM,
+    bool in_background = true);
+
 // All-reduces the tensor in place, over the control group for one on the host, before it returns.
 // Nothing where the group is nullptr. Throws Failure.
 void AllReduceOnHost(c10d::Backend* control,

@@ -8,6 +8,8 @@
 #include <map>
 #include <utility>
 
+#include "trainer/parallel/mesh.h"
+
 namespace ddprun::trainer {
 
 PeriodicModelAverager::PeriodicModelAverager(std::vector<at::Tensor> parameters,
@@ -37,12 +39,9 @@ void PeriodicModelAverager::NameState(StateVisitor& visitor) {
 void PeriodicModelAverager::Average() {
   if (std::exchange(averaged_, true)) return;
   const at::NoGradGuard no_grad;
-  c10d::AllreduceOptions options;
-  options.reduceOp = c10d::ReduceOp::AVG;
   for (const std::vector<at::Tensor>& parameters : by_type_) {
     const at::Tensor flat = at::flatten_dense_tensors(parameters);
-    std::vector<at::Tensor> tensors = {flat};
-    group_->allreduce(tensors, options)->wait();
+    BeginAllReduce(*group_, flat, c10d::ReduceOp::AVG)->wait();
     at::_foreach_copy_(parameters, at::unflatten_dense_tensors(flat, parameters));
   }
 }

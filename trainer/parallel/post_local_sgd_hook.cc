@@ -1,16 +1,14 @@
 #include <utility>
 
 #include "trainer/parallel/comm_hook.h"
+#include "trainer/parallel/mesh.h"
 
 namespace ddprun::trainer {
 
 namespace {
 
 std::function<void()> StartAverage(const at::Tensor& flat, c10d::Backend& group) {
-  c10d::AllreduceOptions options;
-  options.reduceOp = c10d::ReduceOp::AVG;
-  std::vector<at::Tensor> tensors = {flat};
-  return [work = group.allreduce(tensors, options)] { work->wait(); };
+  return [work = BeginAllReduce(group, flat, c10d::ReduceOp::AVG)] { work->wait(); };
 }
 
 class PostLocalSgdHook : public CommHook {

@@ -16,6 +16,7 @@
 
 #include "base/mix_seeds.h"
 #include "trainer/parallel/comm_hook.h"
+#include "trainer/parallel/mesh.h"
 
 namespace ddprun::trainer {
 
@@ -56,13 +57,6 @@ void CopyBack(const at::Tensor& flat, const std::vector<at::Tensor>& tensors) {
   at::_foreach_copy_(tensors, at::unflatten_dense_tensors(flat, tensors));
 }
 
-c10::intrusive_ptr<c10d::Work> Average(const at::Tensor& tensor, c10d::Backend& group) {
-  c10d::AllreduceOptions options;
-  options.reduceOp = c10d::ReduceOp::AVG;
-  std::vector<at::Tensor> tensors = {tensor};
-  return group.allreduce(tensors, options);
-}
-
 at::Tensor Orthonormal(const at::Tensor& columns) {
   return std::get<0>(at::linalg_qr(columns));
 }
@@ -89,7 +83,7 @@ class PowerSgdHook : public CommHook {
     if (bucket.index == 0) ++step_;
     if (bucket.last) states_.resize(std::min(states_.size(), bucket.index + 1));  // laid out anew
     if (step_ <= options_.start_step) {
-      return [work = Average(bucket.flat, group)] { work->wait(); };
+      return [work = BeginAllReduce(group, bucket.flat, c10d::ReduceOp::AVG)] { work->wait(); };
     }
     BucketState& state = StateOf(bucket);
     // Everything that goes first in one message: gradients as they are, then all P.
@@ -100,7 +94,8 @@ class PowerSgdHook : public CommHook {
       first.push_back(part->p);
     }
     const at::Tensor packed = at::flatten_dense_tensors(first);
-    return [this, &state, &group, first, packed, work = Average(packed, group)] {
+    return [this, &state, &group, first, packed,
+            work = BeginAllReduce(group, packed, c10d::ReduceOp::AVG)] {
       const at::NoGradGuard no_guard;
       work->wait();
       CopyBack(packed, first);
@@ -118,7 +113,7 @@ class PowerSgdHook : public CommHook {
       second.push_back(part->q);
     }
     const at::Tensor packed = at::flatten_dense_tensors(second);
-    Average(packed, group)->wait();
+    BeginAllReduce(group, packed, c10d::ReduceOp::AVG)->wait();
     CopyBack(packed, second);
     for (Factored* part : state.factored) {
       const at::Tensor product = at::matmul(part->p, part->q.t());

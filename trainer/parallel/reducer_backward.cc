@@ -142,16 +142,12 @@ void Reducer::Launch(size_t index, bool in_background) {
   const Stopwatch stopwatch(in_background ? ignored : exposed_seconds_);
   Bucket& bucket = buckets_.buckets()[index];
   Flight& flight = flights_[index];
-  c10d::Backend* group = mesh_.data.group.get();
+  c10d::Backend& group = *mesh_.data.group;
   if (options_.comm_hook != nullptr) {
-    CallHook(bucket, [&] { flight.finish = options_.comm_hook->Start(bucket.gradients, *group); });
+    CallHook(bucket, [&] { flight.finish = options_.comm_hook->Start(bucket.gradients, group); });
     return;
   }
-  c10d::AllreduceOptions options;
-  options.reduceOp = c10d::ReduceOp::AVG;
-  options.asyncOp = in_background;
-  std::vector<at::Tensor> tensors = {bucket.gradients.flat};
-  flight.work = group->allreduce(tensors, options);
+  flight.work = BeginAllReduce(group, bucket.gradients.flat, c10d::ReduceOp::AVG, in_background);
 }
 
 // Whether buckets may be waited for before backward has ended. Not where it is not yet known

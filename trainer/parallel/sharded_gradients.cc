@@ -19,13 +19,6 @@ namespace {
 
 constexpr size_t kMostFlights = 2;
 
-c10::intrusive_ptr<c10d::Work> Average(const Axis& axis, const at::Tensor& tensor) {
-  c10d::AllreduceOptions options;
-  options.reduceOp = c10d::ReduceOp::AVG;
-  std::vector<at::Tensor> tensors = {tensor};
-  return axis.group->allreduce(tensors, options);
-}
-
 // Of all ranks' `flat` this rank's part.
 c10::intrusive_ptr<c10d::Work> AveragePart(const Axis& axis, at::Tensor part, at::Tensor flat) {
   if (axis.size == 1) {
@@ -182,7 +175,7 @@ void ShardedGradients::SettleFirst() {
   }
   buckets_.GiveBack(flight.bucket);
   if (synchronize_ && mesh_.replica.size > 1) {
-    of_replicas_.push_back(Average(mesh_.replica, unit.sum));
+    of_replicas_.push_back(BeginAllReduce(*mesh_.replica.group, unit.sum, c10d::ReduceOp::AVG));
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "trainer/compute/matmul.h"
 #include "trainer/compute/precision.h"
+#include "trainer/parallel/mesh.h"
 #include "trainer/parallel/vocabulary_loss.h"
 
 namespace ddprun::trainer {
@@ -78,7 +79,7 @@ class ByOutputsFunction : public torch::autograd::Function<ByOutputsFunction> {
     if (context->needs_input_grad(0)) {
       of_rows = InputGradient(gradients, saved, out_in);
       const auto capsule = context->saved_data["group"].toCapsule();
-      sum = BeginSum(static_cast<c10d::Backend&>(*capsule), of_rows);
+      sum = BeginAllReduce(static_cast<c10d::Backend&>(*capsule), of_rows);
     }
     variable_list of_weights;
     variable_list of_biases;

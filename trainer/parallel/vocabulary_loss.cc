@@ -130,7 +130,7 @@ Found Compute(const at::Tensor& hidden,
     scores.copy_(exact);
     at::Tensor of_part = found.of_hidden.narrow(0, begin, length);
     Multiply(scores, factor, of_part);
-    found.sums.push_back(BeginSum(*options.group, of_part));
+    found.sums.push_back(BeginAllReduce(*options.group, of_part));
     if (type == weight.scalar_type()) {
       Multiply(scores.t(), part, found.of_weight, /*accumulate=*/true);
     } else {
@@ -194,11 +194,6 @@ at::Tensor VocabularyLoss(const at::Tensor& hidden,
   const bool want_gradients =
       at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
   return VocabularyLossFunction::apply(hidden, weight, targets, options, want_gradients);
-}
-
-c10::intrusive_ptr<c10d::Work> BeginSum(c10d::Backend& group, const at::Tensor& tensor) {
-  std::vector<at::Tensor> tensors = {tensor};
-  return group.allreduce(tensors, c10d::AllreduceOptions{});
 }
 
 }  // namespace ddprun::trainer

@@ -25,7 +25,4 @@ at::Tensor VocabularyLoss(const at::Tensor& hidden,
                           const at::Tensor& targets,
                           const VocabularyLossOptions& options);
 
-// Begins the sum over the group, in place.
-c10::intrusive_ptr<c10d::Work> BeginSum(c10d::Backend& group, const at::Tensor& tensor);
-
 }  // namespace ddprun::trainer
