@@ -7,7 +7,6 @@
 #include <ATen/ops/linalg_vector_norm.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "trainer/compute/kernels.h"
@@ -96,12 +95,6 @@ DeviceScalar SquaresOf(std::span<const at::Tensor> tensors) {
   }
   const std::vector<double> sums = SquaresByBlock(tensors);
   return std::accumulate(sums.begin(), sums.end(), 0.0);
-}
-
-DeviceScalar GlobalNorm(std::span<const at::Tensor> tensors) {
-  const DeviceScalar squares = SquaresOf(tensors);
-  if (!squares.on_device().defined()) return std::sqrt(static_cast<double>(squares));
-  return DeviceScalar(squares.on_device().sqrt());
 }
 
 }  // namespace ddprun::trainer

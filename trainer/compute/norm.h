@@ -25,10 +25,7 @@ std::vector<double> SquaresByBlock(std::span<const at::Tensor> tensors);
 at::Tensor SquaresByBlockThere(std::span<const at::Tensor> tensors);
 
 // The sum of those sums, on the CPU added one by one; 0 for none. Dense, of one device, which is
-// not waited for.
+// not waited for. Its root is the norm over all elements of all tensors.
 DeviceScalar SquaresOf(std::span<const at::Tensor> tensors);
-
-// The norm over all elements of all tensors: the root of that.
-DeviceScalar GlobalNorm(std::span<const at::Tensor> tensors);
 
 }  // namespace ddprun::trainer

@@ -15,7 +15,6 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "trainer/compute/norm.h"
 
 namespace ddprun::trainer {
 
@@ -303,12 +302,6 @@ void ClipTo(double max_norm, const DeviceScalar& norm, const std::vector<at::Ten
   const float scale = reciprocal * static_cast<float>(max_norm);
   // Not "scale < 1": a norm that is not a number must reach the gradients too.
   if (!(scale >= 1.0F)) at::_foreach_mul_(tensors, scale);
-}
-
-DeviceScalar ClipGlobalNorm(const std::vector<at::Tensor>& tensors, double max_norm) {
-  const DeviceScalar norm = GlobalNorm(tensors);
-  ClipTo(max_norm, norm, tensors);
-  return norm;
 }
 
 std::vector<at::Tensor> GradientsOf(const std::vector<at::Tensor>& parameters) {

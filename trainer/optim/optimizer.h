@@ -102,9 +102,6 @@ std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerOptions& options,
 // norm that is not finite makes them so too, as in torch. A device is not waited for.
 void ClipTo(double max_norm, const DeviceScalar& norm, const std::vector<at::Tensor>& tensors);
 
-// ClipTo for the tensors' own norm, which is returned: look at the result.
-DeviceScalar ClipGlobalNorm(const std::vector<at::Tensor>& tensors, double max_norm);
-
 // The gradients of the parameters that have one.
 std::vector<at::Tensor> GradientsOf(const std::vector<at::Tensor>& parameters);
 

@@ -107,9 +107,9 @@ TEST(DeviceForms, OfTheNormEqualTheHosts) {
   at::manual_seed(4);
   const std::array<at::Tensor, 4> tensors = {at::randn({300, 41}), at::randn({5}), at::ones({0}),
                                              at::randn({4096}).to(at::kBFloat16)};
-  const double expected = GlobalNorm(tensors);
+  const double expected = SquaresOf(tensors);
   const DeviceFormsOnly scope;
-  EXPECT_NEAR(GlobalNorm(tensors) / expected, 1, 1e-12);
+  EXPECT_NEAR(SquaresOf(tensors) / expected, 1, 1e-12);
 }
 
 TEST(Generators, AreSeededForTheirDeviceOnly) {

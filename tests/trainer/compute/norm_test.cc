@@ -15,6 +15,10 @@ double Reference(const at::Tensor& tensor) {
   return tensor.to(at::kDouble).square().sum().item<double>();
 }
 
+double NormOf(std::span<const at::Tensor> tensors) {
+  return std::sqrt(SquaresOf(tensors));
+}
+
 double Sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
@@ -69,22 +73,22 @@ TEST(SquaresByBlock, FollowTheOrderOfElementsAndNotOfMemory) {
   EXPECT_EQ(SquaresByBlock({{transposed}}), SquaresByBlock({{matrix}}));
 }
 
-TEST(GlobalNorm, IsExactWhereFloatIsNot) {
+TEST(SquaresOf, IsExactWhereFloatIsNot) {
   // In float these squares would overflow, vanish, or stop counting after 2^24 of them.
-  EXPECT_NEAR(GlobalNorm({{at::full({4}, 1e30)}}) / 2e30, 1, 1e-7);
-  EXPECT_NEAR(GlobalNorm({{at::full({4}, 1e-30)}}) / 2e-30, 1, 1e-7);
-  EXPECT_DOUBLE_EQ(GlobalNorm({{at::ones({int64_t{1} << 25})}}), std::sqrt(double{1 << 25}));
-  EXPECT_EQ(GlobalNorm({}), 0.0);
+  EXPECT_NEAR(NormOf({{at::full({4}, 1e30)}}) / 2e30, 1, 1e-7);
+  EXPECT_NEAR(NormOf({{at::full({4}, 1e-30)}}) / 2e-30, 1, 1e-7);
+  EXPECT_DOUBLE_EQ(NormOf({{at::ones({int64_t{1} << 25})}}), std::sqrt(double{1 << 25}));
+  EXPECT_EQ(NormOf({}), 0.0);
 }
 
-TEST(GlobalNorm, ShowsWhatIsNoNumber) {
+TEST(SquaresOf, ShowsWhatIsNoNumber) {
   const double kInfinity = std::numeric_limits<double>::infinity();
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble}) {
     const at::Tensor tensor = at::ones({5000}, type);
     tensor[4999] = kInfinity;
-    EXPECT_TRUE(std::isinf(GlobalNorm({{at::ones({3}), tensor}})));
+    EXPECT_TRUE(std::isinf(NormOf({{at::ones({3}), tensor}})));
     tensor[17] = std::nan("");
-    EXPECT_TRUE(std::isnan(GlobalNorm({{at::ones({3}), tensor}})));
+    EXPECT_TRUE(std::isnan(NormOf({{at::ones({3}), tensor}})));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/golden/golden_file.h"
+#include "trainer/compute/norm.h"
 #include "trainer/data/random_dataset.h"
 #include "trainer/data/sampler.h"
 #include "trainer/data/text_dataset.h"
@@ -89,7 +90,8 @@ void ExpectLosses(Model& model, const Dataset& dataset, const Recipe& recipe, co
       EXPECT_NEAR(loss, expected, 1e-5) << "step " << step;
       largest_difference = std::max(largest_difference, std::abs(loss - expected));
       if (recipe.max_grad_norm > 0) {
-        ClipGlobalNorm(GradientsOf(model.parameters()), recipe.max_grad_norm);
+        const std::vector<at::Tensor> gradients = GradientsOf(model.parameters());
+        ClipTo(recipe.max_grad_norm, std::sqrt(SquaresOf(gradients)), gradients);
       }
       optimizer->Step(golden.at("learning_rate").get<double>() *
                       LearningRateFactor(recipe.schedule, static_cast<int64_t>(step)));

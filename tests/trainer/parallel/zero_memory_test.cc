@@ -4,11 +4,13 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/adamw.h>
 
+#include <cmath>
 #include <set>
 
 #include "base/failure.h"
 #include "tests/trainer/load_state.h"
 #include "tests/trainer/parallel/zero_fixture.h"
+#include "trainer/compute/norm.h"
 #include "trainer/parallel/fully_sharded_data_parallel.h"
 
 namespace ddprun::trainer {
@@ -178,7 +180,9 @@ TEST(FullyShardedDataParallel, TrainsAsOneProcessDoes) {
     torch::optim::AdamW plain(alone->parameters(), torch::optim::AdamWOptions(0.003));
     std::vector<double> norms;
     TrainNet(*alone, plain, 0, ranks, [&] {
-      norms.push_back(ClipGlobalNorm(GradientsOf(alone->parameters()), 0.1));
+      const std::vector<at::Tensor> gradients = GradientsOf(alone->parameters());
+      norms.push_back(std::sqrt(SquaresOf(gradients)));
+      ClipTo(0.1, norms.back(), gradients);
     });
     WithGroup(ranks, [&](const auto& group, int rank) {
       FullyShardedDataParallel<NetOfTest> net(std::make_shared<NetOfTest>(), group);
