@@ -246,20 +246,6 @@ void Optimizer::NameState(StateVisitor& visitor) {
   }
 }
 
-void Optimizer::ZeroGrad(bool set_to_none) {
-  const at::NoGradGuard no_grad;
-  for (ParameterGroup& group : groups_) {
-    for (at::Tensor& parameter : group.parameters) {
-      if (!parameter.grad().defined()) continue;
-      if (set_to_none) {
-        parameter.mutable_grad().reset();
-      } else {
-        parameter.mutable_grad().zero_();
-      }
-    }
-  }
-}
-
 std::vector<ParameterGroup> GroupByDecay(
     const std::vector<std::pair<std::string, at::Tensor>>& named_parameters,
     const std::vector<std::string>& no_decay,

@@ -59,9 +59,6 @@ class Optimizer {
   // The same for some of the parameters: step by step, parts of all may be given in any order.
   void Step(const DeviceScalar& learning_rate, std::span<const at::Tensor> parameters);
 
-  // False keeps the tensors and fills them with zeros: for gradients that are views of buckets.
-  void ZeroGrad(bool set_to_none = true);
-
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
   // Names what it has per parameter, as torch.optim's state_dict calls it: "fc.weight.exp_avg". May

@@ -80,7 +80,7 @@ void ExpectLosses(Model& model, const Dataset& dataset, const Recipe& recipe, co
         MakeOptimizer(recipe.optimizer, {{model.parameters(), recipe.weight_decay}});
     for (size_t step = 0; step < losses.size(); ++step) {
       double loss = 0;
-      optimizer->ZeroGrad();
+      model.zero_grad();
       for (RankBatches& rank : ranks) {
         const at::Tensor share = model.Loss(rank.Next()) / static_cast<double>(world);
         share.backward();

@@ -74,7 +74,7 @@ TEST_P(TransformersTest, TrainsAlikeOverThirtySteps) {
   const auto& losses = golden_.at("losses");
   ASSERT_EQ(losses.size(), 30);
   for (const json& expected : losses) {
-    optimizer->ZeroGrad();
+    model_->zero_grad();
     double loss = 0;
     for (const Batch& batch : batches_) {
       const at::Tensor share = model_->Loss(batch) / static_cast<double>(batches_.size());

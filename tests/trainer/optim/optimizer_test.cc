@@ -119,18 +119,6 @@ TEST(Optimizer, EqualsTorchOptimStepForStep) {
   for (const json& golden_case : golden.at("cases")) ExpectTrajectory(golden, golden_case);
 }
 
-TEST(Optimizer, RemovesOrClearsGradients) {
-  const at::Tensor parameter = golden::FloatTensor({1.0, 2.0}).requires_grad_();
-  const at::Tensor gradient = golden::FloatTensor({3.0, 4.0});
-  parameter.mutable_grad() = gradient;
-  const auto optimizer = MakeOptimizer({.kind = Kind::kSgd}, {{{parameter}, 0.0}});
-  optimizer->ZeroGrad(/*set_to_none=*/false);
-  EXPECT_TRUE(parameter.grad().is_same(gradient));
-  EXPECT_TRUE(gradient.equal(golden::FloatTensor({0.0, 0.0})));
-  optimizer->ZeroGrad();
-  EXPECT_FALSE(parameter.grad().defined());
-}
-
 TEST(Optimizer, LosesStateThatWhatIsLoadedLacks) {
   for (const auto& [name, setting] : Settings()) {
     const at::Tensor parameter = golden::FloatTensor({1.0, 2.0}).requires_grad_();
