@@ -55,11 +55,7 @@ class BackgroundSaver::Impl {
     Join();
   }
 
-  bool Begin(StateDict state, SaveRequest request, IfBusy if_busy) {
-    if (busy() && if_busy == IfBusy::kRefuse) {
-      ++refused_;
-      return false;
-    }
+  void Begin(StateDict state, SaveRequest request) {
     Collect();
     abandoned_ = false;
     begin_ = SaverClock::now();
@@ -75,7 +71,6 @@ class BackgroundSaver::Impl {
       Fail(SaveError(outcome_.step, error.what()));
     }
     saving_ = true;
-    return true;
   }
 
   // `finish`: what of the copy has to be ready.
@@ -104,7 +99,6 @@ class BackgroundSaver::Impl {
     return Poll();
   }
   void Abandon() { abandoned_ = true; }
-  int64_t refused() const { return refused_; }
 
   void Reserve(const StateDict& state) {
     Collect();
@@ -181,7 +175,6 @@ class BackgroundSaver::Impl {
   const SaverOptions options_;
   HostBuffer buffer_;
   std::deque<SaveOutcome> outcomes_;
-  int64_t refused_ = 0;
   int64_t begun_ = 0;
 
   // Of the save under way. The thread's, from Start() to `done_`, but for the stall.
@@ -203,8 +196,8 @@ BackgroundSaver::BackgroundSaver(SaverOptions options)
     : impl_(std::make_unique<Impl>(std::move(options))) {}
 BackgroundSaver::~BackgroundSaver() = default;
 
-bool BackgroundSaver::Begin(StateDict state, SaveRequest request, IfBusy if_busy) {
-  return impl_->Begin(std::move(state), std::move(request), if_busy);
+void BackgroundSaver::Begin(StateDict state, SaveRequest request) {
+  impl_->Begin(std::move(state), std::move(request));
 }
 double BackgroundSaver::WaitForCopy() {
   return impl_->Wait([](ShardCopy& copy) { copy.Finish(); });
@@ -223,9 +216,6 @@ std::optional<SaveOutcome> BackgroundSaver::Finish() {
 }
 void BackgroundSaver::Abandon() {
   impl_->Abandon();
-}
-int64_t BackgroundSaver::refused() const {
-  return impl_->refused();
 }
 void BackgroundSaver::Reserve(const StateDict& state) {
   impl_->Reserve(state);

@@ -62,15 +62,11 @@ class BackgroundSaver {
   BackgroundSaver(const BackgroundSaver&) = delete;
   BackgroundSaver& operator=(const BackgroundSaver&) = delete;
 
-  enum class IfBusy {
-    kWait,    // until the save before is finished
-    kRefuse,  // for one rank, or where all ranks have found out together that none is busy()
-  };
-  // Returns whether the save was begun. `state` keeps its tensors alive; they must not change
-  // before WaitForCopy(). What several ranks have (StateTensor::replicas) is taken to be the same
+  // Waits for the save before. `state` keeps its tensors alive; they must not change before
+  // WaitForCopy(). What several ranks have (StateTensor::replicas) is taken to be the same
   // on those, and each stores a part of it: buffers that differ from rank 0's between steps have to
   // be made equal first (Strategy::BeforeEvaluation does).
-  bool Begin(StateDict state, SaveRequest request, IfBusy if_busy = IfBusy::kWait);
+  void Begin(StateDict state, SaveRequest request);
 
   // Returns when the state may change; helps copying until then. The seconds that it took; 0 where
   // no save is under way.
@@ -87,8 +83,6 @@ class BackgroundSaver {
   // Gives up waiting for other ranks, where it is known that one will not come: the save under way
   // ends with an error.
   void Abandon();
-  // How often Begin() refused.
-  int64_t refused() const;
 
   // Takes the memory for copies of such a state now, in the background, instead of at the first
   // Begin(): as much as this rank writes.

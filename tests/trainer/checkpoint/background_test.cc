@@ -10,7 +10,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using IfBusy = BackgroundSaver::IfBusy;
 
 // Larger than what is copied at once, one of them not contiguous.
 struct LargeState {
@@ -45,7 +44,7 @@ TEST(BackgroundSaver, SavesTheStateOfItsBeginning) {
   saver.Reserve(LargeState().Dict());
   for (int64_t step = 1; step <= 5; ++step) {
     LargeState state;
-    ASSERT_TRUE(saver.Begin(state.Dict(), {.step = step, .attempt = "a"}));
+    saver.Begin(state.Dict(), {.step = step, .attempt = "a"});
     const double stall = saver.WaitForCopy();
     for (const at::Tensor& tensor : state.tensors) tensor.fill_(-1);
     const std::optional<SaveOutcome> outcome = saver.Finish();
@@ -63,7 +62,7 @@ TEST(BackgroundSaver, CopiesEachPieceBeforeItsUpdate) {
   BackgroundSaver saver({.folder = folder.path()});
   for (int64_t step = 1; step <= 5; ++step) {
     LargeState state;
-    ASSERT_TRUE(saver.Begin(state.Dict(), {.step = step, .attempt = "a"}));
+    saver.Begin(state.Dict(), {.step = step, .attempt = "a"});
     for (size_t i = state.tensors.size(); i-- > 0;) {
       // A part of the tensor, and then the rest of it.
       at::Tensor& tensor = state.tensors[i];
@@ -80,18 +79,16 @@ TEST(BackgroundSaver, CopiesEachPieceBeforeItsUpdate) {
   }
 }
 
-TEST(BackgroundSaver, RefusesOrWaitsWhileOneIsUnderWay) {
+TEST(BackgroundSaver, WaitsWhileOneIsUnderWay) {
   const CheckpointFolder folder;
   // The other rank never comes.
   BackgroundSaver saver(
       {.folder = folder.path(), .part = {.rank = 0, .size = 2}, .deadline = 1e6});
-  ASSERT_TRUE(saver.Begin(SmallState(1).Dict(), {.step = 1, .attempt = "a"}));
+  saver.Begin(SmallState(1).Dict(), {.step = 1, .attempt = "a"});
   EXPECT_TRUE(saver.busy());
   EXPECT_FALSE(saver.Poll());
-  EXPECT_FALSE(saver.Begin(SmallState(2).Dict(), {.step = 2, .attempt = "a"}, IfBusy::kRefuse));
-  EXPECT_EQ(saver.refused(), 1);
   saver.Abandon();
-  ASSERT_TRUE(saver.Begin(SmallState(3).Dict(), {.step = 3, .attempt = "a"}));
+  saver.Begin(SmallState(3).Dict(), {.step = 3, .attempt = "a"});
   saver.Abandon();
   // Both outcomes are told, in their order.
   for (const int64_t step : {1, 3}) {
@@ -135,7 +132,7 @@ TEST(BackgroundSaver, DoesNotWaitForOtherRanksWhenItEnds) {
   for (const int64_t rank : {0, 1}) {
     BackgroundSaver saver(
         {.folder = folder.path(), .part = {.rank = rank, .size = 2}, .deadline = 1e6});
-    ASSERT_TRUE(saver.Begin(SmallState(1).Dict(), {.step = 1, .attempt = std::to_string(rank)}));
+    saver.Begin(SmallState(1).Dict(), {.step = 1, .attempt = std::to_string(rank)});
   }
   EXPECT_FALSE(OpenNewest(folder.path()).checkpoint);
 }

@@ -35,7 +35,7 @@ TEST(ManySaves, TakeNoMoreMemoryThanAFew) {
   int64_t pages = 0;
   int64_t files = 0;
   for (int64_t step = 1; step <= kSaves; ++step) {
-    ASSERT_TRUE(saver.Begin(state.Dict(), {.step = step, .attempt = "a"}));
+    saver.Begin(state.Dict(), {.step = step, .attempt = "a"});
     saver.WaitForCopy();
     const std::optional<SaveOutcome> outcome = saver.Finish();
     ASSERT_TRUE(outcome && !outcome->error && !outcome->not_deleted);
