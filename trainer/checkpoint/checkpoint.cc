@@ -195,17 +195,15 @@ Result<Checkpoint> Checkpoint::Open(const std::string& folder, Verify verify) {
       }
     }
   }
-  checkpoint.numbers_ = std::move(index.table.numbers);
   checkpoint.run_ = std::move(index.run);
-  checkpoint.tensors_ = std::move(index.table.tensors);
-  checkpoint.aliases_ = std::move(index.table.aliases);
+  checkpoint.table_ = std::move(index.table);
   return checkpoint;
 }
 
 const CheckpointTensor* Checkpoint::Find(const std::string& name) const {
-  const auto alias = aliases_.find(name);
-  const auto found = tensors_.find(alias == aliases_.end() ? name : alias->second);
-  return found == tensors_.end() ? nullptr : &found->second;
+  const auto alias = aliases().find(name);
+  const auto found = tensors().find(alias == aliases().end() ? name : alias->second);
+  return found == tensors().end() ? nullptr : &found->second;
 }
 
 void Checkpoint::ReadInto(const StateTensor& part) const {

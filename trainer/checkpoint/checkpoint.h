@@ -33,6 +33,14 @@ struct CheckpointTensor {
   std::vector<CheckpointPiece> pieces;  // together the whole, no element in two
 };
 
+// State of one rank, or of all.
+struct TensorTable {
+  std::map<std::string, CheckpointTensor> tensors = {};
+  // Names of tensors that are stored under another name, because they are the same memory (tied).
+  std::map<std::string, std::string> aliases = {};
+  std::map<std::string, int64_t> numbers = {};
+};
+
 // What Open() looks at besides COMMIT and index.json.
 enum class Verify {
   kChecksums,  // every byte of the shards
@@ -52,10 +60,9 @@ class Checkpoint {
   std::optional<double> score() const { return score_; }
   // Of SaveRequest: the text of a JSON object, the saver's own; its layout may have changed.
   const std::string& run() const { return run_; }
-  const std::map<std::string, int64_t>& numbers() const { return numbers_; }
-  const std::map<std::string, CheckpointTensor>& tensors() const { return tensors_; }
-  // Names of tensors that are stored under another name, because they are the same memory (tied).
-  const std::map<std::string, std::string>& aliases() const { return aliases_; }
+  const std::map<std::string, int64_t>& numbers() const { return table_.numbers; }
+  const std::map<std::string, CheckpointTensor>& tensors() const { return table_.tensors; }
+  const std::map<std::string, std::string>& aliases() const { return table_.aliases; }
   // Of all files.
   int64_t bytes() const { return bytes_; }
 
@@ -84,9 +91,7 @@ class Checkpoint {
   int64_t step_ = 0;
   std::optional<double> score_;
   std::string run_;
-  std::map<std::string, int64_t> numbers_;
-  std::map<std::string, CheckpointTensor> tensors_;
-  std::map<std::string, std::string> aliases_;
+  TensorTable table_;
   int64_t bytes_ = 0;
   std::map<std::string, SafetensorsFile> shards_;  // by file name
 };

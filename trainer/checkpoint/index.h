@@ -15,13 +15,6 @@
 
 namespace ddprun::trainer {
 
-// State of one rank, or of all.
-struct TensorTable {
-  std::map<std::string, CheckpointTensor> tensors = {};
-  std::map<std::string, std::string> aliases = {};
-  std::map<std::string, int64_t> numbers = {};
-};
-
 // What a rank names, with the pieces that it writes to `file`.
 TensorTable TableOf(const StateDict& state,
                     std::span<const PlannedPiece> pieces,
