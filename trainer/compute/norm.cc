@@ -62,7 +62,7 @@ std::vector<double> SquaresByBlock(std::span<const at::Tensor> tensors) {
   for (const at::Tensor& tensor : tensors) {
     if (tensor.numel() == 0) continue;
     parts.push_back({tensor.is_contiguous() ? tensor : tensor.contiguous(), blocks});
-    blocks += (tensor.numel() + kNormBlock - 1) / kNormBlock;
+    blocks += NormBlocksOf(tensor.numel());
   }
   std::vector<double> sums(static_cast<size_t>(blocks));
   at::parallel_for(0, blocks, kGrain, [&](int64_t begin, int64_t end) {

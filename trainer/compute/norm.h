@@ -14,6 +14,9 @@ namespace ddprun::trainer {
 // Elements of a tensor whose squares are summed together. Who holds a part of a tensor has the same
 // sums as who holds all of it, where parts begin at multiples of this.
 constexpr int64_t kNormBlock = 4096;
+inline int64_t NormBlocksOf(int64_t elements) {
+  return (elements + kNormBlock - 1) / kNormBlock;
+}
 
 // The sums of squares, in double, of blocks of kNormBlock elements, in the order of the tensors and
 // of their elements; a tensor's last block may be shorter. Dense, of any dtype and device, which is

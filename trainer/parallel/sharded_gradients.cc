@@ -30,10 +30,6 @@ c10::intrusive_ptr<c10d::Work> AveragePart(const Axis& axis, at::Tensor part, at
   return axis.group->_reduce_scatter_base(part, flat, options);
 }
 
-int64_t BlocksIn(const at::Tensor& tensor) {
-  return (tensor.numel() + kNormBlock - 1) / kNormBlock;
-}
-
 at::Tensor PrivateFlat(int64_t elements, const at::TensorOptions& type) {
   return at::empty({elements}, type);
 }
@@ -51,7 +47,7 @@ ShardedGradients::ShardedGradients(std::span<ShardedUnit> units,
   std::map<const void*, int64_t> blocks_before;
   for (const NamedParameter& parameter : table) {
     blocks_before[parameter.tensor.unsafeGetTensorImpl()] = blocks_;
-    blocks_ += BlocksIn(parameter.tensor);
+    blocks_ += NormBlocksOf(parameter.tensor.numel());
   }
   std::vector<int64_t> own_blocks;
   std::vector<double> own_counts;
@@ -67,7 +63,7 @@ ShardedGradients::ShardedGradients(std::span<ShardedUnit> units,
       own.blocks.push_back(blocks_before.at(parameter.unsafeGetTensorImpl()) +
                            unit.layout.PieceBegin(i) / kNormBlock);
       own.counts.push_back(!options.counts || options.counts(unit.layout.parameters()[i].name));
-      for (int64_t block = 0; block < BlocksIn(unit.pieces[i]); ++block) {
+      for (int64_t block = 0; block < NormBlocksOf(unit.pieces[i].numel()); ++block) {
         own_blocks.push_back(own.blocks.back() + block);
         own_counts.push_back(own.counts.back() ? 1 : 0);
       }
@@ -216,7 +212,8 @@ at::Tensor ShardedGradients::OwnSquares() const {
   const std::vector<double> own = SquaresByBlock(gradients);
   for (auto next = own.begin(); const Unit& unit : units_) {
     for (size_t i = 0; i < unit.blocks.size(); ++i) {
-      const int64_t count = BlocksIn(unit.unit->pieces[i].grad());  // 0 where none has come
+      // 0 where none has come.
+      const int64_t count = NormBlocksOf(unit.unit->pieces[i].grad().numel());
       double* const blocks = squares.mutable_data_ptr<double>() + unit.blocks[i];
       if (unit.counts[i]) std::copy_n(next, count, blocks);
       next += count;

@@ -11,20 +11,12 @@
 
 namespace ddprun::trainer {
 
-namespace {
-
-int64_t BlocksFor(int64_t elements) {
-  return (elements + kNormBlock - 1) / kNormBlock;
-}
-
-}  // namespace
-
 UnitLayout::UnitLayout(std::vector<NamedParameter> parameters, int rank, int ranks)
     : parameters_(std::move(parameters)), rank_(rank), ranks_(ranks) {
   int64_t blocks = 0;
   for (const NamedParameter& parameter : parameters_) {
     ranges_.push_back({.flat = blocks * kNormBlock});
-    blocks += BlocksFor(parameter.tensor.numel());
+    blocks += NormBlocksOf(parameter.tensor.numel());
   }
   part_ = (blocks + ranks_ - 1) / ranks_ * kNormBlock;
   for (size_t i = 0; i < ranges_.size(); ++i) {
