@@ -14,7 +14,10 @@ namespace ddprun::trainer {
 class FlatBuffers {
  public:
   using Make = std::function<at::Tensor(int64_t elements, const at::TensorOptions& options)>;
-  explicit FlatBuffers(Make make) : make_(std::move(make)) {}
+  static at::Tensor MakePrivate(int64_t elements, const at::TensorOptions& options) {
+    return at::empty({elements}, options);
+  }
+  explicit FlatBuffers(Make make = MakePrivate) : make_(std::move(make)) {}
 
   // Of at least that size; with values of whoever had it before.
   at::Tensor Take(int64_t elements, const at::TensorOptions& options) {

@@ -25,9 +25,7 @@ void PointTo(const at::Tensor& tensor, const at::Tensor& buffer) {
 GatheredUnits::GatheredUnits(std::span<const NamedParameter> parameters,
                              const std::vector<std::vector<size_t>>& blocks,
                              const Mesh& mesh)
-    : axis_(mesh.shard), buffers_([](int64_t elements, const auto& type) {
-        return at::empty({elements}, type);
-      }) {
+    : axis_(mesh.shard) {
   std::vector<int> uses(parameters.size());
   for (const std::vector<size_t>& block : blocks) {
     for (const size_t index : block) ++uses[index];

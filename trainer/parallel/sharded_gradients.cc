@@ -30,10 +30,6 @@ c10::intrusive_ptr<c10d::Work> AveragePart(const Axis& axis, at::Tensor part, at
   return axis.group->_reduce_scatter_base(part, flat, options);
 }
 
-at::Tensor PrivateFlat(int64_t elements, const at::TensorOptions& type) {
-  return at::empty({elements}, type);
-}
-
 }  // namespace
 
 ShardedGradients::ShardedGradients(std::span<ShardedUnit> units,
@@ -42,8 +38,7 @@ ShardedGradients::ShardedGradients(std::span<ShardedUnit> units,
                                    const Options& options)
     : mesh_(mesh), options_(options), buckets_([this](int64_t elements, const auto& type) {
         return FlatOn(mesh_.shard, elements, type);
-      }),
-      parts_(PrivateFlat) {
+      }) {
   std::map<const void*, int64_t> blocks_before;
   for (const NamedParameter& parameter : table) {
     blocks_before[parameter.tensor.unsafeGetTensorImpl()] = blocks_;
