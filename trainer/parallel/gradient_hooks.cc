@@ -1,29 +1,12 @@
 #include "trainer/parallel/gradient_hooks.h"
 
 #include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include "base/check.h"
 
 namespace ddprun::trainer {
-
-namespace {
-
-class PostHook : public torch::autograd::FunctionPostHook {
- public:
-  explicit PostHook(std::function<void()> call) : call_(std::move(call)) {}
-  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
-                                            const torch::autograd::variable_list&) override {
-    call_();
-    return outputs;
-  }
-
- private:
-  const std::function<void()> call_;
-};
-
-}  // namespace
 
 GradientHooks::~GradientHooks() {
   for (auto& [key, accumulator] : hooks_) accumulator->del_post_hook(key);
@@ -33,7 +16,13 @@ void GradientHooks::Add(const at::Tensor& parameter, std::function<void()> call)
   std::shared_ptr<torch::autograd::Node> accumulator =
       torch::autograd::impl::grad_accumulator(parameter);
   DDPRUN_CHECK(accumulator != nullptr);
-  const uintptr_t key = accumulator->add_post_hook(std::make_unique<PostHook>(std::move(call)));
+  using torch::autograd::variable_list;
+  auto hook = std::make_unique<torch::autograd::utils::LambdaPostHook>(
+      [call = std::move(call)](const variable_list& outputs, const variable_list& /*inputs*/) {
+        call();
+        return outputs;
+      });
+  const uintptr_t key = accumulator->add_post_hook(std::move(hook));
   hooks_.emplace_back(key, std::move(accumulator));
 }
 
