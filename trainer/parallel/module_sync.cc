@@ -41,10 +41,11 @@ ModuleTensors::ModuleTensors(const torch::nn::Module& module) {
     const auto is_it = [&](const auto& known) { return known.tensor.is_same(item.value()); };
     if (std::ranges::any_of(all, is_it)) continue;
     all.push_back({item.key(), item.value()});
-    if (item.value().requires_grad()) trained.push_back(all.back());
+    (item.value().requires_grad() ? trained : others).push_back(all.back());
   }
   for (const auto& item : module.named_buffers()) buffers.push_back({item.key(), item.value()});
   all.insert(all.end(), buffers.begin(), buffers.end());
+  others.insert(others.end(), buffers.begin(), buffers.end());
 }
 
 ModuleSync::ModuleSync(const torch::nn::Module& module, const Mesh& mesh, const Options& options)
@@ -88,9 +89,7 @@ void ModuleSync::AfterForward(std::span<const at::Tensor> outputs) {
 }
 
 void ModuleSync::SyncBuffers(int root) {
-  if (broadcast_buffers_ && !tensors_.buffers.empty()) {
-    BroadcastFrom(root, tensors_.buffers, *mesh_.data.group);
-  }
+  if (broadcast_buffers_) BroadcastFrom(root, tensors_.buffers, *mesh_.data.group);
 }
 
 ModuleSync::Others ModuleSync::Announce(bool active) {

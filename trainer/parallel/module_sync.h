@@ -39,6 +39,7 @@ struct ModuleTensors {
   std::vector<NamedParameter> all = {};  // parameters, trained or frozen, and buffers
   std::vector<NamedParameter> trained = {};
   std::vector<NamedParameter> buffers = {};
+  std::vector<NamedParameter> others = {};  // frozen parameters, and buffers
 };
 
 // One thread.

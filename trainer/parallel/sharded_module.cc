@@ -36,9 +36,7 @@ ShardedModule::ShardedModule(const torch::nn::Module& module,
   FindBlocks(module, options.blocks.empty() ? NamesOfBlocks(module) : options.blocks);
   VerifySameModel(tensors_.all, *mesh_.control);
   units_.emplace(tensors_.trained, blocks_, mesh_);
-  std::vector<NamedParameter> others = tensors_.all;
-  std::erase_if(others, [](const auto& one) { return one.tensor.requires_grad(); });
-  BroadcastFrom(0, others, *mesh_.data.group);
+  BroadcastFrom(0, tensors_.others, *mesh_.data.group);
   gradients_.emplace(units_->units(), tensors_.trained, mesh_,
                      ShardedGradients::Options{
                          .on_complete = [this](size_t unit) { units_->Free(unit); }});
@@ -82,9 +80,7 @@ ShardedModule::Forward::~Forward() {
 
 void ShardedModule::BeforeForward() {
   if (at::GradMode::is_enabled()) {
-    if (broadcast_buffers_ && !tensors_.buffers.empty()) {
-      BroadcastFrom(0, tensors_.buffers, *mesh_.data.group);
-    }
+    if (broadcast_buffers_) BroadcastFrom(0, tensors_.buffers, *mesh_.data.group);
     gradients_->PrepareBackward(/*synchronize=*/true);
   }
   units_->BeforeForward();

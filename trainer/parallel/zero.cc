@@ -34,7 +34,7 @@ class Zero : public Strategy {
       update_.emplace(tensors_.trained, mesh_.shard, reducer.limits.cap_bytes);
       BroadcastFrom(0, tensors_.trained, *mesh_.data.group);
     }
-    SendOthers();
+    if (!tensors_.others.empty()) BroadcastFrom(0, tensors_.others, *mesh_.data.group);
     shards_ = ShardsOfModel(*model_, units());
     gradients_.emplace(units(), tensors_.trained, mesh_,
                        ShardedGradients::Options{.on_complete =
@@ -114,12 +114,6 @@ class Zero : public Strategy {
 
  private:
   std::span<ShardedUnit> units() { return gathered_ ? gathered_->units() : update_->units(); }
-  // Rank 0's frozen parameters and buffers.
-  void SendOthers() {
-    std::vector<NamedParameter> others = tensors_.all;
-    std::erase_if(others, [](const auto& one) { return one.tensor.requires_grad(); });
-    if (!others.empty()) BroadcastFrom(0, others, *mesh_.data.group);
-  }
   void Gathered(const std::vector<std::vector<std::string>>& blocks);
 
   const std::shared_ptr<Model> model_;
