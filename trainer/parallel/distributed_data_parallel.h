@@ -71,7 +71,7 @@ class DistributedDataParallel {
   const std::shared_ptr<Module>& ptr() { return module_; }
 
   // While the returned object lives, gradients of forwards only add up on this rank.
-  [[nodiscard]] trainer::ModuleSync::NoSync no_sync() { return sync_.no_sync(); }
+  [[nodiscard]] auto no_sync() { return sync_.no_sync(); }
 
   // For overlap kStep and kBoth, after backward and instead of optimizer.step(): waits for one
   // bucket after the other and calls `update` with the parameters of each, while the later ones are

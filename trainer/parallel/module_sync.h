@@ -2,10 +2,12 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/ScopeExit.h>
 
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -66,20 +68,11 @@ class ModuleSync {
   Reducer& reducer() { return *reducer_; }
   const Reducer& reducer() const { return *reducer_; }
 
-  class NoSync {
-   public:
-    explicit NoSync(bool& synchronize) : synchronize_(synchronize), before_(synchronize) {
-      synchronize_ = false;
-    }
-    ~NoSync() { synchronize_ = before_; }
-    NoSync(const NoSync&) = delete;
-    NoSync& operator=(const NoSync&) = delete;
-
-   private:
-    bool& synchronize_;
-    const bool before_;
-  };
-  NoSync no_sync() { return NoSync(synchronize_); }
+  // While the returned object lives, gradients only add up on this rank.
+  [[nodiscard]] auto no_sync() {
+    return c10::make_scope_exit(
+        [this, before = std::exchange(synchronize_, false)] { synchronize_ = before; });
+  }
 
  private:
   // While ranks may run out of data: who still has some, and what they are about to do.
