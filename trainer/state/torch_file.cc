@@ -1,6 +1,7 @@
 #include "trainer/state/torch_file.h"
 
 #include <ATen/ops/empty.h>
+#include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
 #include <caffe2/serialize/inline_container.h>
 #include <zlib.h>
@@ -26,20 +27,14 @@ constexpr std::string_view kZipMagic = "PK\x03\x04";
 constexpr std::string_view kPickleMagic = "\x80\x02";
 constexpr uint32_t kDescriptorMagic = 0x08074b50;
 
-struct StorageName {
-  const char* name;
-  at::ScalarType dtype;
-};
-constexpr std::array<StorageName, 10> kStorages = {{{"FloatStorage", at::kFloat},
-                                                    {"DoubleStorage", at::kDouble},
-                                                    {"HalfStorage", at::kHalf},
-                                                    {"BFloat16Storage", at::kBFloat16},
-                                                    {"LongStorage", at::kLong},
-                                                    {"IntStorage", at::kInt},
-                                                    {"ShortStorage", at::kShort},
-                                                    {"CharStorage", at::kChar},
-                                                    {"ByteStorage", at::kByte},
-                                                    {"BoolStorage", at::kBool}}};
+// Of "FloatStorage" and so on.
+constexpr std::array<at::ScalarType, 10> kStored = {
+    at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong,
+    at::kInt,   at::kShort,  at::kChar, at::kByte,     at::kBool};
+
+std::string StorageName(at::ScalarType dtype) {
+  return std::string(c10::toString(dtype)) + "Storage";
+}
 
 std::string FirstBytes(const std::string& path) {
   std::string bytes(4, '\0');
@@ -186,17 +181,17 @@ void TorchFile::AddTensor(const std::string& name,
   const auto fail = [&](const std::string& what) {
     return bytes_.Broken("tensor \"" + name + "\" " + what);
   };
-  const auto* known = std::ranges::find(kStorages, tensor.storage_type, &StorageName::name);
-  if (known == kStorages.end()) throw fail("has the unknown type " + tensor.storage_type);
+  const auto* dtype = std::ranges::find(kStored, tensor.storage_type, StorageName);
+  if (dtype == kStored.end()) throw fail("has the unknown type " + tensor.storage_type);
   const TorchArchive::Record record = archive.Find("data/" + tensor.storage);
   int64_t bytes = 0;
-  if (__builtin_mul_overflow(tensor.storage_size, at::elementSize(known->dtype), &bytes) ||
+  if (__builtin_mul_overflow(tensor.storage_size, at::elementSize(*dtype), &bytes) ||
       bytes != record.size) {
     throw fail("should have a storage of " + std::to_string(tensor.storage_size) +
                " elements, but it has " + std::to_string(record.size) + " bytes");
   }
   if (!Span(tensor)) throw fail("goes beyond its storage");
-  entries_.emplace(name, Entry{known->dtype, tensor, record.begin, record.crc32});
+  entries_.emplace(name, Entry{*dtype, tensor, record.begin, record.crc32});
 }
 
 at::Tensor TorchFile::Get(const std::string& name) const {
@@ -220,14 +215,14 @@ at::Tensor TorchFile::Get(const std::string& name) const {
 namespace {
 
 PickledTensor ViewOf(const LazyTensor& tensor, const std::string& storage) {
-  const auto* known = std::ranges::find(kStorages, tensor.dtype, &StorageName::dtype);
-  if (known == kStorages.end()) {
+  if (std::ranges::find(kStored, tensor.dtype) == kStored.end()) {
     throw Failure(Error{.title = "CANNOT WRITE WEIGHTS",
                         .what = "Tensor \"" + tensor.name +
                                 "\" has a type that is not written to "
                                 "files of torch.save."});
   }
-  PickledTensor view{.storage = storage, .storage_type = known->name, .shape = tensor.shape};
+  PickledTensor view{
+      .storage = storage, .storage_type = StorageName(tensor.dtype), .shape = tensor.shape};
   view.strides.resize(view.shape.size());
   view.storage_size = 1;
   for (size_t i = view.shape.size(); i > 0; --i) {
