@@ -9,15 +9,8 @@ namespace {
 thread_local ComputePrecision current;
 
 at::ScalarType TypeOf(Precision precision) {
-  switch (precision) {
-    case Precision::kFp32:
-      break;
-    case Precision::kBf16:
-      return at::kBFloat16;
-    case Precision::kFp16:
-      return at::kHalf;
-  }
-  return at::kFloat;
+  if (precision == Precision::kFp32) return at::kFloat;
+  return precision == Precision::kBf16 ? at::kBFloat16 : at::kHalf;
 }
 
 }  // namespace
