@@ -38,7 +38,7 @@ Status CheckNodes(const RendezvousOptions& options) {
 }
 
 Error RendezvousError(
-    std::string title, std::string what, std::string hint, std::string page, std::string where) {
+    std::string title, std::string what, std::string hint, std::string where, std::string page) {
   return {.code = Code::kRendezvous,
           .title = std::move(title),
           .where = std::move(where),
@@ -84,7 +84,7 @@ Error NodesMissing(const HostPort& store,
       "Start the missing nodes with the same --master_addr, --master_port, --nnodes and "
       "--rdzv_id, each\nwith its own --node_rank; on those that run, see whether they reach " +
           ToString(store) + ".",
-      "nodes-missing", ToString(store));
+      ToString(store), "nodes-missing");
 }
 
 Error NodeRankTaken(int node_rank, std::string_view other_host) {
@@ -94,7 +94,7 @@ Error NodeRankTaken(int node_rank, std::string_view other_host) {
       "Node rank " + rank + " has already joined, from " + std::string(other_host) + ".",
       "Give every node its own --node_rank, from 0 to nnodes - 1. If another "
       "job uses this endpoint,\ngive this one another --master_port.",
-      "node-rank-taken");
+      "", "node-rank-taken");
 }
 
 Error RunIdsDiffer(std::string_view here, std::string_view on_node_0, std::string_view host) {
@@ -103,21 +103,22 @@ Error RunIdsDiffer(std::string_view here, std::string_view on_node_0, std::strin
                              " on node 0, " + std::string(host) + ".",
                          "Start all nodes of a job with the same --rdzv_id, and another job with "
                          "another --master_port.",
-                         "rdzv-ids-differ");
+                         "", "rdzv-ids-differ");
 }
 
 Error NnodesDiffer(int here, int on_node_0) {
   return RendezvousError("NODES DISAGREE",
                          "--nnodes is " + std::to_string(here) + " here and " +
                              std::to_string(on_node_0) + " on node 0.",
-                         "Start all nodes with the same --nnodes.", "nnodes-differ");
+                         "Start all nodes with the same --nnodes.", "", "nnodes-differ");
 }
 
 Error NodeLost(std::string_view message) {
   return RendezvousError(
       "NODE LOST",
       "The job cannot restart: " + std::string(message) + ".\nA static job needs all of its nodes.",
-      "See that node's log. With --rdzv_backend=c10d a lost node can be replaced.", "node-lost");
+      "See that node's log. With --rdzv_backend=c10d a lost node can be replaced.", "",
+      "node-lost");
 }
 
 Error BadPeerData(const HostPort& store, std::string_view key, std::string_view value) {
@@ -128,7 +129,7 @@ Error BadPeerData(const HostPort& store, std::string_view key, std::string_view 
                              "\", which is not what a launcher writes there.",
                          "Is another program using this store? Choose another port or "
                          "--rdzv_id.",
-                         "bad-peer-data", ToString(store));
+                         ToString(store), "bad-peer-data");
 }
 
 }  // namespace ddprun::rendezvous

@@ -18,12 +18,12 @@ std::string DurationText(std::chrono::milliseconds time);
 // kUsage when there can be no such nodes, or they cannot meet (pages "nnodes", "endpoint").
 Status CheckNodes(const RendezvousOptions& options);
 
-// An error of the rendezvous; without `where` it is of no one place.
+// An error of the rendezvous. `where`: "" where it is of no one place.
 Error RendezvousError(std::string title,
                       std::string what,
                       std::string hint,
-                      std::string page,
-                      std::string where = "");
+                      std::string where,
+                      std::string page);
 
 // "0, 2, 5-9".
 std::string ListRanks(std::span<const int> sorted_ranks);

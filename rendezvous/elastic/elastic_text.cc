@@ -14,7 +14,7 @@ Error NodesDidNotCome(std::string_view line, std::chrono::milliseconds waited) {
                          "After " + DurationText(waited) + ": " + std::string(line) + ".",
                          "Start the missing nodes with the same --rdzv_endpoint, --rdzv_id and "
                          "--nnodes. How long to wait\nis --rdzv_conf=join_timeout=SECONDS.",
-                         "nodes-missing");
+                         "", "nodes-missing");
 }
 
 Error JobHasEnded(std::string_view failure) {
@@ -23,14 +23,14 @@ Error JobHasEnded(std::string_view failure) {
   return RendezvousError(
       "JOB HAS ENDED",
       "The job with this --rdzv_id has ended, so nobody can join it any more.\n" + how,
-      "For a new job use another --rdzv_id, or start it a little later.", "job-has-ended");
+      "For a new job use another --rdzv_id, or start it a little later.", "", "job-has-ended");
 }
 
 Error NodesDisagree(std::string_view what, std::string_view here, std::string_view there) {
   return RendezvousError("NODES DISAGREE",
                          std::string(what) + " is " + std::string(here) + " here and " +
                              std::string(there) + " on the node that came first.",
-                         "Start all nodes with the same " + std::string(what) + ".",
+                         "Start all nodes with the same " + std::string(what) + ".", "",
                          "nnodes-differ");
 }
 
@@ -38,17 +38,16 @@ Error NodesCannotReach(std::string_view node,
                        std::string_view master,
                        const HostPort& store,
                        std::string_view problem) {
-  const std::string how =
-      store.port == 0 ? " cannot open its store: "
-                      : " cannot reach " + ToString(store) + ", the store of " +
-                            std::string(master) + ": ";
+  const std::string how = store.port == 0 ? " cannot open its store: "
+                                          : " cannot reach " + ToString(store) + ", the store of " +
+                                                std::string(master) + ": ";
   return RendezvousError(
       "NODES CANNOT REACH EACH OTHER",
       std::string(node) + how + std::string(problem) + ".\nWorkers need it, so none were started.",
       "Is a firewall between them? Is this the address of the network that they share? If not, "
       "give\n" +
           std::string(master) + " the right one with --local_addr.",
-      "nodes-cannot-reach", store.port == 0 ? "" : ToString(store));
+      store.port == 0 ? "" : ToString(store), "nodes-cannot-reach");
 }
 
 Error NoCoordinator(const HostPort& endpoint,
@@ -62,7 +61,7 @@ Error NoCoordinator(const HostPort& endpoint,
       "The node that has the address " + endpoint.host +
           " hosts it: start ddprun there, too, with the same\n--rdzv_endpoint; or run `ddprun "
           "store` there. This node has no interface with that address.",
-      "no-rendezvous", place);
+      place, "no-rendezvous");
 }
 
 Error NotACoordinator(const HostPort& endpoint, std::string_view problem) {
@@ -72,7 +71,7 @@ Error NotACoordinator(const HostPort& endpoint, std::string_view problem) {
       "What listens at " + place + " does not answer as ddprun does: " + std::string(problem) + ".",
       "Nodes of torchrun and ddprun can share a job with --rdzv_backend=static, not with c10d.\nIf "
       "another program has the port, choose another one in --rdzv_endpoint.",
-      "no-rendezvous", place);
+      place, "no-rendezvous");
 }
 
 Error CoordinatorLost(const HostPort& endpoint, std::string_view reason) {
@@ -81,7 +80,7 @@ Error CoordinatorLost(const HostPort& endpoint, std::string_view reason) {
       "The node that hosts the rendezvous at " + ToString(endpoint) +
           " is gone: " + std::string(reason) + ".",
       "Its own output says why. To outlive any node of the job, host it apart: ddprun store.",
-      "rendezvous-lost", ToString(endpoint));
+      ToString(endpoint), "rendezvous-lost");
 }
 
 }  // namespace ddprun::rendezvous
