@@ -3,6 +3,7 @@
 # folder of the wheels. A toolkit in /usr/local/include would hide that a wheel is missing.
 set -euo pipefail
 build=$1 wheels=$(readlink -f "$2") module=$3
+cd "$build"  # ccache may have made the headers' paths relative
 
 object=$(find "$build/trainer/cuda" -path '*ddprun_cuda_module.dir*' -name '*.o' -printf '%P')
 headers=$(ninja -C "$build" -t deps "trainer/cuda/$object" | grep -E '/(cuda|nccl|crt|nv)[^ ]*$')
