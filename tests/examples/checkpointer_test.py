@@ -49,6 +49,13 @@ class Checkpointer(unittest.TestCase):
     def last_line(out):
         return out.splitlines()[-1]
 
+    @staticmethod
+    def rest(job):
+        """What it prints after the first line, which communicate() loses where it came with it."""
+        out = job.stdout.read()
+        job.communicate(timeout=100)
+        return out
+
     def interrupted(self, name, seed, number):
         """Starts and interrupts it a few times, then lets it end; returns the last line."""
         chance = random.Random(seed)
@@ -58,7 +65,7 @@ class Checkpointer(unittest.TestCase):
             self.assertIn("from step", first, job.stderr.read() if not first else "")
             time.sleep(chance.random() * 0.3)
             job.send_signal(number)
-            out, _ = job.communicate(timeout=100)
+            out = self.rest(job)
             if job.returncode == 0:
                 return self.last_line(out)
         return self.last_line(self.finish(self.start(name, 2)))
@@ -71,7 +78,7 @@ class Checkpointer(unittest.TestCase):
         job = self.start("once", 2)
         job.stdout.readline()
         job.send_signal(signal.SIGTERM)
-        out, _ = job.communicate(timeout=100)
+        out = self.rest(job)
         if job.returncode != 0:  # else it was through before
             self.assertTrue(list((self.folder / "once").glob("step-*/COMMIT")), out)
         for seed in range(3):

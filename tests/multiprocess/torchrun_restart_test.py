@@ -53,9 +53,13 @@ TRAPPING = """
 import os, signal, sys, time
 path = os.environ["FOLDER"] + "/"
 rank = os.environ["RANK"]
+got = []
 def note(number, frame):
-    with open(path + "got." + rank, "a") as file:
-        file.write(signal.Signals(number).name + " ")
+    # The first one counts: a worker's child is told to end as soon as the worker has, here within
+    # the handler.
+    got.append(number)
+    with open(path + "got." + rank, "w") as file:
+        file.write(signal.Signals(got[0]).name + " ")
     sys.exit(int(os.environ.get("CODE", "0")))
 for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"):
     signal.signal(getattr(signal, name), note)
