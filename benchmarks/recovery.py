@@ -6,6 +6,10 @@ run.recovery "none", and a checkpoint of some steps before: all ranks start agai
 same model in Python, DistributedDataParallel over Gloo, started again by torchrun, which loads what
 it has saved. Each round kills one rank once, at a moment within a step.
 
+Before each kill as much memory as the new process will need is used and given back. Hypervisors
+that take free memory from a machine ("free page reporting") give it anew at its first use, which
+was seen to take up to 5 ms for each MiB: that is no time of the program. --cold leaves it out.
+
 --cost instead: the median step with run.recovery "peer" and "none". Both jobs are started and by
 turns stopped for some steps: two runs one after the other differ by more than is looked for, and so
 do steps of a minute ago. What counts is therefore the ratio of turns that are neighbours.
@@ -13,6 +17,7 @@ do steps of a minute ago. What counts is therefore the ratio of turns that are n
 
 import contextlib
 import json
+import mmap
 import os
 import random
 import signal
@@ -26,6 +31,7 @@ import harness
 SIZES = [1024, 4096, 4096, 1024]
 BATCH = 8
 WARM_STEPS = 12
+WARM_BYTES = 1 << 30  # more than a rank's weights, gradients, AdamW's moments and what it works with
 TURNS, TURN_STEPS = 12, 8  # of each job of a round of --cost
 
 
@@ -87,13 +93,23 @@ def workers_of(process, program):
     return sorted(found)
 
 
-def kill_one(process, program, folder, path):
+def warm_memory():
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # huge pages of shared memory are rarely allowed
+    with mmap.mmap(-1, WARM_BYTES, flags=private) as memory:
+        memory.madvise(mmap.MADV_HUGEPAGE)
+        for page in range(0, WARM_BYTES, mmap.PAGESIZE):
+            memory[page] = 1
+
+
+def kill_one(process, program, folder, path, cold):
     """Seconds from the kill to the end of the first step that was told after it, less the median
     step. FOLDER has what the process says."""
     wait_for(lambda: len(steps_of(path)) >= WARM_STEPS + 3, process, folder)
     step = harness.median(steps_between(steps_of(path)[1:]))
     time.sleep(random.uniform(0, step))
     victim = workers_of(process, program)[2]
+    if not cold:
+        warm_memory()  # last: some hypervisors take it within a tenth of a second
     begin = time.time()
     os.kill(victim, signal.SIGKILL)
     # What ends sooner is the step under way, to which the victim had given all that it had.
@@ -121,7 +137,7 @@ def job(options, recovery, saves=False):
 
 def ours(options, recovery):
     with job(options, recovery, saves=recovery == "none") as (process, folder, path):
-        return kill_one(process, b"ddp-trainer", folder, path)
+        return kill_one(process, b"ddp-trainer", folder, path, options.cold)
 
 
 def signal_all(process, number):
@@ -164,7 +180,7 @@ def peer(options):
                 stdout=out, stderr=out)
             try:
                 return kill_one(process, b"peers/recovery.py\0", folder,
-                                os.path.join(folder, "metrics.jsonl"))
+                                os.path.join(folder, "metrics.jsonl"), options.cold)
             finally:
                 harness.stop(process)
 
@@ -202,6 +218,7 @@ def main():
     parser = harness.parser(__doc__.splitlines()[0], rounds=5)
     parser.add_argument("--ranks", type=int, default=4, help="default: %(default)s")
     parser.add_argument("--cost", action="store_true", help="the median step with it and without")
+    parser.add_argument("--cold", action="store_true", help="leave the machine's free memory alone")
     options = parser.parse_args()
     if options.cost and options.only:
         parser.error("--cost compares its two sides with each other: leave --only out")
