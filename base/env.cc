@@ -1,9 +1,9 @@
 #include "base/env.h"
 
-#include <cmath>
 #include <unistd.h>
 
 #include <charconv>
+#include <cmath>
 
 namespace ddprun {
 

@@ -39,7 +39,7 @@ struct FlightEntry {
 // A line of the log; `version` as of an entry.
 struct FlightLine {
   FlightWord version;
-  FlightWord number;  // counts from 1
+  FlightWord number;                                         // counts from 1
   FlightWord text[kRecordedLineBytes / sizeof(FlightWord)];  // zeros behind a shorter one
 };
 

@@ -159,8 +159,7 @@ void FlightRecorder::SetRecovers(std::optional<int> generation) {
 }
 
 bool FlightRecorder::IsLost(int local_rank, int generation) const {
-  return local_rank < count_ &&
-         Get(pages_[local_rank].lost) > static_cast<uint64_t>(generation);
+  return local_rank < count_ && Get(pages_[local_rank].lost) > static_cast<uint64_t>(generation);
 }
 
 std::vector<LostWorker> FlightRecorder::LostIn(int generation) const {

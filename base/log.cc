@@ -54,8 +54,7 @@ class Mark final : public spdlog::custom_flag_formatter {
 };
 
 std::unique_ptr<spdlog::formatter> Pattern(const std::string& pattern, const std::string& end) {
-  auto formatter =
-      std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc, end);
+  auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc, end);
   formatter->add_flag<Mark>('*').set_pattern(pattern);
   return formatter;
 }
@@ -125,17 +124,16 @@ Log::Log(const LogOptions& options, Sink sink) : core_(std::make_shared<Core>(op
   const std::string time = options.time ? kTime : "";
   core_->Add(shown, time + (options.name.empty() ? "%*%v" : "[%n] %*%v"), "\n");
   // A file on a disk that has become full, say. Once: the next lines would say the same.
-  core_->logger.set_error_handler([sink = std::move(sink), name = options.name,
-                                   said = false](const std::string& why) mutable {
-    if (std::exchange(said, true)) return;
-    sink("[" + name + "] warning: log lines are being lost: " + why + "\n");
-  });
+  core_->logger.set_error_handler(
+      [sink = std::move(sink), name = options.name, said = false](const std::string& why) mutable {
+        if (std::exchange(said, true)) return;
+        sink("[" + name + "] warning: log lines are being lost: " + why + "\n");
+      });
 }
 
 Log Log::ToStderr(const LogOptions& options) {
-  return Log(options, [](std::string_view line) {
-    std::fwrite(line.data(), 1, line.size(), stderr);
-  });
+  return Log(options,
+             [](std::string_view line) { std::fwrite(line.data(), 1, line.size(), stderr); });
 }
 
 Status Log::AppendTo(const std::string& path) {

@@ -120,10 +120,11 @@ void Run(const std::string& folder, int64_t bytes, int saves, double step_second
     const double added = 100 * (Since(begin) - without_saving) / without_saving;
     const auto outcome = saver.Finish();
     if (outcome->error) throw ddprun::Failure(*outcome->error);
-    std::printf("{\"step\": %.4f, \"stall\": %.4f, \"longest\": %.4f, \"added\": %.4f, "
-                "\"commit\": %.3f, \"cpu\": %.3f, \"memory\": %.0f}\n",
-                step, stall, longest, added, outcome->seconds,
-                CpuSeconds() - cpu - steps * step_cpu, MemoryMib("VmHWM") - memory);
+    std::printf(
+        "{\"step\": %.4f, \"stall\": %.4f, \"longest\": %.4f, \"added\": %.4f, "
+        "\"commit\": %.3f, \"cpu\": %.3f, \"memory\": %.0f}\n",
+        step, stall, longest, added, outcome->seconds, CpuSeconds() - cpu - steps * step_cpu,
+        MemoryMib("VmHWM") - memory);
     std::fflush(stdout);
   }
 }

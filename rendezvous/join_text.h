@@ -19,11 +19,8 @@ std::string DurationText(std::chrono::milliseconds time);
 Status CheckNodes(const RendezvousOptions& options);
 
 // An error of the rendezvous. `where`: "" where it is of no one place.
-Error RendezvousError(std::string title,
-                      std::string what,
-                      std::string hint,
-                      std::string where,
-                      std::string page);
+Error RendezvousError(
+    std::string title, std::string what, std::string hint, std::string where, std::string page);
 
 // "0, 2, 5-9".
 std::string ListRanks(std::span<const int> sorted_ranks);

@@ -109,8 +109,8 @@ class StaticRendezvous final : public Rendezvous,
   std::unique_ptr<StoreServer> server_;          // on node 0
   std::unique_ptr<StoreServer> round_server_;    // on node 0, workers' store of later rounds
   std::unique_ptr<StoreConnection> connection_;  // elsewhere
-  std::unique_ptr<StoreConnection> twin_;     // on node 0, to a second node 0
-  std::unique_ptr<StoreWatch> presence_;      // of a later node, at node 0: over all rounds
+  std::unique_ptr<StoreConnection> twin_;        // on node 0, to a second node 0
+  std::unique_ptr<StoreWatch> presence_;         // of a later node, at node 0: over all rounds
   asio::steady_timer deadline_;
   asio::steady_timer progress_;
   asio::steady_timer ending_;  // of EndRound; of a store that goes away while leaving

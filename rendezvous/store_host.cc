@@ -33,9 +33,8 @@ std::string ExposureWarning(std::span<const asio::ip::address> addresses, uint16
   const auto outside =
       std::ranges::find_if(addresses, [](const auto& address) { return !address.is_loopback(); });
   if (!addresses.empty() && outside == addresses.end()) return "";
-  const std::string place = addresses.empty()
-                                ? "port " + std::to_string(port) + " of this machine"
-                                : ToString(HostPort{outside->to_string(), port});
+  const std::string place = addresses.empty() ? "port " + std::to_string(port) + " of this machine"
+                                              : ToString(HostPort{outside->to_string(), port});
   return "warning: whoever reaches " + place +
          " can join its jobs and change what they keep there: only the network protects them";
 }

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/ddp_bench/step_case.h"
-#include "trainer/parallel/reducer_options.h"
 #include "trainer/comm/host_process_group.h"
+#include "trainer/parallel/reducer_options.h"
 
 namespace ddprun::bench {
 

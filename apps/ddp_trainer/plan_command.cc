@@ -28,10 +28,10 @@ int Plan(const PlanFlags& flags, const Environment& environment) {
     overrides.insert(overrides.end(), keys.begin(), keys.end());
     return ValueOrThrow(ReadConfig(flags.config, overrides, environment));
   };
-  const StrategyPlan plan = PlanStrategies(
-      OpenJob(flags.config, flags.overrides, environment), read,
-      {.world_size = flags.ranks * flags.nodes, .local_world_size = flags.ranks},
-      ReadMemoryLimit());
+  const StrategyPlan plan =
+      PlanStrategies(OpenJob(flags.config, flags.overrides, environment), read,
+                     {.world_size = flags.ranks * flags.nodes, .local_world_size = flags.ranks},
+                     ReadMemoryLimit());
   std::fputs((flags.json ? PlanJson(plan) : PlanText(plan)).c_str(), stdout);
   return 0;
 }

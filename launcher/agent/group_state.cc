@@ -28,9 +28,8 @@ constexpr GroupTable kGroupTable = {{{
       Step{kStopping, kNone}, Step{kDone, kFinish}, Step{kStopping, kNone}, Step{kKilling, kKill},
       Step{kKilling, kKill}}},
     // kKilling
-    {{Step{kKilling, kKill}, Step{kKilling, kNone}, Step{kKilling, kNone},
-      Step{kKilling, kNone}, Step{kDone, kFinish}, Step{kKilling, kNone}, Step{kKilling, kNone},
-      Step{kDone, kGiveUp}}},
+    {{Step{kKilling, kKill}, Step{kKilling, kNone}, Step{kKilling, kNone}, Step{kKilling, kNone},
+      Step{kDone, kFinish}, Step{kKilling, kNone}, Step{kKilling, kNone}, Step{kDone, kGiveUp}}},
     // kDone
     {{Step{kDone, kNone}, Step{kDone, kNone}, Step{kDone, kNone}, Step{kDone, kNone},
       Step{kDone, kNone}, Step{kDone, kNone}, Step{kDone, kNone}, Step{kDone, kNone}}},

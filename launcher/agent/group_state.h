@@ -29,11 +29,11 @@ enum class GroupEvent {
 
 enum class GroupAction {
   kNone,
-  kStop,    // SIGTERM (or the received signal) to the rest, start the grace timer
-  kKill,    // SIGKILL to the rest, start the last timer
+  kStop,     // SIGTERM (or the received signal) to the rest, start the grace timer
+  kKill,     // SIGKILL to the rest, start the last timer
   kReplace,  // fork another one in its place
-  kFinish,  // report and leave
-  kGiveUp   // as kFinish, but processes are left that even SIGKILL does not end
+  kFinish,   // report and leave
+  kGiveUp    // as kFinish, but processes are left that even SIGKILL does not end
 };
 
 using GroupTable = StateTable<GroupPhase, GroupEvent, GroupAction>;

@@ -90,12 +90,12 @@ class RunningAttempt {
   std::unique_ptr<FlightReader> flight_;
   std::string folder_;  // for error files
   TemplateHost* template_ = nullptr;
-  int generation_ = 0;  // how many workers have been replaced
+  int generation_ = 0;       // how many workers have been replaced
   std::map<int, int> born_;  // the generation of each process that has replaced another
   bool standings_noted_ = false;
   WorkerGroup group_;
   std::unique_ptr<EarlyEndWatch> early_end_;  // likewise
-  std::unique_ptr<HangGuard> hang_guard_;  // after group_ and flight_, which it watches
+  std::unique_ptr<HangGuard> hang_guard_;     // after group_ and flight_, which it watches
   bool gone_ = false;
   std::vector<pid_t> unkillable_;
 };

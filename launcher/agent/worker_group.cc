@@ -91,9 +91,7 @@ void WorkerGroup::StartFromTemplate(TemplateClient& worker_template,
   });
 }
 
-ForkOrder WorkerGroup::OrderFor(int local_rank,
-                                EnvironmentChange env,
-                                const WorkerFds& fds) const {
+ForkOrder WorkerGroup::OrderFor(int local_rank, EnvironmentChange env, const WorkerFds& fds) const {
   const int out = fds.out.valid() ? fds.out.get() : STDOUT_FILENO;
   const int err = fds.err.valid() ? fds.err.get() : STDERR_FILENO;
   ForkOrder order{.local_rank = local_rank,

@@ -126,10 +126,9 @@ Culprit FirstToStop(Standings standings) {
 
 Culprit FindCulprit(Standings standings, std::span<const StoreWait> waits) {
   if (Culprit stopped = Stopped(standings); !stopped.ranks.empty()) return stopped;
-  for (Culprit& found :
-       std::vector<Culprit>{Missing(standings), NotSent(standings), InKernel(standings),
-                            NotInStore(standings, waits), OddOneOut(standings),
-                            FirstToStop(standings)}) {
+  for (Culprit& found : std::vector<Culprit>{Missing(standings), NotSent(standings),
+                                             InKernel(standings), NotInStore(standings, waits),
+                                             OddOneOut(standings), FirstToStop(standings)}) {
     if (TellsApart(found.ranks, standings)) return std::move(found);
   }
   return {};

@@ -76,8 +76,7 @@ std::string EndedLines(const HangReport& report) {
 
 // Of a rank whose collective is of some of the ranks: which.
 std::string GroupText(const HangReport& report, const Standing& standing) {
-  const RecordedCollective* last =
-      standing.flight ? LastCollective(*standing.flight) : nullptr;
+  const RecordedCollective* last = standing.flight ? LastCollective(*standing.flight) : nullptr;
   if (last == nullptr || IsOfAllRanks(last->group)) return "";
   std::vector<int> ranks;
   for (const Standing& one : report.standings) {

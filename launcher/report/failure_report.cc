@@ -114,8 +114,8 @@ std::string LastWords(const FailureReport& report) {
   const std::vector<std::string>& printed = first.last_lines;
   std::vector<std::string> left;
   if (first.error) {
-    left = WithoutFrames(SplitLines(first.error->callstack.empty() ? first.error->message
-                                                                   : first.error->callstack));
+    left = WithoutFrames(
+        SplitLines(first.error->callstack.empty() ? first.error->message : first.error->callstack));
   }
   const std::string key = first.error ? Gist(first.error->message) : KeyLine(printed);
   const bool above =

@@ -19,7 +19,7 @@ struct TextStyle {
 struct FailureReport {
   std::string program;
   std::string host;
-  std::string time;  // of the first failure, as torchrun writes it: 2026-11-21_00:24:56
+  std::string time;              // of the first failure, as torchrun writes it: 2026-11-21_00:24:56
   std::string interpreter = {};  // the Python that ran a script; empty: no script
   WorkerRecord first;
   std::vector<WorkerRecord> others = {};

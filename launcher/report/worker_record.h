@@ -42,7 +42,7 @@ struct WorkerRecord {
   std::optional<OutOfMemory> out_of_memory = {};
   std::string gpu_bus_id = {};  // the GPU that it computed on, as it said; empty: none, or unknown
   std::string gpu = {};         // what the driver says of that after the end; empty: was not asked
-  std::string core_dump = {};  // where its memory image is, or why there is none; empty: no matter
+  std::string core_dump = {};   // where its memory image is, or why there is none; empty: no matter
 };
 
 }  // namespace ddprun::launcher

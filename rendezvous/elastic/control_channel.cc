@@ -188,7 +188,7 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
   KeepAlive keep_alive_;
   Clock::time_point last_heard_;
   std::string in_;
-  bool greeted_;  // the preamble has come, or none is expected
+  bool greeted_;     // the preamble has come, or none is expected
   std::string out_;  // with the kernel's buffer full
   bool writing_ = false;
   bool clogged_ = false;  // too much of it

@@ -114,8 +114,8 @@ class AsyncConnect::Impl : public std::enable_shared_from_this<AsyncConnect::Imp
 };
 
 AsyncConnect::AsyncConnect(asio::io_context& io,
-                               HostPort endpoint,
-                               std::function<void(Result<UniqueFd>)> handler)
+                           HostPort endpoint,
+                           std::function<void(Result<UniqueFd>)> handler)
     : impl_(std::make_shared<Impl>(io, std::move(endpoint), std::move(handler))) {
   impl_->Start();
 }

@@ -1,8 +1,8 @@
-#include "base/cpus.h"
-
 #include <gmock/gmock.h>
 
 #include <thread>
+
+#include "base/cpus.h"
 
 namespace ddprun {
 namespace {

@@ -1,11 +1,11 @@
-#include "base/last_words.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstring>
 #include <string>
+
+#include "base/last_words.h"
 
 namespace ddprun {
 namespace {

@@ -1,9 +1,9 @@
-#include "base/last_words.h"
-
 #include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <fstream>
+
+#include "base/last_words.h"
 
 namespace ddprun {
 namespace {

@@ -49,8 +49,7 @@ TEST(Error, OfASystemCallHoldsErrnosText) {
 }
 
 TEST(Error, ShowsNothingThatATerminalObeys) {
-  const Error error{
-      .title = "T", .where = "", .what = "a\x1b[2Jb\tc", .hint = "", .page = ""};
+  const Error error{.title = "T", .where = "", .what = "a\x1b[2Jb\tc", .hint = "", .page = ""};
   EXPECT_THAT(Render(error), HasSubstr("ab\tc\n"));
 }
 

@@ -1,8 +1,8 @@
-#include "base/text.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "base/text.h"
 
 namespace ddprun {
 namespace {

@@ -14,7 +14,10 @@ TEST(Printable, DropsWhatATerminalWouldObey) {
 }
 
 TEST(Printable, ShowsOtherControlCharactersAsQuestionMarks) {
-  EXPECT_EQ(Printable(std::string("a\0b\x07\x7f\xC2\x9B" "c", 8)), "a?b???c");
+  EXPECT_EQ(Printable(std::string("a\0b\x07\x7f\xC2\x9B"
+                                  "c",
+                                  8)),
+            "a?b???c");
   EXPECT_EQ(Printable("\rover"), "?over");
 }
 

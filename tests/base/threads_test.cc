@@ -1,10 +1,10 @@
-#include "base/cpus.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <stdexcept>
 #include <vector>
+
+#include "base/cpus.h"
 
 namespace ddprun {
 namespace {

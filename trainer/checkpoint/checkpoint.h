@@ -20,8 +20,8 @@ namespace ddprun::trainer {
 
 // A part of a tensor, and where it lies.
 struct CheckpointPiece {
-  std::string file = {};  // of the folder
-  std::string name = {};  // in that file
+  std::string file = {};        // of the folder
+  std::string name = {};        // in that file
   std::vector<int64_t> offset;  // in the whole tensor
   std::vector<int64_t> shape;
   bool flat = false;  // of StateSlice

@@ -119,9 +119,8 @@ std::vector<StoredCheckpoint> Surplus(std::span<const StoredCheckpoint> stored,
   std::vector<StoredCheckpoint> rest(reached.begin() + static_cast<std::ptrdiff_t>(count),
                                      reached.end());
   // The best of all, the newest ones among them.
-  std::erase_if(reached, [](const StoredCheckpoint& item) {
-    return !item.score || std::isnan(*item.score);
-  });
+  std::erase_if(
+      reached, [](const StoredCheckpoint& item) { return !item.score || std::isnan(*item.score); });
   std::ranges::stable_sort(reached, [&](const StoredCheckpoint& a, const StoredCheckpoint& b) {
     return retention.higher_is_better ? *a.score > *b.score : *a.score < *b.score;
   });

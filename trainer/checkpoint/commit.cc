@@ -60,8 +60,9 @@ Error BrokenCheckpoint(const std::string& file, const std::string& what) {
   return Error{.title = "BROKEN CHECKPOINT",
                .where = file,
                .what = "\"" + file + "\" is not what was committed: " + what + ".",
-               .hint = "Go on from another checkpoint. Where the disk or a copy did this, copy the "
-                       "folder again from where it is whole.",
+               .hint =
+                   "Go on from another checkpoint. Where the disk or a copy did this, copy the "
+                   "folder again from where it is whole.",
                .page = "broken-checkpoint"};
 }
 
@@ -85,8 +86,8 @@ Result<Commit> ParseCommit(std::string_view text, const std::string& path) {
   std::string_view rest = text;
   std::string_view first = TakeUntil(rest, '\n');
   int64_t format = 0;
-  if (!first.starts_with(kCommitBegin) ||
-      !ReadNumber(first.substr(kCommitBegin.size()), format) || format < 1) {
+  if (!first.starts_with(kCommitBegin) || !ReadNumber(first.substr(kCommitBegin.size()), format) ||
+      format < 1) {
     return BrokenCheckpoint(path, "its first line is none of a checkpoint");
   }
   if (format > kCheckpointFormat) {
@@ -94,8 +95,8 @@ Result<Commit> ParseCommit(std::string_view text, const std::string& path) {
                  .title = "CHECKPOINT OF A NEWER VERSION",
                  .where = path,
                  .what = "It has format " + std::to_string(format) +
-                         "; this ddprun reads formats up to " +
-                         std::to_string(kCheckpointFormat) + ".",
+                         "; this ddprun reads formats up to " + std::to_string(kCheckpointFormat) +
+                         ".",
                  .hint = "Go on with the version of ddprun that saved it, or a newer one.",
                  .page = "newer-checkpoint"};
   }

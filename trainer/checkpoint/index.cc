@@ -17,10 +17,8 @@ namespace {
 using nlohmann::json;
 
 json PieceJson(const CheckpointPiece& piece) {
-  json text = {{"file", piece.file},
-               {"name", piece.name},
-               {"offset", piece.offset},
-               {"shape", piece.shape}};
+  json text = {
+      {"file", piece.file}, {"name", piece.name}, {"offset", piece.offset}, {"shape", piece.shape}};
   if (piece.flat) text["flat"] = true;
   return text;
 }
@@ -34,9 +32,7 @@ json TableJson(const TensorTable& table) {
                      {"shape", tensor.shape},
                      {"pieces", std::move(pieces)}};
   }
-  return {{"tensors", std::move(tensors)},
-          {"aliases", table.aliases},
-          {"numbers", table.numbers}};
+  return {{"tensors", std::move(tensors)}, {"aliases", table.aliases}, {"numbers", table.numbers}};
 }
 
 // Throws json::exception.
@@ -80,8 +76,7 @@ std::string Gap(const CheckpointTensor& tensor) {
   std::vector<int64_t> next(tensor.pieces.size());  // of their runs
   std::map<int64_t, size_t> waiting;                // pieces by where that begins
   const auto wait = [&](size_t i) {
-    return next[i] == pieces[i].count() ||
-           waiting.emplace(pieces[i].begin(next[i]++), i).second;
+    return next[i] == pieces[i].count() || waiting.emplace(pieces[i].begin(next[i]++), i).second;
   };
   for (const CheckpointPiece& piece : tensor.pieces) {
     if (!IsWithin(piece, tensor.shape)) return "has a piece beyond its shape";
@@ -202,10 +197,9 @@ std::string RecordText(const ShardRecord& record) {
 std::optional<ShardRecord> ParseRecord(std::string_view text) {
   try {
     const json value = json::parse(text);
-    return ShardRecord{
-        .shard = {value.at("file"), value.at("bytes"), value.at("crc32c")},
-        .table = ParseTable(value),
-        .error = value.at("error")};
+    return ShardRecord{.shard = {value.at("file"), value.at("bytes"), value.at("crc32c")},
+                       .table = ParseTable(value),
+                       .error = value.at("error")};
   } catch (const json::exception&) {
     return std::nullopt;
   }

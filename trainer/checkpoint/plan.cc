@@ -30,11 +30,11 @@ std::vector<size_t> FirstOfTied(std::span<const StateTensor> tensors) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& tensor = tensors[i].tensor;
     if (tensor.numel() == 0) continue;
-    first[i] = seen.try_emplace({tensor.const_data_ptr(), tensor.scalar_type(),
-                                 tensor.sizes().vec(), tensor.strides().vec(), tensors[i].offset,
-                                 tensors[i].global_shape},
-                                i)
-                   .first->second;
+    first[i] =
+        seen.try_emplace({tensor.const_data_ptr(), tensor.scalar_type(), tensor.sizes().vec(),
+                          tensor.strides().vec(), tensors[i].offset, tensors[i].global_shape},
+                         i)
+            .first->second;
   }
   return first;
 }

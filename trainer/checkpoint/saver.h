@@ -14,8 +14,8 @@
 namespace ddprun::trainer {
 
 struct SaverOptions {
-  std::string folder;  // of the checkpoints; made where it is missing; the same for all ranks
-  RankPart part = {};  // which of the ranks that write; rank 0 commits
+  std::string folder;      // of the checkpoints; made where it is missing; the same for all ranks
+  RankPart part = {};      // which of the ranks that write; rank 0 commits
   double deadline = 1800;  // seconds that a rank waits for the others once its own part is written
   Retention retention = {};  // applied after each commit
 };
@@ -32,12 +32,12 @@ struct SaveRequest {
 // What became of a save.
 struct SaveOutcome {
   int64_t step = 0;
-  std::string path;               // of the checkpoint, where there is no error
+  std::string path;                 // of the checkpoint, where there is no error
   std::optional<Error> error = {};  // nothing was changed but an unfinished folder of its own
-  int64_t bytes = 0;              // of all files at rank 0, else those that this rank wrote
-  double copy_seconds = 0;        // from Begin() until the state might change
-  double stall_seconds = 0;       // of these, those that the owner waited
-  double seconds = 0;             // from Begin() to the commit
+  int64_t bytes = 0;                // of all files at rank 0, else those that this rank wrote
+  double copy_seconds = 0;          // from Begin() until the state might change
+  double stall_seconds = 0;         // of these, those that the owner waited
+  double seconds = 0;               // from Begin() to the commit
   // Why what is no longer wanted could not be deleted; the checkpoint itself is there.
   std::optional<Error> not_deleted = {};
 };

@@ -45,11 +45,10 @@ void HostBuffer::Reserve(size_t bytes) {
   if (data_ != nullptr) ::munmap(data_, size_);
   data_ = nullptr;
   size_ = 0;
-  void* memory =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    throw Failure(SystemError("taking " + std::to_string(bytes) + " bytes for a copy of the state",
-                              errno));
+    throw Failure(
+        SystemError("taking " + std::to_string(bytes) + " bytes for a copy of the state", errno));
   }
   ::madvise(memory, bytes, MADV_HUGEPAGE);  // a wish
   data_ = static_cast<char*>(memory);
@@ -73,8 +72,7 @@ ShardCopy::ShardCopy(std::span<const StateTensor> tensors,
     const StateTensor& tensor = tensors[piece.tensor];
     sources.push_back(RowsOf(tensor, piece));
     CheckpointPiece place = PlaceOf(tensor, piece);
-    items_.push_back(
-        {std::move(place.name), tensor.tensor.scalar_type(), std::move(place.shape)});
+    items_.push_back({std::move(place.name), tensor.tensor.scalar_type(), std::move(place.shape)});
     bytes_ += sources.back().nbytes();
   }
   buffer.Reserve(bytes_);

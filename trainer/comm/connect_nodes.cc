@@ -8,7 +8,6 @@
 #include <memory>
 #include <system_error>
 
-
 namespace ddprun::trainer {
 
 namespace {

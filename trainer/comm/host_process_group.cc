@@ -22,8 +22,7 @@ std::vector<int> NodeOfRank(const HostProcessGroup::Options& options) {
 
 int MembersOnThisNode(const HostProcessGroup::Options& options) {
   const std::vector<int> nodes = NodeOfRank(options);
-  return static_cast<int>(
-      std::ranges::count(nodes, nodes[static_cast<size_t>(options.rank)]));
+  return static_cast<int>(std::ranges::count(nodes, nodes[static_cast<size_t>(options.rank)]));
 }
 
 std::shared_ptr<SharedRegion> MapMemory(const UniqueFd& memory,

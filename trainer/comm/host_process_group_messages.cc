@@ -79,8 +79,7 @@ class HostProcessGroup::MessageWork : public c10d::Work {
         tensor_(std::move(tensor)),
         flat_(type == c10d::OpType::SEND || (tensor_.is_contiguous() && tensor_.is_cpu())
                   ? tensor_.contiguous().cpu()
-                  : at::empty_like(tensor_, at::device(at::kCPU),
-                                   at::MemoryFormat::Contiguous)) {}
+                  : at::empty_like(tensor_, at::device(at::kCPU), at::MemoryFormat::Contiguous)) {}
 
   void Start(int peer, int tag) {
     transfer_ = retrieveOpType() == c10d::OpType::SEND

@@ -1,11 +1,10 @@
-#include "trainer/comm/connect_nodes.h"
-
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <vector>
 
+#include "trainer/comm/connect_nodes.h"
 #include "trainer/comm/share_file.h"
 #include "trainer/comm/shared_region.h"
 

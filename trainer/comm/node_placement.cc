@@ -8,9 +8,7 @@
 
 namespace ddprun::trainer {
 
-NodePlacement::NodePlacement(int rank,
-                             const std::vector<int>& node_of_rank,
-                             std::vector<int> names)
+NodePlacement::NodePlacement(int rank, const std::vector<int>& node_of_rank, std::vector<int> names)
     : rank_(rank), names_(std::move(names)) {
   DDPRUN_CHECK(rank >= 0 && static_cast<size_t>(rank) < node_of_rank.size());
   std::map<int, int> numbers;

@@ -1,5 +1,3 @@
-#include "trainer/compute/operations.h"
-
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
@@ -11,6 +9,7 @@
 #include <optional>
 
 #include "trainer/compute/device.h"
+#include "trainer/compute/operations.h"
 #include "trainer/compute/precision.h"
 
 namespace ddprun::trainer {
@@ -48,8 +47,8 @@ at::Tensor ScaledDotProduct(const AttentionInput& input) {
   if (IsForHostKernels(input.queries)) {
     // LibTorch's, too, keeps the probabilities for dropout; and draws from one generator for all
     // threads.
-    const bool fused_is_slow = ComputeType() != at::kFloat && equal_heads &&
-                               input.queries.size(2) <= kLongestComposed;
+    const bool fused_is_slow =
+        ComputeType() != at::kFloat && equal_heads && input.queries.size(2) <= kLongestComposed;
     if (input.dropout > 0 || fused_is_slow) return Composed(input);
   }
   const std::optional<at::Tensor> mask =

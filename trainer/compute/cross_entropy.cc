@@ -1,5 +1,3 @@
-#include "trainer/compute/operations.h"
-
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -18,6 +16,7 @@
 #include "trainer/compute/device.h"
 #include "trainer/compute/kernels.h"
 #include "trainer/compute/matmul.h"
+#include "trainer/compute/operations.h"
 #include "trainer/compute/precision.h"
 
 // N predictions, C width, V vocabulary.
@@ -144,7 +143,7 @@ class DeviceRowLosses final : public RowLosses {
  private:
   const double smoothing_;
   const at::Tensor mean_;  // float32 or float64, as the losses
-  at::Tensor sum_;          // float64
+  at::Tensor sum_;         // float64
 };
 
 std::unique_ptr<RowLosses> MakeRowLosses(const at::Tensor& targets,

@@ -1,5 +1,3 @@
-#include "trainer/compute/operations.h"
-
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/dropout.h>
@@ -9,6 +7,7 @@
 
 #include "trainer/compute/device.h"
 #include "trainer/compute/kernels.h"
+#include "trainer/compute/operations.h"
 
 namespace ddprun::trainer {
 

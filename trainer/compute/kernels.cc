@@ -290,8 +290,7 @@ void GeluTanhBackwardKernel(const T* output_gradient,
 }
 
 template <typename T>
-double CrossEntropyRow(
-    T* logits, int64_t classes, int64_t target, float scale, double smoothing) {
+double CrossEntropyRow(T* logits, int64_t classes, int64_t target, float scale, double smoothing) {
   float largest = 0;
   double sum = 0;
   double scores = 0;

@@ -1,5 +1,3 @@
-#include "trainer/compute/operations.h"
-
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "trainer/compute/matmul.h"
+#include "trainer/compute/operations.h"
 #include "trainer/compute/precision.h"
 
 namespace ddprun::trainer {

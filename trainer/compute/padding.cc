@@ -1,5 +1,3 @@
-#include "trainer/compute/operations.h"
-
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
@@ -10,6 +8,7 @@
 #include <cstring>
 
 #include "trainer/compute/device.h"
+#include "trainer/compute/operations.h"
 
 namespace ddprun::trainer {
 

@@ -21,8 +21,7 @@ thread_local bool recomputing = false;
 class SecondForward {
  public:
   SecondForward(const RandomState& first, const ComputePrecision& precision)
-      : random_state_(RandomState::Of(first.device)),
-        precision_(precision) {
+      : random_state_(RandomState::Of(first.device)), precision_(precision) {
     first.Restore();
     recomputing = true;
   }

@@ -146,8 +146,7 @@ Status ReadInterval(const Key& key,
   if (value.kind != Kind::kString || !parsed ||
       (key.only_time && parsed->unit != IntervalUnit::kSeconds)) {
     const bool shown = value.kind == Kind::kString;
-    return WrongType(key, value,
-                     shown ? "\"" + Printable(text, 40) + "\"" : KindName(value.kind),
+    return WrongType(key, value, shown ? "\"" + Printable(text, 40) + "\"" : KindName(value.kind),
                      ForeignValueHint(key.Path(), text).value_or(""));
   }
   *field = *parsed;

@@ -13,15 +13,15 @@ void Checker::CheckPipeline() {
   if (!by_type && strategy.pipeline_parallel_size <= 1) return CheckNoPipeline();
   // Elsewhere the size is refused as such.
   if (!by_type && strategy.type != StrategyType::kZero1) return;
-  const std::string type = "strategy.type \"" + std::string(Word(strategy.type)) + "\"" +
-                           (by_type ? "" : " in stages");
+  const std::string type =
+      "strategy.type \"" + std::string(Word(strategy.type)) + "\"" + (by_type ? "" : " in stages");
   if (in_one_process && strategy.devices.empty()) Missing("strategy.devices", type);
   for (const auto& [key, size] :
        {std::pair("strategy.pipeline_parallel_size", strategy.pipeline_parallel_size),
         {"strategy.tensor_parallel_size", strategy.tensor_parallel_size}}) {
     if (strategy.devices.empty() || size <= 1) continue;
-    Conflict(key, "The stages are on strategy.devices, all in one process:",
-             "Remove one of the two.");
+    Conflict(key,
+             "The stages are on strategy.devices, all in one process:", "Remove one of the two.");
   }
   const auto refuse_if = [&](bool set, const char* key, const std::string& why) {
     if (set) Conflict(key, type + " " + why + ":", "Remove one of the two keys.");
@@ -54,9 +54,9 @@ void Checker::CheckPipeline() {
 // Keys of stages, where there are none.
 void Checker::CheckNoPipeline() {
   if (config_.strategy.type != StrategyType::kZero1) return;  // else they are refused as such
-  for (const std::string_view path : {"strategy.pipeline_schedule",
-                                      "strategy.pipeline_micro_batches",
-                                      "strategy.layers_per_stage"}) {
+  for (const std::string_view path :
+       {"strategy.pipeline_schedule", "strategy.pipeline_micro_batches",
+        "strategy.layers_per_stage"}) {
     if (IsDefault(GetKey(path), config_)) continue;
     Conflict(path, "strategy.type \"zero1\" has stages where it is told how many:",
              "Set strategy.pipeline_parallel_size, or remove the key.");

@@ -65,8 +65,7 @@ void Checker::CheckVirtualRanks() {
   if (config_.training.virtual_ranks == 0) return;
   const StrategyConfig& strategy = config_.strategy;
   if (strategy.type == StrategyType::kSingle || strategy.type == StrategyType::kDp) {
-    Conflict("strategy.type",
-             "training.virtual_ranks needs \"ddp\", be it with one process:",
+    Conflict("strategy.type", "training.virtual_ranks needs \"ddp\", be it with one process:",
              "Remove one of the two keys.");
   }
   if (strategy.comm_hook != CommHookType::kNone) {
@@ -94,12 +93,14 @@ void Checker::CheckTensorParallel() {
   if (!splits) {
     Conflict(key,
              "Ranks share out the layers of gpt, llama, bert, mlp and linear models, not those of "
-             "model.type \"" + std::string(Word(model)) + "\":",
+             "model.type \"" +
+                 std::string(Word(model)) + "\":",
              "Take strategy.type \"ddp\", where every rank has the whole model.");
   }
   const auto refuse_if = [&](bool set, const char* other, const std::string& why) {
-    if (set) Conflict(other, "Ranks have parts of layers (" + key + "), but " + why + ":",
-                      "Remove one of the two keys.");
+    if (set)
+      Conflict(other, "Ranks have parts of layers (" + key + "), but " + why + ":",
+               "Remove one of the two keys.");
   };
   refuse_if(config_.training.virtual_ranks > 0, "training.virtual_ranks",
             "a virtual rank computes all of the model");
@@ -201,8 +202,8 @@ void Checker::CheckDevices() {
   const auto is_gpu = [](const std::string& device) { return device.starts_with("cuda"); };
   const bool other = config_.run.device == "cpu" && std::ranges::any_of(devices, is_gpu);
   if (other || (!devices.empty() && NamesGpu(config_.run.device))) {
-    Conflict("strategy.devices", "run.device is \"" + config_.run.device + "\":",
-             "Remove one of the two.");
+    Conflict("strategy.devices",
+             "run.device is \"" + config_.run.device + "\":", "Remove one of the two.");
   }
 }
 
@@ -270,8 +271,8 @@ void Checker::CheckCheckpoints() {
              ChoiceHint("checkpoint.save_best", best, words));
   } else if (known && !best.empty() && best != "loss" && !metrics.empty() &&
              std::ranges::count(metrics, best) == 0) {
-    Conflict("checkpoint.save_best", "\"" + best + "\" is not computed in this run:",
-             "Add it to evaluation.metrics.");
+    Conflict("checkpoint.save_best",
+             "\"" + best + "\" is not computed in this run:", "Add it to evaluation.metrics.");
   }
   const RunConfig& run = config_.run;
   if (run.resume == "auto" && run.name.empty() && run.output_dir.find("{name}") != run.name.npos) {
@@ -288,8 +289,8 @@ void Checker::CheckMetrics() {
         config_.model.type == ModelType::kPlugin
             ? "A plugin's own metrics are not named here: all of them are computed."
             : ChoiceHint("evaluation.metrics", metric, words);
-    UnknownChoice("evaluation.metrics", metric, "metric",
-                  "a list of " + Joined(words, ", ", "\""), hint);
+    UnknownChoice("evaluation.metrics", metric, "metric", "a list of " + Joined(words, ", ", "\""),
+                  hint);
   }
 }
 

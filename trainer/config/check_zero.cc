@@ -33,7 +33,8 @@ void Checker::CheckZero() {
   if (first) return;
   refuse(strategy.pipeline_parallel_size > 1, "strategy.pipeline_parallel_size",
          "A stage of a pipeline adds up the gradients of many micro-batches and uses its weights "
-         "for each of them, so that " + type + " would send both again and again:",
+         "for each of them, so that " +
+             type + " would send both again and again:",
          "Train with \"zero1\", which shares out the optimizer's state alone.");
   const std::string reduced = type + " sends each rank the gradients that it keeps:";
   refuse(strategy.comm_hook != CommHookType::kNone &&

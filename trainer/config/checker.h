@@ -18,9 +18,9 @@ class Checker {
 
   void CheckRequired();
   void CheckScopes();
-  void CheckModel();      // check_model.cc
-  void CheckData();       // check_data.cc
-  void CheckRun();        // check_training.cc
+  void CheckModel();  // check_model.cc
+  void CheckData();   // check_data.cc
+  void CheckRun();    // check_training.cc
   void CheckRecomputation();
   void CheckVirtualRanks();
   void CheckTensorParallel();
@@ -34,7 +34,7 @@ class Checker {
   void CheckDataParallel();
   void CheckDevices();
   void CheckPipeline();  // check_pipeline.cc
-  void CheckZero();  // check_zero.cc
+  void CheckZero();      // check_zero.cc
 
  private:
   bool Given(std::string_view path) const { return entries_.Find(path) != nullptr; }
@@ -56,7 +56,7 @@ class Checker {
   void CheckNoPipeline();
   void CheckHeads();
   void CheckRopeScaling();  // check_rope_scaling.cc
-  void CheckRandomData();  // check_data.cc
+  void CheckRandomData();   // check_data.cc
   void CheckCsvData();
   void CheckPairData();
   void CheckImageData();

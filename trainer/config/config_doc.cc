@@ -1,7 +1,7 @@
-#include "trainer/config/config_text.h"
-
-#include "trainer/config/keys.h"
 #include <nlohmann/json.hpp>
+
+#include "trainer/config/config_text.h"
+#include "trainer/config/keys.h"
 
 namespace ddprun::trainer {
 

@@ -1,5 +1,3 @@
-#include "trainer/config/source.h"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +9,7 @@
 #include "base/text.h"
 #include "base/unique_fd.h"
 #include "trainer/config/diagnostic.h"
+#include "trainer/config/source.h"
 
 namespace ddprun::trainer {
 

@@ -1,11 +1,10 @@
-#include "trainer/config/checker.h"
-
 #include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/text.h"
+#include "trainer/config/checker.h"
 #include "trainer/config/foreign_names.h"
 
 namespace ddprun::trainer {

@@ -48,10 +48,10 @@ struct DataConfig {
   bool length_grouped = false;
   bool token_type_ids = true;  // text_classification: whether the model is told which text is which
 
-  std::vector<std::string> feature_columns;  // csv; empty: all but label_column
+  std::vector<std::string> feature_columns;      // csv; empty: all but label_column
   std::vector<std::string> categorical_columns;  // csv, besides those without any number
   int64_t max_categories = 100;                  // csv, of a column
-  std::string label_column;                  // csv, text_classification
+  std::string label_column;                      // csv, text_classification
   TargetType target_type = TargetType::kClass;
   OnMissing on_missing = OnMissing::kError;
   std::string delimiter = ",";
@@ -65,9 +65,9 @@ struct DataConfig {
   bool random_flip = false;
   bool random_resized_crop = false;
 
-  int64_t num_samples = 0;  // random: samples of the data set
-  int64_t input_size = 0;   // random: values per sample
-  int64_t target_size = 0;  // random: values per target
+  int64_t num_samples = 0;    // random: samples of the data set
+  int64_t input_size = 0;     // random: values per sample
+  int64_t target_size = 0;    // random: values per target
   int64_t dataset_seed = 42;  // random; ReadConfig makes it data_seed where the file has none
 
   std::string plugin;  // plugin: the shared object; empty: the model's

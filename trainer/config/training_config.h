@@ -15,9 +15,9 @@ struct RunConfig {
   std::string name;                        // empty: the date and time (report/run_folder.h)
   std::string output_dir = "runs/{name}";  // relative to the working directory
   int64_t seed = 42;
-  int64_t max_steps = -1;   // optimizer steps, never 0; > 0 rules over max_epochs
-  double max_epochs = 1.0;  // passes over the training data
-  Interval max_time = {};   // of the job, from its start; 0: no limit
+  int64_t max_steps = -1;       // optimizer steps, never 0; > 0 rules over max_epochs
+  double max_epochs = 1.0;      // passes over the training data
+  Interval max_time = {};       // of the job, from its start; 0: no limit
   std::string resume = "job";   // "job", "auto", "never", or a run folder or checkpoint
   std::string device = "auto";  // "auto", "cpu", "cuda", "cuda:0"
   // What a rank that dies in a step is made anew from; "auto": what the strategy allows.
@@ -37,7 +37,7 @@ struct TrainingConfig {
   int64_t virtual_ranks = 0;   // 0: every process is one logical rank
   double max_grad_norm = 1.0;  // 0: no clipping
   Precision precision = Precision::kFp32;
-  double init_loss_scale = 65536;            // fp16
+  double init_loss_scale = 65536;             // fp16
   int64_t loss_scale_growth_interval = 2000;  // fp16, steps
   bool gradient_checkpointing = false;
   bool tf32 = false;

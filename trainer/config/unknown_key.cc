@@ -1,5 +1,3 @@
-#include "trainer/config/foreign_names.h"
-
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -7,6 +5,7 @@
 
 #include "base/text.h"
 #include "trainer/config/diagnostic.h"
+#include "trainer/config/foreign_names.h"
 #include "trainer/config/keys.h"
 
 namespace ddprun::trainer {

@@ -41,11 +41,11 @@ struct CsvDatasetOptions {
   std::vector<std::string> features = {};  // columns; empty: all others
   // Columns of categories; so are those of which no row of the training data has a number.
   std::vector<std::string> categorical = {};
-  int64_t max_categories = 100;          // of a column
-  bool target_is_class = true;           // else a number
-  std::vector<std::string> labels = {};  // classes in order; empty: those of the data, sorted
+  int64_t max_categories = 100;           // of a column
+  bool target_is_class = true;            // else a number
+  std::vector<std::string> labels = {};   // classes in order; empty: those of the data, sorted
   OnMissing missing = OnMissing::kError;  // empty fields, NA, NaN, null, ?
-  bool standardize = false;              // columns of numbers
+  bool standardize = false;               // columns of numbers
   bool skip_bad_rows = false;
   const CsvEncoding* encoding = nullptr;  // of the training data; else found out
 };

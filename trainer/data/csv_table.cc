@@ -1,5 +1,3 @@
-#include "trainer/data/csv_encoding.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -7,6 +5,7 @@
 
 #include "base/text.h"
 #include "trainer/data/bad_rows.h"
+#include "trainer/data/csv_encoding.h"
 #include "trainer/data/csv_reader.h"
 #include "trainer/data/data_files.h"
 

@@ -1,10 +1,10 @@
-#include "trainer/data/transform_image.h"
-
 #include <csetjmp>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <string>
+
+#include "trainer/data/transform_image.h"
 
 // After <cstdio>, which it needs and does not include.
 #include <jpeglib.h>

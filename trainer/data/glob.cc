@@ -1,5 +1,3 @@
-#include "trainer/data/data_files.h"
-
 #include <fnmatch.h>
 
 #include <filesystem>
@@ -7,6 +5,7 @@
 #include <system_error>
 
 #include "base/text.h"
+#include "trainer/data/data_files.h"
 
 namespace ddprun::trainer {
 
@@ -113,13 +112,13 @@ Error NothingMatches(std::string_view pattern) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) {
     return MissingFile("No file matches \"" + std::string(pattern) + "\": there is no folder " +
-                       fs::absolute(folder).string() + ".",
-                   "Create it, or correct the path in the config.");
+                           fs::absolute(folder).string() + ".",
+                       "Create it, or correct the path in the config.");
   }
   return MissingFile("No file matches \"" + std::string(pattern) + "\". I looked in " +
-                     fs::absolute(folder).lexically_normal().string() + ", which has " +
-                     std::to_string(Entries(folder).size()) + " entries.",
-                 "* does not match across folders; ** does.");
+                         fs::absolute(folder).lexically_normal().string() + ", which has " +
+                         std::to_string(Entries(folder).size()) + " entries.",
+                     "* does not match across folders; ** does.");
 }
 
 Error NoSuchFile(const fs::path& path) {
@@ -132,8 +131,8 @@ Error NoSuchFile(const fs::path& path) {
   }
   const auto nearest = NearestFile(path.filename().string(), names);
   return MissingFile("There is no file \"" + path.string() + "\".",
-                 nearest ? "Did you mean \"" + (path.parent_path() / *nearest).string() + "\"?"
-                         : "Correct the path in the config.");
+                     nearest ? "Did you mean \"" + (path.parent_path() / *nearest).string() + "\"?"
+                             : "Correct the path in the config.");
 }
 
 Error IsFolder(const std::string& path) {

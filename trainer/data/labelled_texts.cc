@@ -167,8 +167,7 @@ class LabelledTextReader {
                                      ? std::string(" (") + simdjson::error_message(error) + ")"
                                      : "";
       const std::string tables =
-          columns_ ? ""
-                   : " A table is read from a file that ends in .csv or, with tabs, in .tsv.";
+          columns_ ? "" : " A table is read from a file that ends in .csv or, with tabs, in .tsv.";
       return bad_rows_.Add(
           path_, line_,
           "The line is no JSON object" + reason + "; each line is expected to be one." + tables);

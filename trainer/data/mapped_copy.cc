@@ -1,8 +1,8 @@
-#include "trainer/data/data_files.h"
-
 #include <csetjmp>
 #include <csignal>
 #include <cstring>
+
+#include "trainer/data/data_files.h"
 
 namespace ddprun::trainer {
 

@@ -51,10 +51,7 @@ Log OpenLog(const std::string& name,
   return log;
 }
 
-std::string Build(const Job& job,
-                  const Environment& environment,
-                  Trainer& trainer,
-                  bool joins) {
+std::string Build(const Job& job, const Environment& environment, Trainer& trainer, bool joins) {
   SetUpDevices(job.config.training);
   trainer.Build(joins);
   if (!trainer.mesh().device.is_cpu()) return "";
@@ -87,8 +84,7 @@ std::vector<std::string> GoOn(const Job& job,
   if (!view.by_all) {
     trainer.RestoreFromRankZero(own);
   } else {
-    trainer.Restore(own ? *own
-                        : ValueOrThrow(Checkpoint::Open(shared.saved.path, Verify::kSizes)));
+    trainer.Restore(own ? *own : ValueOrThrow(Checkpoint::Open(shared.saved.path, Verify::kSizes)));
   }
   return lines;
 }

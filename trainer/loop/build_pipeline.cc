@@ -80,8 +80,8 @@ std::vector<int64_t> GivenSplit(const std::vector<Stage>& parts,
   }
   throw BadStages("LAYERS DO NOT FIT",
                   "strategy.layers_per_stage is " + ListOf(given) + " for " +
-                      std::to_string(stages) + " stages; the model has " +
-                      std::to_string(blocks) + " repeated layers, " + std::to_string(count) +
+                      std::to_string(stages) + " stages; the model has " + std::to_string(blocks) +
+                      " repeated layers, " + std::to_string(count) +
                       " with what is before and behind them.",
                   "Give " + std::to_string(stages) + " numbers of layers whose sum is " +
                       std::to_string(blocks) + " or " + std::to_string(count) +
@@ -116,9 +116,9 @@ std::vector<int64_t> PartsOfStages(const Job& job, const Model& model, int stage
 void CheckStages(const Job& job, int world_size) {
   if (!IsPipeline(job.config.strategy) || job.shape == nullptr) return;
   const size_t devices = job.config.strategy.devices.size();
-  PartsOfStages(job, *job.shape,
-                devices > 0 ? static_cast<int>(devices)
-                            : MeshShapeOf(job.config, world_size).pipeline);
+  PartsOfStages(
+      job, *job.shape,
+      devices > 0 ? static_cast<int>(devices) : MeshShapeOf(job.config, world_size).pipeline);
 }
 
 int64_t PipelineMicroBatches(const Job& job, const Mesh& mesh) {
@@ -214,14 +214,15 @@ BuiltStrategy BuildPipeline(const Job& job,
   };
   {
     const LayersOver axis(mesh.tensor.size > 1 ? MakeTensorAxis(mesh.tensor) : nullptr);
-    built.model = MakeModelParts(
-        job.model, {config.training.loss, config.training.label_smoothing},
-        [&](const std::string& name) {
-          const std::vector<int> holders = stages_that_have(name);
-          if (!over_ranks) return devices[static_cast<size_t>(holders.at(0))];
-          return std::ranges::count(holders, mesh.pipeline.rank) > 0 ? mesh.device
-                                                                     : c10::Device(at::kMeta);
-        });
+    built.model = MakeModelParts(job.model, {config.training.loss, config.training.label_smoothing},
+                                 [&](const std::string& name) {
+                                   const std::vector<int> holders = stages_that_have(name);
+                                   if (!over_ranks)
+                                     return devices[static_cast<size_t>(holders.at(0))];
+                                   return std::ranges::count(holders, mesh.pipeline.rank) > 0
+                                              ? mesh.device
+                                              : c10::Device(at::kMeta);
+                                 });
   }
   built.model->ForgetMeta();
   HandOutModel(whole.get(), *built.model, mesh);

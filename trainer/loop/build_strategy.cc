@@ -179,11 +179,10 @@ BuiltStrategy BuildStrategy(const Job& job,
   if (in_parts) built.model = OwnPart(job, built.model.get(), mesh);
   const StrategyType type = StrategyOf(config, mesh.world.size);
   // Without replicas nothing is averaged, and nobody could have another share of the state.
-  const bool alone =
-      mesh.data.size == 1 && (in_parts || type == StrategyType::kTensorParallel);
+  const bool alone = mesh.data.size == 1 && (in_parts || type == StrategyType::kTensorParallel);
   if (type == StrategyType::kSingle || alone) {
-    built.strategy = MakeSingle(
-        built.model, BuildOptimizer(config.optimizer, TrainedOf(*built.model)), mesh);
+    built.strategy =
+        MakeSingle(built.model, BuildOptimizer(config.optimizer, TrainedOf(*built.model)), mesh);
     return built;
   }
   if (type == StrategyType::kZero1 || type == StrategyType::kZero2 ||
@@ -191,8 +190,7 @@ BuiltStrategy BuildStrategy(const Job& job,
     built.strategy = BuildZero(job, built.model, mesh, recorder);
     return built;
   }
-  std::unique_ptr<Optimizer> optimizer =
-      BuildOptimizer(config.optimizer, TrainedOf(*built.model));
+  std::unique_ptr<Optimizer> optimizer = BuildOptimizer(config.optimizer, TrainedOf(*built.model));
   if (config.strategy.type == StrategyType::kDp) {
     built.strategy = BuildDataParallel(job, built.model, std::move(optimizer));
     return built;

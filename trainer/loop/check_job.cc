@@ -48,9 +48,7 @@ std::vector<int64_t> Chosen(int64_t size, double bytes) {
   return chosen;
 }
 
-void ReadSamples(const Dataset& data,
-                 const std::string& which,
-                 CheckedJob& found) {
+void ReadSamples(const Dataset& data, const std::string& which, CheckedJob& found) {
   const std::string total = "data: " + std::to_string(data.size()) + " " + which + " samples";
   std::vector<int64_t> samples;
   if (!data.in_memory()) {

@@ -116,10 +116,9 @@ void Checkpointing::Begin(int64_t step, const VisitState& owners, const Model& m
   if (job_.config.checkpoint.save_only_model) KeepModelOnly(state);
   changed_in_backward_ = ChangedInBackward(state, model);
   ++saves_;
-  saver_->Begin(std::move(state), {.step = step,
-                                   .attempt = place_.attempt,
-                                   .run = RunText(job_, plan_),
-                                   .score = score});
+  saver_->Begin(
+      std::move(state),
+      {.step = step, .attempt = place_.attempt, .run = RunText(job_, plan_), .score = score});
 }
 
 void Checkpointing::BeforeBackward() {
@@ -161,8 +160,8 @@ void Checkpointing::GiveUp(const Observers* observers, int generation, RankPart 
   }
   if (place_.folder.empty()) return;
   CheckpointPlace place = place_;
-  place.attempt = place.attempt.substr(0, place.attempt.find('-')) + "-g" +
-                  std::to_string(generation);
+  place.attempt =
+      place.attempt.substr(0, place.attempt.find('-')) + "-g" + std::to_string(generation);
   SaveTo(place, part);
 }
 

@@ -1,6 +1,7 @@
 #include "trainer/loop/compute_setup.h"
 
 #include <ATen/Context.h>
+
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"

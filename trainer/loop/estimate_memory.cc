@@ -96,9 +96,9 @@ std::string Sized(const char* what, double bytes) {
 
 std::string PartsOnHost(const MemoryEstimate& estimate) {
   if (estimate.on_device) return Sized("batches", estimate.batches);
-  return Sized("parameters", estimate.parameters) + ", " +
-         Sized("gradients", estimate.gradients) + ", " + Sized("optimizer", estimate.optimizer) +
-         ", " + Sized("activations", estimate.activations + estimate.batches);
+  return Sized("parameters", estimate.parameters) + ", " + Sized("gradients", estimate.gradients) +
+         ", " + Sized("optimizer", estimate.optimizer) + ", " +
+         Sized("activations", estimate.activations + estimate.batches);
 }
 
 // What to lower, by what takes the most.
@@ -144,10 +144,10 @@ Room RoomFor(const std::string& path) {
 
 BatchSize LargestBatch(const Job& job) {
   const TrainingConfig& training = job.config.training;
-  BatchSize batch{.samples = std::min(training.per_device_train_batch_size, job.train->size()),
-                  .length = std::min(job.config.data.max_seq_length,
-                                     job.config.model.max_position_embeddings),
-                  .bf16 = training.precision != Precision::kFp32};
+  BatchSize batch{
+      .samples = std::min(training.per_device_train_batch_size, job.train->size()),
+      .length = std::min(job.config.data.max_seq_length, job.config.model.max_position_embeddings),
+      .bf16 = training.precision != Precision::kFp32};
   const auto samples = static_cast<double>(batch.samples);
   batch.tokens = samples * static_cast<double>(batch.length);
   if (job.config.data.format != DataFormat::kTextClassification) return batch;
@@ -165,8 +165,12 @@ namespace {
 
 // What a rank has of parameters, gradients and optimizer, and of their copy. `gathers`: the other
 // ranks' parameters, as they are on other machines.
-MemoryEstimate StateOf(const Job& job, StrategyType type, const ModelPart& part, int data,
-                       double shards, bool gathers) {
+MemoryEstimate StateOf(const Job& job,
+                       StrategyType type,
+                       const ModelPart& part,
+                       int data,
+                       double shards,
+                       bool gathers) {
   const double model = part.parameters;
   const double moments = model * StateCopies(job.config.optimizer);
   const bool compresses = job.config.strategy.comm_hook == CommHookType::kPowerSgd;
@@ -192,14 +196,15 @@ MemoryEstimate StateOf(const Job& job, StrategyType type, const ModelPart& part,
 }
 
 // Of its activations; gradients of `buckets` lie in memory that is there already.
-void AddActivations(const Job& job, const ModelPart& part, bool in_buckets,
+void AddActivations(const Job& job,
+                    const ModelPart& part,
+                    bool in_buckets,
                     MemoryEstimate& estimate) {
   const double kept =
       job.config.training.gradient_checkpointing ? kKeptWhenRecomputing : kKeptBlocks;
   double saved = 0;
   for (const StageMemory& stage : *part.stages) saved += kept * stage.saved;
-  estimate.activations =
-      kept * PeakBytes(*part.stages, in_buckets) + (part.in_flight - 1) * saved;
+  estimate.activations = kept * PeakBytes(*part.stages, in_buckets) + (part.in_flight - 1) * saved;
   // Elsewhere the gradients grow while the activations go, and are in the sum.
   if (!in_buckets) estimate.activations = std::max(0.0, estimate.activations - part.parameters);
   estimate.with_batch += part.in_flight * saved;
@@ -214,8 +219,8 @@ void CopyToDevices(const StrategyConfig& strategy, MemoryEstimate& estimate) {
   estimate.with_batch *= devices;
 }
 
-MemoryEstimate EstimateStage(const Job& job, int world_size, int on_machine,
-                             const MeshShape& mesh, int stage) {
+MemoryEstimate EstimateStage(
+    const Job& job, int world_size, int on_machine, const MeshShape& mesh, int stage) {
   const StrategyType type = StrategyOf(job.config, world_size);
   const int data = world_size / (mesh.tensor * mesh.pipeline);
   const ModelPart part = PartOf(job, mesh, stage);
@@ -254,8 +259,7 @@ std::vector<MemoryEstimate> EstimateStages(const Job& job, int world_size, int o
 }
 
 MemoryEstimate EstimateMemory(const Job& job, int world_size, int on_machine) {
-  return std::ranges::max(EstimateStages(job, world_size, on_machine), {},
-                          &MemoryEstimate::total);
+  return std::ranges::max(EstimateStages(job, world_size, on_machine), {}, &MemoryEstimate::total);
 }
 
 double MemoryOfNode(const Job& job, const RankInfo& rank) {
@@ -272,8 +276,7 @@ double MemoryOfNode(const Job& job, const RankInfo& rank) {
 }
 
 std::string MemoryText(const MemoryEstimate& estimate) {
-  return (estimate.complete ? "about " : "at least ") + ByteText(estimate.total()) +
-         " a rank";
+  return (estimate.complete ? "about " : "at least ") + ByteText(estimate.total()) + " a rank";
 }
 
 void CheckMemory(const Job& job, const RankInfo& rank) {
@@ -281,21 +284,20 @@ void CheckMemory(const Job& job, const RankInfo& rank) {
   const auto limit = ReadMemoryLimit();
   const double needed = MemoryOfNode(job, rank);
   if (!limit || needed * (1 - kTolerance) < static_cast<double>(limit->bytes)) return;
-  throw Failure(
-      Error{.code = Code::kUsage,
-            .title = "NOT ENOUGH MEMORY",
-            .where = job.config_path,
-            .what = std::to_string(rank.local_world_size) +
-                    (rank.local_world_size == 1 ? " rank needs" : " ranks need") + " about " +
-                    ByteText(needed) + "; " +
-                    (limit->of_cgroup ? "this job's cgroup may use " : "this machine has ") +
-                    ByteText(static_cast<double>(limit->bytes)) +
-                    ".\nEach: " + PartsOnHost(estimate) +
-                    (estimate.checkpoint > 0
-                         ? ",\n" + Sized("copy for a checkpoint", estimate.checkpoint) + "."
-                         : "."),
-            .hint = WhatToLower(job, estimate),
-            .page = "not-enough-memory"});
+  throw Failure(Error{
+      .code = Code::kUsage,
+      .title = "NOT ENOUGH MEMORY",
+      .where = job.config_path,
+      .what = std::to_string(rank.local_world_size) +
+              (rank.local_world_size == 1 ? " rank needs" : " ranks need") + " about " +
+              ByteText(needed) + "; " +
+              (limit->of_cgroup ? "this job's cgroup may use " : "this machine has ") +
+              ByteText(static_cast<double>(limit->bytes)) + ".\nEach: " + PartsOnHost(estimate) +
+              (estimate.checkpoint > 0
+                   ? ",\n" + Sized("copy for a checkpoint", estimate.checkpoint) + "."
+                   : "."),
+      .hint = WhatToLower(job, estimate),
+      .page = "not-enough-memory"});
 }
 
 void CheckDisk(const Job& job) {

@@ -24,14 +24,14 @@ constexpr std::string_view kModel = "model.";
 Config ConfigOf(const Checkpoint& checkpoint, const Environment& environment) {
   const auto run = nlohmann::json::parse(checkpoint.run(), nullptr, /*allow_exceptions=*/false);
   if (!run.is_object() || !run.contains("config")) {
-    throw Failure(
-        Error{.code = Code::kUsage,
-              .title = "NO CONFIG IN THE CHECKPOINT",
-              .where = checkpoint.path(),
-              .what = "\"" + checkpoint.path() + "\" does not say which model it is of: it was "
-                      "not saved by ddp-trainer.",
-              .hint = "Export it to a file of tensors: --to=weights.safetensors.",
-              .page = "no-config-in-the-checkpoint"});
+    throw Failure(Error{.code = Code::kUsage,
+                        .title = "NO CONFIG IN THE CHECKPOINT",
+                        .where = checkpoint.path(),
+                        .what = "\"" + checkpoint.path() +
+                                "\" does not say which model it is of: it was "
+                                "not saved by ddp-trainer.",
+                        .hint = "Export it to a file of tensors: --to=weights.safetensors.",
+                        .page = "no-config-in-the-checkpoint"});
   }
   const std::string here = std::filesystem::current_path().string();
   return ValueOrThrow(ReadConfigText({.label = checkpoint.path(), .text = run["config"].dump()}, {},
@@ -92,8 +92,7 @@ std::optional<Error> ExportFolder(const Checkpoint& checkpoint,
       return false;
     }
   });
-  const bool own_code =
-      model.type == ModelType::kPlugin || model.type == ModelType::kTorchScript;
+  const bool own_code = model.type == ModelType::kPlugin || model.type == ModelType::kTorchScript;
   if (job.shape == nullptr && (!own_code || missing)) throw Failure(*std::move(missing));
   SaveOptions options{.tokenizer = job.config.data.tokenizer, .files = job.model_files};
   if (std::filesystem::is_directory(model.name_or_path)) options.source = model.name_or_path;

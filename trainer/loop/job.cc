@@ -26,8 +26,8 @@ void OpenParts(Job& job, const Attempt& attempt) {
   });
   OpenData(job, attempt);
   const bool has_data = job.train != nullptr;
-  const bool sized_by_data = job.config.model.type == ModelType::kCnn ||
-                             job.config.model.type == ModelType::kLinear;
+  const bool sized_by_data =
+      job.config.model.type == ModelType::kCnn || job.config.model.type == ModelType::kLinear;
   if (!has_model || (!has_data && sized_by_data)) return;
   const bool fits = attempt([&job, has_data] {
     if (has_data) FitModelToData(job.train->shape(), job.config, job.model);

@@ -174,8 +174,7 @@ at::Tensor MetricSums::RowsOfParts(c10d::Backend* control) const {
   at::Tensor rows = at::zeros({std::ssize(parts_), 3 + 2 * width}, at::kDouble);
   for (size_t i = 0; i < parts_.size(); ++i) {
     auto* row = rows[static_cast<int64_t>(i)].mutable_data_ptr<double>();
-    for (const double sum :
-         {parts_[i].loss, parts_[i].squared_errors, parts_[i].absolute_errors}) {
+    for (const double sum : {parts_[i].loss, parts_[i].squared_errors, parts_[i].absolute_errors}) {
       *row++ = sum;
     }
     for (const MetricSum& own : parts_[i].own) {

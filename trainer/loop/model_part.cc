@@ -32,9 +32,8 @@ std::optional<Stages> StagesOf(const Job& job, const BatchSize& batch) {
 }
 
 double ParametersOf(const Stages& stages) {
-  return std::accumulate(stages.begin(), stages.end(), 0.0, [](double sum, const StageMemory& one) {
-    return sum + one.gradients;
-  });
+  return std::accumulate(stages.begin(), stages.end(), 0.0,
+                         [](double sum, const StageMemory& one) { return sum + one.gradients; });
 }
 
 // What each costs to compute, about: an embedding looks things up.
@@ -79,8 +78,8 @@ Stages StagesOfPart(const Job& job, const Stages& all, int pipeline_stages, int 
   if (std::cmp_not_equal(counts.size(), pipeline_stages)) {
     counts = BalancedSplit(CostsOf(job, all), pipeline_stages);
   }
-  const auto first = all.begin() + std::accumulate(counts.begin(), counts.begin() + pipeline_stage,
-                                                   int64_t{0});
+  const auto first =
+      all.begin() + std::accumulate(counts.begin(), counts.begin() + pipeline_stage, int64_t{0});
   return {first, first + counts[static_cast<size_t>(pipeline_stage)]};
 }
 
@@ -132,8 +131,7 @@ ModelPart PartOf(const Job& job, const MeshShape& mesh, int pipeline_stage) {
   }
   if (mesh.pipeline > 1) {
     const bool all_forward = job.config.strategy.pipeline_schedule == PipelineSchedule::kGpipe;
-    const auto count =
-        static_cast<double>(split * job.config.training.gradient_accumulation_steps);
+    const auto count = static_cast<double>(split * job.config.training.gradient_accumulation_steps);
     part.in_flight = all_forward ? count : std::min<double>(count, mesh.pipeline - pipeline_stage);
   }
   return part;

@@ -1,5 +1,3 @@
-#include "trainer/loop/open_parts.h"
-
 #include <c10/util/ScopeExit.h>
 
 #include <algorithm>
@@ -18,6 +16,7 @@
 #include "trainer/data/random_dataset.h"
 #include "trainer/data/text_dataset.h"
 #include "trainer/data/token_dataset.h"
+#include "trainer/loop/open_parts.h"
 #include "trainer/loop/step_plan.h"
 #include "trainer/plugin/plugin_dataset.h"
 #include "trainer/text/file_stream.h"
@@ -89,17 +88,17 @@ std::unique_ptr<Dataset> OpenTable(const DataConfig& data,
                                    const Dataset* training) {
   const auto* table = static_cast<const CsvDataset*>(training);
   const CsvDatasetOptions options{.files = files,
-                            .delimiter = data.delimiter.front(),
-                            .target = data.label_column,
-                            .features = data.feature_columns,
-                            .categorical = data.categorical_columns,
-                            .max_categories = data.max_categories,
-                            .target_is_class = data.target_type == TargetType::kClass,
-                            .labels = data.labels,
-                            .missing = data.on_missing,
-                            .standardize = data.standardize,
-                            .skip_bad_rows = data.on_bad_row == OnBadRow::kSkip,
-                            .encoding = table != nullptr ? &table->encoding() : nullptr};
+                                  .delimiter = data.delimiter.front(),
+                                  .target = data.label_column,
+                                  .features = data.feature_columns,
+                                  .categorical = data.categorical_columns,
+                                  .max_categories = data.max_categories,
+                                  .target_is_class = data.target_type == TargetType::kClass,
+                                  .labels = data.labels,
+                                  .missing = data.on_missing,
+                                  .standardize = data.standardize,
+                                  .skip_bad_rows = data.on_bad_row == OnBadRow::kSkip,
+                                  .encoding = table != nullptr ? &table->encoding() : nullptr};
   return std::make_unique<CsvDataset>(options);
 }
 
@@ -157,10 +156,8 @@ std::unique_ptr<Dataset> OpenFiles(const Job& job,
     case DataFormat::kJsonLines:
       return OpenTokenized(data, files);
     case DataFormat::kTokens:
-      return std::make_unique<TokenDataset>(
-          TokenDatasetOptions{.files = files,
-                              .sequence_length = data.max_seq_length,
-                              .vocab_size = VocabularyOf(job)});
+      return std::make_unique<TokenDataset>(TokenDatasetOptions{
+          .files = files, .sequence_length = data.max_seq_length, .vocab_size = VocabularyOf(job)});
     case DataFormat::kTextClassification:
       return OpenPairs(job, files, training);
     case DataFormat::kCsv:

@@ -1,5 +1,3 @@
-#include "trainer/loop/open_parts.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -10,6 +8,7 @@
 
 #include "base/failure.h"
 #include "trainer/config/slot.h"
+#include "trainer/loop/open_parts.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/models/pretrained.h"
 

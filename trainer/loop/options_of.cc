@@ -92,10 +92,8 @@ ModelOptions ModelOptionsOf(const ModelConfig& model) {
 }
 
 OptimizerOptions OptimizerOptionsOf(const OptimizerConfig& config) {
-  return {.kind = config.type,
-          .betas = config.betas,
-          .eps = config.eps,
-          .momentum = config.momentum};
+  return {
+      .kind = config.type, .betas = config.betas, .eps = config.eps, .momentum = config.momentum};
 }
 
 ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_steps) {
@@ -184,10 +182,10 @@ LoaderOptions TrainLoaderOptions(const Config& config, int64_t epoch) {
 
 LoaderOptions ValidationLoaderOptions(const Config& config) {
   const DataConfig& data = config.data;
-  return {.batch_size =
-              config.training.per_device_eval_batch_size * DevicesPerRank(config.strategy),
-          .prefetch = data.dataloader_num_workers * data.dataloader_prefetch_factor,
-          .threads = data.dataloader_num_workers};
+  return {
+      .batch_size = config.training.per_device_eval_batch_size * DevicesPerRank(config.strategy),
+      .prefetch = data.dataloader_num_workers * data.dataloader_prefetch_factor,
+      .threads = data.dataloader_num_workers};
 }
 
 }  // namespace ddprun::trainer

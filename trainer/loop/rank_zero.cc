@@ -62,8 +62,7 @@ std::string Announcement(const Job& job,
          std::to_string(at::get_num_threads()) +
          (at::get_num_threads() == 1 ? " thread" : " threads") +
          (virtual_ranks > 0 ? ", " + std::to_string(virtual_ranks) + " virtual ranks" : "") +
-         ", batch " +
-         std::to_string(trainer.plan().step_samples) + ", " +
+         ", batch " + std::to_string(trainer.plan().step_samples) + ", " +
          std::to_string(trainer.plan().total_steps) + " steps, " +
          MemoryText(EstimateMemory(job, rank.world_size, rank.local_world_size));
 }
@@ -133,8 +132,7 @@ std::string StoppedText(const Trainer& trainer, const StopRequest& stop, const R
   return "stopped after step " + std::to_string(trainer.step()) + " of " +
          std::to_string(trainer.plan().total_steps) +
          (trainer.gave_up_step() ? ", the next one would not have ended in time" : "") + ": " +
-         TextOf(stop.reason()) +
-         "; to go on: ddprun --resume " + folder.path;
+         TextOf(stop.reason()) + "; to go on: ddprun --resume " + folder.path;
 }
 
 // `goes_on`: as of MetricsFile.
@@ -196,8 +194,7 @@ void GoOnAsRankZero(const Job& job,
   const int64_t parameters = ParameterCount(trainer.model());
   observers.Tell(&Observer::OnBegin,
                  HeaderOf(job, rank, environment, start.folder, trainer, parameters));
-  TrainToTheEnd(job, start, stop, trainer, observers,
-                [&] { trainer.TellMissed(told, observers); });
+  TrainToTheEnd(job, start, stop, trainer, observers, [&] { trainer.TellMissed(told, observers); });
 }
 
 void TrainAsRankZero(const Job& job,

@@ -188,7 +188,9 @@ void Trainer::Settle() {
     std::array<char, 128> text;
     std::snprintf(text.data(), text.size(), "rank %d was lost: recovered in %.2f s, %s step %lld",
                   worker.local_rank, time.count(),
-                  in_step ? "in" : recovery_.evaluating ? "in the evaluation after" : "after",
+                  in_step                ? "in"
+                  : recovery_.evaluating ? "in the evaluation after"
+                                         : "after",
                   static_cast<long long>(step_ + (in_step ? 1 : 0)));
     observers_->Note(text.data());
   }

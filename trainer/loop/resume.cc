@@ -203,9 +203,7 @@ bool IsRestart(const Environment& environment) {
          IsAbove0(environment, "DDPRUN_ROUND");
 }
 
-RunStart ChooseRunStart(const Config& config,
-                        const Environment& environment,
-                        double unix_seconds) {
+RunStart ChooseRunStart(const Config& config, const Environment& environment, double unix_seconds) {
   return Chooser(config, environment, unix_seconds).Choose();
 }
 
@@ -296,9 +294,9 @@ std::vector<std::string> CompareRuns(const SavedRun& saved, const Job& job, cons
   const bool by_rank = job.config.data.sample_order == SampleOrder::kTorch;
   if (by_rank && total(ranks) != total(plan.data_ranks)) {
     throw refuse("Its " + std::to_string(ranks) + " ranks padded an epoch to " +
-                     std::to_string(total(ranks)) + " samples, " +
-                     std::to_string(plan.data_ranks) + " make it " +
-                     std::to_string(total(plan.data_ranks)) + ": steps would have other samples.",
+                     std::to_string(total(ranks)) + " samples, " + std::to_string(plan.data_ranks) +
+                     " make it " + std::to_string(total(plan.data_ranks)) +
+                     ": steps would have other samples.",
                  "Start as many ranks, or set data.sample_order \"world_size_independent\".");
   }
   return changed;

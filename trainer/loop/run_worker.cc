@@ -58,8 +58,7 @@ Mesh MeetOthers(const Job& job,
     PutOnNamedDevices({c10::Device(device)}, "run.device", job.device, mesh);
     return mesh;
   }
-  const std::string note =
-      PutOnDevices(device, job.device, rank, environment, timeout, mesh);
+  const std::string note = PutOnDevices(device, job.device, rank, environment, timeout, mesh);
   if (!note.empty() && rank.rank == 0) log.Warning(note);
   return mesh;
 }

@@ -45,9 +45,7 @@ void StepBoundary::NameUndone(StateVisitor& visitor) {
   due_ = due != 0;
 }
 
-BoundaryActions StepBoundary::Decide(int64_t step,
-                                     const std::optional<Votes>& votes,
-                                     bool wanted) {
+BoundaryActions StepBoundary::Decide(int64_t step, const std::optional<Votes>& votes, bool wanted) {
   due_ = due_ || IsDue(step) || (votes && votes->save);
   const bool last = step == plan_.total_steps;
   BoundaryActions actions;

@@ -14,9 +14,9 @@ namespace ddprun::trainer {
 // What a rank knows between two steps and the others may not; or what any of them knows, where they
 // have told each other, as they do beside the sums of a step (StepReports).
 struct Votes {
-  bool save = false;  // it is time to save, by this rank's clock
-  bool busy = false;  // the save before is not finished
-  bool stop = false;  // the run is to stop here and go on later: a signal, the end of its time
+  bool save = false;   // it is time to save, by this rank's clock
+  bool busy = false;   // the save before is not finished
+  bool stop = false;   // the run is to stop here and go on later: a signal, the end of its time
   bool watch = false;  // the next step may be too long for what a stop leaves (IsLongStep)
 };
 

@@ -30,9 +30,9 @@ struct StepSums {
 
 // Of one process and one step.
 struct StepResult {
-  StepReport report = {};           // what the process knows of it alone; times are the host's
-  std::vector<StepSums> sums = {};  // of its logical ranks
-  DeviceScalar grad_norm = {};      // of the averaged gradients, before clipping
+  StepReport report = {};            // what the process knows of it alone; times are the host's
+  std::vector<StepSums> sums = {};   // of its logical ranks
+  DeviceScalar grad_norm = {};       // of the averaged gradients, before clipping
   double pipeline_wait_seconds = 0;  // waiting for other stages
 };
 

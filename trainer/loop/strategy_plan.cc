@@ -25,8 +25,8 @@ double SentToSum(double bytes, double ranks) {
 
 // Along the data axis, in a step of so many micro-batches of accumulation. `in_place`: ranks that
 // share parameters out read each other's.
-double SentOfModel(StrategyType type, double model, double ranks, double shards, double batches,
-                   bool in_place) {
+double SentOfModel(
+    StrategyType type, double model, double ranks, double shards, double batches, bool in_place) {
   const double once = (shards - 1) / shards * model;  // to gather all shards, or to sum up the own
   const double of_replicas = SentToSum(model / shards, ranks / shards);
   switch (type) {
@@ -48,13 +48,12 @@ double BorderBytes(const ModelPart& part, const ModelPart& next) {
   return input > 0 || part.stages->empty() ? input : part.stages->back().input;
 }
 
-double SentBytes(const Job& job, StrategyType type, const MeshShape& mesh, int data,
-                 int on_machine) {
+double SentBytes(
+    const Job& job, StrategyType type, const MeshShape& mesh, int data, int on_machine) {
   std::vector<ModelPart> parts;
   for (int stage = 0; stage < mesh.pipeline; ++stage) parts.push_back(PartOf(job, mesh, stage));
   const auto accumulated = static_cast<double>(job.config.training.gradient_accumulation_steps);
-  const double batches =
-      accumulated * static_cast<double>(SplitOfMicroBatch(job, mesh));
+  const double batches = accumulated * static_cast<double>(SplitOfMicroBatch(job, mesh));
   const int shards = mesh.shard == 0 ? data : mesh.shard;
   const bool in_place = ShardsAreOnOneMachine(shards, on_machine);
   double most = 0;
@@ -103,10 +102,8 @@ std::vector<Choice> ChoicesFor(int ranks, int nodes, bool of_devices) {
     return {{StrategyType::kDp}, {StrategyType::kPipeline}, {StrategyType::kModelParallel}};
   }
   if (ranks == 1) return {{StrategyType::kSingle}};
-  std::vector<Choice> choices = {{StrategyType::kDdp},
-                                 {StrategyType::kZero1},
-                                 {StrategyType::kZero2},
-                                 {StrategyType::kZero3}};
+  std::vector<Choice> choices = {
+      {StrategyType::kDdp}, {StrategyType::kZero1}, {StrategyType::kZero2}, {StrategyType::kZero3}};
   if (nodes > 1 && nodes < ranks) {
     choices.push_back({StrategyType::kZero3, {.shard = ranks / nodes}});
   }
@@ -186,10 +183,10 @@ void Take(StrategyPlan& plan) {
     return;
   }
   const PlannedStrategy& taken = plan.strategies[*plan.taken];
-  const std::string room = ByteText(taken.cost->machine) +
-                           (plan.limit ? " of " + ByteText(static_cast<double>(plan.limit->bytes))
-                                       : std::string()) +
-                           (plan.nodes > 1 ? " on each machine" : "");
+  const std::string room =
+      ByteText(taken.cost->machine) +
+      (plan.limit ? " of " + ByteText(static_cast<double>(plan.limit->bytes)) : std::string()) +
+      (plan.nodes > 1 ? " on each machine" : "");
   if (!surely) {
     plan.why = "it needs about as much as there is, " + room + ", and those before it need more";
   } else if (*plan.taken == 0) {
@@ -283,8 +280,8 @@ StrategyPlan PlanStrategies(Job job,
 }
 
 std::string PlanText(const StrategyPlan& plan) {
-  std::vector<Row> rows = {{"strategy", "samples a step", "memory a rank", "sent a step", "idle",
-                            "fits"}};
+  std::vector<Row> rows = {
+      {"strategy", "samples a step", "memory a rank", "sent a step", "idle", "fits"}};
   std::string refused;
   for (const PlannedStrategy& one : plan.strategies) {
     if (!one.cost) {

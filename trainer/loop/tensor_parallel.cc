@@ -13,9 +13,9 @@ namespace {
 
 // What there must be a part of for every rank.
 struct Sizes {
-  int64_t heads = 0;     // equal parts of these; 0: there are none
+  int64_t heads = 0;  // equal parts of these; 0: there are none
   int64_t smallest = std::numeric_limits<int64_t>::max();  // of what is cut anywhere
-  std::string names;     // of the keys that say so
+  std::string names;                                       // of the keys that say so
 };
 
 Sizes SizesOf(const ModelOptions& model) {
@@ -56,7 +56,8 @@ void CheckTensorParallel(const Job& job, int64_t ranks) {
                       .where = job.config_path,
                       .what = "Each layer is to be shared out among " + std::to_string(ranks) +
                               " ranks, which is more than some layers have parts, or no divisor\n"
-                              "of the number of heads (" + sizes.names + ").",
+                              "of the number of heads (" +
+                              sizes.names + ").",
                       .hint = "This model fits strategy.tensor_parallel_size " + fitting + ".",
                       .page = "uneven-parts"});
 }

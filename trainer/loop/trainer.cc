@@ -202,15 +202,15 @@ void Trainer::Save() {
   // Rank 0's buffers count; where ranks train on their own, each keeps its own.
   if (recovery_.group == nullptr && strategy_->averages_gradients()) strategy_->BeforeEvaluation();
   saved_step_ = step_;
-  checkpoints_.Begin(step_, [this](StateVisitor& visitor) { NameState(visitor); }, *model_);
+  checkpoints_.Begin(
+      step_, [this](StateVisitor& visitor) { NameState(visitor); }, *model_);
 }
 
 void Trainer::Restore(const Checkpoint& checkpoint) {
   try {
-    checkpoint.Load([this](StateVisitor& visitor) { NameState(visitor); },
-                    [this](const std::string& own) {
-                      return ExchangeTexts(mesh_.control.get(), own);
-                    });
+    checkpoint.Load(
+        [this](StateVisitor& visitor) { NameState(visitor); },
+        [this](const std::string& own) { return ExchangeTexts(mesh_.control.get(), own); });
     sampler_.Restore(position_);
     saved_step_ = step_;
   } catch (const Failure& failure) {
@@ -274,8 +274,7 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
     in_part = true;
     const uint64_t seed = MicroBatchSeed(job_.config, LogicalRankAt(ranks_, 0), step_, index);
     SeedGenerators(device, MixSeeds({seed, static_cast<uint64_t>(number)}));
-    const PrecisionScope precision(job_.config.training.precision,
-                                   scaler_ ? scaler_->scale() : 1);
+    const PrecisionScope precision(job_.config.training.precision, scaler_ ? scaler_->scale() : 1);
     return forward();
   };
   checkpoints_.BeforeBackward();
@@ -363,8 +362,7 @@ at::Tensor Trainer::WeightedLoss(Model& model,
   const at::Tensor loss = model.Loss(batch);
   if (counts) sums.loss += DeviceScalar(loss) * predictions;
   // The strategy divides by the number of ranks.
-  const double share =
-      scale * predictions * static_cast<double>(ranks_.count) / total_predictions;
+  const double share = scale * predictions * static_cast<double>(ranks_.count) / total_predictions;
   return share == 1 ? loss : loss * share;
 }
 

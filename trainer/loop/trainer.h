@@ -138,8 +138,8 @@ class Trainer {
   std::optional<StateHasher> hasher_;
   const Observers* observers_ = nullptr;
   int64_t step_ = 0;
-  SamplerState position_;    // after it
-  bool first_step_ = true;   // of this start
+  SamplerState position_;   // after it
+  bool first_step_ = true;  // of this start
   bool stopped_ = false;
   int64_t saved_step_ = 0;  // whose save has begun, or that the run goes on from
   StepWatch watch_;

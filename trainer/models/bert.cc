@@ -171,8 +171,7 @@ class Bert final : public Model {
     const at::Tensor types = batch.token_type_ids.defined()
                                  ? at::embedding(types_, of_tokens(batch.token_type_ids))
                                  : types_.select(0, 0);
-    const at::Tensor x = Embedding(of_tokens(batch.inputs), words_, options_.pad_token_id) +
-                         types +
+    const at::Tensor x = Embedding(of_tokens(batch.inputs), words_, options_.pad_token_id) + types +
                          at::embedding(positions_, of_tokens(positions.expand_as(batch.inputs)));
     return Drop(Norm(x, embeddings_norm_), options_.dropout);
   }
@@ -187,8 +186,7 @@ class Bert final : public Model {
         Norm(asking + Drop(Mix(asking, x, block, tokens, only_first), options_.dropout),
              block.attention_norm);
     const at::Tensor inner = ApplyGelu(Linear(seen, block.intermediate), gelu_);
-    return Norm(seen + Drop(Linear(inner, block.output), options_.dropout),
-                block.output_norm);
+    return Norm(seen + Drop(Linear(inner, block.output), options_.dropout), block.output_norm);
   }
 
   // Self-attention: what the tokens `asking` see of all, `x`.
@@ -214,11 +212,9 @@ class Bert final : public Model {
       rows = Linears(x, {&block.query, &block.key, &block.value});
       rows[0] = padded(rows[0]);
     }
-    const at::Tensor mixed = Attention(split(rows[0]), split(padded(rows[1])),
-                                       split(padded(rows[2])),
-                                       {.mask = tokens.mask,
-                                        .dropout = InTraining(options_.attention_dropout),
-                                        .axis = axis()});
+    const at::Tensor mixed = Attention(
+        split(rows[0]), split(padded(rows[1])), split(padded(rows[2])),
+        {.mask = tokens.mask, .dropout = InTraining(options_.attention_dropout), .axis = axis()});
     const bool packs = tokens.places.defined() && !only_first;
     return Linear(packs ? PackRows(mixed, tokens.places) : mixed, block.attention_output);
   }

@@ -34,9 +34,8 @@ class Gpt final : public CausalModel {
     }
     ln_f_ = AddNorm("transformer.ln_f", width);
     lm_head_module_ = options.tie_word_embeddings ? "transformer.wte" : "lm_head";
-    lm_head_ = options.tie_word_embeddings
-                   ? wte_
-                   : AddWordVectors("lm_head", options.vocab_size, width);
+    lm_head_ =
+        options.tie_word_embeddings ? wte_ : AddWordVectors("lm_head", options.vocab_size, width);
   }
 
   int64_t context_length() const override { return options_.max_position_embeddings; }
@@ -66,8 +65,7 @@ class Gpt final : public CausalModel {
     block.attn_proj = AddConv1d(prefix + "attn.c_proj", width, width, Split::kInputs);
     block.ln_2 = AddNorm(prefix + "ln_2", width);
     block.c_fc = AddConv1d(prefix + "mlp.c_fc", width, options_.inner_size(), Split::kOutputs);
-    block.mlp_proj =
-        AddConv1d(prefix + "mlp.c_proj", options_.inner_size(), width, Split::kInputs);
+    block.mlp_proj = AddConv1d(prefix + "mlp.c_proj", options_.inner_size(), width, Split::kInputs);
     return block;
   }
 
@@ -124,12 +122,11 @@ class Gpt final : public CausalModel {
     std::pair<at::Tensor, at::Tensor> seen = {qkv[1].transpose(1, 2), qkv[2].transpose(1, 2)};
     if (cache != nullptr) seen = cache->Extend(index, seen.first, seen.second);
     // One token sees all before it.
-    const at::Tensor mixed = Attention(
-        qkv[0].transpose(1, 2), seen.first, seen.second,
-        {.mask = mask,
-         .causal = length > 1,
-         .dropout = InTraining(options_.attention_dropout),
-         .axis = axis()});
+    const at::Tensor mixed = Attention(qkv[0].transpose(1, 2), seen.first, seen.second,
+                                       {.mask = mask,
+                                        .causal = length > 1,
+                                        .dropout = InTraining(options_.attention_dropout),
+                                        .axis = axis()});
     return Drop(Linear(mixed, block.attn_proj), options_.dropout);
   }
 

@@ -1,9 +1,5 @@
 #include "trainer/models/layers.h"
 
-#include <cmath>
-#include <optional>
-#include <sstream>
-
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/cross_entropy_loss.h>
@@ -14,6 +10,10 @@
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/nll_loss.h>
 #include <ATen/ops/ones.h>
+
+#include <cmath>
+#include <optional>
+#include <sstream>
 
 #include "base/check.h"
 #include "base/failure.h"
@@ -86,10 +86,7 @@ at::Tensor Scores(const at::Tensor& x, const WordVectors& words) {
                             words.vocabulary);
 }
 
-at::Tensor Convolution(const at::Tensor& x,
-                       const Affine& layer,
-                       int64_t stride,
-                       int64_t padding) {
+at::Tensor Convolution(const at::Tensor& x, const Affine& layer, int64_t stride, int64_t padding) {
   const at::ScalarType type = ComputeType();
   // Outside a scope of bfloat16 a model computes in its own type, float64 too.
   if (type == at::kFloat) return at::conv2d(x, layer.weight, layer.bias, stride, padding);

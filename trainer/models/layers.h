@@ -23,9 +23,7 @@ struct TransformerOptions {
   int64_t intermediate_size = 0;  // 0: 4 * hidden_size
   double attention_dropout = 0.0;
 
-  int64_t inner_size() const {
-    return intermediate_size > 0 ? intermediate_size : 4 * hidden_size;
-  }
+  int64_t inner_size() const { return intermediate_size > 0 ? intermediate_size : 4 * hidden_size; }
   bool operator==(const TransformerOptions&) const = default;
 };
 
@@ -47,10 +45,7 @@ at::Tensor Embedding(const at::Tensor& ids, const WordVectors& words, int64_t pa
 // x [N, C] -> scores of all words [N, V].
 at::Tensor Scores(const at::Tensor& x, const WordVectors& words);
 // x [B, in, H, W]; weight [out, in, k, k]. Inside a PrecisionScope of bfloat16 the result is that.
-at::Tensor Convolution(const at::Tensor& x,
-                       const Affine& layer,
-                       int64_t stride,
-                       int64_t padding);
+at::Tensor Convolution(const at::Tensor& x, const Affine& layer, int64_t stride, int64_t padding);
 at::Tensor LayerNorm(const at::Tensor& x, const Affine& layer, double epsilon);
 
 // What the host must know of a batch that may be on a device.
@@ -65,9 +60,9 @@ at::Tensor KeyMask(const Batch& batch);
 at::Tensor CausalMask(const Batch& batch);
 
 struct AttentionOptions {
-  at::Tensor mask;      // undefined: none but the causal one
-  bool causal = false;  // of an undefined mask
-  double dropout = 0;   // of the attention probabilities
+  at::Tensor mask;                   // undefined: none but the causal one
+  bool causal = false;               // of an undefined mask
+  double dropout = 0;                // of the attention probabilities
   const TensorAxis* axis = nullptr;  // who has the other heads, and drops others
 };
 

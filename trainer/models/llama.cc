@@ -3,8 +3,10 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/clamp.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/outer.h>
+#include <ATen/ops/pow.h>
 #include <ATen/ops/rms_norm.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/sin.h>
@@ -13,8 +15,6 @@
 #include <string>
 #include <vector>
 
-#include <ATen/ops/clamp.h>
-#include <ATen/ops/pow.h>
 #include <nlohmann/json.hpp>
 
 #include "trainer/compute/device.h"
@@ -62,9 +62,8 @@ class Llama final : public CausalModel {
     }
     norm_ = AddParameter("model.norm.weight", {width});
     lm_head_module_ = options.tie_word_embeddings ? "model.embed_tokens" : "lm_head";
-    lm_head_ = options.tie_word_embeddings
-                   ? embedding_
-                   : AddWordVectors("lm_head", options.vocab_size, width);
+    lm_head_ = options.tie_word_embeddings ? embedding_
+                                           : AddWordVectors("lm_head", options.vocab_size, width);
     frequencies_ = RotaryFrequencies(options.head_dim, options.rope_theta, options.rope_scaling);
   }
 
@@ -165,12 +164,11 @@ class Llama final : public CausalModel {
       const auto [all_keys, all_values] = cache->Extend(index, keys, values);
       if (length == 1) return Linear(OneToken(queries, all_keys, all_values), block.output);
     }
-    const at::Tensor mixed =
-        Attention(queries, Repeated(keys), Repeated(values),
-                  {.mask = mask,
-                   .causal = true,
-                   .dropout = is_training() ? options_.attention_dropout : 0.0,
-                   .axis = axis()});
+    const at::Tensor mixed = Attention(queries, Repeated(keys), Repeated(values),
+                                       {.mask = mask,
+                                        .causal = true,
+                                        .dropout = is_training() ? options_.attention_dropout : 0.0,
+                                        .axis = axis()});
     return Linear(mixed, block.output);
   }
 
@@ -272,13 +270,13 @@ std::shared_ptr<LanguageModel> MakeLlama(const LlamaOptions& options) {
   if (groups == 0) groups = heads;
   const bool own_head_size = options.head_dim > 0;
   if (options.head_dim == 0 && heads > 0) resolved.head_dim = options.hidden_size / heads;
-  CheckSizes("llama", resolved,
-             resolved.head_dim > 0 && resolved.head_dim % 2 == 0 && groups > 0 &&
-                 heads % groups == 0,
-             ", num_key_value_heads " + std::to_string(groups) +
-                 " (of which num_attention_heads is a multiple), head_dim " +
-                 std::to_string(resolved.head_dim) + " (even)",
-             own_head_size);
+  CheckSizes(
+      "llama", resolved,
+      resolved.head_dim > 0 && resolved.head_dim % 2 == 0 && groups > 0 && heads % groups == 0,
+      ", num_key_value_heads " + std::to_string(groups) +
+          " (of which num_attention_heads is a multiple), head_dim " +
+          std::to_string(resolved.head_dim) + " (even)",
+      own_head_size);
   return std::make_shared<Llama>(resolved);
 }
 

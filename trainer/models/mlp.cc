@@ -52,10 +52,9 @@ class Mlp final : public Model {
   }
 
   std::string ConfigJson() const override {
-    const nlohmann::ordered_json config = {
-        {"model_type", "mlp"},
-        {"layer_sizes", options_.sizes},
-        {"activation", Word(options_.activation)}};
+    const nlohmann::ordered_json config = {{"model_type", "mlp"},
+                                           {"layer_sizes", options_.sizes},
+                                           {"activation", Word(options_.activation)}};
     return config.dump(2) + "\n";
   }
 

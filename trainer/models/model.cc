@@ -124,11 +124,11 @@ at::Tensor Model::AddSplit(const std::string& dotted_name,
   const IndexRange range = axis_->Own(each);
   own[dimension] = fused * range.length;
   for (int64_t i = 0; i < fused; ++i) {
-    StatePart part{.slice = {.global_shape = sizes.vec(),
-                             .offset = std::vector<int64_t>(sizes.size())},
-                   .dimension = dimension,
-                   .begin = i * range.length,
-                   .length = range.length};
+    StatePart part{
+        .slice = {.global_shape = sizes.vec(), .offset = std::vector<int64_t>(sizes.size())},
+        .dimension = dimension,
+        .begin = i * range.length,
+        .length = range.length};
     part.slice.offset[dimension] = i * each + range.begin;
     placements_[dotted_name].push_back(std::move(part));
   }

@@ -25,7 +25,7 @@ namespace ddprun::trainer {
 struct Stage {
   std::vector<std::string> modules;  // that hold its parameters: {"transformer.h.0"}
   std::function<at::Tensor(const at::Tensor& x)> forward;  // also later, until backward is over
-  bool is_block = false;  // one of those that a model repeats
+  bool is_block = false;                                   // one of those that a model repeats
 
   // Whether the parameter or buffer of that name is in its modules.
   bool Holds(const std::string& name) const;

@@ -77,9 +77,9 @@ StageMemory CausalHead(const Sizes& s, bool tied, double norm_keeps) {
   const double row = s.vocabulary * s.number;
   const double piece = std::max(row, std::min(kScorePiece, s.tokens * row));
   StageMemory head{.saved = hidden * norm_keeps + hidden * s.number,
-             .forward = hidden * kFloat + table + piece + s.copies(s.vocabulary * s.width),
-             .backward = hidden * kFloat,
-             .summed = hidden * s.number};
+                   .forward = hidden * kFloat + table + piece + s.copies(s.vocabulary * s.width),
+                   .backward = hidden * kFloat,
+                   .summed = hidden * s.number};
   if (tied) {
     head.held = table;  // until the embedding's own gradient joins it
   }
@@ -127,9 +127,9 @@ std::optional<std::vector<StageMemory>> MemoryOf(const LlamaOptions& model,
                                                  const Model& /*shape*/,
                                                  const BatchSize& batch) {
   const Sizes s(batch, model);
-  const double groups = s.share * static_cast<double>(model.num_key_value_heads > 0
-                                                          ? model.num_key_value_heads
-                                                          : model.num_attention_heads);
+  const double groups =
+      s.share * static_cast<double>(model.num_key_value_heads > 0 ? model.num_key_value_heads
+                                                                  : model.num_attention_heads);
   const double head =
       model.head_dim > 0 ? static_cast<double>(model.head_dim) : s.own_width / s.heads;
   const double hidden = s.tokens * s.width;
@@ -203,8 +203,8 @@ std::optional<std::vector<StageMemory>> MemoryOf(const MlpOptions& model,
     const bool second = i % 2 == 1;
     const auto in = static_cast<double>(model.sizes[i]);
     const auto out = static_cast<double>(model.sizes[i + 1]);
-    StageMemory stage = LinearStage(s.samples, in * (second ? s.share : 1),
-                                    out * (second ? 1 : s.share), s.number);
+    StageMemory stage =
+        LinearStage(s.samples, in * (second ? s.share : 1), out * (second ? 1 : s.share), s.number);
     if (i > 0) stage.input = s.samples * in * (second ? s.share : 1) * s.number;
     stage.summed = s.samples * kFloat * (second ? out : i > 0 ? in : 0);
     stages.push_back(stage);

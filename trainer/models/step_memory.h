@@ -13,9 +13,9 @@ namespace ddprun::trainer {
 // The largest micro-batch.
 struct BatchSize {
   int64_t samples = 0;
-  int64_t length = 0;  // tokens of the longest sample, to which the others are padded
-  double tokens = 0;   // of all samples without their padding
-  bool bf16 = false;   // training.precision
+  int64_t length = 0;        // tokens of the longest sample, to which the others are padded
+  double tokens = 0;         // of all samples without their padding
+  bool bf16 = false;         // training.precision
   int64_t tensor_ranks = 1;  // that share the layers (strategy.tensor_parallel_size)
 };
 

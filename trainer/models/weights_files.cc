@@ -34,8 +34,8 @@ Failure NoWeights(const fs::path& folder) {
   return Failure(Error{.code = Code::kUsage,
                        .title = "NO WEIGHTS IN THE MODEL FOLDER",
                        .where = folder.string(),
-                       .what = "\"" + folder.string() + "\" has neither " + kWeightsName +
-                               " nor " + kPickleName + ", and no index of shards.",
+                       .what = "\"" + folder.string() + "\" has neither " + kWeightsName + " nor " +
+                               kPickleName + ", and no index of shards.",
                        .hint = "A folder with config.json and model.safetensors is expected.",
                        .page = "model-folder"});
 }

@@ -18,8 +18,7 @@ class LossScaler {
   };
 
   explicit LossScaler(const Options& options)
-      : growth_interval_(options.growth_interval),
-        scale_(static_cast<float>(options.init_scale)) {}
+      : growth_interval_(options.growth_interval), scale_(static_cast<float>(options.init_scale)) {}
 
   double scale() const { return scale_; }
   // Steps whose gradients were not finite, and which have therefore changed nothing.

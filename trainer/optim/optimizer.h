@@ -33,7 +33,7 @@ struct ParameterGroup {
   std::vector<at::Tensor> parameters;
   // AdamW: decoupled; Adam and SGD: added to the gradient, as in torch.optim.
   double weight_decay = 0.0;
-  std::vector<std::string> names = {};  // as many as parameters, where the state is wanted
+  std::vector<std::string> names = {};          // as many as parameters, where the state is wanted
   std::vector<StatePlacement> placements = {};  // as many, or none: all are whole
 };
 

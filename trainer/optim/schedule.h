@@ -12,10 +12,10 @@ namespace ddprun::trainer {
 
 struct ScheduleOptions {
   LrSchedulerType shape = LrSchedulerType::kCosine;
-  double warmup = 0;        // >= 1: optimizer steps; < 1: share of total_steps, rounded up
+  double warmup = 0;             // >= 1: optimizer steps; < 1: share of total_steps, rounded up
   bool warmup_from_zero = true;  // false: as if the warmup had begun one step earlier
-  double min_lr_ratio = 0;  // last / peak learning rate; linear and cosine only
-  int64_t total_steps = 0;  // optimizer steps of the run, warmup included
+  double min_lr_ratio = 0;       // last / peak learning rate; linear and cosine only
+  int64_t total_steps = 0;       // optimizer steps of the run, warmup included
 };
 
 // Warmup in whole optimizer steps.

@@ -44,7 +44,9 @@ StateSlots SlotsOf(torch::optim::SGDParamState& state) {
   return {{{"momentum_buffer", &state.momentum_buffer()}}};
 }
 template <typename AdamState>  // Adam's or AdamW's
-  requires requires(AdamState state) { state.max_exp_avg_sq(); }
+requires requires(AdamState state) {
+  state.max_exp_avg_sq();
+}
 StateSlots SlotsOf(AdamState& state) {
   return {{{"exp_avg", &state.exp_avg()},
            {"exp_avg_sq", &state.exp_avg_sq()},
@@ -266,8 +268,7 @@ bool stop_requested() {
 
 int64_t restart_count() {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  return ValueOrThrow(
-      Environment::OfProcess().GetInt("TORCHELASTIC_RESTART_COUNT", 0, 0, kMost));
+  return ValueOrThrow(Environment::OfProcess().GetInt("TORCHELASTIC_RESTART_COUNT", 0, 0, kMost));
 }
 
 }  // namespace ddprun

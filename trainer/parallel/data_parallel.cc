@@ -132,10 +132,8 @@ ReplicatedModel::ReplicatedModel(std::shared_ptr<Model> model,
     const c10::Device device = options_.devices[i];
     replicas_.push_back(i == 0 ? model : make_replica(device));
     const int more = static_cast<int>(i) < threads % count ? 1 : 0;
-    threads_.push_back(
-        std::make_unique<DeviceThread>(device, std::max(1, threads / count + more)));
-    memory_[i] = {.name = device.str(),
-                  .model = StateBytes(*model)};
+    threads_.push_back(std::make_unique<DeviceThread>(device, std::max(1, threads / count + more)));
+    memory_[i] = {.name = device.str(), .model = StateBytes(*model)};
   }
   OnEach(threads_.size(), [](size_t) {});
   // The number of new threads, which was theirs for a moment.

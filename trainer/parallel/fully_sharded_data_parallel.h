@@ -42,7 +42,8 @@ template <typename Block>
 at::Tensor run_block(Block& block, const at::Tensor& x) {
   const auto [owner, index] = trainer::ShardedModule::BlockOf(block);
   if (owner == nullptr) return block.forward(x);
-  return owner->units().Run(index, [&](const at::Tensor& in) { return block.forward(in); }, x);
+  return owner->units().Run(
+      index, [&](const at::Tensor& in) { return block.forward(in); }, x);
 }
 
 // One thread, the same on all ranks' programs: all ranks call forward and backward equally often,

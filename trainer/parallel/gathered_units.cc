@@ -56,9 +56,7 @@ GatheredUnits::~GatheredUnits() {
   }
 }
 
-void GatheredUnits::MakePart(State& state,
-                             int64_t elements,
-                             const at::TensorOptions& type) const {
+void GatheredUnits::MakePart(State& state, int64_t elements, const at::TensorOptions& type) const {
   auto* const group = dynamic_cast<HostProcessGroup*>(axis_.group.get());
   if (axis_.size > 1 && group != nullptr && type.device().is_cpu()) {
     const auto [own, all] = PartsInPlace::Allocate(*group, elements, type);
@@ -96,8 +94,7 @@ void GatheredUnits::StartGather(size_t index) {
   if (state.buffer.defined() || !unit.flat.defined()) return;
   const at::NoGradGuard no_grad;
   state.buffer = buffers_.Take(unit.layout.elements(), unit.flat.options());
-  state.coming = GatherParts(axis_, state.part,
-                             state.buffer.narrow(0, 0, unit.layout.elements()));
+  state.coming = GatherParts(axis_, state.part, state.buffer.narrow(0, 0, unit.layout.elements()));
 }
 
 void GatheredUnits::Gather(size_t index) {

@@ -55,7 +55,7 @@ class GatheredUnits {
   struct State {
     at::Tensor buffer = {};  // undefined: the unit is not there
     c10::intrusive_ptr<c10d::Work> coming = {};
-    at::Tensor part = {};    // what this rank keeps
+    at::Tensor part = {};      // what this rank keeps
     at::Tensor in_place = {};  // all ranks' parts, where they are on one node
     bool there = false;
   };

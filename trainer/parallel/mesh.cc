@@ -85,10 +85,9 @@ void AllReduceOnHost(c10d::Backend* control,
 
 DeviceScalar NormOverModel(const DeviceScalar& squares, const Mesh& mesh) {
   const at::Tensor& on_device = squares.on_device();
-  const at::Tensor sum = on_device.defined()
-                             ? on_device.clone()
-                             : at::full({}, static_cast<double>(squares),
-                                        at::dtype(at::kDouble).device(mesh.device));
+  const at::Tensor sum = on_device.defined() ? on_device.clone()
+                                             : at::full({}, static_cast<double>(squares),
+                                                        at::dtype(at::kDouble).device(mesh.device));
   for (const Axis* axis : {&mesh.tensor, &mesh.pipeline}) AllReduceOnHost(axis->group.get(), sum);
   return DeviceScalar(sum.sqrt());
 }

@@ -56,16 +56,16 @@ struct Mesh {
   // Ranks are numbered with the tensor axis innermost, then shard, replicas, pipeline:
   // rank = (pipeline.rank * data.size + data.rank) * tensor.size + tensor.rank, and
   // data.rank = replica.rank * shard.size + shard.rank.
-  Axis world;  // without a group: that is `control`
-  Axis data;   // have the same model and other samples: gradients are averaged along it
-  Axis shard;  // a part of the data axis that shares out optimizer state, gradients, parameters
+  Axis world;     // without a group: that is `control`
+  Axis data;      // have the same model and other samples: gradients are averaged along it
+  Axis shard;     // a part of the data axis that shares out optimizer state, gradients, parameters
   Axis replica;   // have the same shard
   Axis tensor;    // have parts of the same layers, and the same samples
   Axis pipeline;  // have layers that follow each other, and the same samples
   // Of all processes, for tensors on the host: counts, comparisons, announcements. The data axis'
   // group may be one that cannot carry those.
   c10::intrusive_ptr<c10d::Backend> control = {};
-  c10::Device device = c10::kCPU;  // where the model is
+  c10::Device device = c10::kCPU;        // where the model is
   MakeDeviceGraph make_graph = nullptr;  // of that device; nullptr: it has none
 };
 

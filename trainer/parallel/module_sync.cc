@@ -163,9 +163,8 @@ std::string FirstDifference(const std::string& theirs, const std::string& mine) 
     const bool has_b = static_cast<bool>(std::getline(mine_lines, b));
     if (!has_a && !has_b) return "";
     if (a == b && has_a == has_b) continue;
-    return "\nThe first difference is tensor " + std::to_string(number) +
-           ":\n    rank 0 has " + (has_a ? a : "no more tensors") +
-           "\n    here is    " + (has_b ? b : "no more tensors");
+    return "\nThe first difference is tensor " + std::to_string(number) + ":\n    rank 0 has " +
+           (has_a ? a : "no more tensors") + "\n    here is    " + (has_b ? b : "no more tensors");
   }
 }
 

@@ -113,7 +113,9 @@ class Pipeline : public Strategy {
   // nullptr: no other rank's stage has it.
   const SharedParameter* SharedAs(const at::Tensor& parameter) const;
   void Update(const PipelineUpdate& update) const;
-  void NameUpdate(const PipelineUpdate& update, int64_t place, int64_t places,
+  void NameUpdate(const PipelineUpdate& update,
+                  int64_t place,
+                  int64_t places,
                   StateVisitor& visitor) const;
   // By device of the own stages.
   std::vector<std::vector<at::Tensor>> CountedGradients();
@@ -170,8 +172,7 @@ void Pipeline::Forward(const StepInputs& inputs, size_t micro_batch, Own& own) {
     if (!IsLast(own)) return model_->RunStages(batch, begin, end, x);
     return model_->GoOnFrom(begin, x, [&] { return inputs.loss(*model_, batch, micro_batch); });
   };
-  const at::Tensor y =
-      inputs.part ? inputs.part(micro_batch, index, device, forward) : forward();
+  const at::Tensor y = inputs.part ? inputs.part(micro_batch, index, device, forward) : forward();
   own.kept.push_back({x, y});
   if (!IsLast(own)) GiveForward(y, own);
 }
@@ -227,9 +228,8 @@ std::vector<std::vector<at::Tensor>> Pipeline::CountedGradients() {
   }
   std::vector<std::vector<at::Tensor>> by_device;
   for (const at::Tensor& gradient : parameters_.Counted(std::move(own))) {
-    const auto place = std::ranges::find_if(by_device, [&](const auto& known) {
-      return known.front().device() == gradient.device();
-    });
+    const auto place = std::ranges::find_if(
+        by_device, [&](const auto& known) { return known.front().device() == gradient.device(); });
     place == by_device.end() ? by_device.push_back({gradient}) : place->push_back(gradient);
   }
   return by_device;

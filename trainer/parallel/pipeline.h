@@ -35,10 +35,10 @@ struct PipelineUpdate {
 
 struct PipelineOptions {
   ScheduleActions schedule = &OneForwardOneBackwardActions;
-  int stages = 1;                    // of the whole pipeline
-  std::vector<PipelineStage> own;    // one where ranks have the others, otherwise all, in order
+  int stages = 1;                  // of the whole pipeline
+  std::vector<PipelineStage> own;  // one where ranks have the others, otherwise all, in order
   std::vector<SharedParameter> shared = {};  // with stages of other ranks
-  ModuleSync::Options sync = {};     // with several ranks along the data axis
+  ModuleSync::Options sync = {};             // with several ranks along the data axis
 };
 
 // `model` has the parameters of the own stages (Model::ForgetMeta), or, where ranks share out

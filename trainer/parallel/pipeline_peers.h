@@ -26,8 +26,7 @@ class PipelinePeers {
 
  private:
   int WorldRank(int stage) const {
-    return mesh_.world.rank +
-           (stage - mesh_.pipeline.rank) * mesh_.data.size * mesh_.tensor.size;
+    return mesh_.world.rank + (stage - mesh_.pipeline.rank) * mesh_.data.size * mesh_.tensor.size;
   }
 
   const Mesh mesh_;

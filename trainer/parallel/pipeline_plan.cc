@@ -72,8 +72,7 @@ std::vector<PipelineEvent> SimulatePipeline(const std::vector<PipelineActions>& 
     if (begin == kNever) return events;
     const auto at = static_cast<size_t>(first);
     const PipelineAction action = actions[at][next[at]++];
-    free_at[at] =
-        begin + (action.kind == Kind::kForward ? forward_seconds : backward_seconds);
+    free_at[at] = begin + (action.kind == Kind::kForward ? forward_seconds : backward_seconds);
     ends[{action.kind, first, action.micro_batch}] = free_at[at];
     events.push_back({first, action, begin, free_at[at]});
   }

@@ -148,8 +148,7 @@ class PowerSgdHook : public CommHook {
     part.error = at::zeros({factoring.n, factoring.m}, like.options());
     at::Generator generator =
         at::make_generator<at::CPUGeneratorImpl>(MixSeeds({options_.seed, parameter}));
-    part.q =
-        at::randn({factoring.m, factoring.rank}, generator, at::kFloat).to(like.options());
+    part.q = at::randn({factoring.m, factoring.rank}, generator, at::kFloat).to(like.options());
     return part;
   }
 

@@ -109,8 +109,7 @@ void Reducer::Rejoin(int giver) {
   in_flight_ = false;
   // From the end of the first step on: nobody is replaced before.
   const bool known = rebuild_ == Rebuild::kDone;
-  const std::vector<size_t> own =
-      known ? order_ : OrderOfArrival(arrival_order_, order_.size());
+  const std::vector<size_t> own = known ? order_ : OrderOfArrival(arrival_order_, order_.size());
   const std::vector<size_t> order = OrderOf(giver, own);
   // Buckets that are right keep their memory, whose pages would be new.
   const bool stays = known && order == order_ && !options_.tune_limits;

@@ -144,13 +144,11 @@ void ShardedGradients::Launch(Unit& unit) {
     layout.Whole(bucket, i).copy_(gradient);
     gradient.reset();
   }
-  const at::Tensor part =
-      unit.begun ? parts_.Take(layout.part(), unit.sum.options()) : unit.sum;
-  flights_.push_back(
-      {.unit = &unit,
-       .bucket = taken,
-       .part = part,
-       .work = AveragePart(mesh_.shard, part.narrow(0, 0, layout.part()), bucket)});
+  const at::Tensor part = unit.begun ? parts_.Take(layout.part(), unit.sum.options()) : unit.sum;
+  flights_.push_back({.unit = &unit,
+                      .bucket = taken,
+                      .part = part,
+                      .work = AveragePart(mesh_.shard, part.narrow(0, 0, layout.part()), bucket)});
 }
 
 void ShardedGradients::SettleFirst() {

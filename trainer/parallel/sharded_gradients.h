@@ -59,10 +59,10 @@ class ShardedGradients {
  private:
   struct Unit {
     ShardedUnit* unit;
-    size_t index;        // of those given
-    at::Tensor sum;      // the own part
-    bool begun = false;  // sum has something of this step
-    size_t missing = 0;  // gradients that this backward has still to bring
+    size_t index;                      // of those given
+    at::Tensor sum;                    // the own part
+    bool begun = false;                // sum has something of this step
+    size_t missing = 0;                // gradients that this backward has still to bring
     std::vector<int64_t> blocks = {};  // by parameter: those of the table before its own ones
     std::vector<bool> counts = {};     // by parameter
   };
@@ -85,7 +85,7 @@ class ShardedGradients {
   const Mesh mesh_;
   const Options options_;
   std::vector<Unit> units_;
-  int64_t blocks_ = 0;  // for norms, of all parameters
+  int64_t blocks_ = 0;     // for norms, of all parameters
   at::Tensor own_blocks_;  // numbers of those that this rank has, on the device
   at::Tensor own_counts_;  // 0 for those that another tensor rank counts
   FlatBuffers buckets_;

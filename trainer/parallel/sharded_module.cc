@@ -37,9 +37,9 @@ ShardedModule::ShardedModule(const torch::nn::Module& module,
   VerifySameModel(tensors_.all, *mesh_.control);
   units_.emplace(tensors_.trained, blocks_, mesh_);
   BroadcastFrom(0, tensors_.others, *mesh_.data.group);
-  gradients_.emplace(units_->units(), tensors_.trained, mesh_,
-                     ShardedGradients::Options{
-                         .on_complete = [this](size_t unit) { units_->Free(unit); }});
+  gradients_.emplace(
+      units_->units(), tensors_.trained, mesh_,
+      ShardedGradients::Options{.on_complete = [this](size_t unit) { units_->Free(unit); }});
 }
 
 void ShardedModule::FindBlocks(const torch::nn::Module& module, std::vector<std::string> names) {

@@ -231,7 +231,7 @@ class DistributedDataParallel : public Strategy {
   const RankPart own_;
   const std::shared_ptr<ShardedUpdate> shards_;  // nullptr: this rank updates all
   RankPart replicas_ = {.rank = 0, .size = 0};   // of the optimizer's state
-  std::shared_ptr<VirtualRanks> virtual_;  // nullptr: this rank is one of its own
+  std::shared_ptr<VirtualRanks> virtual_;        // nullptr: this rank is one of its own
   std::optional<ModuleSync> sync_;
   std::optional<PeriodicModelAverager> averager_;
   DeviceScalar learning_rate_;      // of the step under way

@@ -23,10 +23,8 @@ using LossFunction =
 
 // Runs `forward`, the `part`-th part of a model, on its device for a micro-batch of the step: with
 // the job's precision and with random numbers of that part's own.
-using PartFunction = std::function<at::Tensor(size_t micro_batch,
-                                              int part,
-                                              c10::Device device,
-                                              const std::function<at::Tensor()>& forward)>;
+using PartFunction = std::function<at::Tensor(
+    size_t micro_batch, int part, c10::Device device, const std::function<at::Tensor()>& forward)>;
 
 struct StepInputs {
   int64_t step = 1;  // 1 for the first; for messages

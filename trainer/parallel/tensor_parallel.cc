@@ -272,8 +272,7 @@ ColumnParallelLinearImpl::ColumnParallelLinearImpl(const trainer::Axis& axis,
 at::Tensor ColumnParallelLinearImpl::forward(const at::Tensor& x) {
   if (axis_ == nullptr) return trainer::LinearLayer(x, weight, bias);
   const trainer::LinearWeights own = {weight, bias};
-  const at::Tensor part =
-      axis_->ByOutputs(x, {&own, 1}, trainer::WeightLayout::kOutIn).front();
+  const at::Tensor part = axis_->ByOutputs(x, {&own, 1}, trainer::WeightLayout::kOutIn).front();
   return gather_ ? axis_->Gather(part, out_) : part;
 }
 

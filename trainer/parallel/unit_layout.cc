@@ -66,8 +66,8 @@ std::vector<Shard> ShardsOf(std::span<const ShardedUnit> units) {
   std::vector<Shard> shards;
   for (const ShardedUnit& unit : units) {
     for (size_t i = 0; i < unit.pieces.size(); ++i) {
-      shards.push_back({unit.layout.parameters()[i].name, unit.pieces[i],
-                        unit.layout.PlacementOf(i)});
+      shards.push_back(
+          {unit.layout.parameters()[i].name, unit.pieces[i], unit.layout.PlacementOf(i)});
     }
   }
   return shards;

@@ -83,8 +83,8 @@ std::function<void()> VirtualRanks::Exchange(const std::vector<at::Tensor>& sums
     std::vector<int64_t> receive;
     for (const auto& nodes : subtrees_) receive.push_back(i < nodes.size() ? own_width : 0);
     at::Tensor input = i < sums.size() ? sums[i] : at::empty({0}, flat.options());
-    received.push_back(at::empty({std::accumulate(receive.begin(), receive.end(), int64_t{0})},
-                                 flat.options()));
+    received.push_back(
+        at::empty({std::accumulate(receive.begin(), receive.end(), int64_t{0})}, flat.options()));
     works.push_back(group.alltoall_base(received.back(), input, receive, send));
   }
   return [this, works, received, flat, width, own_width, processes, &group] {

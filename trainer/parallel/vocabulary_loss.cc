@@ -25,7 +25,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kIgnoredClass = -100;  // as torch.nn.functional.cross_entropy
+constexpr int64_t kIgnoredClass = -100;             // as torch.nn.functional.cross_entropy
 constexpr int64_t kScoreBytes = int64_t{32} << 20;  // of one piece, as compute/cross_entropy.cc
 
 // Which targets count, and which of them are this rank's.
@@ -33,8 +33,8 @@ struct Targets {
   Targets(const at::Tensor& all, const VocabularyLossOptions& options)
       : ignored(all.eq(kIgnoredClass)),
         wrong(all.lt(0).logical_or_(all.ge(options.classes)).logical_and_(ignored.logical_not())),
-        elsewhere(all.lt(options.own.begin)
-                      .logical_or_(all.ge(options.own.begin + options.own.length))),
+        elsewhere(
+            all.lt(options.own.begin).logical_or_(all.ge(options.own.begin + options.own.length))),
         columns((all - options.own.begin).clamp_(0, options.own.length - 1)) {
     TORCH_CHECK_INDEX(!IsForHostKernels(all) || !wrong.any().item<bool>(), "A target of ",
                       all.max().item<int64_t>(), " is out of bounds for ", options.classes,

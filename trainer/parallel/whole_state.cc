@@ -115,8 +115,10 @@ void GatherWhole(const StateDict& state,
     const auto dtype = static_cast<at::ScalarType>(whole.dtype);
     const int64_t elements = c10::multiply_integers(whole.shape);
     if (whole.elements != elements) {
-      throw DoesNotFit(name, "has " + std::to_string(elements) + " elements, but all ranks' parts "
-                             "of it have " + std::to_string(whole.elements) + ".");
+      throw DoesNotFit(name, "has " + std::to_string(elements) +
+                                 " elements, but all ranks' parts "
+                                 "of it have " +
+                                 std::to_string(whole.elements) + ".");
     }
     // A sum of whole numbers of which all but one are 0 keeps every bit.
     constexpr int64_t kWord = sizeof(int64_t);

@@ -21,8 +21,8 @@ Result<std::vector<ConfigDifference>> CompareConfigs(const std::string& first,
 
 struct HashDifference {
   int64_t step = 0;
-  std::string tensor;  // the first that differs, in the order of a step: gradients, then weights
-  int rank = 0;        // the first that has it so
+  std::string tensor;   // the first that differs, in the order of a step: gradients, then weights
+  int rank = 0;         // the first that has it so
   int64_t tensors = 0;  // that differ in this step, of all ranks
 };
 

@@ -68,8 +68,8 @@ Result<ToldSteps> CutLastLine(const std::string& path) {
   if (size < 0) return CannotWrite(path, errno);
   const off_t begin = std::max<off_t>(size - kLooked, 0);
   std::string end(static_cast<size_t>(size - begin), '\0');
-  end.resize(static_cast<size_t>(
-      std::max<ssize_t>(::pread(fd.get(), end.data(), end.size(), begin), 0)));
+  end.resize(
+      static_cast<size_t>(std::max<ssize_t>(::pread(fd.get(), end.data(), end.size(), begin), 0)));
   end.resize(end.rfind('\n') + 1);  // 0 where there is none
   if (::ftruncate(fd.get(), begin + static_cast<off_t>(end.size())) != 0) {
     return CannotWrite(path, errno);
@@ -130,12 +130,9 @@ void MetricsFile::OnStep(const StepReport& report, ReportTime now) {
 }
 
 void MetricsFile::OnEval(const EvalReport& report, ReportTime now) {
-  Json object = {{"ts", now.unix_seconds},
-                 {"step", report.step},
-                 {"epoch", Number(report.epoch)},
-                 {"split", "validation"},
-                 {"loss", Number(report.loss)},
-                 {"samples", report.samples},
+  Json object = {{"ts", now.unix_seconds},           {"step", report.step},
+                 {"epoch", Number(report.epoch)},    {"split", "validation"},
+                 {"loss", Number(report.loss)},      {"samples", report.samples},
                  {"seconds", Number(report.seconds)}};
   for (const auto& [name, value] : report.metrics) object[name] = Number(value);
   Append(Line(object));

@@ -22,12 +22,12 @@ struct StepReport {
   double loss = 0;        // mean over the predictions of the step and its ranks; NaN without any
   double mean_loss = 0;   // over the steps since the last one reported; NaN without any prediction
   double learning_rate = 0;
-  double grad_norm = 0;  // before clipping; 0 where the step is not reported
+  double grad_norm = 0;       // before clipping; 0 where the step is not reported
   double loss_scale = 0;      // of the step; 0: none (float16 has one)
   int64_t skipped_steps = 0;  // of the run until now, for gradients that were not finite
   int64_t samples = 0;
   int64_t predictions = 1;
-  int64_t tokens = 0;  // 0 for a model without tokens
+  int64_t tokens = 0;      // 0 for a model without tokens
   double run_seconds = 0;  // that the run has trained until now, over all its starts
   double step_seconds = 0;
   double data_seconds = 0;  // of these, waiting for the batches

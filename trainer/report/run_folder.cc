@@ -31,7 +31,6 @@ namespace fs = std::filesystem;
 // So many runs of one name point to a loop gone wrong.
 constexpr int kMaxSuffix = 100000;
 
-
 Error FolderError(const std::string& path, const std::string& doing, int error_number) {
   return Error{.title = "RUN FOLDER",
                .where = path,
@@ -67,8 +66,9 @@ Result<UniqueFd> LockFolder(const std::string& path,
       return Error{.title = "RUN IN USE",
                    .where = path,
                    .what = "Another process trains in this run folder.",
-                   .hint = "Wait until it has ended, or give this run a name of its own "
-                           "(run.name).",
+                   .hint =
+                       "Wait until it has ended, or give this run a name of its own "
+                       "(run.name).",
                    .page = "run-in-use"};
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -206,8 +206,7 @@ std::string FindRunFolder(const Config& config, std::span<const std::string> job
   const std::string parent = wanted.substr(0, begin);
   const std::string rest = ReplaceName(wanted.substr(end), config.run.name);
   const bool named = name_at < wanted.size();
-  const std::string prefix =
-      wanted.substr(begin, name_at - begin) + (named ? config.run.name : "");
+  const std::string prefix = wanted.substr(begin, name_at - begin) + (named ? config.run.name : "");
   std::vector<std::string> names;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(parent.empty() ? "." : parent, error)) {

@@ -25,8 +25,8 @@ struct BucketSizesReport {
 // layers keep for backward, nor their workspace. Told for each way in which samples are shared out.
 struct DeviceMemoryReport {
   struct Device {
-    std::string name = {};     // "cuda:1"
-    int64_t samples = 0;       // of a micro-batch
+    std::string name = {};  // "cuda:1"
+    int64_t samples = 0;    // of a micro-batch
     // Sizes of what is gathered there: all outputs, or a loss of each device; elsewhere empty.
     std::vector<int64_t> gathered = {};
     int64_t model = 0;  // parameters and buffers; bytes, as the next

@@ -28,9 +28,9 @@ std::string FormatBucketSizesLine(const BucketSizesReport& report);
 std::string FormatDeviceMemoryLine(const DeviceMemoryReport::Device& device, size_t index);
 
 struct TerminalOptions {
-  int line_fd = 1;               // where lines go
-  int bar_fd = -1;               // where the progress bar goes, below the lines; -1: none
-  std::string numbers_in = {};   // the file that has them, too; for a message
+  int line_fd = 1;              // where lines go
+  int bar_fd = -1;              // where the progress bar goes, below the lines; -1: none
+  std::string numbers_in = {};  // the file that has them, too; for a message
 };
 
 // The descriptor for the progress bar: stdout or stderr, whichever is a terminal, or -1.

@@ -83,13 +83,12 @@ void TimeLedger::OnEnd(const RunEnd& end, ReportTime now) {
   terminal_.OnNote("time: training " + std::string(share.data()) + Duration(wall) +
                    "; waiting for data " + Duration(spent_.data) + ", for ranks " +
                    Duration(spent_.ranks) + ", saving " + Duration(spent_.saving) +
-                   ", validation " + Duration(spent_.evaluation) +
-                   ", starting and redone steps " + Duration(LostSeconds(spent_, wall)));
+                   ", validation " + Duration(spent_.evaluation) + ", starting and redone steps " +
+                   Duration(LostSeconds(spent_, wall)));
 }
 
 double TimeLedger::LostSeconds(const Seconds& spent, double wall) const {
-  const double known =
-      spent.useful + spent.data + spent.ranks + spent.saving + spent.evaluation;
+  const double known = spent.useful + spent.data + spent.ranks + spent.saving + spent.evaluation;
   return std::max(wall - known, 0.0);
 }
 

@@ -44,7 +44,7 @@ class TimeLedger final : public Observer {
   Observer& terminal_;
   bool goes_on_;  // and no step has been told yet
   UniqueFd fd_;
-  double began_ = 0;    // wall clock, of the first start
+  double began_ = 0;  // wall clock, of the first start
   int64_t starts_ = 1;
   Seconds spent_;
   std::deque<std::pair<int64_t, Seconds>> after_;  // steps since the last checkpoint

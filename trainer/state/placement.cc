@@ -75,10 +75,9 @@ StatePlacement FlatPart(const StatePlacement& placement,
 
 at::Tensor WithinWhole(const StateTensor& part) {
   if (part.tensor.dim() == 0) return part.tensor;
-  const int64_t rows =
-      part.flat ? c10::multiply_integers(part.global_shape) : part.global_shape[0];
-  return part.tensor.narrow(
-      0, 0, std::clamp<int64_t>(rows - part.offset[0], 0, part.tensor.size(0)));
+  const int64_t rows = part.flat ? c10::multiply_integers(part.global_shape) : part.global_shape[0];
+  return part.tensor.narrow(0, 0,
+                            std::clamp<int64_t>(rows - part.offset[0], 0, part.tensor.size(0)));
 }
 
 at::Tensor SameIn(const at::Tensor& whole, const StateTensor& part) {

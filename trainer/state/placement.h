@@ -45,7 +45,7 @@ class PartRuns {
  private:
   int64_t count_ = 1;
   int64_t length_ = 1;
-  int64_t begin_ = 0;  // of the first
+  int64_t begin_ = 0;                               // of the first
   std::vector<std::pair<int64_t, int64_t>> outer_;  // sizes and strides, the innermost first
 };
 

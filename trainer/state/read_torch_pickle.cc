@@ -20,17 +20,15 @@ constexpr size_t kMaxVisits = 2'000'000;
 constexpr size_t kMaxNameBytes = size_t{64} << 20;
 
 constexpr std::array<std::string_view, 5> kFunctions = {
-    "collections.OrderedDict",        "torch._utils._rebuild_tensor_v2",
-    "torch._utils._rebuild_parameter", "torch._utils._rebuild_parameter_with_state",
-    "torch.Size"};
+    "collections.OrderedDict", "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter",
+    "torch._utils._rebuild_parameter_with_state", "torch.Size"};
 
 // "torch.FloatStorage"
 bool IsStorage(std::string_view name) {
   constexpr std::string_view kModule = "torch.";
   return name.starts_with(kModule) && name.ends_with("Storage") &&
-         std::ranges::all_of(name.substr(kModule.size()), [](unsigned char letter) {
-           return std::isalnum(letter) != 0;
-         });
+         std::ranges::all_of(name.substr(kModule.size()),
+                             [](unsigned char letter) { return std::isalnum(letter) != 0; });
 }
 
 struct Bad {
@@ -39,13 +37,24 @@ struct Bad {
 };
 
 struct Value {
-  enum class Kind { kNone, kBool, kInt, kFloat, kText, kTuple, kList, kDict, kGlobal, kStorage,
-                    kTensor };
+  enum class Kind {
+    kNone,
+    kBool,
+    kInt,
+    kFloat,
+    kText,
+    kTuple,
+    kList,
+    kDict,
+    kGlobal,
+    kStorage,
+    kTensor
+  };
   Kind kind = Kind::kNone;
   int64_t integer = 0;  // of a bool too
   double number = 0;
-  std::string text = {};              // also a global's name
-  std::vector<Value*> items = {};     // of a dict: key, value, key, value
+  std::string text = {};                  // also a global's name
+  std::vector<Value*> items = {};         // of a dict: key, value, key, value
   const PickledTensor* tensor = nullptr;  // of a storage: without offset, shape and strides
 };
 using Kind = Value::Kind;
@@ -156,22 +165,41 @@ class Machine {
 
 bool Machine::Scalar(char op) {
   switch (op) {
-    case 'N': Push(Kind::kNone); return true;
-    case '\x88': PushInteger(Kind::kBool, 1); return true;
-    case '\x89': PushInteger(Kind::kBool, 0); return true;
-    case 'K': PushInteger(Kind::kInt, static_cast<int64_t>(Number(1))); return true;
-    case 'M': PushInteger(Kind::kInt, static_cast<int64_t>(Number(2))); return true;
-    case 'J': PushInteger(Kind::kInt, static_cast<int32_t>(Number(4))); return true;
-    case '\x8a': LongInteger(); return true;
+    case 'N':
+      Push(Kind::kNone);
+      return true;
+    case '\x88':
+      PushInteger(Kind::kBool, 1);
+      return true;
+    case '\x89':
+      PushInteger(Kind::kBool, 0);
+      return true;
+    case 'K':
+      PushInteger(Kind::kInt, static_cast<int64_t>(Number(1)));
+      return true;
+    case 'M':
+      PushInteger(Kind::kInt, static_cast<int64_t>(Number(2)));
+      return true;
+    case 'J':
+      PushInteger(Kind::kInt, static_cast<int32_t>(Number(4)));
+      return true;
+    case '\x8a':
+      LongInteger();
+      return true;
     case 'G': {
       uint64_t bits = 0;  // the one number that is big endian
       for (const char byte : Take(8)) bits = bits << 8 | static_cast<unsigned char>(byte);
       Push(Kind::kFloat).number = std::bit_cast<double>(bits);
       return true;
     }
-    case 'X': Push(Kind::kText).text = Take(Number(4)); return true;
-    case '\x8c': Push(Kind::kText).text = Take(Number(1)); return true;
-    default: return false;
+    case 'X':
+      Push(Kind::kText).text = Take(Number(4));
+      return true;
+    case '\x8c':
+      Push(Kind::kText).text = Take(Number(1));
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -186,28 +214,49 @@ void Machine::LongInteger() {
 
 bool Machine::Container(char op) {
   switch (op) {
-    case '(': marks_.push_back(stack_.size()); return true;
-    case ')': Push(Kind::kTuple); return true;
-    case ']': Push(Kind::kList); return true;
-    case '}': Push(Kind::kDict); return true;
-    case '\x85': Tuple(1); return true;
-    case '\x86': Tuple(2); return true;
-    case '\x87': Tuple(3); return true;
+    case '(':
+      marks_.push_back(stack_.size());
+      return true;
+    case ')':
+      Push(Kind::kTuple);
+      return true;
+    case ']':
+      Push(Kind::kList);
+      return true;
+    case '}':
+      Push(Kind::kDict);
+      return true;
+    case '\x85':
+      Tuple(1);
+      return true;
+    case '\x86':
+      Tuple(2);
+      return true;
+    case '\x87':
+      Tuple(3);
+      return true;
     case 't': {
       std::vector<Value*> items = PopToMark();
       Push(Kind::kTuple).items = std::move(items);
       return true;
     }
-    case 'a': Add(Kind::kList, {Pop()}); return true;
-    case 'e': Add(Kind::kList, PopToMark()); return true;
+    case 'a':
+      Add(Kind::kList, {Pop()});
+      return true;
+    case 'e':
+      Add(Kind::kList, PopToMark());
+      return true;
     case 's': {
       Value* value = Pop();
       Value* key = Pop();
       Add(Kind::kDict, {key, value});
       return true;
     }
-    case 'u': Add(Kind::kDict, PopToMark()); return true;
-    default: return false;
+    case 'u':
+      Add(Kind::kDict, PopToMark());
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -235,12 +284,24 @@ bool Machine::Memo(char op) {
     case '\x80':
       if (Number(1) > 5) throw Bad{"its protocol is newer than 5"};
       return true;
-    case '\x95': Number(8); return true;  // says how long the next part is
-    case 'q': memo_[Number(1)] = Top(); return true;
-    case 'r': memo_[Number(4)] = Top(); return true;
-    case '\x94': memo_[memo_.size()] = Top(); return true;
-    case 'h': get(Number(1)); return true;
-    case 'j': get(Number(4)); return true;
+    case '\x95':
+      Number(8);
+      return true;  // says how long the next part is
+    case 'q':
+      memo_[Number(1)] = Top();
+      return true;
+    case 'r':
+      memo_[Number(4)] = Top();
+      return true;
+    case '\x94':
+      memo_[memo_.size()] = Top();
+      return true;
+    case 'h':
+      get(Number(1));
+      return true;
+    case 'j':
+      get(Number(4));
+      return true;
     case 'c': {
       const std::string module = Line();
       Global(module, Line());
@@ -251,15 +312,20 @@ bool Machine::Memo(char op) {
       Global(Expect(Pop(), Kind::kText).text, Expect(name, Kind::kText).text);
       return true;
     }
-    case 'R': Reduce(); return true;
+    case 'R':
+      Reduce();
+      return true;
     case 'b':
       // Attributes of a dict, as "_metadata" of PyTorch's modules.
       if (Pop()->kind != Kind::kDict || Top()->kind != Kind::kDict) {
         throw Bad{"it sets attributes of something else than a dict"};
       }
       return true;
-    case 'Q': Storage(); return true;
-    default: return false;
+    case 'Q':
+      Storage();
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -354,12 +420,18 @@ class Flattener {
 
   static std::optional<PickledValue> Leaf(const Value& value) {
     switch (value.kind) {
-      case Kind::kTensor: return *value.tensor;
-      case Kind::kInt: return value.integer;
-      case Kind::kFloat: return value.number;
-      case Kind::kBool: return value.integer != 0;
-      case Kind::kText: return value.text;
-      default: return std::nullopt;
+      case Kind::kTensor:
+        return *value.tensor;
+      case Kind::kInt:
+        return value.integer;
+      case Kind::kFloat:
+        return value.number;
+      case Kind::kBool:
+        return value.integer != 0;
+      case Kind::kText:
+        return value.text;
+      default:
+        return std::nullopt;
     }
   }
 

@@ -108,8 +108,8 @@ SafetensorsFile::Entry ReadEntry(const WeightsBytes& file,
   }
   const auto bytes = ByteCount(*shape, *dtype);
   if (bytes != end - begin) {
-    throw fail("of shape [" + Joined(*shape) + "] and dtype " + std::string(dtype_text) +
-               " has " + std::to_string(end - begin) + " bytes");
+    throw fail("of shape [" + Joined(*shape) + "] and dtype " + std::string(dtype_text) + " has " +
+               std::to_string(end - begin) + " bytes");
   }
   return {*dtype, *shape, data_begin + begin, data_begin + end};
 }
@@ -148,7 +148,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : bytes_(path, "safete
   if (header_bytes > kMaxHeaderBytes ||
       header_bytes > static_cast<uint64_t>(file_size) - kLengthBytes) {
     throw bytes_.Broken("its header should have " + std::to_string(header_bytes) +
-                           " bytes, but the file has " + std::to_string(file_size));
+                        " bytes, but the file has " + std::to_string(file_size));
   }
   std::string header_text(header_bytes, ' ');
   bytes_.Read(header_text.data(), header_text.size(), kLengthBytes);
@@ -199,17 +199,15 @@ void SafetensorsFile::ReadInto(const std::string& name, at::Tensor& target) cons
 }
 
 std::string SafetensorsDtype(at::ScalarType dtype, const std::string& name) {
-  const auto* found = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const DtypeName& known) {
-    return known.dtype == dtype;
-  });
+  const auto* found = std::find_if(kDtypes.begin(), kDtypes.end(),
+                                   [&](const DtypeName& known) { return known.dtype == dtype; });
   if (found != kDtypes.end()) return found->name;
   throw CannotStore(name, "has a dtype that the safetensors format lacks");
 }
 
 std::optional<at::ScalarType> ParseSafetensorsDtype(std::string_view text) {
-  const auto* found = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const DtypeName& known) {
-    return text == known.name;
-  });
+  const auto* found = std::find_if(kDtypes.begin(), kDtypes.end(),
+                                   [&](const DtypeName& known) { return text == known.name; });
   return found == kDtypes.end() ? std::nullopt : std::optional(found->dtype);
 }
 
@@ -250,8 +248,7 @@ void WriteSafetensors(const std::string& path,
   ThrowIfError(file.Write(header));
   for (const LazyTensor& lazy : tensors) {
     const at::Tensor tensor = lazy.read().detach().cpu().contiguous();
-    ThrowIfError(
-        file.Write({static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()}));
+    ThrowIfError(file.Write({static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()}));
   }
   ThrowIfError(file.Finish());
 }

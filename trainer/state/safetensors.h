@@ -75,7 +75,7 @@ struct LazyTensor {
   at::ScalarType dtype;
   std::vector<int64_t> shape;
   std::function<at::Tensor()> read;  // of that dtype and shape
-  std::string same_as = {};  // name of another tensor of the file that is the same memory
+  std::string same_as = {};          // name of another tensor of the file that is the same memory
 };
 
 // Writes the file whole or not at all: temporary file, fsync, rename. Tensors may be on any

@@ -50,8 +50,7 @@ void StateVisitor::Section(std::string prefix, RankPart part, RankPart replicas)
 void StateVisitor::Tensor(const std::string& name,
                           const at::Tensor& tensor,
                           const StatePlacement& placement) {
-  const StateTensor named{
-      .name = prefix_ + name, .tensor = tensor.detach(), .replicas = replicas_};
+  const StateTensor named{.name = prefix_ + name, .tensor = tensor.detach(), .replicas = replicas_};
   for (const StatePart& part : placement) {
     StateTensor entry = named;
     if (!part.view.empty()) {

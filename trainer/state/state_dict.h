@@ -71,9 +71,7 @@ class StateVisitor {
   // these are they; otherwise each rank has its own, stored as slices [rank, ...] of [size, ...].
   // `replicas`: of StateTensor, where ranks name different tensors or slices; {0, 1} where no other
   // rank has them.
-  void Section(std::string prefix,
-               RankPart part = {},
-               RankPart replicas = {.rank = 0, .size = 0});
+  void Section(std::string prefix, RankPart part = {}, RankPart replicas = {.rank = 0, .size = 0});
   // `placement`: empty unless the section's part is of size 1.
   void Tensor(const std::string& name,
               const at::Tensor& tensor,

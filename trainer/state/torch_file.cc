@@ -64,8 +64,8 @@ std::optional<int64_t> Span(const PickledTensor& view) {
     if (view.shape[i] < 0 || view.strides[i] < 0) return std::nullopt;
     int64_t reach = 0;
     overflow |= __builtin_mul_overflow(elements, view.shape[i], &elements);
-    overflow |= __builtin_mul_overflow(std::max<int64_t>(view.shape[i] - 1, 0), view.strides[i],
-                                       &reach);
+    overflow |=
+        __builtin_mul_overflow(std::max<int64_t>(view.shape[i] - 1, 0), view.strides[i], &reach);
     overflow |= __builtin_add_overflow(last, reach, &last);
   }
   if (elements == 0 && !overflow) return 0;

@@ -66,7 +66,9 @@ class PickleWriter {
 
 std::string WritePickledState(const std::vector<std::pair<std::string, PickledValue>>& values) {
   PickleWriter writer;
-  writer.Raw("\x80\x02" "ccollections\nOrderedDict\n)R(");
+  writer.Raw(
+      "\x80\x02"
+      "ccollections\nOrderedDict\n)R(");
   for (const auto& [name, value] : values) {
     writer.Write(name);
     std::visit([&writer](const auto& one) { writer.Write(one); }, value);

@@ -1,5 +1,3 @@
-#include "trainer/text/tokenizer.h"
-
 #include <filesystem>
 #include <unordered_map>
 #include <utility>
@@ -7,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "trainer/text/tokenizer.h"
 #include "trainer/text/tokenizer_files.h"
 #include "trainer/text/tokenizer_models.h"
 

@@ -1,8 +1,7 @@
-#include "trainer/text/byte_pair.h"
-
 #include <array>
 #include <cstdint>
 
+#include "trainer/text/byte_pair.h"
 #include "trainer/text/code_point_table.h"
 #include "trainer/text/unicode.h"
 #include "trainer/text/utf8.h"

@@ -1,6 +1,6 @@
-#include "trainer/text/tokenizer_models.h"
-
 #include <nlohmann/json.hpp>
+
+#include "trainer/text/tokenizer_models.h"
 
 namespace ddprun::trainer {
 

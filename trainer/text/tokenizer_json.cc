@@ -1,5 +1,3 @@
-#include "trainer/text/tokenizer_files.h"
-
 #include <optional>
 #include <string>
 #include <utility>
@@ -8,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/text/byte_pair.h"
+#include "trainer/text/tokenizer_files.h"
 #include "trainer/text/tokenizer_models.h"
 #include "trainer/text/word_piece.h"
 

@@ -1,13 +1,13 @@
 // Tokenizers out of what their files hold, with the tokens that `transformers` would add.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "trainer/text/byte_pair.h"
 #include "trainer/text/tokenizer_files.h"

@@ -206,9 +206,8 @@ pid_t SimulatedProcesses::Fork(int local_rank, const UniqueFd& recorders) {
   process.local_rank = local_rank;
   process.recorder = *FlightRecorder::Attach(recorders, local_rank, local_rank);
   if (world_.Chance(chances_.recovers)) {
-    world_.After(world_.Between(0, 3000), [this, at = process.generation] {
-      SayThatTheyRecover(at);
-    });
+    world_.After(world_.Between(0, 3000),
+                 [this, at = process.generation] { SayThatTheyRecover(at); });
   }
   return pid;
 }
@@ -311,8 +310,7 @@ void SimulatedProcesses::Die(pid_t pid, const ProcessExit& exit) {
 void SimulatedProcesses::Deliver(pid_t pid) {
   Process& process = processes_.at(pid);
   process.reaped = true;
-  const Generation before =
-      process.kind == Kind::kWorker ? GenerationOf(process) : Generation();
+  const Generation before = process.kind == Kind::kWorker ? GenerationOf(process) : Generation();
   bool fails = false;
   if (process.kind == Kind::kWorker) {
     Generation& generation = GenerationOf(process);

@@ -27,8 +27,8 @@ TEST(EarlyEnd, IsOfTheRankThatHasNotComeToACollective) {
 }
 
 TEST(EarlyEnd, IsOfTheRankThatHasAttachedItselfAndBegunNothing) {
-  const auto found = FindEarlyEnd(std::vector{WorkerFlight{1, 1, {}}},
-                                  std::vector{Flight(0, 1, State::kWaiting)});
+  const auto found =
+      FindEarlyEnd(std::vector{WorkerFlight{1, 1, {}}}, std::vector{Flight(0, 1, State::kWaiting)});
   EXPECT_EQ(found->local_rank, 1);
 }
 
@@ -98,17 +98,19 @@ class EarlyEndWatchTest : public testing::Test {
     const uint64_t ticket = recorder_->Schedule(barrier);
     recorder_->Start(ticket, barrier);
     recorder_->SetWaiting(ticket, true);
-    EarlyEndWatch watch(
-        clock_,
-        {.living =
-             [&] {
-               return ++looks_ > 3 ? std::vector<LiveWorker>()
-                                   : std::vector<LiveWorker>{{0, 0, ::getpid(), 0}};
-             },
-         .ended = [&] { return std::vector<LiveWorker>{{1, 1, writer_of_1, 0}}; },
-         .flight = flight_.get()},
-        {.on_early_end = [&](const EarlyEnd& end) { found_ = end; }},
-        std::chrono::milliseconds(20));
+    EarlyEndWatch watch(clock_,
+                        {.living =
+                             [&] {
+                               return ++looks_ > 3 ? std::vector<LiveWorker>()
+                                                   : std::vector<LiveWorker>{{0, 0, ::getpid(), 0}};
+                             },
+                         .ended =
+                             [&] {
+                               return std::vector<LiveWorker>{{1, 1, writer_of_1, 0}};
+                             },
+                         .flight = flight_.get()},
+                        {.on_early_end = [&](const EarlyEnd& end) { found_ = end; }},
+                        std::chrono::milliseconds(20));
     watch.Begin();
     io_.run();  // returns when the watch is over
   }

@@ -163,10 +163,12 @@ TEST(FailureReport, ShowsTheWordsOfACppExceptionAndNotItsFrames) {
 TEST(FailureReport, RepeatsTheFirstLineOfAPythonExceptionOfSeveral) {
   WorkerRecord first = Worker(0, Exited{1});
   first.lines_shown = true;
-  first.last_lines = {"Traceback (most recent call last):", "  File \"a.py\", line 3, in <module>",
+  first.last_lines = {"Traceback (most recent call last):",
+                      "  File \"a.py\", line 3, in <module>",
                       "    net.load_state_dict(state)",
                       "RuntimeError: Error(s) in loading state_dict for Net:",
-                      "\tMissing key(s) in state_dict: \"a.weight\".", "and so on"};
+                      "\tMissing key(s) in state_dict: \"a.weight\".",
+                      "and so on"};
   EXPECT_THAT(RenderFailure(Report(first), {}),
               HasSubstr("stands above:\n  | RuntimeError: Error(s) in loading state_dict for"));
 }

@@ -12,17 +12,16 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 TEST(GpuEvidence, IsWhatTheDriverSaysOfTheGpuWithThatAddress) {
-  const NvidiaDriver driver{
-      .version = {},
-      .gpus = {{.name = "Other", .uuid = {}, .bus_id = "00000000:3B:00.0"},
-               {.name = "Hot GPU",
-                .uuid = {},
-                .bus_id = "00000000:5E:00.0",
-                .memory_bytes = int64_t{80} << 30,
-                .memory_used = int64_t{79} << 30,
-                .celsius = 93,
-                .watts = 690,
-                .busy_percent = 99}}};
+  const NvidiaDriver driver{.version = {},
+                            .gpus = {{.name = "Other", .uuid = {}, .bus_id = "00000000:3B:00.0"},
+                                     {.name = "Hot GPU",
+                                      .uuid = {},
+                                      .bus_id = "00000000:5E:00.0",
+                                      .memory_bytes = int64_t{80} << 30,
+                                      .memory_used = int64_t{79} << 30,
+                                      .celsius = 93,
+                                      .watts = 690,
+                                      .busy_percent = 99}}};
   EXPECT_EQ(ExplainGpu("0000:5e:00.0", driver),
             "0000:5e:00.0: Hot GPU, 80 GiB (79 GiB in use), 93 C, 690 W, 99 % busy");
   EXPECT_THAT(ExplainGpu("0000:aa:00.0", driver),

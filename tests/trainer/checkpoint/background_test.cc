@@ -13,10 +13,9 @@ using testing::HasSubstr;
 
 // Larger than what is copied at once, one of them not contiguous.
 struct LargeState {
-  std::vector<at::Tensor> tensors = {at::arange(3'000'000, at::kFloat),
-                                     at::arange(800'000, at::kDouble),
-                                     at::arange(1'000'000, at::kFloat).reshape({1000, 1000}).t(),
-                                     at::arange(5, at::kLong)};
+  std::vector<at::Tensor> tensors = {
+      at::arange(3'000'000, at::kFloat), at::arange(800'000, at::kDouble),
+      at::arange(1'000'000, at::kFloat).reshape({1000, 1000}).t(), at::arange(5, at::kLong)};
 
   VisitState Owners() {
     return [this](StateVisitor& visitor) {
@@ -82,8 +81,7 @@ TEST(BackgroundSaver, CopiesEachPieceBeforeItsUpdate) {
 TEST(BackgroundSaver, WaitsWhileOneIsUnderWay) {
   const CheckpointFolder folder;
   // The other rank never comes.
-  BackgroundSaver saver(
-      {.folder = folder.path(), .part = {.rank = 0, .size = 2}, .deadline = 1e6});
+  BackgroundSaver saver({.folder = folder.path(), .part = {.rank = 0, .size = 2}, .deadline = 1e6});
   saver.Begin(SmallState(1).Dict(), {.step = 1, .attempt = "a"});
   EXPECT_TRUE(saver.busy());
   EXPECT_FALSE(saver.Poll());

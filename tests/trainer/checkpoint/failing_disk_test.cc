@@ -59,8 +59,8 @@ int SaveOn(const Fault& fault, bool again) {
     const WatchFiles watch(folder.path(), disk);
     outcome = SaveSmall(folder.path(), 2, "b", {.newest = 1});
   }
-  const std::string what = "errno " + std::to_string(fault.error_number) + " at call " +
-                           std::to_string(fault.from);
+  const std::string what =
+      "errno " + std::to_string(fault.error_number) + " at call " + std::to_string(fault.from);
   const NewestCheckpoint newest = OpenNewest(folder.path());
   EXPECT_TRUE(newest.checkpoint) << what;
   if (!newest.checkpoint) return disk.calls();
@@ -149,10 +149,9 @@ TEST(FailingDisk, IsHeardOfByOtherRanks) {
     std::vector<std::thread> ranks;
     for (int64_t rank = 0; rank < 3; ++rank) {
       ranks.emplace_back([&, rank] {
-        outcomes[rank] = SaveCheckpoint({.folder = folder.path(),
-                                         .part = {.rank = rank, .size = 3},
-                                         .deadline = 1000},
-                                        SmallState(1).Dict(), {.step = 1, .attempt = "x"});
+        outcomes[rank] = SaveCheckpoint(
+            {.folder = folder.path(), .part = {.rank = rank, .size = 3}, .deadline = 1000},
+            SmallState(1).Dict(), {.step = 1, .attempt = "x"});
       });
     }
     for (std::thread& rank : ranks) rank.join();

@@ -105,20 +105,18 @@ int mkdir(const char* path, mode_t mode) noexcept {
   }));
 }
 
-int renameat2(int from_folder, const char* from, int to_folder, const char* to,
-              unsigned int flags) noexcept {
+int renameat2(
+    int from_folder, const char* from, int to_folder, const char* to, unsigned int flags) noexcept {
   const Kind kind = flags != 0 ? Kind::kExchange : Kind::kRename;
-  return static_cast<int>(Watched({kind, PathAt(from_folder, from), PathAt(to_folder, to)},
-                                  [&](const FileCall&) {
-                                    return ::syscall(SYS_renameat2, from_folder, from, to_folder,
-                                                     to, flags);
-                                  }));
+  return static_cast<int>(
+      Watched({kind, PathAt(from_folder, from), PathAt(to_folder, to)}, [&](const FileCall&) {
+        return ::syscall(SYS_renameat2, from_folder, from, to_folder, to, flags);
+      }));
 }
 
 int symlink(const char* target, const char* path) noexcept {
-  return static_cast<int>(Watched({Kind::kLink, path}, [&](const FileCall&) {
-    return ::syscall(SYS_symlink, target, path);
-  }));
+  return static_cast<int>(Watched(
+      {Kind::kLink, path}, [&](const FileCall&) { return ::syscall(SYS_symlink, target, path); }));
 }
 
 int rename(const char* from, const char* to) noexcept {
@@ -126,9 +124,9 @@ int rename(const char* from, const char* to) noexcept {
 }
 
 int unlinkat(int folder, const char* path, int flags) noexcept {
-  return static_cast<int>(
-      Watched({Kind::kRemove, PathAt(folder, path)},
-              [&](const FileCall&) { return ::syscall(SYS_unlinkat, folder, path, flags); }));
+  return static_cast<int>(Watched({Kind::kRemove, PathAt(folder, path)}, [&](const FileCall&) {
+    return ::syscall(SYS_unlinkat, folder, path, flags);
+  }));
 }
 
 int unlink(const char* path) noexcept {

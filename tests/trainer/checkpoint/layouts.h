@@ -17,7 +17,7 @@ namespace ddprun::trainer {
 
 // The wholes: narrow, wide, of no, one or three dimensions, without elements, larger than a share.
 inline std::vector<std::pair<std::string, at::Tensor>> WholeTensors() {
-  const std::vector<std::vector<int64_t>> shapes = {{3, 1}, {7, 12}, {},  {5},
+  const std::vector<std::vector<int64_t>> shapes = {{3, 1}, {7, 12}, {},        {5},
                                                     {1},    {0, 4},  {4, 3, 6}, {1200, 33}};
   std::vector<std::pair<std::string, at::Tensor>> wholes;
   for (const auto& shape : shapes) {

@@ -90,8 +90,8 @@ std::vector<int64_t> SurplusSteps(std::vector<StoredCheckpoint> stored,
 
 TEST(Surplus, KeepsTheNewestAndTheBest) {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-  const std::vector<StoredCheckpoint> stored = {
-      {"", 10, 0.5}, {"", 20, 0.1}, {"", 30, kNaN}, {"", 40, 0.3}, {"", 50, {}}, {"", 60, 0.4}};
+  const std::vector<StoredCheckpoint> stored = {{"", 10, 0.5}, {"", 20, 0.1}, {"", 30, kNaN},
+                                                {"", 40, 0.3}, {"", 50, {}},  {"", 60, 0.4}};
   EXPECT_THAT(SurplusSteps(stored, 60, {.newest = 0}), IsEmpty());
   EXPECT_THAT(SurplusSteps(stored, 60, {.newest = 1, .best = 1}), ElementsAre(10, 30, 40, 50));
   EXPECT_THAT(SurplusSteps(stored, 60, {.newest = 2, .best = 2}), ElementsAre(10, 30));

@@ -81,7 +81,7 @@ class ModelDisk final : public FileWatcher {
     std::string content = {};  // as programs see it
     std::string durable = {};
   };
-  using EntryPlace = std::pair<int, std::string>;             // folder and name
+  using EntryPlace = std::pair<int, std::string>;           // folder and name
   using Change = std::map<EntryPlace, std::optional<int>>;  // atomic; within one folder
   using Entries = std::map<EntryPlace, int>;
 
@@ -115,8 +115,8 @@ class ModelDisk final : public FileWatcher {
   }
   std::optional<int> Find(const std::string& path) const {
     int inode = 0;
-    for (const fs::path& name : fs::relative(path, "/").lexically_relative(
-             fs::relative(root_, "/"))) {
+    for (const fs::path& name :
+         fs::relative(path, "/").lexically_relative(fs::relative(root_, "/"))) {
       if (name == ".") continue;
       const auto found = entries_.find({inode, name.string()});
       if (found == entries_.end()) return std::nullopt;
@@ -154,8 +154,8 @@ class ModelDisk final : public FileWatcher {
     AddFolder(0, "", entries, contents, state);
     states_.insert(std::move(state));
   }
-  void AddFolder(int folder, const std::string& path, const Entries& entries, int contents,
-                 DiskState& state) {
+  void AddFolder(
+      int folder, const std::string& path, const Entries& entries, int contents, DiskState& state) {
     for (auto at = entries.lower_bound({folder, ""}); at != entries.end(); ++at) {
       if (at->first.first != folder) break;
       const Inode& inode = inodes_[at->second];

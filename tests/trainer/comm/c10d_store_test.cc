@@ -56,8 +56,8 @@ class C10dStoreTest : public testing::TestWithParam<Kind> {
 
   StorePtr Connect() const {
     if (GetParam().own_client) {
-      return MakeC10dStore(
-          *rendezvous::TcpStore::Connect({"127.0.0.1", port_}, rendezvous::Soon()), kLong);
+      return MakeC10dStore(*rendezvous::TcpStore::Connect({"127.0.0.1", port_}, rendezvous::Soon()),
+                           kLong);
     }
     c10d::TCPStoreOptions options;
     options.port = port_;

@@ -82,16 +82,16 @@ TEST(LostRank, IsReplacedAgainAndAgainInTheSameMemory) {
   constexpr int kLosses = 6;
   std::vector<int64_t> blocks;
   const auto create = [&](int rank, int generation) {
-    return HostProcessGroup::Create(
-        memory, {.rank = rank,
-                 .size = kThree,
-                 .timeout = std::chrono::seconds(60),
-                 .generation = generation,
-                 .recorder = *FlightRecorder::Attach(recorders, rank, rank)});
+    return HostProcessGroup::Create(memory,
+                                    {.rank = rank,
+                                     .size = kThree,
+                                     .timeout = std::chrono::seconds(60),
+                                     .generation = generation,
+                                     .recorder = *FlightRecorder::Attach(recorders, rank, rank)});
   };
   constexpr int64_t kElements = 200'000;
   constexpr int64_t kBlocks = kElements * 4 / 512;  // of a tensor
-  std::vector<at::Tensor> kept;  // by processes that would just be gone
+  std::vector<at::Tensor> kept;                     // by processes that would just be gone
   const auto sum = [&](HostProcessGroup& group, double own) {
     // In memory of the group, so that the end of that shows, too.
     at::Tensor tensor = group.allocateTensor(kElements, at::kFloat);
@@ -255,9 +255,9 @@ TEST(Stream, EndsWhereARankIsLost) {
         return;
       }
       std::vector<char> bytes(size_t{9} << 20);
-      EXPECT_THROW(group->Stream(2, rank == 0, [&](const auto& pass) {
-        pass(bytes.data(), bytes.size());
-      }), Failure);
+      EXPECT_THROW(
+          group->Stream(2, rank == 0, [&](const auto& pass) { pass(bytes.data(), bytes.size()); }),
+          Failure);
     });
   }
 }

@@ -1,5 +1,3 @@
-#include "trainer/compute/operations.h"
-
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <gtest/gtest.h>
@@ -8,6 +6,7 @@
 #include <limits>
 
 #include "tests/trainer/compute/largest_difference.h"
+#include "trainer/compute/operations.h"
 
 namespace ddprun::trainer {
 namespace {

@@ -1,11 +1,11 @@
-#include "trainer/compute/operations.h"
-
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "trainer/compute/operations.h"
 
 namespace ddprun::trainer {
 namespace {

@@ -133,8 +133,8 @@ TEST(MatmulEngine, ThisLibTorchHasOneDnnWhereTheProcessorHasAvx512) {
   std::ifstream file("/proc/cpuinfo");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const auto has = [&](const char* flag) { return text.find(flag) != std::string::npos; };
-  EXPECT_EQ(HasOneDnn(), has("avx_ne_convert") ||
-                             (has("avx512bw") && has("avx512dq") && has("avx512vl")));
+  EXPECT_EQ(HasOneDnn(),
+            has("avx_ne_convert") || (has("avx512bw") && has("avx512dq") && has("avx512vl")));
 }
 
 TEST(LinearCrossEntropy, WorksThroughManyPiecesOfALargeVocabulary) {

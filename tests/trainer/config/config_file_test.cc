@@ -1,6 +1,4 @@
 // Real files: missing, unreadable, with a byte order mark.
-#include "trainer/config/source.h"
-
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +7,7 @@
 #include <fstream>
 
 #include "trainer/config/read_config.h"
+#include "trainer/config/source.h"
 
 namespace ddprun::trainer {
 namespace {

@@ -10,8 +10,7 @@
 namespace ddprun::trainer {
 
 // The smallest configs that are complete.
-inline const char* const kGpt =
-    R"({"model": {"type": "gpt"}, "data": {"train_files": "a"}})";
+inline const char* const kGpt = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"}})";
 inline const char* const kMlp = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
 "data": {"format": "random", "num_samples": 8, "input_size": 10, "target_size": 5}})";
 

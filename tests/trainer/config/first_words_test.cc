@@ -272,8 +272,7 @@ TEST(FirstWords, AreAnsweredWhereTheFileHasANumberOrASwitch) {
     return config.has_value() ? "" : config.error().hint;
   };
   EXPECT_EQ(hint(R"("training": {"precision": 32})"), "Here that is \"fp32\".");
-  EXPECT_EQ(hint(R"("training": {"precision": 16})"),
-            "Here that is \"fp16\".");
+  EXPECT_EQ(hint(R"("training": {"precision": 16})"), "Here that is \"fp16\".");
   EXPECT_EQ(hint(R"("report": {"progress_bar": false})"), "Here that is \"off\".");
   EXPECT_EQ(hint(R"("optimizer": "adamw")"), "Write { \"type\": \"adamw\" }.");
   EXPECT_EQ(hint(R"("scheduler": "linear")"), "Write { \"lr_scheduler_type\": \"linear\" }.");

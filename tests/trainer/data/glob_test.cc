@@ -1,11 +1,10 @@
-#include "trainer/data/data_files.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
 #include "tests/trainer/data/scratch_folder.h"
+#include "trainer/data/data_files.h"
 
 namespace ddprun::trainer {
 namespace {

@@ -188,10 +188,9 @@ TEST_F(Pairs, BadRowsAreSkippedAndCountedOnRequest) {
   const PairDataset data =
       Open("a.tsv", "sentence\tlabel\na\tx\na\nb\na\ty\n", {.skip_bad_rows = true});
   EXPECT_THAT(Classes(data), ElementsAre(0, 1));
-  EXPECT_THAT(
-      data.Notes(),
-      ElementsAre("2 rows skipped that cannot be read, the first at " + scratch_.Path("a.tsv") +
-                  ":3: The row has 1 fields; the header has 2."));
+  EXPECT_THAT(data.Notes(),
+              ElementsAre("2 rows skipped that cannot be read, the first at " +
+                          scratch_.Path("a.tsv") + ":3: The row has 1 fields; the header has 2."));
 }
 
 TEST_F(Pairs, WhatFitsNoWholeFileIsSaid) {

@@ -118,8 +118,8 @@ Block* FromFree(Arena& arena, uint64_t pool, size_t stream, size_t size) {
   arena.reserved += size;
   arena.reserved_peak = std::max(arena.reserved_peak, arena.reserved);
   auto& block = arena.blocks[begin];
-  block = std::make_unique<Block>(
-      Block{.begin = begin, .size = size, .stream = stream, .pool = pool});
+  block =
+      std::make_unique<Block>(Block{.begin = begin, .size = size, .stream = stream, .pool = pool});
   return block.get();
 }
 
@@ -169,9 +169,8 @@ void EmptyCache(int device, uint64_t pool = 0) {
     block->pool = 0;
     if (!block->in_use) unused.push_back(block.get());
   }
-  std::erase_if(arena.cached, [&](const auto& one) {
-    return one.first.first == 0 || one.first.first == pool;
-  });
+  std::erase_if(arena.cached,
+                [&](const auto& one) { return one.first.first == 0 || one.first.first == pool; });
   for (const Block* block : unused) release(*block);
 }
 
@@ -182,9 +181,9 @@ Block* Find(Arena& arena, uint64_t pool, size_t stream, size_t size) {
 }
 
 [[noreturn]] void ThrowOutOfMemory(int device, size_t size, const Arena& arena) {
-  TORCH_CHECK_WITH(OutOfMemoryError, false, "simulated device ", device, " is out of memory: ",
-                   Doing::Operation(), " asked for ", size, " bytes; ", arena.use.in_use, " of ",
-                   arena.limit, " bytes are in use\n  ", Place().Text());
+  TORCH_CHECK_WITH(OutOfMemoryError, false, "simulated device ", device,
+                   " is out of memory: ", Doing::Operation(), " asked for ", size, " bytes; ",
+                   arena.use.in_use, " of ", arena.limit, " bytes are in use\n  ", Place().Text());
 }
 
 Block* Take(int device, size_t bytes) {
@@ -230,10 +229,10 @@ void Free(void* context) {
   if (block->pool != 0) return;  // its other streams' work is never over while the graph lives
   lock.unlock();
   for (const size_t index : others) {
-    RecordInQueue(waiting.events.emplace_back(),
-                  c10::Stream(c10::Stream::UNSAFE,
-                              DeviceAt(static_cast<int>(index / kStreamsPerDevice)),
-                              static_cast<c10::StreamId>(index % kStreamsPerDevice)));
+    RecordInQueue(
+        waiting.events.emplace_back(),
+        c10::Stream(c10::Stream::UNSAFE, DeviceAt(static_cast<int>(index / kStreamsPerDevice)),
+                    static_cast<c10::StreamId>(index % kStreamsPerDevice)));
   }
   lock.lock();
   arena.waiting.push_back(std::move(waiting));

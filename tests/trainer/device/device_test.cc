@@ -110,10 +110,9 @@ at::Tensor Transformer(const Tensors& p, int step, c10::Device device) {
                                 tokens.roll(-1, 1).view({-1}));
 }
 
-const std::vector<std::vector<int64_t>> kTransformer = {{kVocabulary, kWidth}, {kWidth},
-                                                        {kWidth},              {3 * kWidth, kWidth},
-                                                        {kWidth, kWidth},      {32, kWidth},
-                                                        {kWidth, 32}};
+const std::vector<std::vector<int64_t>> kTransformer = {
+    {kVocabulary, kWidth}, {kWidth},     {kWidth},    {3 * kWidth, kWidth},
+    {kWidth, kWidth},      {32, kWidth}, {kWidth, 32}};
 
 at::Tensor Convolutions(const Tensors& p, int step, c10::Device device) {
   at::Tensor x = Inputs({2, 3, 8, 8}, static_cast<uint64_t>(step), device);

@@ -22,9 +22,9 @@ using Values = std::vector<c10::IValue>;
 
 // Their results' sizes are known when their inputs are: the host has to wait.
 const std::set<std::string> kDataDependent = {
-    "aten::nonzero",     "aten::masked_select",      "aten::_unique",  "aten::_unique2",
-    "aten::unique_dim",  "aten::unique_consecutive", "aten::bincount", "aten::repeat_interleave",
-    "aten::argwhere",
+    "aten::nonzero",  "aten::masked_select",     "aten::_unique",
+    "aten::_unique2", "aten::unique_dim",        "aten::unique_consecutive",
+    "aten::bincount", "aten::repeat_interleave", "aten::argwhere",
 };
 
 // The same tensors in another guise, each once.
@@ -150,8 +150,7 @@ class Call {
     for (const c10::IValue& value : arguments_) {
       if (!found.has_value() && value.isDevice()) found = value.toDevice();
     }
-    device_ = found.value_or(
-        DeviceAt(CurrentDevice()));
+    device_ = found.value_or(DeviceAt(CurrentDevice()));
     ForAllTensors([&](const at::Tensor& tensor) {
       if (!IsOnDevice(tensor) && tensor.dim() > 0) Refuse(tensor.device(), device_);
     });
@@ -299,9 +298,9 @@ class Call {
     Translation translation(Translation::To::kHost);
     const Values arguments = Translated(&translation);
     QueueAndFinish(CurrentStream(device_.index()), Uses(), Drawn([&] {
-      torch::jit::Stack stack = arguments;
-      operation_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
-    }));
+                     torch::jit::Stack stack = arguments;
+                     operation_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
+                   }));
     // A result of another size is in new memory of the CPU.
     for (size_t i = 0; i < arguments_.size(); ++i) {
       if (!IsWritten(schema_.arguments()[i])) continue;
@@ -319,13 +318,12 @@ class Call {
   void RunFunctional() {
     const bool depends = kDataDependent.contains(schema_.name());
     const auto is_tensor = [](const c10::Argument& one) {
-      return one.type()->kind() == c10::TypeKind::TensorType ||
-             one.type()->str() == "Tensor[]";
+      return one.type()->kind() == c10::TypeKind::TensorType || one.type()->str() == "Tensor[]";
     };
     const bool only_tensors = std::ranges::all_of(schema_.returns(), is_tensor);
     auto shapes = depends || !only_tensors ? std::nullopt : Shapes();
     if (!shapes.has_value()) {
-      RunInOrder(depends      ? std::optional(HostSyncKind::kDataDependentShape)
+      RunInOrder(depends         ? std::optional(HostSyncKind::kDataDependentShape)
                  : !only_tensors ? std::optional(HostSyncKind::kItem)
                                  : std::nullopt);
       return;
@@ -337,9 +335,8 @@ class Call {
       AddUse(tensor, true, &uses);
       targets.push_back(tensor.defined() ? OnHost(tensor) : tensor);
     }
-    Queue(CurrentStream(device_.index()), uses, Drawn([kernel = Kernel(), targets] {
-            Copy(Flat(kernel()), targets);
-          }));
+    Queue(CurrentStream(device_.index()), uses,
+          Drawn([kernel = Kernel(), targets] { Copy(Flat(kernel()), targets); }));
     Return(results);
   }
 

@@ -109,9 +109,8 @@ std::string FreeDuringUse(bool record) {
 }
 
 TEST_F(Fault, MissingRecordStream) {
-  EXPECT_THAT(FreeDuringUse(false),
-              AllOf(HasSubstr("record_stream"), HasSubstr("sum"), HasSubstr("stream"),
-                    HasSubstr("in ")));
+  EXPECT_THAT(FreeDuringUse(false), AllOf(HasSubstr("record_stream"), HasSubstr("sum"),
+                                          HasSubstr("stream"), HasSubstr("in ")));
   EXPECT_EQ(FreeDuringUse(true), "nothing");
 }
 
@@ -150,7 +149,9 @@ TEST_F(Fault, TensorOnTheWrongDevice) {
   const at::Tensor there = at::ones({3}, kOptions.device(DeviceAt(1)));
   EXPECT_THAT(Thrown([&] { here.add(there); }),
               AllOf(HasSubstr("simulated:0"), HasSubstr("simulated:1")));
-  EXPECT_THAT(Thrown([&] { at::embedding(here.view({3, 1}), at::zeros({2}, at::kLong)); }),
+  EXPECT_THAT(Thrown([&] {
+                at::embedding(here.view({3, 1}), at::zeros({2}, at::kLong));
+              }),
               AllOf(HasSubstr("tensor on the wrong device: aten::index_select"),
                     HasSubstr("self on simulated:0, index on cpu"), HasSubstr("loss")));
   EXPECT_EQ(Thrown([&] { here.add(at::scalar_tensor(2)); }), "nothing");

@@ -14,8 +14,7 @@ namespace {
 class GeneratorImpl final : public c10::GeneratorImpl {
  public:
   GeneratorImpl(int device, at::Generator cpu)
-      : c10::GeneratorImpl(DeviceAt(device),
-                           c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
+      : c10::GeneratorImpl(DeviceAt(device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
         cpu_(std::move(cpu)) {}
 
   void set_current_seed(uint64_t seed) override { Idle().set_current_seed(seed); }

@@ -1,4 +1,6 @@
 // Graphs of the simulated device: what a replay does, and each rule of capture broken once.
+#include "tests/trainer/device/graph.h"
+
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <c10/core/Event.h>
@@ -8,7 +10,6 @@
 
 #include <functional>
 
-#include "tests/trainer/device/graph.h"
 #include "tests/trainer/device/simulated_device.h"
 #include "tests/trainer/device/thrown.h"
 

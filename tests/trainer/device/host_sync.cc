@@ -18,19 +18,24 @@ std::array<std::atomic<int>, kDevices> forbidding = {};
 thread_local int allowing = 0;
 
 std::string Line(const HostSync& sync) {
-  return NameOf(sync.kind) + " by " + sync.operation + " on device " +
-         std::to_string(sync.device) + ", " + sync.place.Text();
+  return NameOf(sync.kind) + " by " + sync.operation + " on device " + std::to_string(sync.device) +
+         ", " + sync.place.Text();
 }
 
 }  // namespace
 
 std::string NameOf(HostSyncKind kind) {
   switch (kind) {
-    case HostSyncKind::kItem: return "a value to the host";
-    case HostSyncKind::kCopyToHost: return "a blocking copy to the host";
-    case HostSyncKind::kCopyToDevice: return "a blocking copy to the device";
-    case HostSyncKind::kSynchronize: return "synchronize";
-    case HostSyncKind::kDataDependentShape: return "a shape that depends on data";
+    case HostSyncKind::kItem:
+      return "a value to the host";
+    case HostSyncKind::kCopyToHost:
+      return "a blocking copy to the host";
+    case HostSyncKind::kCopyToDevice:
+      return "a blocking copy to the device";
+    case HostSyncKind::kSynchronize:
+      return "synchronize";
+    case HostSyncKind::kDataDependentShape:
+      return "a shape that depends on data";
   }
   return "";
 }

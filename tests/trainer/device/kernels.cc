@@ -96,11 +96,11 @@ void CopyWithHost(const at::Tensor& source, const at::Tensor& target, bool non_b
   if (non_blocking && plain && IsPinned(host.const_data_ptr())) {
     // Of what a replay does to it the host knows nothing.
     if (to_host) RefuseInCapture(own.device().index(), "a copy to the host");
-    const bool captured = CapturesRead(own.device().index(),
-                                       static_cast<const std::byte*>(host.const_data_ptr()));
+    const bool captured =
+        CapturesRead(own.device().index(), static_cast<const std::byte*>(host.const_data_ptr()));
     const auto done = std::make_shared<Signal>();
-    const QueuedPtr copy = Queue(
-        stream, uses, [from = OnHost(source), to = OnHost(target)] { to.copy_(from); });
+    const QueuedPtr copy =
+        Queue(stream, uses, [from = OnHost(source), to = OnHost(target)] { to.copy_(from); });
     if (captured) return;
     QueueControl(stream, [done] { done->Set(); });
     auto* const begin = static_cast<std::byte*>(const_cast<void*>(host.const_data_ptr()));

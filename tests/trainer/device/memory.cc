@@ -35,8 +35,7 @@ void OnFault(int signal, siginfo_t* info, void* context);
 Mappings Map() {
   const int file = memfd_create("simulated-device", MFD_CLOEXEC);
   const auto map = [&](int protection) {
-    void* const memory =
-        mmap(nullptr, kAllBytes, protection, MAP_SHARED | MAP_NORESERVE, file, 0);
+    void* const memory = mmap(nullptr, kAllBytes, protection, MAP_SHARED | MAP_NORESERVE, file, 0);
     if (memory == MAP_FAILED) {
       std::perror("simulated device: mmap");
       std::abort();

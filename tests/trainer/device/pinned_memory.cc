@@ -78,9 +78,8 @@ void RemovePending(const Condition& condition) {
 void ReturnWaitingPieces(Pool& pool) {
   for (auto piece = pool.waiting.begin(); piece != pool.waiting.end();) {
     std::byte* const end = piece->begin + piece->size;
-    RemovePending([&](const Pending& one) {
-      return Overlaps(one, piece->begin, end) && one.done->IsSet();
-    });
+    RemovePending(
+        [&](const Pending& one) { return Overlaps(one, piece->begin, end) && one.done->IsSet(); });
     const auto overlaps = [&](const Pending& one) { return Overlaps(one, piece->begin, end); };
     if (std::any_of(pool.pending.begin(), pool.pending.end(), overlaps)) {
       ++piece;
@@ -177,8 +176,7 @@ const char* PendingCopyAt(const void* address) {
   for (const Pending& one : ThePool().pending) {
     if (!Overlaps(one, at, at + 1)) continue;
     text = one.copy->operation + " on " + StreamName(one.copy->stream) +
-           (one.use.writes ? " writes it" : " reads it") + ", queued by " +
-           one.copy->place.Text();
+           (one.use.writes ? " writes it" : " reads it") + ", queued by " + one.copy->place.Text();
   }
   return text.c_str();
 }

@@ -1,10 +1,10 @@
 #include "tests/trainer/device/place.h"
 
+#include <c10/util/StringUtil.h>
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <execinfo.h>
-
-#include <c10/util/StringUtil.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,8 +12,6 @@
 #include <span>
 #include <utility>
 #include <vector>
-
-#include <torch/csrc/autograd/function.h>
 
 namespace ddprun::simulated {
 namespace {

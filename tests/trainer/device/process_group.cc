@@ -20,7 +20,10 @@ using Tensors = SimulatedProcessGroup::Tensors;
 
 class StreamWork : public c10d::Work {
  public:
-  StreamWork(int rank, c10d::OpType type, const c10::Stream& stream, Tensors inputs,
+  StreamWork(int rank,
+             c10d::OpType type,
+             const c10::Stream& stream,
+             Tensors inputs,
              const Tensors& outputs)
       : Work(rank, type), device_(stream.device_index()), inputs_(std::move(inputs)) {
     Record(done_, stream);
@@ -145,9 +148,7 @@ void Meeting::Abort(const std::string& reason) {
   state_->changed.notify_all();
 }
 
-SimulatedProcessGroup::SimulatedProcessGroup(std::shared_ptr<Meeting> meeting,
-                                             int rank,
-                                             int device)
+SimulatedProcessGroup::SimulatedProcessGroup(std::shared_ptr<Meeting> meeting, int rank, int device)
     : Backend(rank, meeting->size()),
       meeting_(std::move(meeting)),
       device_(device),
@@ -228,9 +229,7 @@ SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::broadcast(
     Tensors& tensors, const c10d::BroadcastOptions& options) {
   const auto root = static_cast<size_t>(options.rootRank);
   return Run(c10d::OpType::BROADCAST, options.asyncOp, tensors, tensors,
-             [root](const std::vector<Tensors>& given) {
-               return Tensors{given[root][0].clone()};
-             });
+             [root](const std::vector<Tensors>& given) { return Tensors{given[root][0].clone()}; });
 }
 
 SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::allgather(

@@ -24,7 +24,7 @@ class Meeting {
   int size() const { return size_; }
 
   struct Visit {
-    std::string operation;                // the same for all ranks
+    std::string operation;                 // the same for all ranks
     const std::vector<at::Tensor>* given;  // for all ranks to read
   };
   // Kernels' threads only. Runs `take` with what all ranks gave once all are there; returns when

@@ -1,11 +1,12 @@
 // Collectives between simulated devices: their results, their stream, their faults.
+#include "tests/trainer/device/process_group.h"
+
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <c10/core/DeviceGuard.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/trainer/device/process_group.h"
 #include "tests/trainer/device/simulated_device.h"
 #include "tests/trainer/device/thrown.h"
 #include "tests/trainer/parallel/reducer_fixture.h"

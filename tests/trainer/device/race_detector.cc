@@ -31,21 +31,19 @@ std::string At(const Queued& queued) {
 
 [[noreturn]] void ThrowRace(const Queued& queued, const Use& use, const Access& earlier) {
   throw DeviceError("data race on device memory: " + Described(queued) + " " + Verb(use) + " " +
-                    std::to_string(use.end - use.begin) + " bytes that " +
-                    Described(*earlier.by) + " " + Verb(earlier.use) +
-                    ", and nothing makes it wait for that\n  " + queued.operation + ": " +
-                    queued.place.Text() + "\n  " + earlier.by->operation + ": " +
-                    earlier.by->place.Text());
+                    std::to_string(use.end - use.begin) + " bytes that " + Described(*earlier.by) +
+                    " " + Verb(earlier.use) + ", and nothing makes it wait for that\n  " +
+                    queued.operation + ": " + queued.place.Text() + "\n  " + earlier.by->operation +
+                    ": " + earlier.by->place.Text());
 }
 
 [[noreturn]] void ThrowFreed(const Queued& queued, const Use& use, const Block* block) {
-  throw DeviceError(
-      "use of freed device memory: " + Described(queued) + " " + Verb(use) + " " +
-      std::to_string(use.end - use.begin) + " bytes of memory that " +
-      (block == nullptr ? "nobody owns"
-                        : "was allocated by " + At(block->taken_by) + " and freed by " +
-                              At(block->freed_by)) +
-      "\n  " + queued.operation + ": " + queued.place.Text());
+  throw DeviceError("use of freed device memory: " + Described(queued) + " " + Verb(use) + " " +
+                    std::to_string(use.end - use.begin) + " bytes of memory that " +
+                    (block == nullptr ? "nobody owns"
+                                      : "was allocated by " + At(block->taken_by) +
+                                            " and freed by " + At(block->freed_by)) +
+                    "\n  " + queued.operation + ": " + queued.place.Text());
 }
 
 }  // namespace
@@ -77,9 +75,8 @@ void CheckReuse(Block& block, const VectorClock& clock) {
         "device memory is given away while it is in use: " + At(block.taken_by) +
         " allocated it on " + StreamName(block.stream) + ", " + At(block.freed_by) + " freed it, " +
         Doing::Operation() + " may get it now, and " + Described(*access.by) + " " +
-        Verb(access.use) + " it: record_stream, or a wait, is missing\n  " +
-        access.by->operation + ": " + access.by->place.Text() + "\n  " + Doing::Operation() +
-        ": " + Place().Text();
+        Verb(access.use) + " it: record_stream, or a wait, is missing\n  " + access.by->operation +
+        ": " + access.by->place.Text() + "\n  " + Doing::Operation() + ": " + Place().Text();
     throw DeviceError(text);
   }
   block.accesses.clear();
@@ -87,10 +84,9 @@ void CheckReuse(Block& block, const VectorClock& clock) {
   const uint64_t now = clock.times[block.stream];
   if (now == 0) return;
   const Use all = {.begin = block.begin, .end = block.begin + block.size, .writes = true};
-  block.accesses.push_back({all, std::make_shared<Queued>(Queued{
-                                     .operation = "the memory's owner before",
-                                     .stream = block.stream,
-                                     .time = now})});
+  block.accesses.push_back(
+      {all, std::make_shared<Queued>(Queued{
+                .operation = "the memory's owner before", .stream = block.stream, .time = now})});
 }
 
 }  // namespace ddprun::simulated

@@ -194,16 +194,18 @@ QueuedPtr Queue(const c10::Stream& stream,
   const int device = stream.device_index();
   const auto place = std::make_shared<const Place>();
   return Enter(stream, uses, WithThreads([=, operation = Doing::Operation()] {
-    if (TheWorld().errors[static_cast<size_t>(device)].is_set) return;
-    try {
-      kernel();
-    } catch (const std::exception& error) {
-      const auto* const torch = dynamic_cast<const c10::Error*>(&error);
-      ReportError(device, "asynchronous error of " + operation + " on " + StreamName(stream) +
-                              ", queued by " + place->Text() + ":\n  " +
-                              (torch == nullptr ? error.what() : torch->what_without_backtrace()));
-    }
-  }));
+                 if (TheWorld().errors[static_cast<size_t>(device)].is_set) return;
+                 try {
+                   kernel();
+                 } catch (const std::exception& error) {
+                   const auto* const torch = dynamic_cast<const c10::Error*>(&error);
+                   ReportError(
+                       device,
+                       "asynchronous error of " + operation + " on " + StreamName(stream) +
+                           ", queued by " + place->Text() + ":\n  " +
+                           (torch == nullptr ? error.what() : torch->what_without_backtrace()));
+                 }
+               }));
 }
 
 void QueueAndFinish(const c10::Stream& stream,
@@ -213,13 +215,13 @@ void QueueAndFinish(const c10::Stream& stream,
   const auto done = std::make_shared<Signal>();  // its thread may set it for longer than we wait
   std::exception_ptr error;
   Enter(stream, uses, WithThreads([&, done] {
-    try {
-      kernel();
-    } catch (...) {
-      error = std::current_exception();
-    }
-    done->Set();
-  }));
+          try {
+            kernel();
+          } catch (...) {
+            error = std::current_exception();
+          }
+          done->Set();
+        }));
   done->Wait();
   if (error != nullptr) std::rethrow_exception(error);
 }
@@ -280,7 +282,8 @@ void LetWait(const Event& event, const c10::Stream& stream) {
     if (of_event == nullptr || of_event->id != event.capture) ThrowCapturedEvent();
     of_event->Join(stream);
   } else if (capture != nullptr) {
-    capture->Refuse(StreamName(stream) + " waits for an event that was recorded outside of the "
+    capture->Refuse(StreamName(stream) +
+                    " waits for an event that was recorded outside of the "
                     "capture");
   }
   TheWorld().clocks[IndexOf(stream)].Join(event.clock);

@@ -34,7 +34,7 @@ struct VectorClock {
   void Join(const VectorClock& other) {
     for (size_t i = 0; i < times.size(); ++i) times[i] = std::max(times[i], other.times[i]);
   }
-  std::array<uint64_t, kDevices * kStreamsPerDevice> times = {};
+  std::array<uint64_t, kDevices* kStreamsPerDevice> times = {};
 };
 
 // Something that happens once.

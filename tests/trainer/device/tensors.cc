@@ -16,9 +16,8 @@ at::Tensor NewTensor(c10::Device device,
                      c10::IntArrayRef strides,
                      c10::ScalarType type) {
   const c10::DeviceGuard guard(device);
-  return at::detail::empty_strided_generic(sizes, strides, &TheAllocator(),
-                                           c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-                                           type);
+  return at::detail::empty_strided_generic(
+      sizes, strides, &TheAllocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), type);
 }
 
 void AddUse(const at::Tensor& tensor, bool writes, std::vector<Use>* uses) {
@@ -33,8 +32,7 @@ void AddUse(const at::Tensor& tensor, bool writes, std::vector<Use>* uses) {
                       " of a storage that has " + std::to_string(storage.nbytes()) +
                       " bytes: was it freed by resizing?\n  " + Place().Text());
   }
-  uses->push_back(
-      {base + tensor.storage_offset() * item, base + (last + 1) * item, writes});
+  uses->push_back({base + tensor.storage_offset() * item, base + (last + 1) * item, writes});
 }
 
 at::Tensor Like(const at::Tensor& tensor, c10::Storage storage, c10::DispatchKey key) {
@@ -71,9 +69,7 @@ void ResizeStorage(const c10::Storage& storage, size_t bytes) {
   storage.set_nbytes(bytes);
 }
 
-void Resize(const at::Tensor& tensor,
-            c10::IntArrayRef sizes,
-            c10::OptionalIntArrayRef strides) {
+void Resize(const at::Tensor& tensor, c10::IntArrayRef sizes, c10::OptionalIntArrayRef strides) {
   c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
   if (strides.has_value()) {
     impl->set_sizes_and_strides(sizes, *strides);

@@ -206,27 +206,26 @@ TEST_P(DeviceStrategy, GivesTheBitsOfTheCpu) {
 INSTANTIATE_TEST_SUITE_P(
     Ways,
     DeviceStrategy,
-    testing::Values(
-        Way{"fp16", [](auto& s) { s.comm_hook = CommHookType::kFp16; }},
-        Way{"bf16", [](auto& s) { s.comm_hook = CommHookType::kBf16; }},
-        Way{"power_sgd",
-            [](auto& s) {
-              s.comm_hook = CommHookType::kPowerSgd;
-              s.power_sgd_start_step = 2;
-            }},
-        Way{"post_local_sgd",
-            [](auto& s) {
-              s.comm_hook = CommHookType::kPostLocalSgd;
-              s.post_local_sgd_start_step = 2;
-              s.post_local_sgd_period = 2;
-            }},
-        Way{"overlap_step", [](auto& s) { s.overlap = Overlap::kStep; }},
-        Way{"overlap_both", [](auto& s) { s.overlap = Overlap::kBoth; }},
-        Way{"overlap_none", [](auto& s) { s.overlap = Overlap::kNone; }},
-        Way{"find_unused", [](auto& s) { s.find_unused_parameters = true; }},
-        Way{"static_graph", [](auto& s) { s.static_graph = true; }},
-        Way{"check_finite", [](auto& s) { s.check_finite = true; }},
-        Way{"in_backward", [](auto& s) { s.optimizer_in_backward = true; }}),
+    testing::Values(Way{"fp16", [](auto& s) { s.comm_hook = CommHookType::kFp16; }},
+                    Way{"bf16", [](auto& s) { s.comm_hook = CommHookType::kBf16; }},
+                    Way{"power_sgd",
+                        [](auto& s) {
+                          s.comm_hook = CommHookType::kPowerSgd;
+                          s.power_sgd_start_step = 2;
+                        }},
+                    Way{"post_local_sgd",
+                        [](auto& s) {
+                          s.comm_hook = CommHookType::kPostLocalSgd;
+                          s.post_local_sgd_start_step = 2;
+                          s.post_local_sgd_period = 2;
+                        }},
+                    Way{"overlap_step", [](auto& s) { s.overlap = Overlap::kStep; }},
+                    Way{"overlap_both", [](auto& s) { s.overlap = Overlap::kBoth; }},
+                    Way{"overlap_none", [](auto& s) { s.overlap = Overlap::kNone; }},
+                    Way{"find_unused", [](auto& s) { s.find_unused_parameters = true; }},
+                    Way{"static_graph", [](auto& s) { s.static_graph = true; }},
+                    Way{"check_finite", [](auto& s) { s.check_finite = true; }},
+                    Way{"in_backward", [](auto& s) { s.optimizer_in_backward = true; }}),
     [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace

@@ -32,15 +32,14 @@ class ExportTest : public testing::Test {
  protected:
   void SetUp() override {
     const std::string text = folder_.Write("text.txt", std::string(200, 'a'));
-    const nlohmann::json config = {
-        {"model",
-         {{"type", "gpt"},
-          {"vocab_size", 256},
-          {"max_position_embeddings", 16},
-          {"hidden_size", 16},
-          {"num_hidden_layers", 2},
-          {"num_attention_heads", 2}}},
-        {"data", {{"train_files", {text}}, {"max_seq_length", 8}}}};
+    const nlohmann::json config = {{"model",
+                                    {{"type", "gpt"},
+                                     {"vocab_size", 256},
+                                     {"max_position_embeddings", 16},
+                                     {"hidden_size", 16},
+                                     {"num_hidden_layers", 2},
+                                     {"num_attention_heads", 2}}},
+                                   {"data", {{"train_files", {text}}, {"max_seq_length", 8}}}};
     run_ = nlohmann::json{{"config", config}}.dump();
     moment_ = at::randn({4});
     checkpoint_ = ValueOrThrow(Checkpoint::Open(Save({}, "checkpoints")));
@@ -138,10 +137,10 @@ TEST_F(ExportTest, ACheckpointIsAModelByItself) {
 }
 
 TEST_F(ExportTest, RefusesAFolderOfACheckpointWithoutAConfig) {
-  const SaveOutcome outcome = SaveCheckpoint(
-      {.folder = folder_.Path("own")},
-      SaveState([&](StateVisitor& visitor) { visitor.Tensor("x", moment_); }),
-      {.step = 1, .attempt = "a"});
+  const SaveOutcome outcome =
+      SaveCheckpoint({.folder = folder_.Path("own")},
+                     SaveState([&](StateVisitor& visitor) { visitor.Tensor("x", moment_); }),
+                     {.step = 1, .attempt = "a"});
   const Checkpoint own = ValueOrThrow(Checkpoint::Open(outcome.path));
   try {
     ExportFolder(own, folder_.Path("exported"), {});

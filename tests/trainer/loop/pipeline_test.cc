@@ -122,11 +122,10 @@ Learnt TrainBy(const Job& job,
       own_loss += mean.item<double>() * weight;
       return mean * (weight * mesh.data.size);
     };
-    built.strategy->ForwardBackward(
-        {.step = step + 1,
-         .learning_rate = job.config.optimizer.learning_rate,
-         .micro_batches = batches,
-         .loss = loss});
+    built.strategy->ForwardBackward({.step = step + 1,
+                                     .learning_rate = job.config.optimizer.learning_rate,
+                                     .micro_batches = batches,
+                                     .loss = loss});
     outcome.norms.push_back(built.strategy->ClipGradients(1.0));
     built.strategy->Step();
     outcome.losses.push_back(sum(own_loss));
@@ -264,11 +263,10 @@ TEST(Pipeline, ARankHasItsStageAlone) {
                 rank == 0 && name.starts_with("transformer.h."));
     }
   });
-  EXPECT_EQ(names[0], (std::vector<std::string>{"transformer.wte.weight",
-                                                "transformer.wpe.weight"}));
+  EXPECT_EQ(names[0],
+            (std::vector<std::string>{"transformer.wte.weight", "transformer.wpe.weight"}));
   // The embedding again, which is the head's weight.
-  EXPECT_EQ(names[1], (std::vector<std::string>{"transformer.wte.weight",
-                                                "transformer.ln_f.weight",
+  EXPECT_EQ(names[1], (std::vector<std::string>{"transformer.wte.weight", "transformer.ln_f.weight",
                                                 "transformer.ln_f.bias"}));
 }
 

@@ -96,8 +96,8 @@ class ResumeFixture : public testing::Test {
 
   // From the newest checkpoint in `where`, if there is one, to the end or the step `stop`; with
   // `give_up`, to where ranks ask each other for the so-manieth time in the step after it.
-  ResumeOutcome Run(const Job& job, int ranks, const std::string& where, int64_t stop = -1,
-                    int give_up = 0) {
+  ResumeOutcome Run(
+      const Job& job, int ranks, const std::string& where, int64_t stop = -1, int give_up = 0) {
     ResumeOutcome outcome;
     const std::string checkpoints = folder_ + "/" + where;
     const std::string attempt = "a" + std::to_string(++attempts_);
@@ -114,12 +114,13 @@ class ResumeFixture : public testing::Test {
       }
       if (give_up == 0) trainer.StopWhen([&] { return trainer.step() == stop; });
       int asked = -1;  // between the two steps
-      if (give_up > 0) trainer.StopWithin([&] {
-        constexpr double kForEver = std::numeric_limits<double>::infinity();
-        const bool late = mesh.world.rank + 1 == ranks && trainer.step() == stop &&
-                          ++asked >= give_up;
-        return StopGrace{.whole = 1e-9, .left = late ? 0 : kForEver};
-      });
+      if (give_up > 0)
+        trainer.StopWithin([&] {
+          constexpr double kForEver = std::numeric_limits<double>::infinity();
+          const bool late =
+              mesh.world.rank + 1 == ranks && trainer.step() == stop && ++asked >= give_up;
+          return StopGrace{.whole = 1e-9, .left = late ? 0 : kForEver};
+        });
       Observers observers;
       observers.Add(std::make_unique<StepLog>(outcome));
       trainer.Fit(mesh.world.rank == 0 ? &observers : nullptr);
@@ -150,12 +151,12 @@ class ResumeFixture : public testing::Test {
 
   // All but the times.
   static bool Same(const StepReport& a, const StepReport& b) {
-    const bool same_norm = a.grad_norm == b.grad_norm ||
-                           (std::isnan(a.grad_norm) && std::isnan(b.grad_norm));
-    return a.step == b.step && a.epoch == b.epoch && a.reported == b.reported &&
-           a.loss == b.loss && a.mean_loss == b.mean_loss &&
-           a.learning_rate == b.learning_rate && same_norm && a.loss_scale == b.loss_scale &&
-           a.samples == b.samples && a.predictions == b.predictions && a.tokens == b.tokens;
+    const bool same_norm =
+        a.grad_norm == b.grad_norm || (std::isnan(a.grad_norm) && std::isnan(b.grad_norm));
+    return a.step == b.step && a.epoch == b.epoch && a.reported == b.reported && a.loss == b.loss &&
+           a.mean_loss == b.mean_loss && a.learning_rate == b.learning_rate && same_norm &&
+           a.loss_scale == b.loss_scale && a.samples == b.samples &&
+           a.predictions == b.predictions && a.tokens == b.tokens;
   }
   static void ExpectSameEnd(const ResumeOutcome& found, const ResumeOutcome& expected) {
     EXPECT_EQ(found.numbers, expected.numbers);

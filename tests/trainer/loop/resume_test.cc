@@ -20,10 +20,17 @@ struct ResumeCase {
   bool lengths = false;
 };
 
-const std::vector<std::string> kSmallGpt = {
-    "model.type=gpt", "model.layer_sizes=[]", "model.hidden_size=8", "model.num_hidden_layers=1",
-    "model.num_attention_heads=2", "model.dropout=0.2", "data.format=text", "data.num_samples=0",
-    "data.input_size=0", "data.target_size=0", "data.max_seq_length=16"};
+const std::vector<std::string> kSmallGpt = {"model.type=gpt",
+                                            "model.layer_sizes=[]",
+                                            "model.hidden_size=8",
+                                            "model.num_hidden_layers=1",
+                                            "model.num_attention_heads=2",
+                                            "model.dropout=0.2",
+                                            "data.format=text",
+                                            "data.num_samples=0",
+                                            "data.input_size=0",
+                                            "data.target_size=0",
+                                            "data.max_seq_length=16"};
 
 class EveryStep : public ResumeFixture, public testing::WithParamInterface<ResumeCase> {
  protected:
@@ -92,9 +99,8 @@ INSTANTIATE_TEST_SUITE_P(
                    {"training.precision=fp16", "training.init_loss_scale=1e9",
                     "training.loss_scale_growth_interval=2"},
                    2},
-        ResumeCase{"PowerSgd",
-                   {"strategy.comm_hook=power_sgd", "strategy.power_sgd_start_step=3"},
-                   2},
+        ResumeCase{
+            "PowerSgd", {"strategy.comm_hook=power_sgd", "strategy.power_sgd_start_step=3"}, 2},
         ResumeCase{"PostLocalSgd",
                    {"strategy.comm_hook=post_local_sgd", "strategy.post_local_sgd_start_step=4",
                     "report.logging_steps=1"},
@@ -115,10 +121,9 @@ class GivenUp : public ResumeFixture, public testing::WithParamInterface<ResumeC
 TEST_P(GivenUp, StepIsDoneAgainBitForBit) {
   // Weights that can be read in parts: of zero3 no rank has the whole.
   Run(OpenResumeJob({}), 1, "weights", 1);
-  std::vector<std::string> overrides = {"model.name_or_path=" + folder_ + "/weights/step-1",
-                                        "training.gradient_accumulation_steps=3",
-                                        "training.per_device_train_batch_size=1",
-                                        "data.num_samples=24", "run.max_epochs=1"};
+  std::vector<std::string> overrides = {
+      "model.name_or_path=" + folder_ + "/weights/step-1", "training.gradient_accumulation_steps=3",
+      "training.per_device_train_batch_size=1", "data.num_samples=24", "run.max_epochs=1"};
   overrides.insert(overrides.end(), GetParam().overrides.begin(), GetParam().overrides.end());
   const Job job = OpenResumeJob(overrides);
   const int ranks = GetParam().ranks;
@@ -143,20 +148,19 @@ TEST_P(GivenUp, StepIsDoneAgainBitForBit) {
 INSTANTIATE_TEST_SUITE_P(
     Variants,
     GivenUp,
-    testing::Values(ResumeCase{"Single", {}},
-                    ResumeCase{"Ddp", {}, 2},
-                    ResumeCase{"UpdateInBackward",
-                               {"strategy.optimizer_in_backward=true", "training.max_grad_norm=0"},
-                               2},
-                    ResumeCase{"PowerSgd",
-                               {"strategy.comm_hook=power_sgd", "strategy.power_sgd_start_step=2"},
-                               2},
-                    ResumeCase{"Zero1", {"strategy.type=zero1"}, 2},
-                    ResumeCase{"Zero2", {"strategy.type=zero2"}, 2},
-                    ResumeCase{"Zero3", {"strategy.type=zero3"}, 2},
-                    // Of four virtual ranks one process has two, the others one.
-                    ResumeCase{"VirtualRanks", {"training.virtual_ranks=4", "run.max_epochs=3"},
-                               3}),
+    testing::Values(
+        ResumeCase{"Single", {}},
+        ResumeCase{"Ddp", {}, 2},
+        ResumeCase{"UpdateInBackward",
+                   {"strategy.optimizer_in_backward=true", "training.max_grad_norm=0"},
+                   2},
+        ResumeCase{
+            "PowerSgd", {"strategy.comm_hook=power_sgd", "strategy.power_sgd_start_step=2"}, 2},
+        ResumeCase{"Zero1", {"strategy.type=zero1"}, 2},
+        ResumeCase{"Zero2", {"strategy.type=zero2"}, 2},
+        ResumeCase{"Zero3", {"strategy.type=zero3"}, 2},
+        // Of four virtual ranks one process has two, the others one.
+        ResumeCase{"VirtualRanks", {"training.virtual_ranks=4", "run.max_epochs=3"}, 3}),
     [](const auto& test) { return test.param.name; });
 
 class Resume : public ResumeFixture {};
@@ -230,8 +234,8 @@ TEST_F(Resume, NamesChangedKeysThatMatter) {
   Run(OpenResumeJob({}), 1, "run", 3);
   const NewestCheckpoint newest = OpenNewest(folder_ + "/run");
   ASSERT_TRUE(newest.checkpoint.has_value());
-  const Job job = OpenResumeJob({"optimizer.learning_rate=0.5", "run.max_epochs=4",
-                                 "run.name=b", "report.logging_steps=1"});
+  const Job job = OpenResumeJob(
+      {"optimizer.learning_rate=0.5", "run.max_epochs=4", "run.name=b", "report.logging_steps=1"});
   EXPECT_THAT(
       CompareRuns(*newest.checkpoint, job, PlanFor(job, 1)),
       testing::ElementsAre("run.max_epochs was 3 until here, and is 4 from here on.",
@@ -323,10 +327,9 @@ TEST_F(Resume, StoresTheStateOfOneStepHoweverLongTheCopyTakes) {
       {"strategy.comm_hook=power_sgd", "strategy.power_sgd_start_step=1"}};
   for (size_t i = 0; i < variants.size(); ++i) {
     std::vector<std::string> overrides = variants[i];
-    for (const char* one :
-         {"model.layer_sizes=[64,2048,512,64]", "data.input_size=64", "data.target_size=64",
-          "training.per_device_train_batch_size=2", "run.max_epochs=1",
-          "checkpoint.save_total_limit=0"}) {
+    for (const char* one : {"model.layer_sizes=[64,2048,512,64]", "data.input_size=64",
+                            "data.target_size=64", "training.per_device_train_batch_size=2",
+                            "run.max_epochs=1", "checkpoint.save_total_limit=0"}) {
       overrides.emplace_back(one);
     }
     const std::string often = "often" + std::to_string(i);

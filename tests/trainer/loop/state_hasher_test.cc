@@ -102,9 +102,11 @@ TEST(StateHasher, OtherModelsAndBrokenLinesAreSaid) {
   const std::string b = folder.Path("b");
   const std::string step = R"({"step":1,"total":"","hashes":"0000000100000002"})";
   folder.Write(std::string("a/") + kStateHashesName, R"({"ranks":2,"names":["x","y"]})"
-                                                     "\n" + step + "\n{\"step\":2,\"ha");
+                                                     "\n" +
+                                                         step + "\n{\"step\":2,\"ha");
   folder.Write(std::string("b/") + kStateHashesName, R"({"ranks":2,"names":["x","z"]})"
-                                                     "\n" + step + "\n");
+                                                     "\n" +
+                                                         step + "\n");
   const auto compared = CompareHashes(a, b);
   ASSERT_TRUE(compared.has_value());
   EXPECT_EQ(compared->steps, 1);

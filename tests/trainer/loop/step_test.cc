@@ -52,8 +52,9 @@ TEST(TrainStep, WithoutAnyPredictionChangesNothingAndEndsNothing) {
   // The first step of these two ranks has none either.
   WithGroup(2, [&](const auto& group, int) {
     Job both = MakeJob(1, 1);
-    both.train = std::make_unique<DatasetPart>(
-        *job.train, 4, [](int64_t i) { return std::array<int64_t, 4>{5, 11, 0, 1}[i]; });
+    both.train = std::make_unique<DatasetPart>(*job.train, 4, [](int64_t i) {
+      return std::array<int64_t, 4>{5, 11, 0, 1}[i];
+    });
     Train(both, group);
   });
 }
@@ -192,9 +193,9 @@ class AllNumbers final : public Observer {
  public:
   explicit AllNumbers(std::vector<double>& numbers) : numbers_(numbers) {}
   void OnStep(const StepReport& report, ReportTime /*now*/) override {
-    for (const double number : {report.loss, report.mean_loss, report.grad_norm, report.epoch,
-                                report.learning_rate, static_cast<double>(report.samples),
-                                static_cast<double>(report.predictions)}) {
+    for (const double number :
+         {report.loss, report.mean_loss, report.grad_norm, report.epoch, report.learning_rate,
+          static_cast<double>(report.samples), static_cast<double>(report.predictions)}) {
       numbers_.push_back(number);
     }
   }

@@ -104,7 +104,9 @@ class Regression final : public Dataset {
       targets.push_back(Random({3}, 300 + index));
     }
     const auto count = static_cast<int64_t>(indices.size());
-    return {.inputs = at::stack(inputs), .targets = at::stack(targets), .samples = count,
+    return {.inputs = at::stack(inputs),
+            .targets = at::stack(targets),
+            .samples = count,
             .predictions = count};
   }
 };
@@ -226,7 +228,8 @@ class StrategiesFixture : public ResumeFixture {
   }
 
   // And norms: those of `expected` from `first` on.
-  static void ExpectLosses(const ResumeOutcome& found, const ResumeOutcome& expected,
+  static void ExpectLosses(const ResumeOutcome& found,
+                           const ResumeOutcome& expected,
                            size_t first = 0) {
     ASSERT_EQ(found.steps.size() + first, expected.steps.size());
     for (size_t i = 0; i < found.steps.size(); ++i) {

@@ -1,4 +1,6 @@
 // What each strategy takes and sends, by the formulas of the textbook.
+#include "trainer/loop/strategy_plan.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 
 #include "tests/trainer/loop/small_jobs.h"
 #include "trainer/config/slot.h"
-#include "trainer/loop/strategy_plan.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -151,8 +152,7 @@ TEST(EstimateMemory, OfADeviceHasTwoCopiesOfItsStateOnTheHost) {
   const MemoryEstimate on_device = EstimateMemory(job, 2);
   EXPECT_DOUBLE_EQ(on_device.checkpoint, 2 * on_cpu.checkpoint);
   EXPECT_DOUBLE_EQ(on_device.total(), on_cpu.total() + on_cpu.checkpoint);
-  EXPECT_DOUBLE_EQ(on_device.host(),
-                   on_device.worker + on_device.batches + on_device.checkpoint);
+  EXPECT_DOUBLE_EQ(on_device.host(), on_device.worker + on_device.batches + on_device.checkpoint);
   EXPECT_DOUBLE_EQ(MemoryOfNode(job, {.rank = 0, .world_size = 2, .local_world_size = 2}),
                    2 * on_device.host());
 }

@@ -222,8 +222,7 @@ TEST(ModelShape, RefusesSizesThatOverflow) {
   const int64_t most = int64_t{1} << 30;
   EXPECT_THROW(MakeModelShape(GptOptions{{.hidden_size = most, .num_attention_heads = 1}}),
                Failure);
-  EXPECT_THROW(MakeModelShape(CnnOptions{.image = {most, 32, 32}, .channels = {most}}),
-               Failure);
+  EXPECT_THROW(MakeModelShape(CnnOptions{.image = {most, 32, 32}, .channels = {most}}), Failure);
 }
 
 }  // namespace

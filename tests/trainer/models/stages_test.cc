@@ -129,11 +129,11 @@ TEST_P(StagesTest, ThatAreRecomputedLeaveFrozenParametersAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models,
-                         StagesTest,
-                         testing::Values("gpt", "llama", "bert", "mlp", "cnn", "resnet18",
-                                         "resnet50"),
-                         [](const auto& test) { return std::string(test.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Models,
+    StagesTest,
+    testing::Values("gpt", "llama", "bert", "mlp", "cnn", "resnet18", "resnet50"),
+    [](const auto& test) { return std::string(test.param); });
 
 // What a block keeps is what it takes, not what it computes.
 TEST(Recomputed, CallsForwardAgainInBackward) {

@@ -17,8 +17,10 @@ void ToTorch(const std::string& from, const std::string& to) {
   const SafetensorsFile file(from);
   std::vector<LazyTensor> tensors;
   for (const auto& [name, entry] : file.entries()) {
-    tensors.push_back({.name = name, .dtype = entry.dtype, .shape = entry.shape,
-                       .read = [&file, name = name] { return file.Get(name); }});
+    tensors.push_back(
+        {.name = name, .dtype = entry.dtype, .shape = entry.shape, .read = [&file, name = name] {
+           return file.Get(name);
+         }});
   }
   std::map<std::string, PickledValue> values;
   for (const auto& [name, text] : file.metadata()) {

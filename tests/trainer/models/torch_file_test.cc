@@ -20,10 +20,10 @@ using testing::Pair;
 using testing::UnorderedElementsAre;
 
 LazyTensor Lazy(const std::string& name, const at::Tensor& tensor) {
-  return {.name = name,
-          .dtype = tensor.scalar_type(),
-          .shape = tensor.sizes().vec(),
-          .read = [tensor] { return tensor; }};
+  return {
+      .name = name, .dtype = tensor.scalar_type(), .shape = tensor.sizes().vec(), .read = [tensor] {
+        return tensor;
+      }};
 }
 
 std::string WhatIsWrongWith(const std::string& path) {
@@ -45,11 +45,10 @@ TEST(TorchFile, GivesBackWhatItWrote) {
   const ScratchFolder folder;
   const std::string path = folder.Path("w.pt");
   const at::Tensor base = at::randn({3, 5});
-  const NamedTensors tensors = {
-      {"f16", base.to(at::kHalf)},       {"bool", base.gt(0)},
-      {"transposed", base.t()},          {"bf16", base.to(at::kBFloat16)},
-      {"i64", at::arange(7, at::kLong)}, {"scalar", base.sum()},
-      {"empty", at::zeros({0, 4})},      {"f64", base.to(at::kDouble)}};
+  const NamedTensors tensors = {{"f16", base.to(at::kHalf)},       {"bool", base.gt(0)},
+                                {"transposed", base.t()},          {"bf16", base.to(at::kBFloat16)},
+                                {"i64", at::arange(7, at::kLong)}, {"scalar", base.sum()},
+                                {"empty", at::zeros({0, 4})},      {"f64", base.to(at::kDouble)}};
   std::vector<LazyTensor> lazy;
   for (const auto& [name, tensor] : tensors) lazy.push_back(Lazy(name, tensor));
   lazy.push_back(Lazy("tied", base.sum()));
@@ -136,7 +135,8 @@ std::string Text(const std::string& text) {
 
 TEST(TorchPickle, RunsNothing) {
   EXPECT_THAT(Complaint("\x80\x02"
-                        "cos\nsystem\n" + Text("touch /tmp/x") + "\x85R."),
+                        "cos\nsystem\n" +
+                        Text("touch /tmp/x") + "\x85R."),
               HasSubstr("\"os.system\""));
   EXPECT_THAT(Complaint("cbuiltins\neval\n" + Text("1") + "\x85R."), HasSubstr("builtins.eval"));
   EXPECT_THAT(Complaint(Text("os") + Text("system") + "\x93" + Text("ls") + "\x85R."),
@@ -164,8 +164,8 @@ TEST(TorchPickle, HasBounds) {
 }
 
 TEST(TorchPickle, JoinsNamesByDots) {
-  const std::string bytes = "}(" + Text("m") + "}" + Text("w") + "\x88s" + Text("l") +
-                            "](K\x05G" + "?\xf0" + std::string(6, '\0') + "eK\x07N" + "u.";
+  const std::string bytes = "}(" + Text("m") + "}" + Text("w") + "\x88s" + Text("l") + "](K\x05G" +
+                            "?\xf0" + std::string(6, '\0') + "eK\x07N" + "u.";
   const auto state = ReadPickledState(bytes);
   ASSERT_TRUE(state.has_value()) << state.error().what;
   EXPECT_THAT(state->values, UnorderedElementsAre(Pair("m.w", PickledValue(true)),

@@ -6,7 +6,6 @@
 #include <numeric>
 #include <random>
 
-
 namespace ddprun::trainer {
 namespace {
 

@@ -82,13 +82,12 @@ Trained Train(const Case& setup) {
     group.names.push_back(item.key());
   }
   auto optimizer = MakeOptimizer({.kind = OptimizerType::kSgd, .momentum = 0.9}, {group});
-  const auto strategy =
-      setup.devices == 0
-          ? MakeSingle(model, std::move(optimizer))
-          : MakeDataParallel(model, std::move(optimizer), [&](auto) { return ModelOf(setup); },
-                             {.devices = Devices(setup.devices),
-                              .output_device = setup.output_device,
-                              .loss = setup.loss});
+  const auto strategy = setup.devices == 0 ? MakeSingle(model, std::move(optimizer))
+                                           : MakeDataParallel(model, std::move(optimizer),
+                                                              [&](auto) { return ModelOf(setup); },
+                                                              {.devices = Devices(setup.devices),
+                                                               .output_device = setup.output_device,
+                                                               .loss = setup.loss});
   Trained trained;
   for (uint64_t step = 0; step < kSteps; ++step) {
     std::vector<Batch> batches;
@@ -106,8 +105,7 @@ Trained Train(const Case& setup) {
       sum += mean.item<double>() * share;
       return mean * share;
     };
-    strategy->ForwardBackward(
-        {.learning_rate = kRate, .micro_batches = batches, .loss = loss});
+    strategy->ForwardBackward({.learning_rate = kRate, .micro_batches = batches, .loss = loss});
     strategy->ClipGradients(1.0);
     strategy->Step();
     trained.losses.push_back(sum);
@@ -204,9 +202,9 @@ TEST(DataParallel, KeepsTheBuffersOfTheFirstReplica) {
   SeedGenerators(at::kCPU, 5);
   const auto model = ModelOf(setup);
   ParameterGroup group{.parameters = model->parameters()};
-  const auto strategy = MakeDataParallel(
-      model, MakeOptimizer({.kind = OptimizerType::kSgd}, {group}),
-      [&](auto) { return ModelOf(setup); }, {.devices = Devices(2)});
+  const auto strategy =
+      MakeDataParallel(model, MakeOptimizer({.kind = OptimizerType::kSgd}, {group}),
+                       [&](auto) { return ModelOf(setup); }, {.devices = Devices(2)});
   const std::vector<Batch> batches = {BatchFor("resnet18", 4, at::kFloat, 1)};
   alone->Loss(Scatter(batches[0], Devices(2))[0]);
   strategy->ForwardBackward(
@@ -235,8 +233,8 @@ TEST(DataParallel, EvaluatesOnAllDevicesWithTheWeightsOfNow) {
       const Evaluated found = strategy->EvaluateBatch(*model, batch, true);
       EXPECT_TRUE(at::allclose(found.outputs, model->Outputs(batch), 1e-5, 1e-6));
       EXPECT_TRUE(at::allclose(found.loss, model->Loss(batch), 1e-5, 1e-6));
-      EXPECT_TRUE(at::allclose(strategy->EvaluateBatch(*model, batch, false).loss, found.loss,
-                               1e-5, 1e-6));
+      EXPECT_TRUE(
+          at::allclose(strategy->EvaluateBatch(*model, batch, false).loss, found.loss, 1e-5, 1e-6));
     }
   }
 }
@@ -258,10 +256,10 @@ TEST(DataParallel, TellsWhatEachDeviceHolds) {
     const auto model = ModelOf(setup);
     ParameterGroup group{.parameters = model->parameters()};
     for (const auto& item : model->named_parameters()) group.names.push_back(item.key());
-    const auto strategy = MakeDataParallel(
-        model, MakeOptimizer({.kind = OptimizerType::kAdamW}, {group}),
-        [&](auto) { return ModelOf(setup); },
-        {.devices = Devices(2), .output_device = 1, .loss = loss});
+    const auto strategy =
+        MakeDataParallel(model, MakeOptimizer({.kind = OptimizerType::kAdamW}, {group}),
+                         [&](auto) { return ModelOf(setup); },
+                         {.devices = Devices(2), .output_device = 1, .loss = loss});
     const std::vector<Batch> batches = {BatchFor("gpt", 7, at::kFloat, 1)};
     strategy->ForwardBackward(
         {.micro_batches = batches,

@@ -64,8 +64,9 @@ class StateRun {
 
   void Train(int from, int to) {
     for (int step = from; step < to; ++step) {
-      Backward(*strategy_, [&](size_t micro) { return Loss(2 * step + static_cast<int>(micro)); },
-               /*micro_batches=*/2, /*learning_rate=*/0.01 * (step + 1));
+      Backward(
+          *strategy_, [&](size_t micro) { return Loss(2 * step + static_cast<int>(micro)); },
+          /*micro_batches=*/2, /*learning_rate=*/0.01 * (step + 1));
       strategy_->ClipGradients(1.0);
       strategy_->Step();
     }
@@ -106,8 +107,8 @@ bool AllEqual(const TensorList& left, const TensorList& right) {
 
 // What a fresh run makes of the state; empty: it does not take it.
 TensorList GoOn(const StateCase& variant,
-             const c10::intrusive_ptr<HostProcessGroup>& group,
-             const StateDict& state) {
+                const c10::intrusive_ptr<HostProcessGroup>& group,
+                const StateDict& state) {
   StateRun run(variant, group, /*seed=*/77);
   try {
     LoadState(state, NamesOf(run.strategy()));

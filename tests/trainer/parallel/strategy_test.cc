@@ -57,9 +57,8 @@ std::vector<at::Tensor> Train(const c10::intrusive_ptr<HostProcessGroup>& group,
                               const Variant& variant,
                               bool in_backward) {
   const std::vector<NamedParameter> weights = Weights();
-  const auto strategy =
-      DataParallelOf(weights, group,
-                     {.sync = {.reducer = OptionsOf(variant)}, .update_in_backward = in_backward});
+  const auto strategy = DataParallelOf(
+      weights, group, {.sync = {.reducer = OptionsOf(variant)}, .update_in_backward = in_backward});
   for (int step = 0; step < 5; ++step) {
     const auto loss = [&](size_t micro) {
       const int index = variant.static_graph ? 0 : 2 * step + static_cast<int>(micro);
@@ -188,7 +187,8 @@ TEST(Averaging, ComesEveryPeriodAfterTheWarmUpAndAtTheEnd) {
          .averaging = PeriodicModelAverager::Options{.period = 2, .warmup_steps = 3}});
     std::vector<double> values;
     for (int step = 0; step < 7; ++step) {
-      Backward(*strategy, [&](size_t) { return (weight * (rank == 0 ? -1 : -3)).sum(); }, 1, 1);
+      Backward(
+          *strategy, [&](size_t) { return (weight * (rank == 0 ? -1 : -3)).sum(); }, 1, 1);
       strategy->Step();
       values.push_back(weight[0].item<double>());
     }
@@ -237,7 +237,8 @@ TEST(Strategy, LeavesFrozenParametersAlone) {
   const auto step = [&](Strategy& strategy) {
     const at::Tensor& weight = parameters[1].tensor;
     weight.detach().zero_();
-    Backward(strategy, [&](size_t) { return (weight * parameters[0].tensor).sum(); }, 1, 1);
+    Backward(
+        strategy, [&](size_t) { return (weight * parameters[0].tensor).sum(); }, 1, 1);
     strategy.Step();
     EXPECT_NEAR(strategy.GradientNorm(), std::sqrt(2.0), 1e-12);
     EXPECT_TRUE(at::equal(weight, at::full({2}, -1.0)));

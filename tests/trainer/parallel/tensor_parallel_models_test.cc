@@ -63,8 +63,8 @@ Batch BatchOf(const std::string& name, const Model& model, int step, int rank, i
   } else {
     batch.inputs = own(at::randint(kVocabulary, {kTexts, kLength}, generator, at::kLong));
     const bool bert = name == "bert";
-    batch.targets = bert ? own(at::randint(3, {kTexts}, generator, at::kLong))
-                         : batch.inputs.roll(-1, 1);
+    batch.targets =
+        bert ? own(at::randint(3, {kTexts}, generator, at::kLong)) : batch.inputs.roll(-1, 1);
     at::Tensor mask = at::ones({kTexts, kLength}, at::kLong);
     for (int64_t text = 0; text < kTexts; ++text) mask[text].narrow(0, 9, 3).zero_();
     batch.attention_mask = own(mask);
@@ -128,11 +128,10 @@ Run Train(const std::string& name, const std::shared_ptr<Model>& model, const Me
     const std::vector<Batch> batches = {
         BatchOf(name, *model, step, mesh.data.rank, mesh.data.size)};
     at::Tensor last;
-    strategy->ForwardBackward({.learning_rate = 0.01,
-                               .micro_batches = batches,
-                               .loss = [&](Model& own, const Batch& batch, size_t) {
-                                 return last = own.Loss(batch);
-                               }});
+    strategy->ForwardBackward(
+        {.learning_rate = 0.01,
+         .micro_batches = batches,
+         .loss = [&](Model& own, const Batch& batch, size_t) { return last = own.Loss(batch); }});
     run.losses.push_back(mean(last));
     run.norms.push_back(strategy->ClipGradients(0.5));
     strategy->Step();
@@ -218,15 +217,16 @@ TEST_P(TensorParallelModels, TrainWithSmoothedLabelsAndBlocksComputedTwice) {
   ExpectThoseOfOneProcess(GetParam(), {.smoothing = 0.1, .recomputes = true}, 1e-10);
 }
 
-INSTANTIATE_TEST_SUITE_P(All,
-                         TensorParallelModels,
-                         testing::Values("mlp", "mlp, even", "linear", "bert", "gpt",
-                                         "gpt, untied", "llama", "llama, grouped"),
-                         [](const auto& one) {
-                           std::string name = one.param;
-                           std::erase_if(name, [](char c) { return c == ' ' || c == ','; });
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All,
+    TensorParallelModels,
+    testing::Values(
+        "mlp", "mlp, even", "linear", "bert", "gpt", "gpt, untied", "llama", "llama, grouped"),
+    [](const auto& one) {
+      std::string name = one.param;
+      std::erase_if(name, [](char c) { return c == ' ' || c == ','; });
+      return name;
+    });
 
 }  // namespace
 }  // namespace ddprun::trainer

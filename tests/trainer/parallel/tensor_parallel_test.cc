@@ -51,8 +51,8 @@ TEST(TensorParallel, ASplitLayerIsTheWholeOne) {
   const at::Tensor bias = Exact({7}, 4);
   const at::Tensor weight_of_seven = Exact({6, 7}, 5);
   const at::Tensor bias_of_six = Exact({6}, 6);
-  const Tensors whole = {Leaf(x), Leaf(weights[0]), Leaf(bias), Leaf(weights[1]),
-                         Leaf(weight_of_seven), Leaf(bias_of_six)};
+  const Tensors whole = {Leaf(x),          Leaf(weights[0]),      Leaf(bias),
+                         Leaf(weights[1]), Leaf(weight_of_seven), Leaf(bias_of_six)};
   const at::Tensor inner = at::linear(whole[0], whole[1], whole[2]).tanh();
   const at::Tensor beside = at::linear(whole[0], whole[3]).tanh();
   const at::Tensor y = at::linear(inner, whole[4], whole[5]);
@@ -62,9 +62,7 @@ TEST(TensorParallel, ASplitLayerIsTheWholeOne) {
       const auto axis = MakeTensorAxis(AxisOf(group, rank));
       for (const WeightLayout layout : {WeightLayout::kOutIn, WeightLayout::kInOut}) {
         const bool out_in = layout == WeightLayout::kOutIn;
-        const auto stored = [&](const at::Tensor& weight) {
-          return out_in ? weight : weight.t();
-        };
+        const auto stored = [&](const at::Tensor& weight) { return out_in ? weight : weight.t(); };
         const at::Tensor own_x = Leaf(x);
         const at::Tensor first = Leaf(Own(*axis, weights[0], 0));
         const at::Tensor first_bias = Leaf(Own(*axis, bias, 0));

@@ -147,14 +147,14 @@ std::vector<at::Tensor> TrainVirtual(const c10::intrusive_ptr<HostProcessGroup>&
                                      int64_t virtual_ranks) {
   const std::vector<NamedParameter> weights = VirtualWeights();
   const at::Tensor mean = at::zeros({19});
-  const auto strategy = DataParallelOf(
-      weights, group,
-      {.sync = {.reducer = {.limits = {.first_bytes = 400, .cap_bytes = 800},
-                            .overlap = variant.overlap,
-                            .find_unused_parameters = variant.some_unused}},
-       .update_in_backward = variant.in_backward,
-       .virtual_ranks = virtual_ranks},
-      {{"mean", mean}});
+  const auto strategy =
+      DataParallelOf(weights, group,
+                     {.sync = {.reducer = {.limits = {.first_bytes = 400, .cap_bytes = 800},
+                                           .overlap = variant.overlap,
+                                           .find_unused_parameters = variant.some_unused}},
+                      .update_in_backward = variant.in_backward,
+                      .virtual_ranks = virtual_ranks},
+                     {{"mean", mean}});
   const RankRange own = RanksOfProcess(variant.ranks, group->getRank(), group->getSize());
   std::vector<at::Tensor> norms;
   for (int64_t step = 0; step < 4; ++step) {

@@ -29,8 +29,8 @@ TEST(WholeState, IsGatheredFromAnyLayout) {
     FillParts(layout);
     WithGroup(4, [&](const auto& group, int rank) {
       StateDict state = SaveState(OwnersOf(layout[static_cast<size_t>(rank)]));
-      state.tensors.push_back({.name = "optimizer.x", .tensor = at::zeros({1}), .global_shape = {1},
-                               .offset = {0}});
+      state.tensors.push_back(
+          {.name = "optimizer.x", .tensor = at::zeros({1}), .global_shape = {1}, .offset = {0}});
       std::map<std::string, at::Tensor> found;
       GatherWhole(state, "model.", group.get(),
                   [&](const auto& name, const auto& whole) { found[name] = whole.clone(); });
@@ -79,8 +79,8 @@ TEST(WholeState, IsRefusedWhereItIsNotWhole) {
       const at::Tensor part = at::ones({elements});
       const auto state = SaveState([&](StateVisitor& visitor) {
         visitor.Section("", {}, {.rank = 0, .size = 1});
-        visitor.Tensor("w", part, {{.slice = {.global_shape = shape, .offset = {3 * rank},
-                                              .flat = true}}});
+        visitor.Tensor("w", part,
+                       {{.slice = {.global_shape = shape, .offset = {3 * rank}, .flat = true}}});
       });
       try {
         GatherWhole(state, "", group.get(), [](const auto&, const auto&) {});

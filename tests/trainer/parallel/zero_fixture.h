@@ -125,12 +125,11 @@ inline std::unique_ptr<Strategy> StrategyOf(const ZeroCase& variant,
   if (variant.kind == Kind::kDdp) {
     return MakeDistributedDataParallel(model, optimizer(whole), mesh, variant.data_parallel);
   }
-  const auto stage = static_cast<ZeroStage>(static_cast<int>(variant.kind) -
-                                            static_cast<int>(Kind::kZero1));
-  return MakeZero(model, optimizer, mesh,
-                  {.stage = stage,
-                   .data_parallel = variant.data_parallel,
-                   .blocks = BlocksOf(*model, batch)});
+  const auto stage =
+      static_cast<ZeroStage>(static_cast<int>(variant.kind) - static_cast<int>(Kind::kZero1));
+  return MakeZero(
+      model, optimizer, mesh,
+      {.stage = stage, .data_parallel = variant.data_parallel, .blocks = BlocksOf(*model, batch)});
 }
 
 }  // namespace ddprun::trainer

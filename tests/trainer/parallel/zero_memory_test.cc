@@ -29,8 +29,8 @@ Batch MlpBatch(int seed) {
 }
 
 std::shared_ptr<Model> MakeMlpModel(uint64_t seed) {
-  const auto model = MakeModel(
-      MlpOptions{.sizes = {256, 512, 512, 512, 256}, .activation = Activation::kGelu});
+  const auto model =
+      MakeModel(MlpOptions{.sizes = {256, 512, 512, 512, 256}, .activation = Activation::kGelu});
   const at::NoGradGuard no_grad;
   for (const at::Tensor& one : model->parameters()) one.copy_(Random(one.sizes(), seed).mul_(0.05));
   return model;
@@ -39,12 +39,11 @@ std::shared_ptr<Model> MakeMlpModel(uint64_t seed) {
 void TrainSteps(Strategy& strategy, int from, int to, int rank) {
   for (int step = from; step < to; ++step) {
     const std::vector<Batch> batches = {MlpBatch(10 * step + rank)};
-    strategy.ForwardBackward({.step = step + 1,
-                              .learning_rate = 0.01,
-                              .micro_batches = batches,
-                              .loss = [](Model& model, const Batch& batch, size_t) {
-                                return model.Loss(batch);
-                              }});
+    strategy.ForwardBackward(
+        {.step = step + 1,
+         .learning_rate = 0.01,
+         .micro_batches = batches,
+         .loss = [](Model& model, const Batch& batch, size_t) { return model.Loss(batch); }});
     strategy.ClipGradients(1);
     strategy.Step();
   }

@@ -85,11 +85,8 @@ Subject BuiltIn(const std::string& name) {
 }
 
 // Of `variant`'s rank; of all ranks' samples where it is a single process.
-ZeroRun Train(const ZeroCase& variant,
-              const Subject& subject,
-              const Mesh& mesh,
-              int of_ranks,
-              int steps) {
+ZeroRun Train(
+    const ZeroCase& variant, const Subject& subject, const Mesh& mesh, int of_ranks, int steps) {
   at::set_num_threads(1);  // ranks are threads already
   const auto model = subject.make();
   model->train();
@@ -128,10 +125,9 @@ ZeroRun Train(const ZeroCase& variant,
   strategy->Finish();
   std::map<std::string, at::Tensor> whole;
   if (!strategy->holds_whole_model()) {
-    GatherWhole(strategy->State(), "model.", mesh.control.get(),
-                [&](const std::string& name, const at::Tensor& tensor) {
-                  whole[name] = tensor.clone();
-                });
+    GatherWhole(
+        strategy->State(), "model.", mesh.control.get(),
+        [&](const std::string& name, const at::Tensor& tensor) { whole[name] = tensor.clone(); });
     if (mesh.world.rank != 0) return run;
   }
   for (const auto& one : model->named_parameters()) {
@@ -267,10 +263,14 @@ std::string NameOf(const testing::TestParamInfo<Shape>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes,
                          Zero,
-                         testing::Values(Shape{Kind::kZero1, 2}, Shape{Kind::kZero2, 1},
-                                         Shape{Kind::kZero2, 2}, Shape{Kind::kZero2, 4},
-                                         Shape{Kind::kZero2, 4, 2}, Shape{Kind::kZero3, 1},
-                                         Shape{Kind::kZero3, 2}, Shape{Kind::kZero3, 4},
+                         testing::Values(Shape{Kind::kZero1, 2},
+                                         Shape{Kind::kZero2, 1},
+                                         Shape{Kind::kZero2, 2},
+                                         Shape{Kind::kZero2, 4},
+                                         Shape{Kind::kZero2, 4, 2},
+                                         Shape{Kind::kZero3, 1},
+                                         Shape{Kind::kZero3, 2},
+                                         Shape{Kind::kZero3, 4},
                                          Shape{Kind::kZero3, 4, 2},
                                          Shape{Kind::kZero3, 2, 0, true},
                                          Shape{Kind::kZero3, 4, 2, true}),

@@ -75,8 +75,8 @@ TEST_F(MetricsFileTest, AStepToTellHasAllItsNumbers) {
   step.max_memory_allocated = 3 << 20;
   step.max_memory_reserved = 4 << 20;
   file_->OnStep(step, kNow);
-  EXPECT_TRUE(LastLine().ends_with(
-      R"("max_memory_allocated":3145728,"max_memory_reserved":4194304})"))
+  EXPECT_TRUE(
+      LastLine().ends_with(R"("max_memory_allocated":3145728,"max_memory_reserved":4194304})"))
       << LastLine();
 }
 

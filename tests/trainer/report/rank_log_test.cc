@@ -1,8 +1,8 @@
-#include "trainer/report/terminal.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
+
+#include "trainer/report/terminal.h"
 
 namespace ddprun::trainer {
 namespace {

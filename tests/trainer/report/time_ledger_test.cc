@@ -35,10 +35,10 @@ class TimeLedgerTest : public ScratchFolder {
   // Steps of two seconds: 0.5 waiting for data, 0.25 for ranks.
   static void Steps(const Observers& observers, int64_t first, int64_t last) {
     for (int64_t step = first; step <= last; ++step) {
-      observers.Tell(&Observer::OnStep, StepReport{.step = step,
-                                                   .step_seconds = 2,
-                                                   .data_seconds = 0.5,
-                                                   .exposed_comm_seconds = 0.25});
+      observers.Tell(
+          &Observer::OnStep,
+          StepReport{
+              .step = step, .step_seconds = 2, .data_seconds = 0.5, .exposed_comm_seconds = 0.25});
     }
   }
   static CheckpointReport Saved(int64_t step, double stall_seconds) {

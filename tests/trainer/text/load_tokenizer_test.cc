@@ -1,6 +1,4 @@
 // What is wrong with a tokenizer's files is said, and nothing is tokenized.
-#include "trainer/text/tokenizer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 
 #include "base/failure.h"
 #include "tests/trainer/text/temp_tokenizer.h"
+#include "trainer/text/tokenizer.h"
 
 namespace ddprun::trainer {
 namespace {
