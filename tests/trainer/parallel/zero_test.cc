@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/failure.h"
+#include "tests/base/sanitized.h"
 #include "tests/trainer/parallel/zero_fixture.h"
 #include "trainer/parallel/whole_state.h"
 
@@ -16,6 +17,7 @@ using Models = std::function<std::shared_ptr<Model>()>;
 using Batches = std::function<Batch(int seed)>;
 
 constexpr int kZeroMicroBatches = 2;
+constexpr int kZeroSteps = kSanitized ? 6 : 20;
 
 struct ZeroRun {
   std::vector<double> losses;  // of this rank's samples
@@ -232,8 +234,8 @@ TEST_P(Zero, TrainsAsOneProcessDoes) {
                              .copies = copies};
       ZeroCase alone = variant;
       alone.kind = Kind::kSingle;
-      const ZeroRun single = Train(alone, subject, {}, ranks, 20);
-      const std::vector<ZeroRun> runs = TrainRanks(variant, subject, 20);
+      const ZeroRun single = Train(alone, subject, {}, ranks, kZeroSteps);
+      const std::vector<ZeroRun> runs = TrainRanks(variant, subject, kZeroSteps);
       ExpectClose(runs, single, 1e-10, true);
       for (size_t step = 0; step < single.norms.size(); ++step) {
         EXPECT_NEAR(runs[0].norms[step], single.norms[step], 1e-10 * single.norms[step]);
@@ -250,8 +252,8 @@ TEST_P(Zero, TrainsEveryModel) {
         .kind = kind, .ranks = ranks, .shard = shard, .optimizer = kAdam, .copies = copies};
     ZeroCase alone = variant;
     alone.kind = Kind::kSingle;
-    ExpectClose(TrainRanks(variant, subject, 20), Train(alone, subject, {}, ranks, 20), 1e-5,
-                false);
+    ExpectClose(TrainRanks(variant, subject, kZeroSteps),
+                Train(alone, subject, {}, ranks, kZeroSteps), 1e-5, false);
   }
 }
 
