@@ -31,7 +31,7 @@ import harness
 SIZES = [1024, 4096, 4096, 1024]
 BATCH = 8
 WARM_STEPS = 12
-WARM_BYTES = 1 << 30  # more than a rank's weights, gradients, AdamW's moments and what it works with
+WARM_BYTES = 1 << 30  # more than a rank's weights, gradients, moments and what it works with
 TURNS, TURN_STEPS = 12, 8  # of each job of a round of --cost
 
 
@@ -94,7 +94,7 @@ def workers_of(process, program):
 
 
 def warm_memory():
-    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # huge pages of shared memory are rarely allowed
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # shared memory rarely has huge pages
     with mmap.mmap(-1, WARM_BYTES, flags=private) as memory:
         memory.madvise(mmap.MADV_HUGEPAGE)
         for page in range(0, WARM_BYTES, mmap.PAGESIZE):

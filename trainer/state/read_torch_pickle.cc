@@ -37,19 +37,10 @@ struct Bad {
 };
 
 struct Value {
-  enum class Kind {
-    kNone,
-    kBool,
-    kInt,
-    kFloat,
-    kText,
-    kTuple,
-    kList,
-    kDict,
-    kGlobal,
-    kStorage,
-    kTensor
-  };
+  // clang-format off
+  enum class Kind { kNone, kBool, kInt, kFloat, kText, kTuple, kList, kDict, kGlobal, kStorage,
+                    kTensor };
+  // clang-format on
   Kind kind = Kind::kNone;
   int64_t integer = 0;  // of a bool too
   double number = 0;
@@ -163,43 +154,26 @@ class Machine {
   std::unordered_map<uint64_t, Value*> memo_;
 };
 
+// An opcode is a line.
+// clang-format off
 bool Machine::Scalar(char op) {
   switch (op) {
-    case 'N':
-      Push(Kind::kNone);
-      return true;
-    case '\x88':
-      PushInteger(Kind::kBool, 1);
-      return true;
-    case '\x89':
-      PushInteger(Kind::kBool, 0);
-      return true;
-    case 'K':
-      PushInteger(Kind::kInt, static_cast<int64_t>(Number(1)));
-      return true;
-    case 'M':
-      PushInteger(Kind::kInt, static_cast<int64_t>(Number(2)));
-      return true;
-    case 'J':
-      PushInteger(Kind::kInt, static_cast<int32_t>(Number(4)));
-      return true;
-    case '\x8a':
-      LongInteger();
-      return true;
+    case 'N': Push(Kind::kNone); return true;
+    case '\x88': PushInteger(Kind::kBool, 1); return true;
+    case '\x89': PushInteger(Kind::kBool, 0); return true;
+    case 'K': PushInteger(Kind::kInt, static_cast<int64_t>(Number(1))); return true;
+    case 'M': PushInteger(Kind::kInt, static_cast<int64_t>(Number(2))); return true;
+    case 'J': PushInteger(Kind::kInt, static_cast<int32_t>(Number(4))); return true;
+    case '\x8a': LongInteger(); return true;
     case 'G': {
       uint64_t bits = 0;  // the one number that is big endian
       for (const char byte : Take(8)) bits = bits << 8 | static_cast<unsigned char>(byte);
       Push(Kind::kFloat).number = std::bit_cast<double>(bits);
       return true;
     }
-    case 'X':
-      Push(Kind::kText).text = Take(Number(4));
-      return true;
-    case '\x8c':
-      Push(Kind::kText).text = Take(Number(1));
-      return true;
-    default:
-      return false;
+    case 'X': Push(Kind::kText).text = Take(Number(4)); return true;
+    case '\x8c': Push(Kind::kText).text = Take(Number(1)); return true;
+    default: return false;
   }
 }
 
@@ -214,49 +188,28 @@ void Machine::LongInteger() {
 
 bool Machine::Container(char op) {
   switch (op) {
-    case '(':
-      marks_.push_back(stack_.size());
-      return true;
-    case ')':
-      Push(Kind::kTuple);
-      return true;
-    case ']':
-      Push(Kind::kList);
-      return true;
-    case '}':
-      Push(Kind::kDict);
-      return true;
-    case '\x85':
-      Tuple(1);
-      return true;
-    case '\x86':
-      Tuple(2);
-      return true;
-    case '\x87':
-      Tuple(3);
-      return true;
+    case '(': marks_.push_back(stack_.size()); return true;
+    case ')': Push(Kind::kTuple); return true;
+    case ']': Push(Kind::kList); return true;
+    case '}': Push(Kind::kDict); return true;
+    case '\x85': Tuple(1); return true;
+    case '\x86': Tuple(2); return true;
+    case '\x87': Tuple(3); return true;
     case 't': {
       std::vector<Value*> items = PopToMark();
       Push(Kind::kTuple).items = std::move(items);
       return true;
     }
-    case 'a':
-      Add(Kind::kList, {Pop()});
-      return true;
-    case 'e':
-      Add(Kind::kList, PopToMark());
-      return true;
+    case 'a': Add(Kind::kList, {Pop()}); return true;
+    case 'e': Add(Kind::kList, PopToMark()); return true;
     case 's': {
       Value* value = Pop();
       Value* key = Pop();
       Add(Kind::kDict, {key, value});
       return true;
     }
-    case 'u':
-      Add(Kind::kDict, PopToMark());
-      return true;
-    default:
-      return false;
+    case 'u': Add(Kind::kDict, PopToMark()); return true;
+    default: return false;
   }
 }
 
@@ -284,24 +237,12 @@ bool Machine::Memo(char op) {
     case '\x80':
       if (Number(1) > 5) throw Bad{"its protocol is newer than 5"};
       return true;
-    case '\x95':
-      Number(8);
-      return true;  // says how long the next part is
-    case 'q':
-      memo_[Number(1)] = Top();
-      return true;
-    case 'r':
-      memo_[Number(4)] = Top();
-      return true;
-    case '\x94':
-      memo_[memo_.size()] = Top();
-      return true;
-    case 'h':
-      get(Number(1));
-      return true;
-    case 'j':
-      get(Number(4));
-      return true;
+    case '\x95': Number(8); return true;  // says how long the next part is
+    case 'q': memo_[Number(1)] = Top(); return true;
+    case 'r': memo_[Number(4)] = Top(); return true;
+    case '\x94': memo_[memo_.size()] = Top(); return true;
+    case 'h': get(Number(1)); return true;
+    case 'j': get(Number(4)); return true;
     case 'c': {
       const std::string module = Line();
       Global(module, Line());
@@ -312,23 +253,19 @@ bool Machine::Memo(char op) {
       Global(Expect(Pop(), Kind::kText).text, Expect(name, Kind::kText).text);
       return true;
     }
-    case 'R':
-      Reduce();
-      return true;
+    case 'R': Reduce(); return true;
     case 'b':
       // Attributes of a dict, as "_metadata" of PyTorch's modules.
       if (Pop()->kind != Kind::kDict || Top()->kind != Kind::kDict) {
         throw Bad{"it sets attributes of something else than a dict"};
       }
       return true;
-    case 'Q':
-      Storage();
-      return true;
-    default:
-      return false;
+    case 'Q': Storage(); return true;
+    default: return false;
   }
 }
 
+// clang-format on
 void Machine::Global(const std::string& module, const std::string& name) {
   const std::string full = module + "." + name;
   if (std::ranges::find(kFunctions, full) == kFunctions.end() && !IsStorage(full)) {
