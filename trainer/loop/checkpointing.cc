@@ -110,15 +110,18 @@ BoundaryActions Checkpointing::Decide(int64_t step, const std::optional<Votes>& 
 
 void Checkpointing::Begin(int64_t step, const VisitState& owners, const Model& model) {
   boundary_.NoteSave(Seconds());
-  const std::optional<double> score = std::exchange(score_, std::nullopt);
+  // The same step again: the save before was given up.
+  if (begun_.step != step) begun_ = {.step = step, .score = score_};
+  score_.reset();
   if (saver_ == nullptr) return;
   StateDict state = SaveState(owners);
   if (job_.config.checkpoint.save_only_model) KeepModelOnly(state);
   changed_in_backward_ = ChangedInBackward(state, model);
   ++saves_;
-  saver_->Begin(
-      std::move(state),
-      {.step = step, .attempt = place_.attempt, .run = RunText(job_, plan_), .score = score});
+  saver_->Begin(std::move(state), {.step = step,
+                                   .attempt = place_.attempt,
+                                   .run = RunText(job_, plan_),
+                                   .score = begun_.score});
 }
 
 void Checkpointing::BeforeBackward() {
@@ -184,6 +187,8 @@ void Checkpointing::NameUndone(StateVisitor& visitor) {
   }
   static_assert(std::is_trivially_copyable_v<decltype(score_)>);
   visitor.Tensor("score", at::from_blob(&score_, {sizeof score_}, at::kByte));
+  static_assert(std::is_trivially_copyable_v<BegunSave>);
+  visitor.Tensor("begun", at::from_blob(&begun_, {sizeof begun_}, at::kByte));
 }
 
 void Checkpointing::NameState(StateVisitor& visitor) {

@@ -61,6 +61,10 @@ class Checkpointing {
   const CheckpointPlace& place() const { return place_; }
 
  private:
+  struct BegunSave {
+    int64_t step = 0;
+    std::optional<double> score = {};
+  };
   void TellOutcome(const SaveOutcome& outcome, const Observers* observers);
   double Seconds() const;
   bool HigherIsBetter() const;
@@ -74,6 +78,7 @@ class Checkpointing {
   std::vector<at::Tensor> changed_in_backward_;  // of the state being copied
   double best_;                                  // NaN: none yet
   std::optional<double> score_ = {};             // of the state after this step, if the best
+  BegunSave begun_;
   double save_seconds_ = 0;
   int64_t saves_ = 0;
   int64_t failed_ = 0;

@@ -145,6 +145,7 @@ void Trainer::Join() {
   });
   log_.Debug("state shared", {{"from", std::to_string(giver)}, {"after_seconds", since()}});
   recovery_.has_state = true;
+  if (saved_step_ == step_) recovery_.lost_save = step_;
   saved_step_ = 0;
   checkpoints_.GiveUp(observers_, recovery_.group->generation(),
                       {.rank = mesh_.world.rank, .size = mesh_.world.size});
@@ -169,6 +170,8 @@ void Trainer::NameUnsaved(StateVisitor& visitor) {
   static_assert(std::is_trivially_copyable_v<decltype(recovery_.votes)>);
   visitor.Tensor("votes", at::from_blob(&recovery_.votes, {sizeof recovery_.votes}, at::kByte));
   visitor.Number("settled", recovery_.settled);
+  visitor.Number("saved_step", saved_step_);
+  visitor.Number("lost_save", recovery_.lost_save);
   UseMatmulEngine(static_cast<MatmulEngine>(engine));
   recovery_.evaluating = evaluating != 0;
 }

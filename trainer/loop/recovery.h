@@ -19,6 +19,7 @@ struct Recovery {
   bool leaving = false;               // soon nobody waits for the others any more
   bool evaluating = false;
   int64_t settled = 0;         // the generation in which the last part was done
+  int64_t lost_save = 0;       // the step whose save may lack the part of a lost rank
   std::optional<Votes> votes;  // of the last step
   EvalReport evaluation;       // the last one
 };

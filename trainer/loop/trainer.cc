@@ -101,6 +101,8 @@ void Trainer::Fit(const Observers* observers) {
       SetRecovers(false);
       WaitForAllRanks();
     });
+    // Any other is followed by one that is due.
+    if (step_ > 0 && recovery_.lost_save == step_) Save();
   }
   SetPhase(WorkerPhase::kFinishing);
   WaitForSave();

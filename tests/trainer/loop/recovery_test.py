@@ -206,6 +206,21 @@ class Recovery(training.TrainingTest):
         self.assert_same("hit")
         self.assertIn("in the evaluation after step", self.text("hit.out"))
 
+    def test_after_the_last_step_it_is_saved_all_the_same(self):
+        # Where a save takes longer than a step, ranks wait for it before they begin the last one.
+        sections = {"checkpoint": {"save_steps": 1, "save_total_limit": 1}, "model": {
+            "name_or_path": "", "dropout": 0.1, "hidden_size": 256, "num_hidden_layers": 4}}
+        self.whole(3, 12, **sections)
+        for victim in range(3):
+            name = f"hit{victim}"
+            job = self.begin(config_of(name, 12, **sections), 3)
+            self.wait_for_step(job, name, 12)
+            os.kill(self.workers(name)[victim], signal.SIGKILL)
+            self.end(job, name)
+            checkpoints = sorted(os.listdir(self.path(f"runs/{name}/checkpoints")))
+            self.assertEqual(checkpoints, ["latest", "step-12"], self.text(name + ".err")[-3000:])
+            self.assert_same(name)
+
     def test_of_several_at_once(self):
         self.whole(4, 150)
         job = self.begin(config_of("hit", 150), 4)
