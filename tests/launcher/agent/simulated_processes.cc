@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -84,6 +85,8 @@ class SimulatedTemplate {
     header.msg_controllen = sizeof control;
     const int flags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
     const ssize_t got = ::recvmsg(socket_.native_handle(), &header, flags);
+    // An event may be that of a closed socket whose place in the reactor this one has.
+    if (got < 0 && errno == EAGAIN) return Receive();
     if (got <= 0) return;
     const std::string_view message(text, static_cast<size_t>(got));
     if (const cmsghdr* rights = CMSG_FIRSTHDR(&header)) {
@@ -116,6 +119,7 @@ class SimulatedTemplate {
     world_.After(world_.Between(0, 200), [this, pids] {
       if (answers_wrong_ && processes_.lives(pid_)) NoteTrouble();
       Send("{\"pids\":[" + (answers_wrong_ ? "" : pids) + "]}");
+      replaces_ = false;
     });
   }
 
@@ -296,9 +300,9 @@ Status SimulatedProcesses::Adopt(pid_t pid) {
 void SimulatedProcesses::Die(pid_t pid, const ProcessExit& exit) {
   Process& process = processes_.at(pid);
   if (process.exit || (process.suspended && !process.killed)) return;
-  // The agent would wait with the next one, too.
-  if (chances_.may_replace && expects_adoption_ && process.known && !process.killed &&
-      std::holds_alternative<Signaled>(exit)) {
+  // The agent would wait with the next one, too; not with the template, which it is waiting for.
+  if (chances_.may_replace && expects_adoption_ && process.kind == Kind::kWorker && process.known &&
+      !process.killed && std::holds_alternative<Signaled>(exit)) {
     return world_.After(milliseconds(10), [this, pid, exit] { Die(pid, exit); });
   }
   process.exit = exit;
