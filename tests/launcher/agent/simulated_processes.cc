@@ -477,8 +477,9 @@ bool SimulatedProcesses::any_worker_lives(bool known_only) const {
 bool SimulatedProcesses::any_worker_computes() const {
   return std::ranges::any_of(processes_, [](const auto& p) {
     const Process& process = p.second;
+    // One that no signal ends may be of a group before.
     return process.known && process.kind == Kind::kWorker && !process.exit && process.computes &&
-           !process.suspended;
+           !process.suspended && !process.killed;
   });
 }
 

@@ -65,7 +65,7 @@ std::function<void()> SimulatedRendezvous::Telling(std::function<void()> done) {
 }
 
 void SimulatedRendezvous::PeerEnds() {
-  if (end_ || !handler_) return;
+  if (end_ || !handler_ || !joined_) return;
   RoundEnd::Kind kind = RoundEnd::Kind::kJobFailed;
   if (world_.Chance(30)) kind = RoundEnd::Kind::kRegroup;
   if (world_.Chance(40) && restart_count_ < max_restarts_) kind = RoundEnd::Kind::kRestart;
