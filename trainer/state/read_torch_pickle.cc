@@ -264,8 +264,8 @@ bool Machine::Memo(char op) {
     default: return false;
   }
 }
-
 // clang-format on
+
 void Machine::Global(const std::string& module, const std::string& name) {
   const std::string full = module + "." + name;
   if (std::ranges::find(kFunctions, full) == kFunctions.end() && !IsStorage(full)) {
