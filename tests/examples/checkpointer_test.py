@@ -84,6 +84,14 @@ class Checkpointer(unittest.TestCase):
         for seed in range(3):
             self.assertEqual(self.alone, self.interrupted(f"stopped{seed}", seed, signal.SIGTERM))
 
+    def test_ends_with_the_checkpoint_of_its_last_save(self):
+        """Ranks end at different moments: none may leave before the save is through."""
+        for number in range(5):
+            folder = self.folder / f"ended{number}"
+            self.finish(self.start(folder.name, 3))
+            names = sorted(path.name for path in folder.iterdir())
+            self.assertEqual(names, ["latest", f"step-{STEPS - 50}", f"step-{STEPS}"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -10,6 +10,7 @@
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
+#include <exception>
 #include <functional>
 #include <limits>
 #include <map>
@@ -162,6 +163,7 @@ class Checkpointer::Impl {
   }
 
   std::map<std::string, int64_t*> numbers;
+  const int exceptions = std::uncaught_exceptions();  // under way when it was made
   trainer::BackgroundSaver& saver() { return saver_; }
 
  private:
@@ -228,7 +230,13 @@ Checkpointer::Checkpointer(torch::nn::Module& module,
                            const CheckpointerOptions& options)
     : impl_(std::make_unique<Impl>(module, optimizer, mesh, options)) {}
 
-Checkpointer::~Checkpointer() = default;
+Checkpointer::~Checkpointer() {
+  if (std::uncaught_exceptions() > impl_->exceptions) return;
+  try {
+    impl_->saver().Finish();
+  } catch (const std::exception&) {  // of the outcome, which nobody can be told any more
+  }
+}
 
 void Checkpointer::track(const std::string& name, int64_t& number) {
   impl_->numbers[name] = &number;

@@ -52,7 +52,8 @@ class Checkpointer {
                torch::optim::Optimizer& optimizer,
                const trainer::Mesh& mesh = {},
                const CheckpointerOptions& options = {});
-  // Waits for the save under way.
+  // Waits for the save under way. Where an exception leaves the loop, it waits only for what this
+  // rank writes: the other ranks may never come, and the save then fails.
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;

@@ -11,13 +11,18 @@
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <stdexcept>
+#include <thread>
 
 #include "base/failure.h"
 #include "tests/trainer/data/scratch_folder.h"
+#include "tests/trainer/parallel/reducer_fixture.h"
 
 namespace ddprun {
 namespace {
@@ -108,6 +113,46 @@ TEST(Checkpointer, FallsBackToTheOneBefore) {
   std::filesystem::resize_file(folder.Path("c/step-2/index.json"), 10);
   Checkpointer checkpoints(net, *optimizer, {}, {.folder = folder.Path("c")});
   EXPECT_EQ(checkpoints.restore(), 1);
+}
+
+// Saving is no collective without buffers: ranks may come as late as they like.
+struct NetWithoutBuffers : torch::nn::Module {
+  NetWithoutBuffers() { weight = register_parameter("weight", at::zeros({4, 3})); }
+  at::Tensor weight;
+};
+
+TEST(Checkpointer, WaitsForOtherRanksWhenItEnds) {
+  const ScratchFolder folder;
+  std::atomic<bool> leaving = false;
+  trainer::WithGroup(2, [&](const auto& group, int rank) {
+    NetWithoutBuffers net;
+    torch::optim::SGD optimizer(net.parameters(), 0.01);
+    Checkpointer checkpoints(net, optimizer, group, {.folder = folder.Path("c")});
+    if (rank == 1) {
+      leaving.wait(false);
+      // Time in which the other one might leave.
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    checkpoints.save(1);
+    checkpoints.wait_before_update();
+    leaving = true;
+    leaving.notify_all();
+  });
+  EXPECT_EQ(ValueOrThrow(trainer::Checkpoint::Open(folder.Path("c/step-1"))).step(), 1);
+}
+
+TEST(Checkpointer, DoesNotWaitForOtherRanksWhenAnExceptionEndsIt) {
+  const ScratchFolder folder;
+  const auto leave_by_exception = [&](const auto& group, int rank) {
+    NetWithoutBuffers net;
+    torch::optim::SGD optimizer(net.parameters(), 0.01);
+    Checkpointer checkpoints(net, optimizer, group,
+                             {.folder = folder.Path("c"), .deadline_seconds = 1e6});
+    if (rank == 0) checkpoints.save(1);
+    throw std::runtime_error("the loop failed");
+  };
+  EXPECT_THROW(trainer::WithGroup(2, leave_by_exception), std::runtime_error);
+  EXPECT_FALSE(std::filesystem::exists(folder.Path("c/step-1")));
 }
 
 TEST(Checkpointer, RefusesWhatItCannotSaveOrLoad) {
