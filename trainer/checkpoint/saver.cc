@@ -62,6 +62,9 @@ class BackgroundSaver::Impl {
     outcome_ = {};
     outcome_.step = request.step;
     state_ = std::move(state);
+    stall_seconds_ = 0;
+    writing_ = {};
+    ++begun_;  // on all ranks alike, whatever becomes of it
     try {
       Prepare(std::move(request));
       Start([this] { Save(); });
@@ -116,13 +119,11 @@ class BackgroundSaver::Impl {
     if (!IsWord(request.attempt)) {
       throw Failure(SaveError(request.step, "Its attempt \"" + request.attempt + "\" is no word."));
     }
-    const std::vector<PlannedPiece> pieces = PlanShard(state_.tensors, options_.part);
-    writing_ = {};
     writing_.options = options_;
     writing_.request = std::move(request);
-    writing_.request.attempt += "-" + std::to_string(++begun_);
+    writing_.request.attempt += "-" + std::to_string(begun_);
+    const std::vector<PlannedPiece> pieces = PlanShard(state_.tensors, options_.part);
     writing_.table = TableOf(state_, pieces, ShardName(options_.part));
-    stall_seconds_ = 0;
     copy_.emplace(state_.tensors, pieces, buffer_);
     writing_.header = SafetensorsHeader(copy_->items());
     writing_.bytes = {buffer_.data(), copy_->bytes()};
@@ -154,6 +155,9 @@ class BackgroundSaver::Impl {
   }
 
   void Fail(Error error) {
+    const bool committed = !outcome_.path.empty();
+    const bool named = !writing_.request.attempt.empty();
+    if (named && !committed) GiveUpCheckpoint(writing_, error);
     outcome_.error = std::move(error);
     outcome_.seconds = SecondsSince(begin_);
   }

@@ -72,6 +72,14 @@ Result<FileSum> WriteSummed(const std::string& folder,
   return sum;
 }
 
+std::string RecordPath(const std::string& folder, int64_t rank) {
+  return folder + "/rank-" + FiveDigits(rank) + ".json";
+}
+
+Status LeaveRecord(const std::string& folder, int64_t rank, const ShardRecord& record) {
+  return WriteWholeFile(RecordPath(folder, rank), RecordText(record), Durability::kUnsynced);
+}
+
 class CheckpointWriter {
  public:
   CheckpointWriter(const Writing& writing, const std::atomic<bool>& abandoned)
@@ -82,24 +90,17 @@ class CheckpointWriter {
         part_(writing.options.part) {}
 
   Status Write() {
-    Status status = WriteOwn();
-    if (status.ok()) {
-      deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                     std::chrono::duration<double>(writing_.options.deadline));
-      status = part_.rank == 0 ? Commit() : WaitForCommit();
-    }
-    if (!status.ok()) GiveUp(status.error());
-    return status;
+    DDPRUN_TRY(WriteOwn());
+    deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                   std::chrono::duration<double>(writing_.options.deadline));
+    return part_.rank == 0 ? Commit() : WaitForCommit();
   }
   // Of the checkpoint where this is rank 0, of its shard elsewhere.
   int64_t bytes() const { return bytes_; }
 
  private:
-  std::string RecordPath(int64_t rank) const {
-    return temporary_ + "/rank-" + FiveDigits(rank) + ".json";
-  }
   std::optional<ShardRecord> Record(int64_t rank) const {
-    const std::optional<std::string> text = ReadSmallFile(RecordPath(rank));
+    const std::optional<std::string> text = ReadSmallFile(RecordPath(temporary_, rank));
     return text ? ParseRecord(*text) : std::nullopt;
   }
 
@@ -111,22 +112,8 @@ class CheckpointWriter {
     DDPRUN_ASSIGN(FileSum shard,
                   WriteSummed(temporary_, ShardName(part_), {writing_.header, writing_.bytes}));
     bytes_ = shard.bytes;
-    return LeaveRecord({.shard = std::move(shard), .table = writing_.table});
-  }
-
-  Status LeaveRecord(const ShardRecord& record) {
-    return WriteWholeFile(RecordPath(part_.rank), RecordText(record), Durability::kUnsynced);
-  }
-
-  // Nothing of it will be taken for a checkpoint. Other ranks find out by the record.
-  void GiveUp(const Error& error) {
-    std::error_code ignored;
-    if (part_.size == 1) {
-      fs::remove_all(temporary_, ignored);
-    } else {
-      fs::remove(temporary_ + "/" + ShardName(part_), ignored);  // room for the record, too
-      (void)LeaveRecord({.error = error.what});
-    }
+    return LeaveRecord(temporary_, part_.rank,
+                       {.shard = std::move(shard), .table = writing_.table});
   }
 
   // Calls `done` until it says true or an error.
@@ -178,7 +165,8 @@ class CheckpointWriter {
     DDPRUN_ASSIGN([[maybe_unused]] const FileSum own,
                   WriteSummed(temporary_, kCommitFile, {CommitText(commit)}));
     for (int64_t rank = 0; rank < part_.size; ++rank) {
-      if (::unlink(RecordPath(rank).c_str()) != 0) return CannotWrite(RecordPath(rank), errno);
+      const std::string record = RecordPath(temporary_, rank);
+      if (::unlink(record.c_str()) != 0) return CannotWrite(record, errno);
     }
     return PublishFolder(temporary_, path_);
   }
@@ -250,6 +238,20 @@ Status WriteCheckpoint(const Writing& writing,
     note(RemoveCheckpoint(old.path));
   }
   return {};
+}
+
+void GiveUpCheckpoint(const Writing& writing, const Error& error) {
+  const SaverOptions& options = writing.options;
+  const std::string folder = UnfinishedPath(options, writing.request);
+  std::error_code ignored;
+  if (options.part.size == 1) {
+    fs::remove_all(folder, ignored);
+    return;
+  }
+  (void)MakeFolder(options.folder);
+  (void)::mkdir(folder.c_str(), 0777);
+  fs::remove(folder + "/" + ShardName(options.part), ignored);  // room for the record, too
+  (void)LeaveRecord(folder, options.part.rank, {.error = error.what});
 }
 
 }  // namespace ddprun::trainer

@@ -32,5 +32,8 @@ std::string UnfinishedPath(const SaverOptions& options, const SaveRequest& reque
 Status WriteCheckpoint(const Writing& writing,
                        const std::atomic<bool>& abandoned,
                        SaveOutcome& outcome);
+// After any failure, also one before WriteCheckpoint: nothing of this rank's part will be taken for
+// a checkpoint, and the other ranks find the error in place of its record.
+void GiveUpCheckpoint(const Writing& writing, const Error& error);
 
 }  // namespace ddprun::trainer

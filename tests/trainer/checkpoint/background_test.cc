@@ -125,6 +125,39 @@ TEST(BackgroundSaver, SavesAStepAgain) {
   EXPECT_TRUE(HasSmallState(*OpenNewest(folder.path()).checkpoint));
 }
 
+// A rank without the memory for a copy writes nothing; the other one need not wait to hear of it.
+TEST(BackgroundSaver, TellsOtherRanksOfAFailureBeforeItWrites) {
+  const CheckpointFolder folder;
+  for (const int64_t failing : {0, 1}) {
+    std::vector<std::unique_ptr<BackgroundSaver>> savers;
+    for (const int64_t rank : {0, 1}) {
+      savers.push_back(std::make_unique<BackgroundSaver>(SaverOptions{
+          .folder = folder.path(), .part = {.rank = rank, .size = 2}, .deadline = 1e6}));
+    }
+    StateDict huge;  // one element, seen as more than a process can have
+    huge.tensors.push_back({.name = "w",
+                            .tensor = at::zeros({1}).expand({int64_t{1} << 50}),
+                            .global_shape = {int64_t{1} << 50},
+                            .offset = {0}});
+    huge.tensors[0].replicas = {.rank = 0, .size = 1};
+    for (const int64_t rank : {0, 1}) {
+      savers[rank]->Begin(rank == failing ? huge : SmallState(1).Dict(),
+                          {.step = 1, .attempt = "a"});
+    }
+    for (const auto& saver : savers) {
+      const std::optional<SaveOutcome> outcome = saver->Finish();
+      ASSERT_TRUE(outcome && outcome->error);
+      EXPECT_THAT(outcome->error->what, HasSubstr("bytes for a copy of the state"));
+    }
+    // The next save is one of both.
+    for (const auto& saver : savers) {
+      saver->Begin(SmallState(2 + failing).Dict(), {.step = 2 + failing, .attempt = "a"});
+    }
+    for (const auto& saver : savers) EXPECT_FALSE(saver->Finish()->error);
+  }
+  EXPECT_THAT(folder.Names(), ElementsAre("latest", "step-2", "step-3"));
+}
+
 TEST(BackgroundSaver, DoesNotWaitForOtherRanksWhenItEnds) {
   const CheckpointFolder folder;
   for (const int64_t rank : {0, 1}) {
