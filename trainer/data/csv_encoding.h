@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,6 +49,9 @@ struct CsvDatasetOptions {
   bool standardize = false;               // columns of numbers
   bool skip_bad_rows = false;
   const CsvEncoding* encoding = nullptr;  // of the training data; else found out
+  // Whether the row is taken, by its number among those that can be read; nullptr: all are. Rows
+  // that are not taken count for nothing but labels, and for which columns are categories.
+  std::function<bool(int64_t row)> takes = nullptr;
 };
 
 // Whether a field, without the blanks around it, stands for no value: "", NA, N/A, NaN, null, ?.

@@ -153,6 +153,7 @@ class Reader {
       : options_(options),
         encoding_(encoding),
         training_(options.encoding == nullptr),
+        told_(options.takes != nullptr && !training_),
         labels_known_(!encoding.labels.empty()),
         labels_(encoding.labels),
         bad_rows_(options.skip_bad_rows) {
@@ -216,7 +217,9 @@ class Reader {
   }
 
  private:
-  void Bad(const std::string& found) { bad_rows_.Add(path_, line_, found); }
+  void Bad(const std::string& found) {
+    if (!told_) bad_rows_.Add(path_, line_, found);
+  }
   std::string Place() const { return path_ + ":" + std::to_string(line_); }
 
   void SortCategories() {
@@ -247,32 +250,37 @@ class Reader {
     return std::nullopt;
   }
 
-  std::optional<double> Category(const std::string& field, size_t feature) {
-    const std::string text(Trimmed(field));
-    const CsvFeature& known = encoding_.features[feature];
-    if (IsMissing(text)) {
-      if (options_.missing == OnMissing::kMean) return kMissing;
-      Lacks(known.column);
-      return std::nullopt;
-    }
-    if (training_) return 0;  // numbered by AddCategories, once the row is known to be good
-    const std::optional<int64_t> number = categories_[feature].Find(text);
-    if (number) return static_cast<double>(*number);
-    const auto nearest = Nearest(text, known.categories);
-    Bad("Column \"" + known.column + "\" is \"" + Shown(text) +
-        "\", which no row of the training data has" +
-        (nearest ? "; \"" + *nearest + "\" comes close." : "."));
+  // 0: numbered later, once the row is known to be good.
+  std::optional<double> Category(const std::string& field, const std::string& column) {
+    if (!IsMissing(Trimmed(field))) return 0;
+    if (options_.missing == OnMissing::kMean) return kMissing;
+    Lacks(column);
     return std::nullopt;
   }
 
-  void AddCategories(const Fields& fields, std::vector<double>& values) {
+  // False: the row has one that the training data does not have.
+  bool NumberCategories(const Fields& fields, std::vector<double>& values) {
     for (size_t i = 0; i < values.size(); ++i) {
       if (!encoding_.features[i].is_category || std::isnan(values[i])) continue;
       if (overfull_[i]) continue;
-      const int64_t number = categories_[i].Add(std::string(Trimmed(fields[columns_[i]])));
-      overfull_[i] = number >= options_.max_categories;
-      values[i] = static_cast<double>(number);
+      const std::string text(Trimmed(fields[columns_[i]]));
+      const auto number = training_ ? categories_[i].Add(text) : categories_[i].Find(text);
+      if (!number) {
+        UnknownCategory(text, encoding_.features[i]);
+        return false;
+      }
+      overfull_[i] = training_ && *number >= options_.max_categories;
+      values[i] = static_cast<double>(*number);
     }
+    return true;
+  }
+
+  void UnknownCategory(const std::string& text, const CsvFeature& known) {
+    const auto nearest = Nearest(text, known.categories);
+    bad_rows_.Add(path_, line_,
+                  "Column \"" + known.column + "\" is \"" + Shown(text) +
+                      "\", which no row of the training data has" +
+                      (nearest ? "; \"" + *nearest + "\" comes close." : "."));
   }
 
   // All such columns at once, and the key that leaves them out, to be copied.
@@ -305,7 +313,7 @@ class Reader {
       Bad("Column \"" + column +
           "\" has no value; data.on_missing \"skip\" leaves such rows out, \"mean\" puts the "
           "column's mean there.");
-    } else {
+    } else if (!told_) {
       ++incomplete_;
     }
   }
@@ -326,19 +334,23 @@ class Reader {
     table_.classes.push_back(known ? *known : labels_.Add(label));
     return true;
   }
+  void DropTarget() {
+    options_.target_is_class ? table_.classes.pop_back() : table_.numbers.pop_back();
+  }
 
   void ReadRow(const Fields& fields) {
     std::vector<double> values;
     for (size_t i = 0; i < columns_.size(); ++i) {
       const std::string& field = fields[columns_[i]];
       const auto value = encoding_.features[i].is_category
-                             ? Category(field, i)
+                             ? Category(field, encoding_.features[i].column)
                              : Value(field, encoding_.features[i].column, true);
       if (!value) return;
       values.push_back(*value);
     }
     if (!ReadTarget(fields[target_])) return;
-    if (training_) AddCategories(fields, values);
+    const bool taken = options_.takes == nullptr || options_.takes(readable_++);
+    if (!taken || !NumberCategories(fields, values)) return DropTarget();
     table_.values.insert(table_.values.end(), values.begin(), values.end());
     ++table_.rows;
   }
@@ -346,6 +358,7 @@ class Reader {
   const CsvDatasetOptions& options_;
   CsvEncoding& encoding_;
   const bool training_;
+  const bool told_;  // the training data is of the same rows, and has told of the bad ones
   const bool labels_known_;
   Numbered labels_;
   std::vector<Numbered> categories_;  // of each feature
@@ -357,6 +370,7 @@ class Reader {
   size_t target_ = 0;
   std::vector<size_t> columns_;  // of each feature in this file
   int64_t incomplete_ = 0;
+  int64_t readable_ = 0;  // rows
 };
 
 }  // namespace

@@ -83,9 +83,11 @@ std::unique_ptr<Dataset> OpenPairs(const Job& job,
       LoadTokenizer(folder));
 }
 
+// `takes`: of CsvDatasetOptions.
 std::unique_ptr<Dataset> OpenTable(const DataConfig& data,
                                    const std::vector<std::string>& files,
-                                   const Dataset* training) {
+                                   const Dataset* training,
+                                   std::function<bool(int64_t row)> takes = nullptr) {
   const auto* table = static_cast<const CsvDataset*>(training);
   const CsvDatasetOptions options{.files = files,
                                   .delimiter = data.delimiter.front(),
@@ -98,7 +100,8 @@ std::unique_ptr<Dataset> OpenTable(const DataConfig& data,
                                   .missing = data.on_missing,
                                   .standardize = data.standardize,
                                   .skip_bad_rows = data.on_bad_row == OnBadRow::kSkip,
-                                  .encoding = table != nullptr ? &table->encoding() : nullptr};
+                                  .encoding = table != nullptr ? &table->encoding() : nullptr,
+                                  .takes = std::move(takes)};
   return std::make_unique<CsvDataset>(options);
 }
 
@@ -195,8 +198,22 @@ void CheckSameShape(const std::string& files, const DataShape& train, const Data
                       "the images of folders to one size.");
 }
 
-// Text is cut at one place, so that no sentence is in both parts. Other samples are taken at equal
-// distances: files are often sorted by class.
+// At equal distances: files are often sorted by class.
+bool IsSetAside(int64_t sample, int64_t count, int64_t size) {
+  return (sample + 1) * count / size > sample * count / size;
+}
+
+// Read once more for each part: what is measured of the training rows, and which categories there
+// are, no other row has a say in.
+void SetRowsAside(const DataConfig& data, int64_t size, int64_t count, Job& job) {
+  const std::vector<std::string> files = ExpandFiles(data.train_files);
+  job.train =
+      OpenTable(data, files, nullptr, [=](int64_t row) { return !IsSetAside(row, count, size); });
+  job.validation = OpenTable(data, files, job.train.get(),
+                             [=](int64_t row) { return IsSetAside(row, count, size); });
+}
+
+// Text is cut at one place, so that no sentence is in both parts.
 void SetAside(std::unique_ptr<Dataset> whole, int64_t count, Job& job) {
   const int64_t size = whole->size();
   if (whole->tokens_per_sample() > 0) {
@@ -210,8 +227,7 @@ void SetAside(std::unique_ptr<Dataset> whole, int64_t count, Job& job) {
     std::vector<int64_t> train;
     std::vector<int64_t> validation;
     for (int64_t i = 0; i < size; ++i) {
-      const bool aside = (i + 1) * count / size > i * count / size;
-      (aside ? validation : train).push_back(i);
+      (IsSetAside(i, count, size) ? validation : train).push_back(i);
     }
     const auto part = [&](std::vector<int64_t> samples) {
       const auto count_of_part = static_cast<int64_t>(samples.size());
@@ -238,18 +254,24 @@ void OpenData(Job& job, const Attempt& attempt) {
     });
   }
   if (whole == nullptr) return;
-  const int64_t set_aside = ValidationCount(whole->size(), data.validation_fraction);
-  job.model_files = whole->ModelFiles();
-  job.data_notes = whole->Notes();
+  const int64_t size = whole->size();
+  const int64_t set_aside = ValidationCount(size, data.validation_fraction);
+  if (set_aside == 0) {
+    job.train = std::move(whole);
+  } else if (data.format == DataFormat::kCsv) {
+    whole.reset();
+    if (!attempt([&] { SetRowsAside(data, size, set_aside, job); })) return;
+  } else {
+    SetAside(std::move(whole), set_aside, job);
+  }
+  const Dataset& opened = job.wholes.empty() ? *job.train : *job.wholes.back();
+  job.model_files = opened.ModelFiles();
+  job.data_notes = opened.Notes();
+  // A part of one data set has no notes of its own.
   if (job.validation != nullptr) {
     for (const std::string& note : job.validation->Notes()) {
       job.data_notes.push_back("validation data: " + note);
     }
-  }
-  if (set_aside > 0) {
-    SetAside(std::move(whole), set_aside, job);
-  } else {
-    job.train = std::move(whole);
   }
   if (data.length_grouped) job.train_lengths = job.train->Lengths();
 }

@@ -122,6 +122,41 @@ TEST_F(Csv, GivesValidationTheTrainingDatasScalesAndLabels) {
   EXPECT_EQ(error.where, scratch_.Path("table.csv") + ":3");
 }
 
+// Rows that are set aside, as if they stood in a file of their own; bad ones have no number.
+TEST_F(Csv, MeasuresOnlyTheRowsThatItTakes) {
+  const std::string text =
+      "x,c,y,kind\n1,red,,a\n900,red,700,b\nno,red,1,a\n3,blue,5,b\n-900,blue,,a\n5,blue,9,a\n";
+  CsvDatasetOptions options{
+      .missing = OnMissing::kMean, .standardize = true, .skip_bad_rows = true};
+  options.takes = [](int64_t row) { return row == 0 || row == 2 || row == 4; };
+  const CsvDataset part = Open(text, options);
+  options.takes = [](int64_t row) { return row == 1 || row == 3; };
+  options.encoding = &part.encoding();
+  const CsvDataset rest = Open(text, options);
+  EXPECT_THAT(part.Notes(), ElementsAre(HasSubstr("1 row skipped"), HasSubstr("blue, red")));
+  EXPECT_THAT(rest.Notes(), IsEmpty());
+
+  CsvDatasetOptions alone{.missing = OnMissing::kMean, .standardize = true};
+  const CsvDataset train = Open("x,c,y,kind\n1,red,,a\n3,blue,5,b\n5,blue,9,a\n", alone);
+  alone.encoding = &train.encoding();
+  const CsvDataset validation = Open("x,c,y,kind\n900,red,700,b\n-900,blue,,a\n", alone);
+  EXPECT_EQ(Inputs(part), Inputs(train));
+  EXPECT_EQ(Inputs(rest), Inputs(validation));
+  EXPECT_EQ(part.ModelFiles(), train.ModelFiles());
+}
+
+TEST_F(Csv, TakesNoCategoriesFromRowsThatAreSetAside) {
+  const std::string text = "c,kind\nred,a\nblack,b\nblue,b\n";
+  CsvDatasetOptions options{.takes = [](int64_t row) { return row != 1; }};
+  const CsvDataset train = Open(text, options);
+  EXPECT_THAT(train.encoding().features[0].categories, ElementsAre("blue", "red"));
+  options.takes = [](int64_t row) { return row == 1; };
+  options.encoding = &train.encoding();
+  const Error error = ErrorOf(text, options);
+  EXPECT_EQ(error.where, scratch_.Path("table.csv") + ":3");
+  EXPECT_THAT(error.what, HasSubstr("is \"black\", which no row of the training data has"));
+}
+
 TEST_F(Csv, TreatsMissingFieldsAsAsked) {
   const std::string text = "x,y,kind\n1,,a\nNA,2,b\n3,4,?\n5,6,a\n";
   EXPECT_EQ(

@@ -130,6 +130,32 @@ class DataFormats(training.TrainingTest):
         for text in ("t/train.csv", "9", "wide"):
             self.assertIn(text, job.err)
 
+    def test_rows_set_aside_are_as_if_they_stood_in_a_file_of_their_own(self):
+        numbers = random.Random(5)
+        rows = [[round(numbers.gauss(0, 1), 3), numbers.choice(["", 1, 3]), numbers.choice("pq")]
+                for _ in range(100)]
+        aside = [i for i in range(100) if (i + 1) * 10 // 100 > i * 10 // 100]
+        for i in aside:
+            rows[i][0] += 1000  # far outside
+        names = ["a", "b", "kind"]
+        self.write_rows("all.csv", names, rows)
+        self.write_rows("train.csv", names, [rows[i] for i in range(100) if i not in aside])
+        self.write_rows("val.csv", names, [rows[i] for i in aside])
+        parts = {"fraction": {"train_files": ["all.csv"], "validation_fraction": 0.1},
+                 "files": {"train_files": ["train.csv"], "validation_files": ["val.csv"]}}
+        told, described = [], []
+        for name, files in parts.items():
+            data = {"format": "csv", "label_column": "kind", "standardize": True,
+                    "on_missing": "mean", **files}
+            model = {"type": "mlp", "layer_sizes": [2, 8, 2]}
+            self.train(self.config(name, model, data, run={"max_epochs": 2}), 2)
+            told.append([(line["split"], line["loss"]) for line in self.metrics(name)
+                         if "split" in line])
+            with open(self.path(f"runs/{name}/model/data.json")) as file:
+                described.append(json.load(file))
+        self.assertEqual(told[0], told[1])
+        self.assertEqual(described[0], described[1])
+
     def test_a_table_with_numbers_to_predict(self):
         numbers = random.Random(3)
         rows = []
