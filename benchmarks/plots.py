@@ -4,7 +4,7 @@ import html
 import math
 
 COLORS = ["#2a6fbb", "#d1495b", "#3a9b5c", "#e0a030", "#7b5ea7", "#5c6770"]
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 300, 64, 150, 12, 44
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 320, 88, 150, 34, 44
 
 
 def text(x, y, words, anchor="middle", turn=""):
@@ -15,6 +15,21 @@ def text(x, y, words, anchor="middle", turn=""):
 def svg(parts):
     return (f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" font-size="11" '
             f'font-family="sans-serif">{"".join(parts)}</svg>')
+
+
+def ticks(low, high, logarithmic=False):
+    """Round numbers from low to high: 1, 2 and 5 times powers of ten, or those powers alone."""
+    if logarithmic:
+        powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        for digits in ((1, 2, 5), (1,)):
+            found = [digit * 10.0 ** power for power in powers for digit in digits
+                     if low <= digit * 10.0 ** power <= high]
+            if len(found) <= 6:
+                break
+        return found
+    power = 10.0 ** math.floor(math.log10((high - low) / 4))
+    step = next(digit * power for digit in (1, 2, 5, 10) if (high - low) / 4 <= digit * power)
+    return [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def legend(names):
@@ -52,9 +67,12 @@ def lines(series, x_label, y_label, x_text, y_text, y_from_zero=False):
         return bottom - (bottom - TOP) * math.log(y / low) / math.log(high / low)
 
     parts = axes(x_label, y_label)
-    parts += [text(at_x(x), bottom + 16, x_text(x)) for x in xs]
-    for i in range(5):
-        y = low + (high - low) * i / 4 if y_from_zero else low * (high / low) ** (i / 4)
+    shown = -math.inf
+    for x in xs:  # as many as have room beside each other
+        if at_x(x) - shown >= 52:
+            parts.append(text(at_x(x), bottom + 16, x_text(x)))
+            shown = at_x(x)
+    for y in ticks(low, high, not y_from_zero):
         parts.append(text(LEFT - 6, at_y(y) + 4, y_text(y), "end"))
         parts.append(f'<path d="M{LEFT} {at_y(y):.1f}H{right}" stroke="currentColor" '
                      'stroke-opacity=".15"/>')
@@ -74,9 +92,8 @@ def bars(rows, parts_of_bar, x_label, x_text):
     step = (bottom - TOP) / len(rows)
     parts = [f'<path d="M{left} {TOP}V{bottom}H{right}" fill="none" stroke="currentColor"/>',
              text((left + right) / 2, HEIGHT - 6, x_label)]
-    for i in range(5):
-        value = longest * i / 4
-        parts.append(text(left + (right - left) * i / 4, bottom + 16, x_text(value)))
+    for value in ticks(0, longest):
+        parts.append(text(left + (right - left) * value / longest, bottom + 16, x_text(value)))
     for row, (name, values) in enumerate(rows.items()):
         y = TOP + step * row + step * 0.15
         parts.append(text(left - 6, y + step * 0.4, name, "end"))
@@ -102,12 +119,7 @@ def dots(rows, x_label, x_text, own, logarithmic=False):
 
     parts = [f'<path d="M{left} {TOP}V{bottom}H{right}" fill="none" stroke="currentColor"/>',
              text((left + right) / 2, HEIGHT - 6, x_label)]
-    if logarithmic:
-        ticks = [10.0 ** power for power in range(math.ceil(math.log10(low)),
-                                                  math.floor(math.log10(high)) + 1)]
-    else:
-        ticks = [high * i / 4 for i in range(5)]
-    for tick in ticks:
+    for tick in ticks(low, high, logarithmic):
         parts.append(text(at_x(tick), bottom + 16, x_text(tick)))
         parts.append(f'<path d="M{at_x(tick):.1f} {TOP}V{bottom}" stroke="currentColor" '
                      'stroke-opacity=".15"/>')
@@ -128,7 +140,8 @@ def standalone(plot, title):
     head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" ')
     style = ("<style>svg{color:#24292f}@media(prefers-color-scheme:dark){svg{color:#e6edf3}}"
              f"</style><title>{html.escape(title)}</title>")
-    return plot.replace("<svg ", head, 1).replace(">", f">{style}", 1) + "\n"
+    above = f'<g font-weight="bold" font-size="13">{text(WIDTH / 2, 20, title)}</g>'
+    return plot.replace("<svg ", head, 1).replace(">", f">{style}{above}", 1) + "\n"
 
 
 def html_table(rows):
@@ -141,10 +154,12 @@ def page(title, sections):
     """sections: [(heading, plots and tables as HTML), ...]."""
     style = (":root{color-scheme:light dark}"
              "body{font:15px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
-             "svg{width:100%;max-width:46em}table{white-space:nowrap}"
+             "svg{width:100%;max-width:46em}table{white-space:nowrap;display:block;overflow-x:auto}"
              "td,th{padding:.2em .7em;text-align:right;"
              "border-bottom:1px solid #8884}td:first-child,th:first-child{text-align:left}"
              "table{border-collapse:collapse}")
     body = "".join(f"<h2>{html.escape(heading)}</h2>{content}" for heading, content in sections)
-    return (f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}'
+    return (f'<!DOCTYPE html><html lang="en"><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width,initial-scale=1">'
+            f'<title>{html.escape(title)}'
             f"</title><style>{style}</style><h1>{html.escape(title)}</h1>{body}</html>\n")
