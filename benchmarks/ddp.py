@@ -66,6 +66,7 @@ class Bench:
 
 def measure(options, folder):
     bench = Bench(options, folder)
+    with_torch = harness.measures_torch(options)
     steps = ("--rounds", "3", "--steps", "3")
     results = {"allreduce": [], "overlap": [], "buckets": [], "overhead": []}
     for ranks in options.ranks:
@@ -76,7 +77,7 @@ def measure(options, folder):
             peer = [] if link else ["--torch"]
             own = [lambda n=ranks, w=(*words, "--bucket_mb", 2, *peer):
                    bench.own(n, "overlap", *w)]
-            if link == 0:
+            if link == 0 and with_torch:
                 own.append(lambda n=ranks, s=steps: bench.torch(n, *GPT, *s, "--buckets_mb", 2))
             results["overlap"].append(bench.in_turns(*own))
         if ranks == 2:
@@ -85,9 +86,9 @@ def measure(options, folder):
                 results["buckets"] += bench.in_turns(
                     lambda n=ranks, w=words: bench.own(n, "buckets", *w, *BUCKETS))
             toy = ("--rounds", "5", "--steps", "400")
-            results["overhead"].append(bench.in_turns(
-                lambda n=ranks: bench.own(n, "overhead", *TOY[:-2], *toy),
-                lambda n=ranks: bench.torch(n, *TOY, *toy)))
+            both = [lambda n=ranks: bench.own(n, "overhead", *TOY[:-2], *toy),
+                    lambda n=ranks: bench.torch(n, *TOY, *toy)]
+            results["overhead"].append(bench.in_turns(*both[:2 if with_torch else 1]))
     return results
 
 
@@ -143,13 +144,15 @@ def bucket_table(reports):
     return rows
 
 
-def overhead_table(own, torch):
-    ours, theirs = by_name(own), by_name(torch)
-    torch_ddp = next(result for name, result in theirs.items() if name != "no communication")
+def overhead_table(own, torch=None):
+    ours = by_name(own)
     sides = {"ddprun": (ours["no communication"], ours["ddprun"]),
              "c10d::Reducer, the same process group": (ours["no communication"],
-                                                       ours["c10d::Reducer"]),
-             "PyTorch DDP + Gloo": (theirs["no communication"], torch_ddp)}
+                                                       ours["c10d::Reducer"])}
+    if torch:
+        theirs = by_name(torch)
+        torch_ddp = next(result for name, result in theirs.items() if name != "no communication")
+        sides["PyTorch DDP + Gloo"] = (theirs["no communication"], torch_ddp)
     rows = [["10-10-5 model, 2 ranks", "alone", "together", "overhead", "to ddprun"]]
     base = ours["ddprun"]["exposed"]
     for name, (alone, together) in sides.items():

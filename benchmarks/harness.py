@@ -109,6 +109,18 @@ def torchrun(ranks):
     return [VENV / "torchrun", f"--nproc_per_node={ranks}"]
 
 
+def measures_torch(options):
+    """Whether PyTorch's side is measured: --only leaves it out, or it is not installed."""
+    if options.only and "torch" not in options.only:
+        return False
+    python = VENV / "python3"
+    found = python.exists() and subprocess.run(
+        [python, "-c", "import torch"], capture_output=True, check=False).returncode == 0
+    if not found:
+        print("PyTorch's side is left out: scripts/setup.sh --peers installs it.", file=sys.stderr)
+    return found
+
+
 def mpirun(ranks):
     as_root = ["--allow-run-as-root"] if os.getuid() == 0 else []
     return ["mpirun.openmpi", *as_root, "--oversubscribe", "-np", str(ranks)]
