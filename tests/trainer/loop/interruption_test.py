@@ -37,7 +37,7 @@ HITS = (
 STOPPED = {signal.SIGTERM: 75, signal.SIGUSR1: 75, signal.SIGINT: 130}
 MOST_INTERRUPTIONS = 4
 # Of metrics.jsonl: how long things took.
-RATES = re.compile("^(ts|seconds|.*_seconds|.*per_second.*|eta.*)$")
+RATES = re.compile("^(ts|seconds|.*_seconds|.*per_second.*|eta.*|pipeline_bubble)$")
 
 done = collections.Counter()
 
@@ -126,6 +126,10 @@ class Interruption(training.TrainingTest):
         config = plan["config"]
         keys = {section: config[section] for section in ("training", "strategy", "checkpoint")}
         print(f"seed {seed}: {plan['ranks']} ranks, {config['run']['max_steps']} steps, {keys}")
+        self.interrupt_and_compare(plan)
+
+    def interrupt_and_compare(self, plan):
+        config = plan["config"]
         whole = dict(config, run=dict(config["run"], output_dir="whole/{name}"))
         begin = time.monotonic()
         job = self.finish(self.begin(plan, [self.write_config(whole)]))

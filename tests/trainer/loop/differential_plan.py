@@ -1,0 +1,467 @@
+"""A seed's plan: which runs, what is done to them, and which of them have to agree. Pure."""
+
+import dataclasses
+import json
+import random
+import signal
+
+# What is compared: ways of sharing a run out; a run that goes on in another way; one whose
+# processes are killed; or nothing, but that a config with keys at random is refused in one voice.
+KINDS = ("ways", "ways", "ways", "resume", "resume", "kills", "any keys")
+TOLERANCE = 1e-5
+# 16-bit numbers round where they are made, and where that is differs among the ways.
+TOLERANCE_OF_16_BITS = 1e-2
+STEP_SAMPLES = 24
+TRANSFORMERS = ("gpt", "llama", "bert")
+TABLES = ("mlp", "linear")
+
+
+@dataclasses.dataclass
+class Way:
+    """How processes share a run out."""
+
+    type: str
+    ranks: int = 1
+    sharers: int = 1  # of a step's samples
+    tensor: int = 1
+    stages: int = 1
+    sections: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def has_bits_of_ddp(self):
+        """docs/strategies.md, docs/overlap.md."""
+        ring = self.sections.get("comm", {}).get("algorithm") == "ring" and self.ranks > 2
+        return self.type in ("ddp", "zero1") and self.tensor * self.stages == 1 and not ring
+
+    def __str__(self):
+        return f"{self.ranks} x {self.type} {json.dumps(self.sections)}"
+
+
+@dataclasses.dataclass
+class Plan:
+    seed: int
+    kind: str
+    sections: dict  # of the config, the same for all ways
+    samples: int
+    held_out: int  # samples of the validation
+    ways: list  # the first is what the others are compared with
+    same_bits: bool = False
+    tolerance: float = TOLERANCE
+    how: str = ""  # a resume: "checkpoint", "stop" or "fewer steps"
+    hits: list = dataclasses.field(default_factory=list)
+
+    def title(self):
+        ways = ", ".join(f"{way.ranks} x {way.type}" for way in self.ways)
+        return f"seed {self.seed}: {self.kind} {self.how}: {self.sections['model']['type']}, {ways}"
+
+    def __str__(self):
+        lines = [f"{self.samples} samples and {self.held_out}, {json.dumps(self.sections)}"]
+        lines += [f"  {way}" for way in self.ways]
+        lines += [f"  {hit}" for hit in self.hits]
+        return "\n".join(lines)
+
+
+def merge(*parts):
+    """Sections of a config; later ones rule."""
+    merged = {}
+    for part in parts:
+        for section, keys in part.items():
+            merged.setdefault(section, {}).update(keys)
+    return merged
+
+
+def all_ways():
+    yield Way("single")
+    for ranks in (1, 2, 3, 4):
+        yield Way("ddp", ranks, ranks)
+    for devices in (2, 3):
+        where = {"strategy": {"devices": ["cpu"] * devices}}
+        yield Way("dp", 1, devices, sections=where)
+        for kind in ("pipeline", "model_parallel"):
+            yield Way(kind, 1, 1, stages=devices, sections=where)
+    for ranks in (2, 3, 4):
+        for tensor in (1, 2, 3, 4):
+            for stages in (1, 2, 3, 4):
+                if ranks % (tensor * stages) == 0:
+                    yield from meshes(ranks, tensor, stages)
+
+
+def meshes(ranks, tensor, stages):
+    sharers = ranks // (tensor * stages)
+    sizes = {"tensor_parallel_size": tensor}
+    if stages > 1:
+        sizes["pipeline_parallel_size"] = stages
+        yield Way("pipeline", ranks, sharers, tensor, stages, {"strategy": sizes})
+        yield Way("zero1", ranks, sharers, tensor, stages, {"strategy": sizes})
+        return
+    if tensor > 1:
+        yield Way("tensor_parallel", ranks, sharers, tensor, 1, {"strategy": sizes})
+    for kind in ("zero1", "zero2", "zero3"):
+        for shard in sorted({0, sharers, 2 if sharers == 4 else 0}):
+            yield Way(kind, ranks, sharers, tensor, 1, {"strategy": {**sizes, "shard_size": shard}})
+
+
+def draw_model(draw, precision):
+    kinds = ("mlp", "mlp", "linear", "cnn", "gpt", "gpt", "llama", "llama", "bert", "bert")
+    if precision == "fp32" and draw.random() < 0.03:
+        kinds = ("resnet18",)
+    model = {"type": draw.choice(kinds)}
+    if model["type"] in TRANSFORMERS:
+        model.update(hidden_size=16, num_hidden_layers=draw.choice((1, 2, 3, 4)),
+                     num_attention_heads=4, intermediate_size=draw.choice((0, 24)))
+    if model["type"] in ("gpt", "llama"):
+        model["tie_word_embeddings"] = draw.random() < 0.7
+    if model["type"] == "llama":
+        model["num_key_value_heads"] = draw.choice((1, 2, 4))
+        if draw.random() < 0.3:
+            model["rope_scaling"] = {"rope_type": draw.choice(("linear", "dynamic")), "factor": 2.0}
+    if model["type"] == "cnn":
+        model.update(channels=draw.choice(([4], [4, 8])), hidden_size=16)
+    return model
+
+
+def draw_data(draw, model):
+    """The sections "model" and "data". Files are those that differential_test.py writes."""
+    data = {"shuffle": draw.random() < 0.8, "dataloader_num_workers": draw.choice((0, 1, 2))}
+    if draw.random() < 0.5:
+        data["data_seed"] = draw.randrange(10)
+    kind = model["type"]
+    if kind in TABLES:
+        data["format"] = "random" if kind == "mlp" and draw.random() < 0.5 else "csv"
+        classes = draw.random() < 0.5
+        if data["format"] == "csv":
+            data.update(label_column="kind" if classes else "y", standardize=draw.random() < 0.5,
+                        target_type="class" if classes else "number",
+                        feature_columns=["a", "b", "c", "colour"])
+        hidden = [draw.randint(3, 12) for _ in range(draw.randint(0, 4))]
+        ends = (6, 3) if data["format"] == "random" or classes else (6, 1)
+        if kind == "mlp":
+            model.update(layer_sizes=[ends[0], *hidden, ends[1]],
+                         activation=draw.choice(("relu", "gelu", "none")))
+        if data["format"] == "random":
+            data.update(input_size=6, target_size=3)
+    elif kind == "bert":
+        data.update(format="text_classification", tokenizer="tokenizer", max_seq_length=12)
+        model.update(num_labels=3, vocab_size=16)
+    elif kind in ("gpt", "llama"):
+        data["format"] = draw.choice(("text", "tokens"))
+        data["max_seq_length"] = draw.choice((8, 12))
+        model["vocab_size"] = 256 if data["format"] == "text" else 64
+    else:
+        data["format"] = "idx"
+        if draw.random() < 0.3:
+            data.update(random_crop_padding=1, random_flip=True)
+    return {"model": model, "data": data}
+
+
+def draw_training(draw, precision, model, data):
+    optimizer = {"type": draw.choice(("adamw", "adam", "sgd")),
+                 "weight_decay": draw.choice((0, 0.1))}
+    if optimizer["type"] == "sgd":
+        optimizer.update(learning_rate=0.02, momentum=draw.choice((0, 0.9)))
+    else:
+        # Of gradients that are nothing but rounding no step of some size shall be made.
+        optimizer.update(learning_rate=draw.choice((1e-3, 3e-3)), eps=1e-5)
+    scheduler = {"lr_scheduler_type": draw.choice(("cosine", "linear", "constant")),
+                 "warmup_steps": draw.choice((0, 2, 0.25)), "warmup_from_zero": draw.random() < 0.5}
+    training = {"max_grad_norm": draw.choice((0, 0.5, 10)), "precision": precision,
+                "matmul_engine": "default"}  # not what is the fastest at the moment
+    if data.get("target_type") == "class" or model["type"] in ("cnn", "bert", "gpt"):
+        training["label_smoothing"] = draw.choice((0, 0, 0.1))
+    return {"optimizer": optimizer, "scheduler": scheduler, "training": training}
+
+
+def draw_length(draw):
+    if draw.random() < 0.5:
+        return {"max_steps": draw.randint(3, 10)}
+    return {"max_epochs": draw.choice((1, 2, 2.5))}
+
+
+def draw_options(draw, way, sections):
+    """Keys that change nothing of what a way computes."""
+    strategy, training, comm = {}, {}, {}
+    numbers = sections["training"]
+    early = numbers["max_grad_norm"] == 0 and numbers["precision"] != "fp16"
+    in_one_process = "devices" in way.sections.get("strategy", {})
+    if way.type in ("ddp", "tensor_parallel", "zero1", "pipeline") and not in_one_process:
+        if way.type == "ddp" and draw.random() < 0.1:
+            strategy["bucket_cap_mb"] = "auto"
+        elif draw.random() < 0.6:
+            strategy.update(bucket_cap_mb=draw.choice((0.0001, 0.002, 1)),
+                            first_bucket_mb=draw.choice((0.0001, 1)))
+        strategy["overlap"] = draw.choice(("backward", "backward", "none"))
+        if way.type == "ddp" and early:
+            strategy["overlap"] = draw.choice(("backward", "none", "step", "both"))
+            if strategy["overlap"] == "backward":
+                strategy["optimizer_in_backward"] = draw.random() < 0.5
+        if draw.random() < 0.3:
+            comm["algorithm"] = draw.choice(("reduce_broadcast", "all_to_all", "ring"))
+        if way.type == "ddp" and draw.random() < 0.3:
+            strategy[draw.choice(("find_unused_parameters", "static_graph"))] = True
+    if way.type == "zero2" and draw.random() < 0.5:
+        strategy["bucket_cap_mb"] = draw.choice((0.0001, 0.002))
+    if way.stages > 1 and way.type != "model_parallel":
+        strategy["pipeline_schedule"] = draw.choice(("1f1b", "gpipe"))
+        strategy["pipeline_micro_batches"] = draw.choice((0, 1, 2))
+    if draw.random() < 0.3:
+        training["gradient_checkpointing"] = True
+    parts = {"strategy": strategy, "training": training, "comm": comm}
+    return {name: keys for name, keys in parts.items() if keys}
+
+
+def fits(way, plan):
+    model = plan.sections["model"]
+    heads = [model[key] for key in ("num_attention_heads", "num_key_value_heads") if key in model]
+    if way.tensor > 1 and (model["type"] not in TRANSFORMERS + TABLES
+                           or any(count % way.tensor for count in heads)
+                           or min(model.get("layer_sizes", [])[1:-1] or [4]) < way.tensor):
+        return False
+    parts = {"mlp": len(model.get("layer_sizes", [])) - 1, "linear": 1,
+             "cnn": len(model.get("channels", []))}.get(model["type"],
+                                                       model.get("num_hidden_layers", 1))
+    # Where one of several processes is hit there are several.
+    return way.stages <= parts and (plan.kind != "kills" or way.ranks > 1)
+
+
+def goes_with(way, traits):
+    """Whether the way keeps the promise of these traits."""
+    if "whole models" in traits and (way.tensor * way.stages > 1 or
+                                     way.type not in ("ddp", "zero1", "zero2", "zero3")):
+        return False
+    return "hook" not in traits or (way.type in ("ddp", "zero1") and way.ranks > 1)
+
+
+class Drawer:
+    def __init__(self, seed):
+        self.draw = random.Random(seed)
+        self.seed = seed
+
+    def plan(self):
+        draw = self.draw
+        kind = KINDS[self.seed % len(KINDS)]
+        precision = draw.choice(("fp32",) * 6 + ("bf16", "fp16"))
+        parts = draw_data(draw, draw_model(draw, precision))
+        model, data = parts["model"], parts["data"]
+        samples = 12 * draw.randint(3, 6)
+        sections = merge(parts, draw_training(draw, precision, model, data), {
+            "run": {"seed": draw.randrange(1000), **draw_length(draw)},
+            "report": {"logging_steps": 1},
+            "checkpoint": {"save_steps": 0},
+        })
+        plan = Plan(self.seed, kind, sections, samples, draw.choice((0, 7, 12)), [])
+        if data["format"] == "random":
+            plan.held_out = 0
+        if plan.held_out:
+            sections["evaluation"] = {"eval_steps": draw.choice((0, 2, 3))}
+            sections["training"]["per_device_eval_batch_size"] = draw.choice((0, 1, 5))
+        self.draw_ways(plan)
+        if kind == "resume":
+            self.draw_resume(plan)
+        elif kind == "kills":
+            self.draw_kills(plan)
+        elif kind == "any keys":
+            self.draw_any_keys(plan)
+        return plan
+
+    def draw_ways(self, plan):
+        traits = self.draw_traits(plan)
+        self.draw_order(plan, "twins" in traits)
+        micro_batches = self.draw.choice((1, 1, 2, 3))
+        if "virtual" in traits:
+            return self.draw_virtual_ranks(plan, micro_batches)
+        ways = [way for way in all_ways() if fits(way, plan) and goes_with(way, traits)]
+        chosen = [self.draw_way(ways)]
+        if plan.kind == "ways" and chosen[0].type == "single":
+            chosen = [self.draw_way([way for way in ways if way.type != "single"])]
+        if plan.kind == "resume":
+            chosen.append(self.draw_way([way for way in ways if "twins" not in traits
+                                         or way.sharers == chosen[0].sharers]))
+        for way in chosen:
+            options = draw_options(self.draw, way, plan.sections)
+            if "hook" in traits:
+                options.get("strategy", {}).pop("overlap", None)
+            way.sections = merge(way.sections, options)
+        sharers = chosen[0].sharers
+        plan.ways = [Way("ddp", sharers, sharers) if "twins" in traits else Way("single"), *chosen]
+        drops = "dataloader_drop_last" in plan.sections["data"]  # of each micro-batch
+        free = "twins" not in traits and not drops
+        if drops and any(way.sharers == 3 for way in chosen):
+            micro_batches = 1
+        for way in plan.ways:
+            self.share_out(way, self.draw.choice((1, 2, 3)) if free else micro_batches)
+        plan.same_bits = "twins" in traits and all(way.has_bits_of_ddp for way in plan.ways)
+        rounds = "hook" in traits or plan.sections["training"]["precision"] != "fp32"
+        plan.tolerance = TOLERANCE_OF_16_BITS if rounds else TOLERANCE
+
+    def draw_traits(self, plan):
+        """Words. "twins": what is compared with is not one process, but as many ranks of ddp,
+        where ranks pad an epoch, draw random numbers, have statistics of their own, round what
+        they send."""
+        draw, sections = self.draw, plan.sections
+        model = sections["model"]
+        if model["type"] == "resnet18":
+            return {"twins", "whole models"}
+        if draw.random() < 0.6:
+            return set()
+        trait = draw.choice(("", "dropout", "hook", "virtual"))
+        if trait == "hook":
+            hooks = ("fp16", "bf16", "power_sgd", "post_local_sgd")
+            exact = plan.kind == "kills" and sections["training"]["precision"] != "fp16"
+            hook = draw.choice(hooks if exact else hooks[:2])
+            sections["strategy"] = {"comm_hook": hook}
+            if hook not in hooks[:2]:
+                sections["strategy"][hook + "_start_step"] = 5
+        draws = trait == "dropout" or (trait == "virtual" and draw.random() < 0.5)
+        if draws and model["type"] in ("gpt", "bert", "cnn"):
+            model["dropout"] = 0.1
+        return {"twins", trait} | ({"whole models"} if trait else set())
+
+    def draw_way(self, ways):
+        kind = self.draw.choice(sorted({way.type for way in ways}))
+        return dataclasses.replace(self.draw.choice([way for way in ways if way.type == kind]))
+
+    def share_out(self, way, micro_batches):
+        if STEP_SAMPLES % (micro_batches * way.sharers):
+            micro_batches = 1
+        way.sections = merge(way.sections, {
+            "strategy": {"type": way.type},
+            "training": {"gradient_accumulation_steps": micro_batches,
+                         "per_device_train_batch_size":
+                             STEP_SAMPLES // micro_batches // way.sharers}})
+
+    def draw_order(self, plan, twins):
+        draw, data = self.draw, plan.sections["data"]
+        if draw.random() < 0.4:
+            data["sample_order"] = "world_size_independent"
+        elif twins:
+            data["sampler_drop_last"] = draw.random() < 0.3
+        if twins or "sample_order" in data:
+            plan.samples += draw.choice((0, 1, 5))
+        if draw.random() < 0.25:
+            data["dataloader_drop_last"] = True
+        if data["format"] == "text_classification" and data["shuffle"] and "sample_order" in data:
+            data["length_grouped"] = draw.random() < 0.5
+
+    def draw_virtual_ranks(self, plan, micro_batches):
+        count = self.draw.choice((2, 3, 4))
+        least = 2 if plan.kind == "kills" else 1
+        for _ in range(3 if plan.kind == "resume" else 2):
+            way = Way("ddp", self.draw.randint(least, count), count,
+                      sections={"training": {"virtual_ranks": count}})
+            options = draw_options(self.draw, way, plan.sections)
+            options.pop("comm", None)
+            way.sections = merge(way.sections, options)
+            self.share_out(way, micro_batches)
+            plan.ways.append(way)
+        plan.same_bits = True
+
+    def draw_resume(self, plan):
+        draw, sections = self.draw, plan.sections
+        plan.how = draw.choice(("checkpoint", "stop", "fewer steps"))
+        steps = draw.randint(6, 10)
+        if plan.how == "stop":
+            steps = 300 if sections["model"]["type"] in TABLES else 60
+        if plan.how == "fewer steps":
+            sections["scheduler"].update(lr_scheduler_type="constant", warmup_steps=2)
+        sections["run"] = {"seed": sections["run"]["seed"], "max_steps": steps}
+        sections["checkpoint"] = {"save_steps": draw.randint(1, 4), "save_total_limit": 0}
+        plan.hits = [{"step": draw.randint(1, steps - 2)}]
+
+    def draw_kills(self, plan):
+        draw, sections = self.draw, plan.sections
+        plan.ways = plan.ways[-1:]
+        tables = sections["model"]["type"] in TABLES
+        steps = draw.randint(200, 400) if tables else draw.randint(30, 60)
+        sections["run"] = {"seed": sections["run"]["seed"], "max_steps": steps, "name": "run",
+                           "output_dir": "runs/{name}"}
+        sections["checkpoint"] = {"save_steps": draw.choice((1, 4, 9)),
+                                  "save_total_limit": draw.choice((1, 2)),
+                                  "save_best": draw.choice(("", "loss")) if plan.held_out else ""}
+        sections["report"]["logging_steps"] = draw.choice((1, 1, 3))
+        for _ in range(draw.randint(1, 3)):
+            plan.hits.append({
+                "who": draw.choice(("worker", "worker", "agent", "all")),
+                "signal": signal.SIGKILL,
+                "after_start": None,
+                "after_steps": draw.random(),
+                "later_s": draw.choice((0, draw.uniform(0, 0.03))),
+                "rank": draw.randrange(4),
+                "again": draw.choice(("resume", "auto")),
+                "restarts": draw.choice((0, 2, 2)),
+            })
+
+    def draw_any_keys(self, plan):
+        draw = self.draw
+        way = plan.ways[-1]
+        plan.ways = [way]
+        plan.same_bits = False
+        for _ in range(draw.choice((1, 1, 2, 3))):
+            way.sections = merge(way.sections, draw.choice(ANY_KEYS)(draw))
+        if draw.random() < 0.3:
+            way.ranks = draw.randint(1, 5)
+
+
+def one_of(section, key, *values):
+    return lambda draw: {section: {key: draw.choice(values)}}
+
+
+# What some config, model or number of ranks does not go together with.
+ANY_KEYS = (
+    one_of("strategy", "type", "single", "ddp", "dp", "zero1", "zero2", "zero3", "pipeline",
+           "tensor_parallel", "model_parallel"),
+    one_of("strategy", "comm_hook", "fp16", "bf16", "power_sgd", "post_local_sgd"),
+    one_of("strategy", "overlap", "step", "both", "none"),
+    one_of("strategy", "optimizer_in_backward", True),
+    one_of("strategy", "find_unused_parameters", True),
+    one_of("strategy", "static_graph", True),
+    one_of("strategy", "check_finite", True),
+    one_of("strategy", "broadcast_buffers", False),
+    one_of("strategy", "bucket_cap_mb", "auto", 0.001),
+    one_of("strategy", "first_bucket_mb", 0.001),
+    one_of("strategy", "shard_size", 2, 3),
+    one_of("strategy", "tensor_parallel_size", 2, 3, 5),
+    one_of("strategy", "pipeline_parallel_size", 2, 3, 5),
+    one_of("strategy", "pipeline_schedule", "gpipe"),
+    one_of("strategy", "pipeline_micro_batches", 3, 100),
+    one_of("strategy", "layers_per_stage", [1, 1], [2, 1, 1], [0, 2], [9, 9]),
+    one_of("strategy", "devices", ["cpu"], ["cpu", "cpu"], ["cpu"] * 5),
+    one_of("strategy", "output_device", 1),
+    one_of("strategy", "loss", "parallel"),
+    one_of("comm", "algorithm", "ring", "reduce_broadcast", "all_to_all"),
+    one_of("training", "virtual_ranks", 1, 2, 3, 4),
+    one_of("training", "precision", "bf16", "fp16"),
+    one_of("training", "gradient_checkpointing", True),
+    one_of("training", "label_smoothing", 0.1),
+    one_of("training", "loss", "cross_entropy", "mse", "causal_lm"),
+    one_of("training", "max_grad_norm", 0, 1),
+    one_of("training", "per_device_train_batch_size", 1, 5, 50, 1000),
+    one_of("training", "per_device_eval_batch_size", 0, 1, 100),
+    one_of("training", "gradient_accumulation_steps", 1, 4, 50),
+    one_of("data", "dataloader_drop_last", True),
+    one_of("data", "sampler_drop_last", True),
+    one_of("data", "sample_order", "world_size_independent", "torch"),
+    one_of("data", "length_grouped", True),
+    one_of("data", "validation_fraction", 0.1, 0.9),
+    one_of("model", "num_attention_heads", 1, 3, 8),
+    one_of("model", "hidden_size", 1, 12),
+    one_of("model", "num_labels", 1, 2, 5),
+    one_of("model", "dropout", 0.5),
+    one_of("run", "recovery", "peer", "none"),
+    one_of("run", "max_steps", 0, 1, 3),
+    one_of("run", "resume", "auto", "never", "no_such_folder"),
+    one_of("report", "state_hashes", True),
+    one_of("report", "logging_steps", 2, 1000),
+    one_of("checkpoint", "save_steps", 1, "1 epoch", "0.01 s"),
+    one_of("checkpoint", "save_best", "loss", "accuracy", "mse", "none"),
+    one_of("checkpoint", "save_only_model", True),
+    one_of("checkpoint", "save_at_end", False),
+    one_of("evaluation", "metrics", ["accuracy"], ["perplexity", "mse"], ["f1_macro", "mcc"]),
+    one_of("evaluation", "sample_length", 5),
+    one_of("optimizer", "momentum", 0.5),
+    one_of("scheduler", "min_lr_ratio", 0.5),
+)
+
+
+def make_plan(seed):
+    """The same seed gives the same plan."""
+    return Drawer(seed).plan()
