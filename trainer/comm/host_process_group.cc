@@ -266,7 +266,7 @@ HostProcessGroup::Work HostProcessGroup::Run(c10d::OpType type,
 HostProcessGroup::Work HostProcessGroup::allreduce(std::vector<at::Tensor>& tensors,
                                                    const c10d::AllreduceOptions& options) {
   if (OnDevice(tensors)) {
-    return Staged(tensors, options.asyncOp,
+    return Staged(tensors, tensors.size(), options.asyncOp,
                   [&](Tensors& host) { return allreduce(host, options); });
   }
   const at::Tensor tensor = Single(tensors);
@@ -286,7 +286,7 @@ HostProcessGroup::Work HostProcessGroup::allreduce(std::vector<at::Tensor>& tens
 HostProcessGroup::Work HostProcessGroup::broadcast(std::vector<at::Tensor>& tensors,
                                                    const c10d::BroadcastOptions& options) {
   if (OnDevice(tensors)) {
-    return Staged(tensors, options.asyncOp,
+    return Staged(tensors, tensors.size(), options.asyncOp,
                   [&](Tensors& host) { return broadcast(host, options); });
   }
   const at::Tensor tensor = Single(tensors);

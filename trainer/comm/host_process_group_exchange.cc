@@ -54,6 +54,10 @@ std::vector<size_t> PartBytes(const at::Tensor& tensor,
 HostProcessGroup::Work HostProcessGroup::_allgather_base(at::Tensor& output,
                                                          at::Tensor& input,
                                                          const c10d::AllgatherOptions& options) {
+  if (OnDevice({output})) {
+    return Staged({output, input}, 1, options.asyncOp,
+                  [&](Tensors& host) { return _allgather_base(host[0], host[1], options); });
+  }
   Tensors outputs = {output};
   Tensors inputs = {input};
   return allgather_into_tensor_coalesced(outputs, inputs, options);
@@ -137,6 +141,10 @@ HostProcessGroup::Work HostProcessGroup::reduce_scatter(Tensors& outputs,
 
 HostProcessGroup::Work HostProcessGroup::_reduce_scatter_base(
     at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
+  if (OnDevice({output})) {
+    return Staged({output, input}, 1, options.asyncOp,
+                  [&](Tensors& host) { return _reduce_scatter_base(host[0], host[1], options); });
+  }
   Tensors outputs = {output};
   Tensors inputs = {input};
   return reduce_scatter_tensor_coalesced(outputs, inputs, options);
@@ -169,6 +177,11 @@ HostProcessGroup::Work HostProcessGroup::alltoall_base(at::Tensor& output,
                                                        std::vector<int64_t>& output_splits,
                                                        std::vector<int64_t>& input_splits,
                                                        const c10d::AllToAllOptions& options) {
+  if (OnDevice({output})) {
+    return Staged({output, input}, 1, options.asyncOp, [&](Tensors& host) {
+      return alltoall_base(host[0], host[1], output_splits, input_splits, options);
+    });
+  }
   CheckOnHost(output);
   CheckOnHost(input);
   if (output.dtype() != input.dtype()) RefuseTensor("all_to_all needs tensors of one type.", "");

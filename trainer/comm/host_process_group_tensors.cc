@@ -135,7 +135,8 @@ class StagedWork : public c10d::Work {
   bool wait(std::chrono::milliseconds timeout) override {
     work_->wait(timeout);
     const at::NoGradGuard no_grad;
-    for (size_t i = 0; i < staged_.size(); ++i) tensors_[i].copy_(staged_[i]);
+    if (staged_.empty()) return true;
+    for (size_t i = 0; i < tensors_.size(); ++i) tensors_[i].copy_(staged_[i]);
     staged_.clear();
     return true;
   }
@@ -152,11 +153,14 @@ class StagedWork : public c10d::Work {
 
 c10::intrusive_ptr<c10d::Work> Staged(
     const std::vector<at::Tensor>& tensors,
+    size_t written,
     bool async,
     const std::function<c10::intrusive_ptr<c10d::Work>(std::vector<at::Tensor>& host)>& start) {
   std::vector<at::Tensor> staged;
   for (const at::Tensor& tensor : tensors) staged.push_back(tensor.detach().cpu());
-  auto work = c10::make_intrusive<StagedWork>(tensors, staged, start(staged));
+  auto started = start(staged);
+  std::vector<at::Tensor> outputs(tensors.begin(), tensors.begin() + static_cast<long>(written));
+  auto work = c10::make_intrusive<StagedWork>(std::move(outputs), staged, std::move(started));
   if (!async) work->wait(kNoTimeout);
   return work;
 }

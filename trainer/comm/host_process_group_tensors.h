@@ -42,10 +42,12 @@ void Unpack(const at::Tensor& packed, const std::vector<at::Tensor>& tensors);
 
 // Whether they are on a device; then they go by the host.
 bool OnDevice(const std::vector<at::Tensor>& tensors);
-// Waits for the device, calls start() with copies on the host, and copies their values back in
-// wait(): into the current stream's order, one thread. Not `async`: before it returns.
+// Waits for the device, calls start() with copies on the host, and copies the values of the first
+// `written` back in wait(): into the current stream's order, one thread. Not `async`: before it
+// returns.
 c10::intrusive_ptr<c10d::Work> Staged(
     const std::vector<at::Tensor>& tensors,
+    size_t written,
     bool async,
     const std::function<c10::intrusive_ptr<c10d::Work>(std::vector<at::Tensor>& host)>& start);
 
