@@ -280,6 +280,10 @@ void RunBackward(int64_t step,
     if (rest) rest();
   } catch (const Failure&) {
     throw;  // of communication, which goes on meanwhile
+  } catch (const c10::OutOfMemoryError&) {
+    throw;  // these two are told as what they are (CurrentDeviceError)
+  } catch (const c10::AcceleratorError&) {
+    throw;
   } catch (...) {
     throw Failure(Error{
         .title = "GRADIENTS CANNOT BE COMPUTED",
