@@ -82,7 +82,6 @@ class BackgroundSaver::Impl {
     if (!copy_) return 0;
     const SaverClock::time_point begin = SaverClock::now();
     finish(*copy_);
-    copy_->LetStreamWait();
     const double seconds = SecondsSince(begin);
     stall_seconds_ += seconds;
     return seconds;
@@ -204,10 +203,18 @@ void BackgroundSaver::Begin(StateDict state, SaveRequest request) {
   impl_->Begin(std::move(state), std::move(request));
 }
 double BackgroundSaver::WaitForCopy() {
-  return impl_->Wait([](ShardCopy& copy) { copy.Finish(); });
+  return impl_->Wait([](ShardCopy& copy) {
+    copy.Finish();
+    copy.LetStreamWait();
+  });
 }
 double BackgroundSaver::WaitForCopyOf(std::span<const at::Tensor> tensors) {
-  return impl_->Wait([&](ShardCopy& copy) { copy.Finish(tensors); });
+  return impl_->Wait([&](ShardCopy& copy) {
+    copy.Finish(tensors);
+    // Not for what is on the host: the device's copies would hold up all that it computes.
+    const auto on_device = [](const at::Tensor& tensor) { return !tensor.is_cpu(); };
+    if (std::ranges::any_of(tensors, on_device)) copy.LetStreamWait();
+  });
 }
 bool BackgroundSaver::busy() const {
   return impl_->busy();

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <sys/mman.h>
@@ -117,6 +118,8 @@ void ShardCopy::LetStreamWait() const {
 
 void ShardCopy::TakeFromDevice() {
   if (!staged_all_) return;
+  // Else this thread, which has used none, would begin with the first one.
+  const c10::DeviceGuard guard(staged_all_->device());
   staged_all_->synchronize();
   for (const Staged& piece : staged_) {
     std::memcpy(piece.target, piece.pinned.const_data_ptr(), piece.pinned.nbytes());

@@ -73,6 +73,22 @@ TEST(DeviceCheckpoint, IsSavedBesideTheStepsAndLoadedOnAnyDevice) {
   }
 }
 
+// Only what is computed with the state has to wait for its copy.
+TEST(DeviceCheckpoint, HoldsUpNoDeviceForWhatIsOnTheHost) {
+  const CheckpointFolder folder;
+  BackgroundSaver saver({.folder = folder.path()});
+  MixedState state(DeviceAt(0));
+  const StateDict dict = SaveState(state.Owners());
+  saver.Begin(SaveState(state.Owners()), {.step = 1, .attempt = "a"});
+  const at::Tensor on_host = dict.tensors[3].tensor;
+  saver.WaitForCopyOf({&on_host, 1});
+  EXPECT_THAT(simulated::Thrown([&] { state.Change(0); }), HasSubstr("data race"));
+  const at::Tensor on_device = dict.tensors[0].tensor;
+  saver.WaitForCopyOf({&on_device, 1});
+  EXPECT_EQ(simulated::Thrown([&] { state.Step(); }), "nothing");
+  ASSERT_FALSE(saver.Finish()->error);
+}
+
 TEST(DeviceCheckpoint, IsSpoiltByAnUpdateThatDoesNotWait) {
   MixedState state(DeviceAt(0));
   const StateDict dict = SaveState(state.Owners());
