@@ -1,7 +1,5 @@
 #include "trainer/loop/device_mesh.h"
 
-#include <ATen/ops/full.h>
-
 #include <atomic>
 #include <map>
 
@@ -22,19 +20,18 @@ struct PlacedAxis {
   int stride;  // between the ranks of neighbours
 };
 
-bool AllHave(const Mesh& mesh, bool has) {
-  const at::Tensor all = at::full({1}, has ? 1 : 0, at::kInt);
-  AllReduceOnHost(mesh.control.get(), all, c10d::ReduceOp::MIN);
-  return all.item<int>() == 1;
+void Place(Mesh& mesh, c10::Device device, const DeviceChoice& choice) {
+  mesh.device = device;
+  mesh.make_graph = device.is_cuda() ? choice.module->make_graph : nullptr;
 }
 
+}  // namespace
+
 void ReplaceGroups(const CudaModule& module,
-                   const Environment& environment,
+                   const std::string& prefix,
+                   const std::function<c10::intrusive_ptr<c10d::Store>()>& open_store,
                    std::chrono::milliseconds timeout,
                    Mesh& mesh) {
-  // All ranks make their groups in the same order, so they agree.
-  static std::atomic<int> generations = 0;
-  const std::string prefix = StoreKey(environment, "nccl/" + std::to_string(generations++) + "/");
   const int tensor = mesh.tensor.size;
   const PlacedAxis axes[] = {{&mesh.data, "data", tensor},
                              {&mesh.shard, "shard", tensor},
@@ -49,26 +46,17 @@ void ReplaceGroups(const CudaModule& module,
     if (axis.group == nullptr) continue;
     c10::intrusive_ptr<c10d::Backend>& group = made[axis.group.get()];
     if (group == nullptr) {
-      if (store == nullptr) {
-        const bool alone = mesh.world.size == 1;
-        store = alone ? c10::intrusive_ptr<c10d::Store>(c10::make_intrusive<c10d::HashStore>())
-                      : job_store(timeout);
-      }
+      if (store == nullptr) store = open_store();
       const int first = mesh.world.rank - axis.rank * placed.stride;
       const std::string name = prefix + placed.name + "/" + std::to_string(first);
       group = module.make_group(c10::make_intrusive<c10d::PrefixStore>(name, store), axis.rank,
                                 axis.size, timeout, name);
+      // Now, not in its first collective: it gives memory to buckets before.
+      group->eagerConnectSingleDevice(mesh.device);
     }
     axis.group = group;
   }
 }
-
-void Place(Mesh& mesh, c10::Device device, const DeviceChoice& choice) {
-  mesh.device = device;
-  mesh.make_graph = device.is_cuda() ? choice.module->make_graph : nullptr;
-}
-
-}  // namespace
 
 std::string PutOnDevices(const std::string& device,
                          const DeviceChoice& choice,
@@ -84,12 +72,19 @@ std::string PutOnDevices(const std::string& device,
   if (choice.module != nullptr) own = DeviceOf(*choice.module, rank.local_rank);
   if (!own && choice.required) throw Failure(own.error());
   const bool has = own && !own->is_cpu();
-  if (!AllHave(mesh, has)) {
+  if (!AllRanks(mesh, has)) {
     if (!own) return "there are GPUs, but training is on the CPU: " + own.error().what;
     return has ? "training is on the CPU: not every rank has a GPU of its own" : choice.note;
   }
   Place(mesh, *own, choice);
-  ReplaceGroups(*choice.module, environment, timeout, mesh);
+  // All ranks make their groups in the same order, so they agree.
+  static std::atomic<int> generations = 0;
+  const std::string prefix = StoreKey(environment, "nccl/" + std::to_string(generations++) + "/");
+  const auto open_store = [&]() -> c10::intrusive_ptr<c10d::Store> {
+    if (mesh.world.size == 1) return c10::make_intrusive<c10d::HashStore>();
+    return job_store(timeout);
+  };
+  ReplaceGroups(*choice.module, prefix, open_store, timeout, mesh);
   return "";
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,5 +32,14 @@ void PutOnNamedDevices(const std::vector<c10::Device>& devices,
                        const std::string& key,
                        const DeviceChoice& choice,
                        Mesh& mesh);
+
+// Gives the axes groups between devices instead of theirs, connected to mesh.device; those of the
+// same processes share one. They meet under `prefix` in the store, which is opened where there are
+// any. A collective.
+void ReplaceGroups(const CudaModule& module,
+                   const std::string& prefix,
+                   const std::function<c10::intrusive_ptr<c10d::Store>()>& open_store,
+                   std::chrono::milliseconds timeout,
+                   Mesh& mesh);
 
 }  // namespace ddprun::trainer

@@ -79,9 +79,45 @@ bool RecoversFromPeers(const Config& config,
   return obstacle.empty();
 }
 
+int Train(const Job& job,
+          const StepPlan& plan,
+          const RankInfo& rank,
+          const Environment& environment,
+          const std::shared_ptr<FlightRecorder>& recorder,
+          const StopRequest& stop,
+          const Mesh& mesh,
+          const Log& log) {
+  const bool joins = FirstGeneration(environment) > 0;
+  Trainer trainer(job, plan, mesh, recorder, log);
+  if (recorder != nullptr && RecoversFromPeers(job.config, rank, environment, log)) {
+    trainer.RecoverFromPeers();
+  }
+  trainer.StopWithin([&stop] { return stop.grace(); });
+  trainer.StopWhen([&stop] { return stop.reason() != StopReason::kNone; });
+  try {
+    if (rank.rank == 0 && joins) {
+      GoOnAsRankZero(job, rank, environment, stop, trainer);
+    } else if (rank.rank == 0) {
+      TrainAsRankZero(job, rank, environment, recorder, stop, trainer);
+    } else {
+      Build(job, environment, trainer, joins);
+      joins ? trainer.TakePlace() : void(GoOn(job, rank, {}, trainer));
+      trainer.Fit(nullptr);
+    }
+  } catch (const FailureOfAllRanks& failure) {
+    const int status = ReportFailure(failure.error(), environment, rank.rank == 0);
+    // The launcher stops the others when the first one ends: not before rank 0 has said it.
+    trainer.WaitForAllRanks();
+    return status;
+  }
+  return trainer.stopped() ? StopStatus(stop.reason()) : 0;
+}
+
 }  // namespace
 
 int RunWorker(const Job& job, const Environment& environment) {
+  // Outlives the report of a failure: ending a group between devices may wait for other ranks.
+  Mesh mesh;
   try {
     NoteStopSignals(environment);
     const StopRequest stop(job.config.run, environment);
@@ -97,33 +133,13 @@ int RunWorker(const Job& job, const Environment& environment) {
         OpenLog("rank " + std::to_string(rank.rank), environment, recorder,
                 [](std::string_view line) { std::fwrite(line.data(), 1, line.size(), stderr); });
     log.Debug("meeting the other ranks", {{"world_size", std::to_string(rank.world_size)}});
-    const Mesh mesh = MeetOthers(job, rank, environment, recorder, log);
+    mesh = MeetOthers(job, rank, environment, recorder, log);
     if (mesh.device.is_cuda()) {
       NoteGpu(environment, rank.local_rank, job.device.module->bus_id(mesh.device.index()));
     }
-    Trainer trainer(job, plan, mesh, recorder, log);
-    if (recorder != nullptr && RecoversFromPeers(job.config, rank, environment, log)) {
-      trainer.RecoverFromPeers();
-    }
-    trainer.StopWithin([&stop] { return stop.grace(); });
-    trainer.StopWhen([&stop] { return stop.reason() != StopReason::kNone; });
-    try {
-      if (rank.rank == 0 && joins) {
-        GoOnAsRankZero(job, rank, environment, stop, trainer);
-      } else if (rank.rank == 0) {
-        TrainAsRankZero(job, rank, environment, recorder, stop, trainer);
-      } else {
-        Build(job, environment, trainer, joins);
-        joins ? trainer.TakePlace() : void(GoOn(job, rank, {}, trainer));
-        trainer.Fit(nullptr);
-      }
-    } catch (const FailureOfAllRanks& failure) {
-      const int status = ReportFailure(failure.error(), environment, rank.rank == 0);
-      // The launcher stops the others when the first one ends: not before rank 0 has said it.
-      trainer.WaitForAllRanks();
-      return status;
-    }
-    return trainer.stopped() ? StopStatus(stop.reason()) : 0;
+    const int status = Train(job, plan, rank, environment, recorder, stop, mesh, log);
+    mesh.ShutDown();
+    return status;
   } catch (...) {
     const Error error = CurrentDeviceError([&job, &environment] {
       const RankInfo rank = ValueOrThrow(ReadRankInfo(environment));

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "base/last_words.h"
 #include "trainer/config/slot.h"
@@ -72,19 +73,37 @@ std::string GraphObstacle(const Job& job, const Mesh& mesh) {
   return ObstacleOf(config.strategy);
 }
 
+// Targets are below it; 0 for a model of users' own.
+int64_t ClassesOf(const ModelOptions& model) {
+  return std::visit(
+      [](const auto& options) -> int64_t {
+        if constexpr (requires { options.num_labels; }) {
+          return options.num_labels;
+        } else if constexpr (requires { options.vocab_size; }) {
+          return options.vocab_size;
+        } else if constexpr (requires { options.sizes.back(); }) {
+          return options.sizes.back();
+        } else {
+          return 0;
+        }
+      },
+      model);
+}
+
 }  // namespace
 
 std::unique_ptr<StepGraph> StepGraph::Make(const Job& job, const Mesh& mesh, const Log& log) {
   if (!job.config.training.cuda_graph) return nullptr;
   const std::string obstacle = GraphObstacle(job, mesh);
-  if (obstacle.empty()) return std::make_unique<StepGraph>(mesh, log);
+  if (obstacle.empty()) return std::make_unique<StepGraph>(ClassesOf(job.model), mesh, log);
   if (mesh.world.rank == 0) log.Info("CUDA graph: not used: " + obstacle);
   return nullptr;
 }
 
 // Not the default stream, which cannot be recorded.
-StepGraph::StepGraph(const Mesh& mesh, const Log& log)
-    : mesh_(mesh),
+StepGraph::StepGraph(int64_t classes, const Mesh& mesh, const Log& log)
+    : classes_(classes),
+      mesh_(mesh),
       log_(log),
       stream_(
           c10::impl::VirtualGuardImpl(mesh.device.type()).getStreamFromGlobalPool(mesh.device)) {}
@@ -105,20 +124,20 @@ bool StepGraph::Same(const Form& a, const Form& b) {
 
 bool StepGraph::Takes(const Batch& batch, double total_predictions, int64_t step) {
   if (given_up_) return false;
-  // A model compares it with its classes, on the host.
-  const int64_t largest = batch.on_host.largest_target.value_or(0);
-  const bool accepted =
-      largest <= std::exchange(largest_target_, std::max(largest, largest_target_));
   const Form form{batch, total_predictions};
   const bool same = form_ && Same(form, *form_);
-  const bool warm = ++steps_ > kStepsBefore;
-  if (warm && !same && !std::exchange(said_other_form_, true)) {
+  if (graph_ == nullptr && !same) form_ = form;
+  if (++steps_ <= kStepsBefore) return false;
+  // A model refuses others, on the host.
+  const bool accepted = batch.on_host.largest_target.value_or(0) < classes_;
+  // A collective is launched by all ranks' graphs, or queued by all of them.
+  if (AllRanks(mesh_, same && accepted && batch.predictions > 0)) return true;
+  if (!std::exchange(said_other_form_, true)) {
     Say("not used where the shape, padding or predictions of a batch are others than before, as "
         "in step " +
         std::to_string(step));
   }
-  if (graph_ == nullptr && !same) form_ = form;
-  return warm && same && accepted && batch.predictions > 0;
+  return false;
 }
 
 std::optional<StepGraph::Results> StepGraph::Launch(const Batch& batch,
@@ -130,7 +149,14 @@ std::optional<StepGraph::Results> StepGraph::Launch(const Batch& batch,
       if (tensor->defined()) *tensor = at::empty_like(*tensor);
     }
     learning_rate_ = at::empty({}, batch.inputs.options().dtype(at::kDouble));
-    if (!Record(step)) return std::nullopt;
+    const bool recorded = Record(step);
+    if (!AllRanks(mesh_, recorded)) {
+      if (recorded) Say("not used: a step cannot be recorded on another rank");
+      given_up_ = true;
+      results_.reset();
+      graph_.reset();
+      return std::nullopt;
+    }
   }
   const auto from = batch.Tensors();
   const auto to = form_->batch.Tensors();
@@ -158,9 +184,7 @@ bool StepGraph::Record(const Step& step) {
     std::string why = ExceptionText();
     std::ranges::replace(why, '\n', ' ');
     Say("not used: a step cannot be recorded: " + why);
-    given_up_ = true;
-    results_.reset();
-    graph_.reset();
+    graph_.reset();  // the capture ends before anybody is waited for
     return false;
   }
   return true;

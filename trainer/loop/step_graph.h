@@ -32,10 +32,11 @@ class StepGraph {
   // says. As long as it lives the thread's current stream is one of its own: the model has to be
   // made there, as autograd adds gradients up on the stream on which it first sees them.
   static std::unique_ptr<StepGraph> Make(const Job& job, const Mesh& mesh, const Log& log);
-  StepGraph(const Mesh& mesh, const Log& log);
+  // `classes`: what targets are below.
+  StepGraph(int64_t classes, const Mesh& mesh, const Log& log);
 
-  // Whether Launch() takes this step; where not, it is queued as always. `total_predictions`: of
-  // all ranks.
+  // Whether Launch() takes this step, on all ranks; where not, it is queued as always. A
+  // collective, as Launch() is. `total_predictions`: of all ranks.
   bool Takes(const Batch& batch, double total_predictions, int64_t step);
   // nullopt: the step could not be recorded, and is to be queued as always; so are all that follow.
   std::optional<Results> Launch(const Batch& batch, double learning_rate, const Step& step);
@@ -50,12 +51,12 @@ class StepGraph {
   bool Record(const Step& step);
   void Say(const std::string& text) const;
 
+  const int64_t classes_;
   const Mesh mesh_;
   const Log log_;
   const c10::StreamGuard stream_;
-  int64_t steps_ = 0;           // that came by
-  std::optional<Form> form_;    // of the recorded step; before, of the last one
-  int64_t largest_target_ = 0;  // that the model has accepted
+  int64_t steps_ = 0;         // that came by
+  std::optional<Form> form_;  // of the recorded step; before, of the last one
   bool given_up_ = false;
   bool said_other_form_ = false;
   std::vector<at::Tensor> host_copies_;

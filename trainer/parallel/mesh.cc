@@ -3,6 +3,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,16 @@ void Mesh::SetTimeout(std::chrono::milliseconds timeout) const {
        {data.group, shard.group, replica.group, tensor.group, pipeline.group, control}) {
     if (group != nullptr) group->setTimeout(timeout);
   }
+}
+
+void Mesh::ShutDown() const {
+  std::vector<c10d::Backend*> groups;  // in the order of the axes, on all ranks; each once
+  for (const Axis* axis : {&data, &shard, &replica, &tensor, &pipeline}) {
+    c10d::Backend* const group = axis->group.get();
+    if (axis->group == axis->host || std::ranges::find(groups, group) != groups.end()) continue;
+    groups.push_back(group);
+  }
+  for (c10d::Backend* group : groups) group->shutdown();
 }
 
 Mesh Mesh::OfSameLayers() const {
@@ -80,7 +91,14 @@ void AllReduceOnHost(c10d::Backend* control,
                      const at::Tensor& tensor,
                      c10d::ReduceOp::RedOpType operation) {
   if (control == nullptr) return;
-  BeginAllReduce(*control, tensor, operation, /*in_background=*/false)->wait();
+  const auto work = BeginAllReduce(*control, tensor, operation, /*in_background=*/false);
+  if (work != nullptr) work->wait();
+}
+
+bool AllRanks(const Mesh& mesh, bool own) {
+  const at::Tensor all = at::full({1}, own ? 1 : 0, at::kInt);
+  AllReduceOnHost(mesh.control.get(), all, c10d::ReduceOp::MIN);
+  return all.item<int>() == 1;
 }
 
 DeviceScalar NormOverModel(const DeviceScalar& squares, const Mesh& mesh) {

@@ -45,6 +45,10 @@ struct Mesh {
   // For collectives that begin after this call.
   void SetTimeout(std::chrono::milliseconds timeout) const;
 
+  // Ends the groups between devices, at a normal end; on all ranks, after whatever has used them,
+  // graphs with their collectives included.
+  void ShutDown() const;
+
   // Of the processes that have the same part of the model as this one, for what they do along the
   // data axis alone: `control` is of them, too.
   Mesh OfSameLayers() const;
@@ -77,7 +81,8 @@ Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const MeshShape
 at::Tensor MakeFlat(c10d::Backend& group, int64_t elements, const at::TensorOptions& options);
 
 // Begins to all-reduce the tensor in place; where it is to be waited for at once, not
-// `in_background`.
+// `in_background`: that is done in the order of the current stream, and groups between devices give
+// no Work then (nullptr).
 c10::intrusive_ptr<c10d::Work> BeginAllReduce(
     c10d::Backend& group,
     const at::Tensor& tensor,
@@ -89,6 +94,9 @@ c10::intrusive_ptr<c10d::Work> BeginAllReduce(
 void AllReduceOnHost(c10d::Backend* control,
                      const at::Tensor& tensor,
                      c10d::ReduceOp::RedOpType operation = c10d::ReduceOp::SUM);
+
+// Whether all ranks say so; a collective of the control group.
+bool AllRanks(const Mesh& mesh, bool own);
 
 // The 2-norm of the gradients of a model that the ranks of the tensor and pipeline axes have
 // together, a collective of both. `squares`: their sum over what this rank counts; of what several

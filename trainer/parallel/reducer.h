@@ -88,7 +88,7 @@ class Reducer {
  private:
   using Bucket = GradientBuckets::Bucket;
   enum class Rebuild { kRecording, kDue, kDone };
-  // A bucket on its way: one of the two.
+  // A bucket on its way: one of the two, or neither where the current stream has it in its order.
   struct Flight {
     c10::intrusive_ptr<c10d::Work> work = {};
     std::function<void()> finish = {};

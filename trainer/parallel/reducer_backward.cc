@@ -186,8 +186,10 @@ void Reducer::Finish(const Ready& update) {
 }
 
 void Reducer::SettleCompleted() {
-  while (next_to_settle_ < next_to_launch_ && flights_[next_to_settle_].work->isCompleted()) {
-    Settle(next_to_settle_++, options_.update_in_backward);
+  for (; next_to_settle_ < next_to_launch_; ++next_to_settle_) {
+    const auto& work = flights_[next_to_settle_].work;
+    if (work != nullptr && !work->isCompleted()) return;
+    Settle(next_to_settle_, options_.update_in_backward);
   }
 }
 
@@ -208,11 +210,8 @@ void Reducer::Settle(size_t index, const Ready& update) {
 void Reducer::Wait(size_t index) {
   const Stopwatch stopwatch(exposed_seconds_);
   const Flight flight = std::exchange(flights_[index], Flight());
-  if (flight.work != nullptr) {
-    flight.work->wait();
-  } else {
-    CallHook(buckets_.buckets()[index], flight.finish);
-  }
+  if (flight.finish) return CallHook(buckets_.buckets()[index], flight.finish);
+  if (flight.work != nullptr) flight.work->wait();
 }
 
 void Reducer::EndMeasurement() {

@@ -216,5 +216,43 @@ TEST(DeviceGraphTrainer, QueuesStepsThatCannotBeRecorded) {
                                              HasSubstr("a value to the host"))));
 }
 
+// In its backward, or so that only the end of the capture tells.
+TEST(DeviceGraphTrainer, QueuesStepsThatOneRankCannotRecord) {
+  Job job = GraphJob("gpt");
+  const Trained expected = WithoutGraph(job, 2);
+  for (const size_t parameter : {0, 7}) {
+    for (const bool late : {false, true}) {
+      const int failing = late ? 0 : 1;
+      int calls = 0;
+      const auto fail = [&](const at::Tensor& gradient) {
+        if (++calls != 4) return;
+        try {
+          gradient.sum().item<float>();
+        } catch (...) {
+          if (!late) throw;
+        }
+      };
+      const Trained found =
+          TrainOn(kDeviceType, 2, job, Group::kDevice, [&](Trainer& trainer, int rank) {
+            if (rank == failing) trainer.model().parameters()[parameter].register_hook(fail);
+          });
+      ExpectSameBits(found, expected);
+      EXPECT_EQ(TakeReplays(), 0);
+      EXPECT_THAT(found.lines,
+                  ElementsAre(HasSubstr(failing == 0 ? "a value to the host" : "on another rank")));
+    }
+  }
+}
+
+// Here it is rank 1's padding that changes, with as many predictions.
+TEST(DeviceGraphTrainer, QueuesStepsThatOneRankCannotReplay) {
+  Job job = GraphJob("bert");
+  job.train = std::make_unique<SmallData>("bert", 256);
+  static_cast<SmallData&>(*job.train).other_padding = 37;  // of rank 1, in step 5
+  const Trained expected = WithoutGraph(job, 2);
+  ExpectSameBits(TrainOn(kDeviceType, 2, job, Group::kDevice), expected);
+  EXPECT_EQ(TakeReplays(), 2 * (kReplayed - 1));
+}
+
 }  // namespace
 }  // namespace ddprun::trainer

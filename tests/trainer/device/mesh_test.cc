@@ -68,6 +68,7 @@ TEST(Mesh, KeepsHostTensorsOffTheGroupOfTheDevice) {
     Mesh mesh = group;
     mesh.data.group =
         c10::make_intrusive<simulated::SimulatedProcessGroup>(meeting, rank, device.index());
+    mesh.data.group->eagerConnectSingleDevice(device);
     mesh.device = device;
     for (const Reducer::Options& options : {Reducer::Options{.tune_limits = true},
                                             Reducer::Options{.find_unused_parameters = true}}) {
@@ -78,7 +79,9 @@ TEST(Mesh, KeepsHostTensorsOffTheGroupOfTheDevice) {
         EXPECT_TRUE(at::equal(actual[i], expected[i])) << i;
       }
     }
+    mesh.ShutDown();
   });
+  EXPECT_EQ(simulated::TakeGroupFaults(), "");
 }
 
 }  // namespace

@@ -5,9 +5,12 @@
 #include <c10/core/StreamGuard.h>
 
 #include <condition_variable>
+#include <exception>
 #include <map>
+#include <mutex>
 #include <utility>
 
+#include "tests/trainer/device/graph.h"
 #include "tests/trainer/device/host_sync.h"
 #include "tests/trainer/device/tensors.h"
 #include "trainer/comm/host_process_group_tensors.h"
@@ -18,20 +21,40 @@ namespace {
 
 using Tensors = SimulatedProcessGroup::Tensors;
 
+std::mutex faults_mutex;
+std::string faults;
+
+void NoteFault(const std::string& text) {
+  const std::lock_guard lock(faults_mutex);
+  faults += text + "\n";
+}
+
 class StreamWork : public c10d::Work {
  public:
   StreamWork(int rank,
              c10d::OpType type,
+             std::string name,
+             std::shared_ptr<const Meeting> meeting,
              const c10::Stream& stream,
              Tensors inputs,
              const Tensors& outputs)
-      : Work(rank, type), device_(stream.device_index()), inputs_(std::move(inputs)) {
+      : Work(rank, type),
+        device_(stream.device_index()),
+        name_(std::move(name)),
+        meeting_(std::move(meeting)),
+        inputs_(std::move(inputs)) {
     Record(done_, stream);
     future_ = c10::make_intrusive<c10::ivalue::Future>(
         c10::ListType::create(c10::TensorType::get()), std::vector<c10::Device>{stream.device()});
     // It keeps what is queued on the stream in mind, not results.
     const c10::StreamGuard guard(stream);
     future_->markCompleted(c10::IValue(outputs));
+  }
+
+  // A capture finds it by itself.
+  ~StreamWork() override {
+    if (waited_ || done_.capture != 0 || meeting_->failed()) return;
+    NoteFault("nobody has waited for " + name_ + " of rank " + std::to_string(rank_));
   }
 
   bool isCompleted() override {
@@ -46,6 +69,7 @@ class StreamWork : public c10d::Work {
       LetWait(done_, CurrentStream(device_));
     }
     inputs_.clear();
+    waited_ = true;
     return true;
   }
   void synchronize() override { wait(kNoTimeout); }
@@ -55,6 +79,9 @@ class StreamWork : public c10d::Work {
 
  private:
   const int device_;
+  const std::string name_;
+  const std::shared_ptr<const Meeting> meeting_;
+  bool waited_ = false;
   Tensors inputs_;  // until the wait, so that nobody else gets their memory
   Event done_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
@@ -84,7 +111,31 @@ Tensors PartsFor(int rank, const std::vector<Tensors>& given) {
   return parts;
 }
 
+bool IsCaptured(const c10::Stream& stream) {
+  const auto lock = BookLock();
+  return CaptureOf(IndexOf(stream)) != nullptr;
+}
+
+// Elements and type of each, as NCCL's ranks have to agree on them.
+std::string Sizes(const Tensors& tensors) {
+  std::string text;
+  for (const at::Tensor& tensor : tensors) {
+    (text += ' ') += std::to_string(tensor.numel());
+    (text += ' ') += c10::toString(tensor.scalar_type());
+  }
+  return text;
+}
+
+std::string Reducing(const c10d::ReduceOp& operation) {
+  return ", reduction " + std::to_string(static_cast<int>(c10d::ReduceOp::RedOpType(operation)));
+}
+
 }  // namespace
+
+std::string TakeGroupFaults() {
+  const std::lock_guard lock(faults_mutex);
+  return std::exchange(faults, {});
+}
 
 struct Meeting::State {
   struct Round {
@@ -148,48 +199,87 @@ void Meeting::Abort(const std::string& reason) {
   state_->changed.notify_all();
 }
 
+bool Meeting::failed() const {
+  const std::lock_guard lock(state_->mutex);
+  return !state_->error.empty();
+}
+
 SimulatedProcessGroup::SimulatedProcessGroup(std::shared_ptr<Meeting> meeting, int rank, int device)
     : Backend(rank, meeting->size()),
       meeting_(std::move(meeting)),
       device_(device),
       stream_(StreamFromPool(device)) {}
 
+SimulatedProcessGroup::~SimulatedProcessGroup() {
+  if (shut_down_ || !connected_ || meeting_->failed() || std::uncaught_exceptions() > 0) return;
+  NoteFault("rank " + std::to_string(rank_) + " has not shut its group down");
+}
+
+void SimulatedProcessGroup::eagerConnectSingleDevice(at::Device device) {
+  TORCH_CHECK(device == DeviceAt(device_), "the group is of ", DeviceAt(device_), ", not ", device);
+  connected_ = true;
+}
+
+// NCCL waits for what is queued, and for the end of graphs with its collectives, for ever.
+void SimulatedProcessGroup::shutdown() {
+  SynchronizeDevice(device_);
+  if (in_graphs_.use_count() > 1) {
+    NoteFault("rank " + std::to_string(rank_) + " shuts its group down while a graph uses it");
+  }
+  if (std::exchange(shut_down_, true)) {
+    NoteFault("rank " + std::to_string(rank_) + " shuts its group down twice");
+  }
+}
+
 void SimulatedProcessGroup::abort() {
   meeting_->Abort("rank " + std::to_string(rank_) + " has aborted the group");
 }
 
 at::Tensor SimulatedProcessGroup::allocateTensor(long size, at::TensorOptions options) {
+  TORCH_CHECK(connected_, "the group has no communicator yet, so none to register memory with");
   return at::zeros({size}, options.device(DeviceAt(device_)));
 }
 
-SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::Run(c10d::OpType type,
-                                                          bool async,
+SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::Run(const Call& call,
                                                           const Tensors& inputs,
                                                           const Tensors& outputs,
                                                           const Result& result) {
+  const c10d::OpType type = call.type;
   const std::string name = c10d::opTypeToString(type) + " " + std::to_string(++number_);
   const Doing doing(name);
+  TORCH_CHECK(!shut_down_, name, " comes after the group was shut down");
+  const bool captured = IsCaptured(CurrentStream(device_));
+  TORCH_CHECK(connected_ || !captured, name, " would make a communicator in a capture");
+  connected_ = true;
   std::vector<Use> uses;
   Tensors from, to;
   const auto add = [&](const Tensors& tensors, bool writes, Tensors* on_host) {
     for (const at::Tensor& tensor : tensors) {
       TORCH_CHECK(IsOnDevice(tensor) && tensor.device().index() == device_, name,
                   " takes tensors of simulated device ", device_, ", not of ", tensor.device());
+      TORCH_CHECK(tensor.is_contiguous(tensor.suggest_memory_format()), name,
+                  " takes contiguous tensors");
       AddUse(tensor, writes, &uses);
       on_host->push_back(OnHost(tensor));
     }
   };
   add(inputs, false, &from);
   add(outputs, true, &to);
-  Event before;
-  Record(before, CurrentStream(device_));
-  LetWait(before, stream_);
+  const c10::Stream stream = call.async ? stream_ : CurrentStream(device_);
+  if (call.async) {
+    Event before;
+    Record(before, CurrentStream(device_));
+    LetWait(before, stream_);
+  }
+  const std::string form = " of" + Sizes(inputs) + call.how + (captured ? ", in a graph" : "");
+  const auto timeout = call.timeout == c10d::kUnsetTimeout ? timeout_ : call.timeout;
   const auto ran = std::make_shared<bool>(false);
   // Counted when it runs: a graph replays what was queued once.
-  const auto kernel = [=, run = run_, meeting = meeting_, rank = rank_, timeout = timeout_] {
+  const auto kernel = [=, run = run_, meeting = meeting_, rank = rank_,
+                       in_graph = captured ? in_graphs_ : nullptr] {
     *ran = true;
     const uint64_t number = ++*run;
-    const std::string now = c10d::opTypeToString(type) + " " + std::to_string(number);
+    const std::string now = c10d::opTypeToString(type) + " " + std::to_string(number) + form;
     Tensors results;
     meeting->Meet(rank, number, {now, &from}, timeout, [&](const auto& visits) {
       std::vector<Tensors> given;
@@ -198,43 +288,51 @@ SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::Run(c10d::OpType type,
     });
     for (size_t i = 0; i < to.size(); ++i) to[i].copy_(results[i].view_as(to[i]));
   };
-  Queue(stream_, uses, kernel);
+  const SignalPtr done = captured ? nullptr : std::make_shared<Signal>();
+  if (!captured && last_ != nullptr) QueueControl(stream, [last = last_] { last->Wait(); });
+  Queue(stream, uses, kernel);
   // After an error of the device: the others need not wait.
-  QueueControl(stream_, [ran, name, meeting = meeting_, rank = rank_] {
-    if (std::exchange(*ran, false)) return;
-    meeting->Abort("rank " + std::to_string(rank) + " failed before " + name);
+  QueueControl(stream, [ran, name, done, meeting = meeting_, rank = rank_] {
+    if (!std::exchange(*ran, false)) {
+      meeting->Abort("rank " + std::to_string(rank) + " failed before " + name);
+    }
+    if (done != nullptr) done->Set();
   });
+  if (!captured) last_ = done;
+  if (!call.async) return nullptr;
   Tensors kept = inputs;
   kept.insert(kept.end(), outputs.begin(), outputs.end());
-  auto work = c10::make_intrusive<StreamWork>(rank_, type, stream_, std::move(kept), outputs);
-  if (!async) work->wait(kNoTimeout);
-  return work;
+  return c10::make_intrusive<StreamWork>(rank_, type, name, meeting_, stream_, std::move(kept),
+                                         outputs);
 }
 
 SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::allreduce(
     Tensors& tensors, const c10d::AllreduceOptions& options) {
-  return Run(c10d::OpType::ALLREDUCE, options.asyncOp, tensors, tensors,
-             [operation = options.reduceOp](const std::vector<Tensors>& given) {
-               Tensors results;
-               for (size_t i = 0; i < given[0].size(); ++i) {
-                 Tensors ranks;
-                 for (const Tensors& one : given) ranks.push_back(one[i]);
-                 results.push_back(Reduced(ranks, operation));
-               }
-               return results;
-             });
+  return Run(
+      {c10d::OpType::ALLREDUCE, options.asyncOp, options.timeout, Reducing(options.reduceOp)},
+      tensors, tensors, [operation = options.reduceOp](const std::vector<Tensors>& given) {
+        Tensors results;
+        for (size_t i = 0; i < given[0].size(); ++i) {
+          Tensors ranks;
+          for (const Tensors& one : given) ranks.push_back(one[i]);
+          results.push_back(Reduced(ranks, operation));
+        }
+        return results;
+      });
 }
 
 SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::broadcast(
     Tensors& tensors, const c10d::BroadcastOptions& options) {
   const auto root = static_cast<size_t>(options.rootRank);
-  return Run(c10d::OpType::BROADCAST, options.asyncOp, tensors, tensors,
-             [root](const std::vector<Tensors>& given) { return Tensors{given[root][0].clone()}; });
+  return Run(
+      {c10d::OpType::BROADCAST, options.asyncOp, options.timeout, ", root " + std::to_string(root)},
+      tensors, tensors,
+      [root](const std::vector<Tensors>& given) { return Tensors{given[root][0].clone()}; });
 }
 
 SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::allgather(
     std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
-  return Run(c10d::OpType::ALLGATHER, options.asyncOp, inputs, outputs[0],
+  return Run({c10d::OpType::ALLGATHER, options.asyncOp, options.timeout}, inputs, outputs[0],
              [](const std::vector<Tensors>& given) {
                Tensors results;
                for (const Tensors& one : given) results.push_back(one[0].clone());
@@ -244,7 +342,7 @@ SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::allgather(
 
 SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::_allgather_base(
     at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) {
-  return Run(c10d::OpType::_ALLGATHER_BASE, options.asyncOp, {input}, {output},
+  return Run({c10d::OpType::_ALLGATHER_BASE, options.asyncOp, options.timeout}, {input}, {output},
              [](const std::vector<Tensors>& given) {
                Tensors all;
                for (const Tensors& one : given) all.push_back(one[0].flatten());
@@ -254,7 +352,9 @@ SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::_allgather_base(
 
 SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::_reduce_scatter_base(
     at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
-  return Run(c10d::OpType::_REDUCE_SCATTER_BASE, options.asyncOp, {input}, {output},
+  return Run({c10d::OpType::_REDUCE_SCATTER_BASE, options.asyncOp, options.timeout,
+              Reducing(options.reduceOp)},
+             {input}, {output},
              [operation = options.reduceOp, rank = rank_](const std::vector<Tensors>& given) {
                return Tensors{Reduced(PartsFor(rank, given), operation)};
              });
@@ -267,15 +367,34 @@ SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::alltoall_base(
     std::vector<int64_t>& input_splits,
     const c10d::AllToAllOptions& options) {
   TORCH_CHECK(output_splits.empty() && input_splits.empty(), "only equal parts");
-  return Run(c10d::OpType::ALLTOALL_BASE, options.asyncOp, {input}, {output},
+  return Run({c10d::OpType::ALLTOALL_BASE, options.asyncOp, options.timeout}, {input}, {output},
              [rank = rank_](const std::vector<Tensors>& given) {
                return Tensors{at::cat(PartsFor(rank, given))};
              });
 }
 
-SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::barrier(const c10d::BarrierOptions&) {
-  return Run(c10d::OpType::BARRIER, true, {}, {},
-             [](const std::vector<Tensors>&) { return Tensors(); });
+SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::barrier(const c10d::BarrierOptions& options) {
+  WorkPtr work = Run({c10d::OpType::BARRIER, options.asyncOp, options.timeout}, {}, {},
+                     [](const std::vector<Tensors>&) { return Tensors(); });
+  if (options.asyncOp) return work;
+  NoteHostSync(HostSyncKind::kSynchronize, device_);
+  Synchronize(CurrentStream(device_));
+  return nullptr;
+}
+
+c10::intrusive_ptr<c10d::Backend> MakeGroup(const c10::intrusive_ptr<c10d::Store>& /*store*/,
+                                            int rank,
+                                            int size,
+                                            std::chrono::milliseconds timeout,
+                                            const std::string& name) {
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<Meeting>> meetings;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<Meeting> meeting = meetings[name].lock();
+  if (meeting == nullptr) meetings[name] = meeting = std::make_shared<Meeting>(size);
+  auto group = c10::make_intrusive<SimulatedProcessGroup>(meeting, rank, CurrentDevice());
+  group->setTimeout(timeout);
+  return group;
 }
 
 }  // namespace ddprun::simulated

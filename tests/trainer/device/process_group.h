@@ -1,16 +1,19 @@
 // A c10d backend between simulated devices, for ranks that are threads of one process.
 //
-// As NCCL's: collectives run on a stream of their own, behind what the current stream has in its
-// queue; Work::wait() makes the current stream wait and returns at once. Sums are taken in rank
-// order and have the bits of HostProcessGroup's.
+// It has the contract of LibTorch 2.11's ProcessGroupNCCL. Collectives run on a stream of their
+// own, behind what the current stream has in its queue; Work::wait() makes the current stream wait
+// and returns at once. Where asyncOp is false they run on the current stream, and there is no Work.
+// Sums are taken in rank order and have the bits of HostProcessGroup's.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "tests/trainer/device/stream.h"
 
@@ -36,6 +39,7 @@ class Meeting {
             const std::function<void(const std::vector<Visit>&)>& take);
   // All meetings end with this error.
   void Abort(const std::string& reason);
+  bool failed() const;
 
  private:
   struct State;
@@ -43,15 +47,24 @@ class Meeting {
   const std::unique_ptr<State> state_;
 };
 
+// What groups were left with since the last call, a line each: work that nobody waited for, groups
+// that nobody shut down, or before the graphs that use them. Groups that were aborted do not count.
+std::string TakeGroupFaults();
+
 class SimulatedProcessGroup : public c10d::Backend {
  public:
   // Tensors of `device`; errors of collectives are errors of the device.
   SimulatedProcessGroup(std::shared_ptr<Meeting> meeting, int rank, int device);
+  ~SimulatedProcessGroup() override;
 
   const std::string getBackendName() const override { return "simulated"; }
   void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
   void abort() override;
+  // Makes the communicator, as the first collective does.
+  void eagerConnectSingleDevice(at::Device device) override;
+  void shutdown() override;
   bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
+  // REQUIRES: there is a communicator.
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
 
   using Tensors = std::vector<at::Tensor>;
@@ -72,14 +85,19 @@ class SimulatedProcessGroup : public c10d::Backend {
                         std::vector<int64_t>& output_splits,
                         std::vector<int64_t>& input_splits,
                         const c10d::AllToAllOptions& options = {}) override;
-  // Its wait() is the host's.
+  // Its wait() is the host's, as the call is where asyncOp is false.
   WorkPtr barrier(const c10d::BarrierOptions& options = {}) override;
 
  private:
   // What all ranks gave -> what this one stores to its outputs.
   using Result = std::function<Tensors(const std::vector<Tensors>& given)>;
-  WorkPtr Run(c10d::OpType type,
-              bool async,
+  struct Call {
+    c10d::OpType type;
+    bool async;
+    std::chrono::milliseconds timeout;
+    std::string how = {};  // root or reduction: all ranks' is the same
+  };
+  WorkPtr Run(const Call& call,
               const Tensors& inputs,
               const Tensors& outputs,
               const Result& result);
@@ -88,8 +106,20 @@ class SimulatedProcessGroup : public c10d::Backend {
   const int device_;
   const c10::Stream stream_;
   std::chrono::milliseconds timeout_ = std::chrono::minutes(1);
+  bool connected_ = false;
+  bool shut_down_ = false;
+  SignalPtr last_;       // of the last collective: they run in their order, on whatever stream
   uint64_t number_ = 0;  // of collectives begun
+  const std::shared_ptr<int> in_graphs_ = std::make_shared<int>(0);  // recorded collectives hold it
   const std::shared_ptr<std::atomic<uint64_t>> run_ = std::make_shared<std::atomic<uint64_t>>(0);
 };
+
+// As CudaModule::make_group, between ranks that are threads: for the thread's current device.
+// `name`: groups of that name meet.
+c10::intrusive_ptr<c10d::Backend> MakeGroup(const c10::intrusive_ptr<c10d::Store>& store,
+                                            int rank,
+                                            int size,
+                                            std::chrono::milliseconds timeout,
+                                            const std::string& name);
 
 }  // namespace ddprun::simulated

@@ -4,9 +4,11 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/core/StreamGuard.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/trainer/device/graph.h"
 #include "tests/trainer/device/simulated_device.h"
 #include "tests/trainer/device/thrown.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
@@ -32,8 +34,9 @@ void WithDevices(int size, const std::function<void(const Group&, c10::Device)>&
       group->abort();
       throw;
     }
-    SynchronizeDevice(rank);
+    group->shutdown();
   });
+  EXPECT_EQ(TakeGroupFaults(), "");
 }
 
 TEST(SimulatedProcessGroup, GivesTheBitsOfTheHostGroup) {
@@ -126,6 +129,101 @@ TEST(SimulatedProcessGroup, FindsAForgottenWait) {
     work->wait();
     EXPECT_EQ(Thrown([&] { tensors[0].mul_(2); }), "nothing");
   });
+}
+
+c10d::AllreduceOptions Synchronous() {
+  c10d::AllreduceOptions options;
+  options.asyncOp = false;
+  return options;
+}
+
+TEST(SimulatedProcessGroup, RunsSynchronousCollectivesOnTheCurrentStreamWithoutWork) {
+  WithDevices(2, [](const Group& group, c10::Device device) {
+    const at::TensorOptions options(device);
+    Tensors first = {at::ones({4}, options)}, second = {at::ones({3}, options)};
+    {
+      const ForbidHostSync forbid;
+      const auto work = group->allreduce(first);
+      EXPECT_EQ(group->allreduce(second, Synchronous()), nullptr);
+      second[0].add_(1);
+      work->wait();
+    }
+    EXPECT_EQ(first[0].sum().item<float>(), 8);
+    EXPECT_EQ(second[0].sum().item<float>(), 9);
+  });
+}
+
+TEST(SimulatedProcessGroup, HasMemoryOnceItIsConnected) {
+  WithDevices(1, [](const Group& group, c10::Device device) {
+    const at::TensorOptions options(device);
+    EXPECT_THAT(Thrown([&] { group->allocateTensor(2, options); }),
+                HasSubstr("the group has no communicator yet"));
+    group->eagerConnectSingleDevice(device);
+    EXPECT_EQ(group->allocateTensor(2, options).numel(), 2);
+    Tensors gaps = {at::ones({4, 4}, options).t()[0]};
+    EXPECT_THAT(Thrown([&] { group->allreduce(gaps); }), HasSubstr("takes contiguous tensors"));
+  });
+}
+
+// What each rank does by itself would be for ever on a real device, or give wrong numbers.
+TEST(SimulatedProcessGroup, NamesRanksThatDoNotAgree) {
+  const auto told = [](const std::function<void(const Group&, c10::Device)>& begin) {
+    std::array<std::string, 2> errors;
+    WithDevices(2, [&](const Group& group, c10::Device device) {
+      group->eagerConnectSingleDevice(device);
+      errors.at(static_cast<size_t>(group->getRank())) = Thrown([&] {
+        begin(group, device);
+        SynchronizeDevice(device.index());
+      });
+      group->abort();
+    });
+    return errors[0] + errors[1];
+  };
+  EXPECT_THAT(told([](const Group& group, c10::Device device) {
+                Tensors tensors = {at::ones({4 + group->getRank()}, at::TensorOptions(device))};
+                group->allreduce(tensors, Synchronous());
+              }),
+              AllOf(HasSubstr("of 4 Float"), HasSubstr("of 5 Float")));
+  EXPECT_THAT(told([](const Group& group, c10::Device device) {
+                const c10::StreamGuard stream(StreamFromPool(device.index()));
+                Tensors tensors = {at::ones({4}, at::TensorOptions(device))};
+                if (group->getRank() == 0) {
+                  group->allreduce(tensors, Synchronous());
+                  return;
+                }
+                const auto graph = MakeGraph(device);
+                graph->Begin();
+                group->allreduce(tensors, Synchronous());
+                graph->End();
+                graph->Replay();
+                SynchronizeDevice(device.index());
+              }),
+              HasSubstr("in a graph"));
+}
+
+TEST(SimulatedProcessGroup, SaysWhatItIsLeftWith) {
+  const c10::Device device = DeviceAt();
+  const auto make = [&] {
+    const auto group =
+        c10::make_intrusive<SimulatedProcessGroup>(std::make_shared<Meeting>(1), 0, 0);
+    group->eagerConnectSingleDevice(device);
+    return group;
+  };
+  Tensors tensors = {at::ones({4}, at::TensorOptions(device))};
+  make()->allreduce(tensors);
+  EXPECT_EQ(TakeGroupFaults(),
+            "nobody has waited for ALLREDUCE 1 of rank 0\nrank 0 has not shut its group down\n");
+  const auto group = make();
+  const c10::StreamGuard stream(StreamFromPool(0));
+  tensors = {at::ones({4}, at::TensorOptions(device))};
+  const auto graph = MakeGraph(device);
+  graph->Begin();
+  group->allreduce(tensors, Synchronous());
+  graph->End();
+  group->shutdown();
+  EXPECT_EQ(TakeGroupFaults(), "rank 0 shuts its group down while a graph uses it\n");
+  EXPECT_THAT(Thrown([&] { group->allreduce(tensors); }),
+              HasSubstr("after the group was shut down"));
 }
 
 }  // namespace

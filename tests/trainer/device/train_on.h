@@ -4,15 +4,19 @@
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
+#include <c10/core/DeviceGuard.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "tests/trainer/device/graph.h"
 #include "tests/trainer/device/process_group.h"
@@ -21,6 +25,7 @@
 #include "tests/trainer/parallel/reducer_fixture.h"
 #include "trainer/compute/device.h"
 #include "trainer/loop/build_strategy.h"
+#include "trainer/loop/device_mesh.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/models/pretrained.h"
 
@@ -41,6 +46,7 @@ class SmallData final : public Dataset {
   // device's first; on the loop's thread. Ranks then meet in every step.
   std::function<void(int64_t batch)> before_batch = {};
   int watched = 1;
+  int64_t other_padding = -4;  // its padding is that of the next but one, and the other way round
 
   int64_t size() const override { return size_; }
   bool equal_predictions() const override { return before_batch == nullptr; }
@@ -68,7 +74,8 @@ class SmallData final : public Dataset {
       batch.attention_mask = at::ones_like(batch.inputs);
       // The same whatever the batch: of each four two, so that both of two ranks have as many.
       for (size_t i = 0; i < indices.size(); ++i) {
-        if (indices[i] % 4 > 1) continue;
+        const bool other = indices[i] == other_padding || indices[i] == other_padding + 2;
+        if ((indices[i] % 4 > 1) != other) continue;
         batch.attention_mask[static_cast<int64_t>(i)].narrow(0, tokens ? 0 : 8, 4).zero_();
       }
     }
@@ -159,14 +166,22 @@ inline Trained Train(const Job& job,
   return trained;
 }
 
+// What the module of simulated devices would be.
+inline CudaModule SimulatedModule() {
+  CudaModule module{};
+  module.make_group = simulated::MakeGroup;
+  return module;
+}
+
 enum class Group { kHost, kDevice };
 
 // Of rank 0. One thread computes, so that sums have one order. `gradients`: the group that they,
-// and what else the job's strategy sends, go by; of all ranks.
+// and what else the job's strategy sends, go by; of all ranks. `begin`: as Train's, of several.
 inline Trained TrainOn(c10::DeviceType type,
                        int ranks,
                        const Job& job,
-                       Group gradients = Group::kHost) {
+                       Group gradients = Group::kHost,
+                       const std::function<void(Trainer&, int rank)>& begin = {}) {
   const auto device = [&](int rank) {
     return type == at::kCPU ? c10::Device(type)
                             : c10::Device(type, static_cast<c10::DeviceIndex>(rank));
@@ -178,22 +193,27 @@ inline Trained TrainOn(c10::DeviceType type,
     return Train(job, mesh);
   }
   Trained first;
-  const auto meeting = std::make_shared<simulated::Meeting>(ranks);
+  static std::atomic<int> calls = 0;
+  const std::string prefix = "device_training/" + std::to_string(calls++) + "/";
   WithGroup(ranks, [&](const auto& group, int rank) {
     at::set_num_threads(1);
     Mesh mesh = MakeMesh(group, MeshShapeOf(job.config, ranks));
     mesh.device = device(rank);
     mesh.make_graph = simulated::MakeGraph;
+    const c10::OptionalDeviceGuard guard(type == at::kCPU ? std::nullopt
+                                                          : std::optional(mesh.device));
     if (gradients == Group::kDevice) {
-      const auto between_devices =
-          c10::make_intrusive<simulated::SimulatedProcessGroup>(meeting, rank, rank);
-      for (Axis* axis : {&mesh.data, &mesh.shard, &mesh.tensor}) {
-        if (axis->group != nullptr) axis->group = between_devices;
-      }
+      ReplaceGroups(
+          SimulatedModule(), prefix, [] { return c10::make_intrusive<c10d::HashStore>(); },
+          std::chrono::minutes(1), mesh);
     }
-    Trained own = Train(job, mesh);
+    Trained own = Train(job, mesh, [&](Trainer& trainer) {
+      if (begin) begin(trainer, rank);
+    });
+    mesh.ShutDown();
     if (rank == 0) first = std::move(own);
   });
+  EXPECT_EQ(simulated::TakeGroupFaults(), "");
   return first;
 }
 

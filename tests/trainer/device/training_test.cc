@@ -187,6 +187,33 @@ TEST(DeviceVirtualRanks, GiveTheBitsOfTheCpu) {
   }
 }
 
+// Parts of other sizes for each go through the host.
+TEST(DeviceVirtualRanks, GiveTheBitsOfTheCpuOnThreeDevices) {
+  Job job = JobOf("mlp");
+  job.config.training.per_device_train_batch_size = 1;
+  job.config.training.virtual_ranks = 6;
+  ExpectSameBits(TrainOn(kDeviceType, 3, job), TrainInDeviceForms(3, job));
+}
+
+TEST(DeviceMemory, ThatBackwardLacksIsToldAsSuch) {
+  constexpr int64_t kAll = int64_t{1} << 40;
+  Job job = JobOf("mlp");
+  Mesh mesh;
+  mesh.device = simulated::DeviceAt();
+  const auto train = [&] {
+    Train(job, mesh, [&](Trainer& trainer) {
+      trainer.model().parameters()[0].register_hook(
+          [&](const at::Tensor& gradient) { return at::empty({kAll}, gradient.options()); });
+    });
+  };
+  try {
+    train();
+    ADD_FAILURE() << "there was memory";
+  } catch (...) {
+    EXPECT_EQ(CurrentDeviceError([] { return "little"; }).title, "OUT OF GPU MEMORY");
+  }
+}
+
 struct Way {
   const char* name;
   std::function<void(StrategyConfig& strategy)> choose;
