@@ -37,7 +37,7 @@ bool IsOneCheckpoint(const std::string& path) {
 // Those of a run folder, or of a folder of checkpoints, or the one itself; never none.
 std::vector<StoredCheckpoint> Find(const std::string& path) {
   if (IsOneCheckpoint(path)) return {{.path = path}};
-  std::vector<StoredCheckpoint> found = ListCheckpoints(CheckpointsOf(path));
+  std::vector<StoredCheckpoint> found = ValueOrThrow(ListCheckpoints(CheckpointsOf(path)));
   if (!found.empty()) return found;
   throw Failure(Error{.code = Code::kUsage,
                       .title = "NO CHECKPOINTS",
@@ -110,7 +110,7 @@ int Export(const CheckpointFlags& flags, const Environment& environment) {
   if (IsOneCheckpoint(flags.path)) {
     checkpoint = ValueOrThrow(Checkpoint::Open(flags.path));
   } else {
-    NewestCheckpoint newest = OpenNewest(CheckpointsOf(flags.path));
+    NewestCheckpoint newest = ValueOrThrow(OpenNewest(CheckpointsOf(flags.path)));
     for (const Error& error : newest.passed_over) {
       std::fprintf(stderr, "passed over: %s\n", OneLine(error).c_str());
     }

@@ -83,8 +83,8 @@ bool PrintRanks(const std::string& run) {
 
 // Of the steps of which both have a checkpoint.
 std::optional<bool> PrintCheckpoints(const std::string& first, const std::string& second) {
-  const auto of_first = ListCheckpoints(CheckpointsOf(first));
-  const auto of_second = ListCheckpoints(CheckpointsOf(second));
+  const auto of_first = ValueOrThrow(ListCheckpoints(CheckpointsOf(first)));
+  const auto of_second = ValueOrThrow(ListCheckpoints(CheckpointsOf(second)));
   int64_t compared = 0;
   for (const StoredCheckpoint& one : of_first) {
     const auto other = std::ranges::find(of_second, one.step, &StoredCheckpoint::step);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <set>
 #include <sstream>
@@ -33,6 +34,7 @@ Status CheckFile(const std::string& folder, const FileSum& file, bool checksum) 
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status = {};
   if (!fd.valid() || ::fstat(fd.get(), &status) != 0) {
+    if (!IsAbsence(errno)) return UnreadableCheckpoint(path, errno);
     return broken(errno == ENOENT ? "it is missing" : ErrnoText(errno));
   }
   if (!S_ISREG(status.st_mode)) return broken("it is no regular file");
@@ -46,7 +48,7 @@ Status CheckFile(const std::string& folder, const FileSum& file, bool checksum) 
   while (true) {
     const ssize_t got = ::read(fd.get(), block.data(), block.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return broken(ErrnoText(errno));
+    if (got < 0) return UnreadableCheckpoint(path, errno);
     if (got == 0) break;
     sum = Crc32c(std::string_view(block).substr(0, static_cast<size_t>(got)), sum);
   }
@@ -180,7 +182,7 @@ Result<Checkpoint> Checkpoint::Open(const std::string& folder, Verify verify) {
   }
   const std::string path = folder + "/" + kIndexFile;
   const std::optional<std::string> text = ReadSmallFile(path);
-  if (!text) return BrokenCheckpoint(path, "it cannot be read");
+  if (!text) return UnreadableCheckpoint(path, errno);
   DDPRUN_ASSIGN(Index index, ParseIndex(*text, path));
   if (index.step != commit.step) return BrokenCheckpoint(path, "its step is not that of COMMIT");
   for (const auto& [name, tensor] : index.table.tensors) {
@@ -197,7 +199,23 @@ Result<Checkpoint> Checkpoint::Open(const std::string& folder, Verify verify) {
   }
   checkpoint.run_ = std::move(index.run);
   checkpoint.table_ = std::move(index.table);
+  checkpoint.commit_ = std::make_shared<const Commit>(std::move(commit));
   return checkpoint;
+}
+
+Status Checkpoint::CheckBytes(RankPart part) const {
+  const std::vector<FileSum>& files = commit_->files;
+  for (size_t i = static_cast<size_t>(part.rank); i < files.size();
+       i += static_cast<size_t>(part.size)) {
+    DDPRUN_TRY(CheckFile(path_, files[i], /*checksum=*/true));
+  }
+  return {};
+}
+
+bool IsDamage(const Error& error) {
+  constexpr std::array<std::string_view, 4> kPages = {"not-a-checkpoint", "newer-checkpoint",
+                                                      "broken-checkpoint", "broken-weights"};
+  return std::ranges::find(kPages, error.page) != kPages.end();
 }
 
 const CheckpointTensor* Checkpoint::Find(const std::string& name) const {

@@ -41,18 +41,29 @@ struct TensorTable {
   std::map<std::string, int64_t> numbers = {};
 };
 
+struct Commit;
+
 // What Open() looks at besides COMMIT and index.json.
 enum class Verify {
   kChecksums,  // every byte of the shards
-  kSizes,      // for further processes of a start that has read every byte
+  kSizes,      // where CheckBytes() follows
 };
+
+// Whether an error of Open() or CheckBytes() says that the files are not what was committed. Any
+// other says that they could not be read, which may pass: nothing is known of what they hold.
+bool IsDamage(const Error& error);
 
 // Open for reading. Immutable: any thread. Only the bytes asked for are read.
 class Checkpoint {
  public:
   // Error: not committed, of a newer version, or damaged (pages "not-a-checkpoint",
-  // "newer-checkpoint", "broken-checkpoint"); names the file and what is wrong with it.
+  // "newer-checkpoint", "broken-checkpoint", "broken-weights"); names the file and what is wrong
+  // with it. Or it cannot be read ("unreadable-checkpoint", "unreadable-weights").
   static Result<Checkpoint> Open(const std::string& folder, Verify verify = Verify::kChecksums);
+
+  // Compares the bytes of the shards with their checksums: those that are this part's of them, so
+  // that several processes share out the work. Error: as of Open().
+  Status CheckBytes(RankPart part = {}) const;
 
   const std::string& path() const { return path_; }
   int64_t step() const { return step_; }
@@ -93,6 +104,7 @@ class Checkpoint {
   std::string run_;
   TensorTable table_;
   int64_t bytes_ = 0;
+  std::shared_ptr<const Commit> commit_;
   std::map<std::string, SafetensorsFile> shards_;  // by file name
 };
 

@@ -50,9 +50,7 @@ Result<std::vector<Found>> FindSteps(const std::string& folder) {
     std::optional<StepName> name = ParseStepName(entry->path().filename().string());
     if (name) found.push_back({entry->path().string(), *std::move(name)});
   }
-  if (error && error != std::errc::no_such_file_or_directory) {
-    return CannotWrite(folder, error.value());
-  }
+  if (error && !IsAbsence(error.value())) return UnreadableCheckpoint(folder, error.value());
   return found;
 }
 
@@ -81,28 +79,30 @@ std::string CheckpointPath(const std::string& folder, int64_t step) {
   return folder + "/" + std::string(kStepPrefix) + std::to_string(step);
 }
 
-std::vector<StoredCheckpoint> ListCheckpoints(const std::string& folder) {
+Result<std::vector<StoredCheckpoint>> ListCheckpoints(const std::string& folder) {
   std::vector<StoredCheckpoint> stored;
-  const Result<std::vector<Found>> found = FindSteps(folder);
-  if (!found) return stored;
-  for (const Found& item : *found) {
+  DDPRUN_ASSIGN(const std::vector<Found> found, FindSteps(folder));
+  for (const Found& item : found) {
     if (!item.name.rest.empty()) continue;
     const Result<Commit> commit = ReadCommit(item.path);
+    if (!commit && !IsDamage(commit.error())) return commit.error();
     stored.push_back({item.path, item.name.step, commit ? commit->score : std::nullopt});
   }
   std::ranges::sort(stored, {}, &StoredCheckpoint::step);
   return stored;
 }
 
-NewestCheckpoint OpenNewest(const std::string& folder) {
+Result<NewestCheckpoint> OpenNewest(const std::string& folder, Verify verify, int64_t before) {
   NewestCheckpoint newest;
-  const std::vector<StoredCheckpoint> stored = ListCheckpoints(folder);
+  DDPRUN_ASSIGN(const std::vector<StoredCheckpoint> stored, ListCheckpoints(folder));
   for (auto item = stored.rbegin(); item != stored.rend(); ++item) {
-    Result<Checkpoint> opened = Checkpoint::Open(item->path);
+    if (item->step >= before) continue;
+    Result<Checkpoint> opened = Checkpoint::Open(item->path, verify);
     if (opened) {
       newest.checkpoint = *std::move(opened);
       break;
     }
+    if (!IsDamage(opened.error())) return opened.error();
     newest.passed_over.push_back(std::move(opened).error());
   }
   return newest;
@@ -151,9 +151,11 @@ Status RemoveCheckpoint(const std::string& path) {
 }
 
 Status PrepareCheckpointFolder(const std::string& folder, int64_t step) {
+  DDPRUN_ASSIGN(const std::vector<Found> found, FindSteps(folder));
   DDPRUN_TRY(RemoveUnfinished(folder, INT64_MAX));
-  for (const StoredCheckpoint& stored : ListCheckpoints(folder)) {
-    if (stored.step > step) DDPRUN_TRY(SetAside(stored.path));
+  for (const Found& item : found) {
+    const bool later = item.name.rest.empty() && item.name.step > step;
+    if (later) DDPRUN_TRY(SetAside(item.path));
   }
   return {};
 }

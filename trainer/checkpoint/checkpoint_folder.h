@@ -16,19 +16,24 @@ namespace ddprun::trainer {
 struct StoredCheckpoint {
   std::string path;
   int64_t step = 0;
-  std::optional<double> score = {};  // none, too, where COMMIT cannot be read
+  std::optional<double> score = {};  // none, too, where COMMIT is damaged
 };
 
-// By step, the oldest first; nothing is verified. A folder that is not there holds none.
-std::vector<StoredCheckpoint> ListCheckpoints(const std::string& folder);
+// By step, the oldest first; nothing is verified. A folder that is not there holds none. Error:
+// what there is cannot be read ("unreadable-checkpoint").
+Result<std::vector<StoredCheckpoint>> ListCheckpoints(const std::string& folder);
 
 struct NewestCheckpoint {
   std::optional<Checkpoint> checkpoint = {};
   std::vector<Error> passed_over = {};  // of newer steps: why they were not taken
 };
-// The one of the highest step that verifies. Where several processes go on from it, one calls this
-// and the others open its path with Verify::kSizes, so that all have the same.
-NewestCheckpoint OpenNewest(const std::string& folder);
+// The one of the highest step below `before` that is what was committed, as far as `verify` looks.
+// Where several processes go on from it, one calls this and the others open its path with
+// Verify::kSizes, so that all have the same. Error: one cannot be read, so that nobody knows which
+// it is.
+Result<NewestCheckpoint> OpenNewest(const std::string& folder,
+                                    Verify verify = Verify::kChecksums,
+                                    int64_t before = INT64_MAX);
 
 // Which checkpoints stay: the newest and the best, each with a limit of its own.
 struct Retention {

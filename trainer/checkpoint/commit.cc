@@ -66,6 +66,22 @@ Error BrokenCheckpoint(const std::string& file, const std::string& what) {
                .page = "broken-checkpoint"};
 }
 
+Error UnreadableCheckpoint(const std::string& file, int error_number) {
+  return Error{.title = "CHECKPOINT CANNOT BE READ",
+               .where = file,
+               .what = "\"" + file + "\" cannot be read: " + ErrnoText(error_number) +
+                       ". Nothing was changed.",
+               .hint =
+                   "Start again once it can be read. To go on from an older checkpoint, move "
+                   "this one away.",
+               .page = "unreadable-checkpoint"};
+}
+
+bool IsAbsence(int error_number) {
+  return error_number == ENOENT || error_number == ENOTDIR || error_number == EISDIR ||
+         error_number == ENXIO;
+}
+
 std::string CommitText(const Commit& commit) {
   std::string text = std::string(kCommitBegin) + std::to_string(kCheckpointFormat) + "\n";
   text += "step " + std::to_string(commit.step) + "\n";
@@ -120,11 +136,13 @@ Result<Commit> ReadCommit(const std::string& folder) {
   const std::string path = folder + "/" + kCommitFile;
   const std::optional<std::string> text = ReadSmallFile(path);
   if (!text) {
+    const int error_number = errno;
+    if (!IsAbsence(error_number)) return UnreadableCheckpoint(path, error_number);
     return Error{.code = Code::kUsage,
                  .title = "NOT A CHECKPOINT",
                  .where = folder,
                  .what = "\"" + folder + "\" is no committed checkpoint: " + kCommitFile +
-                         " cannot be read: " + ErrnoText(errno) + ".",
+                         " cannot be read: " + ErrnoText(error_number) + ".",
                  .hint =
                      "Name a folder step-N of a run's checkpoints. One without that file was "
                      "never finished.",

@@ -43,11 +43,17 @@ std::string CommitText(const Commit& commit);
 // `text` of the file `path`. Error: pages "newer-checkpoint", "broken-checkpoint".
 Result<Commit> ParseCommit(std::string_view text, const std::string& path);
 
-// Reads `folder`/COMMIT. Error: also page "not-a-checkpoint".
+// Reads `folder`/COMMIT. Error: also pages "not-a-checkpoint", "unreadable-checkpoint".
 Result<Commit> ReadCommit(const std::string& folder);
 
 // "BROKEN CHECKPOINT": `file` of it is not what it was when it was committed.
 Error BrokenCheckpoint(const std::string& file, const std::string& what);
+
+// "CHECKPOINT CANNOT BE READ": nothing is known of what `file` holds.
+Error UnreadableCheckpoint(const std::string& file, int error_number);
+
+// Whether an errno says that there is no such file, rather than that it could not be read.
+bool IsAbsence(int error_number);
 
 // The whole of a small file; nullopt, with errno, when it cannot be read.
 std::optional<std::string> ReadSmallFile(const std::string& path);

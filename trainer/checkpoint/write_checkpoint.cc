@@ -233,8 +233,9 @@ Status WriteCheckpoint(const Writing& writing,
   outcome.bytes = writer.bytes();
   if (!first) return {};
   note(PointTo(outcome.path, options.folder));
-  for (const StoredCheckpoint& old :
-       Surplus(ListCheckpoints(options.folder), step, options.retention)) {
+  const Result<std::vector<StoredCheckpoint>> stored = ListCheckpoints(options.folder);
+  if (!stored) return note(stored.error()), Status();
+  for (const StoredCheckpoint& old : Surplus(*stored, step, options.retention)) {
     note(RemoveCheckpoint(old.path));
   }
   return {};

@@ -1,8 +1,14 @@
 #include "trainer/loop/begin_training.h"
 
+#include <optional>
+#include <utility>
+
 #include "base/failure.h"
+#include "trainer/checkpoint/commit.h"
 #include "trainer/config/config_warnings.h"
 #include "trainer/loop/compute_setup.h"
+#include "trainer/loop/step_reports.h"
+#include "trainer/parallel/whole_state.h"
 
 namespace ddprun::trainer {
 
@@ -37,6 +43,47 @@ std::string SaveWithoutSharedFolder(const Job& job,
             .page = "no-shared-folder"});
 }
 
+SharedStart Share(c10d::Backend* control, const RunStart& start) {
+  return ShareStart(
+      control,
+      {.place = start.place, .saved = start.checkpoint ? SavedRun(*start.checkpoint) : SavedRun()});
+}
+
+// A collective: each rank that sees the checkpoint compares its part of the bytes. Returns what is
+// damaged, the same on all ranks. `opened`: what rank 0 has in `start`. Throws Failure, on all
+// ranks, where one of them cannot read.
+std::optional<Error> Check(const std::string& path,
+                           const std::optional<RankPart>& part,
+                           const RunStart& start,
+                           std::optional<Checkpoint>& opened,
+                           c10d::Backend* control) {
+  std::optional<Error> error;
+  bool damage = false;
+  if (!start.checkpoint && part) {
+    // Rank 0 has just opened it: what another one finds missing it does not see yet.
+    auto result = Checkpoint::Open(path, Verify::kSizes);
+    if (result) opened = *std::move(result);
+    if (!result) error = std::move(result).error();
+  }
+  const Checkpoint* const own = start.checkpoint ? &*start.checkpoint : opened ? &*opened : nullptr;
+  if (!error && part && own != nullptr) {
+    if (Status status = own->CheckBytes(*part); !status.ok()) error = std::move(status).error();
+    damage = error && IsDamage(*error);
+  }
+  std::string text;
+  if (error) text = (damage ? "d" : "u") + error->where + "\n" + error->what;
+  std::optional<Error> found;
+  for (const std::string& told : ExchangeTexts(control, text)) {
+    if (told.empty()) continue;
+    const size_t end = told.find('\n');
+    found = told[0] == 'd' ? BrokenCheckpoint("", "") : UnreadableCheckpoint("", 0);
+    found->where = told.substr(1, end - 1);
+    found->what = told.substr(end + 1);
+    if (told[0] == 'u') throw FailureOfAllRanks(*found);
+  }
+  return found;
+}
+
 }  // namespace
 
 Log OpenLog(const std::string& name,
@@ -60,12 +107,10 @@ std::string Build(const Job& job, const Environment& environment, Trainer& train
 
 std::vector<std::string> GoOn(const Job& job,
                               const RankInfo& rank,
-                              const RunStart& start,
+                              RunStart& start,
                               Trainer& trainer) {
   c10d::Backend* const control = trainer.mesh().control.get();
-  const Checkpoint* const own = start.checkpoint ? &*start.checkpoint : nullptr;
-  const SharedStart shared =
-      ShareStart(control, {.place = start.place, .saved = own ? SavedRun(*own) : SavedRun()});
+  SharedStart shared = Share(control, start);
   const bool several_nodes = rank.local_world_size != rank.world_size;
   const FolderView view =
       several_nodes ? LookAtFolder(shared.place, control)
@@ -76,15 +121,23 @@ std::vector<std::string> GoOn(const Job& job,
   } else {
     lines.push_back(SaveWithoutSharedFolder(job, shared, view, trainer));
   }
+  std::optional<Checkpoint> opened;
+  while (!shared.saved.path.empty()) {
+    const std::optional<Error> damage = Check(shared.saved.path, view.part, start, opened, control);
+    if (!damage) break;
+    if (rank.rank == 0) PassOver(*damage, start);
+    shared = Share(control, start);
+  }
   if (shared.saved.path.empty()) return lines;
   const std::vector<std::string> changes = CompareRuns(shared.saved, job, trainer.plan());
   lines.insert(lines.end(), changes.begin(), changes.end());
   const std::string engine = KeepEngine(job.config.training, shared.saved.run);
   if (!engine.empty()) lines.push_back(engine);
+  const Checkpoint* const own = start.checkpoint ? &*start.checkpoint : nullptr;
   if (!view.by_all) {
     trainer.RestoreFromRankZero(own);
   } else {
-    trainer.Restore(own ? *own : ValueOrThrow(Checkpoint::Open(shared.saved.path, Verify::kSizes)));
+    trainer.Restore(own ? *own : *opened);
   }
   return lines;
 }

@@ -26,12 +26,12 @@ std::string Build(const Job& job,
                   Trainer& trainer,
                   bool joins = false);
 
-// A collective, once there are weights: takes up what the checkpoint has. Returns what has changed
-// since, a line each. `start`: rank 0's; of the others none knows more than they are told. Throws
-// Failure.
+// A collective, once there are weights: takes up what the checkpoint has, or where shards of it are
+// damaged the one before. Returns what has changed since, a line each. `start`: rank 0's; of the
+// others none knows more than they are told. Throws Failure.
 std::vector<std::string> GoOn(const Job& job,
                               const RankInfo& rank,
-                              const RunStart& start,
+                              RunStart& start,
                               Trainer& trainer);
 
 }  // namespace ddprun::trainer

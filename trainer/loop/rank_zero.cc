@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <limits>
+#include <utility>
 
 #include "base/failure.h"
 #include "base/last_words.h"
@@ -135,19 +136,24 @@ std::string StoppedText(const Trainer& trainer, const StopRequest& stop, const R
          TextOf(stop.reason()) + "; to go on: ddprun --resume " + folder.path;
 }
 
-// `goes_on`: as of MetricsFile.
-Observers WatchRun(const ReportConfig& config, const RunFolder& folder, bool goes_on = false) {
+Observer& AddTerminal(const ReportConfig& config, const RunFolder& folder, Observers& observers) {
+  return observers.Add(std::make_unique<Terminal>(TerminalOptions{
+      .bar_fd = ProgressBarFd(config.progress_bar), .numbers_in = MetricsPath(folder.path)}));
+}
+
+// From here on the run's files are written. `goes_on`: as of MetricsFile.
+void AddFiles(const ReportConfig& config,
+              const RunFolder& folder,
+              Observer& terminal,
+              Observers& observers,
+              bool goes_on = false) {
   const std::string metrics = MetricsPath(folder.path);
-  Observers observers;
-  Observer& terminal = observers.Add(std::make_unique<Terminal>(
-      TerminalOptions{.bar_fd = ProgressBarFd(config.progress_bar), .numbers_in = metrics}));
   observers.Add(std::make_unique<TimeLedger>(metrics, terminal, goes_on));
   observers.Add(std::make_unique<MetricsFile>(metrics, terminal, goes_on));
   if (config.state_hashes) {
     const std::string path = folder.path + "/" + kStateHashesName;
     observers.Add(std::make_unique<StateHashFile>(path, terminal));
   }
-  return observers;
 }
 
 // From where the trainer stands to the end of the run, and what it leaves behind. `prepare` comes
@@ -190,7 +196,9 @@ void GoOnAsRankZero(const Job& job,
   const RunStart start{.folder = TakeOverRun(trainer.place().run, job.config, environment),
                        .place = trainer.place()};
   const ToldSteps told = ValueOrThrow(CutLastLine(MetricsPath(start.folder.path)));
-  const Observers observers = WatchRun(job.config.report, start.folder, /*goes_on=*/true);
+  Observers observers;
+  Observer& terminal = AddTerminal(job.config.report, start.folder, observers);
+  AddFiles(job.config.report, start.folder, terminal, observers, /*goes_on=*/true);
   const int64_t parameters = ParameterCount(trainer.model());
   observers.Tell(&Observer::OnBegin,
                  HeaderOf(job, rank, environment, start.folder, trainer, parameters));
@@ -208,12 +216,10 @@ void TrainAsRankZero(const Job& job,
   std::string compute;
   if (job.shape == nullptr) compute = Build(job, environment, trainer);
   const int64_t parameters = ParameterCount(job.shape ? *job.shape : trainer.model());
-  const RunStart start = ChooseRunStart(job.config, environment, ReportTime::Now().unix_seconds);
-  const RunFolder& folder = start.folder;
-  RunHeader header = HeaderOf(job, rank, environment, folder, trainer, parameters);
-  if (start.checkpoint) header.resumed_step = start.checkpoint->step();
-  const Observers observers = WatchRun(job.config.report, folder);
-  observers.Tell(&Observer::OnBegin, header);
+  RunStart start = ChooseRunStart(job.config, environment, ReportTime::Now().unix_seconds);
+  RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
+  Observers observers;
+  Observer& terminal = AddTerminal(job.config.report, start.folder, observers);
   observers.Note(Announcement(job, rank, header, trainer));
   const Log log = OpenLog("", environment, recorder, [&observers](std::string_view line) {
     observers.Note(line.substr(0, line.size() - 1));
@@ -221,19 +227,36 @@ void TrainAsRankZero(const Job& job,
   for (const std::string& note : job.model_notes) log.Info("model: " + note);
   for (const std::string& note : job.data_notes) log.Info("data: " + note);
   for (const std::string& warning : WarningsOf(job, trainer.plan())) log.Warning(warning);
-  for (const std::string& note : start.notes) log.Warning(note);
-  TrainToTheEnd(job, start, stop, trainer, observers, [&] {
-    if (job.shape != nullptr) compute = Build(job, environment, trainer);
-    if (!compute.empty()) log.Info(compute);
-    if (!trainer.fresh_parameters().empty()) log.Info(FreshText(job, trainer));
-    for (const std::string& change : GoOn(job, rank, start, trainer)) log.Warning(change);
-    if (start.checkpoint) {
-      observers.Note("going on after step " + std::to_string(trainer.step()) + ": " +
-                     start.checkpoint->path());
-    } else if (IsRestart(environment)) {
-      observers.Note("no checkpoint yet: training begins again at step 1");
-    }
-  });
+  bool begun = false;
+  const auto begin = [&] {
+    if (std::exchange(begun, true)) return;
+    BeginRun(start, job.config, environment);
+    if (start.checkpoint) header.resumed_step = start.checkpoint->step();
+    AddFiles(job.config.report, start.folder, terminal, observers);
+    observers.Tell(&Observer::OnBegin, header);
+  };
+  try {
+    // What a run goes on from may be refused, and then nothing is changed.
+    if (start.folder.made && !start.checkpoint) begin();
+    TrainToTheEnd(job, start, stop, trainer, observers, [&] {
+      if (job.shape != nullptr) compute = Build(job, environment, trainer);
+      if (!compute.empty()) log.Info(compute);
+      if (!trainer.fresh_parameters().empty()) log.Info(FreshText(job, trainer));
+      const std::vector<std::string> changes = GoOn(job, rank, start, trainer);
+      begin();
+      for (const std::string& note : start.notes) log.Warning(note);
+      for (const std::string& change : changes) log.Warning(change);
+      if (start.checkpoint) {
+        observers.Note("going on after step " + std::to_string(trainer.step()) + ": " +
+                       start.checkpoint->path());
+      } else if (IsRestart(environment)) {
+        observers.Note("no checkpoint yet: training begins again at step 1");
+      }
+    });
+  } catch (...) {
+    if (!begun) WithdrawRunFolder(start.folder);
+    throw;
+  }
 }
 
 }  // namespace ddprun::trainer

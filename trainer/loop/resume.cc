@@ -19,6 +19,7 @@
 #include "trainer/loop/step_plan.h"
 #include "trainer/loop/step_reports.h"
 #include "trainer/parallel/whole_state.h"
+#include "trainer/report/checkpoint_owner.h"
 #include "trainer/report/metrics_file.h"
 #include "trainer/report/state_hashes.h"
 
@@ -53,7 +54,9 @@ JobNames NamesOfJob(const Config& config, const Environment& environment) {
     names.all.push_back(name);
     if (restarted) names.restarted.push_back(name);
   };
-  if (const auto id = environment.Get("DDPRUN_JOB_ID")) add("ddprun " + *id, true);
+  if (const auto id = environment.Get("DDPRUN_JOB_ID")) {
+    add("ddprun " + *id, IsRestart(environment));
+  }
   const std::string elastic = environment.GetOr("TORCHELASTIC_RUN_ID", "none");
   if (elastic != "none") add("elastic " + elastic, IsRestart(environment));
   if (const auto id = environment.Get("SLURM_JOB_ID")) {
@@ -75,19 +78,32 @@ Failure NoCheckpoint(const std::string& path, std::string what) {
                        .page = "no-checkpoint"});
 }
 
+// The newest before `before`; or the one that the run began from.
+void TakeNewest(int64_t before, RunStart& start) {
+  NewestCheckpoint newest = ValueOrThrow(OpenNewest(start.place.folder, Verify::kSizes, before));
+  for (const Error& error : newest.passed_over) {
+    start.notes.push_back("passing over " + error.where + ": " + error.what);
+  }
+  start.checkpoint = std::move(newest.checkpoint);
+  if (!start.checkpoint && !start.folder.origin.empty()) {
+    start.checkpoint = ValueOrThrow(Checkpoint::Open(start.folder.origin, Verify::kSizes));
+  }
+  if (!start.checkpoint && !start.wanted.empty()) {
+    throw NoCheckpoint(start.wanted, "This run has no checkpoint that could be taken.");
+  }
+}
+
 class Chooser {
  public:
   Chooser(const Config& config, const Environment& environment, double unix_seconds)
       : config_(config), jobs_(NamesOfJob(config, environment)), unix_seconds_(unix_seconds) {}
 
   RunStart Choose() {
-    const std::string& resume = config_.run.resume;
-    if (resume == "never") return Fresh();
-    const std::string own = FindRunFolder(config_, jobs_.restarted);
+    if (config_.run.resume == "never") return Fresh();
+    const std::string own = ValueOrThrow(FindRunFolder(config_, jobs_.restarted));
     if (!own.empty()) return TakeUp(own);
-    if (resume == "job") return Fresh();
-    if (resume != "auto") return FromPath(resume);
-    const std::string named = NewestOfName();
+    if (ResumesPath(config_)) return FromPath(config_.run.resume);
+    const std::string named = config_.run.resume == "auto" ? NewestOfName() : "";
     return named.empty() ? Fresh() : TakeUp(named);
   }
 
@@ -97,8 +113,9 @@ class Chooser {
   std::string NewestOfName() const {
     std::string newest;
     fs::file_time_type newest_time = fs::file_time_type::min();
-    for (const std::string& run : RunFoldersOfName(config_)) {
-      for (const StoredCheckpoint& stored : ListCheckpoints(CheckpointsOf(run))) {
+    for (const std::string& run : ValueOrThrow(RunFoldersOfName(config_))) {
+      const std::string folder = CheckpointFolderOf(run, config_.checkpoint.dir);
+      for (const StoredCheckpoint& stored : ValueOrThrow(ListCheckpoints(folder))) {
         std::error_code error;
         const fs::file_time_type time = fs::last_write_time(stored.path, error);
         if (error || time < newest_time) continue;
@@ -109,64 +126,47 @@ class Chooser {
     return newest;
   }
 
-  std::string CheckpointsOf(const std::string& run) const {
-    return CheckpointFolderOf(run, config_.checkpoint.dir);
-  }
-
-  RunStart Fresh(std::optional<Checkpoint> checkpoint = {}) {
-    RunStart start;
-    start.folder = ValueOrThrow(MakeRunFolder(config_, unix_seconds_, jobs_.all));
-    if (checkpoint) {
-      const fs::path metrics = fs::absolute(checkpoint->path()) / "../../metrics.jsonl";
-      std::error_code error;
-      fs::copy_file(metrics, start.folder.path + "/metrics.jsonl", error);
-    }
-    start.checkpoint = std::move(checkpoint);
-    Prepare(start);
+  RunStart In(RunFolder folder) const {
+    RunStart start{.folder = std::move(folder)};
+    start.place = {
+        .run = start.folder.path, .folder = start.folder.checkpoints, .attempt = RandomWord()};
     return start;
   }
 
-  RunStart TakeUp(const std::string& path) {
-    RunStart start;
-    start.folder = ValueOrThrow(TakeUpRunFolder(path, config_, jobs_.all));
-    NewestCheckpoint newest = OpenNewest(CheckpointsOf(path));
-    for (const Error& error : newest.passed_over) {
-      start.notes.push_back("passing over " + error.where + ": " + error.what);
-    }
-    start.checkpoint = std::move(newest.checkpoint);
-    Prepare(start);
+  RunStart Fresh(std::optional<Checkpoint> checkpoint = {}) const {
+    const std::string origin = checkpoint ? checkpoint->path() : "";
+    RunStart start = In(ValueOrThrow(MakeRunFolder(config_, unix_seconds_, origin)));
+    start.wanted = origin;
+    start.checkpoint = std::move(checkpoint);
+    return start;
+  }
+
+  RunStart TakeUp(const std::string& path, const std::string& wanted = "") const {
+    RunStart start = In(ValueOrThrow(OpenRunFolder(path, config_)));
+    start.wanted = wanted;
+    TakeNewest(INT64_MAX, start);
     return start;
   }
 
   // A run folder is gone on in; from a checkpoint a new run begins, so that nothing that came after
   // it is lost.
-  RunStart FromPath(const std::string& path) {
+  RunStart FromPath(const std::string& path) const {
     if (!fs::exists(path)) throw NoCheckpoint(path, "There is no such folder.");
-    if (fs::exists(path + "/" + kResolvedConfig)) {
-      RunStart start = TakeUp(path);
-      if (start.checkpoint) return start;
-      throw NoCheckpoint(path, "This run has no checkpoint that could be taken.");
-    }
-    Result<Checkpoint> checkpoint = Checkpoint::Open(path);
-    if (!checkpoint) throw Failure(checkpoint.error());
-    return Fresh(*std::move(checkpoint));
-  }
-
-  // What later steps left is out of the way.
-  void Prepare(RunStart& start) {
-    const int64_t step = start.checkpoint ? start.checkpoint->step() : 0;
-    start.place = {.run = start.folder.path,
-                   .folder = CheckpointsOf(start.folder.path),
-                   .attempt = RandomWord()};
-    ThrowIfError(PrepareCheckpointFolder(start.place.folder, step));
-    ThrowIfError(CutMetrics(start.folder.path + "/metrics.jsonl", step));
-    ThrowIfError(CutMetrics(start.folder.path + "/" + kStateHashesName, step));
+    if (fs::exists(path + "/" + kResolvedConfig)) return TakeUp(path, path);
+    return Fresh(ValueOrThrow(Checkpoint::Open(path, Verify::kSizes)));
   }
 
   const Config& config_;
   const JobNames jobs_;
   const double unix_seconds_;
 };
+
+// Of the run that saved a checkpoint; "" where nobody knows.
+std::string RunOf(const Checkpoint& checkpoint) {
+  const fs::path folder = fs::absolute(checkpoint.path() + "/").parent_path().parent_path();
+  const Result<std::optional<CheckpointOwner>> owner = OwnerOf(folder.string());
+  return owner && *owner ? (*owner)->run_folder : folder.parent_path().string();
+}
 
 // Keys that a run may change and be the same run.
 bool IsFree(const Key& key) {
@@ -207,10 +207,34 @@ RunStart ChooseRunStart(const Config& config, const Environment& environment, do
   return Chooser(config, environment, unix_seconds).Choose();
 }
 
+void PassOver(const Error& damage, RunStart& start) {
+  const Checkpoint& damaged = *start.checkpoint;
+  const bool own = damaged.path() != start.folder.origin && !start.folder.made;
+  if (!own) throw Failure(damage);  // there is none before it
+  start.notes.push_back("passing over " + damage.where + ": " + damage.what);
+  TakeNewest(damaged.step(), start);
+}
+
+void BeginRun(RunStart& start, const Config& config, const Environment& environment) {
+  const int64_t step = start.checkpoint ? start.checkpoint->step() : 0;
+  const std::string metrics = start.folder.path + "/metrics.jsonl";
+  ThrowIfError(KeepRunFolder(start.folder, config, NamesOfJob(config, environment).all));
+  if (!start.folder.made) {
+    ThrowIfError(PrepareCheckpointFolder(start.place.folder, step));
+  } else if (start.checkpoint) {
+    std::error_code ignored;
+    fs::copy_file(RunOf(*start.checkpoint) + "/metrics.jsonl", metrics, ignored);
+  }
+  ThrowIfError(CutMetrics(metrics, step));
+  ThrowIfError(CutMetrics(start.folder.path + "/" + kStateHashesName, step));
+}
+
 RunFolder TakeOverRun(const std::string& path,
                       const Config& config,
                       const Environment& environment) {
-  return ValueOrThrow(TakeUpRunFolder(path, config, NamesOfJob(config, environment).all));
+  RunFolder folder = ValueOrThrow(OpenRunFolder(path, config));
+  ThrowIfError(KeepRunFolder(folder, config, NamesOfJob(config, environment).all));
+  return folder;
 }
 
 SavedRun::SavedRun(const Checkpoint& checkpoint)

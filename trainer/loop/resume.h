@@ -16,20 +16,31 @@ namespace ddprun::trainer {
 
 // Where a start of a run stands.
 struct RunStart {
-  RunFolder folder;
-  CheckpointPlace place;
-  std::optional<Checkpoint> checkpoint = {};  // that it goes on from; none: from the beginning
-  std::vector<std::string> notes = {};        // lines
+  RunFolder folder = {};
+  CheckpointPlace place = {};
+  // That it goes on from, its shards not looked at yet; none: from the beginning.
+  std::optional<Checkpoint> checkpoint = {};
+  std::string wanted = {};              // by run.resume: a path that must have a checkpoint
+  std::vector<std::string> notes = {};  // lines
 };
 
 // Whether the launcher has started the job's workers before: after a failure, or in another round
 // of an elastic job.
 bool IsRestart(const Environment& environment);
 
-// As run.resume says: takes up the folder of a run, or makes a new one; its metrics end where the
-// run goes on. On rank 0, once. Throws Failure: there is nothing to go on from (page
-// "no-checkpoint"), another process trains there, or the folder cannot be written.
+// As run.resume says: opens the folder of a run, which changes nothing in it, or makes a new one.
+// On rank 0, once. Throws Failure: there is nothing to go on from (page "no-checkpoint"), another
+// process trains there, or something cannot be read, so that nobody knows.
 RunStart ChooseRunStart(const Config& config, const Environment& environment, double unix_seconds);
+
+// On rank 0, where `damage` was found in the checkpoint: takes the one before, if there is one.
+// Throws Failure as above.
+void PassOver(const Error& damage, RunStart& start);
+
+// On rank 0, once it is known that the run goes on from the checkpoint: from here on its folder is
+// written to. Metrics end where the run goes on, and what later steps left is out of the way.
+// Throws Failure.
+void BeginRun(RunStart& start, const Config& config, const Environment& environment);
 
 // For a rank 0 that takes the place of a lost one: the folder of the run under way, which that one
 // had. Throws Failure.

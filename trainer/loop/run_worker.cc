@@ -101,7 +101,8 @@ int Train(const Job& job,
       TrainAsRankZero(job, rank, environment, recorder, stop, trainer);
     } else {
       Build(job, environment, trainer, joins);
-      joins ? trainer.TakePlace() : void(GoOn(job, rank, {}, trainer));
+      RunStart of_rank_zero;
+      joins ? trainer.TakePlace() : void(GoOn(job, rank, of_rank_zero, trainer));
       trainer.Fit(nullptr);
     }
   } catch (const FailureOfAllRanks& failure) {

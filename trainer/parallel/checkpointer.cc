@@ -129,7 +129,7 @@ class Checkpointer::Impl {
     int64_t step = 0;
     std::optional<trainer::Checkpoint> checkpoint;
     if (mesh_.data.rank == 0) {
-      checkpoint = trainer::OpenNewest(folder_).checkpoint;
+      checkpoint = ValueOrThrow(trainer::OpenNewest(folder_)).checkpoint;
       if (checkpoint) step = checkpoint->step();
       ThrowIfError(trainer::PrepareCheckpointFolder(folder_, step));
     }

@@ -1,19 +1,21 @@
 #include "trainer/report/run_folder.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
-#include <functional>
-#include <thread>
+#include <map>
+#include <optional>
+#include <random>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,7 @@
 
 #include "base/whole_file.h"
 #include "trainer/config/config_text.h"
+#include "trainer/report/checkpoint_owner.h"
 
 namespace ddprun::trainer {
 
@@ -49,50 +52,70 @@ std::string ReplaceName(std::string text, const std::string& name) {
   return text;
 }
 
-// Names of the jobs that the run belongs to, a line each; locked while it is under way.
+// Names of the jobs that the run belongs to and its id, a line each; locked while it is under way.
 constexpr const char* kLockFile = "/run.lock";
+constexpr std::string_view kId = "run ";
 
-Result<UniqueFd> LockFolder(const std::string& path,
-                            std::span<const std::string> jobs,
-                            std::chrono::milliseconds patience) {
+std::string RandomWord() {
+  std::random_device random;
+  std::array<char, 17> word;
+  std::snprintf(word.data(), word.size(), "%08x%08x", random(), random());
+  return word.data();
+}
+
+Result<UniqueFd> LockFolder(const std::string& path, std::chrono::milliseconds patience) {
   const std::string file = path + kLockFile;
-  UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!fd.valid()) return FolderError(path, "Making " + file, errno);
-  const auto begin = std::chrono::steady_clock::now();
-  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK) break;  // a file system without locks
-    if (std::chrono::steady_clock::now() - begin >= patience) {
-      return Error{.title = "RUN IN USE",
-                   .where = path,
-                   .what = "Another process trains in this run folder.",
-                   .hint =
-                       "Wait until it has ended, or give this run a name of its own "
-                       "(run.name).",
-                   .page = "run-in-use"};
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  std::string lines;
-  for (const std::string& job : jobs) lines += job + "\n";
-  if (::ftruncate(fd.get(), 0) != 0) return FolderError(path, "Writing " + file, errno);
-  DDPRUN_TRY(WriteAll(fd.get(), lines, file));
+  DDPRUN_TRY(LockFile(fd, path, patience));
   return fd;
 }
 
-bool BelongsTo(const std::string& folder, std::span<const std::string> jobs) {
-  std::ifstream file(folder + kLockFile);
-  for (std::string line; std::getline(file, line);) {
-    if (std::ranges::find(jobs, line) != jobs.end()) return true;
-  }
-  return false;
+Result<std::vector<std::string>> LinesOfLock(const std::string& folder) {
+  DDPRUN_ASSIGN(const std::optional<std::string> text, ReadIfThere(folder + kLockFile));
+  std::vector<std::string> lines;
+  std::istringstream stream(text.value_or(""));
+  for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
+  return lines;
 }
 
-Status WriteConfig(const Config& resolved, RunFolder* folder) {
-  const std::string text = WriteResolvedConfig(resolved);
-  folder->config_hash = ConfigHash(text);
-  // The first step need not wait for a disk.
-  return WriteWholeFile(folder->path + "/" + kResolvedConfig, text, Durability::kUnsynced);
+// Lines are only added, so that a crash loses none, and on the disk before anything is saved that
+// a start of the same job would have to find again.
+Status AddToLock(const RunFolder& folder, std::span<const std::string> jobs) {
+  DDPRUN_ASSIGN(const std::vector<std::string> there, LinesOfLock(folder.path));
+  std::string added;
+  const auto add = [&](const std::string& line) {
+    if (std::ranges::find(there, line) == there.end()) added += line + "\n";
+  };
+  add(std::string(kId) + folder.id);
+  for (const std::string& job : jobs) add(job);
+  if (added.empty()) return {};
+  const std::string path = folder.path + kLockFile;
+  // A crash may have cut the last line off.
+  DDPRUN_TRY(WriteAll(folder.lock.get(), there.empty() ? added : "\n" + added, path));
+  if (::fsync(folder.lock.get()) != 0) return CannotWrite(path, errno);
+  return SyncFolder(fs::path(folder.path).parent_path().string());
+}
+
+Result<bool> BelongsTo(const std::string& folder, std::span<const std::string> jobs) {
+  DDPRUN_ASSIGN(const std::vector<std::string> lines, LinesOfLock(folder));
+  return std::ranges::any_of(
+      lines, [&](const std::string& line) { return std::ranges::find(jobs, line) != jobs.end(); });
+}
+
+// Of a run that goes on from another place: relative paths start at the working directory of now.
+std::string AbsolutePath(const std::string& path) {
+  return path.empty() ? path : fs::absolute(path).lexically_normal().string();
+}
+
+// The config of the run in this folder, as a text for config.resolved.json.
+std::string ResolvedText(Config config, const RunFolder& folder) {
+  config.run.name = folder.name;
+  config.checkpoint.dir = AbsolutePath(config.checkpoint.dir);
+  // A path is what this start went on from.
+  if (!folder.origin.empty()) config.run.resume = folder.origin;
+  if (folder.origin.empty() && ResumesPath(config)) config.run.resume = "job";
+  return WriteResolvedConfig(config);
 }
 
 // Where run.output_dir says, without a number.
@@ -106,25 +129,102 @@ std::string NumberedFolder(const std::string& wanted, int number) {
   return number == 1 ? wanted : wanted + "-" + std::to_string(number);
 }
 
-// The run.name of the run that has this folder; "" where it cannot be read.
-std::string NameOfRunIn(const std::string& folder) {
-  std::ifstream file(folder + "/" + kResolvedConfig);
-  const nlohmann::json config = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  const nlohmann::json::json_pointer name("/run/name");
-  const bool named = config.contains(name) && config[name].is_string();
-  return named ? config[name].get<std::string>() : "";
+// What is in a folder and begins so. Nothing where there is no folder.
+Result<std::vector<std::string>> NamesIn(const std::string& folder, const std::string& prefix) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator entry(folder.empty() ? "." : folder, error);
+  for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+    std::string name = entry->path().filename().string();
+    if (name.starts_with(prefix)) names.push_back(std::move(name));
+  }
+  const int number = error.value();
+  if (number != 0 && number != ENOENT && number != ENOTDIR) {
+    return FolderError(folder, "Reading it", number);
+  }
+  return names;
 }
 
-// mkdir decides which of two runs that start at once gets the name.
-Result<std::string> MakeNewFolder(const std::string& wanted) {
+// `wanted`, `wanted`-2 ...: those that there are, in the order of their numbers.
+Result<std::vector<std::string>> NumberedFolders(const std::string& wanted) {
+  const size_t begin = wanted.rfind('/') + 1;  // 0 where there is none
+  const std::string base = wanted.substr(begin);
+  DDPRUN_ASSIGN(const std::vector<std::string> names, NamesIn(wanted.substr(0, begin), base));
+  std::map<int, std::string> found;
+  for (const std::string& name : names) {
+    const char* const digits = name.data() + std::min(base.size() + 1, name.size());
+    int number = 1;
+    std::from_chars(digits, name.data() + name.size(), number);
+    if (NumberedFolder(base, number) == name) found[number] = wanted.substr(0, begin) + name;
+  }
+  std::vector<std::string> folders;
+  for (auto& [number, path] : found) folders.push_back(std::move(path));
+  return folders;
+}
+
+// Those that runs of this config may have made, the last one last.
+Result<std::vector<std::string>> FoldersOf(const Config& config) {
+  std::string pattern = config.run.output_dir;
+  while (pattern.size() > 1 && pattern.back() == '/') pattern.pop_back();
+  const size_t name_at = pattern.find("{name}");
+  if (!config.run.name.empty() || name_at == pattern.npos) {
+    return NumberedFolders(WantedRunFolder(config));
+  }
+  // Of a run without a name; "runs/a-{name}/b": "runs/", what begins with "a-", "/b"
+  const size_t begin = pattern.rfind('/', name_at) + 1;
+  const std::string parent = pattern.substr(0, begin);
+  const std::string rest = pattern.substr(std::min(pattern.find('/', name_at), pattern.size()));
+  DDPRUN_ASSIGN(std::vector<std::string> names,
+                NamesIn(parent, pattern.substr(begin, name_at - begin)));
+  std::ranges::sort(names, [](const std::string& a, const std::string& b) {
+    return ::strverscmp(a.c_str(), b.c_str()) < 0;  // dates, and numbers behind them
+  });
+  std::vector<std::string> folders;
+  for (const std::string& name : names) {
+    if (rest.empty()) {
+      folders.push_back(parent + name);
+      continue;
+    }
+    DDPRUN_ASSIGN(const std::vector<std::string> inner, NumberedFolders(parent + name + rest));
+    folders.insert(folders.end(), inner.begin(), inner.end());
+  }
+  return folders;
+}
+
+// What the run in a folder was.
+Result<nlohmann::json> ConfigIn(const std::string& folder) {
+  DDPRUN_ASSIGN(const std::optional<std::string> text, ReadIfThere(folder + "/" + kResolvedConfig));
+  return nlohmann::json::parse(text.value_or(""), nullptr, /*allow_exceptions=*/false);
+}
+
+// "" where there is no text.
+std::string TextAt(const nlohmann::json& config, const char* place) {
+  const nlohmann::json::json_pointer pointer(place);
+  const bool there = config.is_object() && config.contains(pointer) && config[pointer].is_string();
+  return there ? config[pointer].get<std::string>() : "";
+}
+
+// mkdir decides which of two runs that start at once gets the name; that of its checkpoints must be
+// free, too.
+Status MakeNewFolder(const std::string& wanted, const std::string& dir, RunFolder& folder) {
   std::error_code error;
   const fs::path parent = fs::path(wanted).parent_path();
   if (!parent.empty()) fs::create_directories(parent, error);
   if (error) return FolderError(wanted, "Making " + parent.string(), error.value());
   for (int suffix = 1; suffix <= kMaxSuffix; ++suffix) {
-    const std::string path = NumberedFolder(wanted, suffix);
-    if (::mkdir(path.c_str(), 0777) == 0) return path;
-    if (errno != EEXIST) return FolderError(path, "Making " + path, errno);
+    folder.path = NumberedFolder(wanted, suffix);
+    if (::mkdir(folder.path.c_str(), 0777) != 0) {
+      if (errno == EEXIST) continue;
+      return FolderError(folder.path, "Making " + folder.path, errno);
+    }
+    folder.checkpoints = CheckpointFolderOf(folder.path, dir);
+    if (dir.empty()) return {};
+    auto claimed = ClaimNewFolder(folder.checkpoints, {folder.id, AbsolutePath(folder.path)});
+    if (claimed) {
+      folder.checkpoints_lock = *std::move(claimed);
+      return {};
+    }
+    ::rmdir(folder.path.c_str());
   }
   return FolderError(wanted, "Making " + wanted, EEXIST);
 }
@@ -155,80 +255,88 @@ std::string ConfigHash(std::string_view text) {
   return buffer.data();
 }
 
+bool ResumesPath(const Config& config) {
+  const std::string& resume = config.run.resume;
+  return resume != "job" && resume != "auto" && resume != "never";
+}
+
 Result<RunFolder> MakeRunFolder(const Config& config,
                                 double unix_seconds,
-                                std::span<const std::string> jobs) {
-  Config resolved = config;
-  if (resolved.run.name.empty()) resolved.run.name = RunName(unix_seconds);
-  RunFolder folder;
-  folder.name = resolved.run.name;
-  DDPRUN_ASSIGN(folder.path, MakeNewFolder(WantedRunFolder(resolved)));
-  DDPRUN_ASSIGN(folder.lock, LockFolder(folder.path, jobs, std::chrono::milliseconds(0)));
-  DDPRUN_TRY(WriteConfig(resolved, &folder));
+                                const std::string& origin) {
+  Config named = config;
+  if (named.run.name.empty()) named.run.name = RunName(unix_seconds);
+  RunFolder folder{.name = named.run.name, .id = RandomWord(), .made = true};
+  folder.origin = AbsolutePath(origin);
+  DDPRUN_TRY(MakeNewFolder(WantedRunFolder(named), config.checkpoint.dir, folder));
+  DDPRUN_ASSIGN(folder.lock, LockFolder(folder.path, {}));
+  folder.config_hash = ConfigHash(ResolvedText(config, folder));
   return folder;
 }
 
-Result<RunFolder> TakeUpRunFolder(const std::string& path,
-                                  const Config& config,
-                                  std::span<const std::string> jobs,
-                                  std::chrono::milliseconds patience) {
-  RunFolder folder;
-  folder.path = path;
-  DDPRUN_ASSIGN(folder.lock, LockFolder(folder.path, jobs, patience));
-  folder.name = NameOfRunIn(path);
+Result<RunFolder> OpenRunFolder(const std::string& path,
+                                const Config& config,
+                                std::chrono::milliseconds patience) {
+  RunFolder folder{.path = path};
+  DDPRUN_ASSIGN(folder.lock, LockFolder(path, patience));
+  DDPRUN_ASSIGN(const std::vector<std::string> lines, LinesOfLock(path));
+  for (const std::string& line : lines) {
+    if (line.starts_with(kId)) folder.id = line.substr(kId.size());
+  }
+  if (folder.id.empty()) folder.id = RandomWord();
+  DDPRUN_ASSIGN(const nlohmann::json before, ConfigIn(path));
+  folder.name = TextAt(before, "/run/name");
   if (folder.name.empty()) folder.name = config.run.name;
-  Config resolved = config;
-  resolved.run.name = folder.name;
-  DDPRUN_TRY(WriteConfig(resolved, &folder));
+  const std::string origin = TextAt(before, "/run/resume");
+  std::error_code ignored;
+  const bool is_run = fs::exists(origin + "/" + kResolvedConfig, ignored);
+  if (fs::path(origin).is_absolute() && !is_run) folder.origin = origin;
+  folder.checkpoints = CheckpointFolderOf(path, config.checkpoint.dir);
+  if (!config.checkpoint.dir.empty()) {
+    DDPRUN_ASSIGN(folder.checkpoints_lock, HoldOwnFolder(folder.checkpoints, folder.id, patience));
+  }
+  folder.config_hash = ConfigHash(ResolvedText(config, folder));
   return folder;
 }
 
-std::vector<std::string> RunFoldersOfName(const Config& config) {
-  const std::string wanted = WantedRunFolder(config);
+Status KeepRunFolder(RunFolder& folder, const Config& config, std::span<const std::string> jobs) {
+  DDPRUN_TRY(AddToLock(folder, jobs));
+  if (!config.checkpoint.dir.empty()) {
+    const CheckpointOwner owner{folder.id, AbsolutePath(folder.path)};
+    DDPRUN_TRY(KeepOwnFolder(folder.checkpoints, owner, folder.checkpoints_lock));
+  }
+  // The first step need not wait for a disk.
+  return WriteWholeFile(folder.path + "/" + kResolvedConfig, ResolvedText(config, folder),
+                        Durability::kUnsynced);
+}
+
+void WithdrawRunFolder(RunFolder& folder) {
+  if (!folder.made) return;
+  std::error_code ignored;
+  fs::remove(folder.path + kLockFile, ignored);
+  fs::remove(folder.path, ignored);
+  if (!folder.checkpoints_lock.valid()) return;
+  WithdrawClaim(folder.checkpoints);
+}
+
+Result<std::vector<std::string>> RunFoldersOfName(const Config& config) {
   std::vector<std::string> folders;
-  std::error_code error;
-  for (int number = 1; fs::exists(NumberedFolder(wanted, number), error); ++number) {
-    std::string path = NumberedFolder(wanted, number);
-    if (NameOfRunIn(path) == config.run.name) folders.push_back(std::move(path));
+  DDPRUN_ASSIGN(const std::vector<std::string> numbered, NumberedFolders(WantedRunFolder(config)));
+  for (const std::string& path : numbered) {
+    DDPRUN_ASSIGN(const nlohmann::json found, ConfigIn(path));
+    if (TextAt(found, "/run/name") == config.run.name) folders.push_back(path);
   }
   return folders;
 }
 
-// Of a run without a name the folder is among the newest: their names are dates.
-std::string FindRunFolder(const Config& config, std::span<const std::string> jobs) {
-  constexpr size_t kMostLookedAt = 100;
-  // "runs/{name}/a": "runs/", what begins with the name, "/a"
-  std::string wanted = config.run.output_dir;
-  while (wanted.size() > 1 && wanted.back() == '/') wanted.pop_back();
-  const size_t name_at = std::min(wanted.find("{name}"), wanted.size());
-  const size_t begin = wanted.rfind('/', name_at) + 1;  // 0 where there is none
-  const size_t end = std::min(wanted.find('/', name_at), wanted.size());
-  const std::string parent = wanted.substr(0, begin);
-  const std::string rest = ReplaceName(wanted.substr(end), config.run.name);
-  const bool named = name_at < wanted.size();
-  const std::string prefix = wanted.substr(begin, name_at - begin) + (named ? config.run.name : "");
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(parent.empty() ? "." : parent, error)) {
-    names.push_back(entry.path().filename().string());
-    if (!names.back().starts_with(prefix)) names.pop_back();
+Result<std::string> FindRunFolder(const Config& config, std::span<const std::string> jobs) {
+  if (jobs.empty()) return std::string();
+  DDPRUN_ASSIGN(const std::vector<std::string> folders, FoldersOf(config));
+  // The last one first: an earlier job may have had the same name.
+  for (auto path = folders.rbegin(); path != folders.rend(); ++path) {
+    DDPRUN_ASSIGN(const bool found, BelongsTo(*path, jobs));
+    if (found) return *path;
   }
-  // Those with the largest number first: an earlier job may have had the same name.
-  std::ranges::sort(names, std::greater<>(), [&](const std::string& name) {
-    return std::pair(config.run.name.empty() ? 0 : name.size(), name);
-  });
-  names.resize(std::min(names.size(), kMostLookedAt));
-  for (const std::string& name : names) {
-    std::string path = parent + name + rest;
-    std::string found;
-    for (int suffix = 2; fs::exists(path, error); ++suffix) {
-      if (BelongsTo(path, jobs)) found = path;
-      if (rest.empty()) break;  // those with a number are in the list
-      path = parent + name + rest + "-" + std::to_string(suffix);
-    }
-    if (!found.empty()) return found;
-  }
-  return "";
+  return std::string();
 }
 
 }  // namespace ddprun::trainer

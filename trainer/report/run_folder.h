@@ -15,36 +15,57 @@ namespace ddprun::trainer {
 
 constexpr const char* kResolvedConfig = "config.resolved.json";  // in a run folder
 
-// Held by the process that has it until it ends: no other run writes into it.
+// Held by the process that has it until it ends: no other run writes into it or into its folder of
+// checkpoints.
 struct RunFolder {
-  std::string path;  // as run.output_dir says: relative to the working directory, or absolute
-  std::string name;  // run.name, or the date and time
-  std::string config_hash;  // of config.resolved.json
+  std::string path = {};  // as run.output_dir says: relative to the working directory, or absolute
+  std::string name = {};  // run.name, or the date and time
+  std::string config_hash = {};  // of config.resolved.json
+  std::string checkpoints = {};  // CheckpointFolderOf() it
+  std::string id = {};           // a word of this run alone
+  // The checkpoint that the run began from, absolute: until it has saved one of its own, it goes on
+  // from there. Empty: none.
+  std::string origin = {};
+  bool made = false;  // in this start
   UniqueFd lock = {};
+  UniqueFd checkpoints_lock = {};
 };
 
-// Makes the folder and writes config.resolved.json into it. A folder that exists is never touched:
-// the new one gets -2, -3 ... at its end. `unix_seconds` is the start of the run; `jobs` are names
-// of the job it belongs to (FindRunFolder). Call it on rank 0 only. Errors: a folder that cannot be
-// made or written (kFailed, "run-folder").
+// A folder comes in two steps, both on rank 0 only: first one that exists is opened, which changes
+// nothing, or a new one is made; then, once it is known that the run goes on, it is kept: what the
+// run is, is written into it.
+
+// Makes the folder. One that exists is never touched, nor are its checkpoints: the new one gets -2,
+// -3 ... at its end. `unix_seconds` is the start of the run; `origin`: as of RunFolder. Error: it
+// cannot be made ("run-folder").
 Result<RunFolder> MakeRunFolder(const Config& config,
                                 double unix_seconds,
-                                std::span<const std::string> jobs = {});
+                                const std::string& origin = "");
 
-// Takes up a folder that MakeRunFolder made, for a run that goes on in it; its name stays. Waits
-// for a process that holds it and may be at its end. Errors: another run holds it ("run-in-use"),
-// or it cannot be written ("run-folder").
-Result<RunFolder> TakeUpRunFolder(const std::string& path,
-                                  const Config& config,
-                                  std::span<const std::string> jobs,
-                                  std::chrono::milliseconds patience = std::chrono::seconds(10));
+// One that was kept before, for a run that goes on in it; its name stays. Waits for a process that
+// holds it and may be at its end. Errors: another run holds it ("run-in-use") or has its
+// checkpoints
+// ("checkpoints-of-another-run"), or it cannot be read ("run-folder").
+Result<RunFolder> OpenRunFolder(const std::string& path,
+                                const Config& config,
+                                std::chrono::milliseconds patience = std::chrono::seconds(10));
 
-// The folder of a run of this config that belongs to one of the jobs; "" for none.
-std::string FindRunFolder(const Config& config, std::span<const std::string> jobs);
+// Writes config.resolved.json and `jobs`, names of the job that the run belongs to (FindRunFolder).
+Status KeepRunFolder(RunFolder& folder, const Config& config, std::span<const std::string> jobs);
+
+// Removes a folder that was made and is not kept.
+void WithdrawRunFolder(RunFolder& folder);
+
+// The folder of a run of this config that belongs to one of the jobs; "" for none. Error: one of
+// those that may be it cannot be read ("run-folder").
+Result<std::string> FindRunFolder(const Config& config, std::span<const std::string> jobs);
 
 // The folders that runs of this config's run.name have made, in the order of their numbers.
-// REQUIRES: a name, where there is a place for it.
-std::vector<std::string> RunFoldersOfName(const Config& config);
+// REQUIRES: a name, where there is a place for it. Error: as above.
+Result<std::vector<std::string>> RunFoldersOfName(const Config& config);
+
+// Whether run.resume names a folder.
+bool ResumesPath(const Config& config);
 
 // Where a run has its checkpoints: in its folder, or in a folder of its name in checkpoint.dir.
 std::string CheckpointFolderOf(const std::string& run, const std::string& checkpoint_dir);

@@ -122,7 +122,7 @@ TEST(BackgroundSaver, SavesAStepAgain) {
       EXPECT_EQ(saver->Finish()->error.has_value(), run == std::string("[]"));
     }
   }
-  EXPECT_TRUE(HasSmallState(*OpenNewest(folder.path()).checkpoint));
+  EXPECT_TRUE(HasSmallState(*ValueOrThrow(OpenNewest(folder.path())).checkpoint));
 }
 
 // A rank without the memory for a copy writes nothing; the other one need not wait to hear of it.
@@ -165,7 +165,7 @@ TEST(BackgroundSaver, DoesNotWaitForOtherRanksWhenItEnds) {
         {.folder = folder.path(), .part = {.rank = rank, .size = 2}, .deadline = 1e6});
     saver.Begin(SmallState(1).Dict(), {.step = 1, .attempt = std::to_string(rank)});
   }
-  EXPECT_FALSE(OpenNewest(folder.path()).checkpoint);
+  EXPECT_FALSE(ValueOrThrow(OpenNewest(folder.path())).checkpoint);
 }
 
 TEST(BackgroundSaver, KeepsTheNewestAndTheBest) {
@@ -216,7 +216,7 @@ TEST(BackgroundSaver, RefusesStateThatIsNotWhole) {
       SaveCheckpoint({.folder = folder.path()}, half, {.step = 1, .attempt = "a"});
   ASSERT_TRUE(outcome.error);
   EXPECT_THAT(outcome.error->what, HasSubstr("\"w\" is not there as a whole"));
-  EXPECT_FALSE(OpenNewest(folder.path()).checkpoint);
+  EXPECT_FALSE(ValueOrThrow(OpenNewest(folder.path())).checkpoint);
 }
 
 // Saved, loaded, saved again: the same bytes.

@@ -24,7 +24,7 @@ class BadCheckpoint : public testing::Test {
 
   // Why the bad one is not taken; checks that the one before is.
   Error Refused() {
-    NewestCheckpoint newest = OpenNewest(folder_.path());
+    NewestCheckpoint newest = ValueOrThrow(OpenNewest(folder_.path()));
     EXPECT_TRUE(newest.checkpoint && newest.checkpoint->step() == 1);
     EXPECT_EQ(newest.passed_over.size(), 1U);
     return newest.passed_over.empty() ? Error() : newest.passed_over.front();
@@ -158,14 +158,14 @@ TEST_F(BadCheckpoint, DoesNotHideTheOnesBehindIt) {
   WriteAllOf(folder_.path() + "/step-x", "");
   fs::create_directory(folder_.path() + "/step-99999999999999999999");
   EXPECT_EQ(Refused().page, "not-a-checkpoint");
-  EXPECT_FALSE(OpenNewest(folder_.path() + "/none").checkpoint);
+  EXPECT_FALSE(ValueOrThrow(OpenNewest(folder_.path() + "/none")).checkpoint);
 }
 
 TEST_F(BadCheckpoint, IsSetAsideByARunThatGoesOnFromAnEarlierOne) {
   Replace("/index.json", "model", "nodel");
   ASSERT_TRUE(PrepareCheckpointFolder(folder_.path(), 1).ok());
   EXPECT_TRUE(fs::exists(folder_.path() + "/step-2.aside-1"));
-  EXPECT_TRUE(OpenNewest(folder_.path()).passed_over.empty());
+  EXPECT_TRUE(ValueOrThrow(OpenNewest(folder_.path())).passed_over.empty());
   EXPECT_TRUE(PrepareCheckpointFolder(folder_.path() + "/none", 0).ok());
 }
 

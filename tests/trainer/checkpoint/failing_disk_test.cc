@@ -61,7 +61,7 @@ int SaveOn(const Fault& fault, bool again) {
   }
   const std::string what =
       "errno " + std::to_string(fault.error_number) + " at call " + std::to_string(fault.from);
-  const NewestCheckpoint newest = OpenNewest(folder.path());
+  const NewestCheckpoint newest = ValueOrThrow(OpenNewest(folder.path()));
   EXPECT_TRUE(newest.checkpoint) << what;
   if (!newest.checkpoint) return disk.calls();
   EXPECT_TRUE(HasSmallState(*newest.checkpoint)) << what;
@@ -122,11 +122,11 @@ TEST(FailingDisk, MayLoseTheFolderMeanwhile) {
     ASSERT_TRUE(outcome.error);
     EXPECT_THAT(outcome.error->what, HasSubstr("No such file or directory"));
   }
-  EXPECT_TRUE(OpenNewest(folder.path()).checkpoint);
+  EXPECT_TRUE(ValueOrThrow(OpenNewest(folder.path())).checkpoint);
   // The one of all checkpoints: made again.
   fs::remove_all(folder.path());
   EXPECT_FALSE(SaveSmall(folder.path(), 3).error);
-  EXPECT_TRUE(OpenNewest(folder.path()).checkpoint);
+  EXPECT_TRUE(ValueOrThrow(OpenNewest(folder.path())).checkpoint);
 }
 
 // A rank whose disk fails does not let the others wait for their deadline.
@@ -159,7 +159,7 @@ TEST(FailingDisk, IsHeardOfByOtherRanks) {
       ASSERT_TRUE(outcome.error) << failing;
       EXPECT_THAT(outcome.error->what, HasSubstr("Input/output error")) << failing;
     }
-    EXPECT_FALSE(OpenNewest(folder.path()).checkpoint);
+    EXPECT_FALSE(ValueOrThrow(OpenNewest(folder.path())).checkpoint);
     ASSERT_TRUE(PrepareCheckpointFolder(folder.path(), 0).ok());
     EXPECT_THAT(folder.Names(), testing::IsEmpty());
   }
@@ -195,7 +195,7 @@ TEST(KilledSaver, LeavesACheckpointThatLoads) {
     ::waitpid(child, nullptr, 0);
     ::close(ready[0]);
     ::close(ready[1]);
-    const NewestCheckpoint newest = OpenNewest(folder.path());
+    const NewestCheckpoint newest = ValueOrThrow(OpenNewest(folder.path()));
     ASSERT_TRUE(newest.checkpoint);
     EXPECT_TRUE(HasSmallState(*newest.checkpoint));
     EXPECT_THAT(newest.passed_over, testing::IsEmpty());

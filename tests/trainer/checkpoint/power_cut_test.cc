@@ -206,12 +206,12 @@ void MakeState(const std::string& folder, const DiskState& state) {
 // The step that loads, after which a run goes on; -1: none does.
 int64_t StepAfter(const std::string& folder, const DiskState& state) {
   MakeState(folder, state);
-  const NewestCheckpoint newest = OpenNewest(folder);
+  const NewestCheckpoint newest = ValueOrThrow(OpenNewest(folder));
   if (!newest.checkpoint) return -1;
   EXPECT_TRUE(HasSmallState(*newest.checkpoint));
   const int64_t step = newest.checkpoint->step();
   EXPECT_TRUE(PrepareCheckpointFolder(folder, step).ok());
-  const NewestCheckpoint again = OpenNewest(folder);
+  const NewestCheckpoint again = ValueOrThrow(OpenNewest(folder));
   EXPECT_TRUE(again.checkpoint && again.checkpoint->step() == step);
   return step;
 }

@@ -132,7 +132,7 @@ TEST(Saver, RefusesPartsThatAreNotTheWhole) {
       });
     };
     const auto outcomes = SaveAll(folder.path(), {state(first), state(second)});
-    EXPECT_FALSE(OpenNewest(folder.path()).checkpoint);
+    EXPECT_FALSE(ValueOrThrow(OpenNewest(folder.path())).checkpoint);
     return outcomes[0].error ? outcomes[0].error->what : "it was saved";
   };
   const auto flat = [](int64_t begin) {

@@ -120,7 +120,7 @@ TEST(DeviceGraphTrainer, GoesOnFromACheckpointThatWasSavedBesideReplays) {
     mesh.make_graph = simulated::MakeGraph;
     return Train(job, mesh, [&](Trainer& trainer) {
       trainer.SaveTo({.run = "", .folder = folder.path(), .attempt = attempt}, RankPart{});
-      const NewestCheckpoint newest = OpenNewest(folder.path());
+      const NewestCheckpoint newest = ValueOrThrow(OpenNewest(folder.path()));
       if (newest.checkpoint) trainer.Restore(*newest.checkpoint);
       trainer.StopWhen([&trainer, stop] { return trainer.step() == stop; });
     });

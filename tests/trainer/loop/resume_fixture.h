@@ -107,7 +107,7 @@ class ResumeFixture : public testing::Test {
       if (job.config.model.name_or_path.empty()) DrawWeights(trainer.model());
       trainer.SaveTo({.folder = checkpoints, .attempt = attempt},
                      RankPart{.rank = mesh.world.rank, .size = mesh.world.size});
-      const NewestCheckpoint newest = OpenNewest(checkpoints);
+      const NewestCheckpoint newest = ValueOrThrow(OpenNewest(checkpoints));
       if (newest.checkpoint) {
         CompareRuns(*newest.checkpoint, job, trainer.plan());
         trainer.Restore(*newest.checkpoint);
@@ -139,7 +139,7 @@ class ResumeFixture : public testing::Test {
       const MeshShape shape = MeshShapeOf(job.config, ranks);
       WithGroup(ranks, [&](const auto& group, int) { body(MakeMesh(group, shape)); });
     }
-    const NewestCheckpoint last = OpenNewest(checkpoints);
+    const NewestCheckpoint last = ValueOrThrow(OpenNewest(checkpoints));
     if (!last.checkpoint) {
       ADD_FAILURE() << "no checkpoint in " << checkpoints;
       return outcome;

@@ -232,7 +232,7 @@ TEST_F(Resume, RefusesOtherPaddingInTheMiddleOfAnEpoch) {
 
 TEST_F(Resume, NamesChangedKeysThatMatter) {
   Run(OpenResumeJob({}), 1, "run", 3);
-  const NewestCheckpoint newest = OpenNewest(folder_ + "/run");
+  const NewestCheckpoint newest = ValueOrThrow(OpenNewest(folder_ + "/run"));
   ASSERT_TRUE(newest.checkpoint.has_value());
   const Job job = OpenResumeJob(
       {"optimizer.learning_rate=0.5", "run.max_epochs=4", "run.name=b", "report.logging_steps=1"});
@@ -247,7 +247,7 @@ TEST_F(Resume, NamesChangedKeysThatMatter) {
 void CopyCheckpoint(const std::string& from,
                     const std::string& to,
                     const std::function<void(StateDict&)>& change) {
-  const NewestCheckpoint newest = OpenNewest(from);
+  const NewestCheckpoint newest = ValueOrThrow(OpenNewest(from));
   ASSERT_TRUE(newest.checkpoint.has_value());
   StateDict state{.tensors = {}, .numbers = newest.checkpoint->numbers()};
   for (const auto& [name, tensor] : newest.checkpoint->tensors()) {
@@ -278,7 +278,7 @@ TEST_F(Resume, NeedsEachItemOfTheState) {
         seen.push_back(number);
       }
     }
-    for (const StoredCheckpoint& one : ListCheckpoints(folder_ + "/" + where)) {
+    for (const StoredCheckpoint& one : ValueOrThrow(ListCheckpoints(folder_ + "/" + where))) {
       seen.push_back(static_cast<double>(one.step));
       seen.push_back(one.score.value_or(-1));
     }
@@ -287,7 +287,7 @@ TEST_F(Resume, NeedsEachItemOfTheState) {
   const auto unchanged = [](StateDict&) {};
   CopyCheckpoint(folder_ + "/run", folder_ + "/same", unchanged);
   const std::vector<double> expected = observed("same");
-  const NewestCheckpoint newest = OpenNewest(folder_ + "/run");
+  const NewestCheckpoint newest = ValueOrThrow(OpenNewest(folder_ + "/run"));
   const size_t tensors = newest.checkpoint->tensors().size();
   int copies = 0;
   const auto check = [&](const std::string& name, const auto& change, const auto& remove) {
@@ -337,7 +337,7 @@ TEST_F(Resume, StoresTheStateOfOneStepHoweverLongTheCopyTakes) {
     Run(OpenResumeJob(overrides), 2, often);
     overrides.back() = "checkpoint.save_steps=0";
     const Job job = OpenResumeJob(overrides);
-    for (const StoredCheckpoint& stored : ListCheckpoints(folder_ + "/" + often)) {
+    for (const StoredCheckpoint& stored : ValueOrThrow(ListCheckpoints(folder_ + "/" + often))) {
       if (stored.step == PlanFor(job, 2).total_steps) continue;
       const Result<Checkpoint> found = Checkpoint::Open(stored.path);
       ASSERT_TRUE(found.has_value());

@@ -150,15 +150,104 @@ class Resume(training.TrainingTest):
                     self.assertEqual(self.weights(name + "-2"), self.weights(name))
 
     def test_passes_over_what_is_broken_and_says_so(self):
-        self.train(self.toy())
+        self.train(self.toy(), 2)
         before, newest = self.saved("toy")
         folder = self.path(f"runs/toy/checkpoints/step-{newest}")
-        shard = os.path.join(folder, "shard-00000-of-00001.safetensors")
-        os.truncate(shard, os.path.getsize(shard) - 1)
-        job = self.train(self.toy(), 1, "--set", "run.resume=runs/toy")
+        # Of the shard that rank 1 checks.
+        with open(os.path.join(folder, "shard-00001-of-00002.safetensors"), "r+b") as shard:
+            shard.seek(-1, os.SEEK_END)
+            last = shard.read(1)[0]
+            shard.seek(-1, os.SEEK_END)
+            shard.write(bytes([last ^ 1]))
+        job = self.train(self.toy(), 2, "--set", "run.resume=runs/toy")
         self.assertIn("passing over", job.out)
         self.assertIn(f"going on after step {before}: ", job.out)
         self.assertEqual(self.metrics("toy")[-1]["step"], 40)
+        self.assertTrue(os.path.exists(folder + ".aside-1"))
+
+    def files(self, folder):
+        """All below it, with what is in them."""
+        found = {}
+        for parent, folders, names in os.walk(self.path(folder)):
+            found.update({os.path.join(parent, name): None for name in folders})
+            for name in names:
+                with open(os.path.join(parent, name), "rb") as file:
+                    found[os.path.join(parent, name)] = file.read()
+        return found
+
+    def assert_refused(self, text, *flags, **options):
+        before = self.files("runs")
+        job = self.run_ddprun(*flags, **options)
+        self.assertNotEqual(job.returncode, 0)
+        self.assertIn("-- " + text, job.err)
+        self.assertEqual(self.files("runs"), before)
+
+    def test_that_is_refused_changes_nothing(self):
+        self.train(self.toy())
+        newest = self.saved("toy")[-1]
+        for how, title in (
+            ("data.data_seed=7", "SAVED POSITION"),
+            ("training.per_device_train_batch_size=3", "CANNOT GO ON"),
+            ("model.layer_sizes=[10, 7, 5]", "STATE DOES NOT FIT"),
+            ("checkpoint.dir=elsewhere", "NO CHECKPOINT"),
+        ):
+            more = ["--set", how, "--set", "run.max_steps=-1"]
+            self.assert_refused(title, "--resume", "runs/toy", *more)
+            if title != "NO CHECKPOINT":
+                checkpoint = f"runs/toy/checkpoints/step-{newest}"
+                self.assert_refused(title, "--resume", checkpoint, *more)
+        # What cannot be read may be whole.
+        commit = self.path(f"runs/toy/checkpoints/step-{newest}/COMMIT")
+        os.rename(commit, commit + ".away")
+        os.symlink("COMMIT", commit)
+        job = self.run_ddprun("--resume", "runs/toy")
+        self.assertIn("-- CHECKPOINT CANNOT BE READ", job.err)
+        os.rename(commit + ".away", commit)
+        self.assertEqual(len(self.told("toy")), 40)
+        job = self.run_ddprun("--resume", "runs/toy")
+        self.assertIn("nothing to do", job.out)
+
+    def test_of_a_run_that_saved_nothing_changes_nothing(self):
+        self.train(self.toy(checkpoint={"save_steps": 0}))
+        self.assert_refused("NO CHECKPOINT", "--resume", "runs/toy")
+
+    def test_finds_its_checkpoints_from_another_folder(self):
+        os.mkdir(self.path("other"))
+        config = self.toy(checkpoint={"dir": "saved"}, run={"max_steps": 20})
+        self.train(config)
+        options = {"cwd": self.path("other")}
+        more = ["--set", "run.max_steps=40"]
+        job = self.run_ddprun("--resume", "../runs/toy", *more, **options)
+        self.assertIn("going on after step 20: " + self.path("saved/toy/step-20"), job.out)
+        self.assertEqual(os.listdir(self.path("other")), [])
+        # Another project, with a run of the same name.
+        job = self.train(self.toy(checkpoint={"dir": "saved"}, run={"output_dir": "other/{name}"}))
+        self.assertEqual(os.listdir(self.path("other")), ["toy-2"])
+        self.assertEqual(sorted(os.listdir(self.path("saved"))), ["toy", "toy-2"])
+        # It knows whose metrics to copy.
+        self.train(self.toy(run={"name": "new"}), 1, "--set", "run.resume=saved/toy/step-40")
+        self.assertEqual(self.told("new"), self.told("toy"))
+
+    def test_of_a_run_that_began_from_a_checkpoint_begins_from_it_again(self):
+        config = self.toy(run={"max_steps": 20})
+        self.train(config, 2)
+        config["run"].update(name="killed", recovery="none", max_steps=4000)
+        config["checkpoint"]["save_steps"] = "1000 h"
+        config["report"]["logging_steps"] = 100
+        job = self.start("--nproc_per_node=2", "--max_restarts=1", self.write_config(config),
+                         "--set", "run.resume=runs/toy/checkpoints/step-20")
+        for line in job.stdout:
+            if line.startswith("step "):
+                break
+        os.kill(self.ranks_of(job)[0], signal.SIGKILL)
+        rest = job.stdout.read()
+        self.finish(job)
+        self.assertEqual(job.returncode, 0, job.err)
+        step = self.path("runs/toy/checkpoints/step-20")
+        self.assertIn("going on after step 20: " + step, rest)
+        self.assertEqual(sorted(os.listdir(self.path("runs"))), ["killed", "toy"])
+        self.assertEqual([line.get("resumed_step", 0) for line in self.metrics("killed")
+                          if line.get("event") == "start"], [0, 20, 20])
 
     @unittest.skipUnless("DDPRUN_JUMPING_CLOCK" in os.environ, "no library to preload")
     def test_does_not_depend_on_the_clock_of_the_day(self):
