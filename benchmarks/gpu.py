@@ -72,7 +72,9 @@ def step_of_line(line):
 
 def own_run(options, case, weights, folder):
     path = folder / "config.json"
-    path.write_text(json.dumps(training.config(case, "bf16", False, weights, folder)))
+    config = training.config(case, "bf16", False, weights, folder)
+    config.setdefault("training", {})["cuda_graph"] = options.cuda_graph
+    path.write_text(json.dumps(config))
     lines, first, memory = timed(options, [*harness.ddprun(options, options.ranks), path],
                                  step_of_line)
     run = next(line.split(": ", 1)[1].strip() for line in lines if line.startswith("run folder: "))
@@ -121,6 +123,7 @@ def main():
     parser = harness.parser(__doc__, rounds=2)
     parser.add_argument("--case", action="append", choices=CASES, help="only these cases")
     parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--cuda_graph", action="store_true", help="ddprun replays its steps")
     options = parser.parse_args()
     found = gpus(options)
     if not found:

@@ -33,6 +33,8 @@ class OnAGpu(training.TrainingTest):
                 self.assertGreaterEqual(last["max_memory_reserved"], last["max_memory_allocated"])
         for name in ("single", "nccl"):
             self.assertEqual(len(losses[name]), len(losses["cpu"]))
+            largest = max(abs(a - b) for a, b in zip(losses[name], losses["cpu"]))
+            print(f"{name}: largest difference of losses: {largest:.2e}")
             for step, (found, expected) in enumerate(zip(losses[name], losses["cpu"])):
                 self.assertLess(abs(found - expected), tolerance, f"{name}, step {step + 1}")
 
@@ -65,13 +67,37 @@ class OnAGpu(training.TrainingTest):
             return config
         return make
 
+    def replay(self, make_config):
+        """Says of the graph what the run says: padding may differ from batch to batch."""
+        for graph in (False, True):
+            job = self.run_ddprun("--nproc_per_node=1", self.write_config(make_config(
+                run={"name": f"graph_{graph}", "device": "cuda", "output_dir": "runs/{name}"},
+                training={"cuda_graph": graph})))
+            self.assertEqual(job.returncode, 0, job.err)
+            print(job.err, end="")
+        pairs = list(zip(self.losses("graph_True"), self.losses("graph_False"), strict=True))
+        print(f"replayed: largest difference of losses: {max(abs(a - b) for a, b in pairs):.2e}")
+        for found, expected in pairs:
+            self.assertAlmostEqual(found, expected, places=4)
+
+    def llama(self):
+        return self.fresh({"type": "llama", "hidden_size": 32, "num_hidden_layers": 2,
+                           "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256},
+                          training.gpt_config()["data"])
+
     def test_of_a_llama(self):
-        self.compare(self.fresh({"type": "llama", "hidden_size": 32, "num_hidden_layers": 2,
-                                 "num_attention_heads": 4, "num_key_value_heads": 2,
-                                 "vocab_size": 256},
-                                training.gpt_config()["data"]), 1e-4)
+        self.compare(self.llama(), 1e-4)
+
+    def test_of_a_llama_whose_steps_are_replayed(self):
+        self.replay(self.llama())
 
     def test_of_a_bert(self):
+        self.compare(self.bert(), 1e-4)
+
+    def test_of_a_bert_whose_steps_are_replayed(self):
+        self.replay(self.bert())
+
+    def bert(self):
         draw = random.Random(1)
         words = [f"w{i}" for i in range(200)]
         os.makedirs(self.path("tokenizer"))
@@ -81,11 +107,11 @@ class OnAGpu(training.TrainingTest):
         rows = (" ".join(draw.choices(words, k=draw.randint(3, 20))) + f"\t{'ab'[i % 2]}\n"
                 for i in range(100))
         self.script("pairs.tsv", "text\tlabel\n" + "".join(rows))
-        self.compare(self.fresh({"type": "bert", "hidden_size": 32, "num_hidden_layers": 2,
-                                 "num_attention_heads": 4, "vocab_size": 205},
-                                {"format": "text_classification", "train_files": ["pairs.tsv"],
-                                 "text_column": "text", "label_column": "label",
-                                 "tokenizer": "tokenizer", "max_seq_length": 32}), 1e-4)
+        return self.fresh({"type": "bert", "hidden_size": 32, "num_hidden_layers": 2,
+                           "num_attention_heads": 4, "vocab_size": 205},
+                          {"format": "text_classification", "train_files": ["pairs.tsv"],
+                           "text_column": "text", "label_column": "label",
+                           "tokenizer": "tokenizer", "max_seq_length": 32})
 
     def test_of_images(self):
         data = self.image_data(64, 32)
