@@ -17,7 +17,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 protocol() {
   cat <<'STEPS'
 gpu 20 nvidia-smi && nvidia-smi topo -m
-libraries 30 ! find $BIN $BIN/../lib -type f -name '*ddp*' 2>/dev/null | xargs ldd | grep 'not found'
+libraries 30 ! find $BIN $BIN/../lib -type f -name '*ddp*' | xargs ldd | grep 'not found'
 doctor 60 $BIN/ddprun doctor --gpu
 STEPS
   # One by one, so that one that hangs costs its own limit only.
