@@ -27,9 +27,11 @@ constexpr WithoutKey kWithoutKey[] = {
      "standalone",
      "That is a flag of ddprun, said before the config: ddprun --help lists them."},
     {"gpu gpu_ids cuda device_map backend ddp_backend process_group_backend",
-     "Training on GPUs is not there yet. Ranks run on CPUs and talk through shared memory, "
-     "between\n"
-     "nodes by UCX: there is nothing to choose. Remove the key."},
+     "run.device \"cuda\" trains on GPUs, \"auto\" where every rank has one: rank by rank the GPU "
+     "with its\n"
+     "local rank's number, of those that CUDA_VISIBLE_DEVICES shows. GPUs talk by NCCL, CPUs "
+     "through shared\n"
+     "memory and UCX: there is nothing else to choose."},
     {"save_on_each_node save_safetensors always_save_checkpoint async_mode async_save "
      "restore_callback_states",
      "There is nothing to choose: checkpoints are safetensors files, written in the background, "
@@ -78,15 +80,18 @@ constexpr WithoutKey kWithoutKey[] = {
      "(strategy.type \"ddp\")."},
     {"gradient_checkpointing_kwargs selective_ac_option recompute_method recompute_num_layers",
      "There is nothing to choose: training.gradient_checkpointing true recomputes every block."},
-    {"nesterov dampening amsgrad maximize",
-     "Nesterov momentum, dampening and amsgrad are not there yet; optimizer.momentum is."},
-    {"adafactor", "The kinds of optimizers are \"adamw\", \"adam\" and \"sgd\": optimizer.type."},
+    {"nesterov dampening amsgrad maximize centered rho",
+     "Nesterov momentum, dampening, amsgrad and RMSprop are not there yet; optimizer.momentum is."},
+    {"adafactor rmsprop",
+     "The kinds of optimizers are \"adamw\", \"adam\" and \"sgd\": optimizer.type."},
     {"fused foreach capturable optim_args implementation torch_adam adam_w_mode",
      "There is nothing to choose: optimizers are always fused. Remove the key."},
     {"step_size gamma milestones lr_decay_rate decay_rate decay_factor power num_cycles "
      "lr_scheduler_kwargs decay_ratio t_max warmup_epochs warmup_min_lr warmup_type "
-     "warmup_start_lr cycle_momentum",
-     "Step decay, restarts and schedules by epochs are not there yet: after scheduler.warmup_steps "
+     "warmup_start_lr cycle_momentum t_0 t_mult num_stable_steps num_decay_steps stable_steps "
+     "min_lr_schedule cooldown_steps lr_end poly_power start_factor end_factor lr_lambda",
+     "Step decay, polynomials, restarts, warmup-stable-decay and schedules by epochs are not there "
+     "yet: after scheduler.warmup_steps "
      "the\n"
      "learning rate is constant, or falls over the whole run by a line or a cosine."},
     {"lr_decay_iters lr_decay_steps decay_steps total_steps_for_decay",
@@ -110,7 +115,10 @@ constexpr WithoutKey kWithoutKey[] = {
      "jit_mode_eval use_ipex",
      "There is no compiler here, and nothing to switch on. Remove the key."},
     {"ema ema_decay use_ema swa model_ema", "Averages of the weights are not there yet."},
-    {"lora lora_r lora_rank lora_alpha peft peft_config freeze freeze_backbone freeze_encoder",
+    {"lora use_lora lora_r lora_rank lora_alpha lora_dropout lora_config lora_target_modules "
+     "use_peft peft peft_config qlora freeze freeze_backbone freeze_encoder freeze_layers "
+     "freeze_embeddings frozen_layers freeze_base unfreeze trainable_layers requires_grad "
+     "llrd layerwise_lr_decay",
      "Training a part of the weights is not there yet, but for TorchScript modules and plugins, "
      "which\n"
      "may freeze parameters of their own."},
@@ -124,7 +132,8 @@ constexpr WithoutKey kWithoutKey[] = {
      "Ranks always get equally many samples; data.dataloader_drop_last and data.sampler_drop_last "
      "say\n"
      "what becomes of the rest."},
-    {"auto_find_batch_size auto_lr_find auto_scale_batch_size",
+    {"auto_find_batch_size auto_lr_find auto_scale_batch_size lr_find lr_finder find_lr tuner "
+     "lr_range_test",
      "Batch size and learning rate are not searched for: ddprun --sweep "
      "optimizer.learning_rate=1e-4,1e-3\n"
      "compares runs."},
@@ -133,8 +142,34 @@ constexpr WithoutKey kWithoutKey[] = {
      "and\n"
      "model.mlp_bias."},
     {"act_fn attn_implementation attention_type use_flash_attention flash_attention "
-     "initializer_range layer_norm_eps layer_norm_epsilon",
+     "layer_norm_eps layer_norm_epsilon",
      "That follows from model.type, or from config.json of model.name_or_path."},
+    {"initializer_range init_std weight_init initializer",
+     "Another spread of fresh weights is not there yet: \"bert\", \"gpt\" and \"llama\" have 0.02, "
+     "as in\n"
+     "transformers, other models what PyTorch's layers begin with."},
+    {"class_weights class_weight pos_weight sample_weight sample_weights loss_weights "
+     "weighted_loss weighted_sampler balanced",
+     "Weights of classes or samples are not there yet: each counts the same in the loss. A model "
+     "of your\n"
+     "own may compute any loss: docs/torchscript.md, docs/plugins.md."},
+    {"l1 l1_reg l1_lambda l1_ratio", "An L1 penalty is not there yet; optimizer.weight_decay is."},
+    {"streaming stream iterable iterable_dataset shuffle_buffer buffer_size",
+     "Streaming is not there yet: data is files on this machine. Token files and text read by "
+     "bytes are\n"
+     "mapped, never read whole: ddp-trainer tokenize makes token files."},
+    {"packing pack sample_packing pack_sequences eval_packing group_texts",
+     "There is nothing to switch on: \"text\", \"jsonl\" and \"tokens\" are cut into blocks of\n"
+     "data.max_seq_length, across documents. Samples of \"text_classification\" are padded "
+     "instead."},
+    {"chat_template messages conversations prompt_template formatting_func "
+     "completion_only_loss assistant_only_loss train_on_inputs",
+     "Chats and their templates are not there yet. Write each conversation as one string, in the\n"
+     "column that data.text_column names; the loss counts all of its tokens."},
+    {"callbacks callback hooks",
+     "Callbacks are not there yet. What a run reports stands in metrics.jsonl, a line each; for a "
+     "loop of\n"
+     "your own there is the library: examples/ddp_program."},
 };
 
 // Words of other tools for a value of the key `path`; our word, or else what to do without it.
@@ -149,7 +184,6 @@ constexpr std::string_view kNoModel =
     "Not built in. A model defined in Python can be trained as TorchScript, one in C++ as a "
     "plugin:\n"
     "docs/torchscript.md, docs/plugins.md.";
-constexpr std::string_view kNoStrategy = "Not there yet: every rank has the whole model (\"ddp\").";
 
 constexpr ForeignValues kForeignValues[] = {
     {"model.type", "gpt2 gpt_2 nanogpt gpt2_small openai_gpt", "gpt"},
@@ -266,7 +300,9 @@ constexpr ForeignValues kForeignValues[] = {
      "With strategy.shard_size, the ranks that share one replica."},
     {"strategy.type", "deepspeed_stage_2_offload deepspeed_stage_3_offload", "",
      "State stays on the device. \"zero3\" shares it out among the ranks."},
-    {"strategy.type", "hybrid", "", kNoStrategy},
+    {"strategy.type", "hybrid 2d 3d nd", "",
+     "Name one, and give the others' sizes: strategy.tensor_parallel_size, "
+     "strategy.pipeline_parallel_size (docs/strategies.md)."},
     {"strategy.type", "pp pipeline_parallel gpipe 1f1b", "pipeline"},
     {"strategy.type", "modelparallel", "model_parallel"},
     {"strategy.type", "tp megatron", "tensor_parallel"},

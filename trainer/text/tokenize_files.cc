@@ -36,6 +36,13 @@ std::string KeysOf(const json& row) {
   return text + (count > kShown ? ", ..." : "");
 }
 
+// "a number", "an object".
+std::string Kind(const json& value) {
+  const std::string name = value.type_name();
+  if (value.is_null()) return name;
+  return (value.is_object() || value.is_array() ? "an " : "a ") + name;
+}
+
 // Why the row has no text; empty: `text` is it.
 std::string ReadRow(std::string_view row, const std::string& key, std::string& text) {
   const json value = json::parse(row, nullptr, /*allow_exceptions=*/false);
@@ -43,7 +50,12 @@ std::string ReadRow(std::string_view row, const std::string& key, std::string& t
   if (!value.is_object()) return "it is no JSON object";
   const auto found = value.find(key);
   if (found == value.end()) return "it has no \"" + key + "\"" + KeysOf(value);
-  if (!found->is_string()) return "its \"" + key + "\" is no string";
+  if (!found->is_string()) {
+    const bool is_chat = found->is_array() && !found->empty() && found->front().is_object();
+    return "its \"" + key + "\" is no string but " +
+           (is_chat ? "a list of objects. Chats are not there yet: write each as one string"
+                    : Kind(*found));
+  }
   text = found->get<std::string>();
   return "";
 }

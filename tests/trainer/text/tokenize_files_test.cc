@@ -115,7 +115,9 @@ TEST_F(TokenizeFilesTest, NamesTheBadRowAndKeepsTheOldFile) {
            {"{\"text\": \"ab\"", "no JSON"},
            {"[1]", "no JSON object"},
            {"{\"body\": \"ab\"}", "no \"text\", only \"body\""},
-           {"{\"text\": 5}", "no string"},
+           {"{\"text\": 5}", "no string but a number."},
+           {"{\"text\": [\"a\"]}", "no string but an array."},
+           {"{\"text\": [{\"role\": \"user\"}]}", "Chats are not there yet"},
            {"{\"text\": \"\xFF\"}", "no JSON"}}) {
     const Error error =
         ErrorOf({folder_.Write("a.jsonl", "{\"text\": \"a\"}\n" + row + "\n")}, true);
