@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -21,16 +23,24 @@ std::optional<double> Number(const nlohmann::json& object, const char* key) {
   return std::nullopt;
 }
 
-void ReadLine(const nlohmann::json& line, RunSummary& summary) {
+void AddPoint(const RunSummary& summary,
+              const std::optional<double>& loss,
+              std::vector<RunSummary::Point>& curve) {
+  if (loss && std::isfinite(*loss)) curve.push_back({summary.steps, *loss});
+}
+
+void ReadLine(const nlohmann::json& line, RunSummary& summary, std::vector<double>& speeds) {
   if (const auto step = Number(line, "step")) summary.steps = static_cast<int64_t>(*step);
   const std::string split = line.value("split", "");
   if (split == "validation") {
     summary.validation_loss = Number(line, "loss");
+    AddPoint(summary, summary.validation_loss, summary.validation);
   } else if (split == "train") {
     summary.loss = Number(line, "mean_loss");
-    if (summary.loss && std::isfinite(*summary.loss)) {
-      summary.curve.push_back({summary.steps, *summary.loss});
-    }
+    AddPoint(summary, summary.loss, summary.curve);
+    const double seconds = Number(line, "step_seconds").value_or(0);
+    const auto samples = Number(line, "samples");
+    if (samples && seconds > 0) speeds.push_back(*samples / seconds);
   }
 }
 
@@ -39,6 +49,7 @@ void ReadLine(const nlohmann::json& line, RunSummary& summary) {
 RunSummary ReadRunSummary(const std::string& metrics_path) {
   RunSummary summary;
   std::optional<double> begin;
+  std::vector<double> speeds;
   std::ifstream file(metrics_path);
   for (std::string text; std::getline(file, text);) {
     const nlohmann::json line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -47,7 +58,12 @@ RunSummary ReadRunSummary(const std::string& metrics_path) {
       if (!begin) begin = now;
       summary.seconds = *now - *begin;
     }
-    ReadLine(line, summary);
+    ReadLine(line, summary, speeds);
+  }
+  if (!speeds.empty()) {
+    const auto middle = speeds.begin() + static_cast<ptrdiff_t>(speeds.size() / 2);
+    std::nth_element(speeds.begin(), middle, speeds.end());
+    summary.speed = *middle;
   }
   return summary;
 }

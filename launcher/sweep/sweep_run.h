@@ -57,11 +57,13 @@ struct RunSummary {
   std::optional<double> loss;             // mean training loss of the last report
   std::optional<double> validation_loss;  // the last
   std::optional<double> seconds;          // from the first line to the last
+  std::optional<double> speed;            // samples a second: the median of the steps reported
   struct Point {
     int64_t step = 0;
     double loss = 0;
   };
-  std::vector<Point> curve;  // mean training loss, finite values only
+  std::vector<Point> curve;       // mean training loss, finite values only
+  std::vector<Point> validation;  // validation loss, finite values only
 };
 
 // Lines that are broken or unknown are passed over; nothing is there without the file.

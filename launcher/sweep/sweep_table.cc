@@ -15,19 +15,26 @@ constexpr size_t kGap = 2;
 
 }  // namespace
 
-std::optional<size_t> BestRow(const std::vector<SweepRow>& rows) {
-  std::optional<size_t> best;
-  double least = INFINITY;
+std::vector<bool> BestRows(const std::vector<SweepRow>& rows) {
   const bool validated = std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) {
     return row.finished && row.summary.validation_loss;
   });
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const RunSummary& summary = rows[i].summary;
-    const double loss = (validated ? summary.validation_loss : summary.loss).value_or(INFINITY);
-    if (!rows[i].finished || !(loss < least)) continue;
-    least = loss;
-    best = i;
+  std::vector<double> losses;
+  for (const SweepRow& row : rows) {
+    const auto& loss = validated ? row.summary.validation_loss : row.summary.loss;
+    losses.push_back(row.finished ? loss.value_or(NAN) : NAN);
   }
+  double least = INFINITY;
+  double most = -INFINITY;
+  for (const double loss : losses) {
+    if (loss < least) least = loss;
+    if (loss > most) most = loss;
+  }
+  const auto finished =
+      std::count_if(rows.begin(), rows.end(), [](const SweepRow& row) { return row.finished; });
+  const bool alike = finished > 1 && least == most;
+  std::vector<bool> best;
+  for (const double loss : losses) best.push_back(!alike && std::isfinite(loss) && loss == least);
   return best;
 }
 
@@ -43,7 +50,8 @@ std::vector<std::string> ColumnTitles(const std::vector<SweepRow>& rows) {
   if (!rows.empty()) {
     for (const auto& [key, value] : rows.front().values) titles.push_back(key);
   }
-  for (const char* title : {"steps", "loss", "validation", "seconds", "status", "folder"}) {
+  for (const char* title :
+       {"steps", "loss", "validation", "samples/s", "seconds", "status", "folder"}) {
     titles.emplace_back(title);
   }
   return titles;
@@ -59,6 +67,8 @@ std::vector<std::string> Cells(const SweepRow& row, std::string (*number)(double
   cells.push_back(summary.steps > 0 ? std::to_string(summary.steps) : "");
   cells.push_back(text(summary.loss));
   cells.push_back(text(summary.validation_loss));
+  const double speed = summary.speed.value_or(0);
+  cells.push_back(speed >= 100 ? std::to_string(std::llround(speed)) : text(summary.speed));
   cells.push_back(text(summary.seconds));
   cells.push_back(row.status);
   cells.push_back(row.folder);
@@ -70,7 +80,7 @@ std::string TerminalTable(const std::vector<SweepRow>& rows) {
   for (const SweepRow& row : rows) lines.push_back(Cells(row, ShortNumber));
   // A terminal is narrow: the folder's name says what the row says.
   for (auto& line : lines) line.pop_back();
-  const std::optional<size_t> best = BestRow(rows);
+  const std::vector<bool> best = BestRows(rows);
   std::vector<size_t> widths(lines.front().size());
   for (size_t column = 0; column < widths.size(); ++column) {
     bool known = false;
@@ -83,7 +93,7 @@ std::string TerminalTable(const std::vector<SweepRow>& rows) {
   }
   std::string text;
   for (size_t i = 0; i < lines.size(); ++i) {
-    std::string line = best && i == *best + 1 ? "* " : "  ";
+    std::string line = i > 0 && best[i - 1] ? "* " : "  ";
     for (size_t column = 0; column < widths.size(); ++column) {
       if (widths[column] == 0) continue;
       line += lines[i][column];

@@ -1,7 +1,6 @@
 // Pure: the runs of a sweep side by side, for a terminal, a spreadsheet and a browser.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,8 +17,7 @@ struct SweepRow {
   std::string folder;  // empty: it has none
 };
 
-// Aligned columns, without folders and what no run has; the best run (least validation loss, else
-// least loss) has a * in front.
+// Aligned columns, without folders and what no run has; the best runs have a * in front.
 std::string TerminalTable(const std::vector<SweepRow>& rows);
 
 // RFC 4180, numbers in full; folders last.
@@ -31,8 +29,9 @@ std::string CsvCell(const std::string& text);
 // all runs as curves. `title`: what was swept.
 std::string HtmlTable(const std::string& title, const std::vector<SweepRow>& rows);
 
-// Among the finished ones: the least validation loss, or the least loss when none was validated.
-std::optional<size_t> BestRow(const std::vector<SweepRow>& rows);
+// For each row whether it is finished with the least validation loss, or the least loss when none
+// was validated. None is where all that have finished are equal, as in a sweep for speed.
+std::vector<bool> BestRows(const std::vector<SweepRow>& rows);
 
 // Five digits.
 std::string ShortNumber(double value);

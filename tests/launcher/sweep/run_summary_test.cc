@@ -21,13 +21,16 @@ TEST(RunSummary, TakesTheLastLossesAndTheTimeBetween) {
   const RunSummary summary = Summary(
       "{\"ts\": 10, \"event\": \"start\"}\n"
       "{\"ts\": 11, \"step\": 1, \"split\": \"train\", \"loss\": 9, \"mean_loss\": 3.5}\n"
-      "{\"ts\": 12, \"step\": 4, \"split\": \"train\", \"loss\": 9, \"mean_loss\": 2.5}\n"
+      "{\"ts\": 12, \"step\": 4, \"split\": \"train\", \"loss\": 9, \"mean_loss\": 2.5,"
+      " \"samples\": 16, \"step_seconds\": 0.5}\n"
       "{\"ts\": 13, \"step\": 4, \"split\": \"validation\", \"loss\": 2.75}\n"
       "{\"ts\": 14.5, \"event\": \"end\", \"step\": 4}\n");
   EXPECT_EQ(summary.steps, 4);
   EXPECT_EQ(summary.loss, 2.5);
   EXPECT_EQ(summary.validation_loss, 2.75);
   EXPECT_EQ(summary.seconds, 4.5);
+  EXPECT_EQ(summary.speed, 32);
+  EXPECT_EQ(summary.validation.size(), 1u);
   ASSERT_EQ(summary.curve.size(), 2u);
   EXPECT_EQ(summary.curve[1].loss, 2.5);
 }

@@ -52,17 +52,29 @@ TEST(SweepTable, NeverCallsADivergedOrFailedRunTheBest) {
   EXPECT_THAT(TerminalTable({Row("1", std::nan("")), failed}), Not(HasSubstr("*")));
 }
 
+TEST(SweepTable, CallsNoRunTheBestWhereAllAreAlikeAndSeveralWhereTheyTie) {
+  EXPECT_THAT(TerminalTable({Row("1", 0.5), Row("2", 0.5), Failed("3")}), Not(HasSubstr("*")));
+  const std::string tie = TerminalTable({Row("1", 0.5), Row("2", 0.4), Row("3", 0.4)});
+  EXPECT_THAT(tie, HasSubstr("  1 "));
+  EXPECT_THAT(tie, HasSubstr("* 2 "));
+  EXPECT_THAT(tie, HasSubstr("* 3 "));
+}
+
 TEST(SweepTable, QuotesForCsvAndKeepsNumbersInFull) {
   EXPECT_EQ(CsvTable({Row("[1,\"x\"]", 1.0 / 3)}),
-            "a.b,steps,loss,validation,seconds,status,folder\r\n"
-            "\"[1,\"\"x\"\"]\",20,0.3333333333333333,,,finished,\"f/[1,\"\"x\"\"]\"\r\n");
+            "a.b,steps,loss,validation,samples/s,seconds,status,folder\r\n"
+            "\"[1,\"\"x\"\"]\",20,0.3333333333333333,,,,finished,\"f/[1,\"\"x\"\"]\"\r\n");
 }
 
 TEST(SweepTable, IsAPageThatNeedsNothingFromElsewhere) {
-  const std::string page = HtmlTable("Sweep of a<b", {Row("<1>", 0.5), Failed("2")});
+  SweepRow validated = Row("<1>", 0.5);
+  validated.summary.validation = {{10, 0.75}};
+  const std::string page = HtmlTable("Sweep of a<b", {validated, Failed("2")});
   EXPECT_THAT(page, HasSubstr("<title>Sweep of a&lt;b</title>"));
   EXPECT_THAT(page, HasSubstr("&lt;1>"));
   EXPECT_THAT(page, HasSubstr("<polyline"));
+  EXPECT_THAT(page, HasSubstr("stroke-dasharray"));
+  EXPECT_THAT(page, HasSubstr(">optimizer steps<"));
   EXPECT_THAT(page, HasSubstr("class=\"failed\""));
   EXPECT_THAT(page, Not(HasSubstr("http")));
   EXPECT_THAT(page, Not(HasSubstr("src=")));
