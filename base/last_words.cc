@@ -20,6 +20,7 @@
 
 #include "base/env.h"
 #include "base/failure.h"
+#include "base/terminal.h"
 #include "base/whole_file.h"
 
 namespace ddprun {
@@ -121,7 +122,7 @@ std::string ExceptionText() {
 
 int ReportFailure(const Error& error, const Environment& environment, bool on_stderr) {
   const std::string text = Render(error);
-  if (on_stderr) std::fputs(text.c_str(), stderr);
+  if (on_stderr) std::fputs(RenderForTerminal(error, environment).c_str(), stderr);
   const std::string path = environment.GetOr("TORCHELASTIC_ERROR_FILE", "");
   if (!path.empty()) {
     const WorkerError last_words{

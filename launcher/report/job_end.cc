@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "base/terminal.h"
 #include "base/text.h"
 #include "launcher/report/peer_worker.h"
 
@@ -66,7 +67,7 @@ std::string TimeText(std::chrono::system_clock::time_point time) {
 std::string RenderJobEnd(const JobEnd& end, const TextStyle& style) {
   std::string text;
   if (end.peer_failure) text += PeerFailure(end, style);
-  if (end.error) text += Render(*end.error);
+  if (end.error) text += style.color ? RenderInColor(*end.error) : Render(*end.error);
   if (end.worker_failed) text += WorkerFailure(end, style);
   return text + Unkillable(end.unkillable);
 }

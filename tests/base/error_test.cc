@@ -4,6 +4,8 @@
 
 #include <cerrno>
 
+#include "base/terminal.h"
+
 namespace ddprun {
 namespace {
 
@@ -51,6 +53,15 @@ TEST(Error, OfASystemCallHoldsErrnosText) {
 TEST(Error, ShowsNothingThatATerminalObeys) {
   const Error error{.title = "T", .where = "", .what = "a\x1b[2Jb\tc", .hint = "", .page = ""};
   EXPECT_THAT(Render(error), HasSubstr("ab\tc\n"));
+}
+
+TEST(Error, HasRedTitleBarsOnATerminal) {
+  Error error{.title = "FIRST", .what = "one"};
+  error.more.push_back({.title = "SECOND", .what = "two"});
+  const std::string text = RenderInColor(error);
+  EXPECT_TRUE(text.starts_with("\033[1;31m-- FIRST --")) << text;
+  EXPECT_THAT(text, HasSubstr("--\033[0m\none\n\n\033[1;31m-- SECOND --"));
+  EXPECT_TRUE(text.ends_with("--\033[0m\ntwo\n")) << text;
 }
 
 }  // namespace
