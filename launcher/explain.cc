@@ -13,12 +13,15 @@ constexpr std::string_view kSection = "### ";
 
 Error NoSuchName(std::string_view name, const std::vector<std::string>& names) {
   const std::optional<std::string> nearest = Nearest(name, names);
-  return Error{.code = Code::kUsage,
-               .title = "UNKNOWN NAME",
-               .where = "ddprun explain " + std::string(name),
-               .what = "No message has the name \"" + std::string(name) + "\".",
-               .hint = nearest ? "Did you mean " + *nearest + "?"
-                               : "ddprun explain, without a name, lists all."};
+  return Error{
+      .code = Code::kUsage,
+      .title = "UNKNOWN NAME",
+      .where = "ddprun explain " + std::string(name),
+      .what = "No message and no key of a config has the name \"" + std::string(name) + "\".",
+      .hint =
+          nearest
+              ? "Did you mean " + *nearest + "?"
+              : "ddprun explain, without a name, lists all messages; docs/config.md has the keys."};
 }
 
 }  // namespace

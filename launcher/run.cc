@@ -9,6 +9,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/terminal.h"
 #include "launcher/agent/agent_plan.h"
 #include "launcher/agent/worker_spec.h"
 #include "launcher/cli/device_count.h"
@@ -38,10 +39,6 @@ void OpenMissingStandardDescriptors() {
     fd = ::open("/dev/null", O_RDWR);
   } while (fd >= 0 && fd <= STDERR_FILENO);
   ::close(fd);
-}
-
-bool WantsColor(const Environment& env) {
-  return ::isatty(STDERR_FILENO) == 1 && !env.Get("NO_COLOR") && env.GetOr("TERM", "") != "dumb";
 }
 
 Result<int> RunJob(Options options, const Environment& env) {
@@ -80,8 +77,8 @@ Result<int> RunJob(Options options, const Environment& env) {
   return code;
 }
 
-int Fail(const Error& error) {
-  std::fputs(Render(error).c_str(), stderr);
+int Fail(const Error& error, const Environment& env) {
+  std::fputs(RenderForTerminal(error, env).c_str(), stderr);
   return ExitStatus(error.code);
 }
 
@@ -97,7 +94,7 @@ Result<int> RunWhatIsAsked(Options options, const Environment& env) {
     return RunSweep(
         {.options = options, .workers = workers, .check = check, .run = [&env](Options run) {
            const Result<int> code = RunJob(std::move(run), env);
-           return code ? *code : Fail(code.error());
+           return code ? *code : Fail(code.error(), env);
          }});
   }
   std::vector<SweepRun> runs;
@@ -115,9 +112,24 @@ Result<int> RunWhatIsAsked(Options options, const Environment& env) {
   return RunJob(std::move(options), env);
 }
 
-Result<int> RunExplain(const std::vector<std::string>& args, const Environment&) {
-  DDPRUN_ASSIGN(const std::string text, Explain(args.empty() ? "" : args.front()));
-  std::fputs(text.c_str(), stdout);
+// What ddp-trainer, where there is one, knows of a key of its configs; "": nothing.
+std::string ExplainKey(const std::string& name, const Environment& env) {
+  const Result<std::string> trainer = FindTrainer(env, OwnFolder());
+  if (!trainer) return "";
+  const auto told = OutputOf({*trainer, "config-doc", name}, env, /*with_stderr=*/false,
+                             std::chrono::seconds(10));
+  return told && told->status == 0 ? told->text : "";
+}
+
+Result<int> RunExplain(const std::vector<std::string>& args, const Environment& env) {
+  const std::string name = args.empty() ? "" : args.front();
+  Result<std::string> text = Explain(name);
+  // Names of messages have dashes, keys none.
+  if (!text && name.find('-') == name.npos) {
+    if (std::string key = ExplainKey(name, env); !key.empty()) text = std::move(key);
+  }
+  if (!text) return std::move(text).error();
+  std::fputs(text->c_str(), stdout);
   return 0;
 }
 
@@ -143,7 +155,7 @@ constexpr std::array<Subcommand, 3> kSubcommands = {{
     {"doctor", "[--gpu] [--nodes] [--json]", "what this machine can do, and what is missing",
      RunDoctor},
     {"store", "[options]", "a store on its own, see ddprun store --help", RunStoreCommand},
-    {"explain", "NAME", "what a message means and what to do", RunExplain},
+    {"explain", "NAME", "what a message, or a key of a config, means", RunExplain},
 }};
 
 }  // namespace
@@ -154,10 +166,10 @@ int Run(const std::vector<std::string>& args) {
   for (const Subcommand& command : kSubcommands) {
     if (args.empty() || args.front() != command.name) continue;
     const Result<int> code = command.run({args.begin() + 1, args.end()}, env);
-    return code ? *code : Fail(code.error());
+    return code ? *code : Fail(code.error(), env);
   }
   auto parsed = ParseOptions(args, env, kSubcommands);
-  if (!parsed) return Fail(parsed.error());
+  if (!parsed) return Fail(parsed.error(), env);
   if (const auto* text = std::get_if<TextToPrint>(&*parsed)) {
     std::fputs(text->text.c_str(), stdout);
     return 0;
@@ -171,7 +183,7 @@ int Run(const std::vector<std::string>& args) {
       Log::ToStderr({.name = "ddprun", .level = options.log_level, .time = options.log_time});
   for (const std::string& line : options.notes) log.Info(line);
   const Result<int> code = RunWhatIsAsked(std::get<Options>(*std::move(parsed)), env);
-  return code ? *code : Fail(code.error());
+  return code ? *code : Fail(code.error(), env);
 }
 
 }  // namespace ddprun::launcher

@@ -99,7 +99,10 @@ int Run(int argc, char** argv, const Environment& environment) {
       ->take_all();
   app.add_flag("--template", arguments.as_template, "Serve ddprun's requests to fork workers");
   CLI::App* schema = app.add_subcommand("schema", "Print the JSON Schema of config files");
-  CLI::App* doc = app.add_subcommand("config-doc", "Print docs/config.md");
+  CLI::App* doc =
+      app.add_subcommand("config-doc", "Print docs/config.md, or what it says of a key");
+  std::string key;
+  doc->add_option("key", key, "section.key, or what another tool calls it");
   ddprun::trainer::Command chosen;
   for (const auto add :
        {ddprun::trainer::AddCheckCommand, ddprun::trainer::AddPlanCommand,
@@ -117,8 +120,10 @@ int Run(int argc, char** argv, const Environment& environment) {
     return 0;
   }
   if (doc->parsed()) {
-    std::fputs(ddprun::trainer::WriteConfigDoc().c_str(), stdout);
-    return 0;
+    const std::string text =
+        key.empty() ? ddprun::trainer::WriteConfigDoc() : ddprun::trainer::ExplainKey(key);
+    std::fputs(text.c_str(), stdout);
+    return text.empty() ? 1 : 0;
   }
   if (chosen) return chosen(environment);
   if (arguments.config.empty()) {

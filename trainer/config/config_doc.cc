@@ -1,7 +1,13 @@
+#include <algorithm>
+#include <vector>
+
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "trainer/config/config_text.h"
+#include "trainer/config/foreign_names.h"
 #include "trainer/config/keys.h"
+#include "trainer/config/library_defaults.h"
 
 namespace ddprun::trainer {
 
@@ -33,6 +39,7 @@ trailing commas are allowed; unknown and duplicate keys are errors. Every key bu
 - `"config_version": 1` and `"$schema"` may stand beside the sections; `ddp-trainer schema` prints
   a JSON Schema that lets an editor complete and check keys.
 - The last column has what other tools call a key, and their words are answered with ours.
+- `ddprun explain optimizer.betas`, or `ddprun explain adam_beta1`, shows a row of this page.
 - A run says at its start which keys it will not feel, as `evaluation.eval_steps` without validation
   data: lines that begin with `warning:`.
 - The run folder keeps every key's value in `config.resolved.json`, which is a config itself.
@@ -53,19 +60,65 @@ std::string Default(const Key& key) {
   return "`" + DefaultText(key) + "`";
 }
 
-std::string Row(const Key& key) {
+std::string Meaning(const Key& key) {
   std::string meaning(key.meaning);
   if (!key.only_for.key.empty()) meaning += " Only for " + ScopeText(key) + ".";
+  return meaning;
+}
+
+// `quote` around each name.
+std::string Elsewhere(const Key& key, const std::string& quote) {
   std::string elsewhere;
   for (const Alias& alias : key.aliases) {
-    elsewhere += elsewhere.empty() ? "`" : ", `";
+    elsewhere += (elsewhere.empty() ? "" : ", ") + quote;
     for (const char letter : alias.names) {
-      elsewhere += letter == ' ' ? std::string("`, `") : std::string(1, letter);
+      elsewhere += letter == ' ' ? quote + ", " + quote : std::string(1, letter);
     }
-    elsewhere += "` (" + std::string(alias.origin) + ")";
+    elsewhere += quote + " (" + std::string(alias.origin) + ")";
   }
+  return elsewhere;
+}
+
+bool IsMeant(const Key& key, std::string_view name) {
+  const auto is_name = [name](const Alias& alias) { return HasName(alias.names, name); };
+  return key.Path() == name || key.name == name || std::ranges::any_of(key.aliases, is_name);
+}
+
+// "  text", in lines of at most 90 columns.
+std::string Paragraph(std::string_view text) {
+  std::string result;
+  std::string line = " ";
+  for (const std::string_view word : SplitAt(text, ' ')) {
+    if (line.size() + 1 + word.size() > 90) {
+      result += line + "\n";
+      line = " ";
+    }
+    line += " " + std::string(word);
+  }
+  return result + line + "\n";
+}
+
+std::string Row(const Key& key) {
   return "| `" + key.Path() + "` | " + Cell(AcceptedText(key)) + " | " + Cell(Default(key)) +
-         " | " + Cell(key.unit) + " | " + Cell(meaning) + " | " + Cell(elsewhere) + " |\n";
+         " | " + Cell(key.unit) + " | " + Cell(Meaning(key)) + " | " + Cell(Elsewhere(key, "`")) +
+         " |\n";
+}
+
+// Library columns are empty where there is nothing like the key.
+std::string OtherDefaults() {
+  std::string text =
+      "\n## Defaults of other libraries\n"
+      "Defaults here are those of language models trained from nothing. A config that is to train "
+      "as a script\nfor another library says these keys; which of them it leaves unlike PyTorch's "
+      "is one line at the start of\na run.\n\n"
+      "| Key | Here | PyTorch (`torch.optim`, a plain loop) | transformers' `TrainingArguments` |\n"
+      "| --- | --- | --- | --- |\n";
+  for (const LibraryDefault& row : LibraryDefaults()) {
+    const Key& key = GetKey(row.path);
+    text += "| `" + key.Path() + "` | " + Cell(Default(key)) + " | " + Cell(row.pytorch) + " | " +
+            Cell(row.transformers) + " |\n";
+  }
+  return text;
 }
 
 }  // namespace
@@ -80,7 +133,23 @@ std::string WriteConfigDoc() {
       if (key.section == section.name) text += Row(key);
     }
   }
-  return text;
+  return text + OtherDefaults();
+}
+
+std::string ExplainKey(std::string_view name) {
+  std::string text;
+  for (const Key& key : AllKeys()) {
+    if (!IsMeant(key, name)) continue;
+    text += (text.empty() ? "" : "\n") + key.Path() + "\n" + Paragraph(Meaning(key)) +
+            Paragraph("Accepted: " + AcceptedText(key) +
+                      (key.unit.empty() ? "" : " (" + std::string(key.unit) + ")") + ".") +
+            Paragraph(key.required ? "Required." : "Default: " + DefaultText(key) + ".");
+    const std::string elsewhere = Elsewhere(key, "");
+    if (!elsewhere.empty()) text += Paragraph("Elsewhere: " + elsewhere + ".");
+  }
+  if (!text.empty()) return text;
+  const auto hint = WithoutKeyHint(name.substr(name.rfind('.') + 1));  // npos + 1 is 0
+  return hint ? "There is no key \"" + std::string(name) + "\".\n" + *hint + "\n" : "";
 }
 
 std::string WriteResolvedConfig(const Config& config) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "trainer/config/config.h"
 
@@ -16,5 +17,10 @@ std::string WriteSchema();
 
 // docs/config.md.
 std::string WriteConfigDoc();
+
+// What that page says of the keys that are meant by `name`, for a terminal: "section.key", a key of
+// any section, or what other tools call it. What takes the place of a key that is not there; "":
+// nothing is known of it.
+std::string ExplainKey(std::string_view name);
 
 }  // namespace ddprun::trainer

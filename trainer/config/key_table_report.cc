@@ -33,7 +33,10 @@ std::vector<Key> CheckpointKeys() {
       {.DDPRUN_KEY(checkpoint, save_best),
        .meaning = "\"loss\", or a metric of the run (evaluation.metrics): an evaluation that is "
                   "better in it than those before is followed by a checkpoint. Empty: none is.",
-       .aliases = {{"load_best_model_at_end metric_for_best_model", "Hugging Face"},
+       .aliases = {{"load_best_model_at_end", "Hugging Face",
+                    "At the end model/ has the last weights; ddp-trainer checkpoint export takes "
+                    "those of the\nbest checkpoint."},
+                   {"metric_for_best_model", "Hugging Face"},
                    {"monitor", "Lightning"},
                    {"best_metric", "PyTorch examples"},
                    {"greater_is_better", "Hugging Face", "Which way is better is known."}}},

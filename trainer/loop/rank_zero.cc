@@ -10,6 +10,7 @@
 #include "base/last_words.h"
 #include "base/text.h"
 #include "trainer/config/config_warnings.h"
+#include "trainer/config/library_defaults.h"
 #include "trainer/config/slot.h"
 #include "trainer/loop/begin_training.h"
 #include "trainer/loop/build_strategy.h"
@@ -226,6 +227,8 @@ void TrainAsRankZero(const Job& job,
   });
   for (const std::string& note : job.model_notes) log.Info("model: " + note);
   for (const std::string& note : job.data_notes) log.Info("data: " + note);
+  const std::string unlike = UnlikePyTorch(job.config);
+  if (!unlike.empty()) log.Info(unlike);
   for (const std::string& warning : WarningsOf(job, trainer.plan())) log.Warning(warning);
   bool begun = false;
   const auto begin = [&] {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/trainer/config/config_text_fixture.h"
+#include "trainer/config/library_defaults.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -35,6 +36,26 @@ TEST(ConfigWarnings, AreNoneForDefaultsAndForFactsThatAreNotKnown) {
                       "evaluation.eval_steps=1000"},
                      {.has_validation_data = true}),
               IsEmpty());
+}
+
+TEST(LibraryDefaults, AreToldWhereAConfigLeavesThemToUs) {
+  const auto told = [](const std::string& sections) {
+    const Result<Config> config =
+        Read({R"({"model": {"type": "gpt"}, "data": {"train_files": "a"}, )" + sections + "}"});
+    EXPECT_TRUE(config.has_value()) << Render(config.error());
+    return config.has_value() ? UnlikePyTorch(*config) : "";
+  };
+  EXPECT_EQ(told(R"("optimizer": {"type": "adam", "learning_rate": 3e-5})"),
+            "defaults that PyTorch has otherwise: betas [0.9,0.95] ([0.9,0.999]), "
+            "max_grad_norm 1 (0), lr_scheduler_type \"cosine\" (\"constant\")");
+  const std::string no_clipping = R"(, "training": {"max_grad_norm": 0}, )";
+  EXPECT_EQ(told(R"("optimizer": {"type": "adamw", "learning_rate": 1})" + no_clipping +
+                 R"("scheduler": {"lr_scheduler_type": "linear"})"),
+            "defaults that PyTorch has otherwise: betas [0.9,0.95] ([0.9,0.999]), "
+            "weight_decay 0.1 (0.01)");
+  EXPECT_EQ(told(R"("optimizer": {"type": "sgd", "learning_rate": 1})" + no_clipping +
+                 R"("scheduler": {"lr_scheduler_type": "constant"})"),
+            "");
 }
 
 TEST(ConfigWarnings, NameEvaluationsThatCannotBe) {

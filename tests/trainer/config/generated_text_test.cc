@@ -20,6 +20,22 @@ TEST(ConfigDoc, IsWhatTheTableSays) {
       << "docs/config.md is out of date: ddp-trainer config-doc > docs/config.md";
 }
 
+TEST(ConfigDoc, ExplainsAKeyByItsPathItsNameAndWhatOthersCallIt) {
+  const std::string text = ExplainKey("optimizer.eps");
+  EXPECT_EQ(
+      text,
+      "optimizer.eps\n"
+      "  Added to the denominator of the update. Only for optimizer.type \"adamw\" or \"adam\".\n"
+      "  Accepted: a number above 0.\n"
+      "  Default: 1e-08.\n"
+      "  Elsewhere: adam_epsilon (Hugging Face), epsilon (Keras), adam_eps (PyTorch examples).\n");
+  EXPECT_EQ(ExplainKey("eps"), text);
+  EXPECT_EQ(ExplainKey("adam_epsilon"), text);
+  EXPECT_NE(ExplainKey("seed").find("run.seed\n"), std::string::npos);
+  EXPECT_NE(ExplainKey("optimizer.amsgrad").find("not there yet"), std::string::npos);
+  EXPECT_EQ(ExplainKey("zebra"), "");
+}
+
 TEST(ConfigSchema, DescribesEveryKeyWithTypeRangeAndDefault) {
   const auto schema = nlohmann::json::parse(WriteSchema());
   for (const Key& key : AllKeys()) {

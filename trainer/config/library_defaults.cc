@@ -1,0 +1,48 @@
+#include "trainer/config/library_defaults.h"
+
+#include <algorithm>
+
+#include "trainer/config/keys.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+constexpr LibraryDefault kDefaults[] = {
+    {"optimizer.learning_rate", "0.001", "5e-05"},
+    {"optimizer.betas", "[0.9,0.999]", "[0.9,0.999]"},
+    {"optimizer.weight_decay", "0.01 for adamw", "0"},
+    {"optimizer.no_decay", "none: all decay", "biases and norms"},
+    {"training.max_grad_norm", "0", "1"},
+    {"scheduler.lr_scheduler_type", "\"constant\"", "\"linear\""},
+    {"run.max_epochs", "", "3"},
+};
+
+bool IsFor(const Key& key, OptimizerType type) {
+  const auto& types = key.only_for.values;
+  return key.only_for.key != "optimizer.type" ||
+         std::ranges::find(types, Word(type)) != types.end();
+}
+
+}  // namespace
+
+std::span<const LibraryDefault> LibraryDefaults() {
+  return kDefaults;
+}
+
+std::string UnlikePyTorch(const Config& config) {
+  Config copy = config;  // slots are writable references
+  std::string text;
+  for (const LibraryDefault& row : kDefaults) {
+    const Key& key = GetKey(row.path);
+    // The names of parameters without decay are a row of words, and follow from the decay.
+    const bool told = !row.pytorch.empty() && row.path != "optimizer.no_decay";
+    if (!told || !IsFor(key, config.optimizer.type) || !IsDefault(key, config)) continue;
+    text += (text.empty() ? "defaults that PyTorch has otherwise: " : ", ") +
+            std::string(key.name) + " " + SlotText(key.slot(copy)) + " (" +
+            std::string(row.pytorch.substr(0, row.pytorch.find(' '))) + ")";
+  }
+  return text;
+}
+
+}  // namespace ddprun::trainer
