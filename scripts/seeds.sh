@@ -102,6 +102,8 @@ row "DDP, toy network: loss" "" "$(ends toy)"
 row "Lightning, ddp: loss" "" "$(ends lightning)"
 row "toy network, one device: loss" "" "$(ends toy_alone)"
 row "layers on two devices: loss" "the same" "$(ends layers)"
+placement() { sed -n 's/.*\(stage [0-9]* on .*\)/\1/p' "$FOLDER/$1.out" | paste -sd ';'; }
+row "layers on two devices: where they lie" "one on each" "$(placement layers)"
 row "tensor parallel: loss" "" "$(ends tensor)"
 row "deepspeed_stage_3, precision 16: loss" "" "$(ends zero3)"
 exit $failed

@@ -148,6 +148,24 @@ std::vector<PipelineStage> StagesOf(const std::vector<int64_t>& parts,
   return stages;
 }
 
+// "stage 0 on cpu: tokens to blocks.1"; one line a stage.
+std::vector<std::string> PlacementText(const std::vector<PipelineStage>& stages,
+                                       const std::vector<Stage>& parts,
+                                       bool over_ranks) {
+  std::vector<std::string> lines;
+  for (const PipelineStage& stage : stages) {
+    std::vector<std::string> modules;
+    for (size_t i = stage.begin; i < stage.end; ++i) {
+      modules.insert(modules.end(), parts[i].modules.begin(), parts[i].modules.end());
+    }
+    const std::string place = over_ranks ? "" : " on " + stage.device.str();
+    lines.push_back(
+        "stage " + std::to_string(stage.index) + place + ": " +
+        (modules.size() > 3 ? modules.front() + " to " + modules.back() : Joined(modules, ", ")));
+  }
+  return lines;
+}
+
 ScheduleActions ScheduleOf(const StrategyConfig& strategy) {
   if (strategy.type == StrategyType::kModelParallel) return &OneByOneActions;
   return strategy.pipeline_schedule == PipelineSchedule::kGpipe ? &GpipeActions
@@ -200,6 +218,7 @@ BuiltStrategy BuildPipeline(const Job& job,
   const auto stages = static_cast<int>(devices.size());
   const std::vector<Stage> parts = shape->Stages(FirstSample(job));
   const auto all = StagesOf(PartsOfAll(job, *shape, stages, mesh), devices);
+  if (mesh.world.rank == 0) built.placement = PlacementText(all, parts, over_ranks);
   PipelineOptions options{.schedule = ScheduleOf(config.strategy), .stages = stages, .own = all};
   if (over_ranks) options.own = {all[static_cast<size_t>(mesh.pipeline.rank)]};
   const auto stages_that_have = [&](const std::string& name) {

@@ -28,6 +28,7 @@ struct BuiltStrategy {
   std::unique_ptr<Strategy> strategy;
   // Parameters that the model folder lacks, drawn afresh; on rank 0.
   std::vector<std::string> fresh_parameters = {};
+  std::vector<std::string> placement = {};  // on rank 0, of a pipeline: lines
 };
 
 // Makes or reads the weights, too. A collective; none where this rank `joins`, in place of a lost

@@ -75,6 +75,7 @@ void Trainer::Build(bool joins) {
   model_ = std::move(built.model);
   strategy_ = std::move(built.strategy);
   fresh_parameters_ = std::move(built.fresh_parameters);
+  for (const std::string& line : built.placement) log_.Info(line);
   const TrainingConfig& training = job_.config.training;
   if (training.precision == Precision::kFp16) {
     scaler_.emplace(
@@ -307,7 +308,7 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   if (max_norm == 0 && !scaler_ && reports_.IsReported(step_ + 1)) {
     result.grad_norm = strategy_->GradientNorm();
   }
-  result.report.exposed_comm_seconds = strategy_->exposed_seconds();
+  result.report.exposed_comm_seconds = mesh_.tensor.size > 1 ? -1 : strategy_->exposed_seconds();
   result.pipeline_wait_seconds = strategy_->pipeline_wait_seconds();
   return result;
 }

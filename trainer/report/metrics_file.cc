@@ -120,7 +120,9 @@ void MetricsFile::OnStep(const StepReport& report, ReportTime now) {
   }
   object["run_seconds"] = Number(report.run_seconds);
   object["step_seconds"] = Number(report.step_seconds);
-  object["exposed_comm_seconds"] = Number(report.exposed_comm_seconds);
+  if (report.exposed_comm_seconds >= 0) {
+    object["exposed_comm_seconds"] = Number(report.exposed_comm_seconds);
+  }
   if (report.pipeline_bubble >= 0) object["pipeline_bubble"] = Number(report.pipeline_bubble);
   if (report.max_memory_allocated >= 0) {
     object["max_memory_allocated"] = report.max_memory_allocated;

@@ -31,7 +31,8 @@ struct StepReport {
   double run_seconds = 0;  // that the run has trained until now, over all its starts
   double step_seconds = 0;
   double data_seconds = 0;  // of these, waiting for the batches
-  // Communication that the step had to wait for, not hidden behind the backward pass.
+  // Communication that the step had to wait for, not hidden behind the backward pass; < 0: nobody
+  // knows, as layers that ranks share out wait within forward and backward.
   double exposed_comm_seconds = 0;
   // Share of the step that ranks waited for other stages of a pipeline, their mean; < 0: none.
   double pipeline_bubble = -1;

@@ -47,7 +47,7 @@ std::string FormatLogLine(const StepReport& step, const ProgressState& state) {
   if (step.loss_scale > 0) text += "  scale " + PadLeft(ShortNumber(step.loss_scale), 5);
   text += "  " + PadLeft(ShortNumber(state.per_second), 5);
   text += state.rate_is_tokens ? " tokens/s" : " samples/s";
-  if (step.step_seconds > 0) {
+  if (step.step_seconds > 0 && step.exposed_comm_seconds >= 0) {
     const double share = std::min(step.exposed_comm_seconds / step.step_seconds, 1.0);
     text += "  exposed comm " + PadLeft(std::to_string(std::lround(100 * share)), 2) + "%";
   }

@@ -54,9 +54,10 @@ void TimeLedger::OnStep(const StepReport& report, ReportTime /*now*/) {
     const double known = spent_.useful + spent_.data + spent_.ranks + spent_.saving;
     spent_.useful += std::max(report.run_seconds - report.step_seconds - known, 0.0);
   }
-  const double waited = report.data_seconds + report.exposed_comm_seconds;
+  const double exposed = std::max(report.exposed_comm_seconds, 0.0);
+  const double waited = report.data_seconds + exposed;
   spent_.data += report.data_seconds;
-  spent_.ranks += report.exposed_comm_seconds;
+  spent_.ranks += exposed;
   spent_.useful += std::max(report.step_seconds - waited, 0.0);
   after_.emplace_back(report.step, spent_);
 }

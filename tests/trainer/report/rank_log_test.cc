@@ -32,6 +32,12 @@ TEST(RankLog, ALineShowsTheStep) {
       FormatLogLine(report, kState).ends_with("exposed comm  3%  memory 12 GiB  left 1:32"));
 }
 
+TEST(RankLog, SaysNothingOfCommunicationThatNobodyMeasured) {
+  StepReport report = Report(40, 2.5);
+  report.exposed_comm_seconds = -1;
+  EXPECT_EQ(FormatLogLine(report, kState).find("exposed"), std::string::npos);
+}
+
 TEST(RankLog, ColumnsStayInPlace) {
   const std::string one = FormatLogLine(Report(1, 10.1), kState);
   const std::string other = FormatLogLine(Report(500, 0.9), kState);
