@@ -289,7 +289,8 @@ std::string PlanText(const StrategyPlan& plan) {
       continue;
     }
     rows.push_back({one.name, std::to_string(one.cost->samples),
-                    (one.cost->memory.complete ? "" : "> ") + ByteText(one.cost->memory.total()),
+                    (one.cost->memory.complete ? "" : "> ") +
+                        ByteText(one.cost->memory.total() - one.cost->memory.worker),
                     ByteText(one.cost->sent), Percent(one.cost->idle), Text(one.fit)});
   }
   const std::string machines =
@@ -297,8 +298,8 @@ std::string PlanText(const StrategyPlan& plan) {
   const std::string limit =
       plan.limit ? " of " + ByteText(static_cast<double>(plan.limit->bytes)) : "";
   std::string text = std::to_string(plan.ranks) + (plan.ranks == 1 ? " rank on " : " ranks on ") +
-                     machines + limit + "\n\n" + Table(rows) +
-                     (refused.empty() ? "" : "\n" + refused) + "\n";
+                     machines + limit + ", each process " + ByteText(MemoryEstimate().worker) +
+                     " and:\n\n" + Table(rows) + (refused.empty() ? "" : "\n" + refused) + "\n";
   if (!plan.taken) return text + "Take none: " + plan.why + ".\n";
   const PlannedStrategy& taken = plan.strategies[*plan.taken];
   text += "Take " + taken.name + ": " + plan.why + ".\n ";

@@ -206,19 +206,19 @@ TEST(StrategyPlan, IsTold) {
         return read(keys);
       },
       {.world_size = 4, .local_world_size = 4}, MemoryLimit{.bytes = int64_t{40} << 30});
-  EXPECT_EQ(PlanText(plan), R"(4 ranks on 1 machine of 40 GiB
+  EXPECT_EQ(PlanText(plan), R"(4 ranks on 1 machine of 40 GiB, each process 30 MiB and:
 
 strategy                    samples a step  memory a rank  sent a step  idle  fits
 ddp                                     32         14 GiB     4.02 GiB     -  no
 zero1                                   32         10 GiB     6.03 GiB     -  perhaps
-zero3                                   32       6.46 GiB     2.01 GiB     -  yes
-tensor_parallel 2 x data 2              16       7.61 GiB     1.91 GiB     -  yes
-tensor_parallel 4                        8       4.24 GiB      868 MiB     -  yes
-pipeline 2 x data 2                     16       6.90 GiB     1.64 GiB  20 %  yes
-pipeline 4                               8       3.66 GiB      149 MiB  27 %  yes
-zero3 x tensor 2                        16       5.01 GiB     1.24 GiB     -  yes
-zero1 x pipeline 2                      16       5.41 GiB     2.38 GiB  20 %  yes
-pipeline 2 x tensor 2                    8       3.57 GiB      383 MiB  20 %  yes
+zero3                                   32       6.43 GiB     2.01 GiB     -  yes
+tensor_parallel 2 x data 2              16       7.58 GiB     1.91 GiB     -  yes
+tensor_parallel 4                        8       4.21 GiB      868 MiB     -  yes
+pipeline 2 x data 2                     16       6.87 GiB     1.64 GiB  20 %  yes
+pipeline 4                               8       3.63 GiB      149 MiB  27 %  yes
+zero3 x tensor 2                        16       4.98 GiB     1.24 GiB     -  yes
+zero1 x pipeline 2                      16       5.38 GiB     2.38 GiB  20 %  yes
+pipeline 2 x tensor 2                    8       3.54 GiB      383 MiB  20 %  yes
 
 Not zero2: A hook needs the whole gradient.
 
