@@ -70,9 +70,23 @@ std::string SizeText(const Checkpoint& checkpoint) {
   return ByteText(static_cast<double>(checkpoint.bytes()));
 }
 
+// What the run's scores are of, by its config: "accuracy"; "score" where there is none to ask.
+std::string ScoreTitle(const std::string& path) {
+  for (const fs::path& folder : {fs::path(path), fs::path(path) / "..", fs::path(path) / "../.."}) {
+    std::ifstream file(folder / "config.resolved.json");
+    const auto config = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+    const nlohmann::json::json_pointer key("/checkpoint/save_best");
+    if (!config.is_object() || !config.contains(key) || !config[key].is_string()) continue;
+    const auto name = config[key].get<std::string>();
+    return name.empty() ? "score" : name;
+  }
+  return "score";
+}
+
 int List(const CheckpointFlags& flags, const Environment&) {
   int status = 0;
-  std::printf("%10s  %-10s  %-16s  %-10s  %s\n", "step", "size", "saved", "score", "path");
+  std::printf("%10s  %-10s  %-16s  %-10s  %s\n", "step", "size", "saved",
+              ScoreTitle(flags.path).c_str(), "path");
   for (const StoredCheckpoint& stored : Find(flags.path)) {
     const auto checkpoint = Checkpoint::Open(stored.path, Verify::kSizes);
     if (!checkpoint) {
