@@ -1,6 +1,7 @@
 // Training of your own module, of which every rank keeps a part only.
 //
-// A deep network learns to give back what it is given; each rank draws samples of its own.
+// A deep network learns to give back what it is given; each rank draws samples of its own. Parts
+// are cut at multiples of 4096 elements, so the layers are large enough for parts of like sizes.
 #include <ATen/Functions.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/linear.h>
@@ -13,7 +14,7 @@
 #include "trainer/comm/bootstrap.h"
 #include "trainer/parallel/fully_sharded_data_parallel.h"
 
-constexpr int64_t kWidth = 64;
+constexpr int64_t kWidth = 256;
 
 struct Layer : torch::nn::Module {
   Layer() { linear = register_module("linear", torch::nn::Linear(kWidth, kWidth)); }
@@ -42,6 +43,7 @@ int Train() {
   torch::optim::AdamW optimizer(net.parameters(), torch::optim::AdamWOptions(3e-3));
 
   int64_t own = 0;
+  int64_t whole = 0;
   for (const at::Tensor& part : net.parameters()) own += part.numel();
   at::manual_seed(1 + static_cast<uint64_t>(group->getRank()));
   double loss_now = 0;
@@ -57,11 +59,13 @@ int Train() {
   double largest = 0;
   net.with_whole_parameters([&] {  // here they can be saved
     for (const at::Tensor& one : net.module().parameters()) {
+      whole += one.numel();
       largest = std::max(largest, one.abs().max().item<double>());
     }
   });
-  std::printf("rank %d of %d: %lld parameters of its own, loss %.3f, largest weight %.2f\n",
-              group->getRank(), group->getSize(), static_cast<long long>(own), loss_now, largest);
+  std::printf("rank %d of %d: keeps %lld of %lld parameters, loss %.3f, largest weight %.2f\n",
+              group->getRank(), group->getSize(), static_cast<long long>(own),
+              static_cast<long long>(whole), loss_now, largest);
   return loss_now < 0.3 ? 0 : 1;
 }
 
