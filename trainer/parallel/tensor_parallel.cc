@@ -173,6 +173,30 @@ class GatherFunction : public torch::autograd::Function<GatherFunction> {
   }
 };
 
+// A part of what all ranks have alike; its gradient is the whole one on all of them again.
+class ScatterFunction : public torch::autograd::Function<ScatterFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context,
+                            const at::Tensor& all,
+                            int64_t begin,
+                            int64_t length,
+                            const Group& group) {
+    context->saved_data["begin"] = begin;
+    context->saved_data["sizes"] = all.sizes().vec();
+    context->saved_data["group"] = at::IValue::make_capsule(group);
+    return all.narrow(-1, begin, length).clone();
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const at::Tensor& part = gradients[0];
+    const at::Tensor all = at::zeros(context->saved_data["sizes"].toIntVector(), part.options());
+    all.narrow(-1, context->saved_data["begin"].toInt(), part.size(-1)).copy_(part);
+    const auto capsule = context->saved_data["group"].toCapsule();
+    AllReduceOnHost(static_cast<c10d::Backend*>(capsule.get()), all);
+    return {all, at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
 std::optional<at::Tensor> IfDefined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
@@ -280,7 +304,7 @@ RowParallelLinearImpl::RowParallelLinearImpl(const trainer::Axis& axis,
                                              int64_t in,
                                              int64_t out,
                                              const ParallelLinearOptions& options)
-    : axis_(IfSeveral(axis)), in_(in), whole_input_(options.whole_input) {
+    : axis_(IfSeveral(axis)), group_(axis.group), in_(in), whole_input_(options.whole_input) {
   const trainer::WholeLinear whole(in, out, options.bias);
   const auto [begin, length] = OwnOf(axis_.get(), in);
   weight = register_parameter("weight", whole.weight.narrow(1, begin, length).clone());
@@ -290,8 +314,9 @@ RowParallelLinearImpl::RowParallelLinearImpl(const trainer::Axis& axis,
 at::Tensor RowParallelLinearImpl::forward(const at::Tensor& x) {
   if (axis_ == nullptr) return trainer::LinearLayer(x, weight, bias);
   const auto [begin, length] = axis_->Own(in_);
-  return axis_->ByInputs(whole_input_ ? x.narrow(-1, begin, length) : x, {weight, bias},
-                         trainer::WeightLayout::kOutIn);
+  const at::Tensor own =
+      whole_input_ ? trainer::ScatterFunction::apply(x, begin, length, group_) : x;
+  return axis_->ByInputs(own, {weight, bias}, trainer::WeightLayout::kOutIn);
 }
 
 }  // namespace ddprun

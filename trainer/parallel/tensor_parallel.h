@@ -28,7 +28,8 @@ struct ParallelLinearOptions {
   bool bias = true;
   // ColumnParallelLinear: whether every rank gets all outputs, and not its own alone.
   bool gather_output = false;
-  // RowParallelLinear: whether x is whole, and not this rank's part of it.
+  // RowParallelLinear: whether x is whole, and not this rank's part of it. Its gradient is, too, at
+  // the price of an all-reduce.
   bool whole_input = false;
 };
 
@@ -69,6 +70,7 @@ class RowParallelLinearImpl : public torch::nn::Module {
 
  private:
   const std::shared_ptr<const trainer::TensorAxis> axis_;
+  const c10::intrusive_ptr<c10d::Backend> group_;  // of the axis
   const int64_t in_;
   const bool whole_input_;
 };

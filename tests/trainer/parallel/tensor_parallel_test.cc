@@ -125,6 +125,26 @@ TEST(TensorParallel, ModulesOfAProgramAreThoseOfTheWholeLayer) {
   });
 }
 
+// What comes before a layer that takes a whole input is the same on all ranks, gradients too.
+TEST(TensorParallel, AWholeInputHasItsWholeGradient) {
+  std::mutex drawing;  // threads share torch's generator
+  const at::Tensor x = Random({4, 5}, 1);
+  const at::Tensor before = Random({6, 5}, 2);
+  at::manual_seed(7);
+  RowParallelLinear whole(Axis(), 6, 3, ParallelLinearOptions{.whole_input = true});
+  const at::Tensor expected = Leaf(before);
+  whole(at::linear(x, expected).tanh()).square().sum().backward();
+  WithGroup(2, [&](const auto& group, int rank) {
+    std::unique_lock lock(drawing);
+    at::manual_seed(7);
+    RowParallelLinear layer(AxisOf(group, rank), 6, 3, ParallelLinearOptions{.whole_input = true});
+    lock.unlock();
+    const at::Tensor replicated = Leaf(before);
+    layer(at::linear(x, replicated).tanh()).square().sum().backward();
+    ExpectEqual(replicated.grad(), expected.grad(), 1e-5);
+  });
+}
+
 TEST(TensorParallel, TheLossOfASharedVocabularyIsThatOfAllScores) {
   constexpr int64_t kRows = 300, kWidth = 6;
   for (const int64_t classes : {7, 30011}) {  // the larger in several pieces
