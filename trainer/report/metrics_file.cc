@@ -16,6 +16,7 @@
 
 #include "base/failure.h"
 #include "base/whole_file.h"
+#include "trainer/report/append_line.h"
 
 namespace ddprun::trainer {
 
@@ -194,7 +195,7 @@ void MetricsFile::OnEnd(const RunEnd& end, ReportTime now) {
 }
 
 void MetricsFile::Append(const std::string& line) {
-  const Status status = WriteAll(fd_.get(), line, path_);
+  const Status status = AppendLine(fd_.get(), line, path_);
   if (status.ok() || std::exchange(losing_, true)) return;
   warned_.OnNote("warning: metrics are being lost from step " + std::to_string(step_) +
                  " on: " + status.error().what);

@@ -14,6 +14,7 @@
 #include "base/failure.h"
 #include "base/mix_seeds.h"
 #include "base/whole_file.h"
+#include "trainer/report/append_line.h"
 
 namespace ddprun::trainer {
 
@@ -88,7 +89,7 @@ void StateHashFile::OnStateHashes(const StateHashes& hashes, ReportTime /*now*/)
     if (hashes.ranks[rank] == hashes.ranks.front()) continue;
     line["others"][std::to_string(rank)] = Digits(hashes.ranks[rank]);
   }
-  const Status status = WriteAll(fd_.get(), text + line.dump() + "\n", path_);
+  const Status status = AppendLine(fd_.get(), text + line.dump() + "\n", path_);
   if (status.ok() || std::exchange(losing_, true)) return;
   warned_.OnNote("warning: state hashes are being lost from step " + std::to_string(hashes.step) +
                  " on: " + status.error().what);

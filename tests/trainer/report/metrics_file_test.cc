@@ -1,8 +1,11 @@
 #include "trainer/report/metrics_file.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <vector>
@@ -78,6 +81,22 @@ TEST_F(MetricsFileTest, AStepToTellHasAllItsNumbers) {
   EXPECT_TRUE(
       LastLine().ends_with(R"("max_memory_allocated":3145728,"max_memory_reserved":4194304})"))
       << LastLine();
+}
+
+// What has no room leaves no half of a line, to which the next would be glued.
+TEST_F(MetricsFileTest, AFullDiskLosesWholeLinesOnly) {
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit full = before;
+  full.rlim_cur = std::filesystem::file_size(path_) + 20;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+  file_->OnEval({.step = 1}, kNow);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  file_->OnEval({.step = 2}, kNow);
+  const std::vector<std::string> lines = Lines(path_);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_TRUE(lines[1].starts_with(R"({"ts":1.5,"step":2,)")) << lines[1];
 }
 
 TEST_F(MetricsFileTest, NonFiniteNumbersAreStrings) {
