@@ -63,7 +63,9 @@ TokenDataset::TokenDataset(const TokenDatasetOptions& options)
     Result<MappedFile> mapped = MappedFile::Open(path);
     if (!mapped) throw UnreadableFile(path, mapped.error().what);
     RefuseCompressed(path, mapped->bytes());
-    const Layout layout = LayoutOf(path, mapped->bytes());
+    const Layout layout = options.bytes_per_token > 0
+                              ? Layout{.width = static_cast<size_t>(options.bytes_per_token)}
+                              : LayoutOf(path, mapped->bytes());
     blocks_.Add(path, *std::move(mapped), layout.begin, layout.width);
   }
   if (blocks_.tokens() <= options.sequence_length) {

@@ -12,6 +12,7 @@ namespace ddprun::trainer {
 
 struct TokenDatasetOptions {
   std::vector<std::string> files = {};
+  int bytes_per_token = 0;              // of files of bare ids; 0: as each file says
   int64_t sequence_length = 128;        // T, tokens
   int64_t vocab_size = 0;               // > 0: ids must be below it
   std::vector<std::string> notes = {};  // what Notes() says

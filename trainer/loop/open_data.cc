@@ -47,6 +47,7 @@ std::unique_ptr<Dataset> OpenTokenized(const DataConfig& data,
   options.bad_row_hint =
       "Name another key with data.text_column, mend the row, or set data.on_bad_row to \"skip\".";
   options.output = folder + "/ids.bin";
+  options.format = TokenFileFormat::kBare;
   options.threads = CoreCount();
   const TokenizeProgress done = TokenizeFiles(*tokenizer, options, [](const auto&) {});
   std::vector<std::string> notes;
@@ -54,6 +55,7 @@ std::unique_ptr<Dataset> OpenTokenized(const DataConfig& data,
     notes.push_back(std::to_string(done.bad_rows) + " rows skipped that cannot be read");
   }
   return std::make_unique<TokenDataset>(TokenDatasetOptions{.files = {options.output},
+                                                            .bytes_per_token = done.bytes_per_token,
                                                             .sequence_length = data.max_seq_length,
                                                             .vocab_size = tokenizer->vocab_size(),
                                                             .notes = std::move(notes)});

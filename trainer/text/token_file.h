@@ -16,6 +16,9 @@ enum class TokenFileFormat {
   // 256 int32, then the ids. The first three are 20240520, 1, count with uint16 ids, or 20240801,
   // 7, count with uint32 ids, where the vocabulary has more than 65536.
   kLlmC,
+  // Ids and nothing else, of 16 bits or, where the vocabulary has more than 65536, of 32: for who
+  // remembers which. Any number of them.
+  kBare,
 };
 
 // Writes ids one after the other beside `path`, and gives the file that name in Finish(): what

@@ -51,6 +51,20 @@ class TokenFiles : public testing::Test {
   const ScratchFolder scratch_;
 };
 
+// Also where the first ids look like a header.
+TEST_F(TokenFiles, OfBareIdsAreAsWideAsIsSaid) {
+  const std::string bytes = Header(20240801, 7, 900);
+  scratch_.Write("a.bin", bytes);
+  const auto tokens = [&](int bytes_per_token) {
+    return TokenDataset({.files = {scratch_.Path("a.bin")},
+                         .bytes_per_token = bytes_per_token,
+                         .sequence_length = 2})
+        .tokens();
+  };
+  EXPECT_EQ(tokens(4), 256);
+  EXPECT_EQ(tokens(2), 512);
+}
+
 TEST_F(TokenFiles, OfAllKindsFollowEachOther) {
   scratch_.Write("a.bin", Bytes<uint16_t>({1, 65535, 3}));
   scratch_.Write("b.bin", Header(20240520, 1, 2) + Bytes<uint16_t>({4, 5}));

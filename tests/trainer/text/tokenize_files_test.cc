@@ -97,6 +97,9 @@ TEST_F(TokenizeFilesTest, WritesFourBytesWhereTheVocabularyNeedsThem) {
   const std::vector<int64_t> header = Numbers<int32_t>(bytes.substr(0, 1024));
   EXPECT_THAT(std::vector(header.begin(), header.begin() + 3), ElementsAre(20240801, 7, 3));
   EXPECT_THAT(Numbers<uint32_t>(bytes.substr(1024)), ElementsAre(0, 70000, 8));
+  options_.format = TokenFileFormat::kBare;
+  EXPECT_EQ(Tokenize({folder_.Write("a.txt", "ab")}, false).bytes_per_token, 4);
+  EXPECT_EQ(ReadFile(output()), bytes.substr(1024));
   options_.format = TokenFileFormat::kNanoGpt;
   EXPECT_EQ(ErrorOf({folder_.Write("a.txt", "ab")}, false).page, "format-too-narrow");
 }
