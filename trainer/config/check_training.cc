@@ -292,6 +292,23 @@ void Checker::CheckMetrics() {
     UnknownChoice("evaluation.metrics", metric, "metric", "a list of " + Joined(words, ", ", "\""),
                   hint);
   }
+  // What the targets are is known of all data but a plugin's.
+  const DataConfig& data = config_.data;
+  if (data.format == DataFormat::kPlugin || config_.model.type == ModelType::kPlugin) return;
+  const bool table = data.format == DataFormat::kCsv;
+  const bool numbers =
+      data.format == DataFormat::kRandom || (table && data.target_type == TargetType::kNumber);
+  for (const std::string& metric : config_.evaluation.metrics) {
+    const bool fits_both =
+        metric == Word(Metric::kPerplexity) || std::ranges::count(words, metric) == 0;
+    const bool of_numbers = metric == Word(Metric::kMse) || metric == Word(Metric::kMae);
+    if (fits_both || of_numbers == numbers) continue;
+    const std::string kind = numbers ? "numbers" : "classes or tokens";
+    Conflict("evaluation.metrics",
+             "\"" + metric + "\" is a metric of " + (of_numbers ? "numbers" : "classes") +
+                 ", but this data has " + kind + " to predict:",
+             table ? "Take other metrics, or change data.target_type." : "Take other metrics.");
+  }
 }
 
 }  // namespace ddprun::trainer

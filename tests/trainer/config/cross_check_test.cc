@@ -160,6 +160,20 @@ TEST(CrossCheck, TheBestCheckpointIsBestInSomethingThatIsComputed) {
             "\"f1\" is not computed in this run:");
 }
 
+TEST(CrossCheck, MetricsAreOfWhatTheDataHasToPredict) {
+  EXPECT_EQ(FirstLine({kMlp, {"evaluation.metrics=accuracy"}}),
+            "\"accuracy\" is a metric of classes, but this data has numbers to predict:");
+  EXPECT_EQ(FirstLine({kGpt, {"evaluation.metrics=[\"accuracy\", \"mse\"]"}}),
+            "\"mse\" is a metric of numbers, but this data has classes or tokens to predict:");
+  EXPECT_EQ(Complaint({kMlp, {"evaluation.metrics=[\"mse\", \"perplexity\"]"}}), "");
+  const std::string table = R"({"model": {"type": "linear"},
+      "data": {"format": "csv", "train_files": "a", "label_column": "y"},
+      "evaluation": {"metrics": ["f1"]}})";
+  EXPECT_EQ(Complaint({table}), "");
+  EXPECT_EQ(FirstLine({table, {"data.target_type=number"}}),
+            "\"f1\" is a metric of classes, but this data has numbers to predict:");
+}
+
 TEST(CrossCheck, GoingOnByNameNeedsAName) {
   EXPECT_EQ(FirstLine({kGpt, {"run.resume=auto"}}),
             "The run has no name, so that its folder is a new one at each start:");
