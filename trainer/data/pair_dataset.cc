@@ -55,14 +55,26 @@ PairDataset::PairDataset(const PairDatasetOptions& options,
   MapLabels(options.labels, options.classes);
 }
 
+std::vector<std::string> PairDataset::Notes() const {
+  std::vector<std::string> notes = bad_rows_.Notes();
+  if (!unseen_labels_.empty()) notes.push_back(unseen_labels_);
+  return notes;
+}
+
 void PairDataset::MapLabels(std::vector<std::string> labels, int64_t classes) {
+  const std::vector<std::string>& seen = texts_.label_names();
   if (labels.empty()) {
+    if (std::ssize(seen) < classes) {
+      unseen_labels_ = "model.num_labels is " + std::to_string(classes) + ", but the texts have " +
+                       std::to_string(seen.size()) +
+                       (seen.size() == 1 ? " label: " : " different labels: ") + Quoted(seen);
+    }
     for (int64_t i = 0; i < classes; ++i) labels.push_back(std::to_string(i));
     const auto is_class = [&](const auto& name) { return ClassOf(name, labels).has_value(); };
-    if (!std::ranges::all_of(texts_.label_names(), is_class)) labels = texts_.label_names();
+    if (!std::ranges::all_of(seen, is_class)) labels = seen;
   }
   labels_ = std::move(labels);
-  for (const std::string& name : texts_.label_names()) {
+  for (const std::string& name : seen) {
     const std::optional<int64_t> label = ClassOf(name, labels_);
     if (!label) throw UnknownLabel(texts_.place_of(name), name, labels_);
     class_of_label_.push_back(*label);

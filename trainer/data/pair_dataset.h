@@ -38,7 +38,7 @@ class PairDataset final : public Dataset {
   DataShape shape() const override;
   // Tokenizes all rows, on as many threads as there are cores.
   std::vector<int64_t> Lengths() const override;
-  std::vector<std::string> Notes() const override { return bad_rows_.Notes(); }
+  std::vector<std::string> Notes() const override;
 
  private:
   void MapLabels(std::vector<std::string> labels, int64_t classes);
@@ -47,6 +47,7 @@ class PairDataset final : public Dataset {
   const int64_t max_length_;
   const bool token_types_;
   BadRows bad_rows_;
+  std::string unseen_labels_;  // a note; empty: none
   const LabelledTexts texts_;
   std::vector<std::string> labels_;
   std::vector<int64_t> class_of_label_;  // of texts_.label_names()
