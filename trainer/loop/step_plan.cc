@@ -49,17 +49,20 @@ DistributedSamplerOptions ShareOptions(const Config& config,
 Result<StepPlan> PlanSteps(const Config& config, int64_t samples, int64_t data_ranks) {
   const int64_t batch = TrainLoaderOptions(config, /*epoch=*/0).batch_size;
   const int64_t accumulation = config.training.gradient_accumulation_steps;
-  if (samples < data_ranks) {
-    return TooFewSamples(
-        config, samples,
-        ", but there are " + std::to_string(data_ranks) + " ranks: some get none.");
-  }
+  if (samples == 0) return TooFewSamples(config, samples, ": there is nothing to learn from.");
   StepPlan plan{.data_ranks = data_ranks, .step_samples = batch * accumulation * data_ranks};
   plan.samples_per_rank = ShareOf(ShareOptions(config, samples, {.count = data_ranks})).size;
   plan.batches_per_epoch =
       CountBatches(plan.samples_per_rank, TrainLoaderOptions(config, /*epoch=*/0));
+  const bool by_step = config.data.sample_order == SampleOrder::kWorldSizeIndependent;
+  if (plan.samples_per_rank == 0 && !by_step) {
+    return TooFewSamples(
+        config, samples,
+        ", but there are " + std::to_string(data_ranks) +
+            " ranks, and data.sampler_drop_last leaves\nout what they cannot share "
+            "equally: all of it.");
+  }
   if (plan.batches_per_epoch == 0) {
-    const bool by_step = config.data.sample_order == SampleOrder::kWorldSizeIndependent;
     return TooFewSamples(
         config, samples,
         by_step ? ", less than one step of all ranks takes (" + std::to_string(plan.step_samples) +

@@ -1,5 +1,6 @@
 #include "trainer/loop/step_plan.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "trainer/loop/options_of.h"
@@ -60,7 +61,7 @@ TEST(PlanSteps, AgreesWithSamplerAndLoaderOrRefuses) {
             const DistributedSampler sampler(ShareOptions(config, samples, {.count = ranks}));
             const int64_t batches = CountBatches(static_cast<int64_t>(sampler.Indices().size()),
                                                  TrainLoaderOptions(config, 0));
-            if (samples < ranks || batches == 0) {
+            if (batches == 0) {
               ++refused;
               ASSERT_FALSE(plan.has_value());
               EXPECT_EQ(plan.error().title, "TOO FEW SAMPLES");
@@ -80,8 +81,13 @@ TEST(PlanSteps, AgreesWithSamplerAndLoaderOrRefuses) {
 TEST(PlanSteps, LeavesOutWhatCannotBeSharedOutWhereAsked) {
   Config config = ConfigOf({.batch = 1});
   EXPECT_EQ(PlanSteps(config, 7, 2).value().samples_per_rank, 4);
+  // Ranks that would have none get the first ones again.
+  EXPECT_EQ(PlanSteps(config, 3, 4).value().samples_per_rank, 1);
   config.data.sampler_drop_last = true;
   EXPECT_EQ(PlanSteps(config, 7, 2).value().samples_per_rank, 3);
+  EXPECT_THAT(PlanSteps(config, 3, 4).error().what,
+              testing::HasSubstr("data.sampler_drop_last leaves"));
+  EXPECT_FALSE(PlanSteps(config, 0, 4).has_value());
 }
 
 TEST(PlanSteps, SaysWhyAnEpochWouldHaveNoStep) {
