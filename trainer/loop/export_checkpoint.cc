@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -57,6 +58,26 @@ std::vector<LazyTensor> TensorsOf(const Checkpoint& checkpoint, Exported what) {
     tensors.back().same_as = what == Exported::kAll ? owner : owner.substr(kModel.size());
   }
   return tensors;
+}
+
+// The head of a model whose head is its embedding: no checkpoint names it, and state dicts of
+// PyTorch and transformers do, as the same storage.
+void AddTiedHead(const Checkpoint& checkpoint, std::vector<LazyTensor>& tensors) {
+  const auto run = nlohmann::json::parse(checkpoint.run(), nullptr, /*allow_exceptions=*/false);
+  if (!run.is_object()) return;
+  const std::string type = run.value(nlohmann::json::json_pointer("/config/model/type"), "");
+  const std::string embedding = type == "gpt"     ? "transformer.wte.weight"
+                                : type == "llama" ? "model.embed_tokens.weight"
+                                                  : "";
+  const auto find = [&](const std::string& name) {
+    return std::ranges::find(tensors, name, &LazyTensor::name);
+  };
+  const std::string head = "lm_head.weight";
+  if (find(embedding) == tensors.end() || find(head) != tensors.end()) return;
+  LazyTensor tied = *find(embedding);
+  tied.name = head;
+  if (tied.same_as.empty()) tied.same_as = embedding;
+  tensors.push_back(std::move(tied));
 }
 
 // What the model has under a name. Ranks that train apart have one each, equal where they save but
@@ -115,7 +136,9 @@ void ExportTorchFile(const Checkpoint& checkpoint, const std::string& path, Expo
   if (what == Exported::kAll) {
     numbers.insert(checkpoint.numbers().begin(), checkpoint.numbers().end());
   }
-  WriteTorchFile(path, TensorsOf(checkpoint, what), numbers);
+  std::vector<LazyTensor> tensors = TensorsOf(checkpoint, what);
+  if (what == Exported::kModel) AddTiedHead(checkpoint, tensors);
+  WriteTorchFile(path, tensors, numbers);
 }
 
 void ExportSafetensors(const Checkpoint& checkpoint, const std::string& path, Exported what) {

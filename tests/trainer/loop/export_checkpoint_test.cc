@@ -111,8 +111,12 @@ TEST_F(ExportTest, MakesFilesOfTorchSave) {
 
   ExportTorchFile(*checkpoint_, folder_.Path("model.pt"), Exported::kModel);
   const TorchFile only(folder_.Path("model.pt"));
-  EXPECT_EQ(only.entries().size(), model_->State().size() + 1);
+  // "tied", and the head, which torch.save of the same model in transformers has, too.
+  EXPECT_EQ(only.entries().size(), model_->State().size() + 2);
+  EXPECT_EQ(only.entries().at("lm_head.weight").begin,
+            only.entries().at("transformer.wte.weight").begin);
   EXPECT_TRUE(only.values().empty());
+  ExpectModel(folder_.Path("model.pt"));
 }
 
 TEST_F(ExportTest, MakesSafetensorsWithTiedWeightsOnce) {
