@@ -244,7 +244,10 @@ void TrainAsRankZero(const Job& job,
     TrainToTheEnd(job, start, stop, trainer, observers, [&] {
       if (job.shape != nullptr) compute = Build(job, environment, trainer);
       if (!compute.empty()) log.Info(compute);
-      if (!trainer.fresh_parameters().empty()) log.Info(FreshText(job, trainer));
+      // A checkpoint has them all.
+      if (!trainer.fresh_parameters().empty() && !start.checkpoint) {
+        log.Info(FreshText(job, trainer));
+      }
       const std::vector<std::string> changes = GoOn(job, rank, start, trainer);
       begin();
       for (const std::string& note : start.notes) log.Warning(note);
