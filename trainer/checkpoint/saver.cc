@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/failure.h"
+#include "trainer/checkpoint/finite.h"
 #include "trainer/checkpoint/index.h"
 #include "trainer/checkpoint/plan.h"
 #include "trainer/checkpoint/shard_copy.h"
@@ -144,6 +145,10 @@ class BackgroundSaver::Impl {
       if (const std::string error = copy_->error(); !error.empty()) {
         return Fail(SaveError(outcome_.step, "Copying the state failed: " + error));
       }
+      if (const std::string name = FirstNotFinite(); !name.empty()) {
+        return Fail(
+            SaveError(outcome_.step, "\"" + name + "\" has a number that is NaN or infinite."));
+      }
       ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kWriterNice);
       Status status = WriteCheckpoint(writing_, abandoned_, outcome_);
       outcome_.seconds = SecondsSince(begin_);
@@ -151,6 +156,20 @@ class BackgroundSaver::Impl {
     } catch (const std::exception& error) {
       Fail(SaveError(outcome_.step, error.what()));
     }
+  }
+
+  // Of the tensors that have to be; empty: none.
+  std::string FirstNotFinite() const {
+    std::string_view rest = writing_.bytes;
+    for (const SafetensorsItem& item : copy_->items()) {
+      int64_t count = 1;
+      for (const int64_t size : item.shape) count *= size;
+      const size_t bytes = static_cast<size_t>(count) * c10::elementSize(item.dtype);
+      const bool wanted = writing_.request.finite.contains(item.name);
+      if (wanted && !AllFinite(rest.substr(0, bytes), item.dtype)) return item.name;
+      rest.remove_prefix(bytes);
+    }
+    return "";
   }
 
   void Fail(Error error) {

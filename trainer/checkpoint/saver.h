@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 
@@ -27,6 +28,8 @@ struct SaveRequest {
   std::string attempt;
   std::string run = "{}";            // a JSON object for Checkpoint::run(); rank 0's counts
   std::optional<double> score = {};  // for Retention; rank 0's counts
+  // Tensors of which every number has to be finite: with another one the save fails.
+  std::set<std::string> finite = {};
 };
 
 // What became of a save.

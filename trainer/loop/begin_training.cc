@@ -139,6 +139,7 @@ std::vector<std::string> GoOn(const Job& job,
   } else {
     trainer.Restore(own ? *own : *opened);
   }
+  if (OwesEvaluation(shared.saved.run)) trainer.EvaluateFirst();
   return lines;
 }
 

@@ -21,22 +21,30 @@ namespace ddprun::trainer {
 
 namespace {
 
-// What a later start compares itself with (resume.cc, compute_setup.cc).
-std::string RunText(const Job& job, const StepPlan& plan) {
-  const nlohmann::ordered_json run = {
+constexpr const char* kEvaluationDue = "evaluation_due";
+
+// What a later start compares itself with (resume.cc, compute_setup.cc), and what it does first.
+std::string RunText(const Job& job, const StepPlan& plan, bool evaluation_due) {
+  nlohmann::ordered_json run = {
       {"config", nlohmann::ordered_json::parse(WriteResolvedConfig(job.config))},
       {"world_size", plan.data_ranks},
       {"step_samples", plan.step_samples},
       {"total_steps", plan.total_steps},
       {"matmul_engine", MatmulEngineName(CurrentMatmulEngine())}};
+  if (evaluation_due) run[kEvaluationDue] = true;
   return run.dump();
+}
+
+std::set<std::string> ParameterNames(const Model& model) {
+  std::set<std::string> names;
+  for (const auto& item : model.named_parameters()) names.insert("model." + item.key());
+  return names;
 }
 
 // All but the optimizer's state and what it updates: that changes in the update, unless it is done
 // in backward.
-std::vector<at::Tensor> ChangedInBackward(const StateDict& state, const Model& model) {
-  std::set<std::string> updated;
-  for (const auto& item : model.named_parameters()) updated.insert("model." + item.key());
+std::vector<at::Tensor> ChangedInBackward(const StateDict& state,
+                                          const std::set<std::string>& updated) {
   std::vector<at::Tensor> changed;
   for (const StateTensor& tensor : state.tensors) {
     if (tensor.name.starts_with("optimizer.") || updated.contains(tensor.name)) continue;
@@ -52,6 +60,11 @@ void KeepModelOnly(StateDict& state) {
 }
 
 }  // namespace
+
+bool OwesEvaluation(const std::string& run) {
+  const auto json = nlohmann::json::parse(run, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() && json.contains(kEvaluationDue);
+}
 
 Checkpointing::Checkpointing(const Job& job, const StepPlan& plan)
     : job_(job),
@@ -102,13 +115,18 @@ void Checkpointing::NoteEvaluation(const EvalReport& report) {
   score_ = value;
 }
 
-BoundaryActions Checkpointing::Decide(int64_t step, const std::optional<Votes>& votes) {
-  BoundaryActions actions = boundary_.Decide(step, votes, score_.has_value());
+BoundaryActions Checkpointing::Decide(int64_t step,
+                                      const std::optional<Votes>& votes,
+                                      bool evaluation_due) {
+  BoundaryActions actions = boundary_.Decide(step, votes, found_best(), evaluation_due);
   actions.save = actions.save && !place_.folder.empty();
   return actions;
 }
 
-void Checkpointing::Begin(int64_t step, const VisitState& owners, const Model& model) {
+void Checkpointing::Begin(int64_t step,
+                          const VisitState& owners,
+                          const Model& model,
+                          bool evaluation_due) {
   boundary_.NoteSave(Seconds());
   // The same step again: the save before was given up.
   if (begun_.step != step) begun_ = {.step = step, .score = score_};
@@ -116,12 +134,15 @@ void Checkpointing::Begin(int64_t step, const VisitState& owners, const Model& m
   if (saver_ == nullptr) return;
   StateDict state = SaveState(owners);
   if (job_.config.checkpoint.save_only_model) KeepModelOnly(state);
-  changed_in_backward_ = ChangedInBackward(state, model);
+  std::set<std::string> parameters = ParameterNames(model);
+  changed_in_backward_ = ChangedInBackward(state, parameters);
+  if (!job_.config.training.stop_on_bad_loss) parameters.clear();
   ++saves_;
   saver_->Begin(std::move(state), {.step = step,
                                    .attempt = place_.attempt,
-                                   .run = RunText(job_, plan_),
-                                   .score = begun_.score});
+                                   .run = RunText(job_, plan_, evaluation_due),
+                                   .score = begun_.score,
+                                   .finite = std::move(parameters)});
 }
 
 void Checkpointing::BeforeBackward() {

@@ -23,6 +23,9 @@ struct CheckpointPlace {
   std::string attempt;  // SaveRequest::attempt: of this start alone
 };
 
+// Of Checkpoint::run(): whether the step's evaluation was left out, for the run was to stop.
+bool OwesEvaluation(const std::string& run);
+
 // One thread. All ranks call the same methods.
 class Checkpointing {
  public:
@@ -36,10 +39,14 @@ class Checkpointing {
   Votes OwnVotes(bool stop) const;
   // After an evaluation: whether it is the best so far, and so to be kept.
   void NoteEvaluation(const EvalReport& report);
-  BoundaryActions Decide(int64_t step, const std::optional<Votes>& votes);
+  // Whether the last evaluation was that, and its state has not been saved since.
+  bool found_best() const { return score_.has_value(); }
+  // `evaluation_due`: as `unfinished` of StepBoundary.
+  BoundaryActions Decide(int64_t step, const std::optional<Votes>& votes, bool evaluation_due);
 
   // Begins to save what `owners` name, after `step`, between two steps. `model` is one of them.
-  void Begin(int64_t step, const VisitState& owners, const Model& model);
+  // `evaluation_due`: what goes on from it OwesEvaluation.
+  void Begin(int64_t step, const VisitState& owners, const Model& model, bool evaluation_due);
   // Before the parts of a step that change the state: buffers and what hooks keep, then all of it.
   void BeforeBackward();
   void BeforeUpdate();

@@ -1,9 +1,15 @@
 #include "trainer/loop/evaluate.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
+#include <c10/util/ScopeExit.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 
+#include "base/failure.h"
+#include "trainer/comm/node_meeting.h"
 #include "trainer/compute/precision.h"
 #include "trainer/data/loader.h"
 #include "trainer/data/sampler.h"
@@ -14,6 +20,49 @@
 namespace ddprun::trainer {
 
 namespace {
+
+// What ranks tell each other within an evaluation. Each meeting is the same operation: a rank that
+// has failed comes to the next one, whichever that is for the others.
+class EvaluationMeetings {
+ public:
+  // `least`, `own`: batches of the rank that has the fewest, and of this one.
+  EvaluationMeetings(c10d::Backend* control,
+                     int64_t least,
+                     int64_t own,
+                     const std::function<bool(double rest)>& stops)
+      : control_(control), least_(least), own_(own), stops_(stops) {}
+
+  void BeforeBatch() {
+    const int64_t done = done_++;
+    if (done != next_ || done >= least_) return;
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - began_;
+    const double of_each = passed.count() / static_cast<double>(done);
+    const bool stop = stops_(of_each * static_cast<double>(own_ - done));
+    const double slowest = Meet(stop, nullptr, of_each);
+    // The same on all ranks. The first batches take longer.
+    next_ += std::clamp(std::llround(kSeconds / std::max(slowest, 1e-6)), 1LL, 2 * (1LL + done));
+  }
+  // `failure`: why this rank goes no further.
+  double Meet(bool stop, const std::exception_ptr& failure, double seconds = 0) {
+    const at::Tensor votes = at::tensor({stop ? 1.0 : 0, failure ? 1.0 : 0, seconds}, at::kDouble);
+    AllReduceOnHost(control_, votes, c10d::ReduceOp::MAX);
+    const auto* vote = votes.const_data_ptr<double>();
+    if (vote[1] > 0) throw EvaluationFailed{failure};
+    if (vote[0] > 0) throw EvaluationGivenUp();
+    return vote[2];
+  }
+
+ private:
+  static constexpr double kSeconds = 1;  // between two meetings
+
+  c10d::Backend* const control_;
+  const int64_t least_;
+  const int64_t own_;
+  const std::function<bool(double rest)>& stops_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  int64_t done_ = 0;
+  int64_t next_ = 1;
+};
 
 void AddShare(const Job& job,
               const LogicalRank& rank,
@@ -56,19 +105,40 @@ EvalReport Evaluate(const Job& job,
                     const Mesh& mesh,
                     Strategy& strategy,
                     Model& model,
-                    const std::function<void()>& before_batch) {
+                    const std::function<void()>& before_batch,
+                    const std::function<bool(double rest)>& stops) {
   const auto begin = std::chrono::steady_clock::now();
   const at::NoGradGuard no_grad;
   model.eval();
+  const auto train_again = c10::make_scope_exit([&] { model.train(); });
   const RankShare ranks = LogicalRanksOf(job.config, mesh.data.rank, mesh.data.size);
   MetricSums sums(MetricsOf(job.config.evaluation), model.own_metrics());
   const BatchMover mover(mesh.device);
-  for (int64_t i = 0; i < ranks.own.size(); ++i) {
-    if (i > 0) sums.NextRank();
-    AddShare(job, LogicalRankAt(ranks, i), mover, mesh.counts(), strategy, model, before_batch,
-             sums);
+  const LoaderOptions options = ValidationLoaderOptions(job.config);
+  const int64_t least = CountBatches(job.validation->size() / ranks.count, options);
+  EvaluationMeetings meetings(mesh.control.get(), least * (ranks.count / mesh.data.size),
+                              CountBatches(job.validation->size() / ranks.count + 1, options) *
+                                  static_cast<int64_t>(ranks.own.size()),
+                              stops);
+  const auto before = [&] {
+    before_batch();
+    meetings.BeforeBatch();
+  };
+  std::exception_ptr failure;
+  try {
+    for (int64_t i = 0; i < ranks.own.size(); ++i) {
+      if (i > 0) sums.NextRank();
+      AddShare(job, LogicalRankAt(ranks, i), mover, mesh.counts(), strategy, model, before, sums);
+    }
+  } catch (const Failure& failed) {
+    if (failed.error().page == kRankLost) throw;
+    failure = std::current_exception();
+  } catch (const std::exception&) {
+    failure = std::current_exception();
   }
-  model.train();
+  const bool alone = mesh.tensor.size * mesh.pipeline.size == 1 && !strategy.evaluates_together();
+  if (failure && !alone) std::rethrow_exception(failure);
+  meetings.Meet(/*stop=*/false, failure);
   sums.SumOverRanks(mesh.control.get(), SummedRanks(job.config, ranks));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   EvalReport report;

@@ -8,6 +8,7 @@ namespace ddprun::trainer {
 namespace {
 
 constexpr double kSavingShare = 0.25;  // of the grace, at least
+constexpr double kEndingShare = 0.1;   // of it, to end in
 
 }  // namespace
 
@@ -18,6 +19,10 @@ bool IsLongStep(double seconds, const StopGrace& grace) {
 bool IsTooLate(double rest, double save_seconds, const StopGrace& grace) {
   if (!std::isfinite(grace.left)) return false;
   return grace.left < rest + std::max(save_seconds, grace.whole * kSavingShare);
+}
+
+bool IsOver(const StopGrace& grace) {
+  return std::isfinite(grace.left) && grace.left < grace.whole * kEndingShare;
 }
 
 Votes StepBoundary::VotesAt(double seconds, bool busy, bool stop) const {
@@ -45,11 +50,14 @@ void StepBoundary::NameUndone(StateVisitor& visitor) {
   due_ = due != 0;
 }
 
-BoundaryActions StepBoundary::Decide(int64_t step, const std::optional<Votes>& votes, bool wanted) {
+BoundaryActions StepBoundary::Decide(int64_t step,
+                                     const std::optional<Votes>& votes,
+                                     bool wanted,
+                                     bool unfinished) {
   due_ = due_ || IsDue(step) || (votes && votes->save);
   const bool last = step == plan_.total_steps;
   BoundaryActions actions;
-  actions.stop = votes && votes->stop && !last;
+  actions.stop = votes && votes->stop && (!last || unfinished);
   // A save under way would be waited for, and this rank by the others: only where no step follows.
   const bool free = votes && !votes->busy;
   actions.save = actions.stop || wanted || (last ? saves() || due_ : due_ && free);

@@ -31,6 +31,8 @@ bool IsLongStep(double seconds, const StopGrace& grace);
 // Whether the state could not be saved any more after the `rest` seconds of a step. `save_seconds`:
 // of the save before; 0: none.
 bool IsTooLate(double rest, double save_seconds, const StopGrace& grace);
+// Whether nothing can be waited for any more.
+bool IsOver(const StopGrace& grace);
 
 // What all ranks do, alike.
 struct BoundaryActions {
@@ -47,8 +49,12 @@ class StepBoundary {
   Votes VotesAt(double seconds, bool busy, bool stop) const;
 
   // After `step`. `votes`: of any rank; nullopt: ranks did not meet in this step, and what is due
-  // waits until they do. `wanted`: this very state is to be kept.
-  BoundaryActions Decide(int64_t step, const std::optional<Votes>& votes, bool wanted);
+  // waits until they do. `wanted`: this very state is to be kept. `unfinished`: the step's
+  // evaluation is left to a later start, so that the run may stop even after its last step.
+  BoundaryActions Decide(int64_t step,
+                         const std::optional<Votes>& votes,
+                         bool wanted,
+                         bool unfinished = false);
 
   // A save has begun `seconds` after the training began.
   void NoteSave(double seconds) { saved_at_ = seconds; }

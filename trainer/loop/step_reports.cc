@@ -28,6 +28,18 @@ FailureOfAllRanks BadLoss(int64_t step, double loss) {
             .page = "bad-loss"});
 }
 
+FailureOfAllRanks BadGradients(int64_t step) {
+  return FailureOfAllRanks(
+      Error{.title = "GRADIENT IS NO NUMBER",
+            .where = "step " + std::to_string(step),
+            .what = "The gradients of this step have a number that is NaN or infinite, though the "
+                    "loss is finite.",
+            .hint = "Lower optimizer.learning_rate, scale the inputs and targets down, or look at "
+                    "the data of\nthis step; strategy.check_finite names the parameter. "
+                    "training.stop_on_bad_loss false goes on\nall the same.",
+            .page = "bad-loss"});
+}
+
 // Fetches what a device still has, all in one copy. The host's clock has seen how long it took to
 // ask for each step; with the wait for the last one they have the mean of what all took.
 void ReadFromDevice(std::vector<StepResult>& results) {
@@ -50,14 +62,14 @@ void ReadFromDevice(std::vector<StepResult>& results) {
   for (StepResult& result : results) result.report.step_seconds = seconds;
 }
 
-// Rows of loss, samples, predictions and the wait for other stages, one for each result, and one of
-// votes.
+// Rows of loss, samples, predictions, the wait for other stages and whether gradients are no
+// numbers, one for each result, and one of votes.
 at::Tensor SumsOverRanks(const std::vector<StepResult>& results,
                          const Votes& votes,
                          const RankShare& ranks,
                          c10d::Backend* control) {
   at::Tensor sums =
-      at::zeros({ranks.own.size(), static_cast<int64_t>(results.size()) + 1, 4}, at::kDouble);
+      at::zeros({ranks.own.size(), static_cast<int64_t>(results.size()) + 1, 5}, at::kDouble);
   auto* row = sums.mutable_data_ptr<double>();
   for (int64_t rank = 0; rank < ranks.own.size(); ++rank) {
     for (const StepResult& result : results) {
@@ -66,9 +78,10 @@ at::Tensor SumsOverRanks(const std::vector<StepResult>& results,
       *row++ = static_cast<double>(found.samples);
       *row++ = static_cast<double>(found.predictions);
       *row++ = rank == 0 ? result.pipeline_wait_seconds : 0;
+      *row++ = rank == 0 && !std::isfinite(static_cast<double>(result.grad_norm)) ? 1 : 0;
     }
     // Those of the process count once.
-    for (const bool vote : {votes.save, votes.busy, votes.stop, votes.watch}) {
+    for (const bool vote : {votes.save, votes.busy, votes.stop, votes.watch, false}) {
       *row++ = vote && rank == 0 ? 1 : 0;
     }
   }
@@ -114,6 +127,8 @@ Votes StepReports::Tell(const Observers* observers, const Votes& own, bool wait)
     report.samples = std::llround(*row++);
     report.predictions = std::llround(*row++);
     const double waited = *row++;
+    // Also of those that came only after the sums (SumEarly); these are alike on all ranks.
+    const bool bad_gradients = *row++ > 0 || !std::isfinite(static_cast<double>(result.grad_norm));
     report.loss = loss_sum / static_cast<double>(report.predictions);
     if (report.predictions > 0) loss_.Add(report.loss);
     report.mean_loss = loss_.mean();
@@ -132,8 +147,11 @@ Votes StepReports::Tell(const Observers* observers, const Votes& own, bool wait)
     last_ = report;
     if (observers != nullptr) observers->Tell(&Observer::OnStep, report);
     // Without any prediction there is no loss, and nothing to learn from, but nothing wrong either.
-    const bool bad = report.predictions > 0 && !std::isfinite(report.loss);
-    if (bad && job_.config.training.stop_on_bad_loss) throw BadLoss(report.step, report.loss);
+    const bool bad_loss = report.predictions > 0 && !std::isfinite(report.loss);
+    if (!job_.config.training.stop_on_bad_loss) continue;
+    if (bad_loss) throw BadLoss(report.step, report.loss);
+    // With a loss scale such a step is skipped.
+    if (bad_gradients && report.loss_scale == 0) throw BadGradients(report.step);
   }
   return {.save = row[0] > 0, .busy = row[1] > 0, .stop = row[2] > 0, .watch = row[3] > 0};
 }

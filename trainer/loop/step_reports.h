@@ -34,6 +34,7 @@ struct StepResult {
   std::vector<StepSums> sums = {};   // of its logical ranks
   DeviceScalar grad_norm = {};       // of the averaged gradients, before clipping
   double pipeline_wait_seconds = 0;  // waiting for other stages
+  bool diverged = false;             // nothing was updated, for the gradients are no numbers
 };
 
 // One thread.
@@ -51,7 +52,8 @@ class StepReports {
 
   // A collective: sums what was added since the last time over all ranks, which have added the same
   // steps, and tells the observers, which may be nullptr. Returns what any rank has voted for.
-  // Throws FailureOfAllRanks for a loss that is no number, where the config wants that. Without
+  // Throws FailureOfAllRanks for a loss or gradients that are no numbers, where the config wants
+  // that. Without
   // `wait` the steps are left to a later call: a device may still compute them.
   Votes Tell(const Observers* observers, const Votes& own = {}, bool wait = true);
 

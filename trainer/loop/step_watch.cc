@@ -30,7 +30,7 @@ void StepWatch::BeforeMicroBatch(const Mesh& mesh, double save_seconds) {
   }
   const double of_each = Seconds() / static_cast<double>(done);
   const double rest = of_each * static_cast<double>(micro_batches_ - done);
-  const at::Tensor votes = at::tensor({IsTooLate(rest, save_seconds, asked_()) ? 1 : 0}, at::kLong);
+  const at::Tensor votes = at::tensor({IsTooLate(rest, save_seconds) ? 1 : 0}, at::kLong);
   AllReduceOnHost(mesh.control.get(), votes);
   if (votes.item<int64_t>() > 0) throw StepGivenUp();
 }

@@ -37,6 +37,13 @@ class StepWatch {
   void GiveUp(const Model& model);
   bool gave_up() const { return gave_up_; }
 
+  // Of a process that is to stop: whether what is left of its time is too short to wait any longer;
+  // whether, after `rest` seconds, it would be too short to save the state.
+  bool TimeIsOver() const { return asked_ && IsOver(asked_()); }
+  bool IsTooLate(double rest, double save_seconds) const {
+    return asked_ && trainer::IsTooLate(rest, save_seconds, asked_());
+  }
+
   // Votes::watch of this rank, after the step or at its end.
   bool WantsNext() const { return asked_ && IsLongStep(Seconds(), asked_()); }
   // Whether a rank has voted so for the step to come.

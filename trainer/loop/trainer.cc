@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <thread>
 #include <utility>
 
 #include "base/failure.h"
@@ -15,7 +14,6 @@
 #include "trainer/data/loader.h"
 #include "trainer/loop/build_pipeline.h"
 #include "trainer/loop/build_strategy.h"
-#include "trainer/loop/evaluate.h"
 #include "trainer/loop/options_of.h"
 #include "trainer/loop/step_input.h"
 #include "trainer/parallel/peer_state.h"
@@ -39,6 +37,18 @@ FailureOfAllRanks NoLossScaleFits(int64_t step) {
             .hint = "Take training.precision \"bf16\" or \"fp32\", lower "
                     "optimizer.learning_rate, or look at the\ndata of this step.",
             .page = "no-loss-scale"});
+}
+
+// Whether gradients of this norm are to end the run instead of updating anything, on all ranks
+// alike. On a device, which would be waited for, and where ranks have gradients of their own,
+// reports find out.
+bool HasDiverged(const TrainingConfig& training,
+                 const Mesh& mesh,
+                 const Strategy& strategy,
+                 const DeviceScalar& grad_norm) {
+  const bool known = mesh.device.is_cpu() && strategy.averages_gradients();
+  return known && training.stop_on_bad_loss && training.precision != Precision::kFp16 &&
+         !std::isfinite(static_cast<double>(grad_norm));
 }
 
 double SecondsSince(SteadyClock::time_point begin) {
@@ -91,7 +101,13 @@ void Trainer::Fit(const Observers* observers) {
   model_->train();
   if (!recovery_.joined) SetPhase(WorkerPhase::kTraining);
   log_.Debug("training begins", {{"steps", std::to_string(plan_.total_steps)}});
-  if (recovery_.evaluating) FinishStep();
+  if (recovery_.evaluating) {
+    FinishStep();
+  } else if (evaluation_due_ && job_.validation != nullptr) {
+    // An earlier start has left it out. Where this one does, too, the same checkpoint owes it.
+    stopped_ = !EvaluateModel();
+    if (checkpoints_.found_best()) Save();
+  }
   for (int64_t epoch = position_.epoch; step_ < plan_.total_steps && !stopped_; ++epoch) {
     RunEpoch(epoch);
   }
@@ -155,58 +171,6 @@ void Trainer::RunEpoch(int64_t epoch) {
     AfterStep(result);
     begin = SteadyClock::now();
   }
-}
-
-void Trainer::AfterStep(const StepResult& result) {
-  if (reports_.IsReported(step_)) {
-    const int64_t samples = result.sums[0].samples * ranks_.own.size();
-    log_.Debug("step done", {{"step", std::to_string(step_)},
-                             {"seconds", std::to_string(result.report.step_seconds)},
-                             {"samples", std::to_string(samples)}});
-  }
-  recovery_.votes.reset();
-  const bool told = reports_.IsReported(step_) || EvaluateNow();
-  if (told || strategy_->ranks_met()) {
-    const bool stop = stop_asked_ && stop_asked_();
-    recovery_.votes = reports_.Tell(observers_, OwnVotes(stop),
-                                    /*wait=*/told || mesh_.device.is_cpu());
-  }
-  if (observers_ != nullptr) strategy_->Report(*observers_, step_);
-  FinishStep();
-}
-
-void Trainer::FinishStep() {
-  if (recovery_.votes && recovery_.votes->stop) {
-    recovery_.leaving = true;
-    SetRecovers(false);
-  }
-  if (EvaluateNow()) EvaluateModel();
-  checkpoints_.Tell(observers_);
-  const BoundaryActions actions = checkpoints_.Decide(step_, recovery_.votes);
-  // What a device still has of the steps that are kept.
-  if ((actions.save || actions.stop) && !mesh_.device.is_cpu()) reports_.Tell(observers_);
-  if (actions.save) Save();
-  stopped_ = actions.stop;
-  watch_.SetNext(recovery_.votes && recovery_.votes->watch);
-}
-
-// For the save under way, which may take longer than a rank may be without progress.
-void Trainer::WaitForSave() {
-  for (; checkpoints_.saving(); std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
-    NoteProgress();
-    // The part of a rank that was lost does not come any more.
-    if (recovery_.group == nullptr) continue;
-    if (!recorder_->LostIn(recovery_.group->generation()).empty()) checkpoints_.Abandon();
-  }
-}
-
-void Trainer::Save() {
-  WaitForSave();
-  // Rank 0's buffers count; where ranks train on their own, each keeps its own.
-  if (recovery_.group == nullptr && strategy_->averages_gradients()) strategy_->BeforeEvaluation();
-  saved_step_ = step_;
-  checkpoints_.Begin(
-      step_, [this](StateVisitor& visitor) { NameState(visitor); }, *model_);
 }
 
 void Trainer::Restore(const Checkpoint& checkpoint) {
@@ -292,6 +256,7 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   const double max_norm = job_.config.training.max_grad_norm;
   if (max_norm > 0) result.grad_norm = strategy_->ClipGradients(max_norm);
   if (max_norm == 0 && scaler_) result.grad_norm = strategy_->GradientNorm();
+  result.diverged = HasDiverged(job_.config.training, mesh_, *strategy_, result.grad_norm);
   if (recovery_.group != nullptr) {
     const bool stop = stop_asked_ && stop_asked_();
     // Nobody would wait for the one that is replaced.
@@ -314,6 +279,7 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
 }
 
 void Trainer::Update(StepResult& result) {
+  if (result.diverged) return;
   if (!scaler_) return strategy_->Step();
   // Waits for a device, once a step. The norm is over all gradients of all ranks, so that all
   // decide alike; its squares, in double, are finite if the gradients are.
@@ -371,29 +337,6 @@ at::Tensor Trainer::WeightedLoss(Model& model,
 
 void Trainer::WaitForAllRanks() {
   AllReduceOnHost(mesh_.control.get(), at::zeros({1}));
-}
-
-bool Trainer::EvaluateNow() const {
-  if (job_.validation == nullptr) return false;
-  const int64_t every = job_.config.evaluation.eval_steps;
-  return step_ == plan_.total_steps || (every > 0 && step_ % every == 0);
-}
-
-void Trainer::EvaluateModel() {
-  if (!recovery_.joined || recovery_.proven) SetPhase(WorkerPhase::kEvaluating);
-  log_.Debug("validation begins", {{"steps_done", std::to_string(step_)}});
-  if (recovery_.group == nullptr) strategy_->BeforeEvaluation();
-  recovery_.evaluating = true;
-  WithOthers([this] {
-    EvalReport report = Evaluate(job_, mesh_, *strategy_, *model_, [this] { BeforeBatch(); });
-    report.step = step_;
-    report.epoch = static_cast<double>(step_) / static_cast<double>(plan_.steps_per_epoch);
-    recovery_.evaluation = std::move(report);
-  });
-  recovery_.evaluating = false;
-  SetPhase(WorkerPhase::kTraining);
-  checkpoints_.NoteEvaluation(recovery_.evaluation);
-  if (observers_ != nullptr) observers_->Tell(&Observer::OnEval, recovery_.evaluation);
 }
 
 }  // namespace ddprun::trainer

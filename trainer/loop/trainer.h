@@ -38,8 +38,7 @@ class Trainer {
           const Log& log);
   ~Trainer();
 
-  // Makes or reads the weights, and all that belongs to them. `joins`: as of BuildStrategy. Throws
-  // Failure.
+  // Makes or reads the weights and what belongs to them; `joins`: of BuildStrategy. Throws Failure.
   void Build(bool joins = false);
 
   // Goes on where the run was when the checkpoint was saved, and saves to `place`. All ranks alike,
@@ -48,6 +47,7 @@ class Trainer {
   // The same where ranks do not see the checkpoint: rank 0 reads it, and sends it to the others,
   // for which it is nullptr. REQUIRES: all ranks have the same state (KeyOfOwnState).
   void RestoreFromRankZero(const Checkpoint* checkpoint);
+  void EvaluateFirst() { evaluation_due_ = true; }  // in Fit: the checkpoint OwesEvaluation
   // `part`: of Checkpointing::SaveTo.
   void SaveTo(const CheckpointPlace& place, std::optional<RankPart> part) {
     checkpoints_.SaveTo(place, part);
@@ -90,7 +90,7 @@ class Trainer {
   void RunEpoch(int64_t epoch);
   void AfterStep(const StepResult& result);
   void FinishStep();
-  void Save();
+  void Save(bool evaluation_due = false);
   void WaitForSave();
   void NameState(StateVisitor& visitor);
   StepResult TrainStep(const std::vector<Batch>& micro_batches);
@@ -115,7 +115,7 @@ class Trainer {
   void NoteProgress();
   void BeforeBatch();
   void SetPhase(WorkerPhase phase);
-  void EvaluateModel();
+  bool EvaluateModel();
   bool EvaluateNow() const;
 
   const Job& job_;
@@ -141,7 +141,8 @@ class Trainer {
   SamplerState position_;   // after it
   bool first_step_ = true;  // of this start
   bool stopped_ = false;
-  int64_t saved_step_ = 0;  // whose save has begun, or that the run goes on from
+  bool evaluation_due_ = false;  // of step(), before the next one
+  int64_t saved_step_ = 0;       // whose save has begun, or that the run goes on from
   StepWatch watch_;
   std::function<bool()> stop_asked_;
 };

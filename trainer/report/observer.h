@@ -109,6 +109,8 @@ class Observer {
   // Every step.
   virtual void OnStep(const StepReport& /*report*/, ReportTime /*now*/) {}
   virtual void OnEval(const EvalReport& /*report*/, ReportTime /*now*/) {}
+  // The save of the state after this step begins; what becomes of it OnCheckpoint tells.
+  virtual void OnSave(int64_t /*step*/, ReportTime /*now*/) {}
   virtual void OnCheckpoint(const CheckpointReport& /*report*/, ReportTime /*now*/) {}
   virtual void OnBucketSizes(const BucketSizesReport& /*report*/, ReportTime /*now*/) {}
   virtual void OnDeviceMemory(const DeviceMemoryReport& /*report*/, ReportTime /*now*/) {}

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/whole_file.h"
+#include "trainer/report/append_line.h"
 #include "trainer/report/format.h"
 
 namespace ddprun::trainer {
@@ -59,7 +60,12 @@ void TimeLedger::OnStep(const StepReport& report, ReportTime /*now*/) {
   spent_.data += report.data_seconds;
   spent_.ranks += exposed;
   spent_.useful += std::max(report.step_seconds - waited, 0.0);
-  after_.emplace_back(report.step, spent_);
+}
+
+void TimeLedger::OnSave(int64_t step, ReportTime /*now*/) {
+  // One that never comes to an outcome was of an earlier step.
+  while (begun_.size() > 1) begun_.pop_front();
+  begun_.emplace_back(step, spent_);
 }
 
 void TimeLedger::OnEval(const EvalReport& report, ReportTime /*now*/) {
@@ -70,9 +76,9 @@ void TimeLedger::OnCheckpoint(const CheckpointReport& report, ReportTime now) {
   // It was a part of the steps.
   spent_.saving += report.stall_seconds;
   spent_.useful -= report.stall_seconds;
-  while (!after_.empty() && after_.front().first < report.step) after_.pop_front();
-  if (!report.error.empty() || after_.empty() || after_.front().first != report.step) return;
-  Write(report.step, after_.front().second, now);
+  while (!begun_.empty() && begun_.front().first < report.step) begun_.pop_front();
+  if (!report.error.empty() || begun_.empty() || begun_.front().first != report.step) return;
+  Write(report.step, begun_.front().second, now);
 }
 
 void TimeLedger::OnEnd(const RunEnd& end, ReportTime now) {
@@ -107,7 +113,7 @@ void TimeLedger::Write(int64_t step, const Seconds& spent, ReportTime now) {
                            {"evaluation_seconds", spent.evaluation},
                            {"lost_seconds", LostSeconds(spent, wall)},
                            {"goodput", wall > 0 ? spent.useful / wall : 0}};
-  WriteBytes(fd_.get(), line.dump() + "\n");
+  (void)AppendLine(fd_.get(), line.dump() + "\n", path_);
 }
 
 }  // namespace ddprun::trainer

@@ -24,6 +24,7 @@ class TimeLedger final : public Observer {
   void OnBegin(const RunHeader& header, ReportTime now) override;
   void OnStep(const StepReport& report, ReportTime now) override;
   void OnEval(const EvalReport& report, ReportTime now) override;
+  void OnSave(int64_t step, ReportTime now) override;
   void OnCheckpoint(const CheckpointReport& report, ReportTime now) override;
   void OnEnd(const RunEnd& end, ReportTime now) override;
 
@@ -47,7 +48,7 @@ class TimeLedger final : public Observer {
   double began_ = 0;  // wall clock, of the first start
   int64_t starts_ = 1;
   Seconds spent_;
-  std::deque<std::pair<int64_t, Seconds>> after_;  // steps since the last checkpoint
+  std::deque<std::pair<int64_t, Seconds>> begun_;  // of saves: steps, and what was spent until then
 };
 
 }  // namespace ddprun::trainer

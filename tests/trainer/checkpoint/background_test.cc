@@ -1,6 +1,8 @@
 // Saving beside a training that goes on.
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <memory>
 #include <thread>
 
 #include "tests/trainer/checkpoint/checkpoint_fixture.h"
@@ -204,6 +206,30 @@ TEST(BackgroundSaver, TellsWhatIsInTheWay) {
   ASSERT_TRUE(outcome.error);
   EXPECT_THAT(outcome.error->what, HasSubstr("\"c\" has a dtype"));
   EXPECT_THAT(folder.Names(), ElementsAre("file"));
+}
+
+TEST(BackgroundSaver, RefusesNumbersThatHaveToBeFinite) {
+  const CheckpointFolder folder;
+  int64_t step = 0;
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
+    for (const double value : {1.0, double{NAN}, double{-INFINITY}}) {
+      at::Tensor tensor = at::ones({3000}, dtype);
+      tensor[2999] = value;
+      StateDict state;
+      for (const char* name : {"first", "w"}) {
+        state.tensors.push_back({.name = name,
+                                 .tensor = name[0] == 'w' ? tensor : at::full({5}, NAN),
+                                 .global_shape = tensor.sizes().vec(),
+                                 .offset = {0}});
+      }
+      state.tensors[0].global_shape = {5};
+      const SaveOutcome outcome = SaveCheckpoint({.folder = folder.path()}, state,
+                                                 {.step = ++step, .attempt = "a", .finite = {"w"}});
+      ASSERT_EQ(outcome.error.has_value(), value != 1) << dtype;
+      if (value == 1) continue;
+      EXPECT_THAT(outcome.error->what, HasSubstr("\"w\" has a number that is NaN or infinite"));
+    }
+  }
 }
 
 TEST(BackgroundSaver, RefusesStateThatIsNotWhole) {

@@ -119,7 +119,7 @@ class ResumeFixture : public testing::Test {
           constexpr double kForEver = std::numeric_limits<double>::infinity();
           const bool late =
               mesh.world.rank + 1 == ranks && trainer.step() == stop && ++asked >= give_up;
-          return StopGrace{.whole = 1e-9, .left = late ? 0 : kForEver};
+          return StopGrace{.whole = 1e-9, .left = late ? 2e-10 : kForEver};
         });
       Observers observers;
       observers.Add(std::make_unique<StepLog>(outcome));

@@ -117,6 +117,34 @@ class Stop(training.TrainingTest):
         self.assertEqual(job.returncode, 0, job.err)
         self.assertEqual(self.losses("run"), self.losses("whole"))
 
+    def test_in_an_evaluation_leaves_it_to_the_next_start(self):
+        self.script("t.csv", "a,b,y\n" + "1,2,x\n3,4,z\n" * 20000)
+        config = {
+            "run": {"name": "run", "max_steps": 10**9},
+            "model": {"type": "mlp", "layer_sizes": [2, 4, 2]},
+            "data": {"format": "csv", "train_files": "t.csv", "label_column": "y",
+                     "validation_fraction": 0.5},
+            "training": {"per_device_eval_batch_size": 1},
+            "evaluation": {"eval_steps": 1},
+            "report": {"logging_steps": 1},
+        }
+        job = self.start("--nproc_per_node=2", self.write_config(config))
+        self.read_to(job, "step")
+        job.send_signal(signal.SIGTERM)
+        self.finish(job)
+        self.assertEqual(job.returncode, 75, job.err)
+
+        def evaluated():
+            return [line["step"] for line in self.metrics("run")
+                    if line.get("split") == "validation"]
+
+        step = self.checkpoints("run")[-1]
+        self.assertEqual(evaluated(), list(range(1, step)))
+        more = ["--resume", "runs/run", "--set", f"run.max_steps={step + 1}"]
+        job = self.run_ddprun("--nproc_per_node=2", *more)
+        self.assertEqual(job.returncode, 0, job.err)
+        self.assertEqual(evaluated(), list(range(1, step + 2)))
+
     def test_while_it_starts_stops_after_the_first_step(self):
         config = training.gpt_config(model={"name_or_path": ""}, run={"max_steps": 10**9})
         for part in range(12):

@@ -63,7 +63,9 @@ class TimeLedgerTest : public ScratchFolder {
 
 TEST_F(TimeLedgerTest, TellsApartWhatWasLost) {
   const Observers observers = Start(0, 0);
-  Steps(observers, 1, 40);
+  Steps(observers, 1, 20);
+  observers.Tell(&Observer::OnSave, int64_t{20});
+  Steps(observers, 21, 40);
   observers.Tell(&Observer::OnEval, EvalReport{.step = 40, .seconds = 5});
   observers.Tell(&Observer::OnCheckpoint, Saved(20, 1), At(90));
   observers.Tell(&Observer::OnEnd, RunEnd{.reason = "finished", .step = 40}, At(100));
@@ -89,7 +91,11 @@ TEST_F(TimeLedgerTest, TellsApartWhatWasLost) {
 TEST_F(TimeLedgerTest, CountsStepsDoneAgainAndTheTimeBetweenStartsAsLost) {
   {
     const Observers killed = Start(0, 0);
-    Steps(killed, 1, 10);
+    Steps(killed, 1, 2);
+    killed.Tell(&Observer::OnSave, int64_t{2});  // nothing comes of it
+    Steps(killed, 3, 4);
+    killed.Tell(&Observer::OnSave, int64_t{4});
+    Steps(killed, 5, 10);
     killed.Tell(&Observer::OnCheckpoint, Saved(4, 0), At(12));
   }
   ASSERT_TRUE(CutMetrics(Path(), 4).ok());
