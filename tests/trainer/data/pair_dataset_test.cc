@@ -157,7 +157,7 @@ TEST_F(Pairs, TakeNumbersAsClassesWhereTheModelHasSoMany) {
   EXPECT_THAT(Classes(three), ElementsAre(2, 0));
   EXPECT_EQ(three.shape().classes, 3);
   EXPECT_THAT(three.Notes(), ElementsAre("model.num_labels is 3, but the texts have 2 different "
-                                         "labels: \"2\", \"0\""));
+                                         "labels: \"0\", \"2\""));
   EXPECT_THAT(Open("t.tsv", text, {.classes = 2}).Notes(), IsEmpty());
   EXPECT_THAT(Classes(Open("t.tsv", text, {.classes = 2})), ElementsAre(1, 0));
 }
