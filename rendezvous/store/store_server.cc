@@ -50,6 +50,7 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     on_abandoned_ = nullptr;
     on_exhausted_ = nullptr;
     on_foreign_ = nullptr;
+    num_foreign_ = nullptr;
     on_refused_ = nullptr;
     on_drained_ = nullptr;
     sweep_.cancel();
@@ -78,13 +79,23 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
 
   std::vector<ParkedWait> ParkedWaits() const {
     std::vector<ParkedWait> waits;
-    for (const auto& [id, note] : wait_clock_.notes()) {
-      if (!state_.waits().contains(id)) continue;
+    for (const auto& [since, id] : LongestWaits(sessions_.size())) {
       const auto& session = sessions_.at(id);
       waits.push_back({session->peer(), session->own(), state_.waits().Missing(id),
-                       state_.waits().at_barrier(id), note.since});
+                       state_.waits().at_barrier(id), since});
     }
-    std::ranges::sort(waits, {}, &ParkedWait::since);
+    return waits;
+  }
+
+  // The longest first; no more than `most`.
+  std::vector<std::pair<WaitClock::Time, ConnectionId>> LongestWaits(size_t most) const {
+    std::vector<std::pair<WaitClock::Time, ConnectionId>> waits;
+    for (const auto& [id, note] : wait_clock_.notes()) {
+      if (state_.waits().contains(id)) waits.emplace_back(note.since, id);
+    }
+    const auto end = waits.begin() + static_cast<ptrdiff_t>(std::min(most, waits.size()));
+    std::ranges::partial_sort(waits, end);
+    waits.erase(end, waits.end());
     return waits;
   }
 
@@ -95,16 +106,14 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     status.queue_elements = state_.num_queue_elements();
     status.bytes = state_.total_bytes();
     status.buffered_bytes = held_bytes_;
-    const auto waits = ParkedWaits();
-    status.num_waits = waits.size();
+    const WaitTable& table = state_.waits();
+    status.num_waits = static_cast<size_t>(std::ranges::count_if(
+        wait_clock_.notes(), [&](const auto& note) { return table.contains(note.first); }));
     const auto now = std::chrono::steady_clock::now();
-    for (const ParkedWait& wait : std::span(waits).first(std::min(waits.size(), kMostWaitsTold))) {
-      const size_t told = std::min(wait.keys.size(), kMostKeysTold);
-      status.waits.push_back({wait.peer,
-                              {wait.keys.begin(), wait.keys.begin() + told},
-                              wait.keys.size(),
-                              wait.barrier,
-                              std::chrono::duration_cast<milliseconds>(now - wait.since)});
+    for (const auto& [since, id] : LongestWaits(kMostWaitsTold)) {
+      status.waits.push_back({sessions_.at(id)->peer(), table.Missing(id, kMostKeysTold),
+                              table.NumMissing(id), table.at_barrier(id),
+                              std::chrono::duration_cast<milliseconds>(now - since)});
     }
     return status;
   }
@@ -115,16 +124,19 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
   std::function<void(const Error&)> on_exhausted_;
   char foreign_byte_ = 0;
   std::function<void(UniqueFd, std::string)> on_foreign_;
+  std::function<size_t()> num_foreign_;
   std::string refused_prefix_;
   std::function<void(const std::string&)> on_refused_;
 
  private:
+  size_t NumOpen() const { return sessions_.size() + (num_foreign_ ? num_foreign_() : 0); }
+
   Acceptor::Handlers AcceptHandlers() {
     return {.on_connection = [this](UniqueFd fd) { OnConnection(std::move(fd)); },
-            .has_room = [this] { return sessions_.size() < max_connections_; },
+            .has_room = [this] { return NumOpen() < max_connections_; },
             .on_exhausted =
                 [this](int problem) {
-                  if (on_exhausted_) on_exhausted_(NoRoomForMore(port_, sessions_.size(), problem));
+                  if (on_exhausted_) on_exhausted_(NoRoomForMore(port_, NumOpen(), problem));
                 }};
   }
 
@@ -146,14 +158,16 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     held_bytes_ -= sessions_.at(connection)->held_bytes();
     sessions_.erase(connection);
     wait_clock_.Forget(connection);
-    if (on_abandoned_ && state_.waits().contains(connection)) {
+    auto missing = on_abandoned_ ? state_.waits().Missing(connection) : std::vector<std::string>();
+    state_.Disconnect(connection);
+    std::erase_if(missing, [this](const auto& key) { return state_.waits().IsAwaited(key); });
+    if (!missing.empty()) {
       // Posted, because the handler may destroy the server, which is in the middle of something.
-      asio::post(io_, [self = shared_from_this(), missing = state_.waits().Missing(connection)] {
+      asio::post(io_, [self = shared_from_this(), missing = std::move(missing)] {
         const auto handler = self->on_abandoned_;
         if (handler) handler(missing);
       });
     }
-    state_.Disconnect(connection);
     if (sessions_.empty() && on_drained_) {
       asio::post(io_, [self = shared_from_this()] {
         if (self->sessions_.empty()) self->Drained();
@@ -314,8 +328,10 @@ void StoreServer::Call(Request request, Handler handler) {
 }
 
 void StoreServer::OnForeignConnection(char first_byte,
-                                      std::function<void(UniqueFd, std::string)> handler) {
+                                      std::function<void(UniqueFd, std::string)> handler,
+                                      std::function<size_t()> num_open) {
   impl_->foreign_byte_ = first_byte;
+  impl_->num_foreign_ = std::move(num_open);
   impl_->on_foreign_ = std::move(handler);
 }
 

@@ -68,8 +68,8 @@ class StoreServer : public AsyncStore {
   // The host's own requests. A kWait may stay open for long and does not hold up other calls.
   void Call(Request request, Handler handler) override;
 
-  // Called with the keys that a connection was still waiting for when it ended: its process is
-  // gone, or its host.
+  // Called with the keys that a connection was still waiting for when it ended, less those that
+  // others wait for, too: its process is gone, or its host.
   void OnAbandonedWait(std::function<void(const std::vector<std::string>& keys)> handler);
 
   // Called once in the server's life, when clients must wait because there is no room for more
@@ -78,8 +78,10 @@ class StoreServer : public AsyncStore {
 
   // Another protocol at the same port: a connection whose first byte is `first_byte` goes to
   // `handler` with what it has sent so far. Not one of TCPStore's, whose clients begin with 0.
+  // `num_open`: how many of them there are; they count among max_connections.
   void OnForeignConnection(char first_byte,
-                           std::function<void(UniqueFd fd, std::string received)> handler);
+                           std::function<void(UniqueFd fd, std::string received)> handler,
+                           std::function<size_t()> num_open = {});
 
   // Closes connections that name a key which begins so, and says who it was ("10.0.0.7:41532").
   void RefuseKeys(std::string prefix, std::function<void(const std::string& peer)> handler);

@@ -118,7 +118,10 @@ void StoreSession::HandOver(std::string received) {
 void StoreSession::OnWritable() {
   Send();
   if (!open()) return;
-  if (unsent_bytes() > max_unsent_bytes_) return ArmWrite();
+  if (unsent_bytes() > max_unsent_bytes_) {
+    ArmWrite();
+    return Account();
+  }
   const std::string held = std::exchange(backlog_, {});
   Run(held);
 }
@@ -167,7 +170,7 @@ void StoreSession::Send() {
     const ssize_t count =
         send(socket_.native_handle(), out_.data() + sent_, unsent_bytes(), MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == EAGAIN) return;
+    if (count < 0 && errno == EAGAIN) return DropSent();
     if (count < 0) return End();
     sent_ += static_cast<size_t>(count);
   }
@@ -176,9 +179,17 @@ void StoreSession::Send() {
   sent_ = 0;
 }
 
+// Not each time: what remains is copied.
+void StoreSession::DropSent() {
+  if (sent_ < kKeptCapacityBytes || sent_ < out_.size() / 2) return;
+  out_ = out_.substr(sent_);
+  sent_ = 0;
+}
+
 void StoreSession::Account() {
   if (!open()) return;
-  const size_t now = decoder_.held_bytes() + unsent_bytes() + backlog_.size();
+  // With what has been sent and is still there.
+  const size_t now = decoder_.held_bytes() + out_.size() + backlog_.size();
   const size_t before = std::exchange(held_bytes_, now);
   if (now != before && !owner_->OnHeldBytes(before, now)) End();
 }

@@ -78,6 +78,7 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
   void Decode(std::string_view& input);
   Status HandleRequest(Request request);
   void Send();
+  void DropSent();
   void Account();
   void End();
 

@@ -113,17 +113,22 @@ bool WaitTable::at_barrier(ConnectionId connection) const {
   return found != parked_.end() && found->second.barrier;
 }
 
-std::vector<std::string> WaitTable::Missing(ConnectionId connection) const {
+std::vector<std::string> WaitTable::Missing(ConnectionId connection, size_t most) const {
   std::vector<std::string> missing;
   const auto found = parked_.find(connection);
   if (found == parked_.end()) return missing;
-  for (const Keys::value_type* const key : found->second.keys) {
+  for (const Keys::value_type* const key : found->second.keys) {  // as sorted in Park
+    if (missing.size() == most) break;
     if (std::ranges::binary_search(key->second.places, found->second.ticket, {}, &Place::ticket)) {
       missing.push_back(key->first);
     }
   }
-  std::ranges::sort(missing);
   return missing;
+}
+
+size_t WaitTable::NumMissing(ConnectionId connection) const {
+  const auto found = parked_.find(connection);
+  return found == parked_.end() ? 0 : found->second.missing;
 }
 
 }  // namespace ddprun::rendezvous

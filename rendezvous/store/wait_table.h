@@ -32,8 +32,14 @@ class WaitTable {
 
   bool contains(ConnectionId connection) const { return parked_.contains(connection); }
   bool at_barrier(ConnectionId connection) const;
-  // What it still lacks, sorted; empty when it is not parked.
-  std::vector<std::string> Missing(ConnectionId connection) const;
+  // What it still lacks, sorted, the first of it; empty when it is not parked.
+  std::vector<std::string> Missing(ConnectionId connection, size_t most = SIZE_MAX) const;
+  size_t NumMissing(ConnectionId connection) const;
+  // Whether anybody still waits for it.
+  bool IsAwaited(const std::string& key) const {
+    const auto found = keys_.find(key);
+    return found != keys_.end() && !found->second.places.empty();
+  }
   size_t num_parked() const { return parked_.size(); }
   size_t num_keys() const { return keys_.size() + barriers_.size(); }
   size_t cost_bytes() const { return cost_bytes_; }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <vector>
 
 #include "rendezvous/net/socket.h"
 #include "rendezvous/store/tcp_store.h"
@@ -32,6 +33,25 @@ TEST(ForeignConnection, LeavesClientsOfTheStoreAlone) {
   });
   auto store = *TcpStore::Connect(served.endpoint(), Soon());
   EXPECT_EQ(*store->Add("n", 1, Soon()), 1);
+}
+
+TEST(ForeignConnection, CountsAmongTheConnectionsThatTheServerHas) {
+  StoreServerLimits limits;
+  limits.max_connections = 1;
+  ServedStore served(limits);
+  std::vector<UniqueFd> kept;
+  std::promise<Error> exhausted;
+  served.loop().Do([&] {
+    served.server().OnForeignConnection(
+        'd', [&](UniqueFd fd, const std::string&) { kept.push_back(std::move(fd)); },
+        [&] { return kept.size(); });
+    served.server().OnExhausted([&](const Error& error) { exhausted.set_value(error); });
+  });
+  auto foreign = *Stream::Connect(served.endpoint(), Soon());
+  ASSERT_TRUE(foreign.Write("ddprun", Soon()).ok());
+  const auto next = Stream::Connect(served.endpoint(), Soon());
+  EXPECT_EQ(exhausted.get_future().get().page, "too-many-connections");
+  served.Stop();
 }
 
 TEST(ForeignConnection, AClientThatNamesARefusedKeyIsClosedAndTold) {

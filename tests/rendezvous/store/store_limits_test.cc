@@ -142,6 +142,29 @@ TEST(StoreLimits, BoundsWhatAllConnectionsTogetherLeaveUnfinished) {
   EXPECT_LE(served.loop().Do([&] { return served.server().Summary().buffered_bytes; }), 1 << 20);
 }
 
+// The kernel takes the beginning of a long reply, of which nothing is given back at first.
+TEST(StoreLimits, CountsWhatHasBeenSentOfALongReply) {
+  ServedStore served;
+  const std::string value(48 << 20, 'x');
+  Stream stream = Connected(served.endpoint());
+  const std::string bytes =
+      Greeting() + Encoded(SetRequest("/k", value)) + Encoded(KeyRequest(Op::kGet, "/k"));
+  ASSERT_TRUE(stream.Write(bytes, Soon()).ok());
+  const auto held = [&] {
+    return served.loop().Do([&] { return served.server().Summary().buffered_bytes; });
+  };
+  char some[4];
+  ASSERT_TRUE(stream.ReadSome(some, Soon()).has_value());
+  while (held() < value.size()) std::this_thread::yield();
+  std::string buffer(1 << 20, '\0');
+  for (size_t left = value.size(); left > 0;) {
+    const auto count = stream.ReadSome(buffer, Soon());
+    ASSERT_TRUE(count.has_value());
+    left -= std::min(left, *count);
+  }
+  while (held() > 0) std::this_thread::yield();
+}
+
 TEST(StoreLimits, RefusesWaitsThatTheStoreHasNoMemoryFor) {
   StoreServerLimits limits;
   limits.state.max_total_bytes = 100'000;
