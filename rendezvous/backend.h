@@ -38,6 +38,9 @@ struct KeepAlive {
 
 struct RendezvousOptions {
   std::string run_id = "none";
+  // How often a batch system has started the job anew under the same run_id: a later start does not
+  // meet the end of an earlier one.
+  int requeues = 0;
   JobRules rules;                // static: as many nodes as max_nodes
   std::optional<int> node_rank;  // static: needed by all but node 0; c10d: a wish, see SeatNodes
   int local_world_size = 1;
@@ -53,6 +56,8 @@ struct RendezvousOptions {
   KeepAlive keep_alive;
   // To reach the round's store, which listens already, before the join is given up.
   std::chrono::milliseconds reach_timeout{10'000};
+  // static: how long a node that ends the round waits until the others have been told.
+  std::chrono::milliseconds report_timeout{1'000};
   // One line about the wait, such as "2 of 4 nodes joined, missing: 2, 3". May be empty.
   std::function<void(const std::string& line)> on_progress;
   // c10d: a line for each message from and to the coordinator. May be empty.

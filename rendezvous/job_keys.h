@@ -42,6 +42,8 @@ class JobKeys {
     }
     return std::nullopt;
   }
+  // What node 0 knows of who has joined, a line for people.
+  std::string Joined(int round) const { return Round(round) + "ddprun/joined"; }
   // Where the workers of a later round find their fresh store.
   std::string MasterPort(int round) const { return Round(round) + "ddprun/master_port"; }
   // Never set: each node waits for its own as long as it lives, so node 0 notices its end.

@@ -48,8 +48,13 @@ Error RendezvousError(
 }
 
 std::string ListRanks(std::span<const int> sorted_ranks) {
+  constexpr int kMostGroups = 20;
   std::string text;
+  int groups = 0;
   for (size_t first = 0; first < sorted_ranks.size();) {
+    if (groups++ == kMostGroups) {
+      return text + " and " + std::to_string(sorted_ranks.size() - first) + " more";
+    }
     size_t last = first;
     while (last + 1 < sorted_ranks.size() && sorted_ranks[last + 1] == sorted_ranks[last] + 1) {
       ++last;
@@ -72,11 +77,10 @@ std::string DescribeJoined(int nnodes, std::span<const int> missing) {
 
 Error NodesMissing(const HostPort& store,
                    bool hosted_here,
-                   int nnodes,
-                   std::span<const int> missing,
+                   std::string_view joined,
                    std::chrono::milliseconds waited) {
   std::string what = "After " + DurationText(waited) + ": ";
-  what += missing.empty() ? "node 0 has not given out the ranks" : DescribeJoined(nnodes, missing);
+  what += joined.empty() ? "node 0 has not given out the ranks" : joined;
   what += ".\nThe store at " + ToString(store) + " is hosted by " +
           (hosted_here ? "this node (node 0)." : "node 0, and this node reaches it.");
   return RendezvousError(
@@ -85,6 +89,15 @@ Error NodesMissing(const HostPort& store,
       "--rdzv_id, each\nwith its own --node_rank; on those that run, see whether they reach " +
           ToString(store) + ".",
       ToString(store), "nodes-missing");
+}
+
+Error NoOwnName(const HostPort& endpoint, std::chrono::milliseconds waited) {
+  return RendezvousError(
+      "CANNOT LISTEN",
+      "After " + DurationText(waited) + ": " + endpoint.host +
+          " is still no name that this machine knows, so node 0 cannot tell where to listen.",
+      "See that the name resolves on this machine, or give node 0's address instead of it.",
+      ToString(endpoint), "cannot-listen");
 }
 
 Error NodeRankTaken(int node_rank, std::string_view other_host) {

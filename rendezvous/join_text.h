@@ -22,19 +22,21 @@ Status CheckNodes(const RendezvousOptions& options);
 Error RendezvousError(
     std::string title, std::string what, std::string hint, std::string where, std::string page);
 
-// "0, 2, 5-9".
+// "0, 2, 5-9"; of many the first ones, and how many more there are.
 std::string ListRanks(std::span<const int> sorted_ranks);
 
 // "2 of 4 nodes joined, missing: 2, 3".
 std::string DescribeJoined(int nnodes, std::span<const int> missing);
 
-// The nodes did not all come within `waited`. `missing` may be empty on a node that only knows
-// that the ranks have not been given out.
+// The nodes did not all come within `waited`. `joined`: as of DescribeJoined; may be empty on a
+// node that only knows that the ranks have not been given out.
 Error NodesMissing(const HostPort& store,
                    bool hosted_here,
-                   int nnodes,
-                   std::span<const int> missing,
+                   std::string_view joined,
                    std::chrono::milliseconds waited);
+
+// Node 0 does not get to know its own addresses.
+Error NoOwnName(const HostPort& endpoint, std::chrono::milliseconds waited);
 
 // Two nodes say the same --node_rank.
 Error NodeRankTaken(int node_rank, std::string_view other_host);

@@ -69,8 +69,9 @@ class Rendezvous {
   virtual void WatchRound(std::function<void(RoundEnd)> handler) = 0;
 
   // Ends the round on all nodes (also for a signal that only this node got); `end` gets this node's
-  // rank. `done` when they have been told, or after about a second. The first end of a round stays:
-  // if another one was first, WatchRound's handler is called with it before `done`.
+  // rank. `done` when they have been told, or after about a second; before a restart not until it
+  // is known how the round ended. The first end of a round stays: if another one was first,
+  // WatchRound's handler is called with it before `done`.
   virtual void EndRound(RoundEnd end, std::function<void()> done) = 0;
 
   // This node leaves for good although its workers have not ended (it was told to stop). The

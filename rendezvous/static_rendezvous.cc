@@ -16,6 +16,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr milliseconds kLookUpPause{500};
+
 Result<std::shared_ptr<Rendezvous>> Make(asio::io_context& io, RendezvousOptions options) {
   DDPRUN_TRY(CheckNodes(options));
   const int last = options.rules.max_nodes - 1;
@@ -152,12 +154,21 @@ void StaticRendezvous::StartRound() {
     });
     return;
   }
+  LookUpOwn();
+}
+
+void StaticRendezvous::LookUpOwn() {
+  if (!now_.on_joined) return;
   resolve_ = std::make_unique<AsyncResolve>(
       io_, endpoint_.host,
       [self = shared_from_this()](const Result<std::vector<asio::ip::address>>& found) {
-        if (found.has_value()) {
-          self->addresses_ = OwnAddresses(self->endpoint_.host, *found, self->nnodes_);
+        if (self->stopped_) return;
+        if (!found.has_value()) {
+          // It may come: the store must not be open to everybody meanwhile.
+          self->Say("waiting for the name of node 0: " + found.error().what);
+          return self->After(self->ending_, kLookUpPause, &StaticRendezvous::LookUpOwn);
         }
+        self->addresses_ = OwnAddresses(self->endpoint_.host, *found, self->nnodes_);
         if (self->addresses_.empty()) {
           self->Say("listening on all addresses: " + self->endpoint_.host +
                     " is not known as an address of this machine");
@@ -313,9 +324,12 @@ void StaticRendezvous::FailForLostNode() {
 }
 
 void StaticRendezvous::OnDeadline() {
+  if (host() && server_ == nullptr)
+    return FailJoin(NoOwnName(endpoint_, options_.rules.join_timeout));
   // The connection has the same deadline and knows why there is none.
   if (connection_ != nullptr && !connection_->connected()) return;
-  Error error = NodesMissing(endpoint_, host(), nnodes_, Missing(), options_.rules.join_timeout);
+  const std::string who = host() ? DescribeJoined(nnodes_, Missing()) : now_.who_is_there;
+  Error error = NodesMissing(endpoint_, host(), who, options_.rules.join_timeout);
   if (!strangers_.empty()) error.what += "\nAnother job is here" + strangers_ + ".";
   FailJoin(std::move(error));
 }
@@ -332,22 +346,8 @@ void StaticRendezvous::OnProgressTime() {
     return Say("waiting for node 0 at " + ToString(endpoint_) +
                (problem.empty() ? "" : " (" + problem + ")"));
   }
+  if (hosted_by_ddprun_) return AskWhoIsThere();
   if (!std::exchange(looking_, true)) CheckNode(0, {});
-}
-
-// One key after the other: a CHECK of several keys does not say which are there.
-void StaticRendezvous::CheckNode(int node, std::vector<int> missing) {
-  if (!now_.on_joined || node == nnodes_) {
-    looking_ = false;
-    if (!now_.on_joined) return;
-    now_.missing = std::set<int>(missing.begin(), missing.end());
-    return Say(DescribeJoined(nnodes_, missing));
-  }
-  Ask(KeysRequest(Op::kCheck, {keys_.RoleInfo(round_, node)}),
-      [this, node, missing = std::move(missing)](const Reply& reply) mutable {
-        if (reply.status != kCheckReady) missing.push_back(node);
-        CheckNode(node + 1, std::move(missing));
-      });
 }
 
 void StaticRendezvous::Say(const std::string& line) {

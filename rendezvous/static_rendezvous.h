@@ -15,6 +15,7 @@
 #include "rendezvous/backend.h"
 #include "rendezvous/job_keys.h"
 #include "rendezvous/net/async_resolve.h"
+#include "rendezvous/static_round.h"
 #include "rendezvous/store/store_connection.h"
 #include "rendezvous/store/store_server.h"
 
@@ -53,6 +54,7 @@ class StaticRendezvous final : public Rendezvous,
                 std::function<void(Result<std::string>)> then);
 
   void StartRound();
+  void LookUpOwn();
   void OpenStore();
   void Announce();
   void EnterRound();
@@ -65,6 +67,7 @@ class StaticRendezvous final : public Rendezvous,
   void FailJoin(Error error);
   void OnDeadline();
   void OnProgressTime();
+  void AskWhoIsThere();
   void CheckNode(int node, std::vector<int> missing);
   void Say(const std::string& line);
 
@@ -86,7 +89,11 @@ class StaticRendezvous final : public Rendezvous,
   void RefuseRound();
   void FailForLostNode();
   void TellSeen();
-  void PublishEnd(const RoundEnd& own);
+  void PublishEnd(const RoundEnd& own, int round);
+  void OnPublished(const Result<Reply>& reply);
+  void OnReportTime();
+  void OnNoEnd();
+  void LoseRound(const std::string& why);
   void OnEndTold(int round);
   void AwaitSeen();
   void OnSpread();
@@ -113,7 +120,8 @@ class StaticRendezvous final : public Rendezvous,
   std::unique_ptr<StoreWatch> presence_;         // of a later node, at node 0: over all rounds
   asio::steady_timer deadline_;
   asio::steady_timer progress_;
-  asio::steady_timer ending_;  // of EndRound; of a store that goes away while leaving
+  asio::steady_timer ending_;  // of the look-up of the own name; of EndRound; of a store that goes
+                               // away while leaving
   asio::steady_timer spreading_;
   bool stopped_ = false;
   bool hosted_by_ddprun_ = false;
@@ -126,25 +134,7 @@ class StaticRendezvous final : public Rendezvous,
   std::string strangers_;  // nodes of another job, as text; node 0 knows it
   bool looking_ = false;   // a look at who is missing is under way
   std::set<int> unheard_;  // nodes that have not yet read the failure, while reporting it
-  // Of the current round.
-  struct Round {
-    std::function<void(Result<Membership>)> on_joined;
-    std::unique_ptr<StoreWatch> assigned_watch;
-    std::unique_ptr<StoreWatch> failure_watch;
-    std::unique_ptr<StoreConnection> barrier;  // of a node that leaves
-    std::set<int> missing;                     // node 0 knows it; others as of the last look
-    bool assigned = false;
-    std::string last_line;
-    std::function<void(RoundEnd)> on_failure;
-    std::optional<RoundEnd> failure;
-    bool noted = false;  // the failure's key has been read
-    bool failure_delivered = false;
-    std::optional<RoundEnd::Kind> asked_end;  // by this node's EndRound
-    std::function<void()> on_reported;
-    std::function<void(Status)> on_left;
-    bool leave_known = false;  // node 0 has counted this node among those that are done
-    bool left = false;
-  } now_;
+  StaticRound now_;
 };
 
 }  // namespace ddprun::rendezvous

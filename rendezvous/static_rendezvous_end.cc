@@ -4,6 +4,7 @@
 #include <asio/post.hpp>
 
 #include "base/env.h"
+#include "rendezvous/join_text.h"
 #include "rendezvous/peer_json.h"
 #include "rendezvous/static_rendezvous.h"
 #include "rendezvous/store/wire.h"
@@ -14,8 +15,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long a node that ends the round waits until the others have been told.
-constexpr milliseconds kReportTimeout{1000};
 // How long node 0 lets the others read a failure before it acts on it, since its end ends the
 // store.
 constexpr milliseconds kSpreadTimeout{200};
@@ -57,10 +56,19 @@ void StaticRendezvous::TellSeen() {
 void StaticRendezvous::DeliverFailure() {
   if (!now_.failure || now_.failure_delivered || now_.left || !now_.on_failure) return;
   now_.failure_delivered = true;
-  const RoundEnd end = *now_.failure;
-  // Copies: the handler may destroy everything.
+  RoundEnd end = *now_.failure;
+  if (end.node_rank == node_rank_) {
+    if (now_.asked_end == end.kind) return;
+    // The others know this node as lost, though it lives: for it, too, the job has failed
+    // elsewhere.
+    if (!now_.asked_end) {
+      end.node_rank = -1;
+      end.message = "node 0 lost the connection to this node's agent";
+    }
+  }
+  // A copy: the handler may destroy everything.
   const auto handler = now_.on_failure;
-  if (end.node_rank != node_rank_ || now_.asked_end != end.kind) handler(end);
+  handler(end);
 }
 
 void StaticRendezvous::SpreadFailure(const std::string& note) {
@@ -90,13 +98,14 @@ void StaticRendezvous::OnNodeGone(int node) {
     return;
   }
   server_->Call(KeysRequest(Op::kCheck, {keys_.Left(round_, node)}),
-                [self = shared_from_this(), node](const Result<Reply>& reply) {
+                [self = shared_from_this(), node, round = round_](const Result<Reply>& reply) {
+                  if (round != self->round_) return self->OnNodeGone(node);
                   self->OnNodeLost(node, reply.has_value() && reply->status == kCheckReady);
                 });
 }
 
 void StaticRendezvous::OnNodeLost(int node, bool had_left) {
-  if (stopped_ || now_.left) return;
+  if (stopped_ || now_.left || now_.refused) return;
   const std::string how =
       had_left ? "its workers had ended well" : "the connection to its agent was closed";
   const RoundEnd end{.node_rank = node,
@@ -108,7 +117,7 @@ void StaticRendezvous::OnNodeLost(int node, bool had_left) {
 
 // A restart cannot bring back a node that is gone. The others read why where they await ranks.
 void StaticRendezvous::RefuseRound() {
-  now_.assigned = true;
+  now_.assigned = now_.refused = true;
   Request refuse = KeysRequest(Op::kMultiSet, {});
   for (int node = 1; node < nnodes_; ++node) {
     refuse.keys.push_back(keys_.AssignedRanks(round_, node));
@@ -123,7 +132,8 @@ void StaticRendezvous::EndRound(RoundEnd end, std::function<void()> done) {
   now_.asked_end = end.kind;
   end.node_rank = node_rank_;
   // Not at once even if there is nobody to tell: no handler is called from within this call.
-  After(ending_, alone() ? milliseconds(0) : kReportTimeout, &StaticRendezvous::OnReported);
+  After(ending_, alone() ? milliseconds(0) : options_.report_timeout,
+        &StaticRendezvous::OnReportTime);
   if (alone()) {
     now_.failure = now_.failure.value_or(end);
     return;
@@ -132,13 +142,13 @@ void StaticRendezvous::EndRound(RoundEnd end, std::function<void()> done) {
     asio::post(io_, [self = shared_from_this(), round = round_] { self->OnEndTold(round); });
     return;
   }
-  if (end.kind == RoundEnd::Kind::kJobFailed) return PublishEnd(end);
+  if (end.kind == RoundEnd::Kind::kJobFailed) return PublishEnd(end, round_);
   std::vector<std::string> nodes;
   for (int node = 0; node < nnodes_; ++node) nodes.push_back(keys_.Node(node));
   store().Call(KeysRequest(Op::kCheck, std::move(nodes)),
-               [self = shared_from_this(), end](const Result<Reply>& reply) {
+               [self = shared_from_this(), end, round = round_](const Result<Reply>& reply) {
                  const bool all_ours = !reply.has_value() || reply->status == kCheckReady;
-                 self->PublishEnd(all_ours ? end : WithoutRestart(end));
+                 self->PublishEnd(all_ours ? end : WithoutRestart(end), round);
                });
 }
 
@@ -148,22 +158,47 @@ void StaticRendezvous::Withdraw(RoundEnd end, std::function<void()> done) {
   EndRound(std::move(end), std::move(done));
 }
 
-void StaticRendezvous::PublishEnd(const RoundEnd& own) {
+// `round`: that which this node ended, whatever has come since.
+void StaticRendezvous::PublishEnd(const RoundEnd& own, int round) {
   if (stopped_) return;
   // Node 0 tells the others, if it is one of ours. The first note stays.
   const int last = hosted_by_ddprun_ ? 0 : nnodes_ - 1;
   for (int node = 0; node < last; ++node) {
-    Tell(CompareSet(keys_.Failure(round_, node), ToNote(own)));
+    Tell(CompareSet(keys_.Failure(round, node), ToNote(own)));
   }
-  store().Call(CompareSet(keys_.Failure(round_, last), ToNote(own)),
-               [self = shared_from_this(), round = round_](const Result<Reply>& reply) {
-                 if (round != self->round_) return;
-                 if (reply.has_value() && !self->now_.failure) {
-                   self->now_.failure = ParseNote(reply->values.front());
-                   if (!self->host()) self->TellSeen();
-                 }
-                 self->OnEndTold(round);
+  store().Call(CompareSet(keys_.Failure(round, last), ToNote(own)),
+               [self = shared_from_this(), round](const Result<Reply>& reply) {
+                 if (round == self->round_ && !self->stopped_) self->OnPublished(reply);
                });
+}
+
+void StaticRendezvous::OnPublished(const Result<Reply>& reply) {
+  if (!reply.has_value() && !now_.failure && now_.asked_end != RoundEnd::Kind::kJobFailed) {
+    return LoseRound(reply.error().what);
+  }
+  if (reply.has_value() && host()) OnFailureNote(reply->values.front());
+  if (reply.has_value() && !now_.failure) {
+    now_.failure = ParseNote(reply->values.front());
+    TellSeen();
+  }
+  OnEndTold(round_);
+}
+
+// Whoever joins anew without knowing how the round ended is out of step with the other nodes.
+void StaticRendezvous::OnReportTime() {
+  if (now_.failure || now_.asked_end == RoundEnd::Kind::kJobFailed) return OnReported();
+  Say("waiting for node 0, which does not answer, to know how the round ended");
+  After(ending_, options_.rules.join_timeout, &StaticRendezvous::OnNoEnd);
+}
+
+void StaticRendezvous::OnNoEnd() {
+  LoseRound("node 0 did not answer within " + DurationText(options_.rules.join_timeout));
+}
+
+// How the round ended cannot be known any more.
+void StaticRendezvous::LoseRound(const std::string& why) {
+  now_.failure = RoundEnd{.node_rank = -1, .message = why};
+  OnSpread();
 }
 
 void StaticRendezvous::OnEndTold(int round) {

@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <random>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "rendezvous/join_text.h"
 #include "rendezvous/net/heard_text.h"
 #include "rendezvous/static_rendezvous.h"
@@ -119,6 +121,9 @@ void StaticRendezvous::FailWithoutPort(const Error& taken) {
 
 // Node 0 sees the keys of nodes that look for another job here.
 void StaticRendezvous::SayWhoIsThere() {
+  const std::string told = std::exchange(now_.who_is_there, DescribeJoined(nnodes_, Missing()));
+  if (told != now_.who_is_there)
+    Tell(KeyRequest(Op::kSet, keys_.Joined(round_), now_.who_is_there));
   server_->Call(KeyRequest(Op::kListKeys, ""), Guarded([this](const Result<Reply>& reply) {
                   if (!now_.on_joined) return;
                   strangers_.clear();
@@ -133,6 +138,34 @@ void StaticRendezvous::SayWhoIsThere() {
                   }
                   Say(DescribeJoined(nnodes_, Missing()) + strangers_);
                 }));
+}
+
+// What node 0 says of it: a look at each node's key, by each node, is too much for its store.
+void StaticRendezvous::AskWhoIsThere() {
+  constexpr size_t kMostShown = 1000;
+  Ask(KeysRequest(Op::kCheck, {keys_.Joined(round_)}), [this](const Reply& there) {
+    if (there.status != kCheckReady) return;
+    Ask(KeyRequest(Op::kGet, keys_.Joined(round_)), [this](const Reply& reply) {
+      now_.who_is_there = Printable(reply.values.front()).substr(0, kMostShown);
+      Say(now_.who_is_there);
+    });
+  });
+}
+
+// In the store of torchrun's node 0. One key after the other: a CHECK of several keys does not say
+// which are there.
+void StaticRendezvous::CheckNode(int node, std::vector<int> missing) {
+  if (!now_.on_joined || node == nnodes_) {
+    looking_ = false;
+    if (!now_.on_joined) return;
+    now_.who_is_there = DescribeJoined(nnodes_, missing);
+    return Say(now_.who_is_there);
+  }
+  Ask(KeysRequest(Op::kCheck, {keys_.RoleInfo(round_, node)}),
+      [this, node, missing = std::move(missing)](const Reply& reply) mutable {
+        if (reply.status != kCheckReady) missing.push_back(node);
+        CheckNode(node + 1, std::move(missing));
+      });
 }
 
 }  // namespace ddprun::rendezvous

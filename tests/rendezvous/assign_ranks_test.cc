@@ -94,6 +94,9 @@ TEST(JoinText, NamesTheMissingRanks) {
   EXPECT_EQ(DescribeJoined(8, std::vector{1, 3, 4, 5, 7}),
             "3 of 8 nodes joined, missing: 1, 3-5, 7");
   EXPECT_EQ(DescribeJoined(2, {}), "2 of 2 nodes joined");
+  std::vector<int> every_second;
+  for (int rank = 1; rank < 10'000; rank += 2) every_second.push_back(rank);
+  EXPECT_THAT(DescribeJoined(10'000, every_second), HasSubstr("35, 37, 39 and 4980 more"));
 }
 
 std::vector<asio::ip::address> Addresses(const std::vector<std::string>& texts) {

@@ -3,6 +3,7 @@
 
 #include "rendezvous/store/store_connection.h"
 #include "rendezvous/store/store_server.h"
+#include "tests/rendezvous/slow_way.h"
 #include "tests/rendezvous/static_nodes.h"
 
 namespace ddprun::rendezvous {
@@ -126,6 +127,50 @@ TEST_F(StaticRestartTest, ANodeThatGoesBetweenRoundsFailsTheJoinOfTheOthers) {
     EXPECT_EQ(node.joined->error().page, "node-lost");
     EXPECT_THAT(node.joined->error().what, HasSubstr("node 2 is gone"));
   }
+}
+
+// Only the connection by which node 0 sees it.
+TEST_F(StaticRestartTest, ANodeThatIsTakenForLostFailsAsTheOthersDo) {
+  SlowWay way(io_, port_, [] { return std::chrono::milliseconds(0); });
+  RendezvousOptions options = Options(3, 1);
+  options.endpoint.port = way.port();
+  Start(Options(3, 0));
+  Start(options);
+  Start(Options(3, 2));
+  RunUntil([&] { return AllJoined(); });
+  RunUntil([&] { return way.HasSent("ddprun/present/1"); });
+  way.Break("ddprun/present/1");
+  RunUntil([&] {
+    return std::ranges::all_of(nodes_, [](auto& node) { return node.second.failure.has_value(); });
+  });
+  for (auto& [rank, node] : nodes_) {
+    EXPECT_EQ(node.failure->kind, Kind::kJobFailed);
+    EXPECT_EQ(node.failure->exit_code, 1);
+    EXPECT_EQ(node.failure->node_rank, rank == 1 ? -1 : 1) << "on node " << rank;
+  }
+}
+
+TEST_F(StaticRestartTest, AStrangerThatWaitsAsANodeDoesAndGoesIsNoLostNode) {
+  SlowWay way(io_, port_, [] { return std::chrono::milliseconds(0); });
+  RendezvousOptions options = Options(2, 1);
+  options.endpoint.port = way.port();
+  Start(Options(2, 0));
+  Start(options);
+  RunUntil([&] { return AllJoined() && way.HasSent("ddprun/present/1"); });
+  const auto waits_for_presence = [&] {
+    return std::ranges::count_if(
+        nodes_[0].rendezvous->worker_store()->ParkedWaits(),
+        [](const ParkedWait& wait) { return wait.keys.front() == "/none/ddprun/present/1"; });
+  };
+  RunUntil([&] { return waits_for_presence() == 1; });
+  auto stranger = std::make_unique<StoreWatch>(io_, HostPort{"127.0.0.1", port_}, Soon(),
+                                               "/none/ddprun/present/1", [](const auto&) {});
+  RunUntil([&] { return waits_for_presence() == 2; });
+  stranger.reset();
+  RunUntil([&] { return waits_for_presence() == 1; });
+  End(1, Kind::kRestart, "rank 1 failed");
+  RunUntil([&] { return nodes_[1].reported && nodes_[0].failure; });
+  EXPECT_EQ(nodes_[0].failure->kind, Kind::kRestart);
 }
 
 TEST_F(StaticRestartTest, NextToTorchrunARestartIsTheEndOfTheJob) {
