@@ -2,7 +2,9 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
+#include <cassert>
 #include <cerrno>
 #include <functional>
 #include <utility>
@@ -23,6 +25,7 @@ namespace {
 
 using asio::posix::stream_descriptor;
 using nlohmann::json;
+using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kHeaderBytes = 4;
@@ -64,20 +67,29 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
   void Send(const json& message) {
     if (!open_ || clogged_) return;
     const std::string text = message.dump(-1, ' ', false, json::error_handler_t::replace);
+    // Nothing of ours is so long, and the other end would take this one for a stranger.
+    assert(text.size() <= kMaxMessageBytes);
+    if (text.size() > kMaxMessageBytes) return CloseSoon("a message to it is too long");
     for (int shift = 24; shift >= 0; shift -= 8) {
       out_.push_back(static_cast<char>((text.size() >> shift) & 0xff));
     }
     out_ += text;
     if (!writing_) Write();
-    if (out_.size() <= kMaxUnsentBytes) return;
+    if (out_.size() > kMaxUnsentBytes) CloseSoon("it does not read");
+  }
+
+  // Later: whoever sends must not lose the channel in the middle of what it does.
+  void CloseSoon(const char* reason) {
     clogged_ = true;
-    // Later: whoever sends must not lose the channel in the middle of what it does.
-    asio::post(io_, [self = shared_from_this()] { self->Close("it does not read"); });
+    asio::post(io_, [self = shared_from_this(), reason] { self->Close(reason); });
   }
 
   void StartKeepAlive(const KeepAlive& keep_alive) {
     keep_alive_ = keep_alive;
     last_heard_ = Clock::now();
+    // Not before: the kernel must not give up a silent host sooner than the user wants.
+    TuneConnection(socket_.native_handle(),
+                   std::max(keep_alive.interval * keep_alive.max_attempts, milliseconds(15'000)));
     ArmTimer();
   }
 
@@ -191,7 +203,7 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
   bool greeted_;     // the preamble has come, or none is expected
   std::string out_;  // with the kernel's buffer full
   bool writing_ = false;
-  bool clogged_ = false;  // too much of it
+  bool clogged_ = false;  // nothing more is sent
   bool open_ = true;
 };
 

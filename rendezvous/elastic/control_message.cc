@@ -1,7 +1,10 @@
 #include "rendezvous/elastic/control_message.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "rendezvous/peer_json.h"
 
 namespace ddprun::rendezvous {
@@ -11,10 +14,18 @@ using std::chrono::milliseconds;
 
 namespace {
 
+constexpr size_t kMaxShortText = 512;
+constexpr size_t kMaxEndText = 4 << 10;
+constexpr size_t kMaxWorkerBytes = 128 << 10;
 constexpr int64_t kMaxMs = int64_t{1000} * 3600 * 24 * 366;  // as of ParseSeconds
 
 Error BadHello(const std::string& what) {
   return {.title = "BAD HELLO", .what = what};
+}
+
+// What a node says about itself goes into lines and errors that other nodes are told.
+std::string ShortText(const json& message, const char* key) {
+  return Printable(TextOf(message, key).substr(0, kMaxShortText));
 }
 
 bool InRange(int64_t value, int64_t least, int64_t most) {
@@ -27,6 +38,7 @@ json ToJson(const Hello& hello) {
   json message = {{"type", "hello"},
                   {"protocol", hello.protocol},
                   {"run_id", hello.run_id},
+                  {"requeues", hello.requeues},
                   {"min_nodes", hello.rules.min_nodes},
                   {"max_nodes", hello.rules.max_nodes},
                   {"max_restarts", hello.rules.max_restarts},
@@ -53,19 +65,20 @@ Result<Hello> ParseHello(const json& message) {
                     std::to_string(kControlProtocol) + ": use the same ddprun on all nodes");
   }
   hello.run_id = TextOf(message, "run_id");
+  hello.requeues = std::max(0, SmallOf(message, "requeues"));  // an older ddprun says nothing
   hello.rules.min_nodes = SmallOf(message, "min_nodes");
   hello.rules.max_nodes = SmallOf(message, "max_nodes");
   hello.rules.max_restarts = SmallOf(message, "max_restarts");
   hello.rules.join_timeout = milliseconds(NumberOf(message, "join_timeout_ms"));
   hello.rules.last_call_timeout = milliseconds(NumberOf(message, "last_call_timeout_ms"));
-  hello.node.host = TextOf(message, "host");
+  hello.node.host = ShortText(message, "host");
   hello.node.pid = SmallOf(message, "pid");
   hello.node.local_world_size = SmallOf(message, "local_world_size");
-  hello.node.role = TextOf(message, "role");
+  hello.node.role = ShortText(message, "role");
   if (message.contains("node_rank")) hello.node.wished_rank = SmallOf(message, "node_rank");
   hello.keep_alive.interval = milliseconds(NumberOf(message, "keep_alive_interval_ms"));
   hello.keep_alive.max_attempts = SmallOf(message, "keep_alive_max_attempt");
-  hello.local_addr = TextOf(message, "local_addr");
+  hello.local_addr = ShortText(message, "local_addr");
   const bool sane = InRange(hello.rules.min_nodes, 1, hello.rules.max_nodes) &&
                     InRange(hello.rules.max_nodes, 1, kMaxNodes) && hello.rules.max_restarts >= 0 &&
                     InRange(hello.rules.join_timeout.count(), 1, kMaxMs) &&
@@ -75,6 +88,19 @@ Result<Hello> ParseHello(const json& message) {
                     InRange(hello.keep_alive.max_attempts, 1, 1'000'000);
   if (!sane) return BadHello("its numbers make no sense");
   return hello;
+}
+
+std::string ProblemOf(const json& unreached) {
+  return ShortText(unreached, "problem");
+}
+
+RoundEnd EndOf(const json& message) {
+  RoundEnd end = RoundEndOf(message);
+  if (end.message.size() > kMaxEndText) end.message = end.message.substr(0, kMaxEndText) + " ...";
+  if (end.worker == nullptr) return end;
+  const std::string worker = end.worker->dump(-1, ' ', false, json::error_handler_t::replace);
+  if (worker.size() > kMaxWorkerBytes) end.worker = nullptr;
+  return end;
 }
 
 json ToJson(const OpenStore& open, const StorePlace& place) {

@@ -23,6 +23,7 @@ inline constexpr int kControlProtocol = 2;
 struct Hello {
   int protocol = kControlProtocol;
   std::string run_id;
+  int requeues = 0;
   JobRules rules;
   NodeInfo node;
   KeepAlive keep_alive;
@@ -43,11 +44,16 @@ nlohmann::json ToJson(const OpenStore& open, const StorePlace& place);
 nlohmann::json ToJson(const ReachStore& reach);
 nlohmann::json ToJson(const StartRound& start);
 nlohmann::json ToJson(const TellEnd& end);
-// A node's "end" and "withdraw"; RoundEndOf reads it.
+// A node's "end" and "withdraw"; EndOf reads it, and cuts what is longer than all nodes can be
+// told.
+RoundEnd EndOf(const nlohmann::json& message);
 nlohmann::json EndMessage(const char* type, int64_t attempt, const RoundEnd& end);
 nlohmann::json ToJson(const AllLeft& left);
 nlohmann::json ToJson(const RefuseJoin& refuse);
 nlohmann::json ToJson(const TellProgress& progress);
+
+// Of an "unreached".
+std::string ProblemOf(const nlohmann::json& unreached);
 
 // 1 to 65535.
 std::optional<uint16_t> PortOf(const nlohmann::json& message, const char* key);

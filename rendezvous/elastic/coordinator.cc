@@ -89,12 +89,14 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     });
   }
 
+  size_t num_connections() const { return peers_.size(); }
   size_t num_jobs() const { return jobs_.size(); }
   size_t num_nodes() const { return peers_.size() - num_strangers(); }
 
  private:
   struct Job {
     std::string run_id;
+    int requeues;
     RoundState state;
     StorePlace place = {};
   };
@@ -138,11 +140,11 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
       return job.state.OnOpened(id, attempt, {job.place.address, *port});
     }
     if (type == "reached") return job.state.OnReached(id, attempt);
-    if (type == "unreached") return job.state.OnUnreached(id, attempt, TextOf(m, "problem"), now);
-    if (type == "end") return job.state.OnEnd(id, attempt, RoundEndOf(m), now);
+    if (type == "unreached") return job.state.OnUnreached(id, attempt, ProblemOf(m), now);
+    if (type == "end") return job.state.OnEnd(id, attempt, EndOf(m), now);
     if (type == "leave") return job.state.OnLeave(id, attempt, now);
     if (type == "withdraw") {
-      return job.state.OnWithdraw(id, RoundEndOf(m), FlagOf(m, "ends_job"), now);
+      return job.state.OnWithdraw(id, EndOf(m), FlagOf(m, "ends_job"), now);
     }
     return {};
   }
@@ -157,8 +159,9 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
       return Dismiss(peer, error);
     }
     std::shared_ptr<Job>& job = jobs_[hello->run_id];
-    if (job == nullptr || Forgotten(*job)) {
-      job = std::make_shared<Job>(Job{hello->run_id, RoundState(hello->rules)});
+    const bool started_anew = job && job->state.done() && hello->requeues > job->requeues;
+    if (job == nullptr || Forgotten(*job) || started_anew) {
+      job = std::make_shared<Job>(Job{hello->run_id, hello->requeues, RoundState(hello->rules)});
     }
     if (const auto error = Disagreement(hello->rules, job->state.rules())) {
       return Dismiss(peer, *error);
@@ -343,11 +346,15 @@ Coordinator::~Coordinator() {
 }
 
 void Coordinator::ServeOn(StoreServer& server) {
-  server.OnForeignConnection(kControlPreamble.front(),
-                             [impl = std::weak_ptr(impl_)](UniqueFd fd, std::string received) {
-                               if (const auto alive = impl.lock())
-                                 alive->Accept(std::move(fd), std::move(received));
-                             });
+  server.OnForeignConnection(
+      kControlPreamble.front(),
+      [impl = std::weak_ptr(impl_)](UniqueFd fd, std::string received) {
+        if (const auto alive = impl.lock()) alive->Accept(std::move(fd), std::move(received));
+      },
+      [impl = std::weak_ptr(impl_)] {
+        const auto alive = impl.lock();
+        return alive ? alive->num_connections() : 0;
+      });
 }
 
 void Coordinator::WhenAllHeard(milliseconds timeout, std::function<void()> handler) {

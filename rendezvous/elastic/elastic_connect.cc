@@ -39,7 +39,12 @@ ElasticRendezvous::ElasticRendezvous(asio::io_context& io, RendezvousOptions opt
 
 void ElasticRendezvous::FindCoordinator() {
   After(deadline_, options_.rules.join_timeout, &ElasticRendezvous::OnJoinTime);
-  if (options_.is_host == false) return Connect();
+  Seek();
+}
+
+// A name may get its address late, of this node as of another one.
+void ElasticRendezvous::Seek() {
+  if (options_.is_host == false || hosting()) return Connect();
   resolve_ = std::make_unique<AsyncResolve>(
       io_, target_.host, [self = shared_from_this()](Result<std::vector<asio::ip::address>> found) {
         if (!self->stopped_) self->OnResolved(std::move(found));
@@ -47,14 +52,14 @@ void ElasticRendezvous::FindCoordinator() {
 }
 
 void ElasticRendezvous::OnResolved(Result<std::vector<asio::ip::address>> found) {
-  if (found.has_value()) addresses_ = *std::move(found);
+  addresses_ = found.has_value() ? *std::move(found) : std::vector<asio::ip::address>();
   if (TryToHost()) Connect();
 }
 
 // False when the join has failed; otherwise there is someone to connect to, here or elsewhere.
 bool ElasticRendezvous::TryToHost() {
   const bool ours = std::ranges::any_of(addresses_, IsOwnAddress);
-  if (hosting() || !options_.is_host.value_or(ours)) return true;
+  if (addresses_.empty() || !options_.is_host.value_or(ours)) return true;
   const auto own = OwnAddresses(target_.host, addresses_, options_.rules.max_nodes);
   auto server = ListenOnOwn(io_, own, target_.port);
   if (!server.has_value()) {
@@ -101,6 +106,7 @@ void ElasticRendezvous::OnConnected(Result<UniqueFd> fd) {
                                                    bool stranger) { OnClosed(reason, stranger); }});
   Hello hello;
   hello.run_id = options_.run_id;
+  hello.requeues = options_.requeues;
   hello.rules = options_.rules;
   hello.node = {.host = HostName(),
                 .pid = getpid(),
@@ -122,8 +128,7 @@ void ElasticRendezvous::TryAgain(const std::string& problem) {
   pause_timer_.expires_after(pause_);
   pause_ = std::min(pause_ * 3 / 2 + milliseconds(1), kLongestPause);
   pause_timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
-    if (error || self->stopped_) return;
-    if (self->TryToHost()) self->Connect();
+    if (!error && !self->stopped_) self->Seek();
   });
 }
 
@@ -148,7 +153,7 @@ void ElasticRendezvous::OnClosed(const std::string& reason, bool stranger) {
 void ElasticRendezvous::OnJoinTime() {
   if (on_joined_ && !welcome_) {
     FailJoin(NoCoordinator(target_, problem_.empty() ? "no attempt has ended" : problem_,
-                           options_.rules.join_timeout));
+                           options_.rules.join_timeout, !addresses_.empty()));
   }
 }
 

@@ -47,6 +47,7 @@ class ElasticRendezvous final : public Rendezvous,
 
   // Finding the coordinator.
   void FindCoordinator();
+  void Seek();
   void OnResolved(Result<std::vector<asio::ip::address>> found);
   bool TryToHost();
   void Connect();

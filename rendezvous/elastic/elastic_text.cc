@@ -9,6 +9,14 @@ std::string NnodesText(int min_nodes, int max_nodes) {
   return min_nodes == max_nodes ? most : std::to_string(min_nodes) + " to " + most;
 }
 
+std::string NameOf(const NodeInfo& info) {
+  return info.host + ", pid " + std::to_string(info.pid);
+}
+
+std::string NodeText(int rank, const NodeInfo& info) {
+  return "node " + std::to_string(rank) + " (" + NameOf(info) + ")";
+}
+
 Error NodesDidNotCome(std::string_view line, std::chrono::milliseconds waited) {
   return RendezvousError("NODES MISSING",
                          "After " + DurationText(waited) + ": " + std::string(line) + ".",
@@ -50,9 +58,20 @@ Error NodesCannotReach(std::string_view node,
       store.port == 0 ? "" : ToString(store), "nodes-cannot-reach");
 }
 
+Error NodeDidNotAnswer(std::string_view node, std::chrono::milliseconds waited) {
+  return RendezvousError("NODE DID NOT ANSWER",
+                         "The others gave up " + std::string(node) + ": for " +
+                             DurationText(waited) +
+                             " it has not said whether it reaches the store of the next round.",
+                         "Was it stopped, or is its machine overloaded? Start it anew to let it "
+                         "take part again.",
+                         "", "nodes-cannot-reach");
+}
+
 Error NoCoordinator(const HostPort& endpoint,
                     std::string_view problem,
-                    std::chrono::milliseconds waited) {
+                    std::chrono::milliseconds waited,
+                    bool is_elsewhere) {
   const std::string place = ToString(endpoint);
   return RendezvousError(
       "CANNOT REACH THE RENDEZVOUS",
@@ -60,7 +79,8 @@ Error NoCoordinator(const HostPort& endpoint,
           std::string(problem) + ".",
       "The node that has the address " + endpoint.host +
           " hosts it: start ddprun there, too, with the same\n--rdzv_endpoint; or run `ddprun "
-          "store` there. This node has no interface with that address.",
+          "store` there." +
+          (is_elsewhere ? " This node has no interface with that address." : ""),
       place, "no-rendezvous");
 }
 

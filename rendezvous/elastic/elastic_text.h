@@ -7,12 +7,17 @@
 #include <vector>
 
 #include "base/error.h"
+#include "rendezvous/elastic/round_actions.h"
 #include "rendezvous/net/address.h"
 
 namespace ddprun::rendezvous {
 
 // "4" or "2 to 4".
 std::string NnodesText(int min_nodes, int max_nodes);
+
+// "hpc17, pid 4711" and "node 3 (hpc17, pid 4711)".
+std::string NameOf(const NodeInfo& info);
+std::string NodeText(int rank, const NodeInfo& info);
 
 // The nodes did not come in time. `line` is the last progress line.
 Error NodesDidNotCome(std::string_view line, std::chrono::milliseconds waited);
@@ -30,10 +35,15 @@ Error NodesCannotReach(std::string_view node,
                        const HostPort& store,
                        std::string_view problem);
 
-// Nobody answered at the endpoint before the deadline.
+// A node of the next round fell silent before the round had begun.
+Error NodeDidNotAnswer(std::string_view node, std::chrono::milliseconds waited);
+
+// Nobody answered at the endpoint before the deadline. `is_elsewhere`: it is known to be an address
+// of another machine.
 Error NoCoordinator(const HostPort& endpoint,
                     std::string_view problem,
-                    std::chrono::milliseconds waited);
+                    std::chrono::milliseconds waited,
+                    bool is_elsewhere);
 
 // Something else than ddprun listens at the endpoint, or a version that cannot be understood.
 Error NotACoordinator(const HostPort& endpoint, std::string_view problem);

@@ -11,16 +11,10 @@ namespace ddprun::rendezvous {
 
 namespace {
 
-// Between two progress lines: a thousand nodes come within a second.
-constexpr std::chrono::milliseconds kLinePause{1000};
-
-std::string NameOf(const NodeInfo& info) {
-  return info.host + ", pid " + std::to_string(info.pid);
-}
-
-std::string NodeText(int rank, const NodeInfo& info) {
-  return "node " + std::to_string(rank) + " (" + NameOf(info) + ")";
-}
+// For a round's store to be opened and reached: nodes that cannot say so much sooner.
+constexpr std::chrono::milliseconds kFormTimeout{60'000};
+// A round that loses a node before that has not got far.
+constexpr std::chrono::seconds kLongEnough{60};
 
 }  // namespace
 
@@ -39,12 +33,14 @@ Actions RoundState::OnJoin(NodeId id, const NodeInfo& info, Time now) {
   node.waiting = true;
   node.waits_since = now;
   if (is_new && NumWaiting() == 1 && rounds_ == 0) gathering_since_ = now;
-  const bool room = static_cast<int>(members_.size()) < rules_.max_nodes;
-  if (forming() && room) BackToGathering();
-  if (phase_ == Phase::kRunning && room && left_.empty()) {
-    EndRound({.kind = RoundEnd::Kind::kRegroup,
-              .node_rank = -1,
-              .message = "another node came: " + NameOf(info)});
+  if (!MayTakePart(node)) {
+    const std::string rounds = std::to_string(short_rounds_) + " rounds in a row";
+    actions_.push_back(
+        {id, TellProgress{rounds + " lost a node soon after they began: new ones wait a while"}});
+  } else if (forming() && has_room()) {
+    BackToGathering();
+  } else if (phase_ == Phase::kRunning && has_room() && left_.empty()) {
+    Admit(info);
   } else if (phase_ == Phase::kRunning) {
     actions_.push_back({id, TellProgress{"the job runs on " + std::to_string(members_.size()) +
                                          " nodes: waiting as a spare"}});
@@ -133,7 +129,8 @@ Actions RoundState::OnWithdraw(NodeId id, RoundEnd end, bool ends_job, Time now)
   if (found == nodes_.end() || phase_ == Phase::kDone) return {};
   end.kind = RoundEnd::Kind::kJobFailed;
   end.node_rank = RankOf(id);
-  if (ends_job) {
+  const bool spare = rounds_ > 0 && end.node_rank < 0 && !found->second.seat;
+  if (ends_job && !spare) {
     if (phase_ == Phase::kRunning) {
       EndRound(end);
     } else {
@@ -173,30 +170,51 @@ void RoundState::Lose(NodeId id, const Node& gone, RoundEnd end) {
     end.kind =
         restarts_ < rules_.max_restarts ? RoundEnd::Kind::kRestart : RoundEnd::Kind::kJobFailed;
   }
+  if (end.kind == RoundEnd::Kind::kRegroup) NoteLifetime();
   EndRound(end);
   Gather();
 }
 
-Actions RoundState::OnOthers(const std::string& note, Time now) {
-  now_ = now;
-  if (note == others_) return {};
-  others_ = note;
-  if (phase_ == Phase::kGathering) TellWaiting();
-  return Take();
+// A node that comes and crashes again and again would keep the others from their work: whoever is
+// new waits the longer, the more rounds in a row have lost a node soon.
+void RoundState::NoteLifetime() {
+  constexpr int kMostDoublings = 6;
+  short_rounds_ = now_ - started_ < kLongEnough ? short_rounds_ + 1 : 0;
+  if (short_rounds_ < 2) return;
+  admit_at_ = now_ + std::chrono::seconds(1 << std::min(short_rounds_ - 2, kMostDoublings));
+}
+
+bool RoundState::MayTakePart(const Node& node) const {
+  return node.waiting && (node.seat || rounds_ == 0 || now_ >= admit_at_);
+}
+
+// REQUIRES: a round runs that has room.
+void RoundState::Admit(const NodeInfo& info) {
+  EndRound({.kind = RoundEnd::Kind::kRegroup,
+            .node_rank = -1,
+            .message = "another node came: " + NameOf(info)});
 }
 
 Actions RoundState::OnTime(Time now) {
   now_ = now;
-  if (phase_ != Phase::kGathering) return Take();
+  if (phase_ == Phase::kRunning && has_room() && left_.empty()) {
+    const auto come =
+        std::ranges::find_if(nodes_, [this](const auto& node) { return MayTakePart(node.second); });
+    if (come != nodes_.end()) Admit(come->second.info);
+  }
+  if (forming() && now_ >= form_deadline_) DropSilent();
   Gather();
   RefuseOverdue();
   return Take();
 }
 
 std::optional<RoundState::Time> RoundState::NextDeadline() const {
-  if (phase_ != Phase::kGathering) return std::nullopt;
+  if (forming()) return form_deadline_;
   std::optional<Time> next;
   const auto consider = [&](Time time) { next = next ? std::min(*next, time) : time; };
+  const bool pausing = rounds_ > 0 && now_ < admit_at_ && has_room() && NumWaiting() > 0;
+  if (pausing && phase_ != Phase::kDone) consider(admit_at_);
+  if (phase_ != Phase::kGathering) return next;
   for (const auto& [id, node] : nodes_) {
     if (node.waiting) consider(OverdueAt(node));
   }
@@ -213,7 +231,8 @@ void RoundState::Gather() {
 }
 
 bool RoundState::Complete() {
-  const int waiting = NumWaiting();
+  const auto waiting = static_cast<int>(
+      std::ranges::count_if(nodes_, [this](const auto& node) { return MayTakePart(node.second); }));
   if (waiting < rules_.min_nodes) {
     last_call_.reset();
     return false;
@@ -232,10 +251,11 @@ bool RoundState::Complete() {
 void RoundState::Form() {
   std::vector<Candidate> candidates;
   for (const auto& [id, node] : nodes_) {
-    if (node.waiting) candidates.push_back({id, node.seat, node.info.wished_rank});
+    if (MayTakePart(node)) candidates.push_back({id, node.seat, node.info.wished_rank});
   }
   members_ = SeatNodes(candidates, rules_.max_nodes);
   phase_ = Phase::kOpening;
+  form_deadline_ = now_ + kFormTimeout;
   store_ = {};
   reached_.clear();
   left_.clear();
@@ -247,8 +267,24 @@ void RoundState::BackToGathering() {
   members_.clear();
 }
 
+// Who is asked and does not answer must not hold up the others for ever.
+void RoundState::DropSilent() {
+  const bool opening = phase_ == Phase::kOpening;
+  const auto asked = opening ? std::vector{members_.front()} : members_;
+  for (const NodeId id : asked) {
+    if (reached_.contains(id)) continue;
+    const auto silent = nodes_.find(id);
+    const std::string name = NodeText(RankOf(id), silent->second.info);
+    actions_.push_back({id, RefuseJoin{NodeDidNotAnswer(name, kFormTimeout)}});
+    if (const auto seat = silent->second.seat) lost_[*seat] = name;
+    nodes_.erase(silent);
+  }
+  BackToGathering();
+}
+
 void RoundState::Start() {
   phase_ = Phase::kRunning;
+  started_ = now_;
   ++rounds_;
   lost_.clear();
   last_call_.reset();
@@ -286,46 +322,6 @@ void RoundState::Close(const Error& refusal) {
   }
 }
 
-void RoundState::RefuseOverdue() {
-  if (phase_ != Phase::kGathering || last_call_) return;
-  const Error refusal = NodesDidNotCome(WaitingLine(), rules_.join_timeout);
-  for (auto& [id, node] : nodes_) {
-    if (!node.waiting || now_ < OverdueAt(node)) continue;
-    // Before the first round others may still come together; after it the job has lost a node.
-    if (rounds_ > 0) return Close(refusal);
-    node.waiting = false;
-    actions_.push_back({id, RefuseJoin{refusal}});
-  }
-}
-
-void RoundState::TellWaiting() {
-  const std::string line = WaitingLine();
-  if (line == told_line_ || now_ < next_line_) return;
-  told_line_ = line;
-  next_line_ = now_ + kLinePause;
-  for (const auto& [id, node] : nodes_) {
-    if (node.waiting) actions_.push_back({id, TellProgress{line}});
-  }
-}
-
-std::string RoundState::WaitingLine() const {
-  const int waiting = NumWaiting();
-  if (last_call_ && rounds_ == 0) {
-    return std::to_string(waiting) + " nodes joined and " + std::to_string(rules_.max_nodes) +
-           " may: starting after " + DurationText(rules_.last_call_timeout) +
-           " without the others (--rdzv_conf=last_call_timeout=SECONDS)";
-  }
-  std::string line = std::to_string(waiting) + " of " +
-                     NnodesText(rules_.min_nodes, rules_.max_nodes) + " nodes joined";
-  for (const auto& [id, node] : nodes_) {
-    if (node.seat && !node.waiting) {
-      line += ", waiting for " + NodeText(*node.seat, node.info) + " to stop its workers";
-    }
-  }
-  for (const auto& [seat, name] : lost_) line += ", waiting for a replacement of " + name;
-  return rounds_ == 0 ? line + others_ : line;
-}
-
 template <typename Action>
 void RoundState::TellMembers(const Action& action) {
   for (const NodeId member : members_) {
@@ -349,10 +345,6 @@ int RoundState::NumWaiting() const {
 int RoundState::RankOf(NodeId id) const {
   const auto found = std::ranges::find(members_, id);
   return found == members_.end() ? -1 : static_cast<int>(found - members_.begin());
-}
-
-RoundState::Time RoundState::OverdueAt(const Node& node) const {
-  return std::max(node.waits_since, gathering_since_) + rules_.join_timeout;
 }
 
 }  // namespace ddprun::rendezvous

@@ -4,7 +4,7 @@
 //   gathering -> opening -> reaching -> running -> gathering ... -> done
 //
 // In `opening` the node of rank 0 opens a fresh store, in `reaching` every node tries to reach it;
-// a node that comes or goes meanwhile takes the job back to gathering.
+// a node that comes or goes meanwhile, or does not answer, takes the job back to gathering.
 #pragma once
 
 #include <chrono>
@@ -36,7 +36,8 @@ class RoundState {
   // The first end of a round counts; all its nodes are told.
   Actions OnEnd(NodeId node, int64_t attempt, RoundEnd end, Time now);
   Actions OnLeave(NodeId node, int64_t attempt, Time now);
-  // The node goes, whatever its round does. `ends_job`: the others cannot go on without it.
+  // The node goes, whatever its round does. `ends_job`: the others cannot go on without it; of a
+  // spare that is not believed.
   Actions OnWithdraw(NodeId node, RoundEnd end, bool ends_job, Time now);
   // Its connection ended. `how` follows "node 1 (host) is gone: ".
   Actions OnGone(NodeId node, const std::string& how, Time now);
@@ -68,6 +69,9 @@ class RoundState {
   bool Complete();
   void Form();
   void BackToGathering();
+  void DropSilent();
+  void NoteLifetime();
+  void Admit(const NodeInfo& info);
   void Start();
   void EndRound(const RoundEnd& end);
   void Lose(NodeId id, const Node& gone, RoundEnd end);
@@ -79,6 +83,8 @@ class RoundState {
   void TellMembers(const Action& action);
   Actions Take();
 
+  bool has_room() const { return static_cast<int>(members_.size()) < rules_.max_nodes; }
+  bool MayTakePart(const Node& node) const;  // in the next round
   bool forming() const { return phase_ == Phase::kOpening || phase_ == Phase::kReaching; }
   bool IsCurrent(NodeId id, int64_t attempt, Phase phase) const;
   int NumWaiting() const;
@@ -99,6 +105,10 @@ class RoundState {
   int restarts_ = 0;
   std::optional<Time> last_call_;  // when the first round starts with those who are in
   Time gathering_since_;
+  Time form_deadline_;  // of opening and reaching
+  Time started_;        // the last round
+  int short_rounds_ = 0;
+  Time admit_at_;  // from then on new nodes take part
   Time done_since_;
   std::optional<Error> refusal_;  // of late-comers, once done
   std::string others_;            // a note of other jobs

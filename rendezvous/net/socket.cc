@@ -104,17 +104,20 @@ Error CannotConnect(const HostPort& peer, const std::string& reason) {
 
 }  // namespace
 
-void TuneConnection(int fd) {
+void TuneConnection(int fd, milliseconds patience) {
   const auto set = [fd](int level, int option, int value) {
     (void)setsockopt(fd, level, option, &value, sizeof value);
   };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, 6);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, 3);
+  // The kernel takes whole seconds, no more than 32767 of them, and three probes.
+  constexpr milliseconds kMost = std::chrono::hours(20);
+  const auto ms = static_cast<int>(std::clamp(patience, milliseconds(5'000), kMost).count());
+  set(IPPROTO_TCP, TCP_KEEPINTVL, ms / 5'000);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 2 * (ms / 5'000));
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
   // The same for data that is sent and never acknowledged, where keepalive does not apply.
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 15'000);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, ms);
 }
 
 SocketEnd EndOf(int fd, int (*name)(int, sockaddr*, socklen_t*)) {

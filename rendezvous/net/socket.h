@@ -21,9 +21,9 @@ inline Deadline DeadlineAfter(std::chrono::milliseconds timeout) {
 }
 
 // NODELAY (requests are small and answered one by one), and keepalive such that a host which
-// vanished is noticed in about 15 s. `fd` is a TCP socket; a failure is no error: the connection
-// works without.
-void TuneConnection(int fd);
+// vanished is noticed in about `patience`. `fd` is a TCP socket; a failure is no error: the
+// connection works without.
+void TuneConnection(int fd, std::chrono::milliseconds patience = std::chrono::seconds(15));
 
 struct SocketEnd {
   asio::ip::address address;  // of an IPv4 peer of a socket of both families, that of IPv4

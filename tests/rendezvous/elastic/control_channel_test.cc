@@ -1,6 +1,8 @@
 #include "rendezvous/elastic/control_channel.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 
 #include <optional>
 
@@ -29,6 +31,25 @@ TEST(ControlChannel, HangsUpOnAnEndThatDoesNotRead) {
     io.poll();
   }
   EXPECT_EQ(closed, "it does not read");
+}
+
+TEST(ControlChannel, TheKernelIsAsPatientAsTheUserWants) {
+  asio::io_context io;
+  tcp::acceptor acceptor(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  tcp::socket other(io);
+  other.connect(acceptor.local_endpoint());
+  const int fd = acceptor.accept().release();
+  ControlChannel channel(io, ControlChannel::End::kNode, UniqueFd(fd), "", {});
+  channel.StartKeepAlive({.interval = std::chrono::seconds(60), .max_attempts = 5});
+  int value = 0;
+  socklen_t size = sizeof value;
+  ASSERT_EQ(getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &value, &size), 0);
+  EXPECT_EQ(value, 300'000);
+  int idle = 0, pause = 0, probes = 0;
+  ASSERT_EQ(getsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, &size), 0);
+  ASSERT_EQ(getsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &pause, &size), 0);
+  ASSERT_EQ(getsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, &size), 0);
+  EXPECT_EQ(idle + pause * probes, 300);
 }
 
 }  // namespace

@@ -230,6 +230,19 @@ TEST_F(ElasticRendezvousTest, AllLeaveWellAndLateComersLearnIt) {
   EXPECT_EQ(late.joined->error().page, "job-has-ended");
 }
 
+TEST_F(ElasticRendezvousTest, AJobThatIsPutBackIntoTheQueueDoesNotMeetItsOwnEnd) {
+  HostApart();
+  Start("a", Options(1, 1));
+  RunUntil([&] { return AllRun(); });
+  End(nodes_["a"], Kind::kJobFailed, "rank 0 was stopped");
+  RunUntil([&] { return nodes_["a"].reported; });
+  RendezvousOptions options = Options(1, 1);
+  options.requeues = 1;
+  Start("a", options);
+  RunUntil([&] { return nodes_["a"].joined.has_value(); });
+  EXPECT_TRUE(nodes_["a"].running());
+}
+
 TEST_F(ElasticRendezvousTest, TheHostLeavesAfterTheOthersHaveHeard) {
   for (const char* name : {"a", "b", "c"}) Start(name, Options(3, 3));
   RunUntil([&] { return AllRun(); });

@@ -43,7 +43,7 @@ class RoundStateTest : public testing::Test {
 
   void Join(NodeId id, std::optional<int> wish = {}) {
     NodeInfo info;
-    info.host = std::string(1, static_cast<char>('a' + id - 1));
+    info.host = id > 26 ? "host" : std::string(1, static_cast<char>('a' + id - 1));
     info.pid = static_cast<int>(100 + id);
     info.wished_rank = wish;
     Take(state_->OnJoin(id, info, now_));
@@ -505,6 +505,80 @@ TEST_F(RoundStateTest, IgnoresWhatBelongsToNoRound) {
   Take(state_->OnOpened(kA, attempt_, {"x", 1}));
   Take(state_->OnUnreached(kA, attempt_, "late", now_));
   EXPECT_THAT(log_, IsEmpty());
+}
+
+TEST_F(RoundStateTest, ALineAboutManyNodesNamesTheFirstAndCountsTheRest) {
+  Make(1000, 1000, 1);
+  for (NodeId id = 1; id <= 1000; ++id) Join(id);
+  const size_t before = log_.size();
+  End(kA, Kind::kRestart);
+  for (NodeId id = 11; id <= 900; ++id) {
+    Join(id);
+    Pass(milliseconds(10));
+  }
+  const std::string& line = Last<TellProgress>().line;
+  EXPECT_THAT(line, HasSubstr("waiting for node 2 (c, pid 103) to stop its workers"));
+  EXPECT_THAT(line, HasSubstr(" more nodes to stop theirs"));
+  size_t bytes = 0;
+  for (size_t i = before; i < log_.size(); ++i) {
+    if (const auto* told = std::get_if<TellProgress>(&log_[i].what)) bytes += told->line.size();
+  }
+  EXPECT_LT(bytes, 4'000'000);
+  for (NodeId id = 1; id <= 800; ++id) Lose(id);
+  Pass(std::chrono::minutes(11));
+  const std::string& refusal = Last<RefuseJoin>().error.what;
+  EXPECT_THAT(refusal, HasSubstr("a replacement of node 0 (a, pid 101)"));
+  EXPECT_THAT(refusal, HasSubstr("and of 797 more nodes"));
+  EXPECT_LT(refusal.size(), 1000);
+}
+
+TEST_F(RoundStateTest, ANodeThatDoesNotAnswerIsGivenUp) {
+  Make(1, 3);
+  answering_ = false;
+  for (const NodeId id : {kA, kB, kC}) Join(id);
+  ASSERT_EQ(Told<OpenStore>(), Nodes{kA});
+  Take(state_->OnOpened(kA, 1, {"10.0.0.1", 4000}));
+  Take(state_->OnReached(kA, 1));
+  Take(state_->OnReached(kC, 1));
+  Pass(seconds(59));
+  EXPECT_THAT(Told<RefuseJoin>(), IsEmpty());
+  answering_ = true;
+  now_ = *state_->NextDeadline();
+  Take(state_->OnTime(now_));
+  EXPECT_EQ(Told<RefuseJoin>(), Nodes{kB});
+  EXPECT_THAT(Last<RefuseJoin>().error.what, HasSubstr("node 1 (b, pid 102)"));
+  Pass(seconds(30));
+  EXPECT_EQ(Told<StartRound>(), (Nodes{kA, kC}));
+}
+
+TEST_F(RoundStateTest, ANodeThatCrashesAgainAndAgainIsLetInEverMoreSeldom) {
+  Make(1, 2);
+  Join(kA);
+  Pass(seconds(30));
+  int came = 0;
+  NodeId newcomer = kB;
+  for (int second = 0; second < 600; ++second) {
+    const auto rounds = Told<StartRound>().size();
+    Join(newcomer);
+    Join(kA);
+    Pass(seconds(1));
+    if (Told<StartRound>().size() == rounds) continue;
+    ++came;
+    Lose(newcomer++);
+    Join(kA);
+  }
+  EXPECT_GE(came, 6);
+  EXPECT_LE(came, 18);
+}
+
+TEST_F(RoundStateTest, ASpareCannotEndTheJob) {
+  Make(2, 2);
+  for (const NodeId id : {kA, kB, kC}) Join(id);
+  Take(state_->OnWithdraw(kC, {.message = "stopped"}, /*ends_job=*/true, now_));
+  EXPECT_FALSE(state_->done());
+  EXPECT_THAT(Told<TellEnd>(), IsEmpty());
+  Take(state_->OnWithdraw(kA, {.message = "stopped"}, /*ends_job=*/true, now_));
+  EXPECT_TRUE(state_->done());
 }
 
 }  // namespace
