@@ -1,7 +1,11 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <memory>
 
+#include "base/text.h"
 #include "launcher/store/store_command.h"
+#include "launcher/store/store_waits.h"
 #include "rendezvous/store/tcp_store.h"
 
 namespace ddprun::launcher {
@@ -41,7 +45,8 @@ Result<int> Get(TcpStore& store, const StoreAskOptions& options, std::FILE* out)
   }
   const Deadline deadline = options.timeout ? DeadlineAfter(*options.timeout) : soon;
   DDPRUN_ASSIGN(const std::string value, store.Get(options.keys.front(), deadline));
-  Print(out, value);
+  // As it is for programs that read it; nothing that a stranger has set is obeyed by a terminal.
+  Print(out, isatty(fileno(out)) == 1 ? Printable(value) : value);
   return 0;
 }
 
@@ -56,7 +61,7 @@ Result<int> Set(TcpStore& store, const StoreAskOptions& options) {
 Result<int> List(TcpStore& store, std::FILE* out) {
   DDPRUN_ASSIGN(std::vector<std::string> keys, store.ListKeys(DeadlineAfter(kAnswerTimeout)));
   std::ranges::sort(keys);
-  for (const std::string& key : keys) Print(out, key);
+  for (const std::string& key : keys) Print(out, KeyText(key));
   return 0;
 }
 

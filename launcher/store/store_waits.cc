@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/text.h"
+
 namespace ddprun::launcher {
 
 namespace {
@@ -18,7 +20,7 @@ std::string KeysText(const rendezvous::WaitStatus& wait) {
   const std::vector<std::string>& keys = wait.keys;
   std::string text;
   const size_t shown = std::min(keys.size(), kShownKeys);
-  for (size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + keys[i];
+  for (size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + KeyText(keys[i]);
   if (shown < wait.num_keys) {
     text += " and " + std::to_string(wait.num_keys - shown) + " more keys";
   }
@@ -32,6 +34,13 @@ std::string WaitedText(milliseconds waited) {
 }
 
 }  // namespace
+
+std::string KeyText(std::string_view key) {
+  std::string text = Printable(key);
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\n' || c == '\t'; }, '?');
+  return text;
+}
 
 std::vector<SocketHolder> ProcessesOfWorkers(std::span<const ProcessEntry> processes,
                                              std::span<const LiveWorker> workers) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/process/process_table.h"
@@ -51,6 +52,9 @@ std::vector<StoreWait> AttributeWaits(std::span<const rendezvous::ParkedWait> pa
 // Reads /proc, so some milliseconds. The longest wait first. The server's thread only.
 std::vector<StoreWait> FindWaits(const rendezvous::StoreServer& server,
                                  std::span<const LiveWorker> workers);
+
+// A key as a line shows it: anybody may have set it, and a terminal obeys nothing in it.
+std::string KeyText(std::string_view key);
 
 // "rank 3 (pid 812) has waited 40 s for /default_pg/0//cuda//0, which nobody has set".
 std::string Describe(const StoreWait& wait);

@@ -70,6 +70,14 @@ TEST(StoreWaits, CountsSessionsAndDescendantsOfAWorkerAsTheWorker) {
                                                    Pair(0, 30), Pair(0, 40)));
 }
 
+TEST(StoreWaits, ATerminalObeysNothingInAKey) {
+  const StoreWait wait{.status = {.peer = "10.0.0.7:4001",
+                                  .keys = {"/a\033[2Jb\r", "/c\nforged line"},
+                                  .num_keys = 2}};
+  EXPECT_EQ(Describe(wait),
+            "10.0.0.7:4001 has waited 0.0 s for /ab?, /c?forged line, which nobody has set");
+}
+
 // What a worker is to the agent: a child that waits in the store.
 class WaitingChild {
  public:
