@@ -170,6 +170,7 @@ void Agent::OnJoined(Result<rendezvous::Membership> membership) {
     return On(AgentEvent::kEndAsked);
   }
   membership_ = *std::move(membership);
+  last_rank_ = membership_->node_rank;
   log_.Rename(LogName(membership_->node_rank));
   log_.Debug("joined", {{"round", std::to_string(membership_->round)},
                         {"restart_count", std::to_string(membership_->restart_count)},
@@ -320,7 +321,7 @@ std::string Agent::Name() const {
 }
 
 int Agent::node_rank() const {
-  return membership_ ? membership_->node_rank : plan_.options.rdzv.node_rank.value_or(0);
+  return last_rank_.value_or(plan_.options.rdzv.node_rank.value_or(0));
 }
 
 }  // namespace ddprun::launcher

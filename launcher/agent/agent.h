@@ -120,6 +120,7 @@ class Agent {
 
   // Of the round.
   std::optional<rendezvous::Membership> membership_;
+  std::optional<int> last_rank_;  // of this or the last one
   std::unique_ptr<RunningAttempt> attempt_;
   std::optional<rendezvous::RoundEnd> round_end_;
   bool template_renewed_ = false;  // the one that was there to fork was killed before it had

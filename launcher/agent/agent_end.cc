@@ -68,6 +68,8 @@ int Agent::Finish() {
   }
   JobEnd end = DescribeEnd(plan_, Causes(), history_);
   if (!plan_.options.report_file.empty()) end.log = log_.LastLines();
+  // Where ranks are given out, one that was only asked for may be another node's.
+  end.ranked = last_rank_ || plan_.options.backend->fixed || !plan_.options.several_nodes();
   SayLastWords(plan_, end, surroundings_.console, log_);
   return end.exit_code;
 }

@@ -41,6 +41,8 @@ void JobHistory::EndAttempt(const RunningAttempt& attempt,
   }
   if (const auto hang = attempt.hang()) current_.hang = Summarize(*hang);
   attempts_.push_back(std::move(current_));
+  // The first one stays; a job whose nodes come and go may have any number.
+  if (attempts_.size() > kMostAttempts) attempts_.erase(attempts_.begin() + 1);
   current_ = {};
 }
 

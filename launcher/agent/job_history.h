@@ -32,11 +32,12 @@ class JobHistory {
   void EndAttempt(const RunningAttempt& attempt,
                   const std::optional<rendezvous::RoundEnd>& round_end);
 
-  // Oldest first; the last one too, once it has ended.
+  // Oldest first; the last one too, once it has ended. Of many the first and the last ones.
   const std::vector<AttemptEnd>& attempts() const { return attempts_; }
   std::chrono::system_clock::time_point started_at() const { return started_at_; }
 
  private:
+  static constexpr size_t kMostAttempts = 100;
   // Adds what this machine knows.
   void Complete(std::vector<WorkerRecord>& workers) const;
 

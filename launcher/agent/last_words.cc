@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include <nlohmann/json.hpp>
@@ -44,7 +45,8 @@ void SayLastWords(const AgentPlan& plan, const JobEnd& end, Console& console, co
   const Options& options = plan.options;
   if (options.report_file.empty()) return;
   const std::string path =
-      ReportPath(options.report_file, end.node_rank, plan.host, options.several_nodes());
+      ReportPath(options.report_file, end.ranked ? std::optional(end.node_rank) : std::nullopt,
+                 plan.host, options.several_nodes());
   const Status written = WriteReportFile(path, RenderReportJson(end));
   if (!written.ok()) log.Error(written.error().what);
 }

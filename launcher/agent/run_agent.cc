@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/env.h"
 #include "launcher/agent/agent.h"
 #include "launcher/agent/agent_plan.h"
 #include "launcher/process/posix_process.h"
@@ -23,6 +24,10 @@ Result<int> RunAgent(AgentPlan plan, const SignalMask& mask, Guard& guard) {
                .console = console,
                .open_rendezvous = [&io](const AgentPlan& of, const Log& log) {
                  rendezvous::RendezvousOptions options = of.options.rdzv;
+                 // Of a job that is put back into the queue, which keeps its id.
+                 const auto restarts = ParseInt(of.env.GetOr("SLURM_RESTART_COUNT", "0"));
+                 options.requeues =
+                     static_cast<int>(std::clamp<int64_t>(restarts.value_or(0), 0, 1 << 30));
                  options.on_progress = [&log](const std::string& line) { log.Info(line); };
                  options.on_debug = [&log](const std::string& line) { log.Debug(line); };
                  return of.options.backend->make(io, std::move(options));

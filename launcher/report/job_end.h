@@ -42,7 +42,8 @@ struct JobEnd {
   std::string job_id = {};
   std::string run_id = {};
   int exit_code = 0;
-  int node_rank = 0;  // as asked for; each attempt has its own
+  int node_rank = 0;   // as asked for; each attempt has its own
+  bool ranked = true;  // the node has, or has had, that rank
   std::chrono::system_clock::time_point started_at = {};
   std::chrono::system_clock::time_point ended_at = {};
   std::vector<std::string> log = {};  // the last lines of ddprun's own, debug ones too

@@ -31,14 +31,17 @@ bool IsSpecial(const std::string& path) {
 }  // namespace
 
 std::string ReportPath(std::string_view pattern,
-                       int node_rank,
+                       std::optional<int> node_rank,
                        const std::string& host,
                        bool several_nodes) {
+  // Nobody else's: the job may have a node of any rank.
+  const std::string name = node_rank ? std::to_string(*node_rank)
+                                     : "unranked-" + host + "-" + std::to_string(::getpid());
   std::string path;
   bool distinct = !several_nodes;
   for (size_t i = 0; i < pattern.size(); ++i) {
     const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
-    if (next == 'n') path += std::to_string(node_rank);
+    if (next == 'n') path += name;
     if (next == 'h') path += host;
     if (next == '%') path += '%';
     distinct = distinct || next == 'n' || next == 'h';
@@ -49,10 +52,10 @@ std::string ReportPath(std::string_view pattern,
     }
   }
   if (distinct || path.starts_with("/dev/")) return path;
-  const size_t name = path.rfind('/') + 1;  // 0 without a folder
+  const size_t base = path.rfind('/') + 1;  // 0 without a folder
   const size_t dot = path.rfind('.');
-  const size_t end = dot == std::string::npos || dot <= name ? path.size() : dot;
-  return path.insert(end, ".node" + std::to_string(node_rank));
+  const size_t end = dot == std::string::npos || dot <= base ? path.size() : dot;
+  return path.insert(end, (node_rank ? ".node" : ".") + name);
 }
 
 Status CheckReportFile(const std::string& path) {

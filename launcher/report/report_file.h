@@ -1,6 +1,7 @@
 // --report_file: where it is and how it is written.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,9 +11,9 @@ namespace ddprun::launcher {
 
 // What --report_file names for this node: %n is the node's rank, %h its host, %% a percent sign.
 // With several nodes a name without %n or %h gets ".node<rank>" before its extension, because the
-// nodes may share the folder.
+// nodes may share the folder. A node that never had a rank is told apart by its host and pid.
 std::string ReportPath(std::string_view pattern,
-                       int node_rank,
+                       std::optional<int> node_rank,
                        const std::string& host,
                        bool several_nodes);
 

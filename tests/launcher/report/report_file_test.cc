@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "tests/launcher/temp_folder.h"
@@ -36,6 +38,9 @@ TEST(ReportPath, IsOneOfEachNode) {
   EXPECT_EQ(ReportPath("100%%.json", 3, "a", false), "100%.json");
   EXPECT_EQ(ReportPath("50%x%", 3, "a", false), "50%x%");
   EXPECT_EQ(ReportPath("/dev/stdout", 3, "a", true), "/dev/stdout");
+  const std::string unranked = "unranked-a-" + std::to_string(getpid());
+  EXPECT_EQ(ReportPath("r.json", std::nullopt, "a", true), "r." + unranked + ".json");
+  EXPECT_EQ(ReportPath("r-%n.json", std::nullopt, "a", true), "r-" + unranked + ".json");
 }
 
 TEST(ReportFile, ReplacesTheOneBefore) {
