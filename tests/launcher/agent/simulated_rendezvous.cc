@@ -87,7 +87,10 @@ void SimulatedRendezvous::EndRound(RoundEnd end, std::function<void()> done) {
     if (restart_count_ >= max_restarts_) world_.Violate("more restarts than are allowed");
     if (world_.stop_signal) world_.Violate("a restart is asked for after the stop");
   }
-  const milliseconds time = alone() ? milliseconds(0) : world_.Between(0, 1000);
+  milliseconds time = alone() ? milliseconds(0) : world_.Between(0, 1000);
+  // How the round ended may become known late, and there is no next one before.
+  const bool slow = !alone() && end.kind == RoundEnd::Kind::kRestart && world_.Chance(20);
+  if (slow) time = world_.Between(1000, 30'000);
   const bool late = !alone() && world_.Chance(chances_.peer_ends / 2);
   end.node_rank = 0;
   if (!late && !end_) end_ = std::move(end);
