@@ -143,5 +143,21 @@ TEST(ControlMessage, AnEndOfAnUnknownKindIsAFailure) {
   EXPECT_EQ(RoundEndOf(json{{"kind", 3}}).kind, RoundEnd::Kind::kJobFailed);
 }
 
+// What one node says is told to all, in messages that have a limit.
+TEST(ControlMessage, WhatANodeSaysIsCut) {
+  Hello hello;
+  hello.run_id = "x";
+  hello.node.host = std::string(200'000, 'h') + "\033[2J";
+  const auto read = ParseHello(ToJson(hello));
+  ASSERT_TRUE(read.has_value());
+  EXPECT_LT(read->node.host.size(), 1000);
+  RoundEnd end;
+  end.message = std::string(200'000, 'm');
+  end.worker =
+      std::make_shared<nlohmann::json>(nlohmann::json{{"error", std::string(200'000, 'w')}});
+  const RoundEnd told = EndOf(EndMessage("end", 1, end));
+  EXPECT_LT(ToJson(TellEnd{1, told}).dump().size(), 10'000);
+}
+
 }  // namespace
 }  // namespace ddprun::rendezvous
