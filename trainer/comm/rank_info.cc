@@ -8,7 +8,8 @@ namespace ddprun::trainer {
 
 namespace {
 
-constexpr int64_t kMaxRanks = 1 << 20;
+// As many as messages between nodes can name (WireTag in node_link.h).
+constexpr int64_t kMaxRanks = 1 << 16;
 
 // The entry of `node` in SLURM's "2(x3),1": tasks per node, runs of equal numbers put together.
 std::optional<int64_t> TasksOnNode(std::string_view text, int64_t node) {
