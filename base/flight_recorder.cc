@@ -13,12 +13,11 @@
 
 #include "base/check.h"
 #include "base/flight_page.h"
+#include "base/sealed_memory.h"
 
 namespace ddprun {
 
 namespace {
-
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 uint64_t PackText(std::string_view text) {
   uint64_t word = 0;
@@ -64,11 +63,7 @@ void Describe(FlightEntry& entry, const Collective& collective, CollectiveState 
 Result<void*> MapFlightPages(const UniqueFd& file, int first, int count, int protection) {
   const auto bytes = static_cast<size_t>(count) * kFlightPageBytes;
   const auto offset = static_cast<off_t>(static_cast<size_t>(first) * kFlightPageBytes);
-  // A process in between may have closed the descriptor and opened another file under its number,
-  // which must not be written to: no file of anybody else carries these seals.
-  if (::fcntl(file.get(), F_GET_SEALS) != kSeals) {
-    return SystemError("using the flight recorder", errno == EBADF ? EBADF : EINVAL);
-  }
+  if (!HasSeals(file, kFlightRecorderSeals)) return SystemError("using the flight recorder", EPERM);
   struct stat status = {};
   if (::fstat(file.get(), &status) != 0)
     return SystemError("looking at the flight recorder", errno);
@@ -91,13 +86,8 @@ std::string_view NameOf(CollectiveKind kind) {
 
 Result<UniqueFd> CreateFlightRecorderFile(int local_world_size) {
   DDPRUN_CHECK(local_world_size > 0);
-  UniqueFd file(::memfd_create("ddprun-flight-recorder", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const auto bytes = static_cast<off_t>(static_cast<size_t>(local_world_size) * kFlightPageBytes);
-  if (!file.valid() || ::ftruncate(file.get(), bytes) != 0 ||
-      ::fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) {
-    return SystemError("creating the flight recorder (memfd_create)", errno);
-  }
-  return file;
+  return CreateSealedMemory("ddprun-flight-recorder", bytes, kFlightRecorderSeals);
 }
 
 Result<std::unique_ptr<FlightRecorder>> FlightRecorder::Attach(const UniqueFd& file,

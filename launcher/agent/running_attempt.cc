@@ -1,12 +1,11 @@
 #include "launcher/agent/running_attempt.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <set>
 #include <utility>
 
+#include "base/sealed_memory.h"
 #include "launcher/cli/device_count.h"
 #include "launcher/hang/standing.h"
 #include "launcher/report/exit_text.h"
@@ -38,8 +37,7 @@ RunningAttempt::RunningAttempt(GroupSurroundings surroundings,
 
 Status RunningAttempt::Start(TemplateHost* worker_template) {
   // New for every attempt, like the store: what a killed worker left in it must not be seen.
-  node_memory_ = UniqueFd(::memfd_create("ddprun-node-memory", MFD_CLOEXEC));
-  if (!node_memory_.valid()) return SystemError("creating the node's shared memory", errno);
+  DDPRUN_ASSIGN(node_memory_, CreateNodeMemory());
   DDPRUN_ASSIGN(AttemptOutput output, output_.MakeAttempt(membership_));
   DDPRUN_ASSIGN(recorder_, CreateFlightRecorderFile(plan_.local_world_size()));
   DDPRUN_ASSIGN(flight_, FlightReader::Open(recorder_, plan_.local_world_size()));

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/sealed_memory.h"
 #include "trainer/comm/connect_nodes.h"
 #include "trainer/comm/share_file.h"
 #include "trainer/comm/shared_region.h"
@@ -13,10 +14,10 @@ namespace ddprun::trainer {
 namespace {
 
 Result<UniqueFd> OpenMemoryOfPeer(const std::string& path) {
-  UniqueFd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (file.valid()) return file;
-  Error error =
-      SystemError("opening the node's shared memory, that of its first rank, " + path, errno);
+  Result<UniqueFd> file = OpenSealedMemory(path, kNodeMemorySeals);
+  if (file) return file;
+  Error error = file.error();
+  error.where = "the node's shared memory, as its first rank named it in the store";
   error.hint = "The ranks of a node must run as one user and see each other's processes in /proc.";
   return error;
 }

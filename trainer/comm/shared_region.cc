@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/check.h"
+#include "base/sealed_memory.h"
 
 namespace ddprun::trainer {
 
@@ -63,12 +64,22 @@ Status CheckGeneration(int generation) {
   return SystemError("making process group " + std::to_string(generation), EOVERFLOW);
 }
 
+Error NotNodeMemory() {
+  return {.title = "NOT THE NODE'S MEMORY",
+          .what =
+              "The descriptor that should be the memory of this node's ranks is another file. It "
+              "was left\nas it is.",
+          .hint =
+              "A process between ddprun and this one closes descriptors and opens its own under "
+              "their\nnumbers: have it pass them on, or unset DDPRUN_NODE_MEMORY_FD for this "
+              "program on all ranks.",
+          .page = "not-the-nodes-memory"};
+}
+
 }  // namespace
 
 Result<UniqueFd> SharedRegion::CreateFile() {
-  UniqueFd file(memfd_create("ddprun-node-memory", MFD_CLOEXEC));
-  if (!file.valid()) return SystemError("creating the node's shared memory (memfd_create)", errno);
-  return file;
+  return CreateNodeMemory();
 }
 
 Result<std::unique_ptr<SharedRegion>> SharedRegion::Map(const UniqueFd& file,
@@ -78,6 +89,7 @@ Result<std::unique_ptr<SharedRegion>> SharedRegion::Map(const UniqueFd& file,
   UniqueFd copy(fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
   if (!copy.valid()) return SystemError("using the node's shared memory (dup)", errno);
   DDPRUN_TRY(CheckGeneration(generation));
+  if (!HasSeals(copy, kNodeMemorySeals)) return NotNodeMemory();
   if (ftruncate(copy.get(), kGenerations * kGenerationBytes) != 0) {
     Error error = SystemError("sizing the node's shared memory (ftruncate)", errno);
     error.hint = "It is a sparse file without a limit; lift `ulimit -f`, if one is set.";

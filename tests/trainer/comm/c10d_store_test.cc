@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <set>
@@ -15,6 +16,7 @@
 
 #include "tests/rendezvous/loop_thread.h"
 #include "tests/trainer/comm/rank_threads.h"
+#include "trainer/comm/connect_nodes.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -298,6 +300,22 @@ TEST(C10dStore, WaitsForTheNextElementWhenAnotherTakesTheFirst) {
   });
   taken[0].merge(taken[1]);
   EXPECT_EQ(taken[0].size(), kElements);
+}
+
+// Whoever reaches the store may write its keys.
+TEST(NodeMemory, IsNoOtherFileThatTheStoreNames) {
+  rendezvous::ServedStore served;
+  const auto store = *rendezvous::TcpStore::Connect(served.endpoint(), rendezvous::Soon());
+  std::string path = testing::TempDir() + "not_memory_XXXXXX";
+  const UniqueFd file(mkstemp(path.data()));
+  ASSERT_EQ(write(file.get(), "kept", 4), 4);
+  ASSERT_TRUE(store->Set("ddprun/none/0/node_memory/0/0", path, rendezvous::Soon()).ok());
+  const RankInfo second{.rank = 1, .world_size = 2, .local_rank = 1, .local_world_size = 2};
+  const auto memory = NodeMemory(Environment(), second, 0, store.get(), kLong);
+  ASSERT_FALSE(memory.has_value());
+  EXPECT_THAT(memory.error().what, testing::HasSubstr(path));
+  EXPECT_EQ(lseek(file.get(), 0, SEEK_END), 4);
+  unlink(path.c_str());
 }
 
 }  // namespace

@@ -129,6 +129,19 @@ TEST_P(NodeGroupSizes, GathersInRankOrderAlsoInPlace) {
   });
 }
 
+TEST(SharedRegion, LeavesAnotherFileUnderTheNumberOfItsOwnAsItWas) {
+  std::string path = testing::TempDir() + "not_memory_XXXXXX";
+  const UniqueFd file(mkstemp(path.data()));
+  ASSERT_EQ(write(file.get(), "kept", 4), 4);
+  const auto region = SharedRegion::Map(file, 2);
+  ASSERT_FALSE(region.has_value());
+  EXPECT_NE(region.error().hint.find("unset DDPRUN_NODE_MEMORY_FD"), std::string::npos);
+  char text[8] = {};
+  EXPECT_EQ(pread(file.get(), text, sizeof text, 0), 4);
+  EXPECT_STREQ(text, "kept");
+  unlink(path.c_str());
+}
+
 TEST(SharedRegion, GivesTheMemoryOfAGenerationBackWhenAllRanksHaveLeftIt) {
   constexpr size_t kBytes = size_t{16} << 20;
   const UniqueFd file = std::move(*SharedRegion::CreateFile());
