@@ -11,15 +11,14 @@
 #include <cstring>
 #include <ctime>
 #include <exception>
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
 #include "base/env.h"
 #include "base/failure.h"
+#include "base/json_of_stranger.h"
 #include "base/terminal.h"
 #include "base/whole_file.h"
 
@@ -150,11 +149,9 @@ Status WriteErrorFile(const std::string& path, const WorkerError& error) {
 }
 
 std::optional<WorkerError> ReadErrorFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  std::stringstream text;
-  text << file.rdbuf();
-  const json document = json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
+  const std::optional<std::string> text = ReadFileOfStranger(path);
+  if (!text) return std::nullopt;
+  const json document = ParseJsonOfStranger(*text);
   if (!document.is_object() || !document.contains("message")) return std::nullopt;
   const json& message = document["message"];
   if (message.is_string()) {

@@ -93,6 +93,10 @@ def peer_texts():
                           (2, json.dumps(hello)), (3, json.dumps(status)), (4, "[::1]:29500"),
                           (4, "node7:29400"), (5, socket)]:
         yield bytes([reader]) + value.encode()
+    # Deeper and longer than may be, around what each reader expects.
+    for reader, value in enumerate([role, note, hello, status]):
+        for depth, length in [(60, 0), (255, 0), (0, 255)]:
+            yield bytes([132 + reader, depth, length]) + json.dumps(value | {"more": "@"}).encode()
 
 
 def options():

@@ -2,6 +2,7 @@
 // a store's state, addresses, the kernel's table of sockets. None may do more than be refused.
 #include <nlohmann/json.hpp>
 
+#include "base/json_of_stranger.h"
 #include "fuzz/input.h"
 #include "rendezvous/assign_ranks.h"
 #include "rendezvous/elastic/control_message.h"
@@ -14,6 +15,15 @@ namespace ddprun::fuzz {
 namespace {
 
 using namespace rendezvous;
+
+// A fuzzer does not get deep or long by itself: the first "@" becomes an array of that depth around
+// a string of that length.
+std::string Grown(std::string text, size_t depth, size_t length) {
+  const size_t place = text.find("\"@\"");
+  if (place == std::string::npos) return text;
+  const std::string value = '"' + std::string(length, 'x') + '"';
+  return text.replace(place, 3, std::string(depth, '[') + value + std::string(depth, ']'));
+}
 
 void ReadRanks(std::string_view text) {
   if (const auto info = ParseRoleInfo(text)) Require(ParseRoleInfo(ToJson(*info)).has_value());
@@ -29,7 +39,7 @@ void ReadFailure(std::string_view text) {
 }
 
 void ReadControlMessage(std::string_view text) {
-  const auto message = nlohmann::json::parse(text, nullptr, false);
+  const auto message = ParseJsonOfStranger(text);
   if (!message.is_object()) return;
   if (const auto hello = ParseHello(message); hello.has_value()) {
     Require(ParseHello(ToJson(*hello)).has_value());
@@ -62,7 +72,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace ddprun::fuzz;
   Input input(data, size);
   const uint8_t reader = input.Byte();
-  const std::string_view text = input.Rest();
+  const bool grows = reader >= 128;
+  const size_t depth = grows ? size_t{input.Byte()} * 256 : 0;
+  const size_t length = grows ? size_t{input.Byte()} * 64 : 0;
+  const std::string text = Grown(std::string(input.Rest()), depth, length);
   switch (reader % 6) {
     case 0:
       ReadRanks(text);

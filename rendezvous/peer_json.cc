@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_of_stranger.h"
 #include "base/text.h"
 
 namespace ddprun::rendezvous {
@@ -57,7 +58,7 @@ std::string ToNote(const RoundEnd& end) {
 }
 
 RoundEnd ParseNote(std::string_view note) {
-  const Json json = Json::parse(note, nullptr, false);
+  const Json json = ParseJsonOfStranger(note);
   const bool understood = json.is_object() && json.contains("node_rank") &&
                           json.contains("message") && json["message"].is_string();
   if (!understood) return {.message = Printable(note)};

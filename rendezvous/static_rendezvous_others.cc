@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_of_stranger.h"
 #include "base/text.h"
 #include "rendezvous/join_text.h"
 #include "rendezvous/net/heard_text.h"
@@ -31,7 +32,7 @@ struct Identity {
 // What is missing keeps its default: torchrun's nodes leave no identity.
 Identity ParseIdentity(const std::string& text) {
   Identity identity;
-  const Json parsed = Json::parse(text, nullptr, false);
+  const Json parsed = ParseJsonOfStranger(text);
   if (!parsed.is_object()) return identity;
   for (const auto& [key, out] : {std::pair("host", &identity.host), {"run_id", &identity.run_id}}) {
     if (parsed.contains(key) && parsed[key].is_string()) *out = parsed[key].get<std::string>();

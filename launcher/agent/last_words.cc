@@ -2,12 +2,11 @@
 
 #include <unistd.h>
 
-#include <fstream>
 #include <optional>
-#include <sstream>
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_of_stranger.h"
 #include "base/whole_file.h"
 #include "launcher/report/job_end.h"
 #include "launcher/report/report_file.h"
@@ -16,7 +15,7 @@ namespace ddprun::launcher {
 
 std::string ForParent(const std::string& error_file, const ProcessExit& exit) {
   using nlohmann::json;
-  json document = json::parse(error_file, nullptr, /*allow_exceptions=*/false);
+  json document = ParseJsonOfStranger(error_file);
   const bool has_message =
       document.is_object() && document.contains("message") && document["message"].is_object();
   if (!has_message) return error_file;
@@ -26,11 +25,9 @@ std::string ForParent(const std::string& error_file, const ProcessExit& exit) {
 }
 
 Status PassErrorFileOn(const std::string& from, const ProcessExit& exit, const std::string& to) {
-  std::ifstream file(from);
-  if (!file) return {};
-  std::stringstream text;
-  text << file.rdbuf();
-  return WriteWholeFile(to, ForParent(text.str(), exit), Durability::kUnsynced);
+  const std::optional<std::string> text = ReadFileOfStranger(from);
+  if (!text) return {};
+  return WriteWholeFile(to, ForParent(*text, exit), Durability::kUnsynced);
 }
 
 void SayLastWords(const AgentPlan& plan, const JobEnd& end, Console& console, const Log& log) {

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_of_stranger.h"
 #include "launcher/report/failure_report.h"
 
 namespace ddprun::launcher {
@@ -141,7 +142,7 @@ void TemplateClient::Receive() {
 }
 
 void TemplateClient::Take(const std::string& text) {
-  const json message = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json message = ParseJsonOfStranger(text);
   if (message.is_object() && message.contains("ready")) {
     is_ready_ = true;
     if (ready_) std::exchange(ready_, nullptr)();

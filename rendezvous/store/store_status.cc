@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_of_stranger.h"
+
 namespace ddprun::rendezvous {
 
 namespace {
@@ -51,7 +53,7 @@ std::string ToText(const StoreStatus& status) {
 Result<StoreStatus> ParseStoreStatus(std::string_view text) {
   // It comes from another process: anything may be missing or of another type.
   try {
-    const Json json = Json::parse(text);
+    const Json json = ParseJsonOfStranger(text);
     StoreStatus status;
     json.at("connections").get_to(status.connections);
     json.at("keys").get_to(status.keys);
