@@ -76,6 +76,7 @@ Result<Guard> Guard::Start(const std::string& job_id, const std::string& job_fol
   if (::pipe2(ends, O_CLOEXEC) != 0) return SystemError("opening a pipe", errno);
   UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
+  ::fcntl(write_end.get(), F_SETFL, O_NONBLOCK);
   // Without an exit signal it is invisible to wait() unless __WALL is asked for: "no child is
   // left" then means the job's processes alone.
   const pid_t pid = static_cast<pid_t>(::syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
@@ -107,10 +108,12 @@ void Guard::Dismiss() {
 }
 
 void Guard::Tell(const std::string& line) {
-  // Short writes to a pipe are whole or fail; when the guard itself was killed (EPIPE), the
-  // parent-death signal still covers the workers.
-  const std::string text = line + "\n";
-  [[maybe_unused]] const ssize_t written = ::write(pipe_.get(), text.data(), text.size());
+  // A guard that somebody has frozen must not hold the agent up: what its pipe does not take is
+  // told next time. Where it was killed (EPIPE), the parent-death signal still covers the workers.
+  unsent_ += line + "\n";
+  const ssize_t written = ::write(pipe_.get(), unsent_.data(), unsent_.size());
+  const bool later = written < 0 && (errno == EAGAIN || errno == EINTR);
+  if (!later) unsent_.erase(0, written < 0 ? unsent_.size() : static_cast<size_t>(written));
 }
 
 }  // namespace ddprun::launcher

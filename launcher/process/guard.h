@@ -40,6 +40,7 @@ class Guard {
 
   pid_t pid_;
   UniqueFd pipe_;
+  std::string unsent_;
 };
 
 }  // namespace ddprun::launcher

@@ -55,18 +55,36 @@ bool ReapChildren() {
   return !(reaped < 0 && errno == ECHILD);
 }
 
-std::vector<pid_t> ChildrenOf(pid_t parent, pid_t spared) {
+std::vector<pid_t> OwnChildren(pid_t spared, const Bystanders& others) {
   std::vector<pid_t> children;
-  for (const ProcessEntry& process : ListProcesses()) {
-    if (process.parent != parent || process.pid == spared || process.ended) continue;
-    children.push_back(process.pid);
+  for (const ProcessEntry& child : ListChildren()) {
+    if (child.pid == spared || child.ended || others.Contains(child)) continue;
+    children.push_back(child.pid);
   }
   return children;
 }
 
 }  // namespace
 
-std::vector<pid_t> EndChildren(pid_t spared, const SweepTimes& times) {
+Bystanders Bystanders::Find(pid_t own) {
+  Bystanders found;
+  for (const ProcessEntry& child : ListChildren()) {
+    if (child.pid == own || child.ended) continue;
+    found.children_[child.pid] = child.start_time;
+    found.sessions_.insert(child.session);
+  }
+  found.sessions_.insert(::getsid(0));
+  return found;
+}
+
+bool Bystanders::Contains(const ProcessEntry& process) const {
+  if (none()) return false;
+  const auto child = children_.find(process.pid);
+  const bool was_there = child != children_.end() && child->second == process.start_time;
+  return was_there || sessions_.contains(process.session);
+}
+
+std::vector<pid_t> EndChildren(pid_t spared, const Bystanders& others, const SweepTimes& times) {
   // A child that ended between looking and waiting has left its SIGCHLD pending, so the wait
   // returns at once; the cap only covers signals that were coalesced.
   constexpr timespec kLongestWait{0, 50'000'000};
@@ -75,9 +93,12 @@ std::vector<pid_t> EndChildren(pid_t spared, const SweepTimes& times) {
   ::sigemptyset(&child_ended);
   ::sigaddset(&child_ended, SIGCHLD);
   while (ReapChildren()) {
+    // Bystanders stay. While a child ends, its own children may be listed nowhere.
+    const auto gone = [&] { return OwnChildren(spared, others).empty(); };
+    if (!others.none() && gone() && gone()) return {};
     const SteadyClock::time_point now = SteadyClock::now();
     if (now > start + times.grace) {
-      const std::vector<pid_t> children = ChildrenOf(::getpid(), spared);
+      const std::vector<pid_t> children = OwnChildren(spared, others);
       if (now > start + times.limit) return children;
       // A child's number stays its own until we reap it, so this cannot hit another process.
       for (const pid_t child : children) ::kill(child, SIGKILL);

@@ -116,7 +116,7 @@ PosixProcessHost::PosixProcessHost(asio::io_context& io,
                                    Clock& clock,
                                    const SignalMask& mask,
                                    Guard& guard)
-    : io_(io), clock_(clock), mask_(mask), guard_(guard) {
+    : io_(io), clock_(clock), mask_(mask), guard_(guard), others_(Bystanders::Find(guard.pid())) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
@@ -240,21 +240,14 @@ void PosixProcessHost::EndStrays(std::set<pid_t> sessions,
                                  std::function<void(std::vector<pid_t> left)> done) {
   const auto known = [this](pid_t pid) { return pid == guard_.pid() || watched_.contains(pid); };
   sweep_ = std::make_unique<StraySweep>(clock_, known, std::move(sessions), SweepTimes(),
-                                        std::move(done));
+                                        std::move(done), others_);
 }
 
 std::vector<pid_t> PosixProcessHost::EndAll() {
   sweep_.reset();
   for (const auto& [pid, watched] : watched_) ::kill(pid, SIGKILL);
   watched_.clear();
-  return EndChildren(guard_.pid());
-}
-
-OpenFileLimit::OpenFileLimit() {
-  ::getrlimit(RLIMIT_NOFILE, &original_);
-  rlimit raised = original_;
-  raised.rlim_cur = raised.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &raised);
+  return EndChildren(guard_.pid(), others_);
 }
 
 }  // namespace ddprun::launcher

@@ -2,8 +2,6 @@
 // process may have open: as many as the system lets it, its children as many as the user has set.
 #pragma once
 
-#include <sys/resource.h>
-
 #include <list>
 #include <map>
 #include <memory>
@@ -11,6 +9,7 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
+#include "base/open_file_limit.h"
 #include "launcher/process/clock.h"
 #include "launcher/process/guard.h"
 #include "launcher/process/job_sweep.h"
@@ -18,23 +17,6 @@
 #include "launcher/process/signals.h"
 
 namespace ddprun::launcher {
-
-// Raises the soft limit to the hard one: the store's host has a connection per worker of the whole
-// job. Children must not inherit that: programs that use select() or close every possible
-// descriptor suffer from it.
-class OpenFileLimit {
- public:
-  OpenFileLimit();
-  ~OpenFileLimit() { Restore(); }
-  OpenFileLimit(const OpenFileLimit&) = delete;
-  OpenFileLimit& operator=(const OpenFileLimit&) = delete;
-
-  // What the destructor does; async-signal-safe, for a child between fork and exec.
-  void Restore() const { ::setrlimit(RLIMIT_NOFILE, &original_); }
-
- private:
-  rlimit original_{};
-};
 
 // Raises the limit of open files, not for children. Makes this process a child subreaper:
 // descendants whose parents are gone become our children, so that none gets away. Tells the guard,
@@ -72,6 +54,7 @@ class PosixProcessHost : public ProcessHost {
   Clock& clock_;
   const SignalMask& mask_;
   Guard& guard_;
+  const Bystanders others_;
   const OpenFileLimit files_;
   bool expects_adoption_ = false;
   ExitHandler handler_;

@@ -54,6 +54,10 @@ std::optional<ProcessEntry> ReadProcess(pid_t pid) {
   return ProcessEntry{pid, parent, session, start_time, state == 'Z' || state == 'X', false};
 }
 
+bool CanListProcesses() {
+  return ReadProcess(::getpid()).has_value();
+}
+
 std::vector<ProcessEntry> ListProcesses() {
   std::vector<ProcessEntry> processes;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc"), ::closedir);

@@ -14,6 +14,9 @@
 
 namespace ddprun::launcher {
 
+// Whether /proc shows processes at all.
+bool CanListProcesses();
+
 // How processes of a job are recognised.
 struct JobMarks {
   std::string job_id;  // DDPRUN_JOB_ID in their environment

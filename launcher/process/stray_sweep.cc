@@ -19,9 +19,11 @@ StraySweep::StraySweep(Clock& clock,
                        std::function<bool(pid_t)> known,
                        std::set<pid_t> sessions,
                        const SweepTimes& times,
-                       Done done)
+                       Done done,
+                       const Bystanders& others)
     : clock_(clock),
       known_(std::move(known)),
+      others_(others),
       sessions_(std::move(sessions)),
       times_(times),
       done_(std::move(done)),
@@ -42,6 +44,8 @@ std::vector<pid_t> StraySweep::SignalStrays() {
   std::vector<pid_t> strays;
   for (const ProcessEntry& child : ListChildren()) {
     if (child.ended || known_(child.pid)) continue;
+    // A worker may have got the number of a session that has ended since.
+    if (others_.Contains(child) && !sessions_.contains(child.session)) continue;
     strays.push_back(child.pid);
     // A child's number stays its own until it is reaped, which only this thread does.
     if (kill) {

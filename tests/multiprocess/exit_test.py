@@ -101,6 +101,18 @@ class FirstFailure(harness.LauncherTest):
         self.assertIn("  error_file: " + self.tmp, job.err)
         self.assert_nothing_left()
 
+    def test_does_not_wait_for_an_error_file_that_is_a_pipe(self):
+        job = self.run_ddprun("sh", "-c", "mkfifo $TORCHELASTIC_ERROR_FILE; exit 3")
+        self.assertEqual(job.returncode, 3, job.err)
+        self.assertIn("Rank 0 exited with code 3.", job.err)
+
+    def test_is_told_though_its_error_file_is_nested_without_end(self):
+        error = '{"message": {"message": ' + "[" * 60000 + "]" * 60000 + "}}"
+        script = self.script("deep", error)
+        job = self.run_ddprun("sh", "-c", f"cp {script} $TORCHELASTIC_ERROR_FILE; exit 3")
+        self.assertEqual(job.returncode, 3, job.err)
+        self.assertIn("Rank 0 exited with code 3.", job.err)
+
     def test_of_a_killed_worker_names_the_signal(self):
         job = self.start("--nproc_per_node=2", "sh", "-c", READY + "exec sleep 1000")
         self.wait_for_file("ready.0")
@@ -140,6 +152,31 @@ class Shutdown(harness.LauncherTest):
         self.assertEqual(job.returncode, 0)
         self.assertEqual(harness.processes_with(self.sleep_mark), [])
         self.assert_nothing_left()
+
+    def test_leaves_alone_what_ddprun_did_not_start(self):
+        # In the process that ddprun takes over, as `tensorboard & exec ddprun ...` does.
+        others = f"sleep 1000.{self.sleep_mark} & setsid sleep 1000.{self.sleep_mark} & "
+        job = f"{harness.DDPRUN} --max_restarts=1 sh -c 'setsid sleep 999 & exit 5'"
+        job = subprocess.run(
+            ["sh", "-c", others + "exec " + job], env=self.env(), cwd=self.folder,
+            timeout=harness.DEADLINE_S, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )
+        self.assertEqual(job.returncode, 5)
+        self.assertEqual(len(harness.processes_with(self.sleep_mark)), 2)
+        self.assertEqual(len(harness.processes_with(self.mark)), 2)
+        self.end_leftovers()
+
+    def test_says_so_where_it_cannot_look_for_what_workers_leave_behind(self):
+        hidden = "mount -t tmpfs none /proc && exec " + harness.DDPRUN + " true"
+        command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", hidden]
+        job = subprocess.run(
+            command, env=self.env(), cwd=self.folder, timeout=harness.DEADLINE_S,
+            capture_output=True, text=True,
+        )
+        if "unshare" in job.stderr or "mount" in job.stderr:
+            self.skipTest("no mount of our own: " + job.stderr)
+        self.assertEqual(job.returncode, 0, job.stderr)
+        self.assertIn("/proc shows no processes", job.stderr)
 
 
 class Output(harness.LauncherTest):

@@ -43,6 +43,12 @@ TEST_F(PosixProcessTest, TellsHowAnAdoptedProcessEndedThatHadEndedBefore) {
   EXPECT_EQ(exit_, ProcessExit(Exited{7}));
 }
 
+TEST_F(PosixProcessTest, IsNotHeldUpByAGuardThatIsFrozen) {
+  ASSERT_EQ(::kill(guard_.pid(), SIGSTOP), 0);
+  for (int message = 0; message < 20'000; ++message) guard_.Forget(1'000'000'000);
+  guard_.Dismiss();
+}
+
 TEST_F(PosixProcessTest, ReapsStraysWhenNoneIsToBeAdopted) {
   const pid_t pid = EndedChild();
   host_.OnChildSignal();

@@ -59,13 +59,16 @@ class Stray {
 };
 
 // What is left when the sweep is done.
-std::vector<pid_t> Sweep(std::set<pid_t> sessions, const SweepTimes& times) {
+std::vector<pid_t> Sweep(std::set<pid_t> sessions,
+                         const SweepTimes& times,
+                         const Bystanders& others = {}) {
   asio::io_context io;
   std::vector<pid_t> left;
   const auto unknown = [](pid_t) { return false; };
   LoopClock clock(io);
-  StraySweep sweep(clock, unknown, std::move(sessions), times,
-                   [&](std::vector<pid_t> pids) { left = std::move(pids); });
+  StraySweep sweep(
+      clock, unknown, std::move(sessions), times,
+      [&](std::vector<pid_t> pids) { left = std::move(pids); }, others);
   io.run();
   return left;
 }
@@ -86,6 +89,24 @@ TEST(StraySweep, KillsWhatDoesNotEndWhenAsked) {
   Stray deaf(/*ignores_sigterm=*/true);
   EXPECT_THAT(Sweep({deaf.pid()}, {.grace = milliseconds(1), .limit = hours(1)}), IsEmpty());
   EXPECT_EQ(deaf.EndedBy(), SIGKILL);
+}
+
+TEST(StraySweep, LeavesChildrenAloneThatWereThereBeforeTheJob) {
+  const Stray bystander;
+  const Bystanders others = Bystanders::Find(/*own=*/0);
+  Stray stray;
+  EXPECT_THAT(Sweep({}, {.grace = milliseconds(1), .limit = hours(1)}, others), IsEmpty());
+  EXPECT_EQ(stray.EndedBy(), SIGKILL);
+  EXPECT_EQ(::waitpid(bystander.pid(), nullptr, WNOHANG), 0) << "it has ended";
+}
+
+TEST(EndChildren, LeavesChildrenAloneThatWereThereBeforeTheJob) {
+  const Stray bystander;
+  const Bystanders others = Bystanders::Find(/*own=*/0);
+  const Stray stray;
+  EXPECT_THAT(EndChildren(0, others, {.grace = milliseconds(1), .limit = hours(1)}), IsEmpty());
+  EXPECT_EQ(::waitpid(stray.pid(), nullptr, WNOHANG), -1) << "it was not reaped";
+  EXPECT_EQ(::waitpid(bystander.pid(), nullptr, WNOHANG), 0) << "it has ended";
 }
 
 TEST(StraySweep, NamesThoseThatAreThereWhenItGivesUp) {
