@@ -21,6 +21,8 @@
 #include "base/cpus.h"
 #include "base/failure.h"
 #include "base/flight_recorder.h"
+#include "base/json_of_stranger.h"
+#include "base/open_file_limit.h"
 #include "base/stop_signals.h"
 #include "base/whole_file.h"
 
@@ -84,6 +86,10 @@ std::optional<Message> Receive(const UniqueFd& socket) {
   } while (received < 0 && errno == EINTR);
   if (received < 0 && errno != ECONNRESET) ThrowSystemError("reading from ddprun");
   if (received <= 0) return std::nullopt;
+  if ((header.msg_flags & MSG_CTRUNC) != 0) {
+    errno = EMFILE;
+    ThrowSystemError("taking the workers' descriptors, five each, from ddprun");
+  }
   Message message;
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
@@ -95,7 +101,7 @@ std::optional<Message> Receive(const UniqueFd& socket) {
     }
   }
   buffer.resize(static_cast<size_t>(received));
-  message.body = json::parse(buffer, nullptr, /*allow_exceptions=*/false);
+  message.body = ParseJsonOfStranger(buffer);
   return message;
 }
 
@@ -227,6 +233,8 @@ int ServeTemplate(UniqueFd socket,
                   const TemplateCallbacks& callbacks) {
   // An agent that dies must not leave the template behind.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The descriptors of all workers are here at once.
+  const OpenFileLimit limit;
   Send(socket, json{{"ready", true}});
   std::vector<Request> requests;
   while (std::optional<Message> message = Receive(socket)) {
@@ -239,7 +247,10 @@ int ServeTemplate(UniqueFd socket,
     callbacks.check(requests[0].environment);
     const pid_t agent = message->body["go"].value("agent_pid", pid_t{0});
     std::optional<Request> worker = ForkGroup(std::move(requests), socket, agent);
-    if (worker) return callbacks.run(worker->environment);
+    if (worker) {
+      limit.Restore();
+      return callbacks.run(worker->environment);
+    }
     requests.clear();
   }
   return 0;

@@ -3,10 +3,21 @@
 import json
 import os
 import re
+import resource
 import shutil
 
 import harness
 import training
+
+
+class FewDescriptors(training.TrainingTest):
+    def test_are_enough_for_many_ranks_where_more_may_be_asked_for(self):
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        job = self.run_ddprun(
+            "--nproc_per_node=6", self.write_config(training.toy_config(run={"max_steps": 1})),
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (32, hard)),
+        )
+        self.assertEqual((job.returncode, job.err), (0, ""))
 
 
 class Losses(training.TrainingTest):
