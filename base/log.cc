@@ -7,10 +7,8 @@
 
 #include <spdlog/logger.h>
 #include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/ringbuffer_sink.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <mutex>
 
@@ -123,33 +121,11 @@ Log::Log(const LogOptions& options, Sink sink) : core_(std::make_shared<Core>(op
   shown->set_level(ToSpdlog(options.level));
   const std::string time = options.time ? kTime : "";
   core_->Add(shown, time + (options.name.empty() ? "%*%v" : "[%n] %*%v"), "\n");
-  // A file on a disk that has become full, say. Once: the next lines would say the same.
-  core_->logger.set_error_handler(
-      [sink = std::move(sink), name = options.name, said = false](const std::string& why) mutable {
-        if (std::exchange(said, true)) return;
-        sink("[" + name + "] warning: log lines are being lost: " + why + "\n");
-      });
 }
 
 Log Log::ToStderr(const LogOptions& options) {
   return Log(options,
              [](std::string_view line) { std::fwrite(line.data(), 1, line.size(), stderr); });
-}
-
-Status Log::AppendTo(const std::string& path) {
-  try {
-    core_->Add(std::make_shared<spdlog::sinks::basic_file_sink_mt>(path),
-               FullPattern(core_->logger.name()), "\n");
-    return {};
-  } catch (const spdlog::spdlog_ex&) {
-    return ddprun::Error{
-        .code = Code::kUsage,
-        .title = "LOG FILE",
-        .where = path,
-        .what = "The log cannot be written to " + path + ": " + ErrnoText(errno) + ".",
-        .hint = "--log_file takes a file that can be written to, in a folder that can be made.",
-        .page = "log-file"};
-  }
 }
 
 void Log::CopyTo(Sink sink) {

@@ -12,8 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
-
 namespace ddprun {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
@@ -36,11 +34,10 @@ class Log {
   Log(const LogOptions& options, Sink sink);
   static Log ToStderr(const LogOptions& options);
 
-  // From now on this file, or sink, gets all lines, debug ones too, as
-  // "2026-11-21T00:24:56.123Z warning [name] message". A file is appended to, its folder made.
-  Status AppendTo(const std::string& path);
+  // From now on this sink gets all lines, debug ones too, without a newline, as
+  // "2026-11-21T00:24:56.123Z warning [name] message".
   void CopyTo(Sink sink);
-  // The last 32 lines likewise, oldest first, without newlines.
+  // The last 32 lines likewise, oldest first.
   std::vector<std::string> LastLines() const;
   void Rename(std::string name);
 

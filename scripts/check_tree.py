@@ -33,7 +33,7 @@ MAY_INCLUDE = {
     "launcher/output": ["base"],
     "launcher/cli": RENDEZVOUS,
     "launcher/report": ["launcher/process", *RENDEZVOUS],
-    "launcher/store": ["launcher/process", *RENDEZVOUS],
+    "launcher/store": ["launcher/output", "launcher/process", *RENDEZVOUS],
     "launcher/hang": ["launcher/process", "launcher/store", *RENDEZVOUS],
     "launcher/agent": LAUNCHER_PARTS,
     "launcher/sweep": ["launcher/cli", "base"],

@@ -11,6 +11,8 @@
 
 #include "base/text.h"
 #include "launcher/hang/hang_report.h"
+#include "launcher/output/log_file.h"
+#include "launcher/process/process_table.h"
 #include "launcher/report/report_file.h"
 
 namespace ddprun::launcher {
@@ -50,13 +52,23 @@ void Agent::Start() {
 Status Agent::Begin() {
   const Options& options = plan_.options;
   if (!options.log_file.empty()) {
-    DDPRUN_TRY(log_.AppendTo(ReportPath(options.log_file, node_rank(), plan_.host, false)));
+    DDPRUN_ASSIGN(LogFile file,
+                  LogFile::OpenOwn(ReportPath(options.log_file, node_rank(), plan_.host, false),
+                                   surroundings_.console.files(),
+                                   [&log = log_](const std::string& text) { log.Warning(text); }));
+    log_.CopyTo([file = std::make_shared<LogFile>(std::move(file))](std::string_view line) {
+      file->Write(std::string(line) + "\n");
+    });
   }
   log_.Debug("agent begins", {{"target", plan_.target.name},
                               {"nproc_per_node", std::to_string(plan_.local_world_size())},
                               {"host", plan_.host},
                               {"pid", std::to_string(::getpid())},
                               {"job_id", plan_.job_id}});
+  if (!CanListProcesses()) {
+    log_.Warning(
+        "/proc shows no processes: what workers start and leave behind is not found, and goes on");
+  }
   surroundings_.processes.OnExit([this](pid_t pid, const ProcessExit& exit) { OnExit(pid, exit); });
   DDPRUN_ASSIGN(output_, JobOutput::Create(plan_, surroundings_.console, log_));
   surroundings_.console.out().OnLost([this](int error) {
@@ -104,6 +116,7 @@ void Agent::OnSignal(int signal, pid_t sender) {
   // and a group whose parent is in another session ignores SIGTSTP: hence SIGSTOP.
   if (signal == SIGTSTP) return attempt_->group().PassToAll(SIGSTOP);
   if (signal == SIGCONT) return attempt_->group().PassToAll(SIGCONT);
+  if (signal == SIGWINCH) attempt_->group().FollowTerminal();
   attempt_->Pass(signal);
 }
 

@@ -10,6 +10,7 @@
 #include <asio/io_context.hpp>
 
 #include "base/log.h"
+#include "base/result.h"
 #include "launcher/agent/agent_plan.h"
 #include "launcher/agent/agent_state.h"
 #include "launcher/agent/job_history.h"

@@ -53,6 +53,10 @@ class WorkerGroup {
   void Pass(int signal);
   // To the workers and their children: stopping and continuing them.
   void PassToAll(int signal);
+  // The terminal has another size now.
+  void FollowTerminal() {
+    if (output_) output_->FollowTerminal();
+  }
 
   // Takes the end of a process if it is one of the workers.
   void OnExit(pid_t pid, const ProcessExit& exit);

@@ -54,10 +54,10 @@ Result<WorkerFds> GroupOutput::Open(int local_rank) {
 
 Status GroupOutput::OpenFilteredLogs() {
   if (!plan_.filtered_out.file.empty()) {
-    DDPRUN_ASSIGN(filtered_out_, LogFile::Open(plan_.filtered_out.file, warn_));
+    DDPRUN_ASSIGN(filtered_out_, LogFile::Open(plan_.filtered_out.file, console_.files(), warn_));
   }
   if (!plan_.filtered_err.file.empty()) {
-    DDPRUN_ASSIGN(filtered_err_, LogFile::Open(plan_.filtered_err.file, warn_));
+    DDPRUN_ASSIGN(filtered_err_, LogFile::Open(plan_.filtered_err.file, console_.files(), warn_));
   }
   return {};
 }
@@ -88,13 +88,20 @@ Result<StreamSinks> GroupOutput::MakeSinks(const StreamPlan& plan, const Side& s
     sinks.ends_with_console = side.ends_with_console && plan.file.empty();
   }
   if (!plan.file.empty()) {
-    DDPRUN_ASSIGN(sinks.copy, LogFile::Open(plan.file, warn_));
+    DDPRUN_ASSIGN(sinks.copy, LogFile::Open(plan.file, console_.files(), warn_));
   }
   if (plan.filtered && side.filtered_log) {
     sinks.filtered_log = &*side.filtered_log;
     sinks.filter.emplace(side.filtered.needles, plan.label);
   }
   return sinks;
+}
+
+void GroupOutput::FollowTerminal() {
+  for (const Worker& worker : workers_) {
+    if (worker.out.through_us != nullptr) worker.out.through_us->FollowTerminal();
+    if (worker.err.through_us != nullptr) worker.err.through_us->FollowTerminal();
+  }
 }
 
 void GroupOutput::Finish() {

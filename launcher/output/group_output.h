@@ -32,6 +32,8 @@ class GroupOutput {
 
   // Once for each local rank, in their order. Fails when a file, pipe or terminal cannot be opened.
   Result<WorkerFds> Open(int local_rank);
+  // Gives the workers' terminals the size that ours has now.
+  void FollowTerminal();
   // Reads what is there without waiting. For when the workers are gone.
   void Finish();
 

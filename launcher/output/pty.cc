@@ -39,15 +39,20 @@ Result<Pty> OpenPty(int like, std::string_view label) {
     return SystemError("opening a pseudo-terminal", errno);
   }
   ::cfmakeraw(&mode);
-  winsize size{};
-  const bool sized = ::ioctl(like, TIOCGWINSZ, &size) == 0;
-  const int columns = size.ws_col - LabelColumns(label);
-  if (columns > 0) size.ws_col = static_cast<uint16_t>(columns);
-  if (::tcsetattr(pty.workers.get(), TCSANOW, &mode) != 0 ||
-      (sized && ::ioctl(pty.workers.get(), TIOCSWINSZ, &size) != 0)) {
+  if (::tcsetattr(pty.workers.get(), TCSANOW, &mode) != 0) {
     return SystemError("setting up a pseudo-terminal", errno);
   }
+  DDPRUN_TRY(FollowSize(pty.workers.get(), like, label));
   return pty;
+}
+
+Status FollowSize(int terminal, int like, std::string_view label) {
+  winsize size{};
+  if (::ioctl(like, TIOCGWINSZ, &size) != 0) return {};
+  const int columns = size.ws_col - LabelColumns(label);
+  if (columns > 0) size.ws_col = static_cast<uint16_t>(columns);
+  if (::ioctl(terminal, TIOCSWINSZ, &size) == 0) return {};
+  return SystemError("setting up a pseudo-terminal", errno);
 }
 
 }  // namespace ddprun::launcher

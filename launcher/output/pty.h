@@ -18,4 +18,7 @@ struct Pty {
 // a progress bar as wide as the rest fits.
 Result<Pty> OpenPty(int like, std::string_view label = "");
 
+// Once more, when that may have changed. `terminal`: either end.
+Status FollowSize(int terminal, int like, std::string_view label);
+
 }  // namespace ddprun::launcher

@@ -129,13 +129,15 @@ bool AreSame(int a, int b) {
 
 }  // namespace
 
-Console::Console(asio::io_context& io, int out_fd, int err_fd) : err_(io, err_fd) {
+Console::Console(asio::io_context& io, int out_fd, int err_fd) : err_(io, err_fd), files_(io) {
   if (!AreSame(out_fd, err_fd)) out_.emplace(io, out_fd);
 }
 
 void Console::WhenEmpty(std::function<void()> done) {
-  if (!out_) return err_.WhenEmpty(std::move(done));
-  out_->WhenEmpty([this, done = std::move(done)] { err_.WhenEmpty(done); });
+  files_.WhenEmpty([this, done = std::move(done)] {
+    if (!out_) return err_.WhenEmpty(done);
+    out_->WhenEmpty([this, done] { err_.WhenEmpty(done); });
+  });
 }
 
 }  // namespace ddprun::launcher

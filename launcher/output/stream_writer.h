@@ -11,6 +11,8 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
+#include "launcher/output/file_writer.h"
+
 namespace ddprun::launcher {
 
 // The file description is shared with the user's shell, so it is neither made non-blocking nor
@@ -68,8 +70,8 @@ class StreamWriter {
   std::function<void(int)> lost_;
 };
 
-// When both are the same file, terminal or pipe, both have one writer, so that their lines do not
-// mix either. Loop thread only.
+// Where a job's output goes: our standard streams, and files. When both are the same file, terminal
+// or pipe, both have one writer, so that their lines do not mix either. Loop thread only.
 class Console {
  public:
   // The descriptors stay the caller's.
@@ -77,12 +79,14 @@ class Console {
 
   StreamWriter& out() { return out_ ? *out_ : err_; }
   StreamWriter& err() { return err_; }
-  // Calls `done` once everything has been written to both.
+  FileWriter& files() { return files_; }
+  // Calls `done` once everything has been written.
   void WhenEmpty(std::function<void()> done);
 
  private:
   StreamWriter err_;
   std::optional<StreamWriter> out_;  // absent: the same as err_
+  FileWriter files_;
 };
 
 }  // namespace ddprun::launcher

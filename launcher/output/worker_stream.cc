@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "launcher/output/pty.h"
+
 namespace ddprun::launcher {
 
 namespace {
@@ -70,15 +72,28 @@ void WorkerStream::OnReadable() {
   const size_t taken = Take(kTurnBytes);
   if (!source_.is_open()) return;
   if (lines_.has_partial()) ShowPartialLater();
-  if (IsFull()) {
-    sinks_.console->WhenRoom([weak = weak_from_this()] {
-      if (const auto self = weak.lock()) self->Read();
-    });
-  } else if (taken < kSmallPiece) {
+  if (ResumeWhenRoom()) return;
+  if (taken < kSmallPiece) {
     ReadAfterPause();
   } else {
     Read();
   }
+}
+
+bool WorkerStream::ResumeWhenRoom() {
+  const auto resume = [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->Read();
+  };
+  if (sinks_.console != nullptr && sinks_.console->IsFull()) {
+    sinks_.console->WhenRoom(resume);
+    return true;
+  }
+  for (const LogFile* file : {sinks_.copy ? &*sinks_.copy : nullptr, sinks_.filtered_log}) {
+    if (file == nullptr || !file->writer().IsFull()) continue;
+    file->writer().WhenRoom(resume);
+    return true;
+  }
+  return false;
 }
 
 size_t WorkerStream::Take(size_t limit) {
@@ -139,6 +154,12 @@ void WorkerStream::ShowPartialLater() {
     if (steady_clock::now() - self->last_read_ < quiet) return self->ShowPartialLater();
     self->Show(self->lines_.TakePartial());
   });
+}
+
+void WorkerStream::FollowTerminal() {
+  if (sinks_.console == nullptr || !source_.is_open()) return;
+  // A pipe has no size: nothing happens to it.
+  (void)FollowSize(source_.native_handle(), sinks_.console->fd(), sinks_.label);
 }
 
 void WorkerStream::CatchUp() {

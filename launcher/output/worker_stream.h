@@ -44,6 +44,8 @@ class WorkerStream : public std::enable_shared_from_this<WorkerStream> {
                                              StreamSinks sinks);
   ~WorkerStream();
 
+  // Where it reads a terminal, that has the size of the console from now on.
+  void FollowTerminal();
   // Reads what is there without waiting.
   void CatchUp();
   // The same, and passes on an unfinished line. For when the processes
@@ -65,7 +67,8 @@ class WorkerStream : public std::enable_shared_from_this<WorkerStream> {
   void End();
   // Shows an unfinished line once its worker has been quiet for a while.
   void ShowPartialLater();
-  bool IsFull() const { return sinks_.console != nullptr && sinks_.console->IsFull(); }
+  // Where its bytes go, takes no more for now; false: all of them do.
+  bool ResumeWhenRoom();
 
   asio::posix::stream_descriptor source_;
   StreamSinks sinks_;

@@ -12,8 +12,8 @@ namespace ddprun::launcher {
 
 namespace {
 
-// Whatever the user asks for: signals for the workers, and those of a terminal's job control.
-constexpr std::array kPassed = {SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+// Whatever the user asks for: signals for the workers, and those of a terminal.
+constexpr std::array kPassed = {SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
 
 bool IsIgnored(int signal) {
   struct sigaction action {};

@@ -1,13 +1,16 @@
 #include "launcher/store/store_command.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <cstdio>
 
 #include <asio/io_context.hpp>
 
 #include "base/log.h"
-#include "launcher/process/posix_process.h"
+#include "base/open_file_limit.h"
+#include "base/result.h"
+#include "launcher/output/stream_writer.h"
 #include "launcher/process/signals.h"
 #include "rendezvous/elastic/coordinator.h"
 #include "rendezvous/store_host.h"
@@ -54,16 +57,21 @@ Result<int> ServeStore(const StoreServeOptions& options) {
   auto listening = rendezvous::ListenOnOwn(io, addresses, options.port);
   if (!listening.has_value()) return ForThisCommand(std::move(listening).error());
   const std::unique_ptr<StoreServer> server = *std::move(listening);
-  server->OnExhausted([](const Error& error) { std::fputs(Render(error).c_str(), stderr); });
+  // Jobs must not wait until somebody reads this.
+  StreamWriter err(io, STDERR_FILENO);
+  const auto say = [&err](std::string_view text) {
+    if (!err.IsFull()) err.WriteLines(text);
+  };
+  server->OnExhausted([say](const Error& error) { say(Render(error)); });
   DDPRUN_ASSIGN(const auto signals, SignalReader::Create(io, mask, [&](int signal, pid_t) {
                   if (signal == SIGUSR1) {
-                    std::fputs(StatusText(server->Summary()).c_str(), stderr);
+                    say(StatusText(server->Summary()));
                   } else if (signal != SIGUSR2 && signal != SIGCHLD) {
                     io.stop();
                   }
                 }));
   rendezvous::CoordinatorOptions coordination;
-  const Log log = Log::ToStderr({.name = "ddprun store"});
+  const Log log({.name = "ddprun store"}, say);
   coordination.on_log = [&log](const std::string& line) { log.Info(line); };
   rendezvous::Coordinator coordinator(io, coordination);
   coordinator.ServeOn(*server);

@@ -178,7 +178,7 @@ class RankFilter(harness.LauncherTest):
 
 
 class Terminal(harness.LauncherTest):
-    def run_on_terminal(self, *args, **env):
+    def run_on_terminal(self, *args, during=lambda job, terminal: None, **env):
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 123, 0, 0))
         job = subprocess.Popen(
@@ -186,6 +186,7 @@ class Terminal(harness.LauncherTest):
             stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
         )
         os.close(theirs)
+        during(job, ours)
         text = b""
         try:
             while piece := os.read(ours, 65536):
@@ -208,6 +209,27 @@ class Terminal(harness.LauncherTest):
         lines = ["[0] True True 119", "[1] True True 119"]
         self.assertEqual(sorted(text.splitlines()), lines)
         self.assert_nothing_left()
+
+    def test_that_changes_its_size_changes_the_workers(self):
+        worker = self.script(
+            "worker.py",
+            "import os, signal\n"
+            "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})\n"
+            "open(os.environ['FOLDER'] + '/ready.' + os.environ['RANK'], 'w').close()\n"
+            "signal.sigwait({signal.SIGWINCH})\n"
+            "print(os.get_terminal_size(1).columns)\n",
+        )
+
+        def shrink(job, terminal):
+            for rank in range(2):
+                self.wait_for_file(f"ready.{rank}")
+            fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 60, 0, 0))
+            job.send_signal(signal.SIGWINCH)
+
+        text = self.run_on_terminal(
+            "--nproc_per_node=2", "--no_python", sys.executable, worker, during=shrink, NO_COLOR="1"
+        )
+        self.assertEqual(sorted(text.splitlines()), ["[0] 56", "[1] 56"])
 
     def test_shows_labels_in_colors(self):
         text = self.run_on_terminal("--nproc_per_node=2", "echo", "hello")

@@ -1,9 +1,11 @@
 #include "launcher/output/group_output.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "tests/launcher/output/pipe.h"
 #include "tests/launcher/temp_folder.h"
@@ -23,6 +25,12 @@ class GroupOutputTest : public testing::Test {
  protected:
   GroupOutput Make(GroupOutputPlan plan) {
     return {io_, console_, std::move(plan), [](const std::string&) {}};
+  }
+  // Files are written on a thread of their own.
+  void WaitForFiles() {
+    io_.restart();
+    console_.files().WhenEmpty([this] { io_.stop(); });
+    io_.run();
   }
   std::string Path(const std::string& name) const { return folder_.path() + "/" + name; }
 
@@ -73,6 +81,7 @@ TEST_F(GroupOutputTest, CopiesToAFileWithoutTheLabel) {
   ASSERT_TRUE(fds);
   WriteText(fds->out.get(), "one\nhalf");
   output.Finish();
+  WaitForFiles();
   EXPECT_EQ(Content(Path("log")), "one\nhalf");
   EXPECT_EQ(Written(out_), "[default0]:one\n[default0]:half");
 }
@@ -104,7 +113,39 @@ TEST_F(GroupOutputTest, CollectsMatchingLinesOfAllRanks) {
     fds->out.reset();
   }
   output.Finish();
+  WaitForFiles();
   EXPECT_EQ(Content(Path("filtered")), "0:loss 1\n0:last loss\n1:loss 1\n1:last loss\n");
+}
+
+TEST_F(GroupOutputTest, HoldsAWorkerBackWhoseFileTakesNoMore) {
+  ASSERT_EQ(::mkfifo(Path("stalled").c_str(), 0600), 0);
+  const UniqueFd reader(::open(Path("stalled").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  GroupOutput output =
+      Make({.workers = {{.out = {.file = Path("stalled"), .shown = false}, .err = {}}}});
+  Result<WorkerFds> fds = output.Open(0);
+  ASSERT_TRUE(fds);
+  ::fcntl(fds->out.get(), F_SETFL, O_NONBLOCK);
+  const std::string piece(64 << 10, 'x');
+  size_t written = 0;
+  for (int turn = 0; turn < 200; ++turn) {
+    const ssize_t got = ::write(fds->out.get(), piece.data(), piece.size());
+    if (got > 0) written += static_cast<size_t>(got);
+    io_.poll();
+  }
+  EXPECT_LT(written, size_t{4} << 20);
+  fds->out.reset();
+  // All of it comes once the file takes it.
+  std::thread drain([&] {
+    ::fcntl(reader.get(), F_SETFL, 0);
+    for (size_t left = written; left > 0;) {
+      char buffer[64 << 10];
+      const ssize_t got = ::read(reader.get(), buffer, sizeof buffer);
+      if (got > 0) left -= static_cast<size_t>(got);
+    }
+  });
+  while (output.bytes_seen(0) < written) io_.run_one();
+  WaitForFiles();
+  drain.join();
 }
 
 TEST_F(GroupOutputTest, SaysWhichFileCannotBeOpened) {

@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "launcher/output/log_file.h"
 #include "tests/launcher/temp_folder.h"
@@ -66,15 +68,38 @@ TEST(LogFolder, SaysWhatItCannotMake) {
   EXPECT_FALSE(logs.error().hint.empty());
 }
 
+TEST(LogFile, OfOurOwnIsAddedTo) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/made/agent.log";
+  asio::io_context io;
+  FileWriter writer(io);
+  for (const char* line : {"first\n", "second\n"}) {
+    Result<LogFile> file = LogFile::OpenOwn(path, writer, nullptr);
+    ASSERT_TRUE(file);
+    file->Write(line);
+  }
+  io.run();
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text.str(), "first\nsecond\n");
+  const Result<LogFile> below_a_file = LogFile::OpenOwn(path + "/below", writer, nullptr);
+  ASSERT_FALSE(below_a_file);
+  EXPECT_EQ(below_a_file.error().what,
+            "The log cannot be written to " + path + "/below: Not a directory.");
+}
+
 TEST(LogFile, SaysOnceThatTheDiskIsFullAndGoesOn) {
   struct stat info {};
   if (::stat("/dev/full", &info) != 0) GTEST_FAIL() << "this system has no /dev/full";
   std::vector<std::string> warnings;
-  Result<LogFile> file =
-      LogFile::Open("/dev/full", [&](const std::string& text) { warnings.push_back(text); });
+  asio::io_context io;
+  FileWriter writer(io);
+  Result<LogFile> file = LogFile::Open("/dev/full", writer,
+                                       [&](const std::string& text) { warnings.push_back(text); });
   ASSERT_TRUE(file);
   file->Write("one\n");
   file->Write("two\n");
+  io.run();
   ASSERT_EQ(warnings.size(), 1U);
   EXPECT_THAT(warnings[0], HasSubstr("/dev/full"));
   EXPECT_THAT(warnings[0], HasSubstr("No space left"));

@@ -41,6 +41,11 @@ TEST(Pty, HasTheSizeOfTheTerminalItIsLikeWithRoomForTheLabel) {
   ASSERT_TRUE(copy);
   EXPECT_EQ(SizeOf(copy).ws_row, 7);
   EXPECT_EQ(SizeOf(copy).ws_col, 133);
+  const winsize narrow{.ws_row = 7, .ws_col = 60, .ws_xpixel = 0, .ws_ypixel = 0};
+  ASSERT_EQ(::ioctl(real->workers.get(), TIOCSWINSZ, &narrow), 0);
+  ASSERT_TRUE(FollowSize(copy->ours.get(), real->workers.get(), "[1] ").ok());
+  EXPECT_EQ(SizeOf(copy).ws_col, 56);
+  ASSERT_EQ(::ioctl(real->workers.get(), TIOCSWINSZ, &wide), 0);
   EXPECT_EQ(SizeOf(OpenPty(real->workers.get(), "[12] ")).ws_col, 128);
   EXPECT_EQ(SizeOf(OpenPty(real->workers.get(), "\x1b[36m[1]\x1b[0m ")).ws_col, 129);
   EXPECT_EQ(SizeOf(OpenPty(real->workers.get(), std::string(200, '#'))).ws_col, 133);

@@ -20,9 +20,11 @@ def environment(**more):
 
 class StoreCommand(unittest.TestCase):
     def serve(self, *args, **options):
+        options = {"stderr": subprocess.PIPE, **options}
         server = subprocess.Popen([DDPRUN, "store", *args], stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, text=True, env=environment(), **options)
-        self.addCleanup(server.stderr.close)
+                                  text=True, env=environment(), **options)
+        if server.stderr is not None:
+            self.addCleanup(server.stderr.close)
         self.addCleanup(server.stdout.close)
         self.addCleanup(server.wait)
         self.addCleanup(server.kill)
@@ -48,6 +50,22 @@ class StoreCommand(unittest.TestCase):
         while text not in (status := self.answer("status")):
             self.assertLess(time.monotonic(), deadline, status)
         return status
+
+
+class Unread(StoreCommand):
+    def test_serves_though_nobody_reads_what_it_says(self):
+        unread, full = os.pipe()
+        self.addCleanup(os.close, unread)
+        os.set_blocking(full, False)
+        with self.assertRaises(BlockingIOError):
+            while True:
+                os.write(full, b"x" * 4096)
+        os.set_blocking(full, True)
+        server = self.serve("--host=127.0.0.1", "--port=0", stderr=full)
+        os.close(full)
+        server.send_signal(signal.SIGUSR1)
+        self.assertEqual(self.answer("set", "key", "value"), "")
+        self.assertEqual(self.answer("get", "key"), "value\n")
 
 
 class Questions(StoreCommand):

@@ -1,0 +1,51 @@
+// Files, written on a thread of their own: a disk that stalls must not stop the loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <asio/io_context.hpp>
+
+#include "base/unique_fd.h"
+
+namespace ddprun::launcher {
+
+// Loop thread only. The thread begins with the first bytes; it blocks all signals.
+class FileWriter {
+ public:
+  using Failed = std::function<void(int error)>;
+
+  explicit FileWriter(asio::io_context& io);
+  // Waits for nothing: see WhenEmpty.
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  // In the order of the calls. The file is kept open for it. `failed` comes from the loop; the
+  // bytes are dropped then.
+  void Write(std::shared_ptr<const UniqueFd> file, std::string_view bytes, Failed failed);
+  // Whether writers should pause; `resume` is called once they may go on.
+  bool IsFull() const;
+  void WhenRoom(std::function<void()> resume) { waiting_.push_back(std::move(resume)); }
+  // Calls `done` from the loop once everything has been written, at once if it has been. Until then
+  // the loop has work.
+  void WhenEmpty(std::function<void()> done);
+
+ private:
+  struct Shared;
+  static void Run(const std::shared_ptr<Shared>& shared);
+  void Begin();
+  void OnWritten();
+  size_t Unwritten() const;
+
+  std::shared_ptr<Shared> shared_;
+  std::thread thread_;
+  std::vector<std::function<void()>> waiting_;
+  std::function<void()> when_empty_;
+};
+
+}  // namespace ddprun::launcher
