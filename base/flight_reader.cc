@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -99,7 +100,9 @@ std::optional<FlightSnapshot> FlightReader::Read(int local_rank) const {
   snapshot.phase = static_cast<WorkerPhase>(Get(page.phase));
   snapshot.step = static_cast<int64_t>(Get(page.step));
   snapshot.progress = Get(page.progress);
-  if (const uint64_t recovers = Get(page.recovers)) {
+  // Whatever the worker has written over its page must not count as a generation.
+  const uint64_t recovers = Get(page.recovers);
+  if (recovers != 0 && recovers <= static_cast<uint64_t>(std::numeric_limits<int>::max())) {
     snapshot.recovers = static_cast<int>(recovers) - 1;
   }
   snapshot.ended = Get(page.ended);

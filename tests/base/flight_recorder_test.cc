@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,6 +52,13 @@ TEST_F(FlightRecorderTest, TellsOfAProcessThatAnotherOneReplaces) {
   }
   EXPECT_EQ(Read(0)->recovers, 0);
   EXPECT_EQ(Read(1)->recovers, std::nullopt);
+  // A page that its worker has written over.
+  for (const uint64_t wild : {uint64_t{0x80000000}, ~uint64_t{0}}) {
+    void* page = *MapFlightPages(file_, 1, 1, PROT_READ | PROT_WRITE);
+    Put(static_cast<FlightPage*>(page)->recovers, wild);
+    EXPECT_EQ(Read(1)->recovers, std::nullopt);
+    ::munmap(page, kFlightPageBytes);
+  }
   EXPECT_FALSE(other->IsLost(0, 0));
   ASSERT_TRUE(MarkLost(file_, 0, 1).ok());
   EXPECT_TRUE(other->IsLost(0, 0));
