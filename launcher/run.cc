@@ -163,6 +163,11 @@ constexpr std::array<Subcommand, 3> kSubcommands = {{
 int Run(const std::vector<std::string>& args) {
   OpenMissingStandardDescriptors();
   const Environment env = Environment::OfProcess();
+  if (!args.empty() && args.front() == "help") {
+    std::vector<std::string> asked(args.begin() + 1, args.end());
+    asked.emplace_back("--help");
+    return Run(asked);
+  }
   for (const Subcommand& command : kSubcommands) {
     if (args.empty() || args.front() != command.name) continue;
     const Result<int> code = command.run({args.begin() + 1, args.end()}, env);

@@ -87,6 +87,19 @@ int Train(const Arguments& arguments, const Environment& environment) {
                                         callbacks);
 }
 
+// A word that names neither a file nor a command: says which there are.
+bool IsNoCommand(const CLI::App& app, const std::string& word) {
+  if (word.empty() || word.find_first_of("-./") != std::string::npos) return false;
+  if (app.get_subcommand_no_throw(word) != nullptr || access(word.c_str(), F_OK) == 0) return false;
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands({})) names += " " + command->get_name();
+  std::fprintf(stderr,
+               "ddp-trainer: there is no command %s, and no config file of that name.\n"
+               "The commands are:%s. See ddp-trainer --help.\n",
+               word.c_str(), names.c_str());
+  return true;
+}
+
 int Run(int argc, char** argv, const Environment& environment) {
   CLI::App app(
       "Trains what a JSON config describes, as the rank that the environment names.\n"
@@ -96,7 +109,8 @@ int Run(int argc, char** argv, const Environment& environment) {
   app.add_option("config", arguments.config, "JSON config file (docs/config.md)");
   app.add_option("--set", arguments.overrides, "Override a key: --set optimizer.learning_rate=1e-4")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);  // the config may follow
   app.add_flag("--template", arguments.as_template, "Serve ddprun's requests to fork workers");
   CLI::App* schema = app.add_subcommand("schema", "Print the JSON Schema of config files");
   CLI::App* doc =
@@ -110,6 +124,7 @@ int Run(int argc, char** argv, const Environment& environment) {
         ddprun::trainer::AddTokenizeCommand, ddprun::trainer::AddGenerateCommand}) {
     add(app, chosen);
   }
+  if (argc > 1 && IsNoCommand(app, argv[1])) return 2;
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -60,6 +60,10 @@ std::string HelpText(std::span<const Flag> flags, std::span<const Subcommand> su
   for (const Subcommand& command : subcommands) {
     std::string line = "       ddprun " + std::string(command.name);
     line += " " + std::string(command.arguments);
+    if (line.size() + 2 > kUsageColumn) {
+      text += line + "\n";
+      line.clear();
+    }
     line.resize(kUsageColumn, ' ');
     text += line + std::string(command.help) + "\n";
   }

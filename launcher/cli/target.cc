@@ -2,9 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <utility>
+
+#include "launcher/cli/command_line.h"
 
 namespace ddprun::launcher {
 
@@ -92,6 +95,32 @@ bool IsPythonWithoutSuffix(const std::string& path) {
   return file.good() && !line.starts_with("\177ELF");
 }
 
+// ddp-trainer would name such words without knowing other launchers' flags.
+Status CheckArgsOfConfig(const Options& options) {
+  const std::vector<std::string>& args = options.target_args;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i].starts_with("--set=")) continue;
+    if (args[i] == "--set" && ++i < args.size()) continue;
+    const std::string spelled = args[std::min(i, args.size() - 1)];
+    const std::string word = spelled.substr(0, spelled.find('='));
+    std::string name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
+    std::ranges::replace(name, '-', '_');
+    std::string hint(AnswerFor(name));
+    if (std::ranges::any_of(AllFlags(), [&](const Flag& flag) { return flag.name == name; })) {
+      hint = "Put it in front of " + options.target + ": there it is ddprun's.";
+    } else if (hint.empty()) {
+      hint = "A key's name and meaning: docs/config.md.";
+    }
+    return Error{.code = Code::kUsage,
+                 .title = "UNKNOWN FLAG",
+                 .where = word,
+                 .what = "Behind a config nothing but --set KEY=VALUE may stand, not " + word + ".",
+                 .hint = std::move(hint),
+                 .page = "unknown-flag"};
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string OwnFolder() {
@@ -124,6 +153,7 @@ Result<Target> ResolveTarget(const Options& options,
   }
   if (!options.no_python && name.ends_with(".json")) {
     DDPRUN_TRY(CheckReadable(name, Code::kUsage, "config file"));
+    DDPRUN_TRY(CheckArgsOfConfig(options));
     DDPRUN_ASSIGN(const std::string trainer, FindTrainer(env, own_folder));
     Target target{.name = name,
                   .program = trainer,

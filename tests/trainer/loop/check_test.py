@@ -22,6 +22,20 @@ class CheckTest(training.TrainingTest):
             timeout=harness.DEADLINE_S,
         )
 
+    def test_the_program_says_which_commands_it_has(self):
+        job = subprocess.run([TRAINER, "evaluate", "runs/toy"], capture_output=True, text=True)
+        self.assertEqual(job.returncode, 2)
+        self.assertIn("there is no command evaluate", job.stderr)
+        self.assertRegex(job.stderr, r"The commands are:.* check .*generate")
+
+    def test_an_override_may_stand_in_front_of_the_config(self):
+        job = subprocess.run(
+            [TRAINER, "--set", "run.seed=x", self.path("absent.json")],
+            capture_output=True, text=True, timeout=harness.DEADLINE_S,
+        )
+        self.assertEqual(job.returncode, 2)
+        self.assertIn("absent.json", job.stderr)
+
     def expect_problems(self, job, *titles):
         self.assertEqual(job.returncode, 2, job.stdout + job.stderr)
         found = [line.split(" -")[0][3:] for line in job.stderr.splitlines() if line[:3] == "-- "]
