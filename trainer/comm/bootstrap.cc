@@ -49,8 +49,9 @@ Result<StorePtr> ConnectStore(const Environment& environment,
                      "srun has started ranks on several nodes, and MASTER_ADDR and MASTER_PORT, "
                      "at which they could find each other, are not set.",
                  .hint =
-                     "Start ddprun with srun, once per node (srun --ntasks-per-node=1 ddprun "
-                     "...): it finds the other nodes by itself.",
+                     "Start ddprun with srun, once per node, and tell it where the nodes meet:\n"
+                     "srun --ntasks-per-node=1 ddprun --nnodes=N --rdzv_backend=c10d "
+                     "--rdzv_endpoint=HOST ...",
                  .page = "no-store-for-several-nodes"};
   }
   return StoreOfJob(environment, timeout);
