@@ -16,6 +16,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/crash_stack.h"
 #include "base/env.h"
 #include "base/failure.h"
 #include "base/json_of_stranger.h"
@@ -61,8 +62,6 @@ int64_t Seconds(const json& value) {
   return 0;
 }
 
-constexpr int kMaxFrames = 64;
-
 constexpr size_t kMaxName = 40;
 
 struct Crash {
@@ -79,18 +78,15 @@ constexpr Crash kCrashes[] = {{SIGABRT, "SIGABRT"},
 
 char process_name[kMaxName + 1] = "this process";
 
-// Calls only what may be called in a signal handler; backtrace() is, once it has been called. Where
-// the stack is no longer readable, that ends the process by the same signal.
+// Where the stack is no longer readable, that ends the process by the same signal.
 void OnCrash(int signal) {
   for (const Crash& crash : kCrashes) {
     if (crash.signal != signal) continue;
     char title[kMaxName + 40] = "Stack of ";
-    const char* const parts[] = {process_name, " at ", crash.name, ":\n"};
+    const char* const parts[] = {process_name, " at ", crash.name};
     for (const char* part : parts) std::strcat(title, part);
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, title, std::strlen(title));
+    WriteStack(title);
   }
-  void* frames[kMaxFrames];
-  ::backtrace_symbols_fd(frames, ::backtrace(frames, kMaxFrames), STDERR_FILENO);
   ::raise(signal);  // SA_RESETHAND: it ends the process now
 }
 

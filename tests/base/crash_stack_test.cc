@@ -40,6 +40,22 @@ TEST(CrashStackOfHandledDeathTest, NamesTheProcess) {
       testing::KilledBySignal(SIGABRT), "Stack of rank 12 at SIGABRT:\n");
 }
 
+[[gnu::noinline]] int SumUpTo(int count) {
+  if (count == 0) raise(SIGSEGV);
+  return count + SumUpTo(count - 1);
+}
+
+TEST(CrashStackOfHandledDeathTest, NamesFunctionsThatTheProgramDoesNotExport) {
+  EXPECT_EXIT(
+      {
+        std::signal(SIGSEGV, SIG_DFL);
+        PrintStackOnCrash();
+        SumUpTo(2);
+      },
+      testing::KilledBySignal(SIGSEGV),
+      "Stack of this process at SIGSEGV, by name:\n(.*\n)*.*SumUpTo\\(int\\).* \\(base_test\\)");
+}
+
 TEST(CrashStackOfHandledDeathTest, LeavesAHandledSignalAlone) {
   EXPECT_EXIT(
       {

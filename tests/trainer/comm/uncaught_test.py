@@ -16,6 +16,7 @@ class Uncaught(unittest.TestCase):
         job = self.run_with("crash")
         self.assertEqual(job.returncode, 139, job.stderr)
         self.assertRegex(job.stderr, r"Stack of rank 1 at SIGSEGV:\n(?s:.*)uncaught_main")
+        self.assertRegex(job.stderr, r"at SIGSEGV, by name:\n(?s:.*)  main \(uncaught_main\)\n")
         self.assertIn("Rank 1 was killed by SIGSEGV", job.stderr)
 
     def test_an_error_of_libtorch_is_its_text_without_its_frames(self):
