@@ -15,12 +15,14 @@ if(DDPRUN_WITH_TRAINER)
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT ddprunTargets NAMESPACE ddprun:: DESTINATION ${package_dir})
   get_directory_property(LibTorch_VERSION DIRECTORY trainer DEFINITION LibTorch_VERSION)
-  configure_package_config_file(cmake/ddprunConfig.cmake.in ${CMAKE_BINARY_DIR}/ddprunConfig.cmake
+  # Not where find_package looks with build/*/bin in PATH: in the build tree it cannot be used.
+  set(made ${CMAKE_BINARY_DIR}/to_install)
+  configure_package_config_file(cmake/ddprunConfig.cmake.in ${made}/ddprunConfig.cmake
                                 INSTALL_DESTINATION ${package_dir})
-  write_basic_package_version_file(${CMAKE_BINARY_DIR}/ddprunConfigVersion.cmake
+  write_basic_package_version_file(${made}/ddprunConfigVersion.cmake
                                    COMPATIBILITY SameMinorVersion)
-  install(FILES ${CMAKE_BINARY_DIR}/ddprunConfig.cmake
-                ${CMAKE_BINARY_DIR}/ddprunConfigVersion.cmake cmake/FindLibTorch.cmake
+  install(FILES ${made}/ddprunConfig.cmake ${made}/ddprunConfigVersion.cmake
+                cmake/FindLibTorch.cmake
           DESTINATION ${package_dir})
   install(DIRECTORY configs examples DESTINATION ${CMAKE_INSTALL_DATADIR}/ddprun
           PATTERN __pycache__ EXCLUDE)
