@@ -90,9 +90,12 @@ int Train(const Arguments& arguments, const Environment& environment) {
 // A word that names neither a file nor a command: says which there are.
 bool IsNoCommand(const CLI::App& app, const std::string& word) {
   if (word.empty() || word.find_first_of("-./") != std::string::npos) return false;
-  if (app.get_subcommand_no_throw(word) != nullptr || access(word.c_str(), F_OK) == 0) return false;
+  if (access(word.c_str(), F_OK) == 0) return false;
   std::string names;
-  for (const CLI::App* command : app.get_subcommands({})) names += " " + command->get_name();
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (command->get_name() == word) return false;
+    names += " " + command->get_name();
+  }
   std::fprintf(stderr,
                "ddp-trainer: there is no command %s, and no config file of that name.\n"
                "The commands are:%s. See ddp-trainer --help.\n",
