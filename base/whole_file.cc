@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <utility>
 
@@ -41,30 +40,8 @@ const char* HintFor(int error_number) {
   }
 }
 
-Status Sync(const std::string& path, int flags) {
-  const UniqueFd fd(::open(path.empty() ? "." : path.c_str(), O_RDONLY | O_CLOEXEC | flags));
-  if (!fd.valid() || ::fsync(fd.get()) != 0) return CannotWrite(path, errno);
-  return {};
-}
-
 Status SyncFolderOf(const std::string& path) {
   return SyncFolder(fs::path(path).parent_path().string());
-}
-
-// In place of a folder that has files in it; the name that this one then has.
-Result<std::string> Exchange(const std::string& written, const std::string& folder) {
-  std::string old = written;
-  if (::renameat2(AT_FDCWD, written.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) != 0) {
-    // File systems over the network cannot exchange two names.
-    old = written + ".old";
-    if (::rename(folder.c_str(), old.c_str()) != 0) return CannotWrite(folder, errno);
-    if (::rename(written.c_str(), folder.c_str()) != 0) {
-      const int error_number = errno;
-      (void)::rename(old.c_str(), folder.c_str());
-      return CannotWrite(folder, error_number);
-    }
-  }
-  return old;
 }
 
 }  // namespace
@@ -115,10 +92,14 @@ Result<WholeFile> WholeFile::Create(std::string path) {
   if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
     return CannotWrite(path, S_ISDIR(status.st_mode) ? EISDIR : ENOTSUP);
   }
-  std::string temporary = path + "." + std::to_string(::getpid()) + ".tmp";
-  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!fd.valid()) return CannotWrite(path, errno);
-  return WholeFile(std::move(path), std::move(temporary), std::move(fd));
+  // A process of another container may have the same number and write beside it.
+  const std::string first = path + "." + std::to_string(::getpid());
+  for (int number = 1;; ++number) {
+    std::string temporary = first + (number == 1 ? "" : "-" + std::to_string(number)) + ".tmp";
+    UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (fd.valid()) return WholeFile(std::move(path), std::move(temporary), std::move(fd));
+    if (errno != EEXIST) return CannotWrite(path, errno);
+  }
 }
 
 Status WholeFile::Write(std::string_view bytes) {
@@ -152,24 +133,10 @@ Status WriteWholeFile(const std::string& path, std::string_view text, Durability
 }
 
 Status SyncFolder(const std::string& folder) {
-  return Sync(folder, O_DIRECTORY);
-}
-
-Status PublishFolder(const std::string& written, const std::string& folder) {
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(written, error)) {
-    DDPRUN_TRY(Sync(entry.path().string(), 0));
-  }
-  if (error) return CannotWrite(written, error.value());
-  DDPRUN_TRY(SyncFolder(written));
-  if (::rename(written.c_str(), folder.c_str()) != 0) {
-    if (errno != ENOTEMPTY && errno != EEXIST) return CannotWrite(folder, errno);
-    DDPRUN_ASSIGN(const std::string old, Exchange(written, folder));
-    // Before it is gone for good: a crash may still undo the exchange.
-    DDPRUN_TRY(SyncFolderOf(folder));
-    fs::remove_all(old, error);
-  }
-  return SyncFolderOf(folder);
+  const UniqueFd fd(
+      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY));
+  if (!fd.valid() || ::fsync(fd.get()) != 0) return CannotWrite(folder, errno);
+  return {};
 }
 
 }  // namespace ddprun

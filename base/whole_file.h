@@ -1,4 +1,4 @@
-// Files and folders that appear whole or not at all, and one text for what is in the way.
+// Files that appear whole or not at all, and one text for what is in the way.
 #pragma once
 
 #include <cstdint>
@@ -61,9 +61,5 @@ Status WriteWholeFile(const std::string& path,
 // What has been made, renamed or removed in a folder survives a crash of the machine. "" is the
 // working directory.
 Status SyncFolder(const std::string& folder);
-
-// Gives `written`, a folder of files beside `folder`, that name; a folder of that name is replaced,
-// with all that is in it. Synced: after a crash the one or the other is there, whole.
-Status PublishFolder(const std::string& written, const std::string& folder);
 
 }  // namespace ddprun

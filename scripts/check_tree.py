@@ -3,9 +3,9 @@
 
     check_tree.py [ROOT]
 
-Arrows between folders (docs/architecture.md), where LibTorch may be included, lengths, files that
-no CMakeLists.txt names, and notes left behind. Prints file:line: rule: what is wrong; exit code 1
-if there was any.
+Arrows between folders (docs/architecture.md), where LibTorch may be included, where folders may be
+removed, lengths, files that no CMakeLists.txt names, and notes left behind. Prints
+file:line: rule: what is wrong; exit code 1 if there was any.
 """
 
 import pathlib
@@ -91,6 +91,11 @@ TORCH_FILES = {"trainer/comm": r"(host_process_group(_\w+)?|c10d_store)\.(h|cc)"
 TORCH = re.compile(r"<(ATen|c10|torch|caffe2)/")
 WHOLE_TORCH = re.compile(r"<torch/(torch|all|extension)\.h>|<ATen/ATen\.h>")
 
+# One place removes folders, which knows what ddprun wrote.
+REMOVES_FOLDERS = "base/owned_folder.cc"
+REMOVAL = re.compile(r"\bremove_all\(|\bRENAME_EXCHANGE\b")
+MAY_REMOVE = ("tests/", "benchmarks/", "fuzz/", "examples/", REMOVES_FOLDERS)
+
 LINE, FUNCTION, HEADER, SOURCE, TEST = 100, 70, 150, 400, 600
 
 # (file, rule): the reason. A row that no longer matches anything is an error: this list only
@@ -144,6 +149,14 @@ def check_torch_include(path, number, line):
         yield Finding(path, number, "torch", f"in {folder} only {TORCH_FILES[folder]} may use it")
     if WHOLE_TORCH.search(line):
         yield Finding(path, number, "torch", "includes all of LibTorch: 18 s a file; be narrow")
+
+
+def check_removals(path, lines):
+    if path.startswith(MAY_REMOVE):
+        return
+    for number, line in enumerate(lines, 1):
+        if REMOVAL.search(line):
+            yield Finding(path, number, "removal", f"folders are removed by {REMOVES_FOLDERS}")
 
 
 def file_limit(path):
@@ -253,6 +266,7 @@ def check(root, exceptions):
         lines = (root / path).read_text(encoding="utf-8").splitlines()
         if pathlib.PurePosixPath(path).suffix in SOURCES:
             findings += check_includes(path, lines)
+            findings += check_removals(path, lines)
         findings += check_lengths(path, lines)
         findings += check_notes(path, lines)
     findings += check_listed(root, paths)

@@ -118,8 +118,20 @@ int VerifyAll(const CheckpointFlags& flags, const Environment&) {
   return status;
 }
 
+// A file is replaced as by any program that is told a file to write, but for those that are read.
+void RefuseFileOfCheckpoint(const std::string& to) {
+  if (!IsOneCheckpoint(fs::absolute(to).parent_path().string())) return;
+  throw Failure(Error{.code = Code::kUsage,
+                      .title = "NOT REPLACED",
+                      .where = to,
+                      .what = "\"" + to + "\" is in the folder of a checkpoint.",
+                      .hint = "Name a file elsewhere with --to.",
+                      .page = "not-replaced"});
+}
+
 int Export(const CheckpointFlags& flags, const Environment& environment) {
   Find(flags.path);  // or says that there is none
+  RefuseFileOfCheckpoint(flags.to);
   std::optional<Checkpoint> checkpoint;
   if (IsOneCheckpoint(flags.path)) {
     checkpoint = ValueOrThrow(Checkpoint::Open(flags.path));

@@ -10,10 +10,10 @@
 
 #include <cerrno>
 #include <chrono>
-#include <filesystem>
 #include <optional>
 
 #include "base/env.h"
+#include "base/owned_folder.h"
 #include "launcher/process/job_sweep.h"
 
 namespace ddprun::launcher {
@@ -64,8 +64,7 @@ void Take(std::string_view line, JobMarks& marks) {
     }
   }
   EndJob(marks, SweepTimes{.limit = kSweepLimit});
-  std::error_code ignored;
-  if (!job_folder.empty()) std::filesystem::remove_all(job_folder, ignored);
+  if (!job_folder.empty()) RemoveMade(job_folder);
   ::_exit(0);
 }
 

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/owned_folder.h"
+
 namespace ddprun::launcher {
 
 namespace {
@@ -56,8 +58,7 @@ Result<JobFolder> JobFolder::Create(const Environment& env) {
 }
 
 JobFolder::~JobFolder() {
-  std::error_code ignored;
-  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  if (!path_.empty()) RemoveMade(path_);
 }
 
 }  // namespace ddprun::launcher

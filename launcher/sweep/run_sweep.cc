@@ -27,6 +27,14 @@ std::string ReadText(const std::string& path) {
   return text.str();
 }
 
+// Whether there are no tables of this name (their path without suffix), or a sweep wrote them.
+bool IsOurs(const std::string& tables) {
+  const std::string csv = ReadText(tables + ".csv");
+  const std::string html = ReadText(tables + ".html");
+  return (csv.empty() || csv.substr(0, csv.find("\r\n")).ends_with("seconds,status,folder")) &&
+         (html.empty() || html.find("<title>Sweep of ") != std::string::npos);
+}
+
 // The trainer does not write into a folder that exists.
 std::string NewFolder(const std::string& wanted) {
   std::string path = wanted;
@@ -99,7 +107,8 @@ class Sweep {
     return row;
   }
 
-  // sweep.csv and sweep.html, or the first sweep-2.csv, ... that no results of other runs are in.
+  // sweep.csv and sweep.html, or the first sweep-2.csv, ... that no results of other runs are in,
+  // and nothing of somebody else.
   void ChooseTables() {
     const auto own = [this](const std::string& folder) {
       return std::any_of(rows_.begin(), rows_.end(),
@@ -116,7 +125,7 @@ class Sweep {
       const auto in_table = [&](const std::string& end) {
         return text.find("," + end) != std::string::npos;
       };
-      if (std::none_of(others.begin(), others.end(), in_table)) return;
+      if (IsOurs(tables_) && std::none_of(others.begin(), others.end(), in_table)) return;
       tables_ = first + "-" + std::to_string(number);
     }
   }

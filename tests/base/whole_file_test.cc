@@ -106,27 +106,12 @@ TEST_F(WholeFileTest, KeepsTheOldFileWhereANewOneBecomesTooLarge) {
   EXPECT_EQ(Entries(), 1U);
 }
 
-TEST_F(WholeFileTest, PublishesAFolderInPlaceOfAnother) {
-  for (const char* old : {"", "empty", "old/file"}) {
-    SCOPED_TRACE(old);
-    fs::remove_all(Path("folder"));
-    if (std::string(old) == "empty") fs::create_directory(Path("folder"));
-    if (std::string(old) == "old/file") Write(Path("folder/old/file"), "old");
-    Write(Path("aside/new"), "new");
-    ASSERT_TRUE(PublishFolder(Path("aside"), Path("folder")).ok());
-    EXPECT_EQ(Read(Path("folder/new")), "new");
-    EXPECT_FALSE(fs::exists(Path("folder/old")));
-    EXPECT_EQ(Entries(), 1U);
-  }
-}
-
-TEST_F(WholeFileTest, PublishesNoFolderOverAFile) {
-  Write(Path("aside/new"), "new");
-  Write(Path("taken"), "text");
-  const Status status = PublishFolder(Path("aside"), Path("taken"));
-  ASSERT_FALSE(status.ok());
-  EXPECT_THAT(status.error().what, HasSubstr("Not a directory"));
-  EXPECT_EQ(Read(Path("taken")), "text");
+TEST_F(WholeFileTest, DoesNotTouchWhatAnotherOfItsNumberHasLeft) {
+  const std::string left = Path("a." + std::to_string(::getpid()) + ".tmp");
+  Write(left, "of a process in another container");
+  ASSERT_TRUE(WriteWholeFile(Path("a"), "new").ok());
+  EXPECT_EQ(Read(Path("a")), "new");
+  EXPECT_EQ(Read(left), "of a process in another container");
 }
 
 }  // namespace

@@ -60,6 +60,11 @@ class CheckTree(unittest.TestCase):
         self.assertEqual([("trainer/models/a.cc", "torch")],
                          self.findings({"trainer/models/a.cc": "#include <torch/torch.h>\n"}))
 
+    def test_one_file_removes_folders(self):
+        code = "void F() { std::filesystem::remove_all(path); }\n"
+        self.assertEqual([("base/a.cc", "removal")], self.findings({"base/a.cc": code}))
+        self.assertEqual([], self.findings({"base/owned_folder.cc": code}))
+
     def test_long_lines_files_and_functions_are_found(self):
         self.assertEqual([("base/a.cc", "line length")],
                          self.findings({"base/a.cc": "//" + "x" * 99 + "\n"}))

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/owned_folder.h"
 #include "base/whole_file.h"
 #include "trainer/checkpoint/commit.h"
 
@@ -54,12 +55,6 @@ Result<std::vector<Found>> FindSteps(const std::string& folder) {
   return found;
 }
 
-Status RemoveAll(const std::string& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  return error ? CannotWrite(path, error.value()) : Status();
-}
-
 Status Rename(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) return CannotWrite(from, errno);
   return SyncFolder(fs::path(from).parent_path().string());
@@ -74,6 +69,11 @@ Status SetAside(const std::string& path) {
 }
 
 }  // namespace
+
+bool IsCheckpointFile(const std::string&, const std::string& name) {
+  const bool written = name.starts_with("shard-") || name.starts_with("rank-");
+  return written || name == kIndexFile || name == kCommitFile;
+}
 
 std::string CheckpointPath(const std::string& folder, int64_t step) {
   return folder + "/" + std::string(kStepPrefix) + std::to_string(step);
@@ -136,18 +136,20 @@ std::vector<StoredCheckpoint> Surplus(std::span<const StoredCheckpoint> stored,
 Status RemoveUnfinished(const std::string& folder, int64_t step, const std::string& keep) {
   DDPRUN_ASSIGN(const std::vector<Found> found, FindSteps(folder));
   for (const Found& item : found) {
-    if (item.name.rest.starts_with(kUnfinished) && item.name.step <= step && item.path != keep) {
-      DDPRUN_TRY(RemoveAll(item.path));
-    }
+    if (!item.name.rest.starts_with(kUnfinished) || item.name.step > step) continue;
+    // What others have put there is none of a run's business.
+    if (item.path == keep || !CheckOwn(item.path, IsCheckpointFile).ok()) continue;
+    DDPRUN_TRY(RemoveOwn(item.path, IsCheckpointFile));
   }
   return {};
 }
 
 Status RemoveCheckpoint(const std::string& path) {
+  DDPRUN_TRY(CheckOwn(path, IsCheckpointFile));
   // Half deleted, it does not have the name of a checkpoint.
   const std::string doomed = path + std::string(kUnfinished) + "deleted";
   DDPRUN_TRY(Rename(path, doomed));
-  return RemoveAll(doomed);
+  return RemoveOwn(doomed, IsCheckpointFile);
 }
 
 Status PrepareCheckpointFolder(const std::string& folder, int64_t step) {

@@ -60,6 +60,9 @@ Status PrepareCheckpointFolder(const std::string& folder, int64_t step);
 Status RemoveUnfinished(const std::string& folder, int64_t step, const std::string& keep = "");
 Status RemoveCheckpoint(const std::string& path);
 
+// Whether a file of this name is one that savers write (base/owned_folder.h).
+bool IsCheckpointFile(const std::string& folder, const std::string& name);
+
 // The folder of a step.
 std::string CheckpointPath(const std::string& folder, int64_t step);
 

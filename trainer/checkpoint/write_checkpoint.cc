@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/owned_folder.h"
 #include "base/unique_fd.h"
 #include "base/whole_file.h"
 #include "trainer/checkpoint/commit.h"
@@ -168,7 +169,9 @@ class CheckpointWriter {
       const std::string record = RecordPath(temporary_, rank);
       if (::unlink(record.c_str()) != 0) return CannotWrite(record, errno);
     }
-    return PublishFolder(temporary_, path_);
+    DDPRUN_ASSIGN([[maybe_unused]] const std::string aside,
+                  PublishFolder(temporary_, path_, IsCheckpointFile));
+    return {};
   }
 
   Status WaitForCommit() const {
@@ -198,6 +201,9 @@ namespace {
 Status PointTo(const std::string& path, const std::string& folder) {
   const std::string link = path + ".tmp-latest";
   const std::string latest = folder + "/latest";
+  std::error_code error;
+  const fs::file_status before = fs::symlink_status(latest, error);
+  if (fs::exists(before) && !fs::is_symlink(before)) return CannotWrite(latest, EEXIST);
   if (::symlink(fs::path(path).filename().c_str(), link.c_str()) != 0 ||
       ::rename(link.c_str(), latest.c_str()) != 0) {
     return CannotWrite(latest, errno);
@@ -244,13 +250,13 @@ Status WriteCheckpoint(const Writing& writing,
 void GiveUpCheckpoint(const Writing& writing, const Error& error) {
   const SaverOptions& options = writing.options;
   const std::string folder = UnfinishedPath(options, writing.request);
-  std::error_code ignored;
   if (options.part.size == 1) {
-    fs::remove_all(folder, ignored);
+    (void)RemoveOwn(folder, IsCheckpointFile);
     return;
   }
   (void)MakeFolder(options.folder);
   (void)::mkdir(folder.c_str(), 0777);
+  std::error_code ignored;
   fs::remove(folder + "/" + ShardName(options.part), ignored);  // room for the record, too
   (void)LeaveRecord(folder, options.part.rank, {.error = error.what});
 }

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "base/owned_folder.h"
 #include "trainer/config/read_config.h"
 #include "trainer/loop/job.h"
 #include "trainer/models/pretrained.h"
@@ -99,6 +100,7 @@ void LoadModel(const Checkpoint& checkpoint, Model& model) {
 std::optional<Error> ExportFolder(const Checkpoint& checkpoint,
                                   const std::string& folder,
                                   const Environment& environment) {
+  ThrowIfError(CheckOwn(folder, IsListed));
   Job job;
   job.config_path = checkpoint.path();
   job.config = ConfigOf(checkpoint, environment);

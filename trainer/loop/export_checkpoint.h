@@ -11,7 +11,8 @@ namespace ddprun::trainer {
 
 // One tensor in memory at a time; what is written is there whole or not at all. All throw Failure.
 
-// A folder as SavePretrained writes it, of the model that the checkpoint's run trained. Returns
+// A folder as SavePretrained writes it, of the model that the checkpoint's run trained; one that is
+// there is replaced if nothing is in it but what SavePretrained wrote. Returns
 // what could not be opened of its config (the data), so that names of classes may be missing. A
 // plugin or TorchScript module has to be there, and is in memory as a whole.
 std::optional<Error> ExportFolder(const Checkpoint& checkpoint,

@@ -48,8 +48,12 @@ struct SaveOptions {
 };
 
 // Writes weights and config.json, and what the options add, into the folder, which takes the place
-// of one that is there: after a crash it is whole, or as it was before. Throws Failure.
-void SavePretrained(const Model& model, const std::string& folder, const SaveOptions& options = {});
+// of one that is there: after a crash it is whole, or as it was before. A folder in which anything
+// is not as SavePretrained wrote it (base/owned_folder.h) is kept under another name, which is
+// returned; "" where none was. Throws Failure.
+std::string SavePretrained(const Model& model,
+                           const std::string& folder,
+                           const SaveOptions& options = {});
 
 // What a folder's config.json describes: model_type "bert", "gpt2", "llama", or "mlp" as written
 // by SavePretrained. Throws Failure when it is missing, or describes a model that MakeModel lacks.

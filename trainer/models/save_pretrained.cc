@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <array>
 #include <cstdio>
 #include <filesystem>
@@ -11,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "base/owned_folder.h"
 #include "base/whole_file.h"
 #include "trainer/models/folder_config.h"
 #include "trainer/models/pretrained.h"
@@ -178,20 +177,12 @@ void WriteFiles(const Model& model, const fs::path& folder, const SaveOptions& o
 
 }  // namespace
 
-void SavePretrained(const Model& model, const std::string& folder, const SaveOptions& options) {
-  fs::path target = fs::absolute(folder).lexically_normal();
-  if (!target.has_filename()) target = target.parent_path();
-  const std::string aside = target.string() + "." + std::to_string(::getpid()) + ".tmp";
-  std::error_code error;
-  fs::create_directories(aside, error);
-  if (error) throw Failure(CannotWrite(folder, error.value()));
-  try {
-    WriteFiles(model, aside, options);
-    ThrowIfError(PublishFolder(aside, target.string()));
-  } catch (...) {
-    fs::remove_all(aside, error);
-    throw;
-  }
+std::string SavePretrained(const Model& model,
+                           const std::string& folder,
+                           const SaveOptions& options) {
+  WholeFolder whole = ValueOrThrow(WholeFolder::Create(folder));
+  WriteFiles(model, whole.path(), options);
+  return ValueOrThrow(whole.Finish());
 }
 
 }  // namespace ddprun::trainer

@@ -90,7 +90,8 @@ class Run(training.TrainingTest):
             ["checkpoints", "config.resolved.json", "metrics.jsonl", "model", "run.lock"],
         )
         self.assertEqual(
-            sorted(os.listdir(self.path("runs/gpt/model"))), ["config.json", "model.safetensors"]
+            sorted(os.listdir(self.path("runs/gpt/model"))),
+            [".ddprun-files.json", "config.json", "model.safetensors"],
         )
         first, *_, last = self.metrics("gpt")
         self.assertEqual(first["world"]["size"], 2)

@@ -1,0 +1,237 @@
+#include "base/owned_folder.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "base/unique_fd.h"
+#include "base/whole_file.h"
+
+namespace ddprun {
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// In a folder that WholeFolder made; hidden from who looks at a model.
+constexpr const char* kListName = ".ddprun-files.json";
+
+Result<std::vector<std::string>> EntriesOf(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::recursive_directory_iterator entry(folder, error);
+  for (const fs::recursive_directory_iterator end; !error && entry != end; entry.increment(error)) {
+    names.push_back(entry->path().lexically_relative(folder).string());
+  }
+  if (error) return CannotWrite(folder, error.value());
+  // What is in a folder comes before it, and the list, by which the rest is known, last.
+  std::ranges::sort(names, std::greater<>());
+  return names;
+}
+
+// By which a change is noticed; null where there is nothing.
+json FactsOf(const std::string& path) {
+  struct stat status = {};
+  if (::lstat(path.c_str(), &status) != 0) return nullptr;
+  if (S_ISDIR(status.st_mode)) return "folder";
+  return json{{"bytes", status.st_size},
+              {"modified_ns", status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec}};
+}
+
+// The first entry that is not ddprun's own; "": none.
+Result<std::string> FirstForeign(const std::string& folder, IsOwn is_own) {
+  DDPRUN_ASSIGN(const std::vector<std::string> names, EntriesOf(folder));
+  for (const std::string& name : names) {
+    if (!is_own(folder, name)) return name;
+  }
+  return std::string();
+}
+
+Status SetAside(const std::string& path, const std::string& folder, std::string& aside) {
+  for (int number = 1;; ++number) {
+    aside = folder + ".aside-" + std::to_string(number);
+    std::error_code error;
+    if (fs::exists(fs::symlink_status(aside, error))) continue;
+    if (::rename(path.c_str(), aside.c_str()) != 0) return CannotWrite(aside, errno);
+    return {};
+  }
+}
+
+Status SyncParent(const std::string& path) {
+  return SyncFolder(fs::path(path).parent_path().string());
+}
+
+Status SyncFile(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid() || ::fsync(fd.get()) != 0) return CannotWrite(path, errno);
+  return {};
+}
+
+// In place of a folder that has files in it; the name that this one then has.
+Result<std::string> Exchange(const std::string& written, const std::string& folder) {
+  std::string old = written;
+  if (::renameat2(AT_FDCWD, written.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) != 0) {
+    // File systems over the network cannot exchange two names.
+    old = written + ".old";
+    if (::rename(folder.c_str(), old.c_str()) != 0) return CannotWrite(folder, errno);
+    if (::rename(written.c_str(), folder.c_str()) != 0) {
+      const int error_number = errno;
+      (void)::rename(old.c_str(), folder.c_str());
+      return CannotWrite(folder, error_number);
+    }
+  }
+  return old;
+}
+
+}  // namespace
+
+bool IsListed(const std::string& folder, const std::string& name) {
+  if (name == kListName) return true;
+  std::ifstream file(folder + "/" + kListName);
+  const json list = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  return list.is_object() && list.contains(name) && list[name] == FactsOf(folder + "/" + name);
+}
+
+Status CheckOwn(const std::string& folder, IsOwn is_own) {
+  struct stat status = {};
+  if (::stat(folder.c_str(), &status) != 0) {
+    return errno == ENOENT ? Status() : CannotWrite(folder, errno);
+  }
+  if (!S_ISDIR(status.st_mode)) return CannotWrite(folder, ENOTDIR);
+  DDPRUN_ASSIGN(const std::string foreign, FirstForeign(folder, is_own));
+  if (foreign.empty()) return {};
+  return Error{.code = Code::kUsage,
+               .title = "NOT REPLACED",
+               .where = folder,
+               .what = "\"" + folder + "\" has a file that ddprun did not write, or that was " +
+                       "changed since: \"" + foreign + "\".\nNothing was changed.",
+               .hint = "Name a folder that is not there yet, or an empty one.",
+               .page = "not-replaced"};
+}
+
+Status RemoveOwn(const std::string& folder, IsOwn is_own) {
+  DDPRUN_TRY(CheckOwn(folder, is_own));
+  DDPRUN_ASSIGN(const std::vector<std::string> names, EntriesOf(folder));
+  for (const std::string& name : names) {
+    const std::string path = folder + "/" + name;
+    if (std::remove(path.c_str()) != 0 && errno != ENOENT) return CannotWrite(path, errno);
+  }
+  if (std::remove(folder.c_str()) != 0 && errno != ENOENT) return CannotWrite(folder, errno);
+  return {};
+}
+
+void RemoveMade(const std::string& folder) {
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+}
+
+Result<std::string> PublishFolder(const std::string& written,
+                                  const std::string& folder,
+                                  IsOwn is_own) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(written, error)) {
+    DDPRUN_TRY(SyncFile(entry.path().string()));
+  }
+  if (error) return CannotWrite(written, error.value());
+  struct stat status = {};
+  // Who may read the folder does not change.
+  if (::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
+    (void)::chmod(written.c_str(), status.st_mode & 07777);
+  }
+  DDPRUN_TRY(SyncFolder(written));
+  std::string aside;
+  if (::rename(written.c_str(), folder.c_str()) != 0) {
+    if (errno != ENOTEMPTY && errno != EEXIST) return CannotWrite(folder, errno);
+    DDPRUN_ASSIGN(const std::string old, Exchange(written, folder));
+    // Before it is gone for good: a crash may still undo the exchange.
+    DDPRUN_TRY(SyncParent(folder));
+    if (CheckOwn(old, is_own).ok()) {
+      (void)RemoveOwn(old, is_own);
+    } else {
+      DDPRUN_TRY(SetAside(old, folder, aside));
+    }
+  }
+  DDPRUN_TRY(SyncParent(folder));
+  return aside;
+}
+
+WholeFolder::WholeFolder(WholeFolder&& other) noexcept
+    : folder_(std::move(other.folder_)),
+      path_(std::exchange(other.path_, {})),
+      made_parents_(std::exchange(other.made_parents_, {})) {}
+
+WholeFolder::~WholeFolder() {
+  if (!path_.empty()) RemoveMade(path_);
+  // Of parents that hold something by now nothing goes.
+  while (!made_parents_.empty()) {
+    ::rmdir(made_parents_.back().c_str());
+    made_parents_.pop_back();
+  }
+}
+
+Result<WholeFolder> WholeFolder::Create(const std::string& folder) {
+  std::error_code error;
+  WholeFolder made;
+  // Behind a link, and without a "/" at the end.
+  const fs::path absolute = fs::absolute(folder, error);
+  if (error) return CannotWrite(folder, error.value());
+  const fs::path target = fs::weakly_canonical(absolute, error);
+  if (error) return CannotWrite(folder, error.value());
+  made.folder_ = (target.has_filename() ? target : target.parent_path()).string();
+  std::vector<std::string> missing;
+  for (fs::path parent = fs::path(made.folder_).parent_path(); !fs::exists(parent, error);
+       parent = parent.parent_path()) {
+    if (error) return CannotWrite(folder, error.value());
+    missing.push_back(parent.string());
+  }
+  while (!missing.empty()) {
+    if (::mkdir(missing.back().c_str(), 0777) == 0) {
+      made.made_parents_.push_back(missing.back());
+    } else if (errno != EEXIST) {
+      return CannotWrite(folder, errno);
+    }
+    missing.pop_back();
+  }
+  // A process that was killed may have had this number, and left a folder half written.
+  const std::string first = made.folder_ + "." + std::to_string(::getpid());
+  for (int number = 1; made.path_.empty(); ++number) {
+    const std::string path = first + (number == 1 ? "" : "-" + std::to_string(number)) + ".tmp";
+    if (::mkdir(path.c_str(), 0777) == 0) {
+      made.path_ = path;
+    } else if (errno != EEXIST) {
+      return CannotWrite(folder, errno);
+    }
+  }
+  return made;
+}
+
+Result<std::string> WholeFolder::Finish() {
+  DDPRUN_ASSIGN(const std::vector<std::string> names, EntriesOf(path_));
+  json list;
+  for (const std::string& name : names) list[name] = FactsOf(path_ + "/" + name);
+  // Names of files may hold any bytes.
+  DDPRUN_TRY(WriteWholeFile(path_ + "/" + kListName,
+                            list.dump(2, ' ', false, json::error_handler_t::replace) + "\n",
+                            Durability::kUnsynced));
+  const std::string written = std::exchange(path_, {});
+  Result<std::string> aside = PublishFolder(written, folder_, IsListed);
+  if (aside) {
+    made_parents_.clear();
+  } else {
+    // What has this name may be the old folder by now.
+    (void)RemoveOwn(written, IsListed);
+  }
+  return aside;
+}
+
+}  // namespace ddprun
