@@ -1,13 +1,10 @@
-#include <c10/util/ScopeExit.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/cpus.h"
 #include "base/failure.h"
 #include "base/text.h"
+#include "base/unnamed_file.h"
 #include "trainer/data/csv_dataset.h"
 #include "trainer/data/data_files.h"
 #include "trainer/data/image_arrays.h"
@@ -32,13 +29,10 @@ namespace {
 std::unique_ptr<Dataset> OpenTokenized(const DataConfig& data,
                                        const std::vector<std::string>& files) {
   const auto tokenizer = LoadTokenizer(data.tokenizer);
-  std::string folder = std::filesystem::temp_directory_path() / "ddprun-tokens-XXXXXX";
-  if (::mkdtemp(folder.data()) == nullptr) throw UnreadableFile(folder, ErrnoText(errno));
-  const auto remove_folder = c10::make_scope_exit([&] {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);
-  });
   TokenizeOptions options;
+  options.output = std::filesystem::temp_directory_path();
+  const UniqueFd ids = ValueOrThrow(OpenUnnamedFile(options.output));
+  options.output_fd = ids.get();
   options.files = files;
   options.is_rows.assign(options.files.size(), data.format == DataFormat::kJsonLines);
   if (!data.text_column.empty()) options.json_key = data.text_column;
@@ -46,15 +40,15 @@ std::unique_ptr<Dataset> OpenTokenized(const DataConfig& data,
   options.skip_bad_rows = data.on_bad_row == OnBadRow::kSkip;
   options.bad_row_hint =
       "Name another key with data.text_column, mend the row, or set data.on_bad_row to \"skip\".";
-  options.output = folder + "/ids.bin";
   options.format = TokenFileFormat::kBare;
   options.threads = CoreCount();
   const TokenizeProgress done = TokenizeFiles(*tokenizer, options, [](const auto&) {});
+  const std::string path = "/proc/self/fd/" + std::to_string(ids.get());
   std::vector<std::string> notes;
   if (done.bad_rows > 0) {
     notes.push_back(std::to_string(done.bad_rows) + " rows skipped that cannot be read");
   }
-  return std::make_unique<TokenDataset>(TokenDatasetOptions{.files = {options.output},
+  return std::make_unique<TokenDataset>(TokenDatasetOptions{.files = {path},
                                                             .bytes_per_token = done.bytes_per_token,
                                                             .sequence_length = data.max_seq_length,
                                                             .vocab_size = tokenizer->vocab_size(),

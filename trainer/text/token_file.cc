@@ -1,9 +1,11 @@
 #include "trainer/text/token_file.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <limits>
-#include <string_view>
 #include <utility>
 
 #include "base/failure.h"
@@ -25,6 +27,18 @@ std::string_view BytesOf(const void* data, size_t bytes) {
 
 TokenFileWriter::TokenFileWriter(std::string path, TokenFileFormat format, int64_t vocab_size)
     : path_(std::move(path)), format_(format), wide_(vocab_size > kNarrowIds) {
+  Begin(vocab_size);
+}
+
+TokenFileWriter::TokenFileWriter(int fd,
+                                 std::string path,
+                                 TokenFileFormat format,
+                                 int64_t vocab_size)
+    : path_(std::move(path)), format_(format), wide_(vocab_size > kNarrowIds), fd_(fd) {
+  Begin(vocab_size);
+}
+
+void TokenFileWriter::Begin(int64_t vocab_size) {
   if (wide_ && format_ == TokenFileFormat::kNanoGpt) {
     throw Failure(Error{.code = Code::kUsage,
                         .title = "FORMAT TOO NARROW",
@@ -34,8 +48,12 @@ TokenFileWriter::TokenFileWriter(std::string path, TokenFileFormat format, int64
                         .hint = "Use --format=llm.c, which then writes 32 bits.",
                         .page = "format-too-narrow"});
   }
-  file_.emplace(ValueOrThrow(WholeFile::Create(path_)));
-  if (format_ == TokenFileFormat::kLlmC) ThrowIfError(file_->Write(Header()));
+  if (fd_ < 0) file_.emplace(ValueOrThrow(WholeFile::Create(path_)));
+  if (format_ == TokenFileFormat::kLlmC) Write(Header());
+}
+
+void TokenFileWriter::Write(std::string_view bytes) {
+  ThrowIfError(file_ ? file_->Write(bytes) : WriteAll(fd_, bytes, path_));
 }
 
 std::string TokenFileWriter::Header() const {
@@ -57,15 +75,21 @@ void TokenFileWriter::Append(std::span<const int32_t> ids) {
                         .page = "too-many-tokens"});
   }
   if (wide_) {
-    return ThrowIfError(file_->Write(BytesOf(ids.data(), ids.size_bytes())));
+    return Write(BytesOf(ids.data(), ids.size_bytes()));
   }
   narrow_.assign(ids.begin(), ids.end());
-  ThrowIfError(file_->Write(BytesOf(narrow_.data(), narrow_.size() * sizeof(uint16_t))));
+  Write(BytesOf(narrow_.data(), narrow_.size() * sizeof(uint16_t)));
 }
 
 void TokenFileWriter::Finish() {
-  if (format_ == TokenFileFormat::kLlmC) ThrowIfError(file_->RewriteBeginning(Header()));
-  ThrowIfError(file_->Finish());
+  const bool has_header = format_ == TokenFileFormat::kLlmC;
+  if (file_) {
+    if (has_header) ThrowIfError(file_->RewriteBeginning(Header()));
+    return ThrowIfError(file_->Finish());
+  }
+  if (!has_header) return;
+  if (::lseek(fd_, 0, SEEK_SET) != 0) throw Failure(CannotWrite(path_, errno));
+  Write(Header());
 }
 
 }  // namespace ddprun::trainer

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/whole_file.h"
@@ -28,6 +29,8 @@ class TokenFileWriter {
  public:
   // Throws Failure: nanoGPT's format cannot hold the vocabulary, or the file cannot be made.
   TokenFileWriter(std::string path, TokenFileFormat format, int64_t vocab_size);
+  // Into `fd`, an empty file, in place of one of that name; messages speak of `path`.
+  TokenFileWriter(int fd, std::string path, TokenFileFormat format, int64_t vocab_size);
 
   // REQUIRES: every id is in [0, vocab_size). Throws Failure: the disk is full; more ids than the
   // header of llm.c can count (2^31 - 1).
@@ -39,11 +42,14 @@ class TokenFileWriter {
   int bytes_per_token() const { return wide_ ? 4 : 2; }
 
  private:
+  void Begin(int64_t vocab_size);
+  void Write(std::string_view bytes);
   std::string Header() const;
 
   const std::string path_;
   const TokenFileFormat format_;
   const bool wide_;
+  const int fd_ = -1;  // or else
   std::optional<WholeFile> file_;
   std::vector<uint16_t> narrow_;  // Append's copy
   int64_t tokens_ = 0;

@@ -75,7 +75,11 @@ class Pipeline {
         reader_({.files = options.files,
                  .is_rows = options.is_rows,
                  .cut_text = tokenizer.splits_at_lines()}),
-        writer_(options.output, options.format, tokenizer.vocab_size()) {}
+        writer_(
+            options.output_fd < 0
+                ? TokenFileWriter(options.output, options.format, tokenizer.vocab_size())
+                : TokenFileWriter(
+                      options.output_fd, options.output, options.format, tokenizer.vocab_size())) {}
 
   TokenizeProgress Run() {
     RunOnThreads(options_.threads, [this] { Work(); });

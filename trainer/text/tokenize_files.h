@@ -23,6 +23,7 @@ struct TokenizeOptions {
       "Name another key with --json-key, mend the row, or pass over such rows with "
       "--on-bad-row=skip.";
   std::string output;
+  int output_fd = -1;  // >= 0: an empty file to write into in place of one named `output`
   TokenFileFormat format = TokenFileFormat::kLlmC;
   int threads = 1;
 };
