@@ -89,6 +89,9 @@ void FillModelDefaults(const Entries& entries, Config* config) {
   }
   if (!IsTransformer(model.type)) return;
   if (!HasValue(entries, "model.attention_dropout")) model.attention_dropout = model.dropout;
+  if (model.type == ModelType::kGpt && !HasValue(entries, "model.embedding_dropout")) {
+    model.embedding_dropout = model.dropout;
+  }
   const bool classifies = model.type == ModelType::kBert;
   if (classifies && !HasValue(entries, "model.classifier_dropout")) {
     model.classifier_dropout = model.dropout;

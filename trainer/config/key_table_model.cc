@@ -85,7 +85,7 @@ std::vector<Key> TransformerKeys() {
                   "model.name_or_path the default is the folder's.",
        .range = kBelowOne,
        .only_for = {"model.type", {"bert", "gpt", "cnn"}},
-       .aliases = {{"resid_pdrop embd_pdrop", "GPT-2"},
+       .aliases = {{"resid_pdrop", "GPT-2"},
                    {"hidden_dropout_prob", "Hugging Face"},
                    {"dropout_rate", "Keras"},
                    {"drop_rate", "timm"}}},
@@ -156,6 +156,12 @@ std::vector<Key> BertAndLlamaKeys() {
 
 std::vector<Key> OtherModelKeys() {
   return {
+      {.DDPRUN_KEY(model, embedding_dropout),
+       .meaning = "Probability of dropout of the embeddings.",
+       .range = kBelowOne,
+       .derived_default = "model.dropout",
+       .only_for = {"model.type", {"gpt"}},
+       .aliases = {{"embd_pdrop", "GPT-2"}}},
       {.DDPRUN_KEY(model, layer_sizes),
        .meaning = "Values in and out of the linear layers: [10, 10, 5] is two layers.",
        .range = kSize,

@@ -43,7 +43,8 @@ struct ModelConfig {
   int64_t max_position_embeddings = 0;  // tokens; ReadConfig turns 0 into data.max_seq_length
   double dropout = 0.0;                 // probabilities
   double attention_dropout = 0.0;       // ReadConfig makes it `dropout` where the file has none
-  double classifier_dropout = 0.0;      // the same
+  double embedding_dropout = 0.0;       // gpt: the same
+  double classifier_dropout = 0.0;      // bert: the same
   int64_t type_vocab_size = 2;          // bert: kinds of texts in an input
   int64_t num_labels = 2;               // bert: classes; 1: a number
   bool tie_word_embeddings = true;      // gpt, llama

@@ -92,7 +92,7 @@ void MergeSizes(FolderMerge& merge, ModelConfig& config, const TransformerOption
 void MergeOwn(FolderMerge& merge, ModelConfig& config, GptOptions& folder) {
   merge.Agree("tie_word_embeddings", config.tie_word_embeddings, folder.tie_word_embeddings);
   merge.Prefer("dropout", config.dropout, folder.dropout);
-  if (merge.Given("dropout")) folder.embedding_dropout = folder.dropout;
+  merge.PreferDropout("embedding_dropout", config.embedding_dropout, folder.embedding_dropout);
 }
 
 void MergeOwn(FolderMerge& merge, ModelConfig& config, LlamaOptions& folder) {

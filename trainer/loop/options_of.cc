@@ -26,7 +26,8 @@ Options TransformerOf(const ModelConfig& model) {
 
 GptOptions GptOf(const ModelConfig& model) {
   auto gpt = TransformerOf<GptOptions>(model);
-  gpt.dropout = gpt.embedding_dropout = model.dropout;
+  gpt.dropout = model.dropout;
+  gpt.embedding_dropout = model.embedding_dropout;
   gpt.tie_word_embeddings = model.tie_word_embeddings;
   return gpt;
 }
