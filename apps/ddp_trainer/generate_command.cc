@@ -39,6 +39,13 @@ int Generate(const GenerateFlags& flags, const CLI::App& command) {
   TextOptions options = flags.text;
   options.tokenizer = flags.tokenizer;
   if (options.tokenizer.empty() && HasTokenizer(flags.model)) options.tokenizer = flags.model;
+  if (options.tokenizer.empty() && model->vocab_size() > 256) {
+    std::fprintf(stderr,
+                 "warning: \"%s\" has no tokenizer: the first 256 of its %" PRId64
+                 " tokens are taken for bytes. Where they are none, name the tokenizer of its "
+                 "training data: --tokenizer=FOLDER\n",
+                 flags.model.c_str(), model->vocab_size());
+  }
   options.model = flags.model;
   if (options.tokenizer.empty() && model->vocab_size() > 256) {
     std::fprintf(stderr,

@@ -12,6 +12,7 @@
 #include "trainer/models/pretrained.h"
 #include "trainer/models/torchscript.h"
 #include "trainer/plugin/load_plugin.h"
+#include "trainer/text/tokenizer.h"
 
 namespace ddprun::trainer {
 
@@ -94,6 +95,16 @@ StepPlan PlanFor(const Job& job, int world_size) {
   return ValueOrThrow(std::move(plan));
 }
 
+namespace {
+
+// Where bytes are tokens, there is nothing to know.
+bool HasTokenizerForItsData(const Config& config) {
+  if (config.data.format != DataFormat::kTokens || !config.data.tokenizer.empty()) return true;
+  return config.model.vocab_size <= 256 || HasTokenizer(config.model.name_or_path);
+}
+
+}  // namespace
+
 std::vector<std::string> WarningsOf(const Job& job, const StepPlan& plan) {
   std::vector<std::string> warnings =
       ConfigWarnings(job.config, {.ranks = plan.data_ranks,
@@ -102,6 +113,13 @@ std::vector<std::string> WarningsOf(const Job& job, const StepPlan& plan) {
                                   .total_steps = plan.total_steps,
                                   .classes = job.train->shape().classes,
                                   .has_validation_data = job.validation != nullptr});
+  const bool writes_text = std::holds_alternative<GptOptions>(job.model) ||
+                           std::holds_alternative<LlamaOptions>(job.model);
+  if (writes_text && !HasTokenizerForItsData(job.config)) {
+    warnings.push_back(
+        "data.tokenizer is not given, and token files do not say which tokenizer made them: model/ "
+        "will have none, and writing text with it takes --tokenizer.");
+  }
   const std::string disk = DiskWarning(job);
   if (!disk.empty()) warnings.push_back(disk);
   return warnings;

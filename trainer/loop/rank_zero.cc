@@ -4,11 +4,13 @@
 
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "base/failure.h"
 #include "base/last_words.h"
 #include "base/text.h"
+#include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/config/config_warnings.h"
 #include "trainer/config/library_defaults.h"
 #include "trainer/config/slot.h"
@@ -98,6 +100,22 @@ Failure WeightsNotSaved(const Job& job, const RunStart& start, Trainer& trainer,
                        .page = "weights-not-saved"});
 }
 
+// Which step was the best, where that was asked for. A checkpoint has a score if no step before it
+// was better.
+std::string BestText(const Job& job, const RunStart& start) {
+  const std::string& score = job.config.checkpoint.save_best;
+  const Result<std::vector<StoredCheckpoint>> all = ListCheckpoints(start.place.folder);
+  if (!all) return "which step was the best is not known: " + OneLine(all.error());
+  std::optional<StoredCheckpoint> best;
+  for (const StoredCheckpoint& stored : *all) {
+    if (stored.score) best = stored;
+  }
+  if (!best) return "no step has a " + score + " (checkpoint.save_best): nothing was evaluated";
+  return "the best " + score + ", " + LossText(*best->score) + ", was that of step " +
+         std::to_string(best->step) + "; its weights: ddp-trainer checkpoint export " + best->path +
+         " --to=FOLDER";
+}
+
 // What rank 0 leaves behind when training has ended.
 void Finish(const Job& job, const RunStart& start, Trainer& trainer, const Observers& observers) {
   const RunFolder& folder = start.folder;
@@ -106,18 +124,26 @@ void Finish(const Job& job, const RunStart& start, Trainer& trainer, const Obser
     const ModelConfig& model = job.config.model;
     // A weights file by itself has no companions.
     const bool folder_given = std::filesystem::is_directory(model.name_or_path);
+    std::string aside;
     try {
-      SavePretrained(trainer.model(), path,
-                     {.source = folder_given ? model.name_or_path : "",
-                      .tokenizer = job.config.data.tokenizer,
-                      .labels = job.train->shape().labels,
-                      .files = job.model_files});
+      aside = SavePretrained(trainer.model(), path,
+                             {.source = folder_given ? model.name_or_path : "",
+                              .tokenizer = job.config.data.tokenizer,
+                              .labels = job.train->shape().labels,
+                              .files = job.model_files});
     } catch (const Failure& failure) {
       Error cause = failure.error();
       cause.where = path;
       throw WeightsNotSaved(job, start, trainer, std::move(cause));
     }
-    observers.Note("weights: " + path + "/model.safetensors");
+    const bool names_best = !job.config.checkpoint.save_best.empty();
+    observers.Note("weights: " + path + "/model.safetensors" +
+                   (names_best ? ", of the last step, " + std::to_string(trainer.step()) : ""));
+    if (names_best) observers.Note(BestText(job, start));
+    if (!aside.empty()) {
+      observers.Note("the model folder of before has files that ddprun did not write: it is " +
+                     aside + " now");
+    }
   }
   auto* language_model = dynamic_cast<LanguageModel*>(&trainer.model());
   if (job.config.evaluation.sample_length > 0 && language_model != nullptr) {

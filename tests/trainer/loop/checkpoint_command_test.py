@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import unittest
 
@@ -65,6 +66,29 @@ class CheckpointCommand(training.TrainingTest):
         done = self.trainer("checkpoint", "export", run, "--to=older.pt")
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertIn("passed over: ", done.stderr)
+
+    def test_the_end_of_a_run_keeps_what_others_put_into_its_model(self):
+        config = training.gpt_config(
+            run={"name": "extended", "max_steps": 8},
+            data={"validation_fraction": 0.02},
+            evaluation={"eval_steps": 4},
+            checkpoint={"save_steps": 4, "save_total_limit": 0, "save_best": "loss"})
+        self.train(config)
+        run = self.path("runs/extended")
+        with open(f"{run}/model/notes.txt", "w") as file:
+            file.write("mine")
+        job = self.run_ddprun(f"--resume={run}", "--set", "run.max_steps=12")
+        self.assertEqual(0, job.returncode, job.err)
+        with open(f"{run}/model.aside-1/notes.txt") as file:
+            self.assertEqual("mine", file.read())
+        self.assertNotIn("notes.txt", os.listdir(f"{run}/model"))
+        self.assertIn(f"it is {run}/model.aside-1 now", job.out)
+        # Which weights these are, and where the best ones are.
+        self.assertIn("/model.safetensors, of the last step, 12\n", job.out)
+        best = re.search(r"the best loss, \S+, was that of step (\d+); its weights: ddp-trainer "
+                         r"checkpoint export (\S+) --to=FOLDER\n", job.out)
+        self.assertTrue(best, job.out)
+        self.checked("checkpoint", "export", best[2], "--to=best")
 
     def test_what_is_no_checkpoint_is_said(self):
         os.makedirs(self.path("empty"))

@@ -44,6 +44,35 @@ class Generate(unittest.TestCase):
         run = self.run_it(model, "--max-new-tokens=7")
         self.assertIn(b"7 tokens in", run.stderr)
 
+    def test_says_that_tokens_are_taken_for_bytes(self):
+        model = self.folder / "wide"
+        shutil.copytree(GOLDEN / "gpt_init", model)
+        config = json.loads((model / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps(config | {"vocab_size": 300}))
+        # The golden's weights with zeros for 44 tokens more.
+        data = (model / "model.safetensors").read_bytes()
+        begin = 8 + int.from_bytes(data[:8], "little")
+        header, parts, end = json.loads(data[8:begin]), [], 0
+        for name, entry in header.items():
+            if name == "__metadata__":
+                continue
+            first, last = entry["data_offsets"]
+            part = data[begin + first : begin + last]
+            if name == "transformer.wte.weight":
+                entry["shape"][0] = 300
+                part += bytes(44 * 4 * entry["shape"][1])
+            entry["data_offsets"] = [end, end + len(part)]
+            parts.append(part)
+            end += len(part)
+        text = json.dumps(header).encode()
+        (model / "model.safetensors").write_bytes(
+            len(text).to_bytes(8, "little") + text + b"".join(parts))
+        run = self.run_it(model, "--max-new-tokens=3")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn(b"has no tokenizer: the first 256 of its 300 tokens", run.stderr)
+        run = self.run_it(GOLDEN / "gpt_init", "--max-new-tokens=3")
+        self.assertNotIn(b"warning", run.stderr)
+
     def test_the_seed_decides_what_is_drawn(self):
         draw = [self.text(GOLDEN / "gpt_init", f"--seed={seed}", "--temperature=2", "--top-k=0")
                 for seed in (1, 1, 2)]
