@@ -1,50 +1,23 @@
 // Every call that changes a file fails in turn, in every way: training goes on, and one checkpoint
 // always loads.
-#include <fcntl.h>
+#include "tests/trainer/checkpoint/failing_disk.h"
+
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <random>
 #include <thread>
 
 #include "tests/trainer/checkpoint/checkpoint_fixture.h"
-#include "tests/trainer/checkpoint/file_calls.h"
 
 namespace ddprun::trainer {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-// How calls fail, from the `from`-th on: so many of them.
-struct Fault {
-  int error_number = 0;  // 0: a write writes one byte less than it was given
-  int from = 0;
-  int count = 1;
-};
-
-class FailingDisk final : public FileWatcher {
- public:
-  explicit FailingDisk(Fault fault) : fault_(fault) {}
-  int Before(FileCall& call) override {
-    if (call.kind == FileCall::Kind::kOpen && (call.flags & (O_WRONLY | O_CREAT)) == 0) return 0;
-    const int number = calls_++;
-    if (number < fault_.from || number >= fault_.from + fault_.count) return 0;
-    if (fault_.error_number != 0) return fault_.error_number;
-    if (call.bytes.size() > 1) call.bytes.remove_suffix(1);
-    return 0;
-  }
-  void After(const FileCall&) override {}
-  int calls() const { return calls_; }
-
- private:
-  const Fault fault_;
-  std::atomic<int> calls_ = 0;
-};
 
 // Saves step 2 where step 1 is, and perhaps a step 2 of before, on such a disk; returns the calls.
 int SaveOn(const Fault& fault, bool again) {

@@ -46,5 +46,22 @@ TEST(ManySaves, TakeNoMoreMemoryThanAFew) {
   EXPECT_TRUE(kSanitized || ResidentPages() - pages < 256) << ResidentPages() - pages;
 }
 
+TEST(ManySaves, RemoveNothingThatTheyDidNotWrite) {
+  const CheckpointFolder folder;
+  const auto notes = [&](const std::string& name) { return folder.path() + name + "/notes.txt"; };
+  ASSERT_FALSE(SaveSmall(folder.path(), 1).error);
+  WriteAllOf(notes("/step-1"), "mine");
+  fs::create_directory(folder.path() + "/step-1.tmp-mine");
+  WriteAllOf(notes("/step-1.tmp-mine"), "mine");
+  const SaveOutcome outcome = SaveSmall(folder.path(), 2, "b", {.newest = 1});
+  EXPECT_FALSE(outcome.error);
+  ASSERT_TRUE(outcome.not_deleted);
+  EXPECT_NE(outcome.not_deleted->what.find("notes.txt"), std::string::npos);
+  EXPECT_EQ(ReadAll(notes("/step-1")), "mine");
+  EXPECT_EQ(ReadAll(notes("/step-1.tmp-mine")), "mine");
+  EXPECT_FALSE(SaveSmall(folder.path(), 1, "c").error);
+  EXPECT_EQ(ReadAll(notes("/step-1.aside-1")), "mine");
+}
+
 }  // namespace
 }  // namespace ddprun::trainer
