@@ -87,6 +87,13 @@ class SweepTest(harness.LauncherTest):
             self.assertEqual(self.read("sweeps/t/sweep-2.csv").count(f",{status},"), 2)
         self.assertNotIn("sweep-3.csv", os.listdir(self.path("sweeps/t")))
 
+    def test_keeps_a_file_that_no_sweep_wrote(self):
+        self.script("sweep.csv", "mine\n")
+        job = self.run_ddprun("--sweep=run.seed=1", "--set", "run.output_dir=.", "t.json")
+        self.assertEqual(job.returncode, 0, job.err)
+        self.assertEqual(self.read("sweep.csv"), "mine\n")
+        self.assertEqual(self.read("sweep-2.csv").count(",finished,"), 1)
+
     def test_repeats_runs_whose_config_has_changed(self):
         self.sweep()
         self.script("t.json", json.dumps({**CONFIG, "run": {"max_steps": 5}}))
