@@ -58,8 +58,7 @@ export PYTHONPATH=$ROOT/tests/multiprocess:$ROOT/tests/trainer/loop
 
 mkdir -p "$OUT"
 if [ -n "$STEPS" ]; then cp "$STEPS" "$OUT/steps"; else protocol >"$OUT/steps"; fi
-CHILD=
-trap '[ -z "$CHILD" ] || kill -TERM "$CHILD" 2>/dev/null; exit 130' INT TERM HUP
+trap 'kill -TERM $(jobs -p) 2>/dev/null || true; exit 130' INT TERM HUP
 
 is_wanted() {  # NAME
   [ ${#ONLY[@]} -eq 0 ] || [[ " ${ONLY[*]} " == *" $1 "* ]] || return 1
@@ -71,9 +70,7 @@ run_step() {  # NAME LIMIT COMMAND
   local log="$OUT/$1.log" begin=$SECONDS status=0 result
   # In a process group of its own, which ends as a whole.
   timeout --kill-after=10 "$2" bash -c "$3" >"$log" 2>&1 </dev/null &
-  CHILD=$!
-  wait "$CHILD" || status=$?
-  CHILD=
+  wait $! || status=$?
   case $status in
     0) result=passed ;;
     124 | 137) result="cut off after $2 s" ;;
