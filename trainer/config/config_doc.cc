@@ -39,7 +39,7 @@ trailing commas are allowed; unknown and duplicate keys are errors. Every key bu
 - `"config_version": 1` and `"$schema"` may stand beside the sections; `ddp-trainer schema` prints
   a JSON Schema that lets an editor complete and check keys.
 - The last column has what other tools call a key, and their words are answered with ours.
-- `ddprun explain optimizer.betas`, or `ddprun explain adam_beta1`, shows a row of this page.
+- `ddprun explain`, with a key or what another tool calls it, shows a row of this page.
 - A run says at its start which keys it will not feel, as `evaluation.eval_steps` without validation
   data: lines that begin with `warning:`.
 - The run folder keeps every key's value in `config.resolved.json`, which is a config itself.
