@@ -41,7 +41,7 @@ TEST(CrashStackOfHandledDeathTest, NamesTheProcess) {
 }
 
 [[gnu::noinline]] int SumUpTo(int count) {
-  if (count == 0) raise(SIGSEGV);
+  if (count == 0) return raise(SIGSEGV);
   return count + SumUpTo(count - 1);
 }
 
