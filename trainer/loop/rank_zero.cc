@@ -156,11 +156,26 @@ std::string MetricsPath(const std::string& run) {
   return run + "/metrics.jsonl";
 }
 
-std::string StoppedText(const Trainer& trainer, const StopRequest& stop, const RunFolder& folder) {
+// With as many processes as now: with others a step may have other samples.
+std::string ResumeCommand(const RunHeader& header, const RunFolder& folder) {
+  std::string command = "ddprun ";
+  if (header.nodes > 1) command += "--nnodes=" + std::to_string(header.nodes) + " ";
+  if (header.local_world_size > 1) {
+    command += "--nproc_per_node=" + std::to_string(header.local_world_size) + " ";
+  }
+  return command + "--resume " + folder.path;
+}
+
+std::string StoppedText(const Trainer& trainer, const StopRequest& stop) {
   return "stopped after step " + std::to_string(trainer.step()) + " of " +
          std::to_string(trainer.plan().total_steps) +
          (trainer.gave_up_step() ? ", the next one would not have ended in time" : "") + ": " +
-         TextOf(stop.reason()) + "; to go on: ddprun --resume " + folder.path;
+         TextOf(stop.reason());
+}
+
+bool HasCheckpoint(const RunStart& start) {
+  const auto stored = ListCheckpoints(start.place.folder);
+  return stored && !stored->empty();
 }
 
 Observer& AddTerminal(const ReportConfig& config, const RunFolder& folder, Observers& observers) {
@@ -170,12 +185,13 @@ Observer& AddTerminal(const ReportConfig& config, const RunFolder& folder, Obser
 
 // From here on the run's files are written. `goes_on`: as of MetricsFile.
 void AddFiles(const ReportConfig& config,
-              const RunFolder& folder,
+              const RunStart& start,
               Observer& terminal,
               Observers& observers,
               bool goes_on = false) {
+  const RunFolder& folder = start.folder;
   const std::string metrics = MetricsPath(folder.path);
-  observers.Add(std::make_unique<TimeLedger>(metrics, terminal, goes_on));
+  observers.Add(std::make_unique<TimeLedger>(metrics, terminal, goes_on, start.idle_seconds));
   observers.Add(std::make_unique<MetricsFile>(metrics, terminal, goes_on));
   if (config.state_hashes) {
     const std::string path = folder.path + "/" + kStateHashesName;
@@ -184,10 +200,11 @@ void AddFiles(const ReportConfig& config,
 }
 
 // From where the trainer stands to the end of the run, and what it leaves behind. `prepare` comes
-// first: what it throws is told, too.
+// first: what it throws is told, too. `to_go_on`: a command.
 void TrainToTheEnd(const Job& job,
                    const RunStart& start,
                    const StopRequest& stop,
+                   const std::string& to_go_on,
                    Trainer& trainer,
                    const Observers& observers,
                    const std::function<void()>& prepare) {
@@ -196,7 +213,7 @@ void TrainToTheEnd(const Job& job,
     // A rank 0 that has taken another's place after the last step has the weights to write.
     const bool done = start.checkpoint && trainer.step() >= trainer.plan().total_steps;
     trainer.Fit(&observers);
-    if (trainer.stopped()) observers.Note(StoppedText(trainer, stop, start.folder));
+    if (trainer.stopped()) observers.Note(StoppedText(trainer, stop) + "; to go on: " + to_go_on);
     if (done) observers.Note("nothing to do: the run has done all of its steps");
     // A run that was killed between its last step and here has no weights yet.
     if (!trainer.stopped() && !(done && std::filesystem::exists(start.folder.path + "/model"))) {
@@ -204,6 +221,7 @@ void TrainToTheEnd(const Job& job,
     }
   } catch (...) {
     const RunEnd end{.reason = "failed", .step = trainer.step(), .message = CurrentError().what};
+    if (start.begun && HasCheckpoint(start)) observers.Note("to go on: " + to_go_on);
     observers.Tell(&Observer::OnEnd, end);
     throw;
   }
@@ -221,15 +239,17 @@ void GoOnAsRankZero(const Job& job,
   Build(job, environment, trainer, /*joins=*/true);
   trainer.TakePlace();
   const RunStart start{.folder = TakeOverRun(trainer.place().run, job.config, environment),
-                       .place = trainer.place()};
+                       .place = trainer.place(),
+                       .begun = true};
   const ToldSteps told = ValueOrThrow(CutLastLine(MetricsPath(start.folder.path)));
   Observers observers;
   Observer& terminal = AddTerminal(job.config.report, start.folder, observers);
-  AddFiles(job.config.report, start.folder, terminal, observers, /*goes_on=*/true);
+  AddFiles(job.config.report, start, terminal, observers, /*goes_on=*/true);
   const int64_t parameters = ParameterCount(trainer.model());
-  observers.Tell(&Observer::OnBegin,
-                 HeaderOf(job, rank, environment, start.folder, trainer, parameters));
-  TrainToTheEnd(job, start, stop, trainer, observers, [&] { trainer.TellMissed(told, observers); });
+  const RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
+  observers.Tell(&Observer::OnBegin, header);
+  TrainToTheEnd(job, start, stop, ResumeCommand(header, start.folder), trainer, observers,
+                [&] { trainer.TellMissed(told, observers); });
 }
 
 void TrainAsRankZero(const Job& job,
@@ -256,18 +276,18 @@ void TrainAsRankZero(const Job& job,
   const std::string unlike = UnlikePyTorch(job.config);
   if (!unlike.empty()) log.Info(unlike);
   for (const std::string& warning : WarningsOf(job, trainer.plan())) log.Warning(warning);
-  bool begun = false;
   const auto begin = [&] {
-    if (std::exchange(begun, true)) return;
+    if (start.begun) return;
     BeginRun(start, job.config, environment);
     if (start.checkpoint) header.resumed_step = start.checkpoint->step();
-    AddFiles(job.config.report, start.folder, terminal, observers);
+    AddFiles(job.config.report, start, terminal, observers);
     observers.Tell(&Observer::OnBegin, header);
   };
   try {
     // What a run goes on from may be refused, and then nothing is changed.
     if (start.folder.made && !start.checkpoint) begin();
-    TrainToTheEnd(job, start, stop, trainer, observers, [&] {
+    const std::string to_go_on = ResumeCommand(header, start.folder);
+    TrainToTheEnd(job, start, stop, to_go_on, trainer, observers, [&] {
       if (job.shape != nullptr) compute = Build(job, environment, trainer);
       if (!compute.empty()) log.Info(compute);
       // A checkpoint has them all.
@@ -286,7 +306,7 @@ void TrainAsRankZero(const Job& job,
       }
     });
   } catch (...) {
-    if (!begun) WithdrawRunFolder(start.folder);
+    if (!start.begun) WithdrawRunFolder(start.folder);
     throw;
   }
 }

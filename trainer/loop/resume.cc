@@ -127,7 +127,7 @@ class Chooser {
   }
 
   RunStart In(RunFolder folder) const {
-    RunStart start{.folder = std::move(folder)};
+    RunStart start{.folder = std::move(folder), .unix_seconds = unix_seconds_};
     start.place = {
         .run = start.folder.path, .folder = start.folder.checkpoints, .attempt = RandomWord()};
     return start;
@@ -218,8 +218,11 @@ void PassOver(const Error& damage, RunStart& start) {
 void BeginRun(RunStart& start, const Config& config, const Environment& environment) {
   const int64_t step = start.checkpoint ? start.checkpoint->step() : 0;
   const std::string metrics = start.folder.path + "/metrics.jsonl";
+  start.begun = true;
   ThrowIfError(KeepRunFolder(start.folder, config, NamesOfJob(config, environment).all));
   if (!start.folder.made) {
+    const double last = LastToldAt(metrics);
+    if (last > 0 && !IsRestart(environment)) start.idle_seconds = start.unix_seconds - last;
     ThrowIfError(PrepareCheckpointFolder(start.place.folder, step));
   } else if (start.checkpoint) {
     std::error_code ignored;
@@ -315,8 +318,19 @@ std::vector<std::string> CompareRuns(const SavedRun& saved, const Job& job, cons
   const auto total = [&](int64_t count) {
     return ShareOf(ShareOptions(job.config, job.train->size(), {.count = count})).total;
   };
+  // Samples of the whole batches of an epoch.
+  const auto in_batches = [&](int64_t step_samples, int64_t count, int64_t accumulation) {
+    const int64_t batch = std::max<int64_t>(1, step_samples / (count * accumulation));
+    return total(count) / count / batch * batch * count;
+  };
+  const int64_t accumulation = job.config.training.gradient_accumulation_steps;
+  const json::json_pointer before("/training/gradient_accumulation_steps");
+  const int64_t taken = in_batches(plan.step_samples, plan.data_ranks, accumulation);
+  const bool pads_nothing =
+      job.config.data.dataloader_drop_last && taken <= job.train->size() &&
+      taken == in_batches(samples, ranks, run["config"].value(before, accumulation));
   const bool by_rank = job.config.data.sample_order == SampleOrder::kTorch;
-  if (by_rank && total(ranks) != total(plan.data_ranks)) {
+  if (by_rank && !pads_nothing && total(ranks) != total(plan.data_ranks)) {
     throw refuse("Its " + std::to_string(ranks) + " ranks padded an epoch to " +
                      std::to_string(total(ranks)) + " samples, " + std::to_string(plan.data_ranks) +
                      " make it " + std::to_string(total(plan.data_ranks)) +

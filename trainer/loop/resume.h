@@ -22,6 +22,11 @@ struct RunStart {
   std::optional<Checkpoint> checkpoint = {};
   std::string wanted = {};              // by run.resume: a path that must have a checkpoint
   std::vector<std::string> notes = {};  // lines
+  double unix_seconds = 0;
+  bool begun = false;  // BeginRun
+  // From the last line of the start before until this one, where somebody made it later; < 0: the
+  // clock went back.
+  double idle_seconds = 0;
 };
 
 // Whether the launcher has started the job's workers before: after a failure, or in another round

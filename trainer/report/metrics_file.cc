@@ -84,6 +84,20 @@ Result<ToldSteps> CutLastLine(const std::string& path) {
   return told;
 }
 
+double LastToldAt(const std::string& path) {
+  constexpr std::string_view kTime = "{\"ts\":";
+  constexpr std::streamoff kLooked = 1 << 16;
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return 0;
+  file.seekg(std::max<std::streamoff>(file.tellg() - kLooked, 0));
+  double last = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(kTime)) continue;
+    std::from_chars(line.data() + kTime.size(), line.data() + line.size(), last);
+  }
+  return last;
+}
+
 void MetricsFile::OnBegin(const RunHeader& header, ReportTime now) {
   fd_ = ValueOrThrow(OpenToAppend(path_));
   if (goes_on_) return;

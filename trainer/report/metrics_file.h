@@ -26,6 +26,9 @@ struct ToldSteps {
 // not finish is left out. Looks at the end of the file alone.
 Result<ToldSteps> CutLastLine(const std::string& path);
 
+// When the last line was written that the file at `path` has (Unix time); 0: there is none.
+double LastToldAt(const std::string& path);
+
 class MetricsFile final : public Observer {
  public:
   // `warned` is told, once, that lines are being lost (a full disk); later ones may succeed.

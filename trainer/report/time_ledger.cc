@@ -27,7 +27,8 @@ double Get(const LedgerJson& line, const char* key) {
 }  // namespace
 
 void TimeLedger::OnBegin(const RunHeader& header, ReportTime now) {
-  began_ = now.unix_seconds;
+  began_ = now.unix_seconds - idle_;
+  double idle_before = 0;
   std::ifstream file(path_, std::ios::binary);
   for (std::string text; std::getline(file, text);) {
     const bool validation = goes_on_ && text.find(R"("split":"validation")") != text.npos;
@@ -39,6 +40,7 @@ void TimeLedger::OnBegin(const RunHeader& header, ReportTime now) {
     if (event == "start" && starts_++ == 1) began_ = Get(line, "ts");
     const bool later = !goes_on_ && line.value("step", int64_t{0}) > header.resumed_step;
     if (event != "ledger" || later) continue;
+    idle_before = Get(line, "idle_seconds");
     spent_ = {.useful = Get(line, "useful_seconds"),
               .data = Get(line, "data_seconds"),
               .ranks = Get(line, "ranks_seconds"),
@@ -48,6 +50,11 @@ void TimeLedger::OnBegin(const RunHeader& header, ReportTime now) {
   if (goes_on_) --starts_;  // its own line is among them
   // What cannot be written here MetricsFile says of its own lines.
   if (auto opened = OpenToAppend(path_)) fd_ = *std::move(opened);
+  const bool idle = idle_ > 0;
+  idle_ = std::max(idle_, 0.0) + idle_before;
+  began_ += idle_;
+  // The next start may find no line of a save.
+  if (idle) Write(header.resumed_step, spent_, now);
 }
 
 void TimeLedger::OnStep(const StepReport& report, ReportTime /*now*/) {
@@ -106,6 +113,7 @@ void TimeLedger::Write(int64_t step, const Seconds& spent, ReportTime now) {
                            {"step", step},
                            {"starts", starts_},
                            {"wall_seconds", wall},
+                           {"idle_seconds", idle_},
                            {"useful_seconds", spent.useful},
                            {"data_seconds", spent.data},
                            {"ranks_seconds", spent.ranks},

@@ -17,9 +17,10 @@ class TimeLedger final : public Observer {
  public:
   // `path`: metrics.jsonl. `terminal` is told the sum of a run of a minute or more.
   // `goes_on`: as of MetricsFile. Then the steps since the last line count as training, but for
-  // their validations: what they waited for is not known any more.
-  TimeLedger(std::string path, Observer& terminal, bool goes_on = false)
-      : path_(std::move(path)), terminal_(terminal), goes_on_(goes_on) {}
+  // their validations: what they waited for is not known any more. `idle`: seconds before this
+  // start in which nobody wanted the run to go on; they count for nothing.
+  TimeLedger(std::string path, Observer& terminal, bool goes_on = false, double idle = 0)
+      : path_(std::move(path)), terminal_(terminal), goes_on_(goes_on), idle_(idle) {}
 
   void OnBegin(const RunHeader& header, ReportTime now) override;
   void OnStep(const StepReport& report, ReportTime now) override;
@@ -45,7 +46,8 @@ class TimeLedger final : public Observer {
   Observer& terminal_;
   bool goes_on_;  // and no step has been told yet
   UniqueFd fd_;
-  double began_ = 0;  // wall clock, of the first start
+  double idle_;       // of all starts, once OnBegin has read of those before
+  double began_ = 0;  // wall clock, of the first start, and so much later as was idle
   int64_t starts_ = 1;
   Seconds spent_;
   std::deque<std::pair<int64_t, Seconds>> begun_;  // of saves: steps, and what was spent until then

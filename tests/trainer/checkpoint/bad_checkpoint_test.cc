@@ -95,6 +95,38 @@ TEST_F(BadCheckpoint, IsOneWithoutAFile) {
   EXPECT_THAT(error.what, HasSubstr("COMMIT cannot be read: No such file or directory"));
 }
 
+// A link to itself stands for whatever makes open() fail: root may read everything else.
+TEST_F(BadCheckpoint, IsNotOneThatCannotBeRead) {
+  for (const std::string file : {kShard, "/index.json", "/COMMIT"}) {
+    fs::rename(bad_ + file, folder_.path() + "/kept");
+    fs::create_symlink(bad_ + file, bad_ + file);
+    const Result<NewestCheckpoint> newest = OpenNewest(folder_.path());
+    ASSERT_FALSE(newest.has_value()) << file;
+    EXPECT_EQ(newest.error().page, "unreadable-checkpoint");
+    EXPECT_FALSE(IsDamage(newest.error()));
+    fs::remove(bad_ + file);
+    fs::rename(folder_.path() + "/kept", bad_ + file);
+  }
+  const std::string loop = folder_.path() + "/loop";
+  fs::create_symlink(loop, loop);
+  EXPECT_FALSE(ListCheckpoints(loop).has_value());
+  EXPECT_FALSE(PrepareCheckpointFolder(loop, 0).ok());
+  EXPECT_EQ(ValueOrThrow(OpenNewest(folder_.path())).checkpoint->step(), 2);
+}
+
+TEST_F(BadCheckpoint, IsFoundByTheOneWhoseShareItIsIn) {
+  PutByte(bad_ + kShard, fs::file_size(bad_ + kShard) - 1, '\x7f');
+  const Checkpoint opened = ValueOrThrow(Checkpoint::Open(bad_, Verify::kSizes));
+  int found = 0;
+  for (const int64_t rank : {0, 1, 2}) {
+    const Status status = opened.CheckBytes({.rank = rank, .size = 3});
+    if (status.ok()) continue;
+    ++found;
+    EXPECT_TRUE(IsDamage(status.error()));
+  }
+  EXPECT_EQ(found, 1);
+}
+
 TEST_F(BadCheckpoint, IsOneWithAShardOfAnother) {
   fs::copy_file(folder_.path() + "/step-1" + kShard, bad_ + kShard,
                 fs::copy_options::overwrite_existing);

@@ -230,6 +230,24 @@ TEST_F(Resume, RefusesOtherPaddingInTheMiddleOfAnEpoch) {
               HasSubstr("cannot-resume: Its 2 ranks padded an epoch to 22 samples, 1 make it 21"));
 }
 
+TEST_F(Resume, GoesOnWithoutAnEndOfAnEpochThatIsDropped) {
+  const auto job = [](int samples, int batch) {
+    return OpenResumeJob({"data.dataloader_drop_last=true",
+                          "data.num_samples=" + std::to_string(samples),
+                          "training.per_device_train_batch_size=" + std::to_string(batch)});
+  };
+  const ResumeOutcome whole = Run(job(21, 4), 1, "whole");
+  std::vector<StepReport> steps = Run(job(21, 2), 2, "parts", 8).steps;
+  for (const StepReport& step : Run(job(21, 4), 1, "parts").steps) steps.push_back(step);
+  ASSERT_EQ(steps.size(), whole.steps.size());
+  for (size_t i = 0; i < steps.size(); ++i) {
+    EXPECT_NEAR(steps[i].loss, whole.steps[i].loss, 1e-5) << i + 1;
+  }
+  // Here padding makes a batch whole.
+  Run(job(23, 2), 2, "padded", 3);
+  EXPECT_THAT(RefusalOf([&] { Run(job(23, 4), 1, "padded"); }), HasSubstr("cannot-resume"));
+}
+
 TEST_F(Resume, NamesChangedKeysThatMatter) {
   Run(OpenResumeJob({}), 1, "run", 3);
   const NewestCheckpoint newest = ValueOrThrow(OpenNewest(folder_ + "/run"));

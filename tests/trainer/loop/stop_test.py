@@ -47,7 +47,8 @@ class Stop(training.TrainingTest):
         self.finish(job)
         self.assertEqual(job.returncode, code, job.err)
         self.assertRegex(
-            job.out, rf"stopped after step \d+ of \d+: {why}; to go on: ddprun --resume runs/gpt"
+            job.out, rf"stopped after step \d+ of \d+: {why}; to go on: "
+            r"ddprun (--nproc_per_node=\d )?--resume runs/gpt"
         )
         self.assertNotIn("-- ", job.err)
         end = self.metrics("gpt")[-1]
@@ -111,7 +112,7 @@ class Stop(training.TrainingTest):
         self.finish(job)
         self.assertEqual(job.returncode, 75, job.err)
         self.assertIn("stopped after step 1 of 6, the next one would not have ended in time: "
-                      "SIGTERM; to go on: ddprun --resume runs/run", job.out)
+                      "SIGTERM; to go on: ddprun --nproc_per_node=2 --resume runs/run", job.out)
         self.assertEqual(self.checkpoints("run"), [1])
         job = self.run_ddprun(*more, "--set", "training.gradient_accumulation_steps=1")
         self.assertEqual(job.returncode, 0, job.err)

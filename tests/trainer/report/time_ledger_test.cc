@@ -23,9 +23,9 @@ class Heard : public Observer {
 class TimeLedgerTest : public ScratchFolder {
  protected:
   // A start at second `begin` that goes on after `resumed_step`.
-  Observers Start(double begin, int64_t resumed_step) {
+  Observers Start(double begin, int64_t resumed_step, double idle = 0) {
     Observers observers;
-    observers.Add(std::make_unique<TimeLedger>(Path(), heard_));
+    observers.Add(std::make_unique<TimeLedger>(Path(), heard_, /*goes_on=*/false, idle));
     observers.Add(std::make_unique<MetricsFile>(Path(), heard_));
     RunHeader header;
     header.resumed_step = resumed_step;
@@ -107,6 +107,30 @@ TEST_F(TimeLedgerTest, CountsStepsDoneAgainAndTheTimeBetweenStartsAsLost) {
   EXPECT_EQ(last["wall_seconds"], 70);
   EXPECT_EQ(last["useful_seconds"], 12.5);
   EXPECT_EQ(last["lost_seconds"], 50);
+}
+
+TEST_F(TimeLedgerTest, CountsNothingOfTheTimeInWhichNobodyWantedIt) {
+  {
+    const Observers stopped = Start(0, 0);
+    Steps(stopped, 1, 4);
+    stopped.Tell(&Observer::OnCheckpoint, Saved(4, 0), At(12));
+    stopped.Tell(&Observer::OnEnd, RunEnd{.reason = "stopped", .step = 4}, At(12));
+  }
+  EXPECT_EQ(LastToldAt(Path()), 1012);
+  for (const double begin : {5000, 9000}) {  // the first of these is killed
+    ASSERT_TRUE(CutMetrics(Path(), 4).ok());
+    const double idle = begin - (begin == 5000 ? 12 : 5003);
+    const Observers again = Start(begin, 4, idle);
+    if (begin == 5000) continue;
+    Steps(again, 5, 10);
+    again.Tell(&Observer::OnEnd, RunEnd{.reason = "finished", .step = 10}, At(begin + 20));
+  }
+  const auto last = Ledger().back();
+  EXPECT_EQ(last["idle_seconds"], 4988 + 3997);
+  EXPECT_EQ(last["wall_seconds"], 12 + 3 + 20);
+  EXPECT_EQ(last["useful_seconds"], 12.5);
+  EXPECT_EQ(last["lost_seconds"], 15);
+  EXPECT_EQ(LastToldAt(folder_ + "/none"), 0);
 }
 
 TEST_F(TimeLedgerTest, SaysNothingOfShortRuns) {
