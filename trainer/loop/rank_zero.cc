@@ -105,7 +105,7 @@ Failure WeightsNotSaved(const Job& job, const RunStart& start, Trainer& trainer,
 std::string BestText(const Job& job, const RunStart& start) {
   const std::string& score = job.config.checkpoint.save_best;
   const Result<std::vector<StoredCheckpoint>> all = ListCheckpoints(start.place.folder);
-  if (!all) return "which step was the best is not known: " + OneLine(all.error());
+  if (!all) return "which step was the best is not known: " + all.error().what;
   std::optional<StoredCheckpoint> best;
   for (const StoredCheckpoint& stored : *all) {
     if (stored.score) best = stored;

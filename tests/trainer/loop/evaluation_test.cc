@@ -74,7 +74,8 @@ class Evaluation : public ResumeFixture {
       trainer.Build();
       DrawWeights(trainer.model());
       trainer.SaveTo({.folder = checkpoints, .attempt = attempt}, RankPart{rank, 2});
-      if (const NewestCheckpoint newest = OpenNewest(checkpoints); newest.checkpoint) {
+      if (const NewestCheckpoint newest = ValueOrThrow(OpenNewest(checkpoints));
+          newest.checkpoint) {
         trainer.Restore(*newest.checkpoint);
         if (OwesEvaluation(newest.checkpoint->run())) trainer.EvaluateFirst();
       }
@@ -85,7 +86,7 @@ class Evaluation : public ResumeFixture {
       if (rank == 0) stopped_ = trainer.stopped();
       trainer.WaitForAllRanks();
     });
-    return *OpenNewest(checkpoints).checkpoint;
+    return *ValueOrThrow(OpenNewest(checkpoints)).checkpoint;
   }
 
   std::vector<std::pair<int64_t, double>> evaluations_;
@@ -140,7 +141,7 @@ TEST_F(Evaluation, ThatFailsOnOneRankKeepsTheWeights) {
     if (++batches == 7) throw std::runtime_error("no such sample");
   });
   EXPECT_THROW(Go(job, "failed"), std::exception);
-  const NewestCheckpoint newest = OpenNewest(folder_ + "/failed");
+  const NewestCheckpoint newest = ValueOrThrow(OpenNewest(folder_ + "/failed"));
   ASSERT_TRUE(newest.checkpoint);
   EXPECT_EQ(newest.checkpoint->step(), 5);
   EXPECT_TRUE(OwesEvaluation(newest.checkpoint->run()));
@@ -181,7 +182,7 @@ TEST_F(Evaluation, OfBadGradientsEndsTheRunBeforeTheUpdate) {
       EXPECT_EQ(failure.error().where, "step 1");
     }
     EXPECT_EQ(trainer.model().parameters()[0].isfinite().all().item<bool>(), max_norm > 0);
-    EXPECT_FALSE(OpenNewest(folder_ + "/bad").checkpoint);
+    EXPECT_FALSE(ValueOrThrow(OpenNewest(folder_ + "/bad")).checkpoint);
   }
 }
 
