@@ -84,10 +84,11 @@ std::string ScoreTitle(const std::string& path) {
 }
 
 int List(const CheckpointFlags& flags, const Environment&) {
+  const std::vector<StoredCheckpoint> found = Find(flags.path);
   int status = 0;
   std::printf("%10s  %-10s  %-16s  %-10s  %s\n", "step", "size", "saved",
               ScoreTitle(flags.path).c_str(), "path");
-  for (const StoredCheckpoint& stored : Find(flags.path)) {
+  for (const StoredCheckpoint& stored : found) {
     const auto checkpoint = Checkpoint::Open(stored.path, Verify::kSizes);
     if (!checkpoint) {
       status = 1;

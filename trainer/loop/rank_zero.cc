@@ -290,6 +290,7 @@ void TrainAsRankZero(const Job& job,
     TrainToTheEnd(job, start, stop, to_go_on, trainer, observers, [&] {
       if (job.shape != nullptr) compute = Build(job, environment, trainer);
       if (!compute.empty()) log.Info(compute);
+      for (const std::string& line : trainer.placement()) log.Info(line);
       // A checkpoint has them all.
       if (!trainer.fresh_parameters().empty() && !start.checkpoint) {
         log.Info(FreshText(job, trainer));

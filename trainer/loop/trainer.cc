@@ -85,7 +85,7 @@ void Trainer::Build(bool joins) {
   model_ = std::move(built.model);
   strategy_ = std::move(built.strategy);
   fresh_parameters_ = std::move(built.fresh_parameters);
-  for (const std::string& line : built.placement) log_.Info(line);
+  placement_ = std::move(built.placement);
   const TrainingConfig& training = job_.config.training;
   if (training.precision == Precision::kFp16) {
     scaler_.emplace(

@@ -80,6 +80,8 @@ class Trainer {
   Model& model() { return *model_; }
   // Parameters that the model folder lacks, drawn afresh; on rank 0.
   const std::vector<std::string>& fresh_parameters() const { return fresh_parameters_; }
+  // On rank 0, of a pipeline: a line for each stage, which names its modules.
+  const std::vector<std::string>& placement() const { return placement_; }
   int64_t step() const { return step_; }                  // optimizer steps done
   bool stopped() const { return stopped_; }               // before the last step
   bool gave_up_step() const { return watch_.gave_up(); }  // the one after step()
@@ -131,6 +133,7 @@ class Trainer {
   const BatchMover mover_;
   std::unique_ptr<StepGraph> graph_;  // before what is made on its stream
   std::vector<std::string> fresh_parameters_;
+  std::vector<std::string> placement_;
   std::shared_ptr<Model> model_;
   std::unique_ptr<Strategy> strategy_;
   std::optional<LossScaler> scaler_;  // of float16
