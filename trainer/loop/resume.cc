@@ -16,6 +16,7 @@
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/config/config_text.h"
 #include "trainer/config/keys.h"
+#include "trainer/loop/checkpointing.h"
 #include "trainer/loop/step_plan.h"
 #include "trainer/loop/step_reports.h"
 #include "trainer/parallel/whole_state.h"
@@ -228,7 +229,8 @@ void BeginRun(RunStart& start, const Config& config, const Environment& environm
     std::error_code ignored;
     fs::copy_file(RunOf(*start.checkpoint) + "/metrics.jsonl", metrics, ignored);
   }
-  ThrowIfError(CutMetrics(metrics, step));
+  const bool evaluation_due = start.checkpoint && OwesEvaluation(start.checkpoint->run());
+  ThrowIfError(CutMetrics(metrics, step, evaluation_due));
   ThrowIfError(CutMetrics(start.folder.path + "/" + kStateHashesName, step));
 }
 

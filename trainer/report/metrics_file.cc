@@ -48,7 +48,7 @@ int64_t StepOf(std::string_view line) {
 }  // namespace
 
 // Every line is one that Line() made.
-Status CutMetrics(const std::string& path, int64_t step) {
+Status CutMetrics(const std::string& path, int64_t step, bool evaluation_due) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return {};
   std::string kept;
@@ -56,7 +56,9 @@ Status CutMetrics(const std::string& path, int64_t step) {
   for (std::string line; std::getline(file, line); read += line.size() + 1) {
     const bool whole = !file.eof() && line.ends_with('}');
     const bool end = line.find(R"("event":"end")") != line.npos;
-    if (whole && !end && StepOf(line) <= step) kept += line + "\n";
+    const bool evaluation = line.find(R"("split":"validation")") != line.npos;
+    const int64_t last = evaluation && evaluation_due ? step - 1 : step;
+    if (whole && !end && StepOf(line) <= last) kept += line + "\n";
   }
   if (kept.size() == read) return {};
   return WriteWholeFile(path, kept);

@@ -14,8 +14,8 @@ namespace ddprun::trainer {
 
 // Where a run goes on after `step`: leaves out what the file at `path` says of later steps, of an
 // end that was none, and a line that a crash cut off; rewritten aside and renamed. No file, no
-// change.
-Status CutMetrics(const std::string& path, int64_t step);
+// change. `evaluation_due`: the run evaluates `step` again, so that an evaluation of it goes, too.
+Status CutMetrics(const std::string& path, int64_t step, bool evaluation_due = false);
 
 // The last steps of which the file at `path` tells.
 struct ToldSteps {

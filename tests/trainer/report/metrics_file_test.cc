@@ -139,6 +139,9 @@ TEST_F(MetricsFileTest, AreCutWhereARunGoesOn) {
   EXPECT_EQ(Lines(path_), std::vector<std::string>(before.begin(), before.begin() + 7));
   ASSERT_TRUE(CutMetrics(path_, 2).ok());
   EXPECT_EQ(Lines(path_).size(), 7U);
+  ASSERT_TRUE(CutMetrics(path_, 2, /*evaluation_due=*/true).ok());
+  EXPECT_EQ(Lines(path_).size(), 6U);
+  EXPECT_THAT(Lines(path_), testing::Not(testing::Contains(before[5])));
   ASSERT_TRUE(CutMetrics(path_, 0).ok());
   EXPECT_EQ(Lines(path_), std::vector<std::string>(before.begin(), before.begin() + 1));
   EXPECT_TRUE(CutMetrics(folder_ + "/none", 0).ok());
