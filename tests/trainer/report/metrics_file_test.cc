@@ -1,5 +1,6 @@
 #include "trainer/report/metrics_file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
