@@ -141,7 +141,10 @@ int Run(int argc, char** argv, const Environment& environment) {
     const std::string text =
         key.empty() ? ddprun::trainer::WriteConfigDoc() : ddprun::trainer::ExplainKey(key);
     std::fputs(text.c_str(), stdout);
-    return text.empty() ? 1 : 0;
+    if (!text.empty()) return 0;
+    std::fprintf(stderr, "ddp-trainer: no key of a config is called %s (see docs/config.md)\n",
+                 key.c_str());
+    return 2;
   }
   if (chosen) return chosen(environment);
   if (arguments.config.empty()) {
