@@ -48,14 +48,12 @@ class Trainer {
   // for which it is nullptr. REQUIRES: all ranks have the same state (KeyOfOwnState).
   void RestoreFromRankZero(const Checkpoint* checkpoint);
   void EvaluateFirst() { evaluation_due_ = true; }  // in Fit: the checkpoint OwesEvaluation
-  // `part`: of Checkpointing::SaveTo.
   void SaveTo(const CheckpointPlace& place, std::optional<RankPart> part) {
     checkpoints_.SaveTo(place, part);
   }
 
-  // Steps and evaluations are done again in which ranks are killed and replaced, by processes that
-  // call TakePlace after Build instead of Restore and SaveTo. On all ranks of one node alike,
-  // before those, with a recorder and where RecoveryObstacle() has nothing against it.
+  // From now on a killed rank is replaced by a process that calls TakePlace after Build, and the
+  // step or evaluation is repeated. On all ranks, before Restore, if RecoveryObstacle() is empty.
   void RecoverFromPeers();
   void TakePlace();
   const CheckpointPlace& place() const { return checkpoints_.place(); }
@@ -78,9 +76,8 @@ class Trainer {
 
   // REQUIRES, and Fit too: Build was called.
   Model& model() { return *model_; }
-  // Parameters that the model folder lacks, drawn afresh; on rank 0.
+  // On rank 0: parameters that the model folder lacks, drawn afresh; a line for each stage.
   const std::vector<std::string>& fresh_parameters() const { return fresh_parameters_; }
-  // On rank 0, of a pipeline: a line for each stage, which names its modules.
   const std::vector<std::string>& placement() const { return placement_; }
   int64_t step() const { return step_; }                  // optimizer steps done
   bool stopped() const { return stopped_; }               // before the last step

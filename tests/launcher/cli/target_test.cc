@@ -19,6 +19,8 @@ class TargetTest : public testing::Test {
     return ResolveTarget(options, env_, bin_.path());
   }
 
+  static void TakeOverrides(Options& options) { options.target_args = {"--set", "a=b"}; }
+
   TempFolder bin_;
   std::string python_ = bin_.File("python3", /*executable=*/true);
   std::string trainer_ = bin_.File("ddp-trainer", /*executable=*/true);
@@ -42,7 +44,7 @@ TEST_F(TargetTest, GivesAFileThatBeginsWithADashAsAPath) {
   bin_.File("-train.py");
   bin_.File("-train.json");
   EXPECT_THAT(Resolve("-train.py")->argv, ElementsAre(python_, "-u", "./-train.py", "a", "b"));
-  EXPECT_EQ(Resolve("-train.json")->argv[2], "./-train.json");
+  EXPECT_EQ(Resolve("-train.json", TakeOverrides)->argv[2], "./-train.json");
   std::filesystem::current_path(before);
 }
 
@@ -65,9 +67,10 @@ TEST_F(TargetTest, TakesThePythonOfTheVenvThatItIsInstalledIn) {
 
 TEST_F(TargetTest, RunsAConfigThroughTheTrainerBesideDdprun) {
   const std::string config = bin_.File("train.json");
-  const auto target = Resolve(config);
+  const auto target = Resolve(config, TakeOverrides);
   EXPECT_TRUE(target->is_trainer_config);
-  EXPECT_THAT(target->argv, ElementsAre(trainer_, "--template", config, "a", "b"));
+  EXPECT_THAT(target->argv, ElementsAre(trainer_, "--template", config, "--set", "a=b"));
+  EXPECT_EQ(Resolve(config).error().title, "UNKNOWN FLAG");
 }
 
 TEST_F(TargetTest, RunsAnythingExecutableAsItIs) {
