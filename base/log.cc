@@ -117,7 +117,7 @@ std::optional<LogLevel> ParseLogLevel(std::string_view text) {
 }
 
 Log::Log(const LogOptions& options, Sink sink) : core_(std::make_shared<Core>(options.name)) {
-  auto shown = std::make_shared<CallbackSink>(sink);
+  auto shown = std::make_shared<CallbackSink>(std::move(sink));
   shown->set_level(ToSpdlog(options.level));
   const std::string time = options.time ? kTime : "";
   core_->Add(shown, time + (options.name.empty() ? "%*%v" : "[%n] %*%v"), "\n");

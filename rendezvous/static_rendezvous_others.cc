@@ -88,7 +88,8 @@ void StaticRendezvous::CheckHost() {
 // no store answers.
 void StaticRendezvous::AskWhoHosts(milliseconds timeout, HostHandler then) {
   twin_ = std::make_unique<StoreConnection>(io_, options_.endpoint, DeadlineAfter(timeout));
-  twin_->Call(KeysRequest(Op::kCheck, {JobKeys::Host()}), [this, then](const Result<Reply>& reply) {
+  twin_->Call(KeysRequest(Op::kCheck, {JobKeys::Host()}), [this, then = std::move(then)](
+                                                              const Result<Reply>& reply) {
     if (!reply.has_value()) return then(std::nullopt);
     if (reply->status != kCheckReady) return then("");
     twin_->Call(KeyRequest(Op::kGet, JobKeys::Host()), [then](const Result<Reply>& answer) {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Formats every C++ file that git knows or would add; with --check only says which files differ.
+# Exit code 77: clang-format 14 is not installed.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -7,9 +8,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 for formatter in clang-format-14 clang-format ''; do
   if [[ $("$formatter" --version 2>/dev/null || true) == *"version 14."* ]]; then break; fi
 done
-[ -n "$formatter" ] || fail "clang-format 14 was not found" \
-  "the code is formatted by that version" \
-  "apt-get install clang-format-14, or pip install clang-format==14.0.6 into some venv"
+if [ -z "$formatter" ]; then
+  say "clang-format 14 was not found: apt-get install clang-format-14, or pip's clang-format==14.0.6"
+  exit 77
+fi
 
 mapfile -t files < <(git ls-files --cached --others --exclude-standard -- '*.cc' '*.h')
 case ${1:-} in

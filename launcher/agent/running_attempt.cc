@@ -19,7 +19,7 @@ constexpr int kMostReplacements = 1000;
 
 }  // namespace
 
-RunningAttempt::RunningAttempt(GroupSurroundings surroundings,
+RunningAttempt::RunningAttempt(const GroupSurroundings& surroundings,
                                const AgentPlan& plan,
                                const rendezvous::Membership& membership,
                                const JobOutput& output,

@@ -35,7 +35,7 @@ class RunningAttempt {
   };
 
   // All arguments must outlive the attempt.
-  RunningAttempt(GroupSurroundings surroundings,
+  RunningAttempt(const GroupSurroundings& surroundings,
                  const AgentPlan& plan,
                  const rendezvous::Membership& membership,
                  const JobOutput& output,

@@ -11,7 +11,9 @@
 
 namespace ddprun::launcher {
 
-TemplateHost::TemplateHost(GroupSurroundings surroundings, const AgentPlan& plan, Handlers handlers)
+TemplateHost::TemplateHost(const GroupSurroundings& surroundings,
+                           const AgentPlan& plan,
+                           Handlers handlers)
     : surroundings_(surroundings), plan_(plan), handlers_(std::move(handlers)), env_(plan.env) {
   // Threads are counted when OpenMP is loaded, so this has to be known before the fork.
   ShareCores(UsableCores(), plan.local_world_size(), env_);

@@ -22,7 +22,7 @@ class TemplateHost {
   };
 
   // `surroundings` and `plan` must outlive the host.
-  TemplateHost(GroupSurroundings surroundings, const AgentPlan& plan, Handlers handlers);
+  TemplateHost(const GroupSurroundings& surroundings, const AgentPlan& plan, Handlers handlers);
 
   // Starts one unless one runs: it serves all attempts, unless it was killed.
   Status EnsureRunning();

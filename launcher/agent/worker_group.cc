@@ -23,7 +23,7 @@ bool IsPipe(int fd) {
 
 }  // namespace
 
-WorkerGroup::WorkerGroup(GroupSurroundings surroundings,
+WorkerGroup::WorkerGroup(const GroupSurroundings& surroundings,
                          const GroupRules& rules,
                          GroupHandlers handlers)
     : surroundings_(surroundings),
@@ -362,9 +362,9 @@ uint64_t WorkerGroup::bytes_seen() const {
   return sum;
 }
 
-void WorkerGroup::NoteStanding(int local_rank, std::string standing) {
+void WorkerGroup::NoteStanding(int local_rank, const std::string& standing) {
   for (Worker& worker : workers_) {
-    if (worker.record.local_rank == local_rank) worker.record.standing = std::move(standing);
+    if (worker.record.local_rank == local_rank) worker.record.standing = standing;
   }
 }
 

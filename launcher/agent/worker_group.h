@@ -27,7 +27,9 @@ namespace ddprun::launcher {
 // Loop thread only.
 class WorkerGroup {
  public:
-  WorkerGroup(GroupSurroundings surroundings, const GroupRules& rules, GroupHandlers handlers);
+  WorkerGroup(const GroupSurroundings& surroundings,
+              const GroupRules& rules,
+              GroupHandlers handlers);
 
   // One of these, once. A worker that cannot be started ends the group: see start_error().
   void Start(const Target& target,
@@ -88,7 +90,7 @@ class WorkerGroup {
   void FailEnded(int local_rank, std::string left);
 
   // What a worker did when the first one failed: for its record.
-  void NoteStanding(int local_rank, std::string standing);
+  void NoteStanding(int local_rank, const std::string& standing);
 
  private:
   struct Worker {

@@ -79,9 +79,9 @@ Culprit NotSent(Standings standings) {
   }
   std::erase_if(awaited, [&](const auto& one) { return waiting.contains(one.first); });
   if (awaited.empty()) return {};
-  const auto& [sender, receiver] = *awaited.begin();
+  const int sender = awaited.begin()->first;
   return {RanksThat(standings, [&](const Standing& s) { return s.rank == sender; }),
-          "has not sent what rank " + std::to_string(receiver) + " waits for"};
+          "has not sent what rank " + std::to_string(awaited.begin()->second) + " waits for"};
 }
 
 Culprit InKernel(Standings standings) {

@@ -11,7 +11,8 @@ Clock::Alarm LoopClock::Set(Clock::Time::duration after, std::function<void()> r
     asio::steady_timer timer;
     std::function<void()> ring;
   };
-  const auto waiting = std::make_shared<Waiting>(asio::steady_timer(io_, after), std::move(ring));
+  const auto waiting =
+      std::make_shared<Waiting>(Waiting{asio::steady_timer(io_, after), std::move(ring)});
   // A timer that is due already cannot be cancelled any more.
   waiting->timer.async_wait([alarm = std::weak_ptr(waiting)](const asio::error_code&) {
     if (const auto alive = alarm.lock()) alive->ring();

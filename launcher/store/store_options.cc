@@ -115,8 +115,8 @@ Status RefuseFlags(const Words& words, std::span<const std::string_view> refused
 }
 
 Result<StoreOptions> ParseServe(const Words& words) {
-  constexpr std::array<std::string_view, 2> refused = {"--endpoint", "--timeout"};
-  DDPRUN_TRY(RefuseFlags(words, refused, "a server"));
+  constexpr std::array<std::string_view, 2> kRefused = {"--endpoint", "--timeout"};
+  DDPRUN_TRY(RefuseFlags(words, kRefused, "a server"));
   StoreServeOptions options;
   options.port = kDefaultPort;
   if (const auto host = words.flags.find("--host"); host != words.flags.end()) {
@@ -176,8 +176,8 @@ Result<StoreOptions> ParseAsk(const Words& words, const Environment& env) {
     if (const auto nearest = Nearest(name, known)) what += " Did you mean \"" + *nearest + "\"?";
     return Usage("UNKNOWN COMMAND", name, what, "unknown-command");
   }
-  constexpr std::array<std::string_view, 2> refused = {"--host", "--port"};
-  DDPRUN_TRY(RefuseFlags(words, refused, "a question; the store's place is --endpoint"));
+  constexpr std::array<std::string_view, 2> kRefused = {"--host", "--port"};
+  DDPRUN_TRY(RefuseFlags(words, kRefused, "a question; the store's place is --endpoint"));
   DDPRUN_TRY(CheckWords(verb->second, name, words.words.size() - 1));
   StoreAskOptions options;
   options.verb = verb->second;

@@ -158,8 +158,10 @@ Result<Stream> Stream::Connect(const HostPort& peer, Deadline deadline) {
     std::string reason;
     if (addresses.empty()) {
       auto resolved = ResolveByNameServer(peer.host);
-      if (resolved.has_value()) addresses = *std::move(resolved);
-      if (!resolved.has_value()) reason = resolved.error().what;
+      if (!resolved.has_value())
+        reason = resolved.error().what;
+      else
+        addresses = *std::move(resolved);
     }
     if (!addresses.empty()) {
       UniqueFd fd;
