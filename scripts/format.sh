@@ -9,7 +9,7 @@ for formatter in clang-format-14 clang-format ''; do
   if [[ $("$formatter" --version 2>/dev/null || true) == *"version 14."* ]]; then break; fi
 done
 if [ -z "$formatter" ]; then
-  say "clang-format 14 was not found: apt-get install clang-format-14, or pip's clang-format==14.0.6"
+  say "clang-format 14 is not installed: apt-get install clang-format-14"
   exit 77
 fi
 
