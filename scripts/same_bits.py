@@ -99,7 +99,7 @@ VARIANTS = {
     "accumulation": (PLAIN, {"training": {"gradient_accumulation_steps": 3}}),
     "fp16": (PLAIN, {"training": {"precision": "fp16"}}),
     "bf16": (("ddp2", "zero3-of2", "pipeline2"), {"training": {"precision": "bf16"}}),
-    "virtual": (("single", "ddp2", "ddp4"), {"training": {"virtual_ranks": 4}}),
+    "virtual": (("ddp1", "ddp2", "ddp4"), {"training": {"virtual_ranks": 4}}),
     "recomputation": (("ddp2", "zero3-of2"), {"training": {"gradient_checkpointing": True}}),
     "no-clipping": (("ddp2", "zero1-of2", "zero2-of2"), {"training": {"max_grad_norm": 0}}),
     "overlap-step": (("ddp2",), {"strategy": {"overlap": "step"},
