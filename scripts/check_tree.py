@@ -4,8 +4,8 @@
     check_tree.py [ROOT]
 
 Arrows between folders (docs/architecture.md), where LibTorch may be included, where folders may be
-removed, lengths, files that no CMakeLists.txt names, and notes left behind. Prints
-file:line: rule: what is wrong; exit code 1 if there was any.
+removed, comparisons of errors' pages, lengths, files that no CMakeLists.txt names, and notes left
+behind. Prints file:line: rule: what is wrong; exit code 1 if there was any.
 """
 
 import pathlib
@@ -96,6 +96,9 @@ REMOVES_FOLDERS = "base/owned_folder.cc"
 REMOVAL = re.compile(r"\bremove_all\(|\bRENAME_EXCHANGE\b")
 MAY_REMOVE = ("tests/", "benchmarks/", "fuzz/", "examples/", REMOVES_FOLDERS)
 
+# Error::page says where to read on; who reacts to an error asks its code.
+PAGE = re.compile(r"(\.|->)page\s*[!=]=|[!=]=\s*[\w.()]+(\.|->)page\b")
+
 LINE, FUNCTION, HEADER, SOURCE, TEST = 100, 70, 150, 400, 600
 
 # (file, rule): the reason. A row that no longer matches anything is an error: this list only
@@ -163,6 +166,14 @@ def file_limit(path):
     if path.startswith("tests/"):
         return TEST
     return HEADER if path.endswith(".h") else SOURCE
+
+
+def check_pages(path, lines):
+    if path.startswith("tests/"):
+        return
+    for number, line in enumerate(lines, 1):
+        if PAGE.search(line):
+            yield Finding(path, number, "page", "an error is recognised by its code")
 
 
 def check_lengths(path, lines):
@@ -267,6 +278,7 @@ def check(root, exceptions):
         if pathlib.PurePosixPath(path).suffix in SOURCES:
             findings += check_includes(path, lines)
             findings += check_removals(path, lines)
+            findings += check_pages(path, lines)
         findings += check_lengths(path, lines)
         findings += check_notes(path, lines)
     findings += check_listed(root, paths)

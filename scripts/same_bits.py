@@ -6,7 +6,7 @@
 Both builds (folders with bin/) train small models for six steps with every strategy: alone, with
 accumulation, virtual ranks, half precision, comm hooks, a resume and a lost rank. Compared are the
 hashes of all gradients and weights after each step (report.state_hashes, `ddp-trainer diff`), or,
-where hashes are refused, nothing of them; and always the lines of metrics.jsonl but for times, and
+where hashes are refused, none; and always the lines of metrics.jsonl but for times, and
 the bytes of model.safetensors. Prints a line for each case; exit code 1 if any differs.
 
 With --new-set the new build trains with another key, to see that the comparison finds it:
@@ -137,6 +137,7 @@ def cases():
 
 def config_of(case):
     steps = LONG if case.how == "kill" else STEPS
+    save_steps = STEPS // 2 if case.how == "resume" else 0
     return merged({
         "run": {"name": "a", "seed": 3, "max_steps": steps, "resume": "auto"},
         "model": {"type": "gpt", "vocab_size": 256, "hidden_size": 32, "num_hidden_layers": 2,
@@ -145,7 +146,7 @@ def config_of(case):
                  "validation_fraction": 0.1},
         "training": {"per_device_train_batch_size": 4, "matmul_engine": "default"},
         "scheduler": {"warmup_steps": 2},
-        "checkpoint": {"save_steps": 0},
+        "checkpoint": {"save_steps": save_steps},
         "report": {"logging_steps": 1},
     }, case.sections)
 
@@ -219,8 +220,11 @@ def first_difference(old, new, hashes):
         if not old.lines("state_hashes.jsonl"):
             return "the old run has no hashes"
         diff = new.call("ddp-trainer", "diff", old.folder / "runs/a", new.folder / "runs/a")
-        if diff.returncode != 0:
-            return diff.stdout
+        # Ranks of one run may differ from each other where they take steps of their own.
+        lines = [line for line in diff.stdout.split("\n")
+                 if line and not line.startswith("ranks of ") and ": the same" not in line]
+        if diff.returncode != 0 and lines:
+            return "\n".join(lines)
     told, told_new = old.told(), new.told()
     if len(told) < STEPS or len(told) != len(told_new):
         return f"{len(told)} lines of metrics, now {len(told_new)}"
