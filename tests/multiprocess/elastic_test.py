@@ -28,7 +28,7 @@ class ElasticJob(harness.LauncherTest):
         self.worker = self.script("worker.sh", WORKER)
         os.chmod(self.worker, 0o755)
 
-    def node(self, name, *flags, nnodes="2", restarts=0, conf=""):
+    def node(self, name, *flags, nnodes="2", restarts=0, conf="", **env):
         return self.start(
             "--rdzv_backend=c10d",
             f"--rdzv_endpoint=127.0.0.1:{self.port}",
@@ -38,7 +38,7 @@ class ElasticJob(harness.LauncherTest):
             *flags,
             "--no_python",
             self.worker,
-            env={"NODE": name},
+            env={"NODE": name, **env},
         )
 
     def touch(self, name):
@@ -288,6 +288,19 @@ class MoreNodes(ElasticJob):
             self.assertEqual(late.returncode, 3)
             self.assertIn("JOB HAS ENDED", late.err)
             self.assertIn("exited with code 7", late.err)
+        self.assert_nothing_left()
+
+    def test_of_a_job_that_slurm_requeues_do_not_meet_the_end_of_its_start_before(self):
+        with HostedApart(self):
+            for requeues in range(3):
+                node = self.node("a", nnodes="1", SLURM_RESTART_COUNT=str(requeues))
+                harness.wait_until(
+                    lambda done=requeues, node=node: node.poll() is not None
+                    or len(self.worlds("a")) > done, f"the worker of requeue {requeues}"
+                )
+                node.terminate()
+                self.finish(node)
+                self.assertEqual(len(self.worlds("a")), requeues + 1, node.err)
         self.assert_nothing_left()
 
 
