@@ -249,6 +249,39 @@ class Resume(training.TrainingTest):
         self.assertEqual([line.get("resumed_step", 0) for line in self.metrics("killed")
                           if line.get("event") == "start"], [0, 20, 20])
 
+    def test_of_a_requeued_run_begins_from_its_checkpoint_until_it_has_saved(self):
+        config = self.toy(run={"max_steps": 20})
+        self.train(config, 2)
+        config["run"].update(name="requeued", max_steps=10**9)
+        config["checkpoint"]["save_steps"] = "1000 h"
+        path = self.write_config(config)
+        origin = self.path("runs/toy/checkpoints/step-20")
+
+        def start(requeues):
+            job = self.start("--nproc_per_node=2", path, "--set", f"run.resume={origin}",
+                             env={"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": str(requeues)})
+            lines = []
+            for line in job.stdout:
+                lines.append(line)
+                if line.startswith("step "):
+                    break
+            return job, "".join(lines)
+
+        for requeues in range(3):
+            job, lines = start(requeues)
+            self.assertIn("going on after step 20: " + origin, lines)
+            # The last one saves.
+            job.send_signal(signal.SIGTERM if requeues == 2 else signal.SIGKILL)
+            self.finish(job)
+            self.assert_nothing_left()
+        self.assertEqual(job.returncode, 75, job.err)
+        [step] = self.saved("requeued")
+        job, lines = start(3)
+        self.assertIn(f"going on after step {step}:", lines)
+        job.kill()
+        self.finish(job)
+        self.assertEqual(sorted(os.listdir(self.path("runs"))), ["requeued", "toy"])
+
     @unittest.skipUnless("DDPRUN_JUMPING_CLOCK" in os.environ, "no library to preload")
     def test_does_not_depend_on_the_clock_of_the_day(self):
         """It jumps by years, to and fro. What is due after so many minutes, is limited in time, is
