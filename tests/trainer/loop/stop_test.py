@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
@@ -11,12 +12,13 @@ import training
 
 
 class Stop(training.TrainingTest):
-    def start_training(self, *flags, ranks=2, env=None, **sections):
-        """A run without end, in the middle of its steps."""
+    def start_training(self, *flags, ranks=2, env=None, options=None, **sections):
+        """A run without end, in the middle of its steps. `options`: of its process."""
         sections.setdefault("run", {}).setdefault("max_steps", 10**9)
         config = training.gpt_config(model={"name_or_path": ""}, **sections)
         job = self.start(
-            f"--nproc_per_node={ranks}", *flags, self.write_config(config), env=env or {}
+            f"--nproc_per_node={ranks}", *flags, self.write_config(config), env=env or {},
+            **(options or {})
         )
         self.read_to(job, "step")
         return job
@@ -145,6 +147,20 @@ class Stop(training.TrainingTest):
         job = self.run_ddprun("--nproc_per_node=2", *more)
         self.assertEqual(job.returncode, 0, job.err)
         self.assertEqual(evaluated(), list(range(1, step + 2)))
+
+    def test_does_not_wait_for_ever_for_the_part_of_another_rank(self):
+        """Which can neither write its part of the checkpoint nor a file that says so."""
+        deaf = {"preexec_fn": lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+                "restore_signals": False}
+        job = self.start_training("--shutdown_timeout=20", options=deaf)
+        mute = sorted(self.workers(job))[1]
+        resource.prlimit(mute, resource.RLIMIT_FSIZE, (0, 0))
+        job.send_signal(signal.SIGTERM)
+        self.finish(job)
+        self.assertEqual(job.returncode, 75, job.err)
+        self.assertRegex(job.out, "warning: no checkpoint of step .*not waited for any longer")
+        self.assertNotIn("are killed", job.err)
+        self.assert_nothing_left()
 
     def test_while_it_starts_stops_after_the_first_step(self):
         config = training.gpt_config(model={"name_or_path": ""}, run={"max_steps": 10**9})
