@@ -69,6 +69,20 @@ class DataFormats(training.TrainingTest):
             fill[numbers.randrange(6)] = words[label]
             yield "the old boat", " ".join(fill), "-" if i % 10 == 5 else label
 
+    def test_tokens_of_an_unknown_tokenizer_are_told_of_at_the_start(self):
+        with open(self.path("ids.bin"), "wb") as file:
+            file.write(struct.pack("<200H", *(i % 50 for i in range(200))))
+        for words, told in ((256, False), (257, True)):
+            name = f"of-{words}"
+            model = {"type": "gpt", "vocab_size": words, "hidden_size": 8,
+                     "num_hidden_layers": 1, "num_attention_heads": 1}
+            data = {"format": "tokens", "train_files": ["ids.bin"], "max_seq_length": 8}
+            out = self.train(self.config(name, model, data, run={"max_epochs": 1})).out
+            start = out.partition("\nstep ")[0]
+            self.assertEqual("warning: data.tokenizer is not given" in start, told, out)
+            self.assertFalse([file for file in os.listdir(self.path(f"runs/{name}/model"))
+                              if "token" in file or "vocab" in file])
+
     def test_labelled_pairs_as_glue_and_as_mnli_publish_them(self):
         numbers = random.Random(1)
         words = "the old boat passes surely perhaps never".split()
