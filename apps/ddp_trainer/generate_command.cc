@@ -47,13 +47,6 @@ int Generate(const GenerateFlags& flags, const CLI::App& command) {
                  flags.model.c_str(), model->vocab_size());
   }
   options.model = flags.model;
-  if (options.tokenizer.empty() && model->vocab_size() > 256) {
-    std::fprintf(stderr,
-                 "warning: %s has no tokenizer, but %" PRId64
-                 " tokens: only bytes are shown as text. Name the one that its data was made with: "
-                 "--tokenizer FOLDER\n",
-                 flags.model.c_str(), model->vocab_size());
-  }
   const SamplingOptions folders = SamplingOf(flags.model, options.sampling);
   SamplingOptions& sampling = options.sampling;
   if (command.count("--temperature") == 0) sampling.temperature = folders.temperature;

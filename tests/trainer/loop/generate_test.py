@@ -70,6 +70,7 @@ class Generate(unittest.TestCase):
         run = self.run_it(model, "--max-new-tokens=3")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn(b"has no tokenizer: the first 256 of its 300 tokens", run.stderr)
+        self.assertEqual(run.stderr.count(b"warning"), 1, run.stderr)
         run = self.run_it(GOLDEN / "gpt_init", "--max-new-tokens=3")
         self.assertNotIn(b"warning", run.stderr)
 
