@@ -1,11 +1,14 @@
-// How a page of the flight recorder's file is laid out: written by base/flight_recorder.cc, read by
-// base/flight_reader.cc, used by nobody else.
+// How a page of the flight recorder's file is laid out: written by base/flight_recorder.cc and
+// base/flight_notes.cc, read by base/flight_reader.cc, used by nobody else.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <string_view>
 
 #include "base/flight_recorder.h"
 
@@ -15,9 +18,10 @@ using FlightWord = std::atomic<uint64_t>;
 static_assert(FlightWord::is_always_lock_free && sizeof(FlightWord) == sizeof(uint64_t));
 
 // "ddpfly" and the layout's version.
-inline constexpr uint64_t kFlightMagic = 0x796c'6670'6464'0004;
+inline constexpr uint64_t kFlightMagic = 0x796c'6670'6464'0005;
 inline constexpr size_t kFlightPageBytes = 12288;
 inline constexpr size_t kRecordedGpuBytes = 16;  // a longer address is cut
+inline constexpr size_t kRecordedCommandBytes = 1024;
 
 // One collective. `version` is odd while the others are being written. Every store of a datum is a
 // release and every load an acquire, which on x86 costs nothing and orders them against `version`
@@ -43,6 +47,12 @@ struct FlightLine {
   FlightWord text[kRecordedLineBytes / sizeof(FlightWord)];  // zeros behind a shorter one
 };
 
+// A command (NoteToGoOn); `version` as of an entry.
+struct FlightCommand {
+  FlightWord version;
+  FlightWord text[kRecordedCommandBytes / sizeof(FlightWord)];  // zeros behind a shorter one
+};
+
 // A fresh file is all zeros: a page without an owner.
 struct FlightPage {
   FlightWord magic;  // written last
@@ -60,8 +70,10 @@ struct FlightPage {
   FlightWord lines_said;
   FlightLine lines[kRecordedLines];
   FlightWord gpu[kRecordedGpuBytes / sizeof(FlightWord)];  // zeros behind a shorter one
+  FlightCommand to_go_on;
   char unused[kFlightPageBytes - (16 + kRecordedGroups) * sizeof(FlightWord) -
-              kRecordedCollectives * sizeof(FlightEntry) - kRecordedLines * sizeof(FlightLine)];
+              kRecordedCollectives * sizeof(FlightEntry) - kRecordedLines * sizeof(FlightLine) -
+              sizeof(FlightCommand)];
   // Last, far from what its worker writes all the time.
   FlightWord recovers;  // SetRecovers: generation + 1; 0: it cannot
   FlightWord lost_ns;   // MarkLost
@@ -92,6 +104,36 @@ inline void Put(FlightWord& word, uint64_t value) {
 inline uint64_t Get(const FlightWord& word) {
   return word.load(std::memory_order_acquire);
 }
+
+inline uint64_t PackText(std::string_view text) {
+  uint64_t word = 0;
+  if (!text.empty()) std::memcpy(&word, text.data(), std::min(text.size(), sizeof word));
+  return word;
+}
+
+// Cuts a text that is too long.
+template <size_t kWords>
+void PutText(FlightWord (&words)[kWords], std::string_view text) {
+  for (FlightWord& word : words) {
+    Put(word, PackText(text));
+    text.remove_prefix(std::min(text.size(), sizeof word));
+  }
+}
+
+// While it lives, readers leave out what has this version.
+class FlightWriting {
+ public:
+  explicit FlightWriting(FlightWord& version) : word_(version), version_(Get(version) | 1) {
+    Put(word_, version_);
+  }
+  ~FlightWriting() { Put(word_, version_ + 1); }
+  FlightWriting(const FlightWriting&) = delete;
+  FlightWriting& operator=(const FlightWriting&) = delete;
+
+ private:
+  FlightWord& word_;
+  const uint64_t version_;
+};
 
 // mmap of `count` pages from number `first` on.
 Result<void*> MapFlightPages(const UniqueFd& file, int first, int count, int protection);

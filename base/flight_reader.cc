@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <utility>
@@ -33,15 +32,24 @@ std::optional<RecordedCollective::Time> TimeOf(uint64_t ns) {
   return RecordedCollective::Time(std::chrono::nanoseconds(ns));
 }
 
-// Its number and text.
-std::pair<uint64_t, std::string> Copy(const FlightLine& line) {
-  std::string text(kRecordedLineBytes, '\0');
-  for (size_t i = 0; i < std::size(line.text); ++i) {
-    const uint64_t word = Get(line.text[i]);
+template <size_t kWords>
+std::string TextOf(const FlightWord (&words)[kWords]) {
+  std::string text(sizeof words, '\0');
+  for (size_t i = 0; i < kWords; ++i) {
+    const uint64_t word = Get(words[i]);
     std::memcpy(text.data() + i * sizeof word, &word, sizeof word);
   }
   text.resize(::strnlen(text.data(), text.size()));
-  return {Get(line.number), Printable(text)};
+  return Printable(text);
+}
+
+// Its number and text.
+std::pair<uint64_t, std::string> Copy(const FlightLine& line) {
+  return {Get(line.number), TextOf(line.text)};
+}
+
+std::string Copy(const FlightCommand& command) {
+  return TextOf(command.text);
 }
 
 RecordedCollective Copy(const FlightEntry& entry) {
@@ -130,6 +138,11 @@ std::string FlightReader::ReadGpu(int local_rank) const {
   std::string bus_id;
   for (const FlightWord& word : pages_[local_rank].gpu) bus_id += UnpackText(Get(word));
   return bus_id;
+}
+
+std::string FlightReader::ReadToGoOn(int local_rank) const {
+  DDPRUN_CHECK(local_rank >= 0 && local_rank < count_);
+  return ReadStable(pages_[local_rank].to_go_on).value_or("");
 }
 
 }  // namespace ddprun

@@ -60,6 +60,8 @@ class FlightReader {
   std::optional<FlightSnapshot> Read(int local_rank) const;
   // What the worker has said with NoteGpu; empty: nothing. REQUIRES: as Read.
   std::string ReadGpu(int local_rank) const;
+  // The command of its last NoteToGoOn; empty means none. REQUIRES: as Read.
+  std::string ReadToGoOn(int local_rank) const;
 
  private:
   FlightReader(const FlightPage* pages, int count) : pages_(pages), count_(count) {}

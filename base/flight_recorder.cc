@@ -1,14 +1,11 @@
 #include "base/flight_recorder.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <ctime>
 
 #include "base/check.h"
@@ -19,32 +16,11 @@ namespace ddprun {
 
 namespace {
 
-uint64_t PackText(std::string_view text) {
-  uint64_t word = 0;
-  if (!text.empty()) std::memcpy(&word, text.data(), std::min(text.size(), sizeof word));
-  return word;
-}
-
 uint64_t NowNs() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
-
-// While it lives, readers leave out what has this version.
-class Writing {
- public:
-  explicit Writing(FlightWord& version) : word_(version), version_(Get(version) | 1) {
-    Put(word_, version_);
-  }
-  ~Writing() { Put(word_, version_ + 1); }
-  Writing(const Writing&) = delete;
-  Writing& operator=(const Writing&) = delete;
-
- private:
-  FlightWord& word_;
-  const uint64_t version_;
-};
 
 FlightEntry& EntryOf(FlightPage& page, uint64_t ticket) {
   return page.entries[ticket % kRecordedCollectives];
@@ -130,20 +106,6 @@ Status MarkLost(const UniqueFd& file, int local_rank, int generation) {
   return {};
 }
 
-void NoteGpu(const Environment& env, int local_rank, std::string_view bus_id) {
-  const Result<int64_t> fd = env.GetInt(kFlightRecorderVariable, -1, 0, 1 << 20);
-  if (!fd || *fd < 0) return;
-  const UniqueFd file(::fcntl(static_cast<int>(*fd), F_DUPFD_CLOEXEC, 0));
-  const Result<void*> address = MapFlightPages(file, local_rank, 1, PROT_READ | PROT_WRITE);
-  if (!address) return;
-  auto* page = static_cast<FlightPage*>(*address);
-  for (FlightWord& word : page->gpu) {
-    Put(word, PackText(bus_id));
-    bus_id.remove_prefix(std::min(bus_id.size(), sizeof word));
-  }
-  ::munmap(page, kFlightPageBytes);
-}
-
 void FlightRecorder::SetRecovers(std::optional<int> generation) {
   Put(page_.recovers, generation ? static_cast<uint64_t>(*generation) + 1 : 0);
 }
@@ -178,12 +140,9 @@ void FlightRecorder::NoteGroup(uint16_t group) {
 void FlightRecorder::Say(std::string_view text) {
   const uint64_t number = page_.lines_said.fetch_add(1, std::memory_order_relaxed) + 1;
   FlightLine& line = page_.lines[number % kRecordedLines];
-  const Writing writing(line.version);
+  const FlightWriting writing(line.version);
   Put(line.number, number);
-  for (FlightWord& word : line.text) {
-    Put(word, PackText(text));
-    text.remove_prefix(std::min(text.size(), sizeof word));
-  }
+  PutText(line.text, text);
 }
 
 void FlightRecorder::NoteProgress() {
@@ -196,7 +155,7 @@ uint64_t FlightRecorder::Schedule(const Collective& collective) {
   // A place whose last user has not ended belongs to the thread that runs collectives.
   if (ticket - Get(page_.ended) < kRecordedCollectives) {
     FlightEntry& entry = EntryOf(page_, ticket);
-    const Writing writing(entry.version);
+    const FlightWriting writing(entry.version);
     Put(entry.ticket, ticket);
     Describe(entry, collective, CollectiveState::kScheduled, bucket);
     Put(entry.step, Get(page_.step));
@@ -210,7 +169,7 @@ uint64_t FlightRecorder::Schedule(const Collective& collective) {
 void FlightRecorder::Start(uint64_t ticket, const Collective& collective) {
   FlightEntry& entry = EntryOf(page_, ticket);
   {
-    const Writing writing(entry.version);
+    const FlightWriting writing(entry.version);
     const bool scheduled = Get(entry.ticket) == ticket;
     const int bucket = scheduled ? Unpack(Get(entry.description)).bucket : -1;
     if (!scheduled) {
@@ -237,7 +196,7 @@ void FlightRecorder::SetWaiting(uint64_t ticket, bool waits) {
 void FlightRecorder::End(uint64_t ticket, bool well) {
   FlightEntry& entry = EntryOf(page_, ticket);
   if (Get(entry.ticket) == ticket) {
-    const Writing writing(entry.version);
+    const FlightWriting writing(entry.version);
     FlightDescription description = Unpack(Get(entry.description));
     description.state = well ? CollectiveState::kCompleted : CollectiveState::kFailed;
     Put(entry.description, Pack(description));

@@ -92,10 +92,6 @@ Result<UniqueFd> CreateFlightRecorderFile(int local_world_size);
 // from this one on: another process does. Generations count from 0.
 Status MarkLost(const UniqueFd& file, int local_rank, int generation);
 
-// A worker that is attached to the recorder of kFlightRecorderVariable computes on the GPU with
-// this PCI address ("0000:3b:00.0") from now on. Where there is no recorder, nothing happens.
-void NoteGpu(const Environment& env, int local_rank, std::string_view bus_id);
-
 // The worker's side: one per process. Methods cost a few nanoseconds and never fail.
 class FlightRecorder {
  public:

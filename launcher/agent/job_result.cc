@@ -94,6 +94,12 @@ JobEnd DescribeEnd(const AgentPlan& plan, const JobCauses& causes, const JobHist
   end.host = plan.host;
   if (plan.target.is_python) end.interpreter = plan.target.program;
   end.attempts = history.attempts();
+  // A restart may fail before it has left a command; that of the attempt before holds still.
+  for (const AttemptEnd& attempt : end.attempts) {
+    for (const WorkerRecord& worker : attempt.workers) {
+      if (!worker.to_go_on.empty()) end.to_go_on = worker.to_go_on;
+    }
+  }
   end.worker_failed = EndedByOwnWorker(causes);
   if (!causes.refusal) end.error = causes.error;
   if (EndedElsewhere(causes) && !StoppedElsewhere(causes)) end.peer_failure = causes.round_end;

@@ -381,6 +381,7 @@ WorkerRecord WorkerGroup::Complete(const Worker& worker) const {
   if (const auto left = flight_ ? flight_->Read(record.local_rank) : std::nullopt) {
     record.last_log = left->log;
     record.gpu_bus_id = flight_->ReadGpu(record.local_rank);
+    record.to_go_on = flight_->ReadToGoOn(record.local_rank);
   }
   if (record.exit) {
     record.ended_after =

@@ -69,7 +69,10 @@ std::string RenderJobEnd(const JobEnd& end, const TextStyle& style) {
   if (end.peer_failure) text += PeerFailure(end, style);
   if (end.error) text += style.color ? RenderInColor(*end.error) : Render(*end.error);
   if (end.worker_failed) text += WorkerFailure(end, style);
-  return text + Unkillable(end.unkillable);
+  text += Unkillable(end.unkillable);
+  // Also after a stop that a worker did not survive: one that has saved takes its command back.
+  if (end.exit_code != 0 && !end.to_go_on.empty()) text += "To go on: " + end.to_go_on + "\n";
+  return text;
 }
 
 TextStyle TerminalStyle(int fd, bool color) {

@@ -37,6 +37,7 @@ struct JobEnd {
   std::optional<rendezvous::RoundEnd> peer_failure;
   std::optional<int> stop_signal;
   std::vector<pid_t> unkillable;
+  std::string to_go_on = {};  // the last command that a worker left to continue; empty: none
 
   // For the report file only.
   std::string job_id = {};

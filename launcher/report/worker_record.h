@@ -39,6 +39,7 @@ struct WorkerRecord {
   // Why its end with code 0 is a failure: "rank 0 waiting for it in all_reduce 41". Empty: none.
   std::string left = {};
   std::vector<std::string> last_log = {};  // lines that it left in the flight recorder
+  std::string to_go_on = {};  // the command that it left to continue the job's work; empty: none
   std::optional<OutOfMemory> out_of_memory = {};
   std::string gpu_bus_id = {};  // the GPU that it computed on, as it said; empty: none, or unknown
   std::string gpu = {};         // what the driver says of that after the end; empty: was not asked

@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "base/flight_notes.h"
 #include "base/flight_page.h"
 #include "base/flight_reader.h"
 
@@ -173,6 +174,28 @@ TEST_F(FlightRecorderTest, NamesTheGpu) {
   note(7, "0000:3b:00.0");  // nobody's place
   NoteGpu(Environment(), 1, "0000:5e:00.0");
   EXPECT_EQ(Gpu(1), "0000:3b:00.0, an");
+}
+
+TEST_F(FlightRecorderTest, KeepsTheLastCommandToGoOn) {
+  const auto lost = Attach(1, 1);
+  Environment environment;
+  environment.Set(std::string(kFlightRecorderVariable), std::to_string(file_.get()));
+  const auto left = [&] { return (*FlightReader::Open(file_, 2))->ReadToGoOn(1); };
+  EXPECT_EQ(left(), "");
+  const std::string longest(kRecordedCommandBytes, 'x');
+  NoteToGoOn(environment, 1, longest);
+  EXPECT_EQ(left(), longest);
+  NoteToGoOn(environment, 1, "go\x1b[2J runs/\xC3\xA4");
+  EXPECT_EQ(left(), "go runs/\xC3\xA4");
+  NoteToGoOn(environment, 1, longest + "x");  // half a command would be another one
+  EXPECT_EQ(left(), "");
+  NoteToGoOn(environment, 1, "go");
+  NoteToGoOn(environment, 1, "");
+  EXPECT_EQ(left(), "");
+  NoteToGoOn(environment, 1, "go");
+  NoteToGoOn(environment, 0, "stay");
+  const auto next = Attach(1, 1);  // the process that replaces it
+  EXPECT_EQ(left(), "");
 }
 
 TEST_F(FlightRecorderTest, OutlivesTheWorker) {

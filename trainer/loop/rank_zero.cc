@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/failure.h"
+#include "base/flight_notes.h"
 #include "base/last_words.h"
 #include "base/text.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
@@ -20,6 +21,7 @@
 #include "trainer/loop/sample_text.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/report/format.h"
+#include "trainer/report/go_on_note.h"
 #include "trainer/report/metrics_file.h"
 #include "trainer/report/run_folder.h"
 #include "trainer/report/state_hashes.h"
@@ -173,9 +175,26 @@ std::string StoppedText(const Trainer& trainer, const StopRequest& stop) {
          TextOf(stop.reason());
 }
 
-bool HasCheckpoint(const RunStart& start) {
+// Whether the run has a checkpoint of its own, or of another run, that ResumeCommand continues.
+bool CanGoOn(const Job& job, const RunStart& start) {
+  if (job.config.checkpoint.save_only_model) return false;
+  if (start.checkpoint) return true;
   const auto stored = ListCheckpoints(start.place.folder);
   return stored && !stored->empty();
+}
+
+// Not where checkpoints have the model alone: no run continues from such a one.
+void AddGoOnNote(const Job& job,
+                 const RunStart& start,
+                 const Environment& environment,
+                 int local_rank,
+                 const std::string& command,
+                 Observers& observers) {
+  if (job.config.checkpoint.save_only_model) return;
+  observers.Add(std::make_unique<GoOnNote>(command, CanGoOn(job, start),
+                                           [environment, local_rank](std::string_view left) {
+                                             NoteToGoOn(environment, local_rank, left);
+                                           }));
 }
 
 Observer& AddTerminal(const ReportConfig& config, const RunFolder& folder, Observers& observers) {
@@ -221,7 +240,7 @@ void TrainToTheEnd(const Job& job,
     }
   } catch (...) {
     const RunEnd end{.reason = "failed", .step = trainer.step(), .message = CurrentError().what};
-    if (start.begun && HasCheckpoint(start)) observers.Note("to go on: " + to_go_on);
+    if (start.begun && CanGoOn(job, start)) observers.Note("to go on: " + to_go_on);
     observers.Tell(&Observer::OnEnd, end);
     throw;
   }
@@ -247,8 +266,10 @@ void GoOnAsRankZero(const Job& job,
   AddFiles(job.config.report, start, terminal, observers, /*goes_on=*/true);
   const int64_t parameters = ParameterCount(trainer.model());
   const RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
+  const std::string to_go_on = ResumeCommand(header, start.folder);
+  AddGoOnNote(job, start, environment, rank.local_rank, to_go_on, observers);
   observers.Tell(&Observer::OnBegin, header);
-  TrainToTheEnd(job, start, stop, ResumeCommand(header, start.folder), trainer, observers,
+  TrainToTheEnd(job, start, stop, to_go_on, trainer, observers,
                 [&] { trainer.TellMissed(told, observers); });
 }
 
@@ -276,17 +297,18 @@ void TrainAsRankZero(const Job& job,
   const std::string unlike = UnlikePyTorch(job.config);
   if (!unlike.empty()) log.Info(unlike);
   for (const std::string& warning : WarningsOf(job, trainer.plan())) log.Warning(warning);
+  const std::string to_go_on = ResumeCommand(header, start.folder);
   const auto begin = [&] {
     if (start.begun) return;
     BeginRun(start, job.config, environment);
     if (start.checkpoint) header.resumed_step = start.checkpoint->step();
     AddFiles(job.config.report, start, terminal, observers);
+    AddGoOnNote(job, start, environment, rank.local_rank, to_go_on, observers);
     observers.Tell(&Observer::OnBegin, header);
   };
   try {
     // What a run goes on from may be refused, and then nothing is changed.
     if (start.folder.made && !start.checkpoint) begin();
-    const std::string to_go_on = ResumeCommand(header, start.folder);
     TrainToTheEnd(job, start, stop, to_go_on, trainer, observers, [&] {
       if (job.shape != nullptr) compute = Build(job, environment, trainer);
       if (!compute.empty()) log.Info(compute);

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/failure.h"
+#include "base/flight_notes.h"
 #include "base/flight_recorder.h"
 #include "base/last_words.h"
 #include "base/log.h"

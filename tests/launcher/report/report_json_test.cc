@@ -36,6 +36,7 @@ JobEnd FailedJob() {
   end.attempts = {attempt};
   end.worker_failed = true;
   end.log = {"joined"};
+  end.to_go_on = "ddprun --resume runs/toy";
   return end;
 }
 
@@ -54,6 +55,7 @@ TEST(ReportJson, NamesTheFirstCause) {
   EXPECT_EQ(workers[1]["last_log"], json::array({"step 7"}));
   EXPECT_EQ(report["first_cause"]["worker"]["last_log"], json::array({"step 7"}));
   EXPECT_EQ(report["launcher_log"], json::array({"joined"}));
+  EXPECT_EQ(report["to_go_on"], "ddprun --resume runs/toy");
   EXPECT_EQ(workers[1]["started_at"], "1970-01-01T00:00:01.500Z");
   EXPECT_EQ(workers[1]["ended_at"], nullptr);
   EXPECT_EQ(report["attempts"][0]["restart_count"], 1);

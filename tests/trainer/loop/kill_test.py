@@ -54,6 +54,29 @@ class Kill(training.TrainingTest):
         self.assertIn(f"exitcode  : -9 (pid: {workers[1]})", report)
         self.assert_nothing_left()
 
+    def test_of_a_worker_tells_how_to_go_on_once_there_is_a_checkpoint(self):
+        job = self.start_training()
+        os.kill(self.processes(job)[1][0], signal.SIGKILL)
+        self.finish(job)
+        self.assertTrue(job.err.endswith("More: ddprun explain worker-failed\n"), job.err)
+
+        command = "ddprun --nproc_per_node=3 --resume runs/gpt-2"
+        more = ["--nproc_per_node=3", "--report_file=report.json"]
+        # A line about a checkpoint comes before the launcher knows of it, the next one after.
+        begun = [*more, "train.json", "--set", "checkpoint.save_steps=3"], "checkpoint of", 2
+        resumed = [*more, "--resume", "runs/gpt-2"], "step", 1
+        for (flags, line, lines), rank in ((begun, 0), (resumed, 2)):
+            job = self.start(*flags)
+            while lines > 0:
+                self.assertIsNone(job.poll(), "training did not begin")
+                lines -= job.stdout.readline().startswith(line)
+            os.kill(self.processes(job)[1][rank], signal.SIGKILL)
+            self.finish(job)
+            self.assertEqual(job.returncode, 128 + signal.SIGKILL)
+            self.assertTrue(job.err.endswith(f"\nTo go on: {command}\n"), job.err)
+            with open(self.path("report.json")) as file:
+                self.assertEqual(json.load(file)["to_go_on"], command)
+
     def test_of_a_worker_leaves_the_last_lines_of_its_log(self):
         for number in (signal.SIGKILL, signal.SIGSEGV):
             job = self.start_training("--report_file=report.json")

@@ -1,0 +1,38 @@
+#include "base/flight_notes.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "base/flight_page.h"
+
+namespace ddprun {
+
+namespace {
+
+// Calls `write` with the worker's page, if there is one.
+template <typename Write>
+void OnPage(const Environment& env, int local_rank, const Write& write) {
+  const Result<int64_t> fd = env.GetInt(kFlightRecorderVariable, -1, 0, 1 << 20);
+  if (!fd || *fd < 0) return;
+  const UniqueFd file(::fcntl(static_cast<int>(*fd), F_DUPFD_CLOEXEC, 0));
+  const Result<void*> address = MapFlightPages(file, local_rank, 1, PROT_READ | PROT_WRITE);
+  if (!address) return;
+  write(*static_cast<FlightPage*>(*address));
+  ::munmap(*address, kFlightPageBytes);
+}
+
+}  // namespace
+
+void NoteGpu(const Environment& env, int local_rank, std::string_view bus_id) {
+  OnPage(env, local_rank, [&](FlightPage& page) { PutText(page.gpu, bus_id); });
+}
+
+void NoteToGoOn(const Environment& env, int local_rank, std::string_view command) {
+  if (command.size() > kRecordedCommandBytes) command = "";
+  OnPage(env, local_rank, [&](FlightPage& page) {
+    const FlightWriting writing(page.to_go_on.version);
+    PutText(page.to_go_on.text, command);
+  });
+}
+
+}  // namespace ddprun
