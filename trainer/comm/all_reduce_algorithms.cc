@@ -1,5 +1,5 @@
-// The textbook's ways to all-reduce, to be measured beside the default. They work in memory that is
-// shared, so "to send" is to let a neighbour read; each rank fetches for itself.
+// The textbook algorithms for an all-reduce, to be measured beside the default. They work in shared
+// memory: a rank "sends" by letting its neighbour read.
 #include <cstring>
 
 #include "trainer/comm/chunk.h"
@@ -8,7 +8,7 @@
 
 namespace ddprun::trainer {
 
-// Each works on one piece of the data, which is in place on all ranks.
+// Each method works on one piece of the data, which is in place on all ranks.
 struct NodeGroup::Study {
   NodeGroup& group;
   const Operation& operation;
@@ -20,7 +20,8 @@ struct NodeGroup::Study {
 
 Status NodeGroup::AllReduceBy(AllReduceAlgorithm algorithm, Operation& operation, void* data) {
   operation.header.algorithm = static_cast<uint32_t>(algorithm);
-  // Small ones too: through the slots all algorithms would be the same.
+  // Small data is placed in the heap, too, because through the slots all algorithms would do the
+  // same.
   if (operation.header.bytes <= kSlotBytes) Place(operation.header, data, operation.header.bytes);
   Study study{*this, operation};
   return InPieces(operation, data, true, [&](size_t begin, size_t bytes) -> Status {
@@ -51,7 +52,7 @@ Status NodeGroup::Study::ReduceThenBroadcast(size_t begin, size_t bytes) {
   return {};
 }
 
-// In blocks: a block of the input is overwritten only when all ranks have read it.
+// Works in blocks, so that a rank overwrites a block of the input only when all ranks have read it.
 Status NodeGroup::Study::FetchAllAndSum(size_t begin, size_t bytes) {
   const std::vector<std::byte*> pieces = group.Pieces(begin);
   std::vector<std::byte> sum(std::min(bytes, kStagingBytes));
@@ -68,16 +69,16 @@ Status NodeGroup::Study::FetchAllAndSum(size_t begin, size_t bytes) {
   return {};
 }
 
-// Reduce-scatter around the ring: in each step a rank adds its own part to what its left neighbour
-// has summed of it so far; part c starts at rank c and is complete at rank c - 1. Then the
-// complete parts go around in the same way.
+// A reduce-scatter around the ring: in each step, a rank adds its own part to the sum that its left
+// neighbour has so far. Part c starts at rank c and is complete at rank c - 1. Then the complete
+// parts go around in the same way.
 Status NodeGroup::Study::PassAroundRing(size_t begin, size_t bytes) {
   const int n = group.size();
   if (n == 1) return {};
   const int rank = group.rank();
   std::byte* const own = group.PieceOf(rank, begin);
   const std::byte* const left = group.PieceOf((rank + n - 1) % n, begin);
-  // Averages are divided in the last step.
+  // Only the last step divides averages.
   const Reduction step_reduction =
       operation.reduction() == Reduction::kAvg ? Reduction::kSum : operation.reduction();
   for (int step = 0; step < n - 1; ++step) {

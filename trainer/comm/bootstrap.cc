@@ -32,7 +32,8 @@ Result<StorePtr> StoreOfJob(const Environment& environment, std::chrono::millise
       rendezvous::DeadlineAfter(timeout));
 }
 
-// The job's store, where something has to be told: nullptr when nothing has, or there is none.
+// Connects to the job's store. Returns nullptr if this group does not need a store, or if there is
+// none (srun, one node).
 Result<StorePtr> ConnectStore(const Environment& environment,
                               const RankInfo& info,
                               std::chrono::milliseconds timeout) {
@@ -76,7 +77,7 @@ std::shared_ptr<FlightRecorder> AttachFlightRecorder(const Environment& environm
 c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(const Environment& environment,
                                                       std::chrono::milliseconds timeout,
                                                       std::shared_ptr<FlightRecorder> recorder) {
-  // All ranks make their groups in the same order, so they agree.
+  // All ranks make their groups in one order, so that their numbers agree.
   static std::atomic<int> generations = FirstGeneration(environment);
   const int generation = generations++;
   const RankInfo info = ValueOrThrow(ReadRankInfo(environment));

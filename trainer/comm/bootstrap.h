@@ -1,4 +1,4 @@
-// From the environment that a launcher sets (ddprun, torchrun) to a process group.
+// Makes a process group from the environment that a launcher (ddprun, torchrun, srun) sets.
 #pragma once
 
 #include <chrono>
@@ -9,24 +9,27 @@
 
 namespace ddprun::trainer {
 
-// Of the group of all ranks that this process makes first: above 0 where it takes the place of one
-// that was killed. Throws Failure.
+// Returns the generation of the first group of all ranks that this process makes. A generation
+// above 0 means that this process replaces a killed rank. Throws Failure.
 int FirstGeneration(const Environment& environment);
 
-// The flight recorder of the launcher (DDPRUN_FLIGHT_RECORDER_FD); nullptr when it gave none that
-// can be used: it is a help, not a need. One per process.
+// Returns the launcher's flight recorder (DDPRUN_FLIGHT_RECORDER_FD). nullptr means that there is
+// no usable recorder; a process runs without one, too. Each process has at most one.
 std::shared_ptr<FlightRecorder> AttachFlightRecorder(const Environment& environment,
                                                      const RankInfo& rank);
 
-// The process group of all ranks. A collective. A process may leave it and make it anew, or make
-// another one beside it: all ranks as often, in the same order. Under ddprun the memory of a node's
-// ranks is the descriptor DDPRUN_NODE_MEMORY_FD; under other launchers the node's first rank makes
-// it and tells the others through the store at MASTER_ADDR:MASTER_PORT, waiting at most `timeout`.
-// Ranks on several nodes find each other through that store, which whoever sets MASTER_ADDR runs.
-// Where srun itself has started the ranks and MASTER_ADDR is not set, there is none: the ranks of
-// one node use a local socket instead, and several nodes are an error.
-// `recorder`: nullptr if this process has none yet; then the launcher's is attached.
-// Throws Failure.
+// Makes the process group of all ranks. A collective. A process may call it again, after it has
+// left the group or while it still has it; all ranks must then do so in the same order.
+//
+// Under ddprun, the ranks of a node share the memory of the descriptor DDPRUN_NODE_MEMORY_FD. Under
+// other launchers, the first rank of a node creates this memory and passes it on through the store
+// at MASTER_ADDR:MASTER_PORT, which the launcher or the user runs. The others wait at most
+// `timeout`. Ranks on several nodes find each other through this store.
+//
+// If srun itself has started the ranks and MASTER_ADDR is not set, there is no store: the ranks of
+// one node use a local socket, and several nodes are an error.
+//
+// `recorder`: nullptr attaches the launcher's recorder. Throws Failure.
 c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(
     const Environment& environment,
     std::chrono::milliseconds timeout,
@@ -36,17 +39,19 @@ c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(
 
 namespace ddprun {
 
-// For a program of your own: the process group of all ranks, from the environment that ddprun,
-// torchrun or srun has set. A collective, which may be called again, by all ranks. `timeout` is
-// also that of every later collective of the group. From then on a crash prints a stack and an
-// exception that nobody catches its text, as far as the program has no handlers of its own for them
-// (crash_stack.h, last_words.h). Throws Failure. Names as torch.distributed's.
+// Makes the process group of all ranks for a program of your own, from the environment that ddprun,
+// torchrun or srun has set. A collective, which all ranks may call again. `timeout` is also the
+// default timeout of the group's later collectives. Throws Failure. The name is
+// torch.distributed's.
+//
+// From then on, a crash prints a stack and an uncaught exception prints its text, unless the
+// program has its own handlers (crash_stack.h, last_words.h).
 c10::intrusive_ptr<trainer::HostProcessGroup> init_process_group(
     std::chrono::milliseconds timeout = std::chrono::minutes(30));
 
-// The job's store, which ddprun, torchrun or whoever else set MASTER_ADDR and MASTER_PORT serves:
-// for what LibTorch makes from one. Other users of it keep to prefixes of their own, so take a
-// c10d::PrefixStore on top. `timeout`: to connect, and of every later wait. Throws Failure.
+// Connects to the job's store, which the launcher or the user serves at MASTER_ADDR:MASTER_PORT.
+// Wrap it in a c10d::PrefixStore, because others keep their keys in it, too. `timeout` limits
+// connecting and every later wait. Throws Failure.
 c10::intrusive_ptr<c10d::Store> job_store(
     std::chrono::milliseconds timeout = std::chrono::minutes(5));
 

@@ -110,8 +110,8 @@ class C10dStore final : public c10d::Store {
   }
 
  private:
-  // Of calls that do not wait for other processes: a timeout meant for waits would cut them short
-  // in the middle of a message.
+  // Returns the deadline of calls that do not wait for other processes. They do not use the timeout
+  // of waits, because a short one would cut them off in the middle of a message.
   static Deadline Answered() { return DeadlineAfter(kDefaultTimeout); }
 
   const std::unique_ptr<rendezvous::TcpStore> client_;

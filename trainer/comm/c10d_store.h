@@ -1,5 +1,5 @@
-// The job's store as LibTorch knows stores: what c10d's process groups, PrefixStore and
-// StoreCollectives are made from.
+// The job's store as a c10d::Store, which c10d's process groups, PrefixStore and StoreCollectives
+// need.
 #pragma once
 
 #include <chrono>
@@ -11,11 +11,15 @@
 
 namespace ddprun::trainer {
 
-// Behaves as c10d::TCPStore, but that a blocking queuePop() whose element another process takes
-// waits for the next one. As thread-safe: calls on one store wait for each other, a waiting one
-// included, so several threads take a clone() each, which is a connection of its own. Throws
-// c10::DistStoreError when a wait runs out of time, DistQueueEmptyError, and DistNetworkError when
-// the server is gone. `timeout`: of waits, until setTimeout().
+// Returns a store that behaves as c10d::TCPStore, except in one case: if another process takes the
+// element for which a blocking queuePop() waits, queuePop() waits for the next element. `timeout`
+// limits waits until setTimeout().
+//
+// Any thread may call it, but calls on one store run one after the other, and a waiting call blocks
+// the rest. Several threads should each take a clone(), which has its own connection.
+//
+// Throws c10::DistStoreError if a wait times out, DistQueueEmptyError if a queue is empty, and
+// DistNetworkError if the server is gone.
 c10::intrusive_ptr<c10d::Store> MakeC10dStore(std::unique_ptr<rendezvous::TcpStore> client,
                                               std::chrono::milliseconds timeout);
 

@@ -17,7 +17,7 @@ bool ChannelWriter::Write(const Envelope& envelope) {
 }
 
 bool ChannelWriter::BeginPage(uint32_t number) {
-  // The reader needs nothing more of a page once it has read from the one after it.
+  // The reader has finished with a page when it has read from the next one.
   const auto is_over = [&](const Page& page) {
     return HasReached(channel_.read.load(std::memory_order_acquire),
                       page.first + EnvelopePage::kEnvelopes + 1);

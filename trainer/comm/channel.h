@@ -1,5 +1,5 @@
-// The envelopes of messages from one rank of a node to another: a queue in their shared memory
-// without a limit, so that who sends never waits.
+// A queue of message envelopes from one rank of a node to another, in their shared memory. The
+// queue has no fixed limit, so that a sender never waits.
 #pragma once
 
 #include <deque>
@@ -9,29 +9,30 @@
 
 namespace ddprun::trainer {
 
-// The sender's end; one of them in a channel's life. One thread at a time. `region` must outlive
-// it; what has been written stays when it goes.
+// The sender's end. A channel has one writer in its life. One thread at a time. `region` must
+// outlive the writer; written envelopes stay when the writer is destroyed.
 class ChannelWriter {
  public:
   ChannelWriter(SharedRegion& region, int from, int to);
 
-  // False when no shared memory is left.
+  // Returns false if no shared memory is left.
   [[nodiscard]] bool Write(const Envelope& envelope);
 
  private:
   struct Page {
     EnvelopePage* page = nullptr;
-    uint32_t first = 0;  // number of its first envelope
+    uint32_t first = 0;  // number of the page's first envelope
   };
   bool BeginPage(uint32_t number);
 
   SharedRegion& region_;
   Channel& channel_;
   const int from_;
-  std::deque<Page> pages_;  // the last one is being filled
+  std::deque<Page> pages_;  // the writer fills the last one
 };
 
-// The receiver's end; as above.
+// The receiver's end. A channel has one reader in its life. One thread at a time. `region` must
+// outlive the reader.
 class ChannelReader {
  public:
   ChannelReader(SharedRegion& region, int from, int to);
@@ -41,7 +42,7 @@ class ChannelReader {
 
  private:
   Channel& channel_;
-  std::byte* const heap_;  // of the sender
+  std::byte* const heap_;  // the sender's heap
   EnvelopePage* page_ = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// Internal to the node's collectives: how arrays are cut up.
+// How the node's collectives divide arrays. Internal to them.
 #pragma once
 
 #include <algorithm>
@@ -6,11 +6,11 @@
 
 namespace ddprun::trainer {
 
-// Tensors outside the shared heap travel in pieces of this size: a few fit into the last-level
-// cache of one core together.
+// A tensor outside the shared heap is copied in pieces of this size, because a few such pieces
+// together fit into the last-level cache of one core.
 inline constexpr size_t kStagingBytes = size_t{1} << 20;
 
-inline constexpr size_t kLineBytes = 64;  // of the processors' caches
+inline constexpr size_t kLineBytes = 64;  // a cache line of the processors
 
 struct Chunk {
   size_t begin = 0;
@@ -18,8 +18,8 @@ struct Chunk {
   size_t size() const { return end - begin; }
 };
 
-// The part of `bytes` that rank of size works on. Parts end at cache lines, so that no two ranks
-// write to the same one.
+// Returns the part of `bytes` that `rank` of `size` ranks works on. Parts end at cache lines, so
+// that no two ranks write to one line.
 inline Chunk ChunkOf(size_t bytes, int rank, int size) {
   const size_t lines = (bytes + kLineBytes - 1) / kLineBytes;
   const size_t n = static_cast<size_t>(size);

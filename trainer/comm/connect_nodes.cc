@@ -12,10 +12,10 @@ namespace ddprun::trainer {
 
 namespace {
 
-// "mlx5_0:1" for every port there is.
+// Returns the name of every port, such as "mlx5_0:1".
 std::vector<std::string> RdmaDevices() {
   std::vector<std::string> names;
-  std::error_code ignored;  // most machines have none
+  std::error_code ignored;  // most machines have no such devices
   for (const auto& device : std::filesystem::directory_iterator("/sys/class/infiniband", ignored)) {
     for (const auto& port : std::filesystem::directory_iterator(device.path() / "ports", ignored)) {
       names.push_back(device.path().filename().string() + ":" + port.path().filename().string());
@@ -72,7 +72,8 @@ std::vector<std::string> NetworkDevices(const Environment& environment,
   const std::string wanted = environment.GetOr("DDPRUN_NET_INTERFACE", "");
   if (!wanted.empty()) return Split(wanted);
   std::string interface = InterfaceWith(towards_store);
-  // A host name that means 127.0.1.1 on the machine itself leads nowhere from others.
+  // If this machine's own host name resolves to 127.0.1.1, the interface is lo, through which other
+  // machines do not reach this one.
   const bool loopback = master == "localhost" || master == "::1" || master.starts_with("127.");
   if (interface.empty() || (interface == "lo" && !loopback)) return {};
   std::vector<std::string> devices = RdmaDevices();

@@ -1,5 +1,5 @@
-// How the ranks of a job find what they share, whoever has started them: on one node memory, on
-// several each other, through the job's store.
+// How the ranks of a job find each other under any launcher: the ranks of one node find their
+// shared memory, and ranks of several nodes find each other through the job's store.
 #pragma once
 
 #include <chrono>
@@ -20,8 +20,9 @@ struct ConnectedNodes {
   std::vector<int> node_of_rank;
 };
 
-// A collective of all ranks. `generation`: as HostProcessGroup's. Loads UCX, so only after the last
-// fork.
+// Exchanges the network addresses of all ranks through `store`. A collective of all ranks.
+// `generation` is HostProcessGroup::Options::generation. Call it only after the last fork, because
+// it loads UCX.
 Result<ConnectedNodes> ConnectNodes(const Environment& environment,
                                     const RankInfo& info,
                                     int generation,
@@ -29,23 +30,25 @@ Result<ConnectedNodes> ConnectNodes(const Environment& environment,
                                     std::chrono::nanoseconds spin,
                                     std::chrono::milliseconds timeout);
 
-// UCX's names of the network devices to use: those in DDPRUN_NET_INTERFACE ("eth0,mlx5_0:1"); or
-// else the interface with the address `towards_store`, which is on the way to the store, and all
-// RDMA devices; none when that says nothing, for UCX to choose. `master`: MASTER_ADDR.
+// Returns UCX's names of the network devices to use: those in DDPRUN_NET_INTERFACE
+// ("eth0,mlx5_0:1"). If the variable is not set, returns the interface with the address
+// `towards_store`, which is this host's end of the connection to the store, and all RDMA devices.
+// An empty list means that UCX chooses. `master` is MASTER_ADDR.
 std::vector<std::string> NetworkDevices(const Environment& environment,
                                         const std::string& master,
                                         const std::string& towards_store);
 
-// The memory that the ranks of one node share. A collective of the node's ranks. `generation`: as
-// HostProcessGroup's; the file may be the same for all of them. `store`: the job's; nullptr where
-// there is none (srun).
+// Returns the memory that the ranks of one node share. A collective of the node's ranks.
+// `generation` is HostProcessGroup::Options::generation; several generations may get one file.
+// `store` is the job's store; nullptr means that there is none (srun).
 Result<UniqueFd> NodeMemory(const Environment& environment,
                             const RankInfo& info,
                             int generation,
                             rendezvous::TcpStore* store,
                             std::chrono::milliseconds timeout);
 
-// "ddprun/<run>/<restart>/<name>": the store may be the same for all attempts of a job.
+// Returns "ddprun/<run>/<restart>/<name>". The key names the attempt, because all attempts of a job
+// may use one store.
 std::string StoreKey(const Environment& environment, const std::string& name);
 
 }  // namespace ddprun::trainer

@@ -11,7 +11,7 @@ namespace ddprun::trainer {
 
 enum class DataType : uint32_t { kFloat32, kFloat64, kFloat16, kBFloat16, kInt32, kInt64, kUInt8 };
 
-// kAvg divides the sum by the number of ranks once, at the end; floating-point types only.
+// kAvg divides the sum by the number of ranks once, at the end. It needs a floating-point type.
 enum class Reduction : uint32_t { kSum, kAvg, kMax, kMin, kProduct };
 
 size_t SizeOf(DataType type);

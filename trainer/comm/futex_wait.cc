@@ -12,11 +12,11 @@ namespace ddprun::trainer {
 
 namespace {
 
-// No FUTEX_PRIVATE_FLAG: the word is shared between processes.
+// No FUTEX_PRIVATE_FLAG, because processes share the word.
 void FutexWait(std::atomic<uint32_t>& word, uint32_t expected, std::chrono::nanoseconds timeout) {
   const timespec time{.tv_sec = static_cast<time_t>(timeout.count() / 1'000'000'000),
                       .tv_nsec = static_cast<long>(timeout.count() % 1'000'000'000)};
-  // Errors (EAGAIN, EINTR, ETIMEDOUT) all mean: look again.
+  // After each error (EAGAIN, EINTR, ETIMEDOUT) the caller reads the word again.
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, expected, &time, nullptr, 0);
 }
 
@@ -33,7 +33,7 @@ inline void Relax() {
 bool Spin(const std::atomic<uint32_t>& word, uint32_t target, std::chrono::nanoseconds spin) {
   const Clock::time_point end = Clock::now() + spin;
   do {
-    // The clock costs as much as some twenty pauses; do not ask it every time.
+    // Reads the clock once in 32 pauses, because it costs as much as some twenty pauses.
     for (int i = 0; i < 32; ++i) {
       if (HasReached(word.load(std::memory_order_acquire), target)) return true;
       Relax();
@@ -65,7 +65,8 @@ bool WaitUntilReached(std::atomic<uint32_t>& word,
 }
 
 void AdvanceAndWake(std::atomic<uint32_t>& word, std::atomic<uint32_t>& sleepers, uint32_t value) {
-  // Sequentially consistent on both sides: either we see the sleeper, or it sees the new value.
+  // Both sides are sequentially consistent, so that this thread sees the sleeper or the sleeper
+  // sees the new value.
   word.store(value, std::memory_order_seq_cst);
   if (sleepers.load(std::memory_order_seq_cst) > 0) FutexWakeAll(word);
 }

@@ -1,4 +1,4 @@
-// Waiting on a counter in shared memory: spin briefly, then sleep in the kernel.
+// Waits on a counter in shared memory: spins briefly, then sleeps in the kernel.
 #pragma once
 
 #include <atomic>
@@ -12,24 +12,26 @@ using Clock = std::chrono::steady_clock;
 
 struct WaitLimits {
   Clock::time_point deadline;
-  // How long to spin before sleeping: worth it only while there are cores to spare.
+  // How long to spin before sleeping. Spinning is useful only if there are idle cores.
   std::chrono::nanoseconds spin{0};
-  // Set by another thread of this process to give up; noticed within kCancelPoll.
+  // Another thread of this process sets it to cancel the wait, which ends within kCancelPoll.
   const std::atomic<bool>& cancelled;
-  // Says that it will never be reached; asked once in kCancelPoll.
+  // Returns true if the counter will never reach the target. The wait calls it once per
+  // kCancelPoll.
   std::function<bool()> lost = {};
 };
 inline constexpr std::chrono::milliseconds kCancelPoll{10};
 
-// Waits until `word` has come to `target` (counters wrap around); false when the deadline passes
-// first, or the wait is cancelled or lost: never once it has come. `sleepers` tells AdvanceAndWake
-// that somebody sleeps on `word`.
+// Waits until `word` has reached `target` (counters wrap around). Returns false if the wait times
+// out, is cancelled or is lost before `word` reaches `target`. `sleepers` shows AdvanceAndWake()
+// that a thread sleeps on `word`.
 bool WaitUntilReached(std::atomic<uint32_t>& word,
                       std::atomic<uint32_t>& sleepers,
                       uint32_t target,
                       const WaitLimits& limits);
 
-// Sets `word` to `value`, visible before any later read of this thread, and wakes who sleeps.
+// Sets `word` to `value` and wakes all sleepers. The store is visible before any later read of this
+// thread.
 void AdvanceAndWake(std::atomic<uint32_t>& word, std::atomic<uint32_t>& sleepers, uint32_t value);
 
 inline bool HasReached(uint32_t value, uint32_t target) {

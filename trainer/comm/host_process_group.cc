@@ -48,11 +48,11 @@ CollectiveKind KindOf(c10d::OpType type) {
     case c10d::OpType::_REDUCE_SCATTER_BASE:
       return CollectiveKind::kReduceScatter;
     default:
-      return CollectiveKind::kOther;  // until it begins
+      return CollectiveKind::kOther;  // until the operation begins
   }
 }
 
-// Whose errors say of which group, as setGroupDesc has it.
+// Returns `run` with errors that name the group, as setGroupDesc() has set it.
 OperationQueue::Function Described(const std::string& group, OperationQueue::Function run) {
   return [group, run = std::move(run)]() -> Status {
     Status status = run();
@@ -65,7 +65,7 @@ OperationQueue::Function Described(const std::string& group, OperationQueue::Fun
 
 }  // namespace
 
-// A collective; `entry` is nullptr when it is done.
+// A collective. If `entry` is nullptr, it is done.
 class HostProcessGroup::CollectiveWork : public c10d::Work {
  public:
   CollectiveWork(int rank,
@@ -85,7 +85,7 @@ class HostProcessGroup::CollectiveWork : public c10d::Work {
     return entry_ == nullptr ||
            (entry_->done.load(std::memory_order_acquire) && entry_->status.ok());
   }
-  // The operation has its own deadline; `timeout` is not needed.
+  // Ignores `timeout`, because the operation has its own deadline.
   bool wait(std::chrono::milliseconds /*timeout*/) override {
     if (entry_ == nullptr) return true;
     core_->queue.Wait(*entry_);
@@ -94,7 +94,7 @@ class HostProcessGroup::CollectiveWork : public c10d::Work {
   }
   void synchronize() override { wait(kNoTimeout); }
   Tensors result() override { return outputs_; }
-  // Of result(). One thread.
+  // Returns the future of result(). Only one thread may call it.
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
     if (future_ != nullptr) return future_;
     future_ =
@@ -151,7 +151,7 @@ HostProcessGroup::Core::Core(std::shared_ptr<SharedRegion> memory,
   if (recorder != nullptr && !IsOfAllRanks(group_number)) recorder->NoteGroup(group_number);
 }
 
-// As Collective::group.
+// Returns Collective::group.
 uint16_t HostProcessGroup::Core::RecordedGroup() const {
   return static_cast<uint16_t>(generation << kPartGroupBits | wire.group);
 }
@@ -179,7 +179,7 @@ HostProcessGroup::HostProcessGroup(const UniqueFd& memory,
     : Backend(options.rank, options.size),
       core_(std::make_shared<Core>(MapMemory(memory, options), options, spin)) {}
 
-// What still waits for peers must not keep a failing process alive.
+// Aborts, so that operations which wait for peers do not keep a failing process alive.
 HostProcessGroup::~HostProcessGroup() {
   abort();
 }
@@ -208,7 +208,8 @@ void HostProcessGroup::CheckRanks() const {
 void HostProcessGroup::Renew() {
   abort();
   const std::shared_ptr<Core> before = core_;
-  // What runs uses memory of others, who keep it, too.
+  // Waits for running operations, because they use other ranks' memory. The other ranks keep it
+  // until then, because they wait here, too.
   ThrowIfError(before->queue.RunNow([] { return Status(); }));
   ControlBlock& own = before->region->control(before->local_rank());
   own.given_up = true;
@@ -236,7 +237,8 @@ uint64_t HostProcessGroup::getSequenceNumberForGroup() {
   return core_->begun;
 }
 
-// `run`, so that its first collective is the one that the recorder is told of here.
+// Tells the recorder of the operation now. Returns `run` with the recorder's ticket for its first
+// collective.
 OperationQueue::Function HostProcessGroup::Announced(c10d::OpType type,
                                                      OperationQueue::Function run) {
   const uint64_t ticket = core_->recorder->Schedule({.kind = KindOf(type)});
@@ -357,7 +359,7 @@ void HostProcessGroup::Stream(int root,
       try {
         use([&](void* data, size_t bytes) { ThrowIfError(pass(data, bytes)); });
       } catch (const Failure& failure) {
-        return Status(failure.error());  // the others wait for this rank at the end of it
+        return Status(failure.error());  // because other ranks wait at the end of the stream
       }
       return Status();
     });

@@ -1,4 +1,5 @@
-// Internal to HostProcessGroup: what its Work objects need after the group itself is gone.
+// The state that the Work objects of a HostProcessGroup share with it, because they may outlive it.
+// Internal to HostProcessGroup.
 #pragma once
 
 #include <atomic>
@@ -20,17 +21,17 @@ namespace ddprun::trainer {
 struct HostProcessGroup::Core {
   const NodePlacement placement;
   const GroupWire wire;
-  const std::shared_ptr<SharedRegion> region;  // of this node's ranks
+  const std::shared_ptr<SharedRegion> region;  // the memory of this node's ranks
   const std::shared_ptr<FlightRecorder> recorder;
   const int generation;
   const std::chrono::nanoseconds spin;
   std::atomic<std::chrono::milliseconds> timeout;
   std::atomic<AllReduceAlgorithm> algorithm = AllReduceAlgorithm::kDirect;
-  std::atomic<uint64_t> begun = 0;  // collectives
+  std::atomic<uint64_t> begun = 0;  // collectives begun so far
   const std::unique_ptr<Collectives> collectives;
   Collectives& group;
   Mailbox mailbox;
-  OperationQueue queue;  // last: its thread uses the group
+  OperationQueue queue;  // the last member, because its thread uses the group
 
   Core(std::shared_ptr<SharedRegion> memory,
        const Options& options,

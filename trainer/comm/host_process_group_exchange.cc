@@ -1,5 +1,5 @@
-// HostProcessGroup: what gathers, scatters and exchanges tensors. Everything is an operation of
-// NodeGroup on flat memory; lists of tensors are packed before and unpacked after.
+// The operations of HostProcessGroup that gather, scatter and exchange tensors. Each uses a
+// collective on flat memory; lists of tensors are packed before it and unpacked after it.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/flatten_dense_tensors.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-// A flat tensor for one part of `like` from every rank.
+// Returns an empty flat tensor for one tensor like `like` from every rank.
 at::Tensor RoomForAll(const at::Tensor& like, int size) {
   return at::empty({size * like.numel()}, like.options());
 }
@@ -25,7 +25,8 @@ void CheckPairs(const Tensors& outputs, const Tensors& inputs, const std::string
                "Give one output for each input.");
 }
 
-// Bytes that go to or come from each rank: `splits` counts elements along dimension 0.
+// Returns the bytes that go to, or come from, each rank. `splits` counts elements along dimension
+// 0.
 std::vector<size_t> PartBytes(const at::Tensor& tensor,
                               const std::vector<int64_t>& splits,
                               int size) {

@@ -1,4 +1,4 @@
-// HostProcessGroup: from one rank to another, and groups of some of the ranks.
+// The messages of HostProcessGroup from one rank to another, and groups of some of its ranks.
 #include <ATen/ops/empty_like.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -16,10 +16,10 @@ namespace ddprun::trainer {
 
 namespace {
 
-// What a rank tells the others when a new group is made. The first of the group's ranks on each
-// node makes that node's memory.
+// What each rank sends to the others when they make a new group. The first rank of the new group on
+// each node makes the memory of this node.
 struct Invitation {
-  int64_t pid = 0;  // where the memory can be opened
+  int64_t pid = 0;  // the process whose /proc/<pid>/fd/<fd> is the memory
   int64_t fd = -1;
   int64_t next_group = 0;
 };
@@ -40,8 +40,8 @@ Result<UniqueFd> Open(const Invitation& invitation) {
   return SystemError("opening the memory of a new group, " + path, errno);
 }
 
-// Whether all ranks of the new group gave this rank's list, with which it is in. `lists` holds one
-// of n entries, filled up with -1, from each of n ranks.
+// Checks that this rank is in its list, and that all ranks of the list gave an equal one. `lists`
+// holds a list of n entries from each of n ranks, filled up with -1.
 Status CheckLists(int self,
                   const std::vector<int>& ranks,
                   const std::vector<int32_t>& list,
@@ -64,7 +64,8 @@ Status CheckLists(int self,
   return {};
 }
 
-// A message from or for a device goes through the host.
+// Returns the only tensor. It may be on a device, because messages from and for a device go through
+// the host.
 const at::Tensor& OneOf(const std::vector<at::Tensor>& tensors) {
   return tensors.size() == 1 && OnDevice(tensors) ? tensors[0] : Single(tensors);
 }
@@ -97,7 +98,7 @@ class HostProcessGroup::MessageWork : public c10d::Work {
   bool isSuccess() const override {
     return core_->mailbox.Test(*transfer_) && transfer_->status.ok();
   }
-  // REQUIRES: done.
+  // REQUIRES: the message is done.
   int sourceRank() const override { return transfer_->peer; }
   bool wait(std::chrono::milliseconds timeout) override {
     ThrowIfError(core_->mailbox.Wait(*transfer_,
@@ -174,11 +175,11 @@ c10::intrusive_ptr<HostProcessGroup> HostProcessGroup::NewGroup(const std::vecto
     if (!file) joined = file.error();
     if (file) memory = *std::move(file);
   }
-  // The makers' descriptors stay open until everybody is here.
+  // A barrier, so that the makers keep their descriptors open until all ranks have opened them.
   ThrowIfError(core_->queue.RunNow([&] { return core_->group.Barrier(deadline); }));
   ThrowIfError(joined);
-  // Numbers that are new to every rank, one for each of the groups made together, so that who looks
-  // at all of them tells them apart.
+  // Gives each of the groups made together a number that is new to every rank, so that the flight
+  // recorder's readers can distinguish the groups.
   int64_t next = 0;
   for (const Invitation& one : invitations) next = std::max(next, one.next_group);
   int64_t number = next;

@@ -18,7 +18,7 @@ PartsInPlace PartsInPlace::Allocate(HostProcessGroup& group,
   const auto item = static_cast<int64_t>(options.dtype().itemsize());
   const size_t bytes = static_cast<size_t>(size * item);
   DDPRUN_CHECK(bytes % kPageBytes == 0);
-  // Blocks of a heap do not begin where pages do.
+  // Allocates one page more, because blocks of a heap do not begin at pages.
   const at::Tensor room =
       group.allocateTensor(size + static_cast<int64_t>(kPageBytes) / item, options);
   const auto address = reinterpret_cast<uintptr_t>(room.data_ptr());

@@ -1,4 +1,4 @@
-// Memory of each rank of a node that the others read where it is.
+// Memory of each rank of a node that the node's other ranks read in place.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,13 +10,15 @@
 namespace ddprun::trainer {
 
 struct PartsInPlace {
-  // A collective. REQUIRES: `size` elements are whole pages (kPageBytes). Throws Failure.
+  // Allocates the parts of all ranks. A collective. REQUIRES: `size` elements fill whole pages
+  // (kPageBytes). Throws Failure.
   static PartsInPlace Allocate(HostProcessGroup& group, int64_t size, at::TensorOptions options);
 
-  // What another rank has written is there for those that it has met since, as in a barrier; it is
-  // gone with that rank's `own`. Both are undefined where the ranks are on several nodes.
+  // A rank sees what another rank wrote to its `own` before their latest meeting, such as a
+  // barrier. The part of a rank is valid until this rank frees its `own`. If the ranks are on
+  // several nodes, both tensors are undefined.
   at::Tensor own;  // zeroed, [size]
-  at::Tensor all;  // [ranks * size], the ranks' parts one after the other; not to be written to
+  at::Tensor all;  // [ranks * size], the ranks' parts one after the other; read-only
 };
 
 }  // namespace ddprun::trainer

@@ -145,7 +145,7 @@ class StagedWork : public c10d::Work {
 
  private:
   const std::vector<at::Tensor> tensors_;
-  std::vector<at::Tensor> staged_;  // until they are copied back
+  std::vector<at::Tensor> staged_;  // empty after they are copied back
   const c10::intrusive_ptr<c10d::Work> work_;
 };
 

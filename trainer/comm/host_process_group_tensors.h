@@ -1,4 +1,5 @@
-// Internal to HostProcessGroup: what tensors its operations take, and how they see them as bytes.
+// Checks the tensors of HostProcessGroup's operations, and maps them to bytes. Internal to
+// HostProcessGroup.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,40 +19,42 @@ namespace ddprun::trainer {
 // Throws Failure (page "unsupported-tensor").
 [[noreturn]] void RefuseTensor(const std::string& what, const std::string& hint);
 
-// These throw for what the collectives cannot do.
+// These functions throw Failure if the collectives do not support the argument.
 DataType TypeOf(const at::Tensor& tensor);
 Reduction ReductionOf(const c10d::ReduceOp& op, DataType type);
-// A rank of a group of `size` ranks.
+// Returns `rank` as an int. Throws unless a group of `size` ranks has it.
 int RankOf(int64_t rank, int size);
 void CheckOnHost(const at::Tensor& tensor);
-// The only tensor of a list, on the host.
+// Returns the only tensor of the list. Throws unless there is exactly one, on the host.
 const at::Tensor& Single(const std::vector<at::Tensor>& tensors);
-// The only list of a list of lists: one tensor of `like`'s type and number of elements per rank.
+// Returns the only list of `lists`. Throws unless it has one tensor per rank, each with the type
+// and number of elements of `like`.
 const std::vector<at::Tensor>& OnePerRank(const std::vector<std::vector<at::Tensor>>& lists,
                                           const at::Tensor& like,
                                           int size,
                                           const std::string& operation);
-// Throws unless `many` has `size` times the elements of `one`, its type, and no gaps.
+// Throws unless `many` is contiguous, has the type of `one`, and has `size` times its elements.
 void CheckMultiple(const at::Tensor& many,
                    const at::Tensor& one,
                    int size,
                    const std::string& operation);
 
-// What at::flatten_dense_tensors has put together, back into the tensors.
+// Copies the parts of `packed`, which at::flatten_dense_tensors has made, back into `tensors`.
 void Unpack(const at::Tensor& packed, const std::vector<at::Tensor>& tensors);
 
-// Whether they are on a device; then they go by the host.
+// Returns whether `tensors` are on a device. The group stages such tensors on the host.
 bool OnDevice(const std::vector<at::Tensor>& tensors);
-// Waits for the device, calls start() with copies on the host, and copies the values of the first
-// `written` back in wait(): into the current stream's order, one thread. Not `async`: before it
-// returns.
+// Waits for the device and calls start() with copies of `tensors` on the host. wait() of the
+// returned Work copies the first `written` tensors back, in the order of the current stream; only
+// one thread may call it. If `async` is false, copies them back before it returns.
 c10::intrusive_ptr<c10d::Work> Staged(
     const std::vector<at::Tensor>& tensors,
     size_t written,
     bool async,
     const std::function<c10::intrusive_ptr<c10d::Work>(std::vector<at::Tensor>& host)>& start);
 
-// Runs `operation` on the data of `tensor`, through a contiguous copy where it has gaps.
+// Runs `operation` on the data of `tensor`. If the tensor is not contiguous, uses a contiguous copy
+// and copies the result back.
 template <typename Operation>
 Status OnContiguous(const at::Tensor& tensor, const Operation& operation) {
   if (tensor.is_contiguous()) return operation(tensor.data_ptr());

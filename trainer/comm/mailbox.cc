@@ -11,12 +11,13 @@ namespace ddprun::trainer {
 
 namespace {
 
-// In front of a message: whether its receiver has copied it. Keeps messages at cache lines.
+// The header in front of a message: whether its receiver has copied it. It fills a cache line, so
+// that messages begin at cache lines.
 struct alignas(64) BlockHeader {
   std::atomic<uint32_t> released;
 };
 
-// How often a wait that more than one event can end looks again.
+// The pause of a wait that polls, because more than one event can end it.
 constexpr std::chrono::microseconds kPollTime{100};
 
 BlockHeader& HeaderOf(std::byte* block) {
@@ -33,7 +34,8 @@ Mailbox::Mailbox(SharedRegion& region, NodePlacement placement, GroupWire wire, 
   }
 }
 
-// What has not been received yet stays: its receiver may come when this rank has ended.
+// Messages that are not received yet stay, because their receiver may come after this rank has
+// ended.
 Mailbox::~Mailbox() {
   if (escort_.joinable()) {
     {
@@ -104,8 +106,8 @@ Mailbox::Handle Mailbox::Receive(
   return transfer;
 }
 
-// A block that has come back and is not much too large, else a new one: fresh pages cost more
-// than the copy.
+// Returns a released block that is not much too large, else a new one, because fresh pages cost
+// more than the copy.
 Mailbox::Block Mailbox::TakeBlock(size_t bytes) {
   const size_t needed = sizeof(BlockHeader) + bytes;
   for (Block& block : blocks_) {
@@ -126,7 +128,8 @@ std::deque<std::shared_ptr<Mailbox::Message>>::iterator Mailbox::FirstFor(const 
   });
 }
 
-// A message is its receiver's as soon as it is seen, so that a later receive does not count on it.
+// Gives the first matching message to the receive, even if it is not complete yet, so that a later
+// receive does not take it.
 void Mailbox::Match(Transfer& receive) {
   if (receive.arriving == nullptr) {
     const auto first = FirstFor(receive);
@@ -194,7 +197,7 @@ bool Mailbox::Test(Transfer& transfer) {
 
 Status Mailbox::Wait(Transfer& transfer, Clock::time_point deadline) {
   for (Recording recording(options_.recorder, 0);;) {
-    Channel* channel = nullptr;  // the only one from which it can come
+    Channel* channel = nullptr;  // the only channel through which the message can come
     uint32_t seen = 0;
     uint64_t completions = 0;
     bool by_wire = false;

@@ -1,10 +1,10 @@
-// Messages from one rank to another: on one node through memory that they share, between nodes
-// through a Transport.
+// Messages from one rank to another: through shared memory on one node, through a Transport between
+// nodes.
 //
-// A message is copied at once, so a send never waits, however many its receiver has not taken. On a
-// node the receiver copies it out of the sender's heap; what goes to another node is seen off by a
-// thread. Messages between the same two ranks with the same tag arrive in the order in which they
-// were sent.
+// Send() copies a message at once, so that it never waits, even if the receiver has not taken
+// earlier messages. On a node the receiver copies the message out of the sender's heap; a thread
+// drives the transport until messages to other nodes have left. Messages between two ranks with one
+// tag arrive in the order of the sends.
 #pragma once
 
 #include <condition_variable>
@@ -26,51 +26,54 @@
 
 namespace ddprun::trainer {
 
-// One rank's. Any thread.
+// The mailbox of one rank. Any thread.
 class Mailbox {
  public:
   static constexpr int kAnyRank = -1;
 
   struct Options {
-    std::chrono::nanoseconds spin{0};    // as NodeMeeting::Options
-    FlightRecorder* recorder = nullptr;  // likewise; is told of what is waited for
-    uint16_t recorded_group = 0;         // as NodeMeeting::Options::group
+    std::chrono::nanoseconds spin{0};    // see NodeMeeting::Options
+    FlightRecorder* recorder = nullptr;  // nullptr: none; records waits
+    uint16_t recorded_group = 0;         // see NodeMeeting::Options::group
   };
-  // `placement`: of the ranks that the calls below name; `region`: that of this node's, by their
-  // places, which must outlive it. `wire`: unused with one node.
+  // `placement`: of the ranks that the calls below name. `region`: the memory of this node's ranks,
+  // by their places in the node; must outlive the mailbox. `wire`: unused with one node.
   Mailbox(SharedRegion& region, NodePlacement placement, GroupWire wire, Options options);
   ~Mailbox();
 
   struct Message;
 
-  // One message on its way.
+  // One send or receive.
   struct Transfer {
-    int peer = 0;  // a receive from kAnyRank: who sent it, once done
+    int peer = 0;  // of a receive from kAnyRank, when done: the sender
     int tag = 0;
     size_t bytes = 0;
-    void* data = nullptr;               // where a receive puts it
-    std::shared_ptr<const void> keeps;  // what `data` is in, until then
-    Transport::Handle wire;             // of a receive from another node
-    std::shared_ptr<Message> arriving;  // is this receive's, but not whole yet
+    void* data = nullptr;               // where a receive copies the message
+    std::shared_ptr<const void> keeps;  // owns the memory of `data` until then
+    Transport::Handle wire;             // the request of a receive from another node
+    std::shared_ptr<Message> arriving;  // this receive's message, not complete yet
     bool done = false;
     Status status;
   };
   using Handle = std::shared_ptr<Transfer>;
 
-  // Done when this returns; an Error where no memory is left.
+  // Sends a message. The transfer is done when Send() returns; its status is an Error if no memory
+  // is left.
   Handle Send(const void* data, size_t bytes, int to, int tag);
-  // Goes on until it is done or given up, also where nobody keeps its handle: `keeps` holds the
-  // memory of `data` until then. A message of another size is an error.
+  // Begins a receive, which stays active until it is done or Wait() gives it up, even if its caller
+  // drops the handle. `keeps` owns the memory of `data` until then. A message of another size is an
+  // error.
   Handle Receive(
       void* data, size_t bytes, int from, int tag, std::shared_ptr<const void> keeps = {});
-  // Does what can be done now; whether the transfer is done.
+  // Progresses all receives without waiting. Returns whether the transfer is done.
   bool Test(Transfer& transfer);
-  // Returns when it is done, or with an Error that says which message did not come.
+  // Waits until the transfer is done. If it is not done by the deadline, returns an Error that
+  // names the missing message.
   Status Wait(Transfer& transfer, Clock::time_point deadline);
   // Ends running and later waits with an error.
   void Cancel() { cancelled_ = true; }
 
-  // From another node, perhaps not whole yet.
+  // A message from another node, perhaps not complete yet.
   struct WireMessage {
     std::vector<std::byte> data;
     Transport::Handle transfer;
@@ -78,7 +81,7 @@ class Mailbox {
   struct Message {
     Envelope envelope;
     int from = 0;
-    std::shared_ptr<WireMessage> wire = {};  // of one from another node
+    std::shared_ptr<WireMessage> wire = {};  // set if it comes from another node
   };
 
  private:
@@ -115,16 +118,16 @@ class Mailbox {
   const Options options_;
   std::atomic<bool> cancelled_ = false;
 
-  std::mutex mutex_;                                 // guards what follows
+  std::mutex mutex_;                                 // guards the members below
   std::vector<ChannelWriter> writers_;               // by place in the node
-  std::vector<ChannelReader> readers_;               // likewise
+  std::vector<ChannelReader> readers_;               // by place in the node
   std::list<Handle> receives_;                       // not done
-  std::deque<std::shared_ptr<Message>> unexpected_;  // arrived, not asked for yet
-  std::vector<Block> blocks_;              // in use until the receiver has set their header
-  std::deque<Transport::Handle> leaving_;  // to other nodes
-  std::condition_variable left_;           // leaving_ has changed, or stopping_
+  std::deque<std::shared_ptr<Message>> unexpected_;  // arrived before their receive
+  std::vector<Block> blocks_;                        // in use until the receiver sets their header
+  std::deque<Transport::Handle> leaving_;            // sends to other nodes
+  std::condition_variable left_;                     // leaving_ has changed, or stopping_
   bool stopping_ = false;
-  std::thread escort_;  // sees leaving_ off; started when first needed
+  std::thread escort_;  // completes leaving_; the first send to another node starts it
 };
 
 }  // namespace ddprun::trainer

@@ -1,4 +1,4 @@
-// Mailbox: messages between nodes.
+// The messages of Mailbox between nodes.
 #include <algorithm>
 
 #include "trainer/comm/mailbox.h"
@@ -7,9 +7,9 @@ namespace ddprun::trainer {
 
 namespace {
 
-// How long messages that have not left when the group ends are waited for.
+// How long the end of a group waits for messages that have not left.
 constexpr std::chrono::seconds kFarewell{5};
-// A wait on the transport does not see what arrives on the node meanwhile.
+// A wait on the transport ends after this time, because it does not notice messages from this node.
 constexpr std::chrono::milliseconds kLookAround{5};
 
 }  // namespace
@@ -31,8 +31,8 @@ void Mailbox::SendByWire(Transfer& transfer, const void* data) {
   left_.notify_all();
 }
 
-// A thread: a large message leaves only while somebody attends to the transport. Also when waits
-// are cancelled: to those who sent it, it is done.
+// Runs in a thread, because a large message leaves only while a thread progresses the transport. It
+// continues after Cancel(), because these sends are done for their callers.
 void Mailbox::SeeOff() {
   static const std::atomic<bool> never = false;
   std::unique_lock lock(mutex_);
@@ -52,8 +52,8 @@ void Mailbox::SeeOff() {
   }
 }
 
-// Whether the transport is to receive it by itself, straight into its place: not while an earlier
-// receive from any rank has the first claim on what comes.
+// Returns whether the transport should receive the message directly into its place. Not while an
+// earlier receive from any rank has the first claim on messages.
 bool Mailbox::IsForWire(std::list<Handle>::iterator place) const {
   const Transfer& receive = **place;
   if (receive.done || receive.wire != nullptr || receive.arriving != nullptr) return false;
@@ -81,7 +81,8 @@ void Mailbox::FinishFromWire(Transfer& receive) {
   receive.done = true;
 }
 
-// For receives from any rank: what has come from other nodes and nobody has asked for by name.
+// If there are receives from any rank, takes the messages from other nodes that no receive has
+// asked for by rank.
 void Mailbox::TakeFromWire() {
   const bool asked = std::any_of(receives_.begin(), receives_.end(),
                                  [](const Handle& receive) { return receive->peer == kAnyRank; });

@@ -10,13 +10,14 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Small enough that the first piece is soon at the last node, large enough that a message's own
-// cost does not show. Between two hosts at 1 Gbit/s 4 times 64 KiB was faster than 8 times 256 KiB:
-// what is under way is shared out among the pieces, so the first one comes later.
+// Pieces are small, so that the first piece soon reaches the last node, and large, so that the
+// fixed cost of a message does not show. Between two hosts at 1 Gbit/s, a window of 4 times 64 KiB
+// was faster than 8 times 256 KiB, because running pieces share the bandwidth and the first one
+// comes later.
 constexpr size_t kMostPieceBytes = size_t{64} << 10;
 constexpr size_t kLeastPieceBytes = size_t{16} << 10;
 constexpr size_t kPiecesWanted = 16;
-// Pieces of a leg under way: what the network holds, and what is being summed meanwhile.
+// Running pieces of a leg: pieces in the network, and pieces that the rank sums meanwhile.
 constexpr size_t kWindow = 4;
 
 }  // namespace
@@ -39,8 +40,9 @@ MultiNodeChain::MultiNodeChain(NodeLink& link,
 }
 
 bool MultiNodeChain::PaysForReduceScatter(const NodePlacement& placement, DataType type) {
-  // In units of all rows of a rank, over the number of nodes: each node passes all rows on, as
-  // accumulated elements, but for the last one, which sends the other nodes theirs.
+  // Compares the traffic, in units of all rows of a rank divided by the number of nodes. Each node
+  // passes all rows on as accumulated elements, except for the last one, which sends the other
+  // nodes their rows.
   const size_t nodes = static_cast<size_t>(placement.nodes());
   const size_t widening = PartialSizeOf(type) / SizeOf(type);
   const size_t sums = (placement.legs().size() - 1) * widening * nodes + nodes - 1;
@@ -56,7 +58,7 @@ MultiNodeChain::Place MultiNodeChain::PlaceOf(size_t piece) const {
   return {static_cast<int>(piece / row_pieces_), begin, std::min(piece_bytes_, bytes_ - begin)};
 }
 
-// Whether the piece of a reduce-scatter is that of a rank of this node.
+// Returns whether the piece of a reduce-scatter belongs to a rank of this node.
 bool MultiNodeChain::OnThisNode(size_t piece) const {
   return placement_.NodeOf(PlaceOf(piece).row) == placement_.node();
 }
@@ -182,7 +184,7 @@ void MultiNodeChain::Sum(Leg& leg, size_t piece) {
   const bool leaves = scatters_ && !OnThisNode(piece);
   std::vector<std::byte*> destinations;
   if (leaves) {
-    destinations = {buffer};  // what is stored there is no longer than what has been read
+    destinations = {buffer};  // a stored element is not longer than an accumulated one
   } else if (scatters_) {
     destinations = {Result(placement_.LocalOf(place.row), place)};
   } else {
@@ -196,7 +198,7 @@ void MultiNodeChain::Sum(Leg& leg, size_t piece) {
                 : nullptr;
 }
 
-// The result's pieces that are complete here: on the last leg's node those that it has summed.
+// Receives the pieces of the result. On the last leg's node they are the pieces that it has summed.
 bool MultiNodeChain::AdvanceResult() {
   bool moved = false;
   const int self = placement_.LocalOf(placement_.rank());
@@ -222,7 +224,7 @@ bool MultiNodeChain::AdvanceResult() {
   return moved;
 }
 
-// To the other ranks of this node, and to the next one.
+// Copies a piece of the result to the other ranks of this node, and sends it to the next node.
 void MultiNodeChain::Distribute(size_t piece) {
   const Place place = PlaceOf(piece);
   const int self = placement_.LocalOf(placement_.rank());

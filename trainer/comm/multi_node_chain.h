@@ -1,5 +1,5 @@
-// A sum on its way through the ranks of several nodes, and the result's way back, piece by piece.
-// Internal to MultiNodeGroup.
+// Carries a sum through the ranks of several nodes, and the result back, piece by piece. Internal
+// to MultiNodeGroup.
 #pragma once
 
 #include <span>
@@ -9,41 +9,45 @@
 
 namespace ddprun::trainer {
 
-// One rank's part in one operation: a rank that carries, with the memory of all of its node.
+// One rank's part in one operation. The rank carries (NodePlacement::carries) and works on the
+// memory of all ranks of its node.
 class MultiNodeChain {
  public:
-  // `buffer`: kept from one operation to the next, so that its pages are.
+  // `buffer` is used by one operation after another, so that its pages stay allocated.
   MultiNodeChain(NodeLink& link,
                  const NodePlacement& placement,
                  const NodeOperation& operation,
                  std::vector<std::byte>& buffer);
 
-  // `arrays`: of each rank of this node, `bytes` bytes, which the result replaces; the same number
-  // of bytes on all ranks with this one's place. An Error leaves them undefined.
+  // All-reduces `bytes` bytes of each rank. `arrays` has one array for each rank of this node; the
+  // result replaces it. All ranks with this rank's place in their node pass the same `bytes`. An
+  // Error leaves the arrays undefined.
   Status AllReduce(std::span<std::byte* const> arrays, size_t bytes);
 
-  // Rows of `bytes` bytes, one for each rank of the group, of each rank of this node: `stride`
-  // bytes apart from `begin` on. `result`: where the sum of that rank's own row goes.
+  // The rows of one rank of this node: one row of `bytes` bytes for each rank of the group,
+  // `stride` bytes apart from `begin` on. `result` receives the sum over all ranks of this rank's
+  // own row.
   struct Rows {
     const std::byte* begin = nullptr;
     size_t stride = 0;
     std::byte* result = nullptr;
   };
   Status ReduceScatter(std::span<const Rows> rows, size_t bytes);
-  // Whether that carries less between the nodes than every rank's rows as they are.
+  // Returns whether ReduceScatter() carries less between the nodes than sending every rank's rows
+  // unsummed.
   static bool PaysForReduceScatter(const NodePlacement& placement, DataType type);
 
  private:
-  // Of a row: an all-reduce has one, which is everybody's.
+  // Where a piece is. An all-reduce has one row, which belongs to all ranks.
   struct Place {
     int row = 0;
     size_t begin = 0;
     size_t bytes = 0;
   };
-  // A run of ranks on this node. Its pieces go through a ring of buffers: received, summed in
-  // place, sent; `received` >= `summed` >= `sent` count them.
+  // A run of ranks on this node. Its pieces go through a ring of buffers: the leg receives a piece,
+  // sums it in place, and sends it. `posted` >= `summed` >= `freed` count the pieces.
   struct Leg {
-    size_t number = 0;  // of all legs
+    size_t number = 0;  // index among all legs
     std::vector<int> locals;
     bool first = false;
     bool last = false;
@@ -56,10 +60,10 @@ class MultiNodeChain {
     std::vector<NodeLink::Handle> receives = {};  // by place in the ring
     std::vector<NodeLink::Handle> sends = {};
   };
-  struct Way {  // of the result
+  struct Way {  // how the result comes back
     int from = -1;
     int to = -1;
-    std::vector<size_t> pieces;  // that come from there
+    std::vector<size_t> pieces;  // that come from `from`
     size_t posted = 0;
     size_t here = 0;
     std::vector<NodeLink::Handle> receives;  // of `pieces`

@@ -1,5 +1,6 @@
-// MultiNodeGroup: what moves each rank's data as it is. A rank that gives has one row, or one for
-// each rank; the rows of other nodes come into an inbox, which the node's ranks share.
+// The operations of MultiNodeGroup that move each rank's data unsummed. A rank that gives has one
+// row, or one row for each rank. The rows of other nodes come into an inbox, which the node's ranks
+// share.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -14,23 +15,23 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Of one rank's inbox, for one piece of an operation.
+// The largest inbox of a rank, for one piece of an operation.
 constexpr size_t kInboxBytes = size_t{32} << 20;
 
 }  // namespace
 
-// Who gives what to whom. `width` is that of the longest row.
+// Which rank gives which row to which rank. `width` is the length of the longest row, in bytes.
 struct MultiNodeGroup::Rows {
   size_t width = 0;
   int ranks = 1;
-  bool for_each = false;             // a rank has a row for each rank; otherwise one for all
+  bool for_each = false;             // true: one row for each rank; false: one row for all ranks
   std::optional<int> giver = {};     // nullopt: all ranks
   std::optional<int> taker = {};     // nullopt: all ranks
   std::vector<size_t> lengths = {};  // [rank][row]; empty: all rows are `width` long, packed
   std::vector<size_t> offsets = {};
   // Set by ShareRows:
-  size_t columns = 0;              // of a piece
-  std::vector<size_t> inbox = {};  // [rank][row]: where in the inbox it comes, in columns
+  size_t columns = 0;              // of a piece: bytes of each row
+  std::vector<size_t> inbox = {};  // [rank][row]: the row's place in the inbox
 
   int count() const { return for_each ? ranks : 1; }
   bool Gives(int rank) const { return !giver || *giver == rank; }
@@ -39,12 +40,13 @@ struct MultiNodeGroup::Rows {
   size_t Offset(int rank, int row) const {
     return offsets.empty() ? static_cast<size_t>(row) * width : offsets[Index(rank, row)];
   }
-  // Of the piece that begins at column `begin`.
+  // Returns the row's length in the piece that begins at column `begin`.
   size_t Length(int rank, int row, size_t begin) const {
     const size_t length = lengths.empty() ? width : lengths[Index(rank, row)];
     return length <= begin ? 0 : std::min(columns, length - begin);
   }
-  // Calls visit(rank, row) for what `from`'s ranks of one lane give to the ranks of `to`.
+  // Calls visit(rank, row) for each row that the ranks of lane `lane` in `from` give to the ranks
+  // of `to`.
   template <typename Visit>
   void Between(const std::vector<int>& from,
                const std::vector<int>& to,
@@ -71,8 +73,8 @@ NodeOperation MultiNodeGroup::BeginRows(CollectiveKind kind,
   return Begin(kind, input, bytes, deadline, own_bytes);
 }
 
-// Piece by piece: the givers' data is in place, then what comes from other nodes, then everyone
-// takes what is theirs.
+// Works piece by piece: the givers place their data, the carriers exchange data with other nodes,
+// then each rank that takes collects its rows.
 Status MultiNodeGroup::ShareRows(NodeOperation& operation,
                                  Rows& rows,
                                  const void* input,
@@ -104,7 +106,7 @@ Status MultiNodeGroup::ShareRows(NodeOperation& operation,
                                            rows.inbox[rows.Index(rank, row)]);
     };
     collect(begin, std::min(rows.columns, rows.width - begin), source);
-    if (!small) DDPRUN_TRY(Meet(operation));  // the sources may change from here on
+    if (!small) DDPRUN_TRY(Meet(operation));  // the sources may change after this meeting
     begin += rows.columns;
   } while (begin < rows.width);
   return {};
@@ -119,7 +121,7 @@ const std::byte* MultiNodeGroup::LocalRow(const Rows& rows, int rank, int row, s
   return data + (theirs.direct == 0 ? staged : rows.Offset(rank, row) + begin);
 }
 
-// How many columns go at a time, the same on all nodes, and what comes where.
+// Sets how many columns a piece has, equally on all nodes, and where in the inbox each row goes.
 void MultiNodeGroup::PlanInbox(Rows& rows) {
   const auto lanes = static_cast<size_t>(placement_.lanes());
   size_t largest_node = 0;
@@ -184,7 +186,8 @@ Status MultiNodeGroup::ExchangeBlocks(const NodeOperation& operation,
   return link_->AwaitAll(operation);
 }
 
-// Copies what this rank takes to `output`: one row of each giver, one after the other.
+// Returns a Collect that copies the rows for this rank to `output`: one row of each giver, one
+// after the other.
 MultiNodeGroup::Collect MultiNodeGroup::Copying(const Rows& rows, const void* input, void* output) {
   return [&rows, this, own = static_cast<const std::byte*>(input),
           out = static_cast<std::byte*>(output)](size_t begin, size_t, const Source& source) {
@@ -194,7 +197,7 @@ MultiNodeGroup::Collect MultiNodeGroup::Copying(const Rows& rows, const void* in
     for (int giver = 0; giver < size(); ++giver) {
       if (!rows.Gives(giver)) continue;
       const size_t length = rows.Length(giver, row, begin);
-      // In place only without rows for each.
+      // Only an operation with one row per rank may be in place.
       const bool in_place = giver == rank() && !rows.for_each && to == own;
       if (length > 0 && !in_place) std::memcpy(to + begin, source(giver, row), length);
       to += rows.lengths.empty() ? rows.width : rows.lengths[rows.Index(giver, row)];
@@ -334,7 +337,7 @@ Status MultiNodeGroup::AllToAllV(const void* input,
   }
   size_t own_bytes = 0;
   for (const size_t bytes : send_bytes) own_bytes += bytes;
-  // The others have to be served also if this rank cannot use what it gets.
+  // Takes part even if the sizes are wrong, because the other ranks need this rank's data.
   std::vector<std::byte> unused(wrong ? expected_bytes : 0);
   const Status moved = Move(CollectiveKind::kAllToAll, rows, input, wrong ? unused.data() : output,
                             deadline, own_bytes);

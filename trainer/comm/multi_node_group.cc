@@ -28,9 +28,9 @@ MultiNodeGroup::MultiNodeGroup(SharedRegion& region,
 }
 
 MultiNodeGroup::~MultiNodeGroup() {
-  // An operation may end on one rank while others still read what came for it. Where one has not
-  // ended, the memory stays until the region goes.
-  const auto send_on = [this] {  // another node may wait for what this rank has sent
+  // An operation may end on one rank while others still read its inbox. If a rank has not ended the
+  // operation, the inbox stays until the region is freed.
+  const auto send_on = [this] {  // another node may wait for messages of this rank
     if (link_ != nullptr) link_->Progress();
   };
   if (inbox_ == nullptr || !AllHaveRead(send_on)) return;
@@ -100,7 +100,8 @@ Status MultiNodeGroup::Carry(const NodeOperation& operation, bool first, const W
   return work(chain);
 }
 
-// In the staging memory: columns of each row, where they are staged, and behind them of the result.
+// The staging memory holds columns of each row, if the rank stages, and after them columns of the
+// result.
 Status MultiNodeGroup::ReduceScatterLarge(NodeOperation& operation,
                                           const std::byte* input,
                                           std::byte* output) {

@@ -1,10 +1,10 @@
-// Collectives among ranks of several nodes: inside a node through memory that its ranks share,
-// between nodes by messages, which the ranks of a node share out among them (NodePlacement::lanes).
+// Collectives among ranks of several nodes. Inside a node, ranks use shared memory. Between nodes,
+// some ranks of each node divide the messages among them (NodePlacement::lanes).
 //
-// A large all-reduce or reduce-scatter is a sum on its way through the ranks in their order: each
-// node adds its ranks' values to what comes from the node before and passes it on, and the result
-// comes back the same way, piece by piece, so that the network and the summing overlap and all
-// links are in use in both directions. Everything else moves each rank's data as it is.
+// A large all-reduce or reduce-scatter passes a sum from node to node in rank order: each node adds
+// its ranks' values to the sum of the node before. The result returns on the same way. Pieces
+// follow each other, so that the network and the summing overlap and all links are in use in both
+// directions. All other operations send each rank's data unsummed.
 #pragma once
 
 #include <functional>
@@ -20,11 +20,11 @@
 
 namespace ddprun::trainer {
 
-// One rank's member of the group. An Error leaves the group, and the transport, unusable.
+// One rank's member of the group. An Error leaves the group and the transport unusable.
 class MultiNodeGroup : public Collectives, private NodeMeeting {
  public:
-  // `region`: that of the ranks of this node, by their place in it; must outlive the group.
-  // `meeting`: with them; what is staged at a time is the group's own.
+  // `region`: the memory of this node's ranks, by their place in the node; must outlive the group.
+  // `meeting`: of the ranks of this node; the group replaces its `staging_bytes`.
   MultiNodeGroup(SharedRegion& region,
                  const NodePlacement& placement,
                  GroupWire wire,
@@ -36,7 +36,7 @@ class MultiNodeGroup : public Collectives, private NodeMeeting {
   void UseTicket(uint64_t ticket) override { NodeMeeting::UseTicket(ticket); }
   void Cancel() override { NodeMeeting::Cancel(); }
 
-  // kDirect only.
+  // Supports only kDirect.
   Status AllReduce(void* data,
                    size_t count,
                    DataType type,
@@ -76,19 +76,20 @@ class MultiNodeGroup : public Collectives, private NodeMeeting {
   Status Barrier(Clock::time_point deadline) override;
 
  private:
-  // What is staged at a time: much, as a sum's way through all nodes begins anew with each piece.
+  // How many bytes are staged at a time. The number is large, because each piece passes through all
+  // nodes before the next one begins.
   static constexpr size_t kStaging = size_t{32} << 20;
 
   struct Rows;
-  // source(rank, row) points at columns [begin, begin + columns) of a row of a rank that gives.
+  // source(rank, row) returns columns [begin, begin + columns) of a row of a rank that gives.
   using Source = std::function<const std::byte*(int rank, int row)>;
   using Collect = std::function<void(size_t begin, size_t columns, const Source& source)>;
 
-  // Tells the other nodes of a failure on this one, and passes it on.
+  // Ends an operation. If it failed, reports the error to the other nodes. Returns `status`.
   Status Ended(Status status);
   Status ReduceLarge(const NodeOperation& operation, std::byte* data);
   Status ReduceScatterLarge(NodeOperation& operation, const std::byte* input, std::byte* output);
-  // Has `work` done, with the chain of an operation whose headers have been exchanged.
+  // Calls work(chain). If `first`, exchanges the operation's headers with the other nodes before.
   template <typename Work>
   Status Carry(const NodeOperation& operation, bool first, const Work& work);
   Status ReduceSmall(
@@ -110,15 +111,15 @@ class MultiNodeGroup : public Collectives, private NodeMeeting {
               Clock::time_point deadline,
               std::optional<size_t> own_bytes = {});
   Collect Copying(const Rows& rows, const void* input, void* output);
-  // Row number `row`, over all ranks.
+  // Returns a Collect that sums row `row` over all ranks into `output`.
   Collect Summing(const NodeOperation& operation, void* output, int row);
 
   const NodePlacement placement_;
   std::unique_ptr<NodeLink> link_;  // nullptr for a rank that does not carry
   std::vector<std::byte> chain_buffer_;
-  std::byte* inbox_ = nullptr;  // in the own heap
+  std::byte* inbox_ = nullptr;  // in this rank's heap
   size_t inbox_bytes_ = 0;
-  std::byte* old_inbox_ = nullptr;  // others may still read it
+  std::byte* old_inbox_ = nullptr;  // other ranks may still read it
 };
 
 }  // namespace ddprun::trainer

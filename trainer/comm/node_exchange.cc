@@ -1,5 +1,5 @@
-// The collectives in which each rank gets a part of its own: reduce-scatter, all-to-all, gather,
-// scatter. A rank's input is seen as rows, one for each rank.
+// The collectives of NodeGroup in which each rank gets its own part: reduce-scatter, all-to-all,
+// gather, scatter. A rank's input has one row for each rank.
 #include <algorithm>
 #include <cstring>
 
@@ -10,7 +10,7 @@
 
 namespace ddprun::trainer {
 
-// Where the rows of every rank's input are. `width` is that of the longest row.
+// Where the rows of every rank's input are. `width` is the length of the longest row, in bytes.
 struct NodeGroup::Rows {
   size_t width = 0;
   int size = 1;
@@ -26,8 +26,8 @@ struct NodeGroup::Rows {
   }
 };
 
-// Calls collect(begin, columns, source): source(rank, row) points at columns [begin, begin +
-// columns) of that row, of every rank in [first, last). Shorter rows end before.
+// Calls collect(begin, columns, source) for each piece. source(rank, row) returns columns [begin,
+// begin + columns) of the row, for every rank in [first, last). Shorter rows end before.
 template <typename Collect>
 Status NodeGroup::ShareRows(const Operation& operation,
                             const Rows& rows,
@@ -67,7 +67,7 @@ Status NodeGroup::ShareRows(const Operation& operation,
       if (theirs.direct == 0) return data + static_cast<size_t>(row) * stride;
       return data + rows.Offset(rank, row) + begin;
     });
-    DDPRUN_TRY(Meet(operation));  // the sources may change from here on
+    DDPRUN_TRY(Meet(operation));  // the sources may change after this meeting
   }
   return {};
 }
@@ -149,7 +149,7 @@ Status NodeGroup::AllToAllV(const void* input,
           to += length;
         }
       });
-  // Only now: the others had to be served.
+  // Returns the error only now, because the other ranks needed this rank's data.
   if (wrong) return *wrong;
   return shared;
 }

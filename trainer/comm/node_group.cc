@@ -47,8 +47,9 @@ Status NodeGroup::Reduce(void* data,
   return ReduceLarge(operation, data, root);
 }
 
-// Every rank sums everything by itself: more arithmetic, but one meeting instead of two. The slot
-// may be written again two operations later: all peers have then met us in between, after reading.
+// Every rank sums all data itself, because this costs more arithmetic but only one meeting instead
+// of two. A rank may write its slot again two operations later, because all ranks have met in
+// between, after reading it.
 Status NodeGroup::ReduceThroughSlots(const Operation& operation,
                                      void* data,
                                      size_t count,
@@ -85,7 +86,7 @@ Status NodeGroup::InPieces(const Operation& operation,
   return {};
 }
 
-// Every rank sums its chunk over all ranks and writes the result to all of them, or to the root.
+// Every rank sums its chunk over all ranks, and writes the result to all of them or to the root.
 Status NodeGroup::ReduceLarge(const Operation& operation, void* data, std::optional<int> root) {
   const bool receives = !root || *root == self();
   return InPieces(operation, data, receives, [&](size_t begin, size_t bytes) -> Status {
@@ -108,8 +109,9 @@ Status NodeGroup::Broadcast(void* data, size_t bytes, int root, Clock::time_poin
   return Copy(operation, data, data, root, root + 1);
 }
 
-// Piece by piece through the root's staging memory, a ring that it fills while the others empty it.
-// Those that only look on wait for the end of it; on a busy machine they would hold up the rest.
+// Streams through the root's staging memory, a ring of pieces that the root fills and other ranks
+// empty. Ranks that do not take wait at the end of the stream, because on a busy machine they would
+// slow down the others.
 Status NodeGroup::Stream(int root,
                          bool takes,
                          std::chrono::milliseconds timeout,
@@ -128,7 +130,8 @@ Status NodeGroup::Stream(int root,
     return WaitFor(rank, peer.passed, peer.passed_sleepers, number, operation,
                    Clock::now() + timeout);
   };
-  // The root may fill a piece that all others have emptied; those that do not take have done so.
+  // Waits until all other ranks have emptied a piece, so that the root may fill it. Ranks that do
+  // not take have advanced to the end at once.
   const auto others_have = [&](uint32_t number) -> Status {
     for (int rank = 0; rank < size(); ++rank) {
       if (rank != self()) DDPRUN_TRY(wait_for(rank, number));
@@ -136,8 +139,8 @@ Status NodeGroup::Stream(int root,
     return {};
   };
   const size_t capacity = staging_bytes() / kPieces;
-  uint32_t number = begin;  // of the piece
-  size_t left = 0;          // of it
+  uint32_t number = begin;  // number of the current piece
+  size_t left = 0;          // bytes left in the current piece
   const auto next_piece = [&]() -> Status {
     advance(number);
     ++number;
@@ -162,7 +165,7 @@ Status NodeGroup::Stream(int root,
   const Status passed = use(pass);
   advance(end);
   operation.deadline = Clock::now() + timeout;
-  const Status met = Meet(operation);  // the staging memory may be used again
+  const Status met = Meet(operation);  // afterwards the staging memory may be reused
   return passed.ok() ? met : passed;
 }
 
@@ -174,7 +177,7 @@ Status NodeGroup::AllGather(const void* input,
   return Copy(operation, input, output, 0, size());
 }
 
-// Ranks [first, last) give their input; whoever has an output collects the inputs, one after the
+// Ranks [first, last) give their input. Each rank with an output collects the inputs, one after the
 // other.
 Status NodeGroup::Copy(
     const Operation& operation, const void* input, void* output, int first, int last) {
@@ -203,7 +206,7 @@ Status NodeGroup::Copy(
     DDPRUN_TRY(begin == 0 ? MeetAndCompare(operation) : Meet(operation));
     piece = std::min(PieceBytes(bytes, first, last), bytes - begin);
     collect(begin, piece, [&](int rank) { return PieceOf(rank, begin); });
-    DDPRUN_TRY(Meet(operation));  // the sources may change from here on
+    DDPRUN_TRY(Meet(operation));  // the sources may change after this meeting
   }
   return {};
 }

@@ -1,8 +1,8 @@
 // Collectives among the ranks of one node, through memory that they share.
 //
-// Cost: an all-reduce of up to kSlotBytes takes one meeting of the ranks; a larger one two, and
-// no copy when the data of every rank lies in memory from Allocate(); otherwise it is staged
-// through the heap in pieces.
+// Cost: an all-reduce of up to kSlotBytes needs one meeting of the ranks, a larger one two. If the
+// data of every rank lies in memory from SharedRegion::Allocate(), nothing is copied; otherwise
+// ranks stage their data through the heap in pieces.
 #pragma once
 
 #include <functional>
@@ -64,11 +64,11 @@ class NodeGroup : public Collectives, private NodeMeeting {
       const void* input, void* output, size_t bytes, int root, Clock::time_point deadline) override;
   Status Barrier(Clock::time_point deadline) override;
 
-  // What a rank does with a stream of bytes: the same sizes in the same order on all ranks.
+  // Passes the next bytes of a stream. All ranks pass the same sizes in the same order.
   using PassBytes = std::function<Status(void* data, size_t bytes)>;
-  // Bytes of `root` for some of the others, while these and the root walk through what they have:
-  // `use` is called once, with a function that reads `data` at the root and writes it where `takes`
-  // says so; elsewhere it is left alone. No rank waits for another longer than `timeout`.
+  // Streams bytes from `root` to the ranks that set `takes`, piece by piece. Calls `use` once, with
+  // a function `pass` that reads `data` at the root, writes it at ranks that take, and does nothing
+  // at other ranks. No rank waits for another one longer than `timeout`.
   Status Stream(int root,
                 bool takes,
                 std::chrono::milliseconds timeout,
@@ -82,8 +82,8 @@ class NodeGroup : public Collectives, private NodeMeeting {
 
   Status ReduceThroughSlots(const Operation& operation, void* data, size_t count, bool receives);
   Status ReduceLarge(const Operation& operation, void* data, std::optional<int> root);
-  // Piece by piece: work(begin, bytes) with PieceOf(every rank, begin) in place; then `data` has
-  // what this rank's piece holds, if it `receives`.
+  // Calls work(begin, bytes) for each piece, when PieceOf(every rank, begin) is in place. After
+  // each piece, copies this rank's piece to `data` if it `receives`.
   using Work = std::function<Status(size_t begin, size_t bytes)>;
   Status InPieces(const Operation& operation, void* data, bool receives, const Work& work);
   Status AllReduceBy(AllReduceAlgorithm algorithm, Operation& operation, void* data);

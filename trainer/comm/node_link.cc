@@ -8,9 +8,9 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Beyond the deadline: time for the news of what has failed elsewhere.
+// How long a wait continues after the deadline, so that it can learn of a failure on another node.
 constexpr std::chrono::milliseconds kNewsGrace{1000};
-// For the last words of a rank that has failed.
+// How long a failed rank waits for its report to leave.
 constexpr std::chrono::milliseconds kLastWords{300};
 
 }  // namespace
@@ -78,7 +78,7 @@ Status NodeLink::AwaitHeaders(const NodeOperation& operation) {
   return CompareHeaders();
 }
 
-// Those that have come.
+// Compares the headers that have come.
 Status NodeLink::CompareHeaders() {
   for (const auto& end : far_ends_) {
     const bool here = end->header_receive != nullptr && end->header_receive->done.load() &&
@@ -92,7 +92,8 @@ Status NodeLink::CompareHeaders() {
 
 Status NodeLink::Check(const NodeOperation& operation) {
   if (failed_) return *failed_;
-  // What another node says about the cause comes before what its end has broken here.
+  // First looks for another node's report, because it names the cause; errors of messages here are
+  // its effects.
   for (const auto& witness : witnesses_) {
     const Handle& heard = witness->receive;
     if (!heard->done.load(std::memory_order_acquire) || !heard->status.ok()) continue;

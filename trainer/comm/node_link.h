@@ -1,6 +1,6 @@
-// What one rank of a group says to, and hears from, the ranks with its place on other nodes.
-// Every operation begins with an exchange of headers; when something fails on one node, the others
-// are told at once instead of at their deadline.
+// The messages between one rank of a group and the ranks with its place on other nodes. Every
+// operation begins with an exchange of headers. If an operation fails on one node, this node
+// reports the failure at once, so that the others do not wait until their deadline.
 #pragma once
 
 #include <array>
@@ -17,25 +17,26 @@ namespace ddprun::trainer {
 // How the ranks of a group reach each other across nodes.
 struct GroupWire {
   std::shared_ptr<Transport> transport = {};
-  uint16_t group = 0;  // below kMaxGroups; no two groups that share two ranks have the same
-  std::vector<int> peers = {};  // by rank in the group: the transport's number
-  // The least number that no group of this process has had yet.
+  uint16_t group = 0;           // below kMaxGroups; different for groups that share two ranks
+  std::vector<int> peers = {};  // by rank in the group: its number in the transport
+  // The least group number that this process has not used yet.
   std::shared_ptr<std::atomic<int>> next_group = std::make_shared<std::atomic<int>>(1);
 };
 inline constexpr uint16_t kMaxGroups = 1 << kPartGroupBits;
 
 enum class WireStream : uint8_t { kHeader, kFailure, kPartial, kResult, kBlocks, kMessage };
 
-// `from`: rank in the group, below 65536. `number`: what else tells messages apart.
+// Returns the tag of a message. `from` is the sender's rank in the group, below 65536. `number`
+// distinguishes messages of one sender and stream.
 uint64_t WireTag(uint16_t group, WireStream stream, int from, uint32_t number);
-// All of the tag but `from` and `number`.
+// The bits of a tag without `from` and `number`.
 inline constexpr uint64_t kWireStreamMask = ~uint64_t{0} << 48;
 inline int FromOfTag(uint64_t tag) {
   return static_cast<int>(tag >> 32 & 0xffff);
 }
 
-// One rank's; only ranks that carry (NodePlacement) use it. One thread at a time. `meeting` and
-// `placement` must outlive it.
+// One rank's link. Only ranks that carry (NodePlacement) have one. One thread at a time. `meeting`
+// and `placement` must outlive it.
 class NodeLink {
  public:
   NodeLink(GroupWire wire, NodeMeeting& meeting, const NodePlacement& placement);
@@ -43,18 +44,19 @@ class NodeLink {
   NodeLink(const NodeLink&) = delete;
   NodeLink& operator=(const NodeLink&) = delete;
 
-  // Begins the exchange of headers, with all other nodes.
+  // Begins the exchange of headers with all other nodes.
   void SendHeaders(const NodeOperation& operation);
-  // Waits for its end, and compares.
+  // Waits for the headers of all other nodes, and compares them with this rank's.
   Status AwaitHeaders(const NodeOperation& operation);
 
-  // `rank`: of the group. All of an operation's are over when it ends, well or not.
+  // Send() and Receive() begin a message to or from `rank` of the group. When the operation ends,
+  // well or not, all of its messages are over.
   using Handle = Transport::Handle;
   Handle Send(int rank, WireStream stream, uint32_t number, const void* data, size_t bytes);
   Handle Receive(int rank, WireStream stream, uint32_t number, void* data, size_t bytes);
 
-  // Until `done()`, which is asked whenever a message has come or gone. An Error when one of the
-  // operation's messages has failed, when another node has, and at the deadline.
+  // Waits until `done()`, which it calls after each message that has come or gone. Returns an Error
+  // if one of the operation's messages or another node has failed, and at the deadline.
   template <typename Done>
   Status WaitUntil(const NodeOperation& operation, const Done& done) {
     for (;;) {
@@ -64,13 +66,14 @@ class NodeLink {
       DDPRUN_TRY(WaitForNews(operation, seen));
     }
   }
-  // For all messages of the operation.
+  // Waits for all messages of the operation.
   Status AwaitAll(const NodeOperation& operation);
 
-  // Does for messages that are under way what can be done now.
+  // Progresses running messages without waiting.
   void Progress() { wire_.transport->Progress(); }
 
-  // Tells the other nodes, and ends all that is under way. Nothing works afterwards.
+  // Reports `error` to the other nodes, and ends all running messages. The link is unusable
+  // afterwards.
   void Fail(const Error& error);
 
  private:
@@ -79,7 +82,7 @@ class NodeLink {
     OperationHeader header{};
     Handle header_receive;
   };
-  // A rank of another node that may have to tell of a failure; always listened to.
+  // A rank of another node that may report a failure. The link always has a receive open for it.
   struct Witness {
     int rank = 0;
     std::array<char, kPackedErrorBytes> failure{};
@@ -95,9 +98,9 @@ class NodeLink {
   NodeMeeting& meeting_;
   const NodePlacement& placement_;
   std::vector<std::unique_ptr<FarEnd>> far_ends_;    // one on each other node
-  std::vector<std::unique_ptr<Witness>> witnesses_;  // all that carry there
+  std::vector<std::unique_ptr<Witness>> witnesses_;  // all ranks that carry there
   OperationHeader own_header_{};
-  std::vector<Handle> running_;  // of the operation, as far as known
+  std::vector<Handle> running_;  // messages of the operation that may not be done yet
   std::optional<Error> failed_;
 };
 

@@ -1,4 +1,4 @@
-// One collective of a node's ranks while it runs, and how it is told to people.
+// A running collective of a node's ranks, and its description for people.
 #pragma once
 
 #include <string>
@@ -15,22 +15,23 @@ namespace ddprun::trainer {
 struct NodeOperation {
   OperationHeader header;
   Clock::time_point deadline;
-  mutable Recording recording;  // not what the operation is, but what is said of it
+  mutable Recording recording;  // mutable, because it only describes the operation
 
   DataType type() const { return static_cast<DataType>(header.type); }
   Reduction reduction() const { return static_cast<Reduction>(header.reduction); }
 };
 
-// Whether two ranks are at the same operation; where its data lies is each rank's own affair.
+// Returns whether two ranks do the same operation. Ignores where each rank's data lies.
 bool SameOperation(const OperationHeader& a, const OperationHeader& b);
 
-// "all_reduce number 3 (sum of 10 float32)".
+// Returns "all_reduce number 3 (sum of 10 float32)".
 std::string Describe(const OperationHeader& header);
 
-// `sender` gives `rank` another number of bytes in an all_to_all than that one expects.
+// Returns the error of an all_to_all in which `sender` sends `rank` `sent` bytes, but `rank`
+// expects `expected`.
 Error WrongSizes(int rank, int sender, size_t expected, size_t sent);
 
-// `group`: as Collective::group.
+// Returns the flight recorder's entry. `group` is Collective::group.
 Collective ForRecorder(const OperationHeader& header, uint16_t group);
 
 }  // namespace ddprun::trainer

@@ -45,17 +45,18 @@ struct OperationQueue::State {
     return entry;
   }
 
-  // Whoever waits for the entry may go on; returns what its OnDone has left to do.
+  // Marks the entry as done, so that waiting threads continue. Returns the call of its OnDone(),
+  // for the caller to run.
   [[nodiscard]] std::function<void()> Finish(const EntryPtr& entry, Status status) {
     entry->status = std::move(status);
-    entry->run = nullptr;  // what it holds (tensors) is not needed any more
+    entry->run = nullptr;  // frees its captures (tensors)
     const std::lock_guard lock(mutex);
     entry->done.store(true, std::memory_order_release);
     if (!entry->on_done) return [] {};
     return [entry, call = std::move(entry->on_done)] { call(entry->status); };
   }
 
-  // Runs what is due, unless `done` by then.
+  // Runs the first entry, unless `done` is true by then.
   void RunFront(const std::atomic<bool>* done) {
     std::function<void()> afterwards;
     {
@@ -65,7 +66,7 @@ struct OperationQueue::State {
       if (entry == nullptr) return;
       afterwards = Finish(entry, RunCatching(entry->run));
     }
-    afterwards();  // without the turn: it may wait for other entries
+    afterwards();  // without holding `turn`, because it may wait for other entries
   }
 
   void ThreadMain() {
@@ -91,7 +92,7 @@ OperationQueue::~OperationQueue() {
   }
   state_->changed.notify_all();
   if (thread.joinable()) {
-    // The last user may be gone with an OnDone that the thread itself has called.
+    // An OnDone() call on this thread may have destroyed the last user of the queue.
     thread.get_id() == std::this_thread::get_id() ? thread.detach() : thread.join();
   }
   while (const EntryPtr entry = state_->TakeFront()) {
@@ -141,7 +142,7 @@ Status OperationQueue::RunNow(Function run) {
   entry->run = std::move(run);
   {
     const std::lock_guard lock(state_->mutex);
-    state_->entries.push_back(entry);  // nobody need wake up for it
+    state_->entries.push_back(entry);  // no notify: Wait() runs it on this thread
   }
   Wait(*entry);
   return std::move(entry->status);

@@ -1,6 +1,6 @@
-// Runs operations one after the other, in the order in which they were submitted, in the
-// background; a thread that waits for one helps itself and runs what is due, instead of waking
-// another thread and waiting for it.
+// Runs operations in the background, one after the other, in the order of Submit(). A thread that
+// waits for an operation runs due operations itself, because this costs less than waking another
+// thread.
 #pragma once
 
 #include <atomic>
@@ -11,14 +11,14 @@
 
 namespace ddprun::trainer {
 
-// Any thread may call any method. The background thread is started by the first Submit(), so
-// that a process may still fork before.
+// Any thread may call any method. The first Submit() starts the background thread, so that a
+// process may fork before it.
 class OperationQueue {
  public:
-  // What it throws becomes the operation's status.
+  // An exception that it throws becomes the operation's status.
   using Function = std::function<Status()>;
 
-  // One submitted operation. Kept alive by whoever waits for it.
+  // One submitted operation. Each thread that waits for it keeps it alive.
   struct Entry {
     Function run;
     std::atomic<bool> done = false;
@@ -27,19 +27,20 @@ class OperationQueue {
   };
 
   OperationQueue();
-  // Waits for the operation that is running; those whose turn has not come end with an error. May
-  // be called from OnDone's `call`.
+  // Waits for the running operation; later ones end with an error. The `call` of OnDone() may run
+  // this destructor.
   ~OperationQueue();
   OperationQueue(const OperationQueue&) = delete;
   OperationQueue& operator=(const OperationQueue&) = delete;
 
   std::shared_ptr<Entry> Submit(Function run);
-  // Calls `call` once the entry is done: now, or later from the thread that runs it. Once an entry.
-  // It may wait for other entries.
+  // Calls `call` once the entry is done: now, or later on the thread that runs it. `call` may wait
+  // for other entries. Only one OnDone() per entry.
   void OnDone(Entry& entry, std::function<void(const Status&)> call);
-  // Returns when the entry is done.
+  // Waits until the entry is done.
   void Wait(Entry& entry);
-  // Runs everything submitted before, then `run`, on this thread or while it waits.
+  // Waits until all operations submitted before and `run` are done. This thread may run them
+  // itself.
   Status RunNow(Function run);
 
  private:

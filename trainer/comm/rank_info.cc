@@ -8,10 +8,10 @@ namespace ddprun::trainer {
 
 namespace {
 
-// As many as messages between nodes can name (WireTag in node_link.h).
+// The number of ranks that a message tag between nodes can name (WireTag in node_link.h).
 constexpr int64_t kMaxRanks = 1 << 16;
 
-// The entry of `node` in SLURM's "2(x3),1": tasks per node, runs of equal numbers put together.
+// Returns the entry of `node` in SLURM's "2(x3),1": tasks per node, with equal neighbours combined.
 std::optional<int64_t> TasksOnNode(std::string_view text, int64_t node) {
   while (!text.empty()) {
     const std::string_view entry = text.substr(0, text.find(','));

@@ -1,4 +1,4 @@
-// Where this process stands among the others, from the environment that a launcher sets.
+// The place of this process in its job, from the environment that a launcher sets.
 #pragma once
 
 #include "base/env.h"
@@ -6,7 +6,7 @@
 
 namespace ddprun::trainer {
 
-// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, or what srun says. A process started
+// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and GROUP_RANK, or srun's variables. A process
 // without a launcher is rank 0 of 1.
 struct RankInfo {
   int rank = 0;
@@ -16,11 +16,12 @@ struct RankInfo {
   int node_rank = 0;
 };
 
-// kUsage when a variable is no number, or the numbers contradict each other.
+// Reads the variables. Returns kUsage if a variable is not a number, or if they contradict each
+// other.
 Result<RankInfo> ReadRankInfo(const Environment& environment);
 
-// Whether srun itself has started this process. In a batch script SLURM_PROCID is there too; the
-// step is not.
+// Returns whether srun itself has started this process. SLURM_PROCID alone does not show it,
+// because a batch script has it, too; SLURM_STEP_ID does.
 bool UnderSrun(const Environment& environment);
 
 }  // namespace ddprun::trainer

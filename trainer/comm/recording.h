@@ -1,4 +1,4 @@
-// One collective's entry in the flight recorder, from its start to its end.
+// One collective's entry in the flight recorder, from start to end.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace ddprun::trainer {
 
-// Without a recorder nothing happens. The thread that runs the collective.
+// Only the thread that runs the collective may use it. Without a recorder, all methods do nothing.
 class Recording {
  public:
   Recording() = default;
-  // `ticket`: of Schedule(); 0: it was not announced.
+  // `ticket` is from FlightRecorder::Schedule(); 0 means that the collective has no ticket yet.
   Recording(FlightRecorder* recorder, uint64_t ticket) : recorder_(recorder), ticket_(ticket) {}
   Recording(Recording&& other) noexcept
       : recorder_(std::exchange(other.recorder_, nullptr)), ticket_(other.ticket_) {}
   Recording& operator=(Recording&&) = delete;
-  // Says that it has ended, if it was started.
+  // Records the end of the collective, if Start() has recorded its start.
   ~Recording() {
     if (recorder_ != nullptr && started_) recorder_->End(ticket_, well_);
   }
@@ -34,7 +34,7 @@ class Recording {
     if (recorder_ != nullptr) recorder_->SetWaiting(ticket_, waits);
   }
   void Fail() { well_ = false; }
-  // As FlightRecorder::Whereabouts.
+  // See FlightRecorder::Whereabouts.
   std::string Whereabouts() const {
     return recorder_ == nullptr ? "" : recorder_->Whereabouts(ticket_);
   }

@@ -12,8 +12,8 @@ namespace {
 using Sources = std::span<const std::byte* const>;
 using Destinations = std::span<std::byte* const>;
 
-// The case of gradients: N arrays, each of which is replaced by the result. One pass, in which
-// every line is read and written once; the general loop goes through an accumulator.
+// Reduces kArrays arrays in place, which is the case of gradients. Reads and writes every line
+// once, in one pass; the general loop goes through an accumulator.
 template <typename T, bool kAverage, size_t kArrays>
 inline __attribute__((always_inline)) void AddInPlace(Destinations destinations, size_t count) {
   T* arrays[kArrays];
@@ -27,7 +27,7 @@ inline __attribute__((always_inline)) void AddInPlace(Destinations destinations,
   }
 }
 
-// False when there is no such loop for the number of arrays.
+// Returns false if there is no AddInPlace() for the number of arrays.
 template <typename T, bool kAverage>
 inline __attribute__((always_inline)) bool TryAddInPlace(Destinations destinations, size_t count) {
   switch (destinations.size()) {
@@ -61,7 +61,7 @@ inline __attribute__((always_inline)) bool TryAddInPlace(Reduction reduction,
   return false;
 }
 
-// One per storage type: target_clones needs plain functions.
+// One function per storage type, because target_clones needs plain functions.
 DDPRUN_VECTORIZED bool TryAddFloat32(Reduction r, Sources s, Destinations d, size_t n) {
   return TryAddInPlace<float>(r, s, d, n);
 }
@@ -73,7 +73,7 @@ struct TypeRow {
   std::string_view name;
   size_t size;
 };
-// By enumerator; the last row is for what is none, as another rank's header may have it.
+// By enumerator. The last row stands for invalid types, which another rank's header may have.
 constexpr std::array<TypeRow, 8> kTypes = {{{"float32", 4},
                                             {"float64", 8},
                                             {"float16", 2},

@@ -8,9 +8,9 @@
 
 namespace ddprun::trainer {
 
-// Combines element i of every source, in the order of `sources` (rank order, so that the rounding
-// is the same everywhere and every time), and stores the result as element i of every destination.
-// 16-bit floating-point values are combined in fp32 and rounded once.
+// Combines element i of all sources, and stores the result as element i of every destination. The
+// order is the order of `sources`, which is rank order, so that rounding is the same in every run
+// on every rank. 16-bit floating-point values are combined in fp32 and rounded once.
 //
 // A destination may be the same array as a source (in place), but must not overlap one otherwise.
 // REQUIRES: sources is not empty; kAvg only with floating-point types.
@@ -20,27 +20,30 @@ void ReduceArrays(DataType type,
                   std::span<std::byte* const> destinations,
                   size_t count);
 
-// A reduction that goes from node to node: each takes up what those before it have accumulated. The
-// steps together give the bits that ReduceArrays gives on all arrays at once.
+// The functions below reduce from node to node: each node adds its arrays to what earlier nodes
+// have accumulated. All steps together give the bits of ReduceArrays() on all arrays.
 //
-// Bytes of an accumulated element: 16-bit floats are accumulated in fp32, others as they are.
+// Returns the bytes of an accumulated element. 16-bit floats are accumulated in fp32, other types
+// unchanged.
 size_t PartialSizeOf(DataType type);
 
 struct PartialReduction {
   DataType type;
   Reduction reduction;
-  // `count` accumulated elements; nullptr: these are the first arrays.
+  // What earlier nodes have accumulated, `count` elements. nullptr means that `sources` are the
+  // first arrays.
   const std::byte* before = nullptr;
-  // In rank order; at least one.
+  // At least one array, in rank order.
   std::span<const std::byte* const> sources;
   size_t count = 0;
 };
 
-// `after` may be the same memory as `before`.
+// Adds the sources to `before`, and stores the accumulated elements in `after`, which may be the
+// same memory as `before`.
 void FoldArrays(const PartialReduction& reduction, std::byte* after);
 
-// The last step: rounds, divides by `ranks` for kAvg, and stores the result to every destination,
-// each of which may be the same array as a source.
+// The last step: adds the sources, divides by `ranks` for kAvg, rounds, and stores the result in
+// every destination. A destination may be the same array as a source.
 void FinishArrays(const PartialReduction& reduction,
                   int ranks,
                   std::span<std::byte* const> destinations);

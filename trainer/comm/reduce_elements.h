@@ -1,4 +1,4 @@
-// Internal to the reductions: elements in memory, and as they are combined.
+// How elements are stored and combined. Internal to the reductions.
 #pragma once
 
 #include <bit>
@@ -7,9 +7,9 @@
 
 #include "trainer/comm/data_type.h"
 
-// The loops below are compiled once per instruction set and chosen when the program is loaded, so
-// that one binary serves all x86-64 machines. The sanitizers' instrumentation runs before the
-// loader is ready for that.
+// DDPRUN_VECTORIZED compiles a function once per instruction set, and the loader chooses one
+// version when the program starts, so that one binary serves all x86-64 machines. Not with
+// sanitizers, because their instrumentation runs before the loader is ready for the choice.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define DDPRUN_VECTORIZED __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -18,10 +18,12 @@
 
 namespace ddprun::trainer {
 
-// Elements combined at a time: the accumulator stays in the first-level cache.
+// Elements combined at a time. The number is small, so that the accumulator stays in the
+// first-level cache.
 inline constexpr size_t kReduceBlock = 2048;
 
-// Storage type -> the type it is accumulated in. 16-bit floats are plain bits here.
+// Load() converts a storage type to the type in which it is accumulated. 16-bit floats are plain
+// bits here.
 struct Half {
   uint16_t bits;
 };
@@ -34,7 +36,7 @@ inline float Load(BFloat16 value) {
 }
 
 inline float Load(Half value) {
-  // The exponent is re-biased by a multiplication, which gets subnormal values right as well.
+  // A multiplication re-biases the exponent, because it gets subnormal values right as well.
   const uint32_t magnitude = uint32_t{value.bits & 0x7fffU} << 13;
   const float scaled = std::bit_cast<float>(magnitude) * 0x1p112F;
   const uint32_t special = (value.bits & 0x7c00U) == 0x7c00U ? 0x7f800000U : 0;
@@ -80,7 +82,7 @@ inline void Store(T value, T* out) {
 template <Reduction kReduction, typename A>
 inline A Combine(A a, A b) {
   if constexpr (kReduction == Reduction::kMax) {
-    // A NaN wins, as in torch: it must not be hidden by the order of the ranks.
+    // A NaN wins, as in torch, so that the order of the ranks cannot hide it.
     return a > b || a != a ? a : b;
   } else if constexpr (kReduction == Reduction::kMin) {
     return a < b || a != a ? a : b;

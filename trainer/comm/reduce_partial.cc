@@ -12,7 +12,7 @@ namespace {
 
 using Destinations = std::span<std::byte* const>;
 
-// One or the other way to end: `after`, or `destinations` and the number of ranks.
+// Where a reduction ends: in `after`, or else in `destinations`, with the number of ranks.
 struct End {
   std::byte* after = nullptr;
   Destinations destinations = {};
@@ -79,7 +79,7 @@ inline __attribute__((always_inline)) void LoopFor(const PartialReduction& work,
   }
 }
 
-// One per storage type: target_clones needs plain functions.
+// One function per storage type, because target_clones needs plain functions.
 DDPRUN_VECTORIZED void RunFloat32(const PartialReduction& work, const End& end) {
   LoopFor<float, float>(work, end);
 }
@@ -92,7 +92,7 @@ DDPRUN_VECTORIZED void RunFloat16(const PartialReduction& work, const End& end) 
 DDPRUN_VECTORIZED void RunBFloat16(const PartialReduction& work, const End& end) {
   LoopFor<BFloat16, float>(work, end);
 }
-// Unsigned but for max and min: sums wrap around instead of being undefined.
+// Unsigned except for max and min, so that sums wrap around instead of being undefined.
 DDPRUN_VECTORIZED void RunInt32(const PartialReduction& work, const End& end) {
   const bool ordered = work.reduction == Reduction::kMax || work.reduction == Reduction::kMin;
   ordered ? LoopFor<int32_t, int32_t>(work, end) : LoopFor<uint32_t, uint32_t>(work, end);

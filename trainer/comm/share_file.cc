@@ -29,7 +29,7 @@ struct Address {
 Address AbstractAddress(const std::string& name) {
   Address address;
   address.un.sun_family = AF_UNIX;
-  // A first byte of zero: the name lives in the kernel only.
+  // The first byte is zero, so that the name exists only in the kernel.
   const size_t bytes = std::min(name.size(), sizeof(address.un.sun_path) - 1);
   std::memcpy(address.un.sun_path + 1, name.data(), bytes);
   address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + bytes);
@@ -53,7 +53,7 @@ bool SameUser(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == getuid();
 }
 
-// One byte, and room for a descriptor beside it. Points into itself.
+// One byte, and room for a descriptor beside it. Not copyable, because it points into itself.
 struct FdMessage {
   FdMessage() = default;
   FdMessage(const FdMessage&) = delete;

@@ -1,5 +1,5 @@
-// Hands a file descriptor to the other processes of a group on this machine that has neither a
-// launcher of ours nor a store: over a socket with an abstract name, which leaves nothing behind.
+// Shares a file descriptor among the processes of a group on one machine that have neither ddprun
+// nor a store. Uses a socket with an abstract name, so that no file is left behind.
 #pragma once
 
 #include <chrono>
@@ -11,9 +11,9 @@
 
 namespace ddprun::trainer {
 
-// Rank 0 calls `make` and gives the file to all others of `size`, which ask for it; every rank
-// returns the same file. `name` (at most 90 bytes) is that of the group; only processes of the same
-// user are served. Waits at most `timeout`: kRendezvous then, with the ranks that did not come.
+// Returns one file on all ranks: rank 0 calls `make` and sends the file to the `size` - 1 others,
+// which ask for it. `name` (at most 90 bytes) identifies the group. Rank 0 serves only processes of
+// its own user. Waits at most `timeout`; then returns kRendezvous, which names the missing ranks.
 Result<UniqueFd> ShareFile(const std::string& name,
                            int rank,
                            int size,

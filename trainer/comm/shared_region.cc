@@ -13,8 +13,9 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Address space, not memory. 64 GiB hold the fp32 gradients of 16 billion parameters. The thread
-// sanitizer leaves a process little address space, and its tests map a region once per rank.
+// Bytes of address space, not memory. 64 GiB hold the fp32 gradients of 16 billion parameters. Less
+// under the thread sanitizer, because it leaves a process little address space and its tests map a
+// region once per rank.
 #ifdef __SANITIZE_THREAD__
 constexpr size_t kHeapBytes = size_t{4} << 30;
 #else
@@ -22,14 +23,15 @@ constexpr size_t kHeapBytes = size_t{64} << 30;
 #endif
 constexpr size_t kLargePageBytes = size_t{2} << 20;
 
-// Of the file. No address space is larger than a generation, so no number of ranks makes them meet.
-// The file has its full size at once: who made it longer later might make it shorter for others.
+// The bytes of a generation in the file. Generations never overlap, because no address space is
+// larger. The file has its full size at once, because a process that resized it later could shorten
+// it for others.
 constexpr off_t kGenerationBytes = off_t{1} << 47;
 constexpr int kGenerations = 1 << 15;
 
 // Blocks of different ranks begin at different places within a page. At equal places, a load from
-// one rank's array and the store just made to another's look alike to the processor in their low
-// 12 address bits, and the load waits: an all-reduce in place takes three times as long.
+// one rank's array and the store just made to another's are equal in their low 12 address bits, so
+// that the processor lets the load wait: an all-reduce in place takes three times as long.
 size_t Skew(int rank) {
   return static_cast<size_t>(rank) * 576 % kPageBytes;
 }
@@ -40,7 +42,7 @@ constexpr size_t RoundUp(size_t bytes, size_t unit) {
 
 constexpr size_t kControlBytes = RoundUp(sizeof(ControlBlock), kPageBytes);
 
-// Where the heaps begin: behind the control blocks and the channels of every pair.
+// Returns where the heaps begin: after the control blocks and the channels of every pair.
 size_t HeapsOffset(int local_size) {
   const size_t n = static_cast<size_t>(local_size);
   return n * kControlBytes + RoundUp(n * n * sizeof(Channel), kPageBytes);
@@ -50,12 +52,12 @@ size_t TotalBytes(int local_size) {
   return HeapsOffset(local_size) + static_cast<size_t>(local_size) * kHeapBytes;
 }
 
-// Part of the file, at `at` or, for nullptr, anywhere; MAP_FAILED where it cannot be.
+// Maps a part of the file at `at`; nullptr means anywhere. Returns MAP_FAILED on errors.
 void* MapPart(const UniqueFd& file, void* at, size_t bytes, off_t begin) {
   const int fixed = at == nullptr ? 0 : MAP_FIXED;
   void* const data = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | fixed,
                           file.get(), begin);
-  if (data != MAP_FAILED) madvise(data, bytes, MADV_DONTDUMP);  // such a core file helps nobody
+  if (data != MAP_FAILED) madvise(data, bytes, MADV_DONTDUMP);  // keeps core files small
   return data;
 }
 
@@ -167,7 +169,7 @@ void SharedRegion::FreePast() {
   Punch(begin, end - begin);
 }
 
-// The pages read as zeros for the next user.
+// Frees the pages, which then read as zeros.
 void SharedRegion::Punch(off_t begin, off_t bytes) {
   if (bytes == 0) return;
   fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, bytes);
@@ -194,7 +196,7 @@ std::byte* SharedRegion::heap(int rank) {
 std::byte* SharedRegion::Allocate(int rank, size_t bytes) {
   const size_t size = RoundUp(Skew(rank) + std::max<size_t>(bytes, 1), kPageBytes);
   const std::lock_guard lock(mutex_);
-  // First fit: a process has a few dozen blocks at most.
+  // First fit, because a process has a few dozen blocks at most.
   const size_t heap_begin = static_cast<size_t>(heap(rank) - base_);
   size_t offset = heap_begin;
   for (const auto& [used_offset, used_bytes] : used_) {
@@ -204,8 +206,8 @@ std::byte* SharedRegion::Allocate(int rank, size_t bytes) {
   }
   if (offset + size > heap_begin + kHeapBytes) return nullptr;
   used_.emplace(offset, size);
-  // A wish: fewer faults when it is first used. Only what lies within, so that nothing is left of a
-  // large page when the block is given back.
+  // Asks for large pages, so that the first use has fewer faults. Only for whole large pages of the
+  // block, so that Free() returns all of them.
   const size_t begin = RoundUp(offset, kLargePageBytes);
   const size_t end = (offset + size) / kLargePageBytes * kLargePageBytes;
   if (begin < end) madvise(base_ + begin, end - begin, MADV_HUGEPAGE);

@@ -2,15 +2,15 @@
 //
 //   | control block of each rank | channel from each rank to each | heap of each rank |
 //
-// Nothing has a name, so nothing is left in /dev/shm, whoever is killed: the kernel frees the
-// memory with the last process that maps it. The file is sparse; only touched pages cost memory.
-// A fresh file is all zeros, which is the valid first state of every control block.
+// The file has no name, so nothing stays in /dev/shm if a process is killed: the kernel frees the
+// memory with the last process that maps it. The file is sparse; only touched pages cost memory. A
+// fresh file is all zeros, which is the valid first state of every control block.
 //
-// A file has room for several generations of this, one behind the other, so that the processes that
-// share it may leave a group and make a new one. The memory of a generation is given back when all
-// of its ranks have left it. Where only some processes of a group are replaced (Renew), the others
-// take the control blocks of the next generation and keep their heaps: a heap is in the generation
-// in which its process has come.
+// A file has room for several generations of this layout, one behind the other, so that its
+// processes can leave a group and make a new one. The last rank that leaves a generation frees its
+// memory. If only some processes of a group are replaced (Renew), the others take the control
+// blocks of the next generation and keep their heaps: the heap of a process stays in the generation
+// in which the process started.
 #pragma once
 
 #include <sys/types.h>
@@ -33,11 +33,11 @@ inline constexpr size_t kPageBytes = 4096;
 
 class SharedRegion {
  public:
-  // A new empty file for the ranks of one node (close-on-exec).
+  // Creates an empty file for the ranks of one node (close-on-exec).
   static Result<UniqueFd> CreateFile();
 
-  // Maps the file for `local_size` ranks; all of them must give the same numbers. `generation`: a
-  // new one for every group of ranks that uses the file.
+  // Maps the file for `local_size` ranks, all of which must pass equal numbers. `generation`: a new
+  // one for every group of ranks that uses the file.
   static Result<std::unique_ptr<SharedRegion>> Map(const UniqueFd& file,
                                                    int local_size,
                                                    int generation = 0);
@@ -46,44 +46,45 @@ class SharedRegion {
   SharedRegion& operator=(const SharedRegion&) = delete;
 
   int local_size() const { return local_size_; }
-  // Goes on with the control blocks of another generation. REQUIRES: no thread uses those of before
-  // any more; heaps of other ranks neither, until MapHeaps().
+  // Replaces the control blocks by those of another generation. REQUIRES: no thread of this process
+  // uses the old control blocks; none uses other ranks' heaps until MapHeaps() has returned.
   Status Renew(int generation);
-  // Maps the heaps of ranks that have come in place of others. After the generation's first
-  // meeting: until then those of before may be in use.
+  // Maps the heaps of replaced ranks. Call it after the generation's first meeting, because the old
+  // heaps may be in use until then.
   Status MapHeaps();
   int born() const { return born_; }
-  // Gives back what nobody uses any more of the generations before this one: where ranks were
-  // killed, they have not left.
+  // Frees the memory of earlier generations, except for mapped heaps, because killed ranks could
+  // not free it. REQUIRES: no rank uses this memory.
   void FreePast();
   ControlBlock& control(int rank);
   Channel& channel(int from, int to);
   std::byte* heap(int rank);
 
-  // `bytes` of rank's heap, aligned to 64 bytes, zeroed; nullptr when it is full. Only the process
-  // of that rank may allocate from its heap; any thread of it.
+  // Allocates `bytes` of the rank's heap, zeroed and aligned to 64 bytes. Returns nullptr if the
+  // heap is full. Only the process of this rank may allocate from its heap, on any of its threads.
   std::byte* Allocate(int rank, size_t bytes);
-  // Gives the memory back to the system. Peers must not use it any more.
+  // Returns the memory to the system. REQUIRES: no other rank uses it.
   void Free(int rank, std::byte* data);
-  // `bytes` of each rank's heap, from these offsets on, one after the other in one mapping for
-  // reading; `parts` and `bytes` of whole pages. Until Unmap().
+  // Maps `bytes` of each rank's heap one after the other, read-only. parts[rank] is the offset in
+  // the rank's heap; offsets and `bytes` are multiples of the page size. The mapping stays until
+  // Unmap().
   Result<std::byte*> MapInARow(std::span<const int64_t> parts, size_t bytes);
   static void Unmap(std::byte* data, size_t bytes);
-  // The offset of [data, data + bytes) in rank's heap, or -1 when it does not lie there.
+  // Returns the offset of [data, data + bytes) in the rank's heap, or -1 if it does not lie there.
   int64_t HeapOffset(int rank, const void* data, size_t bytes);
 
  private:
   SharedRegion(UniqueFd file, int generation, std::byte* base, int local_size);
   Status MapAgain(std::byte* data, size_t bytes, off_t begin);
-  off_t FileOffsetOf(const std::byte* data) const;  // in a heap
+  off_t FileOffsetOf(const std::byte* data) const;  // `data` is in a heap
   void Punch(off_t begin, off_t bytes);
 
   const UniqueFd file_;
-  const int born_;  // the generation of the own heap
-  int generation_;  // of the control blocks
+  const int born_;  // the generation of this rank's heap
+  int generation_;  // the generation of the control blocks
   std::byte* const base_;
   const int local_size_;
-  std::vector<int> heaps_;  // by rank: the generation of the heap that is mapped
+  std::vector<int> heaps_;  // by rank: the generation of the mapped heap
   std::mutex mutex_;
   std::map<size_t, size_t> used_;  // offset in the mapping -> bytes; guarded by mutex_
 };

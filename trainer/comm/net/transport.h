@@ -1,8 +1,9 @@
-// Messages between ranks of different nodes: tagged, not blocking, in order between two ranks with
-// one tag. Over UCX: InfiniBand and the like where there is any, otherwise TCP.
+// Messages between ranks of different nodes: tagged and non-blocking; messages between two ranks
+// with one tag arrive in order. UCX uses InfiniBand or similar hardware if there is any, and TCP
+// otherwise.
 //
-// Nothing runs in the background: transfers go on while some thread of the process is in one of
-// the calls below. UCX is loaded when the first Transport is made.
+// No background thread runs: transfers progress while a thread of the process is in one of the
+// calls below. The first Transport loads UCX.
 #pragma once
 
 #include <atomic>
@@ -17,40 +18,41 @@
 
 namespace ddprun::trainer {
 
-// One process's. Any thread may call any method.
+// The transport of one process. Any thread may call any method.
 class Transport {
  public:
   struct Options {
     int rank = 0;
-    std::vector<std::string> devices = {};  // UCX's names ("eth0"); empty: all that there are
-    std::chrono::nanoseconds spin{0};       // as NodeGroup::Options
+    std::vector<std::string> devices = {};  // UCX's names ("eth0"); empty: all devices
+    std::chrono::nanoseconds spin{0};       // see NodeGroup::Options
   };
   static Result<std::unique_ptr<Transport>> Create(const Options& options);
-  // Sees its sends through, as far as their receivers take them soon.
+  // Completes the sends that their receivers take soon.
   virtual ~Transport() = default;
 
-  // Bytes from which other processes connect to this one.
+  // Returns the bytes with which other processes connect to this one.
   virtual const std::string& address() const = 0;
-  // Of every rank, by rank. Once, before the first message.
+  // Sets the addresses of all ranks, by rank. Call it once, before the first message.
   virtual void SetPeers(std::vector<std::string> addresses) = 0;
 
   struct Request {
     std::atomic<bool> done = false;
     // Valid once done:
     Status status = {};
-    size_t bytes = 0;  // of a receive: how many came
+    size_t bytes = 0;  // of a receive: how many bytes came
   };
   using Handle = std::shared_ptr<Request>;
 
-  // `data` must stay as it is until the request is done, which `keeps` can see to; its receiver may
-  // have it later.
+  // Begins a send. `data` must not change until the request is done; `keeps` can own its memory
+  // until then. A done send does not mean that the receiver has the message.
   virtual Handle Send(int to,
                       uint64_t tag,
                       const void* data,
                       size_t bytes,
                       std::shared_ptr<const void> keeps = {}) = 0;
-  // Room for `bytes`; a longer message is an error. Fails soon if the peer's process goes away,
-  // once this rank has sent it something.
+  // Begins a receive into `data`, which has room for `bytes`; a longer message is an error. If the
+  // peer's process ends, the receive fails soon, but only if this rank has sent it a message
+  // before.
   virtual Handle Receive(int from, uint64_t tag, void* data, size_t bytes) = 0;
 
   // A message that has arrived and for which there is no Receive().
@@ -59,25 +61,27 @@ class Transport {
     size_t bytes = 0;
     void* message = nullptr;
   };
-  // The first whose tag has these bits where `mask` has ones; it must then be taken.
+  // Returns the first arrived message whose tag equals `tag` in the bits of `mask`. The caller must
+  // then Take() it.
   virtual std::optional<Arrived> Find(uint64_t tag, uint64_t mask) = 0;
   virtual Handle Take(const Arrived& arrived, void* data) = 0;
 
-  // Does what can be done now. True: something was.
+  // Progresses transfers without waiting. Returns whether any has progressed.
   virtual bool Progress() = 0;
-  // Requests that have become done so far.
+  // Returns how many requests are done so far.
   virtual uint64_t completions() const = 0;
   struct Limits {
     std::chrono::steady_clock::time_point deadline;
     const std::atomic<bool>& cancelled;  // noticed within 20 ms
   };
-  // Returns when completions() is not `seen` any more; false when the limits came first.
+  // Waits until completions() differs from `seen`. Returns false if the deadline or a cancellation
+  // comes first.
   virtual bool WaitForCompletion(uint64_t seen, const Limits& limits) = 0;
 
-  // Ends a request that is under way; its data is not touched any more. Receives only.
+  // Cancels a running receive. The transport does not touch its data afterwards.
   virtual void Cancel(const Handle& request) = 0;
-  // Ends all that is under way, and every later request, with an error; the data of requests is
-  // not touched any more.
+  // Ends all running and later requests with an error. The transport does not touch their data
+  // afterwards.
   virtual void Abort() = 0;
 };
 

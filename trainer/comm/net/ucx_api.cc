@@ -12,8 +12,8 @@ namespace ddprun::trainer {
 
 namespace {
 
-// The handlers of the signals for which UCX installs its own while it is being loaded. It has a
-// variable against that, which it reads from the environment only.
+// Restores the signal handlers that UCX replaces while it is loaded. UCX has a variable against
+// this, but reads it only from the environment.
 class SignalHandlersKept {
  public:
   SignalHandlersKept() {
@@ -75,7 +75,7 @@ std::string LookUpAll(void* library, UcxApi& api) {
   return missing;
 }
 
-// A peer that goes away is an Error of ours; UCX would also log it, on stdout.
+// Turns off UCX's log of lost peers on stdout, because ddprun returns an Error for them.
 void KeepQuiet(void* library, const Environment& environment) {
   using SetOption = int(const char* name, const char* value);
   auto* set = reinterpret_cast<SetOption*>(dlsym(library, "ucs_global_opts_set_value"));
@@ -87,7 +87,7 @@ Result<const UcxApi*> Load() {
   const Environment environment = Environment::OfProcess();
   std::optional<SignalHandlersKept> kept;
   if (!environment.Get("UCX_ERROR_SIGNALS")) kept.emplace();
-  // Never closed: UCX leaves a thread and hooks behind.
+  // Never closes the library, because UCX leaves a thread and hooks behind.
   void* library = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return NotLoaded(dlerror());
   const std::string missing = LookUpAll(library, api);

@@ -1,5 +1,5 @@
-// The calls of UCX that are in use, looked up in its library when the first group with ranks on
-// several nodes is made: programs start as fast as without it, and run on machines that lack it.
+// The functions of UCX that ddprun calls. LoadUcx() looks them up when the first group on several
+// nodes is made, so that programs start fast and run on machines without UCX.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -35,8 +35,8 @@ struct UcxApi {
   decltype(&::ucs_status_string) status_string = nullptr;
 };
 
-// Loaded once a process. It takes no signal handlers and writes nothing to stdout, unless the
-// user's UCX_* variables ask for it. Not before a fork. Any thread.
+// Loads UCX, once per process. UCX then sets no signal handlers and writes nothing to stdout,
+// unless the user's UCX_* variables ask for it. Call it only after the last fork. Any thread.
 Result<const UcxApi*> LoadUcx();
 
 }  // namespace ddprun::trainer

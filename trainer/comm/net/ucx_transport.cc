@@ -36,7 +36,7 @@ Result<std::unique_ptr<Transport>> Transport::Create(const Options& options) {
   return std::unique_ptr<Transport>(std::move(transport));
 }
 
-// What the user's UCX_* variables say comes first.
+// Reads UCX's configuration. The user's UCX_* variables have precedence.
 Result<ucp_config_t*> UcxTransport::Configure(const std::vector<std::string>& devices) {
   ucp_config_t* config = nullptr;
   const ucs_status_t read = ucx_.config_read(nullptr, nullptr, &config);
@@ -47,10 +47,10 @@ Result<ucp_config_t*> UcxTransport::Configure(const std::vector<std::string>& de
       ucx_.config_modify(config, name, value.c_str());
     }
   };
-  // Inside a node there is something faster.
+  // Not for ranks of one node, because NodeGroup is faster there.
   set("TLS", "^sm");
   if (!devices.empty()) set("NET_DEVICES", Joined(devices, ","));
-  // Over TCP a rendezvous costs a round trip, and messages under way at a time hold up each other.
+  // Over TCP no rendezvous, because it costs a round trip, and running messages delay each other.
   const bool rdma = std::any_of(devices.begin(), devices.end(), [](const std::string& device) {
     return device.find(':') != std::string::npos;
   });
@@ -153,7 +153,7 @@ void UcxTransport::Finish(UcxRequest& request, ucs_status_t status, size_t bytes
   request.keeps.reset();
   request.done.store(true, std::memory_order_release);
   completions_.fetch_add(1, std::memory_order_release);
-  pending_.erase(&request);  // may be its end
+  pending_.erase(&request);  // may destroy the request
 }
 
 void UcxTransport::OnSent(void* ucx_request, ucs_status_t status, void* request) {
@@ -171,14 +171,14 @@ void UcxTransport::OnReceived(void* ucx_request,
   received.owner->Finish(received, status, status == UCS_OK ? info->length : 0);
 }
 
-// `started`: what UCX has said; a callback may have finished the request already.
+// `started` is what UCX has returned. A callback may have finished the request already.
 Transport::Handle UcxTransport::Start(const Pending& request, ucs_status_ptr_t started) {
   if (UCS_PTR_IS_PTR(started)) {
     if (!request->done.load(std::memory_order_relaxed)) request->ucx = started;
   } else {
     Finish(*request, UCS_PTR_STATUS(started), 0);
   }
-  // Who waits for events may have to wait for other ones now.
+  // Wakes the thread that waits for events, because it may now have to wait for other events.
   if (somebody_waits_) ucx_.worker_signal(worker_);
   return request;
 }
@@ -218,7 +218,7 @@ Transport::Handle UcxTransport::Receive(int from, uint64_t tag, void* data, size
   params.user_data = request.get();
   Handle handle =
       Start(request, ucx_.tag_recv_nbx(worker_, data, bytes, tag, ~uint64_t{0}, &params));
-  // What the peer had sent before it failed is there already.
+  // Messages that the peer sent before it failed have arrived already.
   if (peers_[static_cast<size_t>(from)].failed != UCS_OK) CancelReceives(from);
   return handle;
 }
@@ -261,7 +261,7 @@ void UcxTransport::ReportFailedPeers() {
   }
 }
 
-// peer -1: all.
+// Cancels the receives from `peer`; -1 means all.
 void UcxTransport::CancelReceives(int peer) {
   std::vector<void*> running;
   for (const auto& [key, request] : pending_) {
@@ -276,7 +276,7 @@ bool UcxTransport::Progress() {
   return ProgressLocked() != 0;
 }
 
-// One thread waits for the descriptor's events, the others for that thread.
+// One thread waits for the descriptor's events, and the others wait for this thread.
 bool UcxTransport::WaitForCompletion(uint64_t seen, const Limits& limits) {
   std::unique_lock lock(mutex_);
   Clock::time_point spin_until = Clock::now() + spin_;
@@ -294,7 +294,7 @@ bool UcxTransport::WaitForCompletion(uint64_t seen, const Limits& limits) {
       continue;
     }
     if (completions() != seen || now < spin_until) continue;
-    if (ucx_.worker_arm(worker_) != UCS_OK) continue;  // events are there
+    if (ucx_.worker_arm(worker_) != UCS_OK) continue;  // there are events already
     somebody_waits_ = true;
     lock.unlock();
     pollfd events{event_fd_, POLLIN, 0};
@@ -307,7 +307,7 @@ bool UcxTransport::WaitForCompletion(uint64_t seen, const Limits& limits) {
   }
 }
 
-// Until what has been sent is on its way.
+// Waits, at most kFarewell, until all sends have left.
 void UcxTransport::Flush() {
   const Clock::time_point end = Clock::now() + kFarewell;
   const auto sends = [&] {
@@ -324,7 +324,7 @@ void UcxTransport::Flush() {
   ucx_.request_free(request);
 }
 
-// By force: an orderly close waits for the other end to come to it.
+// Closes by force, because an orderly close waits for the other end to close, too.
 void UcxTransport::CloseEndpoints() {
   std::vector<void*> closing;
   for (Peer& peer : peers_) {

@@ -1,4 +1,4 @@
-// The Transport over UCX. Internal to its folder.
+// A Transport that uses UCX. Internal to its folder.
 #pragma once
 
 #include <condition_variable>
@@ -15,7 +15,7 @@ class UcxTransport : public Transport {
   UcxTransport(const UcxApi& ucx, int rank, std::chrono::nanoseconds spin)
       : ucx_(ucx), rank_(rank), spin_(spin) {}
   ~UcxTransport() override;
-  // Before all else.
+  // Opens the devices. Call it before all other methods.
   Status Open(const std::vector<std::string>& devices);
 
   const std::string& address() const override { return address_; }
@@ -35,7 +35,7 @@ class UcxTransport : public Transport {
   void Abort() override;
 
  private:
-  // The other end. UCX is given its address, so it stays where it is.
+  // A rank of another process. UCX keeps a pointer to its Peer, so it must not move.
   struct Peer {
     std::string address;
     ucp_ep_h endpoint = nullptr;
@@ -44,16 +44,16 @@ class UcxTransport : public Transport {
   };
   struct UcxRequest : Request {
     UcxTransport* owner = nullptr;
-    int peer = -1;  // -1: none in particular
+    int peer = -1;  // -1: any
     bool receives = false;
     void* ucx = nullptr;
-    std::shared_ptr<const void> keeps;  // what a send's data is in
+    std::shared_ptr<const void> keeps;  // owns a send's data
   };
   using Pending = std::shared_ptr<UcxRequest>;
 
   Result<ucp_config_t*> Configure(const std::vector<std::string>& devices);
   Status OpenWorker();
-  // The mutex is held by the callers of these.
+  // REQUIRES for the functions below, up to Lost(): the caller holds the mutex.
   ucs_status_t Connect(Peer& peer);
   Handle Start(const Pending& request, ucs_status_ptr_t started);
   void Finish(UcxRequest& request, ucs_status_t status, size_t bytes);
@@ -80,9 +80,9 @@ class UcxTransport : public Transport {
   std::string address_;
   std::atomic<uint64_t> completions_ = 0;
 
-  std::mutex mutex_;  // guards what follows, and all calls of UCX
+  std::mutex mutex_;  // guards the members below, and all calls of UCX
   std::condition_variable progressed_;
-  bool somebody_waits_ = false;  // a thread is in, or about to enter, the wait for events
+  bool somebody_waits_ = false;  // a thread waits, or is about to wait, for UCX's events
   bool aborted_ = false;
   std::vector<Peer> peers_;
   std::unordered_map<UcxRequest*, Pending> pending_;
