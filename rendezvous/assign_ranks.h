@@ -1,5 +1,5 @@
-// Which ranks each node's workers get, as torch elastic computes it (agent/server/api.py, 2.11,
-// _assign_worker_ranks), and the JSON in which nodes tell each other. Pure.
+// Assigns ranks to each node's workers as torch elastic does (agent/server/api.py, 2.11,
+// _assign_worker_ranks). Also has the JSON by which nodes exchange counts and ranks. Pure.
 #pragma once
 
 #include <optional>
@@ -10,14 +10,14 @@
 
 namespace ddprun::rendezvous {
 
-// What a node brings.
+// What a node reports about its workers.
 struct RoleInfo {
   std::string role;
   int node_rank = 0;
   int local_world_size = 0;
 };
 
-// What it gets.
+// The ranks that a node's workers get.
 struct AssignedRanks {
   int base_rank = 0;
   int world_size = 0;
@@ -27,10 +27,10 @@ struct AssignedRanks {
   friend bool operator==(const AssignedRanks&, const AssignedRanks&) = default;
 };
 
-// In the order of `nodes`, which is that of their ranks.
+// Returns the ranks of each node. `nodes` are in the order of their node ranks.
 std::vector<AssignedRanks> AssignRanks(std::span<const RoleInfo> nodes);
 
-// {"role": "default", "rank": 0, "local_world_size": 2}; nullopt when the text is something else.
+// {"role": "default", "rank": 0, "local_world_size": 2}. Parsing returns nullopt for other text.
 std::string ToJson(const RoleInfo& info);
 std::optional<RoleInfo> ParseRoleInfo(std::string_view json);
 

@@ -1,4 +1,5 @@
-// What a node brings to a rendezvous, and what a back end is. Names and defaults are torchrun's.
+// Options of a node for its rendezvous, and the description of a back end. Names and defaults are
+// torchrun's.
 #pragma once
 
 #include <chrono>
@@ -17,9 +18,10 @@
 namespace ddprun::rendezvous {
 
 inline constexpr int kMaxNodes = 65'536;
-inline constexpr int kMaxLocalWorkers = 4096;  // of one node
+inline constexpr int kMaxLocalWorkers = 4096;  // on one node
 
-// The same on all nodes of a job; of c10d's, the first node's count.
+// Rules of a job. All nodes must give the same numbers of nodes and restarts; with c10d, the
+// timeouts of the node that came first count.
 struct JobRules {
   int min_nodes = 1;
   int max_nodes = 1;
@@ -30,7 +32,8 @@ struct JobRules {
   bool elastic() const { return min_nodes < max_nodes; }
 };
 
-// The other end is taken for dead when nothing came for interval * attempts.
+// Each end of a control connection takes the other for dead if it hears nothing for
+// interval * max_attempts.
 struct KeepAlive {
   std::chrono::milliseconds interval{5'000};
   int max_attempts = 3;
@@ -38,53 +41,61 @@ struct KeepAlive {
 
 struct RendezvousOptions {
   std::string run_id = "none";
-  // How often a batch system has started the job anew under the same run_id: a later start does not
-  // meet the end of an earlier one.
+  // How often a batch system has restarted the job under the same run_id. With c10d, a node with a
+  // higher count begins a new job even if the coordinator still remembers how the last one ended.
   int requeues = 0;
-  JobRules rules;                // static: as many nodes as max_nodes
-  std::optional<int> node_rank;  // static: needed by all but node 0; c10d: a wish, see SeatNodes
+  JobRules rules;                // static: the job has max_nodes nodes
+  std::optional<int> node_rank;  // static: unset means 0; c10d: a wish, see SeatNodes()
   int local_world_size = 1;
   std::string role = "default";
-  // Where the nodes meet. static: node 0's MASTER_ADDR and MASTER_PORT, port 0 (a free one) on a
-  // single node only; c10d: of the coordinator.
+  // Where the nodes meet. static: MASTER_ADDR and MASTER_PORT of node 0; on a single node, port 0
+  // means a free port. c10d: host and port of the coordinator.
   HostPort endpoint = {"127.0.0.1", 0};
-  std::string local_addr;  // c10d: how the others reach this node; empty: the address they see
-  // c10d: whether this node hosts the coordinator; unset: if the endpoint is an address of this
-  // machine and nobody listens there yet.
+  // c10d: the address by which other nodes reach this node; empty means the one that the
+  // coordinator sees.
+  std::string local_addr;
+  // c10d: whether this node hosts the coordinator. Unset means that it does if the endpoint is an
+  // address of this machine and no program listens there yet.
   std::optional<bool> is_host;
   std::chrono::milliseconds close_timeout{30'000};
   KeepAlive keep_alive;
-  // To reach the round's store, which listens already, before the join is given up.
+  // c10d: how long a node tries to reach the round's store, which listens already, before it
+  // reports that it cannot.
   std::chrono::milliseconds reach_timeout{10'000};
-  // static: how long a node that ends the round waits until the others have been told.
+  // static: how long a node that ends the round waits for the other nodes to read it.
   std::chrono::milliseconds report_timeout{1'000};
   // One line about the wait, such as "2 of 4 nodes joined, missing: 2, 3". May be empty.
   std::function<void(const std::string& line)> on_progress;
   // c10d: a line for each message from and to the coordinator. May be empty.
   std::function<void(const std::string& line)> on_debug = {};
-  // First line after this, then at most one per interval and only when it says something new.
+  // Time between two lines about the wait, and before the first. A line that says nothing new is
+  // left out.
   std::chrono::milliseconds progress_interval{3'000};
 };
 
 struct Backend {
   std::string_view name;  // of --rdzv_backend
-  // Whether the command line says how many nodes there are and which rank each has; otherwise that
-  // is settled when they meet.
+  // true: the command line gives the number of nodes and the rank of each. false: both are decided
+  // when the nodes meet.
   bool fixed;
-  uint16_t port;  // where nodes meet that are not told another one
+  uint16_t port;  // of the endpoint, if the command line gives none
   std::chrono::milliseconds join_timeout;
-  // Each handle keeps the node alive; it stops when the last one is gone. kUsage (pages "nnodes",
-  // "node-rank", "endpoint") when the options contradict each other.
+  // Makes a node's rendezvous, which stops when the last copy of the pointer is gone. Error: kUsage
+  // (pages "nnodes", "node-rank", "endpoint") if the options contradict each other.
   Result<std::shared_ptr<Rendezvous>> (*make)(asio::io_context& io, RendezvousOptions options);
 };
 
-// Of nodes that know their number and their rank, wire-compatible with torchrun's static backend
-// (torch 2.11): ddprun and torchrun nodes can be in one job, whoever is node 0. Node 0 hosts the
-// store on the endpoint's own address (on all addresses when the endpoint is not one of this
-// machine's, or when its name means loopback only here). One node needs no exchange: Join only
-// opens the port. Every round after the first gets a fresh store on a free port. kRestart needs
-// ddprun on all nodes: next to torchrun nodes it becomes kJobFailed, of which the node that asked
-// hears by WatchRound. A node that is gone fails the job.
+// The back end for nodes that know their number and their ranks. It speaks the protocol of
+// torchrun's static back end (torch 2.11), so ddprun and torchrun nodes can be in one job, and
+// each of them can be node 0.
+//
+// Node 0 hosts the store at the endpoint's address; OwnAddresses() says when it listens on all
+// addresses instead. A single node exchanges nothing: Join() only opens the port. With several
+// nodes, every round after the first gets a fresh store on a free port.
+//
+// kRestart needs ddprun on all nodes. If a node runs torchrun, kRestart becomes kJobFailed, and
+// the node that asked for the restart learns this by WatchRound(). If a node is lost, the job
+// fails.
 extern const Backend kStaticBackend;
 
 }  // namespace ddprun::rendezvous

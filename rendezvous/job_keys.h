@@ -13,7 +13,7 @@ class JobKeys {
  public:
   explicit JobKeys(const std::string& run_id) : base_("/" + run_id + "/") {}
 
-  // Counted by every TCPStore client; torchrun's node 0 waits until all nodes have.
+  // Every TCPStore client adds 1 to this key, and torchrun's node 0 waits until all nodes have.
   static std::string Init() { return "init/"; }
   std::string RoleInfo(int round, int node) const {
     return Round(round) + "torchelastic/role_info/" + std::to_string(node);
@@ -27,12 +27,13 @@ class JobKeys {
   std::string LastFinished(int round) const {
     return Round(round) + "torchelastic/agent/terminal_state/last_member";
   }
-  // Whose store it is, whatever the job's name: as Node(0).
+  // Has the same value as Node(0): the identity of the node that hosts the store. Nodes of other
+  // jobs find it, too, because the key does not contain the job's name.
   static std::string Host() { return "/ddprun/host"; }
-  // Which process has the node rank.
+  // Has the identity of the process that has taken the node rank.
   std::string Node(int node) const { return base_ + "ddprun/node/" + std::to_string(node); }
-  // The job and the node whose Node or RoleInfo `key` is, "y" and "1"; nothing for other keys and
-  // for those of this job.
+  // If `key` is Node() or RoleInfo() of another job, returns this job and its node, such as "y"
+  // and "1". Returns nullopt for all other keys.
   std::optional<std::pair<std::string, std::string>> OtherJob(const std::string& key) const {
     if (key.starts_with(base_)) return std::nullopt;
     for (const std::string_view marker : {"/ddprun/node/", "/torchelastic/role_info/"}) {
@@ -42,18 +43,20 @@ class JobKeys {
     }
     return std::nullopt;
   }
-  // What node 0 knows of who has joined, a line for people.
+  // Node 0 writes here which nodes have joined, as a line for people.
   std::string Joined(int round) const { return Round(round) + "ddprun/joined"; }
-  // Where the workers of a later round find their fresh store.
+  // Has the port of the fresh store that the workers of a later round use.
   std::string MasterPort(int round) const { return Round(round) + "ddprun/master_port"; }
-  // Never set: each node waits for its own as long as it lives, so node 0 notices its end.
+  // Never set. Each node waits for its own key as long as it lives, so that node 0 notices when
+  // the node's agent dies.
   std::string Present(int node) const { return PresentPrefix() + std::to_string(node); }
   std::string PresentPrefix() const { return base_ + "ddprun/present/"; }
-  // Its workers have ended well, so its end is no loss.
+  // A node sets its key when its workers have ended well, so that node 0 does not take it for lost.
   std::string Left(int round, int node) const {
     return Round(round) + "ddprun/left/" + std::to_string(node);
   }
-  // One per node: node 0 decides by its own what the others read in theirs.
+  // Each node reads how the round ended from its own key. Node 0 copies the note of its key to the
+  // keys of the other nodes.
   std::string Failure(int round, int node) const {
     return Round(round) + "ddprun/failure/" + std::to_string(node);
   }
@@ -62,7 +65,7 @@ class JobKeys {
   }
 
  private:
-  // torchrun knows only the first round: its agents restart on their own.
+  // torchrun knows only the first round, because its agents restart on their own.
   std::string Round(int round) const {
     return round == 0 ? base_ : base_ + "ddprun/round/" + std::to_string(round) + "/";
   }

@@ -1,5 +1,5 @@
-// What nodes tell each other as JSON: its fields, and a round's end, which stands under a static
-// job's failure keys and in c10d's control messages. Pure.
+// Reads JSON that other nodes wrote, and converts a RoundEnd to and from JSON. A static job keeps
+// the RoundEnd under its failure keys, c10d sends it in control messages. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace ddprun::rendezvous {
 
-// Fields of an object that another process wrote; what is missing or of another type gives the
-// fallback. Small: from 0 to 2^30, -1 otherwise.
+// Return a field of an object that another process wrote. If the field is missing or has another
+// type, they return the fallback. SmallOf returns -1 unless the number is from 0 to 2^30.
 std::string TextOf(const nlohmann::json& object, const char* key);
 int64_t NumberOf(const nlohmann::json& object, const char* key, int64_t fallback = -1);
 int SmallOf(const nlohmann::json& object, const char* key);
@@ -22,16 +22,17 @@ bool FlagOf(const nlohmann::json& object, const char* key);
 // {"node_rank": 2, "kind": "failed", "message": "rank 5 was killed by SIGKILL", "exit_code": 137}
 nlohmann::json ToJson(const RoundEnd& end);
 
-// What is missing or of another type keeps its default: a failure is never dropped, and never means
-// success. Nothing in the message is obeyed by a terminal.
+// Reads a RoundEnd. A field that is missing or has another type keeps its default, so that a
+// failure is never dropped and never means success. Escapes what a terminal would obey in the
+// message.
 RoundEnd RoundEndOf(const nlohmann::json& json);
 
 std::string ToNote(const RoundEnd& end);
-// Text that is no such note becomes the message, of an unknown node.
+// Reads a text of ToNote(). Any other text becomes the message of an unknown node.
 RoundEnd ParseNote(std::string_view note);
 
-// The end of the job that takes the restart's place where a node runs torchrun: its agents restart
-// on their own.
+// Returns the kJobFailed that replaces a kRestart if a node runs torchrun, because torchrun's
+// agents restart on their own.
 RoundEnd WithoutRestart(RoundEnd end);
 
 }  // namespace ddprun::rendezvous

@@ -1,5 +1,5 @@
-// SEAM: how the nodes of a job come together, hear of each other's failures and part. Everything
-// runs on the agent's event loop, so its signals and its own store server are served meanwhile.
+// SEAM: how the nodes of a job join, learn of each other's failures and leave. Everything runs on
+// the agent's event loop, so that the loop serves signals and the store's server meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class StoreServer;
 
 // This node's place in one round.
 struct Membership {
-  int round = 0;  // counts joins, the same on every node
-  // How many rounds have ended with kRestart, on whatever node: the same number on every node.
+  int round = 0;  // counts joins; equal on every node
+  // Number of rounds that have ended with kRestart; equal on every node.
   int restart_count = 0;
   int node_rank = 0;  // GROUP_RANK
   int nnodes = 1;     // GROUP_WORLD_SIZE
@@ -31,19 +31,19 @@ struct Membership {
   uint16_t master_port = 0;
 };
 
-// Why a round ends, on every node, before its workers have all ended well.
+// Why a round ends on every node before all workers have ended well.
 struct RoundEnd {
   enum class Kind {
-    kJobFailed,  // for good: stop the workers and end with this result
+    kJobFailed,  // the job is over: stop the workers and end with this result
     kRestart,    // a worker failed and restarts are left: stop the workers, then Join again
-    kRegroup,    // nodes came or went: as kRestart, but no restart is used up
+    kRegroup,    // nodes came or went: like kRestart, but it uses up no restart
   };
   Kind kind = Kind::kJobFailed;
-  int node_rank = -1;        // of the node that it began with; -1: unknown, or the store went away
+  int node_rank = -1;        // of the node that caused the end; -1 means that none is known
   std::string message = {};  // one line: which rank and how
-  int exit_code = 1;         // what ddprun ends with on every node, if this ends the job
-  // For the launchers of the other nodes, passed on as it is: what is known of the worker that
-  // failed first (PeerWorker). Null: nothing.
+  int exit_code = 1;         // exit code of ddprun on every node if kind is kJobFailed
+  // What is known of the worker that failed first (PeerWorker). The rendezvous passes it on to the
+  // other nodes unchanged. nullptr means that nothing is known.
   std::shared_ptr<const nlohmann::json> worker = nullptr;
 };
 
@@ -53,47 +53,48 @@ constexpr std::string_view NameOf(RoundEnd::Kind kind) {
                                             : "regroup";
 }
 
-// Loop thread only. Handlers are called from the loop, never from within the call that takes
-// them; destroying the rendezvous drops them.
+// One node's side of the rendezvous. Use it on the loop thread only. Handlers are called from the
+// loop, never from within the call that takes them; destroying the rendezvous drops them.
 class Rendezvous {
  public:
   virtual ~Rendezvous() = default;
 
-  // Starts the first round or, after the round before has ended on this node, the next one. Calls
-  // `done` once: the membership, or an Error (kRendezvous) that says who is missing.
-  // All nodes must join equally often.
+  // Starts the first round or, after a round has ended on this node, the next one. Calls `done`
+  // once with the membership, or with an Error (kRendezvous) that says who is missing. All nodes
+  // must join equally often.
   virtual void Join(std::function<void(Result<Membership>)> done) = 0;
 
-  // After a successful Join, for this round: calls `handler` at most once, when another node ends
-  // the round, when its agent is gone, when nodes come or go, or when the store is gone.
+  // Calls `handler` at most once in a round that this node has joined: if another node ends the
+  // round, if another node's agent dies, if nodes come or go, or if the store is lost.
   virtual void WatchRound(std::function<void(RoundEnd)> handler) = 0;
 
-  // Ends the round on all nodes (also for a signal that only this node got); `end` gets this node's
-  // rank. `done` when they have been told, or after about a second; before a restart not until it
-  // is known how the round ended. The first end of a round stays: if another one was first,
-  // WatchRound's handler is called with it before `done`.
+  // Ends the round on all nodes, and sets the node rank of `end`. Calls `done` when the other nodes
+  // know, or after about a second; before a restart, the static back end waits until it knows how
+  // the round ended. If another end was first, that first end counts: WatchRound's handler gets it
+  // before `done`.
   virtual void EndRound(RoundEnd end, std::function<void()> done) = 0;
 
-  // This node leaves for good although its workers have not ended (it was told to stop). The
-  // others go on without it if they may, otherwise the job fails as `end` says. `done` as of
-  // EndRound.
+  // Leaves for good although this node's workers have not ended, because a signal stops this node.
+  // The other nodes continue without it if the back end allows it; otherwise the job fails with
+  // `end`. Calls `done` when the other nodes know, or after about a second.
   virtual void Withdraw(RoundEnd end, std::function<void()> done) = 0;
 
-  // This node's workers ended well: `done` when all nodes' have. The store's host stays until
-  // then, because other workers may need the store. An Error when the store goes away; if the
-  // round ends otherwise meanwhile, that comes through WatchRound, and `done` then never comes.
+  // Leaves because this node's workers have ended well. Calls `done` when the workers of all nodes
+  // have, because until then they may need this node's store; calls it with an Error if the store
+  // is lost. If the round ends in another way, WatchRound's handler is called, and `done` is not.
   virtual void Leave(std::function<void(Status)> done) = 0;
 
-  // After Leave, before its `done`: whether this node may end all the same. The others know that
-  // its workers ended well, and it hosts neither their store nor the place where nodes meet.
+  // Returns whether this node may end after Leave() although `done` has not been called: it hosts
+  // neither the workers' store nor the place where nodes meet.
   virtual bool may_go() const = 0;
 
-  // The server that this round's workers use, on the node that hosts it (for what they wait on
-  // when a job hangs); null elsewhere.
+  // Returns the store server that this round's workers use; nullptr if another node hosts it. A
+  // report of a hang reads from it which keys the workers wait for.
   virtual const StoreServer* worker_store() const = 0;
 };
 
-// `node`, which its handlers hold, as a Rendezvous that stops when it is let go of.
+// Returns `node` as a Rendezvous that calls Stop() when the last copy of the pointer is gone,
+// because pending handlers would keep the node alive.
 template <typename Node>
 std::shared_ptr<Rendezvous> Owned(std::shared_ptr<Node> node) {
   Rendezvous* const interface = node.get();

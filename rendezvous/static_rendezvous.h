@@ -21,8 +21,9 @@
 
 namespace ddprun::rendezvous {
 
-// Its handlers hold it, so Stop must be called. The join is in static_rendezvous.cc, who else is
-// there in static_rendezvous_others.cc, the round's end in static_rendezvous_end.cc.
+// Pending handlers hold this object, so its owner must call Stop(). static_rendezvous.cc has the
+// join, static_rendezvous_others.cc finds out who else is at the store's port, and
+// static_rendezvous_end.cc ends a round.
 class StaticRendezvous final : public Rendezvous,
                                public std::enable_shared_from_this<StaticRendezvous> {
  public:
@@ -44,11 +45,12 @@ class StaticRendezvous final : public Rendezvous,
   void After(asio::steady_timer& timer,
              std::chrono::milliseconds time,
              void (StaticRendezvous::*action)());
-  // A request of the join: its Error ends the join.
+  // Sends a request of the join. If the answer is an Error, the join fails with it.
   void Ask(Request request, std::function<void(const Reply&)> then);
-  // A request whose answer nobody waits for.
+  // Sends a request and ignores the answer.
   void Tell(Request request);
-  // Calls `then` with the key's value once it is there.
+  // Calls `then` with the key's value when the key is set. On nodes other than 0, calls it with an
+  // Error if the store is lost.
   void WatchKey(const std::string& key,
                 std::unique_ptr<StoreWatch>& watch,
                 std::function<void(Result<std::string>)> then);
@@ -114,26 +116,25 @@ class StaticRendezvous final : public Rendezvous,
   std::vector<asio::ip::address> addresses_;
   std::unique_ptr<AsyncResolve> resolve_;
   std::unique_ptr<StoreServer> server_;          // on node 0
-  std::unique_ptr<StoreServer> round_server_;    // on node 0, workers' store of later rounds
-  std::unique_ptr<StoreConnection> connection_;  // elsewhere
-  std::unique_ptr<StoreConnection> twin_;        // on node 0, to a second node 0
-  std::unique_ptr<StoreWatch> presence_;         // of a later node, at node 0: over all rounds
+  std::unique_ptr<StoreServer> round_server_;    // on node 0: the workers' store of later rounds
+  std::unique_ptr<StoreConnection> connection_;  // on the other nodes: to node 0's store
+  std::unique_ptr<StoreConnection> twin_;        // on node 0: asks who else hosts a store
+  std::unique_ptr<StoreWatch> presence_;         // on the other nodes: see JobKeys::Present()
   asio::steady_timer deadline_;
   asio::steady_timer progress_;
-  asio::steady_timer ending_;  // of the look-up of the own name; of EndRound; of a store that goes
-                               // away while leaving
+  // Used by LookUpOwn(), by EndRound(), and if the store is lost while this node leaves.
+  asio::steady_timer ending_;
   asio::steady_timer spreading_;
   bool stopped_ = false;
   bool hosted_by_ddprun_ = false;
 
-  // How many rounds ended with a restart, and whether a node has gone: then no round can follow.
-  int restart_count_ = 0;
-  std::optional<RoundEnd> lost_;  // node 0 knows it
+  int restart_count_ = 0;         // rounds that ended with a restart
+  std::optional<RoundEnd> lost_;  // on node 0: a node is lost, so no round can follow
 
   int round_ = -1;
-  std::string strangers_;  // nodes of another job, as text; node 0 knows it
-  bool looking_ = false;   // a look at who is missing is under way
-  std::set<int> unheard_;  // nodes that have not yet read the failure, while reporting it
+  std::string strangers_;  // on node 0: text about a node of another job
+  bool looking_ = false;   // CheckNode() asks for one node after the other
+  std::set<int> unheard_;  // on node 0: nodes that have not read the failure yet
   StaticRound now_;
 };
 

@@ -1,4 +1,4 @@
-// Opens the store server of a job on the node that hosts it: on which addresses, and says why.
+// Chooses the addresses on which a node hosts a job's store, and opens the store's server there.
 #pragma once
 
 #include <memory>
@@ -15,20 +15,20 @@
 
 namespace ddprun::rendezvous {
 
-// Pure but for the look at this machine's interfaces. Those of `resolved` that are this
-// machine's; empty: listen on all. On several nodes a loopback address does not count unless
-// `host` itself says loopback: Debian's /etc/hosts maps a machine's own name to 127.0.1.1.
+// Returns the addresses of `resolved` that are this machine's; empty means: listen on all. On
+// several nodes, a loopback address counts only if `host` itself names loopback, because Debian's
+// /etc/hosts maps a machine's own name to 127.0.1.1. Pure except that it reads the interfaces.
 std::vector<asio::ip::address> OwnAddresses(std::string_view host,
                                             std::span<const asio::ip::address> resolved,
                                             int nnodes);
 
-// Listens on `addresses`, or on all of the machine's when there are none.
+// Listens on `addresses`. If there are none, listens on all addresses of this machine.
 Result<std::unique_ptr<StoreServer>> ListenOnOwn(asio::io_context& io,
                                                  std::span<const asio::ip::address> addresses,
                                                  uint16_t port);
 
-// A line for the user where others than this machine reach the port, since the store asks nobody
-// who he is; empty where they do not. `addresses` as of ListenOnOwn.
+// Returns a warning if other machines can reach the port, because the store does not check who
+// connects; otherwise "". `addresses` are the ones that ListenOnOwn() got.
 std::string ExposureWarning(std::span<const asio::ip::address> addresses, uint16_t port);
 
 }  // namespace ddprun::rendezvous
