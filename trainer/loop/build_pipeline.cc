@@ -254,7 +254,7 @@ BuiltStrategy BuildPipeline(const Job& job,
     (is_shared ? shared : own).push_back({name, tensor});
     if (is_shared) options.shared.push_back({name, tensor, holders});
   }
-  options.sync = DataParallelOptionsOf(config.strategy).sync;
+  options.sync = DataParallelOptionsOf(config).sync;
   options.sync.reducer.recorder = recorder;
   const auto update_of = [&](const std::vector<NamedParameter>& parameters) {
     return UpdateOf(job, *built.model, mesh, parameters, options.sync.reducer.limits.cap_bytes);

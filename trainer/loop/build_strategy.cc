@@ -77,7 +77,7 @@ std::unique_ptr<Strategy> BuildZero(const Job& job,
                                     const Mesh& mesh,
                                     FlightRecorder* recorder) {
   const Config& config = job.config;
-  ZeroOptions options{.data_parallel = DataParallelOptionsOf(config.strategy)};
+  ZeroOptions options{.data_parallel = DataParallelOptionsOf(config)};
   options.data_parallel.sync.reducer.recorder = recorder;
   if (config.strategy.type == StrategyType::kZero2) options.stage = ZeroStage::kGradients;
   if (config.strategy.type == StrategyType::kZero3) {
@@ -195,7 +195,7 @@ BuiltStrategy BuildStrategy(const Job& job,
     built.strategy = BuildDataParallel(job, built.model, std::move(optimizer));
     return built;
   }
-  DataParallelOptions options = DataParallelOptionsOf(config.strategy);
+  DataParallelOptions options = DataParallelOptionsOf(config);
   options.virtual_ranks = config.training.virtual_ranks;
   options.sync.reducer.recorder = recorder;
   options.sync.rejoins = joins;

@@ -127,7 +127,8 @@ std::shared_ptr<CommHook> CommHookOf(const StrategyConfig& config) {
 
 }  // namespace
 
-DataParallelOptions DataParallelOptionsOf(const StrategyConfig& config) {
+DataParallelOptions DataParallelOptionsOf(const Config& job) {
+  const StrategyConfig& config = job.strategy;
   DataParallelOptions options{
       .sync = ModuleSync::OptionsOf({.bucket_cap_mb = config.bucket_cap_mb.number,
                                      .first_bucket_mb = config.first_bucket_mb,
@@ -139,6 +140,7 @@ DataParallelOptions DataParallelOptionsOf(const StrategyConfig& config) {
                                      .broadcast_buffers = config.broadcast_buffers,
                                      .comm_hook = CommHookOf(config)}),
       .update_in_backward = config.optimizer_in_backward};
+  options.sync.reducer.keep_order = job.comm.algorithm == AllReduceAlgorithm::kRing;
   if (config.comm_hook == CommHookType::kPostLocalSgd) {
     options.averaging = {.period = config.post_local_sgd_period,
                          .warmup_steps = config.post_local_sgd_start_step};

@@ -16,7 +16,7 @@ namespace ddprun::trainer {
 ModelOptions ModelOptionsOf(const ModelConfig& config);
 OptimizerOptions OptimizerOptionsOf(const OptimizerConfig& config);
 ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_steps);
-DataParallelOptions DataParallelOptionsOf(const StrategyConfig& config);
+DataParallelOptions DataParallelOptionsOf(const Config& job);
 std::vector<c10::Device> DevicesOf(const StrategyConfig& config);
 
 // run.device, but where strategy.devices name the devices, what those are: "cuda" or "cpu".

@@ -64,8 +64,10 @@ void Reducer::RebuildIfDue() {
   const std::lock_guard lock(mutex_);
   if (tuner_) return Tune();
   if (rebuild_ != Rebuild::kDue) return;
-  order_ = OrderOf(0, OrderOfArrival(arrival_order_, order_.size()));
-  Layout(options_.limits);
+  if (!options_.keep_order) {
+    order_ = OrderOf(0, OrderOfArrival(arrival_order_, order_.size()));
+    Layout(options_.limits);
+  }
   rebuild_ = Rebuild::kDone;
   if (options_.tune_limits) StartTuning();
 }

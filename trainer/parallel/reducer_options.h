@@ -27,6 +27,9 @@ struct ReducerOptions {
   // Find the limits in the first steps: after the first one, those of TuningCandidates() are tried,
   // six steps each, and the fastest stays. What gradients are does not depend on them.
   bool tune_limits = false;
+  // The order of gradients in the buckets stays the first guess. Where sums follow from it, a run
+  // that goes on has the same ones.
+  bool keep_order = false;
   Overlap overlap = Overlap::kBackward;
   // Some parameters may get no gradient in a backward, others in another, and not the same on
   // every rank. Their part of the average is zero; one that no rank used keeps its gradient as it
