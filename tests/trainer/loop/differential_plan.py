@@ -5,9 +5,13 @@ import json
 import random
 import signal
 
-# What is compared: ways of sharing a run out; a run that goes on in another way; one whose
-# processes are killed; or nothing, but that a config with keys at random is refused in one voice.
-KINDS = ("ways", "ways", "ways", "resume", "resume", "kills", "any keys")
+# What is compared: ways of sharing a run out; two nodes and one; a run that goes on in another way;
+# one whose processes are killed. Or nothing, but that a config with keys at random is refused in
+# one voice, or that a run that is not taken up stays as it is. With what is trained.
+KINDS = (
+    ("ways", ""), ("nodes", ""), ("resume", ""), ("refused", ""), ("kills", ""),
+    ("any keys", ""), ("ways", ""), ("resume", "plugin"), ("ways", "images"), ("resume", ""),
+)
 # Relative; of weights to the largest. Of a gradient that is hardly more than rounding the optimizer
 # makes a step of some size.
 TOLERANCES = {"loss": 1e-5, "grad_norm": 1e-4, "weights": 2e-4}
@@ -27,6 +31,7 @@ class Way:
     tensor: int = 1
     stages: int = 1
     sections: dict = dataclasses.field(default_factory=dict)
+    nodes: int = 1
 
     @property
     def has_bits_of_ddp(self):
@@ -35,7 +40,8 @@ class Way:
         return self.type in ("ddp", "zero1") and self.tensor * self.stages == 1 and not ring
 
     def __str__(self):
-        return f"{self.ranks} x {self.type} {json.dumps(self.sections)}"
+        nodes = f" on {self.nodes} nodes" if self.nodes > 1 else ""
+        return f"{self.ranks} x {self.type}{nodes} {json.dumps(self.sections)}"
 
 
 @dataclasses.dataclass
@@ -48,11 +54,12 @@ class Plan:
     ways: list  # the first is what the others are compared with
     same_bits: bool = False
     tolerances: dict = dataclasses.field(default_factory=lambda: TOLERANCES)
-    how: str = ""  # a resume: "checkpoint", "stop" or "fewer steps"
+    how: str = ""  # a resume: "checkpoint", "stop" or "fewer steps"; what is refused
     hits: list = dataclasses.field(default_factory=list)
 
     def title(self):
-        ways = ", ".join(f"{way.ranks} x {way.type}" for way in self.ways)
+        ways = ", ".join(f"{way.ranks} x {way.type}" + " on 2 nodes" * (way.nodes == 2)
+                         for way in self.ways)
         return f"seed {self.seed}: {self.kind} {self.how}: {self.sections['model']['type']}, {ways}"
 
     def __str__(self):
@@ -102,9 +109,11 @@ def meshes(ranks, tensor, stages):
             yield Way(kind, ranks, sharers, tensor, 1, {"strategy": {**sizes, "shard_size": shard}})
 
 
-def draw_model(draw, precision):
+def draw_model(draw, precision, what):
     kinds = ("mlp", "mlp", "linear", "cnn", "gpt", "gpt", "llama", "llama", "bert", "bert")
-    if precision == "fp32" and draw.random() < 0.03:
+    if what:
+        kinds = ("cnn",) if what == "images" else ("plugin",)
+    elif precision == "fp32" and draw.random() < 0.03:
         kinds = ("resnet18",)
     model = {"type": draw.choice(kinds)}
     if model["type"] in TRANSFORMERS:
@@ -121,13 +130,20 @@ def draw_model(draw, precision):
     return model
 
 
-def draw_data(draw, model):
+def draw_data(draw, model, what):
     """The sections "model" and "data". Files are those that differential_test.py writes."""
     data = {"shuffle": draw.random() < 0.8, "dataloader_num_workers": draw.choice((0, 1, 2))}
     if draw.random() < 0.5:
         data["data_seed"] = draw.randrange(10)
     kind = model["type"]
-    if kind in TABLES:
+    if kind == "plugin":
+        model["options"] = {"fault": ""}
+        if draw.random() < 0.5:
+            data.update(format="plugin", options={"fault": "none, waves"})
+        else:
+            data.update(format="csv", label_column="y", target_type="number",
+                        feature_columns=["a", "b"])
+    elif kind in TABLES:
         data["format"] = "random" if kind == "mlp" and draw.random() < 0.5 else "csv"
         classes = draw.random() < 0.5
         if data["format"] == "csv":
@@ -149,8 +165,12 @@ def draw_data(draw, model):
         data["max_seq_length"] = draw.choice((8, 12))
         model["vocab_size"] = 256 if data["format"] == "text" else 64
     else:
-        data["format"] = "idx"
-        if draw.random() < 0.3:
+        data["format"] = "image_folder" if what == "images" else "idx"
+        if what == "images":
+            data.update(image_size=8, image_mean=[0.5], image_std=[0.25])
+        if what == "images" and draw.random() < 0.3:
+            data["random_resized_crop"] = True
+        elif draw.random() < 0.3:
             data.update(random_crop_padding=1, random_flip=True)
     return {"model": model, "data": data}
 
@@ -204,7 +224,7 @@ def draw_options(draw, way, sections):
     if way.stages > 1 and way.type != "model_parallel":
         strategy["pipeline_schedule"] = draw.choice(("1f1b", "gpipe"))
         strategy["pipeline_micro_batches"] = draw.choice((0, 1, 2))
-    if draw.random() < 0.3:
+    if draw.random() < 0.3 and sections["model"]["type"] != "plugin":
         training["gradient_checkpointing"] = True
     parts = {"strategy": strategy, "training": training, "comm": comm}
     return {name: keys for name, keys in parts.items() if keys}
@@ -220,6 +240,9 @@ def fits(way, plan):
     parts = {"mlp": len(model.get("layer_sizes", [])) - 1, "linear": 1,
              "cnn": len(model.get("channels", []))}.get(model["type"],
                                                        model.get("num_hidden_layers", 1))
+    if (plan.kind == "nodes" and way.ranks % 2) or (model["type"] == "plugin" and
+                                                    way.type in ("dp", "zero3")):
+        return False
     # Where one of several processes is hit there are several.
     return way.stages <= parts and (plan.kind != "kills" or way.ranks > 1)
 
@@ -241,9 +264,9 @@ class Drawer:
 
     def plan(self):
         draw = self.draw
-        kind = KINDS[self.seed % len(KINDS)]
+        kind, what = KINDS[self.seed % len(KINDS)]
         precision = draw.choice(("fp32",) * 6 + ("bf16", "fp16"))
-        parts = draw_data(draw, draw_model(draw, precision))
+        parts = draw_data(draw, draw_model(draw, precision, what), what)
         model, data = parts["model"], parts["data"]
         samples = 12 * draw.randint(3, 6)
         sections = merge(parts, draw_training(draw, precision, model, data), {
@@ -252,7 +275,7 @@ class Drawer:
             "checkpoint": {"save_steps": 0},
         })
         plan = Plan(self.seed, kind, sections, samples, draw.choice((0, 7, 12)), [])
-        if data["format"] == "random":
+        if data["format"] in ("random", "plugin"):
             plan.held_out = 0
         if plan.held_out:
             sections["evaluation"] = {"eval_steps": draw.choice((0, 2, 3))}
@@ -260,6 +283,10 @@ class Drawer:
         self.draw_ways(plan)
         if kind == "resume":
             self.draw_resume(plan)
+        elif kind == "nodes":
+            self.draw_nodes(plan)
+        elif kind == "refused":
+            self.draw_refused(plan)
         elif kind == "kills":
             self.draw_kills(plan)
         elif kind == "any keys":
@@ -317,7 +344,7 @@ class Drawer:
             return {"twins", "whole models", "statistics"}
         if draw.random() < 0.6:
             return set()
-        trait = draw.choice(("", "dropout", "hook", "virtual"))
+        trait = draw.choice(("", "dropout", "hook", "virtual")[:3 if plan.kind == "nodes" else 4])
         if trait == "hook":
             hooks = ("fp16", "bf16", "power_sgd", "post_local_sgd")
             exact = plan.kind == "kills" and sections["training"]["precision"] != "fp16"
@@ -389,13 +416,34 @@ class Drawer:
         sections["checkpoint"] = {"save_steps": draw.randint(1, 4), "save_total_limit": 0}
         plan.hits = [{"step": draw.randint(1, steps - 2)}]
 
+    def draw_nodes(self, plan):
+        way = plan.ways[-1]
+        way.sections.pop("comm", None)  # how a node's ranks sum among themselves
+        plan.ways = [way, dataclasses.replace(way, nodes=2)]
+        plan.same_bits = True  # docs/hosts.md
+        plan.how = self.draw.choice(("whole", "goes on"))
+        plan.sections["checkpoint"]["save_steps"] = 1
+        plan.sections["checkpoint"]["save_total_limit"] = 0
+        plan.hits = [{"step": self.draw.randint(1, 9)}]
+
+    def draw_refused(self, plan):
+        draw, sections = self.draw, plan.sections
+        plan.ways = plan.ways[-1:]
+        steps = draw.randint(3, 6)
+        sections["run"] = {"seed": sections["run"]["seed"], "max_steps": steps}
+        sections["checkpoint"] = {"save_steps": draw.randint(1, 2), "save_total_limit": 0}
+        plan.hits = [{"from": draw.choice(("run", "checkpoint", "auto")),
+                      "step": draw.randint(1, steps), "byte": draw.random()}]
+        plan.how = draw.choice(sorted(refusals(plan)))
+
     def draw_kills(self, plan):
         draw, sections = self.draw, plan.sections
         plan.ways = plan.ways[-1:]
-        comm = plan.ways[0].sections.get("comm", {})
-        if comm.get("algorithm") == "ring":
-            # Its sums follow from the buckets, which a run lays out anew when it goes on.
-            comm["algorithm"] = "direct"
+        way = plan.ways[0].sections
+        if way.get("comm", {}).get("algorithm") == "ring":
+            # Its sums follow from the sizes, and those that are found are others each time.
+            if way["strategy"].get("bucket_cap_mb") == "auto":
+                way["strategy"]["bucket_cap_mb"] = 1
         tables = sections["model"]["type"] in TABLES
         steps = draw.randint(200, 400) if tables else draw.randint(30, 60)
         sections["run"] = {"seed": sections["run"]["seed"], "max_steps": steps, "name": "run",
@@ -425,6 +473,29 @@ class Drawer:
             way.sections = merge(way.sections, draw.choice(ANY_KEYS)(draw))
         if draw.random() < 0.3:
             way.ranks = draw.randint(1, 5)
+
+
+def refusals(plan):
+    """{name: sections} that make another run of it. None: without the key."""
+    sections, batch = plan.sections, plan.ways[0].sections["training"]
+    model, data, optimizer = sections["model"], sections["data"], sections["optimizer"]
+    # Not as many samples.
+    found = {"data": {"data": {"train_files": ["other"]}}, "model only": {}, "damaged": {}}
+    if data["format"] == "random":
+        found["data"] = {"data": {"num_samples": plan.samples + 12}}
+    if data["shuffle"]:
+        found["order"] = {"data": {"data_seed": 77}}
+    if model["type"] in TRANSFORMERS:
+        found["model"] = {"model": {"intermediate_size": 40}}
+    elif model["type"] == "cnn":
+        found["model"] = {"model": {"hidden_size": 24}}
+    if optimizer["type"] == "sgd":
+        found["optimizer"] = {"optimizer": {"momentum": 0 if optimizer["momentum"] else 0.9}}
+    size = batch["per_device_train_batch_size"]
+    if size % 2 == 0 and "virtual_ranks" not in batch:
+        found["step"] = {"training": {"per_device_train_batch_size": size // 2},
+                         "run": {"max_steps": None, "max_epochs": 50}}
+    return found
 
 
 def one_of(section, key, *values):

@@ -4,7 +4,7 @@ in another way or lost processes; and what ddprun refuses, ddp-trainer check ref
     differential_test.py [--seeds FIRST:END]
     differential_test.py --seed N          one plan again
 
-Needs DDPRUN_PROGRAM with ddp-trainer beside it, DDPRUN_SOURCE_DIR.
+Needs DDPRUN_PROGRAM with ddp-trainer beside it, DDPRUN_SOURCE_DIR, DDPRUN_FAULTY_PLUGIN.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import unittest
 
+import data_formats_test
 import differential_plan
 import harness
 import interruption_test
@@ -60,6 +61,13 @@ def files_of(data, samples, seed):
                 + draw.randbytes(samples * 64),
                 "-labels-idx1-ubyte": struct.pack(">2I", 0x801, samples)
                 + bytes(i % 3 if i < 3 else draw.randrange(3) for i in range(samples))}
+    if kind == "image_folder":
+        found = {}
+        for i in range(samples):
+            width, height = draw.randint(8, 20), draw.randint(8, 20)
+            found[f"/{COLOURS[i % 3]}/{i}.png"] = data_formats_test.png(
+                draw.randbytes(3 * width * height), width)
+        return found
     return {}
 
 
@@ -92,19 +100,32 @@ class Differential(interruption_test.Interruption):
     # Configs
 
     def write_files(self, plan):
-        data = plan.sections["data"]
+        data, model = plan.sections["data"], plan.sections["model"]
         if data["format"] == "random":
             data["num_samples"] = plan.samples
+        if data["format"] == "plugin":
+            data["options"]["size"] = plan.samples
+        if model["type"] == "plugin":
+            model["path"] = os.environ["DDPRUN_FAULTY_PLUGIN"]
         for name, samples in (("train", plan.samples), ("validation", plan.held_out)):
-            for ending, content in files_of(data, samples, plan.seed).items() if samples else ():
-                with open(self.path(name + ending), "wb") as file:
-                    file.write(content)
-                if "labels" not in ending:
-                    data[name + "_files"] = [name + ending]
+            if samples:
+                data.update(self.write_samples(data, name, samples, plan.seed))
         if data["format"] == "text_classification":
             os.mkdir(self.path("tokenizer"))
             special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
             self.script("tokenizer/vocab.txt", "\n".join([*special, *WORDS]) + "\n")
+
+    def write_samples(self, data, name, samples, seed):
+        """What a section "data" says of them."""
+        found = {}
+        for ending, content in files_of(data, samples, seed).items():
+            path = self.path(name + ending)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(content)
+            if "labels" not in ending:
+                found[name + "_files"] = [name + ending.partition("/")[0]]
+        return found
 
     def config_of(self, plan, way, name, **sections):
         return differential_plan.merge(
@@ -112,22 +133,35 @@ class Differential(interruption_test.Interruption):
             sections)
 
     def launch(self, config, way):
-        return self.begin({"ranks": way.ranks},
-                          [self.write_config(config, config["run"]["name"] + ".json")])
+        """A job for each node."""
+        path = self.write_config(config, config["run"]["name"] + ".json")
+        if way.nodes == 1:
+            return [self.begin({"ranks": way.ranks}, [path])]
+        meet = [f"--nnodes={way.nodes}", "--master_addr=127.0.0.1",
+                f"--master_port={harness.unused_port()}"]
+        return [self.begin({"ranks": way.ranks // way.nodes}, [*meet, f"--node_rank={node}", path])
+                for node in range(way.nodes)]
+
+    def finish_all(self, jobs):
+        """The first node's."""
+        for job in jobs:
+            self.finish(job)
+        self.assertEqual(len({job.returncode for job in jobs}), 1, [job.err for job in jobs])
+        return jobs[0]
 
     def run_way(self, plan, way, name, **sections):
         """What check says of it comes true."""
         config = self.config_of(plan, way, name, **sections)
         if way is not plan.ways[0]:
             self.assertEqual(self.check(config, way), (0, set()))
-        job = self.finish(self.launch(config, way))
+        job = self.finish_all(self.launch(config, way))
         self.assertEqual(job.returncode, 0, f"{way}: {job.err}")
 
     def check(self, config, way):
         """Exit code and titles of the problems."""
         job = subprocess.run(
             [TRAINER, "check", self.write_config(config, config["run"]["name"] + ".json"),
-             f"--nproc_per_node={way.ranks}"],
+             f"--nproc_per_node={way.ranks // way.nodes}", f"--nnodes={way.nodes}"],
             cwd=self.folder, env=self.env(), capture_output=True, text=True,
             timeout=harness.DEADLINE_S)
         return job.returncode, set(TITLE.findall(job.stderr))
@@ -152,7 +186,7 @@ class Differential(interruption_test.Interruption):
         step = plan.hits[0]["step"]
         self.run_way(plan, reference, "whole")
         if plan.how == "stop":
-            job = self.launch(self.config_of(plan, first, "parts"), first)
+            (job,) = self.launch(self.config_of(plan, first, "parts"), first)
             harness.wait_until(lambda: job.poll() is not None or self.steps_of("parts") >= step,
                                f"step {step}")
             job.terminate()
@@ -172,6 +206,58 @@ class Differential(interruption_test.Interruption):
             "resume": place, "max_steps": plan.sections["run"]["max_steps"]})
         self.assert_same_run(plan, "whole", name)
 
+    def try_nodes(self, plan):
+        one, two = plan.ways
+        self.run_way(plan, one, "one")
+        saved = self.checkpoints("runs/one")
+        on = {"run": {"resume": saved[draw_index(plan, saved)]}} if plan.how == "goes on" else {}
+        self.run_way(plan, two, "two", **on)
+        self.assert_same_run(plan, "one", "two")
+        self.assert_nothing_left()
+
+    def try_refused(self, plan):
+        (way,), (hit,) = plan.ways, plan.hits
+        only = {"checkpoint": {"save_only_model": True}} if plan.how == "model only" else {}
+        self.run_way(plan, way, "run", **only)
+        saved = self.checkpoints("runs/run")
+        place = {"auto": "auto", "run": "runs/run", "checkpoint": saved[hit["step"] % len(saved)]}
+        start = place["checkpoint" if plan.how == "damaged" else hit["from"]]
+        change = differential_plan.refusals(plan)[plan.how]
+        if change.get("data", {}).get("train_files"):
+            found = self.write_samples(plan.sections["data"], "other", plan.samples + 12, plan.seed)
+            change = {"data": {"train_files": found["other_files"]}}
+        if plan.how == "damaged":
+            turn_a_byte(start, hit["byte"])
+        # A run that has ended would have nothing to do.
+        more = {"run": {"resume": start, "max_steps": plan.sections["run"]["max_steps"] + 2}}
+        config = self.config_of(plan, way, "run", **differential_plan.merge(more, change))
+        config = {section: {key: value for key, value in keys.items() if value is not None}
+                  for section, keys in config.items()}
+        fresh = differential_plan.merge(config, {"run": {"resume": "never"}})
+        self.assertEqual(self.check(fresh, way), (0, set()))
+        before = self.tree()
+        job = self.finish_all(self.launch(config, way))
+        print(f"  from {hit['from']}: {TITLE.findall(job.err)}", flush=True)
+        self.assertNotEqual(job.returncode, 0, f"{config} is not refused")
+        self.assertRegex(job.err, "(?m)^-- (?!WORKER FAILED)[A-Z]")
+        self.assertEqual(self.tree(), before)
+        self.assert_nothing_left()
+        if plan.how == "model only":
+            return
+        if plan.how == "damaged":
+            turn_a_byte(start, hit["byte"])
+        self.run_way(plan, way, "run", **more)
+
+    def tree(self):
+        """{path: bytes} of all that runs have written."""
+        found = {}
+        for folder, folders, files in os.walk(self.path("runs")):
+            found.update({os.path.join(folder, name): None for name in folders})
+            for name in files:
+                with open(os.path.join(folder, name), "rb") as file:
+                    found[os.path.join(folder, name)] = file.read()
+        return found
+
     def try_kills(self, plan):
         (way,) = plan.ways
         config = differential_plan.merge(plan.sections, way.sections)
@@ -182,7 +268,7 @@ class Differential(interruption_test.Interruption):
         config = self.config_of(plan, way, "any")
         before = sorted(os.listdir(self.folder))
         code, titles = self.check(config, way)
-        job = self.finish(self.launch(config, way))
+        job = self.finish_all(self.launch(config, way))
         print(f"  {titles or 'fits'}", flush=True)
         self.assertEqual(job.returncode, code, job.err)
         if code == 0:
@@ -246,6 +332,18 @@ class Differential(interruption_test.Interruption):
 def draw_index(plan, checkpoints):
     """Which of them a run goes on from: not the last one."""
     return plan.hits[0]["step"] % max(1, len(checkpoints) - 1)
+
+
+def turn_a_byte(checkpoint, where):
+    """Of its weights; once more, and it is as it was."""
+    path = os.path.join(checkpoint, min(name for name in os.listdir(checkpoint)
+                                        if name.endswith(".safetensors")))
+    with open(path, "r+b") as file:
+        begin = 8 + int.from_bytes(file.read(8), "little")
+        file.seek(begin + int(where * (os.path.getsize(path) - begin)))
+        (byte,) = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 1]))
 
 
 def add_test(seed):

@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <stdexcept>
 #include <thread>
@@ -94,11 +95,13 @@ class Line final : public ddprun::trainer::PluginModel {
 
 class Numbers final : public ddprun::trainer::Dataset {
  public:
-  explicit Numbers(const PluginDataOptions& options) : fault_(FaultOf(options.json)) {
+  explicit Numbers(const PluginDataOptions& options)
+      : fault_(FaultOf(options.json)),
+        size_(nlohmann::json::parse(options.json).value("size", 100)) {
     if (fault_.starts_with("opening")) Harm(fault_);
   }
 
-  int64_t size() const override { return fault_ == "empty" ? 0 : 100; }
+  int64_t size() const override { return fault_ == "empty" ? 0 : size_; }
   bool equal_predictions() const override { return fault_ != "varying predictions"; }
 
   Batch Get(std::span<const int64_t> indices) const override {
@@ -118,15 +121,18 @@ class Numbers final : public ddprun::trainer::Dataset {
   // Where asked for, samples that differ from each other and from epoch to epoch.
   Batch GetVaried(std::span<const int64_t> indices, int64_t epoch) const override {
     Batch batch = Get(indices);
-    if (fault_ != "none, varied") return batch;
+    if (!fault_.starts_with("none, ")) return batch;
     for (size_t i = 0; i < indices.size(); ++i) {
-      batch.inputs[static_cast<int64_t>(i)].fill_(indices[i] + 1000 * epoch);
+      const auto number = static_cast<double>(indices[i] + 1000 * epoch);
+      batch.inputs[static_cast<int64_t>(i)].fill_(fault_ == "none, waves" ? std::sin(number)
+                                                                          : number);
     }
     return batch;
   }
 
  private:
   const std::string fault_;
+  const int64_t size_;
 };
 
 std::shared_ptr<ddprun::trainer::PluginModel> MakeModel(const PluginModelOptions& options) {
