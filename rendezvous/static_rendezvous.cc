@@ -65,7 +65,7 @@ void StaticRendezvous::Stop() {
   progress_.cancel();
   ending_.cancel();
   spreading_.cancel();
-  // Through locals: their pending handlers hold this object and let go of it here.
+  // Moves them to locals, because their pending handlers hold this object until they are destroyed.
   const auto resolve = std::move(resolve_);
   const auto assigned_watch = std::move(now_.assigned_watch);
   const auto failure_watch = std::move(now_.failure_watch);
@@ -164,7 +164,7 @@ void StaticRendezvous::LookUpOwn() {
       [self = shared_from_this()](const Result<std::vector<asio::ip::address>>& found) {
         if (self->stopped_) return;
         if (!found.has_value()) {
-          // It may come: the store must not be open to everybody meanwhile.
+          // The name may become known. Until then the store must not listen on all addresses.
           self->Say("waiting for the name of node 0: " + found.error().what);
           return self->After(self->ending_, kLookUpPause, &StaticRendezvous::LookUpOwn);
         }
@@ -177,8 +177,8 @@ void StaticRendezvous::LookUpOwn() {
       });
 }
 
-// One node's store is replaced in every round, at the same port; several nodes keep theirs to
-// talk to each other, and the workers of later rounds get another one.
+// A single node replaces its store in every round, at the same port. Several nodes keep the first
+// store for their agents, and the workers of later rounds get another one.
 void StaticRendezvous::OpenStore() {
   const bool replace = alone() || round_ == 0;
   std::unique_ptr<StoreServer>& opened = replace ? server_ : round_server_;
@@ -216,7 +216,7 @@ void StaticRendezvous::Announce() {
 
 void StaticRendezvous::EnterRound() {
   const int node = node_rank_;
-  // It comes first: by it node 0 notices when this node's agent dies.
+  // This wait comes first, because node 0 notices by it when this node's agent dies.
   if (!host() && hosted_by_ddprun_ && presence_ == nullptr) {
     WatchKey(keys_.Present(node), presence_, [](const Result<std::string>&) {});
   }
@@ -326,7 +326,7 @@ void StaticRendezvous::FailForLostNode() {
 void StaticRendezvous::OnDeadline() {
   if (host() && server_ == nullptr)
     return FailJoin(NoOwnName(endpoint_, options_.rules.join_timeout));
-  // The connection has the same deadline and knows why there is none.
+  // The connection has the same deadline. Its error says why it is not connected.
   if (connection_ != nullptr && !connection_->connected()) return;
   const std::string who = host() ? DescribeJoined(nnodes_, Missing()) : now_.who_is_there;
   Error error = NodesMissing(endpoint_, host(), who, options_.rules.join_timeout);
@@ -337,7 +337,7 @@ void StaticRendezvous::OnDeadline() {
 void StaticRendezvous::OnProgressTime() {
   After(progress_, options_.progress_interval, &StaticRendezvous::OnProgressTime);
   if (host()) {
-    // None yet while the endpoint's name is resolved, or who has the port is asked for.
+    // There is no server yet while node 0 resolves the endpoint's name or asks who has the port.
     if (server_ != nullptr) SayWhoIsThere();
     return;
   }

@@ -15,15 +15,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long node 0 lets the others read a failure before it acts on it, since its end ends the
-// store.
+// How long node 0 lets the other nodes read a failure before it acts on the failure, because the
+// store ends with node 0.
 constexpr milliseconds kSpreadTimeout{200};
 // How long node 0 keeps its store after the last node has finished, for the others' last reads.
 constexpr milliseconds kDrainTimeout{2000};
-// While this node leaves, the store may go away before its last answer has been looked at.
+// How long a node that leaves may still read the last answer of a store that is lost.
 constexpr milliseconds kLastAnswerTimeout{200};
 
-// Sets what nobody has set yet.
+// Returns a request that sets `key` if no node has set it yet.
 Request CompareSet(std::string key, const std::string& value) {
   return KeyRequest(Op::kCompareSet, std::move(key), value);
 }
@@ -59,7 +59,7 @@ void StaticRendezvous::DeliverFailure() {
   RoundEnd end = *now_.failure;
   if (end.node_rank == node_rank_) {
     if (now_.asked_end == end.kind) return;
-    // The others know this node as lost, though it lives: for it, too, the job has failed
+    // Node 0 takes this node for lost although it lives. For this node, too, the job has failed
     // elsewhere.
     if (!now_.asked_end) {
       end.node_rank = -1;
@@ -91,7 +91,7 @@ void StaticRendezvous::OnAbandoned(const std::vector<std::string>& keys) {
 void StaticRendezvous::OnNodeGone(int node) {
   if (now_.left) return;
   if (round_ == 0 && now_.on_joined && !now_.assigned) {
-    // It may be started again.
+    // The node may be started again.
     Tell(KeyRequest(Op::kDeleteKey, keys_.Node(node)));
     Tell(KeyRequest(Op::kDeleteKey, keys_.RoleInfo(round_, node)));
     if (now_.missing.insert(node).second) AwaitNode(node);
@@ -115,7 +115,8 @@ void StaticRendezvous::OnNodeLost(int node, bool had_left) {
   if (!had_left) Tell(CompareSet(keys_.Failure(round_, 0), ToNote(end)));
 }
 
-// A restart cannot bring back a node that is gone. The others read why where they await ranks.
+// Refuses the round, because a restart cannot bring back a lost node. The other nodes read the
+// reason from the keys where they expect their ranks.
 void StaticRendezvous::RefuseRound() {
   now_.assigned = now_.refused = true;
   Request refuse = KeysRequest(Op::kMultiSet, {});
@@ -131,7 +132,7 @@ void StaticRendezvous::EndRound(RoundEnd end, std::function<void()> done) {
   now_.on_reported = std::move(done);
   now_.asked_end = end.kind;
   end.node_rank = node_rank_;
-  // Not at once even if there is nobody to tell: no handler is called from within this call.
+  // A single node uses the timer, too, because this call must not call a handler.
   After(ending_, alone() ? milliseconds(0) : options_.report_timeout,
         &StaticRendezvous::OnReportTime);
   if (alone()) {
@@ -152,16 +153,16 @@ void StaticRendezvous::EndRound(RoundEnd end, std::function<void()> done) {
                });
 }
 
-// The number of nodes is fixed: the others cannot go on without this one.
+// Fails the job, because a static job needs all of its nodes.
 void StaticRendezvous::Withdraw(RoundEnd end, std::function<void()> done) {
   end.kind = RoundEnd::Kind::kJobFailed;
   EndRound(std::move(end), std::move(done));
 }
 
-// `round`: that which this node ended, whatever has come since.
+// `round` is the round that this node ended. The next one may have begun since.
 void StaticRendezvous::PublishEnd(const RoundEnd& own, int round) {
   if (stopped_) return;
-  // Node 0 tells the others, if it is one of ours. The first note stays.
+  // If node 0 runs ddprun, it copies its note to the others' keys. The first note stays.
   const int last = hosted_by_ddprun_ ? 0 : nnodes_ - 1;
   for (int node = 0; node < last; ++node) {
     Tell(CompareSet(keys_.Failure(round, node), ToNote(own)));
@@ -184,7 +185,8 @@ void StaticRendezvous::OnPublished(const Result<Reply>& reply) {
   OnEndTold(round_);
 }
 
-// Whoever joins anew without knowing how the round ended is out of step with the other nodes.
+// Waits longer before a restart, because a node that joins without knowing how the round ended
+// would be out of step with the other nodes.
 void StaticRendezvous::OnReportTime() {
   if (now_.failure || now_.asked_end == RoundEnd::Kind::kJobFailed) return OnReported();
   Say("waiting for node 0, which does not answer, to know how the round ended");
@@ -195,7 +197,7 @@ void StaticRendezvous::OnNoEnd() {
   LoseRound("node 0 did not answer within " + DurationText(options_.rules.join_timeout));
 }
 
-// How the round ended cannot be known any more.
+// Takes the job for failed, because this node cannot learn how the round ended.
 void StaticRendezvous::LoseRound(const std::string& why) {
   now_.failure = RoundEnd{.node_rank = -1, .message = why};
   OnSpread();
@@ -221,7 +223,7 @@ void StaticRendezvous::AwaitSeen() {
     server_->Call(KeysRequest(Op::kCheck, {keys_.Node(node)}),
                   [self = shared_from_this(), key = keys_.FailureSeen(round_, node),
                    heard](const Result<Reply>& reply) {
-                    // A torchrun node does not listen.
+                    // A node without this key runs torchrun, which reads no failures.
                     if (reply.has_value() && reply->status != kCheckReady) return heard();
                     if (self->server_ == nullptr) return;
                     self->server_->Call(KeysRequest(Op::kWait, {key}),
@@ -251,9 +253,9 @@ void StaticRendezvous::Leave(std::function<void(Status)> done) {
   }
   if (host()) return EnterBarrier();
   Tell(KeyRequest(Op::kSet, keys_.Left(round_, node_rank_)));
-  // Its own connection, as the other one must stay free for a failure; and it waits before this
-  // node is counted: torchrun's node 0 goes as soon as the last node is, and takes with it what it
-  // has not read by then.
+  // Waits on a second connection, because the first must stay free for a failure. The wait begins
+  // before this node is counted, because torchrun's node 0 ends as soon as it has counted the last
+  // node, and does not answer requests that it has not read by then.
   now_.barrier = std::make_unique<StoreConnection>(io_, options_.endpoint,
                                                    DeadlineAfter(options_.rules.join_timeout));
   now_.barrier->Call(KeysRequest(Op::kCheck, {keys_.LastFinished(round_)}),
@@ -282,7 +284,7 @@ void StaticRendezvous::EnterBarrier() {
                }));
 }
 
-// For answers that count only in this round.
+// Returns a handler that ignores answers to requests of an earlier round.
 AsyncStore::Handler StaticRendezvous::Guarded(std::function<void(const Result<Reply>&)> then) {
   return [self = shared_from_this(), round = round_,
           then = std::move(then)](const Result<Reply>& reply) {
@@ -290,12 +292,12 @@ AsyncStore::Handler StaticRendezvous::Guarded(std::function<void(const Result<Re
   };
 }
 
-// This node is the last: all have ended well, whatever becomes of the store. torchrun's node 0 goes
-// as soon as it is told, with requests of ours unanswered.
+// Ends the barrier, because this node is the last: all nodes have ended well, even if the store is
+// lost now. torchrun's node 0 ends as soon as the key is set, and may leave requests unanswered.
 void StaticRendezvous::FinishForAll() {
   // The value is torch elastic's own.
   Tell(KeyRequest(Op::kSet, keys_.LastFinished(round_), "<val_ignored>"));
-  // A request with an answer: the one before has arrived when it comes.
+  // The answer to this request shows that the store has set the key.
   store().Call(KeysRequest(Op::kCheck, {keys_.LastFinished(round_)}),
                Guarded([this](const Result<Reply>&) { OnAllFinished({}); }));
 }

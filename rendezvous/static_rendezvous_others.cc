@@ -1,4 +1,4 @@
-// Who else is at the store's port: node 0 itself, a second node 0, nodes of another job.
+// Finds out who else is at the store's port: node 0, a second node 0, or nodes of another job.
 #include <unistd.h>
 
 #include <random>
@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::json;
 using std::chrono::milliseconds;
 
-// For what listens at a port that is taken to say who it is.
+// How long the program at a taken port may take to say who it is.
 constexpr milliseconds kAnswerTimeout{1000};
 
 struct Identity {
@@ -29,7 +29,7 @@ struct Identity {
   int nnodes = 0;
 };
 
-// What is missing keeps its default: torchrun's nodes leave no identity.
+// A missing field keeps its default, because torchrun's nodes write no identity.
 Identity ParseIdentity(const std::string& text) {
   Identity identity;
   const Json parsed = ParseJsonOfStranger(text);
@@ -44,7 +44,7 @@ Identity ParseIdentity(const std::string& text) {
 
 }  // namespace
 
-// Says who has a node rank, and tells two processes apart.
+// Returns a text that says who has the node rank and differs between any two processes.
 std::string StaticRendezvous::MakeIdentity() const {
   std::random_device random;
   const Json json = {{"host", HostName()},
@@ -84,8 +84,8 @@ void StaticRendezvous::CheckHost() {
   });
 }
 
-// Calls `then` with the identity of the store's host: "" when it is another launcher's, none when
-// no store answers.
+// Calls `then` with the identity of the store's host. "" means a store of another launcher,
+// nullopt means that no store answers.
 void StaticRendezvous::AskWhoHosts(milliseconds timeout, HostHandler then) {
   twin_ = std::make_unique<StoreConnection>(io_, options_.endpoint, DeadlineAfter(timeout));
   twin_->Call(KeysRequest(Op::kCheck, {JobKeys::Host()}), [this, then = std::move(then)](
@@ -98,7 +98,8 @@ void StaticRendezvous::AskWhoHosts(milliseconds timeout, HostHandler then) {
   });
 }
 
-// Of another machine, if the endpoint is none of this one's. It may also lead back here.
+// Looks for a second node 0 at the endpoint, which is no known address of this machine. The
+// endpoint may still lead back to this process.
 void StaticRendezvous::LookForTwin() {
   AskWhoHosts(options_.rules.join_timeout, [this](const std::optional<std::string>& identity) {
     if (!identity || *identity == identity_) return;
@@ -121,7 +122,7 @@ void StaticRendezvous::FailWithoutPort(const Error& taken) {
   });
 }
 
-// Node 0 sees the keys of nodes that look for another job here.
+// Reports which nodes have joined. Node 0 also sees the keys of nodes that look for another job.
 void StaticRendezvous::SayWhoIsThere() {
   const std::string told = std::exchange(now_.who_is_there, DescribeJoined(nnodes_, Missing()));
   if (told != now_.who_is_there)
@@ -142,7 +143,8 @@ void StaticRendezvous::SayWhoIsThere() {
                 }));
 }
 
-// What node 0 says of it: a look at each node's key, by each node, is too much for its store.
+// Reports the line that node 0 wrote, because the store could not bear that every node looks at
+// the key of every other node.
 void StaticRendezvous::AskWhoIsThere() {
   constexpr size_t kMostShown = 1000;
   Ask(KeysRequest(Op::kCheck, {keys_.Joined(round_)}), [this](const Reply& there) {
@@ -154,8 +156,8 @@ void StaticRendezvous::AskWhoIsThere() {
   });
 }
 
-// In the store of torchrun's node 0. One key after the other: a CHECK of several keys does not say
-// which are there.
+// Looks for `node` and later nodes in the store of torchrun's node 0. It checks key by key, because
+// a CHECK of several keys does not say which of them exist.
 void StaticRendezvous::CheckNode(int node, std::vector<int> missing) {
   if (!now_.on_joined || node == nnodes_) {
     looking_ = false;

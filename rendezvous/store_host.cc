@@ -22,7 +22,7 @@ Result<std::unique_ptr<StoreServer>> ListenOnOwn(asio::io_context& io,
                                                  uint16_t port) {
   if (!addresses.empty()) return StoreServer::Listen(io, addresses, port);
   auto both_families = StoreServer::Listen(io, asio::ip::address_v6::any(), port);
-  // Without IPv6 in the kernel there is only the other one.
+  // A kernel without IPv6 has only IPv4.
   if (both_families.has_value() || both_families.error().page == "port-taken") {
     return both_families;
   }

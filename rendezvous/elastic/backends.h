@@ -1,4 +1,4 @@
-// All back ends: a new one is a row in backends.cc.
+// The list of all back ends. A new back end is a row in backends.cc.
 #pragma once
 
 #include <span>
@@ -8,15 +8,17 @@
 
 namespace ddprun::rendezvous {
 
-// c10d: nodes whose number may change while the job runs, and which all run ddprun. The protocol
-// between them is ddprun's own (control_message.h), not torchrun's. A fresh store per round on the
-// node of rank 0. When the coordinator's node goes, the job has failed on all others: host it apart
-// (`ddprun store`) where that must not be.
+// The back end "c10d": the number of nodes may change while the job runs, and all nodes run ddprun.
+// Nodes speak ddprun's own protocol (control_message.h), not torchrun's. In each round the node of
+// rank 0 hosts a fresh store.
+//
+// If the coordinator is lost, the job fails on all nodes. `ddprun store` hosts a coordinator
+// outside the job's nodes.
 extern const Backend kElasticBackend;
 
 std::span<const Backend* const> Backends();
 
-// Null: there is none of this name.
+// Returns nullptr if no back end has this name.
 const Backend* FindBackend(std::string_view name);
 
 }  // namespace ddprun::rendezvous

@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kHeaderBytes = 4;
 constexpr size_t kMaxMessageBytes = 256 << 10;
-// An end that lets so much pile up does not read.
+// If more bytes than this are unsent, the other end does not read.
 constexpr size_t kMaxUnsentBytes = 4 << 20;
 
 }  // namespace
@@ -68,7 +68,7 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
   void Send(const json& message) {
     if (!open_ || clogged_) return;
     const std::string text = message.dump(-1, ' ', false, json::error_handler_t::replace);
-    // Nothing of ours is so long, and the other end would take this one for a stranger.
+    // ddprun sends nothing so long. The other end would take this end for a stranger.
     assert(text.size() <= kMaxMessageBytes);
     if (text.size() > kMaxMessageBytes) return CloseSoon("a message to it is too long");
     for (int shift = 24; shift >= 0; shift -= 8) {
@@ -79,7 +79,7 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
     if (out_.size() > kMaxUnsentBytes) CloseSoon("it does not read");
   }
 
-  // Later: whoever sends must not lose the channel in the middle of what it does.
+  // Closes from the loop, so that the caller of Send() does not lose the channel within the call.
   void CloseSoon(const char* reason) {
     clogged_ = true;
     asio::post(io_, [self = shared_from_this(), reason] { self->Close(reason); });
@@ -88,7 +88,8 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
   void StartKeepAlive(const KeepAlive& keep_alive) {
     keep_alive_ = keep_alive;
     last_heard_ = Clock::now();
-    // Not before: the kernel must not give up a silent host sooner than the user wants.
+    // Allows this time at least, because the kernel must not give up a silent host sooner than
+    // the user wants.
     TuneConnection(socket_.native_handle(),
                    std::max(keep_alive.interval * keep_alive.max_attempts, milliseconds(15'000)));
     ArmTimer();
@@ -107,9 +108,9 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
 
   void OnTimer() {
     const auto now = Clock::now();
-    // This process was stopped meanwhile: what came in the meantime has not been read.
+    // The timer is late, because this process was stopped. Messages that came are not read yet.
     if (now - timer_.expiry() > keep_alive_.interval) last_heard_ = now;
-    // Divided, since the product of a year and a million attempts has no place in nanoseconds.
+    // Divides, because a year times a million attempts is too large for nanoseconds.
     if ((now - last_heard_) / keep_alive_.interval >= keep_alive_.max_attempts) {
       return Close("nothing was heard from it for " +
                    DurationText(keep_alive_.interval * keep_alive_.max_attempts));
@@ -137,7 +138,7 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
     if (Parse()) Arm(stream_descriptor::wait_read, &Impl::OnReadable);
   }
 
-  // Hands out the complete messages; false when the channel has ended meanwhile.
+  // Passes complete messages to the handler. Returns false if the channel has ended meanwhile.
   bool Parse() {
     if (!greeted_ && in_.size() < kControlPreamble.size()) return true;
     if (!greeted_ && !in_.starts_with(kControlPreamble)) return CloseStranger(in_);
@@ -155,7 +156,7 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
         return CloseStranger(text);
       }
       begin += kHeaderBytes + length;
-      // A copy: the handler may destroy the channel.
+      // Copies the handler, because it may destroy the channel.
       const auto handler = handlers_.on_message;
       handler(message);
       if (!open_) return false;
@@ -202,9 +203,9 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
   Clock::time_point last_heard_;
   std::string in_;
   bool greeted_;     // the preamble has come, or none is expected
-  std::string out_;  // with the kernel's buffer full
+  std::string out_;  // not sent yet
   bool writing_ = false;
-  bool clogged_ = false;  // nothing more is sent
+  bool clogged_ = false;  // sends nothing more, and closes soon
   bool open_ = true;
 };
 

@@ -1,5 +1,5 @@
-// One control connection, at either end: JSON messages both ways, and the watch over whether the
-// other end still lives.
+// One end of a control connection: sends and receives JSON messages, and notices if the other end
+// is dead.
 #pragma once
 
 #include <functional>
@@ -16,30 +16,31 @@
 
 namespace ddprun::rendezvous {
 
-// What a node sends first. Its first byte tells the store server that this is no TCPStore client.
+// A node sends this first. Its first byte shows the store's server that the node is no TCPStore
+// client.
 inline constexpr std::string_view kControlPreamble = "ddprun\n";
 
-// A message is its length (4 bytes, big-endian) and that many bytes of a JSON object. Loop thread
-// only. Handlers are called from the loop and may destroy the channel.
+// On the wire, a message is the length of its JSON text (4 bytes, big-endian) and the text. Use
+// the channel on the loop thread only. Handlers are called from the loop and may destroy it.
 class ControlChannel {
  public:
   struct Handlers {
     std::function<void(const nlohmann::json& message)> on_message;
-    // Once, when the other end closed it, fell silent, or is no ddprun (`stranger`); `reason` ends
-    // a sentence: "its connection was closed".
+    // Called once if the channel ends: the other end closed it or is silent, or is no ddprun
+    // (`stranger`). `reason` ends a sentence: "its connection was closed".
     std::function<void(const std::string& reason, bool stranger)> on_closed;
   };
 
   enum class End { kNode, kCoordinator };
 
-  // A node sends the preamble, the coordinator expects it. `received`: what has already been read
-  // from `fd`.
+  // A node sends the preamble, the coordinator expects it. `received` has the bytes that were
+  // already read from `fd`.
   ControlChannel(
       asio::io_context& io, End end, UniqueFd fd, std::string received, Handlers handlers);
   ~ControlChannel();
 
   void Send(const nlohmann::json& message);
-  // Sends signs of life from now on and expects them.
+  // From now on sends signs of life, and closes the channel if the other end sends nothing.
   void StartKeepAlive(const KeepAlive& keep_alive);
 
   asio::ip::address peer() const;

@@ -23,7 +23,8 @@ Error BadHello(const std::string& what) {
   return {.title = "BAD HELLO", .what = what};
 }
 
-// What a node says about itself goes into lines and errors that other nodes are told.
+// Returns a short text without control characters, because it becomes part of lines and errors on
+// other nodes.
 std::string ShortText(const json& message, const char* key) {
   return Printable(TextOf(message, key).substr(0, kMaxShortText));
 }
@@ -65,7 +66,7 @@ Result<Hello> ParseHello(const json& message) {
                     std::to_string(kControlProtocol) + ": use the same ddprun on all nodes");
   }
   hello.run_id = TextOf(message, "run_id");
-  hello.requeues = std::max(0, SmallOf(message, "requeues"));  // an older ddprun says nothing
+  hello.requeues = std::max(0, SmallOf(message, "requeues"));  // an older ddprun sends none
   hello.rules.min_nodes = SmallOf(message, "min_nodes");
   hello.rules.max_nodes = SmallOf(message, "max_nodes");
   hello.rules.max_restarts = SmallOf(message, "max_restarts");

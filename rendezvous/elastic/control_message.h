@@ -1,5 +1,4 @@
-// The messages of the control connection as JSON: what a node says of itself, and what the
-// coordinator tells it. Pure.
+// Converts the messages of a control connection to and from JSON. Pure.
 //
 // Node to coordinator: hello, join, opened, reached, unreached, end, leave, withdraw, heard.
 // Coordinator to node: open, reach, start, end, all_left, refuse, progress, withdrawn. Both: alive.
@@ -16,7 +15,7 @@
 
 namespace ddprun::rendezvous {
 
-// Raised when an older end could not understand a newer one any more.
+// To be raised if an older ddprun could not understand the messages of a newer one.
 inline constexpr int kControlProtocol = 2;
 
 // A node's first message.
@@ -27,16 +26,16 @@ struct Hello {
   JobRules rules;
   NodeInfo node;
   KeepAlive keep_alive;
-  std::string local_addr;  // --local_addr; empty: the address that the coordinator sees
+  std::string local_addr;  // --local_addr; empty means the address that the coordinator sees
 };
 
 nlohmann::json ToJson(const Hello& hello);
-// kFailed with what is wrong with it, when it cannot be meant so.
+// Reads a node's hello. The error says what is wrong with the message.
 Result<Hello> ParseHello(const nlohmann::json& message);
 
-// Where the node that opens a round's store opens it.
+// Where the node of rank 0 opens a round's store.
 struct StorePlace {
-  std::string address;         // how the others reach it
+  std::string address;         // by which the other nodes reach the store
   bool loopback_only = false;  // all nodes are on this machine
 };
 
@@ -44,21 +43,21 @@ nlohmann::json ToJson(const OpenStore& open, const StorePlace& place);
 nlohmann::json ToJson(const ReachStore& reach);
 nlohmann::json ToJson(const StartRound& start);
 nlohmann::json ToJson(const TellEnd& end);
-// A node's "end" and "withdraw"; EndOf reads it, and cuts what is longer than all nodes can be
-// told.
+// Reads a node's "end" or "withdraw". Cuts a message or a worker that is too long to be sent to all
+// nodes.
 RoundEnd EndOf(const nlohmann::json& message);
 nlohmann::json EndMessage(const char* type, int64_t attempt, const RoundEnd& end);
 nlohmann::json ToJson(const AllLeft& left);
 nlohmann::json ToJson(const RefuseJoin& refuse);
 nlohmann::json ToJson(const TellProgress& progress);
 
-// Of an "unreached".
+// Returns the text in an "unreached" that says what went wrong.
 std::string ProblemOf(const nlohmann::json& unreached);
 
-// 1 to 65535.
+// Returns the port if it is from 1 to 65535, otherwise nullopt.
 std::optional<uint16_t> PortOf(const nlohmann::json& message, const char* key);
 
-// Nothing when it is none.
+// Returns nullopt if the message holds no valid membership.
 std::optional<Membership> MembershipOf(const nlohmann::json& reach);
 Error RefusalOf(const nlohmann::json& refuse);
 

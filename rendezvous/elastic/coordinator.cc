@@ -25,10 +25,10 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// Connections that have not yet said whose node they are.
+// The most connections that have not sent their hello yet.
 constexpr size_t kMaxStrangers = 4096;
 
-// What two nodes of one job must agree on; nullopt: they do.
+// Returns the error of two nodes of one job whose rules differ; nullopt if the rules agree.
 std::optional<Error> Disagreement(const JobRules& here, const JobRules& there) {
   const std::string nnodes = NnodesText(here.min_nodes, here.max_nodes);
   const std::string other = NnodesText(there.min_nodes, there.max_nodes);
@@ -38,7 +38,7 @@ std::optional<Error> Disagreement(const JobRules& here, const JobRules& there) {
                        std::to_string(there.max_restarts));
 }
 
-// Empty for what is not worth a line.
+// Returns "" for messages that are not logged.
 std::string LogLine(const Outgoing& outgoing, size_t num_members) {
   if (std::holds_alternative<StartRound>(outgoing.what)) {
     return "a round starts, nodes: " + std::to_string(num_members);
@@ -72,7 +72,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     const NodeId id = ++last_id_;
     Peer& peer = peers_[id];
     peer.since = Clock::now();
-    // The channel is this object's, so it cannot outlive it.
+    // This object owns the channel, so the handlers cannot outlive the object.
     peer.channel = std::make_unique<ControlChannel>(
         io_, ControlChannel::End::kCoordinator, std::move(fd), std::move(received),
         ControlChannel::Handlers{
@@ -103,10 +103,10 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
   struct Peer {
     std::unique_ptr<ControlChannel> channel;
     std::optional<Hello> hello;
-    std::shared_ptr<Job> job;  // with the hello; it lasts as long as they do
-    bool dismissed = false;    // refused: it is expected to go
+    std::shared_ptr<Job> job;  // set with the hello; keeps the job alive
+    bool dismissed = false;    // refused; the node will close the connection
     bool owes_heard = false;
-    Clock::time_point since;  // when it came, or was dismissed
+    Clock::time_point since;  // when the node connected or was refused
   };
 
   size_t num_strangers() const {
@@ -191,7 +191,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
   }
 
   void Log(const Job& job, const Actions& actions) const {
-    // All nodes are told the same: once is enough.
+    // All nodes of a job get the same message, so one line is enough.
     std::string said;
     for (const Outgoing& outgoing : actions) {
       const std::string line = LogLine(outgoing, job.state.members().size());
@@ -230,7 +230,9 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
            std::holds_alternative<RefuseJoin>(outgoing.what);
   }
 
-  // Where the others reach the node of rank 0: no name, nothing that it would have to know itself.
+  // Returns where the other nodes reach the node of rank 0: an address that the coordinator sees,
+  // so
+  // that the node needs to know neither its name nor its addresses.
   StorePlace PlaceOfStore(const RoundState& state) const {
     const auto channel = [&](NodeId id) -> const ControlChannel& { return *peers_.at(id).channel; };
     const std::vector<NodeId>& members = state.members();
@@ -241,7 +243,8 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     if (!wish.empty()) return {wish, only_here && NamesLoopback(wish)};
     const asio::ip::address seen = channel(members.front()).peer();
     if (members.size() == 1 && !seen.is_loopback()) return {"127.0.0.1", true};
-    // It is on this machine: the others reach it where they reach the coordinator.
+    // The node of rank 0 is on this machine, so the others reach it where they reach the
+    // coordinator.
     if (seen.is_loopback() && !only_here) return {channel(*elsewhere).own().to_string(), false};
     return {seen.to_string(), only_here};
   }
@@ -250,7 +253,8 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     return job.state.done() && Clock::now() >= job.state.done_since() + options_.close_timeout;
   }
 
-  // Whose nodes wait here for others may wait for those that were given another name.
+  // Tells waiting nodes which other jobs wait, because some of a job's nodes may have got another
+  // --rdzv_id by mistake.
   void TellOfOthers() {
     constexpr size_t kMostNames = 4;
     std::vector<std::pair<const Job*, std::string>> waiting;
@@ -270,7 +274,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     }
   }
 
-  // Drops the jobs that nobody needs any more.
+  // Drops jobs that have no nodes, unless late nodes may still ask for the job's result.
   void Tidy() {
     std::erase_if(jobs_, [&](const auto& named) {
       const auto& [run_id, job] = named;

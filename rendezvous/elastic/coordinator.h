@@ -1,4 +1,4 @@
-// Brings the nodes of c10d jobs together: serves the control connections that come to a store's
+// Brings the nodes of c10d jobs together. Serves the control connections that come to a store's
 // port, in the agent of one node or in `ddprun store`.
 //
 //   Coordinator coordinator(io, {});
@@ -17,27 +17,29 @@ namespace ddprun::rendezvous {
 class StoreServer;
 
 struct CoordinatorOptions {
-  // How long a job that has ended refuses late-comers with its result; afterwards its run id may
-  // be used anew.
+  // How long late nodes of an ended job are refused with the job's result. Afterwards the run id
+  // may be used anew.
   std::chrono::milliseconds close_timeout{30'000};
-  // Until a new connection has said whose node it is.
+  // How long a new connection may take to send its hello.
   std::chrono::milliseconds handshake_timeout{10'000};
   // One line for each round that starts or ends, and for each node that is refused. May be empty.
   std::function<void(const std::string& line)> on_log = {};
 };
 
-// Any number of jobs, told apart by their run ids. Loop thread only. Destroying it closes the
-// control connections: nodes of jobs that have not ended take the rendezvous for lost.
+// Serves any number of jobs, told apart by their run ids. Use it on the loop thread only.
+// Destroying it closes the control connections: nodes of jobs that have not ended take the
+// coordinator for lost.
 class Coordinator {
  public:
   Coordinator(asio::io_context& io, CoordinatorOptions options);
   ~Coordinator();
 
-  // Takes over the connections of nodes that come to `server`, which may live longer or shorter.
+  // Takes over connections of nodes that come to `server`. Either of the two may be destroyed
+  // first.
   void ServeOn(StoreServer& server);
 
-  // Calls `handler` from the loop once every connected node knows the result of its job that ended,
-  // or after `timeout`. One at a time.
+  // Calls `handler` from the loop when all connected nodes know the results of their ended jobs, or
+  // after `timeout`. A second call replaces the first.
   void WhenAllHeard(std::chrono::milliseconds timeout, std::function<void()> handler);
 
   size_t num_jobs() const;

@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPause{10};
 constexpr milliseconds kLongestPause{1000};
-// So often may a connection be closed without a word before it is no ddprun that listens there.
+// After so many connections that ended without a message, no ddprun listens at the endpoint.
 constexpr int kMaxRejections = 3;
 
 }  // namespace
@@ -42,7 +42,7 @@ void ElasticRendezvous::FindCoordinator() {
   Seek();
 }
 
-// A name may get its address late, of this node as of another one.
+// Resolves the endpoint's name before each attempt, because a name may get its address late.
 void ElasticRendezvous::Seek() {
   if (options_.is_host == false || hosting()) return Connect();
   resolve_ = std::make_unique<AsyncResolve>(
@@ -56,14 +56,14 @@ void ElasticRendezvous::OnResolved(Result<std::vector<asio::ip::address>> found)
   if (TryToHost()) Connect();
 }
 
-// False when the join has failed; otherwise there is someone to connect to, here or elsewhere.
+// Hosts the coordinator if this node is its host. Returns false if the join has failed.
 bool ElasticRendezvous::TryToHost() {
   const bool ours = std::ranges::any_of(addresses_, IsOwnAddress);
   if (addresses_.empty() || !options_.is_host.value_or(ours)) return true;
   const auto own = OwnAddresses(target_.host, addresses_, options_.rules.max_nodes);
   auto server = ListenOnOwn(io_, own, target_.port);
   if (!server.has_value()) {
-    // Another agent of this machine was first.
+    // Another agent on this machine hosts the coordinator.
     if (server.error().page == "port-taken" && !options_.is_host) return true;
     FailJoin(std::move(server).error());
     return false;
@@ -98,7 +98,7 @@ void ElasticRendezvous::OnConnected(Result<UniqueFd> fd) {
     return TryAgain((address.empty() ? "" : address + ": ") + fd.error().what);
   }
   welcome_ = false;
-  // The channel is this object's, so it cannot outlive it.
+  // This object owns the channel, so the handlers cannot outlive the object.
   channel_ = std::make_unique<ControlChannel>(
       io_, ControlChannel::End::kNode, *std::move(fd), "",
       ControlChannel::Handlers{.on_message = [this](const json& message) { OnMessage(message); },
@@ -149,7 +149,7 @@ void ElasticRendezvous::OnClosed(const std::string& reason, bool stranger) {
   EndAndReport();
 }
 
-// Only the way to the coordinator has a deadline here; who is missing, it knows itself.
+// Ends the search for the coordinator. For missing nodes, the coordinator has the deadline.
 void ElasticRendezvous::OnJoinTime() {
   if (on_joined_ && !welcome_) {
     FailJoin(NoCoordinator(target_, problem_.empty() ? "no attempt has ended" : problem_,

@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 
-// How long a node that ends the round or goes waits until it has been heard.
+// How long a node that ends a round or withdraws waits for the coordinator's answer.
 constexpr milliseconds kReportTimeout{1500};
 // How long the coordinator's node waits until all nodes know how the job ended.
 constexpr milliseconds kHearTimeout{1000};
@@ -44,7 +44,7 @@ void ElasticRendezvous::Stop() {
   on_ended_ = nullptr;
   on_left_ = nullptr;
   for (auto* timer : {&deadline_, &pause_timer_, &progress_, &ending_}) timer->cancel();
-  // Through locals: their pending handlers hold this object and let go of it here.
+  // Moves them to locals, because their pending handlers hold this object until they are destroyed.
   const auto resolve = std::move(resolve_);
   const auto connect = std::move(connect_);
   const auto probe = std::move(probe_);
@@ -121,7 +121,7 @@ void ElasticRendezvous::OnMessage(const json& message) {
 
 void ElasticRendezvous::OpenStore(const json& message) {
   attempt_ = NumberOf(message, "attempt");
-  // It looks for the store of an attempt before, which ends here.
+  // The probe looks for the store of an earlier attempt, which ends here.
   probe_.reset();
   const std::string host = TextOf(message, "address");
   const bool only_here = FlagOf(message, "loopback_only");
@@ -135,8 +135,8 @@ void ElasticRendezvous::OpenStore(const json& message) {
       });
 }
 
-// On the address by which the others and all workers reach this node; on all of them where that is
-// none of this machine's, as behind a router or in a container.
+// Listens on the address by which other nodes and all workers reach this node. If the address is
+// not this machine's, as behind a router or in a container, listens on all addresses.
 void ElasticRendezvous::ListenAt(const std::string& host,
                                  std::span<const asio::ip::address> addresses,
                                  bool only_here) {
@@ -230,7 +230,7 @@ void ElasticRendezvous::DeliverEnd() {
   if (!end_ || end_delivered_ || !on_end_) return;
   end_delivered_ = true;
   const bool as_asked = end_->node_rank == membership_.node_rank && asked_end_ == end_->kind;
-  // A copy: the handler may destroy everything.
+  // Copies the handler, because it may destroy this object.
   const auto handler = on_end_;
   if (!as_asked) handler(*end_);
 }
@@ -252,7 +252,7 @@ void ElasticRendezvous::OnEnded() {
 void ElasticRendezvous::Withdraw(RoundEnd end, std::function<void()> done) {
   on_ended_ = std::move(done);
   on_joined_ = nullptr;
-  // Nobody tells the node that goes of its own going.
+  // A node that withdraws does not hear of its own end.
   on_end_ = nullptr;
   if (channel_ == nullptr) return Post(&ElasticRendezvous::OnEnded);
   json message = EndMessage("withdraw", attempt_, end);

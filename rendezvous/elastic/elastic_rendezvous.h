@@ -22,8 +22,8 @@
 
 namespace ddprun::rendezvous {
 
-// Its handlers hold it, so Stop must be called. Finding the coordinator is in elastic_connect.cc,
-// the rounds are in elastic_rendezvous.cc.
+// Pending handlers hold this object, so its owner must call Stop(). elastic_connect.cc finds the
+// coordinator, elastic_rendezvous.cc has the rounds.
 class ElasticRendezvous final : public Rendezvous,
                                 public std::enable_shared_from_this<ElasticRendezvous> {
  public:
@@ -45,7 +45,7 @@ class ElasticRendezvous final : public Rendezvous,
              void (ElasticRendezvous::*action)());
   void Post(void (ElasticRendezvous::*action)());
 
-  // Finding the coordinator.
+  // These find the coordinator or host it.
   void FindCoordinator();
   void Seek();
   void OnResolved(Result<std::vector<asio::ip::address>> found);
@@ -58,7 +58,7 @@ class ElasticRendezvous final : public Rendezvous,
   void Note(const std::string& line);
   void WarnOnce(const std::string& line);
 
-  // What the coordinator says.
+  // These handle the coordinator's messages.
   void OnMessage(const nlohmann::json& message);
   void OpenStore(const nlohmann::json& message);
   void ListenAt(const std::string& host,
@@ -69,7 +69,8 @@ class ElasticRendezvous final : public Rendezvous,
   void OnRoundEnd(const nlohmann::json& message);
   void OnRefused(const nlohmann::json& message);
   void OnClosed(const std::string& reason, bool stranger);
-  // Does it once the other nodes have heard how the job ended: with this node the coordinator goes.
+  // Calls `action`. If this node hosts the coordinator, first waits until the other nodes know how
+  // the job ended, because the coordinator ends with this node.
   void AfterOthersHeard(void (ElasticRendezvous::*action)());
 
   void Send(const nlohmann::json& message);
@@ -96,18 +97,18 @@ class ElasticRendezvous final : public Rendezvous,
   asio::steady_timer ending_;
   std::chrono::milliseconds pause_;
   std::string problem_;      // why there is no connection yet
-  int rejections_ = 0;       // connections that ended before the coordinator said anything
-  bool welcome_ = false;     // it did
-  bool told_mixed_ = false;  // a torchrun node came
-  bool warned_ = false;      // that others reach the stores of this node
+  int rejections_ = 0;       // connections that ended without a message
+  bool welcome_ = false;     // the coordinator has sent a message
+  bool told_mixed_ = false;  // the user knows that a torchrun node was refused
+  bool warned_ = false;      // the user knows that other machines reach this node
   bool stopped_ = false;
-  std::optional<Error> lost_;  // the coordinator went away
-  std::string line_;           // the latest about the wait, and the last one said
+  std::optional<Error> lost_;  // why the coordinator is lost
+  std::string line_;           // the latest line about the wait, and the last that was reported
   std::string said_line_;
 
-  // Of the current round.
+  // State of the current round.
   int64_t attempt_ = -1;
-  bool running_ = false;  // it has started here and has not ended
+  bool running_ = false;  // the round has started on this node and has not ended
   std::function<void(Result<Membership>)> on_joined_;
   Membership membership_;
   std::unique_ptr<StoreServer> round_server_;  // on the node of rank 0
@@ -116,7 +117,7 @@ class ElasticRendezvous final : public Rendezvous,
   std::function<void(RoundEnd)> on_end_;
   std::optional<RoundEnd> end_;
   bool end_delivered_ = false;
-  std::optional<RoundEnd::Kind> asked_end_;  // by this node
+  std::optional<RoundEnd::Kind> asked_end_;  // the kind that EndRound() got on this node
   std::function<void()> on_ended_;
   std::function<void(Status)> on_left_;
 };

@@ -1,5 +1,5 @@
-// What the coordinator knows of jobs and nodes, which node gets which rank in a round, and what it
-// tells the nodes. Plain values.
+// Describes nodes, chooses the node ranks of a round, and lists the coordinator's messages to
+// nodes. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@ using NodeId = uint64_t;  // of one connection to the coordinator; later ones ar
 
 // A node that can take part in the next round.
 struct Candidate {
-  NodeId id = 0;                        // also the order in which they came
+  NodeId id = 0;                        // nodes that came later have greater ids
   std::optional<int> seat = {};         // its node rank in the round before
   std::optional<int> wished_rank = {};  // --node_rank
 };
 
-// The nodes of the round by node rank, at most `max_nodes`. Who took part before goes before who
-// did not, then who came first. A node keeps its rank where it can; one whose rank is beyond the
-// smaller round, and newcomers, fill the holes: a newcomer at the rank it wished if that is a
-// hole, the others by wish, then in the order in which they came.
+// Returns the nodes of the next round by node rank. If there are more than `max_nodes`, nodes of
+// the round before are preferred, then nodes that came first. A node keeps its rank if the new
+// round has it. Free ranks go to newcomers that wished them, then to nodes whose rank is beyond the
+// new round, then to the other newcomers by wish and by order of arrival.
 std::vector<NodeId> SeatNodes(std::span<const Candidate> candidates, int max_nodes);
 
 // What a node says about itself.
@@ -38,12 +38,12 @@ struct NodeInfo {
   std::string role = "default";
 };
 
-// What the coordinator tells a node. `attempt` numbers the tries to form a round, so that what
-// crosses on the way is not taken for the next one.
-struct OpenStore {  // to the node that will have rank 0: answered by OnOpened
+// The coordinator's messages to a node. `attempt` numbers the attempts to form a round, so that a
+// late message is not taken for one of the next attempt.
+struct OpenStore {  // to the node that will have rank 0; OnOpened() is for its answer
   int64_t attempt = 0;
 };
-struct ReachStore {  // to every node: answered by OnReached or OnUnreached
+struct ReachStore {  // to every node; OnReached() and OnUnreached() are for the answers
   int64_t attempt = 0;
   Membership membership = {};
 };
@@ -57,7 +57,7 @@ struct TellEnd {
 struct AllLeft {  // every node's workers ended well: the job is done
   int64_t attempt = 0;
 };
-struct RefuseJoin {  // its Join fails with this
+struct RefuseJoin {  // the node's Join() fails with `error`
   Error error;
 };
 struct TellProgress {

@@ -1,4 +1,4 @@
-// What nodes that wait for a round are told, and how long they wait.
+// Tells nodes that wait for a round what the round waits for, and refuses them after a time.
 #include <algorithm>
 
 #include "rendezvous/elastic/elastic_text.h"
@@ -9,10 +9,11 @@ namespace ddprun::rendezvous {
 
 namespace {
 
-// Between two progress lines: a thousand nodes come within a second.
+// Time between two progress lines, because a thousand nodes may come within a second.
 constexpr std::chrono::milliseconds kLinePause{1000};
 constexpr std::chrono::milliseconds kLinePausePerNode{1};
-// In a line about many nodes. A message has a limit, and each line goes to every node that waits.
+// Most nodes that one line names, because a message has a limit and each line goes to every node
+// that waits.
 constexpr int kMostNamed = 3;
 
 }  // namespace
@@ -30,7 +31,7 @@ void RoundState::RefuseOverdue() {
   const Error refusal = NodesDidNotCome(WaitingLine(), rules_.join_timeout);
   for (auto& [id, node] : nodes_) {
     if (!node.waiting || now_ < OverdueAt(node)) continue;
-    // Before the first round others may still come together; after it the job has lost a node.
+    // Before the first round, the other nodes may still form one. Later, the job lacks a node.
     if (rounds_ > 0) return Close(refusal);
     node.waiting = false;
     actions_.push_back({id, RefuseJoin{refusal}});

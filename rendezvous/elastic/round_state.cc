@@ -11,9 +11,9 @@ namespace ddprun::rendezvous {
 
 namespace {
 
-// For a round's store to be opened and reached: nodes that cannot say so much sooner.
+// How long nodes may take to open and reach a round's store. A node that fails answers sooner.
 constexpr std::chrono::milliseconds kFormTimeout{60'000};
-// A round that loses a node before that has not got far.
+// A round that loses a node before this time counts as short.
 constexpr std::chrono::seconds kLongEnough{60};
 
 }  // namespace
@@ -93,7 +93,7 @@ Actions RoundState::OnUnreached(NodeId id, int64_t attempt, const std::string& p
     Close(refusal);
     return Take();
   }
-  // Who has been in a round was reachable then, as far as one can know.
+  // Refuses the new node, because the other one could be reached in an earlier round.
   const bool master_is_new = nodes_.at(id).seat && !nodes_.at(master).seat;
   const auto refused = nodes_.find(master_is_new ? master : id);
   actions_.push_back({refused->first, RefuseJoin{refusal}});
@@ -163,7 +163,7 @@ void RoundState::Lose(NodeId id, const Node& gone, RoundEnd end) {
     return Gather();
   }
   if (end.node_rank < 0) return;  // a spare
-  // Once its workers have ended well nobody misses it, unless the others need its store.
+  // A node whose workers have ended well is no loss, unless it has rank 0: others need its store.
   if (left_.contains(id) && end.node_rank > 0) return FinishIfAllLeft();
   end.kind = RoundEnd::Kind::kRegroup;
   if (!rules_.elastic()) {
@@ -175,8 +175,8 @@ void RoundState::Lose(NodeId id, const Node& gone, RoundEnd end) {
   Gather();
 }
 
-// A node that comes and crashes again and again would keep the others from their work: whoever is
-// new waits the longer, the more rounds in a row have lost a node soon.
+// Makes new nodes wait longer with each short round in a row, because a node that comes and crashes
+// again and again would keep the others from their work.
 void RoundState::NoteLifetime() {
   constexpr int kMostDoublings = 6;
   short_rounds_ = now_ - started_ < kLongEnough ? short_rounds_ + 1 : 0;
@@ -218,7 +218,7 @@ std::optional<RoundState::Time> RoundState::NextDeadline() const {
   for (const auto& [id, node] : nodes_) {
     if (node.waiting) consider(OverdueAt(node));
   }
-  if (!next) return std::nullopt;  // nobody waits
+  if (!next) return std::nullopt;  // no node waits
   if (last_call_) next = last_call_;
   if (WaitingLine() != told_line_) consider(next_line_);
   return next;
@@ -238,7 +238,7 @@ bool RoundState::Complete() {
     return false;
   }
   if (rounds_ > 0) {
-    // Those who were there come back when their workers have stopped.
+    // Nodes of the last round join again when their workers have stopped.
     const bool all_back = std::ranges::all_of(
         nodes_, [](const auto& node) { return !node.second.seat || node.second.waiting; });
     return all_back || now_ >= gathering_since_ + rules_.join_timeout;
@@ -267,7 +267,7 @@ void RoundState::BackToGathering() {
   members_.clear();
 }
 
-// Who is asked and does not answer must not hold up the others for ever.
+// Refuses the nodes that have not answered, so that they do not hold up the others for ever.
 void RoundState::DropSilent() {
   const bool opening = phase_ == Phase::kOpening;
   const auto asked = opening ? std::vector{members_.front()} : members_;

@@ -30,37 +30,38 @@ class RoundState {
   Actions OnJoin(NodeId node, const NodeInfo& info, Time now);
   Actions OnOpened(NodeId node, int64_t attempt, const HostPort& store);
   Actions OnReached(NodeId node, int64_t attempt);
-  // It cannot open the store or not reach it. A job that has run goes on without the newcomer of
-  // the two; where it has not, none of its nodes starts.
+  // The node cannot open or reach the round's store. Before the first round, the whole job is
+  // refused. Later one node is refused: the node of rank 0 if it is new and `node` is not,
+  // otherwise `node`.
   Actions OnUnreached(NodeId node, int64_t attempt, const std::string& problem, Time now);
-  // The first end of a round counts; all its nodes are told.
+  // A node ends the round. The first end counts, and all nodes of the round get it.
   Actions OnEnd(NodeId node, int64_t attempt, RoundEnd end, Time now);
   Actions OnLeave(NodeId node, int64_t attempt, Time now);
-  // The node goes, whatever its round does. `ends_job`: the others cannot go on without it; of a
-  // spare that is not believed.
+  // The node leaves for good, in a round or between rounds. `ends_job` means that the other nodes
+  // cannot continue without it; it is ignored for a spare.
   Actions OnWithdraw(NodeId node, RoundEnd end, bool ends_job, Time now);
-  // Its connection ended. `how` follows "node 1 (host) is gone: ".
+  // The node's connection ended. `how` follows "node 1 (host) is gone: ".
   Actions OnGone(NodeId node, const std::string& how, Time now);
-  // What is to be known of other jobs while this one waits for nodes, "" again when that is past.
+  // Sets the text about other jobs that wait; "" means that there is none.
   Actions OnOthers(const std::string& note, Time now);
   Actions OnTime(Time now);
 
-  // When OnTime has something to do next, if nothing happens before.
+  // Returns when OnTime() has something to do, if nothing else happens before.
   std::optional<Time> NextDeadline() const;
 
   const JobRules& rules() const { return rules_; }
   bool done() const { return phase_ == Phase::kDone; }
   Time done_since() const { return done_since_; }
-  // In Join, for the first round.
+  // Number of nodes in Join() for the first round; 0 after it has started.
   int num_waiting() const { return rounds_ == 0 && !done() ? NumWaiting() : 0; }
-  // By node rank, of the round that is being formed or runs.
+  // The nodes, by node rank, of the round that is being formed or runs.
   const std::vector<NodeId>& members() const { return members_; }
 
  private:
   enum class Phase { kGathering, kOpening, kReaching, kRunning, kDone };
   struct Node {
     NodeInfo info;
-    bool waiting = false;  // in Join
+    bool waiting = false;  // in Join()
     Time waits_since;
     std::optional<int> seat = {};  // its node rank in the last round that ran
   };
@@ -96,22 +97,22 @@ class RoundState {
   Phase phase_ = Phase::kGathering;
   std::map<NodeId, Node> nodes_;
   std::vector<NodeId> members_;
-  std::set<NodeId> reached_;         // of the members, in this round
-  std::set<NodeId> left_;            // whose workers ended well
-  std::map<int, std::string> lost_;  // by seat: whom a round after the first misses
+  std::set<NodeId> reached_;         // members that reach the round's store
+  std::set<NodeId> left_;            // members whose workers have ended well
+  std::map<int, std::string> lost_;  // by node rank: nodes that need a replacement
   HostPort store_;                   // of the round that is being formed
   int64_t attempt_ = 0;
-  int rounds_ = 0;  // that have started
+  int rounds_ = 0;  // number of rounds that have started
   int restarts_ = 0;
-  std::optional<Time> last_call_;  // when the first round starts with those who are in
+  std::optional<Time> last_call_;  // when the first round starts with the nodes that joined
   Time gathering_since_;
   Time form_deadline_;  // of opening and reaching
-  Time started_;        // the last round
+  Time started_;        // when the last round started
   int short_rounds_ = 0;
-  Time admit_at_;  // from then on new nodes take part
+  Time admit_at_;  // before it, new nodes must wait
   Time done_since_;
-  std::optional<Error> refusal_;  // of late-comers, once done
-  std::string others_;            // a note of other jobs
+  std::optional<Error> refusal_;  // what late nodes get when the job is done
+  std::string others_;            // see OnOthers()
   std::string told_line_;
   Time next_line_;
   Time now_;
