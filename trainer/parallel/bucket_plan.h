@@ -1,5 +1,5 @@
-// Which gradients travel together, and with which bucket sizes a step is fastest: each candidate is
-// tried in turn. Pure.
+// Plans which gradients are reduced together in a bucket, and finds the bucket sizes with which a
+// step is fastest by trying each candidate. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,51 +14,52 @@ struct GradientSize {
 };
 
 struct BucketLimits {
-  // A bucket is closed as soon as it holds this much, so it may be larger by one gradient:
-  // none is ever split. The first bucket is small, so that communication starts early.
+  // A bucket is closed when it holds this many bytes. It may be larger by one gradient, because no
+  // gradient is split. The first bucket is small, so that communication starts early.
   int64_t first_bytes = int64_t{1} << 20;
   int64_t cap_bytes = int64_t{25} << 20;
 };
 
-// Gradient indices by bucket. `order` lists every index of `sizes` once, in the order in which
-// backward produces the gradients; so do the buckets, by their last gradient: in this order they
-// become ready to be sent.
+// Returns the gradient indices of each bucket. `order` lists every index of `sizes` once, in the
+// order in which backward produces the gradients. Buckets are ordered by their last gradient, so
+// that they become full in this order.
 std::vector<std::vector<size_t>> PlanBuckets(std::span<const GradientSize> sizes,
                                              std::span<const size_t> order,
                                              const BucketLimits& limits);
 
-// One candidate and what was measured with it.
+// One candidate and its measured time.
 struct BucketTrial {
   BucketLimits limits;
   int64_t buckets = 0;
-  // Mean over the ranks of the median time from the beginning of a synchronised backward (with
-  // DistributedDataParallel after forward, in the training loop before it) to the averages.
+  // Mean over the ranks of the median time from Reducer::PrepareBackward() to the averages. The
+  // training loop calls it before forward, DistributedDataParallel after forward.
   double seconds = 0;
 };
 
-// How the sizes were found.
+// The measurements from which the sizes were chosen.
 struct BucketTuning {
-  std::vector<BucketTrial> trials;  // the default first; only those that lay gradients out anew
+  std::vector<BucketTrial> trials;  // the default first; only layouts that differ
   size_t chosen = 0;
-  int64_t steps = 0;  // that were measured
+  int64_t steps = 0;  // steps that were measured
 };
 
-// Sizes that are worth a try, the default (1 and 25 MiB) first.
+// Returns the sizes to try, the default (1 and 25 MiB) first.
 std::span<const BucketLimits> TuningCandidates();
 
-// Says what to try next and remembers how long it took: two rounds over all candidates, three steps
-// each, of which the first is not counted (memory is fresh then). One thread.
+// Chooses the candidate of each step, and records the step's time. There are two rounds over all
+// candidates with three steps each; the first of the three is not counted, because its memory is
+// fresh. One thread.
 class BucketTuner {
  public:
   // REQUIRES: candidates > 0.
   explicit BucketTuner(size_t candidates) : seconds_(candidates) {}
 
   bool Complete() const { return steps_ == TotalSteps(); }
-  // The candidate of the next step. REQUIRES: !Complete().
+  // Returns the candidate of the next step. REQUIRES: !Complete().
   size_t Current() const { return steps_ / kStepsInTurn % seconds_.size(); }
-  // One step with Current() took so long.
+  // Records that one step with Current() took `seconds`.
   void Add(double seconds);
-  // By candidate.
+  // Returns the median of each candidate.
   std::vector<double> Medians() const;
   size_t TotalSteps() const { return kRounds * kStepsInTurn * seconds_.size(); }
 
@@ -70,7 +71,8 @@ class BucketTuner {
   size_t steps_ = 0;
 };
 
-// The fastest; the first (the default) unless another one beats it by more than noise, 2 %.
+// Returns the fastest trial. Returns the first one, which is the default, unless another one is
+// faster by more than the noise, 2 %.
 size_t FastestTrial(std::span<const double> seconds);
 
 }  // namespace ddprun::trainer

@@ -23,7 +23,8 @@ class CompressHook : public CommHook {
   }
 
  private:
-  // Kept from step to step: fresh shared memory costs more than the copy.
+  // Returns a buffer that the hook keeps from step to step, because fresh shared memory costs more
+  // than the copy.
   at::Tensor& Packed(const GradientBucket& bucket, c10d::Backend& group) {
     if (packed_.size() <= bucket.index) packed_.resize(bucket.index + 1);
     at::Tensor& packed = packed_[bucket.index];

@@ -23,15 +23,15 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Does what belongs to one device, one thing after the other.
+// Runs the work of one device on one thread, in order.
 class DeviceThread {
  public:
-  // `threads`: that its kernels may use.
+  // `threads`: how many threads its kernels may use.
   DeviceThread(c10::Device device, int threads)
       : pool_(1, /*numa_node_id=*/-1, [device, threads] {
           UseDevice(device);
           UseOwnHostGenerator();
-          at::get_num_threads();  // takes the process's number, so that it does not do so later
+          at::get_num_threads();  // sets the process's number now, so that it does not do so later
           at::set_num_threads(threads);
         }) {}
 
@@ -46,7 +46,7 @@ class DeviceThread {
   c10::ThreadPool pool_;
 };
 
-// How many of the part's targets count.
+// Returns how many of the part's targets are not ignored.
 at::Tensor CountedTargets(const Batch& part) {
   return part.targets.ne(kIgnoredTarget).sum();
 }
@@ -68,15 +68,15 @@ int64_t BytesOf(const Batch& batch) {
   return Bytes({batch.inputs, batch.targets, batch.attention_mask, batch.token_type_ids});
 }
 
-// Stands for the model of devices[0], but computes on all devices. What it gives is a leaf: once
-// its gradient is there, Backward() goes on from it.
+// A model that represents the model of devices[0], but computes on all devices. Its output is a
+// leaf: when the leaf has its gradient, Backward() continues from it through the replicas.
 class ReplicatedModel final : public Model {
  public:
   ReplicatedModel(std::shared_ptr<Model> model,
                   const MakeReplica& make_replica,
                   OneProcessOptions options);
 
-  // The parameters and buffers that the replicas have are old.
+  // Marks the parameters and buffers of the replicas as out of date.
   void ForgetReplicas() {
     fresh_ = false;
     copy_seconds_ = 0;
@@ -97,7 +97,8 @@ class ReplicatedModel final : public Model {
   std::string ConfigJson() const override { return replicas_[0]->ConfigJson(); }
 
   const std::vector<DeviceMemoryReport::Device>& Memory() const { return memory_; }
-  // Of the host since ForgetReplicas(): for parameters to the replicas and gradients back.
+  // Returns the host's seconds since ForgetReplicas() for copies of parameters to the replicas and
+  // of gradients back.
   double copy_seconds() const { return copy_seconds_; }
 
  private:
@@ -106,9 +107,10 @@ class ReplicatedModel final : public Model {
   const std::shared_ptr<Model>& model() const { return replicas_[0]; }
   const c10::Device& output_device() const { return options_.devices[options_.output_device]; }
   void Replicate();
-  // What `compute` gives for the parts, one after the other, on the output device.
+  // Returns the results of `compute` for the parts, one after the other, on the output device.
   at::Tensor Gather(const Batch& batch, const Compute& compute);
-  // On the thread of each of the first `count` devices. Throws what the first of them has thrown.
+  // Calls run(device) on the thread of each of the first `count` devices. If several throw, throws
+  // the first device's exception.
   void OnEach(size_t count, const std::function<void(size_t device)>& run);
   void NoteMemory(const Batch& batch, const std::vector<Batch>& parts);
 
@@ -116,10 +118,10 @@ class ReplicatedModel final : public Model {
   std::vector<std::shared_ptr<Model>> replicas_;  // the first one is the model itself
   std::vector<DeviceMemoryReport::Device> memory_;
   bool fresh_ = false;
-  std::vector<at::Tensor> given_;  // by the replicas, with their graphs, until Backward()
+  std::vector<at::Tensor> given_;  // the replicas' outputs, with their graphs, until Backward()
   at::Tensor gathered_;
   double copy_seconds_ = 0;
-  std::vector<std::unique_ptr<DeviceThread>> threads_;  // last: they end first
+  std::vector<std::unique_ptr<DeviceThread>> threads_;  // the last member: they end first
 };
 
 ReplicatedModel::ReplicatedModel(std::shared_ptr<Model> model,
@@ -136,7 +138,7 @@ ReplicatedModel::ReplicatedModel(std::shared_ptr<Model> model,
     memory_[i] = {.name = device.str(), .model = StateBytes(*model)};
   }
   OnEach(threads_.size(), [](size_t) {});
-  // The number of new threads, which was theirs for a moment.
+  // Restores the thread number of new threads, because the device threads have changed it.
   at::set_num_threads(threads);
 }
 
@@ -184,8 +186,8 @@ at::Tensor ReplicatedModel::Gather(const Batch& batch, const Compute& compute) {
   return gathered;
 }
 
-// Each device has reduced its own samples to a mean; weighted by their numbers, these become that
-// of all.
+// Each device has averaged its own samples. Their mean, weighted by the numbers of samples, is the
+// mean of all samples.
 at::Tensor ReplicatedModel::Loss(const Batch& batch) {
   if (options_.loss == DpLoss::kGathered) return LossFrom(Outputs(batch), batch);
   const auto all = static_cast<double>(batch.predictions);
@@ -324,7 +326,7 @@ std::vector<Batch> Scatter(const Batch& batch, std::span<const c10::Device> devi
       mask.defined() ? mask.chunk(count) : std::vector<at::Tensor>(parts.size());
   for (size_t i = 0; i < parts.size(); ++i) {
     parts[i].samples = parts[i].inputs.size(0);
-    // Of tokens on a device the host does not know how many count; models ask only if any do.
+    // The host does not know how many tokens on a device count. Models only ask whether any do.
     parts[i].predictions = HasTokens(parts[i]) && parts[i].targets.is_cpu()
                                ? CountedTargets(parts[i]).item<int64_t>()
                                : parts[i].samples;

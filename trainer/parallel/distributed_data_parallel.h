@@ -9,8 +9,9 @@
 //     optimizer.step();
 //   }
 //
-// As torch.nn.parallel.DistributedDataParallel (torch 2.11) with gradient_as_bucket_view: gradients
-// are views of buckets, so replace a gradient's values, not the tensor, between backward and step.
+// Like torch.nn.parallel.DistributedDataParallel (torch 2.11) with gradient_as_bucket_view:
+// gradients are views of buckets, so replace a gradient's values, not the tensor, between backward
+// and step.
 #pragma once
 
 #include <functional>
@@ -37,22 +38,22 @@ using trainer::PostLocalSgdOptions;
 using trainer::PowerSgdOptions;
 using Overlap = trainer::ReducerOptions::Overlap;
 
-// One thread, the same on all ranks' programs: all ranks call forward and backward equally often,
-// unless they are within join().
+// One thread. All ranks call forward and backward equally often, except within join().
 template <typename Module>
 class DistributedDataParallel {
  public:
-  // A collective. Checks that all ranks have the same model (else Failure: the first tensor that
-  // differs) and copies rank 0's parameters and buffers to all. Parameters that are frozen later
-  // must be frozen before. `mesh`: a process group, or two, one of them for host tensors.
+  // A collective. Checks that all ranks have equal models and copies rank 0's parameters and
+  // buffers to all ranks. Throws Failure, which names the first tensor that differs. Freeze
+  // parameters before this call, not later. `mesh`: a process group, or two, one of them for host
+  // tensors.
   DistributedDataParallel(std::shared_ptr<Module> module,
                           const trainer::Mesh& mesh,
                           const DistributedDataParallelOptions& options = {})
       : module_(std::move(module)),
         sync_(*module_, mesh, trainer::ModuleSync::OptionsOf(options)) {}
 
-  // The module's forward. The next backward averages the gradients, unless within no_sync() or
-  // where gradients are disabled. Throws Failure; so does that backward.
+  // Runs the module's forward. The next backward averages the gradients, except within no_sync() or
+  // if gradients are disabled. This call and the backward throw Failure.
   template <typename... Inputs>
   auto forward(Inputs&&... inputs) {
     sync_.BeforeForward();
@@ -70,41 +71,41 @@ class DistributedDataParallel {
   Module& module() { return *module_; }
   const std::shared_ptr<Module>& ptr() { return module_; }
 
-  // While the returned object lives, gradients of forwards only add up on this rank.
+  // While the returned object lives, this rank only accumulates its gradients.
   [[nodiscard]] auto no_sync() { return sync_.no_sync(); }
 
-  // For overlap kStep and kBoth, after backward and instead of optimizer.step(): waits for one
-  // bucket after the other and calls `update` with the parameters of each, while the later ones are
-  // still being averaged. An optimizer that can step some parameters at a time is that of
-  // trainer/optim/optimizer.h:
+  // Call it after backward instead of optimizer.step(), with overlap kStep or kBoth. Waits for each
+  // bucket in turn and calls `update` with its parameters while later buckets are still being
+  // averaged. An optimizer of trainer/optim/optimizer.h can step some parameters at a time:
   //
   //   net.wait_for_buckets([&](std::span<const at::Tensor> parameters) {
   //     optimizer->Step(learning_rate, parameters);
   //   });
   //
-  // Without `update` it returns when all gradients are there, for an optimizer of torch::optim.
-  // Throws Failure when a collective fails; the buckets before it have been updated then.
+  // Without `update`, waits for all gradients, for an optimizer of torch::optim. Throws Failure if
+  // a collective fails; the buckets before it have been updated then.
   void wait_for_buckets(
       const std::function<void(std::span<const at::Tensor> parameters)>& update = {}) {
     sync_.reducer().WaitForBuckets(update);
   }
 
-  // For ranks with unequal numbers of batches: runs `body`, which has this rank's steps in it, and
-  // then goes along with the others, giving zeros, until all are through. In the end all ranks have
-  // the parameters of the one that went on longest. Averages stay sums over all ranks divided by
-  // their number. Collective.
+  // Trains with unequal numbers of batches on the ranks. Runs `body`, which contains this rank's
+  // steps, and then joins the other ranks' collectives with zeros until all ranks are done. In the
+  // end all ranks have the parameters of a rank that trained longest. Averages are always sums
+  // divided by the number of all ranks. Collective.
   void join(const std::function<void()>& body) { sync_.Join(body); }
 
-  // With options.tune_buckets: what was found, or nullptr as long as nothing is. The same on all
-  // ranks.
+  // Returns the result of options.tune_buckets, equal on all ranks; nullptr means that the search
+  // has not ended.
   const trainer::BucketTuning* tuning() const { return sync_.reducer().tuning(); }
 
-  // Seconds that the last backward waited for communication.
+  // Returns the seconds that the last backward waited for communication.
   double exposed_seconds() const { return sync_.reducer().exposed_seconds(); }
 
  private:
-  // Tensors in what a forward returns: a tensor, or a tuple, pair or vector of such. Others are not
-  // looked into; unused parameters are then found when backward has ended.
+  // Collects the tensors of a forward's output: a tensor, or a tuple, pair or vector of outputs.
+  // Other types are not searched; for them, unused parameters are found only when backward has
+  // ended.
   static void Collect(const at::Tensor& tensor, std::vector<at::Tensor>& out) {
     out.push_back(tensor);
   }

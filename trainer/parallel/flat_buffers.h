@@ -1,4 +1,4 @@
-// Flat tensors that are used again and again.
+// Flat tensors that a thread uses again and again.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,7 +19,7 @@ class FlatBuffers {
   }
   explicit FlatBuffers(Make make = MakePrivate) : make_(std::move(make)) {}
 
-  // Of at least that size; with values of whoever had it before.
+  // Returns a buffer of at least `elements` elements. Its values are undefined.
   at::Tensor Take(int64_t elements, const at::TensorOptions& options) {
     auto best = free_.end();
     for (auto one = free_.begin(); one != free_.end(); ++one) {
@@ -31,7 +31,7 @@ class FlatBuffers {
       free_.erase(best);
       return buffer;
     }
-    free_.clear();  // they are too small, and memory would only grow
+    free_.clear();  // because they are too small, and memory would only grow
     return make_(elements, options);
   }
   void GiveBack(at::Tensor buffer) { free_.push_back(std::move(buffer)); }

@@ -18,11 +18,13 @@
 //     optimizer.step();
 //   }
 //
-// As PyTorch's fully_shard: a block's parameters are gathered before its forward and its backward,
-// the next block's meanwhile, and freed after each; what belongs to no block is there from the
-// beginning of forward until backward is through with it. In between the module's parameters have
-// sizes, but no memory. Ranks of one node instead read each other's parts in place at any time;
-// who writes to the module's parameters there ends by SIGSEGV.
+// Like PyTorch's fully_shard: the parameters of a block are gathered before its forward and its
+// backward, while the block before it runs, and freed after each. Parameters of no block are in
+// memory from the beginning of forward until backward has finished with them. While a parameter is
+// freed, it has a size but no memory.
+//
+// Ranks of one node on the CPU instead read each other's parts in place at any time. Writing to the
+// module's parameters then ends the process with SIGSEGV.
 #pragma once
 
 #include <functional>
@@ -36,8 +38,8 @@ namespace ddprun {
 
 using trainer::FullyShardedOptions;
 
-// block.forward(x), within a forward of FullyShardedDataParallel with the block's parameters;
-// elsewhere that alone. Outputs are to be used within the same forward and its backward.
+// Calls block.forward(x). Within a forward of FullyShardedDataParallel, gathers the block's
+// parameters for it. Use the output only within this forward and its backward.
 template <typename Block>
 at::Tensor run_block(Block& block, const at::Tensor& x) {
   const auto [owner, index] = trainer::ShardedModule::BlockOf(block);
@@ -46,20 +48,21 @@ at::Tensor run_block(Block& block, const at::Tensor& x) {
       index, [&](const at::Tensor& in) { return block.forward(in); }, x);
 }
 
-// One thread, the same on all ranks' programs: all ranks call forward and backward equally often,
-// with the same blocks in them.
+// One thread. All ranks call forward and backward equally often, with the same blocks in them.
 template <typename Module>
 class FullyShardedDataParallel {
  public:
-  // A collective. Takes rank 0's parameters and buffers; no rank ever has more of the others' than
-  // one block. Throws Failure, where models differ also. `mesh`: a process group, or several axes.
+  // A collective. Takes rank 0's parameters and buffers. A rank never holds other ranks' parts of
+  // more than one block. Throws Failure, also if the ranks' models differ. `mesh`: a process group,
+  // or several axes.
   FullyShardedDataParallel(std::shared_ptr<Module> module,
                            const trainer::Mesh& mesh,
                            const FullyShardedOptions& options = {})
       : module_(std::move(module)), sharded_(*module_, mesh, options) {}
 
-  // The module's forward. Without gradients disabled a backward has to follow; it adds the averages
-  // over all ranks to the gradients of parameters(). Throws Failure; so does that backward.
+  // Runs the module's forward. Unless gradients are disabled, a backward must follow; it adds the
+  // averages over all ranks to the gradients of parameters(). This call and the backward throw
+  // Failure.
   template <typename... Inputs>
   auto forward(Inputs&&... inputs) {
     const trainer::ShardedModule::Forward scope(sharded_);
@@ -72,7 +75,7 @@ class FullyShardedDataParallel {
     return forward(std::forward<Inputs>(inputs)...);
   }
 
-  // This rank's parts, of one dimension: for an optimizer that works element by element.
+  // Returns this rank's parts as 1-d tensors, for an optimizer that works element by element.
   std::vector<at::Tensor> parameters() {
     std::vector<at::Tensor> parts;
     for (const trainer::Shard& shard : trainer::ShardsOf(sharded_.units().units())) {
@@ -80,11 +83,11 @@ class FullyShardedDataParallel {
     }
     return parts;
   }
-  // Scales the gradients so that their 2-norm over all ranks is at most max_norm; returns the norm
-  // from before. A collective.
+  // Scales the gradients so that their 2-norm over all ranks is at most max_norm. Returns the norm
+  // before scaling. A collective.
   double clip_grad_norm(double max_norm) { return sharded_.ClipGradNorm(max_norm); }
-  // Runs `body` while all parameters of the module are there, to save or to read them; changes are
-  // lost. A collective; not between forward and backward.
+  // Runs `body` while all parameters of the module are in memory, to save or to read them. Changes
+  // are lost. A collective. Do not call it between forward and backward.
   void with_whole_parameters(const std::function<void()>& body) { sharded_.WithWhole(body); }
 
   Module& module() { return *module_; }

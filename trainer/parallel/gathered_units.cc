@@ -12,7 +12,8 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Where the memory of all tensors of the storage is.
+// Sets the memory of the tensor's storage, and so of all tensors in it. An undefined `buffer` means
+// no memory.
 void PointTo(const at::Tensor& tensor, const at::Tensor& buffer) {
   c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
   void* data = buffer.defined() ? buffer.mutable_data_ptr() : nullptr;
@@ -49,7 +50,7 @@ GatheredUnits::GatheredUnits(std::span<const NamedParameter> parameters,
   }
 }
 
-// What is still coming keeps its memory by itself.
+// A running gather owns its memory, so it needs no wait here.
 GatheredUnits::~GatheredUnits() {
   for (const ShardedUnit& unit : units_) {
     if (unit.flat.defined()) PointTo(unit.flat, {});
@@ -82,7 +83,7 @@ void GatheredUnits::HandOut(ShardedUnit& unit, const Mesh& mesh) {
   in_place_ = state.in_place.defined();
   state.part.copy_(unit.layout.OwnPart(whole));
   unit.TakePieces(state.part);
-  // A storage whose memory comes and goes.
+  // A storage whose memory PointTo() sets and removes.
   unit.flat = at::empty({unit.layout.elements()}, type);
   unit.layout.MoveTo(unit.flat);
   PointTo(unit.flat, state.in_place);
@@ -124,8 +125,8 @@ void GatheredUnits::GatherAll() {
   for (size_t unit = 0; unit < units_.size(); ++unit) Gather(unit);
 }
 
-// What the others have of the parameters is that of the last update, and nobody reads what is
-// updated next: an update comes after gradients of all ranks.
+// A barrier, so that all ranks have finished the last update before this rank reads their parts. No
+// rank reads a part during the next update, because an update needs gradients of all ranks.
 void GatheredUnits::Meet() {
   if (axis_.size == 1) return;
   const Stopwatch stopwatch(exposed_seconds_);
@@ -134,7 +135,7 @@ void GatheredUnits::Meet() {
   axis_.group->barrier(options)->wait();
 }
 
-// What a forward without a backward has left there may be older than the last update.
+// Frees the units, because those of a forward without a backward may be older than the last update.
 void GatheredUnits::BeforeForward() {
   FreeAll();
   if (in_place_) return Meet();
@@ -143,7 +144,7 @@ void GatheredUnits::BeforeForward() {
 
 void GatheredUnits::AfterForward() {
   FreeAll();
-  if (in_place_) Meet();  // there may be an update without a backward in between
+  if (in_place_) Meet();  // an update may follow without a backward
 }
 
 at::Tensor GatheredUnits::Run(size_t block, const Forward& forward, const at::Tensor& x) {
@@ -154,7 +155,7 @@ at::Tensor GatheredUnits::Run(size_t block, const Forward& forward, const at::Te
   if (!last) StartGather(unit + 1);
   const at::Tensor y = forward(x);
   const bool graph = at::GradMode::is_enabled() && y.requires_grad();
-  // Backward begins with the last one.
+  // Keeps the last block, because backward begins with it.
   if (!last || !graph) Free(unit);
   if (graph) y.register_hook([this, unit](const at::Tensor&) { BeforeBackward(unit); });
   return y;

@@ -1,13 +1,14 @@
-// Parameters of which each rank keeps a part: whole units of them are there only while they are
+// Parameters of which each rank keeps a part. A whole unit of them is in memory only while it is
 // used.
 //
-// Unit 0 holds what belongs to no block, or to several: it is gathered before forward and freed
-// when backward is through with it. A block is gathered before its forward and again before its
-// backward, the next one meanwhile, and freed after each. Parameters keep their sizes; without
-// their unit they have no memory.
+// Unit 0 holds the parameters of no block or of several blocks: it is gathered before forward and
+// freed when backward has finished with it. A block is gathered before its forward and again before
+// its backward, while its neighbour runs, and freed after each. Parameters keep their sizes; while
+// their unit is freed, they have no memory.
 //
-// Where the ranks are on one node nothing is gathered: all of them read each one's part where it
-// is, and only wait for each other before forward. Parameters are then never to be written to.
+// If all ranks are on one node and on the CPU, nothing is gathered: each rank reads the others'
+// parts in place, and the ranks only wait for each other before forward. Parameters must then never
+// be written to.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,11 +22,11 @@
 
 namespace ddprun::trainer {
 
-// One thread, which is autograd's, too. All ranks do the same in the same order.
+// One thread, which is also autograd's. All ranks call the same methods in one order.
 class GatheredUnits {
  public:
-  // `blocks`: indices in `parameters`, in the order of forward. The values are those of the data
-  // axis' rank 0, and no rank ever has more of the others' than a unit. A collective.
+  // `blocks`: indices in `parameters`, in the order of forward. Takes the values of rank 0 of the
+  // data axis. A rank never holds other ranks' parts of more than one unit. A collective.
   GatheredUnits(std::span<const NamedParameter> parameters,
                 const std::vector<std::vector<size_t>>& blocks,
                 const Mesh& mesh);
@@ -37,26 +38,27 @@ class GatheredUnits {
   std::vector<ShardedUnit>& units() { return units_; }
   const std::vector<ShardedUnit>& units() const { return units_; }
 
-  // Collectives; they throw Failure.
+  // Both are collectives and throw Failure.
   void BeforeForward();
-  void AfterForward();  // without gradients; else the units are freed by Free()
-  // forward(x) of a block, counted from 0, and what belongs before and after it.
+  void AfterForward();  // only without gradients; else Free() frees the units
+  // Calls forward(x) of a block, counted from 0. Gathers its parameters before and frees them
+  // after.
   using Forward = std::function<at::Tensor(const at::Tensor& x)>;
   at::Tensor Run(size_t block, const Forward& forward, const at::Tensor& x);
-  // Backward has all gradients of the unit: nothing will use it. No collective.
+  // Frees a unit when backward has computed all of its gradients. No collective.
   void Free(size_t unit);
   void FreeAll();
-  // Copies of all units are there until FreeAll().
+  // Gathers copies of all units, until FreeAll().
   void GatherAll();
 
   double exposed_seconds() const { return exposed_seconds_; }  // so far
 
  private:
   struct State {
-    at::Tensor buffer = {};  // undefined: the unit is not there
+    at::Tensor buffer = {};  // undefined: the unit is freed
     c10::intrusive_ptr<c10d::Work> coming = {};
-    at::Tensor part = {};      // what this rank keeps
-    at::Tensor in_place = {};  // all ranks' parts, where they are on one node
+    at::Tensor part = {};      // this rank's part
+    at::Tensor in_place = {};  // all ranks' parts, if they are read in place
     bool there = false;
   };
 

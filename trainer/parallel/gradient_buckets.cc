@@ -99,8 +99,8 @@ void GradientBuckets::AddBucket(const std::vector<size_t>& members) {
 }
 
 // The first gradient of a step is a tensor of autograd's own; later micro-batches add to the view
-// in place. Copying beats keeping the view defined: that would cost a zeroing and an addition
-// instead.
+// in place. Copying is faster than a view that stays defined, because such a view costs a zeroing
+// and an addition.
 void GradientBuckets::Take(size_t index) {
   at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
   if (gradient.is_alias_of(views_[index])) return;

@@ -1,5 +1,5 @@
-// Where gradients live: flat buckets in the process group's memory, and a view of one for each
-// parameter.
+// The memory of gradients: flat buckets in the process group's memory, and a view of a bucket for
+// each parameter.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,31 +15,31 @@
 
 namespace ddprun::trainer {
 
-// A part of `flat` that autograd does not know as a view: torch::optim's zero_grad() cannot detach
-// those.
+// Returns a part of `flat` that autograd does not know as a view, because torch::optim's
+// zero_grad() cannot detach views.
 at::Tensor PartOf(const at::Tensor& flat, int64_t offset, at::IntArrayRef sizes);
 
-// Gradients of different parameters may be taken on several threads; all else on one.
+// Several threads may call Take() for different parameters. Only one thread may call other methods.
 class GradientBuckets {
  public:
   struct Bucket {
     GradientBucket gradients;
-    std::vector<at::Tensor> parameters;  // whose gradients they are
+    std::vector<at::Tensor> parameters;  // the parameters of the gradients
   };
 
-  // Throws Failure for parameters that are not dense or not on one device.
+  // Throws Failure if a parameter is not dense, or if parameters are on different devices.
   GradientBuckets(std::vector<NamedParameter> parameters, c10::intrusive_ptr<c10d::Backend> group);
 
-  // What PlanBuckets makes of these parameters.
+  // Returns PlanBuckets() of these parameters.
   std::vector<std::vector<size_t>> Plan(std::span<const size_t> order,
                                         const BucketLimits& limits) const;
-  // Makes new buckets, in new memory. Gradients that are views of the old ones stay what they are.
+  // Makes new buckets in new memory. Gradients that are views of the old buckets do not change.
   void Layout(const std::vector<std::vector<size_t>>& plan);
 
-  // Throws Failure when a parameter has got another type, size or device since.
+  // Throws Failure if a parameter's type, size or device has changed since the construction.
   void CheckUnchanged() const;
 
-  // The parameter's gradient, which is dense, becomes its view, with the values that it has.
+  // Replaces the parameter's gradient, which must be dense, by its view with equal values.
   void Take(size_t index);
 
   const std::vector<NamedParameter>& parameters() const { return parameters_; }

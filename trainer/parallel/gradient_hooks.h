@@ -1,4 +1,4 @@
-// Who is told when backward has added up a parameter's gradient.
+// Calls functions when backward has accumulated a parameter's gradient.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,19 +26,19 @@ class GradientHooks {
   GradientHooks(const GradientHooks&) = delete;
   GradientHooks& operator=(const GradientHooks&) = delete;
 
-  // `call` runs on autograd's threads, after every gradient of the parameter, until this object
-  // ends. REQUIRES: a leaf that requires a gradient.
+  // Calls `call` on autograd's threads after every gradient of the parameter, until this object is
+  // destroyed. REQUIRES: a leaf that requires a gradient.
   void Add(const at::Tensor& parameter, std::function<void()> call);
-  // The nodes that add up, in the order of Add().
+  // Returns the nodes that accumulate the gradients, in the order of Add().
   std::vector<torch::autograd::Node*> accumulators() const;
 
  private:
-  // A variable holds its accumulator weakly; the hook must live as long as we do.
+  // A variable holds its accumulator weakly, so this object keeps it alive for the hook.
   std::vector<std::pair<uintptr_t, std::shared_ptr<torch::autograd::Node>>> hooks_;
 };
 
-// Of `all` parameters that backward has come to its end without. `otherwise`: what to do but freeze
-// them.
+// Returns the error of a backward that ended without the gradients of `missing`, out of `all`
+// parameters. `otherwise`: what users can do besides freezing the missing parameters.
 Failure MissingGradients(const std::string& where,
                          std::span<const std::string> missing,
                          size_t all,

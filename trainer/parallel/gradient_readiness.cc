@@ -31,7 +31,7 @@ bool GradientReadiness::Came(size_t index) {
   Slot& slot = slots_[index];
   slot.used = true;
   ++slot.calls;
-  // A static graph's first backward tells how often each gradient comes.
+  // The first backward of a static graph counts how often each gradient comes.
   return !FirstOfStaticGraph() && slot.calls >= slot.expected_calls;
 }
 

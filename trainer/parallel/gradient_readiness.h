@@ -1,4 +1,4 @@
-// Which gradients have come in a backward, and which buckets are full. Pure.
+// Tracks which gradients a backward has produced, and which buckets are full. Pure.
 #pragma once
 
 #include <cstddef>
@@ -9,33 +9,35 @@ namespace ddprun::trainer {
 // One thread at a time.
 class GradientReadiness {
  public:
-  // `static_graph`: every backward uses the same parameters equally often as the first.
+  // `static_graph`: every backward uses the parameters of the first one, each of them equally
+  // often.
   GradientReadiness(size_t parameters, bool static_graph)
       : static_graph_(static_graph), slots_(parameters) {}
 
-  // The buckets' members; before the first Begin and whenever they change.
+  // Sets the buckets' members. Call it before the first Begin() and after each new layout.
   void SetBuckets(const std::vector<std::vector<size_t>>& members);
 
-  // Begins anew: what was learnt of the graph is unknown again.
+  // Forgets all that it has learnt of the graph.
   void Forget();
 
-  // A backward begins.
+  // Begins a backward.
   void Begin();
-  // A gradient of this parameter has come. With a static graph there may be several; true: it is
-  // the last one, as far as that is known.
+  // Records that a gradient of the parameter has come. A static graph may bring several. Returns
+  // whether it is the last one, as far as known.
   bool Came(size_t index);
-  // Nothing more will come for the parameter. REQUIRES: !ready(index).
+  // Marks the parameter as ready: it gets no further gradient. REQUIRES: !ready(index).
   void SetReady(size_t index);
-  // The backward has ended; all that came in a static graph's first one is ready then.
+  // Ends the first backward of a static graph, and marks each parameter with a gradient as ready.
   void EndFirstOfStaticGraph();
-  // And has been synchronised.
+  // Records that the backward is synchronised.
   void Synchronised();
 
   bool ready(size_t index) const { return slots_[index].ready; }
   bool full(size_t bucket) const { return missing_[bucket] == 0; }
-  bool used(size_t index) const { return slots_[index].used; }  // since Synchronised()
+  bool used(size_t index) const { return slots_[index].used; }  // since the last Synchronised()
   bool FirstOfStaticGraph() const { return static_graph_ && !graph_known_; }
-  // Static graph: its parameters without any gradient are known.
+  // Returns whether the parameters without any gradient are known, which only a static graph
+  // allows.
   bool graph_known() const { return graph_known_; }
   bool never_comes(size_t index) const { return graph_known_ && slots_[index].expected_calls == 0; }
   bool first_call(size_t index) const { return slots_[index].calls == 1; }
@@ -47,7 +49,7 @@ class GradientReadiness {
     bool ready = false;
     bool used = false;
     int calls = 0;            // gradients that came in this backward
-    int expected_calls = -1;  // static graph, once known
+    int expected_calls = -1;  // of a static graph; -1: unknown
   };
 
   const bool static_graph_;

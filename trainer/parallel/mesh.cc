@@ -19,7 +19,7 @@ void Mesh::SetTimeout(std::chrono::milliseconds timeout) const {
 }
 
 void Mesh::ShutDown() const {
-  std::vector<c10d::Backend*> groups;  // in the order of the axes, on all ranks; each once
+  std::vector<c10d::Backend*> groups;  // each once, in the order of the axes on all ranks
   for (const Axis* axis : {&data, &shard, &replica, &tensor, &pipeline}) {
     c10d::Backend* const group = axis->group.get();
     if (axis->group == axis->host || std::ranges::find(groups, group) != groups.end()) continue;
@@ -36,7 +36,7 @@ Mesh Mesh::OfSameLayers() const {
 
 namespace {
 
-// Of the processes whose ranks differ by multiples of `stride`, `size` of them.
+// Returns the axis of the `size` processes whose ranks differ by multiples of `stride`.
 Axis AxisOf(const c10::intrusive_ptr<HostProcessGroup>& world,
             const char* name,
             int stride,
@@ -51,7 +51,7 @@ Axis AxisOf(const c10::intrusive_ptr<HostProcessGroup>& world,
     return axis;
   }
   axis.group = axis.host = world->NewGroup(ranks);
-  axis.group->setGroupDesc(std::string(name) + " axis");  // errors name it
+  axis.group->setGroupDesc(std::string(name) + " axis");  // errors name the axis
   return axis;
 }
 
@@ -73,7 +73,7 @@ Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const MeshShape
 at::Tensor MakeFlat(c10d::Backend& group, int64_t elements, const at::TensorOptions& options) {
   if (!group.supportsTensorAlloc(options.device().index())) return at::zeros({elements}, options);
   at::Tensor memory = group.allocateTensor(elements, options);
-  return memory.is_cpu() ? memory : memory.zero_();  // a host group's is fresh from the kernel
+  return memory.is_cpu() ? memory : memory.zero_();  // memory of a host group is zeroed already
 }
 
 c10::intrusive_ptr<c10d::Work> BeginAllReduce(c10d::Backend& group,

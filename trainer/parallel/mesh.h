@@ -1,4 +1,4 @@
-// The processes that train together, by what they share.
+// The processes that train together, and what they share.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -14,25 +14,25 @@ namespace ddprun::trainer {
 
 class HostProcessGroup;
 
-// Processes beside each other in one respect.
+// The processes that lie along one axis of the mesh.
 struct Axis {
   int rank = 0;  // of this process
   int size = 1;
-  // For tensors on the device; nullptr: this process is alone.
+  // For tensors on the device. nullptr means that this process is alone.
   c10::intrusive_ptr<c10d::Backend> group = {};
-  c10::intrusive_ptr<c10d::Backend> host = {};  // of the same processes, for tensors on the host
+  c10::intrusive_ptr<c10d::Backend> host = {};  // of these processes, for host tensors
 };
 
-// How many processes share one copy of the model, and how many of the rest share its state.
+// How many processes share one copy of the model, and how many of the copies share its state.
 struct MeshShape {
   int tensor = 1;
   int pipeline = 1;
-  int shard = 0;  // 0: all of the data axis
+  int shard = 0;  // 0: the whole data axis
 };
 
 struct Mesh {
   Mesh() = default;  // of one process
-  // One group for everything; nullptr: this process is alone.
+  // Makes a mesh with one group for everything. nullptr means that this process is alone.
   template <typename Group>
   Mesh(const c10::intrusive_ptr<Group>& group) {
     if (group == nullptr) return;
@@ -42,65 +42,65 @@ struct Mesh {
     control = group;
   }
 
-  // For collectives that begin after this call.
+  // Sets the timeout of collectives that begin after this call.
   void SetTimeout(std::chrono::milliseconds timeout) const;
 
-  // Ends the groups between devices, at a normal end; on all ranks, after whatever has used them,
-  // graphs with their collectives included.
+  // Ends the groups between devices at a normal end. All ranks call it after all users of the
+  // groups are destroyed, including graphs with their collectives.
   void ShutDown() const;
 
-  // Of the processes that have the same part of the model as this one, for what they do along the
-  // data axis alone: `control` is of them, too.
+  // Returns the mesh of the ranks with the same part of the model. Its `control` group has only
+  // these ranks.
   Mesh OfSameLayers() const;
 
-  // Whether what this process finds of its samples is counted in sums over all processes: others
-  // find the same.
+  // Returns whether this process adds its losses to sums over all ranks. Ranks that share a replica
+  // see the same samples, so only one of them does.
   bool counts() const { return tensor.rank == 0 && pipeline.rank + 1 == pipeline.size; }
 
   // Ranks are numbered with the tensor axis innermost, then shard, replicas, pipeline:
   // rank = (pipeline.rank * data.size + data.rank) * tensor.size + tensor.rank, and
   // data.rank = replica.rank * shard.size + shard.rank.
-  Axis world;     // without a group: that is `control`
-  Axis data;      // have the same model and other samples: gradients are averaged along it
-  Axis shard;     // a part of the data axis that shares out optimizer state, gradients, parameters
-  Axis replica;   // have the same shard
-  Axis tensor;    // have parts of the same layers, and the same samples
-  Axis pipeline;  // have layers that follow each other, and the same samples
-  // Of all processes, for tensors on the host: counts, comparisons, announcements. The data axis'
-  // group may be one that cannot carry those.
+  Axis world;     // has no group, because `control` is this group
+  Axis data;      // same model, other samples: ranks average gradients along it
+  Axis shard;     // the part of the data axis that divides optimizer state, gradients, parameters
+  Axis replica;   // same shard
+  Axis tensor;    // parts of the same layers, same samples
+  Axis pipeline;  // consecutive layers, same samples
+  // The group of all processes for host tensors: counts, comparisons, announcements. It is
+  // separate, because the data axis' group may not support host tensors.
   c10::intrusive_ptr<c10d::Backend> control = {};
-  c10::Device device = c10::kCPU;        // where the model is
-  MakeDeviceGraph make_graph = nullptr;  // of that device; nullptr: it has none
+  c10::Device device = c10::kCPU;        // the model's device
+  MakeDeviceGraph make_graph = nullptr;  // of this device; nullptr: it has none
 };
 
-// The mesh of that shape over all ranks of the group, which makes groups for axes of more than one
-// process and less than all. A collective. REQUIRES: the shape divides the group's size.
+// Makes the mesh of `shape` over all ranks of the group. Makes a new group for each axis that has
+// more than one process but not all. A collective. REQUIRES: the shape divides the group's size.
 Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const MeshShape& shape);
 
-// A zeroed 1-d tensor that the group reduces without a copy, where it has memory for that device.
+// Returns a zeroed 1-d tensor. If the group has memory for the device, it reduces this tensor
+// without a copy.
 at::Tensor MakeFlat(c10d::Backend& group, int64_t elements, const at::TensorOptions& options);
 
-// Begins to all-reduce the tensor in place; where it is to be waited for at once, not
-// `in_background`: that is done in the order of the current stream, and groups between devices give
-// no Work then (nullptr).
+// Begins to all-reduce the tensor in place. If the caller waits at once, `in_background` should be
+// false: groups between devices then work in the order of the current stream and return nullptr.
 c10::intrusive_ptr<c10d::Work> BeginAllReduce(
     c10d::Backend& group,
     const at::Tensor& tensor,
     c10d::ReduceOp::RedOpType operation = c10d::ReduceOp::SUM,
     bool in_background = true);
 
-// All-reduces the tensor in place, over the control group for one on the host, before it returns.
-// Nothing where the group is nullptr. Throws Failure.
+// All-reduces the tensor in place and waits. Host tensors need the control group. Does nothing if
+// the group is nullptr. Throws Failure.
 void AllReduceOnHost(c10d::Backend* control,
                      const at::Tensor& tensor,
                      c10d::ReduceOp::RedOpType operation = c10d::ReduceOp::SUM);
 
-// Whether all ranks say so; a collective of the control group.
+// Returns whether `own` is true on all ranks. A collective of the control group.
 bool AllRanks(const Mesh& mesh, bool own);
 
-// The 2-norm of the gradients of a model that the ranks of the tensor and pipeline axes have
-// together, a collective of both. `squares`: their sum over what this rank counts; of what several
-// ranks have alike, only one counts it. Without these axes the root of it, and no communication.
+// Returns the 2-norm of the gradients of a model that the ranks of the tensor and pipeline axes
+// divide. A collective of both axes. `squares`: the sum of squares that this rank counts; if
+// several ranks have equal gradients, only one counts them.
 DeviceScalar NormOverModel(const DeviceScalar& squares, const Mesh& mesh);
 
 }  // namespace ddprun::trainer

@@ -1,4 +1,5 @@
-// Averages the parameters of all ranks every few steps, for ranks that train on their own between.
+// Averages the parameters of all ranks every few steps. Between the averages each rank trains
+// alone.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,22 +14,23 @@
 
 namespace ddprun::trainer {
 
-// As PyTorch's PeriodicModelAverager: with `warmup_steps` 100 and `period` 4 after the steps 101,
-// 105, 109 and so on. All ranks call the same methods equally often. One thread.
+// Works as PyTorch's PeriodicModelAverager: with `warmup_steps` 100 and `period` 4, it averages
+// after steps 101, 105, 109 and so on. All ranks call the same methods equally often. One thread.
 class PeriodicModelAverager {
  public:
   struct Options {
     int64_t period = 4;  // steps, at least 1
     int64_t warmup_steps = 0;
   };
-  // Dense tensors. `group` is that of the ranks to average over.
+  // `parameters`: dense tensors. `group`: the group of the ranks to average over.
   PeriodicModelAverager(std::vector<at::Tensor> parameters,
                         c10::intrusive_ptr<c10d::Backend> group,
                         const Options& options);
 
-  // Call after every update of the parameters; a collective where it is time. Throws Failure.
+  // Counts a step. Call it after every update of the parameters. It is a collective in steps that
+  // average. Throws Failure.
   void AfterStep();
-  // Averages now, unless nothing has been updated since the last time. A collective.
+  // Averages now, unless there was no update since the last average. A collective.
   void Average();
 
   void NameState(StateVisitor& visitor);

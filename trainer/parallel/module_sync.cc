@@ -124,10 +124,12 @@ void ModuleSync::Join(const std::function<void()>& body) {
 
 namespace {
 
-// Tensors that go together: far more than a collective costs, far less than a model's memory.
+// Bytes of tensors that one collective copies: large compared with its fixed cost, small compared
+// with a model's memory.
 constexpr size_t kBatchBytes = size_t{4} << 20;
 
-// One line per tensor: "name Float [10, 5]", and what is frozen (or a buffer) says so.
+// Returns one line per tensor: "name Float [10, 5]", with " without gradient" if it is frozen or a
+// buffer.
 std::string Describe(const std::vector<NamedParameter>& tensors) {
   std::ostringstream text;
   for (const NamedParameter& parameter : tensors) {
@@ -138,7 +140,7 @@ std::string Describe(const std::vector<NamedParameter>& tensors) {
   return text.str();
 }
 
-// FNV-1a: enough to tell honest mistakes apart.
+// FNV-1a, which is enough to find mistakes.
 int64_t Hash(const std::string& text) {
   uint64_t hash = 14695981039346656037ULL;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;

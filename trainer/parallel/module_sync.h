@@ -1,4 +1,4 @@
-// What DistributedDataParallel does around a module's forward, for a module of any type.
+// The work of DistributedDataParallel around a module's forward, for a module of any type.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,16 +25,17 @@ struct DistributedDataParallelOptions {
   double first_bucket_mb = 1;
   bool tune_buckets = false;  // find both sizes in the first steps
   ReducerOptions::Overlap overlap = ReducerOptions::Overlap::kBackward;
-  bool find_unused_parameters = false;  // see Reducer::Options, also for the next ones
+  bool find_unused_parameters = false;  // for this and the next two see ReducerOptions
   bool static_graph = false;
   bool check_finite = false;
-  // Optimizer steps within backward, bucket by bucket; then there is no optimizer.step().
+  // Updates parameters within backward, bucket by bucket. Do not call optimizer.step() then.
   ReducerOptions::Ready update_in_backward = {};
-  bool broadcast_buffers = true;  // rank 0's, before every forward that synchronises
+  bool broadcast_buffers = true;  // from rank 0, before every forward that synchronises
   std::shared_ptr<CommHook> comm_hook = {};
 };
 
-// A tensor of two names is one parameter, as in PyTorch's named_parameters().
+// The tensors of a module. A tensor with two names is one parameter, as in PyTorch's
+// named_parameters().
 struct ModuleTensors {
   explicit ModuleTensors(const torch::nn::Module& module);
 
@@ -50,32 +51,33 @@ class ModuleSync {
   struct Options {
     ReducerOptions reducer = {};
     bool broadcast_buffers = true;
-    bool rejoins = false;  // nothing is done before Rejoin(), and the model comes otherwise
+    bool rejoins = false;  // the constructor does nothing; Rejoin() follows
   };
   static Options OptionsOf(const DistributedDataParallelOptions& options);
 
-  // A collective: checks that the models agree and copies rank 0's parameters and buffers to all.
+  // A collective, except with `rejoins`. Checks that the models agree and copies rank 0's
+  // parameters and buffers to all ranks.
   ModuleSync(const torch::nn::Module& module, const Mesh& mesh, const Options& options);
-  // A collective, also of ranks that have made one with `rejoins`: begins anew with the gradients,
-  // as Reducer::Rejoin().
+  // A collective, also of ranks that were constructed with `rejoins`. Checks that the models agree
+  // and calls Reducer::Rejoin().
   void Rejoin(int giver);
 
   void BeforeForward();
   void AfterForward(std::span<const at::Tensor> outputs);
   void Join(const std::function<void()>& body);
-  // Copies the buffers of `root` to all, unless they are not to be kept equal. A collective.
+  // Copies the buffers of `root` to all ranks, if broadcast_buffers is set. A collective then.
   void SyncBuffers(int root = 0);
   Reducer& reducer() { return *reducer_; }
   const Reducer& reducer() const { return *reducer_; }
 
-  // While the returned object lives, gradients only add up on this rank.
+  // While the returned object lives, this rank only accumulates its gradients.
   [[nodiscard]] auto no_sync() {
     return c10::make_scope_exit(
         [this, before = std::exchange(synchronize_, false)] { synchronize_ = before; });
   }
 
  private:
-  // While ranks may run out of data: who still has some, and what they are about to do.
+  // Within join(): which rank still has data, and whether the coming backward synchronises.
   struct Others {
     int last_active = -1;  // the highest rank that has a batch; -1: none
     bool synchronize = false;
@@ -90,15 +92,15 @@ class ModuleSync {
   std::unique_ptr<Reducer> reducer_;
   bool synchronize_ = true;
   bool joining_ = false;
-  int authority_ = 0;  // whose state counts
+  int authority_ = 0;  // the rank whose state the others take
 };
 
-// A collective of the control group. Throws Failure on every rank when names, shapes, types, need
-// of gradients or the order of the tensors differ between ranks; ranks that differ from rank 0 name
-// the first difference.
+// Checks that all ranks have equal models. A collective of the control group. Throws Failure on
+// every rank if names, shapes, types, the order of tensors or their need of gradients differ; ranks
+// that differ from rank 0 name the first difference.
 void VerifySameModel(const std::vector<NamedParameter>& tensors, c10d::Backend& control);
 
-// A collective. Copies the root's values into the tensors of all ranks.
+// Copies the root's values into the tensors of all ranks. A collective.
 void BroadcastFrom(int root, const std::vector<NamedParameter>& tensors, c10d::Backend& group);
 
 }  // namespace ddprun::trainer

@@ -11,7 +11,7 @@ namespace {
 
 using PassBytes = HostProcessGroup::PassBytes;
 
-// Numbers come as their owners ask for them, since they tell what tensors there are.
+// Passes numbers at once, in the visit, because later tensors may depend on them.
 class PeerCopier final : public StateVisitor {
  public:
   PeerCopier(const PassBytes& pass, bool takes) : pass_(pass), takes_(takes) {}

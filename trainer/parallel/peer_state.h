@@ -1,4 +1,4 @@
-// The state of a run, from a rank that has it to others.
+// Copies the state of a run from one rank to others.
 #pragma once
 
 #include <string>
@@ -10,15 +10,18 @@
 
 namespace ddprun::trainer {
 
-// Collectives: all that `owners` name on one rank becomes that of others, straight from its memory
-// into theirs; by way of the host where it is on a device. All have the same names. Throw Failure.
+// Both functions are collectives. They copy all state that `owners` names directly from one rank's
+// memory to the others', or through the host if it is on a device. All ranks must name the same
+// state. Both throw Failure.
+//
+// Copies from rank `giver` to the ranks with `takes`. The other ranks keep their state.
 
 // From rank `giver` to the ranks that say they take it; the others have it, and keep it.
 void CopyState(HostProcessGroup& group, int giver, bool takes, const VisitState& owners);
-// From the group's rank 0 to all others, on any nodes.
+// Copies from the group's rank 0 to all other ranks, also on other nodes.
 void BroadcastState(c10d::Backend& group, const VisitState& owners);
 
-// Names a text as a number and a tensor, for these.
+// Names a text as a number and a tensor, for the two functions above.
 void VisitText(StateVisitor& visitor, const std::string& name, std::string& text);
 
 }  // namespace ddprun::trainer

@@ -40,7 +40,7 @@ class Pipeline : public Strategy {
         parameters_(*model_, mesh) {
     for (const PipelineStage& stage : options_.own) own_.push_back({.stage = stage});
     if (mesh_.data.size == 1) return;
-    // The ranks that have this stage agree among themselves.
+    // The ranks that have this stage keep it equal among themselves.
     sync_.emplace(*model_, mesh_.OfSameLayers(), options_.sync);
   }
 
@@ -78,7 +78,7 @@ class Pipeline : public Strategy {
   }
   Evaluated EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) override;
   void NameState(StateVisitor& visitor) override;
-  // On several devices nobody could use it as one.
+  // false with several stages, because a model on several devices cannot be used as one.
   bool holds_whole_model() const override { return own_.size() == 1; }
   double exposed_seconds() const override {
     double seconds = sync_ ? sync_->reducer().exposed_seconds() : 0;
@@ -90,7 +90,7 @@ class Pipeline : public Strategy {
   double pipeline_wait_seconds() const override { return waited_seconds_; }
 
  private:
-  // What is between a forward and its backward, and between two own stages.
+  // What a stage keeps between a forward and its backward.
   struct Kept {
     at::Tensor input;
     at::Tensor output;
@@ -98,8 +98,8 @@ class Pipeline : public Strategy {
   struct Own {
     PipelineStage stage;
     std::deque<Kept> kept = {};
-    std::deque<at::Tensor> inputs = {};     // from the own stage before
-    std::deque<at::Tensor> gradients = {};  // from the own stage behind
+    std::deque<at::Tensor> inputs = {};     // from this rank's stage before
+    std::deque<at::Tensor> gradients = {};  // from this rank's stage after
   };
 
   bool IsLast(const Own& own) const { return own.stage.index + 1 == options_.stages; }
@@ -110,14 +110,14 @@ class Pipeline : public Strategy {
   at::Tensor TakeInput(const Batch& batch, Own& own);
   void GiveForward(const at::Tensor& output, const Own& own);
   void SumShared();
-  // nullptr: no other rank's stage has it.
+  // Returns nullptr if no other rank's stage has the parameter.
   const SharedParameter* SharedAs(const at::Tensor& parameter) const;
   void Update(const PipelineUpdate& update) const;
   void NameUpdate(const PipelineUpdate& update,
                   int64_t place,
                   int64_t places,
                   StateVisitor& visitor) const;
-  // By device of the own stages.
+  // Returns the counted gradients, by device of this rank's stages.
   std::vector<std::vector<at::Tensor>> CountedGradients();
 
   const std::shared_ptr<Model> model_;
@@ -129,7 +129,7 @@ class Pipeline : public Strategy {
   std::vector<Own> own_;
   const TrainedParameters parameters_;
   std::optional<ModuleSync> sync_;
-  double learning_rate_ = 0;  // of the step under way
+  double learning_rate_ = 0;  // of the current step
   double waited_seconds_ = 0;
 };
 
@@ -181,7 +181,7 @@ void Pipeline::Backward(const StepInputs& inputs, size_t micro_batch, Own& own) 
   const c10::OptionalDeviceGuard guard(own.stage.device);
   const Kept kept = std::move(own.kept.front());
   own.kept.pop_front();
-  at::Tensor gradient;  // undefined: of a loss
+  at::Tensor gradient;  // undefined: the output is a loss
   if (!IsLast(own) && SharesWithRanks()) {
     gradient = peers_.Receive(kept.output.detach(), own.stage.index + 1);
   } else if (!IsLast(own)) {
@@ -195,7 +195,8 @@ void Pipeline::Backward(const StepInputs& inputs, size_t micro_batch, Own& own) 
   own_[static_cast<size_t>(own.stage.index - 1)].gradients.push_back(kept.input.grad());
 }
 
-// Added up in the order of the stages: the same bits everywhere.
+// Sums the gradients of shared parameters in the order of the stages, so that all ranks get the
+// same bits.
 void Pipeline::SumShared() {
   const at::NoGradGuard no_grad;
   for (const SharedParameter& shared : options_.shared) {
@@ -290,7 +291,8 @@ void Pipeline::Update(const PipelineUpdate& update) const {
   update.shards->Step([&](auto pieces) { update.optimizer->Step(learning_rate_, pieces); });
 }
 
-// Of the stage at `place` of `places` that have the same parameters.
+// Names the state of an update. `place`: this stage's place among the `places` stages that have its
+// parameters.
 void Pipeline::NameUpdate(const PipelineUpdate& update,
                           int64_t place,
                           int64_t places,
@@ -312,7 +314,7 @@ void Pipeline::NameUpdate(const PipelineUpdate& update,
 void Pipeline::NameState(StateVisitor& visitor) {
   NameUpdate(own_update_, 0, 1, visitor);
   if (options_.shared.empty()) return;
-  // All are shared by the same stages: a model ties its last part to its first one.
+  // All shared parameters have equal stages, because a model ties its last part to its first one.
   const std::vector<int>& stages = options_.shared.front().stages;
   const auto place = std::ranges::find(stages, mesh_.pipeline.rank) - stages.begin();
   NameUpdate(shared_update_, place, static_cast<int64_t>(stages.size()), visitor);

@@ -1,5 +1,5 @@
-// Training of a model whose parts are shared out: over the ranks of the mesh's pipeline axis, or
-// over devices of one process.
+// Trains a model that is divided into stages: over the ranks of the mesh's pipeline axis, or over
+// devices of one process.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace ddprun::trainer {
 
-// Of the pipeline: [begin, end) of Model::Stages.
+// One stage of a pipeline: the parts [begin, end) of Model::Stages.
 struct PipelineStage {
   int index = 0;
   size_t begin = 0;
@@ -19,33 +19,35 @@ struct PipelineStage {
   c10::Device device = c10::kCPU;  // of its parameters
 };
 
-// One that several stages use, as tied embeddings are.
+// A parameter that several stages use, such as tied embeddings.
 struct SharedParameter {
   std::string name;
   at::Tensor tensor;        // this rank's copy
-  std::vector<int> stages;  // that use it, this rank's among them
+  std::vector<int> stages;  // stages that use it, including this rank's
 };
 
-// Of the parameters that one stage has, or of those that several have.
+// How a rank updates one group of parameters: those of its stage, or those that stages share.
 struct PipelineUpdate {
-  std::unique_ptr<Optimizer> optimizer = {};  // nullptr: there are none
-  // Not nullptr: of what this rank of the shard axis updates, which the optimizer has.
+  std::unique_ptr<Optimizer> optimizer = {};  // nullptr: no parameters
+  // If not nullptr, the part of the parameters that this rank of the shard axis updates. The
+  // optimizer has only this part.
   std::shared_ptr<ShardedUpdate> shards = {};
 };
 
 struct PipelineOptions {
   ScheduleActions schedule = &OneForwardOneBackwardActions;
-  int stages = 1;                  // of the whole pipeline
-  std::vector<PipelineStage> own;  // one where ranks have the others, otherwise all, in order
+  int stages = 1;                            // of the whole pipeline
+  std::vector<PipelineStage> own;            // one if other ranks have the rest; else all, in order
   std::vector<SharedParameter> shared = {};  // with stages of other ranks
-  ModuleSync::Options sync = {};             // with several ranks along the data axis
+  ModuleSync::Options sync = {};             // if the data axis has several ranks
 };
 
-// `model` has the parameters of the own stages (Model::ForgetMeta), or, where ranks share out
-// layers, parts of them. `own`: of those that are not shared, `shared` of the others. A collective.
+// Makes the strategy. `model` has the parameters of this rank's stages (Model::ForgetMeta), or
+// parts of them under tensor parallelism. `own` updates the parameters that are not shared,
+// `shared` the others. A collective.
 //
-// One thread issues the work of all own stages in the order of the schedule; devices do it beside
-// each other.
+// One thread issues the work of all stages of this rank in the order of the schedule; their devices
+// work in parallel.
 std::unique_ptr<Strategy> MakePipeline(std::shared_ptr<Model> model,
                                        PipelineUpdate own,
                                        PipelineUpdate shared,

@@ -13,7 +13,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-constexpr int kTag = 0;  // messages between two ranks arrive in their order
+constexpr int kTag = 0;  // one tag is enough: messages between two ranks arrive in order
 constexpr int64_t kMostDimensions = 8;
 
 void SendTensor(c10d::Backend& group, const at::Tensor& tensor, int to) {

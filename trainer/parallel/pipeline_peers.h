@@ -1,4 +1,4 @@
-// The ranks with the other stages of a pipeline.
+// Messages between the stages of a pipeline.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,21 +7,21 @@
 
 namespace ddprun::trainer {
 
-// Messages to and from the ranks with the same place on the other axes. They go over the control
-// group, through the host's memory: there a send waits for nobody, whatever the order in which the
-// stages come to theirs, and a wait for a stage names its rank in the job. One thread; throws
+// Exchanges messages with the ranks that have this rank's place on the other axes. Messages go over
+// the control group, through the host's memory, so that a send never waits, in whatever order
+// stages send and receive, and an error names the stage's rank in the job. One thread. Throws
 // Failure.
 class PipelinePeers {
  public:
   explicit PipelinePeers(const Mesh& mesh) : mesh_(mesh) {}
 
-  // To the stage after this one, which cannot know the shape; from the one before.
+  // Sends x with its shape to the next stage; ReceiveForward() receives it from the stage before.
   void SendForward(const at::Tensor& x) const;
   at::Tensor ReceiveForward();
-  // What both sides know the shape of.
+  // Send and receive a tensor whose shape both stages know.
   void Send(const at::Tensor& gradient, int stage) const;
   at::Tensor Receive(const at::Tensor& like, int stage);
-  // In Receive and ReceiveForward, since the last call.
+  // Returns the seconds spent in Receive() and ReceiveForward() since the last call.
   double TakeWaitedSeconds();
 
  private:

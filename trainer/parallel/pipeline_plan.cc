@@ -11,7 +11,8 @@ namespace {
 
 using Kind = PipelineAction::Kind;
 
-// So many forwards, then a backward and a forward in turn, then the backwards that are left.
+// Returns `forwards_before` forwards, then a backward and a forward in turn, then the remaining
+// backwards.
 PipelineActions WithWarmup(int forwards_before, int micro_batches) {
   PipelineActions actions;
   for (int i = 0; i < micro_batches + forwards_before; ++i) {
@@ -41,14 +42,14 @@ std::vector<PipelineEvent> SimulatePipeline(const std::vector<PipelineActions>& 
                                             double backward_seconds) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const auto stages = static_cast<int>(actions.size());
-  std::map<std::tuple<Kind, int, int>, double> ends;  // of kind, stage, micro-batch
+  std::map<std::tuple<Kind, int, int>, double> ends;  // by kind, stage, micro-batch
   const auto end_of = [&](Kind kind, int stage, int micro_batch) {
     const auto found = ends.find({kind, stage, micro_batch});
     return found == ends.end() ? kNever : found->second;
   };
   std::vector<size_t> next(actions.size());
   std::vector<double> free_at(actions.size());
-  // When the stage can begin its next action.
+  // Returns when the stage can begin its next action.
   const auto begin_of = [&](int stage) {
     const auto at = static_cast<size_t>(stage);
     if (next[at] == actions[at].size()) return kNever;
@@ -81,9 +82,10 @@ std::vector<PipelineEvent> SimulatePipeline(const std::vector<PipelineActions>& 
 std::vector<int64_t> BalancedSplit(std::span<const double> costs, int stages) {
   const size_t parts = costs.size();
   const auto wanted = static_cast<size_t>(stages);
-  std::vector<double> before(parts + 1);  // the cost of the parts before this one
+  std::vector<double> before(parts + 1);  // the cost of the parts before part i
   for (size_t i = 0; i < parts; ++i) before[i + 1] = before[i] + costs[i];
-  // best[s][i]: the most expensive of s stages that share out the parts from i on.
+  // best[s][i]: the cost of the most expensive stage if s stages divide the parts from i on in the
+  // best way.
   std::vector<std::vector<double>> best(
       wanted + 1, std::vector<double>(parts + 1, std::numeric_limits<double>::infinity()));
   best[0][parts] = 0;

@@ -1,7 +1,8 @@
-// Who computes what in a pipeline, and when. Pure.
+// Plans which stage of a pipeline computes what, and when. Pure.
 //
-// The stages of a pipeline follow each other: each one has some of the model's parts, takes what
-// the one before gives for a micro-batch, and on the way back gives it the gradient of that.
+// The stages of a pipeline follow each other, and each one has some of the model's parts. In
+// forward, a stage takes the output of the stage before for a micro-batch. In backward, it sends
+// the gradient of this input back.
 #pragma once
 
 #include <cstdint>
@@ -18,23 +19,26 @@ struct PipelineAction {
   bool operator==(const PipelineAction&) const = default;
 };
 
-// What a stage does, in order. A forward begins with what the stage before sends (but on the first
-// one) and ends with sending on (but on the last one); a backward the other way round. Sends do not
-// wait for who receives. Every stage goes through the micro-batches in their order, forward and
-// backward, so that messages need no numbers and gradients are added up as by one process.
+// The actions of a stage, in order. A forward receives from the stage before (except on the first
+// one) and ends with a send to the next (except on the last one); a backward works the other way
+// round. A send does not wait for its receiver.
+//
+// Every stage goes through the micro-batches in their order, forward and backward, so that messages
+// need no numbers and gradients are added in the order of one process.
 using PipelineActions = std::vector<PipelineAction>;
 
-// SEAM: a schedule is such a function.
+// SEAM: a schedule is a function of this type.
 using ScheduleActions = PipelineActions (*)(int stage, int stages, int micro_batches);
 
 // GPipe: all forwards, then all backwards. Keeps the activations of all micro-batches.
 PipelineActions GpipeActions(int stage, int stages, int micro_batches);
-// 1F1B: a backward as soon as there is one. Stage s keeps those of at most stages - s.
+// 1F1B: a backward as soon as possible. Stage s keeps the activations of at most stages - s
+// micro-batches.
 PipelineActions OneForwardOneBackwardActions(int stage, int stages, int micro_batches);
-// One micro-batch after the other, forward and back: one stage works at a time.
+// Computes one micro-batch after the other, forward and backward: one stage works at a time.
 PipelineActions OneByOneActions(int stage, int stages, int micro_batches);
 
-// An action of one of the stages, as it falls on a clock.
+// An action of one stage, with its times.
 struct PipelineEvent {
   int stage = 0;
   PipelineAction action = {};
@@ -42,14 +46,15 @@ struct PipelineEvent {
   double end = 0;
 };
 
-// By `begin`, then by stage, when each stage needs so long for a forward and a backward and
-// messages need no time. Fewer events than actions: the rest waits for ever.
+// Returns the events ordered by `begin`, then by stage, if every forward and backward takes the
+// given time and messages take none. Fewer events than actions mean that the rest waits forever.
 std::vector<PipelineEvent> SimulatePipeline(const std::vector<PipelineActions>& actions,
                                             double forward_seconds = 1,
                                             double backward_seconds = 2);
 
-// How many of the parts each stage gets so that the most expensive stage is as cheap as can be; of
-// several such ways, the one whose first stages have least. REQUIRES: 0 < stages <= costs.size().
+// Returns how many parts each stage gets so that the most expensive stage is as cheap as possible.
+// Of several such splits, returns the one whose first stages have the fewest parts. REQUIRES: 0 <
+// stages <= costs.size().
 std::vector<int64_t> BalancedSplit(std::span<const double> costs, int stages);
 
 }  // namespace ddprun::trainer

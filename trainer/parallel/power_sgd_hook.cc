@@ -22,8 +22,8 @@ namespace ddprun::trainer {
 
 namespace {
 
-// How a gradient is seen as a matrix [n, m], and how many columns its factors have; 0: it travels
-// as it is.
+// How a gradient is treated as a matrix [n, m], and how many columns its factors have; 0 means that
+// it is not compressed.
 struct Factoring {
   Factoring(at::IntArrayRef shape, int64_t numel, const PowerSgdOptions& options)
       : n(shape.size() < 2 ? 1 : shape[0]), m(numel / std::max<int64_t>(n, 1)) {
@@ -38,8 +38,8 @@ struct Factoring {
   int64_t rank;
 };
 
-// One parameter's gradient seen as a matrix [n, m], and its factors P [n, r], Q [m, r]: the
-// gradient is about P * Q^T, with orthonormal columns in P.
+// One parameter's gradient as a matrix [n, m], and its factors P [n, r], Q [m, r]: the gradient is
+// about P * Q^T, with orthonormal columns in P.
 struct Factored {
   at::Tensor matrix;  // a view of the bucket
   at::Tensor error;   // what earlier steps left out, also a matrix
@@ -48,9 +48,9 @@ struct Factored {
 };
 
 struct BucketState {
-  at::Tensor flat;  // of the bucket that this is the state of, until buckets are laid out anew
+  at::Tensor flat;  // the bucket of this state; it differs after a new layout
   std::vector<Factored*> factored = {};
-  std::vector<at::Tensor> whole = {};  // views of gradients that travel as they are
+  std::vector<at::Tensor> whole = {};  // views of gradients that are not compressed
 };
 
 void CopyBack(const at::Tensor& flat, const std::vector<at::Tensor>& tensors) {
@@ -81,12 +81,12 @@ class PowerSgdHook : public CommHook {
   std::function<void()> Start(GradientBucket& bucket, c10d::Backend& group) override {
     const at::NoGradGuard no_grad;
     if (bucket.index == 0) ++step_;
-    if (bucket.last) states_.resize(std::min(states_.size(), bucket.index + 1));  // laid out anew
+    if (bucket.last) states_.resize(std::min(states_.size(), bucket.index + 1));  // a new layout
     if (step_ <= options_.start_step) {
       return [work = BeginAllReduce(group, bucket.flat, c10d::ReduceOp::AVG)] { work->wait(); };
     }
     BucketState& state = StateOf(bucket);
-    // Everything that goes first in one message: gradients as they are, then all P.
+    // Sends the first message: uncompressed gradients, then all P.
     std::vector<at::Tensor> first = state.whole;
     for (Factored* part : state.factored) {
       part->matrix.add_(part->error);
@@ -141,7 +141,7 @@ class PowerSgdHook : public CommHook {
     return state;
   }
 
-  // `like`: of the gradient's device and type.
+  // `like`: a tensor of the gradient's device and type.
   Factored& PartOf(size_t parameter, const Factoring& factoring, const at::Tensor& like) {
     Factored& part = factored_[parameter];
     if (part.q.defined()) return part;
@@ -155,7 +155,7 @@ class PowerSgdHook : public CommHook {
   const PowerSgdOptions options_;
   int64_t step_ = 0;
   std::unordered_map<size_t, Factored> factored_;  // by parameter; buckets hold pointers
-  std::deque<BucketState> states_;                 // by bucket; finishes hold references
+  std::deque<BucketState> states_;                 // by bucket; finish functions hold references
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The order of sums over virtual ranks: a balanced binary tree that depends on their number alone,
-// never on the processes that compute them. Pure.
+// The order of sums over virtual ranks: a balanced binary tree that depends only on their number,
+// not on the processes that compute them. Pure.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace ddprun::trainer {
 
-// Ranks beside each other: a process's share of them, or a node of the tree.
+// Consecutive virtual ranks: the share of a process, or a node of the tree.
 struct RankRange {
   int64_t begin = 0;
   int64_t end = 1;
@@ -16,22 +16,23 @@ struct RankRange {
   bool operator==(const RankRange&) const = default;
 };
 
-// What a process has of `count` ranks.
+// The virtual ranks of one process, out of `count`.
 struct RankShare {
   RankRange own = {};
   int64_t count = 1;
 };
 
-// Those of one process: shares differ by one rank at most, the larger ones come first.
-// REQUIRES: processes <= ranks.
+// Returns the virtual ranks of one process. Shares differ by one rank at most, and the larger ones
+// come first. REQUIRES: processes <= ranks.
 RankRange RanksOfProcess(int64_t ranks, int process, int processes);
 
-// Sums are taken by a stack: each piece, a node of the tree over [0, ranks), is pushed in its turn,
-// and then so many additions of the two on top complete larger nodes within `share`.
+// Returns how many additions follow `piece`. Sums use a stack: each piece, a node of the tree over
+// [0, ranks), is pushed in order, and each addition then adds the two values on top, which
+// completes a larger node within `share`.
 int64_t SumsAfter(int64_t ranks, RankRange piece, RankRange share);
 
-// What the stack has in the end when all ranks of `share` were pushed one by one: the largest nodes
-// in it, from left to right, at most 2 log2(ranks) of them.
+// Returns the nodes on the stack after all ranks of `share` were pushed one by one: the largest
+// nodes in the share, from left to right, at most 2 log2(ranks) of them.
 std::vector<RankRange> SubtreesIn(int64_t ranks, RankRange share);
 
 }  // namespace ddprun::trainer

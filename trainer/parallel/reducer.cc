@@ -11,8 +11,8 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Of all parameters. What did not come in the first backward may come in a later one: nobody should
-// wait for it.
+// Returns the order of all parameters. Parameters without a gradient in the first backward are
+// last, so that no other gradient waits for them.
 std::vector<size_t> OrderOfArrival(std::vector<size_t> arrived, size_t parameters) {
   std::vector<bool> came(parameters, false);
   for (const size_t index : arrived) came[index] = true;
@@ -32,7 +32,7 @@ Reducer::Reducer(std::vector<NamedParameter> parameters, const Mesh& mesh, const
       readiness_(buckets_.parameters().size(), options.static_graph),
       order_(buckets_.parameters().size()) {
   CheckOptions();
-  // Backward runs through the model from its end, so that is the first guess.
+  // Begins with the reverse order, because backward runs through the model from its end.
   std::iota(order_.rbegin(), order_.rend(), size_t{0});
   Layout(options_.limits);
   for (size_t index = 0; index < order_.size(); ++index) {
@@ -91,7 +91,7 @@ std::vector<at::Tensor> Reducer::TakeLocalGradients() {
   return FlatGradients();
 }
 
-// A collective.
+// Returns the order that rank `rank` passes as `own`. A collective.
 std::vector<size_t> Reducer::OrderOf(int rank, const std::vector<size_t>& own) {
   const int64_t count = static_cast<int64_t>(order_.size());
   at::Tensor order = at::empty({count}, at::kLong);
@@ -109,11 +109,12 @@ void Reducer::Rejoin(int giver) {
   DropGradients();
   readiness_.Forget();
   in_flight_ = false;
-  // From the end of the first step on: nobody is replaced before.
+  // A rank can be replaced only after the first synchronised backward, so each old rank knows an
+  // order.
   const bool known = rebuild_ == Rebuild::kDone;
   const std::vector<size_t> own = known ? order_ : OrderOfArrival(arrival_order_, order_.size());
   const std::vector<size_t> order = OrderOf(giver, own);
-  // Buckets that are right keep their memory, whose pages would be new.
+  // Correct buckets keep their memory, because new pages cost time.
   const bool stays = known && order == order_ && !options_.tune_limits;
   order_ = order;
   rebuild_ = Rebuild::kDone;

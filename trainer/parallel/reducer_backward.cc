@@ -1,4 +1,4 @@
-// The reducer while backward runs: gradients come, buckets leave, averages come back.
+// The reducer while backward runs: it takes gradients, sends buckets, and receives averages.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/any.h>
 #include <ATen/ops/isfinite.h>
@@ -18,8 +18,8 @@ namespace ddprun::trainer {
 
 namespace {
 
-// For each accumulator (AccumulateGrad node of a parameter) whether backward from `outputs` would
-// come to it. Walks the autograd graph once.
+// Returns, for each accumulator (AccumulateGrad node of a parameter), whether backward from
+// `outputs` reaches it. Walks the autograd graph once.
 std::vector<bool> ReachedBy(std::span<const at::Tensor> outputs,
                             std::span<torch::autograd::Node* const> accumulators) {
   std::unordered_set<torch::autograd::Node*> seen;
@@ -53,7 +53,7 @@ void Reducer::PrepareBackward(bool synchronize, std::span<const at::Tensor> outp
   buckets_.CheckUnchanged();
   synchronize_ = synchronize;
   expected_ = true;
-  // Both also undo a backward that ended in an exception.
+  // These resets also clean up after a backward that ended in an exception.
   end_queued_ = false;
   next_to_launch_ = 0;
   next_to_settle_ = 0;
@@ -69,7 +69,7 @@ void Reducer::PrepareBackward(bool synchronize, std::span<const at::Tensor> outp
     for (size_t index = 0; index < reached.size(); ++index) {
       if (!reached[index]) SetUnusedReady(index);
     }
-    // Without any gradient to come nothing would call us back.
+    // If no gradient comes, no hook will call the reducer, so it finishes here.
     if (std::find(reached.begin(), reached.end(), true) == reached.end()) {
       return Finish(options_.update_in_backward);
     }
@@ -81,7 +81,7 @@ void Reducer::PrepareBackward(bool synchronize, std::span<const at::Tensor> outp
 }
 
 void Reducer::OnGradient(size_t index) {
-  // Where a rank was lost, what is left of this backward would be for nothing.
+  // If a rank is lost, throws now, because the rest of this backward is useless.
   if (host_ != nullptr) host_->CheckRanks();
   const std::lock_guard lock(mutex_);
   if (!expected_) {
@@ -115,7 +115,8 @@ void Reducer::TakeGradient(size_t index) {
   }
 }
 
-// For a parameter that gets no gradient in this backward; it may have one of earlier micro-batches.
+// Marks a parameter as ready that gets no gradient in this backward. It may have a gradient of
+// earlier micro-batches.
 void Reducer::SetUnusedReady(size_t index) {
   if (readiness_.ready(index)) return;
   if (buckets_.parameters()[index].tensor.grad().defined()) {
@@ -128,7 +129,7 @@ void Reducer::SetUnusedReady(size_t index) {
 
 void Reducer::LaunchReady() {
   while (next_to_launch_ < flights_.size() && readiness_.full(next_to_launch_)) {
-    // Where nothing is left to compute beside the last one, wait for it right here.
+    // The last bucket is sent in the foreground, because nothing is left to compute meanwhile.
     const bool last = !options_.WaitsInStep() && next_to_launch_ + 1 == flights_.size();
     if (options_.recorder != nullptr) {
       options_.recorder->SetBucket(static_cast<int>(next_to_launch_));
@@ -150,8 +151,9 @@ void Reducer::Launch(size_t index, bool in_background) {
   flight.work = BeginAllReduce(group, bucket.gradients.flat, c10d::ReduceOp::AVG, in_background);
 }
 
-// Whether buckets may be waited for before backward has ended. Not where it is not yet known
-// which parameters any rank has used, nor with a hook: its end may be a collective, too.
+// Returns whether the reducer may wait for buckets before backward has ended. It may not while it
+// does not know which parameters any rank has used, nor with a hook, because the hook's finish may
+// be a collective, too.
 bool Reducer::SettlesInBackward() const {
   return options_.update_in_backward && !options_.comm_hook && !options_.find_unused_parameters &&
          !readiness_.FirstOfStaticGraph();
@@ -172,7 +174,8 @@ void Reducer::OnBackwardEnd() {
 }
 
 void Reducer::Finish(const Ready& update) {
-  // Buckets that are sent now go after this small collective, which is waited for here.
+  // If the buckets are sent now, this small collective goes first, because the reducer waits for it
+  // here.
   const bool first = MayBeUnused() && !options_.SendsInBackward();
   if (first) FindUsed();
   LaunchReady();
@@ -193,7 +196,7 @@ void Reducer::SettleCompleted() {
   }
 }
 
-// Waits for the bucket's averages and lets its parameters be updated.
+// Waits for the bucket's averages and calls `update` with its parameters.
 void Reducer::Settle(size_t index, const Ready& update) {
   Wait(index);
   const Bucket& bucket = buckets_.buckets()[index];
@@ -232,7 +235,7 @@ void Reducer::WaitForBuckets(const Ready& ready) {
   if (in_flight) EndMeasurement();
 }
 
-// Whether any rank has used a parameter.
+// Finds which parameters any rank has used. A collective.
 void Reducer::FindUsed() {
   if (readiness_.graph_known()) return;
   const Stopwatch stopwatch(exposed_seconds_);
@@ -252,7 +255,7 @@ void Reducer::ShadowBackward() {
       buckets_.views()[index].zero_();
       readiness_.SetReady(index);
     }
-    Finish({});  // the others' parameters are not this rank's to update
+    Finish({});  // no update: this rank has no gradients of its own
   }
   WaitForBuckets();
 }

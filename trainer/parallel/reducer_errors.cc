@@ -1,4 +1,4 @@
-// What a reducer says when gradients or hooks are not as they should be.
+// The errors of a reducer for bad gradients or hooks.
 #include <exception>
 
 #include "base/failure.h"
@@ -46,7 +46,7 @@ void Reducer::ThrowBadGradient(size_t index, const char* what, const char* hint)
                       .page = "bad-gradient"});
 }
 
-// Whatever a user's hook throws, said with the place where it happened.
+// Calls a user's hook, and adds the place to any exception that it throws.
 void Reducer::CallHook(const Bucket& bucket, const std::function<void()>& call) const {
   constexpr size_t kNamed = 5;
   try {

@@ -1,4 +1,4 @@
-// What a reducer works on and how; see reducer.h.
+// The options of a Reducer; see reducer.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,40 +16,43 @@
 namespace ddprun::trainer {
 
 struct ReducerOptions {
-  // What goes on while buckets are all-reduced.
-  //   kBackward  backward: a bucket is sent when it is full; backward returns when all are there
+  // What runs while buckets are all-reduced:
+  //   kBackward  backward: a full bucket is sent at once; backward returns after all averages
   //   kStep      the update: all are sent when backward ends; see Reducer::WaitForBuckets
   //   kBoth      sent as with kBackward, waited for as with kStep
   //   kNone      nothing: sent and waited for when backward ends
   using Overlap = trainer::Overlap;
 
   BucketLimits limits = {};
-  // Find the limits in the first steps: after the first one, those of TuningCandidates() are tried,
-  // six steps each, and the fastest stays. What gradients are does not depend on them.
+  // Finds the limits in the first steps: after the first one, tries each of TuningCandidates() for
+  // six steps, and keeps the fastest. The values of gradients do not depend on the limits.
   bool tune_limits = false;
   // The order of gradients in the buckets stays the first guess. Where sums follow from it, a run
   // that goes on has the same ones.
   bool keep_order = false;
   Overlap overlap = Overlap::kBackward;
-  // Some parameters may get no gradient in a backward, others in another, and not the same on
-  // every rank. Their part of the average is zero; one that no rank used keeps its gradient as it
-  // is. Costs one small collective a step.
+  // Allows parameters without a gradient; they may differ between ranks and backwards. Their part
+  // of the average is zero; a parameter that no rank used keeps its gradient. Costs one small
+  // collective a step.
   bool find_unused_parameters = false;
-  // Every backward uses the same parameters equally often as the first; a parameter may get its
-  // gradient in several pieces (checkpointing) or never. Unused ones cost nothing.
+  // Every backward uses the parameters of the first one, each of them equally often. A parameter
+  // may get its gradient in several pieces (checkpointing) or never. Unused parameters cost
+  // nothing.
   bool static_graph = false;
-  // Called within backward, on its thread and without recording a graph, with the parameters of one
-  // bucket after the other: as soon as their gradients are averaged, while backward goes on. Where
-  // parameters may be unused, or with a comm_hook, when backward has ended, bucket by bucket. A
-  // parameter is updated once nothing in this backward needs its old value to compute a gradient
-  // of its own; who uses its value past autograd as well (detach()) gets autograd's error "modified
-  // by an inplace operation". Not together with overlap kStep or kBoth. Must not call the reducer.
+  // The reducer calls it within backward, on its thread and without recording a graph, with the
+  // parameters of each bucket as soon as their gradients are averaged. If parameters may be unused,
+  // or with a comm_hook, it calls it when backward has ended. It must not call the reducer, and
+  // does not work with overlap kStep or kBoth.
+  //
+  // The reducer updates a parameter when no gradient in this backward needs its old value. If a
+  // model uses the value outside autograd as well (detach()), autograd throws "modified by an
+  // inplace operation".
   using Ready = std::function<void(std::span<const at::Tensor> parameters)>;
   Ready update_in_backward = {};
-  std::shared_ptr<CommHook> comm_hook = {};  // none: the plain average
-  // Look at every gradient and throw at the first one that is not finite. Costs a pass over it.
+  std::shared_ptr<CommHook> comm_hook = {};  // nullptr: the plain average
+  // Checks every gradient and throws at the first one that is not finite. Costs a pass over it.
   bool check_finite = false;
-  FlightRecorder* recorder = nullptr;  // is told which bucket is sent; outlives the reducer
+  FlightRecorder* recorder = nullptr;  // records which bucket is sent; outlives the reducer
 
   bool SendsInBackward() const {
     return overlap == Overlap::kBackward || overlap == Overlap::kBoth;

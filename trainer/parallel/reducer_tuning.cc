@@ -20,7 +20,8 @@ void Reducer::StartTuning() {
   Layout(tuning_.trials[tuner_->Current()].limits);
 }
 
-// Between two steps; on all ranks after the same synchronised backwards.
+// Continues the search. It runs between two steps, on all ranks after the same synchronised
+// backward.
 void Reducer::Tune() {
   if (!step_seconds_) return;
   const size_t before = tuner_->Current();
@@ -28,7 +29,7 @@ void Reducer::Tune() {
   step_seconds_.reset();
   size_t next = before;
   if (tuner_->Complete()) {
-    // The same bits on all ranks: they must choose alike.
+    // Averages the times over the ranks, so that all ranks choose the same sizes.
     std::vector<double> seconds = tuner_->Medians();
     const at::Tensor mean = at::from_blob(seconds.data(), std::ssize(seconds), at::kDouble);
     AllReduceOnHost(mesh_.control.get(), mean, c10d::ReduceOp::AVG);

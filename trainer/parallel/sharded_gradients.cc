@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMostFlights = 2;
 
-// Of all ranks' `flat` this rank's part.
+// Begins to average `flat` over all ranks; `part` receives this rank's part of the result.
 c10::intrusive_ptr<c10d::Work> AveragePart(const Axis& axis, at::Tensor part, at::Tensor flat) {
   if (axis.size == 1) {
     part.copy_(flat);
@@ -77,13 +77,13 @@ void ShardedGradients::PrepareBackward(bool synchronize) {
   synchronize_ = synchronize;
   ++backwards_;
   expected_ = true;
-  // Both also undo a backward that ended in an exception.
+  // These resets also clean up after a backward that ended in an exception.
   end_queued_ = false;
   flights_.clear();
   of_replicas_.clear();
   to_launch_ = units_.size();
   for (Unit& unit : units_) {
-    // An optimizer's zero_grad() forgets, too.
+    // An optimizer's zero_grad() also begins a new step.
     unit.begun = unit.begun && std::ranges::all_of(unit.unit->pieces, [](const at::Tensor& piece) {
                    return piece.numel() == 0 || piece.grad().defined();
                  });
@@ -123,7 +123,7 @@ void ShardedGradients::OnGradient(size_t index, size_t parameter) {
   LaunchComplete();
 }
 
-// In the same order on all ranks.
+// Launches complete units, in one order on all ranks.
 void ShardedGradients::LaunchComplete() {
   while (to_launch_ > 0 && units_[to_launch_ - 1].missing == 0) {
     if (options_.recorder != nullptr) {
@@ -191,7 +191,7 @@ std::vector<at::Tensor> ShardedGradients::Gradients() const {
   return gradients;
 }
 
-// By block of the table; zeros where another rank's are.
+// Returns the squares by block of the table; 0 for other ranks' blocks.
 at::Tensor ShardedGradients::OwnSquares() const {
   const std::vector<at::Tensor> gradients = Gradients();
   const bool on_host = units_.empty() || IsForHostKernels(units_[0].sum);
@@ -200,12 +200,12 @@ at::Tensor ShardedGradients::OwnSquares() const {
   if (!on_host) {
     const at::Tensor own = SquaresByBlockThere(gradients);
     if (own.numel() == own_blocks_.numel()) squares.index_copy_(0, own_blocks_, own * own_counts_);
-    return squares;  // else no backward has brought any yet
+    return squares;  // unless no backward has produced gradients yet
   }
   const std::vector<double> own = SquaresByBlock(gradients);
   for (auto next = own.begin(); const Unit& unit : units_) {
     for (size_t i = 0; i < unit.blocks.size(); ++i) {
-      // 0 where none has come.
+      // 0 if the piece has no gradient yet.
       const int64_t count = NormBlocksOf(unit.unit->pieces[i].grad().numel());
       double* const blocks = squares.mutable_data_ptr<double>() + unit.blocks[i];
       if (unit.counts[i]) std::copy_n(next, count, blocks);
@@ -218,7 +218,7 @@ at::Tensor ShardedGradients::OwnSquares() const {
 DeviceScalar ShardedGradients::Norm() const {
   const at::NoGradGuard no_grad;
   const at::Tensor squares = OwnSquares();
-  // Each block is one rank's: adding zeros changes no bit.
+  // Each block belongs to one rank, so adding the other ranks' zeros changes no bit.
   AllReduceOnHost(mesh_.shard.group.get(), squares);
   if (units_.empty() || !IsForHostKernels(units_[0].sum)) {
     return NormOverModel(DeviceScalar(squares.sum()), mesh_);

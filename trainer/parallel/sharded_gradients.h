@@ -1,8 +1,10 @@
-// Averages gradients over the ranks while backward goes on, each rank keeping its part only.
+// Averages gradients over the ranks while backward runs. Each rank keeps only its part of the
+// averages.
 //
-// When all gradients of a unit have come they are copied into a bucket in the group's memory and
-// dropped; the bucket is reduce-scattered in the background and its own part added to what the
-// micro-batches before have left. Two buckets at most are on their way; then they are used again.
+// When all gradients of a unit have come, they are copied into a bucket in the group's memory and
+// dropped. The bucket is reduce-scattered in the background, and this rank's part is added to the
+// sum of earlier micro-batches. At most two buckets are in use at a time, and later units reuse
+// them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,20 +23,21 @@
 
 namespace ddprun::trainer {
 
-// One thread, which is autograd's, too: parameters of the CPU or of one device. All ranks must have
-// the same units and graphs.
+// One thread, which is also autograd's, so all parameters are on the CPU or on one device. All
+// ranks must have equal units and graphs.
 class ShardedGradients {
  public:
   struct Options {
-    // Of a unit, by index, whose gradients have all come.
+    // Called with the index of a unit when all of its gradients have come.
     std::function<void(size_t unit)> on_complete = {};
-    // Whether Norm() counts this rank's part of it; else another one counts the same.
+    // Returns whether Norm() counts this rank's part of the parameter; false means that another
+    // rank counts equal values.
     std::function<bool(const std::string& parameter)> counts = {};
-    bool check_finite = false;  // look at every gradient and throw at the first that is not
-    FlightRecorder* recorder = nullptr;  // is told which unit is sent; outlives this
+    bool check_finite = false;           // throw at the first gradient that is not finite
+    FlightRecorder* recorder = nullptr;  // records which unit is sent; outlives this object
   };
-  // Sets the gradients of the units' pieces. `table`: all of their parameters, in the order of the
-  // model.
+  // Later backwards set the gradients of the units' pieces. `table`: the parameters of all units,
+  // in the order of the model.
   ShardedGradients(std::span<ShardedUnit> units,
                    std::span<const NamedParameter> table,
                    const Mesh& mesh,
@@ -42,16 +45,17 @@ class ShardedGradients {
 
   // Forgets the gradients.
   void BeginStep();
-  // Before every backward. When it returns, the average over the shard axis is added; with
-  // `synchronize` gradients are then those of all ranks. backward() throws Failure when a
-  // collective fails and when a parameter got no gradient.
+  // Call it before every backward, which then adds the average over the shard axis. With
+  // `synchronize`, gradients are afterwards the averages over all ranks. backward() throws Failure
+  // if a collective fails or a parameter gets no gradient.
   void PrepareBackward(bool synchronize);
 
-  // Of the pieces, in the order of the units and their parameters.
+  // Returns the gradients of the pieces, in the order of the units and their parameters.
   std::vector<at::Tensor> Gradients() const;
-  // Of all ranks' gradients: the bits that a process has that holds them all. A collective.
+  // Returns the 2-norm of all ranks' gradients. It has the bits that one process with all gradients
+  // computes. A collective.
   DeviceScalar Norm() const;
-  // Memory of all of them.
+  // Returns the memory of all gradients, one tensor per unit.
   std::vector<at::Tensor> FlatGradients() const;
 
   double exposed_seconds() const { return exposed_seconds_; }  // of the last step
@@ -59,17 +63,17 @@ class ShardedGradients {
  private:
   struct Unit {
     ShardedUnit* unit;
-    size_t index;                      // of those given
-    at::Tensor sum;                    // the own part
-    bool begun = false;                // sum has something of this step
-    size_t missing = 0;                // gradients that this backward has still to bring
-    std::vector<int64_t> blocks = {};  // by parameter: those of the table before its own ones
+    size_t index;                      // in the constructor's `units`
+    at::Tensor sum;                    // this rank's part
+    bool begun = false;                // `sum` has gradients of this step
+    size_t missing = 0;                // gradients that this backward has not produced yet
+    std::vector<int64_t> blocks = {};  // by parameter: first block of its piece
     std::vector<bool> counts = {};     // by parameter
   };
   struct Flight {
     Unit* unit;
     at::Tensor bucket;
-    at::Tensor part;  // where its own part goes: the sum, where it is the first
+    at::Tensor part;  // receives this rank's part: `sum` for the first micro-batch
     c10::intrusive_ptr<c10d::Work> work;
   };
 
@@ -86,19 +90,19 @@ class ShardedGradients {
   const Options options_;
   std::vector<Unit> units_;
   int64_t blocks_ = 0;     // for norms, of all parameters
-  at::Tensor own_blocks_;  // numbers of those that this rank has, on the device
-  at::Tensor own_counts_;  // 0 for those that another tensor rank counts
+  at::Tensor own_blocks_;  // numbers of this rank's blocks, on the device
+  at::Tensor own_counts_;  // by own block; 0: another tensor rank counts it
   FlatBuffers buckets_;
   FlatBuffers parts_;
   std::deque<Flight> flights_;
   std::vector<c10::intrusive_ptr<c10d::Work>> of_replicas_;
-  size_t to_launch_ = 0;  // units that have not been sent; the last of them is next
+  size_t to_launch_ = 0;  // units not sent yet; the last of them is next
   bool synchronize_ = true;
   bool expected_ = false;
   bool end_queued_ = false;
   int64_t backwards_ = 0;
   double exposed_seconds_ = 0;
-  GradientHooks hooks_;  // the first to go
+  GradientHooks hooks_;  // the last member, so that hooks are removed first
 };
 
 }  // namespace ddprun::trainer

@@ -13,7 +13,7 @@ namespace {
 
 thread_local ShardedModule* current_module = nullptr;
 
-// The children of every list of modules.
+// Returns the names of the children of every ModuleList and Sequential.
 std::vector<std::string> NamesOfBlocks(const torch::nn::Module& module) {
   std::vector<std::string> names;
   for (const auto& item : module.named_modules("", /*include_self=*/false)) {

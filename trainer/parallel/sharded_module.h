@@ -1,4 +1,4 @@
-// What FullyShardedDataParallel does around a module's forward, for a module of any type.
+// The work of FullyShardedDataParallel around a module's forward, for a module of any type.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,21 +16,22 @@
 namespace ddprun::trainer {
 
 struct FullyShardedOptions {
-  // Submodules by name ("layers.0"), in the order of forward: the parameters of each are gathered
-  // for themselves. Empty: the children of every ModuleList and Sequential.
+  // The blocks: names of submodules ("layers.0"), in the order of forward. Each block's parameters
+  // are gathered separately. Empty: the children of every ModuleList and Sequential.
   std::vector<std::string> blocks = {};
-  bool broadcast_buffers = true;  // rank 0's, before every forward with gradients
+  bool broadcast_buffers = true;  // from rank 0, before every forward with gradients
 };
 
 // One thread.
 class ShardedModule {
  public:
-  // A collective; throws Failure for a block that the module does not have.
+  // A collective. Throws Failure for a block that the module does not have.
   ShardedModule(const torch::nn::Module& module,
                 const Mesh& mesh,
                 const FullyShardedOptions& options);
 
-  // While it lives, a forward goes on: BlockOf knows this module's blocks on this thread.
+  // Marks a running forward while it lives: BlockOf() then finds this module's blocks on this
+  // thread.
   class Forward {
    public:
     explicit Forward(ShardedModule& module);
@@ -39,10 +40,10 @@ class ShardedModule {
     Forward& operator=(const Forward&) = delete;
 
    private:
-    ShardedModule* const outer_;  // whose forward this one's is a part of
+    ShardedModule* const outer_;  // the module whose forward contains this one
   };
   void AfterForward();
-  // The wrapped module whose forward goes on, and which of its blocks this is; nullptr: none.
+  // The wrapped module whose forward runs, and the index of the block in it. nullptr means none.
   struct Block {
     ShardedModule* owner = nullptr;
     size_t index = 0;

@@ -1,4 +1,4 @@
-// Every rank updates a part of the parameters and gets the others' parts from them.
+// Every rank updates a part of the parameters and gets the other parts from the other ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,17 +14,18 @@ namespace ddprun::trainer {
 // One thread.
 class ShardedUpdate {
  public:
-  // Moves the parameters to memory that the ranks of the axis gather without copies; as units of
-  // about `bytes`.
+  // Moves the parameters, in units of about `bytes`, to memory that the ranks of the axis gather
+  // without copies.
   ShardedUpdate(std::span<const NamedParameter> parameters, const Axis& axis, int64_t bytes);
 
   std::vector<ShardedUnit>& units() { return units_; }
 
-  // The own pieces get their parts of the parameters' gradients.
+  // Sets the gradients of this rank's pieces to their parts of the parameters' gradients.
   void TakeGradients() const;
 
-  // Calls `update` for the own pieces of one unit after the other, from the last on, while those
-  // before go to the other ranks. Then all ranks have all parameters. A collective; throws Failure.
+  // Calls `update` for this rank's pieces of each unit, from the last unit on, while earlier
+  // results go to the other ranks. Afterwards all ranks have all parameters. A collective. Throws
+  // Failure.
   using Update = std::function<void(std::span<const at::Tensor> pieces)>;
   void Step(const Update& update);
 

@@ -1,11 +1,11 @@
-// How long things take.
+// Measures durations.
 #pragma once
 
 #include <chrono>
 
 namespace ddprun::trainer {
 
-// Adds the time of its own life to `sum`, in seconds.
+// Adds the time from its construction to its destruction to `sum`, in seconds.
 class Stopwatch {
  public:
   explicit Stopwatch(double& sum) : sum_(sum) {}

@@ -70,7 +70,7 @@ class Single : public Strategy {
   const std::shared_ptr<Model> model_;
   const TrainedParameters parameters_;
   const std::unique_ptr<Optimizer> optimizer_;
-  DeviceScalar learning_rate_;  // of the step under way
+  DeviceScalar learning_rate_;  // of the current step
 };
 
 BucketSizesReport ReportOf(const BucketTuning& tuning, int64_t step) {
@@ -86,7 +86,8 @@ BucketSizesReport ReportOf(const BucketTuning& tuning, int64_t step) {
   return report;
 }
 
-// What the bits of virtual ranks depend on besides the run itself.
+// Names the settings on which the bits of virtual ranks depend. Throws Failure if a saved run had
+// others.
 void NameVirtualRanks(int64_t ranks, StateVisitor& visitor) {
   visitor.Section("virtual_ranks.");
   const auto name = [&](const char* what, int64_t here) {
@@ -151,7 +152,8 @@ class DistributedDataParallel : public Strategy {
     learning_rate_ = inputs.learning_rate;
     averaged_gradients_ = averages_gradients();
     reducer().BeginStep();
-    // Between two averages ranks do not wait for each other; rank 0's buffers stay what they are.
+    // Between two averages of the parameters, ranks do not wait for each other, so buffers are not
+    // copied.
     if (averaged_gradients_ || averager_->averaged()) sync_->SyncBuffers();
     if (virtual_ != nullptr) return RunVirtualRanks(inputs);
     const size_t count = inputs.micro_batches.size();
@@ -173,7 +175,7 @@ class DistributedDataParallel : public Strategy {
     return norm;
   }
   void Step() override {
-    // Fewer calls of the optimizer's kernels where there is nothing to wait for in between.
+    // Without overlap, one call for all parameters, because this needs fewer kernel calls.
     if (shards_) {
       shards_->TakeGradients();
       shards_->Step(update_);
@@ -196,7 +198,7 @@ class DistributedDataParallel : public Strategy {
     observers.Tell(&Observer::OnBucketSizes, ReportOf(*tuning, step));
   }
   void NameState(StateVisitor& visitor) override {
-    // First: it says whether ranks train on their own, each with a model of its own.
+    // The averager comes first, because its state decides whether each rank has a model of its own.
     visitor.Section("averager.");
     if (averager_) averager_->NameState(visitor);
     const RankPart part = averages_gradients() ? RankPart() : own_;
@@ -231,11 +233,11 @@ class DistributedDataParallel : public Strategy {
   const RankPart own_;
   const std::shared_ptr<ShardedUpdate> shards_;  // nullptr: this rank updates all
   RankPart replicas_ = {.rank = 0, .size = 0};   // of the optimizer's state
-  std::shared_ptr<VirtualRanks> virtual_;        // nullptr: this rank is one of its own
+  std::shared_ptr<VirtualRanks> virtual_;        // nullptr: no virtual ranks
   std::optional<ModuleSync> sync_;
   std::optional<PeriodicModelAverager> averager_;
-  DeviceScalar learning_rate_;      // of the step under way
-  bool averaged_gradients_ = true;  // in that step
+  DeviceScalar learning_rate_;      // of the current step
+  bool averaged_gradients_ = true;  // whether the current step averages them
   bool tuning_reported_ = false;
 };
 
@@ -243,7 +245,8 @@ void DistributedDataParallel::RunVirtualRanks(const StepInputs& inputs) {
   const at::NoGradGuard no_grad;
   virtual_->BeginStep();
   const auto own = static_cast<size_t>(virtual_->own().size());
-  // All of them start from the same buffers (of BatchNorm); the first one's survive.
+  // All own virtual ranks start from the buffers (of BatchNorm) that the step began with. The step
+  // keeps the buffers of the first one.
   const std::vector<at::Tensor> buffers = own > 1 ? model_->buffers() : std::vector<at::Tensor>();
   const std::vector<at::Tensor> before = CopiesOf(buffers);
   std::vector<at::Tensor> first;
@@ -279,9 +282,9 @@ void RunBackward(int64_t step,
     output.backward(gradient);
     if (rest) rest();
   } catch (const Failure&) {
-    throw;  // of communication, which goes on meanwhile
+    throw;  // errors of communication, which runs during backward
   } catch (const c10::OutOfMemoryError&) {
-    throw;  // these two are told as what they are (CurrentDeviceError)
+    throw;  // CurrentDeviceError() describes these two
   } catch (const c10::AcceleratorError&) {
     throw;
   } catch (...) {
@@ -304,7 +307,7 @@ void Strategy::ScaleGradients(double factor) {
 }
 
 void Strategy::Rejoin(int /*giver*/) {
-  DDPRUN_CHECK(false);  // RecoveryObstacle() has seen to it
+  DDPRUN_CHECK(false);  // RecoveryObstacle() excludes such strategies
 }
 
 Evaluated Strategy::EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) {

@@ -1,4 +1,4 @@
-// How a model is trained on the devices of a job. The loop knows no more than this.
+// How a model is trained on the devices of a job. The loop knows only this interface.
 #pragma once
 
 #include <functional>
@@ -16,13 +16,14 @@
 
 namespace ddprun::trainer {
 
-// What `model`, the strategy's own or a copy of it, loses on a micro-batch of the step: weighted so
-// that the gradients, averaged over the ranks and added up over the micro-batches, are the step's.
+// Returns the loss of `model`, which is the strategy's model or a copy of it, on a micro-batch of
+// the step. Losses are weighted so that the gradients, averaged over the ranks and summed over the
+// micro-batches, are those of the step.
 using LossFunction =
     std::function<at::Tensor(Model& model, const Batch& batch, size_t micro_batch)>;
 
-// Runs `forward`, the `part`-th part of a model, on its device for a micro-batch of the step: with
-// the job's precision and with random numbers of that part's own.
+// Runs `forward`, which is part `part` of a model, on its device for a micro-batch of the step,
+// with the job's precision and with this part's own random numbers.
 using PartFunction = std::function<at::Tensor(
     size_t micro_batch, int part, c10::Device device, const std::function<at::Tensor()>& forward)>;
 
@@ -31,69 +32,75 @@ struct StepInputs {
   DeviceScalar learning_rate = 0;
   std::span<const Batch> micro_batches = {};  // of this rank
   LossFunction loss = {};
-  PartFunction part = {};  // of models that are computed in parts; the last one's calls `loss`
+  PartFunction part = {};  // for models computed in parts; the last part calls `loss`
 };
 
 struct Evaluated {
-  at::Tensor loss;          // the mean over batch.predictions; only where Mesh::counts()
-  at::Tensor outputs = {};  // undefined unless asked for
+  at::Tensor loss;          // the mean over batch.predictions; only if Mesh::counts()
+  at::Tensor outputs = {};  // undefined unless requested
 };
 
-// One step: ForwardBackward(), ScaleGradients() and ClipGradients() if that is wanted, and Step()
-// unless the gradients are not finite. One thread; all ranks call the same methods, which throw
-// Failure when a collective fails.
+// The calls of a step: ForwardBackward(), ScaleGradients() and ClipGradients() if wanted, and
+// Step() unless the gradients are not finite. One thread. All ranks call the same methods, which
+// throw Failure if a collective fails.
 class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  // Forgets the gradients of the step before and computes those of this one, of all ranks' batches.
+  // Forgets the gradients of the step before, and computes the gradients of all ranks' batches.
   virtual void ForwardBackward(const StepInputs& inputs) = 0;
-  // Of the trained parameters, in their order, for the global batch; undefined where none came.
-  // Waits for those still being reduced; valid until Step().
+  // Returns the gradients of the trained parameters, in their order, for the global batch;
+  // undefined where none came. Waits for running reductions. Valid until Step().
   virtual std::vector<at::Tensor> Gradients() = 0;
-  // Multiplies the gradients of the global batch, on this rank; before the next two.
+  // Multiplies the gradients of the global batch by `factor`, on this rank. Call it before
+  // GradientNorm() and ClipGradients().
   virtual void ScaleGradients(double factor);
-  // The 2-norm of the gradients of the global batch; waits for those still being reduced.
+  // Returns the 2-norm of the gradients of the global batch. Waits for running reductions.
   virtual DeviceScalar GradientNorm() = 0;
-  // Scales the gradients so that their norm is at most max_norm; returns the one from before.
+  // Scales the gradients so that their norm is at most max_norm. Returns the norm before scaling.
   virtual DeviceScalar ClipGradients(double max_norm) = 0;
-  // Updates what has not been updated in backward. After a failure some parameters may be updated.
+  // Updates the parameters that backward has not updated. If it fails, some parameters may be
+  // updated.
   virtual void Step() = 0;
-  // After the last step: all ranks have the model that counts.
+  // Call it after the last step. Afterwards all ranks have the final model.
   virtual void Finish() {}
-  // Whether this rank has all of the model that is in its part of the mesh (one tensor and one
-  // pipeline rank's), between two steps; the same on all ranks.
+  // Returns whether, between two steps, this rank has all of the model that belongs to its tensor
+  // and pipeline rank. Equal on all ranks.
   virtual bool holds_whole_model() const { return true; }
-  // Before the model is evaluated.
+  // Prepares the model for an evaluation. A collective.
   virtual void BeforeEvaluation() {}
-  // A batch without gradients, of a model in eval mode.
+  // Evaluates a batch without gradients, with a model in eval mode.
   virtual Evaluated EvaluateBatch(Model& model, const Batch& batch, bool with_outputs);
-  // Whether EvaluateBatch() is a collective: then all ranks of the data axis call it equally often.
+  // Returns whether EvaluateBatch() is a collective. If so, all ranks of the data axis call it
+  // equally often.
   virtual bool evaluates_together() const { return false; }
-  // Whether the gradients of the coming step are averaged over all ranks; false: each rank takes a
-  // step of its own with those of its own micro-batches.
+  // Returns whether the coming step averages gradients over all ranks. false: each rank steps with
+  // the gradients of its own micro-batches.
   virtual bool averages_gradients() const { return true; }
-  // After the step: whether all ranks have waited for each other in it.
+  // Returns whether all ranks have waited for each other in the last step.
   virtual bool ranks_met() const { return true; }
-  // Tells what it has found out in `step` steps, once; on rank 0.
+  // Reports results of the first `step` steps, such as bucket sizes, to the observers, once. Call
+  // it on rank 0.
   virtual void Report(const Observers& /*observers*/, int64_t /*step*/) {}
-  // Names, between two steps, all that the steps to come depend on: "model.", "optimizer.", "hook."
-  // and "averager." something. May be loaded before the first step, on all ranks alike.
+  // Names, between two steps, all state on which later steps depend, with the prefixes "model.",
+  // "optimizer.", "hook." and "averager.". A checkpoint may be loaded before the first step, on all
+  // ranks.
   virtual void NameState(StateVisitor& visitor) = 0;
   StateDict State() {
     return SaveState([this](StateVisitor& visitor) { NameState(visitor); });
   }
-  // A collective, where a rank was lost and another process has made its strategy
-  // (ModuleSync::Options::rejoins): the step under way may be done again. The state stays; what the
-  // groups did of the step is dropped. `giver`: a rank that has been in it.
+  // Prepares all ranks for a repeated step, after another process has replaced a lost rank
+  // (ModuleSync::Options::rejoins). A collective. The state stays; the groups drop their part of
+  // the step. `giver`: a rank that was in the step.
   virtual void Rejoin(int giver);
-  // What the last step spent waiting for communication, in seconds.
+  // Returns the seconds that the last step waited for communication.
   virtual double exposed_seconds() const { return 0; }
-  // What it spent waiting for other stages of a pipeline.
+  // Returns the seconds that the last step waited for other stages of a pipeline.
   virtual double pipeline_wait_seconds() const { return 0; }
 };
 
-// One process, one device; or, where the model has parts of layers, the ranks of the tensor axis.
+// Makes the strategy of one process with one device. With a tensor axis, its ranks together are the
+// one process.
 std::unique_ptr<Strategy> MakeSingle(std::shared_ptr<Model> model,
                                      std::unique_ptr<Optimizer> optimizer,
                                      const Mesh& mesh = {});
@@ -102,20 +109,21 @@ struct DataParallelOptions {
   ModuleSync::Options sync = {};
   // The optimizer steps within backward, bucket by bucket.
   bool update_in_backward = false;
-  // Also average the parameters; for comm_hook MakePostLocalSgdHook.
+  // Also averages the parameters, for the comm_hook of MakePostLocalSgdHook().
   std::optional<PeriodicModelAverager::Options> averaging = {};
-  // > 0: gradients are averages over so many virtual ranks (virtual_ranks.h), of which this rank
-  // computes its share. Not together with a comm_hook, averaging, or buffers that are not kept
-  // equal. Of `count` own ones, micro-batch i is that of the own virtual rank i % count.
+  // If > 0, gradients are averages over this many virtual ranks (virtual_ranks.h), and this rank
+  // computes its share of them. If the share has n virtual ranks, micro-batch i belongs to number i
+  // % n of them. Not together with a comm_hook, averaging, or buffers that differ between ranks.
   int64_t virtual_ranks = 0;
-  // Not nullptr: this rank updates these parameters of the model only, those that the optimizer has
-  // (MakeZero). Not together with updates before all gradients are there, or averaging.
+  // If not nullptr, this rank updates only these parameters of the model, and the optimizer has
+  // only them (MakeZero). Not together with averaging, or with updates before all gradients are
+  // there.
   std::shared_ptr<ShardedUpdate> shards = {};
 };
 
-// DistributedDataParallel: the same model on every rank, gradients averaged. A collective: checks
-// that the models agree and copies rank 0's parameters and buffers to the others; later its buffers
-// before every step and evaluation.
+// Makes the strategy DistributedDataParallel: every rank has the whole model, and ranks average
+// gradients. A collective: checks that the models agree, and copies rank 0's parameters and buffers
+// to the other ranks. Later, each step and evaluation copies rank 0's buffers first.
 std::unique_ptr<Strategy> MakeDistributedDataParallel(std::shared_ptr<Model> model,
                                                       std::unique_ptr<Optimizer> optimizer,
                                                       const Mesh& mesh,

@@ -30,7 +30,7 @@ at::Tensor RowsOf(const at::Tensor& x) {
 
 class ByOutputsFunction : public torch::autograd::Function<ByOutputsFunction> {
  public:
-  // `biases`: of the layers that have one, a bit of `has_bias` each.
+  // `biases`: of the layers whose bit in `has_bias` is set.
   static variable_list forward(AutogradContext* context,
                                const at::Tensor& x,
                                at::TensorList weights,
@@ -124,7 +124,7 @@ class ByOutputsFunction : public torch::autograd::Function<ByOutputsFunction> {
   }
 };
 
-// Sums what the ranks have, and adds the bias.
+// Sums the ranks' outputs, and adds the bias.
 class SumFunction : public torch::autograd::Function<SumFunction> {
  public:
   static at::Tensor forward(AutogradContext* context,
@@ -157,7 +157,7 @@ class GatherFunction : public torch::autograd::Function<GatherFunction> {
                             const Group& group) {
     std::vector<int64_t> sizes = part.sizes().vec();
     sizes.back() = whole;
-    // A sum with zeros: ranges may differ in length, and it is there for every backend.
+    // Gathers by a sum with zeros, because ranges may differ in length and every backend has sums.
     const at::Tensor all = at::zeros(sizes, part.options());
     all.narrow(-1, begin, part.size(-1)).copy_(part);
     AllReduceOnHost(group.get(), all);
@@ -173,7 +173,8 @@ class GatherFunction : public torch::autograd::Function<GatherFunction> {
   }
 };
 
-// A part of what all ranks have alike; its gradient is the whole one on all of them again.
+// Takes this rank's part of a tensor that all ranks have. Backward gathers the whole gradient on
+// all ranks.
 class ScatterFunction : public torch::autograd::Function<ScatterFunction> {
  public:
   static at::Tensor forward(AutogradContext* context,
@@ -248,7 +249,7 @@ class GroupAxis final : public TensorAxis {
   const Group group_;
 };
 
-// torch.nn.Linear's start values.
+// The initial values of torch.nn.Linear.
 struct WholeLinear {
   WholeLinear(int64_t in, int64_t out, bool has_bias) : weight(at::empty({out, in})) {
     torch::nn::init::kaiming_uniform_(weight, std::sqrt(5.0));

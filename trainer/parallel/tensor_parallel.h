@@ -17,7 +17,7 @@
 
 namespace ddprun::trainer {
 
-// For models: the layers of this axis. REQUIRES: axis.group != nullptr.
+// Makes the parallel layers that models use on this axis. REQUIRES: axis.group != nullptr.
 std::shared_ptr<const TensorAxis> MakeTensorAxis(const Axis& axis);
 
 }  // namespace ddprun::trainer
@@ -26,24 +26,25 @@ namespace ddprun {
 
 struct ParallelLinearOptions {
   bool bias = true;
-  // ColumnParallelLinear: whether every rank gets all outputs, and not its own alone.
+  // For ColumnParallelLinear: true: every rank gets all outputs; false: only its own.
   bool gather_output = false;
-  // RowParallelLinear: whether x is whole, and not this rank's part of it. Its gradient is, too, at
-  // the price of an all-reduce.
+  // For RowParallelLinear: true: x is whole, and so is its gradient, which costs an all-reduce;
+  // false: x is this rank's part.
   bool whole_input = false;
 };
 
-// y = x A^T + b, A [out, in], by ranks that have the same x [..., in]: each has rows of A, and
-// makes those outputs. Sizes that the ranks cannot share equally give the first ones one more.
-// Starts as torch.nn.Linear does: every rank draws the whole from torch's default generator, so all
-// must have seeded it alike. One thread; all ranks call forward and backward equally often.
+// y = x A^T + b, A [out, in]. All ranks have equal x [..., in]; each has some rows of A, and
+// computes their outputs. If the ranks cannot divide a size equally, the first ranks get one more.
+//
+// Initialized like torch.nn.Linear: every rank draws the whole A from torch's default generator, so
+// all ranks must use one seed. One thread. All ranks call forward and backward equally often.
 class ColumnParallelLinearImpl : public torch::nn::Module {
  public:
   ColumnParallelLinearImpl(const trainer::Axis& axis,
                            int64_t in,
                            int64_t out,
                            const ParallelLinearOptions& options = {});
-  // The gradient of x is all-reduced while that of the weight is computed. Throws Failure.
+  // Backward all-reduces the gradient of x while it computes the weight's. Throws Failure.
   at::Tensor forward(const at::Tensor& x);
 
   at::Tensor weight;  // [own share of out, in]
@@ -55,8 +56,9 @@ class ColumnParallelLinearImpl : public torch::nn::Module {
   const bool gather_;
 };
 
-// The same by ranks of which each has columns of A and that part of x, as ColumnParallelLinear
-// makes it: what they get is summed over all ranks. b is whole, and added once.
+// y = x A^T + b, A [out, in]. Each rank has some columns of A and their part of x, such as the
+// output of ColumnParallelLinear. The ranks sum their results. Every rank has the whole b, which is
+// added once.
 class RowParallelLinearImpl : public torch::nn::Module {
  public:
   RowParallelLinearImpl(const trainer::Axis& axis,

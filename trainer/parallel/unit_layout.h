@@ -1,9 +1,9 @@
 // Parameters as one flat tensor, of which every rank of an axis has a part.
 //
-// They stand one after the other, each from a multiple of kNormBlock elements on, and all parts are
-// equally many such blocks. So a collective takes the flat tensor as it is, parts are cut at
-// borders of blocks, as norms need it (compute/norm.h), and what lies where follows from the
-// parameters.
+// The parameters follow each other. Each begins at a multiple of kNormBlock elements, and all parts
+// have equally many such blocks. So a collective can use the flat tensor as it is, parts end at
+// borders of blocks, as norms need (compute/norm.h), and the layout follows from the parameters
+// alone.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,7 +19,7 @@
 
 namespace ddprun::trainer {
 
-// A value. REQUIRES: parameters of one type.
+// A value type. REQUIRES: parameters of one element type.
 class UnitLayout {
  public:
   UnitLayout(std::vector<NamedParameter> parameters, int rank, int ranks);
@@ -27,25 +27,25 @@ class UnitLayout {
   const std::vector<NamedParameter>& parameters() const { return parameters_; }
   int64_t elements() const { return part_ * ranks_; }  // of the flat tensor
   int64_t part() const { return part_; }               // of each rank's part
-  // Of the flat tensor, which may be longer.
+  // Returns this rank's part of the flat tensor, which may be longer than elements().
   at::Tensor OwnPart(const at::Tensor& flat) const { return flat.narrow(0, rank_ * part_, part_); }
-  // The parameter's elements in the flat tensor, in its shape.
+  // Returns the parameter's elements in the flat tensor, in the parameter's shape.
   at::Tensor Whole(const at::Tensor& flat, size_t parameter) const;
-  // The parameter's elements in the own part; has one dimension, and may be empty.
+  // Returns the parameter's elements in this rank's part: 1-d, perhaps empty.
   at::Tensor Piece(const at::Tensor& part, size_t parameter) const;
-  // The same of a tensor of the parameter's shape.
+  // Returns the elements of Piece() from a tensor of the parameter's shape.
   at::Tensor PieceOfWhole(const at::Tensor& tensor, size_t parameter) const;
   int64_t PieceBegin(size_t parameter) const { return ranges_[parameter].begin; }
-  // Where that belongs.
+  // Returns where Piece() lies in the parameter.
   StatePlacement PlacementOf(size_t parameter) const;
-  // The parameters' memory becomes that of the flat tensor, with their values.
+  // Moves the parameters, with their values, to the memory of the flat tensor.
   void MoveTo(const at::Tensor& flat) const;
 
  private:
   struct Range {
     int64_t flat = 0;    // where the parameter begins in the flat tensor
-    int64_t begin = 0;   // of the own elements, in the parameter
-    int64_t length = 0;  // of those
+    int64_t begin = 0;   // where this rank's elements begin in the parameter
+    int64_t length = 0;  // number of this rank's elements
   };
 
   std::vector<NamedParameter> parameters_;
@@ -56,32 +56,33 @@ class UnitLayout {
 };
 
 struct ShardedUnit {
-  // Of the own part of the values.
+  // Sets `pieces` to views of this rank's part of the values.
   void TakePieces(const at::Tensor& part);
 
   UnitLayout layout;
   at::Tensor flat = {};                 // the parameters' memory
-  std::vector<at::Tensor> pieces = {};  // by parameter; what the optimizer updates
+  std::vector<at::Tensor> pieces = {};  // by parameter; the optimizer updates them
 };
 
-// What one rank has of a parameter, for its optimizer.
+// One rank's part of a parameter, for its optimizer.
 struct Shard {
   std::string name;
-  at::Tensor values;  // of one dimension; may be empty
+  at::Tensor values;  // 1-d, perhaps empty
   StatePlacement placement;
 };
-// In the order of the units and their parameters.
+// Returns the shards in the order of the units and their parameters.
 std::vector<Shard> ShardsOf(std::span<const ShardedUnit> units);
 
-// Neighbours in the list of parameters together, until they have `bytes` or the type changes.
+// Divides the parameters into units: neighbours in the list, until a unit has `bytes` or the type
+// changes.
 std::vector<std::vector<NamedParameter>> UnitsOf(std::span<const NamedParameter> parameters,
                                                  int64_t bytes);
 
-// A zeroed flat tensor for collectives of the axis.
+// Returns a zeroed flat tensor for collectives of the axis.
 at::Tensor FlatOn(const Axis& axis, int64_t elements, const at::TensorOptions& options);
 
-// All ranks' parts, one after the other, into `flat`, of which `own` may be a part. In the
-// background; nullptr: it is done, as this rank is alone.
+// Begins to gather all ranks' parts, one after the other, into `flat`, which may contain `own`.
+// Returns nullptr if it is done, because this rank is alone.
 c10::intrusive_ptr<c10d::Work> GatherParts(const Axis& axis,
                                            const at::Tensor& own,
                                            const at::Tensor& flat);

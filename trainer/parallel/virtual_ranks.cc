@@ -25,7 +25,7 @@ void TreeSum::Add(RankRange piece, const at::Tensor& value) {
 
 void TreeSum::Push(RankRange piece, at::Tensor value) {
   for (int64_t sums = SumsAfter(ranks_, piece, share_); sums > 0; --sums) {
-    value.add_(sums_.back());  // left and right may change places: the same bits
+    value.add_(sums_.back());  // the order of two summands changes no bit
     sums_.pop_back();
   }
   sums_.push_back(std::move(value));
@@ -57,7 +57,7 @@ std::function<void()> VirtualRanks::Start(GradientBucket& bucket, c10d::Backend&
     return [] {};
   }
   if (subtrees_.size() > 2 || most_subtrees_ > 1) return Exchange(sum.sums(), bucket.flat, group);
-  // There is but one order for two sums.
+  // Uses an all-reduce, because two sums have only one order.
   std::vector<at::Tensor> tensors = {bucket.flat};
   return [work = group.allreduce(tensors), flat = bucket.flat, ranks = ranks_] {
     work->wait();
@@ -97,7 +97,7 @@ std::function<void()> VirtualRanks::Exchange(const std::vector<at::Tensor>& sums
         total.Push(nodes[i], received[i].narrow(0, offset, own_width));
       }
     }
-    // Slices of one length: the last ones may go beyond the bucket.
+    // All slices have one length, so the last ones may extend beyond the bucket.
     const bool fits = width * processes == flat.numel();
     at::Tensor whole = fits ? flat : at::empty({width * processes}, flat.options());
     at::Tensor own = whole.narrow(0, group.getRank() * width, width);
@@ -112,7 +112,7 @@ at::Tensor SumOverRanks(const at::Tensor& rows, const RankShare& share, c10d::Ba
     AllReduceOnHost(control, rows);
     return rows[0];
   }
-  // Each process gives its rows; adding zeros to them changes no bit.
+  // Each process gives its rows. Adding the others' zeros changes no bit.
   std::vector<int64_t> sizes = rows.sizes().vec();
   sizes[0] = share.count;
   const at::Tensor all = at::zeros(sizes, rows.options());

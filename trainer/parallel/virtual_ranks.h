@@ -1,6 +1,6 @@
-// Virtual ranks: a fixed number of them trains, a process computes one after the other of its
-// share, and what they find is added up in one order (rank_tree.h). So every number of processes
-// gives the same bits.
+// Virtual ranks: training uses a fixed number of virtual ranks, and each process computes its share
+// of them one after the other. Sums are taken in one order (rank_tree.h), so that every number of
+// processes gives the same bits.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,16 +16,16 @@
 
 namespace ddprun::trainer {
 
-// Sums of one share's ranks so far. One thread.
+// The sums over the virtual ranks of one share so far. One thread.
 class TreeSum {
  public:
   TreeSum(int64_t ranks, RankRange share) : ranks_(ranks), share_(share) {}
 
-  // The next piece of the share, of which a copy is taken where it has to be kept.
+  // Adds the next piece of the share. Copies `value` if it has to be kept.
   void Add(RankRange piece, const at::Tensor& value);
-  // The same with a tensor that others no longer need: sums with it lie in its memory.
+  // Adds the next piece, and takes over `value`: sums with it use its memory.
   void Push(RankRange piece, at::Tensor value);
-  // Of the complete subtrees, SubtreesIn() of what was added.
+  // Returns the sums of the complete subtrees: SubtreesIn() of the added pieces.
   const std::vector<at::Tensor>& sums() const { return sums_; }
 
  private:
@@ -34,9 +34,9 @@ class TreeSum {
   std::vector<at::Tensor> sums_;
 };
 
-// Gradients are averaged over virtual ranks. A process with several keeps the sums of complete
-// subtrees, some log2 of their number; then each process gets all processes' sums of a slice of the
-// bucket, adds them up in the tree's order, and gives the others its slice of the average.
+// Averages gradients over virtual ranks. A process with several of them keeps the sums of complete
+// subtrees, about log2 of their number. Then each process gets all processes' sums of a slice of
+// the bucket, adds them in the tree's order, and sends its slice of the average to the others.
 class VirtualRanks final : public CommHook {
  public:
   // REQUIRES: processes <= ranks.
@@ -45,9 +45,10 @@ class VirtualRanks final : public CommHook {
   int64_t ranks() const { return ranks_; }
   RankRange own() const { return own_; }
 
-  // Forgets what was kept.
+  // Forgets the kept gradients.
   void BeginStep() { kept_.clear(); }
-  // The gradients of the next own virtual rank, by bucket: of each but the last, which Start sees.
+  // Adds the gradients of the next own virtual rank, by bucket. Call it for each own rank except
+  // the last one, because Start() adds this one.
   void Keep(const std::vector<at::Tensor>& buckets);
   std::function<void()> Start(GradientBucket& bucket, c10d::Backend& group) override;
 
@@ -60,13 +61,13 @@ class VirtualRanks final : public CommHook {
   const RankRange own_;
   std::vector<std::vector<RankRange>> subtrees_;  // by process
   size_t most_subtrees_ = 0;                      // of one process
-  int64_t next_ = 0;                              // virtual rank to keep
+  int64_t next_ = 0;                              // the virtual rank of the next Keep()
   std::vector<TreeSum> kept_;                     // by bucket
 };
 
-// A collective of the control group, nullptr: alone. `rows`, [own ranks of the share, ...], is
-// used up. The sum over the rows of all ranks, taken in the tree; where the share is
-// one of one, over those of all processes, in the group's order.
+// Returns the sum over the rows of all virtual ranks, in the tree's order. If share.count is 1,
+// returns the sum over all processes in the group's order. A collective of the control group;
+// nullptr means that this process is alone. `rows`, [own ranks, ...], is overwritten.
 at::Tensor SumOverRanks(const at::Tensor& rows, const RankShare& share, c10d::Backend* control);
 
 }  // namespace ddprun::trainer

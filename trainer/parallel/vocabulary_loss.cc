@@ -17,7 +17,7 @@
 #include "trainer/compute/precision.h"
 #include "trainer/parallel/mesh.h"
 
-// N predictions, n of one piece, C width, V vocabulary, v this rank's part of it.
+// Shapes: N predictions, n of one piece, C width, V vocabulary, v this rank's part of it.
 namespace ddprun::trainer {
 
 namespace {
@@ -25,10 +25,10 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kIgnoredClass = -100;             // as torch.nn.functional.cross_entropy
-constexpr int64_t kScoreBytes = int64_t{32} << 20;  // of one piece, as compute/cross_entropy.cc
+constexpr int64_t kIgnoredClass = -100;             // see torch.nn.functional.cross_entropy
+constexpr int64_t kScoreBytes = int64_t{32} << 20;  // of one piece; see compute/cross_entropy.cc
 
-// Which targets count, and which of them are this rank's.
+// Which targets count, and which of them belong to this rank.
 struct Targets {
   Targets(const at::Tensor& all, const VocabularyLossOptions& options)
       : ignored(all.eq(kIgnoredClass)),
@@ -42,7 +42,7 @@ struct Targets {
   }
 
   at::Tensor ignored, wrong, elsewhere;  // bool [N]
-  at::Tensor columns;                    // int64 [N], of the own part
+  at::Tensor columns;                    // int64 [N], in this rank's part
 };
 
 class PartLosses {
@@ -50,8 +50,8 @@ class PartLosses {
   PartLosses(const at::Tensor& targets, const VocabularyLossOptions& options)
       : options_(options), targets_(targets, options) {}
 
-  // Scores [n, v] of the rows from `begin` on: returns their losses [n]; they become LossScale()
-  // times the derivatives of the mean loss.
+  // Returns the losses [n] of the rows from `begin` on, from their scores [n, v]. Replaces the
+  // scores by LossScale() times the derivatives of the mean loss.
   at::Tensor Take(const at::Tensor& scores, int64_t begin) const {
     const auto rows = [&](const at::Tensor& all) { return all.narrow(0, begin, scores.size(0)); };
     const bool smooths = options_.smoothing > 0;
@@ -61,7 +61,7 @@ class PartLosses {
     at::Tensor top = at::amax(scores, 1);
     AllReduceOnHost(options_.group.get(), top, c10d::ReduceOp::MAX);
     scores.sub_(top.unsqueeze(1));
-    // Of each row: the target's score, the sum of all scores, the sum of their exponentials.
+    // For each row: the target's score, the sum of all scores, the sum of their exponentials.
     at::Tensor sums = at::zeros({3, scores.size(0)}, scores.options());
     sums[0].copy_(scores.gather(1, columns).squeeze(1).masked_fill_(elsewhere, 0));
     if (smooths) sums[1].copy_(scores.sum(1));
@@ -82,7 +82,7 @@ class PartLosses {
     return losses;
   }
 
-  // One through the number of targets that count.
+  // Returns 1 divided by the number of targets that count.
   at::Tensor Scale(const at::TensorOptions& options) const {
     return targets_.ignored.logical_not().sum().clamp_min(1).to(options.dtype()).reciprocal();
   }
@@ -96,7 +96,7 @@ struct Found {
   at::Tensor loss;
   at::Tensor of_hidden;  // gradients; undefined unless wanted
   at::Tensor of_weight;
-  std::vector<c10::intrusive_ptr<c10d::Work>> sums;  // of of_hidden, under way
+  std::vector<c10::intrusive_ptr<c10d::Work>> sums;  // running sums of of_hidden
 };
 
 Found Compute(const at::Tensor& hidden,
@@ -115,7 +115,7 @@ Found Compute(const at::Tensor& hidden,
   }
   const PartLosses loss(targets, options);
   at::Tensor sum = at::zeros({}, weight.options().dtype(at::kDouble));
-  // The same pieces on all ranks.
+  // All ranks use equal pieces.
   const int64_t row_bytes = options.largest_part * static_cast<int64_t>(rows.element_size());
   const int64_t piece = std::clamp<int64_t>(kScoreBytes / row_bytes, 1, rows.size(0));
   at::Tensor buffer = at::empty({piece, factor.size(0)}, rows.options());
@@ -173,7 +173,8 @@ class VocabularyLossFunction : public torch::autograd::Function<VocabularyLossFu
     for (const auto& sum : static_cast<const Sums&>(*capsule).works) sum->wait();
     const at::Tensor factor = gradients[0] / context->saved_data["loss_scale"].toDouble();
     const auto take = [&](const char* name) {
-      // Taken out: a gradient that nobody else holds is adopted instead of copied.
+      // Takes the tensor out of saved_data, because autograd adopts a gradient without other
+      // references instead of copying it.
       at::Tensor tensor = context->saved_data[name].toTensor();
       context->saved_data.erase(name);
       return tensor.mul_(factor);

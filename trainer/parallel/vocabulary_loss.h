@@ -1,4 +1,4 @@
-// The loss of a language model whose vocabulary the ranks of the tensor axis share out.
+// The loss of a language model whose vocabulary the ranks of the tensor axis divide.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,12 +14,13 @@ namespace ddprun::trainer {
 struct VocabularyLossOptions {
   IndexRange own = {};       // the classes whose weights this rank has
   int64_t classes = 0;       // of all ranks
-  int64_t largest_part = 0;  // of a rank
+  int64_t largest_part = 0;  // classes of the rank with most
   double smoothing = 0;
   c10::intrusive_ptr<c10d::Backend> group = {};
 };
 
-// TensorAxis::LinearCrossEntropy. Per row of `hidden` four numbers travel, and its gradient.
+// Returns TensorAxis::LinearCrossEntropy(). Ranks exchange four numbers per row of `hidden`, and
+// the row's gradient.
 at::Tensor VocabularyLoss(const at::Tensor& hidden,
                           const at::Tensor& weight,
                           const at::Tensor& targets,

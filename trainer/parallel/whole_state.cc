@@ -23,7 +23,7 @@ namespace {
 struct Whole {
   int dtype = 0;
   std::vector<int64_t> shape;
-  int64_t elements = 0;  // of those parts, each counted once
+  int64_t elements = 0;  // elements of the parts, each counted once
 };
 
 Failure DoesNotFit(const std::string& name, const std::string& what) {
@@ -34,13 +34,13 @@ Failure DoesNotFit(const std::string& name, const std::string& what) {
                        .page = "state-does-not-fit"});
 }
 
-// Of the ranks that have a part one counts.
+// Returns whether this rank counts the part, because only one of the ranks that have it does.
 bool Counts(const StateTensor& part, c10d::Backend* control) {
   if (part.replicas.size > 0) return part.replicas.rank == 0;
   return control == nullptr || control->getRank() == 0;
 }
 
-// A line for each part: dtype, elements that count, dimensions, name.
+// Returns a line for each part: dtype, elements that count, dimensions, name.
 std::string PartsText(const StateDict& state, std::string_view prefix, c10d::Backend* control) {
   std::ostringstream text;
   for (const StateTensor& part : state.tensors) {
@@ -54,7 +54,7 @@ std::string PartsText(const StateDict& state, std::string_view prefix, c10d::Bac
   return text.str();
 }
 
-// The same on all ranks.
+// Returns all ranks' tensors, by name; equal on all ranks.
 std::map<std::string, Whole> WholesOf(const StateDict& state,
                                       std::string_view prefix,
                                       c10d::Backend* control) {
@@ -120,7 +120,7 @@ void GatherWhole(const StateDict& state,
                                  "of it have " +
                                  std::to_string(whole.elements) + ".");
     }
-    // A sum of whole numbers of which all but one are 0 keeps every bit.
+    // Sums the bytes as integers, because a sum in which all but one summand are 0 keeps every bit.
     constexpr int64_t kWord = sizeof(int64_t);
     const auto size = static_cast<int64_t>(c10::elementSize(dtype));
     const at::Tensor words = at::zeros({(elements * size + kWord - 1) / kWord}, at::kLong);

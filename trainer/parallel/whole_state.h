@@ -1,4 +1,5 @@
-// State of which ranks have parts, or names that others do not have, as a whole at rank 0.
+// Gathers, at rank 0, whole tensors of which ranks have parts or which only some ranks have; and
+// distributes them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,23 +15,26 @@
 
 namespace ddprun::trainer {
 
-// All are collectives over `control` (Mesh::control; nullptr: this process is alone), and throw
-// Failure, also where ranks have one name in different types or shapes. Tensors travel one by one:
-// each rank has one whole tensor in host memory meanwhile.
+// All functions are collectives over `control` (Mesh::control; nullptr: this process is alone).
+// They throw Failure, also if a name has different types or shapes on two ranks. They process
+// tensors one by one, so that each rank has only one whole tensor in host memory at a time.
+//
+// Returns the texts of all ranks, by rank.
 
 // What each rank says, by rank.
 std::vector<std::string> ExchangeTexts(c10d::Backend* control, const std::string& own);
 
-// Rank 0's `take` gets each whole tensor of which any rank's `state` has a part and whose name
-// begins with `prefix`; by name, on the CPU. Throws Failure where the parts are not the whole.
+// Calls rank 0's `take` with each whole tensor, on the CPU, in the order of names: each whose name
+// begins with `prefix` and of which any rank's `state` has a part. Throws Failure if the parts do
+// not make up the whole.
 using TakeTensor = std::function<void(const std::string& name, const at::Tensor& whole)>;
 void GatherWhole(const StateDict& state,
                  std::string_view prefix,
                  c10d::Backend* control,
                  const TakeTensor& take);
 
-// The way back: what any rank's `state` names, rank 0's `give` is asked for, and all get their
-// parts of it.
+// Asks rank 0's `give` for each tensor that any rank's `state` names, and copies its parts into the
+// states of all ranks.
 using GiveTensor = std::function<at::Tensor(const std::string& name)>;
 void HandOutWhole(const StateDict& state, c10d::Backend* control, const GiveTensor& give);
 

@@ -15,7 +15,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// kGradients and kParameters.
+// The strategy of kGradients and kParameters.
 class Zero : public Strategy {
  public:
   Zero(std::shared_ptr<Model> model,
@@ -64,7 +64,7 @@ class Zero : public Strategy {
     exposed_seconds_ = gradients_->exposed_seconds();
     if (gathered_) exposed_seconds_ += gathered_->exposed_seconds() - before;
   }
-  // This rank's own.
+  // Returns this rank's pieces of the gradients.
   std::vector<at::Tensor> Gradients() override { return gradients_->Gradients(); }
   DeviceScalar GradientNorm() override { return gradients_->Norm(); }
   DeviceScalar ClipGradients(double max_norm) override {
@@ -125,7 +125,7 @@ class Zero : public Strategy {
   std::vector<Shard> shards_;
   std::optional<ShardedGradients> gradients_;
   std::unique_ptr<Optimizer> optimizer_;
-  double learning_rate_ = 0;  // of the step under way
+  double learning_rate_ = 0;  // of the current step
   double exposed_seconds_ = 0;
 };
 
