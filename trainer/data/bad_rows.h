@@ -1,4 +1,4 @@
-// What happens to rows of a file that cannot be used. LibTorch-free.
+// Counts or refuses rows of a file that cannot be used. LibTorch-free.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,16 @@ namespace ddprun::trainer {
 // Not thread-safe.
 class BadRows {
  public:
-  // `skip`: bad rows are counted; else the first one throws.
+  // `skip`: true counts bad rows; false throws at the first one.
   explicit BadRows(bool skip) : skip_(skip) {}
 
-  // A row that cannot be read. `found` is a sentence. Throws Failure unless rows are skipped.
+  // Records a row that cannot be read. `found` is a sentence. Throws Failure unless rows are
+  // skipped.
   void Add(const std::string& file, int64_t line, const std::string& found);
-  // A row that is left out on purpose, as one without a label.
+  // Counts a row that is left out on purpose, such as one without a label.
   void AddUnlabelled() { ++unlabelled_; }
 
-  // What was left out, a line for each kind; for the start of a run.
+  // Returns what was left out, a line for each kind, to show at the start of a run.
   std::vector<std::string> Notes() const;
   int64_t skipped() const { return skipped_; }
 
@@ -26,7 +27,7 @@ class BadRows {
   const bool skip_;
   int64_t skipped_ = 0;
   int64_t unlabelled_ = 0;
-  std::string first_;  // where the first skipped row stands and what is wrong with it
+  std::string first_;  // the place of the first skipped row, and its problem
 };
 
 }  // namespace ddprun::trainer

@@ -14,7 +14,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Calls use(value) for each value of a column that is there.
+// Calls use(value) for each value of a column that is not missing.
 template <typename Use>
 void ForEach(const CsvTable& table, size_t column, size_t columns, const Use& use) {
   for (size_t i = column; i < table.values.size(); i += columns) {
@@ -22,7 +22,7 @@ void ForEach(const CsvTable& table, size_t column, size_t columns, const Use& us
   }
 }
 
-// Mean and deviation (over all rows, as scikit-learn's StandardScaler) of each feature.
+// Sets the mean and deviation of each feature over all rows, as scikit-learn's StandardScaler does.
 void Measure(const CsvTable& table, std::vector<CsvFeature>& features) {
   for (size_t column = 0; column < features.size(); ++column) {
     CsvFeature& feature = features[column];
@@ -148,7 +148,7 @@ at::Tensor CsvDataset::Expanded(const at::Tensor& columns) const {
 
 Batch CsvDataset::Get(std::span<const int64_t> indices) const {
   const auto count = static_cast<int64_t>(indices.size());
-  // from_blob takes no const pointer; index_select only reads.
+  // from_blob() takes no const pointer; index_select() only reads.
   const at::Tensor index =
       at::from_blob(const_cast<int64_t*>(indices.data()), {count}, at::kLong);  // NOLINT
   const at::Tensor columns = at::index_select(columns_, 0, index);

@@ -1,4 +1,4 @@
-// Tables of numbers and categories with a class or a number to predict, all in memory.
+// Tables of numbers and categories, with a class or a number to predict. All rows are in memory.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,17 @@ namespace ddprun::trainer {
 
 class CsvDataset final : public Dataset {
  public:
-  // As ReadCsvTable. Throws Failure, also when there is no row with features.
+  // Reads the files with ReadCsvTable(). Throws Failure, also if no row has features.
   explicit CsvDataset(const CsvDatasetOptions& options);
 
   int64_t size() const override { return columns_.size(0); }
-  // float32 [B, encoding().width()]; classes int64 [B] or numbers float32 [B, 1].
+  // Returns inputs float32 [B, encoding().width()] and targets: classes int64 [B] or numbers
+  // float32 [B, 1].
   Batch Get(std::span<const int64_t> indices) const override;
   DataShape shape() const override;
   std::vector<std::string> Notes() const override { return notes_; }
   bool in_memory() const override { return true; }
-  // data.json, as DescribeTable has it.
+  // Returns data.json, the text of DescribeTable().
   std::map<std::string, std::string> ModelFiles() const override {
     return {{"data.json", description_}};
   }
@@ -35,7 +36,7 @@ class CsvDataset final : public Dataset {
   bool has_categories_ = false;
   std::string description_;
   std::vector<std::string> notes_;
-  // float32 [rows, features]: of a category its place, -1 where there is none.
+  // float32 [rows, features]: a number, or the place of a category, -1 if it is missing.
   at::Tensor columns_;
   at::Tensor targets_;
 };

@@ -64,7 +64,7 @@ std::string DescribeTable(const CsvEncoding& encoding, const CsvDatasetOptions& 
   ordered_json target = {{"column", options.target}};
   if (options.target_is_class) target["labels"] = encoding.labels;
   const ordered_json all = {{"format", "csv"}, {"inputs", inputs}, {"target", target}};
-  // Bytes that are no UTF-8 are allowed in a table, and not in JSON.
+  // Replaces bytes that are not UTF-8, because a table may have them and JSON may not.
   return all.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 

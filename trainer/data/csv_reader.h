@@ -1,4 +1,4 @@
-// Comma-separated values as RFC 4180 has them. LibTorch-free.
+// Reads comma-separated values (RFC 4180). LibTorch-free.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,19 @@
 
 namespace ddprun::trainer {
 
-// Records of one text. A field may stand in quotes: it may then hold the delimiter, line breaks
-// and, doubled, quotes. Lines end in LF or CR LF; empty lines are passed over. Not thread-safe.
+// Reads the records of one text. A field may be in quotes: it may then contain the delimiter, line
+// breaks and, doubled, quotes. Lines end in LF or CR LF; empty lines are skipped. Not thread-safe.
 class CsvReader {
  public:
-  // `text` must outlive the reader. A byte order mark at its beginning is passed over.
+  // `text` must outlive the reader. A byte order mark at its beginning is skipped.
   CsvReader(std::string_view text, char delimiter);
 
-  // The next record; false at the end. The fields are those of `fields` until the next call.
+  // Reads the next record into `fields`, which stay valid until the next call. Returns false at the
+  // end.
   bool Next(std::vector<std::string>& fields);
 
-  int64_t line() const { return line_; }  // on which the record began, from 1
-  // What is wrong with the record's quoting, as a sentence; empty: nothing.
+  int64_t line() const { return line_; }  // the record's first line, from 1
+  // Returns a sentence about an error in the record's quoting; "" means that there is none.
   const std::string& problem() const { return problem_; }
 
  private:

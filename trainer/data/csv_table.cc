@@ -23,7 +23,7 @@ std::string_view Trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
-// Labels that look like measurements: numbers that are not whole, or very many of them.
+// Returns whether labels look like measurements: numbers that are not whole, or very many.
 bool AreRatherNumbers(const std::vector<std::string>& labels) {
   constexpr size_t kManyClasses = 100;
   bool whole = true;
@@ -35,7 +35,7 @@ bool AreRatherNumbers(const std::vector<std::string>& labels) {
   return !whole || labels.size() > kManyClasses;
 }
 
-// Texts and their numbers, in the order in which they came.
+// Texts, numbered in the order in which they came.
 class Numbered {
  public:
   explicit Numbered(const std::vector<std::string>& texts) {
@@ -59,7 +59,7 @@ class Numbered {
   std::vector<std::string> texts_;
 };
 
-// What to do about a column that is not there.
+// Returns a hint about a missing column.
 std::string HintFor(const Fields& header, const std::string& name, char delimiter) {
   for (const char other : std::string_view(header.size() == 1 ? ";\t|," : "")) {
     if (other == delimiter || header.front().find(other) == std::string::npos) continue;
@@ -83,7 +83,7 @@ size_t Find(const Fields& header,
       HintFor(header, name, delimiter));
 }
 
-// False: the file is empty.
+// Returns false if the file is empty.
 bool ReadHeader(const std::string& path, CsvReader& reader, Fields& header) {
   if (!reader.Next(header)) return false;
   for (std::string& name : header) name = Trimmed(name);
@@ -95,7 +95,7 @@ bool ReadHeader(const std::string& path, CsvReader& reader, Fields& header) {
                       "Each column needs a name of its own in the first line.");
 }
 
-// Names the features, and finds out which are categories: those asked for, and those of which no
+// Names the features, and finds which are categories: the requested ones, and those for which no
 // row has a number.
 void FindFeatures(const CsvDatasetOptions& options,
                   const std::vector<std::string>& files,
@@ -117,7 +117,7 @@ void FindFeatures(const CsvDatasetOptions& options,
     }
     has_number.resize(features.size());
     has_text.resize(features.size());
-    std::vector<size_t> open;  // features of which no number was seen
+    std::vector<size_t> open;  // features without a number so far
     std::vector<size_t> columns;
     for (const CsvFeature& feature : features) {
       columns.push_back(Find(header, feature.column, path, options.delimiter));
@@ -204,7 +204,7 @@ class Reader {
       }
     }
     for (const CsvFeature& feature : encoding_.features) {
-      // As pandas writes the numbers of its rows.
+      // pandas writes the numbers of its rows in such a column.
       if (!training_ || !feature.column.empty()) continue;
       table_.notes.push_back(
           "the column without a name is taken as an input; data.feature_columns leaves it out");
@@ -235,7 +235,7 @@ class Reader {
     }
   }
 
-  // The value of a field; nullopt: the row is left out.
+  // Returns the value of a field; nullopt means that the row is left out.
   std::optional<double> Value(const std::string& field, const std::string& column, bool may_miss) {
     const std::string_view text = Trimmed(field);
     if (IsMissing(text)) {
@@ -250,7 +250,7 @@ class Reader {
     return std::nullopt;
   }
 
-  // 0: numbered later, once the row is known to be good.
+  // Returns 0 for a category, because NumberCategories() numbers it when the whole row is good.
   std::optional<double> Category(const std::string& field, const std::string& column) {
     if (!IsMissing(Trimmed(field))) return 0;
     if (options_.missing == OnMissing::kMean) return kMissing;
@@ -258,7 +258,7 @@ class Reader {
     return std::nullopt;
   }
 
-  // False: the row has one that the training data does not have.
+  // Returns false if the row has a category that the training data does not have.
   bool NumberCategories(const Fields& fields, std::vector<double>& values) {
     for (size_t i = 0; i < values.size(); ++i) {
       if (!encoding_.features[i].is_category || std::isnan(values[i])) continue;
@@ -283,7 +283,7 @@ class Reader {
                       (nearest ? "; \"" + *nearest + "\" comes close." : "."));
   }
 
-  // All such columns at once, and the key that leaves them out, to be copied.
+  // Returns an error that names all such columns and, ready to copy, the key that leaves them out.
   Failure TooManyCategories() {
     std::string found;
     Fields kept;
@@ -358,17 +358,17 @@ class Reader {
   const CsvDatasetOptions& options_;
   CsvEncoding& encoding_;
   const bool training_;
-  const bool told_;  // the training data is of the same rows, and has told of the bad ones
+  const bool told_;  // the training data has these rows and has reported bad ones
   const bool labels_known_;
   Numbered labels_;
-  std::vector<Numbered> categories_;  // of each feature
-  std::vector<bool> overfull_;        // of each feature: more categories than may be
+  std::vector<Numbered> categories_;  // by feature
+  std::vector<bool> overfull_;        // by feature: has more categories than allowed
   BadRows bad_rows_;
   CsvTable table_;
   std::string path_;
   int64_t line_ = 0;
   size_t target_ = 0;
-  std::vector<size_t> columns_;  // of each feature in this file
+  std::vector<size_t> columns_;  // by feature: its column in this file
   int64_t incomplete_ = 0;
   int64_t readable_ = 0;  // rows
 };

@@ -48,7 +48,8 @@ FileBytes ReadDataFile(const std::string& path,
   Result<FileStream> stream = FileStream::Open(path);
   if (!stream) throw UnreadableFile(path, stream.error().what);
   const size_t most = most_decompressed.value_or(HalfOfMemory());
-  // Room for what a file usually decompresses to; its end may announce anything.
+  // Reserves the usual size after decompression. The size in the file's last bytes is not used,
+  // because it may be wrong.
   auto room = static_cast<size_t>(stream->file_size());
   if (stream->compressed()) room = std::min(4 * room, most);
   FileBytes bytes;
@@ -57,10 +58,10 @@ FileBytes ReadDataFile(const std::string& path,
     Result<size_t> count = stream->Read(bytes.storage.data() + bytes.size, room - bytes.size);
     if (!count) throw UnreadableFile(path, count.error().what, count.error().hint);
     bytes.size += *count;
-    // What is added to a plain file meanwhile does not count.
+    // Ignores bytes that are added to a plain file meanwhile.
     if (bytes.size < room || !stream->compressed()) break;
     if (room > most) throw TooLargeDecompressed(path, most);
-    // Beyond the limit by a byte, which tells whether there is more.
+    // One byte more than the limit, to see whether the file has more.
     room = std::min(2 * room, most) + 1;
   }
   bytes.storage.resize(bytes.size);
@@ -94,7 +95,7 @@ std::string Shown(std::string_view text) {
   constexpr size_t kMost = 100;
   std::string shown(text.substr(0, kMost));
   if (text.size() > kMost) {
-    // Not within a character.
+    // Does not cut within a character.
     while (!shown.empty() && (shown.back() & 0xc0) == 0x80) shown.pop_back();
     if (!shown.empty() && (shown.back() & 0x80) != 0) shown.pop_back();
     shown += "...";

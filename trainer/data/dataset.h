@@ -1,4 +1,4 @@
-// What the loop asks of data: how many samples there are, and any of them as one batch.
+// The loop's interface to data: the number of samples, and any of them as one batch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,25 +15,26 @@
 
 namespace ddprun::trainer {
 
-// One batch, B samples along dim 0 of every tensor, in the order of the indices asked for.
+// One batch: B samples along dim 0 of every tensor, in the order of the requested indices.
 struct Batch {
   at::Tensor inputs;   // numbers [B, ...], images [B, C, H, W], or token ids int64 [B, L]
   at::Tensor targets;  // numbers [B, ...], classes int64 [B], or token ids int64 [B, L]
   // int64 [B, L], 1 for tokens and 0 for padding; undefined: no padding.
   at::Tensor attention_mask = {};
-  // int64 [B, L], which text of a pair; undefined: all of the first.
+  // int64 [B, L], which text of a pair a token belongs to; undefined: all tokens belong to the
+  // first.
   at::Tensor token_type_ids = {};
   int64_t samples = 0;  // B
-  // How many predictions the mean loss is over: the samples, or the target tokens that count.
+  // How many predictions the mean loss averages: the samples, or the target tokens that count.
   int64_t predictions = 0;
-  // Of a batch on a device: what the host needs of it, as it was on the host.
+  // For a batch on a device: copies on the host of values that the host needs.
   struct OnHost {
     at::Tensor attention_mask = {};
-    std::optional<int64_t> largest_target = {};  // of integers
+    std::optional<int64_t> largest_target = {};  // of integer targets
   };
   OnHost on_host = {};
 
-  // Those of its samples, as a model gets them; some may be undefined.
+  // Returns the tensors that a model gets; some may be undefined.
   std::array<at::Tensor*, 4> Tensors() {
     return {&inputs, &targets, &attention_mask, &token_type_ids};
   }
@@ -42,54 +43,58 @@ struct Batch {
   }
 };
 
-// What a model must be sized for. A field that the samples do not have is empty or 0.
+// The sizes that a model must have. A field is empty or 0 if it does not apply.
 struct DataShape {
   std::vector<int64_t> input = {};       // of one sample's numbers: {features} or {C, H, W}
   std::vector<int64_t> target = {};      // of one sample's target numbers: {1} for one number
   int64_t classes = 0;                   // targets are below this
-  std::vector<std::string> labels = {};  // a name for each class, where the data has names
+  std::vector<std::string> labels = {};  // a name for each class, if the data has names
   int64_t vocab_size = 0;                // token ids are below this
 
   bool operator==(const DataShape&) const = default;
 };
 
-// Immutable after construction: every method may be called from any thread.
+// Immutable after construction: any thread may call any method.
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
   virtual int64_t size() const = 0;
-  // REQUIRES: every index is in [0, size()), and there is at least one.
+  // Returns these samples. REQUIRES: every index is in [0, size()), and there is at least one.
   virtual Batch Get(std::span<const int64_t> indices) const = 0;
-  // The same for training in an epoch: varied at random where the data set was opened so (images),
-  // each sample by itself and by the epoch, whoever asks. Otherwise Get().
+  // Returns these samples for training in an epoch. If the data set was opened for random variation
+  // (images), varies each sample by its index and the epoch alone, so that every thread and rank
+  // gets the same result. Otherwise equals Get().
   virtual Batch GetVaried(std::span<const int64_t> indices, int64_t /*epoch*/) const {
     return Get(indices);
   }
   virtual DataShape shape() const { return {}; }
-  // Predicted tokens per sample, for tokens/s; 0 where samples have no tokens.
+  // Returns the predicted tokens per sample, for tokens/s; 0 means that samples have no tokens.
   virtual int64_t tokens_per_sample() const { return 0; }
-  // Batches of equally many samples have equally many predictions. Where not, ranks must add up
-  // their counts before each step.
+  // Returns whether batches with equally many samples have equally many predictions. If not, ranks
+  // sum their counts before each step.
   virtual bool equal_predictions() const { return true; }
-  // Each sample's length in tokens, for batches of similar lengths; empty: all are equally long.
-  // May take as long as reading all samples once.
+  // Returns each sample's length in tokens, for batches of similar lengths; empty means that all
+  // are equally long. May take as long as reading all samples once.
   virtual std::vector<int64_t> Lengths() const { return {}; }
-  // What samples are read from while training goes on; empty: memory, or what only its code knows.
+  // Returns the files from which samples are read during training; empty means memory, or a source
+  // that only the data set's code knows.
   virtual std::vector<std::string> Files() const { return {}; }
-  // What a person should know before training, e.g. how many rows were left out; a line each.
+  // Returns notes for people before training, such as how many rows were left out; a line each.
   virtual std::vector<std::string> Notes() const { return {}; }
-  // Files that say what became an input and what an output, for who uses the trained model: text by
-  // name.
+  // Returns files, text by name, that describe the inputs and outputs to users of the trained
+  // model.
   virtual std::map<std::string, std::string> ModelFiles() const { return {}; }
-  // A batch costs less than handing it from one thread to another: Loader then starts no thread.
+  // Returns whether making a batch costs less than passing it between threads. Loader then starts
+  // no thread.
   virtual bool in_memory() const { return false; }
 };
 
 // Some samples of another data set, which must outlive this one.
 class DatasetPart final : public Dataset {
  public:
-  // Sample i is sample place(i) of `whole`. REQUIRES: it has that for every i below `size`.
+  // Sample i is sample place(i) of `whole`. REQUIRES: `whole` has sample place(i) for every i below
+  // `size`.
   DatasetPart(const Dataset& whole, int64_t size, std::function<int64_t(int64_t)> place)
       : whole_(whole), size_(size), place_(std::move(place)) {}
 
@@ -113,12 +118,12 @@ class DatasetPart final : public Dataset {
   const std::function<int64_t(int64_t)> place_;
 };
 
-// The batch's samples in `parts` batches, in their order, or as many as there are samples; sizes
-// differ by one at most. REQUIRES: a batch on the host.
+// Divides the batch into `parts` batches, or as many as there are samples, in the order of the
+// samples; sizes differ by one at most. REQUIRES: a batch on the host.
 std::vector<Batch> SplitBatch(Batch batch, int64_t parts);
 
-// Samples at the end of `size` that are set aside for validation: the fraction rounded down, but
-// at least one where the fraction is positive, and never all. REQUIRES: 0 <= fraction < 1.
+// Returns how many of `size` samples are kept for validation, at the end: the fraction rounded
+// down, but at least one if the fraction is positive, and never all. REQUIRES: 0 <= fraction < 1.
 int64_t ValidationCount(int64_t size, double fraction);
 
 }  // namespace ddprun::trainer

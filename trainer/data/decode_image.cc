@@ -14,7 +14,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// As Pillow's limit: more is an attack or a mistake.
+// Pillow's limit. A larger image is an attack or a mistake.
 constexpr int64_t kMaxPixels = 178956970;
 
 Error Broken(const std::string& reason) {
@@ -34,13 +34,13 @@ Result<Image> Sized(int64_t height, int64_t width) {
   return image;
 }
 
-// Both libraries report errors by a call that must not return: it jumps back to the reader. Nothing
-// that has a destructor is made between the setjmp and the jump.
+// Both libraries report errors by calling a function that must not return, so it jumps back to the
+// reader. The code makes no object with a destructor between the setjmp and the jump.
 struct JpegErrors {
-  jpeg_error_mgr manager;  // first: libjpeg knows only this part
+  jpeg_error_mgr manager;  // the first member, because libjpeg knows only this part
   std::jmp_buf back;
   char message[JMSG_LENGTH_MAX];
-  bool corrupt = false;  // a warning of libjpeg's: it went on with made-up pixels
+  bool corrupt = false;  // libjpeg has warned and continued with invented pixels
 };
 
 JpegErrors& ErrorsOf(j_common_ptr info) {
@@ -60,7 +60,8 @@ void OnJpegMessage(j_common_ptr info, int level) {
   (*info->err->format_message)(info, errors.message);
 }
 
-// Reads the header (`image` nullptr) or all pixels. False: errors.message says why.
+// Reads the header (`image` is nullptr) or all pixels. Returns false on errors; errors.message is
+// the reason.
 bool ReadJpeg(std::string_view file,
               jpeg_decompress_struct& info,
               JpegErrors& errors,

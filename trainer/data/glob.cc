@@ -27,7 +27,7 @@ std::vector<std::string> Components(std::string_view pattern) {
   return components;
 }
 
-// Names in a folder; none where it cannot be read, as a shell does.
+// Returns the entries of a folder; none if it cannot be read, as in a shell.
 std::vector<fs::directory_entry> Entries(const fs::path& folder) {
   std::error_code ignored;
   std::vector<fs::directory_entry> entries;
@@ -100,7 +100,7 @@ Error MissingFile(std::string what, std::string hint) {
                .page = "no-data-file"};
 }
 
-// The deepest folder of the pattern that is named without wildcards.
+// Returns the deepest folder of the pattern before the first wildcard.
 fs::path FixedFolder(std::string_view pattern) {
   const size_t wildcard = pattern.find_first_of("*?[");
   const fs::path folder = fs::path(pattern.substr(0, wildcard)).parent_path();
@@ -153,7 +153,7 @@ Result<std::vector<std::string>> ExpandGlob(std::string_view pattern) {
   const fs::file_status status = fs::status(text, error);
   if (status.type() == fs::file_type::directory) return IsFolder(text);
   if (fs::exists(status)) return std::vector<std::string>{text};
-  // Something stands there but cannot be reached: a loop of links, a folder without access.
+  // The path exists but cannot be reached, because of a loop of links or a folder without access.
   if (error && status.type() != fs::file_type::not_found) {
     Error unreachable = SystemError("\"" + text + "\" cannot be read", error.value());
     unreachable.title = "DATA FILE CANNOT BE READ";

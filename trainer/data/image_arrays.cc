@@ -17,7 +17,7 @@ namespace {
 constexpr char kIdxHint[] =
     "The files of MNIST and its like are expected as published, compressed (.gz) or not.";
 
-// The dimensions of an IDX file of unsigned bytes; the bytes follow from *data on.
+// Returns the dimensions of an IDX file of unsigned bytes. The bytes begin at *data.
 std::vector<int64_t> IdxDimensions(const std::string& path,
                                    std::string_view bytes,
                                    size_t dimensions,
@@ -40,7 +40,7 @@ std::vector<int64_t> IdxDimensions(const std::string& path,
     const int64_t size =
         int64_t{byte(i)} << 24 | byte(i + 1) << 16 | byte(i + 2) << 8 | byte(i + 3);
     sizes.push_back(size);
-    // Saturates: three sizes of 32 bits do not fit in 63.
+    // Saturates, because the product of three 32-bit sizes may exceed 63 bits.
     const bool fits = size == 0 || total <= std::numeric_limits<int64_t>::max() / size;
     total = fits ? total * size : std::numeric_limits<int64_t>::max();
   }
@@ -71,7 +71,7 @@ std::string LabelsFileOf(const std::string& images) {
                         "train-labels-idx1-ubyte.");
   }
   path.replace_filename(name);
-  // One of the two may have been decompressed.
+  // Looks for both names, because only one of the two files may be compressed.
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored)) return path.string();
   std::filesystem::path other = path;
@@ -169,7 +169,7 @@ void AppendCifar(const std::string& path, size_t label_bytes, ImageArrays::Conte
   }
 }
 
-// The list that is published beside the files; empty where it is not there.
+// Returns the class names from the list that is published with the files; empty if it is missing.
 std::vector<std::string> CifarNames(Cifar kind, const std::string& path) {
   const char* const list = kind == Cifar::k10 ? "batches.meta.txt" : "fine_label_names.txt";
   std::ifstream file(std::filesystem::path(path).replace_filename(list));

@@ -1,4 +1,4 @@
-// Small images of one size, all in memory: IDX files (MNIST and its like) and CIFAR's binary files.
+// Small images of one size, all in memory: IDX files (such as MNIST) and CIFAR's binary files.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace ddprun::trainer {
 
 class ImageArrays final : public Dataset {
  public:
-  // What the files hold, put together.
+  // The contents of all files.
   struct Contents {
     int64_t channels = 0;
     int64_t height = 0;
@@ -22,12 +22,12 @@ class ImageArrays final : public Dataset {
     int64_t classes = 0;
     std::vector<std::string> class_names = {};  // `classes` of them, or none
     std::vector<uint8_t> pixels;                // [labels.size(), channels, height, width]
-    std::vector<int64_t> labels;                // below classes
+    std::vector<int64_t> labels;                // below `classes`
   };
   ImageArrays(Contents contents, const ImageOptions& options);
 
   int64_t size() const override { return static_cast<int64_t>(contents_.labels.size()); }
-  // float32 [B, C, H, W] and classes int64 [B].
+  // Returns inputs float32 [B, C, H, W] and targets, classes int64 [B].
   Batch Get(std::span<const int64_t> indices) const override { return Make(indices, {}); }
   Batch GetVaried(std::span<const int64_t> indices, int64_t epoch) const override {
     return Make(indices, epoch);
@@ -36,7 +36,7 @@ class ImageArrays final : public Dataset {
   std::map<std::string, std::string> ModelFiles() const override;
 
  private:
-  // Without an epoch the images as they are.
+  // Without an epoch, images are not varied.
   Batch Make(std::span<const int64_t> indices, std::optional<int64_t> epoch) const;
 
   const Contents contents_;
@@ -44,20 +44,20 @@ class ImageArrays final : public Dataset {
   const Normalizer normalizer_;
 };
 
-// The classes that labels may be of; without count they are as many as the largest label asks for.
+// The classes of labels. A `count` of 0 means as many as the largest label needs.
 struct IdxClasses {
   int64_t count = 0;
-  std::vector<std::string> names = {};  // count of them, or none
+  std::vector<std::string> names = {};  // `count` of them, or none
 };
 
-// IDX files of images (unsigned bytes, three dimensions), compressed by gzip or not;
-// each one's labels stand beside it in a file with "images-idx3" replaced by "labels-idx1" in its
-// name. Throws Failure.
+// Opens IDX files of images (unsigned bytes, three dimensions), compressed by gzip or not. The
+// labels of each are in a file beside it, in whose name "labels-idx1" replaces "images-idx3".
+// Throws Failure.
 std::unique_ptr<Dataset> OpenIdx(const std::vector<std::string>& files,
                                  const ImageOptions& options,
                                  const IdxClasses& classes = {});
 
-// CIFAR's binary files. CIFAR-100 has two labels per image, of which the fine one is taken. Throws
+// CIFAR's binary files. CIFAR-100 has two labels per image; OpenCifar() takes the fine one. Throws
 // Failure.
 enum class Cifar { k10, k100 };
 std::unique_ptr<Dataset> OpenCifar(Cifar kind,

@@ -28,7 +28,7 @@ struct Found {
   std::string label;
 };
 
-// Images of one pattern, with the names of their classes.
+// Adds the images of one pattern, with the names of their classes.
 void AddImages(const std::string& pattern, std::vector<Found>& found) {
   std::error_code ignored;
   const bool folder = fs::is_directory(pattern, ignored);
@@ -42,7 +42,7 @@ void AddImages(const std::string& pattern, std::vector<Found>& found) {
       continue;
     }
     const fs::path relative = path.lexically_relative(root);
-    // Images beside the classes' folders belong to none.
+    // Images outside the classes' folders have no class.
     if (relative.has_parent_path()) found.push_back({file, relative.begin()->string()});
   }
 }

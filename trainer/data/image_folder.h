@@ -1,5 +1,5 @@
-// A folder of images, JPEG or PNG, with a subfolder for each class. Files are read and decoded when
-// a batch asks for them, by the loader's threads.
+// A folder of images, JPEG or PNG, with a subfolder for each class. The loader's threads read and
+// decode files when a batch needs them.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,28 @@
 namespace ddprun::trainer {
 
 struct ImageFolderOptions {
-  // Folders, of which each subfolder is a class, also of the images further below; or patterns of
-  // images, whose class is the folder that they stand in. Files are taken by their ending: .jpg,
-  // .jpeg, .png.
+  // Folders, in which each subfolder is a class that contains all images below it; or patterns of
+  // images, whose class is the name of their folder. Only files with the ending .jpg, .jpeg or .png
+  // count.
   std::vector<std::string> patterns = {};
-  // Classes by name, in the order of their numbers; empty: the names that were found, sorted.
+  // Names of the classes, in the order of their numbers. Empty: the names that were found, sorted.
   std::vector<std::string> labels = {};
   ImageOptions image = {};
   // Decodes all images when the data set is opened, on as many threads as there are cores, and
-  // leaves out those that cannot be: only so do all ranks count the same samples.
+  // leaves out those that fail. All are decoded at once, so that all ranks count the same samples.
   bool skip_bad_images = false;
 };
 
 class ImageFolder final : public Dataset {
  public:
-  // Throws Failure: there is no image, or none that decodes where bad ones are skipped, or one of a
-  // class that is not among the labels; without image.size also when the first does not decode.
+  // Throws Failure if there is no image, if none can be decoded (with skip_bad_images), or if an
+  // image's class is not among the labels; without image.size also if the first image cannot be
+  // decoded.
   explicit ImageFolder(const ImageFolderOptions& options);
 
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
-  // float32 [B, 3, H, W] and classes int64 [B]. Throws Failure: a file is gone, does not decode,
-  // or, without image.size, has another size than the first.
+  // Returns inputs float32 [B, 3, H, W] and targets, classes int64 [B]. Throws Failure if a file is
+  // gone, cannot be decoded or, without image.size, has another size than the first image.
   Batch Get(std::span<const int64_t> indices) const override { return Make(indices, {}); }
   Batch GetVaried(std::span<const int64_t> indices, int64_t epoch) const override {
     return Make(indices, epoch);
@@ -53,7 +54,7 @@ class ImageFolder final : public Dataset {
   void LeaveOutBadImages();
   Image Load(const File& file) const;
   Image ToSize(const File& file) const;
-  // Without an epoch the images as they are.
+  // Without an epoch, images are not varied.
   Batch Make(std::span<const int64_t> indices, std::optional<int64_t> epoch) const;
 
   const ImageOptions options_;

@@ -28,7 +28,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kTextColu
      {"sentence", ""},
      {"text", ""}}};
 constexpr std::array<std::string_view, 2> kLabelColumns = {"gold_label", "label"};
-// The sizes of a row's texts are kept in 32 bits.
+// A row keeps the sizes of its texts in 32 bits.
 constexpr size_t kMaxText = std::numeric_limits<int32_t>::max();
 
 bool EndsIn(std::string_view path, std::string_view extension) {
@@ -160,7 +160,7 @@ class LabelledTextReader {
 
   void ReadJson(std::string_view line) {
     element row;
-    // The padding that simdjson reads into is the next lines, or that of ReadDataFile.
+    // simdjson reads beyond the line: into the next lines, or into the padding of ReadDataFile().
     const auto error = parser_.parse(line.data(), line.size(), false).get(row);
     if (error != simdjson::SUCCESS || !row.is_object()) {
       const std::string reason = error != simdjson::SUCCESS
@@ -245,7 +245,7 @@ class LabelledTextReader {
   std::string path_;
   FileBytes bytes_;
   int64_t line_ = 0;
-  std::optional<LabelledTextColumns> columns_;  // of the file, from its first row on
+  std::optional<LabelledTextColumns> columns_;  // of the file; set by its first row
 };
 
 LabelledTexts LabelledTexts::Read(const std::vector<std::string>& files,

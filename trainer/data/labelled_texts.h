@@ -1,4 +1,4 @@
-// Texts and pairs of texts with a label each, as GLUE and MNLI are published. LibTorch-free.
+// Texts and pairs of texts with a label each, in the formats of GLUE and MNLI. LibTorch-free.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace ddprun::trainer {
 
 struct LabelledTextColumns {
-  // Empty names are found out from each file's first row: sentence1 and sentence2, premise and
+  // For empty names, each file's first row decides: sentence1 and sentence2, premise and
   // hypothesis, question1 and question2, question and sentence, or a single sentence or text; the
   // label is gold_label or label.
   std::string first;
@@ -21,12 +21,13 @@ struct LabelledTextColumns {
   std::string label;
 };
 
-// Rows in memory, unescaped. Immutable after Read: any thread.
+// Rows in memory, unescaped. Immutable after Read(): any thread.
 class LabelledTexts {
  public:
-  // A name that ends in .csv is comma-separated with a header, in .tsv tab-separated, quotes being
-  // plain characters, .gz behind either; others are JSON lines. Rows labelled "-" or -1 have none
-  // and are counted as such; empty lines are passed over. Throws Failure.
+  // Reads files. A name ending in .csv means comma-separated values with a header, .tsv means
+  // tab-separated values in which quotes are plain characters, both also with .gz; other files are
+  // JSON lines. Rows labelled "-" or -1 have no label and are counted as unlabelled; empty lines
+  // are skipped. Throws Failure.
   static LabelledTexts Read(const std::vector<std::string>& files,
                             const LabelledTextColumns& columns,
                             BadRows& bad_rows);
@@ -34,11 +35,11 @@ class LabelledTexts {
   int64_t size() const { return static_cast<int64_t>(rows_.size()); }
   std::string_view first(int64_t row) const;
   std::optional<std::string_view> second(int64_t row) const;
-  // Index into label_names().
+  // Returns an index into label_names().
   int64_t label(int64_t row) const { return rows_[row].label; }
-  // The labels as they stand in the files: numbers by size if all are numbers, else by name.
+  // Returns the labels as the files have them: sorted by value if all are numbers, else by name.
   const std::vector<std::string>& label_names() const { return label_names_; }
-  // file:line of the first row with this label. REQUIRES: it is one of label_names().
+  // Returns file:line of the first row with this label. REQUIRES: it is one of label_names().
   const std::string& place_of(const std::string& label) const { return places_.at(label); }
 
  private:

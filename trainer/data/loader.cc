@@ -12,8 +12,9 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Signals belong to the thread that runs the loop, but for those that a thread's own fault raises:
-// were they blocked, the kernel would end the process without a word.
+// Blocks signals on this thread, because they belong to the thread that runs the loop. Signals of a
+// thread's own fault stay unblocked, because otherwise the kernel would end the process without a
+// message.
 void BlockSignals() {
   sigset_t signals;
   ::sigfillset(&signals);
@@ -110,7 +111,7 @@ void Loader::Run() {
       made.error = std::current_exception();
     }
     lock.lock();
-    // Batches after a broken one are never asked for.
+    // Stops making batches, because Next() never returns one after an error.
     if (made.error) begun_ = batches_;
     ready_.emplace(batch, std::move(made));
     changed_.notify_all();

@@ -8,7 +8,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Where this thread goes on after a SIGBUS; nullptr outside of CopyMapped.
+// Where this thread continues after a SIGBUS; nullptr outside CopyMapped().
 thread_local sigjmp_buf* volatile t_back = nullptr;
 struct sigaction g_previous = {};
 
@@ -19,7 +19,8 @@ void OnBusError(int signal, siginfo_t* info, void* context) {
   } else if (g_previous.sa_handler != SIG_DFL && g_previous.sa_handler != SIG_IGN) {
     g_previous.sa_handler(signal);
   } else {
-    // Once more, now deadly: the access is repeated when this returns.
+    // Restores the default action, which ends the process, because the access is repeated when the
+    // handler returns.
     ::signal(signal, SIG_DFL);
   }
 }
@@ -27,7 +28,7 @@ void OnBusError(int signal, siginfo_t* info, void* context) {
 bool InstallHandler() {
   struct sigaction action = {};
   action.sa_sigaction = OnBusError;
-  // SA_NODEFER: the handler is left by a jump, which restores no mask.
+  // SA_NODEFER, because the handler ends with a jump that restores no signal mask.
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
   return ::sigaction(SIGBUS, &action, &g_previous) == 0;
 }
@@ -38,7 +39,7 @@ bool CopyMapped(void* to, const std::byte* from, size_t bytes) {
   static const bool installed = InstallHandler();
   (void)installed;
   sigjmp_buf back;
-  // Nothing with a destructor lives between here and the jump.
+  // No object with a destructor exists between here and the jump.
   if (sigsetjmp(back, 0) != 0) {
     t_back = nullptr;
     return false;

@@ -1,5 +1,5 @@
-// Metrics that a model brings along, from sums over batches as those of evaluation.metrics are: a
-// pass over any number of ranks gives the values of one process.
+// A model's own metrics. Like those of evaluation.metrics, they are computed from sums over
+// batches, so that any number of ranks gives the values of one process.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 
 namespace ddprun::trainer {
 
-// What a batch adds to a metric that is a quotient: {hits, samples}.
+// The part of one batch in a metric that is a quotient: {hits, samples}.
 struct MetricSum {
   double sum = 0;
   double count = 0;
@@ -22,18 +22,19 @@ class OwnMetrics {
  public:
   virtual ~OwnMetrics() = default;
 
-  // A name for each metric, always the same; none: the other two are not called. One that
-  // evaluation.metrics knows too takes its place.
+  // Returns a name for each metric, always the same names. If there are none, the other two methods
+  // are not called. A name of evaluation.metrics replaces the metric there.
   virtual std::vector<std::string> MetricNames() const { return {}; }
 
-  // What the batch adds, equally much for every batch; `outputs` as from Outputs. Without
-  // gradients, in evaluation mode.
+  // Returns the batch's sums, equally many for every batch. `outputs` are those of Outputs().
+  // Called without gradients, in evaluation mode.
   virtual std::vector<MetricSum> SumMetrics(const at::Tensor& /*outputs*/, const Batch& /*batch*/) {
     return {};
   }
 
-  // A value for each name, from the sums over all batches of all ranks, in which every sample
-  // counts once. To be overridden for what is no quotient: there may be more sums than names.
+  // Returns a value for each name, from the sums over all batches of all ranks, in which every
+  // sample counts once. Override it for metrics that are not quotients: there may be more sums than
+  // names.
   virtual std::vector<double> MetricValues(const std::vector<MetricSum>& totals) const {
     std::vector<double> values;
     values.reserve(totals.size());

@@ -16,7 +16,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// The class that `label` stands for: by its name, or as the number of the class.
+// Returns the class of `label`, which is the class's name or number.
 std::optional<int64_t> ClassOf(const std::string& label, const std::vector<std::string>& labels) {
   const auto found = std::ranges::find(labels, label);
   if (found != labels.end()) return found - labels.begin();
@@ -25,7 +25,7 @@ std::optional<int64_t> ClassOf(const std::string& label, const std::vector<std::
   return is_class ? number : std::nullopt;
 }
 
-// int64 [B, length]: 1 for tokens of the second text.
+// Returns int64 [B, length]: 1 for tokens of the second text.
 at::Tensor TokenTypes(const std::vector<EncodedPair>& rows, int64_t length) {
   at::Tensor types = at::zeros({static_cast<int64_t>(rows.size()), length}, at::kLong);
   auto* to = types.mutable_data_ptr<int64_t>();

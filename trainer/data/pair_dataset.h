@@ -1,5 +1,4 @@
-// Texts and pairs of texts to classify, tokenized when a batch asks for them, by the loader's
-// threads.
+// Texts and pairs of texts to classify. The loader's threads tokenize them when a batch needs them.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +15,25 @@ namespace ddprun::trainer {
 struct PairDatasetOptions {
   std::vector<std::string> files = {};
   LabelledTextColumns columns = {};
-  // Classes by name, in the order of the model's outputs; a row may also give the number of its
-  // class. Empty: the labels that the rows have, or where these are numbers below `classes`, the
-  // classes of those numbers.
+  // Names of the classes, in the order of the model's outputs; a row may also have the number of
+  // its class. Empty: the labels of the rows or, if these are numbers below `classes`, the classes
+  // with these numbers.
   std::vector<std::string> labels = {};
   int64_t classes = 0;
-  int64_t max_length = 512;  // tokens, special ones included; longer pairs are cut
+  int64_t max_length = 512;  // tokens, including special ones; longer pairs are cut
   bool token_types = true;   // false: batches have no token_type_ids
   bool skip_bad_rows = false;
 };
 
 class PairDataset final : public Dataset {
  public:
-  // Throws Failure: the files, a label that is none of the classes, a tokenizer without [PAD].
+  // Throws Failure if the files are wrong, a label is not one of the classes, or the tokenizer has
+  // no [PAD].
   PairDataset(const PairDatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer);
 
   int64_t size() const override { return texts_.size(); }
-  // int64 inputs, attention_mask and, if asked for, token_type_ids [B, L], padded to the longest of
-  // the batch; targets int64 [B].
+  // Returns int64 inputs, attention_mask and, if requested, token_type_ids [B, L], padded to the
+  // longest row of the batch; targets int64 [B].
   Batch Get(std::span<const int64_t> indices) const override;
   DataShape shape() const override;
   // Tokenizes all rows, on as many threads as there are cores.
@@ -50,7 +50,7 @@ class PairDataset final : public Dataset {
   std::string unseen_labels_;  // a note; empty: none
   const LabelledTexts texts_;
   std::vector<std::string> labels_;
-  std::vector<int64_t> class_of_label_;  // of texts_.label_names()
+  std::vector<int64_t> class_of_label_;  // by index in texts_.label_names()
 };
 
 }  // namespace ddprun::trainer

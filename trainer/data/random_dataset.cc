@@ -27,8 +27,8 @@ RandomDataset::RandomDataset(const RandomDatasetOptions& options) {
   }
   inputs_ = at::empty({count, options.input_size}, at::kFloat);
   targets_ = at::empty({count, options.target_size}, at::kFloat);
-  // One randn per sample and side: torch draws vectors of 16 and more in another order than shorter
-  // ones, so one large randn would give other numbers.
+  // One randn() per sample and side, because torch draws vectors of 16 and more in another order
+  // than shorter ones, so one large randn() would give other numbers.
   const at::Generator generator = at::detail::createCPUGenerator(options.seed);
   for (int64_t i = 0; i < count; ++i) {
     inputs_.select(0, i).copy_(at::randn({options.input_size}, generator, at::kFloat));
@@ -38,7 +38,7 @@ RandomDataset::RandomDataset(const RandomDatasetOptions& options) {
 
 Batch RandomDataset::Get(std::span<const int64_t> indices) const {
   const auto count = static_cast<int64_t>(indices.size());
-  // from_blob takes no const pointer; index_select only reads.
+  // from_blob() takes no const pointer; index_select() only reads.
   const at::Tensor index =
       at::from_blob(const_cast<int64_t*>(indices.data()), {count}, at::kLong);  // NOLINT
   return {.inputs = at::index_select(inputs_, 0, index),

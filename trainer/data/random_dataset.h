@@ -1,4 +1,4 @@
-// Random vectors, bit for bit those of this Python data set (torch 2.11):
+// Random vectors, bit for bit equal to those of this Python data set (torch 2.11):
 //   torch.manual_seed(seed)
 //   data = [(torch.randn(input_size), torch.randn(target_size)) for _ in range(num_samples)]
 #pragma once
@@ -18,11 +18,11 @@ struct RandomDatasetOptions {
 
 class RandomDataset final : public Dataset {
  public:
-  // Throws Failure unless all three sizes are positive. The default generator is not touched.
+  // Throws Failure unless all three sizes are positive. Does not use the default generator.
   explicit RandomDataset(const RandomDatasetOptions& options);
 
   int64_t size() const override { return inputs_.size(0); }
-  // float32 tensors [B, input_size] and [B, target_size].
+  // Returns float32 tensors [B, input_size] and [B, target_size].
   Batch Get(std::span<const int64_t> indices) const override;
   DataShape shape() const override {
     return {.input = {inputs_.size(1)}, .target = {targets_.size(1)}};

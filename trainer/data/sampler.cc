@@ -57,7 +57,7 @@ SamplerShare ShareOf(const DistributedSamplerOptions& options) {
   const int64_t unit = options.global_batch > 0 ? options.global_batch : replicas;
   share.total = (options.drop_last ? size / unit : CeilDiv(size, unit)) * unit;
   share.size = share.total / replicas;
-  // Entries rank, rank + replicas, ... of the first `real_total` are this rank's.
+  // This rank has the entries rank, rank + replicas, ... of the first `real_total`.
   const int64_t real_total = std::min(size, share.total);
   share.real = options.rank < real_total ? CeilDiv(real_total - options.rank, replicas) : 0;
   return share;
@@ -70,7 +70,7 @@ std::vector<int64_t> SelectShare(std::span<const int64_t> order,
   std::vector<int64_t> selected;
   selected.reserve(share.size);
   for (int64_t i = 0; i < share.size; ++i) {
-    // Padding is the list's own beginning, as often as it takes.
+    // Padding repeats the list from its beginning, as often as needed.
     const int64_t position = options.rank + i * options.num_replicas;
     selected.push_back(order[position % options.dataset_size]);
   }
@@ -82,7 +82,7 @@ std::vector<int64_t> GroupByLength(std::vector<int64_t> permutation,
                                    int64_t group_size) {
   DDPRUN_CHECK(permutation.size() == lengths.size() && group_size > 0);
   if (permutation.empty()) return permutation;
-  // As get_length_grouped_indices: at least four stretches, of 50 groups at most.
+  // Like get_length_grouped_indices: at least four stretches, each of 50 groups at most.
   const auto size = static_cast<int64_t>(permutation.size());
   const int64_t groups = std::max<int64_t>(1, std::min<int64_t>(size / (group_size * 4), 50));
   int64_t longest = 0;  // begin of the stretch that has the longest sample

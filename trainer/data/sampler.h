@@ -1,5 +1,6 @@
-// Which samples a rank visits, in which order: torch.utils.data.DistributedSampler (torch 2.11),
-// index for index, so that runs can be compared with PyTorch's and moved between the two.
+// Which samples a rank visits, and in which order. Index for index like
+// torch.utils.data.DistributedSampler (torch 2.11), so that runs can be compared with PyTorch's and
+// moved between the two.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +15,30 @@ struct DistributedSamplerOptions {
   int64_t rank = 0;          // in [0, num_replicas)
   bool shuffle = true;       // a new order every epoch; false: 0, 1, 2, ...
   uint64_t seed = 0;         // the same on all ranks
-  // True: the tail that does not divide by num_replicas is left out.
+  // True: the tail that num_replicas does not divide is left out.
   // False: the list is padded with its own beginning, so that all ranks get equally many.
   bool drop_last = false;
-  // > 0: samples that all ranks take in one step. The tail is then padded or cut to a multiple of
-  // it, so that the batches of a step together hold the same samples for any number of ranks that
-  // divides it. 0: padded or cut to a multiple of num_replicas.
+  // If > 0, the samples that all ranks take in one step. The tail is then padded or cut to a
+  // multiple of it, so that the batches of a step together hold the same samples for any number of
+  // ranks that divides it. 0: padded or cut to a multiple of num_replicas.
   int64_t global_batch = 0;
-  // Each sample's length; not empty: the order puts samples of similar lengths together, as
+  // Each sample's length. If not empty, the order puts samples of similar lengths together, as
   // transformers' DistributedLengthGroupedSampler (4.57) does for batches of group_size. Must
   // outlive the sampler. Needs shuffle.
   std::span<const int64_t> lengths = {};
   int64_t group_size = 1;
 };
 
-// Where a rank, or a whole run, stands in its data. The order of an epoch and what is random about
-// a sample follow from seed and epoch alone, so this is all there is to save.
+// The position of a rank, or of a whole run, in its data. It is all that needs saving, because the
+// order of an epoch and the randomness of a sample follow from seed and epoch alone.
 struct SamplerState {
   int64_t epoch = 0;
-  int64_t samples = 0;  // entries of the epoch's order, over all ranks, that have been taken
-  // What else the order follows from.
+  int64_t samples = 0;  // taken entries of the epoch's order, over all ranks
+  // The other values that determine the order.
   uint64_t seed = 0;
   int64_t dataset_size = 0;
   bool shuffle = true;
-  int64_t group_size = 0;  // of samples of similar lengths; 0: lengths play no part
+  int64_t group_size = 0;  // of samples of similar lengths; 0: lengths are not used
 };
 
 // Sizes of one rank's share. Pure.
@@ -48,13 +49,13 @@ struct SamplerShare {
 };
 SamplerShare ShareOf(const DistributedSamplerOptions& options);
 
-// The entries rank, rank + num_replicas, ... of `order`, padded or cut as the options say. Pure.
-// REQUIRES: order.size() == options.dataset_size.
+// Returns the entries rank, rank + num_replicas, ... of `order`, padded or cut as the options say.
+// Pure. REQUIRES: order.size() == options.dataset_size.
 std::vector<int64_t> SelectShare(std::span<const int64_t> order,
                                  const DistributedSamplerOptions& options);
 
-// `permutation` with its samples sorted by falling length within stretches of up to 50 *
-// group_size, and the longest of all first, so that memory runs out at once or never. Pure.
+// Returns `permutation` with its samples sorted by falling length within stretches of up to 50 *
+// group_size, and the longest sample first, so that memory runs out at once or never. Pure.
 std::vector<int64_t> GroupByLength(std::vector<int64_t> permutation,
                                    std::span<const int64_t> lengths,
                                    int64_t group_size);
@@ -67,8 +68,8 @@ std::vector<int64_t> GroupByLength(std::vector<int64_t> permutation,
 //   }
 class DistributedSampler {
  public:
-  // Throws Failure when dataset_size is negative, rank is outside [0, num_replicas), or
-  // global_batch is no multiple of num_replicas.
+  // Throws Failure if dataset_size is negative, rank is outside [0, num_replicas), or global_batch
+  // is not a multiple of num_replicas.
   explicit DistributedSampler(const DistributedSamplerOptions& options);
 
   void set_epoch(int64_t epoch) {
@@ -77,19 +78,19 @@ class DistributedSampler {
   }
   int64_t epoch() const { return epoch_; }
 
-  // This rank's indices of the epoch, size() of them; then those of the ranks after it, of `ranks`
-  // in all.
+  // Returns this rank's indices of the epoch, size() of them. If `ranks` > 1, the indices of the
+  // `ranks` - 1 following ranks come after them.
   std::vector<int64_t> Indices(int64_t ranks = 1) const;
-  // Indices() without the padding: over all ranks, every sample that is not dropped comes exactly
-  // once. For validation, where a sample counted twice falsifies the mean.
+  // Returns Indices() without the padding: over all ranks, every sample that is not dropped comes
+  // exactly once. Use it for validation, because a sample counted twice falsifies the mean.
   std::vector<int64_t> IndicesWithoutPadding() const;
 
-  // Where the run stands when each rank has taken `taken` of its Indices(), as Loader::taken()
-  // says.
+  // Returns the position of the run when each rank has taken `taken` of its Indices()
+  // (Loader::taken()).
   SamplerState state(int64_t taken) const;
-  // Takes up the epoch of `state`; Indices() are those of the whole epoch again, of which the first
-  // taken() were taken. The number of ranks may have changed. Throws Failure when the state is of
-  // another data set, seed or order, or its samples cannot be shared out among the ranks.
+  // Resumes in the epoch of `state`. Indices() returns the whole epoch, of which the first taken()
+  // were taken. The number of ranks may differ. Throws Failure if the state has another data set,
+  // seed or order, or if the ranks cannot divide its samples equally.
   void Restore(const SamplerState& state);
   int64_t taken() const { return taken_; }
 

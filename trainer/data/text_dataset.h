@@ -1,5 +1,5 @@
-// Plain text by bytes: sample i is the bytes [i*T, i*T + T + 1) of all files put together; the
-// first T are the inputs, the last T the targets (L = T tokens, one byte each).
+// Plain text as bytes: sample i is the bytes [i*T, i*T + T + 1) of all files, one after the other.
+// The first T are the inputs, the last T the targets (L = T tokens, one byte each).
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ struct TextDatasetOptions {
 // The files are mapped, never read whole.
 class TextDataset final : public Dataset {
  public:
-  // Throws Failure: a file cannot be read or is a folder, there is no text at all, or less than one
+  // Throws Failure if a file cannot be read or is a folder, or if there is less text than one
   // sequence.
   explicit TextDataset(const TextDatasetOptions& options);
 
   int64_t size() const override { return blocks_.size(); }
-  // int64 tensors [B, T]. Throws Failure: a file has become shorter.
+  // Returns int64 tensors [B, T]. Throws Failure if a file has become shorter.
   Batch Get(std::span<const int64_t> indices) const override { return blocks_.Get(indices); }
   DataShape shape() const override { return {.vocab_size = 256}; }
   int64_t tokens_per_sample() const override { return blocks_.sequence_length(); }

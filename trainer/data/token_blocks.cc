@@ -16,7 +16,7 @@ namespace {
 
 int64_t TokenAt(const std::byte* from, size_t width) {
   uint32_t token = 0;
-  std::memcpy(&token, from, width);  // little endian, as x86-64 and AArch64 are
+  std::memcpy(&token, from, width);  // little endian, as on x86-64 and AArch64
   return token;
 }
 
@@ -60,7 +60,8 @@ void TokenBlocks::Copy(int64_t begin, std::vector<int64_t>& to) const {
 }
 
 void TokenBlocks::CopyFrom(const Part& part, int64_t first, std::span<int64_t> to) const {
-  // Through a small buffer: only memcpy may meet a page that has gone.
+  // Copies through a small buffer, because only CopyMapped() may access a page that no longer
+  // exists.
   std::array<std::byte, 4096> buffer;
   const size_t step = buffer.size() / part.width;
   for (size_t done = 0; done < to.size(); done += step) {

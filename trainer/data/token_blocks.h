@@ -10,23 +10,24 @@
 
 namespace ddprun::trainer {
 
-// Not thread-safe while files are added; then any thread.
+// Not thread-safe while files are added; any thread afterwards.
 class TokenBlocks {
  public:
   // `sequence_length` T: sample i is the tokens [i*T, i*T + T + 1). `vocab_size` > 0: larger ids
-  // are an error, for the model has no row for them.
+  // are an error, because the model has no row for them.
   TokenBlocks(int64_t sequence_length, int64_t vocab_size)
       : sequence_length_(sequence_length), vocab_size_(vocab_size) {}
 
-  // Tokens of `width` (1, 2 or 4) bytes each, little endian, from byte `begin` on.
+  // Adds the tokens of a file, little endian of `width` (1, 2 or 4) bytes each, from byte `begin`
+  // on.
   void Add(std::string path, MappedFile file, size_t begin, size_t width);
 
   int64_t tokens() const { return ends_.empty() ? 0 : ends_.back(); }
   int64_t size() const { return tokens() == 0 ? 0 : (tokens() - 1) / sequence_length_; }
   int64_t sequence_length() const { return sequence_length_; }
 
-  // int64 tensors [B, T] as inputs, and shifted by one as targets. Throws Failure: a file has
-  // become shorter, an id is not below vocab_size.
+  // Returns int64 tensors [B, T] as inputs, and shifted by one as targets. Throws Failure if a file
+  // has become shorter or an id is not below vocab_size.
   Batch Get(std::span<const int64_t> indices) const;
 
  private:

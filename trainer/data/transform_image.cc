@@ -12,7 +12,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Pillow's fixed point: 8 bits of a pixel, 2 of headroom, the rest for the weights.
+// Pillow's fixed point: 8 bits for a pixel, 2 as reserve, the rest for the weights.
 constexpr int kPrecisionBits = 32 - 8 - 2;
 
 // The weights of the inputs [begin, begin + weights.size()) in one output.
@@ -45,7 +45,7 @@ std::vector<Taps> TriangleFilter(int64_t in_size, int64_t out_size) {
   return taps;
 }
 
-// One per channel.
+// Returns the channel's value. A list with one value is for all channels.
 double ValueOf(const std::vector<double>& list, size_t channel, double absent) {
   return list.empty() ? absent : list[std::min(channel, list.size() - 1)];
 }
@@ -116,7 +116,7 @@ Image ResizeAndCenterCrop(const Image& image, int64_t size) {
   const int64_t shorter = std::min(image.height, image.width);
   const auto scaled = [&](int64_t side) { return size * side / shorter; };
   const Image resized = Resize(image, scaled(image.height), scaled(image.width));
-  // Python's round(), which torchvision uses, takes halves to the even number.
+  // Rounds halves to the even number, like Python's round(), which torchvision uses.
   const auto middle = [&](int64_t side) {
     return static_cast<int64_t>(std::nearbyint(static_cast<double>(side - size) / 2));
   };
@@ -151,7 +151,7 @@ Image RandomResizedCrop(const Image& image, int64_t size, SampleRandom& random) 
     const int64_t left = random.Below(image.width - width + 1);
     return Resize(Crop(image, top, left, height, width), size, size);
   }
-  return ResizeAndCenterCrop(image, size);  // an image much longer than wide
+  return ResizeAndCenterCrop(image, size);  // for an image much longer than wide
 }
 
 Shift DrawShift(const ImageOptions& options, SampleRandom& random) {
@@ -200,7 +200,7 @@ Normalizer::Normalizer(const ImageOptions& options, int64_t channels)
     const auto mean = static_cast<float>(ValueOf(options.mean, c, 0));
     const auto deviation = static_cast<float>(ValueOf(options.std, c, 1));
     for (size_t byte = 0; byte < 256; ++byte) {
-      // In float32, as ToTensor and Normalize compute it.
+      // Computes in float32, like ToTensor and Normalize.
       tables_[c][byte] = (static_cast<float>(byte) / 255.0F - mean) / deviation;
     }
   }

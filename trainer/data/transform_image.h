@@ -1,4 +1,4 @@
-// Scaling, cutting and normalising pixels. Pure; any thread; LibTorch-free.
+// Scales, cuts and normalizes images. Pure; any thread; LibTorch-free.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace ddprun::trainer {
 
-// JPEG and PNG files to pixels.
+// Decodes JPEG and PNG files to pixels.
 
 // 8 bits per channel, rows from the top, pixels from the left, R G B.
 struct Image {
@@ -20,14 +20,14 @@ struct Image {
   std::vector<uint8_t> pixels;  // [height, width, 3]
 };
 
-// The image of a whole JPEG or PNG file, told apart by their first bytes. Grey becomes RGB, an
-// alpha channel is left out, 16 bits become 8. Error::what is the reason alone, for the caller to
-// say which file it was. Any thread.
+// Returns the image of a whole JPEG or PNG file; the first bytes distinguish them. Grey becomes
+// RGB, an alpha channel is dropped, 16 bits become 8. Error::what has only the reason, because the
+// caller adds the file's name. Any thread.
 Result<Image> DecodeImage(std::string_view file);
 
 // How images of a data set become a model's inputs.
 struct ImageOptions {
-  int64_t size = 0;               // height and width of what comes out; 0: as the images are
+  int64_t size = 0;               // height and width of the result; 0: as the images are
   std::vector<double> mean = {};  // of values from 0 to 1: one per channel, one for all, or none
   std::vector<double> std = {};
   // In training only.
@@ -39,24 +39,24 @@ struct ImageOptions {
 
 inline constexpr const char* kImagesFileName = "preprocessor_config.json";
 
-// Its text, for a model that is trained on such images, as transformers' image
-// processors read it. Height and width are those of what comes out.
+// Returns the text of kImagesFileName, in the format of transformers' image processors, for a model
+// that is trained on such images. `height` and `width` are those of the transformed images.
 std::string DescribeImages(const ImageOptions& options,
                            int64_t channels,
                            int64_t height,
                            int64_t width);
 
-// The part of an image from (top, left); REQUIRES: it lies within the image.
+// Returns the part of an image from (top, left). REQUIRES: it lies within the image.
 Image Crop(const Image& image, int64_t top, int64_t left, int64_t height, int64_t width);
 
-// The resize of Pillow 11 with BILINEAR, bit for bit: a triangle filter, as wide as the reduction.
+// Resizes like Pillow 11 with BILINEAR, bit for bit: a triangle filter, as wide as the reduction.
 Image Resize(const Image& image, int64_t height, int64_t width);
 
-// torchvision's Resize(size) and CenterCrop(size).
+// Does torchvision's Resize(size) and CenterCrop(size).
 Image ResizeAndCenterCrop(const Image& image, int64_t size);
 
-// Numbers that follow from seed, epoch and sample alone, so that neither the number of threads nor
-// that of ranks changes what a sample looks like.
+// Random numbers that follow from seed, epoch and sample alone, so that a sample does not depend on
+// the number of threads or ranks.
 class SampleRandom {
  public:
   SampleRandom(uint64_t seed, int64_t epoch, int64_t sample);
@@ -68,7 +68,7 @@ class SampleRandom {
   uint64_t state_;
 };
 
-// torchvision's RandomResizedCrop: 8 % to all of the area, sides 3:4 to 4:3.
+// Does torchvision's RandomResizedCrop: 8 % to all of the area, sides 3:4 to 4:3.
 Image RandomResizedCrop(const Image& image, int64_t size, SampleRandom& random);
 
 // Where a random crop begins, counted from the unpadded image's corner, and whether it is mirrored.
@@ -79,11 +79,12 @@ struct Shift {
 };
 Shift DrawShift(const ImageOptions& options, SampleRandom& random);
 
-// Bytes to numbers: pixel / 255, less the mean, divided by std, per channel.
+// Converts bytes to numbers: (pixel / 255 - mean) / std, per channel.
 class Normalizer {
  public:
   Normalizer(const ImageOptions& options, int64_t channels);
-  // `pixel(channel, y, x)` of a [channels, height, width] image, moved by `shift`, black outside.
+  // Writes a [channels, height, width] image, moved by `shift` and black outside. pixel(channel, y,
+  // x) returns its bytes.
   template <typename Pixel>
   void Write(
       int64_t height, int64_t width, const Shift& shift, const Pixel& pixel, float* to) const {
