@@ -61,5 +61,29 @@ TEST(StoreStatus, IsWhatTheServerAnswersUnderAKeyThatNoClientHas) {
   EXPECT_EQ(status->bytes, 3);
 }
 
+// Or whoever asks costs the server all keys times all that wait for them.
+TEST(StoreStatus, NamesFewOfTheKeysThatAreWaitedFor) {
+  ServedStore served;
+  constexpr size_t kKeys = 20'000;
+  std::vector<std::string> keys;
+  for (size_t i = 0; i < kKeys; ++i) keys.push_back("key-of-a-node-" + std::to_string(i));
+  const std::string wait = Greeting() + Encoded(KeysRequest(Op::kWait, keys));
+  std::vector<Stream> waiting;
+  for (int i = 0; i < 8; ++i) {
+    waiting.push_back(Connected(served.endpoint()));
+    ASSERT_TRUE(waiting.back().Write(wait, Soon()).ok());
+  }
+  StoreStatus status;
+  for (const Deadline deadline = Soon(); status.num_waits < waiting.size();) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    status = served.loop().Do([&] { return served.server().Summary(); });
+  }
+  for (const WaitStatus& one : status.waits) {
+    EXPECT_EQ(one.num_keys, kKeys);
+    EXPECT_EQ(one.keys.size(), kMostKeysTold);
+  }
+  EXPECT_LT(ToText(status).size(), 8'000);
+}
+
 }  // namespace
 }  // namespace ddprun::rendezvous
