@@ -37,14 +37,20 @@ Error SystemError(std::string_view what, int error_number) {
 int ExitStatus(Code code) {
   switch (code) {
     case Code::kUsage:
+    case Code::kStateDoesNotFit:
+    case Code::kNoCheckpoint:
       return 2;
     case Code::kRendezvous:
+    case Code::kAddressInUse:
+    case Code::kCannotListen:
       return 3;
     case Code::kNotExecutable:
       return 126;
     case Code::kNotFound:
       return 127;
     case Code::kDeadlineExceeded:
+    case Code::kRankLost:
+    case Code::kDamaged:
     case Code::kFailed:
       return 1;
   }

@@ -8,14 +8,21 @@
 
 namespace ddprun {
 
-// A separate code exists only where a caller reacts to it: here, by the exit status (ExitStatus).
+// A separate code exists only where a caller reacts to it: by the exit status (ExitStatus), or by
+// doing something else than to end. Callers ask the code; `page` is for readers alone.
 enum class Code {
   kUsage,             // a flag or the config is wrong; exit 2
+  kStateDoesNotFit,   // a saved state is not one of this run, as all its ranks find; exit 2
+  kNoCheckpoint,      // the folder holds no checkpoint that this version reads; exit 2
   kRendezvous,        // the nodes did not come together; exit 3
+  kAddressInUse,      // another program listens at the port; exit 3
+  kCannotListen,      // the store cannot listen there for another reason; exit 3
   kNotExecutable,     // the worker program exists but cannot be executed; exit 126
   kNotFound,          // the worker program does not exist; exit 127
   kDeadlineExceeded,  // a peer did not answer in time; exit 1
-  kFailed,            // anything else; exit 1
+  kRankLost,          // a rank that this one waits for was killed, and may be replaced; exit 1
+  kDamaged,           // a file is not what was once written; exit 1
+  kFailed,            // anything else, and the last code; exit 1
 };
 
 // `title` is a short headline ("UNKNOWN KEY"), `where` a place ("train.json:14:5", "rank 3",

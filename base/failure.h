@@ -19,6 +19,11 @@ class Failure : public std::runtime_error {
   Error error_;
 };
 
+// An error that every rank has found by itself, at the same place: one of them reports it.
+class FailureOfAllRanks : public Failure {
+  using Failure::Failure;
+};
+
 // The value of a Result, or its Error thrown as a Failure.
 template <typename T>
 T ValueOrThrow(Result<T> result) {

@@ -185,7 +185,7 @@ void StaticRendezvous::OpenStore() {
   opened.reset();
   auto server = ListenOnOwn(io_, addresses_, replace ? options_.endpoint.port : uint16_t{0});
   if (!server.has_value()) {
-    const bool taken = server.error().page == "port-taken" && !alone() && round_ == 0;
+    const bool taken = server.error().code == Code::kAddressInUse && !alone() && round_ == 0;
     return taken ? FailWithoutPort(server.error()) : FailJoin(std::move(server).error());
   }
   opened = *std::move(server);

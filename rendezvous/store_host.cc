@@ -23,7 +23,7 @@ Result<std::unique_ptr<StoreServer>> ListenOnOwn(asio::io_context& io,
   if (!addresses.empty()) return StoreServer::Listen(io, addresses, port);
   auto both_families = StoreServer::Listen(io, asio::ip::address_v6::any(), port);
   // A kernel without IPv6 has only IPv4.
-  if (both_families.has_value() || both_families.error().page == "port-taken") {
+  if (both_families.has_value() || both_families.error().code == Code::kAddressInUse) {
     return both_families;
   }
   return StoreServer::Listen(io, asio::ip::address_v4::any(), port);

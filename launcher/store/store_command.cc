@@ -32,9 +32,10 @@ Result<std::vector<asio::ip::address>> AddressesOf(const std::string& host) {
 
 // The hints name a job's flags.
 Error ForThisCommand(Error error) {
-  if (error.page == "port-taken")
+  if (error.code == Code::kAddressInUse) {
     error.hint = "Choose another one with --port; 0 takes a free one.";
-  if (error.page == "cannot-listen") error.hint = "Check --host and --port.";
+  }
+  if (error.code == Code::kCannotListen) error.hint = "Check --host and --port.";
   return error;
 }
 

@@ -64,7 +64,7 @@ bool ElasticRendezvous::TryToHost() {
   auto server = ListenOnOwn(io_, own, target_.port);
   if (!server.has_value()) {
     // Another agent on this machine hosts the coordinator.
-    if (server.error().page == "port-taken" && !options_.is_host) return true;
+    if (server.error().code == Code::kAddressInUse && !options_.is_host) return true;
     FailJoin(std::move(server).error());
     return false;
   }

@@ -24,11 +24,11 @@ constexpr int kPortAttempts = 16;
 Error CannotListen(const asio::ip::address& address, uint16_t port, int problem) {
   const std::string place = ToString(HostPort{address.to_string(), port});
   Error error;
-  error.code = Code::kRendezvous;
   error.where = place;
   error.what = "The store cannot listen on " + place + ": " + ErrnoText(problem) + " (errno " +
                std::to_string(problem) + ").";
   if (problem == EADDRINUSE) {
+    error.code = Code::kAddressInUse;
     error.title = "PORT TAKEN";
     error.hint =
         "Another program on this machine, perhaps another job, has port " + std::to_string(port) +
@@ -36,6 +36,7 @@ Error CannotListen(const asio::ip::address& address, uint16_t port, int problem)
         "free one is taken.";
     error.page = "port-taken";
   } else {
+    error.code = Code::kCannotListen;
     error.title = "CANNOT LISTEN";
     error.hint = problem == EACCES ? "Ports below 1024 need privileges: choose a higher one."
                                    : "Node 0 must have the address: check --master_addr.";
@@ -90,7 +91,7 @@ Result<Listeners> ListenOn(std::span<const asio::ip::address> addresses, uint16_
   for (int attempt = 1;; ++attempt) {
     auto listeners = ListenOnce(addresses, port);
     const bool again = !listeners.has_value() && port == 0 && attempt < kPortAttempts &&
-                       listeners.error().page == "port-taken";
+                       listeners.error().code == Code::kAddressInUse;
     if (!again) return listeners;
   }
 }

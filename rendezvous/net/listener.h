@@ -19,7 +19,7 @@ struct Listeners {
 
 // Listens on every address at `port`; 0 takes one that is free on all of them. "::" stands for all
 // addresses of both families. Addresses that this machine does not have are left out if another
-// one remains. kRendezvous with page "port-taken" or "cannot-listen" otherwise.
+// one remains. kAddressInUse or kCannotListen otherwise.
 Result<Listeners> ListenOn(std::span<const asio::ip::address> addresses, uint16_t port);
 
 }  // namespace ddprun::rendezvous

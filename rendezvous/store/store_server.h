@@ -51,8 +51,8 @@ struct ParkedWait {
 class StoreServer : public AsyncStore {
  public:
   // Listens on every address at one port; 0 takes a free one. Addresses that this machine does
-  // not have are left out if another one remains. The error (kRendezvous, page "port-taken" or
-  // "cannot-listen") names address, port and reason.
+  // not have are left out if another one remains. The error (kAddressInUse or
+  // kCannotListen) names address, port and reason.
   static Result<std::unique_ptr<StoreServer>> Listen(asio::io_context& io,
                                                      std::span<const asio::ip::address> addresses,
                                                      uint16_t port,

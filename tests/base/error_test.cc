@@ -36,8 +36,14 @@ TEST(Error, SaysFirstWhatWasBeingDone) {
 TEST(Error, GivesThePromisedExitStatus) {
   EXPECT_EQ(ExitStatus(Code::kFailed), 1);
   EXPECT_EQ(ExitStatus(Code::kDeadlineExceeded), 1);
+  EXPECT_EQ(ExitStatus(Code::kRankLost), 1);
+  EXPECT_EQ(ExitStatus(Code::kDamaged), 1);
   EXPECT_EQ(ExitStatus(Code::kUsage), 2);
+  EXPECT_EQ(ExitStatus(Code::kStateDoesNotFit), 2);
+  EXPECT_EQ(ExitStatus(Code::kNoCheckpoint), 2);
   EXPECT_EQ(ExitStatus(Code::kRendezvous), 3);
+  EXPECT_EQ(ExitStatus(Code::kAddressInUse), 3);
+  EXPECT_EQ(ExitStatus(Code::kCannotListen), 3);
   EXPECT_EQ(ExitStatus(Code::kNotExecutable), 126);
   EXPECT_EQ(ExitStatus(Code::kNotFound), 127);
 }

@@ -80,7 +80,7 @@ inline void LoadState(const StateDict& state, const VisitState& owners) {
   owners(loader);
   const StateDifferences differences = std::move(loader).Differences();
   if (differences.none()) return;
-  throw Failure(Error{.code = Code::kUsage,
+  throw Failure(Error{.code = Code::kStateDoesNotFit,
                       .title = "STATE DOES NOT FIT",
                       .where = "loading the state of a run",
                       .what = differences.Text("this run"),

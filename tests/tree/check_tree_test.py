@@ -65,6 +65,14 @@ class CheckTree(unittest.TestCase):
         self.assertEqual([("base/a.cc", "removal")], self.findings({"base/a.cc": code}))
         self.assertEqual([], self.findings({"base/owned_folder.cc": code}))
 
+    def test_pages_of_errors_are_not_compared(self):
+        for code in ('if (error.page == "a") return;\n', "return kPage != failed->page;\n",
+                     "return kA == done.error().page;\n"):
+            self.assertEqual([("base/a.cc", "page")], self.findings({"base/a.cc": code}))
+        self.assertEqual([], self.findings({
+            "base/a.cc": "if (page == nullptr) error.page = kPage;\n",
+            "tests/a.cc": 'EXPECT_TRUE(error.page == "a");\n'}))
+
     def test_long_lines_files_and_functions_are_found(self):
         self.assertEqual([("base/a.cc", "line length")],
                          self.findings({"base/a.cc": "//" + "x" * 99 + "\n"}))

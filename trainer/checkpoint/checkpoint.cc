@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <set>
 #include <sstream>
@@ -88,7 +87,7 @@ std::string Describe(at::ScalarType dtype, const std::vector<int64_t>& shape) {
 
 Failure DoesNotFit(const std::string& path, const std::string& what) {
   return Failure(Error{
-      .code = Code::kUsage,
+      .code = Code::kStateDoesNotFit,
       .title = "STATE DOES NOT FIT",
       .where = path,
       .what = what,
@@ -213,9 +212,7 @@ Status Checkpoint::CheckBytes(RankPart part) const {
 }
 
 bool IsDamage(const Error& error) {
-  constexpr std::array<std::string_view, 4> kPages = {"not-a-checkpoint", "newer-checkpoint",
-                                                      "broken-checkpoint", "broken-weights"};
-  return std::ranges::find(kPages, error.page) != kPages.end();
+  return error.code == Code::kDamaged || error.code == Code::kNoCheckpoint;
 }
 
 const CheckpointTensor* Checkpoint::Find(const std::string& name) const {

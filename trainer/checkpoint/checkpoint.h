@@ -87,9 +87,9 @@ class Checkpoint {
   // Gives what each of several ranks says to all of them, by rank: a collective.
   using Exchange = std::function<std::vector<std::string>(const std::string& own)>;
   // To the owners, whatever the layout was: each gets the parts that it names. `exchange`: among
-  // the ranks that load the state together, where each may name some of it. Throws Failure (page
-  // "state-does-not-fit") with what is missing, unknown to all, or of other shape or type, on all
-  // ranks alike; then the owners have a part of the state and must be made anew.
+  // the ranks that load the state together, where each may name some of it. Throws Failure
+  // (Code::kStateDoesNotFit) with what is missing, unknown to all, or of other shape or type, on
+  // all ranks alike; then the owners have a part of the state and must be made anew.
   void Load(const VisitState& owners, const Exchange& exchange = {}) const;
 
  private:

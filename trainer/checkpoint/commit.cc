@@ -57,7 +57,8 @@ bool ReadLine(std::string_view line, Commit& commit) {
 }  // namespace
 
 Error BrokenCheckpoint(const std::string& file, const std::string& what) {
-  return Error{.title = "BROKEN CHECKPOINT",
+  return Error{.code = Code::kDamaged,
+               .title = "BROKEN CHECKPOINT",
                .where = file,
                .what = "\"" + file + "\" is not what was committed: " + what + ".",
                .hint =
@@ -107,7 +108,7 @@ Result<Commit> ParseCommit(std::string_view text, const std::string& path) {
     return BrokenCheckpoint(path, "its first line is none of a checkpoint");
   }
   if (format > kCheckpointFormat) {
-    return Error{.code = Code::kUsage,
+    return Error{.code = Code::kNoCheckpoint,
                  .title = "CHECKPOINT OF A NEWER VERSION",
                  .where = path,
                  .what = "It has format " + std::to_string(format) +
@@ -138,7 +139,7 @@ Result<Commit> ReadCommit(const std::string& folder) {
   if (!text) {
     const int error_number = errno;
     if (!IsAbsence(error_number)) return UnreadableCheckpoint(path, error_number);
-    return Error{.code = Code::kUsage,
+    return Error{.code = Code::kNoCheckpoint,
                  .title = "NOT A CHECKPOINT",
                  .where = folder,
                  .what = "\"" + folder + "\" is no committed checkpoint: " + kCommitFile +

@@ -22,6 +22,7 @@ constexpr std::chrono::microseconds kReadingPoll{20};
 
 Error RankLost(int rank, int lost, const std::string& before) {
   return Error{
+      .code = Code::kRankLost,
       .title = "RANK LOST",
       .where = "rank " + std::to_string(rank),
       .what = "Rank " + std::to_string(lost) + " was killed before it came to " + before + ".",
@@ -90,7 +91,7 @@ Status NodeMeeting::Meet(const NodeOperation& operation, Clock::time_point deadl
     const Status came = WaitFor(rank, peer.arrived, peer.sleepers, phase_, operation, deadline);
     // A lost one may have come since one looked, and died.
     if (came.ok() || HasReached(peer.arrived, phase_)) continue;
-    if (came.error().page == kRankLost) lost_ = rank;
+    if (came.error().code == Code::kRankLost) lost_ = rank;
     operation.recording.Fail();
     return came;
   }

@@ -16,9 +16,7 @@
 
 namespace ddprun::trainer {
 
-// Error::page of what waits for a lost rank end with.
-inline constexpr std::string_view kRankLost = "rank-lost";
-// `before`: what the lost one has not come to.
+// The error (Code::kRankLost) of a wait for the rank `lost`, which has not come to `before`.
 Error RankLost(int rank, int lost, const std::string& before);
 
 // One rank's side. One thread at a time, except for Cancel(). `region` must outlive it.
@@ -31,7 +29,7 @@ class NodeMeeting {
     // Is told where each operation stands, if there is one; outlives the group.
     FlightRecorder* recorder = nullptr;
     // With a recorder, of the group of all ranks of one node: waits for a rank that is lost in this
-    // generation, or has given it up, end with an Error (kRankLost); on all ranks that live in the
+    // generation, or has given it up, end with Code::kRankLost; on all ranks that live in the
     // same operation, if none gives up before.
     std::optional<int> generation = {};
     // What errors call the ranks of this node; empty: by their number in it.

@@ -4,9 +4,22 @@
 
 namespace ddprun::trainer {
 
+namespace {
+
+char LetterOf(Code code) {
+  return static_cast<char>('a' + static_cast<int>(code));
+}
+
+Code CodeOf(char letter) {
+  return letter < 'a' || letter > LetterOf(Code::kFailed) ? Code::kFailed
+                                                          : static_cast<Code>(letter - 'a');
+}
+
+}  // namespace
+
 std::string PackError(const Error& error) {
   // Short ones first: it is `what` that may be cut.
-  std::string packed = error.code == Code::kDeadlineExceeded ? "d" : "f";
+  std::string packed(1, LetterOf(error.code));
   for (const std::string* text : {&error.title, &error.where, &error.page, &error.hint}) {
     packed += *text + '\0';
   }
@@ -17,8 +30,10 @@ std::string PackError(const Error& error) {
 
 Error UnpackError(std::string_view packed) {
   Error error;
-  if (packed.starts_with('d')) error.code = Code::kDeadlineExceeded;
-  if (!packed.empty()) packed.remove_prefix(1);
+  if (!packed.empty()) {
+    error.code = CodeOf(packed[0]);
+    packed.remove_prefix(1);
+  }
   for (std::string* text : {&error.title, &error.where, &error.page, &error.hint}) {
     const size_t end = std::min(packed.find('\0'), packed.size());
     *text = packed.substr(0, end);

@@ -144,7 +144,7 @@ SamplerState DistributedSampler::state(int64_t taken) const {
 
 void DistributedSampler::Restore(const SamplerState& state) {
   const auto refuse = [](std::string what) {
-    throw Failure(Error{.code = Code::kUsage,
+    throw Failure(Error{.code = Code::kStateDoesNotFit,
                         .title = "SAVED POSITION DOES NOT FIT",
                         .what = std::move(what),
                         .hint = "Go on with the data, seed and batch sizes of the saved run, or "

@@ -5,9 +5,9 @@
 
 #include "base/failure.h"
 #include "trainer/checkpoint/commit.h"
+#include "trainer/comm/packed_error.h"
 #include "trainer/config/config_warnings.h"
 #include "trainer/loop/compute_setup.h"
-#include "trainer/loop/step_reports.h"
 #include "trainer/parallel/whole_state.h"
 
 namespace ddprun::trainer {
@@ -58,28 +58,26 @@ std::optional<Error> Check(const std::string& path,
                            std::optional<Checkpoint>& opened,
                            c10d::Backend* control) {
   std::optional<Error> error;
-  bool damage = false;
   if (!start.checkpoint && part) {
-    // Rank 0 has just opened it: what another one finds missing it does not see yet.
     auto result = Checkpoint::Open(path, Verify::kSizes);
-    if (result) opened = *std::move(result);
-    if (!result) error = std::move(result).error();
+    if (result) {
+      opened = *std::move(result);
+    } else {
+      // No damage, because rank 0 has just opened it: this rank does not see all of it yet.
+      error = UnreadableCheckpoint("", 0);
+      error->where = result.error().where;
+      error->what = result.error().what;
+    }
   }
   const Checkpoint* const own = start.checkpoint ? &*start.checkpoint : opened ? &*opened : nullptr;
   if (!error && part && own != nullptr) {
     if (Status status = own->CheckBytes(*part); !status.ok()) error = std::move(status).error();
-    damage = error && IsDamage(*error);
   }
-  std::string text;
-  if (error) text = (damage ? "d" : "u") + error->where + "\n" + error->what;
   std::optional<Error> found;
-  for (const std::string& told : ExchangeTexts(control, text)) {
-    if (told.empty()) continue;
-    const size_t end = told.find('\n');
-    found = told[0] == 'd' ? BrokenCheckpoint("", "") : UnreadableCheckpoint("", 0);
-    found->where = told.substr(1, end - 1);
-    found->what = told.substr(end + 1);
-    if (told[0] == 'u') throw FailureOfAllRanks(*found);
+  for (const std::string& packed : ExchangeTexts(control, error ? PackError(*error) : "")) {
+    if (packed.empty()) continue;
+    found = UnpackError(packed);
+    if (!IsDamage(*found)) throw FailureOfAllRanks(*found);
   }
   return found;
 }

@@ -131,7 +131,7 @@ EvalReport Evaluate(const Job& job,
       AddShare(job, LogicalRankAt(ranks, i), mover, mesh.counts(), strategy, model, before, sums);
     }
   } catch (const Failure& failed) {
-    if (failed.error().page == kRankLost) throw;
+    if (failed.error().code == Code::kRankLost) throw;
     failure = std::current_exception();
   } catch (const std::exception&) {
     failure = std::current_exception();

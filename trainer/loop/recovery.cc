@@ -58,7 +58,7 @@ std::string SecondsSinceLoss(const FlightRecorder& recorder, int generation) {
 }
 
 bool LostAnother(const Failure& failure) {
-  return failure.error().page == kRankLost;
+  return failure.error().code == Code::kRankLost;
 }
 
 }  // namespace

@@ -18,7 +18,6 @@
 #include "trainer/config/keys.h"
 #include "trainer/loop/checkpointing.h"
 #include "trainer/loop/step_plan.h"
-#include "trainer/loop/step_reports.h"
 #include "trainer/parallel/whole_state.h"
 #include "trainer/report/checkpoint_owner.h"
 #include "trainer/report/metrics_file.h"

@@ -16,11 +16,6 @@
 
 namespace ddprun::trainer {
 
-// What every rank finds at the same step: it is enough that one says it.
-class FailureOfAllRanks : public Failure {
-  using Failure::Failure;
-};
-
 // Of one logical rank and one step.
 struct StepSums {
   DeviceScalar loss;  // over the predictions

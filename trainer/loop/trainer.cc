@@ -181,8 +181,7 @@ void Trainer::Restore(const Checkpoint& checkpoint) {
     sampler_.Restore(position_);
     saved_step_ = step_;
   } catch (const Failure& failure) {
-    const std::string& page = failure.error().page;
-    if (page != "state-does-not-fit" && page != "saved-position") throw;
+    if (failure.error().code != Code::kStateDoesNotFit) throw;
     throw FailureOfAllRanks(failure.error());
   }
 }

@@ -23,7 +23,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 Failure BrokenIndex(const std::string& path, const std::string& what) {
-  return Failure(Error{.title = "BROKEN WEIGHTS INDEX",
+  return Failure(Error{.code = Code::kDamaged,
+                       .title = "BROKEN WEIGHTS INDEX",
                        .where = path,
                        .what = "\"" + path + "\" " + what + ".",
                        .hint = "Copy or download the folder again; it may be incomplete.",

@@ -94,7 +94,7 @@ void NameVirtualRanks(int64_t ranks, StateVisitor& visitor) {
     int64_t saved = here;
     visitor.Number(what, saved);
     if (saved == here) return;
-    throw Failure(Error{.code = Code::kUsage,
+    throw Failure(Error{.code = Code::kStateDoesNotFit,
                         .title = "STATE DOES NOT FIT",
                         .where = std::string("virtual_ranks.") + what,
                         .what = "The run was saved with " + std::to_string(saved) +

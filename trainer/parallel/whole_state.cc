@@ -26,12 +26,12 @@ struct Whole {
   int64_t elements = 0;  // elements of the parts, each counted once
 };
 
-Failure DoesNotFit(const std::string& name, const std::string& what) {
-  return Failure(Error{.title = "STATE DOES NOT FIT",
+Failure PartsDoNotFit(const std::string& name, const std::string& what) {
+  return Failure(Error{.title = "PARTS DO NOT FIT",
                        .where = name,
                        .what = "\"" + name + "\" " + what,
                        .hint = "All ranks must build parts of the same model.",
-                       .page = "state-does-not-fit"});
+                       .page = "parts-do-not-fit"});
 }
 
 // Returns whether this rank counts the part, because only one of the ranks that have it does.
@@ -71,7 +71,7 @@ std::map<std::string, Whole> WholesOf(const StateDict& state,
       const auto [known, added] = wholes.try_emplace(name, part);
       if (added) continue;
       if (known->second.dtype != part.dtype || known->second.shape != part.shape) {
-        throw DoesNotFit(name, "has different types or shapes on two ranks.");
+        throw PartsDoNotFit(name, "has different types or shapes on two ranks.");
       }
       known->second.elements += part.elements;
     }
@@ -115,10 +115,10 @@ void GatherWhole(const StateDict& state,
     const auto dtype = static_cast<at::ScalarType>(whole.dtype);
     const int64_t elements = c10::multiply_integers(whole.shape);
     if (whole.elements != elements) {
-      throw DoesNotFit(name, "has " + std::to_string(elements) +
-                                 " elements, but all ranks' parts "
-                                 "of it have " +
-                                 std::to_string(whole.elements) + ".");
+      throw PartsDoNotFit(name, "has " + std::to_string(elements) +
+                                    " elements, but all ranks' parts "
+                                    "of it have " +
+                                    std::to_string(whole.elements) + ".");
     }
     // Sums the bytes as integers, because a sum in which all but one summand are 0 keeps every bit.
     constexpr int64_t kWord = sizeof(int64_t);
@@ -144,9 +144,9 @@ void HandOutWhole(const StateDict& state, c10d::Backend* control, const GiveTens
     if (control == nullptr || control->getRank() == 0) {
       tensor = give(name).detach().cpu().contiguous();
       if (tensor.scalar_type() != dtype || tensor.sizes() != at::IntArrayRef(whole.shape)) {
-        throw DoesNotFit(name, c10::str("is ", tensor.scalar_type(), " ", tensor.sizes(),
-                                        " as a whole, and parts of ", dtype, " ",
-                                        at::IntArrayRef(whole.shape), " are wanted."));
+        throw PartsDoNotFit(name, c10::str("is ", tensor.scalar_type(), " ", tensor.sizes(),
+                                           " as a whole, and parts of ", dtype, " ",
+                                           at::IntArrayRef(whole.shape), " are wanted."));
       }
     } else {
       tensor = at::empty(whole.shape, dtype);

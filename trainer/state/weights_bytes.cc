@@ -47,7 +47,8 @@ void WeightsBytes::Read(void* target, size_t bytes, int64_t offset) const {
 
 Failure WeightsBytes::Broken(const std::string& what, const std::string& hint) const {
   const char* again = "Copy or download it again; it may have been cut short.";
-  return Failure(Error{.title = "BROKEN WEIGHTS FILE",
+  return Failure(Error{.code = Code::kDamaged,
+                       .title = "BROKEN WEIGHTS FILE",
                        .where = path_,
                        .what = "\"" + path_ + "\" is no valid " + format_ + ": " + what + ".",
                        .hint = hint.empty() ? again : hint,

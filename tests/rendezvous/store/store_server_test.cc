@@ -172,7 +172,7 @@ TEST(StoreServer, SaysWhichPortIsTaken) {
   const auto first = *StoreServer::Listen(io, asio::ip::address_v4::loopback(), 0);
   const auto second = StoreServer::Listen(io, asio::ip::address_v4::loopback(), first->port());
   ASSERT_FALSE(second.has_value());
-  EXPECT_EQ(second.error().code, Code::kRendezvous);
+  EXPECT_EQ(second.error().code, Code::kAddressInUse);
   EXPECT_EQ(second.error().page, "port-taken");
   EXPECT_THAT(second.error().what, HasSubstr("127.0.0.1:" + std::to_string(first->port())));
   EXPECT_THAT(second.error().what, HasSubstr("errno 98"));
@@ -183,6 +183,7 @@ TEST(StoreServer, SaysThatAnAddressIsNotThisMachines) {
   asio::io_context io;
   const auto server = StoreServer::Listen(io, asio::ip::make_address("192.0.2.1"), 0);
   ASSERT_FALSE(server.has_value());
+  EXPECT_EQ(server.error().code, Code::kCannotListen);
   EXPECT_EQ(server.error().page, "cannot-listen");
 }
 

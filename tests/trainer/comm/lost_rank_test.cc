@@ -38,7 +38,7 @@ std::vector<int> EndOf(int last, bool large, bool meets, uint32_t seed) {
       const Status done = group.AllReduce(data.data(), data.size(), DataType::kFloat32,
                                           Reduction::kMax, Clock::now() + std::chrono::seconds(30));
       if (done.ok()) continue;
-      EXPECT_EQ(done.error().page, kRankLost);
+      EXPECT_EQ(done.error().code, Code::kRankLost);
       ends[static_cast<size_t>(rank)] = i;
       break;  // nobody uses the memory again before it is that of the next generation
     }
@@ -188,7 +188,7 @@ TEST(LostRank, MayBeSeenBeforeAnOperationBySomeOfTheOthers) {
           member.group->FreePast();
         }
       } catch (const Failure& failure) {
-        EXPECT_EQ(failure.error().page, kRankLost);
+        EXPECT_EQ(failure.error().code, Code::kRankLost);
         member.group->Renew();
       }
     }
