@@ -76,7 +76,9 @@ WorkerSpec RunningAttempt::SpecFor(int local_rank) const {
 
 bool RunningAttempt::HasRecovered(int local_rank) const {
   const auto flight = flight_->Read(local_rank);
-  return flight && flight->recovers && *flight->recovers >= BornIn(local_rank);
+  // A number beyond the newest generation is none that the worker has written.
+  return flight && flight->recovers && *flight->recovers >= BornIn(local_rank) &&
+         *flight->recovers <= generation_;
 }
 
 int RunningAttempt::BornIn(int local_rank) const {

@@ -57,6 +57,7 @@ Kind ChooseKind(World& world) {
   kind.processes.unkillable = world.Chance(5) ? 30 : 0;
   kind.processes.template_trouble = world.Chance(40) ? 40 : 0;
   kind.processes.recovers = world.Chance(60) ? 80 : 0;
+  kind.processes.wrong_pages = world.Chance(20) ? 20 : 0;
   kind.processes.may_replace =
       options.rdzv.rules.max_restarts > 0 && options.rdzv.rules.max_nodes == 1;
   return kind;

@@ -219,8 +219,8 @@ pid_t SimulatedProcesses::Fork(int local_rank, const UniqueFd& recorders) {
 // As workers that have done a step together.
 void SimulatedProcesses::SayThatTheyRecover(size_t generation) {
   if (generation + 1 < world_.generations.size() || world_.stop_signal) return;
-  std::map<int, const Process*> newest;  // by local rank
-  for (const auto& [pid, process] : processes_) {
+  std::map<int, Process*> newest;  // by local rank
+  for (auto& [pid, process] : processes_) {
     if (process.generation != generation || process.recorder == nullptr) continue;
     newest[process.local_rank] = &process;
   }
@@ -228,7 +228,9 @@ void SimulatedProcesses::SayThatTheyRecover(size_t generation) {
     if (process->exit) return;
   }
   for (const auto& [rank, process] : newest) {
-    process->recorder->SetRecovers(world_.generations[generation].replaced);
+    process->page_is_wrong = world_.Chance(chances_.wrong_pages);
+    const int beyond = process->page_is_wrong ? 1000 : 0;
+    process->recorder->SetRecovers(world_.generations[generation].replaced + beyond);
   }
 }
 
@@ -244,8 +246,8 @@ void SimulatedProcesses::OnReplaced(pid_t pid) {
   ++generation.replaced;
   world_.Note(Name(pid) + " is to be replaced");
   const bool by_signal = std::holds_alternative<Signaled>(*lost.exit);
-  if (!by_signal || !chances_.may_replace || world_.stop_signal || generation.ended ||
-      generation.told || generation.killing) {
+  if (!by_signal || lost.page_is_wrong || !chances_.may_replace || world_.stop_signal ||
+      generation.ended || generation.told || generation.killing) {
     world_.Violate(Name(pid) + " is replaced, but it must not be");
   }
   world_.After(seconds(2), [this, pid, at = lost.generation] {

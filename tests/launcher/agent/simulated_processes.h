@@ -27,6 +27,7 @@ struct ProcessChances {
   int unkillable = 0;
   int template_trouble = 0;
   int recovers = 0;          // that workers say that they can go on when one is lost
+  int wrong_pages = 0;       // that a worker has written over its page of the flight recorder
   bool may_replace = false;  // then another may take its place
 };
 
@@ -79,6 +80,7 @@ class SimulatedProcesses : public ProcessHost {
     milliseconds grace{0};  // that it has from then on
     int local_rank = -1;
     std::unique_ptr<FlightRecorder> recorder = {};
+    bool page_is_wrong = false;
   };
 
   pid_t Add(Kind kind);
