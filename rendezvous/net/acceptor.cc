@@ -12,9 +12,9 @@ namespace {
 
 using asio::posix::stream_descriptor;
 
-// The queue of the kernel stays readable meanwhile: without a pause the loop would spin.
+// Without a pause the loop would spin, because the kernel's queue stays readable.
 constexpr std::chrono::milliseconds kPause{100};
-// Accepted in a row before others have their turn.
+// Most connections accepted in a row, so that other handlers get their turn.
 constexpr int kBatch = 256;
 
 bool IsExhaustion(int problem) {
@@ -64,7 +64,7 @@ void Acceptor::Accept(Socket& socket) {
     const int problem = errno;
     if (IsExhaustion(problem)) return Pause(socket, problem);
     if (problem == EAGAIN) break;
-    // Anything else was this one connection's, which died in the queue.
+    // Any other error concerns one connection, which ended in the queue.
   }
   Arm(socket);
 }
@@ -74,7 +74,7 @@ void Acceptor::Pause(Socket& socket, int problem) {
   socket.pause.async_wait([self = shared_from_this(), &socket](const asio::error_code& error) {
     if (!error && !self->stopped_) self->Arm(socket);
   });
-  // The handler may destroy the server.
+  // Copies the handler, because it may destroy the server.
   const auto say = handlers_.on_exhausted;
   if (!std::exchange(said_, true) && say) say(problem);
 }

@@ -1,4 +1,4 @@
-// Accepts TCP connections for an event loop, and waits calmly while there is no room for more.
+// Accepts TCP connections for an event loop, and pauses while there is no room for more.
 #pragma once
 
 #include <functional>
@@ -14,21 +14,21 @@
 
 namespace ddprun::rendezvous {
 
-// Loop thread only. Used through a shared_ptr, which its own pending handlers keep too.
+// Use it on the loop thread only, through a shared_ptr. Pending handlers hold it, too.
 class Acceptor : public std::enable_shared_from_this<Acceptor> {
  public:
   struct Handlers {
     std::function<void(UniqueFd)> on_connection;  // non-blocking
-    // Asked before each one; false leaves it in the kernel's queue for a while.
+    // Asked before each connection; false leaves it in the kernel's queue for a while.
     std::function<bool()> has_room;
-    // Once in the acceptor's life: `problem` is an errno, or 0 when there was no room.
+    // Called once in the acceptor's life. `problem` is an errno; 0 means that has_room() was false.
     std::function<void(int problem)> on_exhausted;
   };
 
   Acceptor(asio::io_context& io, Listeners listeners, Handlers handlers);
 
   void Start();
-  // Closes the sockets; no handler is called any more.
+  // Closes the sockets. From now on no handler is called.
   void Stop();
 
  private:

@@ -27,7 +27,7 @@ Error BadEndpoint(std::string_view text, std::string_view found) {
           .page = "endpoint"};
 }
 
-// No address when the text is no literal. A zone ("fe80::1%eth0") is kept.
+// Returns nullopt if the text is no literal. Keeps a zone ("fe80::1%eth0").
 std::optional<asio::ip::address> ParseLiteral(std::string_view host) {
   asio::error_code error;
   const asio::ip::address address = asio::ip::make_address(std::string(host), error);
@@ -92,7 +92,7 @@ Result<HostPort> ParseHostPort(std::string_view text, uint16_t default_port) {
       return BadEndpoint(text, "\"" + std::string(host) + "\" is no IPv6 address");
     }
   } else if (const size_t colon = text.find(':'); colon != text.npos) {
-    // A second colon makes it a bare IPv6 literal, which cannot have a port.
+    // A text with a second colon is a bare IPv6 literal, which cannot have a port.
     if (text.find(':', colon + 1) == text.npos) {
       host = text.substr(0, colon);
       port = text.substr(colon + 1);

@@ -1,5 +1,5 @@
-// Addresses as users write them, and what they mean on this machine. Nothing here asks a name
-// server except ResolveByNameServer, because a silent one costs seconds.
+// Reads addresses as users write them, and resolves them on this machine. Only ResolveByNameServer
+// asks a name server, because a name server that does not answer costs seconds.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace ddprun::rendezvous {
 
-// A host name or literal, without brackets. Port 0: none was given, or any free one.
+// A host name or literal, without brackets. Port 0 means that none is given, or any free one.
 struct HostPort {
   std::string host;
   uint16_t port = 0;
@@ -21,31 +21,31 @@ struct HostPort {
   friend bool operator==(const HostPort&, const HostPort&) = default;
 };
 
-// Reads "host", "host:port", "1.2.3.4:port", "[::1]:port", "[::1]" and a bare "::1".
-// `default_port` stands in when the text has none. kUsage with page "endpoint" otherwise.
+// Reads "host", "host:port", "1.2.3.4:port", "[::1]:port", "[::1]" and a bare "::1". If the text
+// has no port, the result has `default_port`. Error: kUsage (page "endpoint") for any other text.
 Result<HostPort> ParseHostPort(std::string_view text, uint16_t default_port = 0);
 
-// "host:port"; an IPv6 literal gets its brackets.
+// Returns "host:port"; an IPv6 literal gets its brackets.
 std::string ToString(const HostPort& endpoint);
 
-// The same for one end of a connection. "::ffff:1.2.3.4" is written as the IPv4 address it means.
+// Returns "address:port" for one end of a connection. "::ffff:1.2.3.4" becomes the IPv4 address.
 std::string EndpointText(const asio::ip::address& address, uint16_t port);
 
-// Addresses of literals, of localhost and of names in /etc/hosts (this machine's own name usually
-// is there); empty for anything else. Never blocks. `hosts_file` is for tests.
+// Returns the addresses of a literal, of localhost or of a name in /etc/hosts, which usually has
+// this machine's own name; empty for any other name. Never blocks. `hosts_file` is for tests.
 std::vector<asio::ip::address> ResolveLocally(std::string_view host,
                                               const std::string& hosts_file = "/etc/hosts");
 
-// Asks the system's resolver; may block for many seconds. kRendezvous when the name is unknown.
+// Asks the system's resolver; may block for many seconds. Error: kRendezvous if it finds nothing.
 Result<std::vector<asio::ip::address>> ResolveByNameServer(const std::string& host);
 
-// This machine's name (gethostname).
+// Returns this machine's name (gethostname).
 std::string HostName();
 
-// "localhost", a name below it, or a loopback literal: the user means this machine only.
+// Returns whether `host` is "localhost", a name that ends in ".localhost", or a loopback literal.
 bool NamesLoopback(std::string_view host);
 
-// Whether one of this machine's interfaces has the address (loopback 127/8 included).
+// Returns whether one of this machine's interfaces has the address (true for all of 127/8).
 bool IsOwnAddress(const asio::ip::address& address);
 
 }  // namespace ddprun::rendezvous

@@ -97,7 +97,7 @@ class AsyncConnect::Impl : public std::enable_shared_from_this<AsyncConnect::Imp
   void Finish(Result<UniqueFd> result) {
     ++attempt_;
     timer_.cancel();
-    const auto handler = handler_;  // a copy: it may destroy the owner
+    const auto handler = handler_;  // a copy, because the handler may destroy the owner
     handler(std::move(result));
   }
 
@@ -106,7 +106,7 @@ class AsyncConnect::Impl : public std::enable_shared_from_this<AsyncConnect::Imp
   std::function<void(Result<UniqueFd>)> handler_;
   std::optional<AsyncResolve> resolve_;
   std::deque<asio::ip::address> addresses_;
-  std::string address_;  // the latest
+  std::string address_;  // the address tried last
   stream_descriptor socket_;
   asio::steady_timer timer_;
   int attempt_ = 0;  // handlers of earlier attempts do nothing

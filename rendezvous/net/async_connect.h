@@ -13,19 +13,19 @@
 
 namespace ddprun::rendezvous {
 
-// One try of every address of the host, one after the other, a few seconds for each. Loop thread
-// only; destroying it drops the handler.
+// Tries each address of a host once, one after the other, a few seconds for each. Use it on the
+// loop thread only. Destroying it drops the handler.
 class AsyncConnect {
  public:
-  // Calls `handler` from the loop with the connection, or with the last address's problem as an
-  // Error's `what` ("Connection refused"), the address as `where`.
+  // Calls `handler` from the loop with the connection. If no address answers, calls it with an
+  // Error: `what` is the last address's problem ("Connection refused"), `where` is the address.
   AsyncConnect(asio::io_context& io,
                HostPort endpoint,
                std::function<void(Result<UniqueFd>)> handler);
   ~AsyncConnect();
 
-  // The connection that the handler has got is not what was looked for, for the reason `problem`:
-  // goes on with the next address and calls the handler again.
+  // Rejects the connection that the handler got, because of `problem`. Tries the next address and
+  // calls the handler again.
   void Next(const std::string& problem);
 
  private:

@@ -17,11 +17,12 @@ namespace ddprun::rendezvous {
 
 namespace {
 
-// Written by the look-up's thread, which may outlive the loop; so nothing of the loop is in it.
+// The thread of the look-up writes this. It has nothing of the loop, because the thread may
+// outlive the loop.
 struct Outcome {
   std::mutex mutex;
   std::optional<Result<std::vector<asio::ip::address>>> result;
-  UniqueFd done;  // closed when `result` is there
+  UniqueFd done;  // the thread closes it when it has set `result`
 };
 
 void StartThread(const std::shared_ptr<Outcome>& outcome, const std::string& host) {

@@ -1,6 +1,6 @@
-// Name look-up that does not stop an event loop, and that the loop need not wait for at its end:
-// asio's resolver joins its thread when the io_context is destroyed, which takes seconds where
-// the name server is silent.
+// Looks a name up without stopping an event loop, also at the loop's end. asio's resolver would
+// stop it there: it joins its thread when the io_context is destroyed, which takes seconds if the
+// name server does not answer.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace ddprun::rendezvous {
 
-// One look-up; destroying it drops the handler. Loop thread only.
+// One look-up. Destroying it drops the handler. Use it on the loop thread only.
 class AsyncResolve {
  public:
   using Handler = std::function<void(Result<std::vector<asio::ip::address>>)>;

@@ -1,4 +1,4 @@
-// What a stranger at a port said, for messages.
+// Makes what a stranger at a port has sent fit for messages.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 
 namespace ddprun::rendezvous {
 
-// The first printable characters in quotes, such as "SSH-2.0-OpenSSH_9.6"; empty when `bytes` begin
-// with others. Never a control character, so that it can go to a terminal.
+// Returns the first printable characters in quotes, such as "SSH-2.0-OpenSSH_9.6"; "" if `bytes`
+// begin with another character. The text has no control characters, so that terminals can show it.
 inline std::string HeardText(std::string_view bytes) {
   constexpr size_t kShownBytes = 60;
   size_t length = 0;

@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Short first pauses: the server of a job that is just starting appears within milliseconds.
+// The first pause is short, because the server of a new job appears within milliseconds.
 constexpr milliseconds kFirstPause{5};
 constexpr milliseconds kLongestPause{1000};
 constexpr milliseconds kLongestAttempt{3000};
@@ -39,13 +39,14 @@ Error TimedOut(const HostPort& peer) {
           .page = "no-answer"};
 }
 
-// Rounded up, so that a deadline in the future is never a busy loop.
+// Rounds up, so that a deadline in the future never makes a busy loop.
 int PollTimeout(Deadline deadline) {
   const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
   return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1 << 30));
 }
 
-// True when ready (or failed: the next call tells), false at the deadline.
+// Returns true if `fd` is ready or has failed, which the next call on it reports; false at the
+// deadline.
 bool Poll(int fd, short events, Deadline deadline) {
   while (true) {
     pollfd entry{.fd = fd, .events = events, .revents = 0};
@@ -56,14 +57,14 @@ bool Poll(int fd, short events, Deadline deadline) {
   }
 }
 
-// TCP can connect a socket to itself while nobody listens, when the port is one that the kernel
-// gives to clients. Whoever tries again and again must expect it.
+// Returns whether a socket is connected to itself. TCP does this if no program listens at the port
+// and the kernel gives clients ports from this range, so repeated attempts will meet it.
 bool ConnectedToItself(int fd) {
   const SocketEnd own = EndOf(fd, getsockname);
   return own.port != 0 && own == EndOf(fd, getpeername);
 }
 
-// 0 and a connected descriptor, or the errno.
+// Returns 0 and sets `connected`, or returns the errno.
 int ConnectTo(const asio::ip::address& address,
               uint16_t port,
               Deadline deadline,
@@ -76,14 +77,14 @@ int ConnectTo(const asio::ip::address& address,
   return failure;
 }
 
-// One attempt at every address of the peer.
+// Tries each address of the peer once. Returns 0 or the last errno.
 int ConnectToAny(const std::vector<asio::ip::address>& addresses,
                  uint16_t port,
                  Deadline deadline,
                  UniqueFd& connected) {
   int failure = 0;
   for (const asio::ip::address& address : addresses) {
-    // One address that swallows packets must not take all the time from the others.
+    // Limits each attempt, so that an address that drops packets leaves time for the others.
     const Deadline share = std::min(deadline, DeadlineAfter(kLongestAttempt));
     failure = ConnectTo(address, port, addresses.size() > 1 ? share : deadline, connected);
     if (failure == 0) break;
@@ -116,7 +117,7 @@ void TuneConnection(int fd, milliseconds patience) {
   set(IPPROTO_TCP, TCP_KEEPINTVL, ms / 5'000);
   set(IPPROTO_TCP, TCP_KEEPIDLE, 2 * (ms / 5'000));
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
-  // The same for data that is sent and never acknowledged, where keepalive does not apply.
+  // Sets the same limit for sent data that is not acknowledged, where keepalive does not apply.
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, ms);
 }
 

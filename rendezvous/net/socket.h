@@ -1,4 +1,4 @@
-// TCP sockets: connecting one in two steps, and Stream, a client connection that blocks.
+// TCP sockets: functions that connect one in two steps, and Stream, a blocking client connection.
 #pragma once
 
 #include <sys/socket.h>
@@ -20,44 +20,45 @@ inline Deadline DeadlineAfter(std::chrono::milliseconds timeout) {
   return std::chrono::steady_clock::now() + timeout;
 }
 
-// NODELAY (requests are small and answered one by one), and keepalive such that a host which
-// vanished is noticed in about `patience`. `fd` is a TCP socket; a failure is no error: the
-// connection works without.
+// Sets NODELAY, because requests are small and answered one by one. Sets keepalive so that the
+// kernel notices a lost host in about `patience`. Ignores failures, because the TCP socket `fd`
+// works without these options.
 void TuneConnection(int fd, std::chrono::milliseconds patience = std::chrono::seconds(15));
 
 struct SocketEnd {
-  asio::ip::address address;  // of an IPv4 peer of a socket of both families, that of IPv4
-  uint16_t port = 0;          // 0: not known, the connection is gone
+  asio::ip::address address;  // an IPv4 address on a socket of both families is stored as IPv4
+  uint16_t port = 0;          // 0 means unknown, because the connection is gone
 
   friend bool operator==(const SocketEnd&, const SocketEnd&) = default;
 };
 
-// `name`: getsockname or getpeername.
+// Returns this end or the peer's end of `fd`. `name` is getsockname or getpeername.
 SocketEnd EndOf(int fd, int (*name)(int, sockaddr*, socklen_t*));
 
-// Connecting without blocking. 0 and a non-blocking socket, tuned, that connects and becomes
-// writable when that has ended; or the errno.
+// Begins to connect and does not block. Returns 0 and sets `connecting` to a tuned, non-blocking
+// socket, which becomes writable when the attempt has ended; or returns the errno.
 int BeginConnect(const asio::ip::address& address, uint16_t port, UniqueFd& connecting);
 
-// How it ended: 0 or the errno.
+// Returns how an attempt of BeginConnect() ended: 0 or the errno.
 int EndConnect(int fd);
 
-// A blocking client connection whose every operation has a deadline. Used by workers, which have no
-// event loop; one thread at a time.
+// A blocking client connection for workers, which have no event loop. Every operation has a
+// deadline. Use it from one thread at a time.
 class Stream {
  public:
   // Tries every address of the host, again and again with a growing pause, until one accepts or
-  // the deadline passes. The last reason is in the error (kRendezvous).
+  // the deadline passes. The error (kRendezvous) has the reason of the last failure.
   static Result<Stream> Connect(const HostPort& peer, Deadline deadline);
 
-  // All bytes or an Error: kDeadlineExceeded, or kFailed when the peer closed or reset.
+  // Writes all bytes. Error: kDeadlineExceeded, or kFailed if the peer closed the connection.
   Status Write(std::string_view bytes, Deadline deadline);
 
-  // At least one byte, at most the buffer; errors as Write. REQUIRES: a buffer that is not empty.
+  // Reads at least one byte and at most the buffer. Errors: see Write(). REQUIRES: `buffer` is not
+  // empty.
   Result<size_t> ReadSome(std::span<char> buffer, Deadline deadline);
 
   const HostPort& peer() const { return peer_; }
-  // This end's address, as a literal; empty if the connection is gone.
+  // Returns this end's address as a literal; "" if the connection is gone.
   std::string LocalAddress() const;
 
  private:

@@ -1,4 +1,5 @@
-// The kernel's list of TCP connections, which tells whose the other end of a local one is.
+// Reads the kernel's list of TCP connections, by which the process at the other end of a local
+// connection is found.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +9,18 @@
 
 namespace ddprun::rendezvous {
 
-// Addresses as ToString(HostPort) writes them; an IPv4 address in IPv6 clothes ("::ffff:1.2.3.4",
-// as torch's clients have it) is written as the IPv4 address that it is.
+// One connection. Addresses are written by EndpointText(): an IPv4 address in IPv6 form
+// ("::ffff:1.2.3.4", as torch's clients use it) is written as the IPv4 address.
 struct SocketEntry {
   std::string local;
   std::string remote;
-  uint64_t inode = 0;  // of "socket:[inode]" in /proc/PID/fd; 0: nobody has it open any more
+  uint64_t inode = 0;  // of "socket:[inode]" in /proc/PID/fd; 0 means that no process has it open
 };
 
-// Pure. The text of /proc/net/tcp or tcp6; lines of another form are left out.
+// Parses the text of /proc/net/tcp or tcp6. Leaves out lines of another form. Pure.
 std::vector<SocketEntry> ParseSocketTable(std::string_view text);
 
-// Both families, as far as this process's network namespace shows them.
+// Reads the connections of both families in this process's network namespace.
 std::vector<SocketEntry> ReadSocketTable();
 
 }  // namespace ddprun::rendezvous

@@ -1,5 +1,5 @@
-// SEAM: a store as an event loop sees it. A StoreServer answers in process (the node that hosts
-// it), a StoreConnection over the network.
+// SEAM: a store for code on an event loop. A StoreServer answers in this process, on the node that
+// hosts the store; a StoreConnection asks over the network.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,11 @@ class AsyncStore {
 
   virtual ~AsyncStore() = default;
 
-  // Keys are those of the wire (torch's clients put "/" in front of all but "init/"). Calls
-  // `handler` once, from the loop, never from within Call; a request without an answer on the
-  // wire (kSet) is done when the store has it. Handlers of a destroyed store are dropped.
-  // Loop thread only.
+  // Sends a request and calls `handler` once, from the loop and never from within Call(). Keys are
+  // those of the wire: torch's clients put "/" before all keys but "init/". If a request has no
+  // answer on the wire (kSet), `handler` is called when the store has done it.
+  //
+  // Destroying the store drops the handlers. Loop thread only.
   virtual void Call(Request request, Handler handler) = 0;
 };
 

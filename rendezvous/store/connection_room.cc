@@ -10,7 +10,7 @@ namespace ddprun::rendezvous {
 
 namespace {
 
-// An agent starts workers beside the store.
+// The reserve is for an agent, which starts workers beside the store.
 constexpr size_t kMostReservedDescriptors = 256;
 
 }  // namespace

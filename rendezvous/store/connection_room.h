@@ -1,4 +1,4 @@
-// How many connections a store may have.
+// Limits how many connections a store may have.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace ddprun::rendezvous {
 
-// As many descriptors as this process may have open now, less a reserve for its other work.
+// Returns how many descriptors this process may have open, less a reserve for its other work.
 size_t ConnectionsThatFit();
 
-// `problem`: an errno, or 0 when the store's own limit was met.
+// The store can take no more connections. `problem` is an errno; 0 means the store's own limit.
 Error NoRoomForMore(uint16_t port, size_t connections, int problem);
 
 }  // namespace ddprun::rendezvous

@@ -117,7 +117,9 @@ class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnectio
           if (error || attempt != self->attempt_) return;
           self->AttemptFailed("what listens there does not answer");
         });
-    // In one segment: torch's libuv server drops a connection whose first message is split.
+    // Sends both in one segment, because torch's libuv server drops a connection whose first
+    // message
+    // is split.
     EncodeRequest({.op = Op::kValidate, .nonce = kValidateMagic}, out_);
     EncodeRequest(Greeting(), out_);
     decoder_.Expect(Op::kPing, 0);
@@ -128,7 +130,7 @@ class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnectio
   static Request Greeting() { return {.nonce = static_cast<uint32_t>(getpid())}; }
 
   void AttemptFailed(const std::string& reason) {
-    ++attempt_;  // what is still pending of the attempt is void
+    ++attempt_;  // pending handlers of this attempt do nothing
     problem_ = reason;
     attempt_timer_.cancel();
     out_.clear();
@@ -150,7 +152,7 @@ class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnectio
     const Request& request = calls_.front().request;
     const bool answered = FormOfReply(request.op) != ReplyForm::kNone;
     EncodeRequest(request, out_);
-    // What has no answer is followed by a ping, whose answer says that it has been done.
+    // A ping follows a request without an answer: its answer shows that the store has done both.
     if (!answered) EncodeRequest(Greeting(), out_);
     decoder_.Expect(answered ? request.op : Op::kPing, request.keys.size());
     Send();
@@ -229,7 +231,7 @@ class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnectio
   void Fail(Error error) {
     failure_ = std::move(error);
     End();
-    // A handler may destroy the connection, which clears calls_ and drops the other handlers.
+    // A handler may destroy the connection, which clears calls_ and so drops the other handlers.
     while (!calls_.empty()) {
       const Handler handler = std::move(calls_.front().handler);
       calls_.pop_front();
@@ -294,7 +296,8 @@ StoreWatch::StoreWatch(asio::io_context& io,
                        std::string key,
                        Handler handler)
     : connection_(io, server, connect_deadline) {
-  // Made before the call: the handler takes the key, and arguments have no order.
+  // Made before the call, because the handler moves the key away, and the order in which arguments
+  // are evaluated is not defined.
   Request wait = KeysRequest(Op::kWait, {key});
   connection_.Call(std::move(wait),
                    [this, key = std::move(key), handler = std::move(handler)](Result<Reply> woken) {

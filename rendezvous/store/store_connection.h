@@ -13,10 +13,9 @@
 
 namespace ddprun::rendezvous {
 
-// Connects in the background, trying again until the deadline. Requests are sent one after the
-// other, so a kWait holds up later ones: use a second connection for those. When the connection
-// cannot be made or ends, or another program answers, every open and later call gets the Error.
-// Loop thread only.
+// Connects in the background and tries again until the deadline. Sends one request after the other,
+// so a kWait holds up later requests: give it a connection of its own. If the connection fails or
+// ends, or another program answers, every open and later call gets the Error. Loop thread only.
 class StoreConnection : public AsyncStore {
  public:
   StoreConnection(asio::io_context& io, HostPort server, Deadline connect_deadline);
@@ -25,7 +24,7 @@ class StoreConnection : public AsyncStore {
   void Call(Request request, Handler handler) override;
 
   bool connected() const;
-  // Why it is not connected yet ("Connection refused"); empty before the first attempt.
+  // Returns why it is not connected yet ("Connection refused"); "" before the first attempt ends.
   std::string last_problem() const;
 
  private:
@@ -33,13 +32,13 @@ class StoreConnection : public AsyncStore {
   std::shared_ptr<Impl> impl_;  // shared with pending handlers
 };
 
-// Waits for one key, over a connection of its own. Loop thread only.
+// Waits for one key on a connection of its own. Loop thread only.
 class StoreWatch {
  public:
   using Handler = std::function<void(Result<std::string>)>;
 
-  // Calls `handler` once with the value when the key exists, or with the Error when the store
-  // cannot be reached by the deadline or goes away later. `key` is the wire's (leading "/").
+  // Calls `handler` once: with the value when the key exists, or with an Error if the store cannot
+  // be reached by the deadline or is lost later. `key` is a key of the wire, with a leading "/".
   // Destroying the watch drops the handler.
   StoreWatch(asio::io_context& io,
              const HostPort& server,

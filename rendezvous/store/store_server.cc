@@ -18,7 +18,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Whether a wait has come to its end with this reply. (Or a check has, when nothing waits.)
+// Returns whether this reply ends a wait. It may also answer a check, by a client that does not
+// wait.
 bool Ends(const Reply& reply) {
   return reply.form == ReplyForm::kStatus && reply.status == kStopWaiting;
 }
@@ -87,7 +88,7 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     return waits;
   }
 
-  // The longest first; no more than `most`.
+  // Returns the longest waits, at most `most` of them.
   std::vector<std::pair<WaitClock::Time, ConnectionId>> LongestWaits(size_t most) const {
     std::vector<std::pair<WaitClock::Time, ConnectionId>> waits;
     for (const auto& [id, note] : wait_clock_.notes()) {
@@ -118,7 +119,7 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     return status;
   }
 
-  // What the server is asked for.
+  // StoreServer reads and sets these.
   const uint16_t port_;
   std::function<void(const std::vector<std::string>&)> on_abandoned_;
   std::function<void(const Error&)> on_exhausted_;
@@ -162,7 +163,7 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     state_.Disconnect(connection);
     std::erase_if(missing, [this](const auto& key) { return state_.waits().IsAwaited(key); });
     if (!missing.empty()) {
-      // Posted, because the handler may destroy the server, which is in the middle of something.
+      // Posts the call, because the handler may destroy the server, which is still at work.
       asio::post(io_, [self = shared_from_this(), missing = std::move(missing)] {
         const auto handler = self->on_abandoned_;
         if (handler) handler(missing);
@@ -188,7 +189,7 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
 
   void OnForeign(ConnectionId from, UniqueFd fd, std::string received) override {
     OnEnded(from);
-    // Posted, because the handler may destroy the server.
+    // Posts the call, because the handler may destroy the server.
     asio::post(io_, [self = shared_from_this(), fd = std::move(fd),
                      received = std::move(received)]() mutable {
       if (const auto handler = self->on_foreign_) handler(std::move(fd), std::move(received));
@@ -200,7 +201,7 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     return refused(request.key) || std::ranges::any_of(request.keys, refused);
   }
 
-  // Performs a request and sends what it causes, to whomever.
+  // Performs a request, and sends all replies that it causes.
   Status Handle(ConnectionId from, Request request) {
     std::vector<OutgoingReply> replies;
     const bool may_park = request.op == Op::kWait || request.op == Op::kBarrier;
@@ -211,7 +212,7 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     }
     for (OutgoingReply& outgoing : replies) {
       if (Ends(outgoing.reply)) wait_clock_.Forget(outgoing.to);
-      // Looked up anew each time: sending may end a session.
+      // Looks up each session anew, because sending may end another one.
       const auto found = sessions_.find(outgoing.to);
       if (found == sessions_.end()) {
         Complete(outgoing.to, std::move(outgoing.reply));
@@ -242,8 +243,8 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     ArmSweep();
   }
 
-  // Runs only while there is a connection that it might have to close, so that an idle agent
-  // sleeps.
+  // Starts the timer of Sweep() if it does not run. It runs only while there is a connection that
+  // Sweep() might have to close, so that an idle agent sleeps.
   void ArmSweep() {
     if (std::exchange(sweeping_, true)) return;
     const auto shortest = std::min(limits_.handshake_timeout, limits_.stalled_write_timeout);

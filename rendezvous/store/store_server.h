@@ -1,4 +1,5 @@
-// A c10d TCPStore server on the caller's event loop: torch's clients and ours, thousands of them.
+// A c10d TCPStore server on the caller's event loop, for thousands of clients: torch's and
+// ddprun's.
 #pragma once
 
 #include <chrono>
@@ -23,36 +24,36 @@ namespace ddprun::rendezvous {
 struct StoreServerLimits {
   WireLimits wire;
   StoreLimits state;
-  // Until a new connection has shown that it speaks the protocol.
+  // How long a new connection may take to show that it speaks the protocol.
   std::chrono::milliseconds handshake_timeout{10'000};
-  // A peer that takes nothing of its replies for so long is closed. Beyond max_unsent_bytes no
-  // more of its requests are read.
+  // The server closes a connection that takes none of its replies for this time. While more than
+  // max_unsent_bytes are unsent, the server reads no requests of the connection.
   std::chrono::milliseconds stalled_write_timeout{60'000};
   size_t max_unsent_bytes = 4 << 20;
-  // Of all connections together: requests received in part and replies not taken. Whoever wants
-  // more is closed.
+  // Limit for all connections together: requests received in part, and replies not taken. The
+  // server closes the connection that exceeds it.
   size_t max_buffered_bytes = size_t{1} << 30;
-  // 0: what the process may have open, less a reserve for its other work. Others wait to be
-  // accepted until somebody leaves.
+  // 0 means ConnectionsThatFit(). Clients beyond the limit wait to be accepted until another one
+  // leaves.
   size_t max_connections = 0;
 };
 
-// Who waits for what: the store's host alone can tell that, when a job hangs.
+// A client that waits for keys. If a job hangs, only the store's host knows this.
 struct ParkedWait {
-  std::string peer;  // "10.0.0.7:41532", and our end of the same connection
+  std::string peer;  // "10.0.0.7:41532", and the server's end of the connection
   std::string own;
-  std::vector<std::string> keys;  // of the wire: those that are not there yet
-  bool barrier = false;           // for the others at the barrier of that key
-  // Since when. A client that waits in slices, cancelling and asking again, waits all the time.
+  std::vector<std::string> keys;  // the keys, as on the wire, that do not exist yet
+  bool barrier = false;           // it waits for other clients at the barrier of its key
+  // When the wait began. If a client cancels its wait and repeats it, the first wait counts.
   std::chrono::steady_clock::time_point since;
 };
 
-// Loop thread only. Destroying it closes every connection, which is how clients learn of it.
+// Use it on the loop thread only. Destroying it closes every connection, so that clients notice.
 class StoreServer : public AsyncStore {
  public:
-  // Listens on every address at one port; 0 takes a free one. Addresses that this machine does
-  // not have are left out if another one remains. The error (kAddressInUse or
-  // kCannotListen) names address, port and reason.
+  // Listens on every address at one port; port 0 means a free one. Leaves out addresses that this
+  // machine does not have, if another one remains. The error (kAddressInUse or kCannotListen) names
+  // address, port and reason.
   static Result<std::unique_ptr<StoreServer>> Listen(asio::io_context& io,
                                                      std::span<const asio::ip::address> addresses,
                                                      uint16_t port,
@@ -65,39 +66,40 @@ class StoreServer : public AsyncStore {
 
   uint16_t port() const;
 
-  // The host's own requests. A kWait may stay open for long and does not hold up other calls.
+  // Answers a request of the host itself. A kWait may stay open and does not hold up other calls.
   void Call(Request request, Handler handler) override;
 
-  // Called with the keys that a connection was still waiting for when it ended, less those that
-  // others wait for, too: its process is gone, or its host.
+  // Calls `handler` if a connection ends while it waits for keys, because its process or machine is
+  // gone. `keys` are the missing keys that no other connection waits for.
   void OnAbandonedWait(std::function<void(const std::vector<std::string>& keys)> handler);
 
-  // Called once in the server's life, when clients must wait because there is no room for more
-  // connections. The error is for the user (page "too-many-connections").
+  // Calls `handler` once in the server's life: when clients must wait because there is no room for
+  // more connections. The error is for the user (page "too-many-connections").
   void OnExhausted(std::function<void(const Error& error)> handler);
 
-  // Another protocol at the same port: a connection whose first byte is `first_byte` goes to
-  // `handler` with what it has sent so far. Not one of TCPStore's, whose clients begin with 0.
-  // `num_open`: how many of them there are; they count among max_connections.
+  // Serves another protocol at the same port: `handler` gets each connection whose first byte is
+  // `first_byte`, with the bytes that it has sent. `first_byte` must not be 0, with which TCPStore
+  // clients begin. `num_open` returns how many such connections are open, for max_connections.
   void OnForeignConnection(char first_byte,
                            std::function<void(UniqueFd fd, std::string received)> handler,
                            std::function<size_t()> num_open = {});
 
-  // Closes connections that name a key which begins so, and says who it was ("10.0.0.7:41532").
+  // Closes connections that name a key with this prefix, and calls `handler` with the address of
+  // the client ("10.0.0.7:41532").
   void RefuseKeys(std::string prefix, std::function<void(const std::string& peer)> handler);
 
-  // Calls `handler` once no network connection is left, or after `timeout`.
+  // Calls `handler` when no network connection is left, or after `timeout`.
   void OnAllDisconnected(std::chrono::milliseconds timeout, std::function<void()> handler);
 
-  // The longest first.
+  // Returns the waits of network clients, the longest first.
   std::vector<ParkedWait> ParkedWaits() const;
-  // Also what a GET of kStatusKey is answered with.
+  // Returns the status. A GET of kStatusKey gets it as text.
   StoreStatus Summary() const;
 
  private:
   class Impl;
   explicit StoreServer(std::shared_ptr<Impl> impl);
-  // Shared with pending handlers, which outlive the server by one turn of the loop.
+  // Pending handlers share it, and outlive the server by one turn of the loop.
   std::shared_ptr<Impl> impl_;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 using asio::posix::stream_descriptor;
 
-// An idle connection keeps no more than this of a past large reply.
+// An idle connection keeps at most this capacity after a large reply.
 constexpr size_t kKeptCapacityBytes = 16 << 10;
 
 Error NotValidated() {
@@ -179,7 +179,7 @@ void StoreSession::Send() {
   sent_ = 0;
 }
 
-// Not each time: what remains is copied.
+// Drops bytes that are sent, if they are many, because dropping copies the rest.
 void StoreSession::DropSent() {
   if (sent_ < kKeptCapacityBytes || sent_ < out_.size() / 2) return;
   out_ = out_.substr(sent_);
@@ -188,7 +188,7 @@ void StoreSession::DropSent() {
 
 void StoreSession::Account() {
   if (!open()) return;
-  // With what has been sent and is still there.
+  // out_ includes bytes that are sent but not dropped.
   const size_t now = decoder_.held_bytes() + out_.size() + backlog_.size();
   const size_t before = std::exchange(held_bytes_, now);
   if (now != before && !owner_->OnHeldBytes(before, now)) End();

@@ -1,4 +1,4 @@
-// One client's connection to a StoreServer: bytes in, requests out, replies back.
+// One client's connection to a StoreServer: turns received bytes into requests and sends replies.
 #pragma once
 
 #include <chrono>
@@ -17,31 +17,31 @@
 
 namespace ddprun::rendezvous {
 
-// Loop thread only. Owned by the server and by its own pending handlers.
+// Use it on the loop thread only. The server and the session's pending handlers own it.
 class StoreSession : public std::enable_shared_from_this<StoreSession> {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   class Owner {
    public:
-    // An Error closes the connection.
+    // Performs a request. An Error closes the connection.
     virtual Status OnRequest(ConnectionId from, Request request) = 0;
-    // It ended by itself; not called after Close.
+    // The connection ended. Not called after Close().
     virtual void OnEnded(ConnectionId connection) = 0;
-    // Replies could not be sent at once.
+    // Some replies could not be sent at once.
     virtual void OnStalled() = 0;
-    // The connection keeps `now` bytes in memory, no longer `before`; false closes it.
+    // The connection keeps `now` bytes in memory; it kept `before`. Returning false closes it.
     virtual bool OnHeldBytes(size_t before, size_t now) = 0;
-    // Whether connections that begin with this byte speak another protocol, whose these are.
+    // Returns whether connections that begin with this byte speak another protocol.
     virtual bool IsForeign(char first_byte) const = 0;
-    // Such a connection, and what it has sent so far; the session is closed.
+    // Gets a connection of another protocol and the bytes that it has sent. The session is closed.
     virtual void OnForeign(ConnectionId from, UniqueFd fd, std::string received) = 0;
 
    protected:
     ~Owner() = default;
   };
 
-  // `scratch` is shared by the server's sessions; it and `owner` must live until Close.
+  // All sessions of a server share `scratch`. `scratch` and `owner` must live until Close().
   StoreSession(asio::io_context& io,
                UniqueFd fd,
                ConnectionId id,
@@ -51,18 +51,18 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
                Owner& owner);
 
   void Start();
-  // Queues a reply; Flush sends.
+  // Queues a reply. Flush() sends it.
   void Queue(const Reply& reply);
   void Flush();
   void Close();
 
   bool validated() const { return validated_; }
   bool stalled() const { return unsent_bytes() > 0; }
-  // What it last told its owner to keep in memory.
+  // The number of bytes in memory that the owner knows of.
   size_t held_bytes() const { return held_bytes_; }
-  // When it was accepted, or since when it has taken none of its replies.
+  // When the session was accepted; while replies wait, since when the client has taken none.
   Time since() const { return since_; }
-  // The two ends of the connection, "10.0.0.7:41532"; "unknown" once the peer is gone.
+  // The two ends of the connection, such as "10.0.0.7:41532"; "unknown" if the peer is gone.
   std::string peer() const;
   std::string own() const;
 
@@ -88,9 +88,9 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
   const size_t max_unsent_bytes_;
   const std::span<char> scratch_;
   Owner* owner_;
-  std::string out_;  // replies; the first sent_ bytes are with the kernel
+  std::string out_;  // replies; the kernel has the first sent_ bytes
   size_t sent_ = 0;
-  std::string backlog_;  // received, not decoded because too much is unsent
+  std::string backlog_;  // received, but not decoded because too much is unsent
   size_t held_bytes_ = 0;
   bool begun_ = false;  // something has been received
   bool validated_ = false;

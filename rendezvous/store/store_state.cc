@@ -27,7 +27,7 @@ Reply ValueReply(std::string value) {
   return reply;
 }
 
-// As C's strtoll, on which torch's ADD rests: leading blanks and trailing text are ignored.
+// Ignores leading blanks and trailing text, because torch's ADD uses strtoll, too.
 std::optional<int64_t> ParseCounter(const std::string& text) {
   char* end = nullptr;
   errno = 0;
@@ -68,7 +68,7 @@ Status StoreState::Handle(ConnectionId from, Request request, Replies& replies) 
       }
       return {};
     case Op::kGet: {
-      // A missing key reads as empty, as in torch's libuv server; clients wait for it first.
+      // A missing key reads as "", as in torch's libuv server. Clients wait for the key first.
       const auto found = values_.find(request.key);
       replies.push_back({from, ValueReply(found == values_.end() ? "" : found->second)});
       return {};
@@ -98,7 +98,8 @@ Status StoreState::Handle(ConnectionId from, Request request, Replies& replies) 
     case Op::kBarrier:
       return Barrier(from, request, replies);
     case Op::kCancelWait:
-      // Answered even without a wait: the wake may have crossed the cancellation on its way.
+      // Answers even if the client does not wait, because the end of its wait and the cancellation
+      // may have crossed on the way.
       waits_.Remove(from);
       replies.push_back({from, StatusReply(kWaitCanceled)});
       return {};
@@ -163,7 +164,7 @@ Status StoreState::Barrier(ConnectionId from, const Request& request, Replies& r
 Status StoreState::CompareSet(ConnectionId from, Request& request, Replies& replies) {
   const auto found = values_.find(request.key);
   if (found == values_.end() && !request.expected.empty()) {
-    // Nothing is stored, and the caller gets back what it expected: torch elastic relies on it.
+    // Stores nothing and returns what the caller expected, because torch elastic relies on it.
     replies.push_back({from, ValueReply(std::move(request.expected))});
     return {};
   }
@@ -218,7 +219,7 @@ Result<int64_t> StoreState::AddTo(const std::string& key, int64_t delta, Replies
   const auto before =
       found == values_.end() ? std::optional<int64_t>(0) : ParseCounter(found->second);
   if (!before) return Refused("ADD to \"" + key + "\", whose value is no number.");
-  // Torch wraps around too; unsigned arithmetic makes that defined.
+  // Torch wraps around, too. Unsigned arithmetic makes the overflow defined.
   const auto sum =
       static_cast<int64_t>(static_cast<uint64_t>(*before) + static_cast<uint64_t>(delta));
   DDPRUN_TRY(Put(key, std::to_string(sum), replies));

@@ -1,6 +1,6 @@
-// The TCPStore server's behaviour without sockets, threads or clock: requests of numbered
-// connections in, replies out. Semantics as torch 2.11, where its two server backends differ the
-// sensible one (tests name the cases).
+// The TCPStore server's behaviour without sockets, threads or clock: takes requests of numbered
+// connections and returns replies. It behaves like torch 2.11. Where torch's two servers differ, it
+// takes the more sensible behaviour (tests name the cases).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct OutgoingReply {
 struct StoreLimits {
   size_t max_total_bytes = size_t{1} << 30;  // keys, values, queue elements and waits together
   size_t max_entries = size_t{1} << 22;      // keys and queue elements together
-  // One MULTI_GET may name a large value many times, and APPEND makes a large one.
+  // Needed because one MULTI_GET may name a large value many times, and APPEND makes large ones.
   size_t max_reply_bytes = kMaxReplyBytes;
 };
 
@@ -31,9 +31,9 @@ class StoreState {
  public:
   explicit StoreState(StoreLimits limits = {}) : limits_(limits) {}
 
-  // Appends the replies that the request causes, to its sender and to connections it wakes. An
-  // Error means that the sender is to be disconnected (after its replies so far): the protocol
-  // has no other way to refuse. kValidate is the server's business and is ignored here.
+  // Appends the replies that the request causes, to its sender and to connections that it wakes.
+  // If it returns an Error, the caller sends these replies and closes the sender's connection,
+  // because the protocol has no other way to refuse. Ignores kValidate, which the session handles.
   Status Handle(ConnectionId from, Request request, std::vector<OutgoingReply>& replies);
 
   void Disconnect(ConnectionId connection) { waits_.Remove(connection); }
@@ -41,7 +41,7 @@ class StoreState {
   const WaitTable& waits() const { return waits_; }
   size_t num_keys() const { return values_.size(); }
   size_t num_queue_elements() const { return queue_elements_; }
-  // What counts for max_total_bytes.
+  // The bytes that count for max_total_bytes.
   size_t total_bytes() const { return total_bytes_ + waits_.cost_bytes(); }
 
  private:

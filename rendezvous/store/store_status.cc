@@ -51,7 +51,8 @@ std::string ToText(const StoreStatus& status) {
 }
 
 Result<StoreStatus> ParseStoreStatus(std::string_view text) {
-  // It comes from another process: anything may be missing or of another type.
+  // Catches exceptions, because any field of another process's text may be missing or of another
+  // type.
   try {
     const Json json = ParseJsonOfStranger(text);
     StoreStatus status;

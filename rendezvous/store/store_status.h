@@ -1,5 +1,5 @@
-// What a store server can tell about itself, and its text, by which `ddprun store status` asks any
-// server of ddprun's, a running job's too.
+// The status of a store's server, and its text form. `ddprun store status` reads it from any server
+// of ddprun's, also from a running job's.
 #pragma once
 
 #include <chrono>
@@ -12,11 +12,11 @@
 
 namespace ddprun::rendezvous {
 
-// A GET of this key gives the text below. No TCPStore client can store such a key, nor read it by
-// accident: theirs begin with "/".
+// A GET of this key returns the text of ToText(). TCPStore clients neither store nor read this key
+// by accident, because their keys begin with "/".
 inline constexpr std::string_view kStatusKey = "ddprun/status";
 
-// Of a wait, what is told: the first keys and how many there are.
+// A client that waits: the first keys that it waits for, and their number.
 struct WaitStatus {
   std::string peer;
   std::vector<std::string> keys;
@@ -30,17 +30,17 @@ struct StoreStatus {
   size_t keys = 0;
   size_t queue_elements = 0;
   size_t bytes = 0;           // keys, values, queue elements, waits
-  size_t buffered_bytes = 0;  // received in part, or not yet taken by their receivers
+  size_t buffered_bytes = 0;  // requests received in part, and replies not taken
   size_t num_waits = 0;
-  std::vector<WaitStatus> waits = {};  // the longest first, not more than some
+  std::vector<WaitStatus> waits = {};  // the longest first, at most kMostWaitsTold
 };
 
 inline constexpr size_t kMostWaitsTold = 1000;
 inline constexpr size_t kMostKeysTold = 8;
 
-// JSON; keys and addresses with bytes that are no UTF-8 are told with replacement characters.
+// Returns JSON. Replacement characters stand for bytes that are not UTF-8.
 std::string ToText(const StoreStatus& status);
-// The error (page "no-store-status") says that the text is none of ours.
+// Error: page "no-store-status" if the text is not from a server of ddprun's.
 Result<StoreStatus> ParseStoreStatus(std::string_view text);
 
 }  // namespace ddprun::rendezvous

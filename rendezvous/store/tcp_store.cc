@@ -16,8 +16,8 @@ namespace {
 constexpr std::chrono::milliseconds kCancelTimeout{5'000};
 constexpr size_t kReplyReadBytes = 16 << 10;
 
-// What goes before and after a wait is no part of it: a key that came at the last moment is still
-// to be read.
+// Returns the deadline for requests before and after a wait. It leaves them time even if the wait's
+// own deadline passes, so that a key that comes at the last moment is still read.
 Deadline AfterWait(Deadline deadline) {
   return std::max(deadline, DeadlineAfter(kCancelTimeout));
 }
@@ -82,7 +82,8 @@ Result<std::unique_ptr<TcpStore>> TcpStore::Connect(const HostPort& server, Dead
 
 Status TcpStore::Handshake(Deadline deadline) {
   const Request ping{.nonce = static_cast<uint32_t>(getpid())};
-  // In one segment: torch's libuv server drops a connection whose first message is split.
+  // Sends both in one segment, because torch's libuv server drops a connection whose first message
+  // is split.
   EncodeRequest({.op = Op::kValidate, .nonce = kValidateMagic}, unsent_);
   auto reply = Exchange(ping, deadline);
   if (reply.has_value() && reply->nonce == ping.nonce) return {};
@@ -145,7 +146,7 @@ Status TcpStore::WaitLocked(std::vector<std::string> keys, Deadline deadline) {
   auto reply = ReadReply(wait, deadline);
   if (reply.has_value()) return {};
   if (reply.error().code != Code::kDeadlineExceeded) return std::move(reply).error();
-  broken_ = false;  // not a byte of the answer has come, and the next request takes the wait back
+  broken_ = false;  // no byte of the answer has come, so CancelWait() can end the wait
   return CancelWait(wait.keys);
 }
 
@@ -154,7 +155,7 @@ Status TcpStore::CancelWait(const std::vector<std::string>& keys) {
   const Deadline deadline = DeadlineAfter(kCancelTimeout);
   DDPRUN_ASSIGN(const Reply first, Exchange(cancel, deadline));
   if (first.status == kWaitCanceled) return StillMissing(stream_.peer(), keys);
-  // The keys came while the cancellation was on its way: both are answered.
+  // The keys came while the cancellation was on its way, so the server answers both.
   DDPRUN_ASSIGN(const Reply second, ReadReply(cancel, deadline));
   (void)second;
   return {};
@@ -258,7 +259,7 @@ Result<std::optional<std::string>> TcpStore::QueuePop(std::string_view key,
     if (!reply.has_value()) return std::move(reply).error();
     if (reply->number > 0) return std::optional(std::move(reply->values.front()));
     if (!block) return std::optional<std::string>();
-    // Somebody else has taken it in between.
+    // Another client has taken the element in between.
   }
 }
 

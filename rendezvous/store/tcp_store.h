@@ -1,6 +1,6 @@
-// The key-value store through which the processes of a job find each other, as a worker sees it:
-// client of a c10d TCPStore server (ours or torch's), blocking. Unlike torch's own client it has a
-// deadline everywhere and never asks a name server for the peer's name.
+// A blocking client of a c10d TCPStore server (ddprun's or torch's), the key-value store through
+// which workers find each other. Unlike torch's client, it has a deadline in every call and never
+// asks a name server for the peer's name.
 #pragma once
 
 #include <cstdint>
@@ -19,70 +19,73 @@
 
 namespace ddprun::rendezvous {
 
-// Thread-safe: one exchange at a time. Keys and values are arbitrary bytes; keys get torch's
-// leading "/", so that torch clients of the same server see them under the same name. Every call
-// blocks at most until its deadline and then fails with kDeadlineExceeded. After an Error other
-// than that of a wait every later call fails: the connection's state is unknown.
+// Thread-safe; threads take turns. Keys and values are arbitrary bytes. Keys get a leading "/" on
+// the wire, as torch's clients do it, so that both kinds of client see the same names.
+//
+// Every call blocks at most until its deadline and then fails with kDeadlineExceeded. After any
+// other Error every later call fails, because the connection's state is unknown; after a missed
+// deadline, too, unless the call was only waiting for a key.
 class TcpStore {
  public:
   // Connects (trying again until the deadline) and checks that the peer is a TCPStore.
   static Result<std::unique_ptr<TcpStore>> Connect(const HostPort& server, Deadline deadline);
 
-  // Stores the value. Returns when it is on its way: other processes may see it a little later,
-  // later calls on this store see it at once. Append and QueuePush, too.
+  // Sends the value and does not wait until the server has stored it: other processes may see it
+  // a little later, later calls on this store see it at once. Append and QueuePush do so, too.
   Status Set(std::string_view key, std::string_view value, Deadline deadline);
   Status Append(std::string_view key, std::string_view value, Deadline deadline);
-  // Waits for the key, then gives its value.
+  // Waits for the key, then returns its value.
   Result<std::string> Get(std::string_view key, Deadline deadline);
-  // Adds to a decimal counter (0 when absent) and gives the sum.
+  // Adds to a decimal counter, which is 0 if absent, and returns the sum.
   Result<int64_t> Add(std::string_view key, int64_t delta, Deadline deadline);
-  // Replaces `expected` by `desired` (an empty `expected` also matches an absent key) and gives
-  // the value afterwards. When the key is absent and `expected` is not empty nothing is stored
-  // and `expected` comes back: torch's rule, on which torch elastic relies.
+  // Replaces `expected` by `desired` and returns the value afterwards. An empty `expected` also
+  // matches an absent key. If the key is absent and `expected` is not empty, stores nothing and
+  // returns `expected`, because torch does so and torch elastic relies on it.
   Result<std::string> CompareSet(std::string_view key,
                                  std::string_view expected,
                                  std::string_view desired,
                                  Deadline deadline);
-  // Returns once all keys exist.
+  // Returns when all keys exist.
   Status Wait(std::span<const std::string> keys, Deadline deadline);
-  // Whether all keys exist now.
+  // Returns whether all keys exist now.
   Result<bool> Check(std::span<const std::string> keys, Deadline deadline);
-  // Whether the key existed.
+  // Deletes the key. Returns whether it existed.
   Result<bool> Delete(std::string_view key, Deadline deadline);
-  // Waits for all keys, then gives their values in that order, in one exchange.
+  // Waits for all keys, then reads their values in one exchange, in the order of `keys`.
   Result<std::vector<std::string>> MultiGet(std::span<const std::string> keys, Deadline deadline);
-  // All pairs in one message. REQUIRES: as many values as keys.
+  // Sends all pairs in one message. REQUIRES: as many values as keys.
   Status MultiSet(std::span<const std::string> keys,
                   std::span<const std::string> values,
                   Deadline deadline);
-  // Number of keys of the server, whatever their prefix.
+  // Returns the number of keys on the server, with any prefix.
   Result<int64_t> NumKeys(Deadline deadline);
-  // All keys of the server, as they are on the wire: with the leading "/".
+  // Returns all keys on the server, as they are on the wire: with the leading "/".
   Result<std::vector<std::string>> ListKeys(Deadline deadline);
 
-  // Queues of values; they share their names with keys, and a queue exists while it has elements.
+  // These work on queues of values. Wait() and Check() also find queues; a queue exists while it
+  // has elements.
   Status QueuePush(std::string_view key, std::string_view value, Deadline deadline);
-  // The oldest element. Where there is none: nullopt, or with `block` waits for one.
+  // Removes and returns the oldest element. If there is none, returns nullopt, or waits if `block`.
   Result<std::optional<std::string>> QueuePop(std::string_view key, bool block, Deadline deadline);
   Result<int64_t> QueueLength(std::string_view key, Deadline deadline);
 
   const HostPort& server() const { return stream_.peer(); }
-  // This machine's address, as a literal, on the way to the server; empty if it is not known.
+  // Returns this machine's end of the connection as a literal; "" if it is not known.
   std::string LocalAddress() const { return stream_.LocalAddress(); }
-  // What a server of ddprun's tells about itself; an Error (page "no-store-status") from others.
+  // Returns the status of a server of ddprun's. Error: page "no-store-status" if it is another one.
   Result<StoreStatus> ServerStatus(Deadline deadline);
 
  private:
   explicit TcpStore(Stream stream) : stream_(std::move(stream)) {}
 
   Status Handshake(Deadline deadline);
-  // Requests without an answer, with one, and with one once all `keys` are there.
+  // Send a request without an answer, one with an answer, and one after all `keys` exist.
   Status Tell(const Request& request, Deadline deadline);
   Result<Reply> Ask(const Request& request, Deadline deadline);
   Result<Reply> AskOnceThere(const std::vector<std::string>& keys,
                              const Request& request,
                              Deadline deadline);
-  // The mutex is held by the callers of these.
+  // Callers of these hold the mutex.
   Status Send(const Request& request, Deadline deadline);
   Result<Reply> Exchange(const Request& request, Deadline deadline);
   Result<Reply> ReadReply(const Request& request, Deadline deadline);
@@ -92,13 +95,13 @@ class TcpStore {
 
   std::mutex mutex_;
   Stream stream_;
-  std::string unsent_;    // encoded, to go out with the next request
+  std::string unsent_;    // encoded; sent with the next request
   std::string received_;  // bytes after the last reply
   bool broken_ = false;
 };
 
-// Also for other clients: another program has the port. `received`: what came instead of the answer
-// to the greeting.
+// Another program has the store's port. `received` has the bytes that came instead of the answer
+// to the greeting. StoreConnection uses this error, too.
 Error NoStoreThere(const HostPort& peer, std::string_view received);
 
 }  // namespace ddprun::rendezvous

@@ -1,4 +1,4 @@
-// Since when connections wait.
+// Measures how long connections wait.
 #pragma once
 
 #include <chrono>
@@ -10,8 +10,8 @@
 
 namespace ddprun::rendezvous {
 
-// Pure but for the clock. A client that cancels a wait and repeats it, as torch's does in slices of
-// 10 s, has waited all the time: only what it waits for tells.
+// Remembers since when each connection waits. Torch's client cancels its wait every 10 s and
+// repeats it, so a wait for the same keys continues the wait before. Pure: callers give the time.
 class WaitClock {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -26,10 +26,10 @@ class WaitClock {
     const auto [note, is_new] = notes_.try_emplace(connection);
     if (is_new || note->second.hash != hash) note->second = {hash, now};
   }
-  // Its wait came to its end, or it is gone.
+  // The connection's wait has ended, or the connection is gone.
   void Forget(ConnectionId connection) { notes_.erase(connection); }
 
-  // Of waits that are open or cancelled.
+  // Returns the notes of waits that are open or cancelled.
   const std::unordered_map<ConnectionId, Note>& notes() const { return notes_; }
 
  private:

@@ -7,7 +7,7 @@ namespace ddprun::rendezvous {
 
 namespace {
 
-// A place, a pointer, and their share of a map's node.
+// Bytes of a Place, a pointer, and their share of a map's node.
 constexpr size_t kBytesPerKey = 64;
 
 }  // namespace
@@ -44,7 +44,7 @@ void WaitTable::ParkAtBarrier(ConnectionId connection, const std::string& key) {
   Add(barriers_, key, connection, parked);
 }
 
-// Forgets a connection that has no place left with any of its keys.
+// Forgets a connection. REQUIRES: none of its keys has a place for it.
 void WaitTable::Release(std::unordered_map<ConnectionId, Parked>::iterator parked) {
   Keys& keys = parked->second.barrier ? barriers_ : keys_;
   for (Keys::value_type* const key : parked->second.keys) {
@@ -67,7 +67,7 @@ void WaitTable::Remove(ConnectionId connection) {
   Release(found);
 }
 
-// One of its keys has come: true when that was the last one.
+// One of the connection's keys exists now. Returns true if it was the last one that was missing.
 bool WaitTable::Leave(ConnectionId connection) {
   const auto found = parked_.find(connection);
   if (--found->second.missing > 0) return false;
@@ -86,7 +86,7 @@ void WaitTable::Arrived(const std::string& key, std::vector<ConnectionId>& woken
 void WaitTable::ArrivedForOne(const std::string& key, std::vector<ConnectionId>& woken) {
   const auto found = keys_.find(key);
   if (found == keys_.end()) return;
-  // Whoever waits for other keys too takes note of this one and leaves the element to the next.
+  // A connection that lacks other keys, too, does not wake, and leaves the element to the next one.
   std::vector<Place>& places = found->second.places;
   const auto only_this = [this](const Place& place) {
     return parked_.at(place.connection).missing == 1;
@@ -117,7 +117,7 @@ std::vector<std::string> WaitTable::Missing(ConnectionId connection, size_t most
   std::vector<std::string> missing;
   const auto found = parked_.find(connection);
   if (found == parked_.end()) return missing;
-  for (const Keys::value_type* const key : found->second.keys) {  // as sorted in Park
+  for (const Keys::value_type* const key : found->second.keys) {  // Park() has sorted them
     if (missing.size() == most) break;
     if (std::ranges::binary_search(key->second.places, found->second.ticket, {}, &Place::ticket)) {
       missing.push_back(key->first);

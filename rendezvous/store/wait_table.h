@@ -1,5 +1,5 @@
-// Who waits for which keys. Made for thousands of connections that wait for thousands of keys
-// each: a key's text is kept once, and a connection has a pointer to it.
+// Knows which connections wait for which keys. Thousands of connections may wait for thousands of
+// keys each, so the table keeps a key's text once, and connections point to it.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,30 @@ using ConnectionId = uint64_t;
 // Pure; one thread.
 class WaitTable {
  public:
-  // How waiting for such keys counts in cost_bytes(), whether they are known already or not.
+  // Returns what a wait for `keys` adds to cost_bytes() at most: a key that the table has costs
+  // less.
   static size_t CostOf(const std::vector<std::string>& keys);
 
   // REQUIRES: the connection is not parked; keys is not empty. Duplicates count once.
   void Park(ConnectionId connection, std::vector<std::string> keys);
   void ParkAtBarrier(ConnectionId connection, const std::string& key);
-  // No longer waiting, whatever it waited for; nothing if it did not wait.
+  // Ends the connection's wait, if it waits.
   void Remove(ConnectionId connection);
 
-  // The key is there. Appends those who now lack nothing more, the longest waiting first; they
-  // are not parked any more.
+  // The key exists now. Ends the waits of connections that lack no other key, and appends these
+  // connections to `woken`, the longest waiting first.
   void Arrived(const std::string& key, std::vector<ConnectionId>& woken);
-  // As Arrived, but for no more connections than it takes to wake one: an element of a queue.
+  // A queue has got an element. Does what Arrived() does, but stops when it has woken one
+  // connection.
   void ArrivedForOne(const std::string& key, std::vector<ConnectionId>& woken);
   void OpenBarrier(const std::string& key, std::vector<ConnectionId>& woken);
 
   bool contains(ConnectionId connection) const { return parked_.contains(connection); }
   bool at_barrier(ConnectionId connection) const;
-  // What it still lacks, sorted, the first of it; empty when it is not parked.
+  // Returns the first keys, sorted, that the connection still lacks; empty if it does not wait.
   std::vector<std::string> Missing(ConnectionId connection, size_t most = SIZE_MAX) const;
   size_t NumMissing(ConnectionId connection) const;
-  // Whether anybody still waits for it.
+  // Returns whether any connection still waits for the key.
   bool IsAwaited(const std::string& key) const {
     const auto found = keys_.find(key);
     return found != keys_.end() && !found->second.places.empty();
@@ -46,14 +48,14 @@ class WaitTable {
 
  private:
   struct Place {
-    uint64_t ticket;  // ascending: places are sorted by it
+    uint64_t ticket;  // places are sorted by ticket, ascending
     ConnectionId connection;
   };
   struct Waiters {
     std::vector<Place> places;
-    size_t references = 0;  // of parked connections, those that have got the key included
+    size_t references = 0;  // of waiting connections, also of those for which the key came
   };
-  using Keys = std::unordered_map<std::string, Waiters>;  // its nodes stay where they are
+  using Keys = std::unordered_map<std::string, Waiters>;  // its nodes do not move
   struct Parked {
     uint64_t ticket = 0;
     bool barrier = false;

@@ -9,11 +9,11 @@ namespace ddprun::rendezvous {
 namespace {
 
 struct Frame {
-  std::string_view fields;  // as FieldsOf
+  std::string_view fields;  // see FieldsOf()
   ReplyForm reply;
 };
 
-// One for every Op, in their order.
+// One frame for every Op, in the order of Op.
 constexpr std::array<Frame, 0x13> kFrames = {{
     {"m", ReplyForm::kNone},            // kValidate
     {"kv", ReplyForm::kNone},           // kSet

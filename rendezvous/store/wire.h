@@ -1,5 +1,6 @@
-// The frames of c10d's TCPStore protocol (torch 2.11, TCPStoreBackend.hpp; BARRIER from later):
-// no lengths around messages, integers in host byte order, strings as u64 length + bytes.
+// The frames of c10d's TCPStore protocol (torch 2.11, TCPStoreBackend.hpp; BARRIER is from a later
+// version). Messages have no length around them, integers are in host byte order, and a string is
+// its length (u64) and its bytes.
 #pragma once
 
 #include <cstdint>
@@ -38,10 +39,10 @@ inline constexpr uint8_t kCheckReady = 0;
 inline constexpr uint8_t kCheckNotReady = 1;
 inline constexpr uint8_t kStopWaiting = 0;
 inline constexpr uint8_t kWaitCanceled = 1;
-// All values, or keys, of one reply together: what our server sends at most, our clients take.
+// Limit for all values or keys of one reply together, for ddprun's servers and clients.
 inline constexpr size_t kMaxReplyBytes = 256 << 20;
 
-// Which fields count depends on the op; the others keep their defaults.
+// A request. The op decides which fields count; the others keep their defaults.
 struct Request {
   Op op = Op::kPing;
   uint32_t nonce = 0;                    // kPing; the magic of kValidate
@@ -61,6 +62,7 @@ inline Request KeysRequest(Op op, std::vector<std::string> keys) {
   return {.op = op, .keys = std::move(keys)};
 }
 
+// Which ops have which form of reply. kNone: all ops not named here.
 // kStatus: kCheck, kWait, kCancelWait, kBarrier. kNonce: kPing. kNumber: kAdd, kGetNumKeys,
 // kDeleteKey, kQueueLen. kValue: kGet, kCompareSet. kValues: kMultiGet. kNumberAndValue:
 // kQueuePop (the value only when number > 0). kList: kListKeys.
@@ -74,11 +76,12 @@ struct Reply {
   std::vector<std::string> values = {};  // one for kValue and kNumberAndValue
 };
 
-// The form of the server's answer to `op`; kNone for requests without one.
+// Returns the form of the server's answer to `op`; kNone means that it has no answer.
 ReplyForm FormOfReply(Op op);
 
-// The body of a request, one letter a field: m magic or nonce, k key, v value, e expected value,
-// n number, K list of keys, P list of (key, value) pairs. nullopt: no such request.
+// Returns the fields of a request's body, a letter for each: m magic or nonce, k key, v value,
+// e expected value, n number, K list of keys, P list of (key, value) pairs. nullopt means that
+// there is no such request.
 std::optional<std::string_view> FieldsOf(Op op);
 
 void EncodeRequest(const Request& request, std::string& out);

@@ -10,8 +10,8 @@
 
 namespace ddprun::rendezvous {
 
-// What a peer may ask for; beyond it the connection is closed. Torch's own server (libuv) allows
-// keys of 8 KiB, values of 8 MiB and 131072 keys; these are never below.
+// The largest message that a peer may send; beyond it the connection is closed. These limits are
+// never below those of torch's server (libuv): keys of 8 KiB, values of 8 MiB and 131072 keys.
 struct WireLimits {
   size_t max_key_bytes = 64 << 10;
   size_t max_value_bytes = 64 << 20;
@@ -19,11 +19,11 @@ struct WireLimits {
   size_t max_message_bytes = 128 << 20;
 };
 
-// Reads one frame after the other from bytes that arrive in any segmentation. Holds at most the
-// bytes received, so a large announced length costs nothing. Base of the two decoders.
+// Base of the two decoders. Holds at most the bytes received, so that a large announced length
+// costs no memory.
 class FrameDecoder {
  public:
-  // How much of an incomplete frame it holds, the strings' own size included.
+  // Returns how many bytes of an incomplete frame it holds, with the strings' own size.
   size_t held_bytes() const { return held_bytes_; }
 
  protected:
@@ -35,7 +35,7 @@ class FrameDecoder {
   bool TakeInteger(std::string_view& input, Integer& out);
   Result<bool> TakeString(std::string_view& input, size_t max_bytes, std::string& out);
   Result<bool> TakeCount(std::string_view& input, uint64_t& out);
-  // Forgets what is held of an incomplete frame.
+  // Forgets the parts of an incomplete frame.
   void Restart();
 
   const WireLimits limits_;
@@ -56,8 +56,9 @@ class RequestDecoder : public FrameDecoder {
  public:
   explicit RequestDecoder(WireLimits limits = {}) : FrameDecoder(limits) {}
 
-  // Takes bytes off the front of `input` up to the end of one request: true, and `request` is
-  // it. False: the input is used up and more is needed. After an Error the decoder is unusable.
+  // Takes bytes off the front of `input` up to the end of one request, sets `request` and returns
+  // true. Returns false if it has used up the input and needs more. After an Error the decoder is
+  // unusable.
   Result<bool> Next(std::string_view& input, Request& request);
 
  private:
@@ -65,11 +66,11 @@ class RequestDecoder : public FrameDecoder {
   Result<bool> TakeList(std::string_view& input, bool pairs);
 
   Request current_;
-  std::string_view fields_;  // those still to come, one letter each
+  std::string_view fields_;  // the fields still to come, a letter for each
   bool have_op_ = false;
   bool have_count_ = false;
-  bool in_key_ = false;      // of a list: its last key is incomplete
-  bool need_value_ = false;  // of a pair: its value is to come
+  bool in_key_ = false;      // in a list: the last key is incomplete
+  bool need_value_ = false;  // in a pair: the value is still to come
   uint64_t count_ = 0;
 };
 
@@ -80,9 +81,9 @@ class ReplyDecoder : public FrameDecoder {
                                              .max_message_bytes = kMaxReplyBytes})
       : FrameDecoder(limits) {}
 
-  // Begins the reply to a request of `op` with `n_keys` keys; of an earlier one nothing is left.
+  // Prepares for the reply to a request of `op` with `n_keys` keys. Forgets an earlier reply.
   void Expect(Op op, size_t n_keys);
-  // As RequestDecoder::Next.
+  // Does for replies what RequestDecoder::Next() does for requests.
   Result<bool> Next(std::string_view& input, Reply& reply);
 
  private:
