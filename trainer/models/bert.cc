@@ -24,18 +24,19 @@ struct BertBlock {
   Affine query, key, value, attention_output, attention_norm, intermediate, output, output_norm;
 };
 
-// Which tokens of a batch are computed, a row each: not padding, which no token sees. Chosen on the
-// host, which knows how many they are without waiting for a device.
+// Which tokens of a batch are computed, one row each. Padding is not, because no token sees it. The
+// host chooses, so that it knows the number of tokens without waiting for a device.
 struct Tokens {
   int64_t texts = 0;   // B
   int64_t length = 0;  // L
   at::Tensor places;   // int64 [N], of the B * L places of the batch; undefined: all of them
   at::Tensor firsts;   // int64 [B], of the N rows
-  at::Tensor mask;     // of attention's keys, as KeyMask
+  at::Tensor mask;     // of attention's keys; see KeyMask()
 };
 
-// oneDNN makes a kernel for each new number of rows, which takes as long as a small product: with
-// rows in steps of 1/64 to 1/32 of their number they are soon all made.
+// Rounds up the number of rows, because oneDNN makes a kernel for each new number, which takes as
+// long as a small product. The steps are 1/64 to 1/32 of the number, so that all kernels soon
+// exist.
 int64_t RowsFor(int64_t tokens) {
   const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(tokens)));
   const int64_t step = std::max<int64_t>(8, power / 32);
@@ -93,7 +94,7 @@ class Bert final : public Model {
     const auto embed = [=, this](const at::Tensor& /*inputs*/) { return Embedded(batch, tokens); };
     std::vector<Stage> stages = {{{"bert.embeddings"}, embed}};
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      // The first token, [CLS], stands for the text: of the last layer nothing else is needed.
+      // The last layer computes only the first tokens, [CLS], because they represent the texts.
       const auto forward = [=, this](const at::Tensor& x) {
         return Layer(x, blocks_[i], tokens, i + 1 == blocks_.size());
       };
@@ -176,7 +177,7 @@ class Bert final : public Model {
     return Drop(Norm(x, embeddings_norm_), options_.dropout);
   }
 
-  // [N, C], or [B, C] when only the first tokens are asked for.
+  // Returns [N, C], or [B, C] if only the first tokens are requested.
   at::Tensor Layer(const at::Tensor& x,
                    const BertBlock& block,
                    const Tokens& tokens,
@@ -189,7 +190,7 @@ class Bert final : public Model {
     return Norm(seen + Drop(Linear(inner, block.output), options_.dropout), block.output_norm);
   }
 
-  // Self-attention: what the tokens `asking` see of all, `x`.
+  // Self-attention of the tokens `asking` over all tokens `x`.
   at::Tensor Mix(const at::Tensor& asking,
                  const at::Tensor& x,
                  const BertBlock& block,
@@ -249,7 +250,7 @@ std::string Bert::ConfigJson() const {
                                    {"pad_token_id", nullptr},
                                    {"torch_dtype", "float32"}};
   if (options_.pad_token_id >= 0) config["pad_token_id"] = options_.pad_token_id;
-  // transformers takes the number of labels from these.
+  // transformers takes the number of labels from these two maps.
   for (int64_t i = 0; i < options_.num_labels; ++i) {
     const auto index = static_cast<size_t>(i);
     const std::string label =
@@ -261,7 +262,7 @@ std::string Bert::ConfigJson() const {
 }
 
 std::optional<std::string> Bert::ParameterFor(const std::string& stored_name) const {
-  // The heads of pre-training, and constants that older versions saved along.
+  // Skips the heads of pre-training, and constants that older versions saved, too.
   if (stored_name.starts_with("cls.") || stored_name.ends_with("embeddings.position_ids") ||
       stored_name.ends_with("embeddings.token_type_ids")) {
     return std::nullopt;
@@ -271,7 +272,7 @@ std::optional<std::string> Bert::ParameterFor(const std::string& stored_name) co
   for (const std::string_view part : {"embeddings.", "encoder.", "pooler."}) {
     if (stored_name.starts_with(part)) name = "bert." + stored_name;
   }
-  // Weights that were converted from TensorFlow, such as bert-base-cased, call them so.
+  // Weights converted from TensorFlow, such as bert-base-cased, have these older names.
   for (const auto& [old_end, end] :
        {std::pair<std::string_view, const char*>{"gamma", "weight"}, {"beta", "bias"}}) {
     if (name.ends_with("LayerNorm." + std::string(old_end))) {

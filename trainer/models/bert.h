@@ -1,6 +1,6 @@
-// BERT for the classification of texts and pairs of texts, as Hugging Face's
-// BertForSequenceClassification (transformers 4.57): the same parameter names, layouts, activation
-// and initial distribution.
+// BERT for the classification of texts and pairs of texts. It has the parameter names, layouts,
+// activation and initial distribution of Hugging Face's BertForSequenceClassification (transformers
+// 4.57).
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct BertOptions : TransformerOptions {
   bool operator==(const BertOptions&) const = default;
 };
 
-// Batches: inputs, token_type_ids and attention_mask int64 [B, L]; targets int64 [B], or numbers
-// [B] for one label. Outputs: [B, num_labels]. Throws Failure for sizes that do not fit.
+// Makes the model. Batches: inputs, token_type_ids and attention_mask int64 [B, L]; targets int64
+// [B], or numbers [B] for one label. Outputs: [B, num_labels]. Throws Failure for wrong sizes.
 std::shared_ptr<Model> MakeBert(const BertOptions& options);
 
 }  // namespace ddprun::trainer

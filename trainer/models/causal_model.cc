@@ -7,7 +7,7 @@
 
 namespace ddprun::trainer {
 
-// The scores: [N, C] -> [B, L, V].
+// Returns HiddenStages() followed by the scores: [N, C] -> [B, L, V].
 std::vector<Stage> CausalModel::Stages(const Batch& batch) const {
   auto stages = HiddenStages(batch.inputs, CausalMask(batch), nullptr);
   const auto scores = [this, texts = batch.inputs.size(0)](const at::Tensor& x) {
@@ -37,7 +37,7 @@ at::Tensor CausalModel::Loss(const Batch& batch) {
   if (axis() != nullptr) {
     return axis()->LinearCrossEntropy(hidden, lm_head_.weight, vocab_size_, targets, Smoothing());
   }
-  // Tied to the embedding, it may be on that one's device.
+  // A weight tied to the embedding may be on the embedding's device.
   return LinearCrossEntropy(hidden, lm_head_.weight.to(hidden.device()), targets, Smoothing());
 }
 

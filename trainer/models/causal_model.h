@@ -1,4 +1,4 @@
-// What the models of the next token share, whatever their blocks are.
+// The common part of models that predict the next token, with any kind of blocks.
 #pragma once
 
 #include <cstdint>
@@ -23,20 +23,23 @@ class CausalModel : public LanguageModel {
  protected:
   explicit CausalModel(int64_t vocab_size) : vocab_size_(vocab_size) {}
 
-  // What the last layer makes scores of: inputs [B, L] -> [N, C]. The mask is that of CausalMask
-  // (layers.h). The inputs follow the tokens of the cache, where there is one, and are added to it.
+  // Returns the stages before the last layer: inputs [B, L] -> [N, C]. `mask` is that of
+  // CausalMask() (layers.h). If `cache` is not nullptr, the inputs follow its tokens, and the
+  // stages add them to it.
   virtual std::vector<Stage> HiddenStages(const at::Tensor& inputs,
                                           const at::Tensor& mask,
                                           KeyValueCache* cache) const = 0;
 
-  // For the models to set: the last layer, and the module that holds it; or the embedding's.
+  // Each model sets both: the last layer, and the name of the module that holds it. With tied
+  // weights they are those of the embedding.
   WordVectors lm_head_;
   std::string lm_head_module_;
 
  private:
-  // A loss of evaluation is that of the targets themselves.
+  // Returns 0 in evaluation, because its loss is that of the targets themselves.
   double Smoothing() const { return is_training() ? loss_.label_smoothing : 0; }
-  // Throws what the CPU's kernels throw, where the device's would say nothing.
+  // Throws the errors of the CPU's kernels for wrong targets, because a device's kernels report
+  // none.
   void CheckTargets(const Batch& batch) const;
 
   const int64_t vocab_size_;

@@ -1,5 +1,5 @@
 // A small convolutional network for images: stages of 3x3 convolution, ReLU and 2x2 max-pooling,
-// then two linear layers. Parameters are called conv1.weight, conv1.bias, conv2.weight, ...,
+// then two linear layers. Parameters are named conv1.weight, conv1.bias, conv2.weight, ...,
 // fc1.weight, fc1.bias, fc2.weight, fc2.bias, with torch.nn's layouts.
 #pragma once
 
@@ -23,7 +23,8 @@ struct CnnOptions {
   bool operator==(const CnnOptions&) const = default;
 };
 
-// Throws Failure for sizes that do not fit, as images too small for so many stages.
+// Makes the model. Throws Failure for wrong sizes, such as images too small for the number of
+// stages.
 std::shared_ptr<Model> MakeCnn(const CnnOptions& options);
 
 }  // namespace ddprun::trainer

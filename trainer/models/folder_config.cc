@@ -14,7 +14,7 @@ FolderConfig::FolderConfig(const std::string& folder, const char* name)
     : path_(std::filesystem::path(folder) / name) {
   std::ifstream file(path_, std::ios::binary);
   if (!file) {
-    // Of a run folder the model is a part.
+    // A run folder contains the model in a subfolder.
     const std::filesystem::path model = std::filesystem::path(folder) / "model";
     std::error_code ignored;
     const bool is_run = std::filesystem::exists(model / name, ignored);

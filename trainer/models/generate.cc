@@ -16,7 +16,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// The last `length` tokens [1, L], on the model's device.
+// Returns the last `length` tokens [1, L], on the model's device.
 at::Tensor LastTokens(const std::vector<int64_t>& tokens, int64_t length, at::Device device) {
   const auto count = std::min(static_cast<int64_t>(tokens.size()), length);
   at::Tensor last = at::empty({1, count}, at::kLong);
@@ -24,14 +24,14 @@ at::Tensor LastTokens(const std::vector<int64_t>& tokens, int64_t length, at::De
   return last.to(device);
 }
 
-// How many of the probabilities [k], largest first, together reach top_p; at least one.
+// Returns how many of the probabilities [k], largest first, together reach top_p; at least one.
 int64_t NucleusSize(const at::Tensor& chances, double top_p) {
   if (top_p >= 1) return chances.size(0);
-  const at::Tensor before = chances.cumsum(0) - chances;  // what the likelier ones have together
+  const at::Tensor before = chances.cumsum(0) - chances;  // sum of the likelier ones
   return std::max<int64_t>(1, (before < top_p).sum().item<int64_t>());
 }
 
-// `scores` [V] on the CPU.
+// Draws a token. `scores` [V] are on the CPU.
 int64_t Draw(const at::Tensor& scores, const SamplingOptions& options, at::Generator& generator) {
   if (options.temperature <= 0) return scores.argmax().item<int64_t>();
   const int64_t choices =
@@ -54,7 +54,7 @@ std::vector<int64_t> GenerateTokens(LanguageModel& model,
   model.eval();
   const at::Device device = model.parameters().front().device();
   at::Generator generator = at::detail::createCPUGenerator(options.seed);
-  // A vocabulary may be padded beyond what the tokenizer knows.
+  // A model's vocabulary may be larger than the tokenizer's, for padding.
   const int64_t vocabulary = options.vocab_size > 0
                                  ? std::min(options.vocab_size, model.vocab_size())
                                  : model.vocab_size();
@@ -63,7 +63,7 @@ std::vector<int64_t> GenerateTokens(LanguageModel& model,
   for (int64_t i = 0; i < count; ++i) {
     auto fresh = static_cast<int64_t>(tokens.size()) - cache.length();
     if (static_cast<int64_t>(tokens.size()) > model.context_length()) {
-      // The tokens in view move to other positions: nothing that was kept is right any more.
+      // Drops the cache, because the visible tokens move to other positions.
       cache = {};
       fresh = model.context_length();
     }

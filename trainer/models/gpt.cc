@@ -48,7 +48,7 @@ class Gpt final : public CausalModel {
     } else if (parameter.find(".ln_") != parameter.npos) {
       value.fill_(1.0);
     } else if (parameter.ends_with(".c_proj.weight")) {
-      // The residual stream sums so many projections.
+      // The residual stream sums this many projections.
       const auto projections = 2.0 * static_cast<double>(options_.num_hidden_layers);
       value.normal_(0.0, kGptDeviation / std::sqrt(projections));
     } else {
@@ -84,7 +84,7 @@ class Gpt final : public CausalModel {
     return LayerNorm(x, layer, options_.layer_norm_epsilon);
   }
 
-  // Two dimensions all the way, so that every product is one addmm.
+  // Uses two dimensions in all layers, so that every product is one addmm.
   std::vector<Stage> HiddenStages(const at::Tensor& inputs,
                                   const at::Tensor& mask,
                                   KeyValueCache* cache) const override {
@@ -121,7 +121,7 @@ class Gpt final : public CausalModel {
     const auto qkv = Linear(x, block.c_attn).view({-1, length, 3, heads, width}).unbind(2);
     std::pair<at::Tensor, at::Tensor> seen = {qkv[1].transpose(1, 2), qkv[2].transpose(1, 2)};
     if (cache != nullptr) seen = cache->Extend(index, seen.first, seen.second);
-    // One token sees all before it.
+    // A single token sees all tokens before it, so it needs no causal mask.
     const at::Tensor mixed = Attention(qkv[0].transpose(1, 2), seen.first, seen.second,
                                        {.mask = mask,
                                         .causal = length > 1,
@@ -163,12 +163,12 @@ std::string Gpt::ConfigJson() const {
 }
 
 std::optional<std::string> Gpt::ParameterFor(const std::string& stored_name) const {
-  // The causal mask of older transformers.
+  // Skips the causal mask that older transformers saved.
   if (stored_name.ends_with(".attn.bias") || stored_name.ends_with(".attn.masked_bias")) {
     return std::nullopt;
   }
   if (stored_name == "lm_head.weight") {
-    // Tied, it is the embedding, which is in the file under that name too.
+    // If tied, skips it, because the file also has it under the embedding's name.
     return options_.tie_word_embeddings ? std::nullopt : std::optional(stored_name);
   }
   // Files saved from GPT2Model, such as the published gpt2, lack the prefix.

@@ -1,5 +1,5 @@
-// GPT-2 as Hugging Face's GPT2LMHeadModel (transformers 4.57): the same parameter names, layouts,
-// activation and initial distribution.
+// GPT-2, with the parameter names, layouts, activation and initial distribution of Hugging Face's
+// GPT2LMHeadModel (transformers 4.57).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct GptOptions : TransformerOptions {
   bool operator==(const GptOptions&) const = default;
 };
 
-// Batches: those of causal_model.h. Throws Failure for sizes that do not fit.
+// Makes the model. Batches: see causal_model.h. Throws Failure for wrong sizes.
 std::shared_ptr<LanguageModel> MakeGpt(const GptOptions& options);
 
 }  // namespace ddprun::trainer

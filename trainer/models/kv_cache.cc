@@ -28,7 +28,7 @@ at::Tensor KeyValueCache::Append(at::Tensor& stored, const at::Tensor& added, in
   const int64_t needed = length_ + added.size(dim);
   if (!stored.defined() || stored.size(dim) < needed) {
     std::vector<int64_t> sizes = added.sizes().vec();
-    // Doubled, so that the copies of a long text are linear in its length.
+    // Doubles the size, so that the copies of a long text are linear in its length.
     sizes[static_cast<size_t>(dim)] = std::max(kFirstRoom, 2 * needed);
     at::Tensor larger = at::empty(sizes, added.options());
     if (stored.defined()) larger.narrow(dim, 0, length_).copy_(stored.narrow(dim, 0, length_));

@@ -1,4 +1,5 @@
-// Keys and values of the tokens that a language model has seen, so that each is computed once.
+// The keys and values of the tokens that a language model has seen, so that the model computes each
+// once.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,32 +11,33 @@
 
 namespace ddprun::trainer {
 
-// B batch, H heads, L tokens, D width of a head. One thread at a time; for use without gradients.
+// Shapes: B batch, H heads, L tokens, D width of a head. One thread at a time. Only without
+// gradients.
 class KeyValueCache {
  public:
-  // Tokens that every block has seen.
+  // Returns the number of tokens that every block has seen.
   int64_t length() const { return length_; }
 
-  // Adds the keys and values [B, H, L, D] of one block for the L tokens after length(), and returns
-  // those of all tokens, [B, H, length() + L, D]: views that the next Extend may change. Blocks
+  // Adds the keys and values [B, H, L, D] of one block for the L tokens after length(). Returns
+  // those of all tokens, [B, H, length() + L, D]: views that the next Extend() may change. Blocks
   // are numbered from 0.
   std::pair<at::Tensor, at::Tensor> Extend(size_t block,
                                            const at::Tensor& keys,
                                            const at::Tensor& values);
 
-  // The same for a model that keeps no keys: the tokens themselves, [B, L] -> [B, length() + L].
+  // Adds tokens for a model that keeps no keys: [B, L] -> [B, length() + L].
   at::Tensor ExtendTokens(const at::Tensor& tokens);
 
-  // Every block has been extended by `count` tokens.
+  // Adds `count` to length(). Call it when every block has been extended by `count` tokens.
   void Advance(int64_t count) { length_ += count; }
 
  private:
-  // Copies `added` behind the first length() places of `stored`, which grows as needed. The
-  // places are counted along `dim`.
+  // Copies `added` after the first length() places of `stored` along `dim`. `stored` grows if
+  // needed.
   at::Tensor Append(at::Tensor& stored, const at::Tensor& added, int64_t dim) const;
 
   int64_t length_ = 0;
-  // With room for more tokens than they hold.
+  // By block; with room for more tokens than they hold.
   std::vector<std::pair<at::Tensor, at::Tensor>> blocks_;
   at::Tensor tokens_;
 };

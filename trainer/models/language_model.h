@@ -8,14 +8,15 @@
 
 namespace ddprun::trainer {
 
-// A model that predicts the next token; for GenerateTokens (generate.h).
+// A model that predicts the next token, for GenerateTokens() (generate.h).
 class LanguageModel : public Model {
  public:
-  // Scores [B, L, vocab_size] of the token after each of inputs [B, L], L <= context_length().
+  // Returns scores [B, L, vocab_size] of the token after each of the inputs [B, L], L <=
+  // context_length().
   virtual at::Tensor Logits(const at::Tensor& inputs) = 0;
-  // Scores [B, vocab_size] of the token after inputs [B, L], which follow the tokens that `cache`
-  // has seen and are added to it; context_length() in all at most. REQUIRES: L is 1 unless the
-  // cache is new, no gradients, eval mode. A model that keeps no keys computes all anew.
+  // Returns scores [B, vocab_size] of the token after inputs [B, L]. The inputs follow the tokens
+  // of `cache` and are added to it; at most context_length() in all. A model that keeps no keys
+  // computes all tokens anew. REQUIRES: L is 1 unless the cache is new, no gradients, eval mode.
   virtual at::Tensor NextScores(const at::Tensor& inputs, KeyValueCache& cache);
   virtual int64_t context_length() const = 0;
   virtual int64_t vocab_size() const = 0;

@@ -1,4 +1,4 @@
-// What the layers of a model are made of, and where.
+// The parameters of a model's layers, and their division among ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,12 +10,12 @@
 
 namespace ddprun::trainer {
 
-// Which part of a layer each rank has, where ranks share out layers (LayersOver).
+// Which part of a layer each rank has, if ranks divide the layers (LayersOver).
 enum class Split {
-  kNone,      // all of it
+  kNone,      // the whole layer
   kOutputs,   // the rows of its matrix that make some of the outputs
-  kGathered,  // the same, but all ranks get all outputs
-  kInputs,    // the columns of its matrix that some of the inputs meet: outputs are summed
+  kGathered,  // as kOutputs, but all ranks get all outputs
+  kInputs,    // the columns of its matrix for some of the inputs; ranks sum the outputs
 };
 
 // A linear layer or a norm.
@@ -24,26 +24,26 @@ struct Affine {
   at::Tensor bias;  // undefined: none
   WeightLayout layout = WeightLayout::kOutIn;
   Split split = Split::kNone;
-  int64_t outputs = 0;               // of the whole, where it is split
-  const TensorAxis* axis = nullptr;  // who has the other parts; nullptr: this is the whole
+  int64_t outputs = 0;               // of the whole layer, if it is split
+  const TensorAxis* axis = nullptr;  // the ranks with the other parts; nullptr: this is the whole
 };
 
 struct LinearOptions {
   bool bias = true;
   Split split = Split::kNone;
   WeightLayout layout = WeightLayout::kOutIn;
-  int64_t fused = 1;  // so many equal layers beside each other, each of them split
+  int64_t fused = 1;  // number of equal layers in one matrix; each is split
 };
 
 // A vector for each word of a vocabulary.
 struct WordVectors {
   at::Tensor weight;  // [vocabulary, width], or this rank's rows of it
   int64_t vocabulary = 0;
-  const TensorAxis* axis = nullptr;  // as Affine's
+  const TensorAxis* axis = nullptr;  // see Affine::axis
 };
 
-// While it lives, the models that this thread makes have the part of their layers that is `axis`'
-// rank's; models that cannot be split are made whole. nullptr: whole. Not nested.
+// While it lives, this thread makes models with the part of their layers that belongs to `axis`'
+// rank. Models that cannot be split are made whole. nullptr: whole models. Not nested.
 class LayersOver {
  public:
   explicit LayersOver(std::shared_ptr<const TensorAxis> axis);

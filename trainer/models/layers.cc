@@ -79,7 +79,7 @@ at::Tensor Embedding(const at::Tensor& ids, const WordVectors& words, int64_t pa
 }
 
 at::Tensor Scores(const at::Tensor& x, const WordVectors& words) {
-  // Tied to the embedding, they may be on that one's device.
+  // Weights tied to the embedding may be on the embedding's device.
   if (words.axis == nullptr) return LinearLayer(x, words.weight.to(x.device()), {});
   const LinearWeights own = {words.weight, {}};
   return words.axis->Gather(words.axis->ByOutputs(x, {&own, 1}, WeightLayout::kOutIn).front(),
@@ -124,7 +124,7 @@ at::Tensor CausalMask(const Batch& batch) {
   }
   const at::Tensor seen = batch.attention_mask != 0;
   const auto options = seen.options();
-  // A padding token sees itself: a softmax over nothing would not be a number.
+  // A padding token sees itself, because a softmax over no keys is NaN.
   const at::Tensor keys = seen.view({-1, 1, 1, length}).logical_or(at::eye(length, options));
   return keys.logical_and(at::ones({length, length}, options).tril());
 }
@@ -165,7 +165,8 @@ at::Tensor CrossEntropy(const at::Tensor& scores,
     return at::cross_entropy_loss(exact, targets, /*weight=*/{}, reduction, kIgnoredTarget,
                                   smoothing);
   }
-  // That waits for the device, to know how many targets count.
+  // Uses nll_loss, because cross_entropy_loss with smoothing would wait for the device to count the
+  // targets.
   const at::Tensor logs = at::log_softmax(exact, 1);
   const at::Tensor of_targets =
       at::nll_loss(logs, targets, /*weight=*/{}, reduction, kIgnoredTarget);
@@ -212,8 +213,8 @@ int64_t FanIn(const at::Tensor& weight) {
 }
 
 void InitializeAsTorch(at::Tensor& weight, at::Tensor& bias) {
-  // kaiming_uniform_(weight, a=sqrt(5)), then the bias; in Python's order of operations, since the
-  // bounds decide the bits.
+  // kaiming_uniform_(weight, a=sqrt(5)), then the bias, with Python's order of operations, because
+  // the bounds decide the bits.
   const double root = std::sqrt(static_cast<double>(FanIn(weight)));
   const double gain = std::sqrt(2.0 / (1 + std::pow(std::sqrt(5.0), 2)));
   const double bound = std::sqrt(3.0) * (gain / root);

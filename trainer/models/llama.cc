@@ -41,11 +41,11 @@ struct Rotation {
   at::Tensor cos, sin;
 };
 
-// Turns each pair (i, i + D / 2) of x [B, H, L, D] by its position.
+// Rotates each pair (i, i + D / 2) of x [B, H, L, D] by its position.
 at::Tensor Rotate(const at::Tensor& x, const Rotation& rotation) {
   const auto halves = x.chunk(2, -1);
   const at::Tensor turned = x * rotation.cos + at::cat({-halves[1], halves[0]}, -1) * rotation.sin;
-  return turned.to(x.scalar_type());  // of bfloat16 too, with angles in float32
+  return turned.to(x.scalar_type());  // also bfloat16, with angles in float32
 }
 
 class Llama final : public CausalModel {
@@ -134,7 +134,7 @@ class Llama final : public CausalModel {
     return stages;
   }
 
-  // Of the weights' type.
+  // Returns the rotation in the weights' type.
   Rotation RotationOf(int64_t start, int64_t length, c10::Device device) const {
     const at::NoGradGuard no_grad;
     const at::Tensor positions =
@@ -172,8 +172,8 @@ class Llama final : public CausalModel {
     return Linear(mixed, block.output);
   }
 
-  // Of queries [B, H, 1, D] that see every key [B, K, L, D], [B, H * D]: the heads that share keys
-  // are taken for tokens, so that no key is copied.
+  // Returns attention [B, H * D] of queries [B, H, 1, D] that see every key [B, K, L, D]. Treats
+  // the heads that share keys as tokens, so that no key is copied.
   at::Tensor OneToken(const at::Tensor& queries,
                       const at::Tensor& keys,
                       const at::Tensor& values) const {
@@ -185,7 +185,7 @@ class Llama final : public CausalModel {
     return mixed.reshape({-1, heads_ * options_.head_dim});
   }
 
-  // Keys or values for every head: [B, K, L, D] -> [B, H, L, D].
+  // Repeats keys or values for every head: [B, K, L, D] -> [B, H, L, D].
   at::Tensor Repeated(const at::Tensor& x) const {
     const int64_t group = heads_ / groups_;
     if (group == 1) return x;
@@ -251,10 +251,10 @@ std::string Llama::ConfigJson() const {
 }
 
 std::optional<std::string> Llama::ParameterFor(const std::string& stored_name) const {
-  // A constant that older versions saved along.
+  // Skips a constant that older versions saved, too.
   if (stored_name.ends_with(".rotary_emb.inv_freq")) return std::nullopt;
   if (stored_name == "lm_head.weight") {
-    // Tied, it is the embedding, which is in the file under that name too.
+    // If tied, skips it, because the file also has it under the embedding's name.
     return options_.tie_word_embeddings ? std::nullopt : std::optional(stored_name);
   }
   // Files saved from LlamaModel lack the prefix.
@@ -280,8 +280,8 @@ std::shared_ptr<LanguageModel> MakeLlama(const LlamaOptions& options) {
   return std::make_shared<Llama>(resolved);
 }
 
-// In float32 and in the order of transformers' modeling_rope_utils.py: at long positions the last
-// bit of a frequency is visible in the logits.
+// Computes in float32 and in the order of transformers' modeling_rope_utils.py, because at long
+// positions the last bit of a frequency is visible in the logits.
 at::Tensor RotaryFrequencies(int64_t head_dim, double theta, const RopeScaling& scaling) {
   const at::Tensor exponents =
       at::arange(0, head_dim, 2, at::kLong).to(at::kFloat) / static_cast<double>(head_dim);

@@ -1,5 +1,5 @@
-// The Llama family as Hugging Face's LlamaForCausalLM (transformers 4.57): the same parameter
-// names, rotary embedding and initial distribution.
+// The Llama family, with the parameter names, rotary embedding and initial distribution of Hugging
+// Face's LlamaForCausalLM (transformers 4.57).
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace ddprun::trainer {
 
-// How positions beyond those of pre-training are reached: "rope_scaling" of config.json.
+// How a model reaches positions beyond those of pre-training: "rope_scaling" of config.json.
 struct RopeScaling {
   enum class Type { kNone, kLinear, kDynamic, kLlama3 };
   Type type = Type::kNone;
-  // dynamic: changes the angles only of sequences beyond max_position_embeddings, which the model
-  // here does not take; it is kept for who reads the folder next.
+  // dynamic: changes angles only in sequences longer than max_position_embeddings, which this model
+  // does not take. The value is kept for other programs that read the folder.
   double factor = 1.0;
-  // llama3: wavelengths up to original / high_freq_factor positions stay as they are, those beyond
-  // original / low_freq_factor are stretched by `factor`, those between in part.
+  // llama3: wavelengths up to original / high_freq_factor positions do not change, those beyond
+  // original / low_freq_factor are stretched by `factor`, and those between are stretched in part.
   double low_freq_factor = 1.0;
   double high_freq_factor = 4.0;
   int64_t original_max_position_embeddings = 8192;
@@ -29,7 +29,7 @@ struct RopeScaling {
 struct LlamaOptions : TransformerOptions {
   static constexpr const char* kType = "llama";
 
-  int64_t num_key_value_heads = 0;  // groups of heads share keys and values; 0: every head its own
+  int64_t num_key_value_heads = 0;  // groups of heads share keys and values; 0: none do
   int64_t head_dim = 0;             // 0: hidden_size / num_attention_heads
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000.0;  // the slowest rotation's wavelength grows with it
@@ -42,10 +42,10 @@ struct LlamaOptions : TransformerOptions {
   bool operator==(const LlamaOptions&) const = default;
 };
 
-// Batches: those of causal_model.h. Throws Failure for sizes that do not fit.
+// Makes the model. Batches: see causal_model.h. Throws Failure for wrong sizes.
 std::shared_ptr<LanguageModel> MakeLlama(const LlamaOptions& options);
 
-// Radians per position of each pair of a head's dimensions: float32 [head_dim / 2].
+// Returns the radians per position of each pair of a head's dimensions: float32 [head_dim / 2].
 at::Tensor RotaryFrequencies(int64_t head_dim, double theta, const RopeScaling& scaling);
 
 }  // namespace ddprun::trainer

@@ -13,7 +13,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Which stored tensor each parameter is read from, and what is wrong.
+// Which stored tensor each parameter is read from, and which errors there are.
 struct Assignment {
   std::map<std::string, std::string> stored_name_of;
   std::vector<std::string> fresh;
@@ -44,7 +44,7 @@ Assignment Assign(const Model& model, const WeightsFiles& files) {
   return result;
 }
 
-// Throws Failure unless it is complete.
+// Returns the assignment. Throws Failure if it has errors.
 Assignment CompleteAssignment(const Model& model, const WeightsFiles& files) {
   Assignment assignment = Assign(model, files);
   if (assignment.wrong.none()) return assignment;
@@ -70,7 +70,7 @@ std::vector<std::string> LoadWeights(Model& model, const std::string& path) {
   for (auto& parameter : model.State()) {
     const auto stored = assignment.stored_name_of.find(parameter.key());
     if (stored == assignment.stored_name_of.end()) {
-      // On the CPU, as all weights are drawn.
+      // Draws on the CPU, like all weights.
       at::Tensor drawn = at::empty_like(parameter.value(), at::kCPU);
       model.InitializeParameter(parameter.key(), drawn);
       parameter.value().copy_(drawn);

@@ -39,7 +39,8 @@ at::Tensor LossOfClasses(const at::Tensor& outputs, const Batch& batch, double s
   }
   const int64_t classes = outputs.size(-1);
   const at::Tensor flat = targets.reshape({-1});
-  // A class out of range is memory out of range in some kernels; targets are few beside scores.
+  // Checks the classes, because in some kernels a wrong class reads memory out of range. This is
+  // cheap, because targets are few compared with scores.
   const int64_t largest = LargestTarget(batch);
   if (largest >= classes) {
     throw DoNotFit(outputs, targets,

@@ -25,7 +25,8 @@ class Mlp final : public Model {
       const int64_t in = options.sizes[i];
       const int64_t out = options.sizes[i + 1];
       const std::string name = "layers." + std::to_string(i);
-      // In pairs: what the first has made of its outputs, the second takes for its inputs.
+      // Splits layers in pairs: the second one of a pair takes the first one's part of the outputs
+      // as its part of the inputs.
       const bool last = i + 2 == options.sizes.size();
       const bool few = axis() != nullptr && out < axis()->size();
       const Split odd_one = few ? Split::kNone : Split::kGathered;

@@ -1,4 +1,4 @@
-// Linear layers with an activation between them. Parameters are called layers.0.weight,
+// Linear layers with an activation between them. Parameters are named layers.0.weight,
 // layers.0.bias, layers.1.weight, ... with torch.nn.Linear's layout [out, in].
 #pragma once
 
@@ -20,9 +20,9 @@ struct MlpOptions {
   bool operator==(const MlpOptions&) const = default;
 };
 
-// Initialize() draws as torch.nn.Linear does: after the same manual_seed the weights are those of a
-// Python model that makes its layers in this order. Throws Failure for fewer than two sizes or one
-// that is not positive.
+// Makes the model. Initialize() draws like torch.nn.Linear: after the same manual_seed, the weights
+// equal those of a Python model that makes its layers in this order. Throws Failure for fewer than
+// two sizes or one that is not positive.
 std::shared_ptr<Model> MakeMlp(const MlpOptions& options);
 
 }  // namespace ddprun::trainer

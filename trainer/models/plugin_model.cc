@@ -20,7 +20,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// "Float [8, 16]".
+// Returns a description such as "Float [8, 16]".
 std::string DescribeOrUndefined(const at::Tensor& tensor) {
   return tensor.defined() ? c10::str(tensor.scalar_type(), " ", tensor.sizes()) : "undefined";
 }
@@ -30,7 +30,7 @@ std::string OnBatch(const char* what, const Batch& batch) {
          " and targets " + DescribeOrUndefined(batch.targets);
 }
 
-// The keys of a validation line of metrics.jsonl beside those of metrics.
+// The keys of a validation line of metrics.jsonl that are not metrics.
 constexpr std::array<std::string_view, 7> kTakenNames = {"ts",   "step",    "epoch",  "split",
                                                          "loss", "samples", "seconds"};
 
@@ -169,7 +169,7 @@ class HostedModel final : public Model, private OwnMetrics {
   const c10::Device device_;
   const std::shared_ptr<PluginModel> module_;
   std::vector<std::string> metric_names_;
-  int64_t metric_sums_ = -1;  // of a batch; -1: none yet
+  int64_t metric_sums_ = -1;  // number of a batch's sums; -1: unknown
 };
 
 }  // namespace

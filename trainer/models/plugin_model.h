@@ -1,4 +1,4 @@
-// A plugin's model (trainer/plugin/plugin.h) as one of ours.
+// A plugin's model (trainer/plugin/plugin.h) as a Model.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace ddprun::trainer {
 
-// Draws weights from torch's default generator, if the plugin does. Throws Failure; so do the
-// model's methods, where the plugin's code throws or its loss is none.
+// Makes the model, which draws weights from torch's default generator if the plugin does. Throws
+// Failure. The model's methods also throw it if the plugin's code throws or returns a wrong loss.
 std::shared_ptr<Model> MakePluginModel(const Plugin& plugin,
                                        const PluginModelOptions& options,
                                        c10::Device device = at::kCPU);

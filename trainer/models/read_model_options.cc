@@ -1,5 +1,5 @@
-// From the config.json of each kind of model to ModelOptions. The fallbacks are the defaults of
-// transformers' configuration classes, which write only what differs from them.
+// Converts the config.json of each kind of model to ModelOptions. The fallbacks are the defaults of
+// transformers' configuration classes, which write only values that differ from them.
 #include <algorithm>
 #include <array>
 
@@ -17,7 +17,7 @@ std::string GeluIn(const FolderConfig& config, const char* key, const char* fall
   throw config.Unexpected(key, "\"gelu\", \"gelu_new\" or \"gelu_pytorch_tanh\"");
 }
 
-// The classes, from id2label {"0": "entailment", ...}.
+// Reads the classes from id2label {"0": "entailment", ...}.
 void ReadLabels(const FolderConfig& config, BertOptions* options) {
   options->num_labels = config.Size("num_labels", 2);
   if (!config.Has("id2label")) return;
@@ -32,13 +32,13 @@ void ReadLabels(const FolderConfig& config, BertOptions* options) {
     options->labels.push_back(labels.Text(index.c_str(), ""));
     named = named || options->labels.back() != "LABEL_" + index;
   }
-  // What transformers writes where there are no names.
+  // transformers writes LABEL_0, LABEL_1, ... if there are no names.
   if (!named) options->labels.clear();
   options->num_labels = static_cast<int64_t>(count);
 }
 
-// The loss that transformers would take has to be the one that is taken here: squared error for
-// one label, otherwise one class of several.
+// Throws unless transformers would use this project's loss: squared error for one label, otherwise
+// one class of several.
 void CheckProblemType(const FolderConfig& config, int64_t num_labels) {
   const std::string fitting = num_labels == 1 ? "regression" : "single_label_classification";
   if (config.Text("problem_type", fitting) == fitting) return;
@@ -46,7 +46,7 @@ void CheckProblemType(const FolderConfig& config, int64_t num_labels) {
                           "\"" + fitting + "\", with " + std::to_string(num_labels) + " labels,");
 }
 
-// What changes the network of any family and is not built here.
+// Throws for settings that change the network of any family and are not supported here.
 void CheckPlainNetwork(const FolderConfig& config) {
   config.RequireNone("quantization_config",
                      "the weights are quantized. Save the model in float32, float16 or bfloat16.");
@@ -82,7 +82,7 @@ ModelOptions BertFrom(const FolderConfig& config) {
   return options;
 }
 
-// GPT2Config takes sizes under Hugging Face's general names too.
+// GPT2Config also accepts sizes under Hugging Face's general names.
 ModelOptions GptFrom(const FolderConfig& config) {
   config.Require("scale_attn_weights", true);
   config.Require("scale_attn_by_inverse_layer_idx", false);
@@ -105,12 +105,12 @@ ModelOptions GptFrom(const FolderConfig& config) {
 
 RopeScaling ScalingFrom(const FolderConfig& scaling) {
   RopeScaling result;
-  // "type" is the older name; where both stand, transformers takes it.
+  // "type" is the older name. If both exist, transformers takes it.
   const char* key = scaling.Has("type") ? "type" : "rope_type";
   const std::string type = scaling.Text(key, "default");
   if (type == "default") return result;
   const auto required = [&scaling](const char* name) {
-    // Missing it is null, and no number.
+    // A missing value is null, which is not a number.
     return scaling.Has(name) ? scaling.Positive(name, 0)
                              : throw scaling.Unexpected(name, "a number");
   };
@@ -136,7 +136,8 @@ RopeScaling ScalingFrom(const FolderConfig& scaling) {
   return result;
 }
 
-// transformers trains no embedding for it; -1: none. Old folders count it from the end.
+// Returns the padding token, whose embedding transformers does not train; -1: none. Old folders
+// count it from the end.
 int64_t PadToken(const FolderConfig& config, int64_t vocab_size) {
   if (!config.Has("pad_token_id")) return -1;
   const nlohmann::json& value = config.json().at("pad_token_id");
@@ -164,7 +165,7 @@ ModelOptions LlamaFrom(const FolderConfig& config) {
   options.head_dim = config.Size("head_dim", options.hidden_size / heads);
   options.intermediate_size = config.Size("intermediate_size", 11008);
   options.rms_norm_eps = config.Positive("rms_norm_eps", 1e-6);
-  // transformers 5 puts the base frequency beside the scaling.
+  // transformers 5 has the base frequency in the object of the scaling.
   const FolderConfig rope =
       config.Object(config.Has("rope_parameters") ? "rope_parameters" : "rope_scaling");
   options.rope_theta = rope.Positive("rope_theta", config.Positive("rope_theta", 10000.0));

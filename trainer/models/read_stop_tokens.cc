@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kKey = "eos_token_id";
 
-// A number or a list of them; null and an empty list say nothing.
+// Returns a number or a list of numbers; none for null and an empty list.
 std::vector<int64_t> TokensIn(const FolderConfig& config) {
   if (!config.Has(kKey)) return {};
   const nlohmann::json& value = config.json().at(kKey);
@@ -23,7 +23,7 @@ std::vector<int64_t> TokensIn(const FolderConfig& config) {
   return tokens;
 }
 
-// What transformers' configuration classes take for a key that is not there at all.
+// Returns the default of transformers' configuration classes for a missing key.
 std::vector<int64_t> DefaultOf(const std::string& model_type) {
   if (model_type == "gpt2") return {50256};
   if (model_type == "llama") return {2};

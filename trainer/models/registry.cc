@@ -31,7 +31,7 @@ struct Builder {
   const c10::Device device;
 };
 
-// Only its own code or file knows what it is.
+// Returns whether only the model's own code or file knows its parameters.
 bool IsOfUser(const ModelOptions& options) {
   return std::holds_alternative<PluginOptions>(options) ||
          std::holds_alternative<TorchScriptOptions>(options);
@@ -69,7 +69,7 @@ std::shared_ptr<Model> MakeModel(const ModelOptions& options,
   if (device.is_cpu()) {
     model->Initialize();
   } else {
-    // The same numbers on any device.
+    // Initializes on the CPU and copies, so that all devices get equal numbers.
     CopyState(*MakeModel(options, loss), *model);
   }
   return model;

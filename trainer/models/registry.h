@@ -1,4 +1,4 @@
-// From a model's options to the model.
+// Makes models from their options.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ struct PluginOptions {
 
   std::string path = {};    // the shared object
   std::string json = "{}";  // options for its code
-  DataShape data = {};      // of what it is trained on
+  DataShape data = {};      // of the training data
 
   bool operator==(const PluginOptions&) const = default;
 };
 
-// One of them says which model, and its sizes.
+// The options of one model: its type says which model, its values the sizes.
 using ModelOptions = std::variant<MlpOptions,
                                   CnnOptions,
                                   ResNetOptions,
@@ -38,11 +38,11 @@ using ModelOptions = std::variant<MlpOptions,
                                   TorchScriptOptions,
                                   PluginOptions>;
 
-// "gpt": kType of the options.
+// Returns kType of the options, such as "gpt".
 std::string TypeOf(const ModelOptions& options);
 
-// What a transformer shares with the others; nullptr for other models. `Options`: ModelOptions,
-// maybe const.
+// Returns the options that all transformers share; nullptr for other models. `Options`:
+// ModelOptions, maybe const.
 template <typename Options>
 auto* TransformerIn(Options& options) {
   using Found =
@@ -56,9 +56,9 @@ auto* TransformerIn(Options& options) {
       options);
 }
 
-// While it lives, this thread's models make their parameters and buffers on the device; without one
-// on the CPU. On at::kMeta they have names and shapes but no memory: enough to count them and to
-// compare them with a file. Not nested.
+// While it lives, this thread's models make their parameters and buffers on the device; without it
+// on the CPU. On at::kMeta they have names and shapes but no memory, which is enough to count them
+// and to compare them with a file. Not nested.
 class ParametersOn {
  public:
   // `name`: of the parameter or buffer.
@@ -67,26 +67,28 @@ class ParametersOn {
       : ParametersOn([device](const std::string&) { return device; }) {}
   explicit ParametersOn(Place place);
   ~ParametersOn();
-  // For this thread now.
+  // Returns the device for `name` on this thread now.
   static c10::Device PlaceOf(const std::string& name);
   ParametersOn(const ParametersOn&) = delete;
   ParametersOn& operator=(const ParametersOn&) = delete;
 };
 
-// Throws Failure for sizes that do not fit. `initialize` false: weights are left uninitialised, for
-// ranks that receive them by broadcast or file. Weights are drawn on the CPU for any device.
+// Makes a model. If `initialize` is false, does not initialize its weights, because ranks receive
+// them by broadcast or from a file. Draws weights on the CPU for any device. Throws Failure for
+// wrong sizes.
 std::shared_ptr<Model> MakeModel(const ModelOptions& options,
                                  const LossOptions& loss = {},
                                  bool initialize = true,
                                  c10::Device device = at::kCPU);
-// The same with each parameter and buffer where `place` says, weights not initialised.
-// REQUIRES: a built-in model.
+// Makes a model with each parameter and buffer on the device that `place` returns, without
+// initializing the weights. REQUIRES: a built-in model.
 std::shared_ptr<Model> MakeModelParts(const ModelOptions& options,
                                       const LossOptions& loss,
                                       const ParametersOn::Place& place);
 
-// The same with names and shapes alone, in no time and memory; nullptr where only its own code or
-// file knows them (plugin, torchscript). Throws Failure too for more than can be counted.
+// Makes a model with only names and shapes, which takes no memory and little time. Returns nullptr
+// if only the model's own code or file knows them (plugin, torchscript). Throws Failure for wrong
+// sizes, and for more elements than can be counted.
 std::shared_ptr<const Model> MakeModelShape(const ModelOptions& options);
 
 }  // namespace ddprun::trainer

@@ -41,7 +41,7 @@ struct BatchNorm {
   at::Tensor batches;  // int64 []
 };
 
-// A convolution without bias, and the normalisation behind it.
+// A convolution without bias, and the normalization after it.
 struct Unit {
   at::Tensor weight;  // [out, in, k, k]
   BatchNorm norm;
@@ -51,7 +51,7 @@ struct Unit {
 struct ResNetBlock {
   std::string name;
   std::vector<Unit> units;
-  std::vector<Unit> downsample;  // none or one: on the way past the units
+  std::vector<Unit> downsample;  // none or one: on the shortcut past the units
 };
 
 class ResNet final : public Model {
@@ -117,7 +117,7 @@ class ResNet final : public Model {
     InitializeAsTorch(fc_.weight, fc_.bias);
   }
 
-  // Published weights are of ImageNet's 1000 classes.
+  // The last layer may start anew, because published weights are for ImageNet's 1000 classes.
   bool MayStartFresh(const std::string& parameter) const override {
     return parameter.starts_with("fc.");
   }
@@ -144,7 +144,7 @@ class ResNet final : public Model {
     return unit;
   }
 
-  // As torchvision: a bottleneck's stride is that of its 3x3 convolution.
+  // As in torchvision, the stride of a bottleneck is in its 3x3 convolution.
   ResNetBlock AddBlock(
       const std::string& name, int64_t in, int64_t width, int64_t stride, bool bottleneck) {
     const auto add = [&](int index, int64_t from, int64_t to, int64_t size, int64_t step) {
@@ -173,7 +173,7 @@ class ResNet final : public Model {
     const int64_t padding = unit.weight.size(2) / 2;
     const at::Tensor y = Convolution(x, {unit.weight, {}}, unit.stride, padding);
     const BatchNorm& norm = unit.norm;
-    // The running means take every batch once.
+    // The running means count every batch once, so recomputation does not change them.
     const bool counts = is_training() && !IsRecomputing();
     if (counts) {
       const at::NoGradGuard no_grad;

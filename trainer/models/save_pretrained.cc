@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-// What transformers needs beside the weights to use a model.
+// Files that transformers needs besides the weights to use a model.
 constexpr std::array<const char*, 10> kCompanions = {"vocab.txt",
                                                      "tokenizer.json",
                                                      "tokenizer_config.json",
@@ -35,12 +35,12 @@ constexpr std::array<const char*, 10> kCompanions = {"vocab.txt",
                                                      kGenerationConfigName};
 
 void WriteText(const fs::path& path, std::string_view text) {
-  // The folder is synced as a whole.
+  // The file is not synced, because the caller syncs the whole folder.
   ThrowIfError(WriteWholeFile(path.string(), text, Durability::kUnsynced));
 }
 
-// nullopt: there is no folder, or no such file that can be read. A run that has trained for days
-// saves its weights all the same.
+// Returns nullopt if the folder or file is missing or cannot be read, because a run that has
+// trained for days must save its weights anyway.
 std::optional<std::string> ReadText(const fs::path& folder, const char* name) {
   const fs::path path = folder / name;
   std::error_code error;
@@ -53,7 +53,7 @@ std::optional<std::string> ReadText(const fs::path& folder, const char* name) {
 
 using LazyTensors = std::vector<LazyTensor>;
 
-// In their order, cut where the next one would make a file too large.
+// Divides the tensors, in their order, into shards that are not too large.
 std::vector<LazyTensors> Shards(const Model& model, const SaveOptions& options) {
   std::vector<LazyTensors> shards(1);
   int64_t bytes = 0;
@@ -99,7 +99,7 @@ void WriteWeights(const Model& model, const fs::path& folder, const SaveOptions&
   WriteText(folder / kIndexName, index.dump(2) + "\n");
 }
 
-// What a reader makes of it; nullopt: it describes no model.
+// Returns the options that a reader finds in `config`; nullopt if it describes no model.
 std::optional<ModelOptions> Described(const ordered_json& config) {
   try {
     return ReadModelOptions(FolderConfig(kConfigName, nlohmann::json(config)));
@@ -108,12 +108,13 @@ std::optional<ModelOptions> Described(const ordered_json& config) {
   }
 }
 
-// A key of `source` keeps its value, or stays away, where a reader finds the same model with it.
+// Returns `source` with the keys of `own`. A key keeps its value in `source`, or stays missing, if
+// a reader finds the same model with it.
 ordered_json Merged(const ordered_json& source, const ordered_json& own) {
   ordered_json merged = source;
   for (const auto& [key, value] : own.items()) merged[key] = value;
   const bool has_labels = own.contains("id2label");
-  // Other words for what id2label says.
+  // num_labels repeats the number of names in id2label.
   if (has_labels && merged.contains("num_labels")) merged["num_labels"] = own["id2label"].size();
   if (!Described(merged)) merged.erase("problem_type");
   const auto wanted = Described(own);
@@ -131,7 +132,7 @@ ordered_json Merged(const ordered_json& source, const ordered_json& own) {
     return config.value("id2label", ordered_json());
   };
   if (has_labels && labels(merged) != labels(source)) merged["label2id"] = own["label2id"];
-  // Of the weights, which are saved as they were trained.
+  // The type of the weights, which are saved in float32, as trained.
   for (const char* key : {"dtype", "torch_dtype"}) {
     if (merged.contains(key)) merged[key] = "float32";
   }
@@ -156,7 +157,7 @@ std::string ConfigText(const Model& model, const SaveOptions& options) {
     const ordered_json source = ordered_json::parse(*text, nullptr, /*allow_exceptions=*/false);
     if (source.is_object()) config = Merged(source, config);
   }
-  // Names of classes may hold any bytes.
+  // Replaces invalid UTF-8, because names of classes may contain any bytes.
   return config.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <string>
 
-// B samples, L length, N tokens, C width, I intermediate width, H heads, V vocabulary; of the last
-// three, and of the width within attention, a rank has its share.
+// Shapes: B samples, L length, N tokens, C width, I intermediate width, H heads, V vocabulary. A
+// rank has its share of I, H, V, and of the width within attention.
 namespace ddprun::trainer {
 
 namespace {
@@ -14,7 +14,8 @@ constexpr double kFloat = 4;
 constexpr double kIndex = 8;                // int64
 constexpr double kScorePiece = 32 << 20;    // of LinearCrossEntropy
 constexpr int64_t kLongestComposed = 1024;  // of ScaledDotProduct
-// What attention and the two inner products give, and the gradients of what they take.
+// Tensors that tensor ranks sum per block: the outputs of attention and of the inner products, and
+// the gradients of their inputs.
 constexpr double kSums = 4;
 
 struct Sizes {
@@ -33,11 +34,11 @@ struct Sizes {
         drops_scores(model.attention_dropout > 0) {}
 
   double samples, length, tokens, width, share, own_width, inner, heads, vocabulary;
-  double number;  // bytes of what a product takes and gives
+  double number;  // bytes of each input and output number of a product
   bool composed;  // attention keeps its probabilities
   bool drops_scores;
   double places() const { return samples * length; }
-  // [B, H, L, L] once.
+  // Returns the size of one tensor [B, H, L, L].
   double scores(double queries) const { return samples * heads * queries * length; }
   // In bfloat16 the products keep copies of their weights.
   double copies(double weights) const { return number == kFloat ? 0 : weights * number; }
@@ -48,8 +49,9 @@ struct Kept {
   double transient = 0;
 };
 
-// ScaledDotProduct of `queries` tokens of each sample, of `width` numbers each: queries, keys and
-// values, and what comes of the scores. Its result is counted by the caller.
+// Returns the memory of ScaledDotProduct() with `queries` tokens of each sample, of `width` numbers
+// each: queries, keys and values, and the tensors made from the scores. The caller counts the
+// result.
 Kept AttentionKeeps(const Sizes& s, double queries, double width) {
   const double rows = s.samples * (queries + 2 * s.length) * width;
   if (!s.composed) {
@@ -70,7 +72,7 @@ StageMemory Embedding(const Sizes& s, double rows_of_table, double others) {
           .summed = s.tokens * s.width * kFloat};
 }
 
-// The last norm, and the loss whose gradients are computed in forward.
+// Returns the memory of the last norm, and of the loss, whose gradients are computed in forward.
 StageMemory CausalHead(const Sizes& s, bool tied, double norm_keeps) {
   const double hidden = s.tokens * s.width;
   const double table = s.vocabulary * s.width * kFloat;
@@ -81,13 +83,13 @@ StageMemory CausalHead(const Sizes& s, bool tied, double norm_keeps) {
                    .backward = hidden * kFloat,
                    .summed = hidden * s.number};
   if (tied) {
-    head.held = table;  // until the embedding's own gradient joins it
+    head.held = table;  // until the embedding's own gradient is added to it
   }
   head.gradients = head.largest_gradient = table;
   return head;
 }
 
-// Embedding, blocks and head of a language model.
+// Returns the memory of embedding, blocks and head of a language model.
 template <typename Language>
 std::vector<StageMemory> CausalStages(const Sizes& s,
                                       const Language& model,
@@ -110,7 +112,7 @@ std::optional<std::vector<StageMemory>> MemoryOf(const GptOptions& model,
   const double weights = (4 * s.own_width + 2 * s.inner) * s.width;
   const Kept attention = AttentionKeeps(s, s.length, s.own_width);
   const StageMemory block{
-      // The stream before and after attention; what c_attn, c_proj, c_fc and the GELU take.
+      // The stream before and after attention; the inputs of c_attn, c_proj, c_fc and the GELU.
       .saved = hidden * (2 * kFloat + (2 + s.share) * s.number) + 2 * inner * s.number +
                attention.saved + s.copies(weights),
       .forward = std::max(attention.transient, inner * s.number),
@@ -137,7 +139,7 @@ std::optional<std::vector<StageMemory>> MemoryOf(const LlamaOptions& model,
   const double weights = (2 * s.heads + 2 * groups) * head * s.width + 3 * s.inner * s.width;
   const Kept attention = AttentionKeeps(s, s.length, s.heads * head);
   const StageMemory block{
-      // Each of the two norms keeps what it takes, that divided, and what it gives.
+      // Each of the two norms keeps its input, the normalized input, and its output.
       .saved = hidden * (4 * kFloat + 2 * s.number) + s.tokens * s.heads * head * s.number +
                4 * inner * s.number + attention.saved + s.copies(weights),
       .forward = std::max(attention.transient, inner * s.number),
@@ -154,7 +156,7 @@ std::optional<std::vector<StageMemory>> MemoryOf(const BertOptions& model,
                                                  const BatchSize& batch) {
   const Sizes s(batch, model);
   const double weights = (4 * s.own_width + 2 * s.inner) * s.width;
-  // Of the last layer, only the first token of each sample goes on.
+  // After the last layer, only the first token of each sample is used.
   const auto layer = [&](double rows, double queries) {
     const double hidden = rows * s.width;
     const double inner = rows * s.inner;
@@ -172,7 +174,7 @@ std::optional<std::vector<StageMemory>> MemoryOf(const BertOptions& model,
   };
   StageMemory embedding =
       Embedding(s, s.vocabulary, static_cast<double>(model.max_position_embeddings));
-  embedding.saved += s.tokens * s.width * kFloat;  // what its norm takes
+  embedding.saved += s.tokens * s.width * kFloat;  // the input of its norm
   std::vector<StageMemory> stages{embedding};
   stages.insert(stages.end(), static_cast<size_t>(model.num_hidden_layers - 1),
                 layer(s.tokens, s.length));
@@ -183,7 +185,7 @@ std::optional<std::vector<StageMemory>> MemoryOf(const BertOptions& model,
   return stages;
 }
 
-// Of in x out weights whose input is kept.
+// Returns the memory of a layer with in x out weights that keeps its input.
 StageMemory LinearStage(double samples, double in, double out, double number) {
   return {.saved = samples * in * number + (number == kFloat ? 0 : in * out * number),
           .forward = samples * out * kFloat,
@@ -198,8 +200,8 @@ std::optional<std::vector<StageMemory>> MemoryOf(const MlpOptions& model,
   const Sizes s(batch);
   std::vector<StageMemory> stages;
   for (size_t i = 0; i + 1 < model.sizes.size(); ++i) {
-    // Of a pair of layers the first is split by outputs, the second by inputs; what an odd last one
-    // gives is gathered.
+    // The first of a pair of layers is split by outputs, the second by inputs. The output of an odd
+    // last layer is gathered.
     const bool second = i % 2 == 1;
     const auto in = static_cast<double>(model.sizes[i]);
     const auto out = static_cast<double>(model.sizes[i + 1]);
@@ -226,7 +228,7 @@ std::optional<std::vector<StageMemory>> MemoryOf(const CnnOptions& model,
     height /= 2;
     width /= 2;
     const double pooled = s.samples * static_cast<double>(height * width) * out;
-    // What the ReLU gives; what pooling gives, and from where.
+    // The output of the ReLU; the output of pooling, and its indices.
     stages.push_back({.saved = pixels * out * s.number + pooled * (s.number + kIndex),
                       .forward = pixels * out * s.number,
                       .backward = 2 * pixels * out * s.number + pixels * in * s.number,
@@ -242,11 +244,11 @@ std::optional<std::vector<StageMemory>> MemoryOf(const CnnOptions& model,
   return stages;
 }
 
-// The units follow from the names: "layer3.0.conv2.weight" is one of the third stage.
+// Finds the units by their names: "layer3.0.conv2.weight" is a unit of the third stage.
 std::optional<std::vector<StageMemory>> MemoryOf(const ResNetOptions& model,
                                                  const Model& shape,
                                                  const BatchSize& batch) {
-  // Images of which a user's data set says nothing.
+  // The size of a user's images may be unknown.
   if (model.image.size() != 3) return std::nullopt;
   const Sizes s(batch);
   std::vector<StageMemory> stages;
@@ -261,7 +263,8 @@ std::optional<std::vector<StageMemory>> MemoryOf(const ResNetOptions& model,
                        static_cast<double>(model.image[1]) / shrunk *
                        static_cast<double>(model.image[2]) / shrunk * s.number;
     const double bytes = static_cast<double>(weight.nbytes());
-    // What the convolution gives, and the ReLU behind the normalisation; the stem's pooling too.
+    // The output of the convolution, and of the ReLU after the normalization; for the stem, also of
+    // pooling.
     const bool past = parameter.key().find("downsample") != std::string::npos;
     const bool begins = !stem && parameter.key().ends_with(".conv1.weight");
     stages.push_back({.saved = past   ? out
@@ -273,13 +276,14 @@ std::optional<std::vector<StageMemory>> MemoryOf(const ResNetOptions& model,
                       .largest_gradient = bytes,
                       .input = begins ? taken : 0,
                       .continues_block = !stem && !begins});
-    // A block gives what its last unit does; the stem's pooling halves height and width.
+    // The next block's input is the output of this block's last unit. The stem's pooling halves
+    // height and width.
     if (!past) taken = stem ? out / 4 : out;
   }
   return stages;
 }
 
-// Models whose own code knows.
+// Returns nullopt for models whose memory only their own code knows.
 template <typename Options>
 std::optional<std::vector<StageMemory>> MemoryOf(const Options& /*model*/,
                                                  const Model& /*shape*/,
@@ -302,7 +306,8 @@ std::vector<StageMemory> WithRecomputedBlocks(const std::vector<StageMemory>& st
     StageMemory next = stage;
     if (is_block) {
       next.saved = stage.input;
-      // The gradients of the parameters come together, when all has been computed backward.
+      // A recomputed block produces all of its parameters' gradients at once, when its backward is
+      // complete.
       next.forward = next.backward = stage.saved + std::max(stage.forward, stage.backward);
       next.largest_gradient = stage.gradients;
       next.summed = 1.5 * stage.summed;

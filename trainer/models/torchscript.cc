@@ -44,7 +44,7 @@ Failure OwnLoss(const std::string& path) {
                        .page = "keys-that-do-not-fit"});
 }
 
-// The first line: the rest is a C++ backtrace.
+// Returns the first line, because the rest is a C++ backtrace.
 std::string Brief(const c10::Error& error) {
   const std::string text = error.what_without_backtrace();
   return text.substr(0, text.find('\n'));
@@ -67,7 +67,7 @@ Argument ArgumentNamed(const std::string& name) {
   return Argument::kDefault;
 }
 
-// What to pass for each argument of forward, without self.
+// Returns what to pass for each argument of forward, except self.
 std::vector<Argument> ArgumentsOf(const std::string& path, const torch::jit::Module& module) {
   const auto method = module.find_method("forward");
   if (!method) throw Unusable(path, "holds a module without a forward.");
@@ -87,7 +87,7 @@ std::vector<Argument> ArgumentsOf(const std::string& path, const torch::jit::Mod
   return arguments;
 }
 
-// The layers whose mode is a constant of the graph, `on` or off, as tracing leaves it.
+// Returns the layers whose mode is the constant `on` in the graph, as after tracing.
 std::set<std::string> LayersFixed(const torch::jit::Block& block, bool on) {
   std::set<std::string> names;
   for (const torch::jit::Node* node : block.nodes()) {
@@ -128,7 +128,7 @@ class TorchScript final : public Model {
   at::Tensor Outputs(const Batch& batch) override { return Run(batch).outputs; }
 
   at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
-    // The module's own loss came with the outputs.
+    // A module that takes targets has returned its loss with the outputs.
     if (!TakesTargets()) return LossOf(loss_, outputs, batch, is_training());
     return last_loss_;
   }
@@ -214,7 +214,7 @@ class TorchScript final : public Model {
                      "must be the mean loss, a tensor without dimensions.");
     }
     last_loss_ = tensors[0];
-    // Without outputs the loss stands for them, as far as a gradient is concerned.
+    // Without outputs, the loss replaces them, which is enough for a gradient.
     return {.outputs = tensors.size() > 1 ? tensors[1] : tensors[0], .loss = tensors[0]};
   }
 
@@ -223,7 +223,7 @@ class TorchScript final : public Model {
     try {
       return module_.forward(std::move(values));
     } catch (const std::exception& error) {
-      // Ends with the line of the Python source.
+      // The message ends with the line of the Python source.
       throw Failure(Error{.title = "ERROR IN THE TORCHSCRIPT MODEL",
                           .where = path_,
                           .what = error.what(),
@@ -244,7 +244,7 @@ class TorchScript final : public Model {
 std::vector<std::string> TorchScriptNotes(const std::string& path) {
   const torch::jit::Module module = Open(path);
   const auto method = module.find_method("forward");
-  if (!method) return {};  // LoadTorchScript says so
+  if (!method) return {};  // LoadTorchScript() reports this error
   const std::shared_ptr<torch::jit::Graph> graph = method->graph()->copy();
   torch::jit::Inline(*graph);
   std::vector<std::string> notes;

@@ -1,5 +1,5 @@
 // A model that was defined in Python: a file of torch.jit.script or torch.jit.trace. Its parameters
-// and buffers are trained in place; nothing of Python is needed.
+// and buffers are trained in place, without Python.
 #pragma once
 
 #include <memory>
@@ -18,19 +18,20 @@ struct TorchScriptOptions {
   bool operator==(const TorchScriptOptions&) const = default;
 };
 
-// The first argument of the module's forward gets the batch's inputs. Others are known by name:
-// attention_mask, token_type_ids, and targets or labels; any other must have a default. A forward
-// that takes targets returns the mean loss, or a tuple (loss, outputs); one that does not returns
-// the outputs, and `loss` says what is made of them.
+// Loads the model. The first argument of the module's forward gets the batch's inputs. Other
+// arguments are recognized by name: attention_mask, token_type_ids, and targets or labels; any
+// other must have a default. A forward with targets returns the mean loss, or a tuple (loss,
+// outputs). A forward without targets returns the outputs, and `loss` says how the loss is
+// computed.
 //
-// SaveFiles writes model.pt, which torch.jit.load reads. Throws Failure for a file that is no
-// TorchScript or has a forward that cannot be called like this.
+// SaveFiles() writes model.pt for torch.jit.load. Throws Failure for a file that is not
+// TorchScript, or whose forward cannot be called like this.
 std::shared_ptr<Model> LoadTorchScript(const std::string& path,
                                        const LossOptions& loss,
                                        c10::Device device = at::kCPU);
 
-// What a person should know before training the module of the file: layers that tracing has left in
-// one mode; a line each. Throws Failure.
+// Returns notes for people before training: layers that tracing has left in one mode; a line each.
+// Throws Failure.
 std::vector<std::string> TorchScriptNotes(const std::string& path);
 
 }  // namespace ddprun::trainer

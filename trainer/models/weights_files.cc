@@ -45,7 +45,7 @@ bool IsFileName(const std::string& name) {
   return !name.empty() && name.find('/') == name.npos;
 }
 
-// Shard by tensor, in the order of the names.
+// Returns the shard of each tensor, in the order of names.
 std::map<std::string, std::string> ReadWeightMap(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const json index = json::parse(file, nullptr, /*allow_exceptions=*/false);
@@ -54,7 +54,7 @@ std::map<std::string, std::string> ReadWeightMap(const std::string& path) {
   }
   std::map<std::string, std::string> shard_of;
   for (const auto& [name, shard] : index["weight_map"].items()) {
-    // Only files of the folder itself: an index must not lead elsewhere.
+    // Accepts only files of this folder, so that an index cannot lead elsewhere.
     if (!shard.is_string() || !IsFileName(shard.get<std::string>())) {
       throw BrokenIndex(path,
                         "names no file of its folder for tensor \"" + name + "\": " + shard.dump());
@@ -64,12 +64,12 @@ std::map<std::string, std::string> ReadWeightMap(const std::string& path) {
   return shard_of;
 }
 
-// What scripts put a model's state dict under, beside the optimizer's, and the prefix of modules
-// that were wrapped when they were saved.
+// Keys under which scripts save a model's state dict beside the optimizer's, and prefixes of
+// modules that were wrapped when they were saved.
 constexpr std::array<const char*, 3> kModelSections = {"model", "state_dict", "model_state_dict"};
 constexpr std::array<std::string_view, 2> kWrappers = {"module.", "_orig_mod."};
 
-// What stands before the names of the model's own tensors.
+// Returns the prefix of the names of the model's own tensors.
 std::string ModelPrefix(const TorchFile& file) {
   std::string prefix;
   for (const char* section : kModelSections) {
@@ -144,7 +144,7 @@ WeightsFiles::WeightsFiles(const std::string& path, Verify verify) : path_(path)
     AddFile(path);
     return;
   }
-  // Safetensors first: a folder of the Hub may hold both.
+  // Looks for safetensors first, because a folder of the Hub may have both.
   for (const char* name : {kWeightsName, kIndexName, kPickleName, kPickleIndexName}) {
     path_ = (fs::path(path) / name).string();
     if (!fs::exists(path_)) continue;
@@ -178,7 +178,7 @@ void WeightsFiles::OpenShards() {
   }
 }
 
-// Returns the names of its tensors.
+// Adds the file's tensors. Returns their names.
 std::vector<std::string> WeightsFiles::AddFile(const std::string& path) {
   std::vector<std::string> names;
   for (auto& [name, entry] : TorchFile::IsOne(path) ? OpenTorchFile(path) : OpenSafetensors(path)) {

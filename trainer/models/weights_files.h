@@ -1,4 +1,4 @@
-// The weights files of one model, as if they were one.
+// The weights files of one model, read as if they were one file.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,17 +19,17 @@ class WeightsFiles {
   struct Entry {
     at::ScalarType dtype;
     std::vector<int64_t> shape;
-    std::function<void(at::Tensor& target)> read_into;  // of that shape; throws Failure
+    std::function<void(at::Tensor& target)> read_into;  // of this shape; throws Failure
   };
 
-  // `path`: a safetensors file, one of torch.save, a checkpoint of a run, or a folder with
-  // model.safetensors or pytorch_model.bin, or with the shards that an index beside them names.
-  // `verify`: of a checkpoint. Throws Failure.
+  // `path`: a safetensors file, a file of torch.save, a checkpoint of a run, or a folder with
+  // model.safetensors or pytorch_model.bin, or with the shards of an index. `verify`: for a
+  // checkpoint. Throws Failure.
   WeightsFiles(const std::string& path, Verify verify);
 
-  // The file, or the folder's index.
+  // Returns the path of the file, or of the folder's index.
   const std::string& path() const { return path_; }
-  // All tensors, by name.
+  // Returns all tensors, by name.
   const std::map<std::string, Entry>& entries() const { return entries_; }
 
  private:
