@@ -7,30 +7,30 @@
 
 namespace ddprun::trainer {
 
-// What the loss is multiplied by before backward, so that small gradients do not become zero in
-// float16: as large as it can be without gradients that are infinite. One thread; the same on all
-// ranks, as long as all are told the same.
+// The factor of the loss before backward, so that small gradients do not become zero in float16. It
+// is as large as possible without infinite gradients. One thread; equal on all ranks if all ranks
+// make equal calls.
 class LossScaler {
  public:
   struct Options {
     double init_scale = 65536;
-    int64_t growth_interval = 2000;  // steps without overflow, after which the scale doubles
+    int64_t growth_interval = 2000;  // steps without overflow after which the scale doubles
   };
 
   explicit LossScaler(const Options& options)
       : growth_interval_(options.growth_interval), scale_(static_cast<float>(options.init_scale)) {}
 
   double scale() const { return scale_; }
-  // Steps whose gradients were not finite, and which have therefore changed nothing.
+  // Returns how many steps had gradients that were not finite, and so changed nothing.
   int64_t skipped() const { return skipped_; }
-  // After each step; halves the scale after one that overflowed.
+  // Updates the scale. Call it after each step. If the step overflowed, halves the scale.
   void Update(bool overflowed);
   void NameState(StateVisitor& visitor);
 
  private:
   const int64_t growth_interval_;
   float scale_;
-  int64_t good_steps_ = 0;  // since the scale has changed, or a step was skipped
+  int64_t good_steps_ = 0;  // since the last change of the scale or skipped step
   int64_t skipped_ = 0;
 };
 

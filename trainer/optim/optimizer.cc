@@ -22,7 +22,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-// Calls `step` with a number, or with the tensor that the device's kernels read it from.
+// Calls `step` with a number, or with the tensor from which the device's kernels read it.
 template <typename Step>
 void WithRate(const DeviceScalar& rate, const Step& step) {
   if (!rate.on_device().defined()) return step(static_cast<double>(rate));
@@ -40,7 +40,7 @@ class AdamOptimizer final : public Optimizer {
   struct State {
     at::Tensor first_moment;
     at::Tensor second_moment;
-    at::Tensor step;  // float32 scalar on the parameter's device, as the fused kernels want it
+    at::Tensor step;  // float32 scalar on the parameter's device, as the fused kernels need
   };
 
   void StepGroup(size_t group,
@@ -93,7 +93,8 @@ class AdamOptimizer final : public Optimizer {
     }
     const StatePlacement placement = PlacementOf(group, member);
     if (!state.step.defined()) {
-      // All of a whole one will be written; of a part what pads it will not.
+      // A whole parameter's state is written completely. A part's state begins with zeros, because
+      // its padding is not written.
       const at::Tensor& parameter = groups_[group].parameters[member];
       state = placement.empty() ? State{at::empty_like(parameter), at::empty_like(parameter),
                                         at::zeros({}, parameter.options().dtype(at::kFloat))}
@@ -121,7 +122,7 @@ class SgdOptimizer final : public Optimizer {
   }
 
  private:
-  // What one call of the fused kernel takes.
+  // The operands of one call of the fused kernel.
   struct Operands {
     Tensors values;
     Tensors gradients;
@@ -132,7 +133,8 @@ class SgdOptimizer final : public Optimizer {
                  std::span<const size_t> members,
                  const DeviceScalar& learning_rate) override {
     const ParameterGroup& parameters = groups_[group];
-    // The kernel's is_first_step holds for a whole call: momentum starts as the gradient then.
+    // Divides the parameters, because the kernel's is_first_step holds for a whole call: momentum
+    // then starts as the gradient.
     Operands first, later;
     for (const size_t i : members) {
       const at::Tensor& parameter = parameters.parameters[i];
@@ -178,8 +180,8 @@ class SgdOptimizer final : public Optimizer {
   std::vector<Tensors> momentum_;  // by group, by parameter; undefined before the first step
 };
 
-// A name without what separates its words: layer, 1, 0, bn, 1, weight in "layer1.0.bn1.weight",
-// layer, norm in "LayerNorm".
+// The words of a name without separators: layer, 1, 0, bn, 1, weight for "layer1.0.bn1.weight", and
+// layer, norm for "LayerNorm".
 struct WordsOfName {
   explicit WordsOfName(std::string_view name) {
     const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
@@ -206,7 +208,7 @@ struct WordsOfName {
   }
 
   std::string text;
-  std::vector<bool> borders;  // whether a word begins, or the last one ends, at that letter
+  std::vector<bool> borders;  // whether a word begins, or the last one ends, at this letter
 };
 
 }  // namespace
@@ -280,13 +282,14 @@ void ClipTo(double max_norm, const DeviceScalar& norm, const std::vector<at::Ten
   if (tensors.empty()) return;
   if (norm.on_device().defined()) {
     at::Tensor scale = norm.on_device().to(at::kFloat).add_(1e-6F).reciprocal_();
-    // What is no number stays so.
+    // A NaN stays NaN.
     return at::_foreach_mul_(tensors, scale.mul_(max_norm).clamp_max_(1.0));
   }
-  // In float and by reciprocal, as torch computes max_norm / (total_norm + 1e-6) on a tensor.
+  // Computes in float and by reciprocal, as torch computes max_norm / (total_norm + 1e-6) on a
+  // tensor.
   const float reciprocal = 1.0F / (static_cast<float>(static_cast<double>(norm)) + 1e-6F);
   const float scale = reciprocal * static_cast<float>(max_norm);
-  // Not "scale < 1": a norm that is not a number must reach the gradients too.
+  // Not "scale < 1", because a NaN norm must reach the gradients, too.
   if (!(scale >= 1.0F)) at::_foreach_mul_(tensors, scale);
 }
 

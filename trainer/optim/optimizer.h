@@ -1,5 +1,5 @@
-// SGD, Adam and AdamW over ATen's fused kernels, with the numbers of torch.optim; clipping by the
-// global gradient norm (compute/norm.h), as torch.nn.utils.clip_grad_norm_.
+// SGD, Adam and AdamW with ATen's fused kernels and the numbers of torch.optim. Clips by the global
+// gradient norm (compute/norm.h) like torch.nn.utils.clip_grad_norm_.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,50 +33,55 @@ struct ParameterGroup {
   std::vector<at::Tensor> parameters;
   // AdamW: decoupled; Adam and SGD: added to the gradient, as in torch.optim.
   double weight_decay = 0.0;
-  std::vector<std::string> names = {};          // as many as parameters, where the state is wanted
-  std::vector<StatePlacement> placements = {};  // as many, or none: all are whole
+  std::vector<std::string> names = {};          // one per parameter; needed for the state
+  std::vector<StatePlacement> placements = {};  // one per parameter; empty: all are whole
 };
 
-// Parameters whose name has one of `no_decay` among its words, in letters of either case, go into a
-// group without weight decay, the others into one with it; an empty group is left out. Words are
-// what dots, underscores, digits and capital letters part: "bn" is one of "bn1.weight", not of
-// "subnet.weight". Several stand for a row of them: "LayerNorm.weight", "downsample.1".
+// Divides parameters into a group without weight decay and one with it; leaves out an empty group.
+// A parameter is in the first group if its name contains one of `no_decay` as a word, in letters of
+// either case.
+//
+// Dots, underscores, digits and capital letters separate words: "bn" is a word of "bn1.weight", not
+// of "subnet.weight". An entry may be several words in a row: "LayerNorm.weight", "downsample.1".
 std::vector<ParameterGroup> GroupByDecay(
     const std::vector<std::pair<std::string, at::Tensor>>& named_parameters,
     const std::vector<std::string>& no_decay,
     double weight_decay);
 
-// One thread at a time. State (moments, momentum) is made at a parameter's first step, on its
-// device. A parameter without gradient is left alone, as torch.optim does.
+// One thread at a time. A parameter's first step makes its state (moments, momentum), on its
+// device. A parameter without gradient does not change, as in torch.optim.
 class Optimizer {
  public:
   explicit Optimizer(std::vector<ParameterGroup> groups);
   virtual ~Optimizer() = default;
 
-  // One step with the gradients as they are. No autograd graph is recorded. A learning rate that is
-  // on the parameters' device is read there, as float32: fused kernels take no other.
+  // Does one step with the present gradients, without recording an autograd graph. If the learning
+  // rate is on the parameters' device, reads it there as float32, because fused kernels accept no
+  // other type.
   void Step(const DeviceScalar& learning_rate);
-  // The same for some of the parameters: step by step, parts of all may be given in any order.
+  // Does one step for some of the parameters. One step may be divided into calls with different
+  // parameters, in any order.
   void Step(const DeviceScalar& learning_rate, std::span<const at::Tensor> parameters);
 
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
-  // Names what it has per parameter, as torch.optim's state_dict calls it: "fc.weight.exp_avg". May
-  // be loaded before the first step. REQUIRES: names in the groups.
+  // Names the state of each parameter with the names of torch.optim's state_dict:
+  // "fc.weight.exp_avg". A checkpoint may be loaded before the first step. REQUIRES: names in the
+  // groups.
   void NameState(StateVisitor& visitor);
 
  protected:
-  // Where a parameter's part, and all that has its shape, belongs.
+  // Returns the placement of a parameter's part, and of all state with its shape.
   StatePlacement PlacementOf(size_t group, size_t member) const {
     const auto& placements = groups_[group].placements;
     return placements.empty() ? StatePlacement() : placements[member];
   }
-  // What of one parameter is kept under names that begin so.
+  // Names the state of one parameter, with names that begin with `prefix`.
   virtual void NameStateOf(size_t group,
                            size_t member,
                            const std::string& prefix,
                            StateVisitor& visitor) = 0;
-  // `members`: indices of the group's parameters, those to update.
+  // `members`: indices of the group's parameters to update.
   virtual void StepGroup(size_t group,
                          std::span<const size_t> members,
                          const DeviceScalar& learning_rate) = 0;
@@ -95,11 +100,11 @@ class Optimizer {
 std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerOptions& options,
                                          std::vector<ParameterGroup> groups);
 
-// Scales the tensors, whose norm together is `norm`, in place so that it is at most max_norm. A
-// norm that is not finite makes them so too, as in torch. A device is not waited for.
+// Scales the tensors in place so that their common norm, now `norm`, is at most max_norm. If the
+// norm is not finite, neither are the results, as in torch. Does not wait for a device.
 void ClipTo(double max_norm, const DeviceScalar& norm, const std::vector<at::Tensor>& tensors);
 
-// The gradients of the parameters that have one.
+// Returns the gradients of the parameters that have one.
 std::vector<at::Tensor> GradientsOf(const std::vector<at::Tensor>& parameters);
 
 }  // namespace ddprun::trainer

@@ -18,15 +18,15 @@ struct ScheduleOptions {
   int64_t total_steps = 0;       // optimizer steps of the run, warmup included
 };
 
-// Warmup in whole optimizer steps.
+// Returns the warmup in whole optimizer steps.
 inline int64_t WarmupSteps(const ScheduleOptions& options) {
   if (options.warmup >= 1) return static_cast<int64_t>(options.warmup);
   return static_cast<int64_t>(std::ceil(static_cast<double>(options.total_steps) * options.warmup));
 }
 
-// learning rate / peak learning rate for optimizer step `step`, counted from 0. Warmup rises from
-// 0, or else from 1 / (WarmupSteps() + 1), at step 0 to 1 at step WarmupSteps(); then the shape
-// falls to min_lr_ratio at total_steps and stays there.
+// Returns learning rate / peak learning rate for optimizer step `step`, counted from 0. Warmup
+// rises to 1 at step WarmupSteps(); at step 0 it is 0, or else 1 / (WarmupSteps() + 1). Then the
+// shape falls to min_lr_ratio at total_steps and stays there.
 inline double LearningRateFactor(const ScheduleOptions& options, int64_t step) {
   const int64_t warmup = WarmupSteps(options);
   if (step < warmup) {
