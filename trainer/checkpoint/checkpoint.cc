@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t kReadBytes = 1 << 20;
 
-// Whether the file is what COMMIT says.
+// Checks that the file is as COMMIT describes it.
 Status CheckFile(const std::string& folder, const FileSum& file, bool checksum) {
   const std::string path = folder + "/" + file.name;
   const auto broken = [&](const std::string& what) { return BrokenCheckpoint(path, what); };
@@ -55,7 +55,8 @@ Status CheckFile(const std::string& folder, const FileSum& file, bool checksum) 
   return {};
 }
 
-// What a piece and a part share, in as few and as long reads as it lies in. `part` is contiguous.
+// Reads the elements that a piece and a part have in common, in as few and as long reads as
+// possible. `part` is contiguous.
 void ReadShared(const SafetensorsFile& file,
                 const CheckpointPiece& piece,
                 const PartRuns& piece_runs,
@@ -65,7 +66,7 @@ void ReadShared(const SafetensorsFile& file,
   auto* const to = static_cast<char*>(part.mutable_data_ptr());
   struct {
     int64_t from = 0, to = 0, length = 0;
-  } run;  // runs that follow each other in both are one
+  } run;  // runs that follow each other in both count as one
   const auto read = [&] {
     if (run.length == 0) return;
     file.ReadBytes(piece.name, run.from * bytes, to + run.to * bytes,
@@ -102,7 +103,7 @@ Failure NoTensor(const std::string& path, const std::string& name) {
 
 }  // namespace
 
-// Reads a state's names from a checkpoint to their owners.
+// Reads a state from a checkpoint into its owners.
 class CheckpointLoader final : public StateVisitor {
  public:
   explicit CheckpointLoader(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
@@ -140,7 +141,7 @@ class CheckpointLoader final : public StateVisitor {
     number = found->second;
   }
 
-  // A line for each name that a rank has visited, and for what it has found wrong.
+  // Exchanges a line for each name that a rank has visited, and for each error that it has found.
   void ShareFindings(const Checkpoint::Exchange& exchange) {
     std::string own;
     for (const std::string& name : visited_) own += "v" + name + "\n";

@@ -1,5 +1,5 @@
-// A checkpoint on the disk: a folder of safetensors shards, index.json and COMMIT that is there
-// whole or not at all (docs/checkpoints.md). Knows no loop, config or process group.
+// A checkpoint on the disk: a folder with safetensors shards, index.json and COMMIT, which exists
+// completely or not at all (docs/checkpoints.md). Independent of loop, config and process group.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,78 +18,83 @@
 
 namespace ddprun::trainer {
 
-// A part of a tensor, and where it lies.
+// A part of a tensor, and where it is stored.
 struct CheckpointPiece {
-  std::string file = {};        // of the folder
-  std::string name = {};        // in that file
+  std::string file = {};        // in the folder
+  std::string name = {};        // in `file`
   std::vector<int64_t> offset;  // in the whole tensor
   std::vector<int64_t> shape;
-  bool flat = false;  // of StateSlice
+  bool flat = false;  // see StateSlice
 };
 
 struct CheckpointTensor {
   at::ScalarType dtype = at::kFloat;
   std::vector<int64_t> shape;
-  std::vector<CheckpointPiece> pieces;  // together the whole, no element in two
+  std::vector<CheckpointPiece> pieces;  // each element is in exactly one piece
 };
 
-// State of one rank, or of all.
+// The state of one rank, or of all.
 struct TensorTable {
   std::map<std::string, CheckpointTensor> tensors = {};
-  // Names of tensors that are stored under another name, because they are the same memory (tied).
+  // Maps names of tensors to the names under which they are stored, because both share memory
+  // (tied).
   std::map<std::string, std::string> aliases = {};
   std::map<std::string, int64_t> numbers = {};
 };
 
 struct Commit;
 
-// What Open() looks at besides COMMIT and index.json.
+// What Open() checks besides COMMIT and index.json.
 enum class Verify {
   kChecksums,  // every byte of the shards
-  kSizes,      // where CheckBytes() follows
+  kSizes,      // only sizes, because CheckBytes() follows
 };
 
-// Whether an error of Open() or CheckBytes() says that the files are not what was committed. Any
-// other says that they could not be read, which may pass: nothing is known of what they hold.
+// Returns whether an error of Open() or CheckBytes() means that the files differ from what was
+// committed. Other errors mean that the files could not be read, perhaps only for now, so their
+// contents are unknown.
 bool IsDamage(const Error& error);
 
-// Open for reading. Immutable: any thread. Only the bytes asked for are read.
+// A checkpoint that is open for reading. Immutable: any thread. Reads only the requested bytes.
 class Checkpoint {
  public:
-  // Error: not committed, of a newer version, or damaged (pages "not-a-checkpoint",
-  // "newer-checkpoint", "broken-checkpoint", "broken-weights"); names the file and what is wrong
-  // with it. Or it cannot be read ("unreadable-checkpoint", "unreadable-weights").
+  // Opens a checkpoint. Error: it is not committed, has a newer version, or is damaged (pages
+  // "not-a-checkpoint", "newer-checkpoint", "broken-checkpoint", "broken-weights"); names the file
+  // and its fault. Or it cannot be read ("unreadable-checkpoint", "unreadable-weights").
   static Result<Checkpoint> Open(const std::string& folder, Verify verify = Verify::kChecksums);
 
-  // Compares the bytes of the shards with their checksums: those that are this part's of them, so
-  // that several processes share out the work. Error: as of Open().
+  // Compares the bytes of the shards with their checksums. Checks only the share of `part`, so that
+  // several processes can divide the work. Error: see Open().
   Status CheckBytes(RankPart part = {}) const;
 
   const std::string& path() const { return path_; }
   int64_t step() const { return step_; }
-  // Of SaveRequest: how good the model was.
+  // Returns the score of the SaveRequest: how good the model was.
   std::optional<double> score() const { return score_; }
-  // Of SaveRequest: the text of a JSON object, the saver's own; its layout may have changed.
+  // Returns the `run` of the SaveRequest: the text of a JSON object, whose layout may have changed.
   const std::string& run() const { return run_; }
   const std::map<std::string, int64_t>& numbers() const { return table_.numbers; }
   const std::map<std::string, CheckpointTensor>& tensors() const { return table_.tensors; }
   const std::map<std::string, std::string>& aliases() const { return table_.aliases; }
-  // Of all files.
+  // Returns the bytes of all files.
   int64_t bytes() const { return bytes_; }
 
-  // The whole tensor, also by an alias. Throws Failure where there is none of that name, or where
-  // reading fails; so do all below.
+  // Returns the whole tensor; `name` may be an alias. This and all methods below throw Failure if
+  // there is no such tensor, or if reading fails.
   at::Tensor Read(const std::string& name) const;
-  // What of it lies where the part does, which may be on any device and of any layout. Padding
-  // (rows beyond the whole) stays as it is.
+  // Reads the elements of `part`, which may be on any device and have any layout. Padding (rows
+  // beyond the whole) does not change.
   void ReadInto(const StateTensor& part) const;
 
-  // Gives what each of several ranks says to all of them, by rank: a collective.
+  // Returns the texts of all ranks, by rank. A collective.
   using Exchange = std::function<std::vector<std::string>(const std::string& own)>;
-  // To the owners, whatever the layout was: each gets the parts that it names. `exchange`: among
-  // the ranks that load the state together, where each may name some of it. Throws Failure
-  // (Code::kStateDoesNotFit) with what is missing, unknown to all, or of other shape or type, on
-  // all ranks alike; then the owners have a part of the state and must be made anew.
+  // Loads the state into the owners, whatever the layout of the saved run: each gets the parts that
+  // it names. `exchange` is a collective of the ranks that load the state together; each rank may
+  // name some of it.
+  //
+  // Throws Failure (Code::kStateDoesNotFit) on all ranks, which names what is missing, unknown to
+  // all, or of other shape or type. The owners may then have a part of the state and must be
+  // made anew.
   void Load(const VisitState& owners, const Exchange& exchange = {}) const;
 
  private:

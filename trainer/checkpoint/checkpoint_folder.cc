@@ -42,7 +42,7 @@ struct Found {
   std::string path;
   StepName name;
 };
-// What is named after a step. A folder that is not there has nothing.
+// Returns the entries that are named after a step; none if the folder does not exist.
 Result<std::vector<Found>> FindSteps(const std::string& folder) {
   std::vector<Found> found;
   std::error_code error;
@@ -118,7 +118,7 @@ std::vector<StoredCheckpoint> Surplus(std::span<const StoredCheckpoint> stored,
   const auto count = std::min(reached.size(), static_cast<size_t>(retention.newest));
   std::vector<StoredCheckpoint> rest(reached.begin() + static_cast<std::ptrdiff_t>(count),
                                      reached.end());
-  // The best of all, the newest ones among them.
+  // The best of all checkpoints, including the newest.
   std::erase_if(
       reached, [](const StoredCheckpoint& item) { return !item.score || std::isnan(*item.score); });
   std::ranges::stable_sort(reached, [&](const StoredCheckpoint& a, const StoredCheckpoint& b) {
@@ -137,7 +137,7 @@ Status RemoveUnfinished(const std::string& folder, int64_t step, const std::stri
   DDPRUN_ASSIGN(const std::vector<Found> found, FindSteps(folder));
   for (const Found& item : found) {
     if (!item.name.rest.starts_with(kUnfinished) || item.name.step > step) continue;
-    // What others have put there is none of a run's business.
+    // Skips entries that this program has not written.
     if (item.path == keep || !CheckOwn(item.path, IsCheckpointFile).ok()) continue;
     DDPRUN_TRY(RemoveOwn(item.path, IsCheckpointFile));
   }
@@ -146,7 +146,7 @@ Status RemoveUnfinished(const std::string& folder, int64_t step, const std::stri
 
 Status RemoveCheckpoint(const std::string& path) {
   DDPRUN_TRY(CheckOwn(path, IsCheckpointFile));
-  // Half deleted, it does not have the name of a checkpoint.
+  // Renames it first, so that a half deleted folder does not have the name of a checkpoint.
   const std::string doomed = path + std::string(kUnfinished) + "deleted";
   DDPRUN_TRY(Rename(path, doomed));
   return RemoveOwn(doomed, IsCheckpointFile);

@@ -1,4 +1,4 @@
-// The folder that holds a run's checkpoints: step-N, and the hint `latest`, a link to the one
+// The folder of a run's checkpoints: step-N, and the hint `latest`, a link to the one that was
 // committed last.
 #pragma once
 
@@ -16,54 +16,54 @@ namespace ddprun::trainer {
 struct StoredCheckpoint {
   std::string path;
   int64_t step = 0;
-  std::optional<double> score = {};  // none, too, where COMMIT is damaged
+  std::optional<double> score = {};  // also none if COMMIT is damaged
 };
 
-// By step, the oldest first; nothing is verified. A folder that is not there holds none. Error:
-// what there is cannot be read ("unreadable-checkpoint").
+// Lists the checkpoints by step, the oldest first, without verifying them. A folder that does not
+// exist has none. Error: the folder cannot be read ("unreadable-checkpoint").
 Result<std::vector<StoredCheckpoint>> ListCheckpoints(const std::string& folder);
 
 struct NewestCheckpoint {
   std::optional<Checkpoint> checkpoint = {};
-  std::vector<Error> passed_over = {};  // of newer steps: why they were not taken
+  std::vector<Error> passed_over = {};  // why newer checkpoints were not taken
 };
-// The one of the highest step below `before` that is what was committed, as far as `verify` looks.
-// Where several processes go on from it, one calls this and the others open its path with
-// Verify::kSizes, so that all have the same. Error: one cannot be read, so that nobody knows which
-// it is.
+// Opens the newest checkpoint with a step below `before` that is undamaged, as far as `verify`
+// checks. If several processes resume from it, one calls this function and the others open its path
+// with Verify::kSizes, so that all have the same. Error: a checkpoint cannot be read, so that the
+// newest one is unknown.
 Result<NewestCheckpoint> OpenNewest(const std::string& folder,
                                     Verify verify = Verify::kChecksums,
                                     int64_t before = INT64_MAX);
 
-// Which checkpoints stay: the newest and the best, each with a limit of its own.
+// Which checkpoints are kept: the newest and the best, each with its own limit.
 struct Retention {
   int64_t newest = 0;  // 0: all
   int64_t best = 1;    // of those with a score; 0: all of them
   bool higher_is_better = false;
 };
 
-// Which of `stored` (any order) are to be deleted once `committed`, a step among them, is there. It
-// and steps after it stay: the run has not come to those. Of equal scores the newer is the better;
-// a score that is no number counts as none.
+// Returns which of `stored` (in any order) to delete after the commit of step `committed`, which is
+// one of them. Keeps this step and later ones, because the run has not reached these yet. Of equal
+// scores the newer is better; NaN counts as no score.
 std::vector<StoredCheckpoint> Surplus(std::span<const StoredCheckpoint> stored,
                                       int64_t committed,
                                       const Retention& retention);
 
-// At the start of a run that goes on from `step` (0: from nothing), on one rank, before any save:
-// removes what earlier attempts left unfinished. Checkpoints of later steps, which the run did not
-// take, get a name of their own ("step-N.aside-K") in place of one that could be taken for its own.
-// Nothing to do where there is no folder. Error: what is in the way (page "cannot-write").
+// Prepares the folder at the start of a run that resumes from `step` (0: a new run), on one rank,
+// before any save. Removes unfinished saves of earlier attempts. Renames checkpoints of later
+// steps, from which the run did not resume, to "step-N.aside-K", so that they are not taken for its
+// own. Does nothing if there is no folder. Error: the path in the way (page "cannot-write").
 Status PrepareCheckpointFolder(const std::string& folder, int64_t step);
 
-// For the saver: what is unfinished of no later step than this, but for the folder `keep`; and a
-// checkpoint that is not wanted any more, which loses its name first.
+// For the saver. RemoveUnfinished() removes unfinished saves up to `step`, except for the folder
+// `keep`. RemoveCheckpoint() renames a checkpoint and then deletes it.
 Status RemoveUnfinished(const std::string& folder, int64_t step, const std::string& keep = "");
 Status RemoveCheckpoint(const std::string& path);
 
-// Whether a file of this name is one that savers write (base/owned_folder.h).
+// Returns whether savers write a file of this name (base/owned_folder.h).
 bool IsCheckpointFile(const std::string& folder, const std::string& name);
 
-// The folder of a step.
+// Returns the folder of a step.
 std::string CheckpointPath(const std::string& folder, int64_t step);
 
 }  // namespace ddprun::trainer

@@ -24,7 +24,7 @@ std::string SumText(uint32_t sum) {
   return text;
 }
 
-// All of `text` as a number.
+// Reads all of `text` as a number. Returns false if it is not one.
 template <typename Number, typename... Base>
 bool ReadNumber(std::string_view text, Number& number, Base... base) {
   const char* const end = text.data() + text.size();
@@ -32,7 +32,7 @@ bool ReadNumber(std::string_view text, Number& number, Base... base) {
   return error == std::errc() && at == end;
 }
 
-// Up to `separator` or the end, taken off `text`.
+// Removes the beginning of `text` up to `separator` or the end, and returns it.
 std::string_view TakeUntil(std::string_view& text, char separator) {
   const size_t length = text.find(separator);
   const std::string_view head = text.substr(0, length);
@@ -88,7 +88,7 @@ std::string CommitText(const Commit& commit) {
   text += "step " + std::to_string(commit.step) + "\n";
   text += "attempt " + commit.attempt + "\n";
   if (commit.score) {
-    std::array<char, 32> digits = {};  // the shortest that reads back as the same number
+    std::array<char, 32> digits = {};  // the shortest text that reads back as this number
     const auto end = std::to_chars(digits.begin(), digits.end(), *commit.score).ptr;
     text += "score " + std::string(digits.begin(), end) + "\n";
   }

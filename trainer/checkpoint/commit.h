@@ -1,4 +1,4 @@
-// COMMIT, the file that makes a folder a checkpoint: what each of its files has to be. Text:
+// COMMIT, the file that makes a folder a checkpoint: it describes each of its files. Text:
 //
 //   ddprun checkpoint 2
 //   step 1200
@@ -8,7 +8,7 @@
 //   file 52428800 9e8d7c6b shard-00000-of-00001.safetensors
 //   end 5f6e7d8c
 //
-// Sizes in bytes, checksums CRC-32C; the last one is of the lines before it.
+// Sizes in bytes, checksums CRC-32C. The last checksum is that of the lines before it.
 #pragma once
 
 #include <cstdint>
@@ -40,22 +40,22 @@ struct Commit {
 
 std::string CommitText(const Commit& commit);
 
-// `text` of the file `path`. Error: pages "newer-checkpoint", "broken-checkpoint".
+// Parses the `text` of the file `path`. Error: pages "newer-checkpoint", "broken-checkpoint".
 Result<Commit> ParseCommit(std::string_view text, const std::string& path);
 
 // Reads `folder`/COMMIT. Error: also pages "not-a-checkpoint", "unreadable-checkpoint".
 Result<Commit> ReadCommit(const std::string& folder);
 
-// "BROKEN CHECKPOINT": `file` of it is not what it was when it was committed.
+// Returns the error "BROKEN CHECKPOINT": `file` differs from what was committed.
 Error BrokenCheckpoint(const std::string& file, const std::string& what);
 
-// "CHECKPOINT CANNOT BE READ": nothing is known of what `file` holds.
+// Returns the error "CHECKPOINT CANNOT BE READ": the contents of `file` are unknown.
 Error UnreadableCheckpoint(const std::string& file, int error_number);
 
-// Whether an errno says that there is no such file, rather than that it could not be read.
+// Returns whether an errno means that there is no such file, not that it could not be read.
 bool IsAbsence(int error_number);
 
-// The whole of a small file; nullopt, with errno, when it cannot be read.
+// Reads a small file. Returns nullopt, and sets errno, if it cannot be read.
 std::optional<std::string> ReadSmallFile(const std::string& path);
 
 }  // namespace ddprun::trainer

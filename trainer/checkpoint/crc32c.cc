@@ -7,7 +7,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-constexpr uint32_t kPolynomial = 0x82F63B78;  // 0x1EDC6F41, its bits the other way round
+constexpr uint32_t kPolynomial = 0x82F63B78;  // 0x1EDC6F41 with its bits in reverse order
 
 constexpr std::array<uint32_t, 256> MakeCrcTable() {
   std::array<uint32_t, 256> table = {};

@@ -1,4 +1,5 @@
-// CRC-32C (Castagnoli), the checksum of iSCSI, ext4 and others; by the processor where it can.
+// CRC-32C (Castagnoli), the checksum of iSCSI, ext4 and others. Uses the processor's instruction if
+// there is one.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +7,10 @@
 
 namespace ddprun::trainer {
 
-// Of the bytes before, whose checksum `crc` is (none: 0), and `bytes`.
+// Returns the checksum of earlier bytes followed by `bytes`. `crc` is the checksum of the earlier
+// bytes; 0 means none.
 uint32_t Crc32c(std::string_view bytes, uint32_t crc = 0);
-// The same by table: what a processor without the instruction runs.
+// Computes Crc32c() with a table, for processors without the instruction.
 uint32_t Crc32cByTable(std::string_view bytes, uint32_t crc = 0);
 
 }  // namespace ddprun::trainer

@@ -8,7 +8,8 @@ namespace ddprun::trainer {
 
 namespace {
 
-// All bits of the exponent are set. No branch in the inner loop, which is vectorized so.
+// Returns whether any number has all bits of the exponent set. The inner loop has no branch, so
+// that the compiler vectorizes it.
 template <typename Bits>
 bool AnyHasAll(std::string_view bytes, Bits exponent) {
   constexpr size_t kBlock = 1024;

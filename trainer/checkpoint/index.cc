@@ -55,7 +55,8 @@ TensorTable ParseTable(const json& value) {
   return table;
 }
 
-// The name of a piece in a shard, where only one tensor can have a name.
+// Returns the name of a piece in a shard. A name includes the piece's range, because a shard allows
+// each name only once.
 std::string PieceName(const StateTensor& tensor, const CheckpointPiece& piece) {
   if (piece.shape == tensor.global_shape) return tensor.name;
   std::string range = piece.flat ? "flat " : "";
@@ -66,15 +67,15 @@ std::string PieceName(const StateTensor& tensor, const CheckpointPiece& piece) {
   return tensor.name + "[" + range + "]";
 }
 
-// What keeps the pieces from being the whole; empty: nothing.
+// Returns what is missing or too much in the pieces; empty if they make up the whole.
 std::string Gap(const CheckpointTensor& tensor) {
   int64_t elements = 1;
   for (const int64_t size : tensor.shape) {
     if (size < 0 || __builtin_mul_overflow(elements, size, &elements)) return "has no shape";
   }
   std::vector<PartRuns> pieces;
-  std::vector<int64_t> next(tensor.pieces.size());  // of their runs
-  std::map<int64_t, size_t> waiting;                // pieces by where that begins
+  std::vector<int64_t> next(tensor.pieces.size());  // the next run of each piece
+  std::map<int64_t, size_t> waiting;                // pieces by where this run begins
   const auto wait = [&](size_t i) {
     return next[i] == pieces[i].count() || waiting.emplace(pieces[i].begin(next[i]++), i).second;
   };
@@ -227,7 +228,7 @@ Status Merge(TensorTable table, TensorTable& all) {
     if (known == number) continue;
     return differ(name, "numbers: " + std::to_string(known) + " and " + std::to_string(number));
   }
-  // A rank that has nothing of two tied tensors cannot know that they are.
+  // A rank without elements of two tied tensors cannot know that they are tied.
   for (const auto& [alias, name] : all.aliases) {
     const auto found = all.tensors.find(alias);
     if (found != all.tensors.end() && found->second.pieces.empty()) all.tensors.erase(found);

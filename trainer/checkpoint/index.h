@@ -1,4 +1,4 @@
-// What index.json says, and the records that ranks leave for the one that writes it.
+// The contents of index.json, and the records that ranks write for rank 0, which writes it.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace ddprun::trainer {
 
-// What a rank names, with the pieces that it writes to `file`.
+// Returns the table of one rank's state, with the pieces that it writes to `file`.
 TensorTable TableOf(const StateDict& state,
                     std::span<const PlannedPiece> pieces,
                     const std::string& file);
 
-// The offset in the whole, and the shape, of what a rank writes.
+// Returns the offset in the whole tensor, and the shape, of a piece that a rank writes.
 CheckpointPiece PlaceOf(const StateTensor& tensor, const PlannedPiece& piece);
-// Whether that is a part, and not an empty one, of a whole of this shape.
+// Returns whether `piece` is a non-empty part of a whole of this shape.
 bool IsWithin(const CheckpointPiece& piece, const std::vector<int64_t>& shape);
 
 struct Index {
@@ -31,21 +31,22 @@ struct Index {
   TensorTable table = {};
 };
 
-// Error: `run` is no JSON object.
+// Returns the text of index.json. Error: `run` is not a JSON object.
 Result<std::string> IndexText(const Index& index);
-// Checks that the pieces of each tensor are the whole. Error: page "broken-checkpoint", of `path`.
+// Parses the text, and checks that the pieces of each tensor make up the whole. Error: page
+// "broken-checkpoint", with `path`.
 Result<Index> ParseIndex(std::string_view text, const std::string& path);
 
-// Of one rank's save: its shard, or why there is none.
+// The result of one rank's save: its shard, or an error.
 struct ShardRecord {
   FileSum shard = {};
   TensorTable table = {};
-  std::string error = {};  // empty: all is well
+  std::string error = {};  // empty: no error
 };
 
 std::string RecordText(const ShardRecord& record);
 std::optional<ShardRecord> ParseRecord(std::string_view text);
-// Adds a rank's table to that of others. Error: the name of what they have differently.
+// Adds a rank's table to the other ranks' table. Error: the name of an entry in which they differ.
 Status Merge(TensorTable table, TensorTable& all);
 
 }  // namespace ddprun::trainer

@@ -12,7 +12,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-constexpr int64_t kShareBytes = 64 << 10;  // at least, of a tensor that is cut
+constexpr int64_t kShareBytes = 64 << 10;  // the smallest share of a divided tensor
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Who writes what of a state, as a pure function of its name table: no rank asks another.
+// Plans which rank writes which part of a state, as a pure function of its name table, so that
+// ranks need not communicate.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,8 @@
 
 namespace ddprun::trainer {
 
-// Rows of a tensor that one rank writes; a row is all that has one index in the first dimension. A
-// tensor without dimensions is one row.
+// Rows of a tensor that one rank writes. A row is all elements with one index in the first
+// dimension. A tensor without dimensions is one row.
 struct PlannedPiece {
   size_t tensor = 0;  // its place in the table
   int64_t begin = 0;  // rows of this rank's part
@@ -20,16 +21,16 @@ struct PlannedPiece {
   bool operator==(const PlannedPiece&) const = default;
 };
 
-// What rank `part.rank` of `part.size` writes of `tensors`, in their order, without padding. What
-// several ranks have (StateTensor::replicas) they share out, each tensor by itself: cut at rows
-// into equal shares, but into none that would be small; its name tells at which rank they begin.
-// Nothing comes twice, also not a tensor that is there under several names.
+// Returns the pieces of `tensors` that rank `part.rank` of `part.size` writes, in their order,
+// without padding. If several ranks have a tensor (StateTensor::replicas), they divide it at rows
+// into equal shares, but not into small ones; its name decides at which rank the shares begin.
+// Nothing is written twice, not even a tensor with several names.
 std::vector<PlannedPiece> PlanShard(std::span<const StateTensor> tensors, RankPart part);
 
-// For each tensor the place of the first one that is the same memory (its own place, mostly).
+// Returns for each tensor the place of the first one with its memory (usually its own place).
 std::vector<size_t> FirstOfTied(std::span<const StateTensor> tensors);
 
-// Those rows of a tensor.
+// Returns the rows of `piece` in the tensor.
 at::Tensor RowsOf(const StateTensor& tensor, const PlannedPiece& piece);
 
 }  // namespace ddprun::trainer

@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kBlockBytes = size_t{1} << 20;  // small enough to be in the cache still
+constexpr size_t kBlockBytes = size_t{1} << 20;  // small enough to stay in the cache
 constexpr std::chrono::milliseconds kLongestNap{50};
 
 std::string FiveDigits(int64_t number) {
@@ -42,7 +42,7 @@ Error NotSaved(const std::string& where, const std::string& what) {
                .page = "checkpoint-not-saved"};
 }
 
-// With the parents that are missing.
+// Makes a folder with its missing parents.
 Status MakeFolder(const std::string& path) {
   const std::string parent = fs::path(path).parent_path().string();
   if (::mkdir(path.c_str(), 0777) == 0) return SyncFolder(parent);
@@ -53,7 +53,7 @@ Status MakeFolder(const std::string& path) {
   return SyncFolder(parent);
 }
 
-// Parts of one file; its size and checksum.
+// Writes the parts of one file. Returns its size and checksum.
 Result<FileSum> WriteSummed(const std::string& folder,
                             const std::string& name,
                             std::initializer_list<std::string_view> parts) {
@@ -96,7 +96,7 @@ class CheckpointWriter {
                                    std::chrono::duration<double>(writing_.options.deadline));
     return part_.rank == 0 ? Commit() : WaitForCommit();
   }
-  // Of the checkpoint where this is rank 0, of its shard elsewhere.
+  // Returns the bytes of the checkpoint on rank 0, of the shard on other ranks.
   int64_t bytes() const { return bytes_; }
 
  private:
@@ -117,7 +117,7 @@ class CheckpointWriter {
                        {.shard = std::move(shard), .table = writing_.table});
   }
 
-  // Calls `done` until it says true or an error.
+  // Calls `done` until it returns true or an error.
   Status WaitUntil(const std::string& where, const std::function<Result<bool>()>& done) const {
     std::chrono::milliseconds nap{1};
     while (true) {
@@ -155,7 +155,7 @@ class CheckpointWriter {
       DDPRUN_TRY(CollectRecord(rank, index.table, commit.files));
     }
     DDPRUN_ASSIGN(const std::string text, IndexText(index));
-    // Before anything is committed: what ranks have must be the whole of each tensor.
+    // Checks before the commit that the ranks' pieces make up the whole of each tensor.
     if (Result<Index> checked = ParseIndex(text, path_); !checked) {
       return NotSaved(path_, checked.error().what);
     }
@@ -197,7 +197,7 @@ class CheckpointWriter {
 
 namespace {
 
-// A hint for people and tools; nothing is lost with it.
+// Sets the link `latest`, a hint for people and tools. A failure loses no data.
 Status PointTo(const std::string& path, const std::string& folder) {
   const std::string link = path + ".tmp-latest";
   const std::string latest = folder + "/latest";

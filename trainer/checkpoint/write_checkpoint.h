@@ -1,4 +1,4 @@
-// One rank's part of writing a checkpoint, and rank 0's commit.
+// Writes one rank's part of a checkpoint, and rank 0's commit.
 #pragma once
 
 #include <atomic>
@@ -17,23 +17,23 @@ struct Writing {
   SaverOptions options;
   SaveRequest request;
   TensorTable table;  // of this rank
-  // The shard: what stands before the tensors, and they.
+  // The shard: a header, and the bytes of the tensors.
   std::string header;
   std::string_view bytes;
 };
 
-// "shard-00000-of-00004.safetensors"
+// Returns "shard-00000-of-00004.safetensors".
 std::string ShardName(RankPart part);
-// "step-1200.tmp-ATTEMPT", in the folder of the checkpoints.
+// Returns "step-1200.tmp-ATTEMPT" in the folder of the checkpoints.
 std::string UnfinishedPath(const SaverOptions& options, const SaveRequest& request);
 
-// Returns when rank 0 has committed. Sets path, bytes and what a commit is followed by of the
-// outcome. `abandoned`: do not wait for other ranks any longer.
+// Writes this rank's part and waits until rank 0 has committed. Sets path, bytes and the results of
+// the work after a commit in `outcome`. `abandoned`: stop waiting for other ranks.
 Status WriteCheckpoint(const Writing& writing,
                        const std::atomic<bool>& abandoned,
                        SaveOutcome& outcome);
-// After any failure, also one before WriteCheckpoint: nothing of this rank's part will be taken for
-// a checkpoint, and the other ranks find the error in place of its record.
+// Gives up this rank's part after any failure, even one before WriteCheckpoint(). The part is then
+// never taken for a checkpoint, and the other ranks find the error instead of its record.
 void GiveUpCheckpoint(const Writing& writing, const Error& error);
 
 }  // namespace ddprun::trainer
