@@ -1,5 +1,5 @@
-// What a plugin and ddp-trainer must have in common, as plain bytes: compared before any code of
-// the plugin runs and before any C++ type passes between the two.
+// The properties that a plugin and ddp-trainer must have in common, as plain bytes. They are
+// compared before any code of the plugin runs, and before any C++ type passes between the two.
 #pragma once
 
 #include <torch/version.h>
@@ -11,12 +11,14 @@
 
 namespace ddprun::trainer {
 
-// Raised with every change of a type in plugin.h or in a header of trainer/data that it includes.
+// Raise it with every change of a type in plugin.h, or in a header of trainer/data that plugin.h
+// includes.
 constexpr uint32_t kPluginAbi = 4;
 
-// How the file's descriptor is found: these bytes stand nowhere else in it. The first is no text,
-// the last would not survive a transfer that changes line ends. No constant: without optimization
-// the compiler would put it into the plugin once more.
+// The bytes by which the descriptor is found, because they occur nowhere else in the file. The
+// first byte is not text, and the last two would not survive a transfer that changes line ends. It
+// is a function, because without optimization the compiler would put a constant into the plugin
+// once more.
 consteval std::array<char, 16> PluginMagic() {
   return {'\x89', 'd', 'd', 'p', 'r', 'u', 'n', ' ', 'p', 'l', 'u', 'g', 'i', 'n', '\r', '\n'};
 }
@@ -28,8 +30,8 @@ struct PluginDescriptor {
   uint32_t abi = 0;
   std::array<char, 32> ddprun = {};  // versions
   std::array<char, 32> torch = {};
-  std::array<char, 32> library = {};   // the C++ library, and what changes its types
-  std::array<char, 64> compiler = {};  // may differ: for messages
+  std::array<char, 32> library = {};   // the C++ library, and the mode that changes its types
+  std::array<char, 64> compiler = {};  // for messages; may differ
 };
 
 template <size_t N>
@@ -51,8 +53,8 @@ constexpr std::string_view CxxLibrary() {
 #endif
 }
 
-// Of the program that is being compiled. `ddprun_version`: DDPRUN_VERSION, which comes with the
-// CMake target ddprun::plugin.
+// Returns the descriptor of the program that is being compiled. `ddprun_version` is DDPRUN_VERSION,
+// which the CMake target ddprun::plugin defines.
 constexpr PluginDescriptor DescribeBuild(std::string_view ddprun_version) {
   return {.size = sizeof(PluginDescriptor),
           .abi = kPluginAbi,

@@ -1,4 +1,4 @@
-// A plugin's file, checked and loaded, and calls of its code: whatever leaves that becomes a
+// Checks and loads a plugin's file, and calls its code. Any exception of this code becomes a
 // Failure that names the plugin.
 #pragma once
 
@@ -10,12 +10,13 @@
 
 namespace ddprun::trainer {
 
-// A loaded plugin; a value. Its code stays until the process ends.
+// A loaded plugin; a value type. Its code stays loaded until the process ends.
 class Plugin {
  public:
   const std::string& path() const { return path_; }
 
-  // Each throws Failure: the plugin has none, or its code threw, or returned nullptr.
+  // Each method throws Failure if the plugin has no such entry, if its code threw, or if it
+  // returned nullptr.
   void RequireModel() const;
   std::shared_ptr<PluginModel> MakeModel(const PluginModelOptions& options) const;
   std::unique_ptr<Dataset> OpenDataset(const PluginDataOptions& options) const;
@@ -29,20 +30,23 @@ class Plugin {
   const PluginEntries* entries_;
 };
 
-// The same file again costs little. Throws Failure: no such file, no shared object, no plugin, made
-// for another ddprun, PyTorch or C++ library, or refused by the dynamic linker. Any thread.
+// Loads a plugin. Loading a file a second time costs little. Throws Failure if there is no such
+// file, if it is not a shared object or a plugin, if it was made for another ddprun, PyTorch or C++
+// library, or if the dynamic linker refuses it. Any thread.
 Plugin LoadPlugin(const std::string& path);
 
-// "PLUGIN CANNOT BE USED".
+// Returns the error "PLUGIN CANNOT BE USED".
 Failure UnusablePlugin(const std::string& path, const std::string& what, const std::string& hint);
 
-// "ERROR IN THE PLUGIN": its code threw, or gave what it must not. `what`: sentences.
+// Returns the error "ERROR IN THE PLUGIN": its code threw, or returned a wrong value. `what` is
+// sentences.
 Failure PluginError(const std::string& path, const std::string& what);
 
-// Only in a catch block: throws the current exception as a Failure. `doing`: "making the model".
+// Throws the current exception as a Failure. Call it only in a catch block. `doing` is such as
+// "making the model".
 [[noreturn]] void RethrowFromPlugin(const std::string& path, const std::string& doing);
 
-// call(), where `doing()` says afterwards what it was that failed.
+// Calls call(). If it throws, `doing()` describes the call for the error.
 template <typename Call, typename Doing>
 auto CallPlugin(const std::string& path, const Doing& doing, const Call& call) {
   try {

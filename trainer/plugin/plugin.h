@@ -1,10 +1,10 @@
-// What a plugin is made of: a shared object with your own model, your own data set or both, which
-// ddp-trainer loads. See docs/plugins.md and examples/plugin.
+// A plugin: a shared object with your own model, your own data set or both, which ddp-trainer
+// loads. See docs/plugins.md and examples/plugin.
 //
 //   class Net final : public ddprun::trainer::PluginModel { ... };
 //   DDPRUN_PLUGIN(.model = ddprun::trainer::NewModel<Net>)
 //
-// An exception that leaves any of these functions ends the run with a message that holds its text.
+// If a function of a plugin throws, the run ends with a message that contains the exception's text.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -22,44 +22,47 @@ namespace ddprun::trainer {
 
 struct PluginModelOptions {
   std::string json = "{}";  // the object model.options of the config, as JSON text
-  DataShape data = {};      // what the training data is like, as far as its format says
+  DataShape data = {};      // the sizes of the training data, as far as its format says
 };
 
 struct PluginDataOptions {
   std::string json = "{}";  // the object data.options of the config, as JSON text
-  // Of data.train_files or data.validation_files: absolute paths, globs expanded.
+  // The files of data.train_files or data.validation_files: absolute paths, globs expanded.
   std::vector<std::string> files = {};
-  bool validation = false;  // the data of data.validation_files is asked for
+  bool validation = false;  // true: open the data of data.validation_files
   uint64_t seed = 0;        // data.data_seed
 };
 
-// A module with its loss, and its metrics where it has some. Parameters and buffers are registered
-// as with any torch::nn::Module; they keep their names in the weights file.
+// A module with its loss, and with metrics if it has any. Register parameters and buffers as in any
+// torch::nn::Module; they keep their names in the weights file.
 //
-// Every rank makes one, in a process of its own, and calls it from one thread. When it is made,
-// torch's default generator has run.seed on all ranks; rank 0's weights then go to the others.
-// Parameters are floating point on the CPU and stay where they are: load_state or to() after the
-// constructor would leave the optimizer with the old ones. Buffers are changed in place.
+// Every rank makes one, in its own process, and calls it from one thread. When it is made, torch's
+// default generator has run.seed on all ranks; rank 0's weights are then copied to the others.
+// Parameters are floating point on the CPU and must not be replaced: after load_state or to()
+// outside the constructor, the optimizer would have the old ones. Change buffers in place.
 class PluginModel : public torch::nn::Module, public OwnMetrics {
  public:
-  // What the model predicts for the batch. Where evaluation.metrics are computed from it: numbers
+  // Returns the predictions for the batch. If evaluation.metrics are computed from them: numbers
   // [B, ...], or scores [B, classes] or [B, L, classes].
   virtual at::Tensor Outputs(const Batch& batch) = 0;
 
-  // The mean over batch.predictions of the loss of what Outputs gave: a scalar, with a graph while
-  // gradients are on. Every parameter takes part, unless strategy.find_unused_parameters is true.
+  // Returns the mean loss of `outputs` over batch.predictions: a scalar, with a graph while
+  // gradients are on. It must depend on every parameter, unless strategy.find_unused_parameters is
+  // true.
   virtual at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) = 0;
 
-  // Called instead of the two above where nobody asks for the outputs.
+  // Called instead of the two methods above if the outputs are not needed.
   virtual at::Tensor Loss(const Batch& batch) { return LossFrom(Outputs(batch), batch); }
 };
 
-// A plugin's data set is a Dataset (trainer/data/dataset.h). It is opened once on each node, before
-// the ranks are forked: its constructor must leave no thread running. After that all methods are
-// const and are called by several threads at once. A batch that leaves `samples` 0 has as many
-// samples as were asked for; one that leaves `predictions` 0 too has one for each sample.
+// A plugin's data set is a Dataset (trainer/data/dataset.h). Each node opens it once, before the
+// ranks are forked, so its constructor must leave no thread running. Later, several threads call
+// its const methods at once.
+//
+// In a batch, `samples` 0 means as many samples as requested; if `predictions` is 0 as well, the
+// batch has one prediction for each sample.
 
-// What a plugin offers; nullptr: nothing of the kind.
+// The entries of a plugin; nullptr: it does not have this one.
 struct PluginEntries {
   std::shared_ptr<PluginModel> (*model)(const PluginModelOptions& options) = nullptr;
   std::unique_ptr<Dataset> (*dataset)(const PluginDataOptions& options) = nullptr;
@@ -77,7 +80,8 @@ std::unique_ptr<Dataset> NewDataset(const PluginDataOptions& options) {
 
 }  // namespace ddprun::trainer
 
-// Once in a plugin, outside of any namespace; the arguments initialise a PluginEntries.
+// Defines the plugin's entries. Use it once in a plugin, outside any namespace. The arguments
+// initialize a PluginEntries.
 #define DDPRUN_PLUGIN(...)                                                                  \
   extern "C" {                                                                              \
   [[gnu::visibility(                                                                        \

@@ -1,4 +1,4 @@
-// A plugin's data set, with what it gives checked.
+// A plugin's data set, with checks of its results.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,8 @@
 
 namespace ddprun::trainer {
 
-// Every method throws Failure where the plugin's code threw or its batch is not what Batch says.
+// Every method throws Failure if the plugin's code threw, or if its batch does not have the form of
+// Batch.
 class PluginDataset final : public Dataset {
  public:
   PluginDataset(Plugin plugin, const PluginDataOptions& options);
@@ -31,11 +32,11 @@ class PluginDataset final : public Dataset {
 
   const Plugin plugin_;
   const std::vector<std::string> files_;
-  int64_t threads_left_ = 0;  // by opening it
+  int64_t threads_left_ = 0;  // threads that the constructor left running
   const std::unique_ptr<Dataset> dataset_;
   const int64_t size_;
   const bool equal_predictions_;
-  // Predictions per sample of the first batch, where all must have equally many; 0: none yet.
+  // Predictions per sample of the first batch, if all batches must have equally many; 0: none yet.
   mutable std::atomic<double> predictions_per_sample_ = 0;
 };
 
