@@ -1,4 +1,4 @@
-// Lines at the end of a file, each of which is there whole or not at all.
+// Appends lines to a file, each of them completely or not at all.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace ddprun::trainer {
 
-// Adds a line, with its newline, to the file that `fd` appends to. After an error (a full disk) the
-// file ends where it ended: the next line begins a line of its own. Error: as WriteAll, of `path`.
+// Appends a line, with its newline, to the file that `fd` appends to. If it fails (a full disk),
+// the file's length is restored, so that the next line begins a new line. Error: that of
+// WriteAll(), with `path`.
 Status AppendLine(int fd, std::string_view line, const std::string& path);
 
 }  // namespace ddprun::trainer

@@ -1,5 +1,5 @@
-// Which run a folder of checkpoints outside of the run's own folder belongs to. A file in it says
-// so: runs of other folders, which may have the same name, leave it alone.
+// The owner of a folder of checkpoints outside the run's own folder. A file in the folder names its
+// run, so that runs of other folders, which may have this name, do not use it.
 #pragma once
 
 #include <chrono>
@@ -11,40 +11,40 @@
 
 namespace ddprun::trainer {
 
-// Text of a file; nullopt: there is none, or it is another user's, who lets nobody read it. Error:
-// it cannot be read ("run-folder").
+// Reads a file. Returns nullopt if there is none, or if it belongs to another user and nobody else
+// may read it. Error: it cannot be read ("run-folder").
 Result<std::optional<std::string>> ReadIfThere(const std::string& path);
 
-// Waits until no other process holds the file. Error: one does ("run-in-use"). Nothing is held on a
-// file system without locks.
+// Locks the file, and waits for another process that holds it. Error: a process still holds it
+// after `patience` ("run-in-use"). On a file system without locks, locks nothing.
 Status LockFile(const UniqueFd& file,
                 const std::string& folder,
                 std::chrono::milliseconds patience);
 
-// A run, by a word that no other has, and its folder.
+// A run: its unique id and its folder.
 struct CheckpointOwner {
   std::string run;
   std::string run_folder;  // absolute
 };
 
-// Nothing where no run has said that the folder is its own.
+// Returns the folder's owner; nullopt if no run has claimed it.
 Result<std::optional<CheckpointOwner>> OwnerOf(const std::string& folder);
 
-// For a new run: makes the folder its own and holds it. Nothing where it is another run's or
-// something is in it. Where it cannot be written to, nothing is held: each save will say so.
+// Claims the folder for a new run, and holds it. Returns nullopt if another run owns it or it is
+// not empty. If it cannot be written to, holds nothing, because each save then reports this.
 std::optional<UniqueFd> ClaimNewFolder(const std::string& folder, const CheckpointOwner& owner);
 
-// Of a run that did not begin: the folder is removed where nothing else is in it.
+// Withdraws the claim of a run that did not begin: removes the folder if it contains nothing else.
 void WithdrawClaim(const std::string& folder);
 
-// For a run that is taken up; changes nothing. Holds the folder; an invalid descriptor where nobody
-// has said that it is his. Error: another run has it ("checkpoints-of-another-run", "run-in-use").
+// Holds the folder for a run that resumes, without changing it. Returns an invalid descriptor if no
+// run owns it. Error: another run has it ("checkpoints-of-another-run", "run-in-use").
 Result<UniqueFd> HoldOwnFolder(const std::string& folder,
                                const std::string& run,
                                std::chrono::milliseconds patience);
 
-// Says in it that the folder, if it is there, is the run's, which holds it or finds it without an
-// owner. Where it cannot be written to, nothing is held. Error: as above.
+// Writes the owner into the folder, if the folder exists and the run holds it or it has no owner.
+// If it cannot be written to, holds nothing. Error: see HoldOwnFolder().
 Status KeepOwnFolder(const std::string& folder, const CheckpointOwner& owner, UniqueFd& held);
 
 }  // namespace ddprun::trainer

@@ -1,4 +1,4 @@
-// Averages and rates for the log. Pure: the times come from the caller. One thread.
+// Averages and rates for the log. Pure: the caller passes the times. One thread.
 #pragma once
 
 #include <cstddef>
@@ -7,15 +7,15 @@
 
 namespace ddprun::trainer {
 
-// The mean of what was added since the last Reset.
+// The mean of the values that were added since the last Reset().
 class MeanMeter {
  public:
   void Add(double value);
-  // NaN when nothing was added: a mean of nothing is no zero.
+  // Returns NaN if nothing was added, because this mean is not 0.
   double mean() const;
   int64_t count() const { return count_; }
   double sum() const { return sum_; }
-  // As if so many values had been added.
+  // Sets the meter as if `count` values with this sum had been added.
   void Restore(double sum, int64_t count) {
     sum_ = sum;
     count_ = count;
@@ -27,17 +27,17 @@ class MeanMeter {
   int64_t count_ = 0;
 };
 
-// Units per second over the last `window` additions, so that a slow first step (memory being
-// faulted in, engines being measured) is forgotten soon.
+// Units per second over the last `window` additions, so that a slow first step (page faults,
+// measuring of engines) soon has no effect.
 class RateMeter {
  public:
   explicit RateMeter(size_t window) : window_(window) {}
 
-  // `amount` units took `seconds`.
+  // Adds `amount` units that took `seconds`.
   void Add(double amount, double seconds);
-  // 0 until time has passed.
+  // Returns units per second; 0 until time has passed.
   double per_second() const;
-  // Mean seconds of one addition; 0 without any.
+  // Returns the mean seconds of one addition; 0 without any.
   double seconds_each() const;
 
  private:

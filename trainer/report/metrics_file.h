@@ -1,7 +1,7 @@
-// metrics.jsonl: one JSON object per line, for scripts. The first line says what run it is, the
-// last why it ended. Every line is handed to the system at once, so that a crash loses none.
-// Non-finite numbers are the strings "nan", "inf" and "-inf": bare ones are no JSON, and a null
-// would hide a diverged run.
+// metrics.jsonl: one JSON object per line, for scripts. The first line describes the run, the last
+// says why it ended. Every line is written at once, so that a crash loses none. Non-finite numbers
+// are the strings "nan", "inf" and "-inf", because bare ones are not JSON, and null would hide a
+// diverged run.
 #pragma once
 
 #include <string>
@@ -12,31 +12,33 @@
 
 namespace ddprun::trainer {
 
-// Where a run goes on after `step`: leaves out what the file at `path` says of later steps, of an
-// end that was none, and a line that a crash cut off; rewritten aside and renamed. No file, no
-// change. `evaluation_due`: the run evaluates `step` again, so that an evaluation of it goes, too.
+// Prepares the file at `path` for a run that resumes after `step`: removes lines about later steps,
+// the line of an earlier end, and a line that a crash cut off. Writes a new file and renames it.
+// Without a file, does nothing. `evaluation_due`: the run evaluates `step` again, so that its
+// evaluation is removed, too.
 Status CutMetrics(const std::string& path, int64_t step, bool evaluation_due = false);
 
-// The last steps of which the file at `path` tells.
+// The last steps in the file.
 struct ToldSteps {
   int64_t train = 0;
   int64_t validation = 0;
 };
-// The same where the process that wrote it was killed and the run goes on: only a line that it did
-// not finish is left out. Looks at the end of the file alone.
+// Prepares the file after its process was killed and another process replaces it: removes only an
+// unfinished last line. Reads only the end of the file.
 Result<ToldSteps> CutLastLine(const std::string& path);
 
-// When the last line was written that the file at `path` has (Unix time); 0: there is none.
+// Returns when the last line of the file at `path` was written (Unix time); 0 means that there is
+// none.
 double LastToldAt(const std::string& path);
 
 class MetricsFile final : public Observer {
  public:
-  // `warned` is told, once, that lines are being lost (a full disk); later ones may succeed.
-  // `goes_on`: in the file of a process whose place this one has taken, without a line of its own.
+  // `warned` gets a note, once, if lines are lost (a full disk); later lines may succeed.
+  // `goes_on`: this process replaces another one, and continues its file without a first line.
   MetricsFile(std::string path, Observer& warned, bool goes_on = false)
       : path_(std::move(path)), warned_(warned), goes_on_(goes_on) {}
 
-  // Appends to the file, or makes it.
+  // Opens the file to append to it, or creates it.
   void OnBegin(const RunHeader& header, ReportTime now) override;
   void OnStep(const StepReport& report, ReportTime now) override;
   void OnEval(const EvalReport& report, ReportTime now) override;

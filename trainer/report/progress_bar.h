@@ -1,4 +1,4 @@
-// One line on a terminal that is redrawn in place. One thread; the time comes from the caller.
+// One line on a terminal that is redrawn in place. One thread; the caller passes the time.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ struct ProgressState {
   double seconds_left = 0;  // negative: unknown
 };
 
-// " 42% |########----------| 210/500  loss 2.4513  12.3k tokens/s  left 0:42", at most `columns`
-// wide: where it is narrow the bar goes first, then parts from the right.
+// Returns " 42% |########----------| 210/500  loss 2.4513  12.3k tokens/s  left 0:42", at most
+// `columns` wide. If there is too little room, leaves out the bar first, then parts from the right.
 std::string RenderProgress(const ProgressState& state, size_t columns);
 
 class ProgressBar {
@@ -30,11 +30,11 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
   ~ProgressBar() { Clear(); }
 
-  // Redraws, at most ten times a second; the last step is always drawn.
+  // Redraws, at most ten times a second. Always draws the last step.
   void Update(const ProgressState& state, double now_seconds);
-  // Removes the line, so that others can be printed; the next Update draws it again.
+  // Removes the line, so that other lines can be printed. The next Update() draws it again.
   void Clear();
-  // Draws the line a last time and leaves it, followed by a newline.
+  // Draws the line a last time, followed by a newline.
   void Finish(const ProgressState& state);
 
  private:

@@ -1,4 +1,4 @@
-// The folder that a run leaves behind, with the config that it really used.
+// The folder of a run's results, with the config that it really used.
 #pragma once
 
 #include <chrono>
@@ -15,25 +15,29 @@ namespace ddprun::trainer {
 
 constexpr const char* kResolvedConfig = "config.resolved.json";  // in a run folder
 
-// Held by the process that has it until it ends: no other run writes into it or into its folder of
-// checkpoints.
+// A run's folder. The process that has it holds it until the process ends, so that no other run
+// writes into it or into its folder of checkpoints.
 struct RunFolder {
-  std::string path = {};  // as run.output_dir says: relative to the working directory, or absolute
+  std::string path = {};  // like run.output_dir: relative to the working directory, or absolute
   std::string name = {};  // run.name, or the date and time
   std::string config_hash = {};  // of config.resolved.json
   std::string checkpoints = {};  // CheckpointFolderOf() it
-  std::string id = {};           // a word of this run alone
-  // The checkpoint that the run began from, absolute: until it has saved one of its own, it goes on
-  // from there. Empty: none.
+  std::string id = {};           // unique to this run
+  // The checkpoint from which the run began, absolute. The run resumes from it until it has saved a
+  // checkpoint of its own. Empty: none.
   std::string origin = {};
   bool made = false;  // in this start
   UniqueFd lock = {};
   UniqueFd checkpoints_lock = {};
 };
 
-// A folder comes in two steps, both on rank 0 only: first one that exists is opened, which changes
-// nothing, or a new one is made; then, once it is known that the run goes on, it is kept: what the
-// run is, is written into it.
+// A run gets its folder in two steps, both on rank 0 only. First, it opens an existing folder,
+// which changes nothing, or makes a new one. Later, when it is certain that the run begins,
+// KeepRunFolder() writes its description into it.
+//
+// Makes a new folder. An existing one and its checkpoints do not change: the new one gets -2, -3
+// ... at its end. `unix_seconds` is the start of the run; `origin`: see RunFolder. Error: it cannot
+// be made ("run-folder").
 
 // Makes the folder. One that exists is never touched, nor are its checkpoints: the new one gets -2,
 // -3 ... at its end. `unix_seconds` is the start of the run; `origin`: as of RunFolder. Error: it
@@ -42,38 +46,39 @@ Result<RunFolder> MakeRunFolder(const Config& config,
                                 double unix_seconds,
                                 const std::string& origin = "");
 
-// One that was kept before, for a run that goes on in it; its name stays. Waits for a process that
-// holds it and may be at its end. Errors: another run holds it ("run-in-use") or has its
-// checkpoints
-// ("checkpoints-of-another-run"), or it cannot be read ("run-folder").
+// Opens a folder that was kept before, for a run that resumes in it. Waits at most `patience` for a
+// process that holds it and may be about to end. Errors: another run holds it ("run-in-use") or has
+// its checkpoints ("checkpoints-of-another-run"), or it cannot be read ("run-folder").
 Result<RunFolder> OpenRunFolder(const std::string& path,
                                 const Config& config,
                                 std::chrono::milliseconds patience = std::chrono::seconds(10));
 
-// Writes config.resolved.json and `jobs`, names of the job that the run belongs to (FindRunFolder).
+// Writes config.resolved.json and `jobs`, the names of the job that the run belongs to
+// (FindRunFolder).
 Status KeepRunFolder(RunFolder& folder, const Config& config, std::span<const std::string> jobs);
 
-// Removes a folder that was made and is not kept.
+// Removes a folder that was made and not kept.
 void WithdrawRunFolder(RunFolder& folder);
 
-// The folder of a run of this config that belongs to one of the jobs; "" for none. Error: one of
-// those that may be it cannot be read ("run-folder").
+// Returns the folder of a run of this config that belongs to one of the jobs; "" if there is none.
+// Error: a folder that may be it cannot be read ("run-folder").
 Result<std::string> FindRunFolder(const Config& config, std::span<const std::string> jobs);
 
-// The folders that runs of this config's run.name have made, in the order of their numbers.
-// REQUIRES: a name, where there is a place for it. Error: as above.
+// Returns the folders that runs with this config's run.name have made, in the order of their
+// numbers. REQUIRES: run.name is set if run.output_dir contains {name}. Error: see FindRunFolder().
 Result<std::vector<std::string>> RunFoldersOfName(const Config& config);
 
-// Whether run.resume names a folder.
+// Returns whether run.resume names a folder.
 bool ResumesPath(const Config& config);
 
-// Where a run has its checkpoints: in its folder, or in a folder of its name in checkpoint.dir.
+// Returns the folder of a run's checkpoints: in the run's folder, or a folder with its name in
+// checkpoint.dir.
 std::string CheckpointFolderOf(const std::string& run, const std::string& checkpoint_dir);
 
-// UTC, without characters that a file system dislikes: "2026-11-21T02-30-00".
+// Returns the time in UTC, without characters that file systems refuse: "2026-11-21T02-30-00".
 std::string RunName(double unix_seconds);
 
-// 16 hexadecimal digits that tell two texts apart (FNV-1a, not cryptographic).
+// Returns 16 hexadecimal digits, which differ for different texts (FNV-1a, not cryptographic).
 std::string ConfigHash(std::string_view text);
 
 }  // namespace ddprun::trainer

@@ -1,4 +1,4 @@
-// state_hashes.jsonl: what every step did to gradients and weights, in a few bytes per tensor, so
+// state_hashes.jsonl: hashes of gradients and weights in every step, a few bytes per tensor, so
 // that two runs, or two ranks of one, can be compared afterwards (compare_runs.h).
 #pragma once
 
@@ -16,20 +16,22 @@
 
 namespace ddprun::trainer {
 
-// 64 bits that tell two contents apart; not cryptographic. As fast as memory is read.
+// Returns 64 bits, which differ for different contents; not cryptographic. As fast as memory is
+// read.
 uint64_t HashBytes(std::span<const std::byte> bytes);
 
 inline constexpr const char* kStateHashesName = "state_hashes.jsonl";
-// Of a tensor in the file. Half of the bits of its hash: the others would double the file.
+// Digits of a tensor's hash in the file. They are half of its bits, because all bits would double
+// the file.
 inline constexpr size_t kHashDigits = 8;
 
-// Rank 0's hashes of each step, and those of the ranks that differ from it.
+// Writes rank 0's hashes of each step, and the hashes of ranks that differ from it.
 class StateHashFile final : public Observer {
  public:
-  // `warned` is told, once, that lines are being lost.
+  // `warned` gets a note, once, if lines are lost.
   StateHashFile(std::string path, Observer& warned) : path_(std::move(path)), warned_(warned) {}
 
-  // Appends to the file, or makes it.
+  // Opens the file to append to it, or creates it.
   void OnBegin(const RunHeader& header, ReportTime now) override;
   void OnStateHashes(const StateHashes& hashes, ReportTime now) override;
 
@@ -41,11 +43,11 @@ class StateHashFile final : public Observer {
   bool losing_ = false;
 };
 
-// What the file says.
+// The hashes of one step in the file.
 struct HashedStep {
   std::shared_ptr<const std::vector<std::string>> names;  // of tensors: "gradient of fc.weight"
   int ranks = 0;
-  std::string first = {};                  // rank 0's hashes, each of kHashDigits digits
+  std::string first = {};                  // rank 0's hashes, kHashDigits digits each
   std::map<int, std::string> others = {};  // of the ranks that differ from rank 0
 
   const std::string& Of(int rank) const {
@@ -53,7 +55,7 @@ struct HashedStep {
     return other == others.end() ? first : other->second;
   }
 };
-// By step. Lines that a crash cut short are passed over. Error: no file that can be read.
+// Reads the hashes by step. Skips lines that a crash has cut off. Error: there is no readable file.
 Result<std::map<int64_t, HashedStep>> ReadStateHashes(const std::string& path);
 
 }  // namespace ddprun::trainer

@@ -1,4 +1,4 @@
-// What strategies find out and tell observers.
+// The reports of strategies to observers.
 #pragma once
 
 #include <cstddef>
@@ -8,32 +8,34 @@
 
 namespace ddprun::trainer {
 
-// Which bucket sizes were tried and which one stays.
+// The bucket sizes that were tried, and the chosen one.
 struct BucketSizesReport {
   struct Trial {
-    double bucket_cap_mb = 0;  // MiB, as the next
+    double bucket_cap_mb = 0;  // MiB, like first_bucket_mb
     double first_bucket_mb = 0;
     int64_t buckets = 0;
     double seconds = 0;  // from the beginning of the step's last forward to the averages
   };
-  int64_t step = 0;                // after which they were found
+  int64_t step = 0;                // the step after which they were found
   std::vector<Trial> trials = {};  // the default first
   size_t chosen = 0;
 };
 
-// What one process has on each of its devices in a step, as far as it is known by name: not what
-// layers keep for backward, nor their workspace. Told for each way in which samples are shared out.
+// The known memory of one process on each of its devices in a step: without the tensors that layers
+// keep for backward, and without their workspace. There is one report for each division of samples
+// among devices.
 struct DeviceMemoryReport {
   struct Device {
     std::string name = {};  // "cuda:1"
     int64_t samples = 0;    // of a micro-batch
-    // Sizes of what is gathered there: all outputs, or a loss of each device; elsewhere empty.
+    // Sizes of the gathered tensor on the output device: all outputs, or one loss per device. Empty
+    // on other devices.
     std::vector<int64_t> gathered = {};
-    int64_t model = 0;  // parameters and buffers; bytes, as the next
+    int64_t model = 0;  // parameters and buffers; in bytes, like the fields below
     int64_t gradients = 0;
     int64_t optimizer = 0;
     int64_t batch = 0;
-    int64_t outputs = 0;  // its own; gathered ones with their gradients
+    int64_t outputs = 0;  // this device's own; gathered ones with their gradients
 
     int64_t total() const { return model + gradients + optimizer + batch + outputs; }
   };

@@ -1,4 +1,4 @@
-// The lines of rank 0 on a terminal or in a log file, and the progress bar below them.
+// Prints rank 0's lines on a terminal or into a log file, and the progress bar below them.
 #pragma once
 
 #include <memory>
@@ -30,10 +30,11 @@ std::string FormatDeviceMemoryLine(const DeviceMemoryReport::Device& device, siz
 struct TerminalOptions {
   int line_fd = 1;              // where lines go
   int bar_fd = -1;              // where the progress bar goes, below the lines; -1: none
-  std::string numbers_in = {};  // the file that has them, too; for a message
+  std::string numbers_in = {};  // the file that also has the numbers, for a message
 };
 
-// The descriptor for the progress bar: stdout or stderr, whichever is a terminal, or -1.
+// Returns the descriptor for the progress bar: stdout or stderr if one is a terminal. If none is,
+// returns stderr for kOn, else -1. Returns -1 for kOff.
 int ProgressBarFd(ProgressBarMode mode);
 
 class Terminal final : public Observer {
@@ -46,7 +47,7 @@ class Terminal final : public Observer {
   void OnCheckpoint(const CheckpointReport& report, ReportTime now) override;
   void OnDeviceMemory(const DeviceMemoryReport& report, ReportTime now) override;
   void OnBucketSizes(const BucketSizesReport& report, ReportTime now) override;
-  // The bar stays as it is.
+  // Leaves the bar on the terminal.
   void OnEnd(const RunEnd& end, ReportTime now) override;
 
  private:

@@ -1,4 +1,4 @@
-// Where the time of a run went, over all of its starts: what of it trained, and what was lost.
+// Accounts for the time of a run over all of its starts: the training time, and the lost time.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace ddprun::trainer {
 
-// Of rank 0. Goes before MetricsFile among the observers, to whose file it adds a line at each
-// checkpoint and at the end, and from whose lines it knows the starts before.
+// Works on rank 0. Add it before MetricsFile to the observers: it appends a line to that file at
+// each checkpoint and at the end, and reads the earlier starts from its lines.
 class TimeLedger final : public Observer {
  public:
-  // `path`: metrics.jsonl. `terminal` is told the sum of a run of a minute or more.
-  // `goes_on`: as of MetricsFile. Then the steps since the last line count as training, but for
-  // their validations: what they waited for is not known any more. `idle`: seconds before this
-  // start in which nobody wanted the run to go on; they count for nothing.
+  // `path`: metrics.jsonl. `terminal` gets a note with the totals of a run of a minute or more.
+  // `goes_on`: see MetricsFile; the steps since the last line then count as training, except for
+  // their validations, because their waiting times are unknown. `idle`: seconds before this start
+  // in which nobody wanted the run to continue; they are not counted.
   TimeLedger(std::string path, Observer& terminal, bool goes_on = false, double idle = 0)
       : path_(std::move(path)), terminal_(terminal), goes_on_(goes_on), idle_(idle) {}
 
@@ -31,26 +31,27 @@ class TimeLedger final : public Observer {
 
  private:
   struct Seconds {
-    double useful = 0;  // in steps that count, without what they waited for
+    double useful = 0;  // in steps that count, without their waiting times
     double data = 0;
-    double ranks = 0;  // communication that nothing was left to hide behind
+    double ranks = 0;  // communication that was not hidden behind computation
     double saving = 0;
     double evaluation = 0;
   };
 
   void Write(int64_t step, const Seconds& spent, ReportTime now);
-  // What is in none of the others: starts, steps that were done again, the time in between.
+  // Returns the seconds outside the fields of Seconds: starts, repeated steps, and the time between
+  // starts.
   double LostSeconds(const Seconds& spent, double wall) const;
 
   const std::string path_;
   Observer& terminal_;
-  bool goes_on_;  // and no step has been told yet
+  bool goes_on_;  // and no step has been reported yet
   UniqueFd fd_;
-  double idle_;       // of all starts, once OnBegin has read of those before
-  double began_ = 0;  // wall clock, of the first start, and so much later as was idle
+  double idle_;       // of all starts, after OnBegin() has read the earlier ones
+  double began_ = 0;  // wall clock of the first start, plus the idle time
   int64_t starts_ = 1;
   Seconds spent_;
-  std::deque<std::pair<int64_t, Seconds>> begun_;  // of saves: steps, and what was spent until then
+  std::deque<std::pair<int64_t, Seconds>> begun_;  // of running saves: step, time spent before
 };
 
 }  // namespace ddprun::trainer
