@@ -1,4 +1,4 @@
-// Tokens that are found in text before anything else: [SEP], <|endoftext|>, the user's own.
+// Tokens that are found in text before all others: [SEP], <|endoftext|>, the user's own.
 #pragma once
 
 #include <array>
@@ -14,10 +14,10 @@ namespace ddprun::trainer {
 struct AddedToken {
   int32_t id = -1;
   std::string content;
-  bool left_strip = false;   // takes the white space before it with it
-  bool right_strip = false;  // and that behind it
-  bool normalized = false;   // is looked for in normalized text
-  bool special = false;      // Decode leaves it out
+  bool left_strip = false;   // includes the white space before it
+  bool right_strip = false;  // includes the white space after it
+  bool normalized = false;   // is searched in normalized text
+  bool special = false;      // Decode() leaves it out
 };
 
 // Finds tokens from left to right, the longest at each place. Immutable once filled: any thread.
@@ -26,8 +26,8 @@ class AddedTokenFinder {
   void Add(const AddedToken& token);
   bool empty() const { return tokens_.empty(); }
 
-  // Calls on_text(std::string_view) for what stands between tokens, if that is not empty, and
-  // on_token(id) for each token, in order. REQUIRES: valid UTF-8.
+  // Calls on_text(std::string_view) for each non-empty text between tokens, and on_token(id) for
+  // each token, in order. REQUIRES: valid UTF-8.
   template <class OnText, class OnToken>
   void Split(std::string_view text, const OnText& on_text, const OnToken& on_token) const {
     size_t begin = 0;
@@ -46,11 +46,11 @@ class AddedTokenFinder {
  private:
   struct Found {
     const AddedToken* token = nullptr;
-    size_t begin = 0;  // with the stripped white space
+    size_t begin = 0;  // includes stripped white space
     size_t end = 0;
     size_t search_on = 0;
   };
-  // The next token at or behind `at`; what is before `taken` belongs to others.
+  // Returns the next token at or after `at`. Text before `taken` belongs to earlier tokens.
   Found FindFrom(std::string_view text, size_t at, size_t taken) const;
 
   std::vector<AddedToken> tokens_;

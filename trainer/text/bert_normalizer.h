@@ -1,4 +1,4 @@
-// What BERT makes of text before it looks for words: Hugging Face's BertNormalizer.
+// Normalizes text before BERT looks for words, like Hugging Face's BertNormalizer.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 namespace ddprun::trainer {
 
 struct BertNormalizerOptions {
-  bool clean_text = true;            // controls out, every white space a blank
-  bool handle_chinese_chars = true;  // blanks around ideographs
+  bool clean_text = true;            // removes controls, replaces white space by blanks
+  bool handle_chinese_chars = true;  // puts blanks around ideographs
   bool strip_accents = true;
   bool lowercase = true;
 };
@@ -24,18 +24,18 @@ class BertNormalizer {
   // REQUIRES: valid UTF-8.
   std::string Normalize(std::string_view text) const;
 
-  // What one character becomes, and what that is to the word splitter.
+  // The role of a character for the word splitter.
   enum class Role : uint8_t {
     kPart,      // part of a word
     kSpace,     // between words
-    kAlone,     // a word of its own: punctuation, an ideograph
-    kNothing,   // taken out
+    kAlone,     // a separate word: punctuation, an ideograph
+    kNothing,   // removed
     kSyllable,  // of Hangul: becomes two or three parts of a word
-    kRare       // depends on its neighbours: Normalize() must be asked
+    kRare       // depends on its neighbours: needs Normalize()
   };
   struct Character {
     Role role;
-    char32_t as;  // of kPart and kAlone; for kSyllable the syllable
+    char32_t as;  // the result of kPart and kAlone; for kSyllable the syllable
   };
   // REQUIRES: c <= 0x10FFFF.
   Character Look(char32_t c) const {
@@ -47,11 +47,12 @@ class BertNormalizer {
   uint32_t Pack(char32_t c) const;
 
   const BertNormalizerOptions options_;
-  // The role, and in 24 bits what to add to a character: so most blocks of characters are alike.
+  // The role, and in 24 bits the number to add to a character, so that most blocks of characters
+  // are equal.
   const CodePointTable<uint32_t> table_;
 };
 
-// The role of a character of normalized text: kPart, kSpace or kAlone.
+// Returns the role of a character of normalized text: kPart, kSpace or kAlone.
 BertNormalizer::Role RoleOfNormalized(char32_t c);
 
 }  // namespace ddprun::trainer

@@ -1,5 +1,5 @@
-// Byte-level BPE, the tokenizer of GPT-2 and Llama 3: words cut by a regular expression, their
-// bytes put together by learnt merges. Equal to Hugging Face's tokenizers.
+// Byte-level BPE, the tokenizer of GPT-2 and Llama 3: a regular expression divides text into words,
+// and learnt merges combine their bytes. Equal to Hugging Face's tokenizers.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@
 
 namespace ddprun::trainer {
 
-// Cuts text into the words that byte-level BPE works on, as the regular expressions of GPT-2 and
-// Llama 3 do, without a regular expression. LibTorch-free; pure.
+// Divides text into the words of byte-level BPE like the regular expressions of GPT-2 and Llama 3,
+// but without a regular expression. LibTorch-free; pure.
 
 enum class WordRule {
   // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
@@ -31,21 +31,21 @@ enum class WordRule {
   kOneDigit,  // Qwen 2: Llama 3's with \p{N} in place of \p{N}{1,3}
 };
 
-// Bytes of the first word of `text`. REQUIRES: valid UTF-8, not empty; `text` goes on to the end
-// of the document, as a word may depend on what follows it.
+// Returns the bytes of the first word of `text`. REQUIRES: valid UTF-8, not empty; `text` continues
+// to the end of the document, because a word may depend on the text after it.
 size_t FirstWord(std::string_view text, WordRule rule);
 
 struct BytePairOptions {
   WordRule rule = WordRule::kGpt2;
   bool add_prefix_space = false;  // before each text that does not begin with one
-  bool ignore_merges = false;     // a word that is a token is that token
+  bool ignore_merges = false;     // a word that is in the vocabulary becomes one token
   SpecialIds special;
 };
 
 class BytePair final : public Tokenizer {
  public:
-  // Tokens and merges spell bytes as GPT-2 does (AlphabetCharacter). A byte that is no token is
-  // left out of words. Merges are of ids in the vocabulary.
+  // Tokens and merges spell bytes like GPT-2 (AlphabetCharacter). Words lose bytes that are not
+  // tokens. Merges use ids of the vocabulary.
   BytePair(Vocabulary vocabulary, std::span<const Merge> merges, BytePairOptions options);
 
   void Encode(std::string_view utf8, std::vector<int32_t>& ids) const override;
@@ -56,7 +56,7 @@ class BytePair final : public Tokenizer {
   bool splits_at_lines() const override { return splits_at_lines_; }
 
  private:
-  class Words;  // what one call of Encode works with
+  class Words;  // the state of one call of Encode()
 
   void EncodePart(std::string_view text, Words& words) const;
 
@@ -65,17 +65,18 @@ class BytePair final : public Tokenizer {
   const MergeTable merges_;
   const uint64_t cache_owner_ = WordCache::NextOwner();
   AddedTokenFinder raw_tokens_;
-  AddedTokenFinder normalized_tokens_;  // nothing normalizes: found after the others
+  AddedTokenFinder normalized_tokens_;  // found after raw_tokens_, because nothing normalizes text
   bool splits_at_lines_ = true;
   std::array<int32_t, 256> byte_ids_;
-  std::vector<std::string> bytes_;  // of each id; its text where that spells no bytes
-  std::unordered_map<std::string_view, int32_t> whole_words_;  // of bytes_; with ignore_merges
+  std::vector<std::string> bytes_;  // by id: its bytes, or its text if it spells no bytes
+  std::unordered_map<std::string_view, int32_t> whole_words_;  // views of bytes_; for ignore_merges
 };
 
-// The character that spells a byte in vocabularies: printable ones themselves, others from U+0100.
+// Returns the character that spells a byte in vocabularies: printable bytes spell themselves,
+// others begin at U+0100.
 char32_t AlphabetCharacter(uint8_t byte);
 
-// The bytes that a token spells; none where it has a character that spells no byte.
+// Returns the bytes that a token spells; nullopt if one of its characters spells no byte.
 std::optional<std::string> BytesOfToken(std::string_view token);
 
 }  // namespace ddprun::trainer

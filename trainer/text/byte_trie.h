@@ -1,4 +1,4 @@
-// The longest of a set of strings that a text begins with. LibTorch-free.
+// Finds the longest of a set of strings with which a text begins. LibTorch-free.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@ class ByteTrie {
  public:
   ByteTrie();
 
-  // A later value of the same key replaces the earlier one. Keys that are empty are never found.
+  // Inserts a key. A later value of a key replaces the earlier one. An empty key is never found.
   void Insert(std::string_view key, int32_t value);
 
   struct Match {
     size_t length = 0;  // 0: none
     int32_t value = -1;
   };
-  // The longest key that `text` begins with.
+  // Returns the longest key with which `text` begins.
   Match Longest(std::string_view text) const {
     Match match;
     uint32_t node = 0;
@@ -34,7 +34,7 @@ class ByteTrie {
  private:
   struct Edge {
     uint32_t from_and_byte = 0;  // node << 8 | byte
-    uint32_t to = 0;             // 0: nobody's
+    uint32_t to = 0;             // 0: free
   };
 
   uint32_t Child(uint32_t node, uint8_t byte) const {
@@ -48,7 +48,7 @@ class ByteTrie {
   void Grow();
   void Put(Edge edge);
 
-  std::vector<int32_t> values_ = {-1};  // of each node; 0 is the root
+  std::vector<int32_t> values_ = {-1};  // by node; 0 is the root
   std::vector<Edge> edges_;
   uint32_t mask_ = 0;
   int shift_ = 0;

@@ -1,4 +1,4 @@
-// A value for each character, in two stages: blocks of 256 that are equal are kept once.
+// A value for each character, in two stages: equal blocks of 256 characters are stored once.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,12 @@
 
 namespace ddprun::trainer {
 
-// Immutable: any thread. 10 KiB and one block for each 256 characters that are like no others.
+// Immutable: any thread. Needs 10 KiB, and one block for each 256 characters that are unlike all
+// others.
 template <class Value>
 class CodePointTable {
  public:
-  // value_of(char32_t) is called once for every character, surrogates included.
+  // Calls value_of(char32_t) once for every character, including surrogates.
   template <class ValueOf>
   explicit CodePointTable(const ValueOf& value_of) {
     std::map<Block, uint16_t> known;

@@ -1,4 +1,4 @@
-// Files in pieces that can be tokenized on their own. LibTorch-free.
+// Reads files in pieces that can be tokenized separately. LibTorch-free.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +15,30 @@ struct TextPiece {
   std::string text;
   size_t file = 0;             // index of its file
   int64_t first_line = 1;      // of the piece, in its file
-  bool is_rows = false;        // JSON lines, each a document; else (a part of) one document
+  bool is_rows = false;        // true: JSON lines, each a document; false: (a part of) one
   bool ends_document = false;  // of plain text: the file ends here
 };
 
 struct DocumentReaderOptions {
   std::vector<std::string> files;
-  std::vector<bool> is_rows;  // of each file: JSON lines
-  // Plain text may be cut before a line break that follows an ASCII letter
-  // (Tokenizer::splits_at_lines); else a file is one piece.
+  std::vector<bool> is_rows;  // by file: JSON lines
+  // true: plain text may be cut before a line break that follows an ASCII letter
+  // (Tokenizer::splits_at_lines). false: a file is one piece.
   bool cut_text = true;
   size_t piece_bytes = 1 << 20;
 };
 
-// Reads, never maps: a file may change meanwhile without harm. Files compressed by gzip are read
-// too. Not thread-safe.
+// Reads files and never maps them, so that a file may change meanwhile without harm. Also reads
+// files compressed by gzip. Not thread-safe.
 class DocumentReader {
  public:
   explicit DocumentReader(DocumentReaderOptions options) : options_(std::move(options)) {}
 
-  // The next piece; false at the end. Empty files have none. Throws Failure: a file cannot be
-  // read; a row, or a text that cannot be cut, of 2 GiB or more.
+  // Reads the next piece. Returns false at the end. Empty files have no piece. Throws Failure if a
+  // file cannot be read, or for a row, or a text that cannot be cut, of 2 GiB or more.
   bool Next(TextPiece& piece);
 
-  // Of the files, before they are decompressed.
+  // Returns the bytes read so far from the files, before decompression.
   int64_t bytes_read() const;
 
  private:
@@ -49,7 +49,7 @@ class DocumentReader {
   const DocumentReaderOptions options_;
   size_t next_file_ = 0;
   std::optional<FileStream> stream_;
-  std::string buffer_;  // read and not yet given away
+  std::string buffer_;  // read but not yet returned
   bool at_end_ = true;  // of the file
   int64_t line_ = 1;
   int64_t bytes_read_ = 0;  // of the files before this one

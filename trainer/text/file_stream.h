@@ -1,5 +1,4 @@
-// The bytes of a data file, decompressed where gzip compressed them, as much as is asked for at a
-// time. LibTorch-free.
+// Reads the bytes of a data file in parts, decompressed if gzip compressed them. LibTorch-free.
 #pragma once
 
 #include <cstddef>
@@ -13,25 +12,25 @@
 
 namespace ddprun::trainer {
 
-// Errors are those of one file: Error::what is the reason alone ("Permission denied", "its gzip
-// data is cut off at byte 4096"), for the caller to say which file of whose it was; Error::hint
-// says what to do where that is special. Not thread-safe.
+// Error::what has only the reason ("Permission denied", "its gzip data is cut off at byte 4096"),
+// because the caller adds the file's name. Error::hint says what to do in special cases. Not
+// thread-safe.
 class FileStream {
  public:
-  // Never waits, not even for a pipe: what is no regular file is an error. A file that begins as
-  // gzip's do (1f 8b 08) is decompressed, whatever its name.
+  // Opens a file. Never waits, not even for a pipe, because only regular files are allowed.
+  // Decompresses a file that begins like gzip's (1f 8b 08), whatever its name.
   static Result<FileStream> Open(const std::string& path);
 
   FileStream(FileStream&&) noexcept;
   FileStream& operator=(FileStream&&) noexcept;
   ~FileStream();
 
-  // Fills all of `to` unless the end comes before; returns how much. 0: the end.
+  // Fills all of `to`, or less at the end of the file. Returns how much; 0 means the end.
   Result<size_t> Read(char* to, size_t size);
 
   bool compressed() const { return gunzip_ != nullptr; }
-  int64_t file_size() const { return file_size_; }  // bytes, as it stood when it was opened
-  int64_t file_bytes_read() const;                  // of file_size(), before they are decompressed
+  int64_t file_size() const { return file_size_; }  // in bytes, when it was opened
+  int64_t file_bytes_read() const;                  // of file_size(), before decompression
 
  private:
   class Gunzip;
@@ -43,14 +42,14 @@ class FileStream {
   std::unique_ptr<Gunzip> gunzip_;
 };
 
-// "DATA FILE CANNOT BE READ": the system refused, nothing regular stands there, or what gzip made
-// is damaged. `hint` says what to do where that is special.
+// Returns the error "DATA FILE CANNOT BE READ": the system refused, the path is not a regular file,
+// or the decompressed data is damaged. `hint` says what to do in special cases.
 Failure UnreadableFile(const std::string& path,
                        const std::string& reason,
                        const std::string& hint = "",
                        Code code = Code::kFailed);
 
-// The same for a file of which IsUtf16 (utf8.h) is true.
+// Returns the error "DATA FILE CANNOT BE READ" for a file in UTF-16 (IsUtf16 in utf8.h).
 Failure Utf16File(const std::string& path);
 
 }  // namespace ddprun::trainer

@@ -1,4 +1,4 @@
-// Byte pair encoding itself: which two neighbours become one, and when. LibTorch-free.
+// Byte pair encoding: which two neighbours are merged, and in which order. LibTorch-free.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ struct Merge {
 // Immutable after construction: any thread.
 class MergeTable {
  public:
-  // The first merge has rank 0; of equal pairs the last counts.
+  // The first merge has rank 0. Of equal pairs the last one counts.
   explicit MergeTable(std::span<const Merge> merges);
 
-  // Replaces neighbours by what they become, the lowest rank first and of equals the leftmost,
-  // until none are left; shortens `symbols`. O(n^2) for short words, O(n log n) for long ones.
+  // Merges neighbours until no merge applies: the lowest rank first, and of equal ranks the
+  // leftmost. Shortens `symbols`. O(n^2) for short words, O(n log n) for long ones.
   void Apply(std::vector<int32_t>& symbols) const;
 
  private:

@@ -1,4 +1,4 @@
-// Token files (.bin) as nanoGPT and llm.c read them. LibTorch-free.
+// Writes token files (.bin) for nanoGPT and llm.c. LibTorch-free.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,25 @@ namespace ddprun::trainer {
 
 enum class TokenFileFormat {
   kNanoGpt,  // uint16 ids and nothing else
-  // 256 int32, then the ids. The first three are 20240520, 1, count with uint16 ids, or 20240801,
-  // 7, count with uint32 ids, where the vocabulary has more than 65536.
+  // 256 int32, then the ids. The first three int32 are 20240520, 1, count with uint16 ids; or
+  // 20240801, 7, count with uint32 ids, if the vocabulary has more than 65536.
   kLlmC,
-  // Ids and nothing else, of 16 bits or, where the vocabulary has more than 65536, of 32: for who
-  // remembers which. Any number of them.
+  // Any number of ids and nothing else: 16 bits each, or 32 bits if the vocabulary has more than
+  // 65536. The reader must know which.
   kBare,
 };
 
-// Writes ids one after the other beside `path`, and gives the file that name in Finish(): what
-// stood there before is whole until then, and without it. Not thread-safe. Little endian, as both
-// programs are.
+// Writes ids to a file beside `path` and renames it to `path` in Finish(). Until then, or without
+// Finish(), an earlier file does not change. Little endian, like both programs. Not thread-safe.
 class TokenFileWriter {
  public:
-  // Throws Failure: nanoGPT's format cannot hold the vocabulary, or the file cannot be made.
+  // Throws Failure if nanoGPT's format cannot hold the vocabulary, or the file cannot be made.
   TokenFileWriter(std::string path, TokenFileFormat format, int64_t vocab_size);
-  // Into `fd`, an empty file, in place of one of that name; messages speak of `path`.
+  // Writes into `fd`, an empty file, instead of a file named `path`. Messages mention `path`.
   TokenFileWriter(int fd, std::string path, TokenFileFormat format, int64_t vocab_size);
 
-  // REQUIRES: every id is in [0, vocab_size). Throws Failure: the disk is full; more ids than the
-  // header of llm.c can count (2^31 - 1).
+  // Appends ids. REQUIRES: every id is in [0, vocab_size). Throws Failure if the disk is full, or
+  // for more ids than llm.c's header can count (2^31 - 1).
   void Append(std::span<const int32_t> ids);
   // Throws Failure.
   void Finish();
@@ -49,9 +48,9 @@ class TokenFileWriter {
   const std::string path_;
   const TokenFileFormat format_;
   const bool wide_;
-  const int fd_ = -1;  // or else
+  const int fd_ = -1;  // -1: writes into file_
   std::optional<WholeFile> file_;
-  std::vector<uint16_t> narrow_;  // Append's copy
+  std::vector<uint16_t> narrow_;  // Append()'s copy
   int64_t tokens_ = 0;
 };
 

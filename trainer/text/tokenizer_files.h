@@ -1,4 +1,4 @@
-// The small JSON files beside a vocabulary, and the messages about all of them.
+// Reads the small JSON files beside a vocabulary, and makes the error messages about them.
 #pragma once
 
 #include <filesystem>
@@ -17,9 +17,9 @@
 
 namespace ddprun::trainer {
 
-// What tokenizer_config.json, special_tokens_map.json and added_tokens.json say.
+// The contents of tokenizer_config.json, special_tokens_map.json and added_tokens.json.
 struct TokenizerConfig {
-  std::string tokenizer_class;  // "BertTokenizer", ...; empty: not said
+  std::string tokenizer_class;  // "BertTokenizer", ...; empty: missing
   std::optional<bool> do_lower_case;
   std::optional<bool> strip_accents;
   std::optional<bool> tokenize_chinese_chars;
@@ -29,25 +29,26 @@ struct TokenizerConfig {
   // Special tokens by role without "_token": unk, sep, pad, cls, mask, bos, eos. Ids are -1.
   std::map<std::string, AddedToken> roles;
   std::vector<AddedToken> additional;  // special tokens without a role; ids are -1
-  std::vector<AddedToken> added;       // tokens that come with an id
+  std::vector<AddedToken> added;       // tokens with an id
 };
 
-// Files that are not there say nothing. Throws Failure.
+// Reads the files. A missing file sets nothing. Throws Failure.
 TokenizerConfig ReadTokenizerConfig(const std::filesystem::path& folder);
 
-// Throws Failure: the file cannot be read, or is no JSON object.
+// Reads a JSON object. Throws Failure if the file cannot be read, or is not a JSON object.
 nlohmann::json ReadJsonObject(const std::filesystem::path& file);
-// Throws Failure. At most 1 GiB.
+// Reads a text of at most 1 GiB. Throws Failure.
 std::string ReadTextFile(const std::filesystem::path& file);
 
-// An entry of "added_tokens" without its id. Throws Failure.
+// Reads an entry of "added_tokens", without its id. Throws Failure.
 AddedToken ReadAddedToken(const std::filesystem::path& file, const nlohmann::json& entry);
 
-// The tokens of a vocabulary object. Throws Failure: an id is no number, negative or huge.
+// Reads the tokens of a vocabulary object. Throws Failure if an id is not a number, negative or
+// huge.
 std::vector<std::pair<std::string, int32_t>> ReadVocabularyObject(const std::filesystem::path& file,
                                                                   const nlohmann::json& vocabulary);
 
-// The ids of the roles in `find` (of text to id, or -1).
+// Returns the ids of the roles. find(text) returns an id, or -1.
 template <class Find>
 SpecialIds SpecialIdsOf(const std::map<std::string, AddedToken>& roles, const Find& find) {
   const auto id = [&](const char* role) {
@@ -67,10 +68,10 @@ Failure UnsupportedTokenizer(const std::filesystem::path& file, const std::strin
 
 constexpr int64_t kMaxTokenId = (1 << 24) - 1;
 
-// tokenizer.json: Hugging Face's one file for a whole tokenizer.
+// Loads tokenizer.json, Hugging Face's single file for a whole tokenizer.
 
-// What it says about truncation and padding is the caller's to do. `config` overrides what it
-// overrides in `transformers`. Throws Failure.
+// Loads the file. Ignores its truncation and padding, because callers do both. `config` overrides
+// the settings that it overrides in `transformers`. Throws Failure.
 std::unique_ptr<Tokenizer> LoadTokenizerJson(const std::filesystem::path& file,
                                              const TokenizerConfig& config);
 

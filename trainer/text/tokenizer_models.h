@@ -1,4 +1,4 @@
-// Tokenizers out of what their files hold, with the tokens that `transformers` would add.
+// Makes tokenizers from the contents of their files, with the tokens that `transformers` adds.
 #pragma once
 
 #include <filesystem>
@@ -17,24 +17,25 @@ namespace ddprun::trainer {
 
 // The tokens that a tokenizer's own settings put around a text.
 
-// As the vocabulary spells them.
+// The tokens around a text, as the vocabulary spells them.
 struct TextFrame {
   std::vector<std::string> before;
   std::vector<std::string> after;
 };
 
-// What a post_processor of tokenizer.json puts around a single text; null: nothing. `file` is for
-// messages. Throws Failure: it is of no known type. Throws nlohmann::json::exception: a part of it
-// is missing or of another kind.
+// Returns the tokens that a post_processor of tokenizer.json puts around a single text; null means
+// none. `file` is for messages. Throws Failure if its type is unknown. Throws
+// nlohmann::json::exception if a part of it is missing or of another kind.
 TextFrame ReadPostProcessor(const std::filesystem::path& file, const nlohmann::json& section);
 
-// By add_bos_token and add_eos_token, with what counts where the first is not given.
+// Returns the tokens for add_bos_token and add_eos_token. `add_bos_otherwise` replaces a missing
+// add_bos_token.
 TextFrame FrameOf(const TokenizerConfig& config, bool add_bos_otherwise);
 
 using TokenList = std::vector<std::pair<std::string, int32_t>>;
 
-// `added`, then what the configuration adds: tokens with ids, and special tokens, which take the
-// next free id where no token is spelt so.
+// Returns `added` and the configuration's tokens: tokens with ids, and special tokens, which take
+// the next free id if no token has their spelling.
 std::vector<AddedToken> CompleteAddedTokens(std::vector<AddedToken> added,
                                             const TokenizerConfig& config,
                                             const TokenList& tokens);
@@ -43,12 +44,13 @@ struct BytePairParts {
   TokenList tokens;
   std::vector<AddedToken> added;
   std::vector<std::pair<std::string, std::string>> merges;
-  bool needs_all_bytes = false;  // there is an unknown token, which must never be needed
+  bool needs_all_bytes = false;  // set if there is an unknown token, which must never be used
   TextFrame frame;
 };
 
-// `file` is for messages. Throws Failure: a merge is of what is no token; the unknown token, a
-// byte that is needed, or a token around texts is no token.
+// Both functions make a tokenizer. `file` is for messages. They throw Failure if a merge contains a
+// string that is not a token, or if the unknown token, a needed byte, or a token around texts is
+// not in the vocabulary.
 std::unique_ptr<Tokenizer> MakeBytePair(const std::filesystem::path& file,
                                         BytePairParts parts,
                                         const TokenizerConfig& config,
@@ -60,7 +62,7 @@ std::unique_ptr<Tokenizer> MakeWordPiece(const std::filesystem::path& file,
                                          const std::string& unknown,
                                          WordPieceOptions options);
 
-// "a b" in two. Throws Failure: it is not two words.
+// Divides "a b" into two words. Throws Failure if there are not two.
 std::pair<std::string, std::string> SplitMerge(const std::filesystem::path& file,
                                                const std::string& line);
 

@@ -1,4 +1,4 @@
-// UTF-8 in and out. LibTorch-free; pure.
+// Reads and writes UTF-8. LibTorch-free; pure.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@ namespace ddprun::trainer {
 
 constexpr char32_t kReplacement = 0xFFFD;
 
-// `bytes` itself where all of it is UTF-8, else a copy in `storage` with U+FFFD for each maximal
-// part of a character that is none: what Python's errors="replace" makes of it.
+// Returns `bytes` if all of it is UTF-8. Otherwise returns a copy in `storage` with U+FFFD for each
+// maximal part of an invalid character, like Python's errors="replace".
 std::string_view ValidUtf8(std::string_view bytes, std::string& storage);
 
-// Whether a text begins as UTF-16, which Windows programs write: by its byte order mark, or by
-// every other byte being zero.
+// Returns whether a text begins like UTF-16, which Windows programs write: with its byte order
+// mark, or with zero in every other byte.
 bool IsUtf16(std::string_view text);
 
-// The character at `position`, which moves behind it. REQUIRES: valid UTF-8, a character begins
-// there.
+// Returns the character at `position`, and moves `position` behind it. REQUIRES: valid UTF-8, a
+// character begins there.
 inline char32_t NextCharacter(std::string_view text, size_t& position) {
   const auto byte = [&text](size_t at) { return static_cast<uint8_t>(text[at]); };
   const uint8_t lead = byte(position);
@@ -37,7 +37,7 @@ inline char32_t NextCharacter(std::string_view text, size_t& position) {
          (byte(at + 3) & 0x3FU);
 }
 
-// Writes at most 4 bytes; returns the end.
+// Writes at most 4 bytes. Returns the end.
 inline char* WriteCharacter(char32_t c, char* to) {
   if (c < 0x80) {
     *to++ = static_cast<char>(c);

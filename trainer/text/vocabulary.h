@@ -1,4 +1,4 @@
-// A tokenizer's tokens by id and by text, with those that were added to the model's own.
+// A tokenizer's tokens by id and by text, including tokens that were added to the model's own.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace ddprun::trainer {
 
-// Immutable once filled: any thread. The sources of its strings need not live on.
+// Immutable once filled: any thread. It owns its strings, so their sources need not stay alive.
 class Vocabulary {
  public:
-  // `tokens`: text -> id, as vocab.txt, vocab.json and tokenizer.json have them.
-  // An added token takes its id from whatever has it.
+  // `tokens`: text -> id, as in vocab.txt, vocab.json and tokenizer.json. If an added token's id is
+  // already in use, the added token replaces the other one.
   Vocabulary(std::vector<std::pair<std::string, int32_t>> tokens, std::vector<AddedToken> added);
 
-  // -1: there is none.
+  // Returns the id of a token, or -1.
   int32_t Find(std::string_view token) const;
-  // Empty for an id that does not exist.
+  // Returns the text of an id; empty if the id does not exist.
   std::string_view Text(int64_t id) const;
   bool IsSpecial(int64_t id) const;
-  // The largest id + 1.
+  // Returns the largest id + 1.
   int64_t size() const { return static_cast<int64_t>(by_id_.size()); }
 
   const std::vector<AddedToken>& added() const { return added_; }

@@ -1,4 +1,4 @@
-// The ids of words seen before, so that frequent words cost one look.
+// A cache of the ids of words, so that a frequent word costs one lookup.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,15 @@
 
 namespace ddprun::trainer {
 
-// Each hash has one place, which the last word to come takes. 1 MiB. Not thread-safe: ForThread().
+// Each hash has one place, which the latest word with this hash takes. 1 MiB. Not thread-safe; see
+// ForThread().
 class WordCache {
  public:
-  static constexpr size_t kMaxWord = 29;  // bytes; longer words are not kept
+  static constexpr size_t kMaxWord = 29;  // bytes; longer words are not cached
   static constexpr size_t kMaxIds = 8;
 
-  // The calling thread's cache, emptied when another owner used it last. Owners are numbered by
-  // NextOwner(), never by address, which a later one may get again.
+  // Returns the calling thread's cache, and empties it if another owner used it last. NextOwner()
+  // numbers the owners, because a later owner may get an earlier one's address.
   static WordCache& ForThread(uint64_t owner) {
     static thread_local std::unique_ptr<WordCache> cache;
     if (!cache) cache = std::make_unique<WordCache>();
@@ -34,7 +35,7 @@ class WordCache {
     return ++last;
   }
 
-  // Appends the ids of `word` and returns true, if it is there. REQUIRES: word is not empty.
+  // Appends the ids of `word` and returns true, if the cache has it. REQUIRES: word is not empty.
   bool Find(std::string_view word, std::vector<int32_t>& ids) const {
     if (word.size() > kMaxWord) return false;
     const Entry& entry = entries_[Hash(word) % kEntries];
@@ -57,7 +58,7 @@ class WordCache {
  private:
   static constexpr size_t kEntries = 1 << 14;
   struct alignas(64) Entry {  // one cache line
-    uint8_t length = 0;       // 0: nobody's
+    uint8_t length = 0;       // 0: free
     uint8_t count = 0;
     char word[kMaxWord] = {};
     int32_t ids[kMaxIds] = {};

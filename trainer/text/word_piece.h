@@ -1,5 +1,6 @@
-// BERT's tokenizer: words cut at white space, punctuation and ideographs, then the longest pieces
-// of the vocabulary from the left. Equal to Hugging Face's BertTokenizerFast.
+// BERT's tokenizer: divides text into words at white space, punctuation and ideographs, then words
+// into the longest pieces of the vocabulary, from the left. Equal to Hugging Face's
+// BertTokenizerFast.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@ struct WordPieceOptions {
   SpecialIds special;               // special.unknown must exist
   std::string continuation = "##";  // begins the pieces that continue a word
   int64_t max_word = 100;           // characters; longer words are unknown
-  bool clean_up = true;             // Decode takes blanks before . ? ! , and in n't etc. out
+  bool clean_up = true;             // Decode() removes blanks before . ? ! , and in n't etc.
 };
 
 class WordPiece final : public Tokenizer {
@@ -36,7 +37,7 @@ class WordPiece final : public Tokenizer {
   bool splits_at_lines() const override { return splits_at_lines_; }
 
  private:
-  class Words;  // the words of one text on their way into ids
+  class Words;  // the words of one text, and their ids
 
   void FillTries();
   void EncodePart(std::string_view text, Words& words) const;
@@ -48,7 +49,7 @@ class WordPiece final : public Tokenizer {
   const WordPieceOptions options_;
   const uint64_t cache_owner_ = WordCache::NextOwner();
   const BertNormalizer normalizer_;
-  AddedTokenFinder raw_tokens_;         // found in the text as it is
+  AddedTokenFinder raw_tokens_;         // found in the unchanged text
   AddedTokenFinder normalized_tokens_;  // found in normalized text
   bool splits_at_lines_ = true;
   std::array<BertNormalizer::Character, 128> ascii_;
