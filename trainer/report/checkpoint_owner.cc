@@ -53,7 +53,7 @@ std::string OwnerText(const CheckpointOwner& owner) {
   return std::string(kRun) + owner.run + "\n" + std::string(kFolder) + owner.run_folder + "\n";
 }
 
-// In place: the file is the lock, too.
+// Writes in place, because the file is also the lock.
 Status WriteOwner(const std::string& folder, const CheckpointOwner& owner, const UniqueFd& file) {
   const std::string path = folder + kOwnerFile;
   const std::string text = OwnerText(owner);
@@ -123,7 +123,7 @@ Result<std::optional<CheckpointOwner>> OwnerOf(const std::string& folder) {
     if (line.starts_with(kRun)) owner.run = line.substr(kRun.size());
     if (line.starts_with(kFolder)) owner.run_folder = line.substr(kFolder.size());
   }
-  // A crash may have left the file without what was to be in it.
+  // A crash may have left the file incomplete.
   if (owner.run.empty() || owner.run_folder.empty()) return std::optional<CheckpointOwner>();
   return std::optional(std::move(owner));
 }
@@ -143,7 +143,7 @@ std::optional<UniqueFd> ClaimNewFolder(const std::string& folder, const Checkpoi
 void WithdrawClaim(const std::string& folder) {
   std::error_code ignored;
   fs::remove(folder + kOwnerFile, ignored);
-  fs::remove(folder, ignored);  // only where it is empty
+  fs::remove(folder, ignored);  // only if it is empty
 }
 
 Result<UniqueFd> HoldOwnFolder(const std::string& folder,

@@ -15,7 +15,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Every run has others.
+// Keys that differ in every run.
 constexpr const char* kOwnKeys[] = {"run.name", "run.output_dir"};
 
 Result<std::map<std::string, std::string>> ReadKeys(const std::string& run) {
@@ -38,7 +38,7 @@ Result<std::map<std::string, std::string>> ReadKeys(const std::string& run) {
   return keys;
 }
 
-// Adds what differs between the hashes of one rank.
+// Adds the differences between the hashes of one rank.
 void Compare(const HashedStep& step,
              std::string_view first,
              std::string_view second,

@@ -31,11 +31,11 @@ Json Number(double value) {
 }
 
 std::string Line(const Json& object) {
-  // Messages of errors may hold any bytes.
+  // Replaces invalid UTF-8, because error messages may contain any bytes.
   return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// The number after "step": of a line; 0 for a line without.
+// Returns the number after "step": in a line; 0 if it has none.
 int64_t StepOf(std::string_view line) {
   constexpr std::string_view kStep = "\"step\":";
   const size_t at = line.find(kStep);
@@ -47,7 +47,7 @@ int64_t StepOf(std::string_view line) {
 
 }  // namespace
 
-// Every line is one that Line() made.
+// Assumes that Line() made every line.
 Status CutMetrics(const std::string& path, int64_t step, bool evaluation_due) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return {};
@@ -73,7 +73,7 @@ Result<ToldSteps> CutLastLine(const std::string& path) {
   std::string end(static_cast<size_t>(size - begin), '\0');
   end.resize(
       static_cast<size_t>(std::max<ssize_t>(::pread(fd.get(), end.data(), end.size(), begin), 0)));
-  end.resize(end.rfind('\n') + 1);  // 0 where there is none
+  end.resize(end.rfind('\n') + 1);  // 0 if there is none
   if (::ftruncate(fd.get(), begin + static_cast<off_t>(end.size())) != 0) {
     return CannotWrite(path, errno);
   }

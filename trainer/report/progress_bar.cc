@@ -16,7 +16,7 @@ constexpr double kRedrawSeconds = 0.1;
 constexpr size_t kDefaultColumns = 80;
 constexpr size_t kNarrowestBar = 10;
 constexpr size_t kWidestBar = 40;
-// Back to the first column, clear to the end of the line (ECMA-48 EL).
+// Goes to the first column and clears to the end of the line (ECMA-48 EL).
 constexpr std::string_view kClearLine = "\r\x1b[K";
 
 size_t TerminalColumns(int fd) {
@@ -70,7 +70,7 @@ void ProgressBar::Finish(const ProgressState& state) {
 }
 
 void ProgressBar::Draw(const ProgressState& state) {
-  // One column stays free: some terminals wrap when the last one is written.
+  // Leaves one column free, because some terminals wrap after the last one.
   const size_t columns = TerminalColumns(fd_) - 1;
   Write(std::string(kClearLine) + RenderProgress(state, columns));
   drawn_ = true;
@@ -82,7 +82,7 @@ void ProgressBar::Clear() {
 }
 
 void ProgressBar::Write(std::string_view text) const {
-  // A terminal that went away must not end the training.
+  // Ignores errors, because a closed terminal must not end the training.
   (void)WriteBytes(fd_, text);
 }
 

@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// So many runs of one name point to a loop gone wrong.
+// More runs of one name are probably the error of a loop.
 constexpr int kMaxSuffix = 100000;
 
 Error FolderError(const std::string& path, const std::string& doing, int error_number) {
@@ -52,7 +52,7 @@ std::string ReplaceName(std::string text, const std::string& name) {
   return text;
 }
 
-// Names of the jobs that the run belongs to and its id, a line each; locked while it is under way.
+// A file with the names of the run's jobs and its id, a line each. The run locks it.
 constexpr const char* kLockFile = "/run.lock";
 constexpr std::string_view kId = "run ";
 
@@ -79,8 +79,8 @@ Result<std::vector<std::string>> LinesOfLock(const std::string& folder) {
   return lines;
 }
 
-// Lines are only added, so that a crash loses none, and on the disk before anything is saved that
-// a start of the same job would have to find again.
+// Only appends lines, so that a crash loses none. Syncs the file before anything is saved that
+// another start of the job has to find.
 Status AddToLock(const RunFolder& folder, std::span<const std::string> jobs) {
   DDPRUN_ASSIGN(const std::vector<std::string> there, LinesOfLock(folder.path));
   std::string added;
@@ -91,7 +91,7 @@ Status AddToLock(const RunFolder& folder, std::span<const std::string> jobs) {
   for (const std::string& job : jobs) add(job);
   if (added.empty()) return {};
   const std::string path = folder.path + kLockFile;
-  // A crash may have cut the last line off.
+  // Begins a new line, because a crash may have cut off the last one.
   DDPRUN_TRY(WriteAll(folder.lock.get(), there.empty() ? added : "\n" + added, path));
   if (::fsync(folder.lock.get()) != 0) return CannotWrite(path, errno);
   return SyncFolder(fs::path(folder.path).parent_path().string());
@@ -103,22 +103,22 @@ Result<bool> BelongsTo(const std::string& folder, std::span<const std::string> j
       lines, [&](const std::string& line) { return std::ranges::find(jobs, line) != jobs.end(); });
 }
 
-// Of a run that goes on from another place: relative paths start at the working directory of now.
+// Returns an absolute path, because a run may resume from another working directory.
 std::string AbsolutePath(const std::string& path) {
   return path.empty() ? path : fs::absolute(path).lexically_normal().string();
 }
 
-// The config of the run in this folder, as a text for config.resolved.json.
+// Returns the config of the run in this folder, as the text of config.resolved.json.
 std::string ResolvedText(Config config, const RunFolder& folder) {
   config.run.name = folder.name;
   config.checkpoint.dir = AbsolutePath(config.checkpoint.dir);
-  // A path is what this start went on from.
+  // A path is the checkpoint from which this run began.
   if (!folder.origin.empty()) config.run.resume = folder.origin;
   if (folder.origin.empty() && ResumesPath(config)) config.run.resume = "job";
   return WriteResolvedConfig(config);
 }
 
-// Where run.output_dir says, without a number.
+// Returns the folder of run.output_dir, without a number.
 std::string WantedRunFolder(const Config& config) {
   std::string wanted = ReplaceName(config.run.output_dir, config.run.name);
   while (wanted.size() > 1 && wanted.back() == '/') wanted.pop_back();
@@ -129,7 +129,7 @@ std::string NumberedFolder(const std::string& wanted, int number) {
   return number == 1 ? wanted : wanted + "-" + std::to_string(number);
 }
 
-// What is in a folder and begins so. Nothing where there is no folder.
+// Returns the names in a folder that begin with `prefix`; none if there is no folder.
 Result<std::vector<std::string>> NamesIn(const std::string& folder, const std::string& prefix) {
   std::vector<std::string> names;
   std::error_code error;
@@ -145,9 +145,9 @@ Result<std::vector<std::string>> NamesIn(const std::string& folder, const std::s
   return names;
 }
 
-// `wanted`, `wanted`-2 ...: those that there are, in the order of their numbers.
+// Returns the existing folders of `wanted`, `wanted`-2 ..., in the order of their numbers.
 Result<std::vector<std::string>> NumberedFolders(const std::string& wanted) {
-  const size_t begin = wanted.rfind('/') + 1;  // 0 where there is none
+  const size_t begin = wanted.rfind('/') + 1;  // 0 if there is none
   const std::string base = wanted.substr(begin);
   DDPRUN_ASSIGN(const std::vector<std::string> names, NamesIn(wanted.substr(0, begin), base));
   std::map<int, std::string> found;
@@ -162,7 +162,7 @@ Result<std::vector<std::string>> NumberedFolders(const std::string& wanted) {
   return folders;
 }
 
-// Those that runs of this config may have made, the last one last.
+// Returns the folders that runs of this config may have made, in the order of time.
 Result<std::vector<std::string>> FoldersOf(const Config& config) {
   std::string pattern = config.run.output_dir;
   while (pattern.size() > 1 && pattern.back() == '/') pattern.pop_back();
@@ -170,14 +170,15 @@ Result<std::vector<std::string>> FoldersOf(const Config& config) {
   if (!config.run.name.empty() || name_at == pattern.npos) {
     return NumberedFolders(WantedRunFolder(config));
   }
-  // Of a run without a name; "runs/a-{name}/b": "runs/", what begins with "a-", "/b"
+  // A run without a name: divides "runs/a-{name}/b" into "runs/", names that begin with "a-", and
+  // "/b".
   const size_t begin = pattern.rfind('/', name_at) + 1;
   const std::string parent = pattern.substr(0, begin);
   const std::string rest = pattern.substr(std::min(pattern.find('/', name_at), pattern.size()));
   DDPRUN_ASSIGN(std::vector<std::string> names,
                 NamesIn(parent, pattern.substr(begin, name_at - begin)));
   std::ranges::sort(names, [](const std::string& a, const std::string& b) {
-    return ::strverscmp(a.c_str(), b.c_str()) < 0;  // dates, and numbers behind them
+    return ::strverscmp(a.c_str(), b.c_str()) < 0;  // dates, and numbers after them
   });
   std::vector<std::string> folders;
   for (const std::string& name : names) {
@@ -191,21 +192,21 @@ Result<std::vector<std::string>> FoldersOf(const Config& config) {
   return folders;
 }
 
-// What the run in a folder was.
+// Returns the config of the run in a folder.
 Result<nlohmann::json> ConfigIn(const std::string& folder) {
   DDPRUN_ASSIGN(const std::optional<std::string> text, ReadIfThere(folder + "/" + kResolvedConfig));
   return nlohmann::json::parse(text.value_or(""), nullptr, /*allow_exceptions=*/false);
 }
 
-// "" where there is no text.
+// Returns the text at `place`; "" if there is none.
 std::string TextAt(const nlohmann::json& config, const char* place) {
   const nlohmann::json::json_pointer pointer(place);
   const bool there = config.is_object() && config.contains(pointer) && config[pointer].is_string();
   return there ? config[pointer].get<std::string>() : "";
 }
 
-// mkdir decides which of two runs that start at once gets the name; that of its checkpoints must be
-// free, too.
+// Uses mkdir to decide which of two runs that start at once gets the name. The name of its
+// checkpoint folder must be free, too.
 Status MakeNewFolder(const std::string& wanted, const std::string& dir, RunFolder& folder) {
   std::error_code error;
   const fs::path parent = fs::path(wanted).parent_path();
@@ -304,7 +305,7 @@ Status KeepRunFolder(RunFolder& folder, const Config& config, std::span<const st
     const CheckpointOwner owner{folder.id, AbsolutePath(folder.path)};
     DDPRUN_TRY(KeepOwnFolder(folder.checkpoints, owner, folder.checkpoints_lock));
   }
-  // The first step need not wait for a disk.
+  // Does not sync, so that the first step does not wait for a disk.
   return WriteWholeFile(folder.path + "/" + kResolvedConfig, ResolvedText(config, folder),
                         Durability::kUnsynced);
 }
@@ -331,7 +332,7 @@ Result<std::vector<std::string>> RunFoldersOfName(const Config& config) {
 Result<std::string> FindRunFolder(const Config& config, std::span<const std::string> jobs) {
   if (jobs.empty()) return std::string();
   DDPRUN_ASSIGN(const std::vector<std::string> folders, FoldersOf(config));
-  // The last one first: an earlier job may have had the same name.
+  // Begins with the last folder, because an earlier job may have had this name.
   for (auto path = folders.rbegin(); path != folders.rend(); ++path) {
     DDPRUN_ASSIGN(const bool found, BelongsTo(*path, jobs));
     if (found) return *path;

@@ -32,7 +32,7 @@ std::string Digits(std::span<const uint64_t> hashes) {
   return text;
 }
 
-// `step`: as the last line of names says of those that follow it.
+// `step` has the names of the last line of names before this line.
 HashedStep ReadStep(const HashJson& line, HashedStep step) {
   if (step.names == nullptr) throw std::out_of_range("names");
   step.first = line.at("hashes").get<std::string>();
@@ -51,7 +51,7 @@ HashedStep ReadStep(const HashJson& line, HashedStep step) {
 }  // namespace
 
 uint64_t HashBytes(std::span<const std::byte> bytes) {
-  constexpr size_t kLanes = 4;  // independent of each other: a multiplication takes some cycles
+  constexpr size_t kLanes = 4;  // independent, because a multiplication takes some cycles
   constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
   std::array<uint64_t, kLanes> lanes = {1, 2, 3, 4};
   size_t at = 0;
@@ -110,7 +110,7 @@ Result<std::map<int64_t, HashedStep>> ReadStateHashes(const std::string& path) {
       } else {
         steps[line.at("step").get<int64_t>()] = ReadStep(line, names);
       }
-    } catch (const std::exception&) {  // a line that was cut short
+    } catch (const std::exception&) {  // a line that a crash has cut off
     }
   }
   return steps;

@@ -16,7 +16,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Steps over which rates are averaged: long enough to be calm, short enough to follow a change.
+// Steps over which rates are averaged: enough to be steady, few enough to follow a change.
 constexpr size_t kRateWindow = 20;
 
 double Seconds(auto time_point) {
@@ -142,14 +142,14 @@ void Terminal::OnBucketSizes(const BucketSizesReport& report, ReportTime /*now*/
 
 void Terminal::OnNote(std::string_view line) {
   if (bar_ && last_.step > 0 && last_.step >= last_.max_steps) {
-    // The full bar stays above what follows.
+    // Leaves the full bar above the lines that follow.
     bar_->Finish(State());
     bar_.reset();
   }
   if (bar_) bar_->Clear();
   const int error_number = WriteBytes(options_.line_fd, std::string(line) + "\n");
   if (error_number == 0 || output_lost_) return;
-  // No reason to end a training of days.
+  // Warns and continues, because this must not end a training of days.
   output_lost_ = true;
   const bool elsewhere = !options_.numbers_in.empty();
   std::fprintf(stderr, "warning: standard output is lost (%s); the training goes on%s%s\n",

@@ -47,13 +47,13 @@ void TimeLedger::OnBegin(const RunHeader& header, ReportTime now) {
               .saving = Get(line, "saving_seconds"),
               .evaluation = Get(line, "evaluation_seconds")};
   }
-  if (goes_on_) --starts_;  // its own line is among them
-  // What cannot be written here MetricsFile says of its own lines.
+  if (goes_on_) --starts_;  // because the lines include this start's own
+  // Ignores an error, because MetricsFile reports it for its own lines.
   if (auto opened = OpenToAppend(path_)) fd_ = *std::move(opened);
   const bool idle = idle_ > 0;
   idle_ = std::max(idle_, 0.0) + idle_before;
   began_ += idle_;
-  // The next start may find no line of a save.
+  // Writes a line now, because the next start may not find a line of a save.
   if (idle) Write(header.resumed_step, spent_, now);
 }
 
@@ -70,7 +70,7 @@ void TimeLedger::OnStep(const StepReport& report, ReportTime /*now*/) {
 }
 
 void TimeLedger::OnSave(int64_t step, ReportTime /*now*/) {
-  // One that never comes to an outcome was of an earlier step.
+  // A save that never gets a result was of an earlier step.
   while (begun_.size() > 1) begun_.pop_front();
   begun_.emplace_back(step, spent_);
 }
@@ -80,7 +80,7 @@ void TimeLedger::OnEval(const EvalReport& report, ReportTime /*now*/) {
 }
 
 void TimeLedger::OnCheckpoint(const CheckpointReport& report, ReportTime now) {
-  // It was a part of the steps.
+  // Subtracts the stall from useful time, because it was a part of the steps.
   spent_.saving += report.stall_seconds;
   spent_.useful -= report.stall_seconds;
   while (!begun_.empty() && begun_.front().first < report.step) begun_.pop_front();
