@@ -72,8 +72,8 @@ constexpr Elf64_Half kThisMachine = EM_AARCH64;
 #error "the number of this machine in elf.h is missing here"
 #endif
 
-// Up to where the parts of a shared object that are loaded reach; nullopt: it is none. The dynamic
-// linker does not look: it dies of SIGBUS where the file ends too early.
+// Returns how many bytes the loaded parts of a shared object need; nullopt if it is not one. The
+// dynamic linker does not check this: it dies of SIGBUS if the file is too short.
 std::optional<uint64_t> BytesNeeded(std::span<const std::byte> bytes) {
   Elf64_Ehdr header;
   if (bytes.size() < sizeof(header)) return std::nullopt;
@@ -94,8 +94,8 @@ std::optional<uint64_t> BytesNeeded(std::span<const std::byte> bytes) {
   return needed;
 }
 
-// In the file, not in the loaded object: to load one of another build would already run its
-// constructors, or end in an undefined symbol that says nothing of the reason.
+// Checks the file before loading it, because loading a plugin of another build would already run
+// its constructors, or end with an undefined symbol that does not show the reason.
 void CheckFile(const std::string& path) {
   const Result<MappedFile> file = MappedFile::Open(path);
   if (!file.has_value()) {
@@ -157,9 +157,9 @@ Failure UnusablePlugin(const std::string& path, const std::string& what, const s
 
 Plugin LoadPlugin(const std::string& path) {
   CheckFile(path);
-  // Never closed: objects of its types, and exceptions with its texts, live until the process ends.
-  // Local: two plugins may have functions of the same name. Now: an undefined symbol is found here
-  // and not in the middle of a run.
+  // Never closes the plugin, because objects of its types, and exceptions with its texts, live
+  // until the process ends. RTLD_LOCAL, because two plugins may have functions of one name.
+  // RTLD_NOW, so that an undefined symbol is found here and not in the middle of a run.
   void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const std::string text = LinkerText();
@@ -205,7 +205,7 @@ void RethrowFromPlugin(const std::string& path, const std::string& doing) {
   try {
     throw;
   } catch (const Failure&) {
-    throw;  // of ddprun's own code, which plugins may use
+    throw;  // from ddprun's own code, which plugins may call
   } catch (...) {
     throw PluginError(path, "While " + doing + ", the plugin threw:\n" + ExceptionText());
   }

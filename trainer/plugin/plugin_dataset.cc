@@ -14,7 +14,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// "reading the samples 7, 3, 12, ... (64)".
+// Returns "reading the samples 7, 3, 12, ... (64)".
 std::string Reading(std::span<const int64_t> indices) {
   constexpr size_t kShown = 8;
   std::string text = indices.size() == 1 ? "reading sample " : "reading the samples ";
@@ -29,8 +29,8 @@ int64_t ThreadCount() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
 }
 
-// Of those more than `before`, the ones that stay: who joins a thread goes on a moment before it is
-// gone from the list.
+// Returns how many threads more than `before` stay. Tries several times, because a joined thread
+// stays in the list for a moment.
 int64_t ThreadsAbove(int64_t before) {
   constexpr int kTries = 50;
   int64_t above = ThreadCount() - before;
@@ -92,7 +92,7 @@ std::vector<int64_t> PluginDataset::Lengths() const {
 std::vector<std::string> PluginDataset::Notes() const {
   auto notes = CallPlugin(
       plugin_.path(), [] { return "asking for notes"; }, [&] { return dataset_->Notes(); });
-  // No error: a library's threads may be made anew in a fork.
+  // This is not an error, because a library may make its threads anew after a fork.
   if (threads_left_ > 0) {
     notes.push_back("opening the plugin's data set left threads running (" +
                     std::to_string(threads_left_) +
@@ -134,8 +134,8 @@ Batch PluginDataset::Checked(Batch batch, std::span<const int64_t> indices) cons
   return batch;
 }
 
-// Ranks do not add up their counts when the data set says that these are equal: were it not true,
-// the mean over all ranks would be wrong without a word.
+// Checks a data set that says that its batches have equally many predictions. Ranks then do not sum
+// their counts, so that otherwise the mean over all ranks would be wrong without a message.
 void PluginDataset::CheckPredictions(const Batch& batch) const {
   const double own = static_cast<double>(batch.predictions) / static_cast<double>(batch.samples);
   double first = 0;
