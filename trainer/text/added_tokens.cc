@@ -7,7 +7,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Where the white space at the end of text[limit, end) begins.
+// Returns where the white space at the end of text[limit, end) begins.
 size_t StripLeft(std::string_view text, size_t limit, size_t end) {
   while (end > limit) {
     size_t begin = end - 1;

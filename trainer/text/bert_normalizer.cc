@@ -19,15 +19,15 @@ uint32_t Packed(Role role, char32_t c, char32_t as) {
   return static_cast<uint32_t>(role) << 24 | (static_cast<uint32_t>(as - c) & 0xFFFFFF);
 }
 
-// Whether it is in a range where every character, assigned or not, stays as it is: most of them,
-// so that they need not be looked at one by one.
+// Returns whether `c` is in a range in which no character changes, assigned or not. Most characters
+// are, so that they need no single check.
 bool IsPlain(char32_t c) {
   return (c >= 0x3400 && c <= 0x9FFF) || (c >= 0x20000 && c <= 0x2F7FF) ||
          (c >= 0x2FA20 && c <= 0xDFFFF);
 }
 
-// Decomposes, puts combining characters in canonical order, and leaves out accents. An accent
-// never holds others back, so none is kept even for the ordering.
+// Decomposes, orders combining characters canonically, and removes accents. An accent never blocks
+// the order of others, so it is not kept even for ordering.
 class AccentStripper {
  public:
   explicit AccentStripper(std::u32string& to) : to_(to) {}

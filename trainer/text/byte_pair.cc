@@ -8,7 +8,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-constexpr char32_t kAlphabetEnd = 0x144;  // behind the last character that spells a byte
+constexpr char32_t kAlphabetEnd = 0x144;  // after the last character that spells a byte
 
 bool SpellsItself(char32_t byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) ||

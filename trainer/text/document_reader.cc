@@ -34,7 +34,7 @@ bool DocumentReader::OpenNext() {
   return true;
 }
 
-// Adds a piece's bytes to the buffer; false when the file has ended.
+// Adds a piece's bytes to the buffer. Returns false at the end of the file.
 bool DocumentReader::ReadMore() {
   const size_t had = buffer_.size();
   const std::string& path = options_.files[next_file_ - 1];
@@ -50,8 +50,8 @@ bool DocumentReader::ReadMore() {
   return *count > 0;
 }
 
-// How much of the buffer is a piece; 0: there is no place to cut yet. The first `searched` bytes
-// have none.
+// Returns how much of the buffer is a piece; 0 means that it cannot be cut yet. The first
+// `searched` bytes contain no place to cut.
 size_t DocumentReader::FindCut(size_t searched) const {
   const bool is_rows = options_.is_rows[next_file_ - 1];
   if (!is_rows && !options_.cut_text) return 0;

@@ -36,8 +36,8 @@ Result<size_t> ReadSome(int fd, char* to, size_t size) {
 
 }  // namespace
 
-// Members one after the other, as `cat a.gz b.gz`, pigz and bgzip make them; zero bytes may follow
-// the last one, as tapes leave them.
+// Decompresses members one after the other, as `cat a.gz b.gz`, pigz and bgzip make them. Zero
+// bytes may follow the last one, as on tapes.
 class FileStream::Gunzip {
  public:
   Gunzip() : input_(size_t{1} << 16) { ready_ = ::inflateInit2(&stream_, kGzipOnly) == Z_OK; }
@@ -71,7 +71,7 @@ class FileStream::Gunzip {
  private:
   static constexpr int kGzipOnly = 16 + MAX_WBITS;
 
-  // False: all of the input was padding.
+  // Returns false if all of the input was padding.
   bool BeginMember() {
     while (stream_.avail_in > 0 && *stream_.next_in == 0) {
       ++stream_.next_in;
@@ -114,7 +114,7 @@ FileStream& FileStream::operator=(FileStream&&) noexcept = default;
 FileStream::~FileStream() = default;
 
 Result<FileStream> FileStream::Open(const std::string& path) {
-  // O_NONBLOCK: opening a pipe would wait for its writer.
+  // O_NONBLOCK, because otherwise opening a pipe waits for its writer.
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status = {};
   if (!fd.valid() || ::fstat(fd.get(), &status) != 0) return Because(ErrnoText(errno));

@@ -27,7 +27,7 @@ void AddDefaultRoles(const Roles& roles, TokenizerConfig& config) {
   }
 }
 
-// Lines end as Python's text files have it: \n, \r\n or \r.
+// Returns the lines, which end as in Python's text files: \n, \r\n or \r.
 std::vector<std::string> Lines(const std::string& text) {
   std::vector<std::string> lines;
   size_t begin = 0;
@@ -41,7 +41,7 @@ std::vector<std::string> Lines(const std::string& text) {
 
 std::unique_ptr<Tokenizer> LoadVocabularyText(const Path& file, TokenizerConfig config) {
   AddDefaultRoles(kBertRoles, config);
-  // The same token on two lines has the id of the last.
+  // A token on two lines has the id of the last one.
   std::unordered_map<std::string, int32_t> ids;
   const std::vector<std::string> lines = Lines(ReadTextFile(file));
   if (lines.size() > static_cast<size_t>(kMaxTokenId)) {
@@ -73,7 +73,7 @@ std::unique_ptr<Tokenizer> LoadVocabularyAndMerges(const Path& vocabulary,
   BytePairParts parts;
   parts.tokens = ReadVocabularyObject(vocabulary, ReadJsonObject(vocabulary));
   parts.added = CompleteAddedTokens({}, config, parts.tokens);
-  // GPT2TokenizerFast knows no add_eos_token.
+  // GPT2TokenizerFast ignores add_eos_token.
   config.add_eos_token = false;
   parts.frame = FrameOf(config, /*add_bos_otherwise=*/false);
   const std::vector<std::string> lines = Lines(ReadTextFile(merges));

@@ -10,7 +10,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-constexpr size_t kShort = 48;  // symbols; above it the heap is faster than looking at all of them
+constexpr size_t kShort = 48;  // symbols; for more, the heap is faster than a search
 
 }  // namespace
 
@@ -62,7 +62,7 @@ void MergeTable::ApplyToShort(std::vector<int32_t>& symbols) const {
 void MergeTable::ApplyToLong(std::vector<int32_t>& symbols) const {
   struct Candidate {
     uint32_t rank;
-    size_t left;  // where it stands
+    size_t left;  // index of the left symbol
     int32_t result;
     bool operator>(const Candidate& other) const {
       return std::tie(rank, left) > std::tie(other.rank, other.left);
@@ -85,7 +85,7 @@ void MergeTable::ApplyToLong(std::vector<int32_t>& symbols) const {
     const Candidate best = candidates.top();
     candidates.pop();
     const size_t right = symbols[best.left] < 0 ? end : next[best.left];
-    // Its symbols may have become others since.
+    // Skips a candidate whose symbols have changed since.
     if (right == end || Find(symbols[best.left], symbols[right]).result != best.result) continue;
     symbols[best.left] = best.result;
     symbols[right] = -1;

@@ -18,7 +18,7 @@ class Kinds {
     for (char32_t c = 0; c < ascii_.size(); ++c) ascii_[c] = table_[c];
   }
 
-  // The kind of the character at `at`, which moves behind it.
+  // Returns the kind of the character at `at`, and moves `at` behind it.
   Kind Next(std::string_view text, size_t& at) const {
     const auto byte = static_cast<uint8_t>(text[at]);
     if (byte < 0x80) return ascii_[text[at++]];
@@ -39,7 +39,7 @@ bool IsLineBreak(char c) {
   return c == '\n' || c == '\r';
 }
 
-// Where the run of characters of `kind` that goes through `at` ends, after at most `most` of them.
+// Returns where the run of characters of `kind` through `at` ends, after at most `most` of them.
 size_t EndOfRun(std::string_view text, size_t at, Kind kind, size_t most = SIZE_MAX) {
   const Kinds& kinds = AllKinds();
   while (at < text.size() && most-- > 0) {
@@ -54,7 +54,7 @@ char Lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
 }
 
-// Bytes of 's 't 're 've 'm 'll 'd at the beginning, 0: none. Without regard to case, U+017F
+// Returns the bytes of 's 't 're 've 'm 'll 'd at the beginning; 0: none. With `any_case`, U+017F
 // (long s) is an s.
 size_t Contraction(std::string_view text, bool any_case) {
   if (text.size() < 2 || text[0] != '\'') return 0;
@@ -68,7 +68,7 @@ size_t Contraction(std::string_view text, bool any_case) {
   return first == 'l' && second == 'l' ? 3 : 0;
 }
 
-// \s+(?!\S)|\s+: all white space, but the last character of it where a word follows.
+// \s+(?!\S)|\s+: all white space, but not its last character if a word follows.
 size_t SpaceWord(std::string_view text, size_t end) {
   if (end == text.size()) return end;
   size_t last = end - 1;

@@ -18,14 +18,14 @@ namespace {
 
 using nlohmann::json;
 
-// What one piece became.
+// The result of one piece.
 struct Tokens {
   std::vector<int32_t> ids;
   int64_t documents = 0;
   int64_t bad_rows = 0;
 };
 
-// ", only "title", "content"", the first few.
+// Returns ", only "title", "content"" with the first few keys.
 std::string KeysOf(const json& row) {
   constexpr int kShown = 8;
   std::string text;
@@ -36,14 +36,14 @@ std::string KeysOf(const json& row) {
   return text + (count > kShown ? ", ..." : "");
 }
 
-// "a number", "an object".
+// Returns the kind of a value: "a number", "an object".
 std::string Kind(const json& value) {
   const std::string name = value.type_name();
   if (value.is_null()) return name;
   return (value.is_object() || value.is_array() ? "an " : "a ") + name;
 }
 
-// Why the row has no text; empty: `text` is it.
+// Reads the text of a row. Returns the reason if it has none; "" means success.
 std::string ReadRow(std::string_view row, const std::string& key, std::string& text) {
   const json value = json::parse(row, nullptr, /*allow_exceptions=*/false);
   if (value.is_discarded()) return "it is no JSON";
@@ -88,9 +88,8 @@ class Pipeline {
   }
 
  private:
-  // Every thread takes the next piece, encodes it, and waits for its turn to write. The holder of
-  // the earliest piece never waits, so there is no deadlock; what is in memory is one piece per
-  // thread.
+  // Each thread takes the next piece, encodes it, and waits for its turn to write. The holder of
+  // the earliest piece never waits, so there is no deadlock. Memory holds one piece per thread.
   void Work() {
     try {
       TextPiece piece;
@@ -191,12 +190,12 @@ class Pipeline {
   const TokenizeOptions& options_;
   const std::function<void(const TokenizeProgress&)>& report_;
 
-  std::mutex reading_;  // held while a piece is taken
+  std::mutex reading_;  // held while a thread takes a piece
   DocumentReader reader_;
   int64_t pieces_ = 0;
   std::atomic<int64_t> bytes_read_{0};
 
-  std::mutex mutex_;  // protects what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable turn_;
   TokenFileWriter writer_;
   TokenizeProgress progress_;

@@ -29,7 +29,7 @@ bool Flag(const Path& file, const json& object, const char* key) {
   return OptionalBool(file, object, key).value_or(false);
 }
 
-// A special token is written as its text or as an object.
+// Reads a special token, which is a text or an object.
 AddedToken ReadSpecialToken(const Path& file, const json& entry) {
   AddedToken token;
   if (entry.is_string()) {

@@ -26,14 +26,14 @@ constexpr const char* kOneDigitRule =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// One file being read: values by key, with messages that name the file and the part of it.
+// Reads the values of one file by key, with messages that name the file and its part.
 class Reader {
  public:
   Reader(Path file, json document) : file_(std::move(file)), document_(std::move(document)) {}
 
   const Path& file() const { return file_; }
 
-  // The section, or null.
+  // Returns the section, or null.
   const json& Section(const char* key) const {
     static const json kNull;
     const auto found = document_.find(key);
@@ -91,7 +91,7 @@ const json& VocabularyOf(const Reader& reader) {
   return *found;
 }
 
-// The added tokens, those that the configuration has besides, and their ids.
+// Returns the file's added tokens and the configuration's, with their ids.
 std::vector<AddedToken> AddedTokensOf(const Reader& reader,
                                       const TokenizerConfig& config,
                                       const TokenList& tokens) {
@@ -118,7 +118,7 @@ void RequireNone(const Reader& reader, const json& model, const char* key) {
                                                 found->dump() + ", which is not supported.");
 }
 
-// ByteLevel alone, or after a Split by a regular expression that we know.
+// Reads a pre_tokenizer: ByteLevel alone, or after a Split by a known regular expression.
 void ReadPreTokenizer(const Reader& reader, BytePairOptions& options) {
   const json& whole = reader.Section("pre_tokenizer");
   if (whole.is_null()) {
@@ -162,7 +162,7 @@ void ReadPreTokenizer(const Reader& reader, BytePairOptions& options) {
   }
 }
 
-// A merge is written as "a b" or as ["a", "b"].
+// Reads the merges, each of which is "a b" or ["a", "b"].
 std::vector<std::pair<std::string, std::string>> MergesOf(const Reader& reader) {
   const json& model = reader.Section("model");
   const auto found = model.find("merges");
@@ -185,7 +185,7 @@ std::vector<std::pair<std::string, std::string>> MergesOf(const Reader& reader) 
 }
 
 TextFrame FrameIn(const Reader& reader, const TokenizerConfig& config) {
-  // LlamaTokenizerFast puts its own arguments, or their defaults, in place of the file's.
+  // LlamaTokenizerFast replaces the file's values by its own arguments or their defaults.
   return config.tokenizer_class.starts_with("LlamaTokenizer")
              ? FrameOf(config, /*add_bos_otherwise=*/true)
              : ReadPostProcessor(reader.file(), reader.Section("post_processor"));
@@ -239,7 +239,7 @@ BertNormalizerOptions ReadBertNormalizer(const Reader& reader, const TokenizerCo
       .handle_chinese_chars = reader.Bool(section, "handle_chinese_chars", true),
       .lowercase = reader.Bool(section, "lowercase", true)};
   std::optional<bool> strip = OptionalBool(reader, section, "strip_accents");
-  // BertTokenizerFast puts its own arguments, or their defaults, in place of the file's.
+  // BertTokenizerFast replaces the file's values by its own arguments or their defaults.
   if (config.tokenizer_class.starts_with("BertTokenizer")) {
     options.lowercase = config.do_lower_case.value_or(true);
     options.handle_chinese_chars = config.tokenize_chinese_chars.value_or(true);
@@ -277,7 +277,7 @@ std::unique_ptr<Tokenizer> LoadTokenizerJson(const Path& file, const TokenizerCo
   const json& model = reader.Section("model");
   if (!model.is_object()) throw BrokenTokenizer(file, "It has no \"model\".");
   std::string type = reader.TypeOf(model);
-  // Old files do not say the type.
+  // Old files have no type.
   if (type.empty()) {
     type = model.contains("merges")                     ? "BPE"
            : model.contains("max_input_chars_per_word") ? "WordPiece"
@@ -286,7 +286,7 @@ std::unique_ptr<Tokenizer> LoadTokenizerJson(const Path& file, const TokenizerCo
   try {
     if (type == "BPE") return MakeBytePairFrom(reader, config);
     if (type == "WordPiece") return MakeWordPieceFrom(reader, config);
-  } catch (const json::exception& error) {  // a list where an object should be, and the like
+  } catch (const json::exception& error) {  // such as a list instead of an object
     throw BrokenTokenizer(
         file, "A part of it is of another kind than expected: " + std::string(error.what()));
   }

@@ -17,7 +17,7 @@ struct Range {
   char32_t first, last;
 };
 
-// Assigned in Unicode 14.1 to 16: for an ICU that does not know them yet.
+// Letters assigned in Unicode 14.1 to 16, for an ICU that does not have them yet.
 constexpr Range kNewLetters[] = {
     {0x1C89, 0x1C8A},   {0xA7CB, 0xA7CD},   {0xA7DA, 0xA7DC},   {0x105C0, 0x105F3},
     {0x10D4A, 0x10D65}, {0x10D6F, 0x10D85}, {0x10EC2, 0x10EC4}, {0x1123F, 0x11240},
@@ -33,13 +33,13 @@ constexpr Range kNewNumbers[] = {{0x10D40, 0x10D49}, {0x116D0, 0x116E3}, {0x11BF
                                  {0x1CCF0, 0x1CCF9}, {0x1D2C0, 0x1D2D3}, {0x1E4F0, 0x1E4F9},
                                  {0x1E5F1, 0x1E5FA}};
 
-constexpr char32_t kLastLetter = 0x323AF;  // of Unicode 16; no number or white space is behind it
+constexpr char32_t kLastLetter = 0x323AF;  // of Unicode 16; no number or white space comes after it
 
 struct LowerCaseRange {
   char32_t first, last, to;
 };
 
-// Of Unicode 16 and 17.
+// Lower case of characters of Unicode 16 and 17.
 constexpr LowerCaseRange kNewLowerCase[] = {
     {0x1C89, 0x1C89, 0x1C8A},    {0xA7CB, 0xA7CB, 0x0264}, {0xA7CC, 0xA7CC, 0xA7CD},
     {0xA7CE, 0xA7CE, 0xA7CF},    {0xA7D2, 0xA7D2, 0xA7D3}, {0xA7D4, 0xA7D4, 0xA7D5},
@@ -52,7 +52,7 @@ bool In(std::span<const Range> ranges, char32_t c) {
                      [c](const Range& range) { return c >= range.first && c <= range.last; });
 }
 
-// Whether the character was assigned in that version of Unicode.
+// Returns whether the character was assigned in this version of Unicode.
 bool AssignedIn(char32_t c, uint8_t version) {
   UVersionInfo age;
   u_charAge(static_cast<UChar32>(c), age);
@@ -81,7 +81,7 @@ bool IsWhiteSpace(char32_t c) {
 
 bool IsBertPunctuation(char32_t c) {
   if (c < 0x80) return (CategoryMask(c) & (U_GC_P_MASK | U_GC_S_MASK)) != 0;
-  // These two were punctuation in Unicode 8 and are no more.
+  // These two were punctuation only until Unicode 8.
   if (c == 0x166D || c == 0x111C9) return true;
   return (CategoryMask(c) & U_GC_P_MASK) != 0 && AssignedIn(c, 8);
 }
@@ -101,7 +101,7 @@ bool IsBertChinese(char32_t c) {
 
 bool IsAccent(char32_t c) {
   if (c == 0x1734) return true;  // Mc since Unicode 14
-  // Mn only since Unicode 9 and later.
+  // These have been Mn only since Unicode 9 or later.
   if (c == 0x1885 || c == 0x1886 || c == 0xA9BD || c == 0x111C9) return false;
   return (CategoryMask(c) & U_GC_MN_MASK) != 0 && AssignedIn(c, 8);
 }
@@ -129,7 +129,7 @@ void AppendDecomposition(char32_t c, std::u32string& to) {
 }
 
 void AppendLowerCase(char32_t c, std::u32string& to) {
-  if (c == 0x130) {  // the one character whose lower case is two
+  if (c == 0x130) {  // the only character whose lower case is two
     to.append({0x69, 0x307});
     return;
   }

@@ -11,8 +11,8 @@ struct Part {
   bool valid;
 };
 
-// The first character of `text`, or as much of it as is the beginning of one. The second byte's
-// range shuts out overlong forms, surrogates and what is above U+10FFFF.
+// Returns the first character of `text`, or the part of it that begins one. The second byte's range
+// excludes overlong forms, surrogates and values above U+10FFFF.
 Part FirstPart(std::string_view text) {
   const auto lead = static_cast<uint8_t>(text[0]);
   if (lead < 0x80) return {1, true};
@@ -34,7 +34,7 @@ Part FirstPart(std::string_view text) {
   return {length, true};
 }
 
-// Where the first byte that is no UTF-8 stands; the size of `text` if there is none.
+// Returns the place of the first byte that is not UTF-8; the size of `text` if there is none.
 size_t ValidPrefix(std::string_view text) {
   size_t at = 0;
   while (at < text.size()) {

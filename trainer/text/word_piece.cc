@@ -17,7 +17,7 @@ void ReplaceAll(std::string& text, std::string_view from, std::string_view to) {
   }
 }
 
-// As Hugging Face's decoder does it, token by token and in this order.
+// Does the same replacements as Hugging Face's decoder, token by token and in this order.
 void CleanUp(std::string& text) {
   static constexpr std::pair<std::string_view, std::string_view> kRules[] = {
       {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
@@ -28,7 +28,7 @@ void CleanUp(std::string& text) {
 
 }  // namespace
 
-// Collects a word's characters and turns it into ids at its end.
+// Collects a word's characters, and converts them to ids at the word's end.
 class WordPiece::Words {
  public:
   Words(const WordPiece& tokenizer, std::vector<int32_t>& ids)
@@ -43,7 +43,7 @@ class WordPiece::Words {
     }
   }
 
-  // A syllable of Hangul: its parts are numbered consecutively.
+  // Adds the parts of a Hangul syllable, which are numbered consecutively.
   void AddSyllable(char32_t c) {
     constexpr char32_t kVowels = 21;
     constexpr char32_t kFinals = 28;
@@ -135,7 +135,7 @@ void WordPiece::Encode(std::string_view utf8, std::vector<int32_t>& ids) const {
 }
 
 void WordPiece::EncodePart(std::string_view text, Words& words) const {
-  size_t begin = 0;  // of what EncodeRare would have to see again: behind the last space
+  size_t begin = 0;  // after the last space: where EncodeRare() would begin
   for (size_t at = 0; at < text.size();) {
     const size_t here = at;
     const auto byte = static_cast<uint8_t>(text[at]);
@@ -153,7 +153,7 @@ void WordPiece::EncodePart(std::string_view text, Words& words) const {
 }
 
 // Encodes text[begin, the next space), which has a character at `at` whose normal form depends on
-// its neighbours. Nothing has an effect across a space. Returns the end.
+// its neighbours. No character affects others across a space. Returns the end.
 size_t WordPiece::EncodeRare(std::string_view text, size_t begin, size_t at, Words& words) const {
   size_t end = at;
   for (size_t next = at; end < text.size(); end = next) {
