@@ -1,6 +1,7 @@
 #include "base/owned_folder.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,6 +26,8 @@ using nlohmann::json;
 
 // In a folder that WholeFolder made; hidden from who looks at a model.
 constexpr const char* kListName = ".ddprun-files.json";
+// Beside its files until there is that list.
+constexpr const char* kUnfinished = ".ddprun-unfinished";
 
 Result<std::vector<std::string>> EntriesOf(const std::string& folder) {
   std::vector<std::string> names;
@@ -91,6 +94,44 @@ Result<std::string> Exchange(const std::string& written, const std::string& fold
     }
   }
   return old;
+}
+
+// Locks the folder for as long as the descriptor is open. Invalid: another process has it, or the
+// file system has no locks. `wait`: LOCK_NB, or 0.
+UniqueFd Lock(const std::string& folder, int wait) {
+  UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (fd.valid() && ::flock(fd.get(), LOCK_EX | wait) != 0) fd.reset();
+  return fd;
+}
+
+// Whether WholeFolder::Create gives such a name to what it makes for `folder`.
+bool IsNameInTheMaking(std::string_view name, const std::string& folder) {
+  const std::string prefix = fs::path(folder).filename().string() + ".";
+  constexpr std::string_view kEnd = ".tmp";
+  if (!name.starts_with(prefix) || !name.ends_with(kEnd)) return false;
+  name.remove_prefix(prefix.size());
+  return name.size() > kEnd.size() &&
+         name.find_first_not_of("0123456789-") == name.size() - kEnd.size();
+}
+
+// Of processes that were killed. One that lives holds the lock of what it makes.
+void RemoveLeft(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::string> left;
+  fs::directory_iterator entry(fs::path(folder).parent_path(), error);
+  for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+    const fs::path& path = entry->path();
+    if (IsNameInTheMaking(path.filename().string(), folder)) left.push_back(path.string());
+  }
+  for (const std::string& path : left) {
+    const UniqueFd lock = Lock(path, LOCK_NB);
+    if (!lock.valid()) continue;
+    if (fs::exists(path + "/" + kUnfinished, error)) {
+      RemoveMade(path);
+    } else if (fs::exists(path + "/" + kListName, error)) {
+      (void)RemoveOwn(path, IsListed);  // it was finished, or is the one before
+    }
+  }
 }
 
 }  // namespace
@@ -168,6 +209,7 @@ Result<std::string> PublishFolder(const std::string& written,
 WholeFolder::WholeFolder(WholeFolder&& other) noexcept
     : folder_(std::move(other.folder_)),
       path_(std::exchange(other.path_, {})),
+      in_use_(std::move(other.in_use_)),
       made_parents_(std::exchange(other.made_parents_, {})) {}
 
 WholeFolder::~WholeFolder() {
@@ -202,7 +244,8 @@ Result<WholeFolder> WholeFolder::Create(const std::string& folder) {
     }
     missing.pop_back();
   }
-  // A process that was killed may have had this number, and left a folder half written.
+  RemoveLeft(made.folder_);
+  // A process on another host may have this number.
   const std::string first = made.folder_ + "." + std::to_string(::getpid());
   for (int number = 1; made.path_.empty(); ++number) {
     const std::string path = first + (number == 1 ? "" : "-" + std::to_string(number)) + ".tmp";
@@ -212,10 +255,15 @@ Result<WholeFolder> WholeFolder::Create(const std::string& folder) {
       return CannotWrite(folder, errno);
     }
   }
+  // First the lock: with the mark alone another process would remove the folder.
+  made.in_use_ = Lock(made.path_, /*wait=*/0);
+  if (made.in_use_.valid()) std::ofstream(made.path_ + "/" + kUnfinished);
   return made;
 }
 
 Result<std::string> WholeFolder::Finish() {
+  const std::string mark = path_ + "/" + kUnfinished;
+  if (std::remove(mark.c_str()) != 0 && errno != ENOENT) return CannotWrite(mark, errno);
   DDPRUN_ASSIGN(const std::vector<std::string> names, EntriesOf(path_));
   json list;
   for (const std::string& name : names) list[name] = FactsOf(path_ + "/" + name);

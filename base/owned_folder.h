@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 
 namespace ddprun {
 
@@ -33,7 +34,8 @@ Result<std::string> PublishFolder(const std::string& written,
 // A folder in the making, beside the one that it will replace. Not thread-safe.
 class WholeFolder {
  public:
-  // Makes it, empty, under a name that nothing had, with the parents that are missing.
+  // Makes it under a name that nothing had, with the parents that are missing. What processes that
+  // were killed have left of folders for this name is removed.
   static Result<WholeFolder> Create(const std::string& folder);
   // Without Finish(): nothing is left, and what stood under the name is as it was.
   ~WholeFolder();
@@ -49,6 +51,7 @@ class WholeFolder {
 
   std::string folder_;
   std::string path_;                       // empty once there is nothing to remove
+  UniqueFd in_use_;                        // locks the folder until it has its name
   std::vector<std::string> made_parents_;  // the outermost first
 };
 

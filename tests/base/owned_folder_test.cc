@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -18,6 +19,7 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 class OwnedFolderTest : public testing::Test {
  protected:
@@ -155,6 +157,36 @@ TEST_F(OwnedFolderTest, LeavesNoNameOfAnUnnamedFile) {
   EXPECT_EQ(WriteBytes(file->get(), "text"), 0);
   EXPECT_THAT(Names(), IsEmpty());
   EXPECT_FALSE(OpenUnnamedFile(Path("none")));
+}
+
+TEST_F(OwnedFolderTest, RemovesWhatKilledProcessesHaveLeft) {
+  Make("old", {"a"});
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto half = WholeFolder::Create(Path("model"));
+    const auto other = WholeFolder::Create(Path("model-2"));
+    if (half && other) std::ofstream(half->path() + "/half") << "written";
+    // Between the exchange of the two folders and the end of the one before.
+    fs::rename(Path("old"), Path("model.1-2.tmp"));
+    ::_exit(half && other ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  const auto at_work = WholeFolder::Create(Path("model"));
+  ASSERT_TRUE(at_work);
+  // Of somebody else.
+  Write("model.12.tmp/mine", "kept");
+  Write("model.new.tmp/.ddprun-unfinished", "");
+  Write("model.13.tmp", "a file");
+  EXPECT_EQ(Make("model", {"a"}), "");
+  EXPECT_THAT(Names(), UnorderedElementsAre(
+                           "model", "model-2." + std::to_string(child) + ".tmp",
+                           "model-2." + std::to_string(child) + ".tmp/.ddprun-unfinished",
+                           "model." + std::to_string(::getpid()) + ".tmp",
+                           "model." + std::to_string(::getpid()) + ".tmp/.ddprun-unfinished",
+                           "model.12.tmp", "model.12.tmp/mine", "model.13.tmp", "model.new.tmp",
+                           "model.new.tmp/.ddprun-unfinished", "model/a"));
 }
 
 }  // namespace
