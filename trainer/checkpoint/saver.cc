@@ -50,7 +50,7 @@ bool IsWord(const std::string& text) {
 
 class BackgroundSaver::Impl {
  public:
-  explicit Impl(SaverOptions options) : options_(std::move(options)) {}
+  explicit Impl(SaverOptions options) : options_(std::move(options)), buffer_(options_.pinned) {}
   ~Impl() {
     abandoned_ = true;
     Join();
@@ -106,10 +106,13 @@ class BackgroundSaver::Impl {
   void Reserve(const StateDict& state) {
     Collect();
     size_t bytes = 0;
+    bool of_device = false;
     for (const PlannedPiece& piece : PlanShard(state.tensors, options_.part)) {
-      bytes += RowsOf(state.tensors[piece.tensor], piece).nbytes();
+      const at::Tensor rows = RowsOf(state.tensors[piece.tensor], piece);
+      bytes += rows.nbytes();
+      of_device = of_device || !rows.is_cpu();
     }
-    buffer_.Reserve(bytes);
+    buffer_.Reserve(bytes, of_device);
     stop_touching_ = false;
     Start([this] { buffer_.Touch(stop_touching_); });
   }
@@ -140,7 +143,7 @@ class BackgroundSaver::Impl {
   void Save() {
     try {
       copy_->Finish();
-      copy_->TakeFromDevice();
+      copy_->WaitForDevice();
       outcome_.copy_seconds = SecondsSince(begin_);
       if (const std::string error = copy_->error(); !error.empty()) {
         return Fail(SaveError(outcome_.step, "Copying the state failed: " + error));

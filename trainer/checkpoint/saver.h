@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/pinned_memory.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/state/state_dict.h"
 
@@ -19,6 +20,7 @@ struct SaverOptions {
   RankPart part = {};      // which of the ranks that write; rank 0 commits
   double deadline = 1800;  // seconds that a rank waits for the others once its own part is written
   Retention retention = {};  // applied after each commit
+  PinnedMemory pinned = {};  // for copies from a device; else Begin() waits for these
 };
 
 struct SaveRequest {

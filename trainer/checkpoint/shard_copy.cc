@@ -1,7 +1,6 @@
 #include "trainer/checkpoint/shard_copy.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/StreamGuard.h>
@@ -11,6 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
+#include <utility>
 
 #include "base/failure.h"
 #include "trainer/checkpoint/index.h"
@@ -31,29 +32,46 @@ std::string_view MemoryOf(const at::Tensor& tensor) {
   return {static_cast<const char*>(tensor.storage().data()), tensor.storage().nbytes()};
 }
 
-bool Meet(std::string_view a, std::string_view b) {
-  return a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
-}
-
-}  // namespace
-
-HostBuffer::~HostBuffer() {
-  if (data_ != nullptr) ::munmap(data_, size_);
-}
-
-void HostBuffer::Reserve(size_t bytes) {
-  if (bytes <= size_) return;
-  if (data_ != nullptr) ::munmap(data_, size_);
-  data_ = nullptr;
-  size_ = 0;
+void* MapPages(size_t bytes) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     throw Failure(
         SystemError("taking " + std::to_string(bytes) + " bytes for a copy of the state", errno));
   }
   ::madvise(memory, bytes, MADV_HUGEPAGE);  // a wish
+  return memory;
+}
+
+bool OnDevice(const at::Tensor& tensor) {
+  return !tensor.is_cpu();
+}
+
+bool Meet(std::string_view a, std::string_view b) {
+  return a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
+}
+
+}  // namespace
+
+void HostBuffer::Reserve(size_t bytes, bool of_device) {
+  if (bytes <= size_) return;
+  GiveBack();
+  void* memory = of_device && pinned_.take != nullptr ? pinned_.take(bytes) : nullptr;
+  is_pinned_ = memory != nullptr;
+  if (!is_pinned_) memory = MapPages(bytes);
   data_ = static_cast<char*>(memory);
   size_ = bytes;
+}
+
+void HostBuffer::GiveBack() {
+  char* const memory = std::exchange(data_, nullptr);
+  const size_t bytes = std::exchange(size_, 0);
+  if (memory == nullptr) return;
+  if (!is_pinned_) {
+    ::munmap(memory, bytes);
+  } else if (std::uncaught_exceptions() == 0) {
+    // After a failure the device may wait for ever for another rank: the failure is told first.
+    pinned_.give_back(memory);
+  }
 }
 
 void HostBuffer::Touch(const std::atomic<bool>& stop) {
@@ -76,8 +94,9 @@ ShardCopy::ShardCopy(std::span<const StateTensor> tensors,
     items_.push_back({std::move(place.name), tensor.tensor.scalar_type(), std::move(place.shape)});
     bytes_ += sources.back().nbytes();
   }
-  buffer.Reserve(bytes_);
-  CopyToPinned(sources, buffer.data());
+  const auto on_device = std::ranges::find_if(sources, OnDevice);
+  buffer.Reserve(bytes_, on_device != sources.end());
+  if (on_device != sources.end()) CopyFromDevice(on_device->device(), sources, buffer.data());
   char* target = buffer.data();
   for (const at::Tensor& source : sources) {
     if (source.is_cpu()) AddChunks(source, target);
@@ -85,11 +104,9 @@ ShardCopy::ShardCopy(std::span<const StateTensor> tensors,
   }
 }
 
-void ShardCopy::CopyToPinned(std::span<const at::Tensor> sources, char* target) {
-  const auto on_device = [](const at::Tensor& source) { return !source.is_cpu(); };
-  const auto first = std::ranges::find_if(sources, on_device);
-  if (first == sources.end()) return;
-  const c10::Device device = first->device();
+void ShardCopy::CopyFromDevice(c10::Device device,
+                               std::span<const at::Tensor> sources,
+                               char* target) {
   const c10::impl::VirtualGuardImpl streams(device.type());
   const c10::Stream copies = streams.getStreamFromGlobalPool(device);
   c10::Event complete(device.type());
@@ -98,33 +115,28 @@ void ShardCopy::CopyToPinned(std::span<const at::Tensor> sources, char* target) 
   const at::NoGradGuard no_grad;
   const c10::StreamGuard guard(copies);
   for (const at::Tensor& source : sources) {
-    if (on_device(source)) {
-      const auto options = at::TensorOptions(source.scalar_type()).pinned_memory(true);
-      staged_.push_back({at::empty(source.sizes(), options), target});
-      staged_.back().pinned.copy_(source.contiguous(), /*non_blocking=*/true);
+    if (OnDevice(source)) {
+      at::from_blob(target, source.sizes(), at::TensorOptions(source.scalar_type()))
+          .copy_(source.contiguous(), /*non_blocking=*/true);
       source.record_stream(copies);
     }
     target += source.nbytes();
   }
-  staged_all_.emplace(device.type());
-  staged_all_->record(copies);
+  copied_.emplace(device.type());
+  copied_->record(copies);
 }
 
 void ShardCopy::LetStreamWait() const {
-  if (!staged_all_) return;
-  const c10::impl::VirtualGuardImpl streams(staged_all_->device_type());
-  staged_all_->block(streams.getStream(staged_all_->device()));
+  if (!copied_) return;
+  const c10::impl::VirtualGuardImpl streams(copied_->device_type());
+  copied_->block(streams.getStream(copied_->device()));
 }
 
-void ShardCopy::TakeFromDevice() {
-  if (!staged_all_) return;
+void ShardCopy::WaitForDevice() {
+  if (!copied_) return;
   // Else this thread, which has used none, would begin with the first one.
-  const c10::DeviceGuard guard(staged_all_->device());
-  staged_all_->synchronize();
-  for (const Staged& piece : staged_) {
-    std::memcpy(piece.target, piece.pinned.const_data_ptr(), piece.pinned.nbytes());
-  }
-  staged_.clear();
+  const c10::DeviceGuard guard(copied_->device());
+  copied_->synchronize();
 }
 
 void ShardCopy::AddChunks(const at::Tensor& tensor, char* target) {

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/pinned_memory.h"
 #include "trainer/checkpoint/plan.h"
 #include "trainer/state/safetensors.h"
 #include "trainer/state/state_dict.h"
@@ -23,28 +24,33 @@ namespace ddprun::trainer {
 // Memory that is used again for every copy. It grows when it has to.
 class HostBuffer {
  public:
-  HostBuffer() = default;
-  ~HostBuffer();
+  explicit HostBuffer(const PinnedMemory& pinned = {}) : pinned_(pinned) {}
+  ~HostBuffer() { GiveBack(); }
   HostBuffer(const HostBuffer&) = delete;
   HostBuffer& operator=(const HostBuffer&) = delete;
 
-  // Throws Failure where there is no such memory.
-  void Reserve(size_t bytes);
+  // Throws Failure where there is no such memory. For copies from a device it is pinned, if there
+  // is so much of that.
+  void Reserve(size_t bytes, bool of_device);
   // Has the system give the pages now, which costs more than to fill them later; until `stop`.
   void Touch(const std::atomic<bool>& stop);
   char* data() { return data_; }
 
  private:
+  void GiveBack();
+
+  const PinnedMemory pinned_;
   char* data_ = nullptr;
   size_t size_ = 0;
+  bool is_pinned_ = false;
 };
 
 // Any thread may call any method. The tensors have to live as long as this does; they are on the
 // CPU or on one device.
 class ShardCopy {
  public:
-  // A piece's bytes stand in the buffer as they will in the file. What is on a device is copied to
-  // pinned memory from now on, behind the current stream's work, on a stream of its own.
+  // A piece's bytes stand in the buffer as they will in the file. What is on a device is copied
+  // from now on, behind the current stream's work, on a stream of its own.
   ShardCopy(std::span<const StateTensor> tensors,
             std::span<const PlannedPiece> pieces,
             HostBuffer& buffer);
@@ -59,8 +65,8 @@ class ShardCopy {
   void Finish(std::span<const at::Tensor> tensors);
   // Has the current stream's later work come after the device's copies; the host waits for nothing.
   void LetStreamWait() const;
-  // Waits for the device's copies, and moves them to the buffer. Throws the device's errors. Once.
-  void TakeFromDevice();
+  // Waits for the device's copies. Throws the device's errors.
+  void WaitForDevice();
   // After Finish(): what a tensor's copy() threw; empty: nothing.
   std::string error();
 
@@ -75,20 +81,13 @@ class ShardCopy {
     Progress progress = Progress::kWaiting;
   };
 
-  // A device's piece on its way.
-  struct Staged {
-    at::Tensor pinned;
-    char* target;
-  };
-
-  void CopyToPinned(std::span<const at::Tensor> sources, char* target);
+  void CopyFromDevice(c10::Device device, std::span<const at::Tensor> sources, char* target);
   void AddChunks(const at::Tensor& tensor, char* target);
   void CopyChunk(Chunk& chunk, std::unique_lock<std::mutex>& lock);
 
   std::vector<SafetensorsItem> items_;
   size_t bytes_ = 0;
-  std::vector<Staged> staged_;
-  std::optional<c10::Event> staged_all_;
+  std::optional<c10::Event> copied_;  // all that is on a device
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -16,13 +16,14 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/pinned_memory.h"
 #include "base/result.h"
 #include "trainer/compute/device_graph.h"
 
 namespace ddprun::trainer {
 
 // Raised with every change of CudaModule.
-constexpr uint32_t kCudaModuleAbi = 3;
+constexpr uint32_t kCudaModuleAbi = 4;
 
 // What the module's symbol ddprun_cuda_module is. The first two tell whether the rest may be used.
 struct CudaModule {
@@ -47,6 +48,7 @@ struct CudaModule {
                                                   const std::string& name);
 
   MakeDeviceGraph make_graph;
+  PinnedMemory pinned = {};
 };
 
 // Loads the module. Before the process' first seed and backward: LibTorch looks for CUDA once, and

@@ -102,6 +102,17 @@ std::unique_ptr<DeviceGraph> MakeGraph(c10::Device device) {
   return std::make_unique<CudaGraph>(device);
 }
 
+void* TakePinned(size_t bytes) {
+  void* memory = nullptr;
+  if (cudaHostAlloc(&memory, bytes, cudaHostAllocDefault) == cudaSuccess) return memory;
+  cudaGetLastError();  // else LibTorch finds it after its next kernel
+  return nullptr;
+}
+
+void GivePinnedBack(void* memory) {
+  if (cudaFreeHost(memory) != cudaSuccess) cudaGetLastError();
+}
+
 }  // namespace
 
 }  // namespace ddprun::trainer
@@ -114,4 +125,5 @@ const ddprun::trainer::CudaModule ddprun_cuda_module = {
     .count_devices = ddprun::trainer::CountDevices,
     .bus_id = ddprun::trainer::BusId,
     .make_group = ddprun::trainer::MakeGroup,
-    .make_graph = ddprun::trainer::MakeGraph};
+    .make_graph = ddprun::trainer::MakeGraph,
+    .pinned = {.take = ddprun::trainer::TakePinned, .give_back = ddprun::trainer::GivePinnedBack}};

@@ -78,12 +78,13 @@ void Checkpointing::SaveTo(const CheckpointPlace& place, std::optional<RankPart>
   const CheckpointConfig& config = job_.config.checkpoint;
   place_ = place;
   if (!part) return;
-  saver_ = std::make_unique<BackgroundSaver>(
-      SaverOptions{.folder = place.folder,
-                   .part = *part,
-                   .retention = {.newest = config.save_total_limit,
-                                 .best = config.save_total_limit_best,
-                                 .higher_is_better = HigherIsBetter()}});
+  saver_ = std::make_unique<BackgroundSaver>(SaverOptions{
+      .folder = place.folder,
+      .part = *part,
+      .retention = {.newest = config.save_total_limit,
+                    .best = config.save_total_limit_best,
+                    .higher_is_better = HigherIsBetter()},
+      .pinned = job_.device.module != nullptr ? job_.device.module->pinned : PinnedMemory()});
 }
 
 double Checkpointing::Seconds() const {

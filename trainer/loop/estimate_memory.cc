@@ -189,8 +189,6 @@ MemoryEstimate StateOf(const Job& job,
     // The ranks share out what all of them have.
     const double of_optimizer = checkpoint.save_only_model ? 0 : moments / data + lost;
     estimate.checkpoint = model / data + of_optimizer;
-    // Pinned, then as the file will have it.
-    if (estimate.on_device) estimate.checkpoint *= 2;
   }
   return estimate;
 }

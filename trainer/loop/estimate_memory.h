@@ -17,7 +17,7 @@ struct MemoryEstimate {
   double parameters = 0;
   double gradients = 0;
   double optimizer = 0;
-  double checkpoint = 0;   // the copy that a save takes and keeps; of a device's state two
+  double checkpoint = 0;   // the copy that a save takes and keeps, on the host
   double activations = 0;  // of the largest micro-batch, beside the gradients
   double batches = 0;      // loaded ahead
   double with_batch = 0;   // of the last two, what is less with a smaller batch

@@ -5,7 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <optional>
+#include <stdexcept>
+
 #include "tests/trainer/checkpoint/checkpoint_fixture.h"
+#include "tests/trainer/device/pinned_memory.h"
 #include "tests/trainer/device/simulated_device.h"
 #include "tests/trainer/device/thrown.h"
 #include "trainer/checkpoint/shard_copy.h"
@@ -30,6 +35,11 @@ class MixedState {
     for (size_t i = 0; i < tensors_.size(); ++i) Change(i);
   }
   void Change(size_t index) { tensors_[index].mul_(2).add_(1); }
+  size_t bytes() const {
+    size_t sum = 0;
+    for (const at::Tensor& tensor : tensors_) sum += tensor.nbytes();
+    return sum;
+  }
   VisitState Owners() {
     return [this](StateVisitor& visitor) {
       visitor.Section("model.");
@@ -48,7 +58,9 @@ class MixedState {
 
 TEST(DeviceCheckpoint, IsSavedBesideTheStepsAndLoadedOnAnyDevice) {
   const CheckpointFolder folder;
-  BackgroundSaver saver({.folder = folder.path()});
+  const size_t pinned_before = simulated::PinnedBytes();
+  std::optional<BackgroundSaver> saver(
+      SaverOptions{.folder = folder.path(), .pinned = simulated::LargePinnedMemory()});
   const c10::DeviceGuard guard(DeviceAt(1));
   MixedState state(DeviceAt(1));
   MixedState expected(at::kCPU);
@@ -56,10 +68,10 @@ TEST(DeviceCheckpoint, IsSavedBesideTheStepsAndLoadedOnAnyDevice) {
     state.Step();
     expected.Step();
     simulated::TakeHostSyncs();
-    saver.Begin(SaveState(state.Owners()), {.step = step, .attempt = "a"});
-    saver.WaitForCopy();
+    saver->Begin(SaveState(state.Owners()), {.step = step, .attempt = "a"});
+    saver->WaitForCopy();
     state.Step();
-    const std::optional<SaveOutcome> outcome = saver.Finish();
+    const std::optional<SaveOutcome> outcome = saver->Finish();
     // The saver's thread's own.
     const auto syncs = simulated::TakeHostSyncs();
     EXPECT_EQ(syncs.size(), 1U) << simulated::Described(syncs);
@@ -70,13 +82,62 @@ TEST(DeviceCheckpoint, IsSavedBesideTheStepsAndLoadedOnAnyDevice) {
       loaded.ExpectEqual(expected);
     }
     expected.Step();
+    EXPECT_EQ(simulated::PinnedBytes() - pinned_before, state.bytes()) << "once, and no more";
   }
+  saver.reset();
+  EXPECT_EQ(simulated::PinnedBytes(), pinned_before);
+}
+
+TEST(DeviceCheckpoint, IsSavedWithoutPinnedMemory) {
+  const CheckpointFolder folder;
+  MixedState state(DeviceAt(0));
+  MixedState loaded(at::kCPU);
+  loaded.Step();
+  constexpr PinnedMemory kNone = {.take = [](size_t) -> void* { return nullptr; }};
+  const SaveOutcome outcome =
+      SaveCheckpoint({.folder = folder.path(), .pinned = kNone}, SaveState(state.Owners()),
+                     {.step = 1, .attempt = "a"});
+  ASSERT_FALSE(outcome.error) << outcome.error->what;
+  ValueOrThrow(Checkpoint::Open(outcome.path)).Load(loaded.Owners());
+  loaded.ExpectEqual(state);
+}
+
+// What gives it back may wait for a device that waits for a rank that is gone.
+TEST(DeviceCheckpoint, KeepsPinnedMemoryWhereAFailureIsYetToBeTold) {
+  static int taken = 0;
+  const PinnedMemory counted = {.take =
+                                    [](size_t bytes) {
+                                      ++taken;
+                                      return std::malloc(bytes);
+                                    },
+                                .give_back =
+                                    [](void* memory) {
+                                      --taken;
+                                      std::free(memory);
+                                    }};
+  {
+    HostBuffer buffer(counted);
+    buffer.Reserve(100, /*of_device=*/true);
+    buffer.Reserve(200, /*of_device=*/true);
+    EXPECT_EQ(taken, 1);
+  }
+  EXPECT_EQ(taken, 0);
+  char* left = nullptr;
+  try {
+    HostBuffer buffer(counted);
+    buffer.Reserve(100, /*of_device=*/true);
+    left = buffer.data();
+    throw std::runtime_error("a rank is gone");
+  } catch (const std::runtime_error&) {
+    EXPECT_EQ(taken, 1);
+  }
+  std::free(left);
 }
 
 // Only what is computed with the state has to wait for its copy.
 TEST(DeviceCheckpoint, HoldsUpNoDeviceForWhatIsOnTheHost) {
   const CheckpointFolder folder;
-  BackgroundSaver saver({.folder = folder.path()});
+  BackgroundSaver saver({.folder = folder.path(), .pinned = simulated::LargePinnedMemory()});
   MixedState state(DeviceAt(0));
   const StateDict dict = SaveState(state.Owners());
   // The copy stands until then: the saver's thread would tell the host that it is over.
@@ -96,7 +157,7 @@ TEST(DeviceCheckpoint, HoldsUpNoDeviceForWhatIsOnTheHost) {
 TEST(DeviceCheckpoint, IsSpoiltByAnUpdateThatDoesNotWait) {
   MixedState state(DeviceAt(0));
   const StateDict dict = SaveState(state.Owners());
-  HostBuffer buffer;
+  HostBuffer buffer(simulated::LargePinnedMemory());
   ShardCopy copy(dict.tensors, PlanShard(dict.tensors, {}), buffer);
   for (const size_t tensor : {0, 1, 2}) {
     EXPECT_THAT(simulated::Thrown([&] { state.Change(tensor); }),
@@ -105,7 +166,7 @@ TEST(DeviceCheckpoint, IsSpoiltByAnUpdateThatDoesNotWait) {
   copy.LetStreamWait();
   EXPECT_EQ(simulated::Thrown([&] { state.Step(); }), "nothing");
   copy.Finish();
-  copy.TakeFromDevice();
+  copy.WaitForDevice();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cstring>
+#include <iterator>
 #include <list>
 #include <map>
 #include <utility>
@@ -24,8 +25,9 @@ struct Piece {
 };
 
 struct Taken {
-  size_t size;
+  size_t size;  // whole pages
   uint64_t owner;
+  size_t asked;
 };
 
 struct Pool {
@@ -98,13 +100,13 @@ std::byte* TakePinned(size_t bytes) {
   const auto found = pool.free.lower_bound(size);
   if (found != pool.free.end() && found->first <= 2 * size) {
     std::byte* const begin = found->second;
-    pool.taken.emplace(begin, Taken{found->first, ++pool.owners});
+    pool.taken.emplace(begin, Taken{found->first, ++pool.owners, bytes});
     pool.free.erase(found);
     return begin;
   }
   TORCH_CHECK(pool.unused + size <= PinnedMemory() + kDeviceBytes, "out of pinned memory");
   std::byte* const begin = std::exchange(pool.unused, pool.unused + size);
-  pool.taken.emplace(begin, Taken{size, ++pool.owners});
+  pool.taken.emplace(begin, Taken{size, ++pool.owners, bytes});
   return begin;
 }
 
@@ -143,12 +145,29 @@ at::HostAllocator& TheHostAllocator() {
   return *allocator;
 }
 
+ddprun::PinnedMemory LargePinnedMemory() {
+  return {.take = [](size_t bytes) { return TheHostAllocator().raw_allocate(bytes); },
+          .give_back = [](void* memory) { TheHostAllocator().raw_deallocate(memory); }};
+}
+
+size_t PinnedBytes() {
+  const auto lock = BookLock();
+  size_t bytes = 0;
+  for (const auto& [begin, piece] : ThePool().taken) bytes += piece.asked;
+  return bytes;
+}
+
 void AddPending(const QueuedPtr& copy, const Use& use, SignalPtr done) {
   const auto page = [](std::byte* address) {
     return PinnedMemory() + (address - PinnedMemory()) / kPage * kPage;
   };
-  const Use pages = {page(use.begin), page(use.end + kPage - 1), use.writes};
   const auto lock = BookLock();
+  // A page's other part may be the host's, but for what is beside the allocation.
+  const auto& [begin, piece] = *std::prev(ThePool().taken.upper_bound(use.begin));
+  const Use pages = {page(use.begin == begin ? begin : use.begin + kPage - 1),
+                     page(use.end == begin + piece.asked ? use.end + kPage - 1 : use.end),
+                     use.writes};
+  if (pages.begin >= pages.end) return;
   ThePool().pending.push_back({pages, copy, std::move(done)});
   Protect(pages.begin, pages.end);
 }

@@ -4,14 +4,19 @@
 
 #include <ATen/core/CachingHostAllocator.h>
 
+#include "base/pinned_memory.h"
 #include "tests/trainer/device/stream.h"
 
 namespace ddprun::simulated {
 
 at::HostAllocator& TheHostAllocator();
+// What a device's module has for memory that is large; of the same allocator.
+ddprun::PinnedMemory LargePinnedMemory();
+// That are allocated, as they were asked for.
+size_t PinnedBytes();
 
 // `copy` was queued and uses pinned memory; `done` is set when it has run. Pages are protected as a
-// whole.
+// whole; not those of which the copy uses a part of an allocation only.
 void AddPending(const QueuedPtr& copy, const Use& use, SignalPtr done);
 // The host of the device has waited. Under BookLock().
 void ReleasePending(int device);

@@ -19,6 +19,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "tests/trainer/device/graph.h"
+#include "tests/trainer/device/pinned_memory.h"
 #include "tests/trainer/device/process_group.h"
 #include "tests/trainer/device/simulated_device.h"
 #include "tests/trainer/models/small_models.h"
@@ -132,8 +133,20 @@ inline std::string WeightsFor(const std::string& model) {
   return path + "/" + kWeightsName;
 }
 
+// What the module of simulated devices would be.
+inline const CudaModule& SimulatedModule() {
+  static const CudaModule module = [] {
+    CudaModule made{};
+    made.make_group = simulated::MakeGroup;
+    made.pinned = simulated::LargePinnedMemory();
+    return made;
+  }();
+  return module;
+}
+
 inline Job JobOf(const std::string& model, double dropout = 0) {
   Job job;
+  job.device.module = &SimulatedModule();
   job.config.run.max_steps = 6;
   job.config.training.per_device_train_batch_size = 4;
   job.config.training.max_grad_norm = 0.5;
@@ -164,13 +177,6 @@ inline Trained Train(const Job& job,
     trained.state[item.key()] = item.value().detach().cpu().clone();
   }
   return trained;
-}
-
-// What the module of simulated devices would be.
-inline CudaModule SimulatedModule() {
-  CudaModule module{};
-  module.make_group = simulated::MakeGroup;
-  return module;
 }
 
 enum class Group { kHost, kDevice };

@@ -142,7 +142,7 @@ TEST(StrategyPlan, KeepsFewerMicroBatchesWithOneForwardOneBackward) {
   EXPECT_DOUBLE_EQ(kept(), 8 * one);
 }
 
-TEST(EstimateMemory, OfADeviceHasTwoCopiesOfItsStateOnTheHost) {
+TEST(EstimateMemory, OfADeviceHasTheCopyOfItsStateOnTheHost) {
   Job job = PlanJob();
   job.config.checkpoint.save_steps.amount = 1;
   const MemoryEstimate on_cpu = EstimateMemory(job, 2);
@@ -150,8 +150,9 @@ TEST(EstimateMemory, OfADeviceHasTwoCopiesOfItsStateOnTheHost) {
   const CudaModule module{};
   job.device.module = &module;
   const MemoryEstimate on_device = EstimateMemory(job, 2);
-  EXPECT_DOUBLE_EQ(on_device.checkpoint, 2 * on_cpu.checkpoint);
-  EXPECT_DOUBLE_EQ(on_device.total(), on_cpu.total() + on_cpu.checkpoint);
+  EXPECT_GT(on_device.checkpoint, 0);
+  EXPECT_DOUBLE_EQ(on_device.checkpoint, on_cpu.checkpoint);
+  EXPECT_DOUBLE_EQ(on_device.total(), on_cpu.total());
   EXPECT_DOUBLE_EQ(on_device.host(), on_device.worker + on_device.batches + on_device.checkpoint);
   EXPECT_DOUBLE_EQ(MemoryOfNode(job, {.rank = 0, .world_size = 2, .local_world_size = 2}),
                    2 * on_device.host());
