@@ -73,6 +73,7 @@ Trainer::Trainer(const Job& job,
       sampler_(TrainSamplerOptions(job, LogicalRankAt(ranks_, 0))),
       schedule_(ScheduleOptionsOf(job.config.scheduler, plan.total_steps)),
       mover_(mesh.device),
+      window_(mesh.device),
       position_(sampler_.state(0)) {}
 
 Trainer::~Trainer() = default;
@@ -151,6 +152,7 @@ void Trainer::RunEpoch(int64_t epoch) {
     const std::vector<Batch> micro_batches = input.Take();
     if (micro_batches.empty()) return;
     if (recorder_ != nullptr) recorder_->SetStep(step_ + 1);
+    window_.BeforeStep();
     StepResult result;
     try {
       WithOthers([&] { result = TrainStep(micro_batches); });

@@ -17,6 +17,7 @@
 #include "trainer/loop/step_graph.h"
 #include "trainer/loop/step_reports.h"
 #include "trainer/loop/step_watch.h"
+#include "trainer/loop/step_window.h"
 #include "trainer/models/model.h"
 #include "trainer/optim/loss_scaler.h"
 #include "trainer/optim/schedule.h"
@@ -29,8 +30,7 @@ namespace ddprun::trainer {
 // Used by one thread. Every method is a collective where there is a process group.
 class Trainer {
  public:
-  // `job` must outlive the trainer; `plan` is PlanFor(job, world size); `recorder`, which may be
-  // nullptr, is told how far it is, `log` in words.
+  // `job` must outlive it; `plan` is PlanFor(job, world size); `recorder` may be nullptr.
   Trainer(const Job& job,
           const StepPlan& plan,
           const Mesh& mesh,
@@ -108,8 +108,7 @@ class Trainer {
                           const Batch& batch,
                           double total_predictions,
                           StepSums& sums);
-  // Updates the parameters; with a loss scale, if the gradients are finite.
-  void Update(StepResult& result);
+  void Update(StepResult& result);  // with a loss scale, if the gradients are finite
   bool LaunchStep(const Batch& batch, double total_predictions, StepResult& result);
   void NoteProgress();
   void BeforeBatch();
@@ -128,6 +127,7 @@ class Trainer {
   DistributedSampler sampler_;
   const ScheduleOptions schedule_;
   const BatchMover mover_;
+  StepWindow window_;
   std::unique_ptr<StepGraph> graph_;  // before what is made on its stream
   std::vector<std::string> fresh_parameters_;
   std::vector<std::string> placement_;

@@ -68,11 +68,14 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void synchronizeEvent(void* event) const override {
     if (event == nullptr) return;
     // On a GPU the thread would open a context on its own device, a few hundred MB there.
-    const int device = static_cast<Event*>(event)->device;
+    const Event& waited_for = *static_cast<Event*>(event);
+    const int device = waited_for.device;
     TORCH_CHECK(CurrentDevice() == device, "a thread whose device is ", CurrentDevice(),
                 " waits for an event of device ", device);
-    NoteHostSync(HostSyncKind::kSynchronize, static_cast<Event*>(event)->device);
-    Synchronize(*static_cast<Event*>(event));
+    NoteHostSync(
+        HasMoreBehind(waited_for) ? HostSyncKind::kEarlierEvent : HostSyncKind::kSynchronize,
+        device);
+    Synchronize(waited_for);
   }
   void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
     delete static_cast<Event*>(event);

@@ -34,6 +34,8 @@ std::string NameOf(HostSyncKind kind) {
       return "a blocking copy to the device";
     case HostSyncKind::kSynchronize:
       return "synchronize";
+    case HostSyncKind::kEarlierEvent:
+      return "an earlier event";
     case HostSyncKind::kDataDependentShape:
       return "a shape that depends on data";
   }
@@ -43,7 +45,8 @@ std::string NameOf(HostSyncKind kind) {
 void NoteHostSync(HostSyncKind kind, int device) {
   RefuseInCapture(device, NameOf(kind));
   HostSync sync = {kind, device, Doing::Operation(), Place()};
-  if (forbidding[static_cast<size_t>(device)] > 0 && allowing == 0) {
+  const bool drains = kind != HostSyncKind::kEarlierEvent;
+  if (drains && forbidding[static_cast<size_t>(device)] > 0 && allowing == 0) {
     throw DeviceError("the host would wait for the device: " + Line(sync));
   }
   const std::lock_guard lock(sync_mutex);

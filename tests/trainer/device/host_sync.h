@@ -13,6 +13,7 @@ enum class HostSyncKind {
   kCopyToHost,          // that blocks
   kCopyToDevice,        // that blocks: from memory that is not pinned, or that has to be converted
   kSynchronize,         // of an event, a stream or a device
+  kEarlierEvent,        // behind which more is queued: the device goes on, so it is never forbidden
   kDataDependentShape,  // nonzero, masked_select
 };
 std::string NameOf(HostSyncKind kind);

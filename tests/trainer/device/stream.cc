@@ -267,7 +267,8 @@ void Record(Event& event, const c10::Stream& stream) {
 void RecordInQueue(Event& event, const c10::Stream& stream) {
   const auto lock = BookLock();
   event.device = stream.device_index();
-  event.clock = TheWorld().clocks[IndexOf(stream)];
+  event.stream = IndexOf(stream);
+  event.clock = TheWorld().clocks[event.stream];
   event.signal = std::make_shared<Signal>();
   event.capture = 0;
   Push(IndexOf(stream), [signal = event.signal] { signal->Set(); });
@@ -321,6 +322,11 @@ bool Query(const c10::Stream& stream) {
   // Its thread may only have to come to it.
   for (int i = 0; i < 100 && !event.signal->IsSet(); ++i) std::this_thread::yield();
   return Query(event);
+}
+
+bool HasMoreBehind(const Event& event) {
+  const auto lock = BookLock();
+  return TheWorld().clocks[event.stream].times[event.stream] > event.clock.times[event.stream];
 }
 
 std::vector<Event> RecordAll(int device) {

@@ -105,6 +105,7 @@ struct Event {
   VectorClock clock;
   int device = 0;
   uint64_t capture = 0;  // in which it was recorded
+  size_t stream = 0;     // index of a VectorClock
 };
 void Record(Event& event, const c10::Stream& stream);
 void LetWait(const Event& event, const c10::Stream& stream);
@@ -114,6 +115,8 @@ void Synchronize(const Event& event);
 void Synchronize(const c10::Stream& stream);
 bool Query(const c10::Stream& stream);
 void SynchronizeDevice(int device);
+// Whether operations were queued behind it, on its stream.
+bool HasMoreBehind(const Event& event);
 // After what the streams have in their queues, whether they are captured or not.
 void RecordInQueue(Event& event, const c10::Stream& stream);
 std::vector<Event> RecordAll(int device);
