@@ -1,6 +1,8 @@
 #include "trainer/loop/device_mesh.h"
 
+#include <array>
 #include <atomic>
+#include <cstdlib>
 #include <map>
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -19,6 +21,14 @@ struct PlacedAxis {
   const char* name;
   int stride;  // between the ranks of neighbours
 };
+
+// What LibTorch's NCCL groups read when they are made, of a rank's last seconds. The watchdog
+// leaves a device's error to the thread that trains, which tells it; a trace that no rank keeps is
+// neither written nor waited for.
+constexpr std::array<std::array<const char*, 2>, 3> kGroupSettings = {
+    {{"TORCH_NCCL_RETHROW_CUDA_ERRORS", "0"},
+     {"TORCH_NCCL_DUMP_ON_TIMEOUT", "0"},
+     {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1000"}}};
 
 void Place(Mesh& mesh, c10::Device device, const DeviceChoice& choice) {
   mesh.device = device;
@@ -77,6 +87,7 @@ std::string PutOnDevices(const std::string& device,
     return has ? "training is on the CPU: not every rank has a GPU of its own" : choice.note;
   }
   Place(mesh, *own, choice);
+  for (const auto& [name, value] : kGroupSettings) ::setenv(name, value, /*overwrite=*/0);
   // All ranks make their groups in the same order, so they agree.
   static std::atomic<int> generations = 0;
   const std::string prefix = StoreKey(environment, "nccl/" + std::to_string(generations++) + "/");

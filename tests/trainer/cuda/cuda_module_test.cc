@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+#include <cstdlib>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "base/failure.h"
 #include "trainer/loop/device_mesh.h"
@@ -64,8 +68,17 @@ TEST(CudaModule, TellsErrorsOfDevicesAsSuch) {
 
 // A module whose groups remember how they were made.
 struct FakeGroup : c10d::Backend {
-  FakeGroup(int rank, int size, std::string name) : Backend(rank, size), made_as(std::move(name)) {}
+  FakeGroup(int rank, int size, std::string name) : Backend(rank, size), made_as(std::move(name)) {
+    for (const char* setting : kSettings) {
+      const char* const value = std::getenv(setting);
+      settings.emplace_back(value == nullptr ? "none" : value);
+    }
+  }
+  static constexpr std::array kSettings = {"TORCH_NCCL_RETHROW_CUDA_ERRORS",
+                                           "TORCH_NCCL_DUMP_ON_TIMEOUT",
+                                           "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"};
   std::string made_as;
+  std::vector<std::string> settings;  // of the environment, "none" where there is none
 };
 
 int devices_seen = 0;
@@ -113,6 +126,21 @@ TEST(CudaModule, PutsAxesOnDevices) {
   ASSERT_NE(group, nullptr);
   EXPECT_THAT(group->made_as, EndsWith("/data/0"));
   EXPECT_EQ(mesh.tensor.group, nullptr) << "an axis of one needs none";
+}
+
+// NCCL's watchdog would end the process first, or wait a minute.
+TEST(CudaModule, LeavesItToTheTrainerToTellWhatADeviceDidWrong) {
+  devices_seen = 1;
+  const auto settings = [] {
+    Mesh mesh = MeshOfOne();
+    Put("cuda", true, mesh);
+    return dynamic_cast<const FakeGroup&>(*mesh.data.group).settings;
+  };
+  for (const char* name : FakeGroup::kSettings) ::unsetenv(name);
+  EXPECT_THAT(settings(), ElementsAre("0", "0", "1000"));
+  ::setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", 1);
+  EXPECT_THAT(settings(), ElementsAre("0", "1", "1000")) << "what users set stays";
+  for (const char* name : FakeGroup::kSettings) ::unsetenv(name);
 }
 
 TEST(CudaModule, KeepsTheCpuWhereNotEveryRankHasAGpu) {
