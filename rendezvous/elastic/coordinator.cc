@@ -231,8 +231,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
   }
 
   // Returns where the other nodes reach the node of rank 0: an address that the coordinator sees,
-  // so
-  // that the node needs to know neither its name nor its addresses.
+  // so that the node needs to know neither its name nor its addresses.
   StorePlace PlaceOfStore(const RoundState& state) const {
     const auto channel = [&](NodeId id) -> const ControlChannel& { return *peers_.at(id).channel; };
     const std::vector<NodeId>& members = state.members();

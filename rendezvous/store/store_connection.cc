@@ -118,8 +118,7 @@ class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnectio
           self->AttemptFailed("what listens there does not answer");
         });
     // Sends both in one segment, because torch's libuv server drops a connection whose first
-    // message
-    // is split.
+    // message is split.
     EncodeRequest({.op = Op::kValidate, .nonce = kValidateMagic}, out_);
     EncodeRequest(Greeting(), out_);
     decoder_.Expect(Op::kPing, 0);
