@@ -112,8 +112,8 @@ void Agent::OnSignal(int signal, pid_t sender) {
     return OnStopSignal(signal, sender);
   }
   if (attempt_ == nullptr) return;
-  // Ctrl-Z. The workers do not get it from the terminal, since they are in sessions of their own,
-  // and a group whose parent is in another session ignores SIGTSTP: hence SIGSTOP.
+  // Ctrl-Z. The workers do not get it from the terminal, because they have sessions of their own.
+  // SIGSTOP replaces SIGTSTP, because a group whose parent is in another session ignores SIGTSTP.
   if (signal == SIGTSTP) return attempt_->group().PassToAll(SIGSTOP);
   if (signal == SIGCONT) return attempt_->group().PassToAll(SIGCONT);
   if (signal == SIGWINCH) attempt_->group().FollowTerminal();
@@ -153,7 +153,7 @@ bool Agent::may_restart() const {
 
 void Agent::OnTemplateLost(const Error& error) {
   if (template_->refusal()) return OnCannotGoOn(error);
-  // Its workers go on without it, and the next round starts another one.
+  // Workers continue without their template, and the next round starts another one.
   if (state_.phase() != AgentPhase::kJoining) return;
   if (template_renewed_ || !may_restart()) return OnCannotGoOn(error);
   template_renewed_ = true;
@@ -164,7 +164,7 @@ void Agent::OnTemplateLost(const Error& error) {
 }
 
 void Agent::Join() {
-  // It loads LibTorch while the nodes find each other.
+  // The template loads LibTorch while the nodes meet.
   if (template_ != nullptr && !error_) {
     if (Status started = template_->EnsureRunning(); !started.ok()) {
       FailWith(std::move(started).error());
@@ -242,7 +242,7 @@ void Agent::OnRoundEnd(const rendezvous::RoundEnd& end) {
   log_.Debug("the round was ended", {{"by_node", std::to_string(end.node_rank)},
                                      {"kind", std::string(NameOf(end.kind))},
                                      {"message", end.message}});
-  // This node has its own reasons to end; the others go on without it, if they can.
+  // This node ends for its own reason. The others continue without it if they can.
   if (stop_signal_ || error_) return;
   On(end.kind == Kind::kJobFailed ? AgentEvent::kEndAsked : AgentEvent::kRestartAsked);
 }
@@ -251,7 +251,7 @@ void Agent::OnAttemptGone() {
   if (!attempt_->unkillable().empty()) {
     log_.Warning("SIGKILL did not end these processes: " + Joined(attempt_->unkillable(), " "));
   }
-  // While the round is being ended, what did not come about was not to be started any more.
+  // If the round is ending, workers that did not start are no error.
   const std::optional<Error>& start_error = attempt_->group().start_error();
   if (start_error && !settling()) OnCannotStart(*start_error);
   On(AgentEvent::kSucceeded);

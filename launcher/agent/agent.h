@@ -1,5 +1,5 @@
-// One node's agent: joins the others, starts the workers, watches over them, starts them again if
-// they may be, and says how it ended.
+// One node's agent: joins the other nodes, starts the workers, watches them, restarts them if
+// restarts are left, and reports how the job ended.
 #pragma once
 
 #include <functional>
@@ -26,13 +26,13 @@
 
 namespace ddprun::launcher {
 
-// What the agent uses; everything outlives it.
+// What the agent uses. Everything here must outlive the agent.
 struct AgentSurroundings {
   asio::io_context& io;
   Clock& clock;
   ProcessHost& processes;
   Console& console;
-  // Called once; the log gets a line about a wait.
+  // Called once. The rendezvous writes lines about the wait to the log.
   std::function<Result<std::shared_ptr<rendezvous::Rendezvous>>(const AgentPlan&, const Log&)>
       open_rendezvous;
   const AgentTable& agent_table = kAgentTable;
@@ -40,18 +40,19 @@ struct AgentSurroundings {
   CpuTimesReader cpu_times = CpuTimes;
 };
 
-// Loop thread only. What is done when, is agent_state's table.
+// Use it on the loop thread only. kAgentTable (agent_state.h) says what follows each event.
 class Agent {
  public:
   Agent(AgentPlan plan, const AgentSurroundings& surroundings);
   ~Agent();
 
-  // The whole job on this node begins. The loop is stopped once it is over.
+  // Begins the whole job on this node. Stops the loop when the job is over.
   void Start();
-  // One that ddprun got: to stop, for the workers, or of a terminal's job control.
+  // Handles a signal that ddprun got: stops the job, passes the signal on to the workers, or
+  // follows the terminal's job control. `sender` is a pid; 0 means unknown.
   void OnSignal(int signal, pid_t sender);
-  // After the loop: no process of the job is left when it returns, and everything has been said on
-  // the console. ddprun's exit code. Once.
+  // Ends all processes of the job, writes the report to the console, and returns ddprun's exit
+  // code. Call it once, after the loop.
   int Finish();
 
  private:
@@ -62,44 +63,46 @@ class Agent {
   void OnExit(pid_t pid, const ProcessExit& exit);
   void OnTemplateLost(const Error& error);
 
-  // A round, in the order of what happens.
+  // The steps of a round, in their order.
   void Join();
   void OnJoined(Result<rendezvous::Membership> membership);
   void StartIfReady();
   void StartWorkers();
   void OnFirstFailure(const WorkerRecord& worker);
   void OnHang(const HangReport& report);
-  // This node's workers cannot go on: all nodes start again, or the job ends.
+  // Ends the round with `end`, because this node's workers cannot go on: restarts all nodes if
+  // restarts are left, otherwise ends the job.
   void RestartOrEnd(rendezvous::RoundEnd end);
   void OnRoundEnd(const rendezvous::RoundEnd& end);
   void OnAttemptGone();
   void OnCannotStart(const Error& error);
   void Leave();
-  // The other nodes have not left either: this one goes alone, if they can do without it.
+  // The exit barrier has timed out. Leaves alone if no other node needs what this node hosts.
   void OnExitBarrierTime();
   void StopWorkers();
   void KillWorkers();
   void JoinAgain();
 
   bool may_restart() const;
-  // The round is over, what belongs to it is being put away.
+  // Returns whether the round is over and its workers are being stopped.
   bool settling() const;
-  // This node cannot go on. Tells the others, if they can be told by now.
+  // Ends this node with `error`. Tells the other nodes, after joining if it has not joined yet.
   void FailWith(Error error);
   void OnCannotGoOn(const Error& error);
-  // Ends the round everywhere, unless it has ended already.
+  // Ends the round on all nodes, unless it has ended already.
   void EndRound(rendezvous::RoundEnd end);
-  // What is done when the other nodes have been told; a later telling replaces it.
+  // Returns what the rendezvous calls when the other nodes know of the end. A later call makes the
+  // function of an earlier one do nothing.
   std::function<void()> Telling();
-  // kSettled follows once nothing has to be waited for.
+  // Posts kSettled if the workers are gone and the other nodes know of the end.
   void SettleSoon();
 
   JobCauses Causes() const;
-  // Empty when the workers have not hung.
+  // Returns the report of a hang; "" if the workers have not hung.
   std::string HangText() const;
-  // Log lines carry the node's rank, once that is known.
+  // Returns the name for log lines, with the node's rank if it is known.
   static std::string LogName(std::optional<int> node_rank);
-  // "node 1 (host)".
+  // Returns "node 1 (host)".
   std::string Name() const;
   int node_rank() const;
   GroupSurroundings Surroundings() const;
@@ -110,26 +113,26 @@ class Agent {
   StopPatience patience_;
   CrashLoop crash_loop_;
   JobHistory history_;
-  Clock::Alarm alarm_;  // of the phase: the pause before it joins, the limit of leaving
+  Clock::Alarm alarm_;  // the pause before JoinAgain() joins, or the limit of Leave()
   std::shared_ptr<rendezvous::Rendezvous> rendezvous_;
   std::optional<JobOutput> output_;
   std::unique_ptr<TemplateHost> template_;
 
   AgentState state_;
-  int telling_ = 0;      // counts, so that an answer can be told from an older one's
-  bool is_told_ = true;  // nobody is being told anything
+  int telling_ = 0;      // counts calls of Telling(), so that old answers are ignored
+  bool is_told_ = true;  // no node has to be told of an end
 
-  // Of the round.
+  // State of the round.
   std::optional<rendezvous::Membership> membership_;
-  std::optional<int> last_rank_;  // of this or the last one
+  std::optional<int> last_rank_;  // node rank in this round or the last one
   std::unique_ptr<RunningAttempt> attempt_;
   std::optional<rendezvous::RoundEnd> round_end_;
-  bool template_renewed_ = false;  // the one that was there to fork was killed before it had
+  bool template_renewed_ = false;  // the template was killed before it forked, and started again
 
-  // Of the whole job: why it ends here.
+  // Why the whole job ends on this node.
   std::optional<int> stop_signal_;
   std::optional<Error> error_;
-  std::optional<int> refusal_;  // exit code of a template that has said itself what is wrong
+  std::optional<int> refusal_;  // exit code of a template that has reported its error itself
   std::vector<pid_t> unkillable_;
 };
 

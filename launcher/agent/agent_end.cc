@@ -1,4 +1,4 @@
-// How a round and the job end on this node, and who is told.
+// Ends a round and the job on this node, and tells the other nodes and the user.
 #include <utility>
 
 #include <asio/post.hpp>
@@ -17,10 +17,10 @@ void Agent::FailWith(Error error) {
 }
 
 void Agent::OnCannotGoOn(const Error& error) {
-  // A template that refused its work has said on standard error what is wrong with it.
+  // A template that refused its work has printed the reason on standard error.
   if (template_ != nullptr) refusal_ = template_->refusal();
   if (!error_) error_ = error;
-  // It joins all the same, because the others have to be told.
+  // This node joins nevertheless, because it has to tell the other nodes.
   if (!membership_ && plan_.options.several_nodes()) return;
   const std::string what = refusal_ ? " could not start its workers" : " failed: " + error_->what;
   EndRound({.message = Name() + what, .exit_code = refusal_.value_or(ExitStatus(error_->code))});
@@ -31,7 +31,7 @@ void Agent::EndRound(rendezvous::RoundEnd end) {
   if (!membership_ || round_end_) return;
   end.node_rank = membership_->node_rank;
   round_end_ = end;
-  // One node alone has nobody to tell, but the rendezvous counts restarts.
+  // A single node tells no other node, but its rendezvous counts restarts.
   if (end.kind == Kind::kJobFailed && !plan_.options.several_nodes()) return;
   log_.Debug("ending the round",
              {{"kind", std::string(NameOf(end.kind))}, {"message", end.message}});
@@ -49,7 +49,7 @@ std::function<void()> Agent::Telling() {
 }
 
 void Agent::SettleSoon() {
-  // Later: whoever calls this may be part of what is put away then.
+  // Posts the event, because its action may destroy the object that calls this.
   asio::post(surroundings_.io, [this] {
     const bool gone = attempt_ == nullptr || attempt_->gone();
     if (settling() && gone && is_told_) On(AgentEvent::kSettled);
@@ -68,7 +68,7 @@ int Agent::Finish() {
   }
   JobEnd end = DescribeEnd(plan_, Causes(), history_);
   if (!plan_.options.report_file.empty()) end.log = log_.LastLines();
-  // Where ranks are given out, one that was only asked for may be another node's.
+  // If the back end assigns ranks, a rank that this node only asked for may be another node's.
   end.ranked = last_rank_ || plan_.options.backend->fixed || !plan_.options.several_nodes();
   SayLastWords(plan_, end, surroundings_.console, log_);
   return end.exit_code;

@@ -1,4 +1,4 @@
-// What one node's agent is to run, decided once before any process is started; and running it.
+// The plan of one node's agent, made once before any process starts, and the call that runs it.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ struct AgentPlan {
   Options options;
   Target target;
   Environment env;           // of this process
-  std::vector<CpuSet> cpus;  // of each local rank; empty: not bound
+  std::vector<CpuSet> cpus;  // of each local rank; empty means that workers are not bound
   std::string job_id;
   std::chrono::steady_clock::time_point job_began = {};
   std::string job_folder;
@@ -27,16 +27,16 @@ struct AgentPlan {
 
   int local_world_size() const { return options.rdzv.local_world_size; }
   const std::string& run_id() const { return options.rdzv.run_id; }
-  // What workers get between being told to stop and SIGKILL: as torchrun 30 s, but longer where
-  // they end their step and save.
+  // Time that workers get from the stop signal to SIGKILL. The default is torchrun's 30 s, and
+  // longer for ddp-trainer's workers, because they finish their step and save.
   std::chrono::milliseconds grace() const {
     const std::chrono::seconds usual(target.is_trainer_config ? 300 : 30);
     return options.shutdown_timeout.value_or(usual);
   }
 };
 
-// The whole job on this node; ddprun's exit code. No process of the job is left when it returns,
-// and everything has been said on standard error. Call it on the main thread.
+// Runs the whole job on this node and returns ddprun's exit code. When it returns, no process of
+// the job is left and standard error has the whole report. Call it on the main thread.
 Result<int> RunAgent(AgentPlan plan, const SignalMask& mask, Guard& guard);
 
 }  // namespace ddprun::launcher

@@ -16,11 +16,11 @@ constexpr AgentAction kFinish = AgentAction::kFinish;
 
 }  // namespace
 
-// Cells in the order of AgentEvent: ready, succeeded, restart asked, end asked, hurry, settled,
-// left. Another end of the round may turn out to have been first, on another node, so
-// kRestarting and kEnding can still change into each other.
+// Cells are in the order of AgentEvent: ready, succeeded, restart asked, end asked, hurry, settled,
+// left. kRestarting and kEnding can change into each other, because another node may have ended
+// the round first, in another way.
 constexpr AgentTable kAgentTable = {{{
-    // kJoining. The round may end before its workers exist here.
+    // kJoining. The round may end before this node has started its workers.
     Row{{{kRunning, kStart},
          {kJoining, kNone},
          {kRestarting, kStop},
@@ -36,7 +36,7 @@ constexpr AgentTable kAgentTable = {{{
          {kEnding, kKill},
          {kRunning, kNone},
          {kRunning, kNone}}},
-    // kLeaving. The workers are gone, but those of a node that fails now may need them again.
+    // kLeaving. The workers are gone, but a restart starts them again if another node fails now.
     Row{{{kLeaving, kNone},
          {kLeaving, kNone},
          {kRestarting, kStop},

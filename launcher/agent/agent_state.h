@@ -1,4 +1,4 @@
-// Pure: what a node's agent does next when something happens, as one table of phase by event.
+// What a node's agent does after each event, as one table of phase by event. Pure.
 #pragma once
 
 #include "launcher/agent/state_table.h"
@@ -6,22 +6,22 @@
 namespace ddprun::launcher {
 
 enum class AgentPhase {
-  kJoining,     // the nodes find each other, the worker template loads
+  kJoining,     // the nodes meet, and the worker template loads
   kRunning,     // workers exist
-  kLeaving,     // the workers here ended well, those of other nodes may still run
-  kRestarting,  // the round is over: workers are stopped, the others told; then it joins again
-  kEnding,      // the job is over: workers are stopped, the others told
+  kLeaving,     // this node's workers ended well, those of other nodes may still run
+  kRestarting,  // the agent stops the workers, tells the other nodes, and joins again
+  kEnding,      // the job is over: the agent stops the workers and tells the others
   kDone,        // the exit code is known
   kCount
 };
 
 enum class AgentEvent {
-  kReady,         // joined, and the template, if there is one, can fork
+  kReady,         // this node has joined, and the template, if there is one, can fork
   kSucceeded,     // all workers of this node exited with 0
-  kRestartAsked,  // the round ends, here or elsewhere, and the job goes on in another one
-  kEndAsked,      // the job ends: for good, by a signal, or because something cannot be done
-  kHurryAsked,    // a second signal: no more patience
-  kSettled,       // no worker is left and the others have been told
+  kRestartAsked,  // a node ends the round, and the job continues with another round
+  kEndAsked,      // the job ends: by a failure, by a signal, or by another node
+  kHurryAsked,    // a second stop signal: kill the workers now
+  kSettled,       // no worker is left, and the other nodes know of the end
   kLeft,          // the workers of all nodes ended well
   kCount
 };
@@ -29,8 +29,8 @@ enum class AgentEvent {
 enum class AgentAction {
   kNone,
   kStartWorkers,
-  kStopWorkers,  // those that there are; kSettled follows in any case
-  kKillWorkers,  // at once
+  kStopWorkers,  // stop all workers, if there are any; kSettled follows in any case
+  kKillWorkers,  // send SIGKILL now
   kLeave,
   kJoin,
   kFinish

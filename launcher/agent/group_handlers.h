@@ -1,4 +1,4 @@
-// What a worker group uses, and whom it tells.
+// What a worker group uses, and the handlers that it calls.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace ddprun::launcher {
 
-// What the group uses; everything outlives it.
+// What the group uses. Everything here must outlive the group.
 struct GroupSurroundings {
   asio::io_context& io;
   Clock& clock;
@@ -28,20 +28,21 @@ struct GroupSurroundings {
   CpuTimesReader cpu_times;
 };
 
-// Where another process in a worker's place comes from.
+// How to make a process that replaces a lost worker: the template forks it with this environment.
 struct Replacement {
   TemplateClient* worker_template;
   EnvironmentChange env;
 };
 
-// For a worker that a signal has ended by itself: nullopt where that is a failure.
+// Returns the replacement of a worker that a signal has ended; nullopt means that the worker has
+// failed.
 using ReplacementOf = std::function<std::optional<Replacement>(const WorkerRecord&)>;
 
 struct GroupHandlers {
-  // The first worker that failed by itself, with its last lines; the others are being stopped. At
-  // most once.
+  // Called at most once, with the first worker that failed by itself and its last lines. The group
+  // is stopping the other workers.
   std::function<void(const WorkerRecord&)> on_first_failure;
-  // No worker is left. Once, from the loop.
+  // Called once, from the loop, when no worker is left.
   std::function<void()> on_done;
 };
 

@@ -15,9 +15,9 @@ constexpr GroupAction kGiveUp = GroupAction::kGiveUp;
 
 }  // namespace
 
-// Columns in the order of GroupEvent: started, succeeded, failed, lost, all gone, stop, hurry,
-// grace over. Workers that come into being while the group is being ended (kStarted in kStopping or
-// kKilling) get what the others got.
+// Columns are in the order of GroupEvent: started, succeeded, failed, lost, all gone, stop, hurry,
+// grace over. If workers start while the group is stopping or killing (kStarted), the group sends
+// them the signal that the others got.
 constexpr GroupTable kGroupTable = {{{
     // kRunning
     {{Step{kRunning, kNone}, Step{kRunning, kNone}, Step{kStopping, kStop},

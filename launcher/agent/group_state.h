@@ -1,4 +1,4 @@
-// Pure: what a node's worker group does when something happens, as one table of state by event.
+// What a node's worker group does after each event, as one table of phase by event. Pure.
 #pragma once
 
 #include <chrono>
@@ -9,21 +9,21 @@ namespace ddprun::launcher {
 
 enum class GroupPhase {
   kRunning,   // from the first worker's start on
-  kStopping,  // told to end, grace period running
+  kStopping,  // the workers have the stop signal, the grace time runs
   kKilling,   // SIGKILL sent
-  kDone,      // no worker is left, or none that can be ended
+  kDone,      // no worker is left, or SIGKILL does not end the rest
   kCount
 };
 
 enum class GroupEvent {
   kStarted,          // all workers exist
-  kWorkerSucceeded,  // one exited 0
-  kWorkerFailed,     // one exited otherwise
-  kWorkerLost,       // a signal has ended one that another process can take the place of
-  kAllGone,          // the last one was reaped, or the start came to nothing
-  kStopAsked,        // by a signal or because another node failed
-  kHurryAsked,       // a second signal: no more patience
-  kGraceOver,        // the timer that kStop or kKill started has run out
+  kWorkerSucceeded,  // a worker ended well
+  kWorkerFailed,     // a worker ended in another way
+  kWorkerLost,       // a signal has ended a worker, and another process can replace it
+  kAllGone,          // the last worker has ended, or no worker could be started
+  kStopAsked,        // by a signal, or because the round ends
+  kHurryAsked,       // a second stop signal: kill the workers now
+  kGraceOver,        // the timer that kStop or kKill started has expired
   kCount
 };
 
@@ -31,9 +31,9 @@ enum class GroupAction {
   kNone,
   kStop,     // SIGTERM (or the received signal) to the rest, start the grace timer
   kKill,     // SIGKILL to the rest, start the last timer
-  kReplace,  // fork another one in its place
+  kReplace,  // fork a process that replaces the lost worker
   kFinish,   // report and leave
-  kGiveUp    // as kFinish, but processes are left that even SIGKILL does not end
+  kGiveUp    // like kFinish, but SIGKILL has not ended all processes
 };
 
 using GroupTable = StateTable<GroupPhase, GroupEvent, GroupAction>;
@@ -42,9 +42,9 @@ extern const GroupTable kGroupTable;
 using GroupState = StateMachine<GroupTable>;
 
 struct GroupRules {
-  std::chrono::milliseconds grace;  // from being told to stop to SIGKILL
-  // Workers save before they stop, so what EndsWell says of those holds; when one fails the others,
-  // which would wait for it, are killed.
+  std::chrono::milliseconds grace;  // from the stop signal to SIGKILL
+  // Workers save before they stop. EndsWell() then accepts their exit codes. If one worker fails,
+  // the group kills the others, because they would wait for it.
   bool saves = false;
 };
 

@@ -10,7 +10,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-// For printing the stacks of all threads, and for writing a core file if the user wants any.
+// Time from SIGABRT to SIGKILL: workers print the stacks of all threads, and may write a core file.
 constexpr std::chrono::seconds kDumpTime{5};
 
 }  // namespace
@@ -54,7 +54,7 @@ std::optional<HangReport> HangGuard::report(const WorkerGroup& group) const {
 
 void HangGuard::End(WorkerGroup& group) {
   group.Stop(SIGABRT);
-  // A stopped process takes no other signal before.
+  // SIGCONT is needed, because a stopped process takes SIGABRT only after it.
   group.PassToAll(SIGCONT);
   dump_time_ = clock_.Set(kDumpTime, [&group] { group.Hurry(); });
 }

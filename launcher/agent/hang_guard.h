@@ -1,4 +1,4 @@
-// What one attempt does about hangs: the watch, and the end of a group that hangs.
+// Watches one attempt for hangs, and ends a group that hangs.
 #pragma once
 
 #include <functional>
@@ -14,10 +14,10 @@
 
 namespace ddprun::launcher {
 
-// Loop thread only. Destroying it ends the watch.
+// Use it on the loop thread only. Destroying it ends the watch.
 class HangGuard {
  public:
-  // The store server that the workers use, if this node hosts it; else nullptr.
+  // Returns the store's server that the workers use; nullptr if another node hosts it.
   using StoreOf = std::function<const rendezvous::StoreServer*()>;
   using StoreWaits = std::function<std::vector<StoreWait>(std::span<const LiveWorker>)>;
   static StoreWaits WaitsIn(StoreOf store);
@@ -25,18 +25,18 @@ class HangGuard {
   HangGuard(Clock& clock, CpuTimesReader cpu_times, std::chrono::milliseconds timeout)
       : clock_(clock), cpu_times_(std::move(cpu_times)), timeout_(timeout) {}
 
-  // From now on `group` is watched; it and `flight` outlive this. When it hangs, its workers get
-  // SIGABRT, on which they print their stacks, and SIGKILL a little later; `on_hang` is called in
-  // between.
+  // Watches `group` from now on. If it hangs, sends SIGABRT, on which workers print their stacks,
+  // calls `on_hang`, and sends SIGKILL a little later. `group` and `flight` must outlive this
+  // object.
   void Watch(WorkerGroup& group,
              const FlightReader& flight,
              StoreOf store,
              std::function<void(const HangReport&)> on_hang);
 
-  // The group is being ended. What a hang has begun goes on.
+  // Ends the watch, because the group is stopping. If it has hung, SIGKILL still follows.
   void EndWatch();
 
-  // Of the group that is watched; nullopt: it has not hung.
+  // Returns the report about the watched group; nullopt means that it has not hung.
   std::optional<HangReport> report(const WorkerGroup& group) const;
 
  private:
@@ -48,7 +48,7 @@ class HangGuard {
   Clock::Alarm dump_time_;
   std::unique_ptr<HangWatch> watch_;
   std::optional<HangReport> report_;
-  uint64_t bytes_before_ = 0;  // that the workers had printed when they were told to end
+  uint64_t bytes_before_ = 0;  // bytes that the workers had printed before SIGABRT
 };
 
 }  // namespace ddprun::launcher

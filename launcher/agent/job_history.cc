@@ -41,7 +41,8 @@ void JobHistory::EndAttempt(const RunningAttempt& attempt,
   }
   if (const auto hang = attempt.hang()) current_.hang = Summarize(*hang);
   attempts_.push_back(std::move(current_));
-  // The first one stays; a job whose nodes come and go may have any number.
+  // Keeps the first attempt and drops later ones, because a job whose nodes come and go may have
+  // any number of attempts.
   if (attempts_.size() > kMostAttempts) attempts_.erase(attempts_.begin() + 1);
   current_ = {};
 }

@@ -1,4 +1,4 @@
-// What has happened on this node since the start, kept for the reports.
+// Remembers what happened on this node since the job began, for the reports.
 #pragma once
 
 #include <memory>
@@ -14,37 +14,38 @@
 
 namespace ddprun::launcher {
 
-// Loop thread only.
+// Use it on the loop thread only.
 class JobHistory {
  public:
-  // `job_folder`: private, removed after the job.
+  // `job_folder` is private to the job and removed after it.
   JobHistory(std::string host, std::string job_folder)
       : host_(std::move(host)), job_folder_(std::move(job_folder)) {}
 
-  // An attempt's workers are about to be started.
+  // Begins an attempt. Call it before the attempt's workers start.
   void BeginAttempt(const rendezvous::Membership& membership);
-  // What the other nodes are told of a worker that has just failed.
+  // Returns what this node tells the other nodes about a worker that has just failed.
   rendezvous::RoundEnd TellOf(const WorkerRecord& worker) const;
-  // As far as this machine knows.
+  // Returns whether the worker ran out of memory, as far as this machine knows.
   bool RanOutOfMemory(const WorkerRecord& worker) const;
-  // None of the attempt's workers is left, and its output is complete. `round_end`: how its round
-  // ended, if it did not simply succeed.
+  // Ends the attempt. Call it when no worker is left and the output is complete. `round_end` is how
+  // its round ended; nullopt means that no node ended it early.
   void EndAttempt(const RunningAttempt& attempt,
                   const std::optional<rendezvous::RoundEnd>& round_end);
 
-  // Oldest first; the last one too, once it has ended. Of many the first and the last ones.
+  // Returns the attempts that have ended, the oldest first. If there are many, it has only the
+  // first attempt and the last ones.
   const std::vector<AttemptEnd>& attempts() const { return attempts_; }
   std::chrono::system_clock::time_point started_at() const { return started_at_; }
 
  private:
   static constexpr size_t kMostAttempts = 100;
-  // Adds what this machine knows.
+  // Adds to the records what this machine knows about the ends of the workers.
   void Complete(std::vector<WorkerRecord>& workers) const;
 
   std::string host_;
   std::string job_folder_;
   std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
-  std::unique_ptr<Evidence> evidence_;  // of the attempt that runs
+  std::unique_ptr<Evidence> evidence_;  // of the current attempt
   AttemptEnd current_;
   std::vector<AttemptEnd> attempts_;
 };

@@ -1,4 +1,4 @@
-// Where a job's output and log files go on this node, from its first attempt to its last.
+// Decides where the output and log files of all attempts go on this node.
 #pragma once
 
 #include <string>
@@ -14,16 +14,16 @@
 namespace ddprun::launcher {
 
 struct AttemptOutput {
-  std::string folder;  // holds <local_rank>/error.json; empty: --log_dir=/dev/null
+  std::string folder;  // holds <local_rank>/error.json; "" with --log_dir=/dev/null
   GroupOutputPlan plan;
 };
 
-// Loop thread only.
+// Use it on the loop thread only.
 class JobOutput {
  public:
-  // Makes the folder for logs and says where it is if the user cannot know. Without --log_dir it
-  // is the job's private one, unless output is asked to go to files: those are kept. `plan`
-  // outlives the result. Fails when the folder cannot be written to.
+  // Makes the folder for logs, and prints its path if the user cannot know it. Without --log_dir,
+  // it is the job's private folder, or a new one that stays if the user wants output in files.
+  // Returns an error if the folder is not writable. `plan` must outlive the result.
   static Result<JobOutput> Create(const AgentPlan& plan, Console& console, const Log& log);
 
   // Makes the attempt's folders; earlier attempts keep theirs.

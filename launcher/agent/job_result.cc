@@ -67,9 +67,10 @@ std::vector<std::string> RestartLines(const AgentPlan& plan,
 }
 
 int JobExitCode(const JobCauses& causes) {
-  // The first end of a round is the same on all nodes, so what the rendezvous passes on came first.
+  // All nodes have the same first end of a round, so an end of another node came before this
+  // node's.
   const bool well = causes.saves && causes.ended_well;
-  const bool done = well && !causes.stopped_code;  // the run: nothing was left to stop
+  const bool done = well && !causes.stopped_code;  // the run was complete when the signal came
   if (EndedElsewhere(causes) && !(StoppedElsewhere(causes) && done)) {
     return causes.round_end->exit_code;
   }
@@ -83,8 +84,8 @@ int JobExitCode(const JobCauses& causes) {
     const bool lost = causes.failed_to_save && !causes.several_nodes;
     return lost ? stopped : StoppedCode(*causes.stop_signal);
   }
-  // A batch system may ask for a code that says "put me back into the queue". The other nodes have
-  // been told of the signal before it was known.
+  // A batch system may want the worker's code, which can mean "put me back into the queue". With
+  // several nodes, the others already have the signal's code, so this node uses it, too.
   return causes.several_nodes ? stopped : causes.stopped_code.value_or(stopped);
 }
 

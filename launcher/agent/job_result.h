@@ -1,4 +1,5 @@
-// Pure: whether a job goes on after a failure, how it ended here, and so ddprun's exit code.
+// Decides whether a job continues after a failure, how it ended on this node, and with which code
+// ddprun exits. Pure.
 #pragma once
 
 #include <chrono>
@@ -15,63 +16,65 @@
 
 namespace ddprun::launcher {
 
-// Everything that may have happened on this node; most of it did not.
+// The possible causes of the job's end on this node. Most are unset in any one job.
 struct JobCauses {
   int own_node_rank = 0;
   bool several_nodes = false;
-  std::optional<rendezvous::RoundEnd> round_end = {};  // of the last round, whoever ended it
-  std::optional<Error> error = {};                     // the launcher's own
+  std::optional<rendezvous::RoundEnd> round_end = {};  // of the last round, ended by any node
+  std::optional<Error> error = {};                     // an error of this node's launcher
   std::optional<int> refusal = {};                     // exit code of a worker template
-  std::optional<ProcessExit> first_failure = {};       // of a worker here, in the last round
-  bool hung = false;  // the workers here were ended because they did not move
+  std::optional<ProcessExit> first_failure = {};  // of a worker on this node, in the last round
+  bool hung = false;  // ddprun ended this node's workers because they hung
   std::optional<int> stop_signal = {};
-  // The first other than 0 that a worker ended with, told to stop or not.
+  // The first exit code other than 0 of a worker, also of one that was told to stop.
   std::optional<int> stopped_code = {};
-  bool ended_well = false;      // all workers here: see EndsWell
-  bool failed_to_save = false;  // although they were told to
-  bool saves = false;           // workers save when they are told to stop: a trainer config
+  bool ended_well = false;      // all workers of this node ended well: see EndsWell()
+  bool failed_to_save = false;  // workers were told to save, and not all have
+  bool saves = false;  // workers save when they are told to stop: only with a trainer config
   std::vector<pid_t> unkillable = {};
 };
 
-// A worker's failure here, if it is what the job ended with: it is not when a restart followed.
+// Returns whether a failed worker of this node ended the job, and not only a round before a
+// restart.
 bool EndedByOwnWorker(const JobCauses& causes);
-// The round's end, if another node ended the job.
+// Returns whether another node ended the job.
 bool EndedElsewhere(const JobCauses& causes);
 
-// Whether workers that are to stop now can save before: somebody has told a node to stop, or a node
-// has come. Else they would wait for one that is gone. Those that hang are being ended otherwise.
+// Returns whether workers can save before they stop: a signal stops the job, or a node has come.
+// Otherwise they would wait for a worker that is gone. Also true if workers hang, because HangGuard
+// ends them.
 bool StopsGently(const JobCauses& causes);
-// What ddprun exits with when a job whose workers save is stopped by the signal.
+// Returns ddprun's exit code if the signal stops a job whose workers save.
 int StoppedCode(int signal);
 
-// What a user reads between the attempt that is over and the next one.
+// Returns the lines that a user reads between two attempts.
 std::vector<std::string> RestartLines(const AgentPlan& plan,
                                       const rendezvous::Membership& membership,
                                       const rendezvous::RoundEnd& end);
 
-// The same on every node that the end has reached. 0 when nothing went wrong.
+// Returns ddprun's exit code: equal on all nodes that know of the end, 0 if nothing failed.
 int JobExitCode(const JobCauses& causes);
-// `history` is complete.
+// Returns the facts for the reports. `history` must be complete.
 JobEnd DescribeEnd(const AgentPlan& plan, const JobCauses& causes, const JobHistory& history);
 
-// The workers of other nodes have not ended within --exit_barrier_timeout: this node goes without
-// waiting for them, or stays because they need it.
+// Returns the line for a node that --exit_barrier_timeout has expired for: it leaves (`goes`), or
+// stays because other nodes need what it hosts.
 std::string ExitBarrierLine(std::chrono::milliseconds limit, bool goes);
-// torchrun knows 0, 1 and 2 only.
+// Returns `code` in the style of --exit_code; torchrun has only the codes 0, 1 and 2.
 int StyledExitCode(int code, ExitCodeStyle style);
 
-// What a node whose worker has failed asks of all nodes. `restart_count` is the job's, not the
-// node's: max_restarts bounds all restarts together.
+// Returns how a node whose worker has failed ends the round. `restart_count` is the job's, because
+// max_restarts limits all restarts of the job together.
 rendezvous::RoundEnd::Kind EndAfterFailure(int restart_count, int max_restarts);
 
-// Keeps a job whose workers fail as soon as they have started from spinning: the first such
-// restart is immediate, the next ones come after 0.25, 0.5, 1, 2 and then always 4 seconds. An
-// attempt that lived long enough makes it forget.
+// Slows down the restarts of a job whose workers fail as soon as they have started. The first
+// restart comes at once, the next ones after 0.25, 0.5, 1, 2 and then always 4 seconds. An attempt
+// of kLongEnough resets the pauses.
 class CrashLoop {
  public:
   static constexpr std::chrono::seconds kLongEnough{10};
 
-  // How long to wait before the next attempt, after one that lived for `lifetime`.
+  // Returns the pause before the next attempt, after an attempt that lived for `lifetime`.
   std::chrono::milliseconds PauseAfter(std::chrono::milliseconds lifetime);
 
  private:

@@ -1,4 +1,4 @@
-// Who is told how the job has ended.
+// Reports how the job ended: on the console, in files, and to the process that started ddprun.
 #pragma once
 
 #include <string>
@@ -12,16 +12,17 @@
 
 namespace ddprun::launcher {
 
-// What `error_file`, the text of a worker's error file, becomes for the parent: its message gets
-// an errorCode (negative for signals), since a killed worker cannot have known its own. Any other
-// text stays as it is: the parent may know what to make of it.
+// Returns the text of a worker's error file with an errorCode in its message (negative for
+// signals), because a killed worker could not write its own. Returns a text without a message
+// unchanged, because the parent process may understand it.
 std::string ForParent(const std::string& error_file, const ProcessExit& exit);
 
-// Copies the file at `from`, if there is one, over the one at `to`, which belongs to whoever has
-// started ddprun, as torch elastic does.
+// Copies the error file at `from`, if it exists, to `to`, the error file that the parent process
+// of ddprun reads. torch elastic does so, too.
 Status PassErrorFileOn(const std::string& from, const ProcessExit& exit, const std::string& to);
 
-// On standard error, in the file that --report_file asks for, and in TORCHELASTIC_ERROR_FILE.
+// Reports the end on standard error, in the file of --report_file, and in the file of
+// TORCHELASTIC_ERROR_FILE.
 void SayLastWords(const AgentPlan& plan, const JobEnd& end, Console& console, const Log& log);
 
 }  // namespace ddprun::launcher

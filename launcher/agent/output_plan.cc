@@ -9,14 +9,14 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr std::string_view kTorchrunPrefix = "[${role_name}${local_rank}]:";
-// Of a rank's label. Red is left to errors.
+// Colours of ranks' labels. Red is left to errors.
 constexpr std::array<std::string_view, 6> kColors = {"36", "33", "32", "35", "34", "96"};
 
 bool IsNamePart(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-// The identifier that `text` begins with.
+// Returns the identifier at the beginning of `text`; "" if there is none.
 std::string_view NameAt(std::string_view text) {
   if (text.empty() || !IsNamePart(text[0]) || (text[0] >= '0' && text[0] <= '9')) return "";
   size_t end = 0;
@@ -26,7 +26,7 @@ std::string_view NameAt(std::string_view text) {
 
 bool WantsLabel(const Options& options, const OutputSurroundings& here, bool is_terminal) {
   if (options.label != Label::kAuto) return options.label == Label::kAlways;
-  // Elsewhere scripts search for lines as torchrun's workers write them.
+  // Output that is no terminal gets no labels, because scripts search for torchrun's lines.
   return is_terminal && here.membership.world_size > 1 && !here.is_trainer_config;
 }
 
@@ -58,7 +58,7 @@ StreamPlan PlanStream(const Options& options,
       options.local_ranks_filter.empty() || options.local_ranks_filter.contains(local_rank);
   if (files && wishes.tee) {
     plan.file = file;
-    plan.filtered = plan.shown;  // as torchrun's
+    plan.filtered = plan.shown;  // as torchrun does
     const std::string& prefix = here.prefix_template;
     plan.label =
         FillPrefix(prefix.empty() ? kTorchrunPrefix : prefix, options.rdzv.role, rank, local_rank);
@@ -70,7 +70,7 @@ StreamPlan PlanStream(const Options& options,
   if (!plan.shown) return plan;
   const bool labelled = WantsLabel(options, here, wishes.is_terminal);
   if (labelled) plan.label = RankLabel(here, rank, here.color && wishes.is_terminal);
-  // Hang detection has to see that something is printed.
+  // ddprun must read the output if it looks for hangs, because printing is a sign of life.
   const bool alone = here.local_world_size == 1 && !labelled && !options.hang_timeout;
   if (wishes.is_out && alone)
     plan.route = Route::kInherit;

@@ -24,7 +24,8 @@ Result<int> RunAgent(AgentPlan plan, const SignalMask& mask, Guard& guard) {
                .console = console,
                .open_rendezvous = [&io](const AgentPlan& of, const Log& log) {
                  rendezvous::RendezvousOptions options = of.options.rdzv;
-                 // Of a job that is put back into the queue, which keeps its id.
+                 // SLURM counts how often it has put the job back into the queue, under the same
+                 // id.
                  const auto restarts = ParseInt(of.env.GetOr("SLURM_RESTART_COUNT", "0"));
                  options.requeues =
                      static_cast<int>(std::clamp<int64_t>(restarts.value_or(0), 0, 1 << 30));
@@ -35,11 +36,11 @@ Result<int> RunAgent(AgentPlan plan, const SignalMask& mask, Guard& guard) {
   bool over = false;
   const auto on_signal = [&](int signal, pid_t sender) {
     if (signal == SIGCHLD) return processes.OnChildSignal();
-    // Only the report is left to be written, and nobody seems to read it.
+    // A stop signal now ends the wait for a reader of the report, which is all that is left.
     const bool stops = std::find(stop.begin(), stop.end(), signal) != stop.end();
     if (over && stops) return io.stop();
     agent.OnSignal(signal, sender);
-    // The workers are stopped already. SIGCONT, which follows on "fg", is the next signal.
+    // Stops this process after the workers. The next signal is SIGCONT, on "fg".
     if (signal == SIGTSTP) ::kill(::getpid(), SIGSTOP);
   };
   DDPRUN_ASSIGN(const auto signals, SignalReader::Create(io, mask, on_signal));

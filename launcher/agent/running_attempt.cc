@@ -14,7 +14,8 @@ namespace ddprun::launcher {
 
 namespace {
 
-// In one attempt. What goes on killing workers is not got rid of by replacing them.
+// Most replacements in one attempt. A cause that kills so many workers will kill the next ones,
+// too.
 constexpr int kMostReplacements = 1000;
 
 }  // namespace
@@ -36,7 +37,7 @@ RunningAttempt::RunningAttempt(const GroupSurroundings& surroundings,
                            .on_done = [this] { OnWorkersDone(); }}) {}
 
 Status RunningAttempt::Start(TemplateHost* worker_template) {
-  // New for every attempt, like the store: what a killed worker left in it must not be seen.
+  // The memory is new for every attempt, so that workers do not see what a killed worker left.
   DDPRUN_ASSIGN(node_memory_, CreateNodeMemory());
   DDPRUN_ASSIGN(AttemptOutput output, output_.MakeAttempt(membership_));
   DDPRUN_ASSIGN(recorder_, CreateFlightRecorderFile(plan_.local_world_size()));
@@ -86,11 +87,11 @@ int RunningAttempt::BornIn(int local_rank) const {
   return born == born_.end() ? 0 : born->second;
 }
 
-// Others may be lost, too, and another one may be on its way: those that live and have the state of
-// the run wait for all of them.
+// Other workers may be lost at the same time, or their replacements may still start: living workers
+// that have the run's state wait for all of them.
 bool RunningAttempt::CanReplace(const WorkerRecord& lost) const {
   if (generation_ == kMostReplacements || !template_->ready()) return false;
-  // One that is lost before it has done a step may be so for ever.
+  // A worker that is lost before it has done a step might be lost again and again.
   if (!HasRecovered(lost.local_rank) || !group_.EndedWell().empty()) return false;
   bool state_is_left = false;
   for (const LiveWorker& worker : group_.Living()) {
@@ -108,7 +109,7 @@ std::optional<Replacement> RunningAttempt::Replace(const WorkerRecord& lost) {
     return std::nullopt;
   }
   born_[lost.local_rank] = ++generation_;
-  if (!lost.error_file.empty()) ::unlink(lost.error_file.c_str());  // what the lost one said
+  if (!lost.error_file.empty()) ::unlink(lost.error_file.c_str());  // the lost worker's error file
   WorkerSpec spec = SpecFor(lost.local_rank);
   spec.env.Set("DDPRUN_GENERATION", std::to_string(generation_));
   return Replacement{&template_->client(), ChangeOf(template_->env(), spec.env)};

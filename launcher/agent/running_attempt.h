@@ -1,5 +1,5 @@
-// This node's workers of one round: from what they share, over their start and end, to the last
-// process that they have left behind.
+// Runs this node's workers of one round: creates what they share, starts and ends them, and ends
+// the processes that they leave behind.
 #pragma once
 
 #include <chrono>
@@ -22,15 +22,15 @@
 
 namespace ddprun::launcher {
 
-// Loop thread only.
+// Use it on the loop thread only.
 class RunningAttempt {
  public:
   struct Handlers {
-    // The first worker that failed by itself; the others are being stopped. At most once.
+    // Called at most once, with the first worker that failed by itself. The others are stopping.
     std::function<void(const WorkerRecord&)> on_first_failure;
-    // Neither a worker nor anything that it has started is left. Once, from the loop.
+    // Called once, from the loop, when no worker and no process that a worker started is left.
     std::function<void()> on_gone;
-    // Whether that worker, which a signal has ended, ran out of memory as far as one knows.
+    // Returns whether a worker that a signal has ended is known to have run out of memory.
     std::function<bool(const WorkerRecord&)> out_of_memory;
   };
 
@@ -41,8 +41,9 @@ class RunningAttempt {
                  const JobOutput& output,
                  Handlers handlers);
 
-  // `worker_template`: null, or one that is ready. An error when nothing was started; a worker
-  // that cannot be started ends the attempt: see group().start_error().
+  // Starts the workers. `worker_template` is ready, or nullptr if there is none. Returns an error
+  // if it starts nothing; a worker that cannot be started ends the attempt with
+  // group().start_error().
   Status Start(TemplateHost* worker_template);
 
   void Stop(int signal);
@@ -50,14 +51,14 @@ class RunningAttempt {
   void Pass(int signal) { group_.Pass(signal); }
   void OnExit(pid_t pid, const ProcessExit& exit);
 
-  // Once started: a worker that ends with code 0 while others wait for it becomes a failure. With
-  // --hang_timeout also tells of workers that hang, and ends them.
+  // From now on, a worker that ends with code 0 while others wait for it has failed. With
+  // --hang_timeout, also calls `on_hang` if workers hang, and ends them. Call it after Start().
   void WatchForHang(HangGuard::StoreOf store, std::function<void(const HangReport&)> on_hang);
-  // nullopt: they have not hung.
+  // Returns the report of a hang; nullopt means that the workers have not hung.
   std::optional<HangReport> hang() const;
 
   bool gone() const { return gone_; }
-  // What even SIGKILL did not end, once gone().
+  // Processes that SIGKILL did not end. Complete when gone().
   const std::vector<pid_t>& unkillable() const { return unkillable_; }
   std::chrono::milliseconds lifetime() const;
   WorkerGroup& group() { return group_; }
@@ -65,16 +66,16 @@ class RunningAttempt {
 
  private:
   WorkerSpec SpecFor(int local_rank) const;
-  // Another process in the place of a worker that a signal has ended, if the others wait for it.
+  // Returns the replacement of a worker that a signal has ended, if the others can go on with it.
   std::optional<Replacement> Replace(const WorkerRecord& lost);
   bool CanReplace(const WorkerRecord& lost) const;
-  // The process that this worker is now, or was, can go on when another one is lost, and has the
-  // state of the run.
+  // Returns whether this worker's latest process has the run's state and can continue if another
+  // worker is lost.
   bool HasRecovered(int local_rank) const;
   int BornIn(int local_rank) const;
   void OnFirstFailure(const WorkerRecord& worker);
-  // The workers are told to end: that they move no more is no hang. Notes what the living ones do
-  // at this moment, for the reports; the first call counts.
+  // Ends the watches, because workers that are stopping do not hang. The first call also notes what
+  // the living workers do now, for the reports.
   void OnEnding();
   void OnWorkersDone();
   void WatchForEarlyEnd(const HangGuard::StoreOf& store);
@@ -90,11 +91,11 @@ class RunningAttempt {
   std::unique_ptr<FlightReader> flight_;
   std::string folder_;  // for error files
   TemplateHost* template_ = nullptr;
-  int generation_ = 0;       // how many workers have been replaced
-  std::map<int, int> born_;  // the generation of each process that has replaced another
+  int generation_ = 0;       // number of workers that have been replaced
+  std::map<int, int> born_;  // by local rank: the generation of a process that replaced another
   bool standings_noted_ = false;
   WorkerGroup group_;
-  std::unique_ptr<EarlyEndWatch> early_end_;  // likewise
+  std::unique_ptr<EarlyEndWatch> early_end_;  // after group_ and flight_, which it watches
   std::unique_ptr<HangGuard> hang_guard_;     // after group_ and flight_, which it watches
   bool gone_ = false;
   std::vector<pid_t> unkillable_;

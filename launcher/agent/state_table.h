@@ -1,4 +1,4 @@
-// Pure: what happens next, as a table of phase by event. The enums of both end with kCount.
+// A state machine as a table of phase by event. The enums of both end with kCount. Pure.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ struct StateTable {
   using Phase = PhaseT;
   using Event = EventT;
   using Action = ActionT;
-  // What is left out of a table leads nowhere: see IsComplete.
+  // A step that a table leaves out leads to kCount: see IsComplete().
   struct Step {
     Phase next = Phase::kCount;
     Action action = {};
@@ -22,7 +22,7 @@ struct StateTable {
   constexpr const Step& At(Phase phase, Event event) const {
     return rows[static_cast<size_t>(phase)][static_cast<size_t>(event)];
   }
-  // To be asserted for every table when it is compiled.
+  // Returns whether the table has all steps. Every table asserts this when it is compiled.
   constexpr bool IsComplete() const {
     return std::ranges::all_of(rows, [](const Row& row) {
       return std::ranges::all_of(row, [](const Step& s) { return s.next != Phase::kCount; });
@@ -32,7 +32,7 @@ struct StateTable {
   std::array<Row, static_cast<size_t>(Phase::kCount)> rows;
 };
 
-// Begins in its first phase.
+// Follows a table, beginning in its first phase.
 template <typename Table>
 class StateMachine {
  public:
@@ -40,7 +40,7 @@ class StateMachine {
   explicit StateMachine(const Table& table) : table_(&table) {}
 
   typename Table::Phase phase() const { return phase_; }
-  // Takes the event and returns what has to be done now.
+  // Takes the event, moves to the next phase and returns the action to do now.
   typename Table::Action On(typename Table::Event event) {
     const typename Table::Step& step = table_->At(phase_, event);
     phase_ = step.next;

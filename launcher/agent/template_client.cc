@@ -25,11 +25,11 @@ constexpr size_t kMaxMessageBytes = 64 << 10;
 constexpr size_t kMaxDescriptors = 5;
 
 std::string Text(const json& message) {
-  // Environments may hold any bytes; JSON holds UTF-8 only.
+  // Replaces invalid bytes, because environments may hold any bytes and JSON only UTF-8.
   return message.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// sendmsg of one datagram with descriptors; its errno, 0 when sent.
+// Sends one datagram with descriptors. Returns 0 or the errno.
 int SendMessage(int socket, const std::string& text, const std::vector<UniqueFd>& fds) {
   iovec part{const_cast<char*>(text.data()), text.size()};
   msghdr header{};
@@ -135,7 +135,7 @@ void TemplateClient::Receive() {
           text.resize(static_cast<size_t>(got));
           Take(text);
         } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-          return;  // it ends: its exit status, which follows, says how
+          return;  // the template has closed the socket; its exit status follows
         }
         Receive();
       });
@@ -170,7 +170,7 @@ void TemplateClient::Send() {
                          });
       return;
     }
-    // Receive() finds out that the peer has closed; anything else is told here.
+    // EPIPE means that the template has closed the socket: OnExit() follows. Reports other errors.
     if (error_number != 0) {
       outgoing_.clear();
       if (error_number != EPIPE) Gone("cannot be reached: " + ErrnoText(error_number));

@@ -24,7 +24,7 @@
 
 namespace ddprun::launcher {
 
-// What turns environment `from` into `to`.
+// The variables to set and unset to turn one environment into another.
 struct EnvironmentChange {
   std::vector<std::pair<std::string, std::string>> set;
   std::vector<std::string> unset;
@@ -34,28 +34,28 @@ EnvironmentChange ChangeOf(const Environment& from, const Environment& to);
 struct ForkOrder {
   int local_rank = 0;
   EnvironmentChange env;
-  std::vector<int> fds = {};  // as above; borrowed until ForkWorkers returns
+  std::vector<int> fds = {};  // see the head of this file; borrowed until ForkWorkers() returns
 };
 
-// Loop thread only. Destroying it closes the socket, on which the template exits.
+// Use it on the loop thread only. Destroying it closes the socket, and then the template exits.
 class TemplateClient {
  public:
-  // `request` is the template's command; DDPRUN_TEMPLATE_FD is added to its environment.
+  // Starts the template. `request` is its command; adds DDPRUN_TEMPLATE_FD to its environment.
   static Result<std::unique_ptr<TemplateClient>> Start(asio::io_context& io,
                                                        ProcessHost& processes,
                                                        SpawnRequest request);
 
   pid_t pid() const { return pid_; }
-  // Calls `ready` once it has loaded everything and checked the config. Never comes if it exits
-  // before: the ProcessHost tells of that.
+  // Calls `ready` when the template has loaded everything and checked the config. If the template
+  // exits before, `ready` is not called, and the ProcessHost reports the exit.
   void WhenReady(std::function<void()> ready);
-  // Calls `done` with the pids in the order of `orders`, or with an Error when the template is
-  // gone. REQUIRES: ready; the previous call is done.
+  // Forks workers and calls `done` with their pids in the order of `orders`, or with an Error if
+  // the template is gone. REQUIRES: the template is ready; the previous call is done.
   void ForkWorkers(const std::vector<ForkOrder>& orders,
                    std::function<void(Result<std::vector<pid_t>>)> done);
-  // ForkWorkers() is under way.
+  // Returns whether ForkWorkers() has not called `done` yet.
   bool forking() const { return forked_ != nullptr; }
-  // Tell it when the template's process has ended: a ForkWorkers() under way fails.
+  // Fails a ForkWorkers() that waits. Call it when the template's process has ended.
   void OnExit(const ProcessExit& exit);
 
  private:

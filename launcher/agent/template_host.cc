@@ -15,7 +15,7 @@ TemplateHost::TemplateHost(const GroupSurroundings& surroundings,
                            const AgentPlan& plan,
                            Handlers handlers)
     : surroundings_(surroundings), plan_(plan), handlers_(std::move(handlers)), env_(plan.env) {
-  // Threads are counted when OpenMP is loaded, so this has to be known before the fork.
+  // Sets the number of threads before the fork, because OpenMP reads it when it is loaded.
   ShareCores(UsableCores(), plan.local_world_size(), env_);
   env_.Set("DDPRUN_JOB_ID", plan.job_id);
 }
@@ -50,7 +50,7 @@ bool TemplateHost::OnExit(pid_t pid, const ProcessExit& exit) {
   if (client_ == nullptr || pid != client_->pid()) return false;
   running_ = false;
   surroundings_.log.Debug("worker template " + DescribeExit(exit));
-  // With an exit code of its own it has said on standard error why.
+  // A template that exits with a code has said on standard error why.
   if (std::holds_alternative<Exited>(exit) && ExitCode(exit) != 0) refusal_ = ExitCode(exit);
   ready_ = false;
   if (client_->forking()) {

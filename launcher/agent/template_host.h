@@ -1,4 +1,4 @@
-// Keeps a worker template at hand for all attempts of a job, and says so when it cannot.
+// Keeps a worker template running for all attempts of a job, and reports if it is lost.
 #pragma once
 
 #include <functional>
@@ -11,36 +11,36 @@
 
 namespace ddprun::launcher {
 
-// Loop thread only. Destroying it closes the template's socket, on which it exits.
+// Use it on the loop thread only. Destroying it closes the template's socket; the template exits.
 class TemplateHost {
  public:
   struct Handlers {
     std::function<void()> on_ready;
-    // It ended, without being asked to fork just then: a fork under way fails by itself. What it
-    // said is on standard error already.
+    // Called if the template ends while it does not fork; a fork in progress fails by itself. The
+    // template's own messages are already on standard error.
     std::function<void(Error)> on_lost;
   };
 
   // `surroundings` and `plan` must outlive the host.
   TemplateHost(const GroupSurroundings& surroundings, const AgentPlan& plan, Handlers handlers);
 
-  // Starts one unless one runs: it serves all attempts, unless it was killed.
+  // Starts a template unless one runs. One template serves all attempts unless it is killed.
   Status EnsureRunning();
-  // Whether it can fork now.
+  // Returns whether the template can fork now.
   bool ready() const { return ready_; }
   // REQUIRES: ready().
   TemplateClient& client() { return *client_; }
-  // What its workers' environment begins with.
+  // The template's environment, from which its workers' environments are changed.
   const Environment& env() const { return env_; }
 
-  // Takes the end of a process if it is the template.
+  // Handles the end of the template. Returns false if `pid` is another process.
   bool OnExit(pid_t pid, const ProcessExit& exit);
-  // The exit code of a template that refused its work; it has told the user why.
+  // Exit code, other than 0, with which a template has ended; it has told the user why.
   std::optional<int> refusal() const { return refusal_; }
 
-  // It exits by itself on that.
+  // Closes the template's socket, so that the template exits.
   void Close();
-  // Reads the rest of its standard error; for when its process is gone.
+  // Reads the rest of the template's standard error. Call it when the process is gone.
   void FinishOutput();
 
  private:

@@ -13,7 +13,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-// What SIGKILL has not ended by then is stuck in the kernel.
+// A process that SIGKILL has not ended after this time is stuck in the kernel.
 constexpr std::chrono::seconds kKillTimeout{10};
 
 bool IsPipe(int fd) {
@@ -64,7 +64,7 @@ void WorkerGroup::StartFromTemplate(TemplateClient& worker_template,
   OpenOutput(std::move(output));
   node_memory_fd_ = node_memory_fd;
   std::vector<ForkOrder> orders;
-  std::vector<WorkerFds> kept;  // until the orders have their copies
+  std::vector<WorkerFds> kept;  // until ForkWorkers() has copied the descriptors
   for (const WorkerSpec& spec : specs) {
     Result<WorkerFds> fds = Add(spec);
     if (!fds) return FailStart(std::move(fds).error());
@@ -164,7 +164,7 @@ void WorkerGroup::Started(size_t index, pid_t pid) {
 void WorkerGroup::FailStart(Error error) {
   start_error_ = std::move(error);
   surroundings_.log.Debug("workers could not be started: " + start_error_->what);
-  // Those that were never started are no workers.
+  // Drops workers that were never started.
   std::erase_if(workers_, [](const Worker& worker) { return worker.record.pid == 0; });
   const bool none = NumAlive() == 0;
   Apply(state_.On(none ? GroupEvent::kAllGone : GroupEvent::kHurryAsked));
@@ -216,7 +216,7 @@ void WorkerGroup::OnExit(pid_t pid, const ProcessExit& exit) {
 
 void WorkerGroup::Lose(size_t index) {
   const bool running = state_.phase() == GroupPhase::kRunning && replacement_of_;
-  // The template is forking for another one that was lost.
+  // The template is forking the replacement of another worker.
   if (running && forking_ != nullptr) return lost_.push_back(index);
   auto replacement = running ? replacement_of_(workers_[index].record) : std::nullopt;
   if (!replacement) return Fail(index);
@@ -285,7 +285,7 @@ void WorkerGroup::FailEnded(int local_rank, std::string left) {
 void WorkerGroup::Apply(GroupAction action) {
   switch (action) {
     case GroupAction::kNone:
-    case GroupAction::kReplace:  // Replace() is called with what takes the place
+    case GroupAction::kReplace:  // Lose() calls Replace()
       return;
     case GroupAction::kStop:
       SignalAll(stop_signal_);
@@ -307,8 +307,8 @@ void WorkerGroup::SignalAll(int signal) {
   for (Worker& worker : workers_) {
     if (worker.record.pid == 0 || worker.record.exit) continue;
     worker.record.told_to_stop = true;
-    // SIGABRT asks for the worker's own stacks. It would also end Python's resource tracker, which
-    // ignores SIGTERM and removes the worker's named shared memory when the worker has gone.
+    // SIGABRT goes to the worker only, and asks for its stacks. It would also end Python's resource
+    // tracker, which ignores SIGTERM and removes the named shared memory of a worker that is gone.
     if (signal == SIGABRT) {
       surroundings_.processes.Signal(worker.record.pid, signal);
     } else {

@@ -1,4 +1,4 @@
-// One node's workers of one attempt, from their start to the last exit status.
+// Starts one node's workers of one attempt and follows them to the last exit status.
 #pragma once
 
 #include <signal.h>
@@ -24,14 +24,15 @@
 
 namespace ddprun::launcher {
 
-// Loop thread only.
+// Use it on the loop thread only.
 class WorkerGroup {
  public:
   WorkerGroup(const GroupSurroundings& surroundings,
               const GroupRules& rules,
               GroupHandlers handlers);
 
-  // One of these, once. A worker that cannot be started ends the group: see start_error().
+  // Start the workers. Call one of the two, once. A worker that cannot be started ends the group:
+  // see start_error().
   void Start(const Target& target,
              const std::vector<WorkerSpec>& specs,
              GroupOutputPlan output,
@@ -42,78 +43,81 @@ class WorkerGroup {
                          GroupOutputPlan output,
                          int node_memory_fd);
 
-  // Before a start: makes up for workers that are lost.
+  // Sets how to replace lost workers. Call it before a start.
   void ReplaceBy(ReplacementOf replacement_of) { replacement_of_ = std::move(replacement_of); }
-  // Before a start: a further descriptor that every worker gets, and what they leave there.
+  // Passes `fd` to every worker; `flight` reads what workers write there. Call it before a start.
   void ShareFlightRecorder(int fd, const FlightReader* flight);
 
-  // Sends the signal to every worker's process group; SIGKILL after the grace.
+  // Sends the signal to every worker's process group, and SIGKILL after the grace time.
   void Stop(int signal);
-  // SIGKILL now.
+  // Sends SIGKILL now.
   void Hurry() { Apply(state_.On(GroupEvent::kHurryAsked)); }
-  // To the workers themselves, not to their children, which may not expect it.
+  // Sends the signal to the workers only, because their children may not expect it.
   void Pass(int signal);
-  // To the workers and their children: stopping and continuing them.
+  // Sends the signal to the workers and their children, to stop and continue them.
   void PassToAll(int signal);
-  // The terminal has another size now.
+  // Tells workers that the terminal has another size now.
   void FollowTerminal() {
     if (output_) output_->FollowTerminal();
   }
 
-  // Takes the end of a process if it is one of the workers.
+  // Handles the end of a process, if it is a worker of this group.
   void OnExit(pid_t pid, const ProcessExit& exit);
 
-  // After on_done and the sweep of whatever the workers left behind: reads the rest of the output.
+  // Reads the rest of the output. Call it after on_done, when the processes that workers left
+  // behind are gone.
   void FinishOutput();
-  // Complete, with last lines and error files, after FinishOutput. In local rank order.
+  // Returns the records in local rank order. After FinishOutput() they are complete, with last
+  // lines and error files.
   std::vector<WorkerRecord> Records() const;
-  // Index of the worker that failed first, before anyone was told to stop.
+  // Returns the index of the worker that failed first, before any worker was told to stop.
   std::optional<size_t> first_failure() const { return first_failure_; }
   std::chrono::system_clock::time_point first_failure_time() const { return failure_time_; }
-  // The exit code of the first worker that ended with one other than 0, told to stop or not.
+  // Returns the first exit code other than 0 of a worker, also of one that was told to stop.
   std::optional<int> first_nonzero_code() const { return first_nonzero_code_; }
-  // Whether all have ended, and well: see EndsWell.
+  // Returns whether all workers have ended well: see EndsWell().
   bool ended_well() const;
-  // They were told to stop and to save, and not all have.
+  // Returns whether the workers were told to stop and save, and not all have ended well.
   bool failed_to_save() const { return saving_ && !workers_.empty() && !ended_well(); }
   const std::optional<Error>& start_error() const { return start_error_; }
-  // Those that have started and not ended, by local rank.
+  // Returns the workers that have started and not ended, by local rank.
   std::vector<LiveWorker> Living() const;
-  // Those that have ended well, likewise.
+  // Returns the workers that have ended well, by local rank.
   std::vector<LiveWorker> EndedWell() const;
-  // What a started worker, or all of them, have printed so far, in bytes: see GroupOutput.
+  // Return how many bytes a started worker, or all workers, have printed so far: see GroupOutput.
   uint64_t bytes_seen(int local_rank) const { return output_->bytes_seen(local_rank); }
   uint64_t bytes_seen() const;
 
-  // The end of this worker with code 0 was a failure: see WorkerRecord::left. Nothing happens once
-  // the group is being stopped.
+  // Makes the end of this worker with code 0 a failure: see WorkerRecord::left. Does nothing if the
+  // group is stopping.
   void FailEnded(int local_rank, std::string left);
 
-  // What a worker did when the first one failed: for its record.
+  // Adds to a worker's record what it did when the first worker failed.
   void NoteStanding(int local_rank, const std::string& standing);
 
  private:
   struct Worker {
     WorkerRecord record;
     Clock::Time ended_at;
-    WorkerFds fds = {};  // for another process in its place
+    WorkerFds fds = {};  // for a process that replaces the worker
   };
 
   void OpenOutput(GroupOutputPlan plan);
   ForkOrder OrderFor(int local_rank, EnvironmentChange env, const WorkerFds& fds) const;
   void Replace(size_t index, Replacement replacement);
-  // A new worker's standard output and error.
+  // Adds a worker and returns the descriptors for its standard output and error.
   Result<WorkerFds> Add(const WorkerSpec& spec);
-  // The template has been told to fork: so long it is known here.
+  // Remembers the template until it has forked; nullptr means that it has.
   void SetForking(TemplateClient* worker_template);
   void Started(size_t index, pid_t pid);
   void FailStart(Error error);
   void Apply(GroupAction action);
   GroupEvent WhenOneFails() const;
-  // A signal has ended that worker; then those that were waiting for that.
+  // Replaces a worker that a signal has ended, or fails the group. LoseNext() does so for workers
+  // that were waiting for the template.
   void Lose(size_t index);
   void LoseNext();
-  // That worker has ended, and not well.
+  // Handles a worker that has ended, and not well.
   void Fail(size_t index);
   void ApplyIfAllGone();
   void NoteFailure(size_t index);
@@ -125,18 +129,18 @@ class WorkerGroup {
   GroupSurroundings surroundings_;
   const GroupRules rules_;
   GroupHandlers handlers_;
-  ReplacementOf replacement_of_;  // may be empty
+  ReplacementOf replacement_of_;  // may be empty: then lost workers have failed
   GroupState state_;
-  Clock::Alarm alarm_;                 // when the time for ending is over, then the end itself
-  std::optional<GroupOutput> output_;  // once started
+  Clock::Alarm alarm_;                 // the end of the grace time; at last the call of on_done
+  std::optional<GroupOutput> output_;  // set by a start
   std::vector<Worker> workers_;
-  TemplateClient* forking_ = nullptr;  // while it has been told to fork and has not answered
+  TemplateClient* forking_ = nullptr;  // see SetForking()
   int node_memory_fd_ = -1;
   int flight_recorder_fd_ = -1;
   const FlightReader* flight_ = nullptr;
   std::vector<size_t> lost_;  // workers that wait until the template can fork again
   int stop_signal_ = SIGTERM;
-  bool saving_ = false;  // they have been told to stop and are to save
+  bool saving_ = false;  // the workers have been told to stop and should save
   Clock::Time stop_time_;
   std::optional<size_t> first_failure_;
   std::chrono::system_clock::time_point failure_time_;

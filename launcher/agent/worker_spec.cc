@@ -16,8 +16,8 @@ bool IsIdentifier(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-// How much of `text`, which follows a '$', names the local rank: "{local_rank}", or "local_rank"
-// not followed by more of an identifier; 0 when it does not.
+// Returns how many characters of `text`, which follows a '$', name the local rank: "{local_rank}",
+// or "local_rank" at the end of an identifier. 0 means that it does not name the local rank.
 size_t LocalRankLength(std::string_view text) {
   if (text.starts_with("{local_rank}")) return kLocalRank.size() + 2;
   const bool bare = text.starts_with(kLocalRank) &&
@@ -39,16 +39,16 @@ void SetRanks(const Attempt& attempt, int local_rank, Environment& env) {
   env.Set("ROLE_NAME", options.rdzv.role);
 }
 
-// What ddp-trainer alone asks for.
+// Sets the variables that only ddp-trainer reads.
 void SetForTrainer(const Attempt& attempt, Environment& env) {
-  // Seconds until it is killed once it was told to stop.
+  // Seconds from the stop signal to SIGKILL.
   std::string seconds = std::to_string(static_cast<double>(attempt.plan.grace().count()) / 1000);
   env.Set("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", seconds);
-  // Rounds that follow others without a restart, as nodes came or went.
+  // Differs from the restart count if nodes came or went, which starts a round without a restart.
   env.Set("DDPRUN_ROUND", std::to_string(attempt.membership.round));
 }
 
-// The one GPU that a worker sees as its device 0.
+// Returns the GPU that the worker sees as its device 0.
 std::string OwnDevice(const Environment& base, int local_rank) {
   const std::optional<std::string> visible = base.Get("CUDA_VISIBLE_DEVICES");
   if (!visible) return std::to_string(local_rank);
@@ -80,7 +80,7 @@ WorkerSpec MakeWorkerSpec(const Attempt& attempt, int local_rank) {
     spec.error_file = attempt.error_folder + "/" + std::to_string(local_rank) + "/error.json";
   }
   for (size_t i = 0; i < argv.size(); ++i) {
-    // The program's own name is never rewritten.
+    // Keeps the program's name unchanged.
     spec.argv.push_back(i == 0 ? argv[i] : SubstituteLocalRank(argv[i], local_rank));
   }
 
@@ -97,16 +97,16 @@ WorkerSpec MakeWorkerSpec(const Attempt& attempt, int local_rank) {
     spec.env.Set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   }
   ShareCores(attempt.usable_cores, plan.local_world_size(), spec.env);
-  // Python then prints the stack of every thread when it crashes, or is ended because it hangs.
+  // Makes Python print the stacks of all threads if it crashes, or if ddprun ends it as hung.
   if (!base.Get("PYTHONFAULTHANDLER")) spec.env.Set("PYTHONFAULTHANDLER", "1");
   spec.env.Set("DDPRUN_JOB_ID", plan.job_id);
-  // Of the steady clock: the limit of a run's time is its job's, restarts and all.
+  // Time of the steady clock, because a limit of time holds for the whole job with its restarts.
   spec.env.Set("DDPRUN_JOB_BEGAN_NS", std::to_string(plan.job_began.time_since_epoch().count()));
   spec.env.Set("DDPRUN_NODE_MEMORY_FD", std::to_string(attempt.node_memory_fd));
   spec.env.Set(kFlightRecorderVariable, std::to_string(attempt.flight_recorder_fd));
   if (!plan.cpus.empty()) {
     spec.cpus = plan.cpus[static_cast<size_t>(local_rank)];
-    // For workers that are forked from a template, which bind themselves.
+    // Workers that a template forks read this and bind themselves.
     spec.env.Set("DDPRUN_CPUS", FormatCpuList(spec.cpus));
   }
   return spec;

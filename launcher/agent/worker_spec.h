@@ -1,4 +1,4 @@
-// Pure: a node's place in the job and a local rank -> what that worker is started with.
+// Makes a worker's command and environment from the node's place in the job. Pure.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@
 
 namespace ddprun::launcher {
 
-// The same for every worker of an attempt on this node.
+// What all workers of an attempt on this node share.
 struct Attempt {
-  const AgentPlan& plan;  // its options after CheckVirtualLocalRank
+  const AgentPlan& plan;  // its options have passed CheckVirtualLocalRank()
   rendezvous::Membership membership = {};
-  std::string error_folder = {};  // holds <local_rank>/error.json; empty: no error files
+  std::string error_folder = {};  // holds <local_rank>/error.json; "" means no error files
   int node_memory_fd = -1;        // inherited memory file that the node's workers share
-  int flight_recorder_fd = -1;    // likewise
+  int flight_recorder_fd = -1;    // inherited memory file of the workers' flight recorder
   int usable_cores = 1;
 };
 
@@ -26,25 +26,25 @@ struct WorkerSpec {
   int local_rank = 0;
   std::vector<std::string> argv;
   Environment env;         // complete
-  std::string error_file;  // empty: none
-  CpuSet cpus;             // the only ones it may run on; empty: all of ours
+  std::string error_file;  // "" means none
+  CpuSet cpus;             // on which it may run; empty means all of ddprun's
 };
 
-// The whole environment of torchrun 2.11's workers, on top of the plan's.
+// Returns a worker's spec. Its environment is the plan's plus all variables of torchrun 2.11.
 WorkerSpec MakeWorkerSpec(const Attempt& attempt, int local_rank);
 
-// Threads of a worker's linear algebra, unless the user says how many: the cores shared evenly.
-// torchrun says 1 for all, which leaves cores idle, and leaves a single worker alone, which then
-// ignores cgroup limits.
+// Sets the number of OpenMP threads, unless the user has set it: divides the cores evenly. torchrun
+// sets 1, which leaves cores idle; for a single worker it sets nothing, and the worker then ignores
+// cgroup limits.
 void ShareCores(int cores, int workers, Environment& env);
 
-// With --virtual-local-rank each worker gets one entry of CUDA_VISIBLE_DEVICES: kUsage when that
-// names fewer GPUs than there are workers.
+// Returns kUsage if CUDA_VISIBLE_DEVICES names fewer GPUs than there are workers, because with
+// --virtual-local-rank each worker gets one entry of it.
 Status CheckVirtualLocalRank(const Environment& base, int local_world_size);
 
-// As torchrun does in every argument: ${local_rank} and $local_rank are replaced, a second $ in
-// front prevents that. All other text stays, "$$" too: torchrun makes "$" of it wherever it is
-// (Python's Template), which would break `sh -c 'echo $$'`.
+// Replaces ${local_rank} and $local_rank in an argument, as torchrun does; a second $ in front
+// prevents this. Keeps all other text, also "$$": torchrun turns every "$$" into "$", which would
+// break `sh -c 'echo $$'`.
 std::string SubstituteLocalRank(std::string_view text, int local_rank);
 
 }  // namespace ddprun::launcher
