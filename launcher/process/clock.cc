@@ -13,7 +13,7 @@ Clock::Alarm LoopClock::Set(Clock::Time::duration after, std::function<void()> r
   };
   const auto waiting =
       std::make_shared<Waiting>(Waiting{asio::steady_timer(io_, after), std::move(ring)});
-  // A timer that is due already cannot be cancelled any more.
+  // Looks at the weak pointer, because a timer that is due cannot be cancelled.
   waiting->timer.async_wait([alarm = std::weak_ptr(waiting)](const asio::error_code&) {
     if (const auto alive = alarm.lock()) alive->ring();
   });

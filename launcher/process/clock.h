@@ -1,4 +1,4 @@
-// SEAM: time, and being called when it has passed.
+// SEAM: the time, and alarms.
 #pragma once
 
 #include <chrono>
@@ -9,11 +9,11 @@
 
 namespace ddprun::launcher {
 
-// Loop thread only.
+// Use it on the loop thread only.
 class Clock {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  // It rings once, unless it is gone by then.
+  // An alarm rings once. Destroying it before cancels it.
   using Alarm = std::shared_ptr<void>;
 
   virtual ~Clock() = default;
@@ -23,7 +23,7 @@ class Clock {
   [[nodiscard]] virtual Alarm Set(Time::duration after, std::function<void()> ring) = 0;
 };
 
-// The time that really passes.
+// The real clock.
 class LoopClock : public Clock {
  public:
   // `io` must outlive the clock and its alarms.

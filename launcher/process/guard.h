@@ -1,4 +1,4 @@
-// A tiny process that outlives a killed agent and ends everything that the job has left behind.
+// A small process that outlives a killed agent and ends all processes that the job leaves behind.
 #pragma once
 
 #include <sys/types.h>
@@ -10,28 +10,28 @@
 
 namespace ddprun::launcher {
 
-// Sleeps on a pipe. When the pipe closes without a dismissal, the agent is dead, however it died:
-// the guard kills every process of the job, removes the job's folder and ends. It has its own
-// session, blocks all signals and holds none of the user's descriptors, so that nothing waits for
-// it and Ctrl-C does not reach it.
+// Sleeps on a pipe. If the pipe closes without a dismissal, the agent is dead: the guard kills all
+// processes of the job, removes the job's folder and ends. It has its own session, blocks all
+// signals and holds none of the user's descriptors, so that no program waits for it and Ctrl-C does
+// not reach it.
 class Guard {
  public:
-  // Forks: REQUIRES a process without threads. `job_folder` may be empty.
+  // Forks the guard. REQUIRES: this process has no threads. `job_folder` may be "".
   static Result<Guard> Start(const std::string& job_id, const std::string& job_folder);
 
   Guard(Guard&&) noexcept = default;
   Guard& operator=(Guard&&) = delete;
-  // Without a Dismiss the guard does its work now.
+  // If Dismiss() was not called, the guard does its work now.
   ~Guard() = default;
 
   pid_t pid() const { return pid_; }
-  // The process leads a session of its own that belongs to the job, until it is reaped. It finds
-  // processes that have wiped their environment.
+  // Tells the guard that this process, until it is reaped, leads a session of the job. By the
+  // session the guard finds processes that have cleared their environment.
   void Watch(pid_t session_leader);
   void Forget(pid_t session_leader);
-  // A pipe that only processes of the job hold. It finds those that have left the session too.
+  // Tells the guard a pipe that only the job's processes hold, also those that left the session.
   void WatchPipe(int fd);
-  // Everything has been cleaned up: the guard ends, and has ended when this returns.
+  // Ends the guard, because the job has been cleaned up. Returns when the guard has ended.
   void Dismiss();
 
  private:

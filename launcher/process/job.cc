@@ -17,7 +17,7 @@ namespace {
 
 std::string RandomHex(size_t digits) {
   std::array<uint8_t, 16> bytes{};
-  // 16 bytes come whole once the system has booted.
+  // getrandom() gives 16 bytes at once when the system has booted.
   [[maybe_unused]] const ssize_t got = ::getrandom(bytes.data(), bytes.size(), 0);
   std::string text;
   for (const uint8_t byte : bytes) {
@@ -46,7 +46,7 @@ std::string MakeUuid() {
 Result<JobFolder> JobFolder::Create(const Environment& env) {
   std::string base = env.GetOr("TMPDIR", "");
   if (base.empty()) base = "/tmp";
-  // Who removes it, and workers, may have gone to another folder by then.
+  // Makes the path absolute, because workers and the process that removes it may change directory.
   std::error_code ignored;
   std::string path = std::filesystem::absolute(base, ignored) / "ddprun_XXXXXX";
   if (::mkdtemp(path.data()) == nullptr) {

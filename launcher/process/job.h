@@ -1,4 +1,4 @@
-// What belongs to one job on this node: its id and its private folder.
+// The id and the private folder of one job on this node.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace ddprun::launcher {
 
-// A random id; within another job's worker, that job's id, a slash and a random part, so that the
-// outer job knows the inner one's processes as its own.
+// Returns a random id. In a worker of another job, returns the other job's id, a slash and a random
+// part, so that the outer job recognises the inner job's processes as its own.
 std::string MakeJobId(const Environment& env);
 
-// A random UUID (version 4), torchrun's run id for --standalone.
+// Returns a random UUID (version 4), which is torchrun's run id for --standalone.
 std::string MakeUuid();
 
-// A new folder in $TMPDIR or /tmp that only this user may enter, removed by the destructor. Its
+// A new folder in $TMPDIR or /tmp that only this user may enter. The destructor removes it. Its
 // path is absolute.
 class JobFolder {
  public:

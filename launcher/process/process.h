@@ -25,9 +25,9 @@ struct Signaled {
 };
 using ProcessExit = std::variant<Exited, Signaled>;
 
-// As a shell has it: the code, or 128 + signal.
+// Returns the exit code as a shell has it: the code, or 128 + signal.
 int ExitCode(const ProcessExit& exit);
-// "SIGKILL"; "signal 42" for those without a name.
+// Returns "SIGKILL", or "signal 42" for a signal without a name.
 std::string SignalName(int signal);
 
 struct SpawnRequest {
@@ -35,42 +35,42 @@ struct SpawnRequest {
   std::string program;  // path
   std::vector<std::string> argv;
   std::vector<std::string> env;  // NAME=value
-  int stdout_fd = -1;            // becomes its standard output; -1: inherited
-  int stderr_fd = -1;            // becomes its standard error; -1: inherited
+  int stdout_fd = -1;            // becomes its standard output; -1 means inherited
+  int stderr_fd = -1;            // becomes its standard error; -1 means inherited
   std::vector<int> inherited_fds =
       {};            // kept open under their numbers; all others above 2 are closed
-  CpuSet cpus = {};  // the only ones it may run on; empty: all of ours
+  CpuSet cpus = {};  // on which it may run; empty means all of ddprun's
 };
 
-// Loop thread only.
+// Use it on the loop thread only.
 class ProcessHost {
  public:
   using ExitHandler = std::function<void(pid_t, const ProcessExit&)>;
 
   virtual ~ProcessHost() = default;
 
-  // A new session leader that dies with this process. The error says why it could not be executed
-  // (kNotFound, kNotExecutable).
+  // Starts a process that leads a new session and dies with this process. The error says why the
+  // program could not be executed (kNotFound, kNotExecutable).
   virtual Result<pid_t> Spawn(const SpawnRequest& request) = 0;
-  // While it is on, children that are not known yet keep their exit status: they are to be adopted.
+  // While `on`, does not reap unknown children, because Adopt() will take them over.
   virtual void ExpectAdoption(bool on) = 0;
-  // Takes over a process that is, or is about to be, our child.
+  // Takes over a process that is, or will soon be, a child of this process.
   virtual Status Adopt(pid_t pid) = 0;
-  // What holds this pipe belongs to the job, even if it gets away from its parents.
+  // Marks a pipe: processes that hold it belong to the job, even without their parents.
   virtual void MarkPipe(int fd) = 0;
-  // To the process alone; nothing happens when it has been reaped.
+  // Signals the process alone. Does nothing if it has been reaped.
   virtual void Signal(pid_t pid, int signal) = 0;
-  // To the process group that it leads; nothing happens when the leader has been reaped.
+  // Signals the process group that `pid` leads. Does nothing if the leader has been reaped.
   virtual void SignalGroup(pid_t pid, int signal) = 0;
-  // Ends what spawned or adopted processes have left behind: every other child of this process.
-  // Those in `sessions` get SIGTERM first. Calls `done` from the loop with the processes that do
-  // not end. One at a time.
+  // Ends the processes that spawned or adopted ones have left behind: all other children of this
+  // process. Processes in `sessions` get SIGTERM first. Calls `done` from the loop with the
+  // processes that do not end; do not call it again before.
   virtual void EndStrays(std::set<pid_t> sessions,
                          std::function<void(std::vector<pid_t> left)> done) = 0;
-  // Ends and reaps every descendant that is left, known or not; blocks. Returns those that did not
-  // end: processes stuck in the kernel.
+  // Ends and reaps all descendants, known or not; blocks. Returns the processes that did not end,
+  // because they are stuck in the kernel.
   virtual std::vector<pid_t> EndAll() = 0;
-  // Called from the loop for every spawned or adopted process, in the order in which they ended.
+  // Sets what is called from the loop for every spawned or adopted process, in the order of ends.
   virtual void OnExit(ExitHandler handler) = 0;
 };
 

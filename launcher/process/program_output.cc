@@ -15,7 +15,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-// What arrives on `fd` before it is closed; nothing when that takes longer.
+// Returns all bytes until `fd` is closed; nullopt if this takes longer than `patience`.
 std::optional<std::string> ReadAll(const UniqueFd& fd, std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   std::string text;

@@ -1,4 +1,4 @@
-// What another program prints.
+// Runs another program and reads its output.
 #pragma once
 
 #include <chrono>
@@ -10,16 +10,16 @@
 
 namespace ddprun::launcher {
 
-// The texts as execve wants them, which live as long as `texts`.
+// Returns the texts as execve() wants them. They live as long as `texts`.
 std::vector<char*> Pointers(const std::vector<std::string>& texts);
 
 struct ProgramOutput {
-  int status = 0;  // as waitpid tells it
+  int status = 0;  // as waitpid() returns it
   std::string text;
 };
 
-// Of args[0], a path, which runs in `env` until it ends or its patience has: it is killed then.
-// stderr: as well as stdout, or none of it. nullopt: it could not be started or took too long.
+// Runs the program at args[0], a path, in `env`, and kills it after `patience`. Returns its stdout,
+// with stderr if `with_stderr`; nullopt means that it did not start or took too long.
 std::optional<ProgramOutput> OutputOf(const std::vector<std::string>& args,
                                       const Environment& env,
                                       bool with_stderr,

@@ -12,7 +12,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-// Whatever the user asks for: signals for the workers, and those of a terminal.
+// Signals that are always read: signals for the workers, and signals of a terminal.
 constexpr std::array kPassed = {SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
 
 bool IsIgnored(int signal) {
@@ -25,13 +25,13 @@ bool IsIgnored(int signal) {
 
 SignalMask::SignalMask(const std::vector<int>& stop_signals) {
   ::sigemptyset(&blocked_);
-  // A blocked signal would be delivered even if it is ignored, so those are left alone.
+  // Leaves ignored signals alone, because signalfd delivers a blocked signal even if it is ignored.
   for (const auto& signals : {stop_signals, std::vector<int>(kPassed.begin(), kPassed.end())}) {
     for (const int signal : signals) {
       if (!IsIgnored(signal)) ::sigaddset(&blocked_, signal);
     }
   }
-  // An ignored SIGCHLD would make exit statuses vanish.
+  // If SIGCHLD were ignored, the kernel would drop exit statuses.
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
   ::sigaction(SIGCHLD, &action, &original_child_action_);

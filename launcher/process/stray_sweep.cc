@@ -9,8 +9,8 @@ namespace ddprun::launcher {
 
 namespace {
 
-// Only for what the deaths of children do not tell of: the grace period, and processes that are
-// adopted without any of ours ending.
+// Needed for changes without the death of a child: the end of the grace time, and processes that
+// this process adopts while none of its children ends.
 constexpr std::chrono::milliseconds kLookAgain{50};
 
 }  // namespace
@@ -33,7 +33,7 @@ StraySweep::StraySweep(Clock& clock,
 
 void StraySweep::Look() {
   if (!done_) return;
-  // While a child ends, its own children may be listed neither under it nor under us yet.
+  // Looks twice: while a child ends, its children may be in no process's list for a moment.
   if (SignalStrays().empty() && SignalStrays().empty()) return Finish({});
   if (clock_.Now() > start_ + times_.limit) return Finish(SignalStrays());
   alarm_ = clock_.Set(kLookAgain, [this] { Look(); });
@@ -44,10 +44,11 @@ std::vector<pid_t> StraySweep::SignalStrays() {
   std::vector<pid_t> strays;
   for (const ProcessEntry& child : ListChildren()) {
     if (child.ended || known_(child.pid)) continue;
-    // A worker may have got the number of a session that has ended since.
+    // Looks at `sessions`, too, because a worker may have got the number of a session that has
+    // ended.
     if (others_.Contains(child) && !sessions_.contains(child.session)) continue;
     strays.push_back(child.pid);
-    // A child's number stays its own until it is reaped, which only this thread does.
+    // The pid is still the child's, because only this thread reaps children.
     if (kill) {
       ::kill(child.pid, SIGKILL);
     } else if (sessions_.contains(child.session) && told_.insert(child.pid).second) {
