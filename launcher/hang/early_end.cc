@@ -12,11 +12,11 @@ namespace ddprun::launcher {
 
 namespace {
 
-// Finding out who waits in the store costs some milliseconds, and a rank may well wait a while.
+// Looks into the store rarely, because a look costs milliseconds and short waits are normal.
 constexpr int kLooksPerStoreLook = 5;
 constexpr std::chrono::seconds kLongWait{10};
 
-// The earliest collective of all ranks that the worker waits in.
+// Returns the first collective of all ranks in which the worker waits; nullptr if there is none.
 const RecordedCollective* AwaitedBy(const WorkerFlight& worker) {
   for (const RecordedCollective& collective : worker.flight.collectives) {
     if (!IsOfAllRanks(collective.group) || IsMessage(collective.kind)) continue;
@@ -28,14 +28,14 @@ const RecordedCollective* AwaitedBy(const WorkerFlight& worker) {
 bool HasCome(const FlightSnapshot& flight, const RecordedCollective& awaited) {
   return std::any_of(flight.collectives.begin(), flight.collectives.end(), [&](const auto& c) {
     if (!IsOfAllRanks(c.group) || IsMessage(c.kind)) return false;
-    // Of a group that was made anew, nothing is known of the other one.
+    // If the group was made anew, the two numbers cannot be compared.
     return c.group != awaited.group || c.number > awaited.number ||
            (c.number == awaited.number && c.state == CollectiveState::kCompleted);
   });
 }
 
-// A page belongs to the worker, or to a process that the worker has started: a shell's Python.
-// What one writes that outlives the worker, or has ended before it, says nothing.
+// Reads the pages of `workers`. A process that the worker has started, as a shell starts Python,
+// may have written the page: then it counts only if this process lives (`living`) or has ended.
 std::vector<WorkerFlight> ReadFlights(const FlightReader& flight,
                                       const std::vector<LiveWorker>& workers,
                                       bool living) {
@@ -118,7 +118,7 @@ void EarlyEndWatch::Look() {
   const std::vector<LiveWorker> ended = sources_.ended();
   const auto found = FindEarlyEnd(ReadFlights(*sources_.flight, ended, /*living=*/false),
                                   ReadFlights(*sources_.flight, living, /*living=*/true));
-  // Seen twice, it is no rank that is about to wake up.
+  // Reports only what two looks have found, because a rank may be about to wake up.
   const bool settled = found && last_ && found->number == last_->number;
   if (settled) return handlers_.on_early_end(*found);
   last_ = found;

@@ -29,7 +29,7 @@ bool ShowsMovement(const FlightSnapshot& before, const FlightSnapshot& after) {
 }
 
 bool UsedCpuTime(milliseconds before, milliseconds after, milliseconds elapsed) {
-  // Less than before: a descendant has ended, whose time nobody has inherited.
+  // If the time is less than before, a descendant has ended, and no process has its time.
   return after < before ||
          after - before >= std::max(kLittleCpuTime, elapsed * kLittlePercent / 100);
 }
@@ -62,7 +62,7 @@ bool HangState::Add(Time now, std::span<const WorkerSample> samples) {
     if (is_new || HasMoved(known.sample, sample, elapsed)) known.moved = anything_moved_ = now_;
     known.sample = sample;
   }
-  // The end of a worker is something that happens to the group.
+  // The end of a worker counts as a movement of the group.
   if (std::erase_if(workers_, [&](const auto& w) { return !alive.contains(w.first); }) > 0) {
     anything_moved_ = now_;
   }

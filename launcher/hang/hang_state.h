@@ -22,7 +22,7 @@ struct WorkerSample {
   pid_t pid = 0;
   std::optional<FlightSnapshot> flight = {};
   std::chrono::milliseconds cpu_time{0};  // of the worker and all its descendants so far
-  uint64_t output_bytes = 0;              // printed so far
+  uint64_t output_bytes = 0;              // bytes that the worker has printed so far
 };
 
 class HangState {
@@ -34,16 +34,17 @@ class HangState {
   HangState(std::chrono::milliseconds timeout, std::chrono::milliseconds interval)
       : timeout_(timeout), interval_(interval) {}
 
-  // All workers that live. True when they hang.
+  // Takes a sample of all living workers. Returns true if they hang.
   bool Add(Time now, std::span<const WorkerSample> samples);
 
-  // How long ago, at the last sample, anything moved, or this worker moved, or printed something.
+  // Return how long, at the last sample, no worker had moved, this worker had not moved, or this
+  // worker had printed nothing.
   std::chrono::milliseconds still_for() const;
   std::chrono::milliseconds StillFor(pid_t pid) const;
   std::chrono::milliseconds SilentFor(pid_t pid) const;
 
  private:
-  // Time that was watched, without the gaps.
+  // Time in which samples were taken, without the gaps.
   using Watched = std::chrono::milliseconds;
   struct Known {
     WorkerSample sample;
@@ -59,7 +60,7 @@ class HangState {
   std::map<pid_t, Known> workers_;
 };
 
-// Whether the worker has moved from one sample to the next, `elapsed` later.
+// Returns whether the worker has moved between two samples; `elapsed` is the time between them.
 bool HasMoved(const WorkerSample& before,
               const WorkerSample& after,
               std::chrono::milliseconds elapsed);

@@ -1,4 +1,4 @@
-// Looks at a node's workers now and then, and tells when they hang.
+// Looks at a node's workers at intervals, and reports if they hang.
 #pragma once
 
 #include <sys/types.h>
@@ -21,26 +21,27 @@ namespace ddprun::launcher {
 using CpuTimesReader =
     std::function<std::map<pid_t, std::chrono::milliseconds>(std::span<const LiveWorker>)>;
 
-// What the watch asks; called from the loop.
+// The functions that the watch asks. It calls them from the loop.
 struct HangSources {
   std::function<std::vector<LiveWorker>()> workers;     // that have started and not ended, by rank
   std::function<std::vector<LiveWorker>()> ended = {};  // that have ended with code 0, by rank
   std::function<std::vector<StoreWait>(std::span<const LiveWorker>)> store_waits;
   CpuTimesReader cpu_times = CpuTimes;
-  const FlightReader* flight = nullptr;  // outlives the watch; nullptr: no worker writes one
+  const FlightReader* flight =
+      nullptr;  // must outlive the watch; nullptr means that no worker writes one
 };
 
-// Loop thread only. Destroying it ends the watch.
+// Use it on the loop thread only. Destroying it ends the watch.
 class HangWatch {
  public:
-  // Calls `on_hang` once, from the loop, when the workers have not moved for `timeout`; about a
-  // fifth of it later at most. `clock` outlives the watch.
+  // Calls `on_hang` once, from the loop, when the workers have not moved for `timeout`, or up to
+  // about a fifth of `timeout` later. `clock` must outlive the watch.
   HangWatch(Clock& clock,
             std::chrono::milliseconds timeout,
             HangSources sources,
             std::function<void(const HangReport&)> on_hang);
 
-  // It tells nothing any more.
+  // Ends the watch.
   void End() { alarm_.reset(); }
 
  private:

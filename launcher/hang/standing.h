@@ -1,5 +1,5 @@
-// Where one worker stands when a job hangs: what the culprit is found by and the report is made of.
-// What its flight recorder and /proc show of it, and the first in words.
+// What one worker does when a job hangs, as its flight recorder and /proc show it, and texts for
+// it. From this the culprit is found and the report is made.
 #pragma once
 
 #include <sys/types.h>
@@ -18,9 +18,9 @@ namespace ddprun::launcher {
 
 // What /proc says about a process at this moment.
 struct ProcessPlace {
-  char state = '?';                      // as in ps: R, S, D, T, t, Z; '?': it could not be read
-  std::optional<long> system_call = {};  // its number; none: it computes, or it could not be read
-  std::string where = {};                // "read of pipe:[81]"; empty: unknown
+  char state = '?';  // as in ps: R, S, D, T, t, Z; '?' means that it could not be read
+  std::optional<long> system_call = {};  // its number; nullopt: the process computes, or unreadable
+  std::string where = {};                // "read of pipe:[81]"; "" means unknown
 };
 
 struct Standing {
@@ -29,11 +29,11 @@ struct Standing {
   pid_t pid = 0;
   std::optional<FlightSnapshot> flight = {};  // of workers that write one
   ProcessPlace place = {};
-  std::chrono::milliseconds still_for{0};   // since it moved last
-  std::chrono::milliseconds silent_for{0};  // since it printed something last, or began
+  std::chrono::milliseconds still_for{0};   // since the worker moved last
+  std::chrono::milliseconds silent_for{0};  // since the worker printed something last, or began
 };
 
-// Whether the worker is in that group (Collective::group).
+// Returns whether the worker is in `group` (Collective::group).
 bool IsIn(const Standing& standing, uint16_t group);
 
 // "12.3 s", "312 s"; never less than 0.
@@ -45,19 +45,20 @@ std::string RankList(const std::vector<int>& ranks);
 // "all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57".
 std::string Describe(const RecordedCollective& collective);
 
-// Of a worker that is there: "waits in all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57 for
+// Describes a living worker: "waits in all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57 for
 // 312 s".
 std::string DescribeFlight(const FlightSnapshot& flight, RecordedCollective::Time now);
 
-// Of a worker as it was at `then`, for a sentence that begins with "until then": "waited in
+// Describes a worker at the time `then`, for a sentence that begins with "until then": "waited in
 // all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57 for 12 ms".
 std::string DescribePastFlight(const FlightSnapshot& flight, RecordedCollective::Time then);
 
-// Reading another process's system call needs the right to trace it, which an ancestor has.
+// Reads what /proc says about a process. Its system call can be read by an ancestor, which has the
+// right to trace it.
 ProcessPlace LookAt(pid_t pid);
 
-// CPU time of each worker with all its descendants, by the worker's pid; those that have ended are
-// left out. Reads the whole process table once.
+// Returns the CPU time of each worker with all its descendants, by the worker's pid. Leaves out
+// workers that have ended. Reads the whole process table once.
 std::map<pid_t, std::chrono::milliseconds> CpuTimes(std::span<const LiveWorker> workers);
 
 }  // namespace ddprun::launcher
