@@ -1,4 +1,4 @@
-// Files, written on a thread of their own: a disk that stalls must not stop the loop.
+// Writes files on a thread of its own, because a disk that stalls must not stop the loop.
 #pragma once
 
 #include <functional>
@@ -14,13 +14,14 @@
 
 namespace ddprun::launcher {
 
-// Loop thread only. The thread begins with the first bytes; it blocks all signals.
+// Use it on the loop thread only. Its own thread starts with the first bytes, and blocks all
+// signals.
 class FileWriter {
  public:
   using Failed = std::function<void(int error)>;
 
   explicit FileWriter(asio::io_context& io);
-  // Waits for nothing: see WhenEmpty.
+  // Does not wait for the disk: see WhenEmpty().
   ~FileWriter();
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
@@ -28,7 +29,7 @@ class FileWriter {
   // In the order of the calls. The file is kept open for it. `failed` comes from the loop; the
   // bytes are dropped then.
   void Write(std::shared_ptr<const UniqueFd> file, std::string_view bytes, Failed failed);
-  // Whether writers should pause; `resume` is called once they may go on.
+  // Returns whether writers should pause. WhenRoom() calls `resume` when they may go on.
   bool IsFull() const;
   void WhenRoom(std::function<void()> resume) { waiting_.push_back(std::move(resume)); }
   // Calls `done` from the loop once everything has been written, at once if it has been. Until then

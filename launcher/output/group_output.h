@@ -18,33 +18,37 @@
 
 namespace ddprun::launcher {
 
-// What a worker gets; not valid: our own. To be closed once the worker has it.
+// The descriptors that a worker gets; invalid means ddprun's own stream. Close them when the worker
+// has them.
 struct WorkerFds {
   UniqueFd out;
   UniqueFd err;
 };
 
-// Loop thread only; `console` outlives it.
+// Use it on the loop thread only. `console` must outlive it.
 class GroupOutput {
  public:
   // `warn` gets a line when a log file cannot be written to.
   GroupOutput(asio::io_context& io, Console& console, GroupOutputPlan plan, LogFile::Warn warn);
 
-  // Once for each local rank, in their order. Fails when a file, pipe or terminal cannot be opened.
+  // Opens a worker's output. Call it once for each local rank, in their order. Returns an error if
+  // a file, pipe or terminal cannot be opened.
   Result<WorkerFds> Open(int local_rank);
-  // Gives the workers' terminals the size that ours has now.
+  // Gives the workers' terminals the current size of ddprun's terminal.
   void FollowTerminal();
-  // Reads what is there without waiting. For when the workers are gone.
+  // Reads the rest of the output without waiting. Call it when the workers are gone.
   void Finish();
 
   // Reads what a rank has written to its standard error so far, for its last lines.
   void CatchUp(int local_rank);
-  // Of its standard error, wherever that went, for a rank that was opened.
+  // Returns the last lines of a rank's standard error. REQUIRES: Open() was called for the rank.
   std::vector<std::string> LastErrorLines(int local_rank) const;
-  // Where that is kept, empty: nowhere; and whether the user sees all of it.
+  // Return the file with a rank's standard error ("" means none), and whether the user sees all of
+  // it.
   const std::string& error_log(int local_rank) const;
   bool shows_errors(int local_rank) const;
-  // Bytes that a rank has written so far, as far as they do not go straight to our own stream.
+  // Returns how many bytes a rank has written so far, without those that the worker writes to
+  // ddprun's own stream itself.
   uint64_t bytes_seen(int local_rank) const;
 
  private:

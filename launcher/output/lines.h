@@ -14,7 +14,7 @@ class LineBuffer {
   // (progress bars end in '\r'), everything once a line is longer than kMaxPartialBytes. No byte
   // is lost, added or moved.
   std::string Feed(std::string_view bytes);
-  // The rest, for a prompt or an unfinished last line.
+  // Returns the rest, for a prompt or an unfinished last line.
   std::string TakePartial();
   bool has_partial() const { return !partial_.empty(); }
 
@@ -27,13 +27,13 @@ class LineBuffer {
 
 class LineLabel {
  public:
-  // An empty label changes nothing.
+  // With an empty label, Put() returns the bytes unchanged.
   explicit LineLabel(std::string label) : label_(std::move(label)) {}
 
   // The bytes with the label where a line begins and where a progress bar begins again ('\r' and
   // then text); "\r\n" is one end of a line. The stream may be cut anywhere.
   std::string Put(std::string_view bytes);
-  // Somebody else's text stands between what was put and what will be: the label comes again.
+  // Puts the label before the next text, because another stream's text comes in between.
   void BeginAnew() { place_ = Place::kLineStart; }
 
  private:
@@ -51,7 +51,7 @@ class LineFilter {
   // The lines ended by these bytes that contain a needle, each with the label in front and '\n'
   // behind. '\r' and "\r\n" end a line too, as in torchrun's filtered logs.
   std::string Feed(std::string_view bytes);
-  // The same for the unfinished last line.
+  // Returns the unfinished last line if it contains a needle, in the form that Feed() returns.
   std::string Finish();
 
   // A longer line is looked at in pieces.

@@ -1,4 +1,4 @@
-// A terminal for a worker whose output we show on ours.
+// A terminal for a worker whose output ddprun shows on its own terminal.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 namespace ddprun::launcher {
 
 struct Pty {
-  UniqueFd ours;     // reads what is written; EIO once nobody holds the other end
+  UniqueFd ours;     // reads what the worker writes; EIO if no process holds the other end
   UniqueFd workers;  // a terminal: isatty() holds, programs write whole lines and progress bars
 };
 
@@ -18,7 +18,7 @@ struct Pty {
 // a progress bar as wide as the rest fits.
 Result<Pty> OpenPty(int like, std::string_view label = "");
 
-// Once more, when that may have changed. `terminal`: either end.
+// Sets the size again, because `like` may have changed. `terminal` is either end.
 Status FollowSize(int terminal, int like, std::string_view label);
 
 }  // namespace ddprun::launcher

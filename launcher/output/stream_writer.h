@@ -1,4 +1,4 @@
-// One of our own standard streams, written to without ever blocking the loop.
+// Writes to one of ddprun's standard streams and never blocks the loop.
 #pragma once
 
 #include <cstddef>
@@ -28,19 +28,20 @@ class StreamWriter {
   void Write(const void* owner, std::string_view bytes);
   // Whether what `owner` writes now continues the line that it left unfinished.
   bool ContinuesLineOf(const void* owner) const { return line_owner_ == owner; }
-  // `owner` goes: nothing continues its unfinished line.
+  // Forgets `owner`, which is going: no text continues its unfinished line.
   void Forget(const void* owner);
-  // The launcher's own lines: they begin on a new line, whatever a worker has left unfinished.
+  // Writes the launcher's own lines. They begin on a new line, even if a worker's line is
+  // unfinished.
   void WriteLines(std::string_view text);
 
-  // Whether writers should pause; `resume` is called once they may go on.
+  // Returns whether writers should pause. WhenRoom() calls `resume` when they may go on.
   bool IsFull() const { return queue_.size() > kFullBytes; }
   void WhenRoom(std::function<void()> resume) { waiting_.push_back(std::move(resume)); }
   // Ends a progress bar on a terminal, and calls `done` once everything has been written.
   void WhenEmpty(std::function<void()> done);
-  // Nobody reads the stream any more: what is written is dropped.
+  // Returns whether the stream has lost its reader. Then text is dropped.
   bool closed() const { return closed_; }
-  // Calls `lost` with errno, once, when that becomes so.
+  // Calls `lost` once, with the errno, when the stream loses its reader.
   void OnLost(std::function<void(int error)> lost) { lost_ = std::move(lost); }
 
   int fd() const { return fd_; }

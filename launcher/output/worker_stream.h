@@ -26,14 +26,15 @@ namespace ddprun::launcher {
 struct StreamSinks {
   StreamWriter* console = nullptr;  // nullptr: not shown
   std::string label = {};           // in front of each line shown
-  // When nobody reads the console any more the worker's writes fail, as they would without us.
+  // true: if the console loses its reader, the worker's writes fail, as they would without ddprun.
   bool ends_with_console = false;
   std::optional<LogFile> copy = {};
   LogFile* filtered_log = nullptr;
   std::optional<LineFilter> filter = {};
 };
 
-// Loop thread only. Pending events hold no reference: it may go at any time.
+// Use it on the loop thread only. It may be destroyed at any time, because pending events hold no
+// reference.
 class WorkerStream : public std::enable_shared_from_this<WorkerStream> {
  public:
   static constexpr size_t kKeptLines = 20;
@@ -44,7 +45,7 @@ class WorkerStream : public std::enable_shared_from_this<WorkerStream> {
                                              StreamSinks sinks);
   ~WorkerStream();
 
-  // Where it reads a terminal, that has the size of the console from now on.
+  // If the stream reads a terminal, gives it the current size of the console.
   void FollowTerminal();
   // Reads what is there without waiting.
   void CatchUp();
