@@ -26,23 +26,23 @@ class Environment {
 
   std::optional<std::string> Get(std::string_view name) const;
   std::string GetOr(std::string_view name, std::string_view fallback) const;
-  // The integer value; `fallback` when unset or empty; an error that names the variable, its
-  // value and the range when it is no integer of [min, max].
+  // Returns the integer value, or `fallback` if the variable is unset or empty. If the value is no
+  // integer in [min, max], the error names the variable, its value and the range.
   Result<int64_t> GetInt(std::string_view name, int64_t fallback, int64_t min, int64_t max) const;
 
   void Set(std::string_view name, std::string_view value);
   void Unset(std::string_view name);
-  // "NAME=value" entries, sorted by name, for execve.
+  // Returns "NAME=value" entries, sorted by name, for execve().
   std::vector<std::string> Entries() const;
 
  private:
   Variables variables_;
 };
 
-// Whole-text integer, no blanks, no trailing characters; nullopt otherwise.
+// Reads an integer that is the whole text, without blanks; nullopt for any other text.
 std::optional<int64_t> ParseInt(std::string_view text);
 
-// Seconds, also fractions, from `least` to a year.
+// Reads seconds, also fractions, from `least` to a year; nullopt for any other text.
 std::optional<std::chrono::milliseconds> ParseSeconds(std::string_view text, double least);
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// Errors for people who read standard error on a terminal.
+// Renders errors for people who read standard error on a terminal.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace ddprun {
 
-// Whether standard error is a terminal that shows colours, and nobody asks for none (NO_COLOR).
+// Returns whether standard error is a terminal that shows colours, and NO_COLOR does not forbid it.
 bool WantsColor(const Environment& env);
 
-// Render() with its title bars in red.
+// Returns the text of Render() with its title bars in red.
 std::string RenderInColor(const Error& error);
 
-// For standard error.
+// Returns the text for standard error, in colour if WantsColor().
 std::string RenderForTerminal(const Error& error, const Environment& env);
 
 }  // namespace ddprun

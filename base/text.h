@@ -1,5 +1,5 @@
-// Text: fit to be shown, in one case, split, joined, and the nearest of some words ("did you
-// mean").
+// Functions on text: make it printable, change its case, split and join it, and find the nearest
+// of some words ("did you mean").
 #pragma once
 
 #include <algorithm>
@@ -13,25 +13,25 @@
 
 namespace ddprun {
 
-// Without what a terminal would obey: escape sequences go, other control characters but tabs and
-// line ends become '?'. UTF-8 stays.
+// Returns `text` without anything that a terminal would obey: drops escape sequences, and replaces
+// other control characters except tabs and line ends by '?'. Keeps UTF-8.
 std::string Printable(std::string_view text);
 
-// "-- TITLE ------- tail" of `columns`, longer when the words need it, ending in a newline.
+// Returns "-- TITLE ------- tail" and a newline, `columns` wide, or wider if the words need it.
 std::string TitleBar(std::string_view title, std::string_view tail, size_t columns, bool color);
 
 std::vector<std::string> SplitLines(std::string_view text);
 
-// An empty text is one empty part.
+// Splits at every `separator`. An empty text has one part, which is empty.
 std::vector<std::string_view> SplitAt(std::string_view text, char separator);
 
-// A line of a C++ stack as LibTorch's errors carry it: "frame #3: c10::Error::Error(...)".
+// Returns whether `line` is of a C++ stack in an error of LibTorch's: "frame #3: c10::Error...".
 bool IsStackFrame(std::string_view line);
 
-// "1.5 GiB"
+// Returns a text such as "1.5 GiB".
 std::string BinaryBytes(int64_t bytes);
 
-// A to Z become a to z, whatever the locale. Other bytes, those of UTF-8 among them, stay.
+// Turns A to Z into a to z in every locale. Keeps all other bytes, also those of UTF-8.
 inline std::string AsciiLower(std::string_view text) {
   std::string lower(text);
   std::ranges::transform(lower, lower.begin(), [](char c) {
@@ -40,8 +40,8 @@ inline std::string AsciiLower(std::string_view text) {
   return lower;
 }
 
-// The items of a list as a text: "1, 2, 3". `items`: a range of texts or integers; `quote` stands
-// around each.
+// Returns the items of a list as a text: "1, 2, 3". `items` is a range of texts or integers; each
+// gets `quote` on both sides.
 template <typename Items>
 std::string Joined(const Items& items,
                    std::string_view between = ", ",
@@ -60,11 +60,11 @@ std::string Joined(const Items& items,
   return text;
 }
 
-// Edits (insert, delete, replace, swap neighbours) that turn `a` into `b`.
+// Returns how many edits (insert, delete, replace, swap neighbours) turn `a` into `b`.
 size_t EditDistance(std::string_view a, std::string_view b);
 
-// The candidate nearest to `word`, whatever the case of its letters, unless even that one is too
-// far off to be meant: more than a quarter of the letters, and more than one.
+// Returns the candidate nearest to `word`, ignoring case; nullopt if even the nearest differs in
+// more than a quarter of the letters and in more than one.
 std::optional<std::string> Nearest(std::string_view word, std::span<const std::string> candidates);
 
 // The same for a missing file: where no whole name is near, one that is without its extension.
