@@ -51,7 +51,7 @@ struct ControlBlock {
   std::atomic<uint32_t> passed_sleepers;
 };
 
-// Where a message that its receiver has not taken yet lies in the sender's heap.
+// The place, in the sender's heap, of a message that its receiver has not taken yet.
 struct Envelope {
   uint64_t bytes;
   uint64_t heap_offset;

@@ -13,10 +13,8 @@ namespace ddprun::trainer {
 // Both functions are collectives. They copy all state that `owners` names directly from one rank's
 // memory to the others', or through the host if it is on a device. All ranks must name the same
 // state. Both throw Failure.
-//
-// Copies from rank `giver` to the ranks with `takes`. The other ranks keep their state.
 
-// From rank `giver` to the ranks that say they take it; the others have it, and keep it.
+// Copies from rank `giver` to the ranks with `takes`. The other ranks keep their state.
 void CopyState(HostProcessGroup& group, int giver, bool takes, const VisitState& owners);
 // Copies from the group's rank 0 to all other ranks, also on other nodes.
 void BroadcastState(c10d::Backend& group, const VisitState& owners);

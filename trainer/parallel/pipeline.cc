@@ -90,7 +90,7 @@ class Pipeline : public Strategy {
   double pipeline_wait_seconds() const override { return waited_seconds_; }
 
  private:
-  // What a stage keeps between a forward and its backward.
+  // The tensors that a stage keeps between a forward and its backward.
   struct Kept {
     at::Tensor input;
     at::Tensor output;

@@ -18,10 +18,8 @@ namespace ddprun::trainer {
 // All functions are collectives over `control` (Mesh::control; nullptr: this process is alone).
 // They throw Failure, also if a name has different types or shapes on two ranks. They process
 // tensors one by one, so that each rank has only one whole tensor in host memory at a time.
-//
-// Returns the texts of all ranks, by rank.
 
-// What each rank says, by rank.
+// Returns the texts of all ranks, by rank.
 std::vector<std::string> ExchangeTexts(c10d::Backend* control, const std::string& own);
 
 // Calls rank 0's `take` with each whole tensor, on the CPU, in the order of names: each whose name

@@ -26,7 +26,7 @@ struct ZeroOptions {
   // kOptimizer uses all of these. The other stages use the bucket sizes (kGradients), check_finite,
   // buffers and recorder. Not together with updates before all gradients are there.
   DataParallelOptions data_parallel = {};
-  // For kParameters: BlocksOf() the model.
+  // For kParameters: the result of BlocksOf().
   std::vector<std::vector<std::string>> blocks = {};
 };
 

@@ -34,14 +34,10 @@ struct RunFolder {
 // A run gets its folder in two steps, both on rank 0 only. First, it opens an existing folder,
 // which changes nothing, or makes a new one. Later, when it is certain that the run begins,
 // KeepRunFolder() writes its description into it.
-//
+
 // Makes a new folder. An existing one and its checkpoints do not change: the new one gets -2, -3
 // ... at its end. `unix_seconds` is the start of the run; `origin`: see RunFolder. Error: it cannot
 // be made ("run-folder").
-
-// Makes the folder. One that exists is never touched, nor are its checkpoints: the new one gets -2,
-// -3 ... at its end. `unix_seconds` is the start of the run; `origin`: as of RunFolder. Error: it
-// cannot be made ("run-folder").
 Result<RunFolder> MakeRunFolder(const Config& config,
                                 double unix_seconds,
                                 const std::string& origin = "");
