@@ -60,11 +60,12 @@ class Dataset {
   virtual ~Dataset() = default;
 
   virtual int64_t size() const = 0;
-  // Returns these samples. REQUIRES: every index is in [0, size()), and there is at least one.
+  // Returns the samples `indices` as one batch. REQUIRES: every index is in [0, size()), and there
+  // is at least one.
   virtual Batch Get(std::span<const int64_t> indices) const = 0;
-  // Returns these samples for training in an epoch. If the data set was opened for random variation
-  // (images), varies each sample by its index and the epoch alone, so that every thread and rank
-  // gets the same result. Otherwise equals Get().
+  // Returns the samples `indices` as one batch for training in an epoch. If the data set was opened
+  // for random variation (images), varies each sample by its index and the epoch alone, so that
+  // every thread and rank gets the same result. Otherwise equals Get().
   virtual Batch GetVaried(std::span<const int64_t> indices, int64_t /*epoch*/) const {
     return Get(indices);
   }

@@ -30,7 +30,7 @@ class GradientBuckets {
   // Throws Failure if a parameter is not dense, or if parameters are on different devices.
   GradientBuckets(std::vector<NamedParameter> parameters, c10::intrusive_ptr<c10d::Backend> group);
 
-  // Returns PlanBuckets() of these parameters.
+  // Returns PlanBuckets() of parameters().
   std::vector<std::vector<size_t>> Plan(std::span<const size_t> order,
                                         const BucketLimits& limits) const;
   // Makes new buckets in new memory. Gradients that are views of the old buckets do not change.
