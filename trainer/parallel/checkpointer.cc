@@ -126,19 +126,18 @@ class Checkpointer::Impl {
   }
 
   int64_t Restore() {
-    int64_t step = 0;
+    int64_t step = INT64_MAX;
     std::optional<trainer::Checkpoint> checkpoint;
-    if (mesh_.data.rank == 0) {
-      checkpoint = ValueOrThrow(trainer::OpenNewest(folder_)).checkpoint;
-      if (checkpoint) step = checkpoint->step();
-      ThrowIfError(trainer::PrepareCheckpointFolder(folder_, step));
-    }
-    step = FromRankZero(step);
+    do {
+      checkpoint.reset();
+      if (mesh_.data.rank == 0) {
+        checkpoint =
+            ValueOrThrow(trainer::OpenNewest(folder_, trainer::Verify::kSizes, step)).checkpoint;
+      }
+      step = FromRankZero(checkpoint ? checkpoint->step() : 0);
+    } while (step > 0 && !IsWhole(step, checkpoint));
+    if (mesh_.data.rank == 0) ThrowIfError(trainer::PrepareCheckpointFolder(folder_, step));
     if (step == 0) return 0;
-    if (!checkpoint) {
-      checkpoint = ValueOrThrow(trainer::Checkpoint::Open(trainer::CheckpointPath(folder_, step),
-                                                          trainer::Verify::kSizes));
-    }
     checkpoint->Load(owners_, [this](const std::string& own) {
       return trainer::ExchangeTexts(mesh_.control.get(), own);
     });
@@ -171,6 +170,24 @@ class Checkpointer::Impl {
     const at::Tensor all = at::tensor({mesh_.data.rank == 0 ? number : 0});
     trainer::AllReduceOnHost(mesh_.control.get(), all);
     return all.item<int64_t>();
+  }
+
+  // Opens the checkpoint where that is not done, and compares this rank's part of the bytes with
+  // their checksums. Returns whether no rank has found damage. Throws Failure where it cannot read.
+  bool IsWhole(int64_t step, std::optional<trainer::Checkpoint>& checkpoint) const {
+    Status status;
+    if (!checkpoint) {
+      auto opened = trainer::Checkpoint::Open(trainer::CheckpointPath(folder_, step),
+                                              trainer::Verify::kSizes);
+      if (opened) {
+        checkpoint = *std::move(opened);
+      } else {
+        status = std::move(opened).error();
+      }
+    }
+    if (checkpoint) status = checkpoint->CheckBytes({mesh_.data.rank, mesh_.data.size});
+    if (!status.ok() && !trainer::IsDamage(status.error())) throw Failure(status.error());
+    return !AnyRank(!status.ok());
   }
 
   void NameState(StateVisitor& visitor) {

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <stdexcept>
@@ -113,6 +114,38 @@ TEST(Checkpointer, FallsBackToTheOneBefore) {
   std::filesystem::resize_file(folder.Path("c/step-2/index.json"), 10);
   Checkpointer checkpoints(net, *optimizer, {}, {.folder = folder.Path("c")});
   EXPECT_EQ(checkpoints.restore(), 1);
+}
+
+// Of two ranks that share out the files, whichever reads the damaged one.
+TEST(Checkpointer, FallsBackOnAllRanksWhereOneFindsDamage) {
+  for (const char* file :
+       {"index.json", "shard-00000-of-00002.safetensors", "shard-00001-of-00002.safetensors"}) {
+    const ScratchFolder folder;
+    const auto with_net = [&](const auto& use) {
+      trainer::WithGroup(2, [&](const auto& group, int) {
+        SmallNet net;
+        const auto optimizer = kOptimizers.at("adamw")(net);
+        Checkpointer checkpoints(net, *optimizer, group, {.folder = folder.Path("c")});
+        use(net, *optimizer, checkpoints);
+      });
+    };
+    with_net([](SmallNet& net, auto& optimizer, Checkpointer& checkpoints) {
+      for (int64_t step = 1; step <= 2; ++step) {
+        net.Step(optimizer, step);
+        checkpoints.save(step);
+        checkpoints.wait_before_update();
+      }
+    });
+    const std::string path = folder.Path("c/step-2/") + file;
+    std::fstream bytes(path, std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekp(-1, std::ios::end);
+    bytes.put('\x7e');
+    bytes.close();
+    ASSERT_TRUE(bytes) << path;
+    with_net([&](SmallNet&, auto&, Checkpointer& checkpoints) {
+      EXPECT_EQ(checkpoints.restore(), 1) << file;
+    });
+  }
 }
 
 // Saving is no collective without buffers: ranks may come as late as they like.
