@@ -8,6 +8,7 @@
 #include "trainer/comm/packed_error.h"
 #include "trainer/config/config_warnings.h"
 #include "trainer/loop/compute_setup.h"
+#include "trainer/loop/run_text.h"
 #include "trainer/parallel/whole_state.h"
 
 namespace ddprun::trainer {

@@ -11,29 +11,12 @@
 #include <type_traits>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include "trainer/compute/matmul.h"
-#include "trainer/config/config_text.h"
+#include "trainer/loop/run_text.h"
 #include "trainer/parallel/peer_state.h"
 
 namespace ddprun::trainer {
 
 namespace {
-
-constexpr const char* kEvaluationDue = "evaluation_due";
-
-// What a later start compares itself with (resume.cc, compute_setup.cc), and what it does first.
-std::string RunText(const Job& job, const StepPlan& plan, bool evaluation_due) {
-  nlohmann::ordered_json run = {
-      {"config", nlohmann::ordered_json::parse(WriteResolvedConfig(job.config))},
-      {"world_size", plan.data_ranks},
-      {"step_samples", plan.step_samples},
-      {"total_steps", plan.total_steps},
-      {"matmul_engine", MatmulEngineName(CurrentMatmulEngine())}};
-  if (evaluation_due) run[kEvaluationDue] = true;
-  return run.dump();
-}
 
 std::set<std::string> ParameterNames(const Model& model) {
   std::set<std::string> names;
@@ -60,11 +43,6 @@ void KeepModelOnly(StateDict& state) {
 }
 
 }  // namespace
-
-bool OwesEvaluation(const std::string& run) {
-  const auto json = nlohmann::json::parse(run, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() && json.contains(kEvaluationDue);
-}
 
 Checkpointing::Checkpointing(const Job& job, const StepPlan& plan)
     : job_(job),

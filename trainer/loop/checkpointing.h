@@ -18,13 +18,10 @@ namespace ddprun::trainer {
 
 // Where to, the same on all ranks.
 struct CheckpointPlace {
-  std::string run;      // the run's folder
-  std::string folder;   // of this run's checkpoints
-  std::string attempt;  // SaveRequest::attempt: of this start alone
+  std::string run = {};      // the run's folder
+  std::string folder = {};   // of this run's checkpoints
+  std::string attempt = {};  // SaveRequest::attempt: of this start alone
 };
-
-// Of Checkpoint::run(): whether the step's evaluation was left out, for the run was to stop.
-bool OwesEvaluation(const std::string& run);
 
 // One thread. All ranks call the same methods.
 class Checkpointing {
@@ -45,7 +42,7 @@ class Checkpointing {
   BoundaryActions Decide(int64_t step, const std::optional<Votes>& votes, bool evaluation_due);
 
   // Begins to save what `owners` name, after `step`, between two steps. `model` is one of them.
-  // `evaluation_due`: what goes on from it OwesEvaluation.
+  // `evaluation_due`: of RunText.
   void Begin(int64_t step, const VisitState& owners, const Model& model, bool evaluation_due);
   // Before the parts of a step that change the state: buffers and what hooks keep, then all of it.
   void BeforeBackward();

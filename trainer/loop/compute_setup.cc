@@ -7,6 +7,7 @@
 #include "base/failure.h"
 #include "trainer/compute/matmul_choice.h"
 #include "trainer/compute/precision.h"
+#include "trainer/loop/run_text.h"
 
 namespace ddprun::trainer {
 
@@ -65,9 +66,8 @@ std::string SetUpCompute(const TrainingConfig& training,
 
 std::string KeepEngine(const TrainingConfig& training, const std::string& run) {
   if (training.matmul_engine != MatmulSetting::kAuto || training.virtual_ranks > 0) return "";
-  const nlohmann::json before = nlohmann::json::parse(run, nullptr, /*allow_exceptions=*/false);
   const std::string chosen = MatmulEngineName(CurrentMatmulEngine());
-  const std::string kept = before.is_object() ? before.value("matmul_engine", chosen) : chosen;
+  const std::string kept = ReadRunText(run).value("matmul_engine", chosen);
   if (kept == chosen) return "";
   const std::string was = "Matrix products were done by \"" + kept + "\" until here, ";
   const bool of_onednn = kept == MatmulEngineName(MatmulEngine::kOneDnn);

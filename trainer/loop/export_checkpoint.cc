@@ -14,6 +14,7 @@
 #include "base/owned_folder.h"
 #include "trainer/config/read_config.h"
 #include "trainer/loop/job.h"
+#include "trainer/loop/run_text.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/state/torch_file.h"
 
@@ -24,8 +25,8 @@ namespace {
 constexpr std::string_view kModel = "model.";
 
 Config ConfigOf(const Checkpoint& checkpoint, const Environment& environment) {
-  const auto run = nlohmann::json::parse(checkpoint.run(), nullptr, /*allow_exceptions=*/false);
-  if (!run.is_object() || !run.contains("config")) {
+  const nlohmann::json run = ReadRunText(checkpoint.run());
+  if (!run.contains("config")) {
     throw Failure(Error{.code = Code::kUsage,
                         .title = "NO CONFIG IN THE CHECKPOINT",
                         .where = checkpoint.path(),
@@ -64,20 +65,16 @@ std::vector<LazyTensor> TensorsOf(const Checkpoint& checkpoint, Exported what) {
 // The head of a model whose head is its embedding: no checkpoint names it, and state dicts of
 // PyTorch and transformers do, as the same storage.
 void AddTiedHead(const Checkpoint& checkpoint, std::vector<LazyTensor>& tensors) {
-  const auto run = nlohmann::json::parse(checkpoint.run(), nullptr, /*allow_exceptions=*/false);
-  if (!run.is_object()) return;
-  const std::string type = run.value(nlohmann::json::json_pointer("/config/model/type"), "");
-  const std::string embedding = type == "gpt"     ? "transformer.wte.weight"
-                                : type == "llama" ? "model.embed_tokens.weight"
-                                                  : "";
-  const auto find = [&](const std::string& name) {
+  const nlohmann::json run = ReadRunText(checkpoint.run());
+  const TiedHead names =
+      TiedHeadOf(run.value(nlohmann::json::json_pointer("/config/model/type"), ""));
+  const auto find = [&](std::string_view name) {
     return std::ranges::find(tensors, name, &LazyTensor::name);
   };
-  const std::string head = "lm_head.weight";
-  if (find(embedding) == tensors.end() || find(head) != tensors.end()) return;
-  LazyTensor tied = *find(embedding);
-  tied.name = head;
-  if (tied.same_as.empty()) tied.same_as = embedding;
+  if (find(names.embedding) == tensors.end() || find(names.head) != tensors.end()) return;
+  LazyTensor tied = *find(names.embedding);
+  tied.name = names.head;
+  if (tied.same_as.empty()) tied.same_as = names.embedding;
   tensors.push_back(std::move(tied));
 }
 

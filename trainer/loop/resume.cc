@@ -17,6 +17,7 @@
 #include "trainer/config/config_text.h"
 #include "trainer/config/keys.h"
 #include "trainer/loop/checkpointing.h"
+#include "trainer/loop/run_text.h"
 #include "trainer/loop/step_plan.h"
 #include "trainer/parallel/whole_state.h"
 #include "trainer/report/checkpoint_owner.h"
@@ -297,8 +298,8 @@ std::vector<std::string> CompareRuns(const SavedRun& saved, const Job& job, cons
     throw refuse("It holds the model alone, not what a run needs to go on.",
                  "It was saved with checkpoint.save_only_model.");
   }
-  const json run = json::parse(saved.run, nullptr, /*allow_exceptions=*/false);
-  if (!run.is_object() || !run.contains("config")) return {};
+  const json run = ReadRunText(saved.run);
+  if (!run.contains("config")) return {};
   const json now = json::parse(WriteResolvedConfig(job.config));
   std::vector<std::string> changed = ChangedKeys(run["config"], now);
   const int64_t samples = run.value("step_samples", plan.step_samples);

@@ -13,6 +13,7 @@ namespace ddprun::trainer {
 
 struct GptOptions : TransformerOptions {
   static constexpr const char* kType = "gpt";
+  static constexpr TiedHead kTiedHead = {"lm_head.weight", "transformer.wte.weight"};
 
   std::string hidden_act = "gelu_new";  // Hugging Face's name of a GELU
   double layer_norm_epsilon = 1e-5;

@@ -6,11 +6,19 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trainer/models/model.h"
 
 namespace ddprun::trainer {
+
+// Names of one parameter of a model whose head is its embedding: the model has it as `embedding`,
+// and state dicts of PyTorch have both.
+struct TiedHead {
+  std::string_view head = {};
+  std::string_view embedding = {};
+};
 
 // The options of all transformers. A text in a batch has at most max_position_embeddings tokens.
 struct TransformerOptions {

@@ -28,6 +28,7 @@ struct RopeScaling {
 
 struct LlamaOptions : TransformerOptions {
   static constexpr const char* kType = "llama";
+  static constexpr TiedHead kTiedHead = {"lm_head.weight", "model.embed_tokens.weight"};
 
   int64_t num_key_value_heads = 0;  // groups of heads share keys and values; 0: none do
   int64_t head_dim = 0;             // 0: hidden_size / num_attention_heads

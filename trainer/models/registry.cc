@@ -55,6 +55,19 @@ std::string TypeOf(const ModelOptions& options) {
   return std::visit([](const auto& one) { return one.kType; }, options);
 }
 
+TiedHead TiedHeadOf(std::string_view type) {
+  TiedHead found;
+  const auto look = [&]<typename Options>(const Options*) {
+    if constexpr (requires { Options::kTiedHead; }) {
+      if (type == Options::kType) found = Options::kTiedHead;
+    }
+  };
+  [&]<typename... Options>(const std::variant<Options...>*) {
+    (look(static_cast<const Options*>(nullptr)), ...);
+  }(static_cast<const ModelOptions*>(nullptr));
+  return found;
+}
+
 std::shared_ptr<Model> MakeModel(const ModelOptions& options,
                                  const LossOptions& loss,
                                  bool initialize,

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <variant>
 
@@ -40,6 +41,10 @@ using ModelOptions = std::variant<MlpOptions,
 
 // Returns kType of the options, such as "gpt".
 std::string TypeOf(const ModelOptions& options);
+
+// Returns the tied head of models of this type (kType). Empty names mean that such models never
+// have one.
+TiedHead TiedHeadOf(std::string_view type);
 
 // Returns the options that all transformers share; nullptr for other models. `Options`:
 // ModelOptions, maybe const.

@@ -10,6 +10,7 @@
 
 #include "tests/trainer/loop/resume_fixture.h"
 #include "trainer/data/random_dataset.h"
+#include "trainer/loop/run_text.h"
 
 namespace ddprun::trainer {
 namespace {
