@@ -109,6 +109,7 @@ void FillModelDefaults(const Entries& entries, Config* config) {
 
 void FillDerivedDefaults(const Entries& entries, Config* config) {
   const auto has_value = [&](std::string_view path) { return HasValue(entries, path); };
+  config->optimizer.type_given = has_value("optimizer.type");
   if (!has_value("data.data_seed")) config->data.data_seed = config->run.seed;
   // Elsewhere it stays at the default, which a config of any format may hold.
   if (config->data.format == DataFormat::kRandom && !has_value("data.dataset_seed")) {

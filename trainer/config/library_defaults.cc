@@ -31,6 +31,7 @@ std::span<const LibraryDefault> LibraryDefaults() {
 }
 
 std::string UnlikePyTorch(const Config& config) {
+  if (!config.optimizer.type_given) return "";
   Config copy = config;  // slots are writable references
   std::string text;
   for (const LibraryDefault& row : kDefaults) {

@@ -19,8 +19,8 @@ struct LibraryDefault {
 
 std::span<const LibraryDefault> LibraryDefaults();
 
-// One line with the keys of optimizer and learning rate that `config` leaves at a default which
-// PyTorch has otherwise, and PyTorch's in brackets; "" for none.
+// One line with the keys of optimizer and learning rate that `config`, which names an optimizer of
+// PyTorch, leaves at a default which PyTorch has otherwise, and PyTorch's in brackets; "" for none.
 std::string UnlikePyTorch(const Config& config);
 
 }  // namespace ddprun::trainer

@@ -52,6 +52,7 @@ enum class OptimizerType { kAdamW, kAdam, kSgd };
 
 struct OptimizerConfig {
   OptimizerType type = OptimizerType::kAdamW;
+  bool type_given = false;  // in the file or an override
   double learning_rate = 3e-4;
   double weight_decay = 0.1;  // ReadConfig: 0 for adam and sgd where the file has none
   std::array<double, 2> betas = {0.9, 0.95};

@@ -295,7 +295,7 @@ void TrainAsRankZero(const Job& job,
   for (const std::string& note : job.model_notes) log.Info("model: " + note);
   for (const std::string& note : job.data_notes) log.Info("data: " + note);
   const std::string unlike = UnlikePyTorch(job.config);
-  if (!unlike.empty()) log.Info(unlike);
+  if (!unlike.empty() && !start.checkpoint) log.Info(unlike);
   for (const std::string& warning : WarningsOf(job, trainer.plan())) log.Warning(warning);
   const std::string to_go_on = ResumeCommand(header, start.folder);
   const auto begin = [&] {

@@ -56,6 +56,7 @@ TEST(LibraryDefaults, AreToldWhereAConfigLeavesThemToUs) {
   EXPECT_EQ(told(R"("optimizer": {"type": "sgd", "learning_rate": 1})" + no_clipping +
                  R"("scheduler": {"lr_scheduler_type": "constant"})"),
             "");
+  EXPECT_EQ(told(R"("optimizer": {"learning_rate": 1})"), "");  // names nothing of PyTorch's
 }
 
 TEST(ConfigWarnings, NameEvaluationsThatCannotBe) {

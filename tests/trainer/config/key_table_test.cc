@@ -39,7 +39,7 @@ TEST(KeyTable, HasAKeyForEveryField) {
   EXPECT_EQ(FieldCount<ModelConfig>(), KeysOf("model") + 1);  // `given` says which keys there are
   EXPECT_EQ(FieldCount<DataConfig>(), KeysOf("data"));
   EXPECT_EQ(FieldCount<TrainingConfig>(), KeysOf("training"));
-  EXPECT_EQ(FieldCount<OptimizerConfig>(), KeysOf("optimizer"));
+  EXPECT_EQ(FieldCount<OptimizerConfig>(), KeysOf("optimizer") + 1);  // `type_given`, likewise
   EXPECT_EQ(FieldCount<SchedulerConfig>(), KeysOf("scheduler"));
   EXPECT_EQ(FieldCount<StrategyConfig>(), KeysOf("strategy"));
   EXPECT_EQ(FieldCount<CommConfig>(), KeysOf("comm"));
