@@ -129,6 +129,11 @@ Status ReadChoice(const Key& key,
                               .hint = ChoiceHint(key.Path(), word, slot.words)});
 }
 
+bool Fits(const Interval& interval, CountedIn counted) {
+  const bool is_time = interval.unit == IntervalUnit::kSeconds;
+  return counted == CountedIn::kAnything || is_time == (counted == CountedIn::kTime);
+}
+
 Status ReadInterval(const Key& key,
                     const JsonValue& value,
                     const ReadContext& context,
@@ -136,15 +141,15 @@ Status ReadInterval(const Key& key,
   if (value.kind == Kind::kNumber) {
     int64_t steps = 0;
     DDPRUN_TRY(ReadInteger(key, value, &steps));
-    if (key.only_time && steps != 0) return WrongType(key, value, "a number without a unit");
+    const bool fits = steps == 0 || Fits({.unit = IntervalUnit::kSteps}, key.counted);
+    if (!fits) return WrongType(key, value, "a number without a unit");
     *field = {.amount = static_cast<double>(steps)};
     return {};
   }
   const std::string word = value.kind == Kind::kBool && !value.boolean ? "false" : value.text;
   DDPRUN_ASSIGN(const std::string text, Substitute(word, value.span, context.environment));
   const std::optional<Interval> parsed = ParseInterval(text);
-  if (value.kind != Kind::kString || !parsed ||
-      (key.only_time && parsed->unit != IntervalUnit::kSeconds)) {
+  if (value.kind != Kind::kString || !parsed || !Fits(*parsed, key.counted)) {
     const bool shown = value.kind == Kind::kString;
     return WrongType(key, value, shown ? "\"" + Printable(text, 40) + "\"" : KindName(value.kind),
                      ForeignValueHint(key.Path(), text).value_or(""));

@@ -115,12 +115,13 @@ class Warnings {
 
   void WarnOfEvaluation() {
     const EvaluationConfig& evaluation = config_.evaluation;
+    const double every = StepsOf(evaluation.eval_steps, facts_.steps_per_epoch);
     if (!facts_.has_validation_data) {
       WarnIfGiven({"evaluation.eval_steps", "evaluation.metrics", "checkpoint.save_best"},
                   "there is no validation data. Give data.validation_files or "
                   "data.validation_fraction");
-    } else if (TooLate(evaluation.eval_steps - 1)) {
-      Warn("evaluation.eval_steps", "is " + std::to_string(evaluation.eval_steps) + ", but " +
+    } else if (facts_.total_steps > 0 && every > static_cast<double>(facts_.total_steps)) {
+      Warn("evaluation.eval_steps", "is " + IntervalText(evaluation.eval_steps) + ", but " +
                                         RunLength() + ": there is one evaluation, at the end.");
     }
     if (evaluation.sample_length > 0) return;

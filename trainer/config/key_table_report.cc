@@ -14,7 +14,7 @@ std::vector<Key> CheckpointKeys() {
                   "only where the run is stopped before its end.",
        .unit = "optimizer steps, or as said",
        .range = AtLeast(0),
-       .aliases = {{"save_strategy", "Hugging Face"},
+       .aliases = {{"save_strategy", "Hugging Face", "For \"epoch\" write \"1 epoch\"."},
                    {"save_interval", "Megatron"},
                    {"interval enable_checkpoint", "torchtitan"},
                    {"checkpointing_steps", "accelerate"},
@@ -61,9 +61,10 @@ std::vector<Key> CheckpointKeys() {
 std::vector<Key> EvaluationKeys() {
   return {
       {.DDPRUN_KEY(evaluation, eval_steps),
-       .meaning = "A validation pass after every so many steps; 0: only at the end.",
-       .unit = "optimizer steps",
+       .meaning = "A validation pass after every so many steps or epochs; 0: only at the end.",
+       .unit = "optimizer steps, or as said",
        .range = AtLeast(0),
+       .counted = CountedIn::kSteps,
        .aliases = {{"eval_interval", "nanoGPT"},
                    {"val_check_interval", "Lightning"},
                    {"valid-freq", "Marian"},
@@ -71,8 +72,9 @@ std::vector<Key> EvaluationKeys() {
                    {"eval_every", "PyTorch examples"},
                    {"val_loss_every", "llm.c"},
                    {"val_interval", "MMEngine"},
-                   {"eval_strategy evaluation_strategy", "Hugging Face"},
-                   {"check_val_every_n_epoch", "Lightning", "Here it counts optimizer steps."}}},
+                   {"eval_strategy evaluation_strategy", "Hugging Face",
+                    "For \"epoch\" write \"1 epoch\"."},
+                   {"check_val_every_n_epoch", "Lightning", "For 2 write \"2 epochs\"."}}},
       {.DDPRUN_KEY(evaluation, metrics),
        .meaning = "Any of \"accuracy\", \"f1\", \"f1_macro\", \"mcc\", \"perplexity\", \"mse\", "
                   "\"mae\". Empty: accuracy for classes, perplexity for tokens. A plugin's own "

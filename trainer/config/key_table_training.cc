@@ -65,7 +65,7 @@ std::vector<Key> StartKeys() {
       {.DDPRUN_KEY(run, max_time),
        .meaning = "Ends the run, with a checkpoint and exit code 75, after so long. 0: no limit.",
        .range = AtLeast(0),
-       .only_time = true,
+       .counted = CountedIn::kTime,
        .aliases = {{"time_limit", "SLURM"},
                    {"max_duration_seconds max_hours", "PyTorch examples", "With its unit."}}},
       {.DDPRUN_KEY(run, resume),

@@ -33,7 +33,7 @@ std::string RangeText(const Range& range) {
 
 struct AcceptedTextOf {
   const Range& range;
-  const bool only_time;
+  const CountedIn counted;
   std::string operator()(const bool* /*field*/) const { return "true or false"; }
   std::string operator()(const int64_t* /*field*/) const { return "an integer" + RangeText(range); }
   std::string operator()(const double* /*field*/) const { return "a number" + RangeText(range); }
@@ -41,8 +41,9 @@ struct AcceptedTextOf {
     return "\"auto\" or a number" + RangeText(range);
   }
   std::string operator()(const Interval* /*field*/) const {
-    return only_time ? "a time as \"90 min\", \"2 h\" or \"23:50:00\", or 0"
-                     : "a number of steps, or as \"2 epochs\", \"30 min\", \"2 h\", or 0";
+    if (counted == CountedIn::kTime) return "a time as \"90 min\", \"2 h\" or \"23:50:00\", or 0";
+    const std::string times = counted == CountedIn::kSteps ? "" : "\"30 min\", \"2 h\", ";
+    return "a number of steps, or as \"2 epochs\", " + times + "or 0";
   }
   std::string operator()(const std::string* /*field*/) const { return "a string"; }
   std::string operator()(const JsonText* /*field*/) const { return "an object"; }
@@ -141,7 +142,7 @@ bool IsDefault(const Key& key, const Config& config) {
 
 std::string AcceptedText(const Key& key) {
   Config config;
-  return std::visit(AcceptedTextOf{key.range, key.only_time}, key.slot(config));
+  return std::visit(AcceptedTextOf{key.range, key.counted}, key.slot(config));
 }
 
 std::string ScopeText(const Key& key) {

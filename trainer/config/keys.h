@@ -35,6 +35,9 @@ struct Scope {
   std::vector<std::string_view> values = {};
 };
 
+// What an Interval is counted in.
+enum class CountedIn { kAnything, kTime, kSteps };  // kSteps: or epochs
+
 struct Key {
   std::string_view section;
   std::string_view name;
@@ -48,7 +51,7 @@ struct Key {
   bool required = false;
   Scope only_for = {};
   bool input_path = false;  // relative to the config file's folder
-  bool only_time = false;   // of an Interval: neither steps nor epochs
+  CountedIn counted = CountedIn::kAnything;
   std::vector<Alias> aliases = {};
 
   std::string Path() const { return std::string(section) + "." + std::string(name); }

@@ -85,7 +85,7 @@ struct CheckpointConfig {
 };
 
 struct EvaluationConfig {
-  int64_t eval_steps = 0;            // optimizer steps between evaluations; 0: only at the end
+  Interval eval_steps = {};          // between evaluations, no time; 0: only at the end
   std::vector<std::string> metrics;  // words of Metric; empty: those of the task
   std::string sample_prompt;
   int64_t sample_length = 0;  // tokens, of text bytes, generated at the end; 0: none

@@ -65,6 +65,12 @@ std::optional<Interval> ParseInterval(std::string_view text) {
   return std::nullopt;
 }
 
+double StepsOf(const Interval& interval, int64_t steps_per_epoch) {
+  if (interval.unit == IntervalUnit::kSeconds) return 0;
+  const bool epochs = interval.unit == IntervalUnit::kEpochs;
+  return interval.amount * static_cast<double>(epochs ? steps_per_epoch : 1);
+}
+
 std::string IntervalText(const Interval& interval) {
   for (const UnitWord& unit : kUnits) {
     double amount = interval.amount / unit.amount;

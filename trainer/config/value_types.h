@@ -2,6 +2,7 @@
 // objects that are not ours to read. Pure.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,9 @@ struct Interval {
 
 // nullopt for what is none: a number without a unit, a part of a step, a negative amount.
 std::optional<Interval> ParseInterval(std::string_view text);
+
+// As a number of optimizer steps, also a part of one. 0: never, or by the clock.
+double StepsOf(const Interval& interval, int64_t steps_per_epoch);
 
 // The shortest text that ParseInterval makes the same of.
 std::string IntervalText(const Interval& interval);

@@ -77,8 +77,7 @@ void Trainer::Save(bool evaluation_due) {
 
 bool Trainer::EvaluateNow() const {
   if (job_.validation == nullptr) return false;
-  const int64_t every = job_.config.evaluation.eval_steps;
-  return step_ == plan_.total_steps || (every > 0 && step_ % every == 0);
+  return step_ == plan_.total_steps || IsDue(job_.config.evaluation.eval_steps, step_, plan_);
 }
 
 // False: it was given up, because the run is to stop.

@@ -110,6 +110,7 @@ std::vector<std::string> WarningsOf(const Job& job, const StepPlan& plan) {
       ConfigWarnings(job.config, {.ranks = plan.data_ranks,
                                   .samples_per_rank = plan.samples_per_rank,
                                   .batches_per_epoch = plan.batches_per_epoch,
+                                  .steps_per_epoch = plan.steps_per_epoch,
                                   .total_steps = plan.total_steps,
                                   .classes = job.train->shape().classes,
                                   .has_validation_data = job.validation != nullptr});

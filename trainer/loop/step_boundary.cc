@@ -30,19 +30,6 @@ Votes StepBoundary::VotesAt(double seconds, bool busy, bool stop) const {
   return {.save = by_clock && seconds - saved_at_ >= interval_.amount, .busy = busy, .stop = stop};
 }
 
-// From the step alone, so that a run that was resumed saves where another one does.
-bool StepBoundary::IsDue(int64_t step) const {
-  if (!saves() || interval_.unit == IntervalUnit::kSeconds) return false;
-  const double steps = interval_.unit == IntervalUnit::kSteps
-                           ? interval_.amount
-                           : interval_.amount * static_cast<double>(plan_.steps_per_epoch);
-  constexpr double kRounding = 1e-9;  // 3 * 0.1 epochs of 10 steps are 3 steps
-  const auto passed = [&](int64_t count) {
-    return std::floor(static_cast<double>(count) / steps + kRounding);
-  };
-  return passed(step) > passed(step - 1);
-}
-
 void StepBoundary::NameUndone(StateVisitor& visitor) {
   int64_t due = due_ ? 1 : 0;
   visitor.Section("boundary.");
@@ -54,7 +41,7 @@ BoundaryActions StepBoundary::Decide(int64_t step,
                                      const std::optional<Votes>& votes,
                                      bool wanted,
                                      bool unfinished) {
-  due_ = due_ || IsDue(step) || (votes && votes->save);
+  due_ = due_ || IsDue(interval_, step, plan_) || (votes && votes->save);
   const bool last = step == plan_.total_steps;
   BoundaryActions actions;
   actions.stop = votes && votes->stop && (!last || unfinished);

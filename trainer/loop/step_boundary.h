@@ -65,8 +65,6 @@ class StepBoundary {
   bool saves() const { return interval_.amount > 0; }
 
  private:
-  bool IsDue(int64_t step) const;
-
   const Interval interval_;
   const StepPlan plan_;
   double saved_at_ = 0;

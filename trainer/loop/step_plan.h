@@ -55,6 +55,10 @@ struct StepPlan {
 // a single step of all ranks.
 Result<StepPlan> PlanSteps(const Config& config, int64_t samples, int64_t data_ranks);
 
+// Whether something that is done `every` so often is due after `step`. It follows from the step
+// alone, so that a run that was resumed does it where another one does. False for a time.
+bool IsDue(const Interval& every, int64_t step, const StepPlan& plan);
+
 // The share of one in the training samples; without lengths.
 DistributedSamplerOptions ShareOptions(const Config& config,
                                        int64_t samples,

@@ -16,6 +16,7 @@ using testing::IsEmpty;
 const RunFacts kFacts = {.ranks = 2,
                          .samples_per_rank = 100,
                          .batches_per_epoch = 13,
+                         .steps_per_epoch = 13,
                          .total_steps = 13,
                          .has_validation_data = true};
 
@@ -65,9 +66,14 @@ TEST(ConfigWarnings, NameEvaluationsThatCannotBe) {
   EXPECT_THAT(Warned({"evaluation.eval_steps=5"}, facts),
               ElementsAre("evaluation.eval_steps has no effect: there is no validation data. Give "
                           "data.validation_files or data.validation_fraction."));
-  EXPECT_THAT(Warned({"evaluation.eval_steps=500"}),
-              ElementsAre("evaluation.eval_steps is 500, but the run has 13 steps: there is one "
-                          "evaluation, at the end."));
+  EXPECT_THAT(
+      Warned({"evaluation.eval_steps=500"}),
+      ElementsAre("evaluation.eval_steps is 500 steps, but the run has 13 steps: there is one "
+                  "evaluation, at the end."));
+  EXPECT_THAT(Warned({"evaluation.eval_steps=1 epoch"}), IsEmpty());
+  EXPECT_THAT(Warned({"evaluation.eval_steps=1.5 epochs"}),
+              ElementsAre("evaluation.eval_steps is 1.5 epochs, but the run has 13 steps: there is "
+                          "one evaluation, at the end."));
 }
 
 TEST(ConfigWarnings, NameAWarmupThatNeverEnds) {

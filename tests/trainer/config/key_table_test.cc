@@ -55,7 +55,10 @@ struct ChangeValue {
   void operator()(int64_t* field) const { *field += 1; }
   void operator()(double* field) const { *field = *field == 0 ? 0.5 : *field / 2; }
   void operator()(NumberOrAuto* field) const { field->automatic = !field->automatic; }
-  void operator()(Interval* field) const { *field = {90, IntervalUnit::kSeconds}; }
+  void operator()(Interval* field) const {
+    const bool timed = key.counted != CountedIn::kSteps;
+    *field = {90, timed ? IntervalUnit::kSeconds : IntervalUnit::kEpochs};
+  }
   void operator()(std::string* field) const { *field = "/changed ${x} \"\\ü"; }
   void operator()(const ChoiceSlot& slot) const {
     slot.set(slot.field, (slot.get(slot.field) + 1) % slot.words.size());

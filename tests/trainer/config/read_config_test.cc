@@ -196,6 +196,10 @@ TEST(ReadConfig, SaysWhatAnIntervalLooksLike) {
   for (const char* bad : {"1.5 steps", "2 weeks", "-3 min", "12:00", "1:2:3:4:5", "min", "\"\""}) {
     EXPECT_EQ(hint(std::string("checkpoint.save_steps=") + bad), "WRONG TYPE: ") << bad;
   }
+  EXPECT_EQ(hint("evaluation.eval_steps=epoch"), "WRONG TYPE: Here that is \"1 epoch\".");
+  EXPECT_EQ(hint("evaluation.eval_steps=no"),
+            "WRONG TYPE: For one evaluation, at the end, write 0.");
+  EXPECT_EQ(hint("evaluation.eval_steps=30 min"), "WRONG TYPE: ");
   EXPECT_EQ(hint("run.max_time=90"), "WRONG TYPE: ");
   EXPECT_EQ(hint("run.max_time=2 epochs"), "WRONG TYPE: ");
 }

@@ -94,6 +94,22 @@ class Evaluation : public ResumeFixture {
   bool stopped_ = false;
 };
 
+TEST_F(Evaluation, ComesEverySoManyStepsOrEpochsAndAtTheEnd) {
+  const auto steps = [&](const std::string& every) {
+    evaluations_.clear();
+    Go(OpenEvaluating({"evaluation.eval_steps=" + every}), every);
+    std::vector<int64_t> found;
+    for (const auto& [step, loss] : evaluations_) found.push_back(step);
+    return found;
+  };
+  // Three epochs of five steps.
+  EXPECT_THAT(steps("4"), ElementsAre(4, 8, 12, 15));
+  EXPECT_THAT(steps("1 epoch"), ElementsAre(5, 10, 15));
+  EXPECT_THAT(steps("0.5 epochs"), ElementsAre(3, 5, 8, 10, 13, 15));
+  EXPECT_THAT(steps("2 epochs"), ElementsAre(10, 15));
+  EXPECT_THAT(steps("0"), ElementsAre(15));
+}
+
 TEST_F(Evaluation, IsLeftToTheNextStartWhereTheRunIsToStop) {
   Job job = OpenEvaluating();
   const ResumeOutcome whole{.tensors = TensorsOf(Go(job, "whole"))};

@@ -232,7 +232,7 @@ Job VirtualJob(Precision precision, int64_t virtual_ranks) {
   job.config.training.max_grad_norm = 0.5;
   job.config.training.per_device_eval_batch_size = 2;
   job.config.data.shuffle = true;
-  job.config.evaluation.eval_steps = 2;
+  job.config.evaluation.eval_steps = {.amount = 2};
   job.config.evaluation.metrics = {"perplexity", "accuracy"};
   job.config.optimizer = {.learning_rate = 0.01};
   job.validation = std::make_unique<UnevenText>();
