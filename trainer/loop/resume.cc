@@ -226,8 +226,10 @@ void BeginRun(RunStart& start, const Config& config, const Environment& environm
     if (last > 0 && !IsRestart(environment)) start.idle_seconds = start.unix_seconds - last;
     ThrowIfError(PrepareCheckpointFolder(start.place.folder, step));
   } else if (start.checkpoint) {
-    std::error_code ignored;
-    fs::copy_file(RunOf(*start.checkpoint) + "/metrics.jsonl", metrics, ignored);
+    const std::string before = RunOf(*start.checkpoint) + "/metrics.jsonl";
+    std::error_code error;
+    if (fs::exists(before, error)) fs::copy_file(before, metrics, error);
+    if (error) throw Failure(CannotWrite(metrics, error.value()));
   }
   const bool evaluation_due = start.checkpoint && OwesEvaluation(start.checkpoint->run());
   ThrowIfError(CutMetrics(metrics, step, evaluation_due));

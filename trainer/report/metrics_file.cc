@@ -45,12 +45,21 @@ int64_t StepOf(std::string_view line) {
   return step;
 }
 
+Error MetricsUnreadable(const std::string& path, int error_number) {
+  return Error{.title = "RUN FOLDER",
+               .where = path,
+               .what = "The metrics so far cannot be read: " + ErrnoText(error_number) + ".",
+               .hint = "Make the file readable, or move it away: a run goes on without it.",
+               .page = "run-folder"};
+}
+
 }  // namespace
 
 // Assumes that Line() made every line.
 Status CutMetrics(const std::string& path, int64_t step, bool evaluation_due) {
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file) return {};
+  if (!file) return errno == ENOENT ? Status() : MetricsUnreadable(path, errno);
   std::string kept;
   size_t read = 0;
   for (std::string line; std::getline(file, line); read += line.size() + 1) {
@@ -60,6 +69,7 @@ Status CutMetrics(const std::string& path, int64_t step, bool evaluation_due) {
     const int64_t last = evaluation && evaluation_due ? step - 1 : step;
     if (whole && !end && StepOf(line) <= last) kept += line + "\n";
   }
+  if (file.bad()) return MetricsUnreadable(path, errno);  // what was not read would be lost
   if (kept.size() == read) return {};
   return WriteWholeFile(path, kept);
 }

@@ -137,7 +137,10 @@ class ResumeFixture : public testing::Test {
       body({});
     } else {
       const MeshShape shape = MeshShapeOf(job.config, ranks);
-      WithGroup(ranks, [&](const auto& group, int) { body(MakeMesh(group, shape)); });
+      WithGroup(ranks, [&](const auto& group, int) {
+        group->SetAllReduceAlgorithm(job.config.comm.algorithm);
+        body(MakeMesh(group, shape));
+      });
     }
     const NewestCheckpoint last = ValueOrThrow(OpenNewest(checkpoints));
     if (!last.checkpoint) {

@@ -77,9 +77,9 @@ TEST_P(EveryStep, GoesOnBitForBit) {
   }
 }
 
-std::vector<std::string> SmallGptWith(const std::string& override) {
+std::vector<std::string> SmallGptWith(const std::vector<std::string>& more) {
   std::vector<std::string> overrides = kSmallGpt;
-  overrides.push_back(override);
+  overrides.insert(overrides.end(), more.begin(), more.end());
   return overrides;
 }
 
@@ -93,12 +93,18 @@ INSTANTIATE_TEST_SUITE_P(
         ResumeCase{"Accumulation", {"training.gradient_accumulation_steps=2"}},
         ResumeCase{"AccumulationOnTwo", {"training.gradient_accumulation_steps=2"}, 2},
         ResumeCase{"Dropout", kSmallGpt},
-        ResumeCase{"Bf16", SmallGptWith("training.precision=bf16")},
+        ResumeCase{"Bf16", SmallGptWith({"training.precision=bf16"})},
         // Scales that grow while some steps are skipped.
         ResumeCase{"Fp16",
                    {"training.precision=fp16", "training.init_loss_scale=1e9",
                     "training.loss_scale_growth_interval=2"},
                    2},
+        // Its sums follow from the buckets, and gradients do not come in their first order.
+        ResumeCase{"RingOnFour",
+                   SmallGptWith({"comm.algorithm=ring", "strategy.first_bucket_mb=0.0001",
+                                 "strategy.bucket_cap_mb=0.0003",
+                                 "training.per_device_train_batch_size=1"}),
+                   4},
         ResumeCase{
             "PowerSgd", {"strategy.comm_hook=power_sgd", "strategy.power_sgd_start_step=3"}, 2},
         ResumeCase{"PostLocalSgd",

@@ -146,6 +146,7 @@ TEST_F(MetricsFileTest, AreCutWhereARunGoesOn) {
   ASSERT_TRUE(CutMetrics(path_, 0).ok());
   EXPECT_EQ(Lines(path_), std::vector<std::string>(before.begin(), before.begin() + 1));
   EXPECT_TRUE(CutMetrics(folder_ + "/none", 0).ok());
+  EXPECT_FALSE(CutMetrics(folder_, 0).ok());  // cannot be read
 }
 
 }  // namespace
