@@ -88,7 +88,7 @@ class WorkerGroup {
   uint64_t bytes_seen(int local_rank) const { return output_->bytes_seen(local_rank); }
   uint64_t bytes_seen() const;
 
-  // Makes this worker's end with code 0 a failure (WorkerRecord::left), unless the group is stopping.
+  // Makes a worker's end with code 0 a failure (WorkerRecord::left), unless the group is stopping.
   void FailEnded(int local_rank, std::string left);
 
   // Adds to a worker's record what it did when the first worker failed.
