@@ -93,7 +93,7 @@ TEST(DeviceGraphTrainer, EvaluatesAndStepsWithAnyOptimizer) {
     job.config.optimizer.type = type;
     job.config.optimizer.momentum = 0.9;
     job.config.training.max_grad_norm = 0;
-    job.config.evaluation.eval_steps = 5;
+    job.config.evaluation.eval_steps = {.amount = 5};
     job.validation = std::make_unique<SmallData>("bert", 10);
     job.config.training.per_device_eval_batch_size = 4;
     for (const int ranks : {1, 2}) {
