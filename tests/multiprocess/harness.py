@@ -34,7 +34,7 @@ def write_page(number, state):
     entry = (2, TICKET, number, description, kind, 6250000, 25000000, STEP, now, now, 0)
     struct.pack_into("=11Q", pages, page + (10 + 256) * 8 + TICKET * 11 * 8, *entry)
     struct.pack_into("=8Q", pages, page + 8, rank, os.getpid(), TRAINING, STEP, 0, 1, 1, 0)
-    struct.pack_into("=Q", pages, page, 0x796C667064640004)
+    struct.pack_into("=Q", pages, page, 0x796C667064640005)
 """
 WAITS_IN_ALL_REDUCE = FLIGHT_PAGE + "write_page(418, WAITING)\n"
 
