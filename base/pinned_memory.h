@@ -1,16 +1,17 @@
-// Memory of the host that a device's copies reach by themselves, beside what the host does. CUDA's
-// is in libddprun_cuda.so (trainer/cuda/module.cc), that of the simulated device with its tests.
+// Host memory that a device copies to and from while the host does other work. libddprun_cuda.so
+// (trainer/cuda/module.cc) takes it for CUDA, the tests take it for the simulated device.
 #pragma once
 
 #include <cstddef>
 
 namespace ddprun {
 
-// For what is large: just as much as is asked for, until it is given back. LibTorch's own
-// (at::Tensor::pin_memory) is rounded up to a power of two, and kept for later tensors.
+// Takes exactly the bytes that are asked for, and frees them, because it is meant for large
+// buffers. LibTorch's pinned memory (at::Tensor::pin_memory) is rounded up to a power of two and
+// never freed.
 struct PinnedMemory {
-  void* (*take)(size_t bytes) = nullptr;      // gives nullptr where there is not so much
-  void (*give_back)(void* memory) = nullptr;  // may wait for all that the device has to do
+  void* (*take)(size_t bytes) = nullptr;      // nullptr means that there is not so much
+  void (*give_back)(void* memory) = nullptr;  // may wait for the device's queued work
 };
 
 }  // namespace ddprun

@@ -13,7 +13,8 @@ if [ -z "$tidy" ]; then
 fi
 
 choose_compiler
-configure core -B build/tidy -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
+say "Configure build/tidy"
+cmake --preset core -B build/tidy -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
 cmake --build build/tidy --target launcher/errors_page.cc >/dev/null
 say "clang-tidy"
 # --config-file: a dozen files are included by one in the build folder, where no .clang-tidy is.

@@ -16,7 +16,7 @@ struct RunFacts {
   int64_t samples_per_rank = 0;   // of training, in an epoch
   int64_t batches_per_epoch = 0;  // of each rank
   int64_t steps_per_epoch = 0;    // optimizer steps
-  int64_t total_steps = 0;        // likewise
+  int64_t total_steps = 0;        // optimizer steps
   int64_t classes = 0;            // that the targets of the training data tell apart
   bool has_validation_data = false;
 };

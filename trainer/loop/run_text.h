@@ -1,4 +1,4 @@
-// What a checkpoint of ddp-trainer says of its run: Checkpoint::run().
+// The description of a run that ddp-trainer stores in its checkpoints: Checkpoint::run().
 #pragma once
 
 #include <string>
@@ -9,14 +9,16 @@
 
 namespace ddprun::trainer {
 
-// What a later start compares itself with (resume.cc, compute_setup.cc), and what it does first.
+// Returns the description. A resumed run compares itself with it (resume.cc, compute_setup.cc).
+// `evaluation_due`: the run stopped before the step's evaluation, which a resumed run does first.
 std::string RunText(const Job& job, const StepPlan& plan, bool evaluation_due);
 
-// Of RunText, an object: "config" as it was resolved, "world_size", "step_samples", "total_steps",
-// "matmul_engine". Where another program or an older version has saved, keys are missing.
+// Parses a description. The result is an object with "config" (resolved), "world_size",
+// "step_samples", "total_steps", "matmul_engine". Keys are missing if another program or an older
+// version saved the checkpoint.
 nlohmann::json ReadRunText(const std::string& run);
 
-// Whether the step's evaluation was left out, for the run was to stop.
+// Returns `evaluation_due` of the description.
 bool OwesEvaluation(const std::string& run);
 
 }  // namespace ddprun::trainer

@@ -27,8 +27,8 @@ struct ReducerOptions {
   // Finds the limits in the first steps: after the first one, tries each of TuningCandidates() for
   // six steps, and keeps the fastest. The values of gradients do not depend on the limits.
   bool tune_limits = false;
-  // The order of gradients in the buckets stays the first guess. Where sums follow from it, a run
-  // that goes on has the same ones.
+  // Buckets keep the first guess of the order of gradients, instead of the order in which gradients
+  // came. If sums depend on this order, a resumed run then has the sums of an unbroken one.
   bool keep_order = false;
   Overlap overlap = Overlap::kBackward;
   // Allows parameters without a gradient; they may differ between ranks and backwards. Their part

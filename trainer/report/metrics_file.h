@@ -15,8 +15,7 @@ namespace ddprun::trainer {
 // Prepares the file at `path` for a run that resumes after `step`: removes lines about later steps,
 // the line of an earlier end, and a line that a crash cut off. Writes a new file and renames it.
 // Without a file, does nothing. `evaluation_due`: the run evaluates `step` again, so that its
-// evaluation is removed, too. Error: the file cannot be read or
-// written.
+// evaluation is removed, too. Error: the file cannot be read or written.
 Status CutMetrics(const std::string& path, int64_t step, bool evaluation_due = false);
 
 // The last steps in the file.
