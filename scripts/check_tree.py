@@ -70,9 +70,6 @@ MAY_INCLUDE = {
         "trainer/checkpoint", "trainer/loop", "trainer/comm", "trainer/report", "trainer/text",
         "trainer/state", *TASK
     ],
-    "apps/ddp_bench": [
-        "trainer/comm", "trainer/models", "trainer/optim", "trainer/parallel", *TASK
-    ],
     "tests": ["*"],
     "benchmarks": ["*"],
     "fuzz": ["*"],
@@ -83,7 +80,7 @@ MAY_INCLUDE = {
 MAY_INCLUDE_TORCH = [
     "trainer/comm", "trainer/compute", "trainer/cuda", "trainer/data", "trainer/models",
     "trainer/optim", "trainer/parallel", "trainer/plugin", "trainer/state",
-    "trainer/loop", "trainer/checkpoint", "apps/ddp_bench", "apps/ddp_trainer",
+    "trainer/loop", "trainer/checkpoint", "apps/ddp_trainer",
     "tests/trainer", "benchmarks", "examples"
 ]
 # Here only these files may: the rest of the folder builds and is tested without LibTorch.

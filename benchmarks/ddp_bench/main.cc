@@ -11,11 +11,11 @@
 
 #include <CLI/CLI.hpp>
 
-#include "apps/ddp_bench/all_reduce_sweep.h"
-#include "apps/ddp_bench/step_case.h"
-#include "apps/ddp_bench/step_sweep.h"
-#include "apps/ddp_bench/table.h"
 #include "base/failure.h"
+#include "benchmarks/ddp_bench/all_reduce_sweep.h"
+#include "benchmarks/ddp_bench/step_case.h"
+#include "benchmarks/ddp_bench/step_sweep.h"
+#include "benchmarks/ddp_bench/table.h"
 #include "trainer/comm/bootstrap.h"
 
 namespace {

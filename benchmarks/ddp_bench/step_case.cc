@@ -1,4 +1,4 @@
-#include "apps/ddp_bench/step_case.h"
+#include "benchmarks/ddp_bench/step_case.h"
 
 #include <ATen/Functions.h>
 

@@ -1,4 +1,4 @@
-#include "apps/ddp_bench/step_sweep.h"
+#include "benchmarks/ddp_bench/step_sweep.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,9 +6,9 @@
 #include <map>
 #include <numeric>
 
-#include "apps/ddp_bench/link_group.h"
-#include "apps/ddp_bench/table.h"
-#include "apps/ddp_bench/torch_reducer.h"
+#include "benchmarks/ddp_bench/link_group.h"
+#include "benchmarks/ddp_bench/table.h"
+#include "benchmarks/ddp_bench/torch_reducer.h"
 
 namespace ddprun::bench {
 

@@ -1,4 +1,4 @@
-#include "apps/ddp_bench/table.h"
+#include "benchmarks/ddp_bench/table.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/ddp_bench/step_case.h"
+#include "benchmarks/ddp_bench/step_case.h"
 #include "trainer/comm/host_process_group.h"
 #include "trainer/parallel/reducer_options.h"
 

@@ -1,4 +1,4 @@
-#include "apps/ddp_bench/link_group.h"
+#include "benchmarks/ddp_bench/link_group.h"
 
 #include <chrono>
 #include <thread>

@@ -1,12 +1,12 @@
-#include "apps/ddp_bench/all_reduce_sweep.h"
+#include "benchmarks/ddp_bench/all_reduce_sweep.h"
 
 #include <ATen/Functions.h>
 
 #include <algorithm>
 #include <chrono>
 
-#include "apps/ddp_bench/table.h"
 #include "base/check.h"
+#include "benchmarks/ddp_bench/table.h"
 
 namespace ddprun::bench {
 

@@ -1,4 +1,4 @@
-#include "apps/ddp_bench/torch_reducer.h"
+#include "benchmarks/ddp_bench/torch_reducer.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
