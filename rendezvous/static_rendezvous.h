@@ -133,7 +133,9 @@ class StaticRendezvous final : public Rendezvous,
 
   int round_ = -1;
   std::string strangers_;  // on node 0: text about a node of another job
-  bool looking_ = false;   // CheckNode() asks for one node after the other
+  // CheckNode() asks for one node after the other. False only while no look is under way and it is
+  // known that torchrun hosts the store.
+  bool looking_ = true;
   std::set<int> unheard_;  // on node 0: nodes that have not read the failure yet
   StaticRound now_;
 };

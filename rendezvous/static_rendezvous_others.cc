@@ -70,6 +70,7 @@ void StaticRendezvous::TakeRank() {
 void StaticRendezvous::CheckHost() {
   Ask(KeysRequest(Op::kCheck, {JobKeys::Host()}), [this](const Reply& reply) {
     hosted_by_ddprun_ = reply.status == kCheckReady;
+    looking_ = hosted_by_ddprun_;
     if (!hosted_by_ddprun_) return EnterRound();  // torchrun hosts the store
     Ask(KeyRequest(Op::kGet, JobKeys::Host()), [this](const Reply& answer) {
       const Identity node0 = ParseIdentity(answer.values.front());
