@@ -29,6 +29,7 @@ MAY_INCLUDE = {
     "rendezvous/store": ["rendezvous/net", "base"],
     "rendezvous": STORE,
     "rendezvous/elastic": ["rendezvous", *STORE],
+    "rendezvous/static": ["rendezvous", *STORE],
     "launcher/process": ["base"],
     "launcher/output": ["base"],
     "launcher/cli": RENDEZVOUS,

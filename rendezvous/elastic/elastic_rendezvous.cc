@@ -5,7 +5,7 @@
 #include <asio/post.hpp>
 #include <nlohmann/json.hpp>
 
-#include "rendezvous/elastic/backends.h"
+#include "rendezvous/backends.h"
 #include "rendezvous/elastic/control_message.h"
 #include "rendezvous/elastic/elastic_text.h"
 #include "rendezvous/join_text.h"

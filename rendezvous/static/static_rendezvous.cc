@@ -1,10 +1,11 @@
-#include "rendezvous/static_rendezvous.h"
+#include "rendezvous/static/static_rendezvous.h"
 
 #include <utility>
 
 #include <asio/post.hpp>
 
 #include "base/env.h"
+#include "rendezvous/backends.h"
 #include "rendezvous/join_text.h"
 #include "rendezvous/peer_json.h"
 #include "rendezvous/store/wire.h"

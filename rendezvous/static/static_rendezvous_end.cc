@@ -6,7 +6,7 @@
 #include "base/env.h"
 #include "rendezvous/join_text.h"
 #include "rendezvous/peer_json.h"
-#include "rendezvous/static_rendezvous.h"
+#include "rendezvous/static/static_rendezvous.h"
 #include "rendezvous/store/wire.h"
 
 namespace ddprun::rendezvous {

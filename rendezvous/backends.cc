@@ -1,4 +1,4 @@
-#include "rendezvous/elastic/backends.h"
+#include "rendezvous/backends.h"
 
 #include <algorithm>
 #include <array>

@@ -13,9 +13,9 @@
 
 #include "rendezvous/assign_ranks.h"
 #include "rendezvous/backend.h"
-#include "rendezvous/job_keys.h"
+#include "rendezvous/static/job_keys.h"
 #include "rendezvous/net/async_resolve.h"
-#include "rendezvous/static_round.h"
+#include "rendezvous/static/static_round.h"
 #include "rendezvous/store/store_connection.h"
 #include "rendezvous/store/store_server.h"
 

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "rendezvous/join_text.h"
 #include "rendezvous/net/heard_text.h"
-#include "rendezvous/static_rendezvous.h"
+#include "rendezvous/static/static_rendezvous.h"
 #include "rendezvous/store/wire.h"
 
 namespace ddprun::rendezvous {
