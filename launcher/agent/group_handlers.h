@@ -2,13 +2,11 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 
 #include <asio/io_context.hpp>
 
 #include "base/log.h"
 #include "launcher/agent/group_state.h"
-#include "launcher/agent/template_client.h"
 #include "launcher/hang/hang_watch.h"
 #include "launcher/output/stream_writer.h"
 #include "launcher/process/clock.h"
@@ -27,16 +25,6 @@ struct GroupSurroundings {
   const GroupTable& table;
   CpuTimesReader cpu_times;
 };
-
-// How to make a process that replaces a lost worker: the template forks it with this environment.
-struct Replacement {
-  TemplateClient* worker_template;
-  EnvironmentChange env;
-};
-
-// Returns the replacement of a worker that a signal has ended; nullopt means that the worker has
-// failed.
-using ReplacementOf = std::function<std::optional<Replacement>(const WorkerRecord&)>;
 
 struct GroupHandlers {
   // Called at most once, with the first worker that failed by itself and its last lines. The group

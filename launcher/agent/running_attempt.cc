@@ -42,7 +42,7 @@ Status RunningAttempt::Start(TemplateHost* worker_template) {
   DDPRUN_ASSIGN(AttemptOutput output, output_.MakeAttempt(membership_));
   DDPRUN_ASSIGN(recorder_, CreateFlightRecorderFile(plan_.local_world_size()));
   DDPRUN_ASSIGN(flight_, FlightReader::Open(recorder_, plan_.local_world_size()));
-  group_.ShareFlightRecorder(recorder_.get(), flight_.get());
+  group_.ReadFlight(flight_.get());
   folder_ = output.folder;
   template_ = worker_template;
   std::vector<WorkerSpec> specs;
@@ -53,12 +53,13 @@ Status RunningAttempt::Start(TemplateHost* worker_template) {
   if (worker_template != nullptr && one_node && plan_.options.rdzv.rules.max_restarts > 0) {
     group_.ReplaceBy([this](const WorkerRecord& lost) { return Replace(lost); });
   }
-  if (worker_template == nullptr) {
-    group_.Start(plan_.target, specs, std::move(output.plan), node_memory_.get());
-    return {};
+  if (worker_template != nullptr) {
+    surroundings_.log.Debug("asking the worker template to fork",
+                            {{"workers", std::to_string(specs.size())}});
   }
-  group_.StartFromTemplate(worker_template->client(), worker_template->env(), specs,
-                           std::move(output.plan), node_memory_.get());
+  starter_ = MakeStarter(surroundings_.processes, plan_.target, worker_template,
+                         {node_memory_.get(), recorder_.get()});
+  group_.Start(specs, *starter_, std::move(output.plan));
   return {};
 }
 
@@ -104,7 +105,7 @@ bool RunningAttempt::CanReplace(const WorkerRecord& lost) const {
   return state_is_left && !handlers_.out_of_memory(lost);
 }
 
-std::optional<Replacement> RunningAttempt::Replace(const WorkerRecord& lost) {
+std::optional<WorkerSpec> RunningAttempt::Replace(const WorkerRecord& lost) {
   if (!CanReplace(lost) || !MarkLost(recorder_, lost.local_rank, generation_ + 1).ok()) {
     return std::nullopt;
   }
@@ -112,7 +113,7 @@ std::optional<Replacement> RunningAttempt::Replace(const WorkerRecord& lost) {
   if (!lost.error_file.empty()) ::unlink(lost.error_file.c_str());  // the lost worker's error file
   WorkerSpec spec = SpecFor(lost.local_rank);
   spec.env.Set("DDPRUN_GENERATION", std::to_string(generation_));
-  return Replacement{&template_->client(), ChangeOf(template_->env(), spec.env)};
+  return spec;
 }
 
 void RunningAttempt::Stop(int signal) {

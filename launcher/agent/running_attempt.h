@@ -17,6 +17,7 @@
 #include "launcher/agent/job_output.h"
 #include "launcher/agent/template_host.h"
 #include "launcher/agent/worker_group.h"
+#include "launcher/agent/worker_starter.h"
 #include "launcher/hang/early_end.h"
 #include "rendezvous/rendezvous.h"
 
@@ -67,7 +68,7 @@ class RunningAttempt {
  private:
   WorkerSpec SpecFor(int local_rank) const;
   // Returns the replacement of a worker that a signal has ended, if the others can go on with it.
-  std::optional<Replacement> Replace(const WorkerRecord& lost);
+  std::optional<WorkerSpec> Replace(const WorkerRecord& lost);
   bool CanReplace(const WorkerRecord& lost) const;
   // Returns whether this worker's latest process has the run's state and can continue if another
   // worker is lost.
@@ -94,6 +95,7 @@ class RunningAttempt {
   int generation_ = 0;       // number of workers that have been replaced
   std::map<int, int> born_;  // by local rank: the generation of a process that replaced another
   bool standings_noted_ = false;
+  std::unique_ptr<WorkerStarter> starter_;  // before group_, which uses it
   WorkerGroup group_;
   std::unique_ptr<EarlyEndWatch> early_end_;  // after group_ and flight_, which it watches
   std::unique_ptr<HangGuard> hang_guard_;     // after group_ and flight_, which it watches

@@ -6,8 +6,9 @@
 #include <optional>
 
 #include "launcher/agent/agent_plan.h"
+#include "launcher/agent/group_handlers.h"
 #include "launcher/agent/template_client.h"
-#include "launcher/agent/worker_group.h"
+#include "launcher/output/worker_stream.h"
 
 namespace ddprun::launcher {
 

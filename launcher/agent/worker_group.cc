@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -31,129 +30,58 @@ WorkerGroup::WorkerGroup(const GroupSurroundings& surroundings,
       handlers_(std::move(handlers)),
       state_(surroundings.table) {}
 
-void WorkerGroup::Start(const Target& target,
-                        const std::vector<WorkerSpec>& specs,
-                        GroupOutputPlan output,
-                        int node_memory_fd) {
-  OpenOutput(std::move(output));
-  for (size_t i = 0; i < specs.size(); ++i) {
-    const Result<WorkerFds> fds = Add(specs[i]);
-    if (!fds) return FailStart(fds.error());
-    SpawnRequest request{.name = target.name,
-                         .program = target.program,
-                         .argv = specs[i].argv,
-                         .env = specs[i].env.Entries(),
-                         .stdout_fd = fds->out.get(),
-                         .stderr_fd = fds->err.get(),
-                         .cpus = specs[i].cpus};
-    for (const int fd : {node_memory_fd, flight_recorder_fd_}) {
-      if (fd >= 0) request.inherited_fds.push_back(fd);
-    }
-    const Result<pid_t> pid = surroundings_.processes.Spawn(request);
-    if (!pid) return FailStart(pid.error());
-    Started(i, *pid);
-  }
-  Apply(state_.On(GroupEvent::kStarted));
-}
-
-void WorkerGroup::StartFromTemplate(TemplateClient& worker_template,
-                                    const Environment& template_env,
-                                    const std::vector<WorkerSpec>& specs,
-                                    GroupOutputPlan output,
-                                    int node_memory_fd) {
-  OpenOutput(std::move(output));
-  node_memory_fd_ = node_memory_fd;
-  std::vector<ForkOrder> orders;
-  std::vector<WorkerFds> kept;  // until ForkWorkers() has copied the descriptors
-  for (const WorkerSpec& spec : specs) {
-    Result<WorkerFds> fds = Add(spec);
-    if (!fds) return FailStart(std::move(fds).error());
-    orders.push_back(OrderFor(spec.local_rank, ChangeOf(template_env, spec.env), *fds));
-    (replacement_of_ ? workers_.back().fds : kept.emplace_back()) = *std::move(fds);
-  }
-  SetForking(&worker_template);
-  surroundings_.log.Debug("asking the worker template to fork",
-                          {{"workers", std::to_string(orders.size())}});
-  worker_template.ForkWorkers(orders, [this](Result<std::vector<pid_t>> pids) {
-    if (pids) {
-      for (size_t i = 0; i < pids->size(); ++i) {
-        const Status adopted = surroundings_.processes.Adopt((*pids)[i]);
-        if (!adopted.ok()) {
-          pids = adopted.error();
-          break;
-        }
-        Started(i, (*pids)[i]);
-      }
-    }
-    SetForking(nullptr);
-    if (!pids) return FailStart(std::move(pids).error());
-    Apply(state_.On(GroupEvent::kStarted));
-  });
-}
-
-ForkOrder WorkerGroup::OrderFor(int local_rank, EnvironmentChange env, const WorkerFds& fds) const {
-  const int out = fds.out.valid() ? fds.out.get() : STDOUT_FILENO;
-  const int err = fds.err.valid() ? fds.err.get() : STDERR_FILENO;
-  ForkOrder order{.local_rank = local_rank,
-                  .env = std::move(env),
-                  .fds = {STDIN_FILENO, out, err, node_memory_fd_}};
-  if (flight_recorder_fd_ >= 0) order.fds.push_back(flight_recorder_fd_);
-  return order;
-}
-
-void WorkerGroup::Replace(size_t index, Replacement replacement) {
-  const Worker& lost = workers_[index];
-  surroundings_.log.Warning(WorkerName(lost.record) + " " + DescribeExit(*lost.record.exit) +
-                            ": another process takes its place");
-  SetForking(replacement.worker_template);
-  replacement.worker_template->ForkWorkers(
-      {OrderFor(lost.record.local_rank, std::move(replacement.env), lost.fds)},
-      [this, index](const Result<std::vector<pid_t>>& pids) {
-        const Status adopted =
-            pids ? surroundings_.processes.Adopt(pids->front()) : Status(pids.error());
-        SetForking(nullptr);
-        if (adopted.ok()) {
-          workers_[index].record.exit.reset();
-          Started(index, pids->front());
-          Apply(state_.On(GroupEvent::kStarted));
-        } else {
-          surroundings_.log.Debug("no other worker could be forked: " + adopted.error().what);
-          Fail(index);
-        }
-        LoseNext();
-      });
-}
-
-void WorkerGroup::ShareFlightRecorder(int fd, const FlightReader* flight) {
-  flight_recorder_fd_ = fd;
-  flight_ = flight;
-}
-
-void WorkerGroup::SetForking(TemplateClient* worker_template) {
-  forking_ = worker_template;
-  surroundings_.processes.ExpectAdoption(forking_ != nullptr);
-}
-
-void WorkerGroup::OpenOutput(GroupOutputPlan plan) {
-  output_.emplace(surroundings_.io, surroundings_.console, std::move(plan),
+void WorkerGroup::Start(const std::vector<WorkerSpec>& specs,
+                        WorkerStarter& starter,
+                        GroupOutputPlan output) {
+  output_.emplace(surroundings_.io, surroundings_.console, std::move(output),
                   [&log = surroundings_.log](const std::string& text) { log.Warning(text); });
+  starter_ = &starter;
+  starter.Start(specs, {.open = [this, &specs](size_t index) { return Add(specs[index]); },
+                        .on_started = [this](size_t index, pid_t pid) { Started(index, pid); },
+                        .on_done =
+                            [this](const Status& status) {
+                              if (!status.ok()) return FailStart(status.error());
+                              Apply(state_.On(GroupEvent::kStarted));
+                            }});
 }
 
-Result<WorkerFds> WorkerGroup::Add(const WorkerSpec& spec) {
+Result<const WorkerFds*> WorkerGroup::Add(const WorkerSpec& spec) {
   DDPRUN_ASSIGN(WorkerFds fds, output_->Open(spec.local_rank));
   for (const UniqueFd* fd : {&fds.out, &fds.err}) {
     if (IsPipe(fd->get())) surroundings_.processes.MarkPipe(fd->get());
   }
-  Worker worker;
+  Worker& worker = workers_.emplace_back();
   worker.record.rank = spec.rank;
   worker.record.local_rank = spec.local_rank;
   worker.record.error_file = spec.error_file;
-  workers_.push_back(std::move(worker));
-  return fds;
+  worker.fds = std::move(fds);
+  return &worker.fds;
+}
+
+void WorkerGroup::Replace(size_t index, const WorkerSpec& replacement) {
+  const WorkerRecord& lost = workers_[index].record;
+  surroundings_.log.Warning(WorkerName(lost) + " " + DescribeExit(*lost.exit) +
+                            ": another process takes its place");
+  starter_->Start(
+      {&replacement, 1},
+      {.open = [this, index](size_t) { return &workers_[index].fds; },
+       .on_started = [this, index](size_t, pid_t pid) { Started(index, pid); },
+       .on_done =
+           [this, index](const Status& status) {
+             if (status.ok()) {
+               Apply(state_.On(GroupEvent::kStarted));
+             } else {
+               surroundings_.log.Debug("no other worker could be forked: " + status.error().what);
+               Fail(index);
+             }
+             LoseNext();
+           }});
 }
 
 void WorkerGroup::Started(size_t index, pid_t pid) {
+  if (!replacement_of_) workers_[index].fds = {};
   WorkerRecord& record = workers_[index].record;
+  record.exit.reset();
   record.pid = pid;
   record.started_at = std::chrono::system_clock::now();
   surroundings_.log.Debug("worker started", {{"rank", std::to_string(record.rank)},
@@ -217,7 +145,7 @@ void WorkerGroup::OnExit(pid_t pid, const ProcessExit& exit) {
 void WorkerGroup::Lose(size_t index) {
   const bool running = state_.phase() == GroupPhase::kRunning && replacement_of_;
   // The template is forking the replacement of another worker.
-  if (running && forking_ != nullptr) return lost_.push_back(index);
+  if (running && starter_->is_busy()) return lost_.push_back(index);
   auto replacement = running ? replacement_of_(workers_[index].record) : std::nullopt;
   if (!replacement) return Fail(index);
   if (state_.On(GroupEvent::kWorkerLost) != GroupAction::kReplace) return;
@@ -246,7 +174,7 @@ void WorkerGroup::Fail(size_t index) {
 }
 
 void WorkerGroup::ApplyIfAllGone() {
-  if (NumAlive() == 0 && forking_ == nullptr) Apply(state_.On(GroupEvent::kAllGone));
+  if (NumAlive() == 0 && !starter_->is_busy()) Apply(state_.On(GroupEvent::kAllGone));
 }
 
 bool WorkerGroup::ended_well() const {
@@ -292,7 +220,7 @@ void WorkerGroup::Apply(GroupAction action) {
       return ArmTimer(rules_.grace);
     case GroupAction::kKill:
       SignalAll(SIGKILL);
-      if (forking_ != nullptr) surroundings_.processes.Signal(forking_->pid(), SIGKILL);
+      if (starter_ != nullptr) starter_->Kill();
       return ArmTimer(kKillTimeout);
     case GroupAction::kFinish:
     case GroupAction::kGiveUp:

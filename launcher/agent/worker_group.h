@@ -5,7 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,9 +13,8 @@
 #include "base/flight_reader.h"
 #include "launcher/agent/group_handlers.h"
 #include "launcher/agent/group_state.h"
-#include "launcher/agent/template_client.h"
 #include "launcher/agent/worker_spec.h"
-#include "launcher/cli/target.h"
+#include "launcher/agent/worker_starter.h"
 #include "launcher/hang/hang_watch.h"
 #include "launcher/output/group_output.h"
 #include "launcher/output/stream_plan.h"
@@ -24,6 +23,10 @@
 
 namespace ddprun::launcher {
 
+// Returns the spec of the process that replaces a worker that a signal has ended; nullopt means
+// that the worker has failed.
+using ReplacementOf = std::function<std::optional<WorkerSpec>(const WorkerRecord&)>;
+
 // Use it on the loop thread only.
 class WorkerGroup {
  public:
@@ -31,22 +34,14 @@ class WorkerGroup {
               const GroupRules& rules,
               GroupHandlers handlers);
 
-  // Start the workers. Call one of the two, once. A worker that cannot be started ends the group:
-  // see start_error().
-  void Start(const Target& target,
-             const std::vector<WorkerSpec>& specs,
-             GroupOutputPlan output,
-             int node_memory_fd);
-  void StartFromTemplate(TemplateClient& worker_template,
-                         const Environment& template_env,
-                         const std::vector<WorkerSpec>& specs,
-                         GroupOutputPlan output,
-                         int node_memory_fd);
+  // Starts the workers. Call it once; `starter` must outlive the group. A worker that cannot be
+  // started ends the group: see start_error().
+  void Start(const std::vector<WorkerSpec>& specs, WorkerStarter& starter, GroupOutputPlan output);
 
-  // Sets how to replace lost workers. Call it before a start.
+  // Sets how to replace lost workers. Call it before Start().
   void ReplaceBy(ReplacementOf replacement_of) { replacement_of_ = std::move(replacement_of); }
-  // Passes `fd` to every worker; `flight` reads what workers write there. Call it before a start.
-  void ShareFlightRecorder(int fd, const FlightReader* flight);
+  // Sets the reader of what workers write into the flight recorder. Call it before Start().
+  void ReadFlight(const FlightReader* flight) { flight_ = flight; }
 
   // Sends the signal to every worker's process group, and SIGKILL after the grace time.
   void Stop(int signal);
@@ -98,22 +93,18 @@ class WorkerGroup {
   struct Worker {
     WorkerRecord record;
     Clock::Time ended_at;
-    WorkerFds fds = {};  // for a process that replaces the worker
+    WorkerFds fds = {};  // until it has started, or for a process that replaces it
   };
 
-  void OpenOutput(GroupOutputPlan plan);
-  ForkOrder OrderFor(int local_rank, EnvironmentChange env, const WorkerFds& fds) const;
-  void Replace(size_t index, Replacement replacement);
   // Adds a worker and returns the descriptors for its standard output and error.
-  Result<WorkerFds> Add(const WorkerSpec& spec);
-  // Remembers the template until it has forked; nullptr means that it has.
-  void SetForking(TemplateClient* worker_template);
+  Result<const WorkerFds*> Add(const WorkerSpec& spec);
+  void Replace(size_t index, const WorkerSpec& replacement);
   void Started(size_t index, pid_t pid);
   void FailStart(Error error);
   void Apply(GroupAction action);
   GroupEvent WhenOneFails() const;
   // Replaces a worker that a signal has ended, or fails the group. LoseNext() does so for workers
-  // that were waiting for the template.
+  // that were waiting for the starter.
   void Lose(size_t index);
   void LoseNext();
   // Handles a worker that has ended, and not well.
@@ -131,13 +122,11 @@ class WorkerGroup {
   ReplacementOf replacement_of_;  // may be empty: then lost workers have failed
   GroupState state_;
   Clock::Alarm alarm_;                 // the end of the grace time; at last the call of on_done
-  std::optional<GroupOutput> output_;  // set by a start
+  std::optional<GroupOutput> output_;  // set by Start()
   std::vector<Worker> workers_;
-  TemplateClient* forking_ = nullptr;  // see SetForking()
-  int node_memory_fd_ = -1;
-  int flight_recorder_fd_ = -1;
+  WorkerStarter* starter_ = nullptr;  // set by Start()
   const FlightReader* flight_ = nullptr;
-  std::vector<size_t> lost_;  // workers that wait until the template can fork again
+  std::vector<size_t> lost_;  // workers that wait until the starter is not busy
   int stop_signal_ = SIGTERM;
   bool saving_ = false;  // the workers have been told to stop and should save
   Clock::Time stop_time_;
