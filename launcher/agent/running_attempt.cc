@@ -1,7 +1,5 @@
 #include "launcher/agent/running_attempt.h"
 
-#include <unistd.h>
-
 #include <set>
 #include <utility>
 
@@ -12,14 +10,6 @@
 
 namespace ddprun::launcher {
 
-namespace {
-
-// Most replacements in one attempt. A cause that kills so many workers will kill the next ones,
-// too.
-constexpr int kMostReplacements = 1000;
-
-}  // namespace
-
 RunningAttempt::RunningAttempt(const GroupSurroundings& surroundings,
                                const AgentPlan& plan,
                                const rendezvous::Membership& membership,
@@ -27,7 +17,7 @@ RunningAttempt::RunningAttempt(const GroupSurroundings& surroundings,
                                Handlers handlers)
     : surroundings_(surroundings),
       plan_(plan),
-      membership_(membership),
+      shared_{.plan = plan, .membership = membership},
       output_(output),
       handlers_(std::move(handlers)),
       start_(surroundings.clock.Now()),
@@ -39,81 +29,51 @@ RunningAttempt::RunningAttempt(const GroupSurroundings& surroundings,
 Status RunningAttempt::Start(TemplateHost* worker_template) {
   // The memory is new for every attempt, so that workers do not see what a killed worker left.
   DDPRUN_ASSIGN(node_memory_, CreateNodeMemory());
-  DDPRUN_ASSIGN(AttemptOutput output, output_.MakeAttempt(membership_));
+  DDPRUN_ASSIGN(AttemptOutput output, output_.MakeAttempt(shared_.membership));
   DDPRUN_ASSIGN(recorder_, CreateFlightRecorderFile(plan_.local_world_size()));
   DDPRUN_ASSIGN(flight_, FlightReader::Open(recorder_, plan_.local_world_size()));
   group_.ReadFlight(flight_.get());
-  folder_ = output.folder;
+  shared_.error_folder = std::move(output.folder);
+  shared_.node_memory_fd = node_memory_.get();
+  shared_.flight_recorder_fd = recorder_.get();
+  shared_.usable_cores = UsableCores();
   template_ = worker_template;
   std::vector<WorkerSpec> specs;
   for (int local_rank = 0; local_rank < plan_.local_world_size(); ++local_rank) {
     specs.push_back(SpecFor(local_rank));
   }
-  const bool one_node = membership_.nnodes == 1;
-  if (worker_template != nullptr && one_node && plan_.options.rdzv.rules.max_restarts > 0) {
-    group_.ReplaceBy([this](const WorkerRecord& lost) { return Replace(lost); });
-  }
-  if (worker_template != nullptr) {
+  if (template_ != nullptr) {
+    if (one_node() && plan_.options.rdzv.rules.max_restarts > 0) ReplaceLostWorkers();
     surroundings_.log.Debug("asking the worker template to fork",
                             {{"workers", std::to_string(specs.size())}});
   }
-  starter_ = MakeStarter(surroundings_.processes, plan_.target, worker_template,
+  starter_ = MakeStarter(surroundings_.processes, plan_.target, template_,
                          {node_memory_.get(), recorder_.get()});
   group_.Start(specs, *starter_, std::move(output.plan));
   return {};
 }
 
 WorkerSpec RunningAttempt::SpecFor(int local_rank) const {
-  const Attempt attempt{.plan = plan_,
-                        .membership = membership_,
-                        .error_folder = folder_,
-                        .node_memory_fd = node_memory_.get(),
-                        .flight_recorder_fd = recorder_.get(),
-                        .usable_cores = UsableCores()};
-  WorkerSpec spec = MakeWorkerSpec(attempt, local_rank);
+  WorkerSpec spec = MakeWorkerSpec(shared_, local_rank);
   // The template gives each worker the numbers of the descriptors that it passes on.
   if (template_ != nullptr) spec.env.Unset("DDPRUN_NODE_MEMORY_FD");
   return spec;
 }
 
-bool RunningAttempt::HasRecovered(int local_rank) const {
-  const auto flight = flight_->Read(local_rank);
-  // A number beyond the newest generation is none that the worker has written.
-  return flight && flight->recovers && *flight->recovers >= BornIn(local_rank) &&
-         *flight->recovers <= generation_;
-}
-
-int RunningAttempt::BornIn(int local_rank) const {
-  const auto born = born_.find(local_rank);
-  return born == born_.end() ? 0 : born->second;
-}
-
-// Other workers may be lost at the same time, or their replacements may still start: living workers
-// that have the run's state wait for all of them.
-bool RunningAttempt::CanReplace(const WorkerRecord& lost) const {
-  if (generation_ == kMostReplacements || !template_->ready()) return false;
-  // A worker that is lost before it has done a step might be lost again and again.
-  if (!HasRecovered(lost.local_rank) || !group_.EndedWell().empty()) return false;
-  bool state_is_left = false;
-  for (const LiveWorker& worker : group_.Living()) {
-    const auto flight = flight_->Read(worker.local_rank);
-    if (!flight) return false;
-    const bool comes = BornIn(worker.local_rank) > 0 && flight->phase == WorkerPhase::kStarting;
-    if (!flight->recovers && !comes) return false;
-    state_is_left = state_is_left || HasRecovered(worker.local_rank);
-  }
-  return state_is_left && !handlers_.out_of_memory(lost);
-}
-
-std::optional<WorkerSpec> RunningAttempt::Replace(const WorkerRecord& lost) {
-  if (!CanReplace(lost) || !MarkLost(recorder_, lost.local_rank, generation_ + 1).ok()) {
-    return std::nullopt;
-  }
-  born_[lost.local_rank] = ++generation_;
-  if (!lost.error_file.empty()) ::unlink(lost.error_file.c_str());  // the lost worker's error file
-  WorkerSpec spec = SpecFor(lost.local_rank);
-  spec.env.Set("DDPRUN_GENERATION", std::to_string(generation_));
-  return spec;
+void RunningAttempt::ReplaceLostWorkers() {
+  replacements_ = std::make_unique<Replacements>(
+      Replacements::Sources{.recorder = recorder_,
+                            .flight = *flight_,
+                            .living = [this] { return group_.Living(); },
+                            .ended_well = [this] { return group_.EndedWell(); },
+                            .out_of_memory = handlers_.out_of_memory});
+  group_.ReplaceBy([this](const WorkerRecord& lost) -> std::optional<WorkerSpec> {
+    const auto generation = template_->ready() ? replacements_->Begin(lost) : std::nullopt;
+    if (!generation) return std::nullopt;
+    WorkerSpec spec = SpecFor(lost.local_rank);
+    spec.env.Set("DDPRUN_GENERATION", std::to_string(*generation));
+    return spec;
+  });
 }
 
 void RunningAttempt::Stop(int signal) {
@@ -174,7 +134,7 @@ void RunningAttempt::WatchForEarlyEnd(const HangGuard::StoreOf& store) {
   EarlyEndWatch::Sources sources{.living = [this] { return group_.Living(); },
                                  .ended = [this] { return group_.EndedWell(); },
                                  .flight = flight_.get()};
-  if (membership_.nnodes == 1) sources.store_waits = HangGuard::WaitsIn(store);
+  if (one_node()) sources.store_waits = HangGuard::WaitsIn(store);
   early_end_ = std::make_unique<EarlyEndWatch>(
       surroundings_.clock, std::move(sources),
       EarlyEndWatch::Handlers{

@@ -4,10 +4,8 @@
 
 #include <chrono>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "base/flight_reader.h"
@@ -15,8 +13,10 @@
 #include "launcher/agent/agent_plan.h"
 #include "launcher/agent/hang_guard.h"
 #include "launcher/agent/job_output.h"
+#include "launcher/agent/replacements.h"
 #include "launcher/agent/template_host.h"
 #include "launcher/agent/worker_group.h"
+#include "launcher/agent/worker_spec.h"
 #include "launcher/agent/worker_starter.h"
 #include "launcher/hang/early_end.h"
 #include "rendezvous/rendezvous.h"
@@ -66,14 +66,9 @@ class RunningAttempt {
   const WorkerGroup& group() const { return group_; }
 
  private:
+  bool one_node() const { return shared_.membership.nnodes == 1; }
   WorkerSpec SpecFor(int local_rank) const;
-  // Returns the replacement of a worker that a signal has ended, if the others can go on with it.
-  std::optional<WorkerSpec> Replace(const WorkerRecord& lost);
-  bool CanReplace(const WorkerRecord& lost) const;
-  // Returns whether this worker's latest process has the run's state and can continue if another
-  // worker is lost.
-  bool HasRecovered(int local_rank) const;
-  int BornIn(int local_rank) const;
+  void ReplaceLostWorkers();
   void OnFirstFailure(const WorkerRecord& worker);
   // Ends the watches, because workers that are stopping do not hang. The first call also notes what
   // the living workers do now, for the reports.
@@ -83,17 +78,15 @@ class RunningAttempt {
 
   GroupSurroundings surroundings_;
   const AgentPlan& plan_;
-  const rendezvous::Membership membership_;
+  Attempt shared_;
   const JobOutput& output_;
   Handlers handlers_;
   const Clock::Time start_;
   UniqueFd node_memory_;
   UniqueFd recorder_;
   std::unique_ptr<FlightReader> flight_;
-  std::string folder_;  // for error files
   TemplateHost* template_ = nullptr;
-  int generation_ = 0;       // number of workers that have been replaced
-  std::map<int, int> born_;  // by local rank: the generation of a process that replaced another
+  std::unique_ptr<Replacements> replacements_;
   bool standings_noted_ = false;
   std::unique_ptr<WorkerStarter> starter_;  // before group_, which uses it
   WorkerGroup group_;

@@ -1,0 +1,52 @@
+#include "launcher/agent/replacements.h"
+
+#include <unistd.h>
+
+namespace ddprun::launcher {
+
+namespace {
+
+// Most replacements in one attempt. A cause that kills so many workers will kill the next ones,
+// too.
+constexpr int kMostReplacements = 1000;
+
+}  // namespace
+
+std::optional<int> Replacements::Begin(const WorkerRecord& lost) {
+  if (!CanReplace(lost) || !MarkLost(sources_.recorder, lost.local_rank, generation_ + 1).ok()) {
+    return std::nullopt;
+  }
+  if (!lost.error_file.empty()) ::unlink(lost.error_file.c_str());  // the lost worker's error file
+  return born_[lost.local_rank] = ++generation_;
+}
+
+// Other workers may be lost at the same time, or their replacements may still start: living workers
+// that have the run's state wait for all of them.
+bool Replacements::CanReplace(const WorkerRecord& lost) const {
+  if (generation_ == kMostReplacements) return false;
+  // A worker that is lost before it has done a step might be lost again and again.
+  if (!HasRecovered(lost.local_rank) || !sources_.ended_well().empty()) return false;
+  bool state_is_left = false;
+  for (const LiveWorker& worker : sources_.living()) {
+    const auto flight = sources_.flight.Read(worker.local_rank);
+    if (!flight) return false;
+    const bool comes = BornIn(worker.local_rank) > 0 && flight->phase == WorkerPhase::kStarting;
+    if (!flight->recovers && !comes) return false;
+    state_is_left = state_is_left || HasRecovered(worker.local_rank);
+  }
+  return state_is_left && !sources_.out_of_memory(lost);
+}
+
+bool Replacements::HasRecovered(int local_rank) const {
+  const auto flight = sources_.flight.Read(local_rank);
+  // A number beyond the newest generation is none that the worker has written.
+  return flight && flight->recovers && *flight->recovers >= BornIn(local_rank) &&
+         *flight->recovers <= generation_;
+}
+
+int Replacements::BornIn(int local_rank) const {
+  const auto born = born_.find(local_rank);
+  return born == born_.end() ? 0 : born->second;
+}
+
+}  // namespace ddprun::launcher
