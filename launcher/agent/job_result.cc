@@ -45,6 +45,15 @@ bool EndedElsewhere(const JobCauses& causes) {
   return JobFailed(causes) && causes.round_end->node_rank != causes.own_node_rank;
 }
 
+void AddAttempt(const RunningAttempt& attempt, JobCauses& causes) {
+  const WorkerGroup& group = attempt.group();
+  if (group.first_failure()) causes.first_failure = group.Records()[*group.first_failure()].exit;
+  causes.stopped_code = group.first_nonzero_code();
+  causes.ended_well = group.ended_well();
+  causes.failed_to_save = group.failed_to_save();
+  causes.hung = attempt.hang().has_value();
+}
+
 bool EndedByOwnWorker(const JobCauses& causes) {
   if (!causes.first_failure || causes.error || causes.refusal) return false;
   return !causes.round_end || JobFailed(causes);
