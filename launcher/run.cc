@@ -160,20 +160,24 @@ constexpr std::array<Subcommand, 3> kSubcommands = {{
 
 }  // namespace
 
-int Run(const std::vector<std::string>& args) {
+std::span<const Subcommand> AllSubcommands() {
+  return kSubcommands;
+}
+
+int Run(const std::vector<std::string>& args, std::span<const Subcommand> subcommands) {
   OpenMissingStandardDescriptors();
   const Environment env = Environment::OfProcess();
   if (!args.empty() && args.front() == "help") {
     std::vector<std::string> asked(args.begin() + 1, args.end());
     asked.emplace_back("--help");
-    return Run(asked);
+    return Run(asked, subcommands);
   }
-  for (const Subcommand& command : kSubcommands) {
+  for (const Subcommand& command : subcommands) {
     if (args.empty() || args.front() != command.name) continue;
     const Result<int> code = command.run({args.begin() + 1, args.end()}, env);
     return code ? *code : Fail(code.error(), env);
   }
-  auto parsed = ParseOptions(args, env, kSubcommands);
+  auto parsed = ParseOptions(args, env, subcommands);
   if (!parsed) return Fail(parsed.error(), env);
   if (const auto* text = std::get_if<TextToPrint>(&*parsed)) {
     std::fputs(text->text.c_str(), stdout);
