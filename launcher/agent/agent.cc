@@ -105,7 +105,7 @@ void Agent::OnSignal(int signal, pid_t sender) {
   // SIGSTOP replaces SIGTSTP, because a group whose parent is in another session ignores SIGTSTP.
   if (signal == SIGTSTP) return attempt_->group().PassToAll(SIGSTOP);
   if (signal == SIGCONT) return attempt_->group().PassToAll(SIGCONT);
-  if (signal == SIGWINCH) attempt_->group().FollowTerminal();
+  if (signal == SIGWINCH) attempt_->group().workers().FollowTerminal();
   attempt_->Pass(signal);
 }
 
@@ -354,7 +354,7 @@ int Agent::Finish() {
 
 void Agent::CloseAttempt() {
   if (attempt_ == nullptr) return;
-  attempt_->group().FinishOutput();
+  attempt_->group().workers().FinishOutput();
   history_.EndAttempt(*attempt_, ending_.end());
   if (const auto hang = attempt_->hang()) {
     surroundings_.console.err().WriteLines(RenderHang(*hang, plan_.target.name, plan_.color));

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include <asio/io_context.hpp>
 
 #include "base/log.h"
 #include "launcher/agent/group_state.h"
+#include "launcher/agent/worker_spec.h"
 #include "launcher/hang/hang_watch.h"
 #include "launcher/output/stream_writer.h"
 #include "launcher/process/clock.h"
@@ -32,6 +34,9 @@ struct GroupHandlers {
   std::function<void(const WorkerRecord&)> on_first_failure;
   // Called once, from the loop, when no worker is left.
   std::function<void()> on_done;
+  // Returns the spec of the process that replaces a worker that a signal has ended; nullopt means
+  // that the worker has failed. May be empty: then every lost worker has failed.
+  std::function<std::optional<WorkerSpec>(const WorkerRecord&)> replacement_of = {};
 };
 
 }  // namespace ddprun::launcher

@@ -27,8 +27,8 @@ void HangGuard::Watch(WorkerGroup& group,
                       StoreOf store,
                       std::function<void(const HangReport&)> on_hang) {
   HangSources sources;
-  sources.workers = [&group] { return group.Living(); };
-  sources.ended = [&group] { return group.EndedWell(); };
+  sources.workers = [&group] { return group.workers().Living(); };
+  sources.ended = [&group] { return group.workers().EndedWell(); };
   sources.store_waits = WaitsIn(std::move(store));
   sources.cpu_times = cpu_times_;
   sources.flight = &flight;
@@ -36,7 +36,7 @@ void HangGuard::Watch(WorkerGroup& group,
       clock_, timeout_, std::move(sources),
       [this, &group, on_hang = std::move(on_hang)](const HangReport& report) {
         report_ = report;
-        bytes_before_ = group.bytes_seen();
+        bytes_before_ = group.workers().bytes_seen();
         End(group);
         on_hang(report);
       });
@@ -48,7 +48,7 @@ void HangGuard::EndWatch() {
 
 std::optional<HangReport> HangGuard::report(const WorkerGroup& group) const {
   std::optional<HangReport> report = report_;
-  if (report) report->printed_stacks = group.bytes_seen() > bytes_before_;
+  if (report) report->printed_stacks = group.workers().bytes_seen() > bytes_before_;
   return report;
 }
 

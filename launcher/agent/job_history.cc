@@ -30,7 +30,7 @@ bool JobHistory::RanOutOfMemory(const WorkerRecord& worker) const {
 void JobHistory::EndAttempt(const RunningAttempt& attempt,
                             const std::optional<rendezvous::RoundEnd>& round_end) {
   const WorkerGroup& group = attempt.group();
-  current_.workers = group.Records();
+  current_.workers = group.workers().Records();
   Complete(current_.workers);
   Evidence::AddGpus(current_.workers);
   current_.first_failure = group.first_failure();

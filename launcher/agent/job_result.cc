@@ -47,9 +47,11 @@ bool EndedElsewhere(const JobCauses& causes) {
 
 void AddAttempt(const RunningAttempt& attempt, JobCauses& causes) {
   const WorkerGroup& group = attempt.group();
-  if (group.first_failure()) causes.first_failure = group.Records()[*group.first_failure()].exit;
-  causes.stopped_code = group.first_nonzero_code();
-  causes.ended_well = group.ended_well();
+  if (const auto first = group.first_failure()) {
+    causes.first_failure = group.workers().Records()[*first].exit;
+  }
+  causes.stopped_code = group.workers().first_nonzero_code();
+  causes.ended_well = group.workers().ended_well();
   causes.failed_to_save = group.failed_to_save();
   causes.hung = attempt.hang().has_value();
 }

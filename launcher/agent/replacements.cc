@@ -13,7 +13,7 @@ constexpr int kMostReplacements = 1000;
 }  // namespace
 
 std::optional<int> Replacements::Begin(const WorkerRecord& lost) {
-  if (!CanReplace(lost) || !MarkLost(sources_.recorder, lost.local_rank, generation_ + 1).ok()) {
+  if (!CanReplace(lost) || !MarkLost(recorder_, lost.local_rank, generation_ + 1).ok()) {
     return std::nullopt;
   }
   if (!lost.error_file.empty()) ::unlink(lost.error_file.c_str());  // the lost worker's error file
@@ -25,20 +25,20 @@ std::optional<int> Replacements::Begin(const WorkerRecord& lost) {
 bool Replacements::CanReplace(const WorkerRecord& lost) const {
   if (generation_ == kMostReplacements) return false;
   // A worker that is lost before it has done a step might be lost again and again.
-  if (!HasRecovered(lost.local_rank) || !sources_.ended_well().empty()) return false;
+  if (!HasRecovered(lost.local_rank) || !workers_.EndedWell().empty()) return false;
   bool state_is_left = false;
-  for (const LiveWorker& worker : sources_.living()) {
-    const auto flight = sources_.flight.Read(worker.local_rank);
+  for (const LiveWorker& worker : workers_.Living()) {
+    const auto flight = flight_.Read(worker.local_rank);
     if (!flight) return false;
     const bool comes = BornIn(worker.local_rank) > 0 && flight->phase == WorkerPhase::kStarting;
     if (!flight->recovers && !comes) return false;
     state_is_left = state_is_left || HasRecovered(worker.local_rank);
   }
-  return state_is_left && !sources_.out_of_memory(lost);
+  return state_is_left && !out_of_memory_(lost);
 }
 
 bool Replacements::HasRecovered(int local_rank) const {
-  const auto flight = sources_.flight.Read(local_rank);
+  const auto flight = flight_.Read(local_rank);
   // A number beyond the newest generation is none that the worker has written.
   return flight && flight->recovers && *flight->recovers >= BornIn(local_rank) &&
          *flight->recovers <= generation_;

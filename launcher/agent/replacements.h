@@ -4,11 +4,10 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <vector>
 
 #include "base/flight_reader.h"
 #include "base/unique_fd.h"
-#include "launcher/hang/standing.h"
+#include "launcher/agent/group_workers.h"
 #include "launcher/report/worker_record.h"
 
 namespace ddprun::launcher {
@@ -16,16 +15,13 @@ namespace ddprun::launcher {
 // Use it on the loop thread only.
 class Replacements {
  public:
-  struct Sources {
-    const UniqueFd& recorder;    // of the attempt's workers
-    const FlightReader& flight;  // what they have written there
-    std::function<std::vector<LiveWorker>()> living;
-    std::function<std::vector<LiveWorker>()> ended_well;
-    // Returns whether a worker that a signal has ended is known to have run out of memory.
-    std::function<bool(const WorkerRecord&)> out_of_memory;
-  };
-
-  explicit Replacements(Sources sources) : sources_(std::move(sources)) {}
+  // `out_of_memory` returns whether a worker that a signal has ended is known to have run out of
+  // memory. All arguments must outlive the result.
+  Replacements(const UniqueFd& recorder,
+               const FlightReader& flight,
+               const GroupWorkers& workers,
+               const std::function<bool(const WorkerRecord&)>& out_of_memory)
+      : recorder_(recorder), flight_(flight), workers_(workers), out_of_memory_(out_of_memory) {}
 
   // Returns the generation of the process that replaces the worker, after marking the worker as
   // lost for the others; nullopt means that they cannot continue with a replacement.
@@ -38,7 +34,10 @@ class Replacements {
   bool HasRecovered(int local_rank) const;
   int BornIn(int local_rank) const;
 
-  const Sources sources_;
+  const UniqueFd& recorder_;
+  const FlightReader& flight_;
+  const GroupWorkers& workers_;
+  const std::function<bool(const WorkerRecord&)>& out_of_memory_;
   int generation_ = 0;       // number of workers that have been replaced
   std::map<int, int> born_;  // by local rank: the generation of a process that replaced another
 };

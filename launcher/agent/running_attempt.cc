@@ -20,11 +20,7 @@ RunningAttempt::RunningAttempt(const GroupSurroundings& surroundings,
       shared_{.plan = plan, .membership = membership},
       output_(output),
       handlers_(std::move(handlers)),
-      start_(surroundings.clock.Now()),
-      group_(surroundings,
-             GroupRules{.grace = plan.grace(), .saves = plan.target.is_trainer_config},
-             GroupHandlers{.on_first_failure = [this](const WorkerRecord& w) { OnFirstFailure(w); },
-                           .on_done = [this] { OnWorkersDone(); }}) {}
+      start_(surroundings.clock.Now()) {}
 
 Status RunningAttempt::Start(TemplateHost* worker_template) {
   // The memory is new for every attempt, so that workers do not see what a killed worker left.
@@ -32,24 +28,31 @@ Status RunningAttempt::Start(TemplateHost* worker_template) {
   DDPRUN_ASSIGN(AttemptOutput output, output_.MakeAttempt(shared_.membership));
   DDPRUN_ASSIGN(recorder_, CreateFlightRecorderFile(plan_.local_world_size()));
   DDPRUN_ASSIGN(flight_, FlightReader::Open(recorder_, plan_.local_world_size()));
-  group_.ReadFlight(flight_.get());
   shared_.error_folder = std::move(output.folder);
   shared_.node_memory_fd = node_memory_.get();
   shared_.flight_recorder_fd = recorder_.get();
   shared_.usable_cores = UsableCores();
   template_ = worker_template;
+  starter_ = MakeStarter(surroundings_.processes, plan_.target, template_,
+                         {node_memory_.get(), recorder_.get()});
+  GroupHandlers handlers{.on_first_failure = [this](const WorkerRecord& w) { OnFirstFailure(w); },
+                         .on_done = [this] { OnWorkersDone(); }};
+  if (template_ != nullptr && one_node() && plan_.options.rdzv.rules.max_restarts > 0) {
+    handlers.replacement_of = [this](const WorkerRecord& lost) { return Replace(lost); };
+  }
+  group_.emplace(surroundings_,
+                 GroupRules{.grace = plan_.grace(), .saves = plan_.target.is_trainer_config},
+                 *starter_, std::move(output.plan), *flight_, std::move(handlers));
+  replacements_.emplace(recorder_, *flight_, group_->workers(), handlers_.out_of_memory);
   std::vector<WorkerSpec> specs;
   for (int local_rank = 0; local_rank < plan_.local_world_size(); ++local_rank) {
     specs.push_back(SpecFor(local_rank));
   }
   if (template_ != nullptr) {
-    if (one_node() && plan_.options.rdzv.rules.max_restarts > 0) ReplaceLostWorkers();
     surroundings_.log.Debug("asking the worker template to fork",
                             {{"workers", std::to_string(specs.size())}});
   }
-  starter_ = MakeStarter(surroundings_.processes, plan_.target, template_,
-                         {node_memory_.get(), recorder_.get()});
-  group_.Start(specs, *starter_, std::move(output.plan));
+  group_->Start(specs);
   return {};
 }
 
@@ -60,34 +63,26 @@ WorkerSpec RunningAttempt::SpecFor(int local_rank) const {
   return spec;
 }
 
-void RunningAttempt::ReplaceLostWorkers() {
-  replacements_ = std::make_unique<Replacements>(
-      Replacements::Sources{.recorder = recorder_,
-                            .flight = *flight_,
-                            .living = [this] { return group_.Living(); },
-                            .ended_well = [this] { return group_.EndedWell(); },
-                            .out_of_memory = handlers_.out_of_memory});
-  group_.ReplaceBy([this](const WorkerRecord& lost) -> std::optional<WorkerSpec> {
-    const auto generation = template_->ready() ? replacements_->Begin(lost) : std::nullopt;
-    if (!generation) return std::nullopt;
-    WorkerSpec spec = SpecFor(lost.local_rank);
-    spec.env.Set("DDPRUN_GENERATION", std::to_string(*generation));
-    return spec;
-  });
+std::optional<WorkerSpec> RunningAttempt::Replace(const WorkerRecord& lost) {
+  const auto generation = template_->ready() ? replacements_->Begin(lost) : std::nullopt;
+  if (!generation) return std::nullopt;
+  WorkerSpec spec = SpecFor(lost.local_rank);
+  spec.env.Set("DDPRUN_GENERATION", std::to_string(*generation));
+  return spec;
 }
 
 void RunningAttempt::Stop(int signal) {
   OnEnding();
-  group_.Stop(signal);
+  group_->Stop(signal);
 }
 
 void RunningAttempt::Hurry() {
   OnEnding();
-  group_.Hurry();
+  group_->Hurry();
 }
 
 void RunningAttempt::OnExit(pid_t pid, const ProcessExit& exit) {
-  group_.OnExit(pid, exit);
+  group_->OnExit(pid, exit);
   if (early_end_ != nullptr && EndsWell(exit, plan_.target.is_trainer_config)) early_end_->Begin();
 }
 
@@ -101,16 +96,16 @@ void RunningAttempt::OnEnding() {
   if (hang_guard_ != nullptr) hang_guard_->EndWatch();
   if (flight_ == nullptr || std::exchange(standings_noted_, true)) return;
   const auto now = surroundings_.clock.Now();
-  for (const LiveWorker& worker : group_.Living()) {
+  for (const LiveWorker& worker : group_->workers().Living()) {
     if (const auto flight = flight_->Read(worker.local_rank)) {
-      group_.NoteStanding(worker.local_rank, DescribePastFlight(*flight, now));
+      group_->workers().NoteStanding(worker.local_rank, DescribePastFlight(*flight, now));
     }
   }
 }
 
 void RunningAttempt::OnWorkersDone() {
   std::set<pid_t> sessions;
-  for (const WorkerRecord& worker : group_.Records()) {
+  for (const WorkerRecord& worker : group_->workers().Records()) {
     sessions.insert(worker.pid);
     if (!worker.exit) unkillable_.push_back(worker.pid);
   }
@@ -127,23 +122,23 @@ void RunningAttempt::WatchForHang(HangGuard::StoreOf store,
   if (!plan_.options.hang_timeout) return;
   hang_guard_ = std::make_unique<HangGuard>(surroundings_.clock, surroundings_.cpu_times,
                                             *plan_.options.hang_timeout);
-  hang_guard_->Watch(group_, *flight_, std::move(store), std::move(on_hang));
+  hang_guard_->Watch(*group_, *flight_, std::move(store), std::move(on_hang));
 }
 
 void RunningAttempt::WatchForEarlyEnd(const HangGuard::StoreOf& store) {
-  EarlyEndWatch::Sources sources{.living = [this] { return group_.Living(); },
-                                 .ended = [this] { return group_.EndedWell(); },
+  EarlyEndWatch::Sources sources{.living = [this] { return group_->workers().Living(); },
+                                 .ended = [this] { return group_->workers().EndedWell(); },
                                  .flight = flight_.get()};
   if (one_node()) sources.store_waits = HangGuard::WaitsIn(store);
   early_end_ = std::make_unique<EarlyEndWatch>(
       surroundings_.clock, std::move(sources),
       EarlyEndWatch::Handlers{
-          .on_early_end = [this](const EarlyEnd& e) { group_.FailEnded(e.local_rank, e.left); },
+          .on_early_end = [this](const EarlyEnd& e) { group_->FailEnded(e.local_rank, e.left); },
           .on_all_wait = [this](const std::string& line) { surroundings_.log.Warning(line); }});
 }
 
 std::optional<HangReport> RunningAttempt::hang() const {
-  return hang_guard_ == nullptr ? std::nullopt : hang_guard_->report(group_);
+  return hang_guard_ == nullptr ? std::nullopt : hang_guard_->report(*group_);
 }
 
 std::chrono::milliseconds RunningAttempt::lifetime() const {

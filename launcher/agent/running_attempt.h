@@ -49,7 +49,7 @@ class RunningAttempt {
 
   void Stop(int signal);
   void Hurry();
-  void Pass(int signal) { group_.Pass(signal); }
+  void Pass(int signal) { group_->Pass(signal); }
   void OnExit(pid_t pid, const ProcessExit& exit);
 
   // From now on, a worker that ends with code 0 while others wait for it has failed. With
@@ -62,13 +62,14 @@ class RunningAttempt {
   // Processes that SIGKILL did not end. Complete when gone().
   const std::vector<pid_t>& unkillable() const { return unkillable_; }
   std::chrono::milliseconds lifetime() const;
-  WorkerGroup& group() { return group_; }
-  const WorkerGroup& group() const { return group_; }
+  // REQUIRES: Start() was called and has not failed.
+  WorkerGroup& group() { return *group_; }
+  const WorkerGroup& group() const { return *group_; }
 
  private:
   bool one_node() const { return shared_.membership.nnodes == 1; }
   WorkerSpec SpecFor(int local_rank) const;
-  void ReplaceLostWorkers();
+  std::optional<WorkerSpec> Replace(const WorkerRecord& lost);
   void OnFirstFailure(const WorkerRecord& worker);
   // Ends the watches, because workers that are stopping do not hang. The first call also notes what
   // the living workers do now, for the reports.
@@ -86,10 +87,10 @@ class RunningAttempt {
   UniqueFd recorder_;
   std::unique_ptr<FlightReader> flight_;
   TemplateHost* template_ = nullptr;
-  std::unique_ptr<Replacements> replacements_;
+  std::optional<Replacements> replacements_;
   bool standings_noted_ = false;
-  std::unique_ptr<WorkerStarter> starter_;  // before group_, which uses it
-  WorkerGroup group_;
+  std::unique_ptr<WorkerStarter> starter_;
+  std::optional<WorkerGroup> group_;          // set by Start()
   std::unique_ptr<EarlyEndWatch> early_end_;  // after group_ and flight_, which it watches
   std::unique_ptr<HangGuard> hang_guard_;     // after group_ and flight_, which it watches
   bool gone_ = false;
