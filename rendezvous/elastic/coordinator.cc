@@ -44,7 +44,7 @@ std::string LogLine(const Outgoing& outgoing, size_t num_members) {
     return "a round starts, nodes: " + std::to_string(num_members);
   }
   if (std::holds_alternative<AllLeft>(outgoing.what)) return "all workers ended well";
-  if (const auto* told = std::get_if<TellEnd>(&outgoing.what)) {
+  if (const auto* told = std::get_if<ReportEnd>(&outgoing.what)) {
     return std::string(NameOf(told->end.kind)) + ": " + told->end.message;
   }
   const auto* refused = std::get_if<RefuseJoin>(&outgoing.what);
@@ -223,7 +223,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
   }
 
   static bool IsResult(const Outgoing& outgoing) {
-    if (const auto* end = std::get_if<TellEnd>(&outgoing.what)) {
+    if (const auto* end = std::get_if<ReportEnd>(&outgoing.what)) {
       return end->end.kind == RoundEnd::Kind::kJobFailed;
     }
     return std::holds_alternative<AllLeft>(outgoing.what) ||

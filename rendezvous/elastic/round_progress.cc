@@ -44,7 +44,7 @@ void RoundState::TellWaiting() {
   told_line_ = line;
   next_line_ = now_ + std::max(kLinePause, NumWaiting() * kLinePausePerNode);
   for (const auto& [id, node] : nodes_) {
-    if (node.waiting) actions_.push_back({id, TellProgress{line}});
+    if (node.waiting) actions_.push_back({id, ReportProgress{line}});
   }
 }
 

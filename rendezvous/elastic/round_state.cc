@@ -36,14 +36,14 @@ Actions RoundState::OnJoin(NodeId id, const NodeInfo& info, Time now) {
   if (!MayTakePart(node)) {
     const std::string rounds = std::to_string(short_rounds_) + " rounds in a row";
     actions_.push_back(
-        {id, TellProgress{rounds + " lost a node soon after they began: new ones wait a while"}});
+        {id, ReportProgress{rounds + " lost a node soon after they began: new ones wait a while"}});
   } else if (forming() && has_room()) {
     BackToGathering();
   } else if (phase_ == Phase::kRunning && has_room() && left_.empty()) {
     Admit(info);
   } else if (phase_ == Phase::kRunning) {
-    actions_.push_back({id, TellProgress{"the job runs on " + std::to_string(members_.size()) +
-                                         " nodes: waiting as a spare"}});
+    actions_.push_back({id, ReportProgress{"the job runs on " + std::to_string(members_.size()) +
+                                           " nodes: waiting as a spare"}});
   }
   Gather();
   return Take();
@@ -300,7 +300,7 @@ void RoundState::Start() {
 
 void RoundState::EndRound(const RoundEnd& end) {
   if (end.kind == RoundEnd::Kind::kRestart) ++restarts_;
-  TellMembers(TellEnd{attempt_, end});
+  TellMembers(ReportEnd{attempt_, end});
   if (end.kind == RoundEnd::Kind::kJobFailed) return Close(JobHasEnded(end.message));
   phase_ = Phase::kGathering;
   gathering_since_ = now_;
