@@ -220,14 +220,14 @@ std::optional<RoundState::Time> RoundState::NextDeadline() const {
   }
   if (!next) return std::nullopt;  // no node waits
   if (last_call_) next = last_call_;
-  if (WaitingLine() != told_line_) consider(next_line_);
+  if (WaitingLine() != reported_line_) consider(next_line_);
   return next;
 }
 
 void RoundState::Gather() {
   if (phase_ != Phase::kGathering) return;
   if (Complete()) return Form();
-  TellWaiting();
+  ReportToWaiting();
 }
 
 bool RoundState::Complete() {
@@ -288,19 +288,19 @@ void RoundState::Start() {
   ++rounds_;
   lost_.clear();
   last_call_.reset();
-  told_line_.clear();
+  reported_line_.clear();
   for (auto& [id, node] : nodes_) node.seat.reset();
   for (size_t i = 0; i < members_.size(); ++i) {
     Node& node = nodes_.at(members_[i]);
     node.seat = static_cast<int>(i);
     node.waiting = false;
   }
-  TellMembers(StartRound{attempt_});
+  SendToMembers(StartRound{attempt_});
 }
 
 void RoundState::EndRound(const RoundEnd& end) {
   if (end.kind == RoundEnd::Kind::kRestart) ++restarts_;
-  TellMembers(ReportEnd{attempt_, end});
+  SendToMembers(ReportEnd{attempt_, end});
   if (end.kind == RoundEnd::Kind::kJobFailed) return Close(JobHasEnded(end.message));
   phase_ = Phase::kGathering;
   gathering_since_ = now_;
@@ -309,7 +309,7 @@ void RoundState::EndRound(const RoundEnd& end) {
 
 void RoundState::FinishIfAllLeft() {
   if (left_.size() < members_.size()) return;
-  TellMembers(AllLeft{attempt_});
+  SendToMembers(AllLeft{attempt_});
   Close(JobHasEnded(""));
 }
 
@@ -323,7 +323,7 @@ void RoundState::Close(const Error& refusal) {
 }
 
 template <typename Action>
-void RoundState::TellMembers(const Action& action) {
+void RoundState::SendToMembers(const Action& action) {
   for (const NodeId member : members_) {
     if (nodes_.contains(member)) actions_.push_back({member, action});
   }
