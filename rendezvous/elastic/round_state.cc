@@ -140,7 +140,7 @@ Actions RoundState::OnWithdraw(NodeId id, RoundEnd end, bool ends_job, Time now)
   }
   const Node gone = found->second;
   nodes_.erase(found);
-  Lose(id, gone, std::move(end));
+  HandleLostNode(id, gone, std::move(end));
   return Take();
 }
 
@@ -151,11 +151,12 @@ Actions RoundState::OnGone(NodeId id, const std::string& how, Time now) {
   const Node gone = found->second;
   nodes_.erase(found);
   const int rank = RankOf(id);
-  Lose(id, gone, {.node_rank = rank, .message = NodeText(rank, gone.info) + " is gone: " + how});
+  HandleLostNode(id, gone,
+                 {.node_rank = rank, .message = NodeText(rank, gone.info) + " is gone: " + how});
   return Take();
 }
 
-void RoundState::Lose(NodeId id, const Node& gone, RoundEnd end) {
+void RoundState::HandleLostNode(NodeId id, const Node& gone, RoundEnd end) {
   if (phase_ == Phase::kDone) return;
   if (gone.seat) lost_[*gone.seat] = NodeText(*gone.seat, gone.info);
   if (phase_ != Phase::kRunning) {
@@ -170,14 +171,14 @@ void RoundState::Lose(NodeId id, const Node& gone, RoundEnd end) {
     end.kind =
         restarts_ < rules_.max_restarts ? RoundEnd::Kind::kRestart : RoundEnd::Kind::kJobFailed;
   }
-  if (end.kind == RoundEnd::Kind::kRegroup) NoteLifetime();
+  if (end.kind == RoundEnd::Kind::kRegroup) DelayNewNodes();
   EndRound(end);
   Gather();
 }
 
 // Makes new nodes wait longer with each short round in a row, because a node that comes and crashes
 // again and again would keep the others from their work.
-void RoundState::NoteLifetime() {
+void RoundState::DelayNewNodes() {
   constexpr int kMostDoublings = 6;
   short_rounds_ = now_ - started_ < kLongEnough ? short_rounds_ + 1 : 0;
   if (short_rounds_ < 2) return;

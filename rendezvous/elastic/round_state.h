@@ -71,11 +71,11 @@ class RoundState {
   void Form();
   void BackToGathering();
   void DropSilent();
-  void NoteLifetime();
+  void DelayNewNodes();
   void Admit(const NodeInfo& info);
   void Start();
   void EndRound(const RoundEnd& end);
-  void Lose(NodeId id, const Node& gone, RoundEnd end);
+  void HandleLostNode(NodeId id, const Node& gone, RoundEnd end);
   void FinishIfAllLeft();
   void Close(const Error& refusal);
   void RefuseOverdue();
