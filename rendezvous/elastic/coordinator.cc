@@ -160,7 +160,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     }
     std::shared_ptr<Job>& job = jobs_[hello->run_id];
     const bool started_anew = job && job->state.done() && hello->requeues > job->requeues;
-    if (job == nullptr || Forgotten(*job) || started_anew) {
+    if (job == nullptr || IsForgotten(*job) || started_anew) {
       job = std::make_shared<Job>(Job{hello->run_id, hello->requeues, RoundState(hello->rules)});
     }
     if (const auto error = Disagreement(hello->rules, job->state.rules())) {
@@ -248,13 +248,13 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     return {seen.to_string(), only_here};
   }
 
-  bool Forgotten(const Job& job) const {
+  bool IsForgotten(const Job& job) const {
     return job.state.done() && Clock::now() >= job.state.done_since() + options_.close_timeout;
   }
 
   // Tells waiting nodes which other jobs wait, because some of a job's nodes may have got another
   // --rdzv_id by mistake.
-  void TellOfOthers() {
+  void ReportOtherJobs() {
     constexpr size_t kMostNames = 4;
     std::vector<std::pair<const Job*, std::string>> waiting;
     for (const auto& [run_id, job] : jobs_) {
@@ -277,9 +277,9 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
   void Tidy() {
     std::erase_if(jobs_, [&](const auto& named) {
       const auto& [run_id, job] = named;
-      return job.use_count() == 1 && (!job->state.done() || Forgotten(*job));
+      return job.use_count() == 1 && (!job->state.done() || IsForgotten(*job));
     });
-    TellOfOthers();
+    ReportOtherJobs();
     ArmTimer();
   }
 
@@ -290,7 +290,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     };
     for (const auto& [id, job] : jobs_) {
       consider(job->state.NextDeadline());
-      if (job->state.done() && !Forgotten(*job)) {
+      if (job->state.done() && !IsForgotten(*job)) {
         consider(job->state.done_since() + options_.close_timeout);
       }
     }
