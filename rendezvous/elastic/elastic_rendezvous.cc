@@ -91,7 +91,7 @@ void ElasticRendezvous::Join(std::function<void(Result<Membership>)> done) {
   ending_.cancel();
   round_server_.reset();
   line_.clear();
-  said_line_.clear();
+  reported_line_.clear();
   After(progress_, options_.progress_interval, &ElasticRendezvous::OnProgressTime);
   if (lost_) {
     asio::post(io_, [self = shared_from_this()] { self->FailJoin(*self->lost_); });
@@ -221,8 +221,8 @@ void ElasticRendezvous::OnClosed(const std::string& reason) {
 
 void ElasticRendezvous::OnProgressTime() {
   After(progress_, options_.progress_interval, &ElasticRendezvous::OnProgressTime);
-  if (line_.empty() || line_ == said_line_ || !options_.on_progress) return;
-  said_line_ = line_;
+  if (line_.empty() || line_ == reported_line_ || !options_.on_progress) return;
+  reported_line_ = line_;
   options_.on_progress(line_);
 }
 

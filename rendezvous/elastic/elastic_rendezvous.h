@@ -74,7 +74,7 @@ class ElasticRendezvous final : public Rendezvous,
   bool stopped_ = false;
   std::optional<Error> lost_;  // why the coordinator is lost
   std::string line_;           // the latest line about the wait, and the last that was reported
-  std::string said_line_;
+  std::string reported_line_;
 
   // State of the current round.
   int64_t attempt_ = -1;
