@@ -44,8 +44,8 @@ void JoinWatch::ReportProgress() {
   }
   if (!node_.connection->connected()) {
     const std::string problem = node_.connection->last_problem();
-    return node_.Say("waiting for node 0 at " + ToString(node_.options.endpoint) +
-                     (problem.empty() ? "" : " (" + problem + ")"));
+    return node_.ReportLine("waiting for node 0 at " + ToString(node_.options.endpoint) +
+                            (problem.empty() ? "" : " (" + problem + ")"));
   }
   if (!node_.hosted_by_ddprun) return;
   if (*node_.hosted_by_ddprun) return ReportLineOfHost();
@@ -71,7 +71,7 @@ void JoinWatch::ReportJoined() {
                        HeardText(node_.options.run_id);
           break;
         }
-        node_.Say(DescribeJoined(node_.nnodes, host_.missing()) + strangers_);
+        node_.ReportLine(DescribeJoined(node_.nnodes, host_.missing()) + strangers_);
       }));
 }
 
@@ -84,7 +84,7 @@ void JoinWatch::ReportLineOfHost() {
     if (there.status != kCheckReady) return;
     node_.Ask(KeyRequest(Op::kGet, key), [this](const Reply& reply) {
       joined_ = Printable(reply.values.front()).substr(0, kMostShown);
-      node_.Say(joined_);
+      node_.ReportLine(joined_);
     });
   });
 }
@@ -95,7 +95,7 @@ void JoinWatch::LookForNode(int node, const std::vector<int>& missing) {
   if (node == node_.nnodes) {
     looking_ = false;
     joined_ = DescribeJoined(node_.nnodes, missing);
-    return node_.Say(joined_);
+    return node_.ReportLine(joined_);
   }
   node_.Ask(KeysRequest(Op::kCheck, {node_.keys.RoleInfo(node_.round, node)}),
             [this, node, missing](const Reply& reply) {

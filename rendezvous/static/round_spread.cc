@@ -135,7 +135,7 @@ void RoundSpread::OnPublished(const Result<Reply>& reply) {
 // would be out of step with the other nodes.
 void RoundSpread::OnReportTime() {
   if (now_.end || now_.asked == RoundEnd::Kind::kJobFailed) return OnReported();
-  node_.Say("waiting for node 0, which does not answer, to know how the round ended");
+  node_.ReportLine("waiting for node 0, which does not answer, to know how the round ended");
   const auto limit = node_.options.rules.join_timeout;
   node_.After(ending_, limit,
               [this, limit] { LoseRound("node 0 did not answer within " + DurationText(limit)); });

@@ -77,7 +77,7 @@ void StaticNode::WatchKey(const std::string& key,
                }));
 }
 
-void StaticNode::Say(const std::string& line) {
+void StaticNode::ReportLine(const std::string& line) {
   if (line.empty() || line == last_line || !options.on_progress) return;
   last_line = line;
   options.on_progress(line);

@@ -57,7 +57,7 @@ struct StaticNode {
                 std::unique_ptr<StoreWatch>& watch,
                 std::function<void(Result<std::string>)> then);
   // Reports a line about the wait, unless it is empty or the last line of this round.
-  void Say(const std::string& line);
+  void ReportLine(const std::string& line);
 
   asio::io_context& io;
   const RendezvousOptions options;

@@ -88,13 +88,13 @@ void StaticRendezvous::LookUpOwn() {
       node_.InRound([this, host](const Result<std::vector<asio::ip::address>>& found) {
         if (!found.has_value()) {
           // The name may become known. Until then the store must not listen on all addresses.
-          node_.Say("waiting for the name of node 0: " + found.error().what);
+          node_.ReportLine("waiting for the name of node 0: " + found.error().what);
           return node_.After(pause_, kLookUpPause, [this] { LookUpOwn(); });
         }
         addresses_ = OwnAddresses(host, *found, node_.nnodes);
         if (addresses_.empty()) {
-          node_.Say("listening on all addresses: " + host +
-                    " is not known as an address of this machine");
+          node_.ReportLine("listening on all addresses: " + host +
+                           " is not known as an address of this machine");
         }
         OpenStore();
       }));
@@ -121,7 +121,7 @@ void StaticRendezvous::OpenStore() {
   }
   if (node_.round == 0) {
     node_.hosted_by_ddprun = true;
-    node_.Say(ExposureWarning(addresses_, opened->port()));
+    node_.ReportLine(ExposureWarning(addresses_, opened->port()));
     identity_.PublishHost();
     if (addresses_.empty()) identity_.LookForTwin();
     host_.WatchNodes();
