@@ -54,7 +54,7 @@ std::string MakeIdentity(const StaticNode& node) {
 
 NodeIdentity::NodeIdentity(StaticNode& node) : node_(node), text_(MakeIdentity(node)) {}
 
-void NodeIdentity::TakeRank(std::function<void()> then) {
+void NodeIdentity::ClaimRank(std::function<void()> then) {
   node_.Ask(KeyRequest(Op::kCompareSet, node_.keys.Node(node_.rank), text_),
             [this, then = std::move(then)](const Reply& reply) {
               const std::string& taken = reply.values.front();
@@ -93,21 +93,22 @@ void NodeIdentity::PublishHost() {
 // nullopt means that no store answers.
 void NodeIdentity::AskWhoHosts(
     milliseconds timeout, std::function<void(const std::optional<std::string>& identity)> then) {
-  twin_ =
+  host_query_ =
       std::make_unique<StoreConnection>(node_.io, node_.options.endpoint, DeadlineAfter(timeout));
   const auto answer = node_.InRound(std::move(then));
-  twin_->Call(KeysRequest(Op::kCheck, {JobKeys::Host()}),
-              node_.InRound([this, answer](const Result<Reply>& reply) {
-                if (!reply.has_value()) return answer(std::nullopt);
-                if (reply->status != kCheckReady) return answer("");
-                twin_->Call(
-                    KeyRequest(Op::kGet, JobKeys::Host()), [answer](const Result<Reply>& got) {
-                      answer(got.has_value() ? std::optional(got->values.front()) : std::nullopt);
-                    });
-              }));
+  host_query_->Call(
+      KeysRequest(Op::kCheck, {JobKeys::Host()}),
+      node_.InRound([this, answer](const Result<Reply>& reply) {
+        if (!reply.has_value()) return answer(std::nullopt);
+        if (reply->status != kCheckReady) return answer("");
+        host_query_->Call(
+            KeyRequest(Op::kGet, JobKeys::Host()), [answer](const Result<Reply>& got) {
+              answer(got.has_value() ? std::optional(got->values.front()) : std::nullopt);
+            });
+      }));
 }
 
-void NodeIdentity::LookForTwin() {
+void NodeIdentity::FindSecondHost() {
   AskWhoHosts(node_.options.rules.join_timeout, [this](const std::optional<std::string>& identity) {
     if (!identity || *identity == text_) return;
     node_.EndJoin(NodeRankTaken(0, ParseIdentity(*identity).host));

@@ -19,16 +19,16 @@ class NodeIdentity {
 
   // Takes the node rank, checks that node 0 has the same job, and calls `then`. Fails the join if
   // another process has the node rank, or if node 0 belongs to another job.
-  void TakeRank(std::function<void()> then);
+  void ClaimRank(std::function<void()> then);
   // On node 0: names this node as the store's host.
   void PublishHost();
   // On node 0: fails the join if a second node 0 answers at the endpoint, which is no known address
   // of this machine. The endpoint may still lead back to this process.
-  void LookForTwin();
+  void FindSecondHost();
   // On node 0: fails the join with `taken`, or with an error that says who has the port.
   void FailWithoutPort(const Error& taken);
-  // Ends LookForTwin().
-  void Reset() { twin_.reset(); }
+  // Ends FindSecondHost().
+  void Reset() { host_query_.reset(); }
 
  private:
   void CheckHost(std::function<void()> then);
@@ -37,7 +37,7 @@ class NodeIdentity {
 
   StaticNode& node_;
   const std::string text_;
-  std::unique_ptr<StoreConnection> twin_;  // asks who else hosts a store
+  std::unique_ptr<StoreConnection> host_query_;  // asks who else hosts a store
 };
 
 }  // namespace ddprun::rendezvous

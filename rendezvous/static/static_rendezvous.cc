@@ -123,7 +123,7 @@ void StaticRendezvous::OpenStore() {
     node_.hosted_by_ddprun = true;
     node_.ReportLine(ExposureWarning(addresses_, opened->port()));
     identity_.PublishHost();
-    if (addresses_.empty()) identity_.LookForTwin();
+    if (addresses_.empty()) identity_.FindSecondHost();
     host_.WatchNodes();
   }
   Announce();
@@ -134,7 +134,7 @@ void StaticRendezvous::Announce() {
   Request init = KeyRequest(Op::kAdd, JobKeys::Init());
   init.number = 1;
   node_.Ask(std::move(init), [](const Reply&) {});
-  identity_.TakeRank([this] { EnterRound(); });
+  identity_.ClaimRank([this] { EnterRound(); });
 }
 
 void StaticRendezvous::EnterRound() {
