@@ -25,7 +25,7 @@ void JoinWatch::OnDeadline() {
   if (node_.connection != nullptr && !node_.connection->connected()) return;
   if (node_.is_host()) joined_ = DescribeJoined(node_.nnodes, host_.missing());
   Error error = NodesMissing(endpoint, node_.is_host(), joined_, waited);
-  if (!strangers_.empty()) error.what += "\nAnother job is here" + strangers_ + ".";
+  if (!other_job_.empty()) error.what += "\nAnother job is here" + other_job_ + ".";
   node_.EndJoin(std::move(error));
 }
 
@@ -61,17 +61,17 @@ void JoinWatch::ReportJoined() {
   node_.server->Call(
       KeyRequest(Op::kListKeys, ""), node_.InRound([this](const Result<Reply>& reply) {
         if (!node_.joining()) return;
-        strangers_.clear();
+        other_job_.clear();
         const auto keys = reply.has_value() ? reply->values : std::vector<std::string>();
         for (const std::string& key : keys) {
           const auto other = node_.keys.OtherJob(key);
           if (!other) continue;
-          strangers_ = "; node " + other->second +
+          other_job_ = "; node " + other->second +
                        " came with --rdzv_id=" + HeardText(other->first) + ", this job has " +
                        HeardText(node_.options.run_id);
           break;
         }
-        node_.ReportLine(DescribeJoined(node_.nnodes, host_.missing()) + strangers_);
+        node_.ReportLine(DescribeJoined(node_.nnodes, host_.missing()) + other_job_);
       }));
 }
 

@@ -27,7 +27,7 @@ class JoinWatch {
   StaticNode& node_;
   const StaticHost& host_;
   std::string joined_;     // the last DescribeJoined() of the round
-  std::string strangers_;  // on node 0: text about a node of another job
+  std::string other_job_;  // on node 0: text about a node of another job
   bool looking_ = false;   // LookForNode() asks for one node after the other
 };
 
