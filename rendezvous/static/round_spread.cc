@@ -39,12 +39,12 @@ void RoundSpread::WatchRound(std::function<void(RoundEnd)> handler) {
 }
 
 void RoundSpread::OnNote(const Result<std::string>& note) {
-  if (barrier_.finished() || now_.noted) return;
-  now_.noted = true;
+  if (barrier_.finished() || now_.has_read_key) return;
+  now_.has_read_key = true;
   if (note.has_value()) {
     now_.end = ParseNote(*note);
     if (node_.is_host()) return CopyToAll(*note);
-    SendSeen();
+    ConfirmEnd();
     return Deliver();
   }
   now_.end = RoundEnd{.node_rank = -1, .message = note.error().what};
@@ -52,7 +52,7 @@ void RoundSpread::OnNote(const Result<std::string>& note) {
   node_.After(ending_, kLastAnswerTimeout, [this] { Deliver(); });
 }
 
-void RoundSpread::SendSeen() {
+void RoundSpread::ConfirmEnd() {
   node_.Send(KeyRequest(Op::kSet, node_.keys.FailureSeen(node_.round, node_.rank)));
 }
 
@@ -79,7 +79,7 @@ void RoundSpread::CopyToAll(const std::string& note) {
     node_.Send(KeyRequest(Op::kCompareSet, node_.keys.Failure(node_.round, node), note));
   }
   node_.After(spreading_, kSpreadTimeout, [this] { Deliver(); });
-  AwaitSeen();
+  AwaitConfirmations();
 }
 
 void RoundSpread::EndRound(RoundEnd end, std::function<void()> done) {
@@ -121,12 +121,12 @@ void RoundSpread::Publish(const RoundEnd& own, int round) {
 
 void RoundSpread::OnPublished(const Result<Reply>& reply) {
   if (!reply.has_value() && !now_.end && now_.asked != RoundEnd::Kind::kJobFailed) {
-    return LoseRound(reply.error().what);
+    return FailRound(reply.error().what);
   }
   if (reply.has_value() && node_.is_host()) OnNote(reply->values.front());
   if (reply.has_value() && !now_.end) {
     now_.end = ParseNote(reply->values.front());
-    SendSeen();
+    ConfirmEnd();
   }
   OnEndKnown();
 }
@@ -138,36 +138,37 @@ void RoundSpread::OnReportTime() {
   node_.ReportLine("waiting for node 0, which does not answer, to know how the round ended");
   const auto limit = node_.options.rules.join_timeout;
   node_.After(ending_, limit,
-              [this, limit] { LoseRound("node 0 did not answer within " + DurationText(limit)); });
+              [this, limit] { FailRound("node 0 did not answer within " + DurationText(limit)); });
 }
 
 // Takes the job for failed, because this node cannot learn how the round ended.
-void RoundSpread::LoseRound(const std::string& why) {
+void RoundSpread::FailRound(const std::string& why) {
   now_.end = RoundEnd{.node_rank = -1, .message = why};
   OnSpread();
 }
 
 void RoundSpread::OnEndKnown() {
-  if (node_.is_host()) return AwaitSeen();
+  if (node_.is_host()) return AwaitConfirmations();
   OnSpread();
 }
 
-void RoundSpread::AwaitSeen() {
-  now_.unheard.clear();
-  for (int node = 1; node < node_.nnodes; ++node) now_.unheard.insert(node);
-  if (now_.end) now_.unheard.erase(now_.end->node_rank);
-  if (now_.unheard.empty()) return OnSpread();
-  for (const int node : now_.unheard) {
-    const auto heard = node_.InRound([this, node](const Result<Reply>&) {
-      now_.unheard.erase(node);
-      if (now_.unheard.empty()) OnSpread();
+void RoundSpread::AwaitConfirmations() {
+  now_.unconfirmed.clear();
+  for (int node = 1; node < node_.nnodes; ++node) now_.unconfirmed.insert(node);
+  if (now_.end) now_.unconfirmed.erase(now_.end->node_rank);
+  if (now_.unconfirmed.empty()) return OnSpread();
+  for (const int node : now_.unconfirmed) {
+    const auto confirmed = node_.InRound([this, node](const Result<Reply>&) {
+      now_.unconfirmed.erase(node);
+      if (now_.unconfirmed.empty()) OnSpread();
     });
     node_.server->Call(KeysRequest(Op::kCheck, {node_.keys.Node(node)}),
                        node_.InRound([this, key = node_.keys.FailureSeen(node_.round, node),
-                                      heard](const Result<Reply>& reply) {
+                                      confirmed](const Result<Reply>& reply) {
                          // A node without this key runs torchrun, which reads no failures.
-                         if (reply.has_value() && reply->status != kCheckReady) return heard(reply);
-                         node_.server->Call(KeysRequest(Op::kWait, {key}), heard);
+                         if (reply.has_value() && reply->status != kCheckReady)
+                           return confirmed(reply);
+                         node_.server->Call(KeysRequest(Op::kWait, {key}), confirmed);
                        }));
   }
 }

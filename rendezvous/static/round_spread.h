@@ -33,13 +33,13 @@ class RoundSpread {
   void OnNote(const Result<std::string>& note);
   void Deliver();
   void CopyToAll(const std::string& note);
-  void SendSeen();
+  void ConfirmEnd();
   void Publish(const RoundEnd& own, int round);
   void OnPublished(const Result<Reply>& reply);
   void OnReportTime();
-  void LoseRound(const std::string& why);
+  void FailRound(const std::string& why);
   void OnEndKnown();
-  void AwaitSeen();
+  void AwaitConfirmations();
   void OnSpread();
   void OnReported();
 
@@ -48,11 +48,11 @@ class RoundSpread {
     std::unique_ptr<StoreWatch> watch;
     std::function<void(RoundEnd)> on_end;
     std::optional<RoundEnd> end;
-    bool noted = false;  // this node has read its key
+    bool has_read_key = false;  // this node has read its key
     bool delivered = false;
     std::optional<RoundEnd::Kind> asked;  // the kind that EndRound() got on this node
     std::function<void()> on_reported;
-    std::set<int> unheard;  // on node 0: nodes that have not read the end yet
+    std::set<int> unconfirmed;  // on node 0: nodes that have not read the end yet
   };
 
   StaticNode& node_;
