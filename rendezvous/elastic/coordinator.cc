@@ -13,7 +13,7 @@
 #include "rendezvous/elastic/control_message.h"
 #include "rendezvous/elastic/elastic_text.h"
 #include "rendezvous/elastic/round_state.h"
-#include "rendezvous/net/heard_text.h"
+#include "rendezvous/net/quote_received.h"
 #include "rendezvous/peer_json.h"
 #include "rendezvous/store/store_server.h"
 
@@ -261,7 +261,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
       const int nodes = job->state.num_waiting();
       if (nodes == 0 || waiting.size() == kMostNames) continue;
       const std::string count = std::to_string(nodes);
-      waiting.emplace_back(job.get(), HeardText(run_id) + " (nodes: " + count + ")");
+      waiting.emplace_back(job.get(), QuoteReceived(run_id) + " (nodes: " + count + ")");
     }
     for (const auto& [run_id, job] : jobs_) {
       std::string names;

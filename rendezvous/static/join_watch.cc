@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "rendezvous/join_text.h"
-#include "rendezvous/net/heard_text.h"
+#include "rendezvous/net/quote_received.h"
 
 namespace ddprun::rendezvous {
 
@@ -67,8 +67,8 @@ void JoinWatch::ReportJoined() {
           const auto other = node_.keys.OtherJob(key);
           if (!other) continue;
           other_job_ = "; node " + other->second +
-                       " came with --rdzv_id=" + HeardText(other->first) + ", this job has " +
-                       HeardText(node_.options.run_id);
+                       " came with --rdzv_id=" + QuoteReceived(other->first) + ", this job has " +
+                       QuoteReceived(node_.options.run_id);
           break;
         }
         node_.ReportLine(DescribeJoined(node_.nnodes, host_.missing()) + other_job_);

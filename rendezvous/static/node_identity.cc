@@ -9,7 +9,7 @@
 
 #include "base/json_of_stranger.h"
 #include "rendezvous/join_text.h"
-#include "rendezvous/net/heard_text.h"
+#include "rendezvous/net/quote_received.h"
 
 namespace ddprun::rendezvous {
 
@@ -123,11 +123,12 @@ void NodeIdentity::FailWithoutPort(const Error& taken) {
       return node_.EndJoin(NodeRankTaken(0, other.host));
     }
     Error error = taken;
-    error.what += other.run_id.empty()
-                      ? " A store listens there: that of another launcher's node 0, or `ddprun "
-                        "store`."
-                      : " It belongs to node 0 of the job --rdzv_id=" + HeardText(other.run_id) +
-                            ", on " + other.host + ".";
+    error.what +=
+        other.run_id.empty()
+            ? " A store listens there: that of another launcher's node 0, or `ddprun "
+              "store`."
+            : " It belongs to node 0 of the job --rdzv_id=" + QuoteReceived(other.run_id) +
+                  ", on " + other.host + ".";
     node_.EndJoin(error);
   });
 }

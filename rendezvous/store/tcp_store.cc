@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "rendezvous/net/heard_text.h"
+#include "rendezvous/net/quote_received.h"
 #include "rendezvous/store/wire.h"
 #include "rendezvous/store/wire_decoder.h"
 
@@ -63,7 +63,7 @@ Error StillMissing(const HostPort& peer, const std::vector<std::string>& keys) {
 }  // namespace
 
 Error NoStoreThere(const HostPort& peer, std::string_view received) {
-  const std::string heard = HeardText(received);
+  const std::string heard = QuoteReceived(received);
   return {.code = Code::kRendezvous,
           .title = "NO STORE THERE",
           .where = ToString(peer),

@@ -9,7 +9,7 @@ namespace ddprun::rendezvous {
 
 // Returns the first printable characters in quotes, such as "SSH-2.0-OpenSSH_9.6"; "" if `bytes`
 // begin with another character. The text has no control characters, so that terminals can show it.
-inline std::string HeardText(std::string_view bytes) {
+inline std::string QuoteReceived(std::string_view bytes) {
   constexpr size_t kShownBytes = 60;
   size_t length = 0;
   while (length < std::min(bytes.size(), kShownBytes) && bytes[length] >= ' ' &&
