@@ -38,6 +38,9 @@ void WorkerGroup::Start(const std::vector<WorkerSpec>& specs) {
                         if (!status.ok()) return FailStart(status.error());
                         Apply(state_.On(GroupEvent::kStarted));
                       }});
+  // A template that still forks has copies of the descriptors.
+  if (handlers_.replacement_of) return;
+  for (size_t i = 0; i < workers_.size(); ++i) workers_.CloseFds(i);
 }
 
 void WorkerGroup::Replace(size_t index, const WorkerSpec& replacement) {

@@ -19,8 +19,8 @@ namespace ddprun::launcher {
 class WorkerStarter {
  public:
   struct Handlers {
-    // Returns the descriptors of a worker, which stay open until it has started. Called once for
-    // each spec, in order, before Start() returns.
+    // Returns the descriptors of a worker, which stay open until it has started or Start() returns.
+    // Called once for each spec, in order.
     std::function<Result<const WorkerFds*>(size_t index)> open;
     std::function<void(size_t index, pid_t pid)> on_started;
     // Called once, at last. An error means that not all processes have started.
