@@ -47,7 +47,7 @@ TEST_F(ToySubcommand, HasItsErrorReported) {
 
 TEST_F(ToySubcommand, StandsInHelpManPageAndCompletion) {
   EXPECT_THAT(Run({"--help"}, 0), HasSubstr("plays with a toy"));
-  EXPECT_THAT(Run({"--print_man_page"}, 0), HasSubstr("plays with a toy"));
+  EXPECT_THAT(Run({"--print_man_page"}, 0), HasSubstr("ddprun toy"));
   EXPECT_THAT(Run({"--print_completion=bash"}, 0), HasSubstr(" toy"));
   rows_.pop_back();
   EXPECT_THAT(Run({"--help"}, 0), Not(HasSubstr("toy")));
