@@ -83,7 +83,7 @@ void RunningAttempt::Hurry() {
 
 void RunningAttempt::OnExit(pid_t pid, const ProcessExit& exit) {
   group_->OnExit(pid, exit);
-  if (early_end_ != nullptr && EndsWell(exit, plan_.target.is_trainer_config)) early_end_->Begin();
+  if (early_end_ && EndsWell(exit, plan_.target.is_trainer_config)) early_end_->Begin();
 }
 
 void RunningAttempt::OnFirstFailure(const WorkerRecord& worker) {
@@ -92,8 +92,8 @@ void RunningAttempt::OnFirstFailure(const WorkerRecord& worker) {
 }
 
 void RunningAttempt::OnEnding() {
-  if (early_end_ != nullptr) early_end_->End();
-  if (hang_guard_ != nullptr) hang_guard_->EndWatch();
+  if (early_end_) early_end_->End();
+  if (hang_guard_) hang_guard_->EndWatch();
   if (flight_ == nullptr || std::exchange(standings_noted_, true)) return;
   const auto now = surroundings_.clock.Now();
   for (const LiveWorker& worker : group_->workers().Living()) {
@@ -118,27 +118,22 @@ void RunningAttempt::OnWorkersDone() {
 
 void RunningAttempt::WatchForHang(HangGuard::StoreOf store,
                                   std::function<void(const HangReport&)> on_hang) {
-  WatchForEarlyEnd(store);
-  if (!plan_.options.hang_timeout) return;
-  hang_guard_ = std::make_unique<HangGuard>(surroundings_.clock, surroundings_.cpu_times,
-                                            *plan_.options.hang_timeout);
-  hang_guard_->Watch(*group_, *flight_, std::move(store), std::move(on_hang));
-}
-
-void RunningAttempt::WatchForEarlyEnd(const HangGuard::StoreOf& store) {
   EarlyEndWatch::Sources sources{.living = [this] { return group_->workers().Living(); },
                                  .ended = [this] { return group_->workers().EndedWell(); },
                                  .flight = flight_.get()};
   if (one_node()) sources.store_waits = HangGuard::WaitsIn(store);
-  early_end_ = std::make_unique<EarlyEndWatch>(
+  early_end_.emplace(
       surroundings_.clock, std::move(sources),
       EarlyEndWatch::Handlers{
           .on_early_end = [this](const EarlyEnd& e) { group_->FailEnded(e.local_rank, e.left); },
           .on_all_wait = [this](const std::string& line) { surroundings_.log.Warning(line); }});
+  if (!plan_.options.hang_timeout) return;
+  hang_guard_.emplace(surroundings_.clock, surroundings_.cpu_times, *plan_.options.hang_timeout,
+                      *group_, *flight_, std::move(store), std::move(on_hang));
 }
 
 std::optional<HangReport> RunningAttempt::hang() const {
-  return hang_guard_ == nullptr ? std::nullopt : hang_guard_->report(*group_);
+  return hang_guard_ ? hang_guard_->report() : std::nullopt;
 }
 
 std::chrono::milliseconds RunningAttempt::lifetime() const {

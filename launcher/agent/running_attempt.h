@@ -75,7 +75,6 @@ class RunningAttempt {
   // the living workers do now, for the reports.
   void OnEnding();
   void OnWorkersDone();
-  void WatchForEarlyEnd(const HangGuard::StoreOf& store);
 
   GroupSurroundings surroundings_;
   const AgentPlan& plan_;
@@ -90,9 +89,9 @@ class RunningAttempt {
   std::optional<Replacements> replacements_;
   bool standings_noted_ = false;
   std::unique_ptr<WorkerStarter> starter_;
-  std::optional<WorkerGroup> group_;          // set by Start()
-  std::unique_ptr<EarlyEndWatch> early_end_;  // after group_ and flight_, which it watches
-  std::unique_ptr<HangGuard> hang_guard_;     // after group_ and flight_, which it watches
+  std::optional<WorkerGroup> group_;        // set by Start()
+  std::optional<EarlyEndWatch> early_end_;  // after group_ and flight_, which it watches
+  std::optional<HangGuard> hang_guard_;     // after group_ and flight_, which it watches
   bool gone_ = false;
   std::vector<pid_t> unkillable_;
 };
