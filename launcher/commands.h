@@ -36,4 +36,12 @@ extern const std::string_view kErrorsPage;
 // file's name and "#"; an Error if there is none. "" returns all names by second-level heading.
 Result<std::string> Explain(std::string_view name, std::string_view page = kErrorsPage);
 
+// `ddprun explain NAME`: prints what a message, or a key of a config, means.
+Result<int> RunExplain(const std::vector<std::string>& args, const Environment& env);
+
+// Returns the lines of --version: ddprun, torchrun, whose command line it follows, the compiler,
+// and what the ddp-trainer says that trainer configs would run with, which takes at most two
+// seconds.
+std::string VersionsText(const Environment& env);
+
 }  // namespace ddprun::launcher
