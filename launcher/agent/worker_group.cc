@@ -59,7 +59,7 @@ void WorkerGroup::Replace(size_t index, const WorkerSpec& replacement) {
                surroundings_.log.Debug("no other worker could be forked: " + status.error().what);
                Fail(index);
              }
-             LoseNext();
+             HandleNextLost();
            }});
 }
 
@@ -101,13 +101,13 @@ void WorkerGroup::OnExit(pid_t pid, const ProcessExit& exit) {
   const std::optional<size_t> index = workers_.NoteExit(pid, exit);
   if (!index) return;
   if (!EndsWell(exit, rules_.saves)) {
-    return std::holds_alternative<Signaled>(exit) ? Lose(*index) : Fail(*index);
+    return std::holds_alternative<Signaled>(exit) ? HandleLost(*index) : Fail(*index);
   }
   Apply(state_.On(GroupEvent::kWorkerSucceeded));
   ApplyIfAllGone();
 }
 
-void WorkerGroup::Lose(size_t index) {
+void WorkerGroup::HandleLost(size_t index) {
   const bool running = state_.phase() == GroupPhase::kRunning && handlers_.replacement_of;
   // The template is forking the replacement of another worker.
   if (running && starter_.is_busy()) return lost_.push_back(index);
@@ -117,9 +117,9 @@ void WorkerGroup::Lose(size_t index) {
   Replace(index, *std::move(replacement));
 }
 
-void WorkerGroup::LoseNext() {
+void WorkerGroup::HandleNextLost() {
   const std::vector<size_t> lost = std::exchange(lost_, {});
-  for (const size_t index : lost) Lose(index);
+  for (const size_t index : lost) HandleLost(index);
 }
 
 void WorkerGroup::Fail(size_t index) {
@@ -170,7 +170,7 @@ void WorkerGroup::FailEnded(int local_rank, std::string left) {
 void WorkerGroup::Apply(GroupAction action) {
   switch (action) {
     case GroupAction::kNone:
-    case GroupAction::kReplace:  // Lose() calls Replace()
+    case GroupAction::kReplace:  // HandleLost() calls Replace()
       return;
     case GroupAction::kStop:
       SignalAll(stop_signal_);

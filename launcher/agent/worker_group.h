@@ -60,10 +60,10 @@ class WorkerGroup {
   void FailStart(Error error);
   void Apply(GroupAction action);
   GroupEvent WhenOneFails() const;
-  // Replaces a worker that a signal has ended, or fails the group. LoseNext() does so for workers
-  // that were waiting for the starter.
-  void Lose(size_t index);
-  void LoseNext();
+  // Replaces a worker that a signal has ended, or fails the group. HandleNextLost() does so for
+  // workers that were waiting for the starter.
+  void HandleLost(size_t index);
+  void HandleNextLost();
   void Replace(size_t index, const WorkerSpec& replacement);
   // Handles a worker that has ended, and not well.
   void Fail(size_t index);
