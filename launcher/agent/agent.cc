@@ -112,7 +112,7 @@ void Agent::OnSignal(int signal, pid_t sender) {
 void Agent::OnStopSignal(int signal, pid_t sender) {
   const StopPatience::Meaning meaning = patience_.Note(signal, surroundings_.clock.Now());
   if (meaning == StopPatience::Meaning::kRepeat) return;
-  if (meaning == StopPatience::Meaning::kHurry) return On(AgentEvent::kHurryAsked);
+  if (meaning == StopPatience::Meaning::kHurry) return On(AgentEvent::kKillAsked);
   causes_.stop_signal = signal;
   const std::string from = sender > 0 ? " from pid " + std::to_string(sender) : "";
   const bool running = attempt_ != nullptr && !attempt_->gone();

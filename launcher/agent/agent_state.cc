@@ -7,7 +7,7 @@ namespace {
 using enum AgentPhase;
 using enum AgentAction;
 using AgentEvent::kReady, AgentEvent::kSucceeded, AgentEvent::kRestartAsked, AgentEvent::kEndAsked,
-    AgentEvent::kHurryAsked, AgentEvent::kSettled, AgentEvent::kLeft;
+    AgentEvent::kKillAsked, AgentEvent::kSettled, AgentEvent::kLeft;
 using From = AgentTable::From;
 
 }  // namespace
@@ -20,32 +20,32 @@ constexpr AgentTable kAgentTable = {
         .On(kReady, kRunning, kStartWorkers)
         .On(kRestartAsked, kRestarting, kStopWorkers)
         .On(kEndAsked, kEnding, kStopWorkers)
-        .On(kHurryAsked, kEnding, kKillWorkers)
+        .On(kKillAsked, kEnding, kKillWorkers)
         .Ignores(kSucceeded, kSettled, kLeft),
     From(kRunning)
         .On(kSucceeded, kLeaving, kLeave)
         .On(kRestartAsked, kRestarting, kStopWorkers)
         .On(kEndAsked, kEnding, kStopWorkers)
-        .On(kHurryAsked, kEnding, kKillWorkers)
+        .On(kKillAsked, kEnding, kKillWorkers)
         .Ignores(kReady, kSettled, kLeft),
     // The workers are gone, but a restart starts them again if another node fails now.
     From(kLeaving)
         .On(kRestartAsked, kRestarting, kStopWorkers)
         .On(kEndAsked, kEnding, kStopWorkers)
-        .On(kHurryAsked, kEnding, kKillWorkers)
+        .On(kKillAsked, kEnding, kKillWorkers)
         .On(kLeft, kDone, kFinish)
         .Ignores(kReady, kSucceeded, kSettled),
     From(kRestarting)
         .On(kEndAsked, kEnding, kStopWorkers)
-        .On(kHurryAsked, kEnding, kKillWorkers)
+        .On(kKillAsked, kEnding, kKillWorkers)
         .On(kSettled, kJoining, kJoin)
         .Ignores(kReady, kSucceeded, kRestartAsked, kLeft),
     From(kEnding)
         .On(kRestartAsked, kRestarting, kStopWorkers)
-        .On(kHurryAsked, kEnding, kKillWorkers)
+        .On(kKillAsked, kEnding, kKillWorkers)
         .On(kSettled, kDone, kFinish)
         .Ignores(kReady, kSucceeded, kEndAsked, kLeft),
-    From(kDone).Ignores(kReady, kSucceeded, kRestartAsked, kEndAsked, kHurryAsked, kSettled, kLeft),
+    From(kDone).Ignores(kReady, kSucceeded, kRestartAsked, kEndAsked, kKillAsked, kSettled, kLeft),
 };
 static_assert(kAgentTable.IsComplete());
 

@@ -7,7 +7,7 @@ namespace {
 using enum GroupPhase;
 using enum GroupAction;
 using GroupEvent::kStarted, GroupEvent::kWorkerSucceeded, GroupEvent::kWorkerFailed,
-    GroupEvent::kWorkerLost, GroupEvent::kAllGone, GroupEvent::kStopAsked, GroupEvent::kHurryAsked,
+    GroupEvent::kWorkerLost, GroupEvent::kAllGone, GroupEvent::kStopAsked, GroupEvent::kKillAsked,
     GroupEvent::kGraceOver;
 using From = GroupTable::From;
 
@@ -21,26 +21,26 @@ constexpr GroupTable kGroupTable = {
         .On(kWorkerLost, kRunning, kReplace)
         .On(kAllGone, kDone, kFinish)
         .On(kStopAsked, kStopping, kStop)
-        .On(kHurryAsked, kKilling, kKill)
+        .On(kKillAsked, kKilling, kKill)
         .Ignores(kStarted, kWorkerSucceeded, kGraceOver),
     From(kStopping)
         .On(kStarted, kStopping, kStop)
         .On(kAllGone, kDone, kFinish)
-        .On(kHurryAsked, kKilling, kKill)
+        .On(kKillAsked, kKilling, kKill)
         .On(kGraceOver, kKilling, kKill)
         .Ignores(kWorkerSucceeded, kWorkerFailed, kWorkerLost, kStopAsked),
     From(kKilling)
         .On(kStarted, kKilling, kKill)
         .On(kAllGone, kDone, kFinish)
         .On(kGraceOver, kDone, kGiveUp)
-        .Ignores(kWorkerSucceeded, kWorkerFailed, kWorkerLost, kStopAsked, kHurryAsked),
+        .Ignores(kWorkerSucceeded, kWorkerFailed, kWorkerLost, kStopAsked, kKillAsked),
     From(kDone).Ignores(kStarted,
                         kWorkerSucceeded,
                         kWorkerFailed,
                         kWorkerLost,
                         kAllGone,
                         kStopAsked,
-                        kHurryAsked,
+                        kKillAsked,
                         kGraceOver),
 };
 static_assert(kGroupTable.IsComplete());

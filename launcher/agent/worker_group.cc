@@ -73,7 +73,7 @@ void WorkerGroup::FailStart(Error error) {
   surroundings_.log.Debug("workers could not be started: " + start_error_->what);
   workers_.DropUnstarted();
   const bool none = workers_.Living().empty();
-  Apply(state_.On(none ? GroupEvent::kAllGone : GroupEvent::kHurryAsked));
+  Apply(state_.On(none ? GroupEvent::kAllGone : GroupEvent::kKillAsked));
 }
 
 void WorkerGroup::Stop(int signal) {
@@ -144,7 +144,7 @@ void WorkerGroup::ApplyIfAllGone() {
 
 GroupEvent WorkerGroup::WhenOneFails() const {
   const bool others_wait = rules_.saves && (saving_ || state_.phase() == GroupPhase::kRunning);
-  return others_wait ? GroupEvent::kHurryAsked : GroupEvent::kWorkerFailed;
+  return others_wait ? GroupEvent::kKillAsked : GroupEvent::kWorkerFailed;
 }
 
 void WorkerGroup::NoteFailure(size_t index) {
