@@ -283,7 +283,7 @@ void Agent::StopWorkers() {
     } else if (StopsGently(Causes())) {
       attempt_->Stop(signal == SIGINT ? SIGINT : SIGTERM);
     } else {
-      attempt_->Hurry();
+      attempt_->Kill();
     }
   }
   SettleSoon();
@@ -291,7 +291,7 @@ void Agent::StopWorkers() {
 
 void Agent::KillWorkers() {
   alarm_.reset();
-  if (attempt_ != nullptr) attempt_->Hurry();
+  if (attempt_ != nullptr) attempt_->Kill();
   ending_.StopWaiting();
   SettleSoon();
 }

@@ -47,7 +47,7 @@ void HangGuard::OnHang(const HangReport& report) {
   group_.Stop(SIGABRT);
   // SIGCONT is needed, because a stopped process takes SIGABRT only after it.
   group_.PassToAll(SIGCONT);
-  dump_time_ = clock_.Set(kDumpTime, [this] { group_.Hurry(); });
+  dump_time_ = clock_.Set(kDumpTime, [this] { group_.Kill(); });
   on_hang_(report);
 }
 

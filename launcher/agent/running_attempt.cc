@@ -76,9 +76,9 @@ void RunningAttempt::Stop(int signal) {
   group_->Stop(signal);
 }
 
-void RunningAttempt::Hurry() {
+void RunningAttempt::Kill() {
   OnEnding();
-  group_->Hurry();
+  group_->Kill();
 }
 
 void RunningAttempt::OnExit(pid_t pid, const ProcessExit& exit) {

@@ -48,7 +48,7 @@ class RunningAttempt {
   Status Start(TemplateHost* worker_template);
 
   void Stop(int signal);
-  void Hurry();
+  void Kill();
   void Pass(int signal) { group_->Pass(signal); }
   void OnExit(pid_t pid, const ProcessExit& exit);
 

@@ -35,7 +35,7 @@ class WorkerGroup {
   // Sends the signal to every worker's process group, and SIGKILL after the grace time.
   void Stop(int signal);
   // Sends SIGKILL now.
-  void Hurry() { Apply(state_.On(GroupEvent::kKillAsked)); }
+  void Kill() { Apply(state_.On(GroupEvent::kKillAsked)); }
   // Sends the signal to the workers only, because their children may not expect it.
   void Pass(int signal);
   // Sends the signal to the workers and their children, to stop and continue them.
