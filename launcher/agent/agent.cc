@@ -211,7 +211,7 @@ void Agent::StartWorkers() {
 }
 
 void Agent::OnFirstFailure(const WorkerRecord& worker) {
-  RestartOrEnd(history_.TellOf(worker));
+  RestartOrEnd(history_.RoundEndBy(worker));
 }
 
 void Agent::OnHang(const HangReport& report) {

@@ -12,7 +12,7 @@ void JobHistory::BeginAttempt(const rendezvous::Membership& membership) {
   current_ = AttemptEnd{.membership = membership, .started_at = std::chrono::system_clock::now()};
 }
 
-rendezvous::RoundEnd JobHistory::TellOf(const WorkerRecord& worker) const {
+rendezvous::RoundEnd JobHistory::RoundEndBy(const WorkerRecord& worker) const {
   std::vector<WorkerRecord> known = {worker};
   Complete(known);
   return {.message = Summarize(worker, host_),
