@@ -348,7 +348,7 @@ int Agent::Finish() {
   if (!plan_.options.report_file.empty()) end.log = log_.LastLines();
   // If the back end assigns ranks, a rank that this node only asked for may be another node's.
   end.ranked = has_joined_ || plan_.options.backend->fixed || !plan_.options.several_nodes();
-  SayLastWords(plan_, end, surroundings_.console, log_);
+  ReportJobEnd(plan_, end, surroundings_.console, log_);
   return end.exit_code;
 }
 

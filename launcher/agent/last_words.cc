@@ -30,7 +30,7 @@ Status PassErrorFileOn(const std::string& from, const ProcessExit& exit, const s
   return WriteWholeFile(to, ForParent(*text, exit), Durability::kUnsynced);
 }
 
-void SayLastWords(const AgentPlan& plan, const JobEnd& end, Console& console, const Log& log) {
+void ReportJobEnd(const AgentPlan& plan, const JobEnd& end, Console& console, const Log& log) {
   const std::string parent_file = plan.env.GetOr("TORCHELASTIC_ERROR_FILE", "");
   if (!parent_file.empty() && end.worker_failed) {
     const AttemptEnd& last = end.attempts.back();

@@ -23,6 +23,6 @@ Status PassErrorFileOn(const std::string& from, const ProcessExit& exit, const s
 
 // Reports the end on standard error, in the file of --report_file, and in the file of
 // TORCHELASTIC_ERROR_FILE.
-void SayLastWords(const AgentPlan& plan, const JobEnd& end, Console& console, const Log& log);
+void ReportJobEnd(const AgentPlan& plan, const JobEnd& end, Console& console, const Log& log);
 
 }  // namespace ddprun::launcher
