@@ -24,7 +24,7 @@ std::string ForParent(const std::string& error_file, const ProcessExit& exit) {
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-Status PassErrorFileOn(const std::string& from, const ProcessExit& exit, const std::string& to) {
+Status CopyErrorFile(const std::string& from, const ProcessExit& exit, const std::string& to) {
   const std::optional<std::string> text = ReadFileOfStranger(from);
   if (!text) return {};
   return WriteWholeFile(to, ForParent(*text, exit), Durability::kUnsynced);
@@ -35,7 +35,7 @@ void ReportJobEnd(const AgentPlan& plan, const JobEnd& end, Console& console, co
   if (!parent_file.empty() && end.worker_failed) {
     const AttemptEnd& last = end.attempts.back();
     const WorkerRecord& worker = last.workers[*last.first_failure];
-    const Status told = PassErrorFileOn(worker.error_file, *worker.exit, parent_file);
+    const Status told = CopyErrorFile(worker.error_file, *worker.exit, parent_file);
     if (!told.ok()) log.Warning("TORCHELASTIC_ERROR_FILE: " + told.error().what);
   }
   console.err().WriteLines(RenderJobEnd(end, TerminalStyle(STDERR_FILENO, plan.color)));

@@ -19,7 +19,7 @@ std::string ForParent(const std::string& error_file, const ProcessExit& exit);
 
 // Copies the error file at `from`, if it exists, to `to`, the error file that the parent process
 // of ddprun reads. torch elastic does so, too.
-Status PassErrorFileOn(const std::string& from, const ProcessExit& exit, const std::string& to);
+Status CopyErrorFile(const std::string& from, const ProcessExit& exit, const std::string& to);
 
 // Reports the end on standard error, in the file of --report_file, and in the file of
 // TORCHELASTIC_ERROR_FILE.
