@@ -13,7 +13,7 @@
 
 namespace ddprun::launcher {
 
-std::string ForParent(const std::string& error_file, const ProcessExit& exit) {
+std::string ErrorTextForParent(const std::string& error_file, const ProcessExit& exit) {
   using nlohmann::json;
   json document = ParseJsonOfStranger(error_file);
   const bool has_message =
@@ -27,7 +27,7 @@ std::string ForParent(const std::string& error_file, const ProcessExit& exit) {
 Status CopyErrorFile(const std::string& from, const ProcessExit& exit, const std::string& to) {
   const std::optional<std::string> text = ReadFileOfStranger(from);
   if (!text) return {};
-  return WriteWholeFile(to, ForParent(*text, exit), Durability::kUnsynced);
+  return WriteWholeFile(to, ErrorTextForParent(*text, exit), Durability::kUnsynced);
 }
 
 void ReportJobEnd(const AgentPlan& plan, const JobEnd& end, Console& console, const Log& log) {

@@ -14,14 +14,15 @@ namespace {
 
 TEST(ErrorFileForParent, GetsTheExitCodeOfTheWorker) {
   const std::string text = R"({"message":{"message":"ValueError: x"}})";
-  EXPECT_EQ(ForParent(text, Exited{7}), R"({"message":{"errorCode":7,"message":"ValueError: x"}})");
-  EXPECT_EQ(ForParent(text, Signaled{SIGKILL}),
+  EXPECT_EQ(ErrorTextForParent(text, Exited{7}),
+            R"({"message":{"errorCode":7,"message":"ValueError: x"}})");
+  EXPECT_EQ(ErrorTextForParent(text, Signaled{SIGKILL}),
             R"({"message":{"errorCode":-9,"message":"ValueError: x"}})");
 }
 
 TEST(ErrorFileForParent, StaysAsItIsWhenThereIsNoPlaceForTheCode) {
   for (const std::string text : {R"({"message": "text", "timestamp": 1})", "{}", "{half", ""}) {
-    EXPECT_EQ(ForParent(text, Exited{7}), text);
+    EXPECT_EQ(ErrorTextForParent(text, Exited{7}), text);
   }
 }
 
