@@ -140,10 +140,10 @@ bool Agent::may_restart() const {
 }
 
 void Agent::OnTemplateLost(const Error& error) {
-  if (template_->refusal()) return OnCannotGoOn(error);
+  if (template_->refusal()) return OnCannotContinue(error);
   // Workers continue without their template, and the next round starts another one.
   if (state_.phase() != AgentPhase::kJoining) return;
-  if (template_renewed_ || !may_restart()) return OnCannotGoOn(error);
+  if (template_renewed_ || !may_restart()) return OnCannotContinue(error);
   template_renewed_ = true;
   log_.Warning(error.what + " Another one is started.");
   StartTemplate();
@@ -186,7 +186,7 @@ void Agent::OnJoined(Result<rendezvous::Membership> membership) {
                                    {"world_size", std::to_string(membership_->world_size)}});
   }
   rendezvous_->WatchRound([this](const rendezvous::RoundEnd& end) { OnRoundEnd(end); });
-  if (causes_.error) return OnCannotGoOn(*causes_.error);
+  if (causes_.error) return OnCannotContinue(*causes_.error);
   StartIfReady();
 }
 
@@ -249,7 +249,7 @@ void Agent::OnAttemptGone() {
 
 void Agent::OnCannotStart(const Error& error) {
   const bool killed = template_ != nullptr && !template_->ready() && !template_->refusal();
-  if (!killed || !may_restart()) return OnCannotGoOn(error);
+  if (!killed || !may_restart()) return OnCannotContinue(error);
   RestartOrEnd({.message = Name() + ": " + error.what, .exit_code = ExitStatus(error.code)});
 }
 
@@ -312,10 +312,10 @@ void Agent::JoinAgain() {
 
 void Agent::FailWith(Error error) {
   causes_.error = std::move(error);
-  OnCannotGoOn(*causes_.error);
+  OnCannotContinue(*causes_.error);
 }
 
-void Agent::OnCannotGoOn(const Error& error) {
+void Agent::OnCannotContinue(const Error& error) {
   // A template that refused its work has printed the reason on standard error.
   if (template_ != nullptr) causes_.refusal = template_->refusal();
   if (!causes_.error) causes_.error = error;

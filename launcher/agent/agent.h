@@ -90,7 +90,7 @@ class Agent {
   bool settling() const;
   // Ends this node with `error`. Tells the other nodes, after joining if it has not joined yet.
   void FailWith(Error error);
-  void OnCannotGoOn(const Error& error);
+  void OnCannotContinue(const Error& error);
   // Posts kSettled if the workers are gone and the other nodes know of the end.
   void SettleSoon();
 
