@@ -31,7 +31,7 @@ Agent::Agent(AgentPlan plan, const AgentSurroundings& surroundings)
       causes_({.own_node_rank = plan_.options.rdzv.node_rank.value_or(0),
                .several_nodes = plan_.options.several_nodes(),
                .saves = plan_.target.is_trainer_config}),
-      ending_(log_, plan_.options.several_nodes(), [this] { SettleSoon(); }) {}
+      ending_(log_, plan_.options.several_nodes(), [this] { PostIfSettled(); }) {}
 
 Agent::~Agent() = default;
 
@@ -244,7 +244,7 @@ void Agent::OnAttemptGone() {
   const std::optional<Error>& start_error = attempt_->group().start_error();
   if (start_error && !settling()) OnCannotStart(*start_error);
   On(AgentEvent::kSucceeded);
-  SettleSoon();
+  PostIfSettled();
 }
 
 void Agent::OnCannotStart(const Error& error) {
@@ -286,14 +286,14 @@ void Agent::StopWorkers() {
       attempt_->Kill();
     }
   }
-  SettleSoon();
+  PostIfSettled();
 }
 
 void Agent::KillWorkers() {
   alarm_.reset();
   if (attempt_ != nullptr) attempt_->Kill();
   ending_.StopWaiting();
-  SettleSoon();
+  PostIfSettled();
 }
 
 void Agent::JoinAgain() {
@@ -330,7 +330,7 @@ void Agent::OnCannotContinue(const Error& error) {
   On(AgentEvent::kEndAsked);
 }
 
-void Agent::SettleSoon() {
+void Agent::PostIfSettled() {
   // Posts the event, because its action may destroy the object that calls this.
   asio::post(surroundings_.io, [this] {
     const bool gone = attempt_ == nullptr || attempt_->gone();

@@ -92,7 +92,7 @@ class Agent {
   void FailWith(Error error);
   void OnCannotContinue(const Error& error);
   // Posts kSettled if the workers are gone and the other nodes know of the end.
-  void SettleSoon();
+  void PostIfSettled();
 
   // Completes what the reports need from the attempt, if there is one.
   void CloseAttempt();
