@@ -227,7 +227,7 @@ void Agent::RestartOrEnd(rendezvous::RoundEnd end) {
 }
 
 void Agent::OnRoundEnd(const rendezvous::RoundEnd& end) {
-  ending_.Note(end);
+  ending_.NoteEnd(end);
   log_.Debug("the round was ended", {{"by_node", std::to_string(end.node_rank)},
                                      {"kind", std::string(NameOf(end.kind))},
                                      {"message", end.message}});

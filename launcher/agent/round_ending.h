@@ -25,7 +25,7 @@ class RoundEnding {
   // Leaves the round for good: see Rendezvous::Withdraw().
   void Withdraw(rendezvous::Rendezvous& node, rendezvous::RoundEnd end);
   // Notes the end that counts on all nodes: another node's, if that was first.
-  void Note(const rendezvous::RoundEnd& end) { end_ = end; }
+  void NoteEnd(const rendezvous::RoundEnd& end) { end_ = end; }
   // Forgets the end, because the next round begins.
   void Reset() { end_.reset(); }
   // Continues although the other nodes may not know.
