@@ -103,10 +103,10 @@ void Agent::OnSignal(int signal, pid_t sender) {
   if (attempt_ == nullptr) return;
   // Ctrl-Z. The workers do not get it from the terminal, because they have sessions of their own.
   // SIGSTOP replaces SIGTSTP, because a group whose parent is in another session ignores SIGTSTP.
-  if (signal == SIGTSTP) return attempt_->group().PassToAll(SIGSTOP);
-  if (signal == SIGCONT) return attempt_->group().PassToAll(SIGCONT);
+  if (signal == SIGTSTP) return attempt_->group().SignalWithChildren(SIGSTOP);
+  if (signal == SIGCONT) return attempt_->group().SignalWithChildren(SIGCONT);
   if (signal == SIGWINCH) attempt_->group().workers().FollowTerminal();
-  attempt_->Pass(signal);
+  attempt_->Signal(signal);
 }
 
 void Agent::OnStopSignal(int signal, pid_t sender) {

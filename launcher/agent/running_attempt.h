@@ -49,7 +49,7 @@ class RunningAttempt {
 
   void Stop(int signal);
   void Kill();
-  void Pass(int signal) { group_->Pass(signal); }
+  void Signal(int signal) { group_->Signal(signal); }
   void OnExit(pid_t pid, const ProcessExit& exit);
 
   // From now on, a worker that ends with code 0 while others wait for it has failed. With

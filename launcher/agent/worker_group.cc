@@ -85,13 +85,13 @@ void WorkerGroup::Stop(int signal) {
   Apply(state_.On(GroupEvent::kStopAsked));
 }
 
-void WorkerGroup::Pass(int signal) {
+void WorkerGroup::Signal(int signal) {
   for (const LiveWorker& worker : workers_.Living()) {
     surroundings_.processes.Signal(worker.pid, signal);
   }
 }
 
-void WorkerGroup::PassToAll(int signal) {
+void WorkerGroup::SignalWithChildren(int signal) {
   for (const LiveWorker& worker : workers_.Living()) {
     surroundings_.processes.SignalGroup(worker.pid, signal);
   }

@@ -37,9 +37,9 @@ class WorkerGroup {
   // Sends SIGKILL now.
   void Kill() { Apply(state_.On(GroupEvent::kKillAsked)); }
   // Sends the signal to the workers only, because their children may not expect it.
-  void Pass(int signal);
+  void Signal(int signal);
   // Sends the signal to the workers and their children, to stop and continue them.
-  void PassToAll(int signal);
+  void SignalWithChildren(int signal);
 
   // Handles the end of a process, if it is a worker of this group.
   void OnExit(pid_t pid, const ProcessExit& exit);
