@@ -173,10 +173,10 @@ void WorkerGroup::Apply(GroupAction action) {
     case GroupAction::kReplace:  // HandleLost() calls Replace()
       return;
     case GroupAction::kStop:
-      SignalAll(stop_signal_);
+      SignalLiving(stop_signal_);
       return ArmTimer(rules_.grace);
     case GroupAction::kKill:
-      SignalAll(SIGKILL);
+      SignalLiving(SIGKILL);
       starter_.Kill();
       return ArmTimer(kKillTimeout);
     case GroupAction::kFinish:
@@ -186,7 +186,7 @@ void WorkerGroup::Apply(GroupAction action) {
   }
 }
 
-void WorkerGroup::SignalAll(int signal) {
+void WorkerGroup::SignalLiving(int signal) {
   surroundings_.log.Debug(
       "signalling the workers",
       {{"signal", SignalName(signal)}, {"living", std::to_string(workers_.Living().size())}});

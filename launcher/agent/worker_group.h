@@ -69,7 +69,7 @@ class WorkerGroup {
   void Fail(size_t index);
   void ApplyIfAllGone();
   void NoteFailure(size_t index);
-  void SignalAll(int signal);
+  void SignalLiving(int signal);
   void ArmTimer(std::chrono::milliseconds time);
 
   GroupSurroundings surroundings_;
