@@ -24,7 +24,7 @@ constexpr std::string_view kSocketVariable = "DDPRUN_TEMPLATE_FD";
 constexpr size_t kMaxMessageBytes = 64 << 10;
 constexpr size_t kMaxDescriptors = 5;
 
-std::string Text(const json& message) {
+std::string Dumped(const json& message) {
   // Replaces invalid bytes, because environments may hold any bytes and JSON only UTF-8.
   return message.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -114,14 +114,14 @@ void TemplateClient::ForkWorkers(const std::vector<ForkOrder>& orders,
     std::vector<std::string> unset = order.env.unset;
     unset.emplace_back(kSocketVariable);
     Message message;
-    message.text = Text({{"fork",
-                          {{"local_rank", order.local_rank},
-                           {"env", std::move(env)},
-                           {"unset", std::move(unset)}}}});
+    message.text = Dumped({{"fork",
+                            {{"local_rank", order.local_rank},
+                             {"env", std::move(env)},
+                             {"unset", std::move(unset)}}}});
     for (const int fd : order.fds) message.fds.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
     outgoing_.push_back(std::move(message));
   }
-  outgoing_.push_back(Message{Text({{"go", {{"agent_pid", ::getpid()}}}}), {}});
+  outgoing_.push_back(Message{Dumped({{"go", {{"agent_pid", ::getpid()}}}}), {}});
   Send();
 }
 
@@ -133,7 +133,7 @@ void TemplateClient::Receive() {
         const ssize_t got = ::recv(socket_.native_handle(), text.data(), text.size(), MSG_DONTWAIT);
         if (got > 0) {
           text.resize(static_cast<size_t>(got));
-          Take(text);
+          Handle(text);
         } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
           return;  // the template has closed the socket; its exit status follows
         }
@@ -141,7 +141,7 @@ void TemplateClient::Receive() {
       });
 }
 
-void TemplateClient::Take(const std::string& text) {
+void TemplateClient::Handle(const std::string& text) {
   const json message = ParseJsonOfStranger(text);
   if (message.is_object() && message.contains("ready")) {
     is_ready_ = true;
@@ -155,7 +155,7 @@ void TemplateClient::Take(const std::string& text) {
     }
   }
   if (!forked_) return;
-  if (pids.size() != expected_pids_) return Gone("gave a wrong answer: " + text.substr(0, 200));
+  if (pids.size() != expected_pids_) return FailFork("gave a wrong answer: " + text.substr(0, 200));
   std::exchange(forked_, nullptr)(std::move(pids));
 }
 
@@ -173,7 +173,7 @@ void TemplateClient::Send() {
     // EPIPE means that the template has closed the socket: OnExit() follows. Reports other errors.
     if (error_number != 0) {
       outgoing_.clear();
-      if (error_number != EPIPE) Gone("cannot be reached: " + ErrnoText(error_number));
+      if (error_number != EPIPE) FailFork("cannot be reached: " + ErrnoText(error_number));
       return;
     }
     outgoing_.pop_front();
@@ -181,10 +181,10 @@ void TemplateClient::Send() {
 }
 
 void TemplateClient::OnExit(const ProcessExit& exit) {
-  Gone(DescribeExit(exit));
+  FailFork(DescribeExit(exit));
 }
 
-void TemplateClient::Gone(const std::string& why) {
+void TemplateClient::FailFork(const std::string& why) {
   if (forked_) std::exchange(forked_, nullptr)(TemplateGone(why));
 }
 

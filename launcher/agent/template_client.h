@@ -66,9 +66,9 @@ class TemplateClient {
 
   TemplateClient(asio::io_context& io, UniqueFd socket, pid_t pid);
   void Receive();
-  void Take(const std::string& text);
+  void Handle(const std::string& text);
   void Send();
-  void Gone(const std::string& why);
+  void FailFork(const std::string& why);
 
   asio::posix::stream_descriptor socket_;
   pid_t pid_;
