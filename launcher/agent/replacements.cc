@@ -17,7 +17,7 @@ std::optional<int> Replacements::Begin(const WorkerRecord& lost) {
     return std::nullopt;
   }
   if (!lost.error_file.empty()) ::unlink(lost.error_file.c_str());  // the lost worker's error file
-  return born_[lost.local_rank] = ++generation_;
+  return generations_[lost.local_rank] = ++generation_;
 }
 
 // Other workers may be lost at the same time, or their replacements may still start: living workers
@@ -30,8 +30,9 @@ bool Replacements::CanReplace(const WorkerRecord& lost) const {
   for (const LiveWorker& worker : workers_.Living()) {
     const auto flight = flight_.Read(worker.local_rank);
     if (!flight) return false;
-    const bool comes = BornIn(worker.local_rank) > 0 && flight->phase == WorkerPhase::kStarting;
-    if (!flight->recovers && !comes) return false;
+    const bool is_starting =
+        GenerationOf(worker.local_rank) > 0 && flight->phase == WorkerPhase::kStarting;
+    if (!flight->recovers && !is_starting) return false;
     state_is_left = state_is_left || HasRecovered(worker.local_rank);
   }
   return state_is_left && !out_of_memory_(lost);
@@ -40,13 +41,13 @@ bool Replacements::CanReplace(const WorkerRecord& lost) const {
 bool Replacements::HasRecovered(int local_rank) const {
   const auto flight = flight_.Read(local_rank);
   // A number beyond the newest generation is none that the worker has written.
-  return flight && flight->recovers && *flight->recovers >= BornIn(local_rank) &&
+  return flight && flight->recovers && *flight->recovers >= GenerationOf(local_rank) &&
          *flight->recovers <= generation_;
 }
 
-int Replacements::BornIn(int local_rank) const {
-  const auto born = born_.find(local_rank);
-  return born == born_.end() ? 0 : born->second;
+int Replacements::GenerationOf(int local_rank) const {
+  const auto found = generations_.find(local_rank);
+  return found == generations_.end() ? 0 : found->second;
 }
 
 }  // namespace ddprun::launcher

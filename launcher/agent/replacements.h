@@ -32,14 +32,15 @@ class Replacements {
   // Returns whether this worker's latest process has the run's state and can continue if another
   // worker is lost.
   bool HasRecovered(int local_rank) const;
-  int BornIn(int local_rank) const;
+  int GenerationOf(int local_rank) const;
 
   const UniqueFd& recorder_;
   const FlightReader& flight_;
   const GroupWorkers& workers_;
   const std::function<bool(const WorkerRecord&)>& out_of_memory_;
-  int generation_ = 0;       // number of workers that have been replaced
-  std::map<int, int> born_;  // by local rank: the generation of a process that replaced another
+  int generation_ = 0;  // number of workers that have been replaced
+  std::map<int, int>
+      generations_;  // by local rank: the generation of a process that replaced another
 };
 
 }  // namespace ddprun::launcher
