@@ -38,9 +38,8 @@ class Replacements {
   const FlightReader& flight_;
   const GroupWorkers& workers_;
   const std::function<bool(const WorkerRecord&)>& out_of_memory_;
-  int generation_ = 0;  // number of workers that have been replaced
-  std::map<int, int>
-      generations_;  // by local rank: the generation of a process that replaced another
+  int generation_ = 0;              // number of workers that have been replaced
+  std::map<int, int> generations_;  // by local rank, of a process that replaced another
 };
 
 }  // namespace ddprun::launcher

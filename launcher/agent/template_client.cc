@@ -24,7 +24,7 @@ constexpr std::string_view kSocketVariable = "DDPRUN_TEMPLATE_FD";
 constexpr size_t kMaxMessageBytes = 64 << 10;
 constexpr size_t kMaxDescriptors = 5;
 
-std::string Dumped(const json& message) {
+std::string JsonText(const json& message) {
   // Replaces invalid bytes, because environments may hold any bytes and JSON only UTF-8.
   return message.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -114,14 +114,14 @@ void TemplateClient::ForkWorkers(const std::vector<ForkOrder>& orders,
     std::vector<std::string> unset = order.env.unset;
     unset.emplace_back(kSocketVariable);
     Message message;
-    message.text = Dumped({{"fork",
-                            {{"local_rank", order.local_rank},
-                             {"env", std::move(env)},
-                             {"unset", std::move(unset)}}}});
+    message.text = JsonText({{"fork",
+                              {{"local_rank", order.local_rank},
+                               {"env", std::move(env)},
+                               {"unset", std::move(unset)}}}});
     for (const int fd : order.fds) message.fds.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
     outgoing_.push_back(std::move(message));
   }
-  outgoing_.push_back(Message{Dumped({{"go", {{"agent_pid", ::getpid()}}}}), {}});
+  outgoing_.push_back(Message{JsonText({{"go", {{"agent_pid", ::getpid()}}}}), {}});
   Send();
 }
 
