@@ -51,27 +51,25 @@ Result<JobOutput> JobOutput::Create(const AgentPlan& plan, Console& console, con
     log.Warning("standard output cannot be written to any more: " +
                 (error == EPIPE ? "its reader has ended" : ErrnoText(error)));
   });
-  JobOutput output(plan, std::move(logs));
-  output.out_is_terminal_ = console.out().is_terminal();
-  output.err_is_terminal_ = console.err().is_terminal();
-  output.color_ = plan.env.GetOr("NO_COLOR", "").empty() && plan.env.GetOr("TERM", "") != "dumb";
-  return output;
+  return JobOutput(plan, console, std::move(logs));
 }
 
 Result<AttemptOutput> JobOutput::MakeAttempt(const rendezvous::Membership& membership) const {
   AttemptOutput attempt;
   DDPRUN_ASSIGN(attempt.folder,
                 logs_.MakeAttempt(membership.restart_count, plan_->local_world_size()));
-  attempt.plan = PlanOutput(plan_->options, {.membership = membership,
-                                             .local_world_size = plan_->local_world_size(),
-                                             .host = plan_->host,
-                                             .attempt_folder = attempt.folder,
-                                             .is_trainer_config = plan_->target.is_trainer_config,
-                                             .out_is_terminal = out_is_terminal_,
-                                             .err_is_terminal = err_is_terminal_,
-                                             .color = color_,
-                                             .prefix_template = plan_->env.GetOr(
-                                                 "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "")});
+  const Environment& env = plan_->env;
+  attempt.plan =
+      PlanOutput(plan_->options,
+                 {.membership = membership,
+                  .local_world_size = plan_->local_world_size(),
+                  .host = plan_->host,
+                  .attempt_folder = attempt.folder,
+                  .is_trainer_config = plan_->target.is_trainer_config,
+                  .out_is_terminal = console_->out().is_terminal(),
+                  .err_is_terminal = console_->err().is_terminal(),
+                  .color = env.GetOr("NO_COLOR", "").empty() && env.GetOr("TERM", "") != "dumb",
+                  .prefix_template = env.GetOr("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "")});
   return attempt;
 }
 

@@ -81,7 +81,8 @@ EnvironmentChange ChangeOf(const Environment& from, const Environment& to) {
 
 Result<std::unique_ptr<TemplateClient>> TemplateClient::Start(asio::io_context& io,
                                                               ProcessHost& processes,
-                                                              SpawnRequest request) {
+                                                              SpawnRequest request,
+                                                              std::function<void()> on_ready) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return SystemError("opening a socket pair", errno);
@@ -91,17 +92,16 @@ Result<std::unique_ptr<TemplateClient>> TemplateClient::Start(asio::io_context& 
   request.env.push_back(std::string(kSocketVariable) + "=" + std::to_string(theirs.get()));
   request.inherited_fds.push_back(theirs.get());
   DDPRUN_ASSIGN(const pid_t pid, processes.Spawn(request));
-  return std::unique_ptr<TemplateClient>(new TemplateClient(io, std::move(ours), pid));
+  return std::unique_ptr<TemplateClient>(
+      new TemplateClient(io, std::move(ours), pid, std::move(on_ready)));
 }
 
-TemplateClient::TemplateClient(asio::io_context& io, UniqueFd socket, pid_t pid)
-    : socket_(io, socket.release()), pid_(pid) {
+TemplateClient::TemplateClient(asio::io_context& io,
+                               UniqueFd socket,
+                               pid_t pid,
+                               std::function<void()> on_ready)
+    : socket_(io, socket.release()), pid_(pid), on_ready_(std::move(on_ready)) {
   Receive();
-}
-
-void TemplateClient::WhenReady(std::function<void()> ready) {
-  ready_ = std::move(ready);
-  if (is_ready_) std::exchange(ready_, nullptr)();
 }
 
 void TemplateClient::ForkWorkers(const std::vector<ForkOrder>& orders,
@@ -144,8 +144,7 @@ void TemplateClient::Receive() {
 void TemplateClient::Handle(const std::string& text) {
   const json message = ParseJsonOfStranger(text);
   if (message.is_object() && message.contains("ready")) {
-    is_ready_ = true;
-    if (ready_) std::exchange(ready_, nullptr)();
+    if (on_ready_) std::exchange(on_ready_, nullptr)();
     return;
   }
   std::vector<pid_t> pids;

@@ -8,6 +8,7 @@
 
 #include "launcher/agent/worker_spec.h"
 #include "launcher/cli/device_count.h"
+#include "launcher/report/exit_text.h"
 
 namespace ddprun::launcher {
 
@@ -30,19 +31,19 @@ Status TemplateHost::EnsureRunning() {
                                 {.console = &surroundings_.console.err()});
   const UniqueFd write_end(ends[1]);
   surroundings_.processes.MarkPipe(write_end.get());
+  SpawnRequest request{.name = plan_.target.program,
+                       .program = plan_.target.program,
+                       .argv = plan_.target.argv,
+                       .env = env_.Entries(),
+                       .stderr_fd = write_end.get()};
   DDPRUN_ASSIGN(client_, TemplateClient::Start(surroundings_.io, surroundings_.processes,
-                                               SpawnRequest{.name = plan_.target.program,
-                                                            .program = plan_.target.program,
-                                                            .argv = plan_.target.argv,
-                                                            .env = env_.Entries(),
-                                                            .stderr_fd = write_end.get()}));
+                                               std::move(request), [this] {
+                                                 surroundings_.log.Debug("worker template ready");
+                                                 ready_ = true;
+                                                 handlers_.on_ready();
+                                               }));
   running_ = true;
   surroundings_.log.Debug("worker template started", {{"pid", std::to_string(client_->pid())}});
-  client_->WhenReady([this] {
-    surroundings_.log.Debug("worker template ready");
-    ready_ = true;
-    handlers_.on_ready();
-  });
   return {};
 }
 
