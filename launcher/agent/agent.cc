@@ -67,8 +67,8 @@ Status Agent::Begin() {
   if (plan_.target.is_trainer_config) {
     template_ = std::make_unique<TemplateHost>(
         Surroundings(), plan_,
-        TemplateHost::Handlers{.on_ready = [this] { StartIfReady(); },
-                               .on_lost = [this](const Error& e) { OnTemplateLost(e); }});
+        TemplateHost::Events{.on_ready = [this] { StartIfReady(); },
+                             .on_lost = [this](const Error& e) { OnTemplateLost(e); }});
   }
   DDPRUN_ASSIGN(rendezvous_, surroundings_.open_rendezvous(plan_, log_));
   Join();

@@ -20,7 +20,8 @@ RunningAttempt::RunningAttempt(const GroupSurroundings& surroundings,
       shared_{.plan = plan, .membership = membership},
       output_(output),
       handlers_(std::move(handlers)),
-      start_(surroundings.clock.Now()) {}
+      start_(surroundings.clock.Now()),
+      program_(surroundings.processes, plan.target) {}
 
 Status RunningAttempt::Start(TemplateHost* worker_template) {
   // The memory is new for every attempt, so that workers do not see what a killed worker left.
@@ -33,8 +34,6 @@ Status RunningAttempt::Start(TemplateHost* worker_template) {
   shared_.flight_recorder_fd = recorder_.get();
   shared_.usable_cores = UsableCores();
   template_ = worker_template;
-  starter_ = MakeStarter(surroundings_.processes, plan_.target, template_,
-                         {node_memory_.get(), recorder_.get()});
   GroupHandlers handlers{.on_first_failure = [this](const WorkerRecord& w) { OnFirstFailure(w); },
                          .on_done = [this] { OnWorkersDone(); }};
   if (template_ != nullptr && one_node() && plan_.options.rdzv.rules.max_restarts > 0) {
@@ -42,7 +41,8 @@ Status RunningAttempt::Start(TemplateHost* worker_template) {
   }
   group_.emplace(surroundings_,
                  GroupRules{.grace = plan_.grace(), .saves = plan_.target.is_trainer_config},
-                 *starter_, std::move(output.plan), *flight_, std::move(handlers));
+                 template_ != nullptr ? static_cast<WorkerStarter&>(*template_) : program_,
+                 std::move(output.plan), *flight_, std::move(handlers));
   replacements_.emplace(recorder_, *flight_, group_->workers(), handlers_.out_of_memory);
   std::vector<WorkerSpec> specs;
   for (int local_rank = 0; local_rank < plan_.local_world_size(); ++local_rank) {

@@ -88,7 +88,7 @@ class RunningAttempt {
   TemplateHost* template_ = nullptr;
   std::optional<Replacements> replacements_;
   bool standings_noted_ = false;
-  std::unique_ptr<WorkerStarter> starter_;
+  ProgramStarter program_;                  // starts the workers if there is no template
   std::optional<WorkerGroup> group_;        // set by Start()
   std::optional<EarlyEndWatch> early_end_;  // after group_ and flight_, which it watches
   std::optional<HangGuard> hang_guard_;     // after group_ and flight_, which it watches

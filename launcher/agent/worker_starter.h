@@ -1,13 +1,10 @@
 // SEAM: how the processes of a node's workers come into being: a program is started for each, or
-// the worker template forks them.
+// the worker template forks them (template_host.h).
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <span>
-#include <vector>
 
-#include "launcher/agent/template_host.h"
 #include "launcher/agent/worker_spec.h"
 #include "launcher/cli/target.h"
 #include "launcher/output/group_output.h"
@@ -36,11 +33,17 @@ class WorkerStarter {
   virtual void Kill() {}
 };
 
-// Returns what starts the workers of an attempt: forks of `worker_template`, or, if that is
-// nullptr, `target`. Every worker inherits `shared_fds`. The arguments must outlive the result.
-std::unique_ptr<WorkerStarter> MakeStarter(ProcessHost& processes,
-                                           const Target& target,
-                                           TemplateHost* worker_template,
-                                           std::vector<int> shared_fds);
+// Starts the target for each worker. Its arguments must outlive it.
+class ProgramStarter final : public WorkerStarter {
+ public:
+  ProgramStarter(ProcessHost& processes, const Target& target)
+      : processes_(processes), target_(target) {}
+
+  void Start(std::span<const WorkerSpec> specs, Handlers handlers) override;
+
+ private:
+  ProcessHost& processes_;
+  const Target& target_;
+};
 
 }  // namespace ddprun::launcher
