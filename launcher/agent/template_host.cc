@@ -63,16 +63,16 @@ void TemplateHost::Start(std::span<const WorkerSpec> specs, Handlers handlers) {
     std::ranges::copy(specs[i].inherited_fds, std::back_inserter(orders.back().fds));
   }
   SetBusy(true);
-  client_->ForkWorkers(orders,
-                       [this, handlers = std::move(handlers)](Result<std::vector<pid_t>> pids) {
-                         Status status = pids ? Status() : Status(std::move(pids).error());
-                         for (size_t i = 0; status.ok() && i < pids->size(); ++i) {
-                           status = surroundings_.processes.Adopt((*pids)[i]);
-                           if (status.ok()) handlers.on_started(i, (*pids)[i]);
-                         }
-                         SetBusy(false);
-                         handlers.on_done(status);
-                       });
+  client_->ForkWorkers(
+      orders, [this, handlers = std::move(handlers)](const Result<std::vector<pid_t>>& pids) {
+        Status status = pids ? Status() : Status(pids.error());
+        for (size_t i = 0; status.ok() && i < pids->size(); ++i) {
+          status = surroundings_.processes.Adopt((*pids)[i]);
+          if (status.ok()) handlers.on_started(i, (*pids)[i]);
+        }
+        SetBusy(false);
+        handlers.on_done(status);
+      });
 }
 
 void TemplateHost::SetBusy(bool busy) {
