@@ -26,9 +26,6 @@ Result<int> CheckConfig(const Options& options,
 // after the start (ports, folders, ranks under c10d) are <...> or stand in a comment.
 std::string DryRunText(const AgentPlan& plan, int usable_cores);
 
-// Returns `text` as one word of a POSIX shell.
-std::string ShellQuoted(const std::string& text);
-
 // docs/errors.md, compiled into the program.
 extern const std::string_view kErrorsPage;
 
