@@ -15,9 +15,9 @@
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/config/config_warnings.h"
 #include "trainer/config/library_defaults.h"
+#include "trainer/config/parallel_dims.h"
 #include "trainer/config/slot.h"
 #include "trainer/loop/begin_training.h"
-#include "trainer/loop/build_strategy.h"
 #include "trainer/loop/estimate_memory.h"
 #include "trainer/loop/sample_text.h"
 #include "trainer/models/pretrained.h"
@@ -49,7 +49,7 @@ RunHeader HeaderOf(const Job& job,
   header.nodes = static_cast<int>(ValueOrThrow(
       environment.GetInt("GROUP_WORLD_SIZE", alike, 1, std::numeric_limits<int>::max())));
   header.local_world_size = rank.local_world_size;
-  header.strategy = Word(StrategyOf(job.config, rank.world_size));
+  header.strategy = Word(TypeFor(job.config, rank.world_size));
   header.parameters = parameters;
   header.facts = {{"device", trainer.mesh().device.str()},
                   {"threads", std::to_string(at::get_num_threads())}};
