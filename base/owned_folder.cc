@@ -163,7 +163,12 @@ Status CheckOwn(const std::string& folder, IsOwn is_own) {
 
 Status RemoveOwn(const std::string& folder, IsOwn is_own) {
   DDPRUN_TRY(CheckOwn(folder, is_own));
-  DDPRUN_ASSIGN(const std::vector<std::string> names, EntriesOf(folder));
+  std::vector<std::string> names;
+  std::error_code ignored;
+  // Of a link only the link goes: what it leads to is in use under its own name.
+  if (!fs::is_symlink(folder, ignored)) {
+    DDPRUN_ASSIGN(names, EntriesOf(folder));
+  }
   for (const std::string& name : names) {
     const std::string path = folder + "/" + name;
     if (std::remove(path.c_str()) != 0 && errno != ENOENT) return CannotWrite(path, errno);

@@ -100,9 +100,13 @@ class CheckpointWriter {
   int64_t bytes() const { return bytes_; }
 
  private:
-  std::optional<ShardRecord> Record(int64_t rank) const {
-    const std::optional<std::string> text = ReadSmallFile(RecordPath(temporary_, rank));
-    return text ? ParseRecord(*text) : std::nullopt;
+  // Returns nullopt while there is none.
+  Result<std::optional<ShardRecord>> Record(int64_t rank) const {
+    const std::string path = RecordPath(temporary_, rank);
+    const std::optional<std::string> text = ReadSmallFile(path);
+    if (text) return ParseRecord(*text);
+    if (!IsAbsence(errno)) return NotSaved(path, "It cannot be read: " + ErrnoText(errno) + ".");
+    return std::optional<ShardRecord>();
   }
 
   Status WriteOwn() {
@@ -138,7 +142,7 @@ class CheckpointWriter {
     const std::string where = "rank " + std::to_string(rank);
     std::optional<ShardRecord> record;
     DDPRUN_TRY(WaitUntil(where, [&]() -> Result<bool> {
-      record = Record(rank);
+      DDPRUN_ASSIGN(record, Record(rank));
       return record.has_value();
     }));
     if (!record->error.empty()) return NotSaved(where, record->error);
@@ -178,7 +182,7 @@ class CheckpointWriter {
     return WaitUntil("rank 0", [&]() -> Result<bool> {
       const Result<trainer::Commit> commit = ReadCommit(path_);
       if (commit && commit->attempt == writing_.request.attempt) return true;
-      const std::optional<ShardRecord> first = Record(0);
+      DDPRUN_ASSIGN(const std::optional<ShardRecord> first, Record(0));
       if (first && !first->error.empty()) return NotSaved("rank 0", first->error);
       return false;
     });
@@ -206,7 +210,9 @@ Status PointTo(const std::string& path, const std::string& folder) {
   if (fs::exists(before) && !fs::is_symlink(before)) return CannotWrite(latest, EEXIST);
   if (::symlink(fs::path(path).filename().c_str(), link.c_str()) != 0 ||
       ::rename(link.c_str(), latest.c_str()) != 0) {
-    return CannotWrite(latest, errno);
+    const int error_number = errno;
+    (void)::unlink(link.c_str());
+    return CannotWrite(latest, error_number);
   }
   return {};
 }

@@ -86,6 +86,12 @@ int open(const char* path, int flags, ...) {
   return openat(AT_FDCWD, path, flags, mode);
 }
 
+ssize_t read(int fd, void* bytes, size_t size) {
+  return Watched(
+      {Kind::kRead, PathIfWatched(fd), {}, {static_cast<char*>(bytes), size}},
+      [&](const FileCall& call) { return ::syscall(SYS_read, fd, bytes, call.bytes.size()); });
+}
+
 ssize_t write(int fd, const void* bytes, size_t size) {
   return Watched({Kind::kWrite, PathIfWatched(fd), {}, {static_cast<const char*>(bytes), size}},
                  [&](const FileCall& call) {

@@ -1,6 +1,6 @@
-// Watches the system calls by which this program changes files, and makes them fail. The test's own
-// open(), write() and so on replace the C library's, for all libraries and without a seam in the
-// code.
+// Watches the system calls by which this program changes and reads files, and makes them fail. The
+// test's own open(), write() and so on replace the C library's, for all libraries and without a
+// seam in the code.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 namespace ddprun::trainer {
 
 struct FileCall {
-  enum class Kind { kOpen, kWrite, kSync, kMakeFolder, kLink, kRename, kExchange, kRemove };
+  enum class Kind { kOpen, kRead, kWrite, kSync, kMakeFolder, kLink, kRename, kExchange, kRemove };
   Kind kind;
   std::string path;             // absolute
   std::string to = {};          // of a rename or an exchange
-  std::string_view bytes = {};  // of a write
+  std::string_view bytes = {};  // of a write; of a read its buffer
   int flags = 0;                // of open()
 };
 

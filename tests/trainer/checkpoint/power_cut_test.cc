@@ -43,6 +43,8 @@ class ModelDisk final : public FileWatcher {
         if ((call.flags & O_CREAT) != 0 && !inode) Add(call.path, {});
         if ((call.flags & O_TRUNC) != 0 && inode) inodes_[*inode].content.clear();
         break;
+      case FileCall::Kind::kRead:
+        break;
       case FileCall::Kind::kMakeFolder:
         Add(call.path, {.is_folder = true});
         break;
