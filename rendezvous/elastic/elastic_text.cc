@@ -17,6 +17,28 @@ std::string NodeText(int rank, const NodeInfo& info) {
   return "node " + std::to_string(rank) + " (" + NameOf(info) + ")";
 }
 
+std::string WaitingText(int joined,
+                        const JobRules& rules,
+                        const FewNames& stopping,
+                        const FewNames& lost) {
+  std::string line = std::to_string(joined) + " of " +
+                     NnodesText(rules.min_nodes, rules.max_nodes) + " nodes joined";
+  for (const std::string& name : stopping.names) {
+    line += ", waiting for " + name + " to stop its workers";
+  }
+  const auto more = [](const FewNames& all) { return std::to_string(all.more()) + " more nodes"; };
+  if (stopping.more() > 0) line += ", and for " + more(stopping) + " to stop theirs";
+  for (const std::string& name : lost.names) line += ", waiting for a replacement of " + name;
+  if (lost.more() > 0) line += ", and of " + more(lost);
+  return line;
+}
+
+std::string LastCallText(int joined, const JobRules& rules) {
+  return std::to_string(joined) + " nodes joined and " + std::to_string(rules.max_nodes) +
+         " may: starting after " + DurationText(rules.last_call_timeout) +
+         " without the others (--rdzv_conf=last_call_timeout=SECONDS)";
+}
+
 Error NodesDidNotCome(std::string_view line, std::chrono::milliseconds waited) {
   return RendezvousError("NODES MISSING",
                          "After " + DurationText(waited) + ": " + std::string(line) + ".",

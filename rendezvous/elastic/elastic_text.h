@@ -19,6 +19,30 @@ std::string NnodesText(int min_nodes, int max_nodes);
 std::string NameOf(const NodeInfo& info);
 std::string NodeText(int rank, const NodeInfo& info);
 
+// Names of the first nodes of a list, because a message has a limit and each line about the wait
+// goes to every node that waits.
+struct FewNames {
+  template <typename Name>
+  void Add(Name name) {
+    if (++count <= kMost) names.push_back(name());
+  }
+  int more() const { return count - kMost; }
+
+  static constexpr int kMost = 3;
+  int count = 0;
+  std::vector<std::string> names = {};
+};
+
+// "1 of 2 nodes joined, waiting for node 1 (b, pid 102) to stop its workers". `lost` are nodes that
+// need a replacement.
+std::string WaitingText(int joined,
+                        const JobRules& rules,
+                        const FewNames& stopping,
+                        const FewNames& lost);
+
+// The first round begins soon with the nodes that have joined.
+std::string LastCallText(int joined, const JobRules& rules);
+
 // The nodes did not come in time. `line` is the last progress line.
 Error NodesDidNotCome(std::string_view line, std::chrono::milliseconds waited);
 

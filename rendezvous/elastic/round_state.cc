@@ -5,7 +5,6 @@
 
 #include "rendezvous/assign_ranks.h"
 #include "rendezvous/elastic/elastic_text.h"
-#include "rendezvous/join_text.h"
 
 namespace ddprun::rendezvous {
 
@@ -15,6 +14,9 @@ namespace {
 constexpr std::chrono::milliseconds kFormTimeout{60'000};
 // A round that loses a node before this time counts as short.
 constexpr std::chrono::seconds kLongEnough{60};
+// Time between two progress lines, because a thousand nodes may come within a second.
+constexpr std::chrono::milliseconds kLinePause{1000};
+constexpr std::chrono::milliseconds kLinePausePerNode{1};
 
 }  // namespace
 
@@ -196,6 +198,14 @@ void RoundState::Admit(const NodeInfo& info) {
             .message = "another node came: " + NameOf(info)});
 }
 
+Actions RoundState::OnOthers(const std::string& note, Time now) {
+  now_ = now;
+  if (note == others_) return {};
+  others_ = note;
+  if (phase_ == Phase::kGathering) ReportToWaiting();
+  return Take();
+}
+
 Actions RoundState::OnTime(Time now) {
   now_ = now;
   if (phase_ == Phase::kRunning && has_room() && left_.empty()) {
@@ -346,6 +356,41 @@ int RoundState::NumWaiting() const {
 int RoundState::RankOf(NodeId id) const {
   const auto found = std::ranges::find(members_, id);
   return found == members_.end() ? -1 : static_cast<int>(found - members_.begin());
+}
+
+void RoundState::RefuseOverdue() {
+  if (phase_ != Phase::kGathering || last_call_) return;
+  const Error refusal = NodesDidNotCome(WaitingLine(), rules_.join_timeout);
+  for (auto& [id, node] : nodes_) {
+    if (!node.waiting || now_ < OverdueAt(node)) continue;
+    // Before the first round, the other nodes may still form one. Later, the job lacks a node.
+    if (rounds_ > 0) return Close(refusal);
+    node.waiting = false;
+    actions_.push_back({id, RefuseJoin{refusal}});
+  }
+}
+
+void RoundState::ReportToWaiting() {
+  const std::string line = WaitingLine();
+  if (line == reported_line_ || now_ < next_line_) return;
+  reported_line_ = line;
+  next_line_ = now_ + std::max(kLinePause, NumWaiting() * kLinePausePerNode);
+  for (const auto& [id, node] : nodes_) {
+    if (node.waiting) actions_.push_back({id, ReportProgress{line}});
+  }
+}
+
+std::string RoundState::WaitingLine() const {
+  if (last_call_ && rounds_ == 0) return LastCallText(NumWaiting(), rules_);
+  FewNames stopping, lost;
+  for (const auto& entry : nodes_) {
+    const Node& node = entry.second;
+    if (!node.seat || node.waiting) continue;
+    stopping.Add([&] { return NodeText(*node.seat, node.info); });
+  }
+  for (const auto& entry : lost_) lost.Add([&] { return entry.second; });
+  const std::string line = WaitingText(NumWaiting(), rules_, stopping, lost);
+  return rounds_ == 0 ? line + others_ : line;
 }
 
 }  // namespace ddprun::rendezvous

@@ -7,6 +7,7 @@
 // a node that comes or goes meanwhile, or does not answer, takes the job back to gathering.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <optional>
@@ -91,7 +92,9 @@ class RoundState {
   int NumWaiting() const;
   int RankOf(NodeId id) const;  // in members_, or -1
   std::string WaitingLine() const;
-  Time OverdueAt(const Node& node) const;
+  Time OverdueAt(const Node& node) const {
+    return std::max(node.waits_since, gathering_since_) + rules_.join_timeout;
+  }
 
   const JobRules rules_;
   Phase phase_ = Phase::kGathering;
