@@ -85,7 +85,7 @@ MAY_INCLUDE_TORCH = [
     "tests/trainer", "benchmarks", "examples"
 ]
 # Here only these files may: the rest of the folder builds and is tested without LibTorch.
-TORCH_FILES = {"trainer/comm": r"(host_process_group(_\w+)?|c10d_store)\.(h|cc)"}
+TORCH_FILES = {"trainer/comm": r"(host_process_group(_\w+)?|tensor_collectives|c10d_store)\.(h|cc)"}
 TORCH = re.compile(r"<(ATen|c10|torch|caffe2)/")
 WHOLE_TORCH = re.compile(r"<torch/(torch|all|extension)\.h>|<ATen/ATen\.h>")
 

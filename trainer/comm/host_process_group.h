@@ -13,18 +13,16 @@
 #include <memory>
 #include <vector>
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-
 #include "base/flight_recorder.h"
 #include "base/unique_fd.h"
 #include "trainer/comm/data_type.h"
 #include "trainer/comm/node_link.h"
-#include "trainer/comm/operation_queue.h"
 #include "trainer/comm/shared_region.h"
+#include "trainer/comm/tensor_collectives.h"
 
 namespace ddprun::trainer {
 
-class HostProcessGroup : public c10d::Backend {
+class HostProcessGroup : public TensorCollectives {
  public:
   struct Options {
     int rank = 0;
@@ -62,56 +60,9 @@ class HostProcessGroup : public c10d::Backend {
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override;  // collectives begun so far
 
-  // The operations below take dense CPU tensors of any shape. Reductions take the types of
-  // data_type.h and sum, avg, max, min and product; others take any type. A list of tensors has one
-  // element per process, or one per rank where c10d says so. "_base" and "into_tensor" forms need
-  // contiguous tensors. allreduce and broadcast also take a device's tensors: the call waits for
-  // the device and copies to the host, and wait() copies back in the order of the current stream.
-  using Tensors = std::vector<at::Tensor>;
-  using Work = c10::intrusive_ptr<c10d::Work>;
-  Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options = {}) override;
-  Work allreduce_coalesced(Tensors& tensors,
-                           const c10d::AllreduceCoalescedOptions& options = {}) override;
-  Work reduce(Tensors& tensors, const c10d::ReduceOptions& options = {}) override;
-  Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options = {}) override;
-  Work allgather(std::vector<Tensors>& outputs,
-                 Tensors& inputs,
-                 const c10d::AllgatherOptions& options = {}) override;
-  Work _allgather_base(at::Tensor& output,
-                       at::Tensor& input,
-                       const c10d::AllgatherOptions& options = {}) override;
-  Work allgather_into_tensor_coalesced(Tensors& outputs,
-                                       Tensors& inputs,
-                                       const c10d::AllgatherOptions& options = {}) override;
-  Work gather(std::vector<Tensors>& outputs,
-              Tensors& inputs,
-              const c10d::GatherOptions& options = {}) override;
-  Work scatter(Tensors& outputs,
-               std::vector<Tensors>& inputs,
-               const c10d::ScatterOptions& options = {}) override;
-  Work reduce_scatter(Tensors& outputs,
-                      std::vector<Tensors>& inputs,
-                      const c10d::ReduceScatterOptions& options = {}) override;
-  Work _reduce_scatter_base(at::Tensor& output,
-                            at::Tensor& input,
-                            const c10d::ReduceScatterOptions& options = {}) override;
-  Work reduce_scatter_tensor_coalesced(Tensors& outputs,
-                                       Tensors& inputs,
-                                       const c10d::ReduceScatterOptions& options = {}) override;
-  Work alltoall_base(at::Tensor& output,
-                     at::Tensor& input,
-                     std::vector<int64_t>& output_splits,
-                     std::vector<int64_t>& input_splits,
-                     const c10d::AllToAllOptions& options = {}) override;
-  Work alltoall(Tensors& outputs,
-                Tensors& inputs,
-                const c10d::AllToAllOptions& options = {}) override;
-  Work barrier(const c10d::BarrierOptions& options = {}) override;
   // See NodeGroup::Stream. Both functions throw Failure.
   using PassBytes = std::function<void(void* data, size_t bytes)>;
   void Stream(int root, bool takes, const std::function<void(const PassBytes& pass)>& use);
-  // Throws an error that names the missing ranks, as every operation here does.
-  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
   // A send is done when the message is copied, even if its receiver comes later. send and recv also
   // take a device's tensors, and then wait for the device.
@@ -131,20 +82,8 @@ class HostProcessGroup : public c10d::Backend {
 
  private:
   friend struct PartsInPlace;
-  struct Core;
-  class CollectiveWork;
-  class MessageWork;
 
   HostProcessGroup(const UniqueFd& memory, const Options& options, std::chrono::nanoseconds spin);
-
-  // `outputs`: the tensors that the operation writes, for the Work's future.
-  Work Run(c10d::OpType type, bool async, Tensors outputs, OperationQueue::Function run);
-  OperationQueue::Function Announced(c10d::OpType type, OperationQueue::Function run);
-  // Returns the options of a new group of `ranks`, which are ranks of this group.
-  Options OptionsFor(const std::vector<int>& ranks, uint16_t group) const;
-  Work StartMessage(c10d::OpType type, const at::Tensor& tensor, int peer, int tag);
-
-  std::shared_ptr<Core> core_;  // shared with the Work objects
 };
 
 }  // namespace ddprun::trainer

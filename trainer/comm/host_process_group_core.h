@@ -18,7 +18,9 @@
 
 namespace ddprun::trainer {
 
-struct HostProcessGroup::Core {
+struct HostProcessGroupCore {
+  using Options = HostProcessGroup::Options;
+
   const NodePlacement placement;
   const GroupWire wire;
   const std::shared_ptr<SharedRegion> region;  // the memory of this node's ranks
@@ -33,12 +35,12 @@ struct HostProcessGroup::Core {
   Mailbox mailbox;
   OperationQueue queue;  // the last member, because its thread uses the group
 
-  Core(std::shared_ptr<SharedRegion> memory,
-       const Options& options,
-       std::chrono::nanoseconds spin_time);
+  HostProcessGroupCore(std::shared_ptr<SharedRegion> memory,
+                       const Options& options,
+                       std::chrono::nanoseconds spin_time);
 
   std::unique_ptr<Collectives> MakeCollectives() const;
-  uint16_t RecordedGroup() const;
+  uint16_t RecordedGroup() const;  // Collective::group
   std::optional<int> AllRanksGeneration() const;
   int local_rank() const { return placement.LocalOf(placement.rank()); }
   Clock::time_point Deadline(std::chrono::milliseconds own) const {

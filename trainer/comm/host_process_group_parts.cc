@@ -13,7 +13,7 @@ namespace ddprun::trainer {
 PartsInPlace PartsInPlace::Allocate(HostProcessGroup& group,
                                     int64_t size,
                                     at::TensorOptions options) {
-  HostProcessGroup::Core& core = *group.core_;
+  HostProcessGroupCore& core = *group.core_;
   if (core.placement.nodes() > 1) return {};
   const auto item = static_cast<int64_t>(options.dtype().itemsize());
   const size_t bytes = static_cast<size_t>(size * item);

@@ -1,11 +1,11 @@
-// The operations of HostProcessGroup that gather, scatter and exchange tensors. Each uses a
-// collective on flat memory; lists of tensors are packed before it and unpacked after it.
+#include "trainer/comm/tensor_collectives.h"
+
 #include <ATen/ops/empty.h>
 #include <ATen/ops/flatten_dense_tensors.h>
 
-#include "trainer/comm/host_process_group.h"
 #include "trainer/comm/host_process_group_core.h"
 #include "trainer/comm/host_process_group_tensors.h"
+#include "trainer/comm/host_process_group_works.h"
 
 namespace ddprun::trainer {
 
@@ -52,9 +52,96 @@ std::vector<size_t> PartBytes(const at::Tensor& tensor,
 
 }  // namespace
 
-HostProcessGroup::Work HostProcessGroup::_allgather_base(at::Tensor& output,
-                                                         at::Tensor& input,
-                                                         const c10d::AllgatherOptions& options) {
+TensorCollectives::Work TensorCollectives::Run(c10d::OpType type,
+                                               bool async,
+                                               Tensors outputs,
+                                               OperationQueue::Function run) {
+  return StartCollective(core_, getGroupDesc(), type, async, std::move(outputs), std::move(run));
+}
+
+TensorCollectives::Work TensorCollectives::AllReduceEach(c10d::OpType type,
+                                                         const Tensors& tensors,
+                                                         const c10d::AllreduceOptions& options) {
+  for (const at::Tensor& tensor : tensors) {
+    CheckOnHost(tensor);
+    ReductionOf(options.reduceOp, TypeOf(tensor));
+  }
+  return Run(type, options.asyncOp, tensors,
+             [core = core_.get(), tensors, op = options.reduceOp, timeout = options.timeout,
+              algorithm = core_->algorithm.load()]() -> Status {
+               for (const at::Tensor& tensor : tensors) {
+                 const DataType type = TypeOf(tensor);
+                 DDPRUN_TRY(OnContiguous(tensor, [&](void* data) {
+                   return core->group.AllReduce(data, static_cast<size_t>(tensor.numel()), type,
+                                                ReductionOf(op, type), core->Deadline(timeout),
+                                                algorithm);
+                 }));
+               }
+               return {};
+             });
+}
+
+TensorCollectives::Work TensorCollectives::allreduce(Tensors& tensors,
+                                                     const c10d::AllreduceOptions& options) {
+  if (OnDevice(tensors)) {
+    return Staged(tensors, tensors.size(), options.asyncOp,
+                  [&](Tensors& host) { return allreduce(host, options); });
+  }
+  return AllReduceEach(c10d::OpType::ALLREDUCE, {Single(tensors)}, options);
+}
+
+TensorCollectives::Work TensorCollectives::allreduce_coalesced(
+    Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
+  return AllReduceEach(c10d::OpType::ALLREDUCE_COALESCED, tensors, options);
+}
+
+TensorCollectives::Work TensorCollectives::broadcast(Tensors& tensors,
+                                                     const c10d::BroadcastOptions& options) {
+  if (OnDevice(tensors)) {
+    return Staged(tensors, tensors.size(), options.asyncOp,
+                  [&](Tensors& host) { return broadcast(host, options); });
+  }
+  const at::Tensor tensor = Single(tensors);
+  const int root = RankOf(options.rootRank, getSize());
+  return Run(c10d::OpType::BROADCAST, options.asyncOp, tensors,
+             [=, core = core_.get(), timeout = options.timeout] {
+               return OnContiguous(tensor, [&](void* data) {
+                 return core->group.Broadcast(data, tensor.nbytes(), root, core->Deadline(timeout));
+               });
+             });
+}
+
+TensorCollectives::Work TensorCollectives::reduce(Tensors& tensors,
+                                                  const c10d::ReduceOptions& options) {
+  const at::Tensor tensor = Single(tensors);
+  const DataType type = TypeOf(tensor);
+  const Reduction reduction = ReductionOf(options.reduceOp, type);
+  const int root = RankOf(options.rootRank, getSize());
+  return Run(c10d::OpType::REDUCE, options.asyncOp, tensors,
+             [=, core = core_.get(), timeout = options.timeout]() -> Status {
+               const at::Tensor data = tensor.contiguous();
+               DDPRUN_TRY(core->group.Reduce(data.data_ptr(), static_cast<size_t>(data.numel()),
+                                             type, reduction, root, core->Deadline(timeout)));
+               if (core->group.rank() == root && !data.is_same(tensor)) tensor.copy_(data);
+               return {};
+             });
+}
+
+void TensorCollectives::monitoredBarrier(const c10d::BarrierOptions& options,
+                                         bool /*wait_all_ranks*/) {
+  barrier(options)->wait();
+}
+
+TensorCollectives::Work TensorCollectives::barrier(const c10d::BarrierOptions& options) {
+  return Run(c10d::OpType::BARRIER, options.asyncOp, {},
+             [core = core_.get(), timeout = options.timeout] {
+               return core->group.Barrier(core->Deadline(timeout));
+             });
+}
+
+TensorCollectives::Work TensorCollectives::_allgather_base(at::Tensor& output,
+                                                           at::Tensor& input,
+                                                           const c10d::AllgatherOptions& options) {
   if (OnDevice({output})) {
     return Staged({output, input}, 1, options.asyncOp,
                   [&](Tensors& host) { return _allgather_base(host[0], host[1], options); });
@@ -64,7 +151,7 @@ HostProcessGroup::Work HostProcessGroup::_allgather_base(at::Tensor& output,
   return allgather_into_tensor_coalesced(outputs, inputs, options);
 }
 
-HostProcessGroup::Work HostProcessGroup::allgather_into_tensor_coalesced(
+TensorCollectives::Work TensorCollectives::allgather_into_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
   CheckPairs(outputs, inputs, "all_gather");
   Tensors flat;
@@ -82,9 +169,9 @@ HostProcessGroup::Work HostProcessGroup::allgather_into_tensor_coalesced(
              });
 }
 
-HostProcessGroup::Work HostProcessGroup::allgather(std::vector<Tensors>& outputs,
-                                                   Tensors& inputs,
-                                                   const c10d::AllgatherOptions& options) {
+TensorCollectives::Work TensorCollectives::allgather(std::vector<Tensors>& outputs,
+                                                     Tensors& inputs,
+                                                     const c10d::AllgatherOptions& options) {
   const at::Tensor input = Single(inputs).contiguous();
   return Run(c10d::OpType::ALLGATHER, options.asyncOp, outputs.empty() ? Tensors{} : outputs[0],
              [core = core_.get(), input, size = getSize(), timeout = options.timeout,
@@ -97,9 +184,9 @@ HostProcessGroup::Work HostProcessGroup::allgather(std::vector<Tensors>& outputs
              });
 }
 
-HostProcessGroup::Work HostProcessGroup::gather(std::vector<Tensors>& outputs,
-                                                Tensors& inputs,
-                                                const c10d::GatherOptions& options) {
+TensorCollectives::Work TensorCollectives::gather(std::vector<Tensors>& outputs,
+                                                  Tensors& inputs,
+                                                  const c10d::GatherOptions& options) {
   const at::Tensor input = Single(inputs).contiguous();
   const int root = RankOf(options.rootRank, getSize());
   Tensors out;
@@ -115,9 +202,9 @@ HostProcessGroup::Work HostProcessGroup::gather(std::vector<Tensors>& outputs,
              });
 }
 
-HostProcessGroup::Work HostProcessGroup::scatter(Tensors& outputs,
-                                                 std::vector<Tensors>& inputs,
-                                                 const c10d::ScatterOptions& options) {
+TensorCollectives::Work TensorCollectives::scatter(Tensors& outputs,
+                                                   std::vector<Tensors>& inputs,
+                                                   const c10d::ScatterOptions& options) {
   const at::Tensor output = Single(outputs);
   const int root = RankOf(options.rootRank, getSize());
   at::Tensor all;
@@ -132,15 +219,14 @@ HostProcessGroup::Work HostProcessGroup::scatter(Tensors& outputs,
              });
 }
 
-HostProcessGroup::Work HostProcessGroup::reduce_scatter(Tensors& outputs,
-                                                        std::vector<Tensors>& inputs,
-                                                        const c10d::ReduceScatterOptions& options) {
+TensorCollectives::Work TensorCollectives::reduce_scatter(
+    Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ReduceScatterOptions& options) {
   Tensors packed = {
       at::flatten_dense_tensors(OnePerRank(inputs, Single(outputs), getSize(), "reduce_scatter"))};
   return reduce_scatter_tensor_coalesced(outputs, packed, options);
 }
 
-HostProcessGroup::Work HostProcessGroup::_reduce_scatter_base(
+TensorCollectives::Work TensorCollectives::_reduce_scatter_base(
     at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
   if (OnDevice({output})) {
     return Staged({output, input}, 1, options.asyncOp,
@@ -151,7 +237,7 @@ HostProcessGroup::Work HostProcessGroup::_reduce_scatter_base(
   return reduce_scatter_tensor_coalesced(outputs, inputs, options);
 }
 
-HostProcessGroup::Work HostProcessGroup::reduce_scatter_tensor_coalesced(
+TensorCollectives::Work TensorCollectives::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
   CheckPairs(outputs, inputs, "reduce_scatter");
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -173,11 +259,11 @@ HostProcessGroup::Work HostProcessGroup::reduce_scatter_tensor_coalesced(
              });
 }
 
-HostProcessGroup::Work HostProcessGroup::alltoall_base(at::Tensor& output,
-                                                       at::Tensor& input,
-                                                       std::vector<int64_t>& output_splits,
-                                                       std::vector<int64_t>& input_splits,
-                                                       const c10d::AllToAllOptions& options) {
+TensorCollectives::Work TensorCollectives::alltoall_base(at::Tensor& output,
+                                                         at::Tensor& input,
+                                                         std::vector<int64_t>& output_splits,
+                                                         std::vector<int64_t>& input_splits,
+                                                         const c10d::AllToAllOptions& options) {
   if (OnDevice({output})) {
     return Staged({output, input}, 1, options.asyncOp, [&](Tensors& host) {
       return alltoall_base(host[0], host[1], output_splits, input_splits, options);
@@ -203,9 +289,9 @@ HostProcessGroup::Work HostProcessGroup::alltoall_base(at::Tensor& output,
              });
 }
 
-HostProcessGroup::Work HostProcessGroup::alltoall(Tensors& outputs,
-                                                  Tensors& inputs,
-                                                  const c10d::AllToAllOptions& options) {
+TensorCollectives::Work TensorCollectives::alltoall(Tensors& outputs,
+                                                    Tensors& inputs,
+                                                    const c10d::AllToAllOptions& options) {
   const auto n = static_cast<size_t>(getSize());
   if (outputs.size() != n || inputs.size() != n) {
     RefuseTensor("all_to_all needs one input and one output per rank (" + std::to_string(n) + ").",

@@ -1,0 +1,58 @@
+#include "trainer/comm/host_process_group_core.h"
+
+#include "trainer/comm/multi_node_group.h"
+#include "trainer/comm/node_group.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+std::vector<int> NodeOfRank(const HostProcessGroup::Options& options) {
+  if (!options.node_of_rank.empty()) return options.node_of_rank;
+  return std::vector<int>(static_cast<size_t>(options.size), 0);
+}
+
+}  // namespace
+
+HostProcessGroupCore::HostProcessGroupCore(std::shared_ptr<SharedRegion> memory,
+                                           const Options& options,
+                                           std::chrono::nanoseconds spin_time)
+    : placement(options.rank, NodeOfRank(options), options.names),
+      wire(options.wire),
+      region(std::move(memory)),
+      recorder(options.recorder),
+      generation(options.generation),
+      spin(spin_time),
+      timeout(options.timeout),
+      collectives(MakeCollectives()),
+      group(*collectives),
+      mailbox(*region,
+              placement,
+              wire,
+              {.spin = spin, .recorder = recorder.get(), .recorded_group = RecordedGroup()}) {
+  const uint16_t group_number = RecordedGroup();
+  if (recorder != nullptr && !IsOfAllRanks(group_number)) recorder->NoteGroup(group_number);
+}
+
+uint16_t HostProcessGroupCore::RecordedGroup() const {
+  return static_cast<uint16_t>(generation << kPartGroupBits | wire.group);
+}
+
+std::unique_ptr<Collectives> HostProcessGroupCore::MakeCollectives() const {
+  NodeMeeting::Options options{.rank = local_rank(),
+                               .spin = spin,
+                               .recorder = recorder.get(),
+                               .names = placement.MemberNames(placement.node()),
+                               .group = RecordedGroup()};
+  if (placement.nodes() > 1) {
+    return std::make_unique<MultiNodeGroup>(*region, placement, wire, options);
+  }
+  options.generation = AllRanksGeneration();
+  return std::make_unique<NodeGroup>(*region, std::move(options));
+}
+
+std::optional<int> HostProcessGroupCore::AllRanksGeneration() const {
+  return wire.group == 0 ? std::optional<int>(generation) : std::nullopt;
+}
+
+}  // namespace ddprun::trainer

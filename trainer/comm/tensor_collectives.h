@@ -1,0 +1,80 @@
+// c10d's collectives on tensors, over Collectives on flat memory. The base of HostProcessGroup.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "trainer/comm/operation_queue.h"
+
+namespace ddprun::trainer {
+
+struct HostProcessGroupCore;
+
+class TensorCollectives : public c10d::Backend {
+ public:
+  // All operations take dense CPU tensors of any shape. Reductions take the types of
+  // data_type.h and sum, avg, max, min and product; others take any type. A list of tensors has one
+  // element per process, or one per rank where c10d says so. "_base" and "into_tensor" forms need
+  // contiguous tensors. allreduce and broadcast also take a device's tensors: the call waits for
+  // the device and copies to the host, and wait() copies back in the order of the current stream.
+  using Tensors = std::vector<at::Tensor>;
+  using Work = c10::intrusive_ptr<c10d::Work>;
+  Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options = {}) override;
+  Work allreduce_coalesced(Tensors& tensors,
+                           const c10d::AllreduceCoalescedOptions& options = {}) override;
+  Work reduce(Tensors& tensors, const c10d::ReduceOptions& options = {}) override;
+  Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options = {}) override;
+  Work allgather(std::vector<Tensors>& outputs,
+                 Tensors& inputs,
+                 const c10d::AllgatherOptions& options = {}) override;
+  Work _allgather_base(at::Tensor& output,
+                       at::Tensor& input,
+                       const c10d::AllgatherOptions& options = {}) override;
+  Work allgather_into_tensor_coalesced(Tensors& outputs,
+                                       Tensors& inputs,
+                                       const c10d::AllgatherOptions& options = {}) override;
+  Work gather(std::vector<Tensors>& outputs,
+              Tensors& inputs,
+              const c10d::GatherOptions& options = {}) override;
+  Work scatter(Tensors& outputs,
+               std::vector<Tensors>& inputs,
+               const c10d::ScatterOptions& options = {}) override;
+  Work reduce_scatter(Tensors& outputs,
+                      std::vector<Tensors>& inputs,
+                      const c10d::ReduceScatterOptions& options = {}) override;
+  Work _reduce_scatter_base(at::Tensor& output,
+                            at::Tensor& input,
+                            const c10d::ReduceScatterOptions& options = {}) override;
+  Work reduce_scatter_tensor_coalesced(Tensors& outputs,
+                                       Tensors& inputs,
+                                       const c10d::ReduceScatterOptions& options = {}) override;
+  Work alltoall_base(at::Tensor& output,
+                     at::Tensor& input,
+                     std::vector<int64_t>& output_splits,
+                     std::vector<int64_t>& input_splits,
+                     const c10d::AllToAllOptions& options = {}) override;
+  Work alltoall(Tensors& outputs,
+                Tensors& inputs,
+                const c10d::AllToAllOptions& options = {}) override;
+  Work barrier(const c10d::BarrierOptions& options = {}) override;
+  // Throws an error that names the missing ranks, as every operation here does.
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
+
+ protected:
+  TensorCollectives(int rank, int size, std::shared_ptr<HostProcessGroupCore> core)
+      : Backend(rank, size), core_(std::move(core)) {}
+
+  // See StartCollective().
+  Work Run(c10d::OpType type, bool async, Tensors outputs, OperationQueue::Function run);
+
+  std::shared_ptr<HostProcessGroupCore> core_;  // shared with the Work objects
+
+ private:
+  Work AllReduceEach(c10d::OpType type,
+                     const Tensors& tensors,
+                     const c10d::AllreduceOptions& options);
+};
+
+}  // namespace ddprun::trainer
