@@ -1,7 +1,5 @@
 #include "trainer/parallel/bucket_plan.h"
 
-#include <algorithm>
-#include <array>
 #include <map>
 
 #include "base/check.h"
@@ -40,42 +38,13 @@ std::vector<std::vector<size_t>> PlanBuckets(std::span<const GradientSize> sizes
   return buckets;
 }
 
-std::span<const BucketLimits> TuningCandidates() {
-  constexpr int64_t kMiB = 1 << 20;
-  static constexpr std::array<BucketLimits, 8> kCandidates = {{{1 * kMiB, 25 * kMiB},
-                                                               {1 * kMiB, 1 * kMiB},
-                                                               {1 * kMiB, 2 * kMiB},
-                                                               {1 * kMiB, 5 * kMiB},
-                                                               {5 * kMiB, 5 * kMiB},
-                                                               {1 * kMiB, 100 * kMiB},
-                                                               {25 * kMiB, 25 * kMiB},
-                                                               {100 * kMiB, 100 * kMiB}}};
-  return kCandidates;
-}
-
-void BucketTuner::Add(double seconds) {
-  DDPRUN_CHECK(!Complete());
-  if (steps_ % kStepsInTurn > 0) seconds_[Current()].push_back(seconds);
-  ++steps_;
-}
-
-std::vector<double> BucketTuner::Medians() const {
-  std::vector<double> medians;
-  for (std::vector<double> values : seconds_) {
-    DDPRUN_CHECK(!values.empty());
-    std::sort(values.begin(), values.end());
-    const size_t middle = values.size() / 2;
-    const bool odd = values.size() % 2 == 1;
-    medians.push_back(odd ? values[middle] : (values[middle - 1] + values[middle]) / 2);
+std::vector<size_t> OrderOfArrival(std::vector<size_t> arrived, size_t parameters) {
+  std::vector<bool> came(parameters, false);
+  for (const size_t index : arrived) came[index] = true;
+  for (size_t index = 0; index < parameters; ++index) {
+    if (!came[index]) arrived.push_back(index);
   }
-  return medians;
-}
-
-size_t FastestTrial(std::span<const double> seconds) {
-  constexpr double kNoise = 0.02;
-  const auto fastest = std::min_element(seconds.begin(), seconds.end());
-  if (*fastest >= seconds[0] * (1 - kNoise)) return 0;
-  return static_cast<size_t>(fastest - seconds.begin());
+  return arrived;
 }
 
 }  // namespace ddprun::trainer

@@ -108,4 +108,24 @@ void GradientBuckets::Take(size_t index) {
   gradient = views_[index];
 }
 
+void GradientBuckets::DropGradients() {
+  for (const NamedParameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
+}
+
+std::vector<at::Tensor> GradientBuckets::Flat() const {
+  std::vector<at::Tensor> result;
+  for (const Bucket& bucket : buckets_) result.push_back(bucket.gradients.flat);
+  return result;
+}
+
+std::vector<std::vector<std::string>> GradientBuckets::Names() const {
+  std::vector<std::vector<std::string>> result(buckets_.size());
+  for (const Bucket& bucket : buckets_) {
+    for (const size_t member : bucket.gradients.parameters) {
+      result[bucket.gradients.index].push_back(parameters_[member].name);
+    }
+  }
+  return result;
+}
+
 }  // namespace ddprun::trainer

@@ -42,10 +42,15 @@ class GradientBuckets {
   // Replaces the parameter's gradient, which must be dense, by its view with equal values.
   void Take(size_t index);
 
+  // Drops all gradients, as an optimizer's zero_grad() does.
+  void DropGradients();
+
   const std::vector<NamedParameter>& parameters() const { return parameters_; }
   std::vector<Bucket>& buckets() { return buckets_; }  // in the order of sending
   const std::vector<Bucket>& buckets() const { return buckets_; }
   const std::vector<at::Tensor>& views() const { return views_; }  // by parameter
+  std::vector<at::Tensor> Flat() const;                            // by bucket
+  std::vector<std::vector<std::string>> Names() const;             // by bucket
 
  private:
   void AddBucket(const std::vector<size_t>& members);

@@ -4,6 +4,8 @@
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <unordered_set>
+
 #include "base/check.h"
 
 namespace ddprun::trainer {
@@ -26,10 +28,25 @@ void GradientHooks::Add(const at::Tensor& parameter, std::function<void()> call)
   hooks_.emplace_back(key, std::move(accumulator));
 }
 
-std::vector<torch::autograd::Node*> GradientHooks::accumulators() const {
-  std::vector<torch::autograd::Node*> nodes;
-  for (const auto& [key, accumulator] : hooks_) nodes.push_back(accumulator.get());
-  return nodes;
+std::vector<bool> GradientHooks::ReachedFrom(std::span<const at::Tensor> outputs) const {
+  std::unordered_set<torch::autograd::Node*> seen;
+  std::vector<torch::autograd::Node*> open;
+  const auto visit = [&](torch::autograd::Node* node) {
+    if (node != nullptr && seen.insert(node).second) open.push_back(node);
+  };
+  for (const at::Tensor& output : outputs) {
+    if (output.defined() && output.requires_grad()) {
+      visit(torch::autograd::impl::gradient_edge(output).function.get());
+    }
+  }
+  while (!open.empty()) {
+    torch::autograd::Node* node = open.back();
+    open.pop_back();
+    for (const torch::autograd::Edge& edge : node->next_edges()) visit(edge.function.get());
+  }
+  std::vector<bool> reached;
+  for (const auto& [key, node] : hooks_) reached.push_back(seen.contains(node.get()));
+  return reached;
 }
 
 }  // namespace ddprun::trainer

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "trainer/comm/host_process_group.h"
-#include "trainer/parallel/bucket_plan.h"
+#include "trainer/parallel/bucket_search.h"
 #include "trainer/parallel/gradient_buckets.h"
 #include "trainer/parallel/gradient_hooks.h"
 #include "trainer/parallel/gradient_readiness.h"
@@ -37,7 +37,7 @@ class Reducer {
   // Throws Failure for parameters that it cannot reduce. REQUIRES: a mesh with groups.
   Reducer(std::vector<NamedParameter> parameters, const Mesh& mesh, const Options& options);
   // Removes the hooks. The parameters' gradients stay valid.
-  ~Reducer();
+  ~Reducer() = default;
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
@@ -52,10 +52,9 @@ class Reducer {
   // Returns and drops this rank's flat gradients, zero where none came.
   std::vector<at::Tensor> TakeLocalGradients();
   // Call it before every backward. With `synchronize`, gradients are the average over the ranks
-  // when backward returns (Overlap kStep, kBoth: after WaitForBuckets()). Without it, backward only
-  // accumulates them on this rank (all micro-batches but the last). `outputs`: the tensors that the
-  // loss is made of, if known. With find_unused_parameters, the reducer then finds unused ones
-  // before backward, and their buckets do not wait for its end.
+  // when backward returns (Overlap kStep, kBoth: after WaitForBuckets()); without it, backward only
+  // accumulates them on this rank (all micro-batches but the last). `outputs`, if known, are the
+  // tensors of the loss: buckets of unused parameters then do not wait for the end of backward.
   //
   // Throws Failure if a parameter's type or size has changed. backward() throws it if a collective
   // fails, if an expected gradient does not come, and if it is a second backward, whose gradients
@@ -74,16 +73,17 @@ class Reducer {
   void ShadowBackward();
 
   // Returns the flat gradients, one tensor per bucket, valid until the next rebuild.
-  std::vector<at::Tensor> FlatGradients() const;
+  std::vector<at::Tensor> FlatGradients() const { return buckets_.Flat(); }
   // Returns the gradients by parameter, in their order and shapes; zero where none came.
   const std::vector<at::Tensor>& Gradients() const { return buckets_.views(); }
   // Names the state of the hook. It does not depend on the layout of the buckets.
   void NameState(StateVisitor& visitor) const;
-  std::vector<std::vector<std::string>> BucketNames() const;  // in the order of sending
+  // Returns the names of the parameters by bucket, in the order of sending.
+  std::vector<std::vector<std::string>> BucketNames() const { return buckets_.Names(); }
   // Returns how long the last backward and WaitForBuckets() waited for communication, in seconds.
   double exposed_seconds() const { return exposed_seconds_; }
   // Returns the found sizes, equal on all ranks; nullptr before, or without Options::tune_limits.
-  const BucketTuning* tuning() const { return tuning_.steps > 0 && !tuner_ ? &tuning_ : nullptr; }
+  const BucketTuning* tuning() const { return search_ ? search_->result() : nullptr; }
 
  private:
   using Bucket = GradientBuckets::Bucket;
@@ -94,12 +94,9 @@ class Reducer {
     std::function<void()> finish = {};
   };
 
-  void CheckOptions() const;
   void Layout(const BucketLimits& limits);
   std::vector<size_t> OrderOf(int rank, const std::vector<size_t>& own);
-  void StartTuning();
-  void Tune();
-  void DropGradients();
+  void EndRebuild();
 
   void OnGradient(size_t index);
   void TakeGradient(size_t index);
@@ -115,7 +112,7 @@ class Reducer {
   void FindUsed();
   bool MayBeUnused() const { return options_.find_unused_parameters || options_.static_graph; }
   bool SettlesInBackward() const;
-  void CallHook(const Bucket& bucket, const std::function<void()>& call) const;
+  void CallHook(size_t bucket, const std::function<void()>& call) const;
   std::string Where() const;
   [[noreturn]] void ThrowMissingGradients() const;
   [[noreturn]] void ThrowBadGradient(size_t index, const char* what, const char* hint = "") const;
@@ -141,10 +138,9 @@ class Reducer {
   std::vector<bool> used_by_any_;  // by parameter; if some may be unused
   Rebuild rebuild_ = Rebuild::kRecording;
   double exposed_seconds_ = 0;
-  std::optional<BucketTuner> tuner_;  // while sizes are being tried
-  BucketTuning tuning_;
+  std::optional<BucketSearch> search_;  // once begun
   std::chrono::steady_clock::time_point prepared_at_;
-  std::optional<double> step_seconds_;  // from prepared_at_ to the averages; for Tune()
+  std::optional<double> step_seconds_;  // from prepared_at_ to the averages; for search_
 };
 
 }  // namespace ddprun::trainer

@@ -24,8 +24,8 @@ struct ReducerOptions {
   using Overlap = trainer::Overlap;
 
   BucketLimits limits = {};
-  // Finds the limits in the first steps: after the first one, tries each of TuningCandidates() for
-  // six steps, and keeps the fastest. The values of gradients do not depend on the limits.
+  // Finds the limits in the first steps: after the first one, tries each candidate for six steps,
+  // and keeps the fastest (BucketSearch). The values of gradients do not depend on the limits.
   bool tune_limits = false;
   // Buckets keep the first guess of the order of gradients, instead of the order in which gradients
   // came. If sums depend on this order, a resumed run then has the sums of an unbroken one.

@@ -9,8 +9,8 @@
 #include <numeric>
 #include <utility>
 
-#include "base/failure.h"
 #include "trainer/compute/norm.h"
+#include "trainer/parallel/gradient_errors.h"
 #include "trainer/parallel/stopwatch.h"
 
 namespace ddprun::trainer {
@@ -98,11 +98,7 @@ void ShardedGradients::OnGradient(size_t index, size_t parameter) {
   Unit& unit = units_[index];
   const NamedParameter& own = unit.unit->layout.parameters()[parameter];
   const auto refuse = [&](const char* what, const char* hint) {
-    throw Failure(Error{.title = "BAD GRADIENT",
-                        .where = Where(),
-                        .what = own.name + " " + what + ".",
-                        .hint = hint,
-                        .page = "bad-gradient"});
+    throw BadGradient(Where(), own.name + " " + what + ".", hint);
   };
   if (!expected_ || unit.missing == 0) {
     refuse("got a gradient that would not be averaged: no forward came before",

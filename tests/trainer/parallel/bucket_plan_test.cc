@@ -61,25 +61,5 @@ TEST(PlanBuckets, HoldsItsRulesOnRandomModels) {
   }
 }
 
-TEST(BucketTuner, TriesEveryCandidateTwiceAndSkipsTheFirstStepOfEachTurn) {
-  BucketTuner tuner(2);
-  const std::vector<double> seconds = {9, 1, 3, 9, 7, 5, 9, 2, 6, 9, 8, 4};
-  std::vector<size_t> order;
-  for (const double step : seconds) {
-    ASSERT_FALSE(tuner.Complete());
-    order.push_back(tuner.Current());
-    tuner.Add(step);
-  }
-  EXPECT_TRUE(tuner.Complete());
-  EXPECT_EQ(order, (std::vector<size_t>{0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1}));
-  EXPECT_EQ(tuner.Medians(), (std::vector<double>{2.5, 6}));
-}
-
-TEST(BucketTuner, KeepsTheDefaultUnlessAnotherIsFasterByMoreThanNoise) {
-  EXPECT_EQ(FastestTrial(std::vector<double>{1.0, 0.99, 1.5}), 0U);
-  EXPECT_EQ(FastestTrial(std::vector<double>{1.0, 0.97, 0.9}), 2U);
-  EXPECT_EQ(FastestTrial(std::vector<double>{1.0}), 0U);
-}
-
 }  // namespace
 }  // namespace ddprun::trainer

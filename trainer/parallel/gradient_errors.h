@@ -1,0 +1,26 @@
+// The errors of a backward whose gradients cannot be averaged. `where`: rank and step.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "base/failure.h"
+
+namespace ddprun::trainer {
+
+// Returns the error of a backward that ended without the gradients of `missing`, out of `all`
+// parameters. `otherwise`: what users can do besides freezing the missing parameters.
+Failure MissingGradients(const std::string& where,
+                         std::span<const std::string> missing,
+                         size_t all,
+                         const std::string& otherwise);
+
+Failure BadGradient(const std::string& where, const std::string& what, const std::string& hint);
+
+// Returns the error of a comm hook that threw `what` on a bucket with the parameters `names`.
+Failure HookFailed(const std::string& where,
+                   size_t bucket,
+                   std::span<const std::string> names,
+                   const std::string& what);
+
+}  // namespace ddprun::trainer
