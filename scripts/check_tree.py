@@ -4,9 +4,9 @@
     check_tree.py [ROOT]
 
 Arrows between folders (docs/architecture.md), where LibTorch may be included, where folders may be
-removed, comparisons of errors' pages, lengths, the size of the core (docs/core.md), files that no
-CMakeLists.txt names, and notes left behind. Prints file:line: rule: what is wrong; exit code 1 if
-there was any.
+removed, comparisons of errors' pages, member functions outside the files of their class, lengths,
+the size of the core (docs/core.md), files that no CMakeLists.txt names, and notes left behind.
+Prints file:line: rule: what is wrong; exit code 1 if there was any.
 """
 
 import pathlib
@@ -104,6 +104,17 @@ LINE, FUNCTION, HEADER, SOURCE, TEST = 100, 70, 150, 400, 600
 CORE_PAGE = "docs/core.md"
 CORE_ROW = re.compile(r"\|((?: `[^`]+`,?)+) \| (\d+) \|")
 
+# A class that is declared in x.h has its member functions in x.h and x.cc. CLASS also finds the
+# classes that a source declares for itself, MEMBER the definitions at the start of a line. A class
+# that keeps the rule leaves OPEN_CLASSES. Transport::Create stands with the class that it makes.
+OPEN_CLASSES = [
+    "Checker", "LanguageModel", "LayersOver", "ReportTime", "StraySweep", "SweepRun",
+    "TrainedParameters", "Trainer",
+    "Transport"
+]
+CLASS = re.compile(r"^ *(?:class|struct) (?:\w+::)*(\w+)(?: final)?(?: :[^;{]*)? *\{", re.M)
+MEMBER = re.compile(r"(?=[^\s#}])[^=(]*?\b(\w+)::(?:~?\w+|operator *[^\w\s(]+)\(")
+
 # (file, rule): the reason. A row that no longer matches anything is an error: this list only
 # shrinks.
 EXCEPTIONS = {}
@@ -177,6 +188,32 @@ def check_pages(path, lines):
     for number, line in enumerate(lines, 1):
         if PAGE.search(line):
             yield Finding(path, number, "page", "an error is recognised by its code")
+
+
+def check_members(root, paths, open_classes):
+    """Member functions stand in the source with the name of the header that declares the class."""
+    found = set()
+    homes = {}  # by class: the headers that declare one of this name, without their ending
+    for path in paths:
+        if path.endswith(".h"):
+            for name in CLASS.findall(without_text((root / path).read_text().splitlines())):
+                homes.setdefault(name, set()).add(path[:-len(".h")])
+    for path in paths:
+        if not path.endswith(".cc") or path.startswith("tests/"):
+            continue
+        code = without_text((root / path).read_text().splitlines())
+        own = set(CLASS.findall(code))
+        for number, line in enumerate(code.split("\n"), 1):
+            match = MEMBER.match(line)
+            name = match and match[1]
+            if name not in homes or name in own or path[:-len(".cc")] in homes[name]:
+                continue
+            found.add(name)
+            if name not in open_classes:
+                home = " or ".join(sorted(homes[name]))
+                yield Finding(path, number, "member", f"{name} is the class of {home}.h")
+    for name in sorted(set(open_classes) - found):
+        yield Finding("scripts/check_tree.py", 1, "open class", f"{name} keeps the rule: remove it")
 
 
 def check_lengths(path, lines):
@@ -317,7 +354,7 @@ def tree(root):
                 yield path.relative_to(root).as_posix()
 
 
-def check(root, exceptions):
+def check(root, exceptions, open_classes=()):
     findings = []
     paths = list(tree(root))
     for path in paths:
@@ -331,6 +368,7 @@ def check(root, exceptions):
         findings += check_notes(path, lines)
     findings += check_listed(root, paths)
     findings += check_core(root)
+    findings += check_members(root, paths, open_classes)
     used = {(finding.path, finding.rule) for finding in findings} & set(exceptions)
     findings = [finding for finding in findings if (finding.path, finding.rule) not in used]
     for path, rule in sorted(set(exceptions) - used):
@@ -340,7 +378,7 @@ def check(root, exceptions):
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[1])
-    findings, count = check(root.resolve(), EXCEPTIONS)
+    findings, count = check(root.resolve(), EXCEPTIONS, OPEN_CLASSES)
     for finding in findings:
         print(finding)
     if count == 0:

@@ -11,7 +11,7 @@ import check_tree  # noqa: E402
 
 class CheckTree(unittest.TestCase):
 
-    def findings(self, files, exceptions=None):
+    def findings(self, files, exceptions=None, open_classes=()):
         """(file, rule) of what is found in a tree of these files; all are listed unless given."""
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
@@ -20,7 +20,7 @@ class CheckTree(unittest.TestCase):
                 path = root / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
-            found, _ = check_tree.check(root, exceptions or {})
+            found, _ = check_tree.check(root, exceptions or {}, open_classes)
             return [(finding.path, finding.rule) for finding in found]
 
     def test_an_arrow_that_is_allowed_passes(self):
@@ -82,6 +82,25 @@ class CheckTree(unittest.TestCase):
         self.assertEqual([], self.findings({
             "base/a.cc": "if (page == nullptr) error.page = kPage;\n",
             "tests/a.cc": 'EXPECT_TRUE(error.page == "a");\n'}))
+
+    def test_a_member_function_stands_in_the_pair_of_its_class(self):
+        header = "class A final : public B {\n  struct C;\n  void F();\n};\n"
+        for code in ("void A::F() {}\n", "A::A() : a(1) {}\n", "A::~A() = default;\n",
+                     "std::vector<A> A::All(int a) {}\n", "bool A::operator==(const A& a) {}\n"):
+            files = {"base/a.h": header, "base/a.cc": code, "base/a_more.cc": code}
+            self.assertEqual([("base/a_more.cc", "member")], self.findings(files))
+            self.assertEqual([], self.findings(files, open_classes=["A"]))
+
+    def test_only_definitions_of_classes_with_a_header_are_members(self):
+        self.assertEqual([], self.findings({
+            "base/a.h": "class A {\n};\n", "base/b.h": "class A;\nvoid F();\n", "base/b.cc":
+            "struct A::C {\n  void F();\n};\nvoid A::C::F() {\n  A::G();\n}\n"
+            "const int kA = A::G();\n// void A::F()\nvoid base::F() {}\n"}))
+
+    def test_an_open_class_that_keeps_the_rule_leaves_the_list(self):
+        files = {"base/a.h": "class A {\n};\n", "base/a.cc": "void A::F() {}\n"}
+        self.assertEqual([("scripts/check_tree.py", "open class")],
+                         self.findings(files, open_classes=["A"]))
 
     def test_long_lines_files_and_functions_are_found(self):
         self.assertEqual([("base/a.cc", "line length")],
