@@ -59,14 +59,34 @@ TensorCollectives::Work TensorCollectives::Run(c10d::OpType type,
   return StartCollective(core_, getGroupDesc(), type, async, std::move(outputs), std::move(run));
 }
 
-TensorCollectives::Work TensorCollectives::AllReduceEach(c10d::OpType type,
-                                                         const Tensors& tensors,
-                                                         const c10d::AllreduceOptions& options) {
+TensorCollectives::Work TensorCollectives::allreduce(Tensors& tensors,
+                                                     const c10d::AllreduceOptions& options) {
+  if (OnDevice(tensors)) {
+    return Staged(tensors, tensors.size(), options.asyncOp,
+                  [&](Tensors& host) { return allreduce(host, options); });
+  }
+  // Not a case of allreduce_coalesced, because a small all-reduce takes about a microsecond.
+  const at::Tensor tensor = Single(tensors);
+  const DataType type = TypeOf(tensor);
+  const Reduction reduction = ReductionOf(options.reduceOp, type);
+  return Run(
+      c10d::OpType::ALLREDUCE, options.asyncOp, tensors,
+      [=, core = core_.get(), timeout = options.timeout, algorithm = core_->algorithm.load()] {
+        return OnContiguous(tensor, [&](void* data) {
+          const size_t count = static_cast<size_t>(tensor.numel());
+          return core->group.AllReduce(data, count, type, reduction, core->Deadline(timeout),
+                                       algorithm);
+        });
+      });
+}
+
+TensorCollectives::Work TensorCollectives::allreduce_coalesced(
+    Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   for (const at::Tensor& tensor : tensors) {
     CheckOnHost(tensor);
     ReductionOf(options.reduceOp, TypeOf(tensor));
   }
-  return Run(type, options.asyncOp, tensors,
+  return Run(c10d::OpType::ALLREDUCE_COALESCED, options.asyncOp, tensors,
              [core = core_.get(), tensors, op = options.reduceOp, timeout = options.timeout,
               algorithm = core_->algorithm.load()]() -> Status {
                for (const at::Tensor& tensor : tensors) {
@@ -79,20 +99,6 @@ TensorCollectives::Work TensorCollectives::AllReduceEach(c10d::OpType type,
                }
                return {};
              });
-}
-
-TensorCollectives::Work TensorCollectives::allreduce(Tensors& tensors,
-                                                     const c10d::AllreduceOptions& options) {
-  if (OnDevice(tensors)) {
-    return Staged(tensors, tensors.size(), options.asyncOp,
-                  [&](Tensors& host) { return allreduce(host, options); });
-  }
-  return AllReduceEach(c10d::OpType::ALLREDUCE, {Single(tensors)}, options);
-}
-
-TensorCollectives::Work TensorCollectives::allreduce_coalesced(
-    Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
-  return AllReduceEach(c10d::OpType::ALLREDUCE_COALESCED, tensors, options);
 }
 
 TensorCollectives::Work TensorCollectives::broadcast(Tensors& tensors,

@@ -70,11 +70,6 @@ class TensorCollectives : public c10d::Backend {
   Work Run(c10d::OpType type, bool async, Tensors outputs, OperationQueue::Function run);
 
   std::shared_ptr<HostProcessGroupCore> core_;  // shared with the Work objects
-
- private:
-  Work AllReduceEach(c10d::OpType type,
-                     const Tensors& tensors,
-                     const c10d::AllreduceOptions& options);
 };
 
 }  // namespace ddprun::trainer
