@@ -18,23 +18,17 @@ class Checker {
 
   void CheckRequired();
   void CheckScopes();
+  void CheckFacts();
   void CheckModel();  // check_model.cc
   void CheckData();   // check_data.cc
   void CheckRun();    // check_training.cc
-  void CheckRecomputation();
-  void CheckVirtualRanks();
-  void CheckTensorParallel();
   void CheckScheduler();
   void CheckLoss();
   void CheckMetrics();
   void CheckCheckpoints();
   void CheckStrategy();
-  void CheckEarlyUpdate();
-  void CheckLossScaling();
-  void CheckDataParallel();
   void CheckDevices();
-  void CheckPipeline();  // check_pipeline.cc
-  void CheckZero();      // check_zero.cc
+  void CheckPipeline();
 
  private:
   bool Given(std::string_view path) const { return entries_.Find(path) != nullptr; }
@@ -53,7 +47,6 @@ class Checker {
                  std::span<const std::string_view> words,
                  const std::string& what);
   void CheckTransformer();
-  void CheckNoPipeline();
   void CheckHeads();
   void CheckRopeScaling();  // check_rope_scaling.cc
   void CheckRandomData();   // check_data.cc

@@ -63,7 +63,8 @@ std::string Default(const Key& key) {
 
 std::string Meaning(const Key& key) {
   std::string meaning(key.meaning);
-  if (!key.only_for.key.empty()) meaning += " Only for " + ScopeText(key) + ".";
+  if (!key.only_for.key.empty()) meaning += " Only for " + ScopeText(key.only_for) + ".";
+  if (!key.not_for.key.empty()) meaning += " Not for " + ScopeText(key.not_for) + ".";
   return meaning;
 }
 
@@ -154,11 +155,10 @@ std::string ExplainKey(std::string_view name) {
 }
 
 std::string WriteResolvedConfig(const Config& config) {
-  Config copy = config;  // slots are writable references
   nlohmann::ordered_json document;
   document["config_version"] = 1;
   for (const Key& key : AllKeys()) {
-    std::string text = SlotText(key.slot(copy));
+    std::string text = ValueText(key, config);
     // Escapes "${", so that reading the file does not substitute it.
     for (size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 3)) {
       text.insert(at, "$");

@@ -135,46 +135,7 @@ class Warnings {
   std::vector<std::string> warnings_;
 };
 
-template <typename Value>
-std::string With(const char* key, Value value) {
-  return std::string(key) + " " + SlotText(SlotOf(value));
-}
-
 }  // namespace
-
-std::string KeyOfOwnState(const Config& config) {
-  const StrategyConfig& strategy = config.strategy;
-  if (strategy.type != StrategyType::kAuto && strategy.type != StrategyType::kDdp) {
-    return With("strategy.type", strategy.type);
-  }
-  if (strategy.comm_hook == CommHookType::kPowerSgd ||
-      strategy.comm_hook == CommHookType::kPostLocalSgd) {
-    return With("strategy.comm_hook", strategy.comm_hook);
-  }
-  if (!strategy.broadcast_buffers) return With("strategy.broadcast_buffers", false);
-  const int64_t tensor = strategy.tensor_parallel_size;
-  if (tensor > 1) return With("strategy.tensor_parallel_size", tensor);
-  const int64_t stages = strategy.pipeline_parallel_size;
-  return stages > 1 ? With("strategy.pipeline_parallel_size", stages) : "";
-}
-
-// The other ranks repeat a lost rank's step from their state at its beginning. So no rank may
-// change its state before all have met, or have state that the others do not have.
-std::string RecoveryObstacle(const Config& config) {
-  const StrategyConfig& strategy = config.strategy;
-  const std::string own_state = KeyOfOwnState(config);
-  if (!own_state.empty()) return own_state;
-  if (strategy.overlap == Overlap::kStep || strategy.overlap == Overlap::kBoth) {
-    return With("strategy.overlap", strategy.overlap);
-  }
-  if (config.comm.algorithm == AllReduceAlgorithm::kRing) {
-    return With("comm.algorithm", config.comm.algorithm);
-  }
-  if (strategy.optimizer_in_backward) return With("strategy.optimizer_in_backward", true);
-  if (config.report.state_hashes) return With("report.state_hashes", true);
-  const int64_t ranks = config.training.virtual_ranks;
-  return ranks > 0 ? With("training.virtual_ranks", ranks) : "";
-}
 
 std::vector<std::string> ConfigWarnings(const Config& config, const RunFacts& facts) {
   return Warnings(config, facts).Take();

@@ -24,10 +24,4 @@ struct RunFacts {
 // Returns warnings of one or two sentences that begin with their key. The run continues.
 std::vector<std::string> ConfigWarnings(const Config& config, const RunFacts& facts);
 
-// Returns the first key, with its value, that gives a rank state of its own; "" means none.
-std::string KeyOfOwnState(const Config& config);
-
-// Returns the first key, with its value, that contradicts run.recovery "peer"; "" means none.
-std::string RecoveryObstacle(const Config& config);
-
 }  // namespace ddprun::trainer

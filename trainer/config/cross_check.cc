@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "trainer/config/checker.h"
+#include "trainer/config/facts.h"
 #include "trainer/config/foreign_names.h"
 
 namespace ddprun::trainer {
@@ -57,19 +58,23 @@ void Checker::CheckRequired() {
 // Keys for another kind of model, data or optimizer would be ignored: say so. A value that equals
 // the default does no harm; config.resolved.json holds all keys.
 void Checker::CheckScopes() {
-  Config config = config_;
   for (const auto& [key, entry] : entries_.all()) {
-    if (key->only_for.key.empty()) continue;
-    const Key& scope = GetKey(key->only_for.key);
-    const std::string word = SlotText(scope.slot(config));
-    const auto fits = [&](std::string_view value) {
-      return word == "\"" + std::string(value) + "\"";
-    };
-    if (std::ranges::any_of(key->only_for.values, fits)) continue;
-    if (IsDefault(*key, config_)) continue;
-    Conflict(key->Path(),
-             key->Path() + " is for " + ScopeText(*key) + ", but this config has " + word + ":",
-             "Remove the key, or change " + scope.Path() + ".");
+    for (const Scope* scope : {&key->only_for, &key->not_for}) {
+      if (scope->key.empty() || IsDefault(*key, config_)) continue;
+      const bool only = scope == &key->only_for;
+      if (HasWord(GetKey(scope->key), scope->values, config_) == only) continue;
+      Conflict(key->Path(),
+               key->Path() + (only ? " is for " : " is not for ") + ScopeText(*scope) +
+                   ", but this config has " + ValueText(GetKey(scope->key), config_) + ":",
+               "Remove the key, or change " + std::string(scope->key) + ".");
+    }
+  }
+}
+
+void Checker::CheckFacts() {
+  for (const auto& conflict : ConflictsOf(config_)) {
+    const bool only_maker = Given(conflict.maker) && !Given(conflict.refuser);
+    Conflict(only_maker ? conflict.maker : conflict.refuser, conflict.found, conflict.hint);
   }
 }
 
@@ -135,12 +140,9 @@ void CrossCheck(const Entries& entries, const Config& config, Problems* problems
   checker.CheckData();
   checker.CheckLoss();
   checker.CheckCheckpoints();
-  checker.CheckRecomputation();
-  checker.CheckVirtualRanks();
-  checker.CheckTensorParallel();
+  checker.CheckFacts();
   checker.CheckScheduler();
   checker.CheckStrategy();
-  checker.CheckZero();
   checker.CheckMetrics();
 }
 

@@ -29,10 +29,10 @@ std::vector<Key> StrategyKeys() {
       {.DDPRUN_KEY(strategy, bucket_cap_mb),
        .meaning = "Gradients are all-reduced in buckets of this size: small ones start earlier, "
                   "large ones cost less each. \"auto\" tries several sizes in the first steps, "
-                  "also of the first bucket, and keeps the fastest; metrics.jsonl has the "
-                  "results.",
+                  "also of the first bucket, and keeps the fastest (see metrics.jsonl).",
        .unit = "MiB",
        .range = {.min = 0, .max = 1 << 20, .min_excluded = true},
+       .not_for = {"strategy.type", {"dp", "zero3"}},
        .aliases = {{"ddp_bucket_cap_mb", "Hugging Face"},
                    {"bucket_size_mb", "PyTorch"},
                    {"reduce_bucket_size", "DeepSpeed",
@@ -43,23 +43,26 @@ std::vector<Key> StrategyKeys() {
        .meaning = "Size of the first bucket: small, so that communication starts early.",
        .unit = "MiB",
        .range = {.min = 0, .max = 1 << 20, .min_excluded = true},
+       .not_for = {"strategy.type", {"dp", "zero2", "zero3"}},
        .aliases = {{"first_bucket_size_mb", "PyTorch"}}},
       {.DDPRUN_KEY(strategy, overlap),
        .meaning = "What runs while gradients are all-reduced: the backward pass; the optimizer "
-                  "step, bucket by bucket; both; or nothing. \"step\" and \"both\" need "
-                  "training.max_grad_norm 0.",
+                  "step by buckets, or both, with training.max_grad_norm 0; or nothing.",
+       .not_for = {"strategy.type", {"dp"}},
        .aliases = {{"overlap_comm", "DeepSpeed"}}},
       {.DDPRUN_KEY(strategy, optimizer_in_backward),
        .meaning = "The optimizer updates the parameters of a bucket as soon as it is reduced, "
-                  "during the backward pass. Needs training.max_grad_norm 0. Without effect on a "
-                  "single rank."},
+                  "during backward. Needs training.max_grad_norm 0. No effect on a single rank.",
+       .not_for = {"strategy.type", {"dp"}}},
       {.DDPRUN_KEY(strategy, find_unused_parameters),
        .meaning = "Some parameters may get no gradient in some steps; their part of the average is "
                   "zero. Costs one small collective a step.",
+       .not_for = {"strategy.type", {"dp"}},
        .aliases = {{"ddp_find_unused_parameters", "Hugging Face"}}},
       {.DDPRUN_KEY(strategy, static_graph),
        .meaning = "Every step uses the same parameters equally often as the first: unused ones "
-                  "cost nothing then, and a gradient may come in several pieces."},
+                  "cost nothing then, and a gradient may come in several pieces.",
+       .not_for = {"strategy.type", {"dp"}}},
       {.DDPRUN_KEY(strategy, devices),
        .meaning = "The devices of one process: \"cuda:0\", \"cuda:1\"; or \"cpu\" several times, "
                   "each with its share of the cores. The first has the model.",
@@ -85,15 +88,18 @@ std::vector<Key> CommKeys() {
       {.DDPRUN_KEY(strategy, broadcast_buffers),
        .meaning = "Buffers (running means of batch norm) are copied from rank 0 to all ranks "
                   "before every step and evaluation.",
+       .not_for = {"strategy.type", {"dp"}},
        .aliases = {{"ddp_broadcast_buffers", "Hugging Face"}}},
       {.DDPRUN_KEY(strategy, check_finite),
        .meaning = "Look at every gradient before it is sent and end with an error that names the "
-                  "first parameter with infinities or NaNs. Costs a pass over the gradients."},
+                  "first parameter with infinities or NaNs. Costs a pass over the gradients.",
+       .not_for = {"strategy.type", {"dp"}}},
       {.DDPRUN_KEY(strategy, comm_hook),
        .meaning = "How gradients are sent: unchanged; as 16-bit numbers, half the bytes; or as "
                   "products of thin matrices (PowerSGD), a fraction of the bytes for large "
                   "matrices. \"post_local_sgd\" stops averaging them after some steps, and "
                   "instead averages the parameters every few steps and at the end of the run.",
+       .not_for = {"strategy.type", {"dp"}},
        .aliases = {{"ddp_comm_hook", "Lightning"}, {"communication_data_type", "DeepSpeed"}}},
       {.DDPRUN_KEY(strategy, power_sgd_rank),
        .meaning = "Columns of the thin matrices: more columns are more exact.",
@@ -136,13 +142,13 @@ std::vector<Key> CommKeys() {
                    {"timeout", "PyTorch"},
                    {"timeout_seconds", "PyTorch examples"}}},
       {.DDPRUN_KEY(comm, train_timeout_seconds),
-       .meaning = "Longest wait for another rank after that; then the error names the missing "
-                  "ranks.",
+       .meaning = "Longest wait after that; then the error names the missing ranks.",
        .unit = "seconds",
        .range = kTimeout},
       {.DDPRUN_KEY(comm, algorithm),
        .meaning = "How gradients are all-reduced within a node. \"direct\" is the fastest; the "
-                  "others are for study (docs/overlap.md)."},
+                  "others are for study (docs/overlap.md).",
+       .not_for = {"strategy.type", {"dp", "zero2", "zero3"}}},
   };
 }
 

@@ -1,5 +1,6 @@
 #include "trainer/config/keys.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 
@@ -134,10 +135,19 @@ std::string DefaultText(const Key& key) {
   return SlotText(key.slot(defaults));
 }
 
-bool IsDefault(const Key& key, const Config& config) {
+std::string ValueText(const Key& key, const Config& config) {
   Config copy = config;  // slots are writable references
-  Config defaults;
-  return SlotText(key.slot(copy)) == SlotText(key.slot(defaults));
+  return SlotText(key.slot(copy));
+}
+
+bool HasWord(const Key& key, std::span<const std::string_view> words, const Config& config) {
+  const std::string value = ValueText(key, config);
+  return std::ranges::any_of(
+      words, [&](std::string_view word) { return value == "\"" + std::string(word) + "\""; });
+}
+
+bool IsDefault(const Key& key, const Config& config) {
+  return ValueText(key, config) == ValueText(key, Config());
 }
 
 std::string AcceptedText(const Key& key) {
@@ -145,8 +155,8 @@ std::string AcceptedText(const Key& key) {
   return std::visit(AcceptedTextOf{key.range, key.counted}, key.slot(config));
 }
 
-std::string ScopeText(const Key& key) {
-  return std::string(key.only_for.key) + " " + Joined(key.only_for.values, " or ", "\"");
+std::string ScopeText(const Scope& scope) {
+  return std::string(scope.key) + " " + Joined(scope.values, " or ", "\"");
 }
 
 std::string UnitAndDefault(const Key& key) {

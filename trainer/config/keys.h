@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -50,6 +51,7 @@ struct Key {
   std::string_view derived_default = {};
   bool required = false;
   Scope only_for = {};
+  Scope not_for = {};       // configs in which the key has no meaning
   bool input_path = false;  // relative to the config file's folder
   CountedIn counted = CountedIn::kAnything;
   std::vector<Alias> aliases = {};
@@ -80,8 +82,12 @@ std::string DefaultText(const Key& key);
 bool IsDefault(const Key& key, const Config& config);
 // Returns "an integer of at least 1", "one of "gpt", "mlp"".
 std::string AcceptedText(const Key& key);
-// Returns "data.format "text"", "model.type "gpt" or "bert"". REQUIRES: the key has only_for.
-std::string ScopeText(const Key& key);
+// Returns the value in `config`, as JSON.
+std::string ValueText(const Key& key, const Config& config);
+// Returns whether the value in `config` is one of `words`.
+bool HasWord(const Key& key, std::span<const std::string_view> words, const Config& config);
+// Returns "data.format "text"", "model.type "gpt" or "bert"".
+std::string ScopeText(const Scope& scope);
 // Returns unit and default in brackets: " (MiB, default 25)".
 std::string UnitAndDefault(const Key& key);
 

@@ -32,7 +32,6 @@ std::span<const LibraryDefault> LibraryDefaults() {
 
 std::string UnlikePyTorch(const Config& config) {
   if (!config.optimizer.type_given) return "";
-  Config copy = config;  // slots are writable references
   std::string text;
   for (const LibraryDefault& row : kDefaults) {
     const Key& key = GetKey(row.path);
@@ -40,7 +39,7 @@ std::string UnlikePyTorch(const Config& config) {
     const bool told = !row.pytorch.empty() && row.path != "optimizer.no_decay";
     if (!told || !IsFor(key, config.optimizer.type) || !IsDefault(key, config)) continue;
     text += (text.empty() ? "defaults that PyTorch has otherwise: " : ", ") +
-            std::string(key.name) + " " + SlotText(key.slot(copy)) + " (" +
+            std::string(key.name) + " " + ValueText(key, config) + " (" +
             std::string(row.pytorch.substr(0, row.pytorch.find(' '))) + ")";
   }
   return text;

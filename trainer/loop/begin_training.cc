@@ -6,7 +6,7 @@
 #include "base/failure.h"
 #include "trainer/checkpoint/commit.h"
 #include "trainer/comm/packed_error.h"
-#include "trainer/config/config_warnings.h"
+#include "trainer/config/facts.h"
 #include "trainer/loop/compute_setup.h"
 #include "trainer/loop/run_text.h"
 #include "trainer/parallel/whole_state.h"
@@ -21,7 +21,7 @@ std::string SaveWithoutSharedFolder(const Job& job,
                                     const FolderView& view,
                                     Trainer& trainer) {
   const CheckpointPlace& place = start.place;
-  const std::string own_state = KeyOfOwnState(job.config);
+  const std::string own_state = SettingThatMakes({fact::kOwnState}, job.config);
   if (own_state.empty()) {
     trainer.SaveTo(place, view.part);
     return "not all hosts see " + place.folder +

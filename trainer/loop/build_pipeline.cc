@@ -202,16 +202,14 @@ BuiltStrategy BuildPipeline(const Job& job,
   if (whole != nullptr) whole->eval();  // running means stay
   std::shared_ptr<const Model> shape = whole != nullptr ? whole : job.shape;
   if (shape == nullptr) shape = MakeModelShape(job.model);
-  std::vector<c10::Device> devices;
-  for (const std::string& device : dims.devices) devices.emplace_back(device);
+  std::vector<c10::Device> devices = DevicesOf(config.strategy);
   const bool over_ranks = devices.empty();
-  if (over_ranks) devices.resize(static_cast<size_t>(mesh.pipeline.size), mesh.device);
-  const auto stages = static_cast<int>(devices.size());
+  if (over_ranks) devices.resize(static_cast<size_t>(dims.stages), mesh.device);
   const std::vector<Stage> parts = shape->Stages(FirstSample(job));
-  const auto all = StagesOf(PartsOfAll(job, *shape, stages, mesh), devices);
+  const auto all = StagesOf(PartsOfAll(job, *shape, dims.stages, mesh), devices);
   if (mesh.world.rank == 0) built.placement = PlacementText(all, parts, over_ranks);
   PipelineOptions options{
-      .schedule = ScheduleOf(config.strategy, dims.one_by_one), .stages = stages, .own = all};
+      .schedule = ScheduleOf(config.strategy, dims.one_by_one), .stages = dims.stages, .own = all};
   if (over_ranks) options.own = {all[static_cast<size_t>(mesh.pipeline.rank)]};
   const auto stages_that_have = [&](const std::string& name) {
     std::vector<int> found;

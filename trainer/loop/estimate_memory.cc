@@ -67,23 +67,6 @@ double SampleBytes(const Job& job) {
   return (product(shape.input) + product(shape.target)) * sizeof(float);
 }
 
-// What of its part of the model a rank keeps.
-struct Shares {
-  double parameters = 1;
-  double gradients = 1;
-  double optimizer = 1;
-};
-
-Shares SharesOf(const ParallelDims& dims) {
-  const double own = 1.0 / dims.shard;
-  Shares shares;
-  if (!dims.shares_state()) return shares;
-  shares.optimizer = own;
-  if (dims.replicas >= Replicas::kShardGradients) shares.gradients = own;
-  if (dims.replicas == Replicas::kShardParameters) shares.parameters = own;
-  return shares;
-}
-
 // Where gradients are summed of which a rank keeps a part: two buckets are on their way while the
 // gradients for the next one come, each in memory of its own.
 double BucketBytes(const Job& job, Replicas replicas, const ModelPart& part) {
@@ -175,15 +158,17 @@ MemoryEstimate StateOf(const Job& job,
   const double moments = model * StateCopies(job.config.optimizer);
   const bool compresses = job.config.strategy.comm_hook == CommHookType::kPowerSgd;
   const double lost = compresses && dims.replicas != Replicas::kNone ? model : 0;  // in compressing
-  const Shares shares = SharesOf(dims);
+  const double own = dims.shares_state() ? 1.0 / dims.shard : 1;
+  const double own_parameters = dims.replicas == Replicas::kShardParameters ? own : 1;
+  const double own_gradients = dims.replicas >= Replicas::kShardGradients ? own : 1;
   MemoryEstimate estimate;
   estimate.on_device = job.device.module != nullptr;
-  estimate.parameters = model * shares.parameters;
-  estimate.gradients = model * shares.gradients;
-  estimate.optimizer = moments * shares.optimizer + lost;
+  estimate.parameters = model * own_parameters;
+  estimate.gradients = model * own_gradients;
+  estimate.optimizer = moments * own + lost;
   // A block is used while the next one comes.
-  if (shares.parameters < 1 && gathers) estimate.parameters += 2 * part.block + part.outside;
-  if (shares.gradients < 1) estimate.gradients += BucketBytes(job, dims.replicas, part);
+  if (own_parameters < 1 && gathers) estimate.parameters += 2 * part.block + part.outside;
+  if (own_gradients < 1) estimate.gradients += BucketBytes(job, dims.replicas, part);
   const CheckpointConfig& checkpoint = job.config.checkpoint;
   if (checkpoint.save_steps.amount > 0 || !checkpoint.save_best.empty()) {
     // The ranks share out what all of them have.
@@ -208,14 +193,6 @@ void AddActivations(const Job& job,
   estimate.with_batch += part.in_flight * saved;
 }
 
-// One process that has a replica of the model for each of its devices.
-void CopyToDevices(double devices, MemoryEstimate& estimate) {
-  estimate.parameters *= devices;
-  estimate.gradients *= devices;
-  estimate.activations *= devices;
-  estimate.with_batch *= devices;
-}
-
 MemoryEstimate EstimateStage(const Job& job, const ParallelDims& dims, int on_machine, int stage) {
   const ModelPart part = PartOf(job, dims, stage);
   MemoryEstimate estimate =
@@ -230,7 +207,10 @@ MemoryEstimate EstimateStage(const Job& job, const ParallelDims& dims, int on_ma
     const bool in_buckets = !alone || micro_batches > 1;
     AddActivations(job, part, in_buckets, estimate);
   }
-  CopyToDevices(static_cast<double>(dims.sample_devices()), estimate);
+  for (double* bytes :
+       {&estimate.parameters, &estimate.gradients, &estimate.activations, &estimate.with_batch}) {
+    *bytes *= static_cast<double>(dims.sample_devices());  // each has a replica of the model
+  }
   const DataConfig& config = job.config.data;
   const int64_t ahead = job.train->in_memory()
                             ? 0

@@ -12,7 +12,7 @@
 #include "base/stop_signals.h"
 #include "trainer/comm/bootstrap.h"
 #include "trainer/compute/block_cache.h"
-#include "trainer/config/config_warnings.h"
+#include "trainer/config/facts.h"
 #include "trainer/config/parallel_dims.h"
 #include "trainer/loop/begin_training.h"
 #include "trainer/loop/device_mesh.h"
@@ -74,7 +74,7 @@ bool RecoversFromPeers(const Config& config,
   if (rank.world_size == 1 || config.run.recovery == "none" || !restarts || *restarts == 0) {
     return false;
   }
-  std::string obstacle = RecoveryObstacle(config);
+  std::string obstacle = ObstacleTo("run.recovery", config);
   if (rank.local_world_size != rank.world_size) obstacle = "several nodes";
   if (!obstacle.empty()) log.Debug("no recovery without a restart", {{"because_of", obstacle}});
   return obstacle.empty();

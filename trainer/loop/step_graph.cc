@@ -11,8 +11,7 @@
 #include <variant>
 
 #include "base/last_words.h"
-#include "trainer/config/parallel_dims.h"
-#include "trainer/config/slot.h"
+#include "trainer/config/facts.h"
 #include "trainer/loop/trainer.h"
 
 namespace ddprun::trainer {
@@ -22,55 +21,13 @@ namespace {
 // After these a reducer has laid out its buckets for good, and the optimizer has all its state.
 constexpr int64_t kStepsBefore = 3;
 
-template <typename Value>
-std::string KeyIs(const char* key, Value value) {
-  return std::string(key) + " is " + SlotText(SlotOf(value));
-}
-
-std::string ObstacleOf(const StrategyConfig& strategy) {
-  if (strategy.comm_hook != CommHookType::kNone) {
-    return KeyIs("strategy.comm_hook", strategy.comm_hook);
-  }
-  if (strategy.overlap == Overlap::kStep || strategy.overlap == Overlap::kBoth) {
-    return KeyIs("strategy.overlap", strategy.overlap);
-  }
-  if (strategy.optimizer_in_backward) return KeyIs("strategy.optimizer_in_backward", true);
-  if (strategy.find_unused_parameters) return KeyIs("strategy.find_unused_parameters", true);
-  if (strategy.static_graph) return KeyIs("strategy.static_graph", true);
-  if (strategy.check_finite) return KeyIs("strategy.check_finite", true);
-  return strategy.bucket_cap_mb.automatic ? "strategy.bucket_cap_mb is \"auto\"" : "";
-}
-
 // The first thing for which the job's steps cannot be recorded, in words; empty: none.
 std::string GraphObstacle(const Job& job, const Mesh& mesh) {
-  const Config& config = job.config;
-  const TrainingConfig& training = config.training;
   if (mesh.device.is_cpu()) return "training is on the CPU";
   if (mesh.make_graph == nullptr) return mesh.device.str() + " has none";
-  const StrategyType type = TypeFor(config, mesh.world.size);
-  if (type != StrategyType::kSingle && type != StrategyType::kDdp) {
-    return KeyIs("strategy.type", type);
-  }
-  if (mesh.tensor.size * mesh.pipeline.size > 1) return "layers are shared out";
-  if (mesh.data.group != nullptr && mesh.data.group == mesh.data.host) {
-    return "gradients go through the host";
-  }
-  // Code of users' own may decide anything on the host.
-  const ModelType model = config.model.type;
-  if (model == ModelType::kPlugin || model == ModelType::kTorchScript) {
-    return KeyIs("model.type", model);
-  }
-  if (training.precision == Precision::kFp16) {
-    return KeyIs("training.precision", training.precision);
-  }
-  // Random numbers of each micro-batch are seeded on the host, as those of a recomputation are.
-  if (training.gradient_accumulation_steps > 1) {
-    return KeyIs("training.gradient_accumulation_steps", training.gradient_accumulation_steps);
-  }
-  if (training.gradient_checkpointing) return KeyIs("training.gradient_checkpointing", true);
-  if (training.virtual_ranks > 0) return KeyIs("training.virtual_ranks", training.virtual_ranks);
-  if (config.report.state_hashes) return KeyIs("report.state_hashes", true);
-  return ObstacleOf(config.strategy);
+  const std::string setting = ObstacleTo("training.cuda_graph", job.config);
+  const bool by_host = mesh.data.group != nullptr && mesh.data.group == mesh.data.host;
+  return setting.empty() && by_host ? "gradients go through the host" : setting;
 }
 
 // Targets are below it; 0 for a model of users' own.

@@ -4,7 +4,7 @@
 #include <ATen/ops/tensor.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "base/failure.h"
+#include "trainer/config/facts.h"
 #include "trainer/loop/trainer.h"
 
 namespace ddprun::trainer {
@@ -50,10 +50,9 @@ Votes Trainer::OwnVotes(bool stop) const {
 
 // Alike on all ranks. How long the first step takes nobody knows.
 size_t Trainer::WatchedParts(size_t micro_batches) const {
-  const ParallelDims dims = ValueOrThrow(ResolveDims(job_.config, mesh_.world.size));
-  const bool in_turn = !dims.in_stages && dims.devices.empty();
-  if (!watch_.asks() || !in_turn || !strategy_->averages_gradients()) return 0;
+  if (!watch_.asks() || !strategy_->averages_gradients()) return 0;
   if (!first_step_ && !watch_.next()) return 0;
+  if (!ObstacleTo("giving up a step", job_.config).empty()) return 0;
   // Processes may have different numbers of virtual ranks.
   const int64_t least = ranks_.count / mesh_.data.size;
   return micro_batches / static_cast<size_t>(ranks_.own.size()) * static_cast<size_t>(least);

@@ -45,7 +45,7 @@ class Trainer {
   // before Fit. Throws Failure where it does not fit; FailureOfAllRanks where that is so on all.
   void Restore(const Checkpoint& checkpoint);
   // The same where ranks do not see the checkpoint: rank 0 reads it, and sends it to the others,
-  // for which it is nullptr. REQUIRES: all ranks have the same state (KeyOfOwnState).
+  // for which it is nullptr. REQUIRES: all ranks have the same state (fact::kOwnState).
   void RestoreFromRankZero(const Checkpoint* checkpoint);
   void EvaluateFirst() { evaluation_due_ = true; }  // in Fit: the checkpoint OwesEvaluation
   void SaveTo(const CheckpointPlace& place, std::optional<RankPart> part) {
@@ -53,7 +53,7 @@ class Trainer {
   }
 
   // From now on a killed rank is replaced by a process that calls TakePlace after Build, and the
-  // step or evaluation is repeated. On all ranks, before Restore, if RecoveryObstacle() is empty.
+  // step or evaluation is repeated. On all ranks, before Restore, if ObstacleTo() finds nothing.
   void RecoverFromPeers();
   void TakePlace();
   const CheckpointPlace& place() const { return checkpoints_.place(); }

@@ -307,7 +307,7 @@ void Strategy::ScaleGradients(double factor) {
 }
 
 void Strategy::Rejoin(int /*giver*/) {
-  DDPRUN_CHECK(false);  // RecoveryObstacle() excludes such strategies
+  DDPRUN_CHECK(false);  // run.recovery cannot bear such strategies (facts.cc)
 }
 
 Evaluated Strategy::EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) {

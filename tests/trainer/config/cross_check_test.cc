@@ -36,13 +36,8 @@ TEST(CrossCheck, RanksShareOutLayersThatCanBe) {
   EXPECT_EQ(complaint(kGpt, "strategy.tensor_parallel_size=2"), "");
   EXPECT_EQ(complaint(kMlp, "strategy.comm_hook=bf16"), "");
   EXPECT_EQ(complaint(kGpt, "strategy.comm_hook=power_sgd"),
-            "Ranks have parts of layers (strategy.type), but this hook is for whole models; "
-            "\"fp16\" and \"bf16\" are not:");
-  EXPECT_EQ(complaint(kGpt, "training.virtual_ranks=4"),
-            "Ranks have parts of layers (strategy.type), but a virtual rank computes all of the "
-            "model:");
-  EXPECT_EQ(complaint(kGpt, "report.state_hashes=true"),
-            "Ranks have parts of layers (strategy.type), but a hash is of whole weights:");
+            "strategy.comm_hook \"power_sgd\" works on whole parameters, but strategy.type "
+            "\"tensor_parallel\" gives each rank a part of each parameter:");
   EXPECT_EQ(FirstLine({kGpt, {"strategy.type=ddp", "strategy.tensor_parallel_size=2"}}),
             "strategy.tensor_parallel_size is for strategy.type \"tensor_parallel\" or "
             "\"pipeline\" or \"zero1\" or \"zero2\" or \"zero3\", but this config has "
@@ -50,8 +45,8 @@ TEST(CrossCheck, RanksShareOutLayersThatCanBe) {
   EXPECT_EQ(FirstLine({R"({"model": {"type": "resnet18"},
                            "data": {"format": "image_folder", "train_files": "a"}})",
                        {"strategy.type=tensor_parallel"}}),
-            "Ranks share out the layers of gpt, llama, bert, mlp and linear models, not those of "
-            "model.type \"resnet18\":");
+            "model.type \"resnet18\" has layers that ranks cannot divide, but strategy.type "
+            "\"tensor_parallel\" divides each layer:");
 }
 
 TEST(CrossCheck, MeshesOfSeveralAxes) {
@@ -67,16 +62,11 @@ TEST(CrossCheck, MeshesOfSeveralAxes) {
   EXPECT_EQ(complaint("zero1", {"strategy.pipeline_schedule=gpipe"}),
             "strategy.type \"zero1\" has stages where it is told how many:");
   EXPECT_EQ(complaint("zero1", {stages, "strategy.comm_hook=bf16"}),
-            "strategy.type \"zero1\" in stages sends gradients as they are:");
-  EXPECT_EQ(complaint("zero2", {tensor, "report.state_hashes=true"}),
-            "Ranks have parts of layers (strategy.tensor_parallel_size), but a hash is of whole "
-            "weights:");
+            "strategy.comm_hook \"bf16\" changes gradients before they are averaged, but "
+            "strategy.pipeline_parallel_size 2 averages gradients as they are:");
   EXPECT_EQ(complaint("pipeline", {tensor, R"(strategy.devices=["cpu", "cpu"])"}),
-            "The stages are on strategy.devices, all in one process:");
-  const std::string third = Complaint({kGpt, {stages, "strategy.type=zero3"}});
-  EXPECT_NE(third.find("A stage of a pipeline adds up the gradients of many micro-batches"),
-            third.npos)
-      << third;
+            "strategy.devices [\"cpu\",\"cpu\"] has several devices in one process, but "
+            "strategy.tensor_parallel_size 2 divides each layer over ranks:");
 }
 
 constexpr char kLlama[] = R"({
@@ -249,10 +239,10 @@ TEST(CrossCheck, RandomSizesAreThoseOfTheModel) {
 
 TEST(CrossCheck, ClippingNeedsAllGradientsBeforeTheStep) {
   const std::string title =
-      "The optimizer starts before all gradients are reduced, but "
-      "training.max_grad_norm (1) needs the norm of all:";
-  EXPECT_EQ(FirstLine({kGpt, {"strategy.overlap=step"}}), title);
-  EXPECT_EQ(FirstLine({kGpt, {"strategy.overlap=both"}}), title);
+      " updates parameters before all gradients are averaged, but training.max_grad_norm 1 needs "
+      "the norm of all gradients:";
+  EXPECT_EQ(FirstLine({kGpt, {"strategy.overlap=step"}}), "strategy.overlap \"step\"" + title);
+  EXPECT_EQ(FirstLine({kGpt, {"strategy.overlap=both"}}), "strategy.overlap \"both\"" + title);
   EXPECT_EQ(Complaint({kGpt, {"strategy.overlap=step", "training.max_grad_norm=0"}}), "");
   EXPECT_EQ(Complaint({kGpt, {"strategy.overlap=none"}}), "");
 }
@@ -260,13 +250,13 @@ TEST(CrossCheck, ClippingNeedsAllGradientsBeforeTheStep) {
 TEST(CrossCheck, StepsWithinBackwardNeedNoNormAndNoLaterWait) {
   const std::string in_backward = "strategy.optimizer_in_backward=true";
   EXPECT_EQ(FirstLine({kGpt, {in_backward}}),
-            "The optimizer starts before all gradients are reduced, but training.max_grad_norm (1) "
-            "needs the norm of all:");
+            "strategy.optimizer_in_backward true updates parameters before all gradients are "
+            "averaged, but training.max_grad_norm 1 needs the norm of all gradients:");
   const std::string no_norm = "training.max_grad_norm=0";
   EXPECT_EQ(Complaint({kGpt, {in_backward, no_norm}}), "");
   EXPECT_EQ(FirstLine({kGpt, {in_backward, no_norm, "strategy.overlap=both"}}),
-            "Parameters are updated in backward, but strategy.overlap waits for gradients after "
-            "it:");
+            "strategy.optimizer_in_backward true updates parameters in the backward pass, but "
+            "strategy.overlap \"both\" waits for gradients after it:");
 }
 
 TEST(CrossCheck, OnlyBlocksThatAreKnownAreRecomputed) {
@@ -275,7 +265,8 @@ TEST(CrossCheck, OnlyBlocksThatAreKnownAreRecomputed) {
       R"({"model": {"type": "plugin", "path": "b"}, "data": {"format": "plugin"}})";
   EXPECT_EQ(Complaint({own}), "");
   EXPECT_EQ(FirstLine({own, {"training.gradient_checkpointing=true"}}),
-            "model.type \"plugin\" brings code of its own, whose blocks are not known here:");
+            "model.type \"plugin\" runs code of your own, but training.gradient_checkpointing true "
+            "needs to know the blocks of the model:");
 }
 
 TEST(CrossCheck, DataParallelHasDevicesAndNothingBetweenProcesses) {
@@ -298,13 +289,10 @@ TEST(CrossCheck, DataParallelHasDevicesAndNothingBetweenProcesses) {
   EXPECT_EQ(complaint({two, "strategy.output_device=2"}),
             "strategy.devices has 2, counted from 0:");
   EXPECT_EQ(complaint({two, "training.virtual_ranks=2"}),
-            "training.virtual_ranks needs \"ddp\", be it with one process:");
-  for (const char* between : {"strategy.comm_hook=bf16", "strategy.overlap=none",
-                              "comm.algorithm=ring", "strategy.static_graph=true"}) {
-    EXPECT_EQ(complaint({two, between}),
-              "strategy.type \"dp\" is one process, which sends no gradients to others:")
-        << between;
-  }
+            "strategy.type \"dp\" is one process, but training.virtual_ranks 2 needs strategy.type "
+            "\"ddp\", also with one process:");
+  EXPECT_EQ(complaint({two, "strategy.overlap=none"}),
+            "strategy.overlap is not for strategy.type \"dp\", but this config has \"dp\":");
   EXPECT_EQ(FirstLine({kGpt, {two}}),
             "strategy.devices is for strategy.type \"dp\" or \"model_parallel\" or \"pipeline\", "
             "but this config has \"auto\":");
@@ -330,7 +318,8 @@ TEST(CrossCheck, BucketSizesAreANumberOrAuto) {
             "strategy.bucket_cap_mb is a string here:");
   EXPECT_EQ(FirstLine({kGpt, {"strategy.bucket_cap_mb=0"}}), "strategy.bucket_cap_mb cannot be 0:");
   EXPECT_EQ(FirstLine({kGpt, {"strategy.bucket_cap_mb=auto", "strategy.first_bucket_mb=2"}}),
-            "strategy.bucket_cap_mb \"auto\" finds the size of the first bucket, too:");
+            "strategy.bucket_cap_mb \"auto\" changes the size of buckets, but "
+            "strategy.first_bucket_mb 2 fixes the size of the first bucket:");
 }
 
 TEST(CrossCheck, GradientsAreAlwaysViewsOfBuckets) {

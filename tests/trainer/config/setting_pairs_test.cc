@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "tests/trainer/config/config_text_fixture.h"
-#include "trainer/config/config_warnings.h"
+#include "trainer/config/facts.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -110,7 +110,7 @@ Verdict Judge(const std::string& type, const Texts& settings, TextNumbers& numbe
     for (const std::string& word : Words(setting)) overrides.push_back(word);
   }
   const Result<Config> config = Read({kGpt, overrides});
-  if (config.has_value()) return {.refusals = {}, .obstacle = RecoveryObstacle(*config)};
+  if (config.has_value()) return {.refusals = {}, .obstacle = ObstacleTo("run.recovery", *config)};
   Verdict verdict;
   std::vector<Error> errors = {config.error()};
   errors.insert(errors.end(), config.error().more.begin(), config.error().more.end());

@@ -159,24 +159,23 @@ TEST(DeviceGraphTrainer, SaysWhyItQueuesSteps) {
     Group group = Group::kDevice;
   };
   const Case cases[] = {
-      {"training.precision is \"fp16\"",
-       [](Config& c) { c.training.precision = Precision::kFp16; }},
-      {"training.gradient_accumulation_steps is 2",
+      {"training.precision \"fp16\"", [](Config& c) { c.training.precision = Precision::kFp16; }},
+      {"training.gradient_accumulation_steps 2",
        [](Config& c) { c.training.gradient_accumulation_steps = 2; }},
-      {"training.gradient_checkpointing is true",
+      {"training.gradient_checkpointing true",
        [](Config& c) { c.training.gradient_checkpointing = true; }},
-      {"training.virtual_ranks is 2",
+      {"training.virtual_ranks 2",
        [](Config& c) {
          c.training.virtual_ranks = 2;
          c.training.per_device_train_batch_size = 1;
        },
        2},
-      {"report.state_hashes is true", [](Config& c) { c.report.state_hashes = true; }},
-      {"strategy.type is \"zero1\"", [](Config& c) { c.strategy.type = StrategyType::kZero1; }, 2},
-      {"strategy.comm_hook is \"fp16\"",
-       [](Config& c) { c.strategy.comm_hook = CommHookType::kFp16; }, 2},
-      {"strategy.overlap is \"step\"", [](Config& c) { c.strategy.overlap = Overlap::kStep; }, 2},
-      {"strategy.find_unused_parameters is true",
+      {"report.state_hashes true", [](Config& c) { c.report.state_hashes = true; }},
+      {"strategy.type \"zero1\"", [](Config& c) { c.strategy.type = StrategyType::kZero1; }, 2},
+      {"strategy.comm_hook \"fp16\"", [](Config& c) { c.strategy.comm_hook = CommHookType::kFp16; },
+       2},
+      {"strategy.overlap \"step\"", [](Config& c) { c.strategy.overlap = Overlap::kStep; }, 2},
+      {"strategy.find_unused_parameters true",
        [](Config& c) { c.strategy.find_unused_parameters = true; }, 2},
       {"gradients go through the host", [](Config&) {}, 2, Group::kHost},
   };

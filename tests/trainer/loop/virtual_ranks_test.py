@@ -149,7 +149,7 @@ class VirtualRanks(training.TrainingTest):
                          {"comm_hook": "bf16"}, {"broadcast_buffers": False}, {"type": "single"}):
             (key,) = strategy
             self.refused(training.toy_config(training=two, strategy=strategy),
-                         "KEYS THAT DO NOT FIT", f'"{key}"')
+                         "KEYS THAT DO NOT FIT", f"strategy.{key} ")
 
 
 if __name__ == "__main__":

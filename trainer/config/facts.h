@@ -1,0 +1,88 @@
+// What each setting makes of a training step, and what it cannot bear: a row for each feature.
+// Whether settings go together follows from the rows. No code names a pair of keys. Pure.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trainer/config/config.h"
+
+namespace ddprun::trainer {
+
+// The predicate of a sentence whose subject is a setting.
+using Fact = std::string_view;
+
+namespace fact {
+inline constexpr Fact kOneProcess = "is one process";
+inline constexpr Fact kDevices = "has several devices in one process";
+inline constexpr Fact kLayerParts = "divides each layer";
+inline constexpr Fact kStages = "divides the layers into stages";
+inline constexpr Fact kOptimizerParts = "divides the optimizer's state";
+inline constexpr Fact kGradientParts = "divides the gradients";
+inline constexpr Fact kOwnState = "gives each rank state that no other rank has";
+inline constexpr Fact kOwnBuffers = "gives each rank buffers of its own";
+inline constexpr Fact kLocalSteps = "lets ranks update parameters on their own";
+inline constexpr Fact kHookedGradients = "changes gradients before they are averaged";
+inline constexpr Fact kWholeModelHook = "works on whole parameters";
+inline constexpr Fact kErrorFeedback = "adds what it leaves out of a gradient to the next one";
+inline constexpr Fact kEarlyUpdate = "updates parameters before all gradients are averaged";
+inline constexpr Fact kUpdateInBackward = "updates parameters in the backward pass";
+inline constexpr Fact kFiniteOnly = "ends the run if a gradient is not finite";
+inline constexpr Fact kPartialGradients = "lets parameters be without a gradient";
+inline constexpr Fact kChangingBuckets = "changes the size of buckets";
+inline constexpr Fact kSentAfterBackward = "sends gradients after the backward pass";
+inline constexpr Fact kRing = "passes sums from rank to rank";
+inline constexpr Fact kOwnCode = "runs code of your own";
+inline constexpr Fact kOwnBatches = "makes batches of its own";
+inline constexpr Fact kUnsplitLayers = "has layers that ranks cannot divide";
+inline constexpr Fact kHostDecides = "reads results of a step on the host";
+inline constexpr Fact kHostSeeds = "seeds random numbers on the host within a step";
+inline constexpr Fact kFixedSums = "adds gradients in the order of virtual ranks";
+inline constexpr Fact kHashes = "compares ranks after each update";
+}  // namespace fact
+
+struct Never {
+  std::vector<Fact> facts;
+  Fact because = {};  // the predicate of the setting that cannot bear them
+};
+
+struct Setting {
+  std::string_view key;  // of the key table, or the name of a feature without a key
+  std::vector<std::string_view> words = {};  // that have the facts; empty: all values but `off`
+  std::string_view off = {};                 // what to set instead; empty: the key's default
+  std::vector<Fact> makes = {};
+  std::vector<Never> never = {};
+  bool yields = false;  // gives way to what it cannot bear; otherwise a config is refused
+  bool (*on)(const Config& config) = nullptr;  // instead of `words` and `off`
+};
+
+std::span<const Setting> AllSettings();
+
+// Two keys that do not go together: `maker` makes a fact that `refuser` cannot bear.
+struct Conflict {
+  std::string_view maker;
+  std::string_view refuser;
+  Fact fact;
+  Fact because;
+  std::string found;  // for a Diagnostic
+  std::string hint;
+};
+
+// Returns the conflicts of a config. One message for the same two keys is enough, and one for the
+// same reason of a key.
+std::vector<Conflict> ConflictsOf(const Config& config,
+                                  std::span<const Setting> settings = AllSettings());
+
+// Returns the first setting that makes one of the facts, as `strategy.overlap "step"`, or "".
+std::string SettingThatMakes(const std::vector<Fact>& facts,
+                             const Config& config,
+                             std::span<const Setting> settings = AllSettings());
+
+// Returns the first setting that makes what `key` cannot bear, whether or not `key` is on, or "".
+std::string ObstacleTo(std::string_view key,
+                       const Config& config,
+                       std::span<const Setting> settings = AllSettings());
+
+}  // namespace ddprun::trainer
