@@ -10,7 +10,7 @@ namespace ddprun {
 
 namespace {
 
-// Version 1 says "no limit" with a number just below 2^63.
+// Version 1 writes "no limit" as a number just below 2^63.
 constexpr int64_t kNoLimit = int64_t{1} << 60;
 
 std::optional<std::string> ReadText(const std::string& path) {
@@ -24,7 +24,7 @@ std::optional<std::string> ReadText(const std::string& path) {
 std::optional<int64_t> ReadLimit(const std::string& path) {
   const std::optional<std::string> text = ReadText(path);
   if (!text) return std::nullopt;
-  const auto limit = ParseInt(text->substr(0, text->find('\n')));  // "max" is none
+  const auto limit = ParseInt(text->substr(0, text->find('\n')));  // "max" means no limit
   return limit && *limit < kNoLimit ? limit : std::nullopt;
 }
 

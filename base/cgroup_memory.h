@@ -1,4 +1,4 @@
-// How much memory there is, and what the memory cgroup of this process has counted.
+// The memory of this machine, and the limit and counters of this process's memory cgroup.
 #pragma once
 
 #include <cstdint>
@@ -9,33 +9,32 @@
 namespace ddprun {
 
 struct CgroupMemory {
-  int64_t oom_kills = 0;                    // processes that the kernel killed in it, ever
-  std::optional<int64_t> limit_bytes = {};  // the smallest of it and the groups above it
+  int64_t oom_kills = 0;  // processes that the kernel has killed in this group since it exists
+  std::optional<int64_t> limit_bytes = {};  // smallest limit of this group and its parents
 };
 
-// A cgroup's folder and the top of its hierarchy, relative to the mount; version 1 has another
-// mount point and other file names.
+// A cgroup's folder. Version 1 has another mount point and other file names than version 2.
 struct CgroupPath {
   bool version_2 = true;
-  std::string path;  // "/user.slice/job"
+  std::string path;  // below the mount point: "/user.slice/job"
 };
 
-// /proc/self/cgroup: the memory controller's group, of version 1 if that has the controller.
+// Returns the memory controller's group: version 1 if a line names the controller, else version 2.
 std::optional<CgroupPath> ParseCgroupPath(std::string_view proc_self_cgroup);
 
-// "oom_kill 3" among the lines of memory.events (version 2) or memory.oom_control (version 1).
+// Finds "oom_kill 3" in memory.events (version 2) or memory.oom_control (version 1).
 std::optional<int64_t> ParseOomKills(std::string_view text);
 
-// nullopt where there is no such cgroup or it cannot be read. `root` stands before /proc and /sys.
+// Returns nullopt if there is no such cgroup or it is unreadable. `root` precedes /proc and /sys.
 std::optional<CgroupMemory> ReadCgroupMemory(const std::string& root = "");
 
-// What all processes of this machine, or of this process's cgroup where that has less, can hold.
+// The limit of the whole machine, or of this process's cgroup if that limit is smaller.
 struct MemoryLimit {
   int64_t bytes = 0;
   bool of_cgroup = false;
 };
 
-// nullopt where /proc/meminfo cannot be read. Swap counts.
+// Returns nullopt if /proc/meminfo cannot be read. The machine's limit includes swap.
 std::optional<MemoryLimit> ReadMemoryLimit(const std::string& root = "");
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
-// DDPRUN_CHECK: our own bugs, not the user's mistakes. Prints the place and the broken
-// condition, then aborts. Active in every build type.
+// DDPRUN_CHECK is for ddprun's own bugs, not for users' mistakes. If the condition is false, it
+// prints the place and the condition, then aborts. It is active in every build type.
 #pragma once
 
 #include <cstdio>

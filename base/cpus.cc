@@ -19,7 +19,7 @@ namespace ddprun {
 
 namespace {
 
-// Larger than the kernel's own masks, so that machines with more than 1024 CPUs are read, too.
+// Larger than the kernel's masks, so that sched_getaffinity also works with more than 1024 CPUs.
 constexpr int kMaxCpus = 8192;
 
 constexpr int kBitsPerWord = 8 * sizeof(unsigned long);

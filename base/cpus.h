@@ -1,4 +1,4 @@
-// The CPUs that this process may use, and the same work on several of them at once.
+// The CPUs that this process may use, and work that runs on several of them at once.
 #pragma once
 
 #include <cstddef>
@@ -14,27 +14,27 @@ namespace ddprun {
 
 using CpuSet = std::set<int>;
 
-// Parts that are no numbers are left out.
+// Parses "0-3,8". Parts that are not numbers are ignored.
 CpuSet ParseCpuList(std::string_view text);
 std::string FormatCpuList(const CpuSet& cpus);
 
-// As sched_setaffinity wants it: bit n for CPU n.
+// Returns the mask for sched_setaffinity: bit n is CPU n.
 std::vector<unsigned long> CpuMask(const CpuSet& cpus);
 
-// The affinity mask of the calling thread; never empty.
+// Returns the affinity mask of the calling thread; it is never empty.
 CpuSet AllowedCpus();
-// Restricts the calling thread, and all that it starts, to these CPUs.
+// Restricts the calling thread, and threads and processes that it starts later, to these CPUs.
 Status StayOnCpus(const CpuSet& cpus);
 
-// As many threads as there are processors; at least 1.
+// Returns the number of processors, at least 1.
 int CoreCount();
 
-// Runs `work` on `threads` (>= 1) threads at once, the calling one among them. Throws the exception
-// of one of them, if there was any, when all have ended.
+// Runs `work` on `threads` (>= 1) threads at once; the calling thread is one of them. Returns when
+// all have ended. If `work` threw on any of them, rethrows the first exception.
 void RunOnThreads(int threads, const std::function<void()>& work);
 
-// Runs work(begin, end) for parts that together are [0, count), `part` (>= 1) at a time, each taken
-// by the thread that is free. Otherwise as RunOnThreads.
+// Runs work(begin, end) for the parts of [0, count), which have at most `part` (>= 1) elements. A
+// thread that is free takes the next part. Threads and exceptions: see RunOnThreads.
 void RunInParts(int threads,
                 size_t count,
                 size_t part,

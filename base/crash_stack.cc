@@ -28,10 +28,10 @@ namespace {
 
 constexpr int kMaxFrames = 64;
 constexpr int kMaxNames = 10;
-constexpr int kOwnFrames = 2;  // of the handler
+constexpr int kOwnFrames = 2;  // frames of the signal handler
 constexpr unsigned kNamingSeconds = 3;
 
-// Of an ELF file, whose table of symbols has the functions that it does not export, too.
+// The symbol table of an ELF file, which also has functions that the file does not export.
 class Symbols {
  public:
   explicit Symbols(const char* path) {
@@ -44,7 +44,7 @@ class Symbols {
     text_ = {static_cast<const char*>(data), static_cast<size_t>(status.st_size)};
   }
 
-  // Of the function at `address`, which `base` is in the file's terms 0; empty: it is not known.
+  // Returns the function at `address`; "" means unknown. `base` is where the file is mapped.
   std::string NameAt(uintptr_t address, uintptr_t base) const {
     const auto* header = At<Elf64_Ehdr>(0, 1);
     if (header == nullptr || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return "";
@@ -86,9 +86,9 @@ std::string Demangled(const std::string& name) {
   return text ? text.get() : name;
 }
 
-// "  step(int) (libwaves.so)"; empty: not known.
+// Returns "  step(int) (libwaves.so)"; "" means unknown.
 std::string Describe(void* frame) {
-  // The address is that of the next instruction, which may be another function's.
+  // The frame's address is the next instruction, which may belong to another function.
   const uintptr_t address = reinterpret_cast<uintptr_t>(frame) - 1;
   Dl_info info{};
   if (::dladdr(reinterpret_cast<void*>(address), &info) == 0 || info.dli_fname == nullptr)
@@ -96,7 +96,7 @@ std::string Describe(void* frame) {
   const std::string file = info.dli_fname;
   std::string name = info.dli_sname == nullptr ? "" : info.dli_sname;
   if (name.empty()) {
-    // The program itself may be known by a name that is no path.
+    // For the program itself, dli_fname may be a name that is not a path.
     const char* path = ::access(file.c_str(), R_OK) == 0 ? file.c_str() : "/proc/self/exe";
     name = Symbols(path).NameAt(address, reinterpret_cast<uintptr_t>(info.dli_fbase));
   }
@@ -104,7 +104,7 @@ std::string Describe(void* frame) {
   return "  " + Demangled(name) + " (" + file.substr(file.rfind('/') + 1) + ")\n";
 }
 
-// In a process of its own: after a crash, nothing that allocates memory is sure to return.
+// Runs in a child process, because after a crash a function that allocates memory may never return.
 void SayNames(const char* title, void* const* frames, int count) {
   std::string text = title;
   int named = 0;
@@ -131,7 +131,7 @@ void WriteStack(const char* title) {
   char named[128] = {};
   std::strncat(named, title, 100);
   std::strcat(named, ", by name:\n");
-  // Without the handlers of fork(), one of which may wait for a lock of this thread.
+  // A raw clone() skips the handlers of fork(), one of which may wait for a lock of this thread.
   const auto child =
       static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
   if (child < 0) return;

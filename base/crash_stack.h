@@ -1,11 +1,11 @@
-// The stack of a thread whose process a signal ends.
+// Prints the stack of a thread when a signal ends its process.
 #pragma once
 
 namespace ddprun {
 
-// Writes it on standard error under `title`, of at most 100 characters: first the addresses and the
-// file of each, then the functions, as far as they are known, by another process. Calls only what
-// may be called in a signal handler; backtrace() is, once it has been called.
+// Writes the calling thread's stack to standard error: addresses and files, then the functions'
+// names, which a child process finds. `title` has at most 100 characters. Async-signal-safe, if
+// the process has called backtrace() once before, because its first call loads a library.
 void WriteStack(const char* title);
 
 }  // namespace ddprun

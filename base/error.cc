@@ -20,7 +20,7 @@ Error Error::While(std::string_view doing) && {
 
 std::string ErrnoText(int error_number) {
   char buffer[256];
-  // The GNU variant, which returns the text and may leave the buffer alone.
+  // This is the GNU variant, which returns the text and may not use the buffer.
   return strerror_r(error_number, buffer, sizeof buffer);
 }
 

@@ -1,5 +1,5 @@
-// The exception that carries an Error through code which uses LibTorch, where c10::Error passes
-// anyway. One top-level catch (apps) turns it into text, error file and exit status.
+// The exception that carries an Error through code that uses LibTorch, which throws c10::Error
+// anyway. A catch in apps/*/main.cc turns it into text, error file and exit status.
 #pragma once
 
 #include <stdexcept>
@@ -19,12 +19,12 @@ class Failure : public std::runtime_error {
   Error error_;
 };
 
-// An error that every rank has found by itself, at the same place: one of them reports it.
+// An error that every rank has found by itself at the same place. Only one rank reports it.
 class FailureOfAllRanks : public Failure {
   using Failure::Failure;
 };
 
-// The value of a Result, or its Error thrown as a Failure.
+// Returns the value of a Result, or throws its Error as a Failure.
 template <typename T>
 T ValueOrThrow(Result<T> result) {
   if (!result.has_value()) throw Failure(std::move(result).error());

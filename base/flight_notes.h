@@ -1,5 +1,5 @@
-// What a worker leaves for its launcher's report on its page of the flight recorder: a few words
-// that change seldom. Where the environment names no recorder, nothing happens.
+// Texts that a worker writes to its page of the flight recorder for the launcher's report. They
+// change seldom. If the environment names no recorder, these functions do nothing.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-// A worker that is attached to the recorder of kFlightRecorderVariable computes on the GPU with
-// this PCI address ("0000:3b:00.0") from now on.
+// From now on this worker computes on the GPU with this PCI address ("0000:3b:00.0").
+// REQUIRES: the worker has attached itself to the recorder (FlightRecorder::Attach).
 void NoteGpu(const Environment& env, int local_rank, std::string_view bus_id);
 
 // If the job fails from now on, a user can run `command` to continue its work. "" means that there

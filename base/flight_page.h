@@ -1,5 +1,5 @@
-// How a page of the flight recorder's file is laid out: written by base/flight_recorder.cc and
-// base/flight_notes.cc, read by base/flight_reader.cc, used by nobody else.
+// The layout of a page of the flight recorder's file. Only base/flight_recorder.cc,
+// base/flight_notes.cc and base/flight_reader.cc use it.
 #pragma once
 
 #include <algorithm>
@@ -23,9 +23,9 @@ inline constexpr size_t kFlightPageBytes = 12288;
 inline constexpr size_t kRecordedGpuBytes = 16;  // a longer address is cut
 inline constexpr size_t kRecordedCommandBytes = 1024;
 
-// One collective. `version` is odd while the others are being written. Every store of a datum is a
-// release and every load an acquire, which on x86 costs nothing and orders them against `version`
-// as fences would; but the thread sanitizer does not know fences.
+// One collective. `version` is odd while a thread writes the other words. Stores are releases and
+// loads are acquires, which orders them against `version` and costs nothing on x86. Fences would
+// do, too, but the thread sanitizer does not know them.
 struct FlightEntry {
   FlightWord version;
   FlightWord ticket;
@@ -35,25 +35,25 @@ struct FlightEntry {
   FlightWord elements;
   FlightWord bytes;
   FlightWord step;
-  FlightWord scheduled_ns;  // of the steady clock; 0: has not come yet
+  FlightWord scheduled_ns;  // of the steady clock; 0 means not yet
   FlightWord started_ns;
   FlightWord ended_ns;
 };
 
-// A line of the log; `version` as of an entry.
+// A line of the log. For `version` see FlightEntry.
 struct FlightLine {
   FlightWord version;
   FlightWord number;                                         // counts from 1
-  FlightWord text[kRecordedLineBytes / sizeof(FlightWord)];  // zeros behind a shorter one
+  FlightWord text[kRecordedLineBytes / sizeof(FlightWord)];  // padded with zeros
 };
 
-// A command (NoteToGoOn); `version` as of an entry.
+// A command (NoteToGoOn). For `version` see FlightEntry.
 struct FlightCommand {
   FlightWord version;
-  FlightWord text[kRecordedCommandBytes / sizeof(FlightWord)];  // zeros behind a shorter one
+  FlightWord text[kRecordedCommandBytes / sizeof(FlightWord)];  // padded with zeros
 };
 
-// A fresh file is all zeros: a page without an owner.
+// A new file is all zeros: `magic` is 0 until a worker has attached itself.
 struct FlightPage {
   FlightWord magic;  // written last
   FlightWord rank;
@@ -65,17 +65,17 @@ struct FlightPage {
   FlightWord started;
   FlightWord ended;
   FlightWord groups_noted;
-  FlightWord groups[kRecordedGroups];  // number + 1; 0: none yet
+  FlightWord groups[kRecordedGroups];  // number + 1; 0 means none yet
   FlightEntry entries[kRecordedCollectives];
   FlightWord lines_said;
   FlightLine lines[kRecordedLines];
-  FlightWord gpu[kRecordedGpuBytes / sizeof(FlightWord)];  // zeros behind a shorter one
+  FlightWord gpu[kRecordedGpuBytes / sizeof(FlightWord)];  // padded with zeros
   FlightCommand to_go_on;
   char unused[kFlightPageBytes - (16 + kRecordedGroups) * sizeof(FlightWord) -
               kRecordedCollectives * sizeof(FlightEntry) - kRecordedLines * sizeof(FlightLine) -
               sizeof(FlightCommand)];
-  // Last, far from what its worker writes all the time.
-  FlightWord recovers;  // SetRecovers: generation + 1; 0: it cannot
+  // These come last because other workers poll them: in other cache lines than the words above.
+  FlightWord recovers;  // SetRecovers: generation + 1; 0 means that it cannot
   FlightWord lost_ns;   // MarkLost
   FlightWord lost;
 };
@@ -111,7 +111,7 @@ inline uint64_t PackText(std::string_view text) {
   return word;
 }
 
-// Cuts a text that is too long.
+// Writes `text`, cut if it is too long, and pads it with zeros.
 template <size_t kWords>
 void PutText(FlightWord (&words)[kWords], std::string_view text) {
   for (FlightWord& word : words) {
@@ -120,7 +120,7 @@ void PutText(FlightWord (&words)[kWords], std::string_view text) {
   }
 }
 
-// While it lives, readers leave out what has this version.
+// While this object lives, readers ignore the entry, line or command that has this version.
 class FlightWriting {
  public:
   explicit FlightWriting(FlightWord& version) : word_(version), version_(Get(version) | 1) {
@@ -135,7 +135,7 @@ class FlightWriting {
   const uint64_t version_;
 };
 
-// mmap of `count` pages from number `first` on.
+// Maps `count` pages, beginning with page `first`.
 Result<void*> MapFlightPages(const UniqueFd& file, int first, int count, int protection);
 
 }  // namespace ddprun

@@ -20,13 +20,13 @@ std::string UnpackText(uint64_t word) {
   char text[sizeof word];
   std::memcpy(text, &word, sizeof word);
   std::string result(text, ::strnlen(text, sizeof text));
-  // Whatever the worker did to its page, this goes to a terminal.
+  // The worker may have overwritten its page, and this text goes to a terminal.
   std::replace_if(
       result.begin(), result.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   return result;
 }
 
-// nullopt too for what no clock says: how long ago that was would overflow.
+// Returns nullopt for 0, and for values that no clock has, because durations would overflow.
 std::optional<RecordedCollective::Time> TimeOf(uint64_t ns) {
   if (ns == 0 || !std::in_range<int64_t>(ns)) return std::nullopt;
   return RecordedCollective::Time(std::chrono::nanoseconds(ns));
@@ -43,7 +43,7 @@ std::string TextOf(const FlightWord (&words)[kWords]) {
   return Printable(text);
 }
 
-// Its number and text.
+// Returns the line's number and text.
 std::pair<uint64_t, std::string> Copy(const FlightLine& line) {
   return {Get(line.number), TextOf(line.text)};
 }
@@ -71,7 +71,7 @@ RecordedCollective Copy(const FlightEntry& entry) {
   return copy;
 }
 
-// nullopt when it is empty, or being written every time one looks.
+// Returns nullopt if the entry is empty, or if it was being written at each try.
 template <typename Entry>
 auto ReadStable(const Entry& entry) -> std::optional<decltype(Copy(entry))> {
   constexpr int kTries = 16;
@@ -108,7 +108,7 @@ std::optional<FlightSnapshot> FlightReader::Read(int local_rank) const {
   snapshot.phase = static_cast<WorkerPhase>(Get(page.phase));
   snapshot.step = static_cast<int64_t>(Get(page.step));
   snapshot.progress = Get(page.progress);
-  // Whatever the worker has written over its page must not count as a generation.
+  // The worker may have overwritten its page: a value out of range is not a generation.
   const uint64_t recovers = Get(page.recovers);
   if (recovers != 0 && recovers <= static_cast<uint64_t>(std::numeric_limits<int>::max())) {
     snapshot.recovers = static_cast<int>(recovers) - 1;

@@ -1,5 +1,5 @@
-// The reading side of the flight recorder: what every worker of the node was doing last, also after
-// its end.
+// The agent's side of the flight recorder: reads what each worker of the node did last, also after
+// the worker's end.
 #pragma once
 
 #include <sys/types.h>
@@ -17,16 +17,16 @@ namespace ddprun {
 struct RecordedCollective {
   using Time = std::chrono::steady_clock::time_point;
 
-  uint64_t ticket = 0;  // of the worker; counts from 1
-  uint64_t number = 0;  // within the group; 0: not started yet
+  uint64_t ticket = 0;  // counts the worker's collectives from 1
+  uint64_t number = 0;  // counts the group's collectives; 0 means not started yet
   CollectiveKind kind = CollectiveKind::kOther;
   CollectiveState state = CollectiveState::kNone;
   uint16_t group = 0;
-  int bucket = -1;   // of the reducer; -1: none
-  std::string type;  // empty: unknown
+  int bucket = -1;   // the reducer's bucket; -1 means none
+  std::string type;  // "" means unknown
   uint64_t elements = 0;
   uint64_t bytes = 0;
-  int64_t step = 0;  // the optimizer step under way, counted from 1; 0: before the first
+  int64_t step = 0;  // the current optimizer step, counted from 1; 0 means before the first
   std::optional<Time> scheduled = {};
   std::optional<Time> started = {};
   std::optional<Time> ended = {};
@@ -37,17 +37,16 @@ struct FlightSnapshot {
   pid_t pid = 0;
   WorkerPhase phase = WorkerPhase::kStarting;
   int64_t step = 0;
-  uint64_t scheduled = 0;  // the last ticket that was scheduled, and so on
-  uint64_t started = 0;
-  uint64_t ended = 0;
+  uint64_t scheduled = 0;                            // last ticket that was scheduled
+  uint64_t started = 0;                              // last ticket that was started
+  uint64_t ended = 0;                                // last ticket that has ended
   uint64_t progress = 0;                             // counts NoteProgress()
   std::optional<int> recovers = {};                  // FlightRecorder::SetRecovers
-  std::vector<uint16_t> groups = {};                 // of some of the ranks, that it has been in
+  std::vector<uint16_t> groups = {};                 // NoteGroup(): groups of some of the ranks
   std::vector<RecordedCollective> collectives = {};  // oldest first
-  std::vector<std::string> log = {};                 // its last lines, oldest first
+  std::vector<std::string> log = {};                 // last lines, oldest first
 };
 
-// The agent's side.
 class FlightReader {
  public:
   static Result<std::unique_ptr<FlightReader>> Open(const UniqueFd& file, int local_world_size);
@@ -55,12 +54,12 @@ class FlightReader {
   FlightReader(const FlightReader&) = delete;
   FlightReader& operator=(const FlightReader&) = delete;
 
-  // nullopt while no worker has attached itself. No collective is ever seen half written: one that
-  // is being written is left out. REQUIRES: 0 <= local_rank < local_world_size.
+  // Returns nullopt while no worker has attached itself. Leaves out collectives and lines that the
+  // worker is writing just now. REQUIRES: 0 <= local_rank < local_world_size.
   std::optional<FlightSnapshot> Read(int local_rank) const;
-  // What the worker has said with NoteGpu; empty: nothing. REQUIRES: as Read.
+  // Returns the bus id of NoteGpu(); "" means none. REQUIRES: see Read().
   std::string ReadGpu(int local_rank) const;
-  // The command of its last NoteToGoOn; empty means none. REQUIRES: as Read.
+  // Returns the command of the last NoteToGoOn(); "" means none. REQUIRES: see Read().
   std::string ReadToGoOn(int local_rank) const;
 
  private:

@@ -78,7 +78,7 @@ Result<std::unique_ptr<FlightRecorder>> FlightRecorder::Attach(const UniqueFd& f
   DDPRUN_ASSIGN(void* address, MapFlightPages(file, 0, count, PROT_READ | PROT_WRITE));
   auto* pages = static_cast<FlightPage*>(address);
   FlightPage* page = pages + local_rank;
-  // What the process of before has left, but for the words about its loss.
+  // Clears the page of the process that this one replaces, except `lost` and `lost_ns`.
   if (Get(page->magic) == kFlightMagic) {
     auto* words = reinterpret_cast<FlightWord*>(page);
     for (size_t i = 0; i < offsetof(FlightPage, unused) / sizeof *words; ++i) Put(words[i], 0);
@@ -152,7 +152,7 @@ void FlightRecorder::NoteProgress() {
 uint64_t FlightRecorder::Schedule(const Collective& collective) {
   const int bucket = next_bucket_.exchange(-1, std::memory_order_relaxed);
   const uint64_t ticket = page_.scheduled.fetch_add(1, std::memory_order_acq_rel) + 1;
-  // A place whose last user has not ended belongs to the thread that runs collectives.
+  // If the entry's last collective has not ended, its thread may still write to the entry.
   if (ticket - Get(page_.ended) < kRecordedCollectives) {
     FlightEntry& entry = EntryOf(page_, ticket);
     const FlightWriting writing(entry.version);
@@ -184,10 +184,10 @@ void FlightRecorder::Start(uint64_t ticket, const Collective& collective) {
   Put(page_.started, ticket);
 }
 
-// One word changes, so no reader can see half of it.
+// Changes one word, so it needs no FlightWriting.
 void FlightRecorder::SetWaiting(uint64_t ticket, bool waits) {
   FlightEntry& entry = EntryOf(page_, ticket);
-  if (Get(entry.ticket) != ticket) return;  // others have begun too many since
+  if (Get(entry.ticket) != ticket) return;  // later collectives use the entry
   FlightDescription description = Unpack(Get(entry.description));
   description.state = waits ? CollectiveState::kWaiting : CollectiveState::kStarted;
   Put(entry.description, Pack(description));

@@ -15,7 +15,7 @@ nlohmann::json ParseJsonOfStranger(std::string_view text) {
   const Json refused(Json::value_t::discarded);
   if (text.size() > kMaxStrangersBytes) return refused;
   bool too_deep = false;
-  // What this returns false for is not kept, so nothing deep is ever built.
+  // The parser drops a value for which this returns false, so it never builds a deep value.
   const auto keep = [&](int depth, Json::parse_event_t, const Json&) {
     too_deep = too_deep || depth > kMaxJsonDepth;
     return !too_deep;

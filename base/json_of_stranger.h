@@ -1,4 +1,4 @@
-// Texts that another process wrote, who may be anybody: JSON and files.
+// Reads JSON and files that another process wrote, and that may have any content.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@
 
 namespace ddprun {
 
-// Deeper values would overflow the stack when they are copied or written; ours have a few levels.
+// Copying or writing deeper values would overflow the stack; ddprun's own have a few levels.
 inline constexpr int kMaxJsonDepth = 64;
 inline constexpr size_t kMaxStrangersBytes = size_t{4} << 20;
 
-// A discarded value, which is of no type, where the text is no JSON, deeper or longer.
+// Returns a discarded value (is_discarded()) if the text is not JSON, too deep or too long.
 nlohmann::json ParseJsonOfStranger(std::string_view text);
 
-// nullopt where there is no regular file of that length at most; a pipe is not waited for.
+// Returns nullopt unless `path` is a regular file of at most kMaxStrangersBytes. Never waits.
 std::optional<std::string> ReadFileOfStranger(const std::string& path);
 
 }  // namespace ddprun

@@ -69,7 +69,7 @@ struct Crash {
   const char* name;
 };
 
-// Also with SIGABRT the launcher ends a worker that hangs.
+// SIGABRT is also the signal by which the launcher ends a worker that hangs.
 constexpr Crash kCrashes[] = {{SIGABRT, "SIGABRT"},
                               {SIGBUS, "SIGBUS"},
                               {SIGFPE, "SIGFPE"},
@@ -78,7 +78,7 @@ constexpr Crash kCrashes[] = {{SIGABRT, "SIGABRT"},
 
 char process_name[kMaxName + 1] = "this process";
 
-// Where the stack is no longer readable, that ends the process by the same signal.
+// If the stack is unreadable, the signal comes again and ends the process (SA_RESETHAND).
 void OnCrash(int signal) {
   for (const Crash& crash : kCrashes) {
     if (crash.signal != signal) continue;
@@ -87,7 +87,7 @@ void OnCrash(int signal) {
     for (const char* part : parts) std::strcat(title, part);
     WriteStack(title);
   }
-  ::raise(signal);  // SA_RESETHAND: it ends the process now
+  ::raise(signal);  // ends the process, because of SA_RESETHAND
 }
 
 }  // namespace
@@ -139,7 +139,7 @@ Status WriteErrorFile(const std::string& path, const WorkerError& error) {
   const json extra = {{"py_callstack", error.callstack},
                       {"timestamp", std::to_string(error.timestamp_s)}};
   const json document = {{"message", {{"message", error.message}, {"extraInfo", extra}}}};
-  // Worker output may hold any bytes; JSON holds UTF-8 only.
+  // The message may have any bytes, but JSON only UTF-8.
   return WriteWholeFile(path, document.dump(-1, ' ', false, json::error_handler_t::replace),
                         Durability::kUnsynced);
 }

@@ -1,5 +1,5 @@
-// What a process says about the error that ends it: on stderr, in the error file that its launcher
-// asked for (TORCHELASTIC_ERROR_FILE), and as a stack when a signal ends it.
+// Reports the error that ends this process: on stderr, in the error file of its launcher
+// (TORCHELASTIC_ERROR_FILE), and as a stack if a signal ends the process.
 #pragma once
 
 #include <optional>
@@ -12,47 +12,45 @@
 
 namespace ddprun {
 
-// The Error of the exception that is being handled, without the C++ backtrace in the text of a
-// c10::Error. REQUIRES: called in a catch block.
+// Returns the Error of the exception that is being handled, without the C++ backtrace that
+// c10::Error has in its text. REQUIRES: called in a catch block.
 Error CurrentError();
 
-// What it says alone, or of what type it is. REQUIRES: called in a catch block.
+// Returns only that exception's text, or its type's name. REQUIRES: called in a catch block.
 std::string ExceptionText();
 
-// The exit status of a worker that has saved and ended because it was asked to: its job can go on
-// later (EX_TEMPFAIL of sysexits.h). After an interrupt from the keyboard it is 128 + SIGINT.
+// The exit status of a worker that has saved and ended because it was asked to, so that its job can
+// be resumed (EX_TEMPFAIL of sysexits.h). After SIGINT the status is 128 + SIGINT instead.
 inline constexpr int kStoppedStatus = 75;
 
-// Says in the error file and, where wanted, on stderr why this process ends; returns its exit
-// status.
+// Writes the error to the error file and, if `on_stderr`, to stderr. Returns the exit status.
 int ReportFailure(const Error& error, const Environment& environment, bool on_stderr = true);
 
-// From now on an exception that nobody catches is reported so. A Failure then ends the process with
-// its exit status; after any other the process aborts, as without this. Leaves a handler of
-// std::terminate that somebody else has set alone.
+// From now on ReportFailure() reports uncaught exceptions. A Failure then ends the process with its
+// exit status; any other exception aborts it. Does nothing if std::terminate already has a handler
+// that is not the default one.
 void ReportUncaughtExceptions();
 
 struct WorkerError {
   std::string message;      // "ValueError: text", or the rendered Error of a ddprun worker
   std::string callstack;    // may be empty
-  int64_t timestamp_s = 0;  // Unix time, seconds; 0 when the file had none
+  int64_t timestamp_s = 0;  // Unix time, seconds; 0 if the file has none
 };
 
 // Writes `path` whole or not at all.
 Status WriteErrorFile(const std::string& path, const WorkerError& error);
 
-// Reads both forms that torch elastic writes. nullopt when the file is absent or is not such a
-// file: a worker may die in the middle of writing it, and that must not hide its exit status.
+// Reads both forms that torch elastic writes. Returns nullopt if the file is absent or has neither
+// form, because a worker may die while it writes, which must not hide its exit status.
 std::optional<WorkerError> ReadErrorFile(const std::string& path);
 
-// From now on SIGABRT, SIGBUS, SIGFPE, SIGILL and SIGSEGV print the stack of the thread that takes
-// the signal on standard error; then it ends the process as before. One that somebody handles
-// already is left to them. Call it before there are threads that might get a signal; further calls
-// do nothing.
+// From now on SIGABRT, SIGBUS, SIGFPE, SIGILL and SIGSEGV print the stack of the thread that gets
+// the signal on stderr before they end the process. A signal that already has a handler keeps it,
+// so a second call does nothing. Call this before the process starts threads.
 void PrintStackOnCrash();
 
-// What the stack is said to be of from now on: "rank 3" instead of "this process". At most 40
-// characters.
+// From now on stacks have the title "Stack of `name`", such as "rank 3", instead of "this process".
+// `name` has at most 40 characters.
 void NameInStacks(std::string_view name);
 
 }  // namespace ddprun

@@ -1,6 +1,6 @@
 #include "base/log.h"
 
-// Workers are forked and started while the log is open.
+// Needed because ddprun forks workers while the log is open.
 #define SPDLOG_NO_THREAD_ID
 #define SPDLOG_NO_TLS
 #define SPDLOG_PREVENT_CHILD_FD
@@ -38,7 +38,7 @@ class CallbackSink final : public spdlog::sinks::base_sink<std::mutex> {
   const Log::Sink callback_;
 };
 
-// "warning: ". A line that merely informs needs no mark.
+// Writes "warning: ", and nothing for level info.
 class Mark final : public spdlog::custom_flag_formatter {
  public:
   void format(const log_msg& message, const std::tm&, spdlog::memory_buf_t& line) override {
@@ -88,7 +88,7 @@ struct Log::Core {
       text += '=';
       text += value;
     }
-    // Names and messages of other nodes are in it.
+    // Other nodes' names and messages may be in it.
     text = Printable(text);
     logger.log(ToSpdlog(level), spdlog::string_view_t(text.data(), text.size()));
   }

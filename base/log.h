@@ -1,6 +1,5 @@
-// Lines for the person at the terminal: "[ddprun n0] warning: message key=value". A handle that is
-// passed around, not a global; its copies are the same log. Any thread, if its sinks take any. What
-// a line is made of stands in log.cc alone: spdlog.
+// Lines for the user at the terminal: "[ddprun n0] warning: message key=value". Copies of a Log
+// share one log. Any thread may use it if its sinks allow that. Only log.cc includes spdlog.
 #pragma once
 
 #include <functional>
@@ -16,11 +15,11 @@ namespace ddprun {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-// Python's names, any case. "CRITICAL" and "FATAL" are kError, "NOTSET" is kInfo.
+// Parses Python's names, in any case. "CRITICAL" and "FATAL" are kError, "NOTSET" is kInfo.
 std::optional<LogLevel> ParseLogLevel(std::string_view text);
 
 struct LogOptions {
-  std::string name;  // in brackets in front of each line; empty: nothing is
+  std::string name;  // in brackets before each line; "" means no brackets
   LogLevel level = LogLevel::kInfo;
   bool time = false;  // begin lines with "2026-11-21T00:24:56.123Z"
 };
@@ -30,14 +29,14 @@ class Log {
   using Sink = std::function<void(std::string_view text)>;
   using Field = std::pair<std::string_view, std::string>;
 
-  // `sink` gets one whole line at a time, ending in a newline, from that level on.
+  // `sink` gets lines of `options.level` and above, one at a time, with their newline.
   Log(const LogOptions& options, Sink sink);
   static Log ToStderr(const LogOptions& options);
 
-  // From now on this sink gets all lines, debug ones too, without a newline, as
+  // From now on `sink` also gets each line, of any level and without its newline:
   // "2026-11-21T00:24:56.123Z warning [name] message".
   void CopyTo(Sink sink);
-  // The last 32 lines likewise, oldest first.
+  // Returns the last 32 lines in the format of CopyTo(), oldest first.
   std::vector<std::string> LastLines() const;
   void Rename(std::string name);
 

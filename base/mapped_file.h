@@ -9,19 +9,19 @@
 
 namespace ddprun {
 
-// Moving keeps the address of the bytes. The file must not shrink while mapped: reading past its
-// new end kills the process (SIGBUS).
+// Moving keeps the address of the bytes. The file must not shrink while it is mapped, because
+// reading past its new end kills the process (SIGBUS).
 class MappedFile {
  public:
-  // Error::what is the reason alone ("No such file or directory", "it is no regular file"), for
-  // the caller to say which file of whose it was. Never waits, not even for a pipe.
+  // Error::what has only the reason ("No such file or directory"), so the caller adds the path.
+  // Never waits, not even for a pipe.
   static Result<MappedFile> Open(const std::string& path);
 
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
 
-  // Empty for an empty file, which cannot be mapped.
+  // Returns an empty span if the file is empty.
   std::span<const std::byte> bytes() const { return bytes_; }
 
  private:

@@ -1,4 +1,4 @@
-// One seed from several numbers, for randomness that belongs to a place: a rank, a step, a sample.
+// Makes one seed of several numbers, such as those of a rank, a step and a sample.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ inline uint64_t MixBits(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-// Depends on every number and on their order. Not the sum of them: seed 42 of rank 1 has nothing to
-// do with seed 43 of rank 0.
+// Depends on every number and on their order, so that seed 42 on rank 1 and seed 43 on rank 0 have
+// nothing in common, unlike with a sum.
 inline uint64_t MixSeeds(std::initializer_list<uint64_t> numbers) {
   uint64_t mixed = 0;
   for (const uint64_t number : numbers) mixed = MixBits(mixed + number);

@@ -14,7 +14,7 @@ namespace ddprun {
 
 namespace {
 
-// nvml.h, as far as it is used; its ABI is fixed, and the file is on no machine without a toolkit.
+// Types of nvml.h, whose ABI is fixed. The header itself comes only with a CUDA toolkit.
 using Device = void*;
 
 struct PciInfo {
@@ -43,7 +43,6 @@ Error NoDriver(std::string what) {
                .page = "no-gpu"};
 }
 
-// The library, closed at the end.
 class Nvml {
  public:
   Nvml() : library_(::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {}
@@ -58,7 +57,7 @@ class Nvml {
     if (library_ == nullptr) {
       const char* const text = ::dlerror();
       const std::string reason = text == nullptr ? "" : text;
-      // Of a file that is there, but for another machine or cut off, the loader says more.
+      // If the file exists but is for another machine or truncated, the loader's text says so.
       const bool absent = reason.find("libnvidia-ml.so.1: cannot open") != std::string::npos;
       return NoDriver("NVIDIA's driver is not there: " +
                       (absent ? "libnvidia-ml.so.1 is not found." : reason + "."));
@@ -73,7 +72,7 @@ class Nvml {
         " (NVML error " + std::to_string(*code) + ").");
   }
 
-  // Whether the library has the function and it succeeds.
+  // Returns whether the library has the function and it succeeds.
   template <typename... Args>
   bool Ask(const char* function, Args... args) const {
     return Code(function, args...) == 0;
@@ -162,7 +161,8 @@ std::vector<std::pair<size_t, size_t>> ReadApart(const Nvml& nvml,
   return apart;
 }
 
-// What tells the device from the others that the list may name; nothing when it names none.
+// Returns an identity of the device that the entry names, so that a second entry for it is noticed;
+// nullopt if it names none. The entry is an index or the beginning of a UUID.
 std::optional<std::string> DeviceNamed(const std::string& entry, const std::vector<Gpu>& gpus) {
   if (const std::optional<int64_t> index = ParseInt(entry)) {
     if (*index < 0 || *index >= static_cast<int64_t>(gpus.size())) return std::nullopt;
@@ -194,7 +194,7 @@ Result<NvidiaDriver> AskNvidiaDriver() {
   std::vector<Device> devices;
   for (int i = 0; i < count; ++i) {
     Device device = nullptr;
-    // One that has fallen off the bus cannot be opened.
+    // A GPU that has fallen off the bus cannot be opened.
     if (!nvml.Ask("nvmlDeviceGetHandleByIndex_v2", static_cast<unsigned>(i), &device)) continue;
     devices.push_back(device);
     driver.gpus.push_back(ReadGpu(nvml, device));

@@ -4,9 +4,9 @@
 
 namespace ddprun {
 
-// Raises the soft limit of open files to the hard one: of those who hold a connection or
-// descriptors of each of many workers. Children must not inherit that: programs that use select()
-// or close every possible descriptor suffer from it.
+// Raises the soft limit of open files to the hard limit, because ddprun holds descriptors of many
+// workers and nodes. Children must not inherit that limit: it slows down or breaks programs that
+// close every possible descriptor or use select().
 class OpenFileLimit {
  public:
   OpenFileLimit() {
@@ -19,7 +19,7 @@ class OpenFileLimit {
   OpenFileLimit(const OpenFileLimit&) = delete;
   OpenFileLimit& operator=(const OpenFileLimit&) = delete;
 
-  // What the destructor does; async-signal-safe, for a child between fork and exec.
+  // Restores the original limit. Async-signal-safe, for a child between fork and exec.
   void Restore() const { ::setrlimit(RLIMIT_NOFILE, &original_); }
 
  private:

@@ -24,9 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// In a folder that WholeFolder made; hidden from who looks at a model.
+// The list in a folder that WholeFolder made. It is hidden, because users look for a model there.
 constexpr const char* kListName = ".ddprun-files.json";
-// Beside its files until there is that list.
+// The mark in a folder that WholeFolder is still writing.
 constexpr const char* kUnfinished = ".ddprun-unfinished";
 
 Result<std::vector<std::string>> EntriesOf(const std::string& folder) {
@@ -37,12 +37,13 @@ Result<std::vector<std::string>> EntriesOf(const std::string& folder) {
     names.push_back(entry->path().lexically_relative(folder).string());
   }
   if (error) return CannotWrite(folder, error.value());
-  // What is in a folder comes before it, and the list, by which the rest is known, last.
+  // Descending, so that a folder comes after its entries. The hidden list comes last, because
+  // IsListed() needs it for the others.
   std::ranges::sort(names, std::greater<>());
   return names;
 }
 
-// By which a change is noticed; null where there is nothing.
+// Returns size and modification time, which show changes; null if there is nothing at `path`.
 json FactsOf(const std::string& path) {
   struct stat status = {};
   if (::lstat(path.c_str(), &status) != 0) return nullptr;
@@ -51,7 +52,7 @@ json FactsOf(const std::string& path) {
               {"modified_ns", status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec}};
 }
 
-// The first entry that is not ddprun's own; "": none.
+// Returns the first entry that is not ddprun's own; "" means none.
 Result<std::string> FirstForeign(const std::string& folder, IsOwn is_own) {
   DDPRUN_ASSIGN(const std::vector<std::string> names, EntriesOf(folder));
   for (const std::string& name : names) {
@@ -80,7 +81,7 @@ Status SyncFile(const std::string& path) {
   return {};
 }
 
-// In place of a folder that has files in it; the name that this one then has.
+// Replaces `folder`, which has files, by `written`. Returns the name that the old folder now has.
 Result<std::string> Exchange(const std::string& written, const std::string& folder) {
   std::string old = written;
   if (::renameat2(AT_FDCWD, written.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) != 0) {
@@ -96,15 +97,15 @@ Result<std::string> Exchange(const std::string& written, const std::string& fold
   return old;
 }
 
-// Locks the folder for as long as the descriptor is open. Invalid: another process has it, or the
-// file system has no locks. `wait`: LOCK_NB, or 0.
+// Locks the folder as long as the descriptor is open. Returns an invalid one if another process has
+// the lock or the file system has no locks. `wait` is LOCK_NB, or 0 to wait.
 UniqueFd Lock(const std::string& folder, int wait) {
   UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (fd.valid() && ::flock(fd.get(), LOCK_EX | wait) != 0) fd.reset();
   return fd;
 }
 
-// Whether WholeFolder::Create gives such a name to what it makes for `folder`.
+// Returns whether WholeFolder::Create() makes folders of this name for `folder`.
 bool IsNameInTheMaking(std::string_view name, const std::string& folder) {
   const std::string prefix = fs::path(folder).filename().string() + ".";
   constexpr std::string_view kEnd = ".tmp";
@@ -114,7 +115,7 @@ bool IsNameInTheMaking(std::string_view name, const std::string& folder) {
          name.find_first_not_of("0123456789-") == name.size() - kEnd.size();
 }
 
-// Of processes that were killed. One that lives holds the lock of what it makes.
+// Removes the folders of killed processes. A living process holds the lock of its folder.
 void RemoveLeft(const std::string& folder) {
   std::error_code error;
   std::vector<std::string> left;
@@ -129,7 +130,7 @@ void RemoveLeft(const std::string& folder) {
     if (fs::exists(path + "/" + kUnfinished, error)) {
       RemoveMade(path);
     } else if (fs::exists(path + "/" + kListName, error)) {
-      (void)RemoveOwn(path, IsListed);  // it was finished, or is the one before
+      (void)RemoveOwn(path, IsListed);  // the finished folder, or the old one after an exchange
     }
   }
 }
@@ -185,7 +186,7 @@ Result<std::string> PublishFolder(const std::string& written,
   }
   if (error) return CannotWrite(written, error.value());
   struct stat status = {};
-  // Who may read the folder does not change.
+  // The new folder gets the old one's permissions.
   if (::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
     (void)::chmod(written.c_str(), status.st_mode & 07777);
   }
@@ -194,7 +195,7 @@ Result<std::string> PublishFolder(const std::string& written,
   if (::rename(written.c_str(), folder.c_str()) != 0) {
     if (errno != ENOTEMPTY && errno != EEXIST) return CannotWrite(folder, errno);
     DDPRUN_ASSIGN(const std::string old, Exchange(written, folder));
-    // Before it is gone for good: a crash may still undo the exchange.
+    // Synced before the old folder is removed, because a crash could still undo the exchange.
     DDPRUN_TRY(SyncParent(folder));
     if (CheckOwn(old, is_own).ok()) {
       (void)RemoveOwn(old, is_own);
@@ -214,7 +215,7 @@ WholeFolder::WholeFolder(WholeFolder&& other) noexcept
 
 WholeFolder::~WholeFolder() {
   if (!path_.empty()) RemoveMade(path_);
-  // Of parents that hold something by now nothing goes.
+  // rmdir() fails for parents that are not empty, so these stay.
   while (!made_parents_.empty()) {
     ::rmdir(made_parents_.back().c_str());
     made_parents_.pop_back();
@@ -224,7 +225,7 @@ WholeFolder::~WholeFolder() {
 Result<WholeFolder> WholeFolder::Create(const std::string& folder) {
   std::error_code error;
   WholeFolder made;
-  // Behind a link, and without a "/" at the end.
+  // Follows links, and removes a "/" at the end.
   const fs::path absolute = fs::absolute(folder, error);
   if (error) return CannotWrite(folder, error.value());
   const fs::path target = fs::weakly_canonical(absolute, error);
@@ -245,7 +246,7 @@ Result<WholeFolder> WholeFolder::Create(const std::string& folder) {
     missing.pop_back();
   }
   RemoveLeft(made.folder_);
-  // A process on another host may have this number.
+  // A process on another host may have this process's number.
   const std::string first = made.folder_ + "." + std::to_string(::getpid());
   for (int number = 1; made.path_.empty(); ++number) {
     const std::string path = first + (number == 1 ? "" : "-" + std::to_string(number)) + ".tmp";
@@ -255,7 +256,7 @@ Result<WholeFolder> WholeFolder::Create(const std::string& folder) {
       return CannotWrite(folder, errno);
     }
   }
-  // First the lock: with the mark alone another process would remove the folder.
+  // The lock comes first, because RemoveLeft() of another process removes a marked folder without.
   made.in_use_ = Lock(made.path_, /*wait=*/0);
   if (made.in_use_.valid()) std::ofstream(made.path_ + "/" + kUnfinished);
   return made;
@@ -267,7 +268,7 @@ Result<std::string> WholeFolder::Finish() {
   DDPRUN_ASSIGN(const std::vector<std::string> names, EntriesOf(path_));
   json list;
   for (const std::string& name : names) list[name] = FactsOf(path_ + "/" + name);
-  // Names of files may hold any bytes.
+  // File names may have any bytes, but JSON only UTF-8.
   DDPRUN_TRY(WriteWholeFile(path_ + "/" + kListName,
                             list.dump(2, ' ', false, json::error_handler_t::replace) + "\n",
                             Durability::kUnsynced));
@@ -276,7 +277,7 @@ Result<std::string> WholeFolder::Finish() {
   if (aside) {
     made_parents_.clear();
   } else {
-    // What has this name may be the old folder by now.
+    // After a failed exchange this may be the old folder, so only own files are removed.
     (void)RemoveOwn(written, IsListed);
   }
   return aside;

@@ -1,4 +1,4 @@
-// The one place that replaces and removes folders: nothing goes that ddprun did not write.
+// The only code that replaces and removes folders. It removes only what ddprun wrote.
 #pragma once
 
 #include <string>
@@ -9,50 +9,50 @@
 
 namespace ddprun {
 
-// Whether ddprun wrote the entry `name` (relative) of this folder, and nobody changed it since.
+// Returns whether ddprun wrote the entry `name` (relative to `folder`) and it is unchanged since.
 using IsOwn = bool (*)(const std::string& folder, const std::string& name);
 
-// Of a folder that WholeFolder made: what is in the list that it left there, and is as it was then.
+// An IsOwn for folders that WholeFolder made: looks into the list that WholeFolder left there.
 bool IsListed(const std::string& folder, const std::string& name);
 
-// An error unless the folder is not there, is empty, or has nothing but what is ddprun's own.
+// Returns an error if the folder has an entry for which `is_own` is false.
 Status CheckOwn(const std::string& folder, IsOwn is_own);
 
-// Removes the folder; where CheckOwn finds fault, nothing of it.
+// Removes the folder. If CheckOwn() returns an error, removes nothing and returns it.
 Status RemoveOwn(const std::string& folder, IsOwn is_own);
 
-// Removes a folder that this job made under a name that nobody had, with all that is in it.
+// Removes a folder and all that is in it. REQUIRES: ddprun made it under a name that was free.
 void RemoveMade(const std::string& folder);
 
-// Gives `written`, a folder of files beside `folder`, that name. A folder of that name is removed
-// if all of it is ddprun's own; else it is kept as "FOLDER.aside-K", which is returned ("": none
-// was). Synced: after a crash the one or the other is there, whole.
+// Renames `written`, a folder of files, to `folder` in the same parent. An old folder of that name
+// is removed if it has only ddprun's own files, else kept as "FOLDER.aside-K", which is returned.
+// After a crash of the machine either the old or the new folder is there, whole.
 Result<std::string> PublishFolder(const std::string& written,
                                   const std::string& folder,
                                   IsOwn is_own);
 
-// A folder in the making, beside the one that it will replace. Not thread-safe.
+// A folder that is being written, beside the folder that it will replace. Not thread-safe.
 class WholeFolder {
  public:
-  // Makes it under a name that nothing had, with the parents that are missing. What processes that
-  // were killed have left of folders for this name is removed.
+  // Makes the folder under a free name, and missing parents. Removes what killed processes have
+  // left of a WholeFolder for the same `folder`.
   static Result<WholeFolder> Create(const std::string& folder);
-  // Without Finish(): nothing is left, and what stood under the name is as it was.
+  // Without Finish(), removes what was made; the old folder stays as it was.
   ~WholeFolder();
   WholeFolder(WholeFolder&& other) noexcept;
 
-  // Where it is until then.
+  // The folder to write files to, until Finish().
   const std::string& path() const { return path_; }
-  // Leaves the list for IsListed() in it and gives it its name; returns what PublishFolder does.
+  // Writes the list for IsListed() and calls PublishFolder(), whose result it returns.
   Result<std::string> Finish();
 
  private:
   WholeFolder() = default;
 
   std::string folder_;
-  std::string path_;                       // empty once there is nothing to remove
+  std::string path_;                       // "" after Finish() or a move
   UniqueFd in_use_;                        // locks the folder until it has its name
-  std::vector<std::string> made_parents_;  // the outermost first
+  std::vector<std::string> made_parents_;  // outermost first
 };
 
 }  // namespace ddprun

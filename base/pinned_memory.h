@@ -1,5 +1,5 @@
-// Host memory that a device copies to and from while the host does other work. libddprun_cuda.so
-// (trainer/cuda/module.cc) takes it for CUDA, the tests take it for the simulated device.
+// Host memory that a device reads and writes while the host does other work. libddprun_cuda.so
+// (trainer/cuda/module.cc) takes it from CUDA, tests take it for the simulated device.
 #pragma once
 
 #include <cstddef>

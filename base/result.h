@@ -1,5 +1,5 @@
-// Result<T>: a value or an Error, with the names of C++23's std::expected (GCC 12 has that only
-// under -std=c++23). Used by every layer that does not use LibTorch.
+// Result<T> is a value or an Error, with the names of C++23's std::expected. Code without LibTorch
+// uses it; code with LibTorch throws (base/failure.h).
 #pragma once
 
 #include <optional>
@@ -70,6 +70,6 @@ class [[nodiscard]] Status {
   if (!result.has_value()) return std::move(result).error(); \
   declaration = *std::move(result)
 
-// DDPRUN_ASSIGN(auto fd, Open(path)): the value of a Result, or return its error.
+// DDPRUN_ASSIGN(auto fd, Open(path)) assigns the value of a Result, or returns its error.
 #define DDPRUN_ASSIGN(declaration, expression) \
   DDPRUN_ASSIGN_IMPL(DDPRUN_CONCAT(ddprun_result_, __LINE__), declaration, expression)

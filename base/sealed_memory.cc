@@ -19,7 +19,7 @@ UniqueFd CreateMemory(const char* name) {
   return file;
 }
 
-// Another handle on the very file that `file` is.
+// Opens the file of `file` again, with other access.
 UniqueFd OpenAgain(const UniqueFd& file, int flags) {
   const std::string path = "/proc/self/fd/" + std::to_string(file.get());
   return UniqueFd(::open(path.c_str(), flags | O_CLOEXEC));
@@ -42,7 +42,7 @@ bool HasSeals(const UniqueFd& file, int seals) {
 }
 
 Result<UniqueFd> OpenSealedMemory(const std::string& path, int seals) {
-  // Opening a device or a pipe has effects, so what stands there is looked at first.
+  // O_PATH first, because really opening a device or a pipe has effects.
   const UniqueFd found(::open(path.c_str(), O_PATH | O_CLOEXEC));
   struct stat status = {};
   if (!found.valid() || ::fstat(found.get(), &status) != 0)

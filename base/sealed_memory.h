@@ -1,6 +1,6 @@
-// Unnamed memory (memfd) that processes hand on as the number of a descriptor. A process in between
-// may have closed that descriptor and opened another file under its number, which must not be
-// written to: no file of anybody else carries these seals.
+// Unnamed memory (memfd) that processes pass on as a descriptor's number. A process in between may
+// have closed the descriptor and opened another file under its number, to which ddprun must not
+// write. The seals tell ddprun's memory from other files.
 #pragma once
 
 #include <fcntl.h>
@@ -13,19 +13,19 @@
 
 namespace ddprun {
 
-// Each rank gives it its full size, so it may grow.
+// Without F_SEAL_GROW, because each rank sets the full size.
 inline constexpr int kNodeMemorySeals = F_SEAL_SHRINK | F_SEAL_SEAL;
 inline constexpr int kFlightRecorderSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// `name` is for people who look at /proc. Close-on-exec.
+// Creates memory, close-on-exec. `name` is shown in /proc.
 Result<UniqueFd> CreateSealedMemory(const char* name, off_t bytes, int seals);
-// The kernel may have added seals of its own.
+// Returns whether `file` has at least these seals.
 bool HasSeals(const UniqueFd& file, int seals);
-// A path that anybody may have written. Whatever else than such memory of this user stands there is
-// not opened for writing.
+// Opens `path`, which need not be trusted. Returns an error, and opens nothing for writing, unless
+// it is memory of this user with these seals.
 Result<UniqueFd> OpenSealedMemory(const std::string& path, int seals);
 
-// Of the ranks of one node. Empty; SharedRegion gives it its size.
+// Creates the memory that the ranks of one node share. It is empty; SharedRegion sets its size.
 inline Result<UniqueFd> CreateNodeMemory() {
   return CreateSealedMemory("ddprun-node-memory", 0, kNodeMemorySeals);
 }

@@ -12,10 +12,10 @@ namespace ddprun {
 namespace {
 
 constexpr std::array kStopSignals = {SIGTERM, SIGUSR1, SIGUSR2, SIGINT};
-// As ddprun: a wrapper script may pass on what a terminal has sent to all.
+// A terminal signals all its processes, and a wrapper script may pass the signal on: one request.
 constexpr int64_t kSameRequestNs = 500'000'000;
 
-// Written by the handler, on whatever thread it runs.
+// The handler writes them on any thread.
 std::atomic<int> noted_signal = 0;
 std::atomic<int64_t> noted_at_ns = 0;
 bool ends_on_second = false;
@@ -36,7 +36,7 @@ void OnStopSignal(int signal) {
   }
   if (!ends_on_second || SteadyNs() - noted_at_ns < kSameRequestNs) return;
   ::signal(signal, SIG_DFL);
-  ::raise(signal);  // comes when this handler returns
+  ::raise(signal);  // delivered when this handler returns
 }
 
 sigset_t StopSet() {
@@ -74,7 +74,7 @@ int NotedStopSignal() {
 }
 
 double SecondsSinceStopSignal() {
-  const int64_t noted = noted_at_ns;  // 0, too, where the handler has not come so far
+  const int64_t noted = noted_at_ns;  // 0 while the handler has not written it yet
   return noted == 0 ? 0 : static_cast<double>(SteadyNs() - noted) * 1e-9;
 }
 

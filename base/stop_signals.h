@@ -1,20 +1,19 @@
-// The signals by which launchers, schedulers and people ask a program to end well.
+// The signals by which launchers, schedulers and users ask a program to save and end.
 #pragma once
 
 #include "base/env.h"
 
 namespace ddprun {
 
-// From now on SIGTERM, SIGUSR1, SIGUSR2 and SIGINT, as far as they are not ignored, are noted and
-// do nothing else; also those that came while they were blocked. One that comes half a second or
-// more after the first ends the process as it would have, but not under ddprun, which has a
-// patience of its own, nor under SLURM, which sends several.
+// From now on SIGTERM, SIGUSR1, SIGUSR2 and SIGINT are only noted, except those that are ignored.
+// A further one ends the process if it comes half a second or more after the first. But not under
+// ddprun, which kills after a time limit, and not under SLURM, which sends several.
 void NoteStopSignals(const Environment& environment);
-// The first that came; 0: none. Any thread.
+// Returns the first signal that came; 0 means none. Any thread.
 int NotedStopSignal();
-// Since it came; 0 where there is none.
+// Returns the seconds since NotedStopSignal() came; 0 if there is none.
 double SecondsSinceStopSignal();
-// The same signals wait until NoteStopSignals: before a fork whose child is to take them.
+// Blocks these signals until NoteStopSignals(): called before a fork whose child notes them.
 void BlockStopSignals();
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// Owns one file descriptor. No conversion to bool or int: ask valid() and get().
+// Owns one file descriptor.
 #pragma once
 
 #include <unistd.h>
@@ -21,7 +21,7 @@ class UniqueFd {
   bool valid() const { return fd_ >= 0; }
   int get() const { return fd_; }
   int release() { return std::exchange(fd_, -1); }
-  // Closes what it holds. EINTR is no reason to try again on Linux: the descriptor is gone.
+  // Closes the old descriptor. Ignores EINTR, because Linux has closed the descriptor then.
   void reset(int fd = -1) {
     if (fd_ >= 0) ::close(fd_);
     fd_ = fd;

@@ -13,7 +13,7 @@ namespace ddprun {
 Result<UniqueFd> OpenUnnamedFile(const std::string& folder) {
   UniqueFd unnamed(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (unnamed.valid()) return unnamed;
-  // Not every file system has such files: one that loses its name before anything is in it.
+  // For file systems without O_TMPFILE: a named file that is unlinked while it is empty.
   std::string path = folder + "/ddprun-XXXXXX";
   UniqueFd named(::mkostemp(path.data(), O_CLOEXEC));
   if (!named.valid()) return CannotWrite(folder, errno);

@@ -1,4 +1,4 @@
-// A file on the disk that no process can leave behind.
+// A file on disk that disappears with its processes.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-// Empty, to be read and written, on the file system of `folder`. It has no name, so it goes with
-// the last descriptor and mapping, however its processes end.
+// Creates an empty file for reading and writing on the file system of `folder`. It has no name, so
+// the system frees it after the last descriptor and mapping, even if the processes are killed.
 Result<UniqueFd> OpenUnnamedFile(const std::string& folder);
 
 }  // namespace ddprun

@@ -92,7 +92,7 @@ Result<WholeFile> WholeFile::Create(std::string path) {
   if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
     return CannotWrite(path, S_ISDIR(status.st_mode) ? EISDIR : ENOTSUP);
   }
-  // A process of another container may have the same number and write beside it.
+  // A process of another container may have this process's number and write to this folder.
   const std::string first = path + "." + std::to_string(::getpid());
   for (int number = 1;; ++number) {
     std::string temporary = first + (number == 1 ? "" : "-" + std::to_string(number)) + ".tmp";
@@ -116,7 +116,7 @@ Status WholeFile::Finish(Durability durability) {
   if (synced && ::fsync(fd_.get()) != 0) return CannotWrite(path_, errno);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) return CannotWrite(path_, errno);
   temporary_.clear();
-  // The name itself is safe only once the folder is.
+  // The file's name survives a crash only if the folder is synced, too.
   return synced ? SyncFolderOf(path_) : Status();
 }
 

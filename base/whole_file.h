@@ -1,4 +1,4 @@
-// Files that appear whole or not at all, and one text for what is in the way.
+// Files that appear whole or not at all, and the error of a file that cannot be written.
 #pragma once
 
 #include <cstdint>
@@ -11,43 +11,42 @@
 
 namespace ddprun {
 
-// What a file that was written survives.
 enum class Durability {
-  kSynced,    // a crash of the machine; costs some milliseconds
-  kUnsynced,  // the end of the process
+  kSynced,    // the file survives a crash of the machine; costs some milliseconds
+  kUnsynced,  // the file survives the end of the process
 };
 
-// "CANNOT WRITE A FILE": the path, errno's text and what to do about it.
+// Returns "CANNOT WRITE A FILE" with the path, errno's text and a hint.
 Error CannotWrite(const std::string& path, int error_number);
 
-// A file to whose end lines are added; where there is none, an empty one is made.
+// Opens a file for appending, and creates it if there is none.
 Result<UniqueFd> OpenToAppend(const std::string& path);
 
-// All of the bytes, however few the system takes at a time. 0, or the errno of what was in the way.
+// Writes all bytes, with several calls of write() if needed. Returns 0 or errno.
 int WriteBytes(int fd, std::string_view bytes);
-// The same with a message about `path`.
+// Writes all bytes. An error is CannotWrite() of `path`.
 Status WriteAll(int fd, std::string_view bytes, const std::string& path);
 
-// A file in the making, beside the one that it will replace. Not thread-safe.
+// A file that is being written, beside the file that it will replace. Not thread-safe.
 class WholeFile {
  public:
-  // An error, too, where something else than a regular file has the name.
+  // Returns an error if `path` is a folder, a device or a pipe.
   static Result<WholeFile> Create(std::string path);
-  // Without Finish(): nothing is left, and what stood under the name is as it was.
+  // Without Finish(), removes what was written; the old file stays as it was.
   ~WholeFile();
   WholeFile(WholeFile&& other) noexcept;
 
   Status Write(std::string_view bytes);
-  // Over bytes that were written: those from the beginning of the file.
+  // Overwrites the first bytes of the file.
   Status RewriteBeginning(std::string_view bytes);
-  // Gives the file its name.
+  // Renames the file to `path`. REQUIRES: called once.
   Status Finish(Durability durability = Durability::kSynced);
 
  private:
   WholeFile(std::string path, std::string temporary, UniqueFd fd);
 
   std::string path_;
-  std::string temporary_;  // empty once there is nothing to remove
+  std::string temporary_;  // "" after Finish() or a move
   UniqueFd fd_;
 };
 
@@ -58,8 +57,8 @@ Status WriteWholeFile(const std::string& path,
                       std::string_view text,
                       Durability durability = Durability::kSynced);
 
-// What has been made, renamed or removed in a folder survives a crash of the machine. "" is the
-// working directory.
+// Syncs a folder, so that files that were made, renamed or removed in it stay so after a crash of
+// the machine. "" means the working directory.
 Status SyncFolder(const std::string& folder);
 
 }  // namespace ddprun
