@@ -38,17 +38,17 @@ void Evidence::AddGpus(std::vector<WorkerRecord>& workers) {
 
 namespace {
 
-// "0000:3b:00.0" of "00000000:3B:00.0": CUDA and the driver write it differently.
+// Returns "0000:3b:00.0" of "00000000:3B:00.0", because CUDA and the driver write it differently.
 std::string BusKey(const std::string& bus_id) {
   constexpr size_t kLength = 12;
   return AsciiLower(bus_id).substr(bus_id.size() - std::min(kLength, bus_id.size()));
 }
 
-// Those whose default is to dump core, signal(7).
+// Signals that dump core by default; see signal(7).
 constexpr std::array kCoreSignals = {SIGQUIT, SIGILL,  SIGTRAP, SIGABRT, SIGBUS,
                                      SIGFPE,  SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS};
 
-// Programs that take cores through a pipe, by a part of their path, and how to ask them.
+// A program that takes core dumps through a pipe. `name` is a part of its path.
 struct Collector {
   std::string_view name;
   std::string_view ask;
@@ -75,7 +75,7 @@ std::string Collected(std::string_view command, pid_t pid) {
   return "its core went to " + std::string(command.substr(0, command.find(' ')));
 }
 
-// core(5)'s file name, with * for what only the kernel knows.
+// Returns the file name by the rules of core(5), with * for parts that only the kernel knows.
 std::string FileName(pid_t pid, const CorePolicy& policy) {
   const std::string pattern = policy.pattern.empty() ? "core" : policy.pattern;
   std::string name;

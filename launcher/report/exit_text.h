@@ -1,4 +1,4 @@
-// Pure: how a worker ended, in words.
+// Says in words how a worker ended. All functions are pure.
 #pragma once
 
 #include <string>
@@ -7,29 +7,29 @@
 
 namespace ddprun::launcher {
 
-// "exited with code 7", "was killed by SIGKILL".
+// Returns "exited with code 7", "was killed by SIGKILL".
 std::string DescribeExit(const ProcessExit& exit);
 
-// The same of a worker that has ended; with code 0, also whom it has left waiting.
+// Returns DescribeExit() and WorkerRecord::left, or "does not end".
 std::string DescribeEnd(const WorkerRecord& worker);
 
-// Whether the worker has done its work. One that saves when it is told to stop may also exit with
-// kStoppedStatus or, after SIGINT, 128 + SIGINT, whoever told it.
+// Returns whether the exit is a success. `saves` means that a worker that is told to stop saves
+// first: it may then exit with kStoppedStatus or 128 + SIGINT.
 bool EndsWell(const ProcessExit& exit, bool saves);
 
-// What ddprun exits with when the job ends with this worker: never 0.
+// Returns ddprun's exit status if this worker's failure ends the job; never 0.
 int FailureCode(const ProcessExit& exit);
 
-// What such an exit usually means, without a full stop; empty when there is nothing to say.
+// Returns what such an exit usually means, without full stop; may be empty.
 std::string ExplainExit(const ProcessExit& exit);
 
-// As torchrun: the code, or the signal's number below zero.
+// Returns torchrun's number: the exit code, or the negated signal.
 int TorchrunExitCode(const ProcessExit& exit);
 
-// "rank 3 (local_rank: 1, pid: 812) on node1 exited with code 7": one line for other nodes.
+// Returns one line for other nodes: "rank 3 (local_rank: 1, pid: 812) on node1 exited with code 7".
 std::string Summarize(const WorkerRecord& worker, const std::string& host);
 
-// "rank 3 (local_rank: 1, pid: 812)"
+// Returns "rank 3 (local_rank: 1, pid: 812)".
 std::string WorkerName(const WorkerRecord& worker);
 
 }  // namespace ddprun::launcher

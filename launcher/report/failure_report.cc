@@ -27,9 +27,9 @@ bool IsTracebackFrame(const std::string& line) {
   return line.starts_with("  File \"") && line.find(", in ") != std::string::npos;
 }
 
-// The line of the end of a standard error that says most: what stands under a title, a C++
-// exception's text, what heads a stack, the first line of what a Python traceback ends with, else
-// the last one.
+// Returns the line of a stderr's end that says most. The last of these counts: the line below a
+// title, a C++ exception's text, the head of a stack, the exception of a Python traceback. If there
+// is none, it is the last line.
 std::string KeyLine(const std::vector<std::string>& lines) {
   std::string last;
   std::string raised;
@@ -45,7 +45,7 @@ std::string KeyLine(const std::vector<std::string>& lines) {
   return last;
 }
 
-// The same of an error's text: of one that is neither, the first.
+// Returns the KeyLine() of a Python traceback or a ddprun error; the first line of other messages.
 std::string Gist(const std::string& message) {
   const std::vector<std::string> lines = SplitLines(message);
   if (lines.empty()) return "";
@@ -72,14 +72,14 @@ std::string OtherLine(const WorkerRecord& worker, const std::string& key) {
   return line + "\n";
 }
 
-// What may be another cause comes before what followed from the first one.
+// Sorts workers: possible other causes come before consequences of the first failure.
 int Interest(const WorkerRecord& worker) {
   if (!worker.exit) return 1;
   if (worker.told_to_stop) return 2;
   return ExitCode(*worker.exit) != 0 ? 0 : 3;
 }
 
-// `key`: of the first failure.
+// `key` is the KeyLine() of the first failure.
 std::string Others(std::vector<WorkerRecord> others, const std::string& key) {
   if (others.empty()) return "";
   std::stable_sort(others.begin(), others.end(),
@@ -94,8 +94,8 @@ std::string Others(std::vector<WorkerRecord> others, const std::string& key) {
   return text;
 }
 
-// Whether the end of its standard error is still in sight: passed on to ours, and not followed by
-// much from the others.
+// Returns whether the user still sees the end of the first worker's stderr: ddprun has passed it
+// on, and the other workers have written little.
 bool InSight(const FailureReport& report) {
   size_t lines_of_others = 0;
   for (const WorkerRecord& other : report.others) lines_of_others += other.last_lines.size();
@@ -107,8 +107,8 @@ std::vector<std::string> WithoutFrames(std::vector<std::string> lines) {
   return lines;
 }
 
-// Its own words: what it left in the error file, else the end of its standard error. What stands
-// right above is not said again.
+// Returns the worker's error file, else the end of its stderr. If the terminal shows the error
+// right above, returns only its key line.
 std::string LastWords(const FailureReport& report) {
   const WorkerRecord& first = report.first;
   const std::vector<std::string>& printed = first.last_lines;
@@ -128,7 +128,7 @@ std::string LastWords(const FailureReport& report) {
   return "Its last lines on stderr:\n" + Quote(printed, kLines);
 }
 
-// One that a signal ended often had no time to say more.
+// Returns log lines only of a worker that a signal ended, because it could not print an error.
 std::string LastLog(const WorkerRecord& first) {
   const std::vector<std::string>& log = first.last_log;
   if (log.empty() || !first.exit || !std::holds_alternative<Signaled>(*first.exit)) return "";
@@ -136,7 +136,7 @@ std::string LastLog(const WorkerRecord& first) {
   return "Its last log lines:\n" + Quote({log.end() - shown, log.end()}, shown);
 }
 
-// A Python without the module that the script needs is often another one than the user thinks.
+// Names the Python if a module is missing, because users often expect another Python.
 std::string InterpreterHint(const FailureReport& report) {
   const std::vector<std::string>& lines = report.first.last_lines;
   const bool lacks_module = std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
@@ -163,7 +163,7 @@ std::string Fields(const FailureReport& report) {
   return text;
 }
 
-// "Rank 1 was killed by SIGKILL: why."
+// Returns "Rank 1 was killed by SIGKILL: why."
 std::string FirstSentence(const WorkerRecord& first, const std::string& where) {
   const ProcessExit exit = first.exit.value_or(Exited{1});
   std::string text = "Rank " + std::to_string(first.rank) + where + " " + DescribeEnd(first);

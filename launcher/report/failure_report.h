@@ -1,6 +1,6 @@
-// Pure: what the user reads when a job has failed. The first failure first and at length, the rest
-// in a line each; torchrun's field names (rank, local_rank, exitcode, pid, error_file) kept, since
-// scripts search for them.
+// The text that users read if a job has failed: the first failure at length, then a line for each
+// other worker. The field names (rank, local_rank, exitcode, pid, error_file) are torchrun's,
+// because scripts search for them. All functions are pure.
 #pragma once
 
 #include <string>
@@ -12,27 +12,27 @@
 namespace ddprun::launcher {
 
 struct TextStyle {
-  bool color = false;   // for a terminal that shows colours
+  bool color = false;   // true for a terminal that shows colours
   size_t columns = 92;  // longer sentences are wrapped
 };
 
 struct FailureReport {
   std::string program;
   std::string host;
-  std::string time;              // of the first failure, as torchrun writes it: 2026-11-21_00:24:56
-  std::string interpreter = {};  // the Python that ran a script; empty: no script
+  std::string time;              // TimeText() of the first failure
+  std::string interpreter = {};  // the Python that ran a script; "" means no script
   WorkerRecord first;
   std::vector<WorkerRecord> others = {};
 };
 
-// The whole screen, ending in a newline.
+// Returns the whole report, ending in a newline.
 std::string RenderFailure(const FailureReport& report, const TextStyle& style);
 
-// The same of a worker on another node, as far as that node has told.
+// Returns the report of a failure on another node, from the record that the node has sent.
 std::string RenderPeerFailure(const FailureReport& report, int node_rank, const TextStyle& style);
 
-// One to three lines for a failure after which the group is started again, each ending in a
-// newline: who and how; its last words; evidence.
+// Returns one to three lines about a failure after which the group is restarted: the worker and its
+// exit, its last words, evidence. Each ends in a newline.
 std::string RenderAttemptFailure(const WorkerRecord& first, const std::string& host);
 
 }  // namespace ddprun::launcher

@@ -70,13 +70,13 @@ std::string RenderJobEnd(const JobEnd& end, const TextStyle& style) {
   if (end.error) text += style.color ? RenderInColor(*end.error) : Render(*end.error);
   if (end.worker_failed) text += WorkerFailure(end, style);
   text += Unkillable(end.unkillable);
-  // Also after a stop that a worker did not survive: one that has saved takes its command back.
+  // Also after a stop, if a worker could not save: a worker that has saved clears its command.
   if (end.exit_code != 0 && !end.to_go_on.empty()) text += "To go on: " + end.to_go_on + "\n";
   return text;
 }
 
 TextStyle TerminalStyle(int fd, bool color) {
-  // Narrower than this, wrapped lines are harder to read than cut ones.
+  // On narrower terminals, wrapped lines are harder to read than cut ones.
   constexpr size_t kLeastColumns = 40;
   TextStyle style{.color = color};
   winsize size{};

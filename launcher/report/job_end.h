@@ -15,7 +15,7 @@
 
 namespace ddprun::launcher {
 
-// One attempt on this node, from the start of its workers to the end of the last.
+// One attempt on this node, from the start of its workers to the end of the last worker.
 struct AttemptEnd {
   rendezvous::Membership membership = {};
   std::vector<WorkerRecord> workers = {};
@@ -24,42 +24,42 @@ struct AttemptEnd {
   std::chrono::system_clock::time_point started_at = {};
   std::chrono::system_clock::time_point ended_at = {};
   std::optional<rendezvous::RoundEnd> ended_elsewhere = {};  // another node ended the round
-  std::string hang = {};  // for whom its workers waited in vain, if --hang_timeout ended them
+  std::string hang = {};  // the culprit, if --hang_timeout ended the workers
 };
 
 struct JobEnd {
   std::string program;
   std::string host;
-  std::string interpreter = {};           // as FailureReport::interpreter
+  std::string interpreter = {};           // see FailureReport::interpreter
   std::vector<AttemptEnd> attempts = {};  // oldest first
   bool worker_failed = false;             // the last attempt's first failure ended the job
-  std::optional<Error> error;             // the launcher's own
+  std::optional<Error> error;             // an error of the launcher itself
   std::optional<rendezvous::RoundEnd> peer_failure;
   std::optional<int> stop_signal;
   std::vector<pid_t> unkillable;
-  std::string to_go_on = {};  // the last command that a worker left to continue; empty: none
+  std::string to_go_on = {};  // the last command of a worker that continues the job; "" means none
 
   // For the report file only.
   std::string job_id = {};
   std::string run_id = {};
   int exit_code = 0;
-  int node_rank = 0;   // as asked for; each attempt has its own
-  bool ranked = true;  // the node has, or has had, that rank
+  int node_rank = 0;   // of --node_rank; each attempt has its own
+  bool ranked = true;  // the node has or had `node_rank`
   std::chrono::system_clock::time_point started_at = {};
   std::chrono::system_clock::time_point ended_at = {};
-  std::vector<std::string> log = {};  // the last lines of ddprun's own, debug ones too
+  std::vector<std::string> log = {};  // the last lines of ddprun's log, also of level debug
 };
 
-// As torchrun writes it, in local time: 2026-11-21_00:24:56.
+// Returns the local time in torchrun's format: "2026-11-21_00:24:56".
 std::string TimeText(std::chrono::system_clock::time_point time);
 
-// Empty when all went well. What came first stands first.
+// Returns the text for stderr; "" if all went well.
 std::string RenderJobEnd(const JobEnd& end, const TextStyle& style);
 
-// JSON, indented, ending in a newline. Bytes that are no UTF-8 are replaced.
+// Returns indented JSON, ending in a newline. Bytes that are not UTF-8 are replaced.
 std::string RenderReportJson(const JobEnd& end);
 
-// On a terminal that is narrower than usual, its width.
+// Returns the style for `fd`: a narrow terminal's width is kept, down to 40 columns.
 TextStyle TerminalStyle(int fd, bool color);
 
 }  // namespace ddprun::launcher

@@ -13,10 +13,10 @@ namespace {
 
 // PROC_PID_INIT_INO of linux/proc_ns.h: the first pid namespace's inode.
 constexpr ino_t kFirstPidNamespace = 0xEFFFFFFC;
-// The longest record that the kernel hands out (CONSOLE_EXT_LOG_MAX).
+// The longest record of the kernel (CONSOLE_EXT_LOG_MAX).
 constexpr size_t kMaxRecordBytes = 8192;
 
-// The number that `text` begins with; 0 if none.
+// Returns the number at the beginning of `text`, or 0.
 int64_t LeadingNumber(std::string_view text) {
   int64_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
@@ -63,7 +63,7 @@ std::vector<KernelKill> KernelLog::ReadKills() {
   char record[kMaxRecordBytes];
   while (fd_.valid()) {
     const ssize_t size = ::read(fd_.get(), record, sizeof record);
-    // EPIPE: records were overwritten while we read; the next read goes on behind them.
+    // EPIPE means that the kernel has overwritten records; the next read() skips them.
     if (size < 0 && (errno == EPIPE || errno == EINTR)) continue;
     if (size <= 0) break;
     if (auto kill = ParseKernelKill({record, static_cast<size_t>(size)})) {

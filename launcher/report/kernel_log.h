@@ -1,4 +1,4 @@
-// The kernel's own words about processes that it killed because memory ran out.
+// The kernel's log of processes that it killed because memory ran out.
 #pragma once
 
 #include <sys/types.h>
@@ -14,23 +14,23 @@
 namespace ddprun::launcher {
 
 struct KernelKill {
-  pid_t pid = 0;               // as the first pid namespace counts, which is not a container's
+  pid_t pid = 0;               // in the first pid namespace, which is not a container's
   std::string name = {};       // of the process, at most 15 bytes
-  bool cgroup_limit = false;   // a cgroup was full, not the machine
-  int64_t resident_bytes = 0;  // its own memory; 0: not said
+  bool cgroup_limit = false;   // true: a cgroup was full; false: the machine was
+  int64_t resident_bytes = 0;  // the memory that it held; 0 means unknown
 };
 
-// One record of /dev/kmsg: "6,1234,5678901,-;Memory cgroup out of memory: Killed process 812 ...".
-// nullopt when it is about something else.
+// Parses a record of /dev/kmsg: "6,1234,5678901,-;Memory cgroup out of memory: Killed process 812".
+// Returns nullopt if the record is about something else.
 std::optional<KernelKill> ParseKernelKill(std::string_view record);
 
 class KernelLog {
  public:
-  // From now on. Where the log may not be read (kernel.dmesg_restrict), or where its pids would
-  // not be ours (in a container), it stays empty.
+  // Begins at the log's end. ReadKills() stays empty if the log is unreadable
+  // (kernel.dmesg_restrict), or if this process runs in a container, where pids differ.
   KernelLog();
 
-  // Those that have come since the last call.
+  // Returns the kills since the constructor or the last call.
   std::vector<KernelKill> ReadKills();
 
  private:

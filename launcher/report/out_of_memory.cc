@@ -21,7 +21,7 @@ std::string Size(int64_t bytes) {
   return text;
 }
 
-// "its cgroup (limit 2.0 GiB)", "the machine"
+// Returns "its cgroup (limit 2.0 GiB)" or "the machine".
 std::string Place(bool cgroup, const MemoryEvidence& evidence) {
   if (!cgroup) return "the machine";
   const std::string limit =

@@ -1,4 +1,4 @@
-// Whether a worker ended because memory ran out: evidence, not guesses.
+// Finds out whether a worker ended because memory ran out.
 #pragma once
 
 #include <optional>
@@ -11,23 +11,22 @@
 
 namespace ddprun::launcher {
 
-// What was found out between the start and the end of an attempt.
+// What the kernel counted and logged between the start and the end of an attempt.
 struct MemoryEvidence {
   std::vector<KernelKill> kills = {};       // from the kernel's log
-  int64_t cgroup_kills = 0;                 // more than before, in the workers' cgroup
+  int64_t cgroup_kills = 0;                 // kills in the workers' cgroup
   std::optional<int64_t> limit_bytes = {};  // of that cgroup
 };
 
-// Pure. nullopt when nothing speaks for it. A worker that ended otherwise than by SIGKILL may have
-// lost a child: then `what` says so.
+// Pure. Returns nullopt if there is no evidence. If the cgroup had kills but SIGKILL did not end
+// this worker, `what` says that the kernel may have killed a child of it.
 std::optional<OutOfMemory> ExplainOutOfMemory(const WorkerRecord& worker,
                                               const MemoryEvidence& evidence);
 
-// Looks when it is made, and again whenever asked.
 class MemoryWatch {
  public:
   MemoryWatch() : before_(ReadCgroupMemory()) {}
-  // Since it was made.
+  // Returns the evidence since the constructor.
   MemoryEvidence Look();
 
  private:

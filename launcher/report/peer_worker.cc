@@ -81,7 +81,7 @@ std::vector<std::string> Lines(const json& object, const char* key) {
 
 std::shared_ptr<const json> ToJson(const PeerWorker& worker) {
   json object = Describe(worker);
-  // Control characters take six bytes each.
+  // Lines may be longer as JSON, where a control character takes six bytes.
   for (const char* part : {"last_log", "last_lines", "error"}) {
     const auto replace = json::error_handler_t::replace;
     if (object.dump(-1, ' ', false, replace).size() <= kMaxPeerWorkerBytes) break;

@@ -1,4 +1,4 @@
-// What one node's agent tells the others of the worker that failed first: RoundEnd::worker.
+// What a node's agent sends to other nodes about its first failed worker: RoundEnd::worker.
 #pragma once
 
 #include <memory>
@@ -14,16 +14,16 @@ namespace ddprun::launcher {
 
 struct PeerWorker {
   std::string host;
-  std::string time = {};     // as in FailureReport
+  std::string time = {};     // see FailureReport::time
   WorkerRecord record = {};  // ranks, pid, exit, last lines, the error file's text, evidence
 };
 
-// At most kMaxPeerWorkerBytes as text: last lines are cut, then left out.
+// The limit of ToJson(), which cuts lines and, if that is not enough, omits lines and error.
 constexpr size_t kMaxPeerWorkerBytes = 16 * 1024;
 std::shared_ptr<const nlohmann::json> ToJson(const PeerWorker& worker);
 
-// Nothing when `end` tells of none. What is missing or of another type keeps its default; nothing
-// in it is obeyed by a terminal.
+// Returns nullopt if `end` has no worker. Fields that are missing or of a wrong type get defaults.
+// The text has no control characters.
 std::optional<PeerWorker> WorkerOf(const rendezvous::RoundEnd& end);
 
 }  // namespace ddprun::launcher

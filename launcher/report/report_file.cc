@@ -34,7 +34,7 @@ std::string ReportPath(std::string_view pattern,
                        std::optional<int> node_rank,
                        const std::string& host,
                        bool several_nodes) {
-  // Nobody else's: the job may have a node of any rank.
+  // A rank could be another node's, so a node without rank needs another unique name.
   const std::string name = node_rank ? std::to_string(*node_rank)
                                      : "unranked-" + host + "-" + std::to_string(::getpid());
   std::string path;
@@ -63,7 +63,7 @@ Status CheckReportFile(const std::string& path) {
   if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
     return Unwritable(path, EISDIR);
   }
-  // A pipe would wait for its reader.
+  // Not opened, because opening a pipe waits for its reader.
   if (IsSpecial(path)) {
     return ::access(path.c_str(), W_OK) == 0 ? Status() : Unwritable(path, errno);
   }
@@ -76,7 +76,7 @@ Status CheckReportFile(const std::string& path) {
 
 Status WriteReportFile(const std::string& path, std::string_view text) {
   if (!IsSpecial(path)) return WriteWholeFile(path, text, Durability::kUnsynced);
-  // Never wait for a reader: the job is over.
+  // O_NONBLOCK, because the job has ended and must not wait for a reader.
   const UniqueFd fd(::open(path.c_str(), O_NONBLOCK | O_APPEND | O_WRONLY | O_CLOEXEC));
   if (!fd.valid()) return CannotWrite(path, errno);
   return WriteAll(fd.get(), text, path);

@@ -1,4 +1,4 @@
-// --report_file: where it is and how it is written.
+// The path of --report_file, and how it is written.
 #pragma once
 
 #include <optional>
@@ -9,20 +9,20 @@
 
 namespace ddprun::launcher {
 
-// What --report_file names for this node: %n is the node's rank, %h its host, %% a percent sign.
-// With several nodes a name without %n or %h gets ".node<rank>" before its extension, because the
-// nodes may share the folder. A node that never had a rank is told apart by its host and pid.
+// Returns this node's path: %n is the node's rank, %h its host, %% a percent sign. With several
+// nodes, a pattern without %n and %h gets ".node<rank>" before its extension, because nodes may
+// share the folder. A node that never had a rank uses its host and pid instead.
 std::string ReportPath(std::string_view pattern,
                        std::optional<int> node_rank,
                        const std::string& host,
                        bool several_nodes);
 
-// Whether `path` could be written, found out by making a file beside it; for before a job starts.
-// kUsage, page "report-file", otherwise.
+// Called before a job starts. Returns kUsage, page "report-file", if `path` cannot be written;
+// tries it with a temporary file in the same folder.
 Status CheckReportFile(const std::string& path);
 
-// Whole or not at all: written aside, then renamed. What is there already and is no regular file
-// (/dev/stdout, a pipe) is written to.
+// Writes the file whole or not at all (WriteWholeFile). Writes directly to a path that exists and
+// is not a regular file (/dev/stdout, a pipe), without waiting for a reader.
 Status WriteReportFile(const std::string& path, std::string_view text);
 
 }  // namespace ddprun::launcher

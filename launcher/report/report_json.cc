@@ -9,11 +9,11 @@ namespace ddprun::launcher {
 
 namespace {
 
-// Fields in the order in which a person reads them.
+// Keeps the order of the fields, for readers.
 using Json = nlohmann::ordered_json;
 using Time = std::chrono::system_clock::time_point;
 
-// "2026-11-21T00:24:56.123Z"; null when it never was.
+// Returns "2026-11-21T00:24:56.123Z"; null for the default value.
 Json TimeJson(Time time) {
   if (time == Time{}) return nullptr;
   const auto since = std::chrono::floor<std::chrono::milliseconds>(time.time_since_epoch());
@@ -53,7 +53,7 @@ Json ErrorJson(const std::optional<WorkerError>& error) {
           {"timestamp_s", error->timestamp_s}};
 }
 
-// What a worker of this node and one of another have in common.
+// Returns the fields that workers of this node and of other nodes have.
 Json WorkerJson(const WorkerRecord& worker, const std::string& host) {
   Json json = {{"rank", worker.rank},
                {"local_rank", worker.local_rank},
@@ -115,7 +115,7 @@ Json AttemptJson(const AttemptEnd& attempt, const std::string& host) {
   return json;
 }
 
-// What the text report begins with: a worker here, or what another node has told.
+// Returns the failure with which the text report begins; null if there was none.
 Json FirstCause(const JobEnd& end) {
   Json json = {{"text", nullptr}, {"node_rank", nullptr}, {"worker", nullptr}};
   if (const auto& elsewhere = end.peer_failure) {

@@ -9,7 +9,7 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr size_t kMaxLineBytes = 500;
-// Of a text that is cut, how much of what remains is its beginning.
+// Of a text that is cut, a quarter of the lines that remain are its beginning.
 constexpr size_t kHeadPart = 4;
 
 }  // namespace
@@ -33,7 +33,7 @@ std::string Visible(std::string_view line, size_t max_bytes) {
   if (shown.size() <= max_bytes) return shown;
   line = shown;
   size_t size = max_bytes;
-  // Bytes 10xxxxxx go on with a character of UTF-8.
+  // In UTF-8, bytes 10xxxxxx continue a character.
   while (size > 0 && (static_cast<unsigned char>(line[size]) & 0xC0) == 0x80) --size;
   return std::string(line.substr(0, size)) + "...";
 }

@@ -1,4 +1,4 @@
-// Pure: the pieces that reports are laid out with.
+// The layout of reports. All functions are pure.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 
 namespace ddprun::launcher {
 
-// Broken at spaces so that no line is longer than `columns` where words allow it; ends in a
-// newline.
+// Breaks `text` at spaces into lines of at most `columns`, but does not break words. The result
+// ends in a newline.
 std::string Wrap(std::string_view text, size_t columns);
 
-// What a terminal would show of a line: the part behind its last carriage return (progress bars),
-// Printable, cut to `max_bytes` at a character's border.
+// Returns what a terminal shows of a line: the part after its last carriage return (progress bars),
+// made Printable() and cut to `max_bytes` between characters.
 std::string Visible(std::string_view line, size_t max_bytes);
 
-// "  | line\n" of each, the middle left out (and said so) when there are more than `max_lines`.
+// Returns "  | line\n" for each line. Beyond `max_lines`, a note replaces the middle.
 std::string Quote(const std::vector<std::string>& lines, size_t max_lines);
 
 }  // namespace ddprun::launcher

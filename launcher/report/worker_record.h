@@ -1,4 +1,4 @@
-// What is known about one worker of an attempt once it has ended.
+// What is known about one worker of an attempt after its end.
 #pragma once
 
 #include <sys/types.h>
@@ -14,36 +14,36 @@
 namespace ddprun::launcher {
 
 struct OutOfMemory {
-  bool certain = false;  // the kernel named this worker
-  std::string what;      // a sentence without its full stop
+  bool certain = false;  // the kernel's log names this worker
+  std::string what;      // a sentence without full stop
 };
 
 struct WorkerRecord {
   int rank = 0;
   int local_rank = 0;
   pid_t pid = 0;
-  std::optional<ProcessExit> exit;           // absent: still there although killed
-  bool told_to_stop = false;                 // the launcher had signalled it before it ended
-  std::chrono::milliseconds ended_after{0};  // since the first failure; negative: before it
+  std::optional<ProcessExit> exit;           // nullopt means that it was killed but does not end
+  bool told_to_stop = false;                 // the launcher signalled it before it ended
+  std::chrono::milliseconds ended_after{0};  // since the first failure; negative means before it
   std::chrono::system_clock::time_point started_at = {};
   std::chrono::system_clock::time_point ended_at = {};
   std::string error_file;
-  bool error_file_removed = false;      // with the job's private folder
-  std::optional<WorkerError> error;     // what the error file said
-  std::vector<std::string> last_lines;  // of its standard error
-  bool lines_shown = false;             // its standard error has been passed on to ours
-  std::string stderr_file = {};         // where its standard error is kept; empty: nowhere
-  // What it did or waited for when the first worker failed, as far as that is known:
-  // "in all_reduce 41 for 3.2 s". Empty: unknown.
+  bool error_file_removed = false;      // removed with the job's private folder
+  std::optional<WorkerError> error;     // the content of the error file
+  std::vector<std::string> last_lines;  // of its stderr
+  bool lines_shown = false;             // ddprun has passed its stderr on to its own
+  std::string stderr_file = {};         // the file with its stderr; "" means none
+  // What it did or waited for when the first worker failed: "in all_reduce 41 for 3.2 s". "" means
+  // unknown.
   std::string standing = {};
-  // Why its end with code 0 is a failure: "rank 0 waiting for it in all_reduce 41". Empty: none.
+  // Why its end with code 0 is a failure: "rank 0 waiting for it in all_reduce 41". "" means none.
   std::string left = {};
-  std::vector<std::string> last_log = {};  // lines that it left in the flight recorder
-  std::string to_go_on = {};  // the command that it left to continue the job's work; empty: none
-  std::optional<OutOfMemory> out_of_memory = {};
-  std::string gpu_bus_id = {};  // the GPU that it computed on, as it said; empty: none, or unknown
-  std::string gpu = {};         // what the driver says of that after the end; empty: was not asked
-  std::string core_dump = {};   // where its memory image is, or why there is none; empty: no matter
+  std::vector<std::string> last_log = {};         // its last log lines in the flight recorder
+  std::string to_go_on = {};                      // FlightReader::ReadToGoOn(); "" means none
+  std::optional<OutOfMemory> out_of_memory = {};  // nullopt means no evidence
+  std::string gpu_bus_id = {};                    // FlightReader::ReadGpu(); "" means none
+  std::string gpu = {};        // ExplainGpu(); "" means that the driver was not asked
+  std::string core_dump = {};  // ExplainCoreDump(); "" means that it ended without core dump
 };
 
 }  // namespace ddprun::launcher
