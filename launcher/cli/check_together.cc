@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a run leaves in its folder.
+// A file that each run writes to its folder.
 constexpr std::string_view kResolvedConfig = "config.resolved.json";
 
 Error Contradict(std::string what, std::string hint) {
@@ -34,7 +34,7 @@ Error NoRunFolder(const std::string& resume) {
                .page = "no-run-folder"};
 }
 
-// torchrun makes c10d of it, on one node; without others to wait for there is no difference.
+// torchrun uses c10d on one node for --standalone; with a single node it makes no difference.
 void SettleStandalone(Options& options) {
   options.rdzv.rules.min_nodes = options.rdzv.rules.max_nodes = 1;
   options.rdzv.node_rank = 0;
@@ -75,7 +75,7 @@ Status SettleMeeting(Options& options) {
     DDPRUN_ASSIGN(rdzv.endpoint,
                   rendezvous::ParseHostPort(options.rdzv_endpoint, options.backend->port));
   }
-  // One node that nobody can find needs no others.
+  // A single node whose port no other node can know needs no c10d.
   if (!alone || rdzv.endpoint.port != 0) return {};
   SettleStandalone(options);
   options.backend = &rendezvous::kStaticBackend;
@@ -106,7 +106,7 @@ bool IsTrainerConfig(const Options& options) {
          options.target.ends_with(".json");
 }
 
-// The folder of the run that `resume`, it or a checkpoint in it, names; empty: none.
+// Returns the run folder of `resume`, which is that folder or a checkpoint in it; "" means none.
 std::string RunFolderOf(const std::string& resume) {
   std::error_code ignored;
   fs::path folder = fs::absolute(resume, ignored).lexically_normal();
@@ -130,7 +130,7 @@ Status SettleResume(Options& options) {
     if (folder.empty()) return NoRunFolder(options.resume);
     options.target = (fs::path(folder) / kResolvedConfig).string();
   }
-  // A path, also where it looks like a number.
+  // "./" makes it a path, also if it looks like a number.
   const bool has_slash = options.resume.find('/') != std::string::npos;
   options.overrides.insert(options.overrides.begin(),
                            "run.resume=" + (has_slash ? "" : std::string("./")) + options.resume);

@@ -1,6 +1,5 @@
-// From words to Options: which are flags and which their values, what other launchers call them,
-// what
-// --rdzv_conf says, and what does not go together.
+// Parts of ParseOptions(): splits words into flags and values, knows other launchers' flags, reads
+// --rdzv_conf, and checks flags together.
 #pragma once
 
 #include <map>
@@ -17,40 +16,41 @@ namespace ddprun::launcher {
 
 struct GivenFlag {
   Flag flag;
-  std::string value;  // of a switch without one: "1"
+  std::string value;  // "1" for a switch without a value
 };
 
 struct SplitArgs {
-  std::vector<GivenFlag> flags;  // in their order
-  size_t target_index = 0;       // into the arguments; their number when there is none
+  std::vector<GivenFlag> flags;  // in the order of the arguments
+  size_t target_index = 0;       // into the arguments; args.size() means no target
 };
 
-// As argparse has it: --flag value, --flag=value, -f value, -fvalue, dashes or underscores, unique
-// prefixes, "--". Prefixes that are unique among torchrun's flags mean those. Errors are kUsage.
+// Splits as argparse does: --flag value, --flag=value, -f value, -fvalue, dashes or underscores,
+// unique prefixes, "--". A prefix that is unique among torchrun's flags means torchrun's flag.
+// Errors are kUsage.
 Result<SplitArgs> SplitFlags(const std::vector<std::string>& args, std::span<const Flag> flags);
 
 struct KnownFlags {
-  std::string_view words;   // without dashes, with underscores, separated by blanks
+  std::string_view words;   // flags' names without dashes before them, separated by blanks
   std::string_view answer;  // sentences for the user
 };
 
 std::span<const KnownFlags> AllKnownFlags();
 
-// `name`: canonical, as in the table. Empty: no other launcher's that is known here.
+// Returns the answer for another launcher's flag; "" means unknown. `name` is as in the table.
 std::string_view AnswerFor(std::string_view name);
 
-// kUsage, of the flag or variable `where`.
+// Returns a kUsage error. `where` is the flag or variable.
 Error BadValue(std::string where, std::string what, std::string hint = "");
 
-// "k=v,k=v" into `out`; false when a key or a value is missing.
+// Splits "k=v,k=v" into `out`. Returns false if a key or a value is missing.
 bool SplitRdzvConf(std::string_view text, std::map<std::string, std::string>& out);
 
-// Reads options.rdzv_conf into options.rdzv. Refuses keys that nobody knows and values of the wrong
-// kind; keys that only etcd has get a line for the user.
+// Reads options.rdzv_conf into options.rdzv. Unknown keys and bad values are errors; keys that only
+// etcd has get a line in options.notes.
 Status ReadRdzvConf(Options& options);
 
-// Fills in what follows from other flags (--standalone, a static --rdzv_endpoint) and adds to
-// `options.notes`. Errors are kUsage and name flag, value and what was expected.
+// Checks flags together, fills in values that follow from other flags (--standalone, a static
+// --rdzv_endpoint), and adds to options.notes. Errors are kUsage.
 Status CheckTogether(Options& options);
 
 }  // namespace ddprun::launcher

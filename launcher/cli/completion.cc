@@ -9,7 +9,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-// "--tee -t": all ways to write a flag, the long one first.
+// Returns all spellings of a flag, the long one first: "--tee", "-t".
 std::vector<std::string> Spellings(const Flag& flag, bool with_dashes) {
   std::vector<std::string> spellings = {"--" + std::string(flag.name)};
   if (with_dashes && flag.name.find('_') != std::string_view::npos) {
@@ -22,7 +22,7 @@ std::vector<std::string> Spellings(const Flag& flag, bool with_dashes) {
   return spellings;
 }
 
-// What bash offers for a value, as a command that fills COMPREPLY.
+// Returns the bash command that fills COMPREPLY with the values of a flag.
 std::string BashValues(const Flag& flag) {
   switch (flag.completion) {
     case Completion::kChoices:
@@ -37,7 +37,7 @@ std::string BashValues(const Flag& flag) {
   return "";
 }
 
-// In single quotes, with what _arguments gives a meaning of its own kept from it.
+// Returns `text` in single quotes, with escapes for characters that _arguments interprets.
 std::string ZshText(std::string_view text) {
   std::string result;
   for (const char c : text) {

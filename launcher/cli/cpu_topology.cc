@@ -1,4 +1,4 @@
-// Where numa_binding.h's facts come from: /sys, /proc/driver/nvidia and the affinity mask.
+// Reads CpuTopology from /sys, /proc/driver/nvidia and the affinity mask.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -37,7 +37,7 @@ CpuSet Common(const CpuSet& a, const CpuSet& b) {
   return result;
 }
 
-// The lowest CPU that shares the data cache of the highest level; `cpu` itself when unknown.
+// Returns the lowest CPU that shares the data cache of the highest level, or `fallback` if unknown.
 int LastCache(const std::string& cpu_folder, int fallback) {
   int best_level = -1;
   int first = fallback;
@@ -59,7 +59,7 @@ struct GpuPlace {
   int node = 0;
 };
 
-// In the order of their PCI addresses, as CUDA numbers equal ones.
+// Returns the GPUs by PCI address, because CUDA numbers equal GPUs in this order.
 std::vector<GpuPlace> ReadGpus(const std::string& root) {
   std::set<std::string> addresses;
   std::error_code ignored;
@@ -69,7 +69,7 @@ std::vector<GpuPlace> ReadGpus(const std::string& root) {
   std::vector<GpuPlace> gpus;
   for (const std::string& address : addresses) {
     GpuPlace gpu;
-    // -1: the machine has one NUMA node only.
+    // -1 means that the machine has only one NUMA node.
     gpu.node = std::max(0, ReadIntOr(root + "/sys/bus/pci/devices/" + address + "/numa_node", 0));
     std::ifstream file(root + "/proc/driver/nvidia/gpus/" + address + "/information");
     for (std::string line; std::getline(file, line);) {
@@ -96,9 +96,9 @@ std::vector<int> NodesOfVisibleGpus(const Environment& env, const std::string& r
     const std::optional<int64_t> number = ParseInt(name);
     const auto found = std::find_if(gpus.begin(), gpus.end(), [&](const GpuPlace& gpu) {
       return number ? &gpu - gpus.data() == *number
-                    : !name.empty() && gpu.uuid.starts_with(name);  // as CUDA: a unique beginning
+                    : !name.empty() && gpu.uuid.starts_with(name);  // CUDA takes prefixes, too
     });
-    // CUDA, too, stops at the first that it does not know.
+    // CUDA, too, stops at the first entry that it does not know.
     if (found == gpus.end()) break;
     nodes.push_back(found->node);
   }

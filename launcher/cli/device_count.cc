@@ -22,13 +22,13 @@ size_t CountGpuNodes(const std::string& folder) {
     const dirent* entry = ::readdir(dir.get());
     if (entry == nullptr) break;
     const std::string_view name(entry->d_name);
-    // nvidiactl, nvidia-uvm and the like are not devices.
+    // nvidiactl and nvidia-uvm are not GPUs.
     if (name.starts_with(kGpuPrefix) && ParseInt(name.substr(kGpuPrefix.size()))) ++count;
   }
   return count;
 }
 
-// torch.xpu counts GPUs of Intel's; each has one render node.
+// Counts Intel's GPUs, as torch.xpu does. Each has one render node.
 int CountXpus(const std::string& folder) {
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(folder.c_str()), ::closedir);
   int count = 0;
@@ -44,7 +44,7 @@ int CountXpus(const std::string& folder) {
   return count;
 }
 
-// cgroup v2: "max 100000" or "<quota> <period>"; nothing when unlimited or absent.
+// Reads cgroup v2's "max 100000" or "<quota> <period>". Returns nullopt if there is no quota.
 std::optional<double> QuotaV2(const std::string& folder) {
   std::ifstream file(folder + "/cpu.max");
   std::string quota;
@@ -66,7 +66,7 @@ std::optional<double> QuotaV1(const std::string& folder) {
   return quota / period;
 }
 
-// The tightest quota from our own cgroup up to the root.
+// Returns the smallest quota of this process's cgroup and its parents.
 double CgroupCores() {
   double cores = INFINITY;
   std::ifstream membership("/proc/self/cgroup");

@@ -55,7 +55,7 @@ std::vector<std::string> SearchPath(const Environment& env) {
   std::vector<std::string> folders;
   std::stringstream list(env.GetOr("PATH", "/usr/local/bin:/usr/bin:/bin"));
   std::string folder;
-  // An empty entry is the current folder.
+  // An empty entry means the current folder.
   while (std::getline(list, folder, ':')) folders.push_back(folder.empty() ? "." : folder);
   return folders;
 }

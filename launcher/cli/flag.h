@@ -1,4 +1,4 @@
-// One flag of ddprun: the command line, --help, shell completion and the man page read this table.
+// The table of ddprun's flags, for the command line, --help, shell completion and the man page.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace ddprun::launcher {
 
-// As a person looks for them; --help shows the groups in this order.
+// --help shows the groups in this order.
 enum class FlagGroup {
   kRun,
   kWorkers,
@@ -21,31 +21,31 @@ enum class FlagGroup {
 };
 inline constexpr int kFlagGroups = 8;
 
-// What the shell offers for a value.
+// What the shell completes a value with.
 enum class Completion { kNothing, kFile, kFolder, kChoices };
 
 struct Flag {
   std::string_view name;              // canonical spelling, with underscores
-  std::string_view short_names = {};  // behind a single dash, separated by blanks
-  std::string_view variable = {};     // holds its default; empty: none
-  std::string_view value = {};        // what the help shows as its value; empty: a switch
+  std::string_view short_names = {};  // without the single dash, separated by blanks
+  std::string_view variable = {};     // environment variable with its default; "" means none
+  std::string_view value = {};        // its value's name in the help; "" means a switch
   FlagGroup group = FlagGroup::kOther;
-  bool of_torchrun = true;  // torchrun 2.11 has it, so its prefixes keep their meaning
+  bool of_torchrun = true;  // torchrun 2.11 has this flag; see SplitFlags()
   std::string_view help;    // one sentence without a full stop
   std::string_view expected = "0 or 1";
   Completion completion = Completion::kNothing;
   std::string_view choices = {};  // for kChoices, separated by blanks
-  // Takes the text (of a switch: "1"); false when it is not as `expected` says. Null for a flag
-  // that prints something and ends.
+  // Reads the value (of a switch: "1"). Returns false if it is not as `expected` says. nullptr
+  // means that the flag prints something and ends ddprun.
   bool (*read)(std::string_view text, Options& options) = nullptr;
 };
 
-// All flags, group by group, each with its group.
+// Returns all flags, group by group.
 std::vector<Flag> AllFlags();
 
 std::string_view GroupTitle(FlagGroup group);
 
-// The parts of AllFlags.
+// The parts of AllFlags().
 std::vector<Flag> RunFlags();
 std::vector<Flag> TrainerFlags();
 std::vector<Flag> WorkerFlags();

@@ -1,4 +1,4 @@
-// What happens when something fails or the job is told to stop.
+// Flags for failures and for stopping a job.
 #include "launcher/cli/flag.h"
 #include "launcher/cli/read_value.h"
 

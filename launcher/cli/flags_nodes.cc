@@ -1,4 +1,4 @@
-// How the nodes of a job find each other.
+// Flags by which the nodes of a job find each other.
 #include "launcher/cli/command_line.h"
 #include "launcher/cli/flag.h"
 #include "launcher/cli/read_value.h"
@@ -22,7 +22,7 @@ bool ReadNodes(std::string_view text, Options& options) {
   return true;
 }
 
-// [::1] and ::1 are the same address; sockets and torch want it without brackets.
+// Removes the brackets of [::1], because sockets and torch want ::1.
 bool ReadAddress(std::string_view text, std::string& out) {
   if (text.empty() || text.find_first_of(" \t/") != std::string_view::npos) return false;
   if (text.front() == '[' && text.back() == ']') text = text.substr(1, text.size() - 2);
@@ -30,7 +30,7 @@ bool ReadAddress(std::string_view text, std::string& out) {
   return true;
 }
 
-// "static or c10d".
+// Returns "static or c10d", if `between` is " or ".
 const std::string& BackendNames(const char* between) {
   static std::map<std::string_view, std::string> lists;
   std::string& list = lists[between];

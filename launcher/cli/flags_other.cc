@@ -1,4 +1,4 @@
-// What torchrun has and ddprun has no use for, and the flags that print something.
+// Flags of torchrun that change nothing in ddprun, and flags that print something.
 #include "launcher/cli/flag.h"
 #include "launcher/cli/read_value.h"
 

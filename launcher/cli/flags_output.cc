@@ -1,4 +1,4 @@
-// Where the workers' output goes.
+// Flags for the workers' output and ddprun's own lines.
 #include "launcher/cli/flag.h"
 #include "launcher/cli/read_value.h"
 
@@ -22,7 +22,6 @@ bool ReadLogLevel(std::string_view text, Options& options) {
   return level.has_value();
 }
 
-// ddprun's own lines.
 std::vector<Flag> LogFlags() {
   return {
       {.name = "log_level",

@@ -1,4 +1,4 @@
-// What to run, and what only trainer configs have.
+// Flags that say what to run, and flags for trainer configs.
 #include "launcher/cli/flag.h"
 #include "launcher/cli/read_value.h"
 

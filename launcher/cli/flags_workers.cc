@@ -1,4 +1,4 @@
-// How many workers a node has, and where they run.
+// Flags for the number of workers on a node, and for their CPUs.
 #include "launcher/cli/flag.h"
 #include "launcher/cli/read_value.h"
 

@@ -1,4 +1,4 @@
-// What is made of the table of flags: --help, the man page, completion scripts for shells.
+// Makes --help, the man page and completion scripts from the table of flags.
 #pragma once
 
 #include <span>
@@ -10,22 +10,22 @@
 
 namespace ddprun::launcher {
 
-// At most 80 columns wide.
+// Returns the text of --help, at most 80 columns wide.
 std::string HelpText(std::span<const Flag> flags, std::span<const Subcommand> subcommands = {});
 
-// "-t, --tee WHICH"; short names that stand for other launchers' are left out but for the first.
+// Returns "-t, --tee WHICH", with the first short name only.
 std::string FlagSynopsis(const Flag& flag);
 
-// The words of `text` in lines of at most `width` columns.
+// Breaks `text` into lines of at most `width` columns.
 std::vector<std::string> WrapText(std::string_view text, size_t width);
 
-// For bash 4 and later: to be sourced, or installed as bash-completion/completions/ddprun.
+// Returns a script for bash 4 and later, which belongs in bash-completion/completions/ddprun.
 std::string BashCompletion(std::span<const Flag> flags, std::span<const Subcommand> subcommands);
 
-// For zsh: to be installed as _ddprun in a folder of $fpath.
+// Returns a script for zsh, to install as _ddprun in a folder of $fpath.
 std::string ZshCompletion(std::span<const Flag> flags);
 
-// In the man macros of roff.
+// Returns the man page, in roff's man macros.
 std::string ManPage(std::span<const Flag> flags, std::span<const Subcommand> subcommands);
 
 }  // namespace ddprun::launcher

@@ -7,9 +7,9 @@ namespace ddprun::launcher {
 
 namespace {
 
-// Of accelerate launch, deepspeed, Lightning, mpirun, srun and older launchers of PyTorch.
+// Flags of accelerate launch, deepspeed, Lightning, mpirun, srun and PyTorch's older launchers.
 constexpr auto kKnown = std::to_array<KnownFlags>({
-    // How many workers.
+    // The number of workers.
     {"num_processes num_procs nprocs world_size",
      "Here it is --nproc_per_node=N, which counts the workers of one node, not of all."},
     {"num_gpus ngpus gpus num_devices devices gpus_per_node npernode ntasks_per_node "
@@ -23,7 +23,7 @@ constexpr auto kKnown = std::to_array<KnownFlags>({
     {"gpu_ids gres include exclude",
      "Choose GPUs with CUDA_VISIBLE_DEVICES=0,1 in front of ddprun, and start ddprun on the\n"
      "nodes that are to take part."},
-    // How many nodes, and where they meet.
+    // The number of nodes and their meeting point.
     {"num_machines num_nodes nodes N", "Here it is --nnodes=N."},
     {"machine_rank node_id host_rank", "Here it is --node_rank=N."},
     {"main_process_ip master_address master_ip", "Here it is --master_addr=HOST."},
@@ -38,7 +38,7 @@ constexpr auto kKnown = std::to_array<KnownFlags>({
      "Here it is --nnodes=MIN:MAX --rdzv_backend=c10d --rdzv_endpoint=HOST:PORT."},
     {"partition p account A time qos job_name J",
      "That is srun's or sbatch's: give it to them, in front of ddprun."},
-    // The workers' surroundings.
+    // The workers' environment.
     {"num_cpu_threads_per_process cpus_per_task c num_threads",
      "Threads per worker are OMP_NUM_THREADS, which ddprun sets to the cores shared evenly; set\n"
      "the variable to change that."},
@@ -56,7 +56,7 @@ constexpr auto kKnown = std::to_array<KnownFlags>({
      "Here it is --log_dir=FOLDER with --redirects=3 or --tee=3."},
     {"verbose v debug", "ddprun says more with --log_level=debug."},
     {"quiet q silent", "ddprun says less with --log_level=error."},
-    // What a JSON config says.
+    // Values that stand in a JSON config.
     {"config_file config c_file cfg", "A config is the TARGET: ddprun [options] train.json"},
     {"mixed_precision fp16 bf16 precision",
      "In a JSON config it is training.precision: --set training.precision=bf16. Scripts choose\n"
@@ -75,7 +75,7 @@ constexpr auto kKnown = std::to_array<KnownFlags>({
      "In a JSON config: --set run.max_steps=N. Flags of a script go after it."},
     {"seed", "In a JSON config: --set run.seed=N. Flags of a script go after it."},
     {"output_dir", "In a JSON config: --set run.output_dir=FOLDER. Flags of a script go after it."},
-    // Not there.
+    // Features that ddprun's command line does not have.
     {"use_fsdp fsdp use_deepspeed deepspeed deepspeed_config zero_stage use_megatron_lm "
      "fsdp_sharding_strategy tensor_parallel pipeline_parallel strategy use_parallelism_config",
      "That is for the script to set up; flags of a script go after it. What JSON configs have of\n"

@@ -7,7 +7,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-// Lines of text in the source, before "-" becomes "\\-".
+// Width of text lines before "-" becomes "\\-".
 constexpr size_t kTextWidth = 70;
 
 constexpr std::string_view kTitle =
@@ -117,7 +117,7 @@ ddprun \-\-sweep optimizer.learning_rate=1e\-4,3e\-4,1e\-3 train.json
 .in
 )";
 
-// Plain text: nothing in it is a request or an escape.
+// Returns roff that shows `text` as it is: no part of it is a request or an escape.
 std::string Escaped(std::string_view text) {
   std::string result;
   for (const char c : text) {

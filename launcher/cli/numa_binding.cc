@@ -18,7 +18,7 @@ Error CannotBind(std::string_view mode, std::string what) {
                .page = "cannot-bind-workers"};
 }
 
-// The NUMA node of every local rank.
+// Returns the NUMA node of each local rank.
 std::vector<int> NodesOfWorkers(int local_world_size, const CpuTopology& topology) {
   std::vector<int> choices = topology.node_of_gpu;
   if (choices.empty()) {
@@ -42,7 +42,7 @@ CpuSet CpusOfSocket(int node, const CpuTopology& topology) {
   return result;
 }
 
-// The CPUs of a node in groups of equal `key`, by key.
+// Returns groups of CPUs with equal `key`, sorted by key.
 std::vector<CpuSet> Grouped(const CpuSet& cpus, const std::map<int, int>& key) {
   std::map<int, CpuSet> groups;
   for (const int cpu : cpus) groups[key.at(cpu)].insert(cpu);
@@ -51,7 +51,7 @@ std::vector<CpuSet> Grouped(const CpuSet& cpus, const std::map<int, int>& key) {
   return result;
 }
 
-// Share `index` of `count`; the first ones get one core more when it does not come out even.
+// Returns share `index` of `count`. If the division has a remainder, the first get one core more.
 CpuSet ShareOfCores(const std::vector<CpuSet>& cores, size_t index, size_t count) {
   const size_t each = cores.size() / count;
   const size_t extra = cores.size() % count;
@@ -84,7 +84,7 @@ Result<std::vector<CpuSet>> BindWorkers(std::string_view mode,
                                   std::to_string(node) + ", none of whose CPUs I may use.");
     }
     const CpuSet& cpus = found->second;
-    // Workers of the same NUMA node, before this one and in all.
+    // Number of this NUMA node's workers before this worker, and in all.
     const auto index = static_cast<size_t>(
         std::count(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(rank), node));
     const auto count = static_cast<size_t>(std::count(nodes.begin(), nodes.end(), node));

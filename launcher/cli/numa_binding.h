@@ -1,5 +1,5 @@
-// --numa_binding: which CPUs each worker of this node may use. As torch/numa/binding.py,
-// torch 2.11, without its need for numactl and CUDA.
+// --numa_binding: the CPUs that each worker of this node may use. Follows torch/numa/binding.py of
+// torch 2.11, but needs neither numactl nor CUDA.
 #pragma once
 
 #include <map>
@@ -13,23 +13,23 @@
 
 namespace ddprun::launcher {
 
-// What the kernel says about the CPUs that this process may use; tests fill in their own.
+// The CPUs that this process may use, by the kernel's data; tests fill in their own.
 struct CpuTopology {
-  std::map<int, CpuSet> nodes;       // NUMA node -> its CPUs; nodes without any are left out
+  std::map<int, CpuSet> nodes;       // NUMA node -> its CPUs; nodes without CPUs are left out
   std::map<int, int> socket_of_cpu;  // physical package
   std::map<int, int> core_of_cpu;    // the lowest CPU of the same physical core
   std::map<int, int> cache_of_cpu;   // the lowest CPU that shares the last-level cache
-  // Of the GPUs that workers see, in their order. Empty: no GPU, or nothing is known of them.
+  // NUMA nodes of the GPUs that workers see, in the workers' order. Empty means no known GPU.
   std::vector<int> node_of_gpu;
 };
 
-// `root` holds sys/ and proc/. A kernel that does not tell gets one NUMA node, socket and cache.
+// `root` holds sys/ and proc/. Without data there is one NUMA node, one socket and one cache.
 CpuTopology ReadCpuTopology(const Environment& env,
                             const CpuSet& allowed,
                             const std::string& root = "");
 
-// `mode` as in Options::numa_binding, not empty. One set for each local rank. GPU i is local rank
-// i's; without GPUs the workers take the NUMA nodes in turn. kUsage when a worker would get none.
+// Returns one set for each local rank. `mode` is Options::numa_binding, not "". GPU i belongs to
+// local rank i; without GPUs, workers take the NUMA nodes in turn. kUsage: a worker gets no CPU.
 Result<std::vector<CpuSet>> BindWorkers(std::string_view mode,
                                         int local_world_size,
                                         const CpuTopology& topology);

@@ -42,7 +42,7 @@ Status ReadDefaults(const Environment& env, const std::vector<Flag>& flags, Opti
   return {};
 }
 
-// A script has its own flags behind it, but hardly any of these.
+// Warns about flags after the target that a script hardly has.
 void NoteFlagsBehindTarget(Options& options) {
   constexpr std::array<std::string_view, 7> kOurs = {
       "nproc_per_node", "nnodes",        "standalone",  "max_restarts",

@@ -1,4 +1,4 @@
-// The command line: torchrun's names, in both spellings, with PET_* variables as defaults.
+// The command line: torchrun's names, with dashes or underscores, and PET_* variables as defaults.
 #pragma once
 
 #include <signal.h>
@@ -20,13 +20,13 @@
 
 namespace ddprun::launcher {
 
-// Which of a worker's streams: torchrun's numbers for -r and -t.
+// A choice of a worker's streams: torchrun's numbers for -r and -t.
 struct Streams {
   bool out = false;
   bool err = false;
 };
 
-// "3" or "0:1,1:2": one value for every local rank, or one each; ranks not named get none.
+// "3" is a value for all local ranks. "0:1,1:2" is a value for each; other ranks get no stream.
 struct StreamsPerRank {
   Streams all;
   std::map<int, Streams> of_rank = {};
@@ -40,81 +40,79 @@ struct StreamsPerRank {
 enum class Label { kAuto, kAlways, kNever };
 enum class ExitCodeStyle { kWorker, kTorchrun };  // --exit_code
 
-// A word that stands in front instead of TARGET.
+// A first word that is not a TARGET: "ddprun doctor".
 struct Subcommand {
   std::string_view name;
-  std::string_view arguments;  // as its usage shows them
+  std::string_view arguments;  // as the usage shows them
   std::string_view help;       // a few words without a full stop
-  // `args` behind the word. The exit code, or an Error to show.
+  // `args` are the words after `name`. Returns the exit code, or an Error to show.
   Result<int> (*run)(const std::vector<std::string>& args, const Environment& env);
 };
 
 struct Options {
-  // Where workers run.
+  // Workers.
   std::string nproc_per_node = "1";  // number, auto, cpu, gpu or xpu: see device_count.h
-  std::string numa_binding;          // empty, "node", "socket", "exclusive" or "core-complex"
+  std::string numa_binding;          // "", "node", "socket", "exclusive" or "core-complex"
   bool virtual_local_rank = false;
 
-  // How nodes find each other. What is "as given" has become `rdzv` once all options are read.
+  // Rendezvous. CheckTogether() reads the fields that are "as given" into `rdzv`.
   rendezvous::RendezvousOptions rdzv;
   const rendezvous::Backend* backend = &rendezvous::kStaticBackend;
   std::string rdzv_backend = "static";           // as given
   std::string rdzv_endpoint;                     // as given: host[:port]
   std::map<std::string, std::string> rdzv_conf;  // as given
-  bool standalone = false;                       // one node, whatever nnodes and master_* say
+  bool standalone = false;                       // one node; nnodes and master_* do not count
 
-  // What happens when something fails.
-  std::chrono::milliseconds monitor_interval{100};  // accepted: ddprun needs no polling
-  // SIGTERM to SIGKILL; unset: AgentPlan::grace.
+  // Failures.
+  std::chrono::milliseconds monitor_interval{100};  // has no effect: ddprun does not poll
+  // From SIGTERM to SIGKILL; nullopt means AgentPlan::grace().
   std::optional<std::chrono::milliseconds> shutdown_timeout;
-  std::optional<std::chrono::milliseconds> exit_barrier_timeout;  // unset: no limit
-  std::optional<std::chrono::milliseconds> hang_timeout;          // unset: no hang detection
+  std::optional<std::chrono::milliseconds> exit_barrier_timeout;  // nullopt means no limit
+  std::optional<std::chrono::milliseconds> hang_timeout;          // nullopt means no detection
   std::vector<int> signals_to_handle{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
-  std::string signals_text = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";  // the same, as given
+  std::string signals_text = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";  // signals_to_handle as given
   ExitCodeStyle exit_code = ExitCodeStyle::kWorker;
-  std::string report_file;  // empty: none
+  std::string report_file;  // "" means none
 
   // Output.
-  std::string log_dir;  // empty: a temporary folder that is removed; "/dev/null": none at all
+  std::string log_dir;  // "" means a temporary folder, "/dev/null" none
   StreamsPerRank redirects;
   StreamsPerRank tee;
-  std::set<int> local_ranks_filter;  // empty: all
+  std::set<int> local_ranks_filter;  // empty means all
   std::vector<std::string> duplicate_stdout_filters;
   std::vector<std::string> duplicate_stderr_filters;
   Label label = Label::kAuto;
   LogLevel log_level = LogLevel::kInfo;  // of ddprun's own lines
-  bool log_time = false;                 // in front of each
-  std::string log_file;                  // they go there too; empty: none
+  bool log_time = false;                 // ddprun's lines begin with the time
+  std::string log_file;                  // gets ddprun's lines, too; "" means none
 
-  // What is run.
+  // Target.
   bool module = false;     // -m: target is a Python module
-  bool no_python = false;  // target is run as it is
-  bool run_path = false;   // the script runs by runpy.run_path
+  bool no_python = false;  // target is executed without Python
+  bool run_path = false;   // runpy.run_path runs the script
   // --use_env=0: scripts get --local-rank=N, as under torch.distributed.launch without --use_env.
   std::optional<bool> use_env;
   std::vector<std::string> overrides;  // --set a.b=c, for a trainer config
   std::vector<std::string> sweep;      // --sweep a.b=1,2, for a trainer config
-  std::string resume;                  // a run folder, or a checkpoint in one; empty: none
+  std::string resume;                  // a run folder, or a checkpoint in it; "" means none
   bool dry_run = false;
   std::string target;
   std::vector<std::string> target_args;
 
-  // For the user, one line each: flags that were accepted but change nothing.
+  // Lines for the user: flags that were accepted but change nothing.
   std::vector<std::string> notes;
 
   bool several_nodes() const { return rdzv.rules.max_nodes > 1; }
 };
 
-// --help and the like: print this on stdout and exit 0.
+// The answer to --help and similar flags, to print on stdout before exit 0.
 struct TextToPrint {
   std::string text;
 };
-// --version.
 struct VersionsToPrint {};
 
-// `args` without the program's own name. Everything after the target belongs to the target.
-// Errors are kUsage and name the flag or variable, what was found and what is accepted.
-// `subcommands`: for help and completion.
+// `args` are the words without the program's name. All words after the target belong to the target.
+// `subcommands` are for help and completion. Errors are kUsage.
 Result<std::variant<Options, TextToPrint, VersionsToPrint>> ParseOptions(
     const std::vector<std::string>& args,
     const Environment& env,

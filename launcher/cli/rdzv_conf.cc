@@ -29,7 +29,7 @@ bool ReadJoinTimeout(std::string_view text, To& to) {
   return ReadSeconds(text, 0.001, to.rules.join_timeout);
 }
 
-// torch reads more words here than torchrun does as a switch.
+// Accepts more words than ReadSwitch(), because torch does, too.
 bool ReadIsHost(std::string_view text, To& to) {
   const auto is = [word = AsciiLower(text)](std::string_view known) { return word == known; };
   to.is_host = std::ranges::any_of(std::array{"1", "true", "t", "yes", "y"}, is);
@@ -38,9 +38,9 @@ bool ReadIsHost(std::string_view text, To& to) {
 
 constexpr std::string_view kSeconds = "a time in seconds, more than 0";
 
-// In the order in which they are read.
+// Keys are read in this order.
 constexpr std::array<Key, 10> kKeys = {{
-    // torchrun's c10d ignores it, though its users give it for this.
+    // torchrun's c10d ignores this key, but users mean join_timeout.
     {"timeout", kSeconds, ReadJoinTimeout},
     {"join_timeout", kSeconds, ReadJoinTimeout},
     {"last_call_timeout", kSeconds,
@@ -81,7 +81,7 @@ bool SplitRdzvConf(std::string_view text, Conf& out) {
   Conf conf;
   text = Trimmed(text);
   for (const std::string_view pair : SplitAt(text, ',')) {
-    if (text.empty()) break;  // one empty part, and no pair
+    if (text.empty()) break;  // SplitAt() returns one empty part
     const size_t equals = pair.find('=');
     if (equals == std::string_view::npos) return false;
     const std::string_view key = Trimmed(pair.substr(0, equals));

@@ -127,7 +127,7 @@ bool ReadSignals(std::string_view text, std::vector<int>& out) {
   std::vector<int> signals;
   for (const std::string_view part : SplitAt(text, ',')) {
     const std::optional<int> signal = SignalNumber(Trimmed(part));
-    // Nobody can catch these two.
+    // No process can catch SIGKILL and SIGSTOP.
     if (!signal || *signal == SIGKILL || *signal == SIGSTOP) return false;
     signals.push_back(*signal);
   }

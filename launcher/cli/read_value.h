@@ -1,5 +1,5 @@
-// The values of flags: text -> number, time, list. All return false, and leave `out` alone, when
-// the text is not what they take.
+// Reads the values of flags. If the text is not valid, functions return false and do not change
+// `out`.
 #pragma once
 
 #include <chrono>
@@ -13,35 +13,35 @@
 
 namespace ddprun::launcher {
 
-// From `min` to `max`.
+// Reads a number from `min` to `max`.
 bool ReadBounded(std::string_view text, int64_t min, int64_t max, int64_t& out);
 bool ReadBounded(std::string_view text, int min, int max, int& out);
 
-// Anything but nothing.
+// Reads any text that is not empty.
 bool ReadText(std::string_view text, std::string& out);
 
-// As torchrun reads PET_*: a whole number, 0 is off; also true and false.
+// Reads a whole number, where 0 means off, as torchrun reads PET_*; also true and false.
 bool ReadSwitch(std::string_view text, bool& out);
 
-// 0 (a free one) to 65535.
+// Reads 0 (which means a free port) to 65535.
 bool ReadPort(std::string_view text, uint16_t& out);
 
-// Seconds, also fractions, from `min_seconds` to a year.
+// Reads seconds, also fractions, from `min_seconds` to a year.
 bool ReadSeconds(std::string_view text, double min_seconds, std::chrono::milliseconds& out);
 
-// "0".."3" (none, stdout, stderr, both), or local_rank:value,...
+// Reads "0" to "3" (none, stdout, stderr, both), or local_rank:value,...
 bool ReadStreams(std::string_view text, StreamsPerRank& out);
 
-// "0,2": local ranks. Empty: none.
+// Reads local ranks: "0,2". An empty text means no rank.
 bool ReadRanks(std::string_view text, std::set<int>& out);
 
-// Words separated by commas; ",," is a comma within a word. Empty: none.
+// Splits words at commas; ",," is a comma within a word. An empty text has no words.
 std::vector<std::string> SplitWords(std::string_view text);
 
-// "SIGTERM,SIGUSR1" (SIG may be left out) as numbers.
+// Reads "SIGTERM,SIGUSR1" (SIG may be left out) as numbers.
 bool ReadSignals(std::string_view text, std::vector<int>& out);
 
-// Without blanks at both ends.
+// Removes blanks at both ends.
 std::string_view Trimmed(std::string_view text);
 
 }  // namespace ddprun::launcher

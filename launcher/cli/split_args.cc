@@ -36,7 +36,7 @@ class Splitter {
   Result<SplitArgs> Split() {
     for (; next_ < args_.size(); ++next_) {
       const std::string& arg = args_[next_];
-      // The target ends our part: what follows is its own, flags and all.
+      // All words after the target are the target's.
       if (arg.size() < 2 || arg[0] != '-') break;
       if (arg == "--") {
         ++next_;
@@ -61,7 +61,7 @@ class Splitter {
     return Take(*meant.front(), spelled, std::move(attached));
   }
 
-  // "-np", "-np=4", or "-mr3": switches, then one flag with its value.
+  // Reads "-np", "-np=4", or "-mr3": switches, then one flag with its value.
   Status ReadShort(const std::string& arg) {
     const size_t equals = arg.find('=');
     if (const Flag* flag = Short(arg.substr(1, equals == std::string::npos ? equals : equals - 1));
@@ -70,7 +70,7 @@ class Splitter {
       if (equals != std::string::npos) attached = arg.substr(equals + 1);
       return Take(*flag, arg.substr(0, equals), std::move(attached));
     }
-    // "-hostfile" is no -h with more letters.
+    // "-hostfile" does not mean -h and more letters.
     const std::string spelled = arg.substr(0, equals);
     if (!AnswerFor(Canonical(spelled.substr(1))).empty()) {
       return Unknown(spelled, Canonical(spelled.substr(1)));
@@ -113,7 +113,7 @@ class Splitter {
     return nullptr;
   }
 
-  // The flag of this name, or those it is a prefix of.
+  // Returns the flag of this name, or all flags that begin with it.
   std::vector<const Flag*> Meant(const std::string& name) const {
     std::vector<const Flag*> of_torchrun;
     std::vector<const Flag*> ours;

@@ -13,7 +13,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-// What torchrun's own interpreter does for --run_path: sys.argv is the script and its arguments.
+// The code that torchrun runs for --run_path: sys.argv is the script and its arguments.
 constexpr std::string_view kRunPath =
     "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')";
 
@@ -40,7 +40,7 @@ Status CheckReadable(const std::string& path, Code absent, std::string_view kind
                .page = "target-not-found"};
 }
 
-// What a program does not take for one of its options.
+// Returns a path that programs do not take for an option.
 std::string AsPath(const std::string& file) {
   return file.starts_with('-') ? "./" + file : file;
 }
@@ -49,7 +49,8 @@ void Append(std::vector<std::string>& to, const std::vector<std::string>& more) 
   to.insert(to.end(), more.begin(), more.end());
 }
 
-// As torchrun: the Python of the environment that ddprun is installed in, active or not.
+// Returns the Python of the environment in which ddprun is installed, active or not, as torchrun
+// does.
 std::string PythonName(const Environment& env, const std::string& own_folder) {
   if (const std::string named = env.GetOr("PYTHON_EXEC", ""); !named.empty()) return named;
   const bool in_venv = ::access((own_folder + "/../pyvenv.cfg").c_str(), F_OK) == 0;
@@ -77,10 +78,9 @@ Result<Target> PythonTarget(const Options& options,
   return target;
 }
 
-// What torchrun runs with Python and cannot be executed itself: a script without suffix and execute
-// permission, a folder with a __main__.py. Not what somebody forgot to make executable, to which
-// Python would answer with nonsense: a program, or a script with another interpreter in its #!
-// line.
+// Returns whether torchrun would run `path` with Python although it has no suffix: a script without
+// execute permission, or a folder with a __main__.py. But not a program or a script with another
+// interpreter in its #! line that lacks the permission, because Python's errors would mislead.
 bool IsPythonWithoutSuffix(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
@@ -95,7 +95,7 @@ bool IsPythonWithoutSuffix(const std::string& path) {
   return file.good() && !line.starts_with("\177ELF");
 }
 
-// ddp-trainer would name such words without knowing other launchers' flags.
+// Refuses words after a config here, because ddp-trainer does not know other launchers' flags.
 Status CheckArgsOfConfig(const Options& options) {
   const std::vector<std::string>& args = options.target_args;
   for (size_t i = 0; i < args.size(); ++i) {

@@ -1,4 +1,4 @@
-// What TARGET means and what has to be executed for it, checked before anything is started.
+// Finds and checks what to execute for TARGET, before ddprun starts a process.
 #pragma once
 
 #include <string>
@@ -13,30 +13,29 @@ namespace ddprun::launcher {
 struct Target {
   std::string name;     // as the user wrote it, for messages
   std::string program;  // path for execve
-  // argv of every worker before ${local_rank} is put in; of the template for a trainer config.
+  // Each worker's argv, in which ${local_rank} is not replaced yet; for a trainer config, the
+  // template's.
   std::vector<std::string> argv;
   bool is_trainer_config = false;
   bool is_python = false;  // `program` is a Python that runs a script or module
 };
 
-// `own_folder` holds this executable; ddp-trainer is looked for there unless $DDPRUN_TRAINER says
-// otherwise. Errors: kNotFound, kNotExecutable; kUsage for a config file that is missing.
+// `own_folder` is OwnFolder(). Errors: kNotFound, kNotExecutable; kUsage for a missing config file.
 Result<Target> ResolveTarget(const Options& options,
                              const Environment& env,
                              const std::string& own_folder);
 
-// Of this program's file.
+// Returns the folder of this program's file.
 std::string OwnFolder();
 
-// The ddp-trainer of trainer configs.
+// Finds ddp-trainer: $DDPRUN_TRAINER, else in `own_folder`, else in PATH.
 Result<std::string> FindTrainer(const Environment& env, const std::string& own_folder);
 
-// The path of `name`: itself when it has a slash, else the first executable in PATH, else one in
-// the current folder (torchrun's scripts are relative to it). kNotFound or kNotExecutable.
+// Returns `name` if it has a slash, else the first executable in PATH, else one in the current
+// folder (torchrun's scripts are relative to it). Errors: kNotFound, kNotExecutable.
 Result<std::string> FindProgram(const std::string& name, const Environment& env);
 
-// A file of almost the same name beside `path`, as a hint that starts with "Did you mean"; empty
-// when there is none.
+// Returns "Did you mean ..." if a file beside `path` has almost the same name; else "".
 std::string SimilarFileHint(const std::string& path);
 
 }  // namespace ddprun::launcher
