@@ -18,9 +18,9 @@ using rendezvous::TcpStore;
 using std::chrono::milliseconds;
 using Verb = StoreAskOptions::Verb;
 
-// A store answers at once; only what is waited for may take long.
+// A store answers at once, except to a wait.
 constexpr milliseconds kAnswerTimeout{5'000};
-// As good as no limit, and far from where clocks overflow.
+// Practically no limit, but small enough for the clock.
 constexpr milliseconds kNoLimit{std::chrono::hours(24 * 365)};
 
 Error NoSuchKey(const StoreAskOptions& options) {
@@ -45,7 +45,7 @@ Result<int> Get(TcpStore& store, const StoreAskOptions& options, std::FILE* out)
   }
   const Deadline deadline = options.timeout ? DeadlineAfter(*options.timeout) : soon;
   DDPRUN_ASSIGN(const std::string value, store.Get(options.keys.front(), deadline));
-  // As it is for programs that read it; nothing that a stranger has set is obeyed by a terminal.
+  // Programs get the value unchanged. A terminal does not, because any process may have set it.
   Print(out, isatty(fileno(out)) == 1 ? Printable(value) : value);
   return 0;
 }
@@ -53,7 +53,7 @@ Result<int> Get(TcpStore& store, const StoreAskOptions& options, std::FILE* out)
 Result<int> Set(TcpStore& store, const StoreAskOptions& options) {
   const Deadline soon = DeadlineAfter(kAnswerTimeout);
   DDPRUN_TRY(store.Set(options.keys.front(), options.value, soon));
-  // SET has no answer: one to something else says that it has been done.
+  // SET has no answer; the answer to CHECK shows that the server has done it.
   DDPRUN_ASSIGN(const bool there, store.Check(options.keys, soon));
   return there ? 0 : 1;
 }

@@ -22,7 +22,7 @@ namespace {
 using rendezvous::HostPort;
 using rendezvous::StoreServer;
 
-// None: all of this machine.
+// Returns the addresses of `host`; none means all addresses of this machine.
 Result<std::vector<asio::ip::address>> AddressesOf(const std::string& host) {
   if (host.empty()) return std::vector<asio::ip::address>();
   auto addresses = rendezvous::ResolveLocally(host);
@@ -30,7 +30,7 @@ Result<std::vector<asio::ip::address>> AddressesOf(const std::string& host) {
   return rendezvous::ResolveByNameServer(host);
 }
 
-// The hints name a job's flags.
+// Replaces hints that name flags of a job.
 Error ForThisCommand(Error error) {
   if (error.code == Code::kAddressInUse) {
     error.hint = "Choose another one with --port; 0 takes a free one.";
@@ -48,17 +48,17 @@ void SayWhere(const StoreServeOptions& options, uint16_t port, const Log& log) {
            ", torchrun's also with --rdzv_conf=is_host=0");
 }
 
-// Serves until SIGTERM, SIGINT, SIGHUP or SIGQUIT. stdout: where it listens; stderr: the rest.
+// Serves until SIGTERM, SIGINT, SIGHUP or SIGQUIT. Only its address is on stdout.
 Result<int> ServeStore(const StoreServeOptions& options) {
   const SignalMask mask;
-  // Every connection is a descriptor, and the usual limit of 1024 is less than a job may need.
+  // Each connection needs a descriptor, and the usual limit of 1024 is too low for large jobs.
   const OpenFileLimit files;
   asio::io_context io;
   DDPRUN_ASSIGN(const auto addresses, AddressesOf(options.host));
   auto listening = rendezvous::ListenOnOwn(io, addresses, options.port);
   if (!listening.has_value()) return ForThisCommand(std::move(listening).error());
   const std::unique_ptr<StoreServer> server = *std::move(listening);
-  // Jobs must not wait until somebody reads this.
+  // A writer that does not block, because jobs must not wait for a reader of stderr.
   StreamWriter err(io, STDERR_FILENO);
   const auto say = [&err](std::string_view text) {
     if (!err.IsFull()) err.WriteLines(text);

@@ -1,4 +1,4 @@
-// `ddprun store`: a stand-alone store server, and questions to a running one.
+// `ddprun store` runs a store server, or asks a running one.
 #pragma once
 
 #include <cstdio>
@@ -12,14 +12,14 @@
 
 namespace ddprun::launcher {
 
-// `args` after "store". The exit code, or an Error to show. A server returns 0 when a signal asks
-// it to stop; a question 1 when the key is not there. One thread, which it keeps.
+// Runs "ddprun store `args`" on this thread until it is done. Returns the exit code, or an Error to
+// show: 0 for a server that a signal stops, 1 for a question about a key that does not exist.
 Result<int> RunStoreCommand(const std::vector<std::string>& args, const Environment& env);
 
-// Writes the answer to `out`. kFailed with page "no-such-key" when the key is not there.
+// Writes the answer to `out`. Returns kFailed with page "no-such-key" if the key does not exist.
 Result<int> AskStore(const StoreAskOptions& options, std::FILE* out);
 
-// One line of counters, then one per wait, the longest first, each with its newline.
+// Returns a line of counters, then a line for each wait, the longest first.
 std::string StatusText(const rendezvous::StoreStatus& status);
 
 }  // namespace ddprun::launcher

@@ -12,7 +12,7 @@ namespace {
 
 using Verb = StoreAskOptions::Verb;
 
-constexpr uint16_t kDefaultPort = 29400;  // torchrun's, for c10d
+constexpr uint16_t kDefaultPort = 29400;  // torchrun's default for c10d
 
 constexpr const char* kHelp =
     R"(A stand-alone store (c10d's TCPStore), and a look into any running one.
@@ -64,7 +64,7 @@ const std::map<std::string, Verb, std::less<>>& Verbs() {
   return verbs;
 }
 
-// Flags with their values, and the words between them.
+// Flags with their values, and the words that are not flags.
 struct Words {
   std::map<std::string, std::string, std::less<>> flags;
   std::vector<std::string> words;
@@ -134,7 +134,7 @@ Result<StoreOptions> ParseServe(const Words& words) {
   return StoreOptions(options);
 }
 
-// Messages show keys as they are on the wire; there Python's clients put a "/" before each.
+// Removes the "/" that Python's clients put before each key, and that messages show.
 std::string KeyOf(const std::string& word) {
   return word.starts_with("/") ? word.substr(1) : word;
 }

@@ -13,19 +13,19 @@
 
 namespace ddprun::launcher {
 
-// `ddprun store`: a server.
+// `ddprun store` without a question: runs a server.
 struct StoreServeOptions {
-  std::string host;  // empty: every address of this machine
+  std::string host;  // "" means every address of this machine
   uint16_t port = 29400;
 };
 
-// `ddprun store get KEY` and the like: one question to a server.
+// `ddprun store get KEY`: one question to a server.
 struct StoreAskOptions {
   enum class Verb { kGet, kSet, kWait, kList, kDelete, kStatus };
   Verb verb = Verb::kStatus;
   rendezvous::HostPort endpoint;
-  std::optional<std::chrono::milliseconds> timeout;  // unset: get does not wait, wait for ever
-  std::vector<std::string> keys;                     // as Python's clients name them, no "/" before
+  std::optional<std::chrono::milliseconds> timeout;  // nullopt: kGet does not wait, kWait forever
+  std::vector<std::string> keys;                     // Python's names, without a "/" before
   std::string value;                                 // kSet
 };
 
@@ -35,7 +35,7 @@ struct StoreHelp {
 
 using StoreOptions = std::variant<StoreServeOptions, StoreAskOptions, StoreHelp>;
 
-// `args` after "store". Errors are kUsage.
+// `args` are the words after "store". Errors are kUsage.
 Result<StoreOptions> ParseStoreOptions(const std::vector<std::string>& args,
                                        const Environment& env);
 

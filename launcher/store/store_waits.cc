@@ -13,7 +13,7 @@ using rendezvous::ParkedWait;
 using rendezvous::SocketEntry;
 using std::chrono::milliseconds;
 
-// A rank may wait for the keys of ten thousand others.
+// A limit, because a rank may wait for the keys of ten thousand others.
 constexpr size_t kShownKeys = 3;
 
 std::string KeysText(const rendezvous::WaitStatus& wait) {
@@ -50,7 +50,7 @@ std::vector<SocketHolder> ProcessesOfWorkers(std::span<const ProcessEntry> proce
     rank_of.emplace(worker.pid, worker.rank);
     found.push_back({worker.rank, worker.pid});
   }
-  // A child may stand before its parent in the list.
+  // Several passes, because a child may come before its parent in the list.
   for (size_t known = 0; known != found.size();) {
     known = found.size();
     for (const ProcessEntry& process : processes) {
@@ -69,7 +69,7 @@ std::vector<StoreWait> AttributeWaits(std::span<const ParkedWait> parked,
                                       std::span<const SocketEntry> sockets,
                                       const SocketHolders& holders,
                                       std::chrono::steady_clock::time_point now) {
-  std::unordered_map<std::string, uint64_t> inodes;  // by both ends, as the client sees them
+  std::unordered_map<std::string, uint64_t> inodes;  // by the addresses of both ends
   for (const SocketEntry& socket : sockets) {
     inodes.emplace(socket.local + " " + socket.remote, socket.inode);
   }
@@ -94,7 +94,7 @@ std::vector<StoreWait> FindWaits(const rendezvous::StoreServer& server,
   if (parked.empty()) return {};
   SocketHolders holders;
   for (const SocketHolder& process : ProcessesOfWorkers(ListProcesses(), workers)) {
-    // Children inherit sockets: the first one listed, the worker itself, keeps it.
+    // Children inherit sockets. emplace() keeps the first process, which is the worker.
     for (const uint64_t inode : DescriptorInodes(process.pid, "socket")) {
       holders.emplace(inode, process);
     }

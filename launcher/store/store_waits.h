@@ -1,5 +1,5 @@
-// Which rank waits for what in a store that this node hosts, and since when: what a job that hangs
-// is asked first.
+// Finds which rank waits for which key, and since when, in a store that this node hosts. It is the
+// first question about a job that hangs.
 #pragma once
 
 #include <sys/types.h>
@@ -23,40 +23,39 @@ struct LiveWorker {
   int rank = 0;  // global
   int local_rank = 0;
   pid_t pid = 0;
-  uint64_t output_bytes = 0;  // printed so far
+  uint64_t output_bytes = 0;  // that it has printed so far
 };
 
 struct StoreWait {
-  std::optional<int> rank = {};  // none: a process of another node, or not of a worker
-  pid_t pid = 0;  // of the process that waits, the worker or a descendant; 0: not known
+  std::optional<int> rank = {};  // nullopt means that no worker of this node waits
+  pid_t pid = 0;                 // the worker or its descendant that waits; 0 means unknown
   rendezvous::WaitStatus status = {};
 };
 
-// A process that holds sockets, by inode.
 struct SocketHolder {
   int rank = 0;
   pid_t pid = 0;
 };
-using SocketHolders = std::map<uint64_t, SocketHolder>;
+using SocketHolders = std::map<uint64_t, SocketHolder>;  // by the socket's inode
 
-// Pure. The processes of each worker, itself first: its session and all descendants.
+// Pure. Returns all workers, then the other processes of their sessions and their descendants.
 std::vector<SocketHolder> ProcessesOfWorkers(std::span<const ProcessEntry> processes,
                                              std::span<const LiveWorker> workers);
 
-// Pure. Finds the other end of each waiting connection among `sockets` and who holds it.
+// Pure. Finds the client's end of each waiting connection in `sockets`, and its process.
 std::vector<StoreWait> AttributeWaits(std::span<const rendezvous::ParkedWait> parked,
                                       std::span<const rendezvous::SocketEntry> sockets,
                                       const SocketHolders& holders,
                                       std::chrono::steady_clock::time_point now);
 
-// Reads /proc, so some milliseconds. The longest wait first. The server's thread only.
+// Returns the longest wait first. Takes some milliseconds (/proc). Server's thread only.
 std::vector<StoreWait> FindWaits(const rendezvous::StoreServer& server,
                                  std::span<const LiveWorker> workers);
 
-// A key as a line shows it: anybody may have set it, and a terminal obeys nothing in it.
+// Returns a key in a form that is safe on a terminal, because any process may have set it.
 std::string KeyText(std::string_view key);
 
-// "rank 3 (pid 812) has waited 40 s for /default_pg/0//cuda//0, which nobody has set".
+// Returns "rank 3 (pid 812) has waited 40 s for /default_pg/0//cuda//0, which nobody has set".
 std::string Describe(const StoreWait& wait);
 
 }  // namespace ddprun::launcher
