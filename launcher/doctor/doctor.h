@@ -1,4 +1,4 @@
-// `ddprun doctor`: what this machine can do, and what is missing.
+// `ddprun doctor` shows what this machine can do, and what is missing.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace ddprun::launcher {
 
-// `args` after "doctor". Prints its findings; 0 when nothing is missing for what was asked for, 1
-// when something is. Errors are kUsage.
+// Runs "ddprun doctor `args`" and prints its findings. Returns 1 if something is missing that the
+// user asked for, else 0. Errors are kUsage.
 Result<int> RunDoctor(const std::vector<std::string>& args, const Environment& env);
 
 }  // namespace ddprun::launcher

@@ -10,7 +10,7 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr size_t kColumns = 100;
-constexpr size_t kIndent = 24;  // of what stands behind verdict and name
+constexpr size_t kIndent = 24;  // width of verdict and name
 
 struct Look {
   const char* word;
@@ -34,7 +34,7 @@ std::string Padded(std::string text, size_t width) {
   return text;
 }
 
-// Broken to fit behind the names; what follows the first line stands below its beginning.
+// Breaks `text` into lines that fit behind verdict and name, and indents all but the first line.
 std::string Hanging(const std::string& text, const std::string& before) {
   std::string result;
   for (const std::string& line : WrapText(text, kColumns - kIndent - before.size())) {

@@ -4,7 +4,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-constexpr int kHot = 88;  // degrees, from about which clocks go down
+constexpr int kHot = 88;  // degrees Celsius; at about this temperature GPUs lower their clocks
 
 std::string CudaText(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
@@ -43,7 +43,7 @@ Finding CheckGpu(const Gpu& gpu, size_t index) {
   return finding;
 }
 
-// What CUDA_VISIBLE_DEVICES leaves of them.
+// Counts the GPUs that CUDA_VISIBLE_DEVICES leaves visible.
 Finding CheckVisible(const NvidiaDriver& driver,
                      const std::optional<std::string>& visible,
                      const Asked& asked) {
@@ -80,7 +80,7 @@ Finding CheckPeers(const NvidiaDriver& driver) {
   return finding;
 }
 
-// Whether the trainer can use GPUs, with what it was built with.
+// Checks whether the trainer's CUDA module is there and fits the driver.
 Finding CheckModule(const TrainerFacts& trainer, int driver_cuda, Verdict verdict) {
   Finding finding{
       .name = "CUDA module",
@@ -132,7 +132,7 @@ std::vector<Finding> CheckGpus(const Result<NvidiaDriver>& driver,
                         .what = driver.error().what,
                         .remedy = driver.error().hint});
   }
-  // Where there are no GPUs nobody misses what would use them.
+  // A machine without GPUs does not need the module, unless the user asked for GPUs.
   if (any || asked.gpu || !trainer.module.empty()) {
     findings.push_back(CheckModule(trainer, driver ? driver->cuda : 0, MissingIf(asked.gpu)));
   }

@@ -22,10 +22,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kNameServerPatience{3};
-// Where jobs meet unless they say otherwise: of torchrun's static and c10d back ends.
+// Default ports of torchrun's static and c10d backends.
 constexpr uint16_t kDefaultPorts[] = {29500, 29400};
 
-// A name server that is silent is asked for a few seconds only; the thread is left to it.
+// Waits for a name server a few seconds only. Its thread goes on after that.
 std::vector<std::string> AddressesOf(const std::string& host) {
   std::vector<asio::ip::address> found = rendezvous::ResolveLocally(host);
   if (found.empty()) {
@@ -65,7 +65,7 @@ std::vector<NetworkInterface> ReadInterfaces() {
 }
 
 void AskUcx(NetworkFacts& facts) {
-  // Never closed: UCX leaves hooks behind.
+  // Never closed, because UCX leaves hooks behind.
   void* const library = ::dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = ::dlerror();

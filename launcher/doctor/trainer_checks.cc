@@ -14,9 +14,9 @@ namespace ddprun::launcher {
 
 namespace {
 
-constexpr std::chrono::seconds kStartPatience{30};  // a first start reads 400 MB from the disk
+constexpr std::chrono::seconds kStartPatience{30};  // the first start reads 400 MB from disk
 
-// As ldd does it: the loader says what it would load, and runs nothing.
+// Asks the loader what it would load, as ldd does. Does not run the program.
 std::vector<LoadedLibrary> Libraries(const std::string& program,
                                      const std::string& file,
                                      Environment env) {
@@ -33,7 +33,7 @@ std::string PathOf(const std::vector<LoadedLibrary>& libraries, std::string_view
   return found == libraries.end() ? "" : found->path;
 }
 
-// What a library's own function says; 0 when it cannot be asked. Such functions touch no device.
+// Returns the version by the library's own function, which uses no device; 0 means unknown.
 int AskVersion(const std::string& library, const char* function) {
   if (library.empty()) return 0;
   void* const handle = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
@@ -45,7 +45,7 @@ int AskVersion(const std::string& library, const char* function) {
 }
 
 std::string Loader(const std::vector<LoadedLibrary>& libraries) {
-  return PathOf(libraries, "/");  // the only one that the program names by its path
+  return PathOf(libraries, "/");  // the loader is the only library that is named by its path
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ std::vector<LoadedLibrary> ParseLoaderList(const std::string& text) {
     } else if (arrow != "=>") {
       continue;
     }
-    if (library.path == "not") library.path.clear();  // found
+    if (library.path == "not") library.path.clear();  // "not found"
     libraries.push_back(std::move(library));
   }
   return libraries;
