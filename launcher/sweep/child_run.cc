@@ -12,7 +12,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-// Blocks what stops a sweep, except what is ignored (nohup), so that it can be waited for.
+// Blocks the signals that stop a sweep, so that Wait() gets them. Skips ignored ones (nohup).
 class StopSignals {
  public:
   StopSignals() {
@@ -45,7 +45,7 @@ class StopSignals {
 Result<ChildEnd> RunInChild(const std::function<int()>& run) {
   const StopSignals signals;
   const pid_t parent = ::getpid();
-  // What is buffered must not be written twice.
+  // Otherwise both processes would write what is buffered.
   std::fflush(nullptr);
   const pid_t pid = ::fork();
   if (pid < 0) return SystemError("starting a run (fork)", errno);
@@ -67,7 +67,7 @@ Result<ChildEnd> RunInChild(const std::function<int()>& run) {
     const int signal = signals.Wait();
     if (signal == SIGCHLD) continue;
     end.stop_signal = signal;
-    // From a terminal it has got it already, which it takes for the same request.
+    // A terminal has sent the signal to the child, too; the child takes both for one request.
     ::kill(pid, signal);
   }
 }

@@ -26,7 +26,7 @@ Json Describe(const RunIdentity& identity) {
 
 std::optional<std::string> FindFinished(const std::string& sweep_folder,
                                         const RunIdentity& identity) {
-  // The config may hold bytes that are no UTF-8, which JSON replaces when it is written.
+  // Written and parsed, so that bytes that are not UTF-8 are replaced as in the mark.
   const Json wanted = Json::parse(
       Describe(identity).dump(-1, ' ', false, Json::error_handler_t::replace), nullptr, false);
   for (const std::string& folder : FinishedFolders(sweep_folder)) {

@@ -12,7 +12,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-// "nan" and "inf" stand for themselves: they are no JSON.
+// Reads a number, or "nan" and "inf" as strings, because JSON has no such numbers.
 std::optional<double> Number(const nlohmann::json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end()) return std::nullopt;

@@ -27,7 +27,7 @@ std::string ReadText(const std::string& path) {
   return text.str();
 }
 
-// Whether there are no tables of this name (their path without suffix), or a sweep wrote them.
+// `tables` is a path without suffix. Returns whether there are no such tables, or a sweep's tables.
 bool IsOurs(const std::string& tables) {
   const std::string csv = ReadText(tables + ".csv");
   const std::string html = ReadText(tables + ".html");
@@ -35,7 +35,7 @@ bool IsOurs(const std::string& tables) {
          (html.empty() || html.find("<title>Sweep of ") != std::string::npos);
 }
 
-// The trainer does not write into a folder that exists.
+// Returns a free name, because the trainer does not write into a folder that exists.
 std::string NewFolder(const std::string& wanted) {
   std::string path = wanted;
   for (int number = 2; fs::exists(path); ++number) path = wanted + "-" + std::to_string(number);
@@ -91,7 +91,7 @@ class Sweep {
     return identity;
   }
 
-  // What is known of it before the sweep begins.
+  // Returns the row of a run before the sweep begins.
   SweepRow RowBefore(const SweepRun& run) const {
     SweepRow row{.values = run.values,
                  .status = "not begun",
@@ -107,8 +107,8 @@ class Sweep {
     return row;
   }
 
-  // sweep.csv and sweep.html, or the first sweep-2.csv, ... that no results of other runs are in,
-  // and nothing of somebody else.
+  // Chooses sweep.csv and sweep.html, or sweep-2, ... : the first that are not another program's
+  // and have no results of runs that this sweep does not have.
   void ChooseTables() {
     const auto own = [this](const std::string& folder) {
       return std::any_of(rows_.begin(), rows_.end(),
@@ -185,7 +185,7 @@ class Sweep {
   std::vector<SweepRun> runs_;
   std::string config_;
   std::string folder_;
-  std::string tables_;          // path of the tables without their suffix
+  std::string tables_;          // path of the tables without suffix
   std::vector<SweepRow> rows_;  // of all runs
   size_t begun_ = 0;
 };

@@ -1,4 +1,4 @@
-// ddprun --sweep: the runs of a sweep one after the other, and the table at the end.
+// ddprun --sweep: does the runs of a sweep one after the other, and writes their table.
 #pragma once
 
 #include <functional>
@@ -12,16 +12,16 @@ namespace ddprun::launcher {
 struct SweepJob {
   Options options;  // as given, with --sweep and a trainer config as target
   int workers = 1;
-  // Says what is wrong with any of the runs; 0, or the exit code with which nothing is begun.
+  // Checks all runs and prints their errors. If it does not return 0, no run begins.
   std::function<Result<int>(const std::vector<SweepRun>&)> check;
-  // One run, in a process of its own, with everything that ddprun does; returns its exit code.
+  // Does one run, called in a child process. Returns its exit code.
   std::function<int(Options)> run;
 };
 
-// Runs that have finished before, in the same folder with the same config, overrides and number of
-// workers, are not done again; failed ones do not stop the others, SIGINT, SIGTERM and SIGHUP do.
-// The folder is sweeps/ and the config's name, or run.output_dir where --set gives one. Returns the
-// exit code: the first failed run's. Errors are kUsage. Forks: no other thread may run.
+// Skips runs that are marked as finished in the sweep's folder: sweeps/ and the config's name, or
+// run.output_dir of --set. A failed run does not stop the others; SIGINT, SIGTERM, SIGHUP and
+// SIGQUIT do. Returns the exit code of the first failed run. Errors are kUsage. REQUIRES: no other
+// thread.
 Result<int> RunSweep(SweepJob job);
 
 }  // namespace ddprun::launcher

@@ -1,4 +1,4 @@
-// The page of a sweep: table and curves, styles and script inside.
+// The page of a sweep: table and curves, with styles and script.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,7 +15,7 @@ constexpr double kLeft = 76;  // room for "-1.25e+05"
 constexpr double kRight = 24;
 constexpr double kTop = 12;
 constexpr double kBottom = 44;
-// Told apart by people who do not see all colours (Okabe and Ito's palette).
+// Okabe and Ito's palette, which colour-blind readers can tell apart.
 constexpr std::array<std::string_view, 7> kColors = {"#0072b2", "#e69f00", "#009e73", "#d55e00",
                                                      "#cc79a7", "#56b4e9", "#767676"};
 
@@ -79,7 +79,7 @@ std::string Escaped(std::string_view text) {
   return result;
 }
 
-// The name of a key may be broken where its words end.
+// Returns a column's title in which lines may break between the words of a key.
 std::string Title(std::string_view column) {
   std::string result;
   for (const char c : Escaped(column)) {
@@ -93,7 +93,7 @@ std::string ColorOf(size_t row) {
   return std::string(kColors[row % kColors.size()]);
 }
 
-// Where the curves lie.
+// The ranges of the curves' axes.
 struct Frame {
   int64_t last_step = 1;
   double least = INFINITY;
@@ -120,7 +120,7 @@ std::string Text(double x, double y, std::string_view anchor, const std::string&
          std::string(anchor) + "\">" + text + "</text>\n";
 }
 
-// Round numbers from `least` to `most`, about four: multiples of 1, 2 or 5 times a power of ten.
+// Returns about four numbers in [least, most]: multiples of 1, 2 or 5 times a power of ten.
 std::vector<double> Ticks(double least, double most) {
   if (!(most > least)) return {least};
   const double rough = (most - least) / 4;

@@ -9,12 +9,12 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr size_t kMaxRuns = 10'000;
-// File systems take names of 255 bytes, and a number may follow.
+// File systems allow names of 255 bytes, and a number may follow.
 constexpr size_t kMaxName = 200;
 
 struct Axis {
   std::string key;
-  std::string label;  // in names of folders
+  std::string label;  // for names of folders
   std::vector<std::string> values;
 };
 
@@ -45,7 +45,7 @@ std::vector<std::string> SplitValues(std::string_view text) {
   return values;
 }
 
-// The last part of the key where that is clear.
+// The label is the last part of the key, or the whole key if two keys have the same last part.
 void GiveLabels(std::vector<Axis>& axes) {
   std::multiset<std::string> leaves;
   const auto leaf = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
@@ -66,7 +66,7 @@ std::string FolderName(const std::string& text) {
   return name.substr(0, kMaxName);
 }
 
-// Different values may look the same in a name.
+// Numbers equal names, because different values may give the same folder's name.
 void MakeNamesDiffer(std::vector<SweepRun>& runs) {
   std::set<std::string> taken;
   for (SweepRun& run : runs) {

@@ -1,4 +1,4 @@
-// The runs of a sweep: from the texts of --sweep, as processes, marked as finished, summed up.
+// The runs of a sweep: planned from --sweep, run as processes, marked as finished, summarised.
 #pragma once
 
 #include <cstdint>
@@ -15,49 +15,47 @@ namespace ddprun::launcher {
 
 struct SweepRun {
   std::vector<std::pair<std::string, std::string>> values;  // key, value; in the order of --sweep
-  std::string name;                                         // fit for a folder, one per run
-
-  // As for --set.
+  std::string name;                                         // a folder's name, unique in the sweep
+  // Returns the run's values as texts for --set.
   std::vector<std::string> Overrides() const;
 };
 
-// All combinations of "key=v1,v2" texts; the last key changes fastest. Commas inside brackets,
-// braces and quotes belong to a value. kUsage for a key without values, twice the same key, or
-// more than 10,000 runs.
+// Returns all combinations of "key=v1,v2" texts; the last key changes fastest. Commas inside
+// brackets, braces and quotes belong to a value. kUsage: a key without values, a key given twice,
+// or more than 10,000 runs.
 Result<std::vector<SweepRun>> PlanSweep(const std::vector<std::string>& texts);
 
 struct ChildEnd {
-  int exit_code = 0;               // 128 + n when signal n ended it
-  std::optional<int> stop_signal;  // this process was told to stop meanwhile
+  int exit_code = 0;               // 128 + n if signal n ended it
+  std::optional<int> stop_signal;  // the last stop signal that this process got meanwhile
 };
 
-// Forks, calls `run` there and waits. REQUIRES: no other thread runs.
+// Calls `run` in a child process and waits for it. REQUIRES: no other thread runs.
 Result<ChildEnd> RunInChild(const std::function<int()>& run);
 
-// What makes two runs the same.
+// Two runs are the same if these are equal.
 struct RunIdentity {
   std::string config;                  // the text of the config file
-  std::vector<std::string> overrides;  // all of them, in their order
+  std::vector<std::string> overrides;  // all, in their order
   int workers = 1;
 };
 
-// The folder in `sweep_folder` whose mark says that it was the same run; nothing when none does.
+// Returns the folder in `sweep_folder` whose mark has this identity, or nullopt.
 std::optional<std::string> FindFinished(const std::string& sweep_folder,
                                         const RunIdentity& identity);
 
-// All folders in it with a mark, in the order of their names.
+// Returns all folders in `sweep_folder` that have a mark, sorted by name.
 std::vector<std::string> FinishedFolders(const std::string& sweep_folder);
 
-// Call it after exit code 0 only. The mark appears whole or not at all, also when the machine
-// fails meanwhile.
+// Writes the mark whole or not at all, also if the machine crashes. REQUIRES: exit code 0.
 Status MarkFinished(const std::string& run_folder, const RunIdentity& identity);
 
 struct RunSummary {
   int64_t steps = 0;
   std::optional<double> loss;             // mean training loss of the last report
-  std::optional<double> validation_loss;  // the last
+  std::optional<double> validation_loss;  // of the last evaluation
   std::optional<double> seconds;          // from the first line to the last
-  std::optional<double> speed;            // samples a second: the median of the steps reported
+  std::optional<double> speed;            // median of the reported samples per second
   struct Point {
     int64_t step = 0;
     double loss = 0;
@@ -66,7 +64,7 @@ struct RunSummary {
   std::vector<Point> validation;  // validation loss, finite values only
 };
 
-// Lines that are broken or unknown are passed over; nothing is there without the file.
+// Ignores broken and unknown lines. Without the file the summary is empty.
 RunSummary ReadRunSummary(const std::string& metrics_path);
 
 }  // namespace ddprun::launcher

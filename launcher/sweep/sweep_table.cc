@@ -78,7 +78,7 @@ std::vector<std::string> Cells(const SweepRow& row, std::string (*number)(double
 std::string TerminalTable(const std::vector<SweepRow>& rows) {
   std::vector<std::vector<std::string>> lines = {ColumnTitles(rows)};
   for (const SweepRow& row : rows) lines.push_back(Cells(row, ShortNumber));
-  // A terminal is narrow: the folder's name says what the row says.
+  // Without the folder, because a terminal is narrow and the folder's name repeats the row.
   for (auto& line : lines) line.pop_back();
   const std::vector<bool> best = BestRows(rows);
   std::vector<size_t> widths(lines.front().size());
@@ -88,7 +88,7 @@ std::string TerminalTable(const std::vector<SweepRow>& rows) {
       known = known || (i > 0 && !lines[i][column].empty());
       widths[column] = std::max(widths[column], lines[i][column].size());
     }
-    // Nothing to say, as validation losses without validation.
+    // Hides an empty column, such as the validation loss of runs without validation.
     if (!known) widths[column] = 0;
   }
   std::string text;

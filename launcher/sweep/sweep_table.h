@@ -1,4 +1,4 @@
-// Pure: the runs of a sweep side by side, for a terminal, a spreadsheet and a browser.
+// Tables of a sweep's runs for a terminal, a spreadsheet and a browser. All functions are pure.
 #pragma once
 
 #include <string>
@@ -14,30 +14,30 @@ struct SweepRow {
   std::string status;                                       // "finished", "exit code 3", ...
   bool finished = false;
   RunSummary summary;
-  std::string folder;  // empty: it has none
+  std::string folder;  // "" means none
 };
 
-// Aligned columns, without folders and what no run has; the best runs have a * in front.
+// Returns aligned columns, without folders and empty columns. The best runs begin with "*".
 std::string TerminalTable(const std::vector<SweepRow>& rows);
 
-// RFC 4180, numbers in full; folders last.
+// Returns a table as in RFC 4180, with all digits; the last column is the folder.
 std::string CsvTable(const std::vector<SweepRow>& rows);
-// `text` as a cell of it.
+// Returns `text` as a cell of CsvTable().
 std::string CsvCell(const std::string& text);
 
-// One file without anything from elsewhere: the table, which sorts at a click, and the losses of
-// all runs as curves. `title`: what was swept.
+// Returns a page that loads no other file: a table that sorts at a click, and the curves of losses.
+// `title` names what was swept.
 std::string HtmlTable(const std::string& title, const std::vector<SweepRow>& rows);
 
-// For each row whether it is finished with the least validation loss, or the least loss when none
-// was validated. None is where all that have finished are equal, as in a sweep for speed.
+// Returns for each row whether it is finished and has the least validation loss, or the least loss
+// if no run was validated. If all finished rows are equal, as in a sweep for speed, none is best.
 std::vector<bool> BestRows(const std::vector<SweepRow>& rows);
 
-// Five digits.
+// Returns `value` with five digits.
 std::string ShortNumber(double value);
 
 std::vector<std::string> ColumnTitles(const std::vector<SweepRow>& rows);
-// One text per title; empty where nothing is known.
+// Returns a text for each title; "" means unknown.
 std::vector<std::string> Cells(const SweepRow& row, std::string (*number)(double));
 
 }  // namespace ddprun::launcher
