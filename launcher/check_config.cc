@@ -18,7 +18,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-// A file without a name that begins with the text.
+// Returns an unnamed file with this text, to be read from its beginning.
 Result<UniqueFd> FileWith(const std::string& text) {
   UniqueFd file(::memfd_create("ddprun-runs", MFD_CLOEXEC));
   if (!file.valid()) return SystemError("making a file in memory", errno);
@@ -34,7 +34,7 @@ Result<int> CheckConfig(const Options& options,
                         const Target& target,
                         int workers,
                         const std::vector<SweepRun>& runs) {
-  // As the template is called, with the command in place of its flag.
+  // The template's command line, with the command "check" instead of --template.
   std::vector<std::string> words = target.argv;
   std::replace(words.begin(), words.end(), std::string("--template"), std::string("check"));
   words.push_back("--nproc_per_node=" + std::to_string(workers));

@@ -1,4 +1,4 @@
-// What ddprun does besides running a job: checking a config, --dry_run, explain.
+// Commands besides running a job: checking a config, --dry_run, explain.
 #pragma once
 
 #include <string>
@@ -14,26 +14,26 @@
 
 namespace ddprun::launcher {
 
-// Runs `ddp-trainer check` for `workers` ranks on each node, with each of `runs` at once (none: the
-// config as it is). Returns its exit code, or 128 + n when signal n stopped it; what it says goes
-// to stderr. REQUIRES: `target` is a trainer config; no other thread runs.
+// Runs one `ddp-trainer check` for all `runs` (none means the plain config), with `workers` ranks
+// on each node and its output on stderr. Returns its exit code, or 128 + n if signal n stopped it.
+// REQUIRES: `target` is a trainer config; no other thread runs.
 Result<int> CheckConfig(const Options& options,
                         const Target& target,
                         int workers,
                         const std::vector<SweepRun>& runs);
 
-// For each local rank its command and the variables that ddprun sets. What is only settled at the
-// start (ports, folders, ranks under c10d) is shown as <...> or said in a comment.
+// Returns each local rank's command and the variables that ddprun sets. Values that are known only
+// after the start (ports, folders, ranks under c10d) are <...> or stand in a comment.
 std::string DryRunText(const AgentPlan& plan, int usable_cores);
 
-// `text` as one word of a POSIX shell.
+// Returns `text` as one word of a POSIX shell.
 std::string ShellQuoted(const std::string& text);
 
-// docs/errors.md, which is part of the program.
+// docs/errors.md, compiled into the program.
 extern const std::string_view kErrorsPage;
 
-// The section of `page` (Markdown) whose third-level heading is `name`, which may stand behind a
-// file's name and '#'. Empty: all names, by second-level heading. Error: no section of this name.
+// Returns the section of `page` (Markdown) with the third-level heading `name`, which may follow a
+// file's name and "#"; an Error if there is none. "" returns all names by second-level heading.
 Result<std::string> Explain(std::string_view name, std::string_view page = kErrorsPage);
 
 }  // namespace ddprun::launcher

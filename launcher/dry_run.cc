@@ -12,11 +12,11 @@ namespace {
 
 constexpr std::string_view kFreePort = "<a free port>";
 constexpr std::string_view kLogFolder = "<log folder>";
-// What means one running job and nothing without it.
+// Variables that have a meaning only in one running job.
 constexpr std::array<std::string_view, 4> kOfOneJob = {
     "DDPRUN_JOB_ID", "DDPRUN_JOB_BEGAN_NS", "DDPRUN_NODE_MEMORY_FD", kFlightRecorderVariable};
 
-// As settled as it can be here: the id of a job on its own comes with its start.
+// Puts a placeholder for the id of a --standalone job, which is made at the start.
 AgentPlan Settled(AgentPlan plan) {
   if (plan.options.standalone) plan.options.rdzv.run_id = "<a new id>";
   return plan;
@@ -42,7 +42,7 @@ std::string MasterPort(const Options& options) {
   return port == 0 ? std::string(kFreePort) : std::to_string(port);
 }
 
-// Only what ddprun sets: all that a worker would have if there were nothing in the environment.
+// Returns only variables that ddprun sets: those that a worker would have in an empty environment.
 Environment OwnVariables(const Attempt& attempt, const Environment& all, int local_rank) {
   const AgentPlan& plan = attempt.plan;
   AgentPlan bare = plan;
@@ -55,7 +55,7 @@ Environment OwnVariables(const Attempt& attempt, const Environment& all, int loc
   for (const std::string& entry : MakeWorkerSpec(of_bare, local_rank).env.Entries()) {
     const std::string name = entry.substr(0, entry.find('='));
     if (std::find(kOfOneJob.begin(), kOfOneJob.end(), name) != kOfOneJob.end()) continue;
-    // The user's own values stay as they are.
+    // ddprun does not change the user's values of these.
     const bool users = name == "OMP_NUM_THREADS" || name == "PYTHONFAULTHANDLER" ||
                        name == "TORCH_NCCL_ASYNC_ERROR_HANDLING";
     if (users && plan.env.Get(name)) continue;
@@ -69,7 +69,7 @@ std::string Command(const Target& target, const WorkerSpec& spec) {
   std::string text;
   if (!spec.cpus.empty()) text += "taskset --cpu-list " + FormatCpuList(spec.cpus) + " ";
   for (size_t i = 0; i < spec.argv.size(); ++i) {
-    // Ranks are forked from one ddp-trainer --template; alone, each would be ddp-trainer CONFIG.
+    // Ranks are forked from ddp-trainer --template; to run one alone, the user omits --template.
     if (target.is_trainer_config && spec.argv[i] == "--template") continue;
     const std::string& word = i == 0 ? target.program : spec.argv[i];
     text += (i == 0 ? "" : " ") + ShellQuoted(word);

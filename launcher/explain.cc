@@ -27,7 +27,7 @@ Error NoSuchName(std::string_view name, const std::vector<std::string>& names) {
 }  // namespace
 
 Result<std::string> Explain(std::string_view name, std::string_view page) {
-  name.remove_prefix(name.find('#') + 1);  // 0 where there is none
+  name.remove_prefix(name.find('#') + 1);  // removes nothing if there is no '#'
   std::vector<std::string> names;
   std::string list;
   std::string section;

@@ -32,7 +32,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-// A descriptor that is opened later must not become somebody's standard output.
+// Opens missing descriptors 0 to 2, so that no later file becomes standard output.
 void OpenMissingStandardDescriptors() {
   int fd = 0;
   do {
@@ -44,7 +44,7 @@ void OpenMissingStandardDescriptors() {
 Result<int> RunJob(Options options, const Environment& env) {
   AgentPlan plan;
   plan.env = env;
-  // Everything that can be refused is refused before a process is started.
+  // All checks that can refuse the job come before a process is started.
   DDPRUN_ASSIGN(plan.target, ResolveTarget(options, env, OwnFolder()));
   DDPRUN_ASSIGN(const int workers, CountWorkersHere(options.nproc_per_node, env));
   options.rdzv.local_world_size = workers;
@@ -64,7 +64,7 @@ Result<int> RunJob(Options options, const Environment& env) {
     return 0;
   }
   if (plan.options.standalone) plan.options.rdzv.run_id = MakeUuid();
-  // First, and so last to go: a signal that is late ends the process then.
+  // Made first, so destroyed last: a late signal ends the process only after the clean-up.
   const SignalMask mask(plan.options.signals_to_handle);
   DDPRUN_ASSIGN(const JobFolder folder, JobFolder::Create(env));
   plan.job_folder = folder.path();
@@ -84,7 +84,7 @@ int Fail(const Error& error, const Environment& env) {
 
 Result<int> RunWhatIsAsked(Options options, const Environment& env) {
   if (options.sweep.empty() && !options.dry_run) return RunJob(std::move(options), env);
-  // What all runs would stumble over is said once.
+  // Errors that all runs of a sweep share are shown once.
   DDPRUN_ASSIGN(const Target target, ResolveTarget(options, env, OwnFolder()));
   DDPRUN_ASSIGN(const int workers, CountWorkersHere(options.nproc_per_node, env));
   const auto check = [&](const std::vector<SweepRun>& runs) {
@@ -112,7 +112,7 @@ Result<int> RunWhatIsAsked(Options options, const Environment& env) {
   return RunJob(std::move(options), env);
 }
 
-// What ddp-trainer, where there is one, knows of a key of its configs; "": nothing.
+// Returns ddp-trainer's text about a key of its configs; "" if there is no ddp-trainer or no text.
 std::string ExplainKey(const std::string& name, const Environment& env) {
   const Result<std::string> trainer = FindTrainer(env, OwnFolder());
   if (!trainer) return "";
@@ -124,7 +124,7 @@ std::string ExplainKey(const std::string& name, const Environment& env) {
 Result<int> RunExplain(const std::vector<std::string>& args, const Environment& env) {
   const std::string name = args.empty() ? "" : args.front();
   Result<std::string> text = Explain(name);
-  // Names of messages have dashes, keys none.
+  // Names of messages have dashes, keys have none.
   if (!text && name.find('-') == name.npos) {
     if (std::string key = ExplainKey(name, env); !key.empty()) text = std::move(key);
   }
@@ -133,8 +133,8 @@ Result<int> RunExplain(const std::vector<std::string>& args, const Environment& 
   return 0;
 }
 
-// ddprun's own, whose command line it follows, the compiler's, and those of the ddp-trainer that
-// trainer configs would run with (asked for; at most two seconds).
+// Returns the versions of ddprun, of the torchrun that it follows, of the compiler, and of
+// ddp-trainer, for whose answer it waits two seconds at most.
 std::string VersionsText(const Environment& env, const std::string& own_folder) {
   std::string text = "ddprun " DDPRUN_VERSION
                      "\ncommand line, environment and store of torchrun 2.11\n"
