@@ -20,7 +20,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-// Longer than the agent's own: nobody waits for the guard.
+// Longer than the agent's limit, because no process waits for the guard.
 constexpr std::chrono::seconds kSweepLimit{60};
 
 void LeaveTheUser(int pipe_fd) {
@@ -36,7 +36,7 @@ void LeaveTheUser(int pipe_fd) {
   ::prctl(PR_SET_NAME, "ddprun-guard");
 }
 
-// One line of the pipe: "+pid", "-pid" or "|inode".
+// Reads a line of the pipe: "+pid", "-pid" or "|inode".
 void Take(std::string_view line, JobMarks& marks) {
   const std::optional<int64_t> number = ParseInt(line.substr(1));
   if (!number) return;
@@ -76,8 +76,8 @@ Result<Guard> Guard::Start(const std::string& job_id, const std::string& job_fol
   UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
   ::fcntl(write_end.get(), F_SETFL, O_NONBLOCK);
-  // Without an exit signal it is invisible to wait() unless __WALL is asked for: "no child is
-  // left" then means the job's processes alone.
+  // A child without exit signal is invisible to wait() without __WALL, so that "no child is left"
+  // means the job's processes.
   const pid_t pid = static_cast<pid_t>(::syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
   if (pid < 0) return SystemError("starting the guard (clone)", errno);
   if (pid == 0) RunGuard(read_end.get(), job_id, job_folder);
@@ -98,8 +98,8 @@ void Guard::WatchPipe(int fd) {
 }
 
 void Guard::Dismiss() {
-  // A guard that somebody has frozen (SIGSTOP) would not read a message. While the pipe is open it
-  // has nothing to clean up.
+  // Killed, because a stopped guard (SIGSTOP) would not read a message. While the pipe is open, it
+  // does not clean up.
   ::kill(pid_, SIGKILL);
   pipe_.reset();
   while (::waitpid(pid_, nullptr, __WALL) < 0 && errno == EINTR) {
@@ -107,8 +107,8 @@ void Guard::Dismiss() {
 }
 
 void Guard::Tell(const std::string& line) {
-  // A guard that somebody has frozen must not hold the agent up: what its pipe does not take is
-  // told next time. Where it was killed (EPIPE), the parent-death signal still covers the workers.
+  // Does not block if the guard is stopped: what the pipe does not take is sent with the next line.
+  // If the guard was killed (EPIPE), workers still have their parent-death signal.
   unsent_ += line + "\n";
   const ssize_t written = ::write(pipe_.get(), unsent_.data(), unsent_.size());
   const bool later = written < 0 && (errno == EAGAIN || errno == EINTR);

@@ -17,7 +17,7 @@ namespace {
 
 std::string RandomHex(size_t digits) {
   std::array<uint8_t, 16> bytes{};
-  // getrandom() gives 16 bytes at once when the system has booted.
+  // After boot, getrandom() returns 16 bytes at once.
   [[maybe_unused]] const ssize_t got = ::getrandom(bytes.data(), bytes.size(), 0);
   std::string text;
   for (const uint8_t byte : bytes) {

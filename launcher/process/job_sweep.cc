@@ -18,8 +18,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// A handle on exactly the process that was listed, even if its number is being reused: what the
-// number means is looked at again once the handle is there.
+// Opens the listed process. Reads its entry again after that, because the number may be reused.
 UniqueFd OpenMember(const ProcessEntry& listed) {
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, listed.pid, 0)));
   const std::optional<ProcessEntry> now = ReadProcess(listed.pid);
@@ -46,7 +45,7 @@ void WaitForEnd(const std::vector<UniqueFd>& pidfds, SteadyClock::time_point dea
   }
 }
 
-// Reaps what has ended; false once there is no child at all.
+// Reaps children that have ended. Returns false if there is no child.
 bool ReapChildren() {
   pid_t reaped = 0;
   do {
@@ -85,22 +84,22 @@ bool Bystanders::Contains(const ProcessEntry& process) const {
 }
 
 std::vector<pid_t> EndChildren(pid_t spared, const Bystanders& others, const SweepTimes& times) {
-  // A child that ended between looking and waiting has left its SIGCHLD pending, so the wait
-  // returns at once; the cap only covers signals that were coalesced.
+  // If a child ends before the wait, its SIGCHLD is pending and the wait returns at once. The limit
+  // covers signals that the kernel has merged.
   constexpr timespec kLongestWait{0, 50'000'000};
   const SteadyClock::time_point start = SteadyClock::now();
   sigset_t child_ended;
   ::sigemptyset(&child_ended);
   ::sigaddset(&child_ended, SIGCHLD);
   while (ReapChildren()) {
-    // Bystanders stay. While a child ends, its own children may be listed nowhere.
+    // Bystanders stay. Looks twice: while a child ends, its children may be in no list.
     const auto gone = [&] { return OwnChildren(spared, others).empty(); };
     if (!others.none() && gone() && gone()) return {};
     const SteadyClock::time_point now = SteadyClock::now();
     if (now > start + times.grace) {
       const std::vector<pid_t> children = OwnChildren(spared, others);
       if (now > start + times.limit) return children;
-      // A child's number stays its own until we reap it, so this cannot hit another process.
+      // A child's number is not reused before this process reaps it.
       for (const pid_t child : children) ::kill(child, SIGKILL);
     }
     ::sigtimedwait(&child_ended, nullptr, &kLongestWait);
@@ -110,11 +109,10 @@ std::vector<pid_t> EndChildren(pid_t spared, const Bystanders& others, const Swe
 
 void EndJob(JobMarks marks, const SweepTimes& times) {
   const SteadyClock::time_point start = SteadyClock::now();
-  // The guard is older than the workers.
+  // The guard's own start time, because the guard is older than the workers.
   const std::optional<ProcessEntry> self = ReadProcess(::getpid());
   const uint64_t job_start = self ? self->start_time : 0;
-  // A process may fork and end while /proc is being listed, and its child be listed nowhere: two
-  // listings in a row have to be empty.
+  // Two listings must be empty, because a child may be missing in one if its parent ends meanwhile.
   int empty_listings = 0;
   while (empty_listings < 2 && SteadyClock::now() < start + times.limit) {
     std::vector<ProcessEntry> processes = ListProcesses();

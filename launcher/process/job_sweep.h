@@ -1,4 +1,4 @@
-// Ending every process of a job, from inside (the agent) or from outside (the guard).
+// Ends every process of a job, from inside (the agent) or from outside (the guard).
 #pragma once
 
 #include <sys/types.h>
@@ -16,21 +16,20 @@
 
 namespace ddprun::launcher {
 
-// Helpers that clean up behind a worker (Python's resource tracker unlinks its shared memory) get
-// `grace` to end by themselves; whatever is left after `limit` does not end even by SIGKILL.
+// Both from the beginning. Helpers that clean up for a worker, such as Python's resource tracker,
+// get `grace` to end by themselves, then SIGKILL. After `limit` the sweep gives up.
 struct SweepTimes {
   std::chrono::milliseconds grace{300};
   std::chrono::milliseconds limit{10'000};
 };
 
-// Children that somebody else has started in the process that ddprun now is, as a shell does
-// (`tensorboard & exec ddprun ...`), and what they leave to us: never ours to end. Their sessions
-// tell them from processes of the job, each of which descends from the leader of a session of its
-// own.
+// Children that this process had before it executed ddprun, as with `tensorboard & exec ddprun`,
+// and their descendants. A sweep never ends them. Sessions tell them from the job's processes,
+// because each worker leads a session of its own.
 class Bystanders {
  public:
   Bystanders() = default;
-  // The children of now but `own`. REQUIRES: the job has no processes yet.
+  // Takes all children of now, except `own`. REQUIRES: the job has no processes yet.
   static Bystanders Find(pid_t own);
 
   bool none() const { return children_.empty(); }
@@ -38,29 +37,28 @@ class Bystanders {
 
  private:
   std::map<pid_t, uint64_t> children_;  // with their start times
-  std::set<pid_t> sessions_;            // theirs and ours
+  std::set<pid_t> sessions_;            // of the children, and of this process
 };
 
-// Ends every child of this process but `spared` and `others`, and every process that becomes one by
-// that (this process is a subreaper), until none is left. Blocks. Returns those that are left after
-// the limit. REQUIRES: SIGCHLD is blocked.
+// Ends every child of this process except `spared` and `others`, and orphans that become children,
+// because this process is a subreaper. Blocks. Returns those that are left after the limit.
+// REQUIRES: SIGCHLD is blocked.
 std::vector<pid_t> EndChildren(pid_t spared,
                                const Bystanders& others = {},
                                const SweepTimes& times = {});
 
-// The same for a job whose agent is gone, from outside: see SelectJobProcesses.
+// Ends the processes of a job whose agent is gone; see SelectJobProcesses(). Blocks.
 void EndJob(JobMarks marks, const SweepTimes& times);
 
-// Loop thread only. A stray is a child of this process that is not `known` nor a bystander; orphans
-// of the job become children, since this process is a subreaper. Those in a worker's own session
-// get SIGTERM at once, as they would have if the worker had been stopped; all others get time to
-// end by themselves. Then SIGKILL.
+// Ends strays: children of this process that are neither `known` nor bystanders. Orphans of the job
+// become children, because this process is a subreaper. Strays in `sessions` get SIGTERM at once;
+// all get SIGKILL after the grace. Loop thread only.
 class StraySweep {
  public:
   using Done = std::function<void(std::vector<pid_t> left)>;
 
-  // Calls `done` from the loop once no stray is left, or with those that even SIGKILL does not end
-  // within the limit. `known` must stay callable until then, or until this object is destroyed.
+  // Calls `done` from the loop with the strays that are left: none, or those that do not end within
+  // the limit. `known` must stay callable until then, or until this object is destroyed.
   StraySweep(Clock& clock,
              std::function<bool(pid_t)> known,
              std::set<pid_t> sessions,
@@ -68,7 +66,7 @@ class StraySweep {
              Done done,
              const Bystanders& others = {});
 
-  // To be called when children have been reaped.
+  // Called after children have been reaped.
   void Look();
 
  private:
@@ -82,7 +80,7 @@ class StraySweep {
   SweepTimes times_;
   Done done_;
   const Clock::Time start_;
-  std::set<pid_t> told_;  // SIGTERM is sent once
+  std::set<pid_t> told_;  // have got SIGTERM
   Clock::Alarm alarm_;    // the next look, then the end
 };
 

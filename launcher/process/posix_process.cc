@@ -36,7 +36,7 @@ Error ExecError(const SpawnRequest& request, int error_number) {
   return error;
 }
 
-// Everything the child needs, prepared before vfork: until exec it runs in our memory.
+// What the child needs. It is prepared before vfork(), because the child uses the parent's memory.
 struct ChildPlan {
   const char* program;
   char** argv;
@@ -46,7 +46,7 @@ struct ChildPlan {
   const std::vector<int>* inherited_fds;
   const SignalMask* mask;
   const OpenFileLimit* files;
-  const std::vector<unsigned long>* cpu_mask;  // null: as ours
+  const std::vector<unsigned long>* cpu_mask;  // nullptr means inherited
   pid_t parent;
   int error_pipe;
 };
@@ -58,13 +58,13 @@ struct ChildPlan {
   if (::getppid() != plan.parent) ::_exit(128 + SIGKILL);
   if (plan.stdout_fd >= 0) ::dup2(plan.stdout_fd, STDOUT_FILENO);
   if (plan.stderr_fd >= 0) ::dup2(plan.stderr_fd, STDERR_FILENO);
-  // As Python's subprocess: nothing but the three standard descriptors passes, whoever opened it.
+  // Closes all but the three standard descriptors at exec, as Python's subprocess does.
   ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   for (const int fd : *plan.inherited_fds) ::fcntl(fd, F_SETFD, 0);
   plan.mask->Restore();
   plan.files->Restore();
-  // Of this process alone, although it still runs in our memory. It was possible when it was asked
-  // for; a mask that has changed since is no reason to fail.
+  // Changes only the child. Ignores errors: the CPUs were allowed when the options were checked,
+  // and a later change is no reason to fail.
   if (plan.cpu_mask != nullptr) {
     ::sched_setaffinity(0, plan.cpu_mask->size() * sizeof(unsigned long),
                         reinterpret_cast<const cpu_set_t*>(plan.cpu_mask->data()));
@@ -108,7 +108,7 @@ std::string SignalName(int signal) {
 struct PosixProcessHost::Watched {
   pid_t pid;
   asio::posix::stream_descriptor pidfd;
-  // No pidfd, or it told of an end that wait() did not know of yet: SIGCHLD will tell.
+  // No pidfd, or it became readable before waitid() knew the end: SIGCHLD tells when to reap.
   bool by_signal = false;
 };
 
@@ -141,8 +141,8 @@ Result<pid_t> PosixProcessHost::Spawn(const SpawnRequest& request) {
                        .cpu_mask = request.cpus.empty() ? nullptr : &cpu_mask,
                        .parent = ::getpid(),
                        .error_pipe = write_end.get()};
-  // vfork: copying the page tables, and the faults after that, would cost as much as all the rest.
-  // The child makes system calls only, and none of them changes what it shares with us.
+  // With fork(), copying page tables and page faults would cost as much as all the rest. The child
+  // makes only system calls that do not change what it shares with this process.
   const pid_t pid = ::vfork();
   if (pid < 0) return SystemError("starting " + request.name + " (fork)", errno);
   if (pid == 0) RunChild(plan);
@@ -167,7 +167,7 @@ void PosixProcessHost::ExpectAdoption(bool on) {
 
 Status PosixProcessHost::Adopt(pid_t pid) {
   const int fd = OpenPidfd(pid);
-  // Kernels and sandboxes without pidfds: SIGCHLD tells as well, only less exactly in what order.
+  // Without pidfds SIGCHLD tells of ends, but not exactly in their order.
   auto watched = std::make_unique<Watched>(Watched{pid, asio::posix::stream_descriptor(io_)});
   watched->by_signal = fd < 0;
   if (fd >= 0) {
@@ -196,7 +196,7 @@ void PosixProcessHost::TryReap(pid_t pid) {
   const bool known = ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG) == 0;
   const std::optional<ProcessExit> exit = known && info.si_pid == pid ? ExitOf(info) : std::nullopt;
   if (!exit) {
-    // An adopted process that ended before it became our child.
+    // An adopted process has ended before it became a child of this process.
     it->second->by_signal = true;
     return;
   }
@@ -206,7 +206,7 @@ void PosixProcessHost::TryReap(pid_t pid) {
 }
 
 void PosixProcessHost::OnChildSignal() {
-  // pidfds tell in the order in which processes ended; SIGCHLD must not overtake them.
+  // Leaves the other processes to their pidfds, which report ends in their order.
   std::vector<pid_t> pids;
   for (const auto& [pid, watched] : watched_) {
     if (watched->by_signal) pids.push_back(pid);
@@ -220,7 +220,7 @@ void PosixProcessHost::ReapStrays() {
   while (!expects_adoption_) {
     siginfo_t info{};
     if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
-    // A known process is reaped by its own event, which comes later and goes on here.
+    // A watched process's own event reaps it later and then calls this function again.
     if (watched_.contains(info.si_pid)) return;
     ::waitpid(info.si_pid, nullptr, WNOHANG);
   }
@@ -232,7 +232,7 @@ void PosixProcessHost::Signal(pid_t pid, int signal) {
 
 void PosixProcessHost::SignalGroup(pid_t pid, int signal) {
   if (!watched_.contains(pid)) return;
-  // A worker that the template has just forked does not lead its group yet.
+  // A worker that the template has just forked may not lead its group yet.
   if (::kill(-pid, signal) != 0 && errno == ESRCH) ::kill(pid, signal);
 }
 

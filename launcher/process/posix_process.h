@@ -1,5 +1,4 @@
-// ProcessHost on Linux: vfork and exec, parent-death signal, pidfds; and how many files this
-// process may have open: as many as the system lets it, its children as many as the user has set.
+// ProcessHost on Linux: vfork and exec, parent-death signal, pidfds.
 #pragma once
 
 #include <list>
@@ -18,10 +17,10 @@
 
 namespace ddprun::launcher {
 
-// Raises the limit of open files, not for children. Makes this process a child subreaper:
-// descendants whose parents are gone become our children, so that none gets away. Tells the guard,
-// which is a child that is never ended here, of all that belongs to the job. REQUIRES: created on
-// the thread that stays longest, since the parent-death signal of children is bound to it.
+// Raises this process's limit of open files, not its children's. Makes it a child subreaper, so
+// that orphaned descendants become its children. Tells the guard about the job's processes.
+// REQUIRES: created on the thread that ends last, because children's parent-death signal is bound
+// to it.
 class PosixProcessHost : public ProcessHost {
  public:
   // All of them must outlive the host.
@@ -39,14 +38,14 @@ class PosixProcessHost : public ProcessHost {
   std::vector<pid_t> EndAll() override;
   void OnExit(ExitHandler handler) override { handler_ = std::move(handler); }
 
-  // To be called on SIGCHLD: reaps what pidfds do not tell of.
+  // Called on SIGCHLD: reaps children that pidfds do not report.
   void OnChildSignal();
 
  private:
   struct Watched;
 
   void Wait(Watched& watched);
-  // Takes the exit status when there is one.
+  // Reaps the process if it has ended.
   void TryReap(pid_t pid);
   void ReapStrays();
 

@@ -38,8 +38,7 @@ bool HoldsPipe(pid_t pid, const std::set<uint64_t>& pipes) {
 }  // namespace
 
 std::optional<ProcessEntry> ReadProcess(pid_t pid) {
-  // "pid (name) state ppid pgrp session ...", the 22nd is the start time; the name may hold
-  // anything.
+  // "pid (name) state ppid pgrp session ..."; the 22nd is the start time. The name may be any text.
   const std::string text = ReadAll("/proc/" + std::to_string(pid) + "/stat");
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
@@ -88,7 +87,7 @@ std::vector<ProcessEntry> ListChildren() {
     }
   }
   if (listed) return children;
-  // A kernel without CONFIG_PROC_CHILDREN.
+  // For kernels without CONFIG_PROC_CHILDREN.
   for (const ProcessEntry& process : ListProcesses()) {
     if (process.parent == ::getpid()) children.push_back(process);
   }

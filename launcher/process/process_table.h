@@ -1,4 +1,4 @@
-// /proc: which processes there are, and which of them belong to a job.
+// Reads processes from /proc, and finds those that belong to a job.
 #pragma once
 
 #include <sys/types.h>
@@ -14,13 +14,13 @@
 
 namespace ddprun::launcher {
 
-// Whether /proc shows processes at all.
+// Returns whether /proc shows processes at all.
 bool CanListProcesses();
 
-// How processes of a job are recognised.
+// Marks by which a job's processes are recognised.
 struct JobMarks {
   std::string job_id;  // DDPRUN_JOB_ID in their environment
-  // Of the workers that have not been reaped, with the start times of their leaders.
+  // Sessions of workers that are not reaped yet, with their leaders' start times.
   std::map<pid_t, uint64_t> sessions;
   std::set<uint64_t> pipes;  // inodes of the workers' stderr, which their children inherit
 };
@@ -31,33 +31,32 @@ struct ProcessEntry {
   pid_t session = 0;
   uint64_t start_time = 0;  // clock ticks since boot
   bool ended = false;       // a zombie
-  bool marked = false;      // by its environment or a pipe
+  bool marked = false;      // IsMarked(); ListProcesses() leaves it false
 };
 
 std::optional<ProcessEntry> ReadProcess(pid_t pid);
 
-// All processes that can be seen, `marked` left false.
 std::vector<ProcessEntry> ListProcesses();
 
-// The children of this process, zombies included.
+// Returns the children of this process, also zombies.
 std::vector<ProcessEntry> ListChildren();
 
-// Inodes of what its open descriptors are of that kind: "pipe" or "socket".
+// Returns the inodes of a process's open descriptors of `kind`: "pipe" or "socket".
 std::vector<uint64_t> DescriptorInodes(pid_t pid, std::string_view kind);
 
-// Whether a job's environment or pipes mark the process. A pipe does so only for processes that
-// are not older than `job_start`: a server that was there before may have been handed one.
+// Returns whether the job's id in its environment or one of the job's pipes marks the process. A
+// pipe does not count if the process is older than `job_start`, because it may have been passed on.
 bool IsMarked(const ProcessEntry& process, const JobMarks& marks, uint64_t job_start);
 
-// Pure: drops the sessions whose number a process that started at another time has by now.
+// Pure. Removes sessions whose number now belongs to a process with another start time.
 void DropReused(std::span<const ProcessEntry> processes, std::map<pid_t, uint64_t>& sessions);
 
-// Whether an environment block (NAME=value, NUL between) carries DDPRUN_JOB_ID=`job_id`, or the id
-// of a job within it: `job_id`/...
+// Returns whether an environment block (NAME=value, separated by NUL) has DDPRUN_JOB_ID=`job_id`,
+// or the id of a job within this job: `job_id`/...
 bool CarriesJobId(std::string_view environment_block, std::string_view job_id);
 
-// Pure: the job's living processes: the marked ones, those in `sessions`, and all
-// descendants of either. Never `self`, nor anything in `own_session`.
+// Pure. Returns the job's living processes: marked ones, those in `sessions`, and descendants of
+// both. Never returns `self` or processes of `own_session`.
 std::vector<pid_t> SelectJobProcesses(std::span<const ProcessEntry> processes,
                                       const std::map<pid_t, uint64_t>& sessions,
                                       pid_t self,

@@ -1,5 +1,5 @@
-// Signals as events of the loop. They stay blocked, so no handler ever runs and nothing has to be
-// async-signal-safe; children get the mask back that this process was started with.
+// Signals as events of the loop. They stay blocked, so that no handler runs and no code has to be
+// async-signal-safe. Children get the mask with which this process was started.
 #pragma once
 
 #include <signal.h>
@@ -16,11 +16,9 @@
 
 namespace ddprun::launcher {
 
-// Blocks the signals that ask to stop, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT and SIGCHLD, except those
-// that are ignored (nohup, background jobs of a script): they stay ignored. SIGCHLD gets its
-// default disposition, SIGPIPE is ignored: a write says EPIPE. The destructor drops what has come
-// too late and puts everything back.
-// Create it before threads are started.
+// Blocks `stop_signals`, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH and SIGCHLD, except ignored
+// ones (nohup, background jobs of a script), and ignores SIGPIPE, so that write() returns EPIPE.
+// The destructor drops pending signals and restores everything. Created before other threads.
 class SignalMask {
  public:
   explicit SignalMask(const std::vector<int>& stop_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT});
@@ -29,7 +27,7 @@ class SignalMask {
   SignalMask& operator=(const SignalMask&) = delete;
 
   const sigset_t& blocked() const { return blocked_; }
-  // What the destructor does; async-signal-safe, for a child between fork and exec.
+  // Restores mask and dispositions. Async-signal-safe, for a child between fork and exec.
   void Restore() const;
 
  private:
@@ -57,10 +55,9 @@ class SignalReader {
   Handler handler_;
 };
 
-// What a signal that asks to stop means after those before it. SLURM sends SIGTERM twice within
-// 10 ms, and a terminal's Ctrl-C reaches a wrapper script and us: only a signal at least
-// kSameRequest after the first says that someone has lost patience. Under SLURM that has to be a
-// SIGINT: its warning signal is followed by SIGTERM, and that by another one.
+// Decides what a further stop signal means. One request may come as several signals: SLURM sends
+// SIGTERM twice, and a wrapper script may pass on Ctrl-C. So only a signal kSameRequest or more
+// after the first asks to hurry; under SLURM only SIGINT does, because SLURM sends several signals.
 class StopPatience {
  public:
   explicit StopPatience(bool under_slurm = false) : under_slurm_(under_slurm) {}
