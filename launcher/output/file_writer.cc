@@ -15,7 +15,7 @@
 
 namespace ddprun::launcher {
 
-// Outlives the FileWriter where the disk stalls at the end.
+// Outlives the FileWriter if the disk stalls at the end.
 struct FileWriter::Shared {
   static constexpr size_t kFullBytes = 1 << 20;
   struct Piece {
@@ -28,11 +28,11 @@ struct FileWriter::Shared {
   // Guarded by `mutex`:
   std::condition_variable more;
   std::deque<Piece> queue;
-  size_t unwritten = 0;              // in the queue, and what is being written
-  std::function<void()> on_written;  // empty once the FileWriter is gone
-  asio::io_context* io;              // of the FileWriter: valid as long as on_written
+  size_t unwritten = 0;              // bytes in the queue, and bytes that are being written
+  std::function<void()> on_written;  // empty after the FileWriter's end
+  asio::io_context* io;              // valid as long as on_written is not empty
   bool ended = false;
-  // Of the loop alone: it does not end while something is unwritten.
+  // Used by the loop's thread only. Keeps the loop running while bytes are unwritten.
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;
 };
 
@@ -53,7 +53,7 @@ FileWriter::~FileWriter() {
   }
   shared_->more.notify_one();
   if (!thread_.joinable()) return;
-  // A write that stalls cannot be given up: the end of the process ends it.
+  // A write that stalls cannot be cancelled; the end of the process ends its thread.
   if (idle) {
     thread_.join();
   } else {
@@ -99,7 +99,7 @@ void FileWriter::Run(const std::shared_ptr<Shared>& shared) {
       if (error != 0) asio::post(*shared->io, [failed = piece.failed, error] { failed(error); });
     }
     asio::post(*shared->io, [weak = std::weak_ptr(shared)] {
-      // The loop's thread: on_written changes on no other.
+      // Needs no lock, because only the loop's thread changes on_written.
       const auto self = weak.lock();
       if (self != nullptr && self->on_written != nullptr) self->on_written();
     });

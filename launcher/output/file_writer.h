@@ -21,19 +21,18 @@ class FileWriter {
   using Failed = std::function<void(int error)>;
 
   explicit FileWriter(asio::io_context& io);
-  // Does not wait for the disk: see WhenEmpty().
+  // Drops what is not written yet, because it does not wait for the disk; see WhenEmpty().
   ~FileWriter();
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
 
-  // In the order of the calls. The file is kept open for it. `failed` comes from the loop; the
-  // bytes are dropped then.
+  // Writes in the order of the calls, and keeps `file` open until then. If it fails, drops the
+  // bytes and calls `failed` from the loop.
   void Write(std::shared_ptr<const UniqueFd> file, std::string_view bytes, Failed failed);
   // Returns whether writers should pause. WhenRoom() calls `resume` when they may go on.
   bool IsFull() const;
   void WhenRoom(std::function<void()> resume) { waiting_.push_back(std::move(resume)); }
-  // Calls `done` from the loop once everything has been written, at once if it has been. Until then
-  // the loop has work.
+  // Calls `done` when all has been written, maybe within this call. Until then the loop has work.
   void WhenEmpty(std::function<void()> done);
 
  private:

@@ -44,7 +44,7 @@ Result<WorkerFds> GroupOutput::Open(int local_rank) {
   const WorkerOutputPlan& plan = plan_.workers[static_cast<size_t>(local_rank)];
   Worker& worker = workers_.emplace_back();
   WorkerFds fds;
-  // A program whose standard output is closed ends, as a rule; without a standard error it goes on.
+  // Programs usually end if their standard output is closed, but not if standard error is.
   const Side out{console_.out(), plan_.filtered_out, filtered_out_, /*ends_with_console=*/true};
   const Side err{console_.err(), plan_.filtered_err, filtered_err_, /*ends_with_console=*/false};
   DDPRUN_ASSIGN(fds.out, OpenStream(plan.out, out, worker.out));

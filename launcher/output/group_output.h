@@ -54,14 +54,14 @@ class GroupOutput {
  private:
   struct Stream {
     std::shared_ptr<WorkerStream> through_us;
-    std::string file;  // that the worker writes itself
+    std::string file;  // written by the worker itself; "" means none
   };
   struct Worker {
     Stream out;
     Stream err;
   };
 
-  // What standard output and standard error have in common.
+  // One of standard output and standard error.
   struct Side {
     StreamWriter& console;
     const FilteredLogPlan& filtered;

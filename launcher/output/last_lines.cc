@@ -12,7 +12,7 @@ namespace {
 std::string Seen(std::string_view line) {
   while (line.ends_with('\r')) line.remove_suffix(1);
   line = line.substr(line.find_last_of('\r') + 1);
-  // What is dropped may be most of it.
+  // Twice the bytes, because Printable() may drop many of them.
   std::string seen = Printable(line.substr(0, 2 * kMaxLineBytes));
   seen.resize(std::min(seen.size(), kMaxLineBytes));
   return seen;

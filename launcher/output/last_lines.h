@@ -1,4 +1,4 @@
-// Pure: the last lines of a stream, for a report.
+// The last lines of a stream, for a report. No system calls.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 
 namespace ddprun::launcher {
 
-// The last bytes of a stream, enough for its last lines.
+// Keeps the last bytes of a stream.
 class Tail {
  public:
   static constexpr size_t kBytes = 64 << 10;
 
   void Add(std::string_view bytes);
-  // Between 0 and 2 * kBytes.
+  // Returns at most 2 * kBytes bytes.
   const std::string& bytes() const { return bytes_; }
-  // Whether something came before bytes().
+  // Returns whether bytes() lacks the stream's beginning.
   bool cut() const { return cut_; }
 
  private:
@@ -24,10 +24,9 @@ class Tail {
   bool cut_ = false;
 };
 
-// Lines as they were to be seen, the oldest first, an unfinished one included: what a '\r' wrote
-// over, terminal control sequences and the frames of C++ stacks are left out, which would push out
-// the words of the error, and each line is cut to kMaxLineBytes.
-// `cut`: `bytes` may begin within a line, which is then left out unless there is no other.
+// Returns the last lines, oldest first, as a terminal shows them, each cut to kMaxLineBytes. Leaves
+// out frames of C++ stacks, which would push out the error's text. `cut` means that `bytes` may
+// begin within a line: this line is left out unless it is the only one.
 std::vector<std::string> LastLines(std::string_view bytes, bool cut, size_t max_lines);
 
 inline constexpr size_t kMaxLineBytes = 4 << 10;

@@ -6,7 +6,7 @@
 namespace ddprun::launcher {
 
 std::string LineBuffer::Feed(std::string_view bytes) {
-  // What is kept has no end of a line, so only the new bytes are searched.
+  // Searches only the new bytes, because partial_ has no end of a line.
   const size_t end = bytes.find_last_of("\n\r");
   if (end == std::string_view::npos) {
     partial_ += bytes;

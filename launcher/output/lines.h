@@ -1,4 +1,4 @@
-// Pure: the lines of a stream: cut where they may be shown, with a label in front, filtered.
+// Cuts a stream into parts that may be shown, labels lines and filters them. No system calls.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,14 @@ namespace ddprun::launcher {
 
 class LineBuffer {
  public:
-  // Takes bytes and returns those that may be shown now: up to and with the last '\n' or '\r'
-  // (progress bars end in '\r'), everything once a line is longer than kMaxPartialBytes. No byte
-  // is lost, added or moved.
+  // Takes bytes and returns those that may be shown now: up to the last '\n' or '\r' (progress bars
+  // end in '\r'), or all if the line is longer than kMaxPartialBytes. Changes no byte.
   std::string Feed(std::string_view bytes);
   // Returns the rest, for a prompt or an unfinished last line.
   std::string TakePartial();
   bool has_partial() const { return !partial_.empty(); }
 
-  // Longer lines may be cut by those of other workers. Memory is used only while there is one.
+  // Other workers' lines may cut a longer line.
   static constexpr size_t kMaxPartialBytes = 16 << 20;
 
  private:
@@ -30,8 +29,8 @@ class LineLabel {
   // With an empty label, Put() returns the bytes unchanged.
   explicit LineLabel(std::string label) : label_(std::move(label)) {}
 
-  // The bytes with the label where a line begins and where a progress bar begins again ('\r' and
-  // then text); "\r\n" is one end of a line. The stream may be cut anywhere.
+  // Returns the bytes with the label where a line begins, and where a progress bar begins again
+  // ('\r' and then text). "\r\n" is one end of a line. Calls may cut the stream anywhere.
   std::string Put(std::string_view bytes);
   // Puts the label before the next text, because another stream's text comes in between.
   void BeginAnew() { place_ = Place::kLineStart; }
@@ -48,13 +47,13 @@ class LineFilter {
   LineFilter(std::vector<std::string> needles, std::string label)
       : needles_(std::move(needles)), label_(std::move(label)) {}
 
-  // The lines ended by these bytes that contain a needle, each with the label in front and '\n'
-  // behind. '\r' and "\r\n" end a line too, as in torchrun's filtered logs.
+  // Returns the lines that end in these bytes and contain a needle: label, line, '\n'. '\r' and
+  // "\r\n" end a line, too, as in torchrun's filtered logs.
   std::string Feed(std::string_view bytes);
   // Returns the unfinished last line if it contains a needle, in the form that Feed() returns.
   std::string Finish();
 
-  // A longer line is looked at in pieces.
+  // A longer line is filtered in pieces.
   static constexpr size_t kMaxLineBytes = 1 << 20;
 
  private:

@@ -12,20 +12,20 @@
 
 namespace ddprun::launcher {
 
-// A new, empty file, or an existing one emptied, that is only ever appended to.
+// Opens a file for appending; creates it, or empties it if it exists.
 Result<UniqueFd> OpenLogFile(const std::string& path);
 
-// Loop thread only, for which the writer's thread waits for the disk.
+// Use it on the loop thread only.
 class LogFile {
  public:
   using Warn = std::function<void(const std::string& text)>;
 
-  // `warn` gets a line when writing fails (the disk is full), once. The writer outlives the file.
+  // `warn` gets one line, when writing fails first (the disk is full). `writer` must outlive this.
   static Result<LogFile> Open(const std::string& path, FileWriter& writer, Warn warn);
-  // Adds to the end of a file of ddprun's own log, --log_file; its folder is made.
+  // Opens --log_file, ddprun's own log, for appending. Makes its folder.
   static Result<LogFile> OpenOwn(const std::string& path, FileWriter& writer, Warn warn);
 
-  // What cannot be written is dropped; later writes are tried again.
+  // If writing fails, these bytes are dropped, but later writes are tried.
   void Write(std::string_view bytes);
   FileWriter& writer() const { return *writer_; }
 

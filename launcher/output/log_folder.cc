@@ -31,7 +31,7 @@ std::string RandomName() {
   return name;
 }
 
-// mkdir, 0 or its errno.
+// Returns 0 or errno.
 int MakeFolder(const std::string& path, mode_t mode) {
   return ::mkdir(path.c_str(), mode) == 0 ? 0 : errno;
 }
@@ -48,7 +48,7 @@ Result<LogFolder> LogFolder::Create(const std::string& log_dir, const std::strin
   std::replace(name.begin(), name.end(), '/', '_');
   while (true) {
     const std::string path = base + "/" + name + "_" + RandomName();
-    const int error_number = MakeFolder(path, 0700);  // as Python's mkdtemp
+    const int error_number = MakeFolder(path, 0700);  // like Python's mkdtemp
     if (error_number == 0) return LogFolder(path);
     if (error_number != EEXIST) return NotWritable(path, error_number);
   }

@@ -1,4 +1,4 @@
-// Where the log and error files of a job's workers go, as torchrun lays them out:
+// The folder of the log and error files of a job's workers, in torchrun's layout:
 // <log_dir>/<run_id>_<8 random>/attempt_<n>/<local_rank>/{stdout.log,stderr.log,error.json}
 #pragma once
 
@@ -10,17 +10,15 @@ namespace ddprun::launcher {
 
 class LogFolder {
  public:
-  // A new folder of its own in `log_dir`, which is made if it is not there. "/dev/null": no files
-  // at all. Fails when it cannot be written to.
+  // Makes a new folder in `log_dir`, which is made, too. "/dev/null" means no files.
   static Result<LogFolder> Create(const std::string& log_dir, const std::string& run_id);
-  // Without a --log_dir: a folder that the caller has made, and removes if it does.
+  // Uses `folder`, which the caller has made and removes.
   static LogFolder In(std::string folder) { return LogFolder(std::move(folder)); }
 
-  // Empty: no files at all.
+  // "" means no files.
   const std::string& path() const { return path_; }
-  // Makes the folders of all local ranks and returns the attempt's; empty: no files at all. An
-  // earlier attempt of the same number, before the nodes regrouped, keeps its files: the later
-  // one is called attempt_<n>.2 and so on.
+  // Makes the folders of all local ranks and returns the attempt's folder; "" means no files. If
+  // attempt_<n> exists, because the nodes have regrouped since, it makes attempt_<n>.2 and so on.
   Result<std::string> MakeAttempt(int number, int local_world_size) const;
 
  private:

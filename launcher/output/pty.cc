@@ -14,7 +14,7 @@ namespace {
 
 int LabelColumns(std::string_view label) {
   int columns = 0;
-  bool escape = false;  // from ESC to the letter that ends it
+  bool escape = false;  // between ESC and the letter that ends the sequence
   for (const char c : label) {
     if (c == '\x1b') escape = true;
     const bool continues_a_letter = (static_cast<unsigned char>(c) & 0xC0) == 0x80;
@@ -32,7 +32,7 @@ Result<Pty> OpenPty(int like, std::string_view label) {
   if (!pty.ours.valid() || ::unlockpt(pty.ours.get()) != 0) {
     return SystemError("opening a pseudo-terminal", errno);
   }
-  // Not by its name: another /dev/pts may be mounted in a container.
+  // Not opened by its name, because a container may have another /dev/pts.
   pty.workers.reset(::ioctl(pty.ours.get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
   termios mode{};
   if (!pty.workers.valid() || ::tcgetattr(pty.workers.get(), &mode) != 0) {

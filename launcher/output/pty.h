@@ -13,9 +13,9 @@ struct Pty {
   UniqueFd workers;  // a terminal: isatty() holds, programs write whole lines and progress bars
 };
 
-// Passes bytes on unchanged: the real terminal behind us does the processing. Its size is that of
-// the terminal `like`, less the columns that `label`, which may have colours, takes of each line:
-// a progress bar as wide as the rest fits.
+// Opens a terminal that passes bytes on unchanged, because ddprun's terminal processes them. Its
+// size is that of the terminal `like` without the columns of `label`, which may have colours, so
+// that a progress bar fits behind the label.
 Result<Pty> OpenPty(int like, std::string_view label = "");
 
 // Sets the size again, because `like` may have changed. `terminal` is either end.

@@ -1,4 +1,4 @@
-// What happens to the output of a node's workers: plain values, made by the agent from the options.
+// Where the output of a node's workers goes. The agent makes these values from the options.
 #pragma once
 
 #include <string>
@@ -7,18 +7,18 @@
 namespace ddprun::launcher {
 
 enum class Route {
-  kInherit,   // the worker has our own stream
-  kFile,      // the worker writes the file itself; nothing is shown
-  kPipe,      // to us
-  kTerminal,  // to us, and a terminal for the worker
+  kInherit,   // the worker writes to ddprun's own stream
+  kFile,      // the worker writes to the file; nothing is shown
+  kPipe,      // ddprun reads a pipe
+  kTerminal,  // ddprun reads a terminal
 };
 
 struct StreamPlan {
   Route route = Route::kPipe;
-  std::string file = {};   // kFile: the worker's; kPipe: gets a copy from us; empty: none
-  bool shown = true;       // on our own stream
-  std::string label = {};  // in front of each line shown
-  bool filtered = false;   // its lines are looked at for the filtered log
+  std::string file = {};   // the worker's (kFile), or one for ddprun's copy; "" means none
+  bool shown = true;       // on ddprun's own stream
+  std::string label = {};  // before each line that is shown
+  bool filtered = false;   // its lines may go to the filtered log
 };
 
 struct WorkerOutputPlan {
@@ -26,9 +26,9 @@ struct WorkerOutputPlan {
   StreamPlan err;
 };
 
-// Lines of all workers that contain one of the needles.
+// A log of the lines of all workers that contain one of the needles.
 struct FilteredLogPlan {
-  std::string file = {};  // empty: none
+  std::string file = {};  // "" means none
   std::vector<std::string> needles = {};
 };
 

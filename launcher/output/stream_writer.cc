@@ -30,7 +30,7 @@ StreamWriter::StreamWriter(asio::io_context& io, int fd)
   UniqueFd watcher(::epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
   event.events = EPOLLOUT;
-  // Refused for what never blocks.
+  // Fails for regular files, which never block.
   if (watcher.valid() && ::epoll_ctl(watcher.get(), EPOLL_CTL_ADD, fd, &event) == 0) {
     writable_.assign(watcher.release());
   }
@@ -67,7 +67,7 @@ void StreamWriter::Queue(std::string_view bytes) {
 }
 
 void StreamWriter::WhenEmpty(std::function<void()> done) {
-  // The shell's prompt would come to stand on a bar that nobody draws any more.
+  // Otherwise the shell's prompt would overwrite the last progress bar.
   if (std::exchange(line_is_bar_, false) && is_terminal()) Queue("\n");
   when_empty_ = std::move(done);
   if (!waiting_to_write_) Drain();
@@ -101,7 +101,7 @@ void StreamWriter::Drain() {
   if (!IsFull()) {
     for (const auto& resume : std::exchange(waiting_, {})) resume();
   }
-  // A resumed writer may have queued, and drained, more.
+  // A resumed writer may have called Drain(), which now waits.
   if (waiting_to_write_) return;
   if (queue_.empty()) {
     if (when_empty_) std::exchange(when_empty_, nullptr)();

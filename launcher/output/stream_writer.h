@@ -15,20 +15,19 @@
 
 namespace ddprun::launcher {
 
-// The file description is shared with the user's shell, so it is neither made non-blocking nor
-// written to when that would block: a paused terminal must not stop the loop from serving signals.
-// Loop thread only.
+// Writes only if the write does not block, because a paused terminal must not stop the loop. Does
+// not make the stream non-blocking, because the user's shell shares it. Loop thread only.
 class StreamWriter {
  public:
-  // `fd` stays the caller's.
+  // The caller keeps `fd` open.
   StreamWriter(asio::io_context& io, int fd);
 
-  // Text of `owner`. If the last text was another's and left its line unfinished, that line is
-  // ended first; a progress bar on a terminal is erased instead, it will be drawn again.
+  // Writes text of `owner`. If another owner's line is unfinished, ends that line first, or erases
+  // it if it is a progress bar on a terminal, because its owner draws it again.
   void Write(const void* owner, std::string_view bytes);
-  // Whether what `owner` writes now continues the line that it left unfinished.
+  // Returns whether text of `owner` would continue its own unfinished line.
   bool ContinuesLineOf(const void* owner) const { return line_owner_ == owner; }
-  // Forgets `owner`, which is going: no text continues its unfinished line.
+  // Called when `owner` is destroyed: no later text continues its unfinished line.
   void Forget(const void* owner);
   // Writes the launcher's own lines. They begin on a new line, even if a worker's line is
   // unfinished.
@@ -39,9 +38,9 @@ class StreamWriter {
   void WhenRoom(std::function<void()> resume) { waiting_.push_back(std::move(resume)); }
   // Ends a progress bar on a terminal, and calls `done` once everything has been written.
   void WhenEmpty(std::function<void()> done);
-  // Returns whether the stream has lost its reader. Then text is dropped.
+  // Returns whether a write has failed. Then text is dropped.
   bool closed() const { return closed_; }
-  // Calls `lost` once, with the errno, when the stream loses its reader.
+  // Calls `lost` with errno when a write fails: the reader has ended, or the disk is full.
   void OnLost(std::function<void(int error)> lost) { lost_ = std::move(lost); }
 
   int fd() const { return fd_; }
@@ -58,24 +57,23 @@ class StreamWriter {
 
   int fd_;
   Kind kind_;
-  // An epoll set with fd_ in it: it can be read when fd_ can be written to. Asio would make fd_
-  // itself non-blocking.
+  // An epoll set that is readable when fd_ is writable, because Asio would make fd_ non-blocking.
   asio::posix::stream_descriptor writable_;
   std::string queue_;
   bool waiting_to_write_ = false;
-  const void* line_owner_ = nullptr;  // of the unfinished line; nullptr: at the start of a line
-  bool line_is_bar_ = false;          // it has gone back to its start with '\r'
+  const void* line_owner_ = nullptr;  // of the unfinished line; nullptr means none
+  bool line_is_bar_ = false;          // the unfinished line has a '\r'
   bool closed_ = false;
   std::vector<std::function<void()>> waiting_;
   std::function<void()> when_empty_;
   std::function<void(int)> lost_;
 };
 
-// Where a job's output goes: our standard streams, and files. When both are the same file, terminal
-// or pipe, both have one writer, so that their lines do not mix either. Loop thread only.
+// The destinations of a job's output: ddprun's standard streams, and files. If both streams are the
+// same file, terminal or pipe, they share a writer, so that lines do not mix. Loop thread only.
 class Console {
  public:
-  // The descriptors stay the caller's.
+  // The caller keeps the descriptors open.
   Console(asio::io_context& io, int out_fd, int err_fd);
 
   StreamWriter& out() { return out_ ? *out_ : err_; }
@@ -86,7 +84,7 @@ class Console {
 
  private:
   StreamWriter err_;
-  std::optional<StreamWriter> out_;  // absent: the same as err_
+  std::optional<StreamWriter> out_;  // nullopt means that err_ is used
   FileWriter files_;
 };
 

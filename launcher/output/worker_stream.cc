@@ -16,15 +16,15 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// How long a prompt or another line without an end waits for more. Nobody answers a prompt in a
-// file or pipe, and there a line cut by another worker's would do more harm.
+// How long an unfinished line waits for its end. Longer if the console is a file or pipe, because
+// no user waits for a prompt there, and a line that another worker's line cuts does more harm.
 constexpr milliseconds kQuietOnTerminal{100};
 constexpr milliseconds kQuietElsewhere{1000};
-// After a small piece, more is awaited, or else each line of a chatty worker would wake us. What
-// it writes meanwhile stays far below what a pipe holds.
+// The pause after a small piece, so that not each line of a worker wakes this process. The pipe has
+// room for what the worker writes meanwhile.
 constexpr milliseconds kPause{2};
 constexpr size_t kSmallPiece = 16 << 10;
-// In one turn of the loop, which has other workers and signals to serve.
+// Limit for one turn of the loop, which also serves other workers and signals.
 constexpr size_t kTurnBytes = 256 << 10;
 // More than any pipe holds.
 constexpr size_t kFinishBytes = 4 << 20;
@@ -103,7 +103,7 @@ size_t WorkerStream::Take(size_t limit) {
     const ssize_t got = ::read(source_.native_handle(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) break;
-    // A terminal says EIO once nobody holds its other end.
+    // A terminal returns EIO if no process holds its other end.
     if (got <= 0) {
       End();
       break;
@@ -129,7 +129,7 @@ void WorkerStream::Show(std::string_view bytes) {
   const bool continues = sinks_.console->ContinuesLineOf(this);
   if (!continues) label_.BeginAnew();
   std::string text = label_.Put(bytes);
-  // A bar stays one though another's has been drawn between its '\r' and its text.
+  // Another worker may have written between this bar's '\r' and its text.
   if (!continues && is_bar_ && sinks_.console->is_terminal()) text.insert(0, "\r");
   const size_t line = bytes.rfind('\n') + 1;
   is_bar_ = (is_bar_ && line == 0) || bytes.find('\r', line) != std::string_view::npos;
@@ -158,7 +158,7 @@ void WorkerStream::ShowPartialLater() {
 
 void WorkerStream::FollowTerminal() {
   if (sinks_.console == nullptr || !source_.is_open()) return;
-  // A pipe has no size: nothing happens to it.
+  // Fails for a pipe, which has no size.
   (void)FollowSize(source_.native_handle(), sinks_.console->fd(), sinks_.label);
 }
 

@@ -1,5 +1,5 @@
-// One worker's standard output or error on its way to ours and to files: whole lines, never mixed
-// with others', nothing lost.
+// Passes one worker's standard output or error on to ddprun's and to files. Lines of different
+// workers do not mix, and nothing is lost.
 #pragma once
 
 #include <chrono>
@@ -22,11 +22,11 @@
 
 namespace ddprun::launcher {
 
-// Where the bytes go. `console` and `filtered_log` outlive the stream.
+// The destinations. `console` and `filtered_log` must outlive the stream.
 struct StreamSinks {
-  StreamWriter* console = nullptr;  // nullptr: not shown
-  std::string label = {};           // in front of each line shown
-  // true: if the console loses its reader, the worker's writes fail, as they would without ddprun.
+  StreamWriter* console = nullptr;  // nullptr means not shown
+  std::string label = {};           // before each line that is shown
+  // If the console is closed, the worker's writes fail, too, as they would without ddprun.
   bool ends_with_console = false;
   std::optional<LogFile> copy = {};
   LogFile* filtered_log = nullptr;
@@ -39,7 +39,7 @@ class WorkerStream : public std::enable_shared_from_this<WorkerStream> {
  public:
   static constexpr size_t kKeptLines = 20;
 
-  // Reads a pipe or our end of a terminal as long as the console has room.
+  // Reads a pipe or a Pty's `ours` as long as console and files have room.
   static std::shared_ptr<WorkerStream> Start(asio::io_context& io,
                                              UniqueFd read_end,
                                              StreamSinks sinks);
@@ -47,10 +47,10 @@ class WorkerStream : public std::enable_shared_from_this<WorkerStream> {
 
   // If the stream reads a terminal, gives it the current size of the console.
   void FollowTerminal();
-  // Reads what is there without waiting.
+  // Reads what is there, without waiting.
   void CatchUp();
-  // The same, and passes on an unfinished line. For when the processes
-  // that could write are gone.
+  // Reads the rest, passes on an unfinished line and closes the stream. Called when no process can
+  // write to it.
   void Finish();
   std::vector<std::string> LastLines() const;
   uint64_t bytes_seen() const { return bytes_seen_; }
@@ -61,14 +61,14 @@ class WorkerStream : public std::enable_shared_from_this<WorkerStream> {
   void Read();
   void ReadAfterPause();
   void OnReadable();
-  // Takes up to `limit` bytes that can be read now; how many. Closes the stream at its end.
+  // Reads about `limit` bytes without waiting, and returns how many. Calls End() at the end.
   size_t Take(size_t limit);
   void Pass(std::string_view bytes);
   void Show(std::string_view bytes);
   void End();
-  // Shows an unfinished line once its worker has been quiet for a while.
+  // Shows an unfinished line when its worker has been quiet for a while.
   void ShowPartialLater();
-  // Where its bytes go, takes no more for now; false: all of them do.
+  // Returns whether a destination is full; then Read() is called when it has room.
   bool ResumeWhenRoom();
 
   asio::posix::stream_descriptor source_;
@@ -80,7 +80,7 @@ class WorkerStream : public std::enable_shared_from_this<WorkerStream> {
   asio::steady_timer pause_;
   asio::steady_timer quiet_;
   bool quiet_pending_ = false;
-  bool is_bar_ = false;  // its unfinished line has gone back to its start with '\r'
+  bool is_bar_ = false;  // its unfinished line has a '\r'
   std::chrono::steady_clock::time_point last_read_;
 };
 
