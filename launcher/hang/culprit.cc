@@ -22,7 +22,7 @@ std::vector<int> RanksThat(Standings standings, const Predicate& predicate) {
   return ranks;
 }
 
-// A reason that is true of all ranks, or of none, tells nothing.
+// A reason that is true of all ranks, or of none, does not name a culprit.
 bool TellsApart(const std::vector<int>& ranks, Standings standings) {
   return !ranks.empty() && ranks.size() < standings.size();
 }
@@ -33,7 +33,7 @@ Culprit Stopped(Standings standings) {
           "is stopped (state T): by SIGSTOP, or by a debugger"};
 }
 
-// How far the rank has come in the process group.
+// Returns the highest number of a collective of the group that the rank has recorded.
 uint64_t NumberIn(const Standing& standing, uint16_t group) {
   uint64_t number = 0;
   if (!standing.flight) return number;
@@ -45,7 +45,7 @@ uint64_t NumberIn(const Standing& standing, uint16_t group) {
 }
 
 Culprit Missing(Standings standings) {
-  const RecordedCollective* awaited = nullptr;  // the earliest one that somebody waits in
+  const RecordedCollective* awaited = nullptr;  // the earliest in which a rank waits
   for (const Standing& standing : standings) {
     if (!standing.flight) continue;
     for (const RecordedCollective& collective : standing.flight->collectives) {
@@ -64,9 +64,9 @@ Culprit Missing(Standings standings) {
               std::to_string(awaited->number)};
 }
 
-// Of ranks that wait for messages from each other, the first one does something else.
+// Finds the first rank that does not wait although another rank waits for its message.
 Culprit NotSent(Standings standings) {
-  std::map<int, int> awaited;  // rank that is to send: one that waits for it
+  std::map<int, int> awaited;  // sender's rank -> a rank that waits for the sender
   std::set<int> waiting;
   for (const Standing& standing : standings) {
     if (!standing.flight) continue;
@@ -116,7 +116,7 @@ Culprit FirstToStop(Standings standings) {
   std::vector<std::chrono::milliseconds> times;
   for (const Standing& standing : standings) times.push_back(standing.still_for);
   std::sort(times.rbegin(), times.rend());
-  // Whoever waits for it stops some time later. Smaller differences come from looking now and then.
+  // The others stop later, because they wait for the culprit. Small differences say nothing.
   if (times[0] < times[1] * 3 / 2) return {};
   return {RanksThat(standings, [&](const Standing& s) { return s.still_for == times[0]; }),
           "stopped moving long before the others"};

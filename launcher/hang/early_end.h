@@ -1,5 +1,5 @@
-// A worker that has ended with code 0 although others wait for it. To the launcher it has
-// succeeded, so without this the others would wait until their own limits.
+// Finds a worker that has ended with code 0 although others wait for it. Without this the others
+// would wait until their own limits, because such an end looks like a success.
 #pragma once
 
 #include <sys/types.h>
@@ -25,29 +25,29 @@ struct WorkerFlight {
 };
 
 struct EarlyEnd {
-  int local_rank = 0;   // of the one that has ended
-  uint64_t number = 0;  // of the collective that others wait in
+  int local_rank = 0;   // of the worker that has ended
+  uint64_t number = 0;  // of the collective in which others wait
   std::string left;     // "ranks 0 and 2 waiting for it in all_reduce 418 of step 57"
 };
 
-// Pure. Of `ended`, the first that has not come to a collective of all ranks in which some of
-// `living` wait: it never will.
+// Pure. Returns the first worker of `ended` that did not enter a collective of all ranks in which
+// workers of `living` wait.
 std::optional<EarlyEnd> FindEarlyEnd(std::span<const WorkerFlight> ended,
                                      std::span<const WorkerFlight> living);
 
-// Pure. A line when every living worker waits in the store, so that only one that has ended could
-// have set what they wait for; empty: some work, or have not waited for long. One node only.
+// Pure. Returns a line if every living worker has waited in the store for long: then only a worker
+// that has ended could have set the keys. "" means no. For jobs on one node.
 std::string EndedWhileAllWait(std::span<const LiveWorker> ended,
                               std::span<const LiveWorker> living,
                               std::span<const StoreWait> waits);
 
-// Looks now and then once a worker has ended. Loop thread only; destroying it ends the watch.
+// Looks at intervals after a worker has ended. Loop thread only. Destroying it ends the watch.
 class EarlyEndWatch {
  public:
   struct Sources {
-    std::function<std::vector<LiveWorker>()> living;  // none: the watch is over
+    std::function<std::vector<LiveWorker>()> living;  // an empty list ends the watch
     std::function<std::vector<LiveWorker>()> ended;   // with code 0, by rank
-    // Empty when workers of other nodes may set what is waited for.
+    // Empty if workers of other nodes may set the keys.
     std::function<std::vector<StoreWait>(std::span<const LiveWorker>)> store_waits = {};
     const FlightReader* flight = nullptr;  // outlives the watch
   };
@@ -61,9 +61,9 @@ class EarlyEndWatch {
                 Handlers handlers,
                 std::chrono::milliseconds interval = std::chrono::seconds(1));
 
-  // A worker has ended with code 0.
+  // Begins to look, because a worker has ended with code 0.
   void Begin();
-  // It tells nothing any more.
+  // Ends the watch.
   void End() { alarm_.reset(); }
 
  private:
@@ -77,7 +77,7 @@ class EarlyEndWatch {
   bool looking_ = false;
   int looks_ = 0;
   bool told_of_waits_ = false;
-  std::optional<EarlyEnd> last_;  // what the look before has found
+  std::optional<EarlyEnd> last_;  // found by the last look
   Clock::Alarm alarm_;
 };
 

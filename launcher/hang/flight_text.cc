@@ -31,7 +31,7 @@ std::string Since(std::optional<Time> time, Time now) {
   return time ? SecondsText(Elapsed(*time, now)) : "some time";
 }
 
-// A job that fails has not waited for long.
+// Returns milliseconds if the time is short, because a job that fails has not waited for long.
 std::string ShortSince(std::optional<Time> time, Time then) {
   if (!time) return "some time";
   const milliseconds elapsed = Elapsed(*time, then);

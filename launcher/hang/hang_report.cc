@@ -74,7 +74,7 @@ std::string EndedLines(const HangReport& report) {
   return text;
 }
 
-// Of a rank whose collective is of some of the ranks: which.
+// Returns the ranks of the group if the rank's collective is not of all ranks, else "".
 std::string GroupText(const HangReport& report, const Standing& standing) {
   const RecordedCollective* last = standing.flight ? LastCollective(*standing.flight) : nullptr;
   if (last == nullptr || IsOfAllRanks(last->group)) return "";
@@ -85,7 +85,7 @@ std::string GroupText(const HangReport& report, const Standing& standing) {
   return ranks.empty() ? "" : "; its group here: " + RankList(ranks);
 }
 
-// What the culprits said last.
+// Returns the last log lines of a culprit.
 std::string LogLines(const HangReport& report, const Standing& standing) {
   std::string text;
   if (!IsCulprit(report, standing) || !standing.flight) return text;

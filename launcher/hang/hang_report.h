@@ -1,5 +1,4 @@
-// Pure: whom the others wait for when workers hang, as far as it can be told, and what a person
-// reads.
+// Finds the culprit if workers hang, and writes the report. All functions are pure.
 #pragma once
 
 #include <chrono>
@@ -13,45 +12,45 @@
 namespace ddprun::launcher {
 
 struct Culprit {
-  std::vector<int> ranks;  // in order; empty: no rank stands out
-  std::string reason;      // "has not come to all_reduce 418": what is true of each of them
+  std::vector<int> ranks;  // sorted; empty means that no rank stands out
+  std::string reason;      // true of each of them: "has not come to all_reduce 418"
 };
 
-// The first of these that is true of some ranks:
-//  - stopped by a signal or a debugger (state T);
-//  - has not come to a collective in which others wait;
+// Returns the first of these reasons that is true of some ranks but, except the first, not of all:
+//  - is stopped by a signal or a debugger (state T);
+//  - has not come to a collective, or sent a message, for which others wait;
 //  - hangs in the kernel (state D);
 //  - does not wait in the store, where others do;
-//  - alone is in another system call than all the others, if they are two or more;
-//  - alone moved last long before the others did.
+//  - is in another system call than all others, which are two or more and in the same call;
+//  - moved last long before the others did.
 Culprit FindCulprit(std::span<const Standing> standings, std::span<const StoreWait> waits);
 
-// The collective that the rank is in or was in last: the one that begun last. nullptr: none.
+// Returns the last collective that the worker has started; nullptr means none.
 const RecordedCollective* LastCollective(const FlightSnapshot& flight);
 
-// ddprun's exit code for a job that it ended because it hung: that of timeout(1).
+// ddprun's exit code for a job that it ended because it hung. timeout(1) has the same.
 inline constexpr int kHangExitCode = 124;
 
 struct HangReport {
   std::chrono::milliseconds timeout{0};
-  std::chrono::milliseconds still_for{0};  // since any worker of this node moved
+  std::chrono::milliseconds still_for{0};  // since a worker of this node moved last
   std::chrono::steady_clock::time_point now;
-  std::vector<Standing> standings = {};  // of the workers that live, by rank
-  std::vector<Standing> ended = {};      // of those that have ended with code 0, by rank
+  std::vector<Standing> standings = {};  // of living workers, by rank
+  std::vector<Standing> ended = {};      // of workers that have ended with code 0, by rank
   std::vector<StoreWait> waits = {};     // in a store that this node hosts
   Culprit culprit = {};
   bool printed_stacks = false;  // the workers printed something after they were told to end
 };
 
-// One line for logs and other nodes: "no worker has moved for 300 s: rank 2 has not come to
+// Returns a line for logs and other nodes: "no worker has moved for 300 s: rank 2 has not come to
 // all_reduce 418".
 std::string Summarize(const HangReport& report);
 
-// The whole screen, ending in a newline: whom the others wait for, then where every rank stands,
-// the culprits first. `color`: for a terminal.
+// Returns the whole report, ending in a newline: the culprit's reason, then what each rank does,
+// the culprits first. `color` means for a terminal.
 std::string RenderHang(const HangReport& report, const std::string& program, bool color);
 
-// "waits in all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57 for 312 s".
+// Returns "waits in all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57 for 312 s".
 std::string DescribeStanding(const Standing& standing, std::chrono::steady_clock::time_point now);
 
 }  // namespace ddprun::launcher

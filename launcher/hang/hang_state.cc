@@ -10,8 +10,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Threads that wait wake up now and then: a Python interpreter with LibTorch uses some 0.1 % of a
-// core for nothing. The kernel counts in ticks of 10 ms.
+// Waiting threads wake up now and then: an idle Python with LibTorch uses about 0.1 % of a core.
+// The kernel counts in ticks of 10 ms.
 constexpr milliseconds kLittleCpuTime{20};
 constexpr int kLittlePercent = 2;
 

@@ -1,9 +1,8 @@
-// Pure: when a node's workers hang. A worker moves when
-//  - its flight recorder shows it: a step, a phase, a collective that begins or ends. In training
-//    that alone counts, and so it does within a collective, where a rank that waits may spin;
-//  - else, when it uses some CPU time or prints something: while it loads or compiles, while
-//    weights are saved, and for every worker without a flight recorder.
-// The workers hang when none of them has moved for the whole timeout.
+// Pure. Decides whether a node's workers hang: none has moved for the timeout. A worker moves if
+//  - its flight recorder shows a new step or phase, or that a collective begins or ends. Only this
+//    counts in training and within a collective, because a rank that waits may spin;
+//  - otherwise also if it uses some CPU time or prints something: while it loads, compiles or
+//    saves, and if it has no flight recorder.
 #pragma once
 
 #include <sys/types.h>
@@ -29,8 +28,8 @@ class HangState {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Samples are expected every `interval`. A longer pause counts as two intervals only: it was this
-  // program, or the whole machine, that stood still.
+  // Samples are expected every `interval`. A longer pause counts as two intervals, because then
+  // this program or the whole machine stood still.
   HangState(std::chrono::milliseconds timeout, std::chrono::milliseconds interval)
       : timeout_(timeout), interval_(interval) {}
 

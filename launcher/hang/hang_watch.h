@@ -23,8 +23,8 @@ using CpuTimesReader =
 
 // The functions that the watch asks. It calls them from the loop.
 struct HangSources {
-  std::function<std::vector<LiveWorker>()> workers;     // that have started and not ended, by rank
-  std::function<std::vector<LiveWorker>()> ended = {};  // that have ended with code 0, by rank
+  std::function<std::vector<LiveWorker>()> workers;     // living workers, by rank
+  std::function<std::vector<LiveWorker>()> ended = {};  // ended with code 0, by rank
   std::function<std::vector<StoreWait>(std::span<const LiveWorker>)> store_waits;
   CpuTimesReader cpu_times = CpuTimes;
   const FlightReader* flight =

@@ -28,8 +28,8 @@ std::string FirstLine(const std::string& path) {
   return line;
 }
 
-// The fields of /proc/PID/stat after the name, which may hold blanks and parentheses: [0] is the
-// state, [11] to [14] the CPU times of the process and of the children that it has waited for.
+// Returns the fields of /proc/PID/stat after the name, which may have blanks and parentheses: [0]
+// is the state, [11] to [14] are CPU times of the process and of children that it has waited for.
 std::vector<std::string> StatFields(pid_t pid) {
   const std::string line = FirstLine(ProcPath(pid, "stat"));
   const size_t name_end = line.rfind(')');
@@ -40,7 +40,7 @@ std::vector<std::string> StatFields(pid_t pid) {
   return fields;
 }
 
-// nullopt when the process has gone.
+// Returns nullopt if the process is gone.
 std::optional<milliseconds> CpuTime(pid_t pid) {
   static const long ticks_per_second = ::sysconf(_SC_CLK_TCK);
   const std::vector<std::string> fields = StatFields(pid);
@@ -53,10 +53,10 @@ std::optional<milliseconds> CpuTime(pid_t pid) {
 struct CallName {
   long number;
   const char* name;
-  bool has_descriptor;  // its first argument is one
+  bool has_descriptor;  // its first argument is a descriptor
 };
 
-// Those in which a worker may wait for long.
+// System calls in which a worker may wait for long.
 constexpr std::array<CallName, 31> kCalls = {{
     {SYS_read, "read", true},
     {SYS_readv, "readv", true},
@@ -91,7 +91,7 @@ constexpr std::array<CallName, 31> kCalls = {{
     {SYS_mmap, "mmap", false},
 }};
 
-// Those that newer architectures have not.
+// System calls that newer architectures do not have.
 #ifdef SYS_poll
 constexpr std::array<CallName, 4> kOldCalls = {{{SYS_poll, "poll", false},
                                                 {SYS_select, "select", false},
@@ -110,7 +110,7 @@ const CallName* FindCall(long number) {
   return call == kOldCalls.end() ? nullptr : call;
 }
 
-// What a descriptor is: "pipe:[81]", "/data/train.bin".
+// Returns what a descriptor is: "pipe:[81]", "/data/train.bin".
 std::string DescriptorName(pid_t pid, const std::string& hexadecimal) {
   const unsigned long fd = std::strtoul(hexadecimal.c_str(), nullptr, 16);
   std::array<char, 512> target{};
@@ -120,7 +120,7 @@ std::string DescriptorName(pid_t pid, const std::string& hexadecimal) {
   return {target.data(), static_cast<size_t>(length)};
 }
 
-// /proc/PID/syscall: "running", or the number, six arguments in hexadecimal, two addresses.
+// Reads /proc/PID/syscall: "running", or the number, six hexadecimal arguments and two addresses.
 void ReadSystemCall(pid_t pid, ProcessPlace& place) {
   std::istringstream line(FirstLine(ProcPath(pid, "syscall")));
   long number = -1;
@@ -143,7 +143,7 @@ ProcessPlace LookAt(pid_t pid) {
   const std::vector<std::string> fields = StatFields(pid);
   if (!fields.empty() && !fields[0].empty()) place.state = fields[0][0];
   ReadSystemCall(pid, place);
-  // The kernel function, where it is told: kernels for containers often say "0".
+  // Adds the kernel function; kernels for containers often show only "0".
   const std::string channel = FirstLine(ProcPath(pid, "wchan"));
   if (!channel.empty() && channel != "0") {
     place.where += place.where.empty() ? channel : " [" + channel + "]";

@@ -1,5 +1,4 @@
-// What one worker does when a job hangs, as its flight recorder and /proc show it, and texts for
-// it. From this the culprit is found and the report is made.
+// What one worker does when a job hangs, by its flight recorder and /proc, and texts about it.
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +18,7 @@ namespace ddprun::launcher {
 // What /proc says about a process at this moment.
 struct ProcessPlace {
   char state = '?';  // as in ps: R, S, D, T, t, Z; '?' means that it could not be read
-  std::optional<long> system_call = {};  // its number; nullopt: the process computes, or unreadable
+  std::optional<long> system_call = {};  // its number; nullopt means none, or unreadable
   std::string where = {};                // "read of pipe:[81]"; "" means unknown
 };
 
@@ -36,13 +35,13 @@ struct Standing {
 // Returns whether the worker is in `group` (Collective::group).
 bool IsIn(const Standing& standing, uint16_t group);
 
-// "12.3 s", "312 s"; never less than 0.
+// Returns "12.3 s", "312 s"; never less than 0.
 std::string SecondsText(std::chrono::milliseconds time);
 
-// "rank 2", "ranks 2 and 3", "ranks 2, 3 and 14 others". REQUIRES: at least one.
+// Returns "rank 2", "ranks 2 and 3", "ranks 2, 3 and 14 others". REQUIRES: at least one rank.
 std::string RankList(const std::vector<int>& ranks);
 
-// "all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57".
+// Returns "all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57".
 std::string Describe(const RecordedCollective& collective);
 
 // Describes a living worker: "waits in all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57 for
