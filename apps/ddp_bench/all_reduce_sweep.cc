@@ -39,7 +39,7 @@ double Once(HostProcessGroup& group,
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// The same number on every rank.
+// Returns how often to measure; equal on all ranks.
 int RoundsFor(HostProcessGroup& group, const at::Tensor& tensor, double seconds) {
   for (int i = 0; i < 5; ++i) Once(group, tensor);
   const at::Tensor estimate = at::full({1}, Once(group, tensor), at::kDouble);

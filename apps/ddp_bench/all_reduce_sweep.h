@@ -1,4 +1,4 @@
-// ddp-bench allreduce: sizes against algorithms.
+// ddp-bench allreduce: times of all-reduces, by size and algorithm.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ namespace ddprun::bench {
 struct AllReduceOptions {
   std::vector<int64_t> sizes;           // bytes, multiples of 4
   std::vector<std::string> algorithms;  // of AlgorithmNames()
-  int rounds = 5;                       // the algorithms take turns
-  double seconds = 0.1;                 // of each algorithm, size and round
+  int rounds = 5;                       // algorithms take turns in each round
+  double seconds = 0.1;                 // for each algorithm, size and round
 };
 
 std::vector<std::string> AlgorithmNames();
 
-// fp32 sums in memory of the group; prints a table on rank 0. A collective. The result is rank 0's
-// times: of a round the median, of those the median.
+// A collective. Measures fp32 sums in the group's memory and prints a table on rank 0. The times
+// are rank 0's: the median of the rounds' medians.
 nlohmann::json SweepAllReduce(trainer::HostProcessGroup& group, const AllReduceOptions& options);
 
 }  // namespace ddprun::bench

@@ -1,5 +1,5 @@
-// A process group that is as slow as a network link, without using the processor for it: what a
-// collective costs where other hardware carries it. An emulation, not a network.
+// A process group that is as slow as a network link but does not use the processor while it waits,
+// like collectives that other hardware carries. It emulates a network.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace ddprun::bench {
 
-// Each all-reduce of n ranks first takes the time that a link of `gigabit` per second needs for
-// the bytes of a ring, 2 (n - 1) / n of the tensor; then it is done through shared memory. One at a
-// time. Has the collectives that a reducer needs. One thread calls it.
+// An all-reduce of n ranks first waits as long as a link of `gigabit` per second needs for the
+// bytes of a ring, 2 (n - 1) / n of the tensor; then it goes through shared memory. All-reduces run
+// one after the other. Has only the collectives of a reducer, for calls from one thread.
 class LinkGroup : public c10d::Backend {
  public:
   LinkGroup(c10::intrusive_ptr<trainer::HostProcessGroup> group, double gigabit);
@@ -19,7 +19,7 @@ class LinkGroup : public c10d::Backend {
   const std::string getBackendName() const override { return "ddprun-link"; }
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
                                            const c10d::AllreduceOptions& options) override;
-  // These at once: not what is measured.
+  // These do not wait, because they are not measured.
   c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors,
                                            const c10d::BroadcastOptions& options) override;
   c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& output,

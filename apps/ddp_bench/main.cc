@@ -32,7 +32,7 @@ struct Arguments {
   int threads = 1;
   AllReduceOptions all_reduce = {
       .sizes = {4 << 10, 64 << 10, 1 << 20, 4 << 20, 25 << 20, 100 << 20},
-      .algorithms = {}};  // those that work between the ranks
+      .algorithms = {}};  // empty means all that work between these ranks
   CaseOptions model;
   SweepOptions sweep;
   std::vector<double> buckets_mb = {0.125, 0.5, 1, 2, 5, 10, 25, 100};
@@ -76,7 +76,7 @@ std::vector<Variant> OverheadVariants() {
           {.name = "c10d::Reducer", .sync = Sync::kTorch}};
 }
 
-// Not CLI::PositiveNumber, whose message has the largest double with all its digits.
+// CLI::PositiveNumber's message would show the largest double with all its digits.
 const CLI::Range kCount(1, 1 << 30);
 const CLI::Range kMebibytes(1e-6, 65536.0);
 
@@ -143,7 +143,7 @@ bool SizesFit(const CaseOptions& model) {
   return fit;
 }
 
-// The textbook's algorithms work in memory that all ranks share.
+// Leaves out textbook algorithms between nodes, because they need memory that all ranks share.
 std::vector<std::string> AlgorithmsBetweenTheseRanks() {
   const auto info =
       ddprun::ValueOrThrow(ddprun::trainer::ReadRankInfo(ddprun::Environment::OfProcess()));

@@ -1,4 +1,4 @@
-// What is trained in a measurement: a model, a batch of this rank, with which optimizer.
+// The model, batch and optimizer of a measurement.
 #pragma once
 
 #include <memory>
@@ -24,13 +24,13 @@ struct StepCase {
 
 struct CaseOptions {
   std::string model = "gpt";
-  std::vector<int64_t> sizes;  // gpt: width, layers, heads; mlp: input, hidden ..., output
+  std::vector<int64_t> sizes;  // gpt: width, layers, heads; mlp: input, hidden layers, output
   int64_t batch = 1;           // samples
   int64_t sequence = 64;       // gpt: tokens per sample
   std::string optimizer = "adamw";
 };
 
-// The same weights on every rank, random data. REQUIRES: three sizes for a gpt, two for an mlp.
+// Makes equal weights on all ranks, and random data. REQUIRES: 3 sizes for a gpt, 2 for an mlp.
 StepCase MakeCase(const CaseOptions& options, int rank);
 
 }  // namespace ddprun::bench

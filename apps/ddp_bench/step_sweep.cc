@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 using Group = c10::intrusive_ptr<trainer::HostProcessGroup>;
 using Times = std::map<std::string, std::vector<double>>;  // by phase
 
-constexpr int kWarmup = 2;  // buckets are laid out anew after the first
+constexpr int kWarmup = 2;  // two, because the first step changes the layout of buckets
 constexpr double kLearningRate = 1e-4;
 const std::vector<std::string> kPhases = {"forward", "backward",   "update",
                                           "step",    "all_reduce", "waited"};
@@ -69,7 +69,7 @@ void OneStep(const StepCase& what, trainer::Strategy& strategy, Times& times) {
   times["waited"].push_back(strategy.exposed_seconds());
 }
 
-// The tensors that are all-reduced in a step; none where that is unknown.
+// Returns the tensors that a step all-reduces; none if they are unknown.
 std::vector<at::Tensor> BucketsOf(const c10::intrusive_ptr<c10d::Backend>& carrier,
                                   const StepCase& what,
                                   const Variant& variant) {
@@ -83,7 +83,7 @@ std::vector<at::Tensor> BucketsOf(const c10::intrusive_ptr<c10d::Backend>& carri
   return tensors;
 }
 
-// All buckets of a step one after the other, with nothing beside.
+// Returns the seconds of all-reducing a step's buckets one after the other, without other work.
 double AllReduceAlone(c10d::Backend& carrier, const std::vector<at::Tensor>& buckets) {
   c10d::AllreduceOptions options;
   options.asyncOp = false;
@@ -99,7 +99,7 @@ double AllReduceAlone(c10d::Backend& carrier, const std::vector<at::Tensor>& buc
   return Median(rounds);
 }
 
-// One round of one variant: its medians.
+// Measures one round of one variant. Returns the medians.
 std::map<std::string, double> Round(const Group& group,
                                     const StepCase& what,
                                     trainer::Strategy& strategy,
@@ -156,7 +156,7 @@ nlohmann::json SweepSteps(const Group& group,
         times[i][phase].push_back(seconds);
       }
       strategy.reset();
-      what.model->zero_grad();  // views of the strategy's buckets
+      what.model->zero_grad();  // gradients are views of the strategy's buckets
       const std::vector<at::Tensor> tensors = BucketsOf(mesh.data.group, what, variants[i]);
       times[i]["all_reduce"].push_back(AllReduceAlone(*mesh.data.group, tensors));
       buckets[i] = tensors.size();
@@ -177,7 +177,7 @@ nlohmann::json SweepSteps(const Group& group,
     report["results"].push_back(std::move(result));
   }
   for (size_t i = 0; i < variants.size(); ++i) {
-    // Round by round: what ran at about the same time is compared.
+    // Compares within a round, because other programs may disturb one round and not the next.
     std::vector<double> exposed;
     for (size_t round = 0; round < times[0]["step"].size(); ++round) {
       exposed.push_back(times[i]["step"][round] - times[0]["step"][round]);

@@ -1,4 +1,4 @@
-// Results as a Markdown table.
+// Prints results as a Markdown table.
 #pragma once
 
 #include <string>
@@ -6,15 +6,15 @@
 
 namespace ddprun::bench {
 
-// The middle value; of an even number the upper one. 0 for none.
+// Returns the middle value, of two middle values the upper one; 0 if there are no values.
 double Median(std::vector<double> values);
 
-// "12.3 us", "4.56 ms", "1.20 s".
+// Returns "12.3 us", "4.56 ms", "1.20 s".
 std::string TimeText(double seconds);
-// "4 KiB", "25 MiB".
+// Returns "4 KiB", "25 MiB".
 std::string SizeText(double bytes);
 
-// On stdout; the first row is the header.
+// Prints to stdout. The first row is the header.
 void PrintTable(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace ddprun::bench

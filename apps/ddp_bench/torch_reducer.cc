@@ -14,7 +14,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> ProcessGroupOf(
   return process_group;
 }
 
-// A single process's step, with gradients averaged by hooks of the reducer's.
+// The step of a single process; the reducer's hooks average the gradients.
 class TorchReducer : public trainer::Strategy {
  public:
   TorchReducer(const std::vector<at::Tensor>& parameters,
@@ -51,7 +51,7 @@ class TorchReducer : public trainer::Strategy {
   double exposed_seconds() const override { return -1; }
 
  private:
-  // As PyTorch's DistributedDataParallel does: from the last parameter to the first.
+  // Returns buckets from the last parameter to the first, as DistributedDataParallel does.
   static std::vector<std::vector<size_t>> BucketsOf(const std::vector<at::Tensor>& parameters,
                                                     const trainer::BucketLimits& limits) {
     const std::vector<size_t> sizes = {static_cast<size_t>(limits.first_bytes),

@@ -1,4 +1,4 @@
-// LibTorch's c10d::Reducer over the same process group, to be measured beside the own one.
+// LibTorch's c10d::Reducer over ddprun's process group, to compare it with ddprun's reducer.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace ddprun::bench {
 
-// For steps of one micro-batch; how long they wait for communication is unknown (< 0).
+// For steps of one micro-batch. Their waiting time for communication is unknown (< 0).
 std::unique_ptr<trainer::Strategy> MakeTorchReducer(
     std::shared_ptr<trainer::Model> model,
     std::unique_ptr<trainer::Optimizer> optimizer,

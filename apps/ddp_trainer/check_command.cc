@@ -26,7 +26,7 @@ struct CheckFlags {
 
 using Runs = std::vector<std::vector<std::string>>;
 
-constexpr size_t kMostSaid = 20;  // problems: more are not read anyway
+constexpr size_t kMostSaid = 20;  // users do not read more problems
 
 Runs ReadRuns(const std::string& path) {
   if (path.empty()) return {{}};
@@ -34,7 +34,7 @@ Runs ReadRuns(const std::string& path) {
   try {
     Runs runs = nlohmann::json::parse(file).get<Runs>();
     if (!runs.empty()) return runs;
-  } catch (const nlohmann::json::exception&) {  // said below
+  } catch (const nlohmann::json::exception&) {  // the error follows below
   }
   throw Failure(Error{.code = Code::kUsage,
                       .title = "BAD LIST OF RUNS",
@@ -44,7 +44,7 @@ Runs ReadRuns(const std::string& path) {
                       .page = "bad-list-of-runs"});
 }
 
-// Lines in the order in which they came first, with the runs that each belongs to.
+// Texts in the order of their first Add(), each with its runs.
 class Said {
  public:
   void Add(const std::string& text, size_t run) {
@@ -53,7 +53,7 @@ class Said {
     if (found->runs.empty() || found->runs.back() != run) found->runs.push_back(run);
   }
 
-  // Nothing is added to a text that is about all runs. `end` follows each.
+  // Adds to each text the runs to which it belongs, unless these are all, and `end`.
   std::string Write(const Runs& runs, size_t most, const std::string& end = "") const {
     std::string all;
     for (size_t i = 0; i < std::min(texts_.size(), most); ++i) {
@@ -84,7 +84,7 @@ class Said {
   std::vector<Text> texts_;
 };
 
-// The errors that `problem` gathers each by itself: other runs may have others of them.
+// Adds the errors of `problem` one by one, because each may belong to other runs.
 void AddEach(Error problem, size_t run, Said& said) {
   const std::vector<Error> others = std::exchange(problem.more, {});
   said.Add(Render(problem), run);

@@ -34,7 +34,7 @@ bool IsOneCheckpoint(const std::string& path) {
   return fs::exists(fs::path(path) / "COMMIT") || fs::exists(fs::path(path) / "index.json");
 }
 
-// Those of a run folder, or of a folder of checkpoints, or the one itself; never none.
+// Returns the checkpoints of a run folder, a folder of checkpoints, or one. Throws if none.
 std::vector<StoredCheckpoint> Find(const std::string& path) {
   if (IsOneCheckpoint(path)) return {{.path = path}};
   std::vector<StoredCheckpoint> found = ValueOrThrow(ListCheckpoints(CheckpointsOf(path)));
@@ -49,7 +49,7 @@ std::vector<StoredCheckpoint> Find(const std::string& path) {
                       .page = "no-checkpoints"});
 }
 
-// "2026-11-22 15:40", of the commit.
+// Returns the time of the commit: "2026-11-22 15:40".
 std::string SavedAt(const std::string& path) {
   struct stat status = {};
   if (::stat((path + "/COMMIT").c_str(), &status) != 0) return "?";
@@ -70,7 +70,7 @@ std::string SizeText(const Checkpoint& checkpoint) {
   return ByteText(static_cast<double>(checkpoint.bytes()));
 }
 
-// What the run's scores are of, by its config: "accuracy"; "score" where there is none to ask.
+// Returns the name of the run's score by its config, such as "accuracy"; "score" if it is unknown.
 std::string ScoreTitle(const std::string& path) {
   for (const fs::path& folder : {fs::path(path), fs::path(path) / "..", fs::path(path) / "../.."}) {
     std::ifstream file(folder / "config.resolved.json");
@@ -119,7 +119,7 @@ int VerifyAll(const CheckpointFlags& flags, const Environment&) {
   return status;
 }
 
-// A file is replaced as by any program that is told a file to write, but for those that are read.
+// Export replaces an existing file, but not a file of a checkpoint.
 void RefuseFileOfCheckpoint(const std::string& to) {
   if (!IsOneCheckpoint(fs::absolute(to).parent_path().string())) return;
   throw Failure(Error{.code = Code::kUsage,
@@ -131,7 +131,7 @@ void RefuseFileOfCheckpoint(const std::string& to) {
 }
 
 int Export(const CheckpointFlags& flags, const Environment& environment) {
-  Find(flags.path);  // or says that there is none
+  Find(flags.path);  // throws if there is none
   RefuseFileOfCheckpoint(flags.to);
   std::optional<Checkpoint> checkpoint;
   if (IsOneCheckpoint(flags.path)) {

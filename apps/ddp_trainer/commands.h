@@ -1,4 +1,4 @@
-// The subcommands of ddp-trainer: each adds itself with its flags.
+// The subcommands of ddp-trainer.
 #pragma once
 
 #include <functional>
@@ -12,24 +12,24 @@ class App;
 
 namespace ddprun::trainer {
 
-// What the command line asks for. Prints to stdout; returns the exit status. Throws Failure.
+// A command with its flags. Prints to stdout and returns the exit status. Throws Failure.
 using Command = std::function<int(const Environment& environment)>;
 
-// Each sets `chosen`, which must outlive `app`, when the line is parsed and names it.
-// What is wrong with a config, without a step of training; problems go to stderr.
+// Each adds a command to `app`. If the parsed line names it, it sets `chosen`, which outlives
+// `app`. check: finds errors of a config without training; they go to stderr.
 void AddCheckCommand(CLI::App& app, Command& chosen);
-// `checkpoint list | verify | export`: what runs have left; status 1: one is damaged.
+// checkpoint list | verify | export: shows, checks and exports checkpoints. Status 1: damaged.
 void AddCheckpointCommand(CLI::App& app, Command& chosen);
-// Where two runs part; status 1: in what they computed.
+// diff: shows where two runs begin to differ. Status 1: they computed different values.
 void AddDiffCommand(CLI::App& app, Command& chosen);
-// What each strategy would cost, and which one to take.
+// plan: shows the costs of each strategy, and which to take.
 void AddPlanCommand(CLI::App& app, Command& chosen);
-// Text files into a token file; progress goes to stderr.
+// tokenize: makes a token file of text files; progress goes to stderr.
 void AddTokenizeCommand(CLI::App& app, Command& chosen);
-// Text from a model folder; its speed goes to stderr.
+// generate: writes text with the model of a folder; its speed goes to stderr.
 void AddGenerateCommand(CLI::App& app, Command& chosen);
 
-// The folder that holds the checkpoints of `path`: a run folder, or that folder itself.
+// Returns the folder with the checkpoints of `path`, which is a run folder or this folder itself.
 std::string CheckpointsOf(const std::string& path);
 
 }  // namespace ddprun::trainer

@@ -25,10 +25,10 @@ bool SameBytes(const at::Tensor& a, const at::Tensor& b) {
          std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
-// How long a run has trained: never the same.
+// The run's time of training, which always differs.
 constexpr const char* kClock = "run.seconds";
 
-// The tensors that differ, in the order of their names.
+// Returns the names of tensors that differ, sorted.
 std::vector<std::string> DifferentTensors(const Checkpoint& a, const Checkpoint& b) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : a.tensors()) {
@@ -54,7 +54,7 @@ void PrintConfigs(const std::vector<ConfigDifference>& differences) {
   }
 }
 
-// Whether they differ; nullopt: a run has no state hashes.
+// Returns whether the runs differ; nullopt means that one has no state hashes.
 std::optional<bool> PrintHashes(const std::string& first, const std::string& second) {
   const auto compared = CompareHashes(first, second);
   if (!compared) return std::nullopt;
@@ -81,7 +81,7 @@ bool PrintRanks(const std::string& run) {
   return true;
 }
 
-// Of the steps of which both have a checkpoint.
+// Compares steps of which both runs have a checkpoint; nullopt means that there are none.
 std::optional<bool> PrintCheckpoints(const std::string& first, const std::string& second) {
   const auto of_first = ValueOrThrow(ListCheckpoints(CheckpointsOf(first)));
   const auto of_second = ValueOrThrow(ListCheckpoints(CheckpointsOf(second)));

@@ -23,7 +23,7 @@ struct GenerateFlags {
 
 using Clock = std::chrono::steady_clock;
 
-// CLI::Range writes the limits of doubles with six decimals.
+// CLI::Range would write limits with six decimals.
 CLI::Validator Number(bool (*accepts)(double), const std::string& words) {
   return CLI::Validator(
       [accepts, words](const std::string& text) {

@@ -1,4 +1,4 @@
-// ddp-trainer: the worker that trains what a JSON config describes.
+// ddp-trainer: the worker that trains by a JSON config.
 #include <ATen/Parallel.h>
 #include <torch/version.h>
 #include <unistd.h>
@@ -33,8 +33,8 @@ struct Arguments {
   bool as_template = false;
 };
 
-// Only exit() leads here: this program ends by End(). A plugin or a library that calls it would
-// otherwise end a rank, maybe with status 0, as if it had trained.
+// Called by exit(), which this program does not use; see End(). Without this, a plugin or a library
+// that calls exit(0) would end a rank as if it had trained.
 void OnExit(int status, void*) {
   const ddprun::Error error{.title = "EXIT WAS CALLED",
                             .what = "A plugin, or a library that it uses, called exit(" +
@@ -45,8 +45,8 @@ void OnExit(int status, void*) {
   _exit(status == 0 ? failed : status);
 }
 
-// Opens data and plugin in the process that workers are forked from: a fork has none of the threads
-// that LibTorch would start for large tensors, and waits for them for ever.
+// Opens data and plugin in the process from which workers are forked. Uses one thread, because a
+// forked process has no others and would wait for LibTorch's thread pool for ever.
 Job OpenWithoutThreads(const Arguments& arguments, const Environment& environment) {
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
@@ -56,7 +56,7 @@ Job OpenWithoutThreads(const Arguments& arguments, const Environment& environmen
 }
 
 int Train(const Arguments& arguments, const Environment& environment) {
-  // Training goes on when nobody reads its output any more.
+  // Training goes on if the reader of its output has ended.
   std::signal(SIGPIPE, SIG_IGN);
   ddprun::PrintStackOnCrash();
   ddprun::ReportUncaughtExceptions();
@@ -77,7 +77,7 @@ int Train(const Arguments& arguments, const Environment& environment) {
       .check =
           [&job](const Environment& worker) {
             const auto rank = ddprun::ValueOrThrow(ddprun::trainer::ReadRankInfo(worker));
-            // One that takes the place of another needs what that one needed.
+            // A replacement needs as much as the rank that it replaces, which was checked.
             if (ddprun::trainer::FirstGeneration(worker) > 0) return;
             ddprun::trainer::PlanFor(job, rank.world_size);
             ddprun::trainer::CheckNeeds(job, rank);
@@ -87,7 +87,7 @@ int Train(const Arguments& arguments, const Environment& environment) {
                                         callbacks);
 }
 
-// A word that names neither a file nor a command: says which there are.
+// Returns whether `word` is neither a file nor a command. Then prints the commands.
 bool IsNoCommand(const CLI::App& app, const std::string& word) {
   if (word.empty() || word.find_first_of("-./") != std::string::npos) return false;
   if (access(word.c_str(), F_OK) == 0) return false;
@@ -156,9 +156,8 @@ int Run(int argc, char** argv, const Environment& environment) {
 
 }  // namespace
 
-// Ends without running the destructors of LibTorch's static objects: they take every operator out
-// of its tables again, which costs a rank some 60 ms and its own copy of the pages that it shares
-// with the others.
+// Ends without the destructors of LibTorch's static objects. They would remove each operator from
+// its tables, which takes 60 ms and copies pages that ranks share.
 [[noreturn]] void End(int status) {
   std::fflush(nullptr);
   _exit(status);

@@ -70,7 +70,7 @@ int64_t TotalBytes(const std::vector<std::string>& files) {
   return total;
 }
 
-// One line on a terminal, rewritten; elsewhere a line now and then.
+// Rewrites one line on a terminal; elsewhere prints a line now and then.
 class ProgressLine {
  public:
   explicit ProgressLine(int64_t total) : total_(std::max<int64_t>(total, 1)) {}

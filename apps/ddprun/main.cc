@@ -1,4 +1,4 @@
-// ddprun: starts one worker per device, on one node or many, and watches over them.
+// ddprun: starts and supervises the workers of a job, on one node or many.
 #include <cstdio>
 #include <exception>
 #include <string>
