@@ -19,8 +19,7 @@ namespace ddprun::launcher {
 
 // Raises this process's limit of open files, not its children's. Makes it a child subreaper, so
 // that orphaned descendants become its children. Tells the guard about the job's processes.
-// REQUIRES: created on the thread that ends last, because children's parent-death signal is bound
-// to it.
+// REQUIRES: created on the thread that ends last: its end sends children's parent-death signal.
 class PosixProcessHost : public ProcessHost {
  public:
   // All of them must outlive the host.
