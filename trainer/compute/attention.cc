@@ -16,7 +16,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Longer sequences need too much memory for their probabilities.
+// The probabilities of longer sequences need too much memory.
 constexpr int64_t kLongestComposed = 1024;
 
 at::Tensor Hidden(const AttentionInput& input) {
@@ -45,8 +45,7 @@ at::Tensor Composed(const AttentionInput& input) {
 at::Tensor ScaledDotProduct(const AttentionInput& input) {
   const bool equal_heads = input.queries.size(1) == input.keys.size(1);
   if (IsForHostKernels(input.queries)) {
-    // LibTorch's, too, keeps the probabilities for dropout; and draws from one generator for all
-    // threads.
+    // With dropout LibTorch's kernel keeps the probabilities, too, and all threads share its draws.
     const bool fused_is_slow =
         ComputeType() != at::kFloat && equal_heads && input.queries.size(2) <= kLongestComposed;
     if (input.dropout > 0 || fused_is_slow) return Composed(input);

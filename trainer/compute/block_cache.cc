@@ -16,12 +16,11 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 
-// Batches of texts have other lengths in every step, and so have all tensors of a step: a block
-// also serves what is a few times smaller. Not more, or small tensors that stay would hold large
-// blocks.
+// Texts, and so a step's tensors, have other lengths in each step, so a block also serves smaller
+// tensors. The limit is there because small tensors that live long would hold large blocks.
 constexpr size_t kLargestExcess = 8;
 
-// Eight classes for each power of two: a block is at most an eighth too large.
+// There are eight classes for each power of two, so a block is at most 1/8 too large.
 size_t ClassOf(size_t bytes) {
   const size_t step = std::bit_floor(bytes) / 8;
   return (bytes + step - 1) / step * step;
@@ -30,7 +29,7 @@ size_t ClassOf(size_t bytes) {
 void* Map(size_t bytes) {
   void* block = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (block == MAP_FAILED) return nullptr;
-  // Where the kernel refuses, ordinary pages do.
+  // If the kernel refuses, the block has ordinary pages.
   if (bytes >= 2 * kHugePage) madvise(block, bytes, MADV_HUGEPAGE);
   return block;
 }
@@ -48,14 +47,14 @@ class TensorAllocator final : public c10::Allocator {
     return {block, block, &Free, cpu};
   }
 
-  // oneDNN's scratch memory is allocated and freed without a DataPtr.
+  // For oneDNN, which allocates and frees scratch memory without a DataPtr.
   c10::DeleterFnPtr raw_deleter() const override { return &Free; }
 
   void copy_data(void* destination, const void* source, std::size_t count) const override {
     std::memcpy(destination, source, count);
   }
 
-  // A deleter knows nothing but the block. Never destroyed: tensors outlive static objects.
+  // Static, because a deleter gets only the block. Not destroyed, because tensors outlive statics.
   static BlockCache& Cache() {
     static BlockCache& cache = *new BlockCache;
     return cache;

@@ -1,6 +1,6 @@
-// Keeps the memory of large tensors for the next ones of about their size. glibc gives blocks above
-// 32 MiB, at first above 128 KiB, back to the kernel as they are freed, and every training step
-// then pays for having the same pages cleared again.
+// Keeps the memory of freed large tensors for later tensors of about the same size. glibc returns
+// freed blocks above 32 MiB (at first 128 KiB) to the kernel, which then has to clear pages for
+// each training step.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace ddprun::trainer {
 // Any thread.
 class BlockCache {
  public:
-  // Sizes from here on are kept; smaller ones are malloc's business.
+  // Smaller blocks are not kept; malloc does well with them.
   static constexpr size_t kSmallest = size_t{256} << 10;
 
   BlockCache() = default;
@@ -23,17 +23,17 @@ class BlockCache {
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
 
-  // A block of at least `bytes`, aligned to 64: the smallest idle one of less than eight times the
-  // size, or a new one; nullptr when there is no memory. Its content is what it was left with.
+  // Returns a block of at least `bytes`, aligned to 64 bytes, with any content: the smallest idle
+  // block of less than eight times the size, or a new one; nullptr if there is no memory.
   void* Take(size_t bytes);
-  // False, and nothing is done, for a block that is none of its own.
+  // Takes a block back. Returns false, and does nothing, if the block is not from Take().
   bool Give(void* block);
 
-  // Of blocks that wait for the next Take. With those in use they stay below one and a half times
-  // the most that was ever in use at once: sizes that never come back do not pile up.
+  // Returns the bytes of idle blocks. Idle and used blocks together stay below 1.5 times the most
+  // bytes that were used at once, so that sizes that never come again do not pile up.
   size_t idle_bytes() const;
 
-  // Gives idle blocks back, and begins anew with what is the most in use.
+  // Frees idle blocks, and resets the most bytes used to the bytes used now.
   void Release();
 
  private:
@@ -41,17 +41,16 @@ class BlockCache {
 
   mutable std::mutex mutex_;
   std::map<size_t, std::vector<void*>> idle_;  // by size class; none is empty
-  std::unordered_map<void*, size_t> used_;     // its size class
+  std::unordered_map<void*, size_t> used_;     // size class of each block
   size_t idle_bytes_ = 0;
   size_t used_bytes_ = 0;
   size_t most_used_bytes_ = 0;
 };
 
-// Makes LibTorch's tensors on the CPU come from a BlockCache, for the rest of the process. Once,
-// before there are any tensors to speak of.
+// From now on LibTorch's CPU tensors use a BlockCache. Called once, before there are large tensors.
 void CacheTensorMemory();
 
-// What was freed until now is given back: another phase begins, which uses other sizes.
+// Frees idle blocks, because another phase begins, which uses other sizes.
 void ReleaseTensorMemory();
 
 }  // namespace ddprun::trainer

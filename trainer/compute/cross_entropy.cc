@@ -19,7 +19,7 @@
 #include "trainer/compute/operations.h"
 #include "trainer/compute/precision.h"
 
-// N predictions, C width, V vocabulary.
+// N is the number of predictions, C the width, V the vocabulary.
 namespace ddprun::trainer {
 
 namespace {
@@ -27,18 +27,18 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kIgnored = -100;  // as torch.nn.functional.cross_entropy
-// Of one piece of scores: rows enough for a fast product, memory that a CPU's caches half hold.
+constexpr int64_t kIgnored = -100;  // the default of torch.nn.functional.cross_entropy
+// The size of a piece of scores: enough rows for a fast product, half of a CPU's caches.
 constexpr int64_t kPieceBytes = int64_t{32} << 20;
 constexpr int64_t kDevicePieceBytes = int64_t{256} << 20;
 
-// What becomes of the scores [n, V] of some targets [n]: their losses are summed, and they become
-// LossScale() times the derivatives of the mean loss over all targets that count.
+// Add() sums the losses of scores [n, V] with targets [n], and replaces the scores by LossScale()
+// times the derivatives of the mean loss over all targets that count.
 class RowLosses {
  public:
   virtual ~RowLosses() = default;
   virtual void Add(at::Tensor& scores, const at::Tensor& targets) = 0;
-  // A scalar; 0 without targets that count.
+  // Returns a scalar; 0 if no target counts.
   virtual at::Tensor Mean(const at::TensorOptions& options) const = 0;
 };
 
@@ -91,7 +91,7 @@ class HostRowLosses final : public RowLosses {
     return sum;
   }
 
-  // The number of targets that count.
+  // Returns the number of targets that count.
   static int64_t CountTargets(const at::Tensor& targets, int64_t classes) {
     const int64_t* values = targets.const_data_ptr<int64_t>();
     int64_t count = 0;
@@ -109,7 +109,7 @@ class HostRowLosses final : public RowLosses {
   double sum_ = 0;
 };
 
-// Without waiting for the device; in float64 on the CPU, too.
+// Does not wait for the device. Also used for float64 on the CPU.
 class DeviceRowLosses final : public RowLosses {
  public:
   DeviceRowLosses(const at::Tensor& targets, at::ScalarType type, double smoothing)
@@ -120,7 +120,7 @@ class DeviceRowLosses final : public RowLosses {
   void Add(at::Tensor& scores, const at::Tensor& targets) override {
     at::Tensor logs = at::log_softmax(scores, 1, mean_.scalar_type());
     const at::Tensor ignored = targets.eq(kIgnored);
-    // A target out of range shows as a loss that is no number.
+    // A target out of range makes the loss NaN.
     const at::Tensor index = targets.clamp(0, scores.size(1) - 1);
     const at::Tensor bad = index.ne(targets).logical_and_(ignored.logical_not());
     const at::Tensor rows = index.unsqueeze(1);
@@ -142,7 +142,7 @@ class DeviceRowLosses final : public RowLosses {
 
  private:
   const double smoothing_;
-  const at::Tensor mean_;  // float32 or float64, as the losses
+  const at::Tensor mean_;  // float32 or float64, like the losses
   at::Tensor sum_;         // float64
 };
 
@@ -159,7 +159,7 @@ std::unique_ptr<RowLosses> MakeRowLosses(const at::Tensor& targets,
 
 struct Result {
   at::Tensor loss;
-  at::Tensor of_hidden;  // gradients; undefined unless wanted
+  at::Tensor of_hidden;  // gradients, undefined if not needed
   at::Tensor of_weight;
 };
 
@@ -177,7 +177,7 @@ Result Compute(const at::Tensor& hidden,
   Result result;
   if (want_gradients) {
     result.of_hidden = at::empty_like(rows);
-    // Sums over pieces are kept in float32.
+    // The sum over pieces is float32.
     result.of_weight = at::zeros(weight.sizes(), weight.options());
   }
   const int64_t row_bytes = classes * static_cast<int64_t>(rows.element_size());
@@ -223,13 +223,13 @@ class LinearCrossEntropyFunction : public torch::autograd::Function<LinearCrossE
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const at::Tensor factor = gradients[0] / context->saved_data["loss_scale"].toDouble();
-    // Reading it may save a pass over both; a device would have to be waited for.
+    // A factor of 1 saves a pass over both gradients. It is read only on the CPU, without waiting.
     const bool read = IsForHostKernels(factor);
     const double number = read ? factor.item<double>() : 0;
     const auto take = [&](const char* name) {
       TORCH_CHECK(context->saved_data.count(name) == 1,
                   "LinearCrossEntropy: backward can run once only.");
-      // Taken out: a gradient that nobody else holds is adopted instead of copied.
+      // Taken out, because autograd adopts a gradient without other owners instead of copying it.
       at::Tensor tensor = context->saved_data[name].toTensor();
       context->saved_data.erase(name);
       if (!read) return tensor.mul_(factor);

@@ -1,5 +1,5 @@
-// The device that the model is on: the CPU, or one that works asynchronously, whose results the
-// host must not wait for within a step (docs/device.md).
+// The device of the model: the CPU, or an asynchronous device, for which the host must not wait
+// within a step (docs/device.md).
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -11,12 +11,12 @@
 
 namespace ddprun::trainer {
 
-// Whether this tensor is for the loops of kernels.h and the engines of matmul.h: they read memory
-// themselves, so it is on the CPU. All else is computed by ATen's operators, on any device.
+// Returns whether the loops of kernels.h and the engines of matmul.h may compute with this tensor:
+// it is on the CPU, and no DeviceFormsOnly lives. Otherwise ATen's operators compute.
 bool IsForHostKernels(const at::Tensor& tensor);
 
-// While one lives, all threads compute on the CPU, too, as on a device: for tests that compare bits
-// with those of one.
+// While one lives, all threads compute on the CPU with the operators for devices. For tests that
+// compare bits with a device's.
 class DeviceFormsOnly {
  public:
   DeviceFormsOnly();
@@ -25,34 +25,33 @@ class DeviceFormsOnly {
   DeviceFormsOnly& operator=(const DeviceFormsOnly&) = delete;
 };
 
-// What this thread makes "on the current device" is on this one from now on.
+// Makes `device` the current device of this thread.
 void UseDevice(c10::Device device);
 
-// What this thread draws on the host comes from here: torch's default generator, which all threads
-// share, or from UseOwnHostGenerator() on one of its own.
+// Returns this thread's generator for draws on the host: torch's default generator, which threads
+// share, or after UseOwnHostGenerator() one of its own.
 at::Generator HostGenerator();
 void UseOwnHostGenerator();
 uint64_t HostSeed();
 
-// HostGenerator() and, where it is another, the device's. Those of other
-// devices are left alone. Any thread.
+// Seeds HostGenerator() and the generator of `device`. Any thread.
 void SeedGenerators(c10::Device device, uint64_t seed);
 
-// One number of the CPU's: a seed for what is drawn otherwise. Any thread.
+// Draws a seed from HostGenerator(). Any thread.
 uint64_t DrawSeed();
 
-// The state of these generators. Any thread.
+// The states of HostGenerator() and of the device's generator. Any thread.
 struct RandomState {
   static RandomState Of(c10::Device device);
   void Restore() const;
 
   c10::Device device;
   at::Tensor host;
-  at::Tensor on_device;  // undefined: the CPU is the device
+  at::Tensor on_device;  // undefined if `device` is the CPU
 };
 
-// While it lives, what is drawn follows from the generators' state and `part`, and is different for
-// each part; afterwards the generators are where they are for all parts.
+// While it lives, draws depend on the generators' state and on `part`. Its destructor leaves the
+// generators in a state that does not depend on `part`.
 class OwnRandomNumbers {
  public:
   OwnRandomNumbers(c10::Device device, int64_t part);
@@ -65,12 +64,12 @@ class OwnRandomNumbers {
   const RandomState after_;
 };
 
-// A host tensor on the device. The host does not wait: the copy goes through pinned memory, in the
-// order of the current stream. On the CPU the tensor itself; undefined stays undefined.
+// Copies a host tensor to the device through pinned memory, in the order of the current stream. The
+// host does not wait. If `device` is the CPU or `host` is undefined, returns `host`.
 at::Tensor ToDevice(const at::Tensor& host, c10::Device device);
 
-// While it lives, the pinned memory of what this thread gives to ToDevice() is kept in `kept`: for
-// a device that makes the same copies again later. Not nested.
+// While it lives, this thread's ToDevice() keeps its pinned memory in `kept`, for a DeviceGraph
+// that repeats the copies later. Not nested.
 class KeepHostCopies {
  public:
   explicit KeepHostCopies(std::vector<at::Tensor>& kept);
@@ -79,27 +78,26 @@ class KeepHostCopies {
   KeepHostCopies& operator=(const KeepHostCopies&) = delete;
 };
 
-// What a device's allocator has given out, in bytes; < 0: the device is the CPU, whose memory is
-// the process' own.
+// Peak memory of a device's allocator, in bytes; < 0 means unknown, as for the CPU.
 struct DeviceMemoryPeak {
-  int64_t allocated = -1;  // to tensors
-  int64_t reserved = -1;   // from the device, with what the allocator keeps for later tensors
+  int64_t allocated = -1;  // used by tensors
+  int64_t reserved = -1;   // taken from the device, also for later tensors
 };
 
-// The most since the last call, or since the process began: what torch.cuda.max_memory_allocated
-// and max_memory_reserved say, which begin anew. Does not wait for the device. Any thread.
+// Returns the peak since the last call, or since the start: torch.cuda.max_memory_allocated and
+// max_memory_reserved. Resets both. Does not wait for the device. Any thread.
 DeviceMemoryPeak TakeMemoryPeak(c10::Device device);
 
 // A number that the host has, or that a device may still be computing.
 class DeviceScalar {
  public:
   DeviceScalar(double value = 0) : value_(value) {}
-  // A tensor of one element. On the CPU it is read at once, elsewhere when it is asked for.
+  // `value` has one element. It is read at once on the CPU; on a device, when it is asked for.
   explicit DeviceScalar(const at::Tensor& value);
 
   // Waits for the device.
   operator double() const;
-  // A float64 scalar; undefined where the host has the number.
+  // Returns a float64 scalar, undefined if the host has the number.
   const at::Tensor& on_device() const { return on_device_; }
 
   DeviceScalar operator*(double factor) const;

@@ -1,6 +1,6 @@
-// Work of a device that is recorded once and launched as a whole from then on: the host no longer
-// queues its kernels one by one. CUDA's is in libddprun_cuda.so (trainer/cuda/module.cc), that of
-// the simulated device with its tests, which check the rules of CUDA's capture (docs/device.md).
+// Work of a device that is recorded once and then launched as a whole, so that the host does not
+// queue its kernels one by one. Implemented for CUDA in trainer/cuda/module.cc, and in the tests of
+// the simulated device, which check the rules of CUDA's capture (docs/device.md).
 #pragma once
 
 #include <c10/core/Device.h>
@@ -9,20 +9,19 @@
 
 namespace ddprun::trainer {
 
-// Of one device. One thread, whose current stream is the same in all calls and not the default
-// one. Memory that is taken while it records is its own as long as it lives; other memory that it
-// has recorded the use of has to stay where it is. Destroyed before End(), it drops what it has.
+// Used by one thread, with the same current stream in all calls, which is not the default stream.
+// Owns memory that is allocated while it records. Other memory that the recorded work uses must
+// stay where it is.
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
 
-  // From here on nothing that is queued on the current stream, or on a stream that waits for it, is
-  // run. The host may not wait for any of it, and all of it is to be waited for by the current
-  // stream before End().
+  // From now on work on the current stream, and on streams that wait for it, is recorded and does
+  // not run. The host must not wait for it; the current stream must wait for it before End().
   virtual void Begin() = 0;
-  // Throws where a rule was broken.
+  // Throws if a rule was broken.
   virtual void End() = 0;
-  // Queues all of it on the current stream. The device's generator is where it is for the draws.
+  // Queues the recorded work on the current stream. It draws from the device's generator.
   virtual void Replay() = 0;
 };
 

@@ -16,7 +16,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kPieceElements = 1 << 15;  // what a thread takes at least
+constexpr int64_t kPieceElements = 1 << 15;  // least number of elements of a thread
 
 bool Fits(const at::Tensor& x) {
   return IsForHostKernels(x) && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
@@ -30,8 +30,8 @@ void InPiecesOf(const Run& run, const at::Tensor& output, const Inputs&... input
   });
 }
 
-// Calls run(begin, count, data of every input, data of the output) for pieces of the tensors, which
-// are contiguous, of one dtype that Fits() and of equal size; `begin` is the piece's first element.
+// Calls run(begin, count, data of each input, data of the output) for pieces of the tensors, which
+// are contiguous, of equal size and of one dtype that Fits(). `begin` is a piece's first element.
 template <typename Run, typename... Inputs>
 void InPieces(const Run& run, const at::Tensor& output, const Inputs&... inputs) {
   if (output.scalar_type() == at::kFloat) {
@@ -99,7 +99,7 @@ at::Tensor DropElements(const at::Tensor& x, double probability) {
   if (probability == 0) return x;
   if (Fits(x)) return DropoutFunction::apply(x, probability);
   if (!x.is_cpu()) return at::dropout(x, probability, /*train=*/true);
-  // What at::dropout does, with this thread's generator.
+  // The formula of at::dropout, with this thread's generator.
   return x * at::empty_like(x).bernoulli_(1 - probability, HostGenerator()).div_(1 - probability);
 }
 

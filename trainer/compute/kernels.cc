@@ -18,7 +18,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-constexpr int64_t kLanes = 16;  // floats of a 512-bit register: sums are kept in so many parts
+constexpr int64_t kLanes = 16;  // partial sums: as many as a 512-bit register has floats
 
 DDPRUN_INLINE float Load(const float* p) {
   return *p;
@@ -32,7 +32,7 @@ DDPRUN_INLINE float Load(const c10::Half* p) {
 DDPRUN_INLINE void Store(float* p, float value) {
   *p = value;
 }
-// To nearest even; NaN stays one.
+// Rounds to nearest even; NaN stays NaN.
 DDPRUN_INLINE void Store(c10::BFloat16* p, float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
@@ -44,7 +44,7 @@ DDPRUN_INLINE void Store(c10::Half* p, float value) {
 }
 
 // exp to 2 ulp, with the usual reduction x = n ln 2 + r and the minimax polynomial of Cephes' expf.
-// Below -87.3 it is about 1e-38 where the exact value is smaller; +inf from 88.7 on; NaN stays.
+// Below -87.3 it is about 1e-38 although the exact value is smaller; from 88.7 on it is +inf.
 DDPRUN_INLINE float Exp(float x) {
   constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   const float limited = x < -87.3f ? -87.3f : (x > 89.0f ? 89.0f : x);
@@ -58,7 +58,7 @@ DDPRUN_INLINE float Exp(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.0f;
-  // 2^n in two factors, since 2^128 is not a float.
+  // 2^n in two factors, because 2^128 is not a float.
   const int32_t exponent = static_cast<int32_t>(n);
   const int32_t half = exponent >> 1;
   const float first = std::bit_cast<float>((half + 127) << 23);
@@ -170,7 +170,7 @@ struct ExpAgainst {
   DDPRUN_INLINE float operator()(float x) const { return Exp(x - largest); }
 };
 
-// Of `term` of each value. Partial sums are of type Lane.
+// Adds `term` of each value. Partial sums have type Lane.
 template <typename Lane, typename T, typename Term>
 struct SumLoop {
   const T* values;
@@ -206,7 +206,7 @@ struct SoftmaxLoop {
   }
 };
 
-// The product of two floats is exact in double: multiplying and adding at once rounds alike.
+// The square of a float is exact in double, so that a fused multiply-add rounds to the same bits.
 template <typename T>
 struct SumOfSquaresLoop {
   const T* values;

@@ -1,20 +1,20 @@
-// Loops over plain memory that LibTorch has no fast form of. Each is compiled for several
-// instruction sets; the widest that this processor has is taken, and all give the same bits. T is
-// float or c10::BFloat16; arithmetic is in float. Any thread.
+// Loops over plain memory for which LibTorch has no fast form. Each is compiled for several
+// instruction sets with equal bits, and the widest of this processor is used. T is float or
+// c10::BFloat16; arithmetic is in float. Any thread.
 #pragma once
 
 #include <cstdint>
 
 namespace ddprun::trainer {
 
-// One reproducible stream of random numbers: number i depends on the key and i only.
+// A reproducible stream of random numbers: number i depends only on the key and i.
 struct DropoutStream {
   uint64_t key = 0;
   double drop_probability = 0;  // [0, 1)
 };
 
-// output[i] = input[i] / (1 - p), or 0 with probability p, decided by number first + i of the
-// stream. input == output is allowed.
+// Sets output[i] to input[i] / (1 - p), or to 0 with probability p, which number first + i of the
+// stream decides. `input` may be `output`.
 template <typename T>
 void DropoutKernel(
     const T* input, T* output, int64_t first, int64_t count, const DropoutStream& stream);
@@ -30,15 +30,15 @@ void GeluTanhBackwardKernel(const T* output_gradient,
                             T* input_gradient,
                             int64_t count);
 
-// One row of a cross-entropy with label smoothing in [0, 1), the share of the target that all
-// classes get alike: returns log(sum(exp(logits))) - logits[target], with that share of it replaced
-// by the mean over all classes, and replaces the logits by its derivative, times `scale`.
+// Returns the cross-entropy of one row, log(sum(exp(logits))) - logits[target], and replaces the
+// logits by its derivative times `scale`. `smoothing` in [0, 1) is the share of logits[target] that
+// the mean over all classes replaces. T may be c10::Half, too.
 template <typename T>
 double CrossEntropyRow(
     T* logits, int64_t classes, int64_t target, float scale, double smoothing = 0);
 
-// The sum of squares in double: value i goes to partial sum i % 16, and these are added by halves.
-// T is also c10::Half, as CrossEntropyRow's.
+// Returns the sum of squares in double: value i goes to partial sum i % 16, and these are added by
+// halves. T may be c10::Half, too.
 template <typename T>
 double SumOfSquares(const T* values, int64_t count);
 

@@ -26,7 +26,7 @@ std::optional<at::Tensor> Optional(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
-// Whether any engine but LibTorch's own would multiply; its own operator costs less otherwise.
+// Returns whether another engine than LibTorch's multiplies. If not, LibTorch's operator is faster.
 bool GoesToEngine(const at::Tensor& x, const at::Tensor& weight) {
   return EngineFor(x.scalar_type(), x.device(), x.numel() / x.size(-1) * weight.numel()) !=
          MatmulEngine::kDefault;
@@ -46,8 +46,8 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     at::Tensor out = at::empty({rows.size(0), factor.size(1)}, rows.options());
     if (bias) out.copy_(bias->expand_as(out));
     Multiply(rows, factor, out, /*accumulate=*/bias.has_value());
-    // A weight of the computing type is the parameter itself: saved as a variable, so that a change
-    // before backward is noticed.
+    // If `stored` is the parameter itself, it is saved as a variable, so that autograd notices a
+    // change before backward.
     context->save_for_backward({rows, stored.is_same(weight) ? weight : at::Tensor()});
     if (!stored.is_same(weight)) context->saved_data["copy"] = stored;
     context->saved_data["out_in"] = weight_is_out_in;

@@ -10,9 +10,9 @@
 
 #include "base/check.h"
 
-// Exported by libtorch_cpu 2.11 without a header: result = beta result + alpha mat1 mat2. Weak, so
-// that a LibTorch that no longer has it costs speed only. With the fp32 precision setting as it is
-// by default it computes in fp32 on every processor, those with AMX included.
+// result = beta result + alpha mat1 mat2. libtorch_cpu 2.11 exports it without a header. It is
+// weak, so that a LibTorch without it is only slower. With the default setting of fp32 precision it
+// computes in fp32 on every processor, also with AMX.
 namespace at::native {
 __attribute__((weak)) void mkldnn_matmul(const at::Tensor& mat1,
                                          const at::Tensor& mat2,
@@ -25,7 +25,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// M K N below which MKL's smaller cost per call wins: 200^3 on a Zen 4 core.
+// The limit of M K N below which MKL is faster, because a call costs less: 200^3 on a Zen 4 core.
 constexpr int64_t kSmallProduct = int64_t{1} << 23;
 
 std::atomic<MatmulEngine> current_engine = MatmulEngine::kDefault;
@@ -37,7 +37,7 @@ const char* MatmulEngineName(MatmulEngine engine) {
 }
 
 bool HasOneDnn() {
-  // It refuses processors without AVX-512, float32 included, by a check that has no header either.
+  // Tries it, because it refuses processors without AVX-512, even for float32.
   static const bool has = [] {
     if (at::native::mkldnn_matmul == nullptr) return false;
     const at::Tensor one = at::ones({1, 1});

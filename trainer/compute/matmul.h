@@ -1,4 +1,4 @@
-// Matrix products by the engine that is fastest on this processor (matmul_choice.h).
+// Matrix products by the fastest engine on this processor (matmul_choice.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -6,29 +6,28 @@
 namespace ddprun::trainer {
 
 enum class MatmulEngine {
-  kDefault,  // LibTorch's: MKL on x86
-  kOneDnn,   // oneDNN inside LibTorch, asked for fp32 arithmetic
+  kDefault,  // LibTorch's own: MKL on x86
+  kOneDnn,   // oneDNN inside LibTorch, in fp32 arithmetic
 };
 
-// "default", "onednn": the words of training.matmul_engine.
+// Returns the word of training.matmul_engine: "default", "onednn".
 const char* MatmulEngineName(MatmulEngine engine);
 
-// Whether this LibTorch can be asked for oneDNN's fp32 products on this processor. Any thread.
+// Returns whether this LibTorch has oneDNN's fp32 products on this processor. Any thread.
 bool HasOneDnn();
 
-// For the whole process; kDefault at the start. Before other threads multiply.
+// Sets the engine of the process, at first kDefault. Called before other threads multiply.
 void UseMatmulEngine(MatmulEngine engine);
 MatmulEngine CurrentMatmulEngine();
 
-// Who multiplies factors of this type and place, for M K N = `size`.
+// Returns the engine for factors of this type and device, with `size` = M K N.
 MatmulEngine EngineFor(at::ScalarType type, at::Device device, int64_t size);
 
-// out = a b, or out += a b: a [M, K], b [K, N] and out [M, N] of one dtype, out contiguous. Small
-// float32 products and those of other dtypes go to LibTorch's default, which decides for itself.
-// Records no graph. Any thread.
+// out = a b, or out += a b: a [M, K], b [K, N] and out [M, N] have one dtype, out is contiguous.
+// Small float32 products and other dtypes use LibTorch's default. Records no graph. Any thread.
 void Multiply(const at::Tensor& a, const at::Tensor& b, at::Tensor& out, bool accumulate = false);
 
-// The same by one engine, whatever the size.
+// Multiply() with the given engine for any size.
 void MultiplyBy(MatmulEngine engine,
                 const at::Tensor& a,
                 const at::Tensor& b,

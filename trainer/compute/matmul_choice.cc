@@ -23,14 +23,14 @@ namespace {
 
 using nlohmann::json;
 
-// Products of 1024 terms in float32 are off by about 1e-6, with tensor-float-32 or bfloat16 factors
-// by 5e-4 and 4e-3.
+// The error of products of 1024 terms is about 1e-6 in float32, 5e-4 with tensor-float-32 factors
+// and 4e-3 with bfloat16 factors.
 constexpr double kLargestExactError = 1e-5;
 constexpr double kWorthwhile = 1.03;
 
 constexpr MatmulEngine kEngines[] = {MatmulEngine::kDefault, MatmulEngine::kOneDnn};
 
-// Lines of /proc/cpuinfo that say which kernels fit this processor.
+// Returns the lines of /proc/cpuinfo that decide which kernels fit this processor.
 std::string Processor() {
   std::ifstream file("/proc/cpuinfo");
   std::string found, line;
@@ -64,7 +64,7 @@ std::optional<EngineChoice> Read(const std::string& path) {
   return choice;
 }
 
-// Without a word where it cannot be: then the next process measures, too.
+// Ignores errors: then the next process measures, too.
 void Write(const std::string& path, const EngineChoice& choice) {
   json engines = json::array();
   for (const EngineMeasurement& each : choice.measurements) {
@@ -74,7 +74,7 @@ void Write(const std::string& path, const EngineChoice& choice) {
   (void)WriteWholeFile(path, json{{"engines", engines}}.dump(1) + "\n", Durability::kUnsynced);
 }
 
-// Holds the lock of a file for as long as it lives; holds nothing where that cannot be had.
+// Locks a file as long as the descriptor is open. Returns an invalid one if that fails.
 UniqueFd LockBeside(const std::string& path) {
   UniqueFd fd(open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (fd.valid()) flock(fd.get(), LOCK_EX);
@@ -115,7 +115,7 @@ MatmulEngine FastestExact(const std::vector<EngineMeasurement>& measurements) {
   MatmulEngine best = MatmulEngine::kDefault;
   double fastest = of_default * kWorthwhile;
   for (const EngineMeasurement& each : measurements) {
-    // Written so that an error that is no number does not pass.
+    // Not `error > kLargestExactError`, because that is false for NaN.
     const bool exact = each.error <= kLargestExactError;
     if (!exact || each.gflops <= fastest || each.engine == MatmulEngine::kDefault) continue;
     best = each.engine;
@@ -131,7 +131,7 @@ std::string EngineFile(const Environment& environment) {
     if (home.empty()) return "";
     folder = home + "/.cache";
   }
-  // One file for each that decides: several machines may share a home.
+  // A file for each processor and LibTorch, because several machines may share a home.
   const std::string key = Processor() + TORCH_VERSION;
   char name[64];
   std::snprintf(name, sizeof name, "/ddprun/matmul-%016zx-%d.json", std::hash<std::string>()(key),

@@ -1,4 +1,4 @@
-// Times matrix products and compares them with float64.
+// Measures matrix products and compares them with float64.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -16,10 +16,10 @@ namespace ddprun::trainer {
 
 namespace {
 
-// A layer of a small transformer: x [M, K] W^T [K, N], and both products of its backward pass.
+// A layer of a small transformer: x [M, K] W^T [K, N], and the two products of its backward pass.
 constexpr int64_t kRows = 512, kIn = 256, kOut = 768;
 constexpr int kRounds = 3;
-// Rows of the product that are compared with float64: an element tells as much as all of them.
+// Rows of the product that are compared with float64. Few are enough.
 constexpr int64_t kCheckedRows = 16;
 
 struct Product {
@@ -27,7 +27,7 @@ struct Product {
 };
 
 std::array<Product, 3> Layer() {
-  // A generator of its own: measuring must not change what training draws.
+  // A generator of its own, so that measuring does not change what training draws.
   const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(1);
   const at::Tensor x = at::randn({kRows, kIn}, generator, at::kFloat);
   const at::Tensor weight = at::randn({kOut, kIn}, generator, at::kFloat);
@@ -63,10 +63,10 @@ std::vector<EngineMeasurement> MeasureEngines() {
   std::vector<EngineMeasurement> result = {{.engine = MatmulEngine::kDefault}};
   if (HasOneDnn()) result.push_back({.engine = MatmulEngine::kOneDnn});
   for (EngineMeasurement& each : result) {
-    SecondsOf(each.engine, products);  // makes what the engine keeps for a shape
+    SecondsOf(each.engine, products);  // lets the engine make what it keeps for a shape
     each.error = ErrorOf(products);
   }
-  // In turns, and the best of each: other programs disturb one round and not the next.
+  // Takes turns, and keeps the best of each, because other programs disturb single rounds.
   std::vector<double> best(result.size(), 1e9);
   for (int round = 0; round < kRounds; ++round) {
     for (size_t i = 0; i < result.size(); ++i) {

@@ -15,7 +15,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-constexpr int64_t kGrain = 16;  // blocks that a thread takes at least
+constexpr int64_t kGrain = 16;  // least number of blocks of a thread
 
 bool HasKernel(const at::Tensor& tensor) {
   const at::ScalarType type = tensor.scalar_type();
@@ -29,7 +29,7 @@ double SumOfSquaresAt(const void* data, at::ScalarType type, int64_t first, int6
   return SumOfSquares(static_cast<const at::BFloat16*>(data) + first, count);
 }
 
-// By LibTorch, with its own order within a block: one or two tensors of norms.
+// Adds one or two tensors of norms. LibTorch decides the order of sums within a block.
 void AddBlockNorms(const at::Tensor& tensor, std::vector<at::Tensor>& norms) {
   const at::Tensor flat = tensor.reshape({-1});
   const auto add = [&norms](const at::Tensor& rows) {

@@ -1,5 +1,5 @@
-// The 2-norm of gradients, whose bits follow from the gradients alone: not from threads, nor from
-// how they are laid out in memory or shared out.
+// The 2-norm of gradients. Its bits depend only on the gradients, not on threads, memory layout or
+// the distribution over ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,24 +11,23 @@
 
 namespace ddprun::trainer {
 
-// Elements of a tensor whose squares are summed together. Who holds a part of a tensor has the same
-// sums as who holds all of it, where parts begin at multiples of this.
+// Number of elements whose squares are summed together. If parts of a tensor begin at multiples of
+// it, the parts have the same sums as the whole tensor.
 constexpr int64_t kNormBlock = 4096;
 inline int64_t NormBlocksOf(int64_t elements) {
   return (elements + kNormBlock - 1) / kNormBlock;
 }
 
-// The sums of squares, in double, of blocks of kNormBlock elements, in the order of the tensors and
-// of their elements; a tensor's last block may be shorter. Dense, of any dtype and device, which is
-// waited for. Any thread.
+// Returns the sums of squares, in double, of blocks of kNormBlock elements, in order; a tensor's
+// last block may be shorter. Tensors are dense, of any dtype and device, which is waited for.
 std::vector<double> SquaresByBlock(std::span<const at::Tensor> tensors);
 
-// The same by ATen's operators, as one tensor on the device of these, which is not waited for.
-// REQUIRES: at least one tensor.
+// Returns SquaresByBlock() as a tensor on the tensors' device, by ATen's operators and without
+// waiting. REQUIRES: at least one tensor.
 at::Tensor SquaresByBlockThere(std::span<const at::Tensor> tensors);
 
-// The sum of those sums, on the CPU added one by one; 0 for none. Dense, of one device, which is
-// not waited for. Its root is the norm over all elements of all tensors.
+// Returns the square of the norm over all tensors, the sum of SquaresByBlock(); 0 for no tensors.
+// They are dense and on one device. Does not wait for it.
 DeviceScalar SquaresOf(std::span<const at::Tensor> tensors);
 
 }  // namespace ddprun::trainer

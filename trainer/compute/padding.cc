@@ -17,13 +17,13 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kLeastBytesOfThread = 1 << 16;  // what a thread copies at least
+constexpr int64_t kLeastBytesOfThread = 1 << 16;
 
 at::Tensor Pad(const at::Tensor& packed, const at::Tensor& places, int64_t height) {
   if (!IsForHostKernels(packed)) {
     return at::zeros({height, packed.size(1)}, packed.options()).index_copy_(0, places, packed);
   }
-  // index_copy_ on a CPU goes through every element's index.
+  // index_copy_ is slow on a CPU, because it computes an index for each element.
   const at::Tensor from = packed.contiguous();
   at::Tensor padded = at::empty({height, from.size(1)}, from.options());
   const int64_t row_bytes = from.size(1) * from.element_size();

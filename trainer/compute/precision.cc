@@ -40,7 +40,7 @@ AutocastScope::AutocastScope(c10::DeviceType device)
 
 AutocastScope::~AutocastScope() {
   if (!enabled_) return;
-  // The copies of parameters that autocast has made go with the scope: a step changes them.
+  // Drops autocast's copies of parameters, because a step changes the parameters.
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
   at::autocast::set_autocast_enabled(device_, false);
 }

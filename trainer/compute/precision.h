@@ -1,4 +1,4 @@
-// In which type the forward pass computes.
+// The type in which the forward pass computes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,23 +7,22 @@
 
 namespace ddprun::trainer {
 
-// What a PrecisionScope has set for its thread.
+// What a PrecisionScope sets for its thread.
 struct ComputePrecision {
   at::ScalarType type = at::kFloat;  // of matrix products
   double loss_scale = 1;
 };
 
-// While it lives, the layers of this project compute on this thread with that precision, on any
-// device by the same casts; kBf16: matrix products and convolutions in bfloat16 with float32 sums;
-// norms, softmax of the loss and losses in float32; kFp16: the same in float16. Parameters,
-// gradients and optimizer state stay float32. Put it around the forward pass and the loss; backward
-// follows what forward did.
+// While it lives, this project's layers compute on this thread with `precision`, on any device.
+// kBf16 (kFp16) means matrix products and convolutions in bfloat16 (float16) with float32 sums;
+// norms, softmax of the loss, losses, parameters, gradients and optimizer state stay float32. It
+// encloses the forward pass and the loss; backward follows them.
 class PrecisionScope {
  public:
-  // `loss_scale`: what the loss is multiplied by before backward. Losses that compute gradients
-  // along with themselves need it, so that these do not underflow (LossScale()).
+  // `loss_scale` is the loss's factor before backward. Losses that compute their gradients in
+  // forward multiply by LossScale(), so that these do not underflow.
   explicit PrecisionScope(Precision precision, double loss_scale = 1);
-  // As on another thread, or earlier.
+  // Sets the precision of another thread or an earlier time.
   explicit PrecisionScope(const ComputePrecision& precision);
   ~PrecisionScope();
   PrecisionScope(const PrecisionScope&) = delete;
@@ -34,11 +33,11 @@ class PrecisionScope {
 };
 
 ComputePrecision CurrentPrecision();
-// The type of the products inside the current scope.
+// Returns the type of products in the current scope.
 inline at::ScalarType ComputeType() {
   return CurrentPrecision().type;
 }
-// The same for a parameter of that type: in float32 a model computes in its own type.
+// Returns ComputeType(), or the parameter's type if ComputeType() is float32.
 inline at::ScalarType ComputeType(at::ScalarType of_parameter) {
   return ComputeType() == at::kFloat ? of_parameter : ComputeType();
 }
@@ -46,9 +45,8 @@ inline double LossScale() {
   return CurrentPrecision().loss_scale;
 }
 
-// For modules that are not made of these layers: while it lives, LibTorch's autocast, with its own
-// list of casts for the device, has what this thread computes there follow the PrecisionScope.
-// Not nested.
+// While it lives, LibTorch's autocast for `device` follows the PrecisionScope of this thread. For
+// modules that do not use this project's layers. Not nested.
 class AutocastScope {
  public:
   explicit AutocastScope(c10::DeviceType device);
@@ -61,7 +59,7 @@ class AutocastScope {
   const bool enabled_;
 };
 
-// Whether this processor multiplies bfloat16 in hardware; without, kBf16 is slower than kFp32.
+// Returns whether this processor multiplies bfloat16. If not, kBf16 is slower than kFp32.
 bool HasBf16Instructions();
 
 }  // namespace ddprun::trainer

@@ -17,7 +17,7 @@ using torch::autograd::variable_list;
 
 thread_local bool recomputing = false;
 
-// While it lives, this thread is where it was in the first forward.
+// While it lives, this thread has the random state and precision of the first forward.
 class SecondForward {
  public:
   SecondForward(const RandomState& first, const ComputePrecision& precision)
@@ -59,8 +59,7 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
     return first->forward(x);
   }
 
-  // The gradients go on from here as those of any layer, so that who waits for a parameter's
-  // (a reducer) sees it once.
+  // Returns the gradients like any layer, so that a reducer's hook sees each parameter's once.
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto capsule = context->saved_data["first"].toCapsule();
     const auto& first = static_cast<const FirstForward&>(*capsule);
@@ -80,7 +79,7 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
     const variable_list found =
         torch::autograd::grad({output}, trained, gradients, /*retain_graph=*/std::nullopt,
                               /*create_graph=*/false, /*allow_unused=*/true);
-    variable_list result(1);  // none for `first`
+    variable_list result(1);  // no gradient for `first`
     for (auto next = found.begin(); const at::Tensor& input : inputs) {
       result.push_back(input.requires_grad() ? *next++ : at::Tensor());
     }

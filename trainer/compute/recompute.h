@@ -1,4 +1,4 @@
-// Gradient checkpointing: less memory from forward to backward, for a second forward.
+// Gradient checkpointing: saves memory by computing forward again in backward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,14 +10,14 @@ namespace ddprun::trainer {
 
 using Forward = std::function<at::Tensor(const at::Tensor& x)>;
 
-// forward(x), of which only x is kept for backward: backward computes the rest again, with the same
-// random numbers and precision, and the gradients of x and of the parameters have the same bits.
-// `parameters`: all that forward uses. What it holds must stay until backward is over.
+// Returns forward(x), but keeps only x for backward. Backward calls `forward` again, with the same
+// random numbers and precision, so that gradients have the same bits. `parameters` are all that
+// `forward` uses; objects that it refers to must live until backward ends.
 at::Tensor Recomputed(const Forward& forward,
                       const at::Tensor& x,
                       const std::vector<at::Tensor>& parameters);
 
-// Whether this thread computes something for the second time, which counts no batch twice.
+// Returns whether this thread is in a second forward, so that no batch is counted twice.
 bool IsRecomputing();
 
 }  // namespace ddprun::trainer
