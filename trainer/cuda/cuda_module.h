@@ -1,6 +1,6 @@
-// GPUs. What needs CUDA's headers and libraries is in libddprun_cuda.so, which is opened where a
-// config asks for a GPU: a CPU's worker neither links nor loads any of it. All else goes through
-// the operators, allocators and streams that LibTorch has for any device (docs/gpu.md).
+// GPUs. Code that needs CUDA's headers and libraries is in libddprun_cuda.so, which is opened only
+// if a config asks for a GPU. All other code uses the operators, allocators and streams that
+// LibTorch has for any device (docs/gpu.md).
 #pragma once
 
 #include <c10/core/Device.h>
@@ -25,22 +25,21 @@ namespace ddprun::trainer {
 // Raised with every change of CudaModule.
 constexpr uint32_t kCudaModuleAbi = 4;
 
-// What the module's symbol ddprun_cuda_module is. The first two tell whether the rest may be used.
+// The type of the module's symbol ddprun_cuda_module. If `abi` and `torch` are equal to this
+// program's, the rest may be used.
 struct CudaModule {
   uint32_t abi;
-  const char* torch;  // the version that it was built with, as this program
-  int cuda;           // the same of CUDA: 13000 is 13.0
-
-  // How many devices this process sees. For 0 `why` is what CUDA says of it. Asks the driver: not
-  // in a process that is yet to fork.
+  const char* torch;  // the version of LibTorch with which the module was built
+  int cuda;           // the version of CUDA: 13000 means 13.0
+  // Returns how many devices this process sees. If 0, `why` is CUDA's error. REQUIRES: this process
+  // does not fork later, because this asks the driver.
   int (*count_devices)(std::string& why);
 
-  // Where a device is plugged in, as the driver's tools write it ("0000:3b:00.0"); "" where that is
-  // not known.
+  // Returns a device's PCI address as the driver's tools write it ("0000:3b:00.0"); "" if unknown.
   std::string (*bus_id)(int device);
 
-  // Collectives between GPUs (NCCL): of `size` processes that meet in `store` by itself. Its Work's
-  // wait() makes the current stream wait, not the host.
+  // Makes a group for collectives between GPUs (NCCL). Its `size` processes meet in `store`, which
+  // no other group uses. Work::wait() makes the current stream wait, not the host.
   c10::intrusive_ptr<c10d::Backend> (*make_group)(const c10::intrusive_ptr<c10d::Store>& store,
                                                   int rank,
                                                   int size,
@@ -51,39 +50,38 @@ struct CudaModule {
   PinnedMemory pinned = {};
 };
 
-// Loads the module. Before the process' first seed and backward: LibTorch looks for CUDA once, and
-// keeps what it finds. Touches no device. Errors say what is missing, by the dynamic loader's own
-// words; nothing of the process has changed then. Never unloaded.
+// Loads the module for the rest of the process; touches no device. Called before the first seed and
+// backward, because LibTorch looks for CUDA once. An error has the dynamic loader's text and means
+// that nothing has changed.
 Result<const CudaModule*> OpenCudaModule(const std::string& path);
 
-// What run.device means on this machine, so far as can be told without touching a device.
+// What run.device means on this machine, as far as is known without touching a device.
 struct DeviceChoice {
-  const CudaModule* module = nullptr;  // nullptr: the CPU
-  bool required = false;               // "cuda" or "cuda:0", say
-  std::string note = {};  // why "auto" takes the CPU though there are GPUs; "" otherwise
+  const CudaModule* module = nullptr;  // nullptr means the CPU
+  bool required = false;               // the config asks for a GPU: "cuda", "cuda:0"
+  std::string note = {};               // why "auto" takes the CPU although there are GPUs, or ""
 };
 
-// Opens the module that FindCudaModule finds, for "cuda" always, for "auto" where the driver has a
-// GPU that CUDA_VISIBLE_DEVICES leaves. Throws Failure for "cuda" without a module that works, or
-// with a driver too old for it; `key`: which key asks.
+// Opens the module of FindCudaModule() if `device` is "cuda", or if it is "auto" and a GPU is
+// visible. Throws Failure if "cuda" has no module that works or a driver that is too old. `key` is
+// the config's key with `device`, for errors.
 DeviceChoice ChooseDevice(const std::string& device,
                           const Environment& env,
                           const std::string& key = "run.device");
 
-// The device of the process with that LOCAL_RANK. kUsage when there is none for it.
+// Returns the device of the process with this LOCAL_RANK, or kUsage if there is none.
 Result<c10::Device> DeviceOf(const CudaModule& module, int local_rank);
 
-// Pure: device `local_rank` of `count`; `why` is what CUDA says where that is 0.
+// Pure. Returns device `local_rank` of `count`. If `count` is 0, `why` is CUDA's error.
 Result<c10::Device> PickDevice(int local_rank, int count, const std::string& why);
 
-// Whether this process sees every one of `devices` that is a GPU. kUsage when not; `key` names them
-// in the config.
+// Returns kUsage unless this process sees all GPUs of `devices`. `key` is their key in the config.
 Status CheckDevices(const CudaModule* module,
                     std::span<const c10::Device> devices,
                     const std::string& key);
 
-// CurrentError(), but what a device's allocator or driver throws is told as such. `needs` says what
-// the run was estimated to need, and is asked where that matters.
+// Returns CurrentError(), or an error of its own for exceptions of a device's allocator or driver.
+// `needs` is called if memory ran out; it says how much the run was estimated to need.
 Error CurrentDeviceError(const std::function<std::string()>& needs);
 
 }  // namespace ddprun::trainer

@@ -56,7 +56,7 @@ Error NoGpu(std::string what, std::string hint) {
                .page = "no-gpu"};
 }
 
-// A CUDA's driver serves all versions with its first number, and older ones.
+// A driver supports all CUDA versions of its major version, and older ones.
 Status CheckDriver(const Result<NvidiaDriver>& driver, const CudaModule& module) {
   if (!driver) return NoGpu(driver.error().what, driver.error().hint);
   if (driver->cuda == 0 || driver->cuda / 1000 >= module.cuda / 1000) return {};
@@ -81,8 +81,8 @@ Result<const CudaModule*> OpenFor(const Result<NvidiaDriver>& driver, const Envi
 }  // namespace
 
 Result<const CudaModule*> OpenCudaModule(const std::string& path) {
-  // Now: what is missing shows here and not in the middle of a run. Global: CUDA's operators are
-  // registered once, for all of the process.
+  // RTLD_NOW, so that a missing library shows here and not within a run. RTLD_GLOBAL, because
+  // CUDA's operators are registered once for the whole process.
   void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) {
     const char* const text = ::dlerror();

@@ -1,4 +1,4 @@
-// libddprun_cuda.so.
+// The source of libddprun_cuda.so.
 #include <ATen/Context.h>
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>
@@ -35,7 +35,7 @@ c10::intrusive_ptr<c10d::Backend> MakeGroup(const c10::intrusive_ptr<c10d::Store
                                             int size,
                                             std::chrono::milliseconds timeout,
                                             const std::string& name) {
-  // Gradients are summed beside backward: where both want the device, the sums go first.
+  // Gradients are summed during backward; if both want the device, the sums go first.
   auto options = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);
   options->timeout = timeout;
   options->group_name = name;
@@ -56,8 +56,8 @@ class CudaGraph final : public DeviceGraph {
  public:
   explicit CudaGraph(c10::Device device) : device_(device), pool_(at::cuda::graph_pool_handle()) {}
 
-  // A capture that a broken rule has ended: LibTorch leaves its allocator waiting for the end, with
-  // all that is freed from then on, and its generator within the capture.
+  // Ends a capture that a broken rule has stopped. Otherwise LibTorch's allocator would keep all
+  // memory that is freed from then on, and its generator would stay in the capture.
   ~CudaGraph() override {
     if (!recording_) return;
     const c10::DeviceGuard guard(device_);
@@ -66,7 +66,7 @@ class CudaGraph final : public DeviceGraph {
     at::HostAllocator* const pinned = at::getHostAllocator(at::kCUDA);
     Succeeds([&] { c10::cuda::CUDACachingAllocator::endAllocateToPool(index, pool_); });
     Succeeds([&] { pinned->end_allocate_to_pool(pool_); });
-    if (!Succeeds([this] { graph_.pool(); })) {  // else it releases them itself
+    if (!Succeeds([this] { graph_.pool(); })) {  // otherwise graph_ releases them
       Succeeds([&] { c10::cuda::CUDACachingAllocator::releasePool(index, pool_); });
       Succeeds([&] { pinned->release_pool(pool_); });
     }
@@ -80,7 +80,7 @@ class CudaGraph final : public DeviceGraph {
     const c10::DeviceGuard guard(device_);
     generator_before_ = at::globalContext().defaultGenerator(device_).clone();
     recording_ = true;
-    // NCCL's watchdog may go on looking at events meanwhile.
+    // Thread-local, because NCCL's watchdog thread queries events meanwhile.
     graph_.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
   }
   void End() override {
@@ -105,7 +105,7 @@ std::unique_ptr<DeviceGraph> MakeGraph(c10::Device device) {
 void* TakePinned(size_t bytes) {
   void* memory = nullptr;
   if (cudaHostAlloc(&memory, bytes, cudaHostAllocDefault) == cudaSuccess) return memory;
-  cudaGetLastError();  // else LibTorch finds it after its next kernel
+  cudaGetLastError();  // clears the error, which LibTorch would find after its next kernel
   return nullptr;
 }
 
