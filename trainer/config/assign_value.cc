@@ -65,7 +65,7 @@ std::optional<double> ParseDouble(const std::string& text) {
   return number;
 }
 
-// Accepts 1e6 and 10.0, too: people write steps that way.
+// Also accepts 1e6 and 10.0, because users write steps like this.
 Status ReadInteger(const Key& key, const JsonValue& value, int64_t* field) {
   if (value.kind != Kind::kNumber) return WrongType(key, value);
   std::optional<int64_t> integer = ParseInt(value.text);
@@ -110,7 +110,7 @@ Status ReadChoice(const Key& key,
                   const ReadContext& context,
                   const ChoiceSlot& slot) {
   if (value.kind != Kind::kString) {
-    // Other tools have numbers and switches where there are words here.
+    // Other tools use numbers and switches for what is a word here.
     const std::string text =
         value.kind == Kind::kBool ? (value.boolean ? "true" : "false") : value.text;
     return WrongType(key, value, KindName(value.kind),
@@ -176,7 +176,7 @@ Result<nlohmann::json> ObjectToJson(const Key& key,
   return object;
 }
 
-// The depth is that of the parsed file, which has a limit.
+// The recursion is not deep, because ParseJson() limits the depth.
 Result<nlohmann::json> ToJson(const Key& key, const JsonValue& value, const ReadContext& context) {
   switch (value.kind) {
     case Kind::kNull:
@@ -211,7 +211,7 @@ Status ReadObject(const Key& key,
                   JsonText* field) {
   if (value.kind != Kind::kObject) return WrongType(key, value);
   DDPRUN_ASSIGN(const nlohmann::json object, ToJson(key, value, context));
-  // A variable's value need not be UTF-8.
+  // A variable's value may have bytes that are not UTF-8.
   field->text = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return {};
 }
@@ -253,7 +253,7 @@ struct Reader {
     }
     return {};
   }
-  // A string alone is a list of it.
+  // A single string means a list of one.
   template <typename T>
   Status operator()(std::vector<T>* field) const {
     const bool alone = std::is_same_v<T, std::string> && value.kind == Kind::kString;

@@ -1,4 +1,4 @@
-// Puts one JSON value into the field of its key, or says why it does not fit. Pure.
+// Assigns one JSON value to the field of its key. Pure.
 #pragma once
 
 #include <string>
@@ -12,18 +12,17 @@ namespace ddprun::trainer {
 
 struct ReadContext {
   const Environment& environment;  // for ${NAME}
-  std::string config_folder;       // absolute; input paths of the file are relative to it
+  std::string config_folder;       // absolute; the file's input paths are relative to it
   std::string working_folder;      // absolute; input paths of --set are relative to it
 };
 
-// Errors: wrong type, out of range, not one of the choices, unknown variable.
+// Errors: a wrong type, out of range, not one of the choices, an unknown variable.
 Status AssignValue(const Key& key,
                    const JsonValue& value,
                    const ReadContext& context,
                    Config* config);
 
-// `text` (decoded from the string at `span`) with every ${NAME} replaced by its value; "$${" stands
-// for a plain "${".
+// Returns `text`, the decoded string at `span`, with each ${NAME} replaced. "$${" becomes "${".
 Result<std::string> Substitute(const std::string& text,
                                const Span& span,
                                const Environment& environment);

@@ -6,7 +6,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// What a model's inputs are, and what a format's samples are.
+// The kind of a model's inputs and of a format's samples.
 enum class Reads { kTokens, kPairs, kNumbers, kAnything };
 
 Reads ReadsOf(ModelType type) {
@@ -109,7 +109,7 @@ void Checker::CheckData() {
 void Checker::CheckRandomData() {
   const DataConfig& data = config_.data;
   if (data.num_samples == 0) Missing("data.num_samples", "data.format \"random\"");
-  if (config_.model.layer_sizes.empty()) return;  // reported already, or no MLP
+  if (config_.model.layer_sizes.empty()) return;  // reported already, or not an MLP
   CheckSize("data.input_size", data.input_size, "first", config_.model.layer_sizes.front());
   CheckSize("data.target_size", data.target_size, "last", config_.model.layer_sizes.back());
 }

@@ -6,7 +6,7 @@ void Checker::CheckModel() {
   const ModelConfig& model = config_.model;
   if (model.type == ModelType::kLlama) CheckRopeScaling();
   if (IsTransformer(model.type)) {
-    // The sizes of a folder are known only once it is opened (loop/open_parts.h).
+    // A folder's sizes are known only after it is opened (loop/open_parts.h).
     if (model.name_or_path.empty()) CheckTransformer();
     return;
   }
@@ -56,7 +56,7 @@ void Checker::CheckHeads() {
 void Checker::CheckTransformer() {
   const ModelConfig& model = config_.model;
   CheckHeads();
-  // A plugin's samples are as long as it makes them.
+  // A plugin decides the length of its samples.
   const bool has_length = config_.data.format != DataFormat::kPlugin;
   if (has_length && config_.data.max_seq_length > model.max_position_embeddings) {
     Conflict("model.max_position_embeddings",

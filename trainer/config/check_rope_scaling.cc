@@ -15,7 +15,7 @@ using nlohmann::json;
 
 struct ScalingType {
   std::string_view name;
-  std::vector<std::string> numbers;  // that it needs; it takes no others
+  std::vector<std::string> numbers;  // keys that it needs; it takes no others
 };
 
 const std::array<ScalingType, 4>& ScalingTypes() {
@@ -37,9 +37,9 @@ std::string TextOf(const json& object, const std::string& key) {
                               : Quoted(key) + " is missing";
 }
 
-// What is wrong; empty: nothing.
+// Returns what is wrong; "" means nothing.
 std::string ProblemOf(const json& scaling) {
-  // The older name, which counts in transformers where both stand.
+  // "type" is the older name; transformers uses it if both are there.
   const std::string type_key = scaling.contains("type") ? "type" : "rope_type";
   const auto* type = std::ranges::find_if(ScalingTypes(), [&](const ScalingType& known) {
     return scaling.value(type_key, json()) == known.name;

@@ -1,6 +1,6 @@
-// What one training run is: the typed form of a config file, after defaults and overrides.
-// Plain values without behaviour. Ranges, units' reasons and other names of every key stand in
-// keys.cc, from which docs/config.md is generated; ReadConfig (read_config.h) fills and checks it.
+// The typed form of a config file, after defaults and overrides.
+// Plain values. Ranges, units and meanings of all keys are in the key table (keys.h), from which
+// docs/config.md is generated. ReadConfig() (read_config.h) fills and checks a Config.
 #pragma once
 
 #include "trainer/config/data_config.h"

@@ -66,7 +66,7 @@ std::string Meaning(const Key& key) {
   return meaning;
 }
 
-// `quote` around each name.
+// Returns the key's names in other tools, each between `quote`.
 std::string Elsewhere(const Key& key, const std::string& quote) {
   std::string elsewhere;
   for (const Alias& alias : key.aliases) {
@@ -84,7 +84,7 @@ bool IsMeant(const Key& key, std::string_view name) {
   return key.Path() == name || key.name == name || std::ranges::any_of(key.aliases, is_name);
 }
 
-// "  text", in lines of at most 90 columns.
+// Returns `text` in indented lines of at most 90 columns.
 std::string Paragraph(std::string_view text) {
   std::string result;
   std::string line = " ";
@@ -104,7 +104,7 @@ std::string Row(const Key& key) {
          " |\n";
 }
 
-// Library columns are empty where there is nothing like the key.
+// A library's cell is empty if the library has nothing like the key.
 std::string OtherDefaults() {
   std::string text =
       "\n## Defaults of other libraries\n"
@@ -158,7 +158,7 @@ std::string WriteResolvedConfig(const Config& config) {
   document["config_version"] = 1;
   for (const Key& key : AllKeys()) {
     std::string text = SlotText(key.slot(copy));
-    // A "${" that came out of a substitution or an escape must not be substituted again.
+    // Escapes "${", so that reading the file does not substitute it.
     for (size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 3)) {
       text.insert(at, "$");
     }

@@ -1,4 +1,4 @@
-// Everything that is generated from the key table. Pure.
+// Texts that are generated from the key table. Pure.
 #pragma once
 
 #include <string>
@@ -8,19 +8,18 @@
 
 namespace ddprun::trainer {
 
-// Every key with its value, as JSON that ReadConfig reads to an equal Config; for
-// config.resolved.json.
+// Returns config.resolved.json: all keys with their values, which ReadConfig() reads to an equal
+// Config.
 std::string WriteResolvedConfig(const Config& config);
 
-// JSON Schema (draft 2020-12) of a config file, for editors.
+// Returns the JSON Schema (draft 2020-12) of a config file, for editors.
 std::string WriteSchema();
 
-// docs/config.md.
+// Returns docs/config.md.
 std::string WriteConfigDoc();
 
-// What that page says of the keys that are meant by `name`, for a terminal: "section.key", a key of
-// any section, or what other tools call it. What takes the place of a key that is not there; "":
-// nothing is known of it.
+// Returns that page's text about `name` for a terminal. `name` is "section.key", a key of any
+// section, or another tool's name. For a name without key, returns a hint; "" means unknown.
 std::string ExplainKey(std::string_view name);
 
 }  // namespace ddprun::trainer

@@ -44,14 +44,14 @@ class Warnings {
     warnings_.push_back(std::string(key) + " " + text);
   }
 
-  // Of those keys that have another value than their default.
+  // Warns about the keys of `paths` whose value is not their default.
   void WarnIfGiven(std::initializer_list<std::string_view> paths, const std::string& because) {
     for (const std::string_view path : paths) {
       if (!IsDefault(GetKey(path), config_)) Warn(path, "has no effect: " + because + ".");
     }
   }
 
-  // A count of steps that the run does not reach.
+  // Returns whether the run ends before or at this step.
   bool TooLate(int64_t steps) const {
     return facts_.total_steps > 0 && steps >= facts_.total_steps;
   }
@@ -158,8 +158,8 @@ std::string KeyOfOwnState(const Config& config) {
   return stages > 1 ? With("strategy.pipeline_parallel_size", stages) : "";
 }
 
-// A lost rank's step is done again from what the other ranks have at its beginning; so none may
-// have changed it before all have met, or have what the others have not.
+// The other ranks repeat a lost rank's step from their state at its beginning. So no rank may
+// change its state before all have met, or have state that the others do not have.
 std::string RecoveryObstacle(const Config& config) {
   const StrategyConfig& strategy = config.strategy;
   const std::string own_state = KeyOfOwnState(config);

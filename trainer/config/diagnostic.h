@@ -1,4 +1,4 @@
-// The errors of one config, collected so that a user sees them all at once.
+// The errors of one config, collected so that users see them together.
 // One thread.
 #pragma once
 
@@ -12,33 +12,33 @@
 
 namespace ddprun::trainer {
 
-// What a message says; `page` is the anchor in docs/errors.md.
+// The parts of a message; `page` is the anchor in docs/errors.md.
 struct Diagnostic {
   std::string title;
   std::string page;
-  std::string found;          // one sentence that ends in ':' when a place is shown below it
+  std::string found;          // one sentence; it ends in ':' if the place is shown below it
   std::string expected = {};  // shown below the place; may be empty
   std::string hint = {};      // what to do; may be empty
 };
 
-// A diagnostic with the source line and carets.
+// Returns an error with the source line and carets.
 Error ErrorAt(const Span& span, const Diagnostic& diagnostic);
-// One without a place of its own; `where` names the file.
+// Returns an error without a place; `where` names the file.
 Error ErrorIn(const std::string& where, const Diagnostic& diagnostic);
 
-// `lines`, of which empty ones are dropped, joined by newlines.
+// Joins `lines` by newlines, without empty ones.
 std::string JoinLines(const std::vector<std::string>& lines);
 
 class Problems {
  public:
-  // More than this in one screen are not read anyway.
+  // Users do not read more errors at once.
   static constexpr size_t kShown = 5;
 
   void Add(Error error);
-  // The error is made only if it will be shown: a hostile file may have a hundred thousand.
+  // Calls `make` only if its error will be shown, because a hostile file may have 100,000 errors.
   void Add(const std::function<Error()>& make);
   bool empty() const { return errors_.empty(); }
-  // The first error, with the others in Error::more. REQUIRES: !empty().
+  // Returns the first error, with the others in Error::more. REQUIRES: !empty().
   Error Take() &&;
 
  private:

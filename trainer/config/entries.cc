@@ -20,7 +20,7 @@ Error DuplicateKey(const JsonMember& member, const Span& first) {
                   .hint = "Remove one of them."});
 }
 
-// Reports every key that stands twice in `object`; the first one counts.
+// Reports each key that is twice in `object`; the first one counts.
 std::vector<const JsonMember*> UniqueMembers(const JsonValue& object, Problems* problems) {
   std::map<std::string_view, const JsonMember*> seen;
   std::vector<const JsonMember*> unique;
@@ -45,7 +45,7 @@ Error BadOverride(const Source& source, const std::string& found) {
        .hint = "Write --set section.key=value, as in --set optimizer.learning_rate=1e-4."});
 }
 
-// { "optimizer": "adamw" } is meant as { "optimizer": { "type": "adamw" } }.
+// Returns a hint: { "optimizer": "adamw" } means { "optimizer": { "type": "adamw" } }.
 std::string AsObject(const JsonMember& section) {
   if (section.value.kind != JsonValue::Kind::kString) return "";
   for (const char* name : {"type", "lr_scheduler_type"}) {
@@ -62,7 +62,7 @@ bool IsText(const Key& key) {
   return std::holds_alternative<std::string*>(slot) || std::holds_alternative<ChoiceSlot>(slot);
 }
 
-// The value of an override; nullopt when it was meant as JSON but is broken.
+// Returns the value of an override; nullopt if it is broken JSON.
 std::optional<JsonValue> OverrideValue(const Key& key,
                                        const Source& source,
                                        size_t offset,
@@ -73,7 +73,7 @@ std::optional<JsonValue> OverrideValue(const Key& key,
   as_text.span = {&source, offset, source.text.size()};
   as_text.text = text;
   Result<JsonValue> parsed = ParseJson(source, offset);
-  // --set run.name=42 names a run; --set run.name="42" does so too.
+  // --set run.name=42 sets a string, like --set run.name="42".
   if (IsText(key)) {
     const bool quoted = parsed.has_value() && parsed->kind == JsonValue::Kind::kString;
     const bool null = parsed.has_value() && parsed->kind == JsonValue::Kind::kNull;
@@ -103,7 +103,7 @@ void Entries::AddFile(const JsonValue& root, Problems* problems) {
   }
 }
 
-// The keys that describe the file itself.
+// Handles keys that describe the file itself.
 bool Entries::AddTopLevel(const JsonMember& member, Problems* problems) {
   if (member.key == "$schema") return true;  // for editors
   if (member.key != "config_version") return false;

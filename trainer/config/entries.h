@@ -1,4 +1,4 @@
-// What a config file and its overrides say, key by key, before it is turned into values.
+// The keys of a config file and its overrides, with values that are not converted yet.
 // Pure; one thread.
 #pragma once
 
@@ -23,19 +23,19 @@ class Entries {
  public:
   explicit Entries(std::string file_label) : file_label_(std::move(file_label)) {}
 
-  // Takes every known key of the file's tree, and reports unknown and duplicate ones.
+  // Adds all known keys of the file's tree, and reports unknown and duplicate ones.
   void AddFile(const JsonValue& root, Problems* problems);
-  // Takes "section.name=value", which rules over what was added before. The value is JSON, or
-  // else, as a shell makes quotes laborious, the text of a string.
+  // Adds "section.name=value", which replaces an earlier value. The value is JSON, or text without
+  // quotes, because quotes are laborious in a shell.
   void AddOverride(const std::string& text, Problems* problems);
 
-  // nullptr when nobody set the key.
+  // Return nullptr if neither the file nor an override sets the key.
   const Entry* Find(const Key& key) const;
   const Entry* Find(std::string_view path) const;
-  // In the order of the key table.
+  // Returns the entries in the order of the key table.
   const std::map<const Key*, Entry>& all() const { return entries_; }
 
-  // An error at the entry's value; without an entry at its section; else about the file.
+  // Returns an error at the entry's value, or else at its section, or else about the file.
   Error ErrorAbout(std::string_view path, const Diagnostic& diagnostic) const;
 
  private:
@@ -44,8 +44,8 @@ class Entries {
 
   std::string file_label_;
   std::map<const Key*, Entry> entries_;
-  std::map<std::string, Span, std::less<>> sections_;  // where each begins in the file
-  std::deque<Source> overrides_;                       // spans point into them: never moved
+  std::map<std::string, Span, std::less<>> sections_;  // their places in the file
+  std::deque<Source> overrides_;                       // do not move, because spans point to them
 };
 
 }  // namespace ddprun::trainer

@@ -14,8 +14,8 @@ struct WithoutKey {
   std::string_view hint;
 };
 
-// The words of torchrun, accelerate, Hugging Face's TrainingArguments, Lightning, DeepSpeed,
-// nanoGPT, llm.c and torchtitan, by what they are for.
+// Words of torchrun, accelerate, Hugging Face's TrainingArguments, Lightning, DeepSpeed, nanoGPT,
+// llm.c and torchtitan, grouped by purpose.
 constexpr WithoutKey kWithoutKey[] = {
     {"nproc_per_node nnodes num_nodes num_processes num_machines machine_rank node_rank "
      "n_gpu n_gpus num_gpus gpus world_size local_rank master_addr master_port main_process_ip "
@@ -172,7 +172,7 @@ constexpr WithoutKey kWithoutKey[] = {
      "your own there is the library: examples/ddp_program."},
 };
 
-// Words of other tools for a value of the key `path`; our word, or else what to do without it.
+// Words of other tools for a value of the key `path`, with ddprun's word or what to do without it.
 struct ForeignValues {
   std::string_view path;
   std::string_view names;  // in lower case, with blanks between them

@@ -1,5 +1,5 @@
-// Words of other trainers and launchers that a user types first: names that have no key here, and
-// values that are called otherwise. Names of keys stand in the key table (Key::aliases). Pure.
+// Words of other trainers and launchers that users try: names without a key here, and values with
+// other names. Other names of keys are in the key table (Key::aliases). Pure.
 #pragma once
 
 #include <optional>
@@ -12,28 +12,28 @@
 
 namespace ddprun::trainer {
 
-// Whether `name` is one of `names`, which have blanks between them; in letters of either case and
-// with - or _, as tools differ in how they write the same name.
+// Returns whether `name` is one of `names`, which are separated by blanks. Ignores case and the
+// difference between - and _.
 bool HasName(std::string_view names, std::string_view name);
 
-// What to do without such a key: "TensorBoard is not there yet: ..."; nullopt for an unknown name.
+// Returns what to do without such a key, "TensorBoard is not there yet: ..."; nullopt if unknown.
 std::optional<std::string> WithoutKeyHint(std::string_view name);
 
-// For a `value` that is none of the words of the key `path`: "Here that is \"adamw\".", or that it
-// is not there yet; nullopt when nothing is known of it.
+// Returns "Here that is \"adamw\"." for another tool's value of the key `path`, or that there is no
+// such value yet; nullopt if `value` is unknown.
 std::optional<std::string> ForeignValueHint(std::string_view path, std::string_view value);
-// The same, or else which of the key's `words` looks like it; "" for none.
+// Returns ForeignValueHint(), or the key's word that looks like `value`, or "".
 std::string ChoiceHint(std::string_view path,
                        std::string_view value,
                        std::span<const std::string_view> words);
 
-// What to tell a user whose key or section does not exist: the word that was meant, what another
-// tool's word is called here, or the section that the key belongs to. Pure.
+// Errors about keys and sections that do not exist. They hint at a similar word, at the name of
+// another tool's word here, or at the section that has the key. Pure.
 
-// `name` was found in the section `section`, which exists; `span` shows the name.
+// `name` is in `section`, which exists. `span` is the name's place.
 Error UnknownKey(std::string_view section, std::string_view name, const Span& span);
 
-// `name` was found where a section is expected. `has_keys`: there are keys in it.
+// `name` is at the place of a section. `has_keys` means that it has keys.
 Error UnknownSection(std::string_view name, bool has_keys, const Span& span);
 
 }  // namespace ddprun::trainer

@@ -13,11 +13,11 @@ namespace ddprun::trainer {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n";
-// Tokens of one character each.
+// Tokens of one character.
 constexpr std::string_view kPunctuation = "{}[],:";
 
-// What nlohmann's reader is given, and where its tokens stand, which it does not tell. Comments and
-// trailing commas, which it does not take, become blanks, so that nothing moves.
+// Prepares a text for nlohmann's reader, and finds the places of its tokens, which the reader does
+// not report. Comments and trailing commas, which the reader refuses, become blanks.
 class Scanner {
  public:
   Scanner(std::string text, size_t offset) : text_(std::move(text)) {
@@ -30,9 +30,9 @@ class Scanner {
   const std::string& text() const { return text_; }
   bool unclosed_comment() const { return unclosed_comment_; }
 
-  // The next token that is no comma or colon.
+  // Returns the next token that is not a comma or colon.
   std::pair<size_t, size_t> Next() { return tokens_.at(next_++); }
-  // Where the token begins that has a byte before `end`.
+  // Returns where the last token before `end` begins.
   size_t BeginBefore(size_t end) const {
     const auto after =
         std::ranges::lower_bound(tokens_, end, {}, &std::pair<size_t, size_t>::first);
@@ -46,7 +46,7 @@ class Scanner {
     }
   }
 
-  // Returns the first byte behind the token, blank or comment at `at`.
+  // Returns the place after the token, blank or comment at `at`.
   size_t Take(size_t at) {
     const char first = text_[at];
     if (kBlanks.find(first) != kBlanks.npos) return at + 1;
@@ -56,7 +56,7 @@ class Scanner {
     const size_t end = EndOf(at);
     const bool closes = first == '}' || first == ']';
     if (closes && comma_ != 0) Blank(comma_, comma_ + 1);
-    // Any other comma than one after a value is a mistake, and stays.
+    // A comma that is not after a value is a mistake, and stays.
     const bool after_value = std::string_view("{[,:").find(last_) == std::string_view::npos;
     comma_ = first == ',' && after_value ? at : 0;
     last_ = first;
@@ -64,7 +64,7 @@ class Scanner {
     return end;
   }
 
-  // Returns `at` where there is none.
+  // Returns the place after the comment at `at`, or `at` if there is none.
   size_t TakeComment(size_t at) {
     const std::string_view two = std::string_view(text_).substr(at, 2);
     if (two != "//" && two != "/*") return at;
@@ -97,7 +97,7 @@ class Scanner {
   std::vector<std::pair<size_t, size_t>> tokens_;  // begin and end
   size_t next_ = 0;
   char last_ = ',';   // the first byte of the last token
-  size_t comma_ = 0;  // the last token, where that is a comma after a value
+  size_t comma_ = 0;  // the last token's place if it is a comma after a value, else 0
   bool unclosed_comment_ = false;
 };
 
@@ -107,7 +107,7 @@ struct Mistake {
   std::string hint = {};
 };
 
-// The kinds of mistakes, by what nlohmann's reader says of them.
+// The kinds of mistakes, by a part of the text of nlohmann's reader.
 struct Explanation {
   std::string_view says;
   std::string_view found;
@@ -138,7 +138,7 @@ constexpr Explanation kExplanations[] = {
     {"", "The JSON text is broken here:", ""},
 };
 
-// `read`: where the reader stands, behind the byte that it does not take.
+// `read` is the reader's place, after the byte that it refuses.
 Mistake Explain(const Scanner& scanner, size_t read, std::string_view says) {
   const std::string& text = scanner.text();
   const auto row = std::ranges::find_if(kExplanations, [&](const Explanation& explanation) {
@@ -168,7 +168,7 @@ Mistake TextEnds(const Source& source) {
           "The text ends here, in the middle of a value:", "Close every { [ and \"."};
 }
 
-// nlohmann's handler: a call comes for each token, in their order.
+// nlohmann's handler, which is called for each token in order.
 class TreeBuilder {
  public:
   TreeBuilder(const Source& source, size_t offset, Scanner* scanner)
@@ -179,7 +179,7 @@ class TreeBuilder {
     Attach(JsonValue::Kind::kBool, TokenSpan())->boolean = value;
     return true;
   }
-  // The numeric value is read from the text later, exactly and with the key's type in mind.
+  // Numbers are read from the text later, exactly and by the key's type.
   bool number_integer(int64_t /*value*/) { return AddNumber(); }
   bool number_unsigned(uint64_t /*value*/) { return AddNumber(); }
   bool number_float(double /*value*/, const std::string& /*text*/) { return AddNumber(); }
@@ -269,7 +269,7 @@ class TreeBuilder {
 Error BrokenJson(const Source& source, size_t offset, const Mistake& mistake) {
   size_t place = mistake.place;
   if (place >= source.text.size()) {
-    // Blank lines at the end have nothing to show.
+    // Shows the last text instead of blank lines at the end.
     const size_t last = source.text.find_last_not_of(kBlanks);
     place = std::max(last == std::string::npos ? 0 : last + 1, offset);
   }
@@ -300,7 +300,7 @@ const char* KindName(JsonValue::Kind kind) {
 }
 
 Result<JsonValue> ParseJson(const Source& source, size_t offset) {
-  // nlohmann's reader takes a NUL byte for the end of the text and would ignore what follows it.
+  // nlohmann's reader would take a NUL byte for the end and ignore the rest.
   if (const size_t nul = source.text.find('\0', offset); nul != std::string::npos) {
     return BrokenJson(source, offset, {nul, "There is a NUL byte here; this is no text file:"});
   }

@@ -29,7 +29,7 @@ std::vector<Key> CheckpointKeys();
 std::vector<Key> EvaluationKeys();
 std::vector<Key> ReportKeys();
 
-// Begins a row: {.DDPRUN_KEY(data, shuffle), ...} has "data.shuffle" fill config.data.shuffle.
+// Begins a row: with {.DDPRUN_KEY(data, shuffle), ...} "data.shuffle" fills config.data.shuffle.
 #define DDPRUN_KEY(part, field) \
   section = #part, .name = #field, .slot = [](Config& config) { return SlotOf(config.part.field); }
 
@@ -44,7 +44,7 @@ constexpr Range Between(double min, double max) {
 }
 // [0, 1)
 constexpr Range kBelowOne = {.min = 0, .max = 1, .max_excluded = true};
-// Sizes of tensors: larger ones could not be allocated.
+// Sizes of tensors; larger tensors could not be allocated.
 constexpr Range kSize = Between(1, 1 << 30);
 constexpr Range kSizeOrZero = Between(0, 1 << 30);
 

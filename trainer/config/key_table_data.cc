@@ -1,4 +1,4 @@
-// What it is trained on.
+// Keys of training data: texts and tables.
 #include "trainer/config/key_table.h"
 
 namespace ddprun::trainer {
@@ -7,7 +7,7 @@ namespace {
 
 using Formats = std::vector<std::string_view>;
 
-// The values of data.format that read files, and those among them whose samples are rows or images.
+// Values of data.format: all that read files, then groups of them.
 const Formats kFiles = {"text", "jsonl",   "tokens",   "text_classification", "csv",
                         "idx",  "cifar10", "cifar100", "image_folder",        "plugin"};
 const Formats kTokens = {"text", "jsonl", "tokens", "text_classification"};

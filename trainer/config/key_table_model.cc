@@ -1,4 +1,4 @@
-// Which model is trained.
+// Keys of the model.
 #include "trainer/config/key_table.h"
 
 namespace ddprun::trainer {

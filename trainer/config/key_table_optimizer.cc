@@ -1,4 +1,4 @@
-// What updates the parameters, and how fast.
+// Keys of the optimizer and its schedule.
 #include "trainer/config/key_table.h"
 
 namespace ddprun::trainer {

@@ -1,4 +1,4 @@
-// A model whose layers are shared out.
+// Keys of models whose layers are distributed over devices or ranks.
 #include "trainer/config/key_table.h"
 
 namespace ddprun::trainer {

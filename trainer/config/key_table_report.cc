@@ -1,4 +1,4 @@
-// What a run shows and leaves.
+// Keys of checkpoints, evaluations and reports.
 #include "trainer/config/key_table.h"
 
 namespace ddprun::trainer {

@@ -1,4 +1,4 @@
-// What it is trained on: images, random numbers, a plugin's data set.
+// Keys of training data: images, random numbers, a plugin's data set.
 #include "trainer/config/key_table.h"
 
 namespace ddprun::trainer {

@@ -1,11 +1,11 @@
-// On how many ranks, and how they talk.
+// Keys of the strategy and of communication.
 #include "trainer/config/key_table.h"
 
 namespace ddprun::trainer {
 
 namespace {
 
-// Longer waits than a week would overflow deadlines in places.
+// Some deadlines would overflow with more than a week.
 constexpr Range kTimeout = Between(1, 7 * 86400);
 
 }  // namespace
@@ -79,7 +79,6 @@ std::vector<Key> StrategyKeys() {
   };
 }
 
-// How gradients travel, who shares out what, and how long is waited.
 std::vector<Key> CommKeys() {
   return {
       {.DDPRUN_KEY(strategy, gradient_as_bucket_view),

@@ -1,4 +1,4 @@
-// For how long it is trained, and how.
+// Keys of the run and of training.
 #include "trainer/config/key_table.h"
 
 namespace ddprun::trainer {
@@ -59,7 +59,7 @@ std::vector<Key> RunKeys() {
   };
 }
 
-// When a run begins and ends that is not one start.
+// Keys of runs that are resumed, stopped or recovered.
 std::vector<Key> StartKeys() {
   return {
       {.DDPRUN_KEY(run, max_time),

@@ -15,7 +15,7 @@ std::string NumberText(double value) {
   return SlotText(&value);
 }
 
-// " from 1 to 8", " above 0 and below 1".
+// Returns " from 1 to 8", " above 0 and below 1".
 std::string RangeText(const Range& range) {
   const bool low = std::isfinite(range.min);
   const bool high = std::isfinite(range.max);

@@ -1,5 +1,5 @@
-// The table of every config key. Reading, messages, --set, the JSON Schema and docs/config.md all
-// come from it, so that none of them can disagree. Constant after first use; any thread.
+// The table of all config keys. Reading, messages, --set, the JSON Schema and docs/config.md use
+// it, so that they agree. Constant after its first use; any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace ddprun::trainer {
 
-// Accepted numbers; for lists it holds for each element.
+// Accepted numbers, for lists those of each element.
 struct Range {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
@@ -22,31 +22,31 @@ struct Range {
   bool max_excluded = false;
 };
 
-// What the same thing is called elsewhere.
+// Names of a key in another tool.
 struct Alias {
-  std::string_view names;  // with blanks between them
+  std::string_view names;  // separated by blanks
   std::string_view origin;
-  std::string_view note = {};  // a sentence, where it is not quite the same
+  std::string_view note = {};  // a sentence, if the meaning differs
 };
 
-// The configs whose key `key` has one of the values `values`; all where `key` is empty.
+// The configs whose key `key` has one of `values`; all configs if `key` is "".
 struct Scope {
   std::string_view key = {};
   std::vector<std::string_view> values = {};
 };
 
-// What an Interval is counted in.
-enum class CountedIn { kAnything, kTime, kSteps };  // kSteps: or epochs
+// The units that an Interval may have.
+enum class CountedIn { kAnything, kTime, kSteps };  // kSteps allows epochs, too
 
 struct Key {
   std::string_view section;
   std::string_view name;
-  // The field of `config` that the key fills.
+  // Returns the field of `config` that the key fills.
   Slot (*slot)(Config& config);
-  std::string_view meaning;  // sentences: what it does, and why one would change it
+  std::string_view meaning;  // sentences: what it does, and why a user would change it
   std::string_view unit = {};
   Range range = {};
-  // Shown instead of the plain default where that follows from other keys; such a key may be null.
+  // If the default depends on other keys: the text about it. Such a key may be null.
   std::string_view derived_default = {};
   bool required = false;
   Scope only_for = {};
@@ -60,29 +60,29 @@ struct Key {
 struct Section {
   std::string_view name;
   std::string_view meaning;
-  std::vector<std::string_view> aliases = {};  // words that people try for it
+  std::vector<std::string_view> aliases = {};  // other words that users try
 };
 
 const std::vector<Section>& AllSections();
 const std::vector<Key>& AllKeys();
 
-// Each returns nullptr when there is none.
+// Return nullptr if there is none.
 const Section* FindSection(std::string_view name);
 const Key* FindKey(std::string_view section, std::string_view name);
 // `path` is "section.name".
 const Key* FindKey(std::string_view path);
-// The key that is known to exist.
+// REQUIRES: the key exists.
 const Key& GetKey(std::string_view path);
 
-// The default as it stands in docs and messages: JSON, or what it follows from.
+// Returns the default for docs and messages: JSON, or Key::derived_default.
 std::string DefaultText(const Key& key);
-// Whether the key has that value in `config`.
+// Returns whether the key has its default value in `config`.
 bool IsDefault(const Key& key, const Config& config);
-// "an integer of at least 1", "one of "gpt", "mlp"".
+// Returns "an integer of at least 1", "one of "gpt", "mlp"".
 std::string AcceptedText(const Key& key);
-// "data.format "text"", "model.type "gpt" or "bert"". REQUIRES: the key has only_for.
+// Returns "data.format "text"", "model.type "gpt" or "bert"". REQUIRES: the key has only_for.
 std::string ScopeText(const Key& key);
-// Unit and default in brackets: " (MiB, default 25)".
+// Returns unit and default in brackets: " (MiB, default 25)".
 std::string UnitAndDefault(const Key& key);
 
 }  // namespace ddprun::trainer

@@ -36,7 +36,7 @@ std::string UnlikePyTorch(const Config& config) {
   std::string text;
   for (const LibraryDefault& row : kDefaults) {
     const Key& key = GetKey(row.path);
-    // The names of parameters without decay are a row of words, and follow from the decay.
+    // Leaves out no_decay, which is long and matters only with weight_decay.
     const bool told = !row.pytorch.empty() && row.path != "optimizer.no_decay";
     if (!told || !IsFor(key, config.optimizer.type) || !IsDefault(key, config)) continue;
     text += (text.empty() ? "defaults that PyTorch has otherwise: " : ", ") +

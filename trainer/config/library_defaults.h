@@ -1,5 +1,5 @@
-// Defaults that other libraries have otherwise: who writes "adam" and a learning rate, as in a
-// script for PyTorch, gets another training. Pure.
+// Defaults that differ from other libraries' defaults: a user who sets only "adam" and a learning
+// rate, as in a script for PyTorch, gets another training. Pure.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace ddprun::trainer {
 
-// What a key is where nobody says it, as JSON or in words; empty: nothing like it.
+// A key's default in other libraries, as JSON or in words; "" means that there is no such key.
 struct LibraryDefault {
   std::string_view path;
   std::string_view pytorch;       // torch.optim and a plain loop
@@ -19,8 +19,8 @@ struct LibraryDefault {
 
 std::span<const LibraryDefault> LibraryDefaults();
 
-// One line with the keys of optimizer and learning rate that `config`, which names an optimizer of
-// PyTorch, leaves at a default which PyTorch has otherwise, and PyTorch's in brackets; "" for none.
+// Returns a line with the keys of optimizer and learning rate whose default in `config` differs
+// from PyTorch's, which stands in brackets. "" means none, or that the config names no optimizer.
 std::string UnlikePyTorch(const Config& config);
 
 }  // namespace ddprun::trainer

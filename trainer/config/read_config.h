@@ -1,5 +1,5 @@
-// Reads a config file: JSON with comments and trailing commas, overrides on top, every value
-// checked. All errors of a file (kUsage) come at once, with place and what is accepted.
+// Reads a config file, which is JSON with comments and trailing commas, and its overrides, and
+// checks all values. All errors of a file (kUsage) come together, with place and accepted values.
 #pragma once
 
 #include <string>
@@ -13,16 +13,15 @@
 
 namespace ddprun::trainer {
 
-// `overrides` are the arguments of --set, "optimizer.learning_rate=1e-4"; the last one wins.
-// Input paths become absolute: those of the file start at its folder, those of an override at the
-// working directory. ${NAME} in a string is replaced from `environment`. `refused`, where given,
-// takes what could be read of a config with errors.
+// `overrides` are arguments of --set: "optimizer.learning_rate=1e-4"; the last one wins. Input
+// paths become absolute: relative to the file's folder, or to the working directory for an
+// override. If the config has errors, `*refused` gets what could be read.
 Result<Config> ReadConfig(const std::string& path,
                           const std::vector<std::string>& overrides,
                           const Environment& environment,
                           Config* refused = nullptr);
 
-// The part without a file system.
+// The part of ReadConfig() that uses no file system.
 Result<Config> ReadConfigText(const Source& file,
                               const std::vector<std::string>& overrides,
                               const ReadContext& context,

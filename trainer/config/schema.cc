@@ -62,7 +62,7 @@ struct SchemaOf {
 Json KeySchema(const Key& key) {
   Config config;
   Json schema = std::visit(SchemaOf{key.range}, key.slot(config));
-  // Such a key may be null: its default follows from other keys.
+  // Such a key may be null, because its default depends on other keys.
   if (!key.derived_default.empty()) schema["type"] = {schema["type"], "null"};
   std::string description(key.meaning);
   if (!key.unit.empty()) description += " Unit: " + std::string(key.unit) + ".";

@@ -10,7 +10,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Whole numbers without ".0", as people write them.
+// Writes whole numbers without ".0".
 nlohmann::json NumberJson(double value) {
   constexpr double kExact = 9007199254740992.0;  // 2^53
   if (std::trunc(value) == value && std::abs(value) < kExact) return static_cast<int64_t>(value);
@@ -48,7 +48,7 @@ struct ToJson {
 }  // namespace
 
 std::string SlotText(const Slot& slot) {
-  // A path from the environment need not be UTF-8; the text of a run's config must be.
+  // A path from the environment may have bytes that are not UTF-8, but JSON may not.
   constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
   return std::visit(ToJson(), slot).dump(-1, ' ', false, kReplace);
 }

@@ -13,7 +13,7 @@
 
 namespace ddprun::trainer {
 
-// WordsOf(value): the words of the config file, in the order of the enumerators.
+// WordsOf(value) returns the words of the config file, in the order of the enumerators.
 #define DDPRUN_WORDS(Enum, ...)                               \
   inline std::span<const std::string_view> WordsOf(Enum) {    \
     static constexpr std::string_view kWords[] = __VA_ARGS__; \
@@ -47,13 +47,13 @@ DDPRUN_WORDS(AllReduceAlgorithm, {"direct", "reduce_broadcast", "all_to_all", "r
 DDPRUN_WORDS(ProgressBarMode, {"auto", "on", "off"})
 #undef DDPRUN_WORDS
 
-// The word of one enumerator: "adamw".
+// Returns the word of an enumerator: "adamw".
 template <typename E>
 std::string_view Word(E value) {
   return WordsOf(value)[static_cast<size_t>(value)];
 }
 
-// A field of an enum type, whatever the type.
+// A field of any enum type.
 struct ChoiceSlot {
   void* field;
   std::span<const std::string_view> words;
@@ -85,7 +85,7 @@ Slot SlotOf(T& field) {
   }
 }
 
-// JSON text of the field's value; a number so that reading it gives the same value again.
+// Returns the field's value as JSON. Numbers have so many digits that reading gives equal values.
 std::string SlotText(const Slot& slot);
 
 }  // namespace ddprun::trainer

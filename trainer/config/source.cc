@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kTabStop = 4;
 constexpr size_t kMaxColumns = 92;
-// Shown before the span when a long line must be cut.
+// Columns before the span if a long line is cut.
 constexpr size_t kLeadColumns = 30;
 
 struct Glyph {
@@ -25,8 +25,8 @@ struct CodePointRange {
   char32_t last;
 };
 
-// The common blocks of zero and of double width; unlisted rare ones shift the caret by a column,
-// which is cheaper than a dependence on the process's locale.
+// The common blocks of zero and of double width. Rare ones shift the caret by a column, which is
+// better than to depend on the process's locale.
 constexpr std::array kZeroWidth = {CodePointRange{0x300, 0x36F}, CodePointRange{0x200B, 0x200F},
                                    CodePointRange{0xFE00, 0xFE0F}};
 constexpr std::array kDoubleWidth = {
@@ -42,7 +42,7 @@ bool Contains(const auto& ranges, char32_t code_point) {
   });
 }
 
-// Bytes of the UTF-8 sequence at `offset` and its code point; 0 bytes when it is invalid.
+// Returns the bytes of the UTF-8 sequence at `offset`, and its code point; 0 bytes means invalid.
 size_t DecodeUtf8(std::string_view text, size_t offset, char32_t* code_point) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[offset + i]); };
   const uint8_t lead = byte(0);
@@ -68,7 +68,7 @@ Glyph GlyphAt(std::string_view text, size_t offset, size_t column) {
   char32_t code_point = 0;
   const size_t bytes = DecodeUtf8(text, offset, &code_point);
   const bool control = code_point < 0x20 || (code_point >= 0x7F && code_point < 0xA0);
-  // Bidirectional overrides could show the reader another text than the one that was read.
+  // Bidirectional overrides could show another text than the one that was read.
   const bool bidi = (code_point >= 0x202A && code_point <= 0x202E) ||
                     (code_point >= 0x2066 && code_point <= 0x2069);
   if (bytes == 0 || control || bidi) return {"?", 1, std::max<size_t>(bytes, 1)};
@@ -95,7 +95,7 @@ Line LineOf(std::string_view text, size_t offset) {
   return line;
 }
 
-// A cell of the printed line: what to print and whether it lies in the span.
+// A cell of the printed line. `marked` means that it is in the span.
 struct Cell {
   Glyph glyph;
   bool marked = false;
@@ -104,7 +104,7 @@ struct Cell {
 std::vector<Cell> CellsOf(std::string_view text, const Line& line, const Span& span) {
   std::vector<Cell> cells;
   size_t column = 0;
-  // Far more than can be shown on either side is not even decoded: lines may be a megabyte long.
+  // Decodes only text near the span, because a line may have a megabyte.
   const size_t reach = 4 * kMaxColumns;
   size_t offset = line.begin;
   if (span.begin > line.begin + reach) {
@@ -122,7 +122,7 @@ std::vector<Cell> CellsOf(std::string_view text, const Line& line, const Span& s
   return cells;
 }
 
-// Drops cells until the marked ones fit into `columns`, with "..." where something was cut.
+// Drops cells until the marked ones fit into `columns`, with "..." at the cuts.
 void CutToWidth(std::vector<Cell>* cells, size_t columns, bool cut_before, bool cut_after) {
   const auto is_marked = [](const Cell& cell) { return cell.marked; };
   const auto width = [](auto begin, auto end) {
@@ -173,7 +173,7 @@ std::string Snippet(const Span& span) {
   const Line line = LineOf(text, begin);
   const Span clipped{span.source, begin, std::max(span.end, begin + 1)};
   std::vector<Cell> cells = CellsOf(text, line, clipped);
-  // An error at the end of a line has no character of its own to stand under.
+  // An error at the end of a line gets a blank to be marked.
   if (begin >= line.end) cells.push_back({{" ", 1, 0}, true});
   const std::string lead =
       span.source->kind == Source::Kind::kOverride ? "--set " : std::to_string(line.number) + "| ";

@@ -16,7 +16,7 @@ std::string Quoted(std::string_view text) {
   return "\"" + Printable(text, 60) + "\"";
 }
 
-// Our key under another tool's name. "" for any section.
+// Returns the key whose name in another tool is `name`. `section` "" means any section.
 std::optional<std::string> ForeignNameHint(std::string_view section, std::string_view name) {
   for (const Key& key : AllKeys()) {
     if (!section.empty() && key.section != section) continue;
@@ -30,7 +30,7 @@ std::optional<std::string> ForeignNameHint(std::string_view section, std::string
   return std::nullopt;
 }
 
-// The sections that do have a key of this name.
+// Returns the sections that have a key of this name.
 std::optional<std::string> OtherSectionHint(std::string_view name) {
   std::vector<const Key*> found;
   for (const Key& key : AllKeys()) {
@@ -43,7 +43,7 @@ std::optional<std::string> OtherSectionHint(std::string_view name) {
   return Quoted(name) + " belongs in the section " + Quoted(found[0]->section) + ": " + paths + ".";
 }
 
-// The key of the section, or of any where it is empty, whose name has nearly the same letters.
+// Returns the key with nearly the same letters. `section` "" means any section.
 std::optional<std::string> NearestKeyHint(std::string_view section, std::string_view name) {
   std::vector<std::string> names;
   for (const Key& key : AllKeys()) {
@@ -92,7 +92,7 @@ std::optional<std::string> NearestSectionHint(std::string_view name) {
   return "Did you mean " + Quoted(*nearest) + "?";
 }
 
-// What is known of the name itself, wherever it stands.
+// Returns a hint for the name in any section.
 std::optional<std::string> KnownNameHint(std::string_view name) {
   if (auto hint = OtherSectionHint(name)) return hint;
   if (auto hint = ForeignNameHint("", name)) return hint;
@@ -101,7 +101,7 @@ std::optional<std::string> KnownNameHint(std::string_view name) {
 
 }  // namespace
 
-// What is known for certain comes before what only looks alike.
+// Certain hints come before similar names.
 Error UnknownKey(std::string_view section, std::string_view name, const Span& span) {
   std::optional<std::string> hint = ForeignNameHint(section, name);
   if (!hint) hint = KnownNameHint(name);

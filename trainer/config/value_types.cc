@@ -15,12 +15,12 @@ namespace ddprun::trainer {
 namespace {
 
 struct UnitWord {
-  std::string_view names;  // the first one is ours; with blanks between them
+  std::string_view names;  // separated by blanks; IntervalText() uses the first
   IntervalUnit unit;
   double amount;  // in steps, epochs or seconds
 };
 
-// From large to small: the first that gives a whole number is how a time is written.
+// From large to small, because IntervalText() takes the first unit that gives a whole number.
 constexpr std::array<UnitWord, 6> kUnits = {
     UnitWord{"days day d", IntervalUnit::kSeconds, 86400},
     UnitWord{"h hours hour hr hrs", IntervalUnit::kSeconds, 3600},
@@ -30,7 +30,7 @@ constexpr std::array<UnitWord, 6> kUnits = {
     UnitWord{"steps step", IntervalUnit::kSteps, 1},
 };
 
-// "23:50:00", "1:23:50:00" with days.
+// Parses "23:50:00", or "1:23:50:00" with days.
 std::optional<Interval> ParseClock(std::string_view text) {
   std::vector<double> fields;
   while (true) {

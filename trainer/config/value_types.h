@@ -1,5 +1,5 @@
-// What a config's values are besides numbers, words and lists: how often or for how long, and
-// objects that are not ours to read. Pure.
+// Types of a config's values besides numbers, words and lists: intervals, and objects that ddprun
+// passes on. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@ namespace ddprun::trainer {
 // "500 steps", "0.5 epochs", "30 min", "23:50:00".
 enum class IntervalUnit { kSteps, kEpochs, kSeconds };
 struct Interval {
-  double amount = 0;  // 0: never, or no limit
+  double amount = 0;  // 0 means never, or no limit
   IntervalUnit unit = IntervalUnit::kSteps;
 };
 
-// nullopt for what is none: a number without a unit, a part of a step, a negative amount.
+// Returns nullopt for a number without unit, a part of a step, a negative amount or other text.
 std::optional<Interval> ParseInterval(std::string_view text);
 
-// As a number of optimizer steps, also a part of one. 0: never, or by the clock.
+// Returns the number of optimizer steps, which may be fractional; 0 means never, or a time.
 double StepsOf(const Interval& interval, int64_t steps_per_epoch);
 
-// The shortest text that ParseInterval makes the same of.
+// Returns the shortest text that ParseInterval() reads to an equal Interval.
 std::string IntervalText(const Interval& interval);
 
-// Passed on as it stands.
+// An object that is passed on unchanged.
 struct JsonText {
   std::string text = "{}";  // an object; keys sorted, ${NAME} replaced
 };
