@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kEscape = '\x1b';
 
-// Of the sequence that `text` begins with.
+// Returns the bytes of the escape sequence with which `text` begins.
 size_t SequenceLength(std::string_view text) {
   const char kind = text.size() > 1 ? text[1] : '\0';
   if (kind == '[') {  // colours and movements: parameters, then a letter

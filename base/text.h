@@ -67,7 +67,7 @@ size_t EditDistance(std::string_view a, std::string_view b);
 // more than a quarter of the letters and in more than one.
 std::optional<std::string> Nearest(std::string_view word, std::span<const std::string> candidates);
 
-// The same for a missing file: where no whole name is near, one that is without its extension.
+// Returns Nearest() of `files`; if there is none, compares names without extension.
 std::optional<std::string> NearestFile(const std::string& name, std::span<const std::string> files);
 
 }  // namespace ddprun

@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kMaxShortText = 512;
 constexpr size_t kMaxEndText = 4 << 10;
 constexpr size_t kMaxWorkerBytes = 128 << 10;
-constexpr int64_t kMaxMs = int64_t{1000} * 3600 * 24 * 366;  // as of ParseSeconds
+constexpr int64_t kMaxMs = int64_t{1000} * 3600 * 24 * 366;  // the limit of ParseSeconds()
 
 Error BadHello(const std::string& what) {
   return {.title = "BAD HELLO", .what = what};

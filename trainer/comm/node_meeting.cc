@@ -82,8 +82,8 @@ Status NodeMeeting::Meet(const NodeOperation& operation, Clock::time_point deadl
   ++phase_;
   AdvanceAndWake(own.arrived, own.sleepers, phase_);
   operation.recording.SetWaiting(true);
-  // Whoever is lost, or has given up, has come to all meetings before its first missing one, so
-  // that all ranks end there: those that live may be waited for.
+  // A rank that is lost or has given up was in all meetings before the first that it misses. So all
+  // ranks fail in that meeting, and each may wait for the living ones.
   for (int rank = 0; rank < size() && !lost_; ++rank) {
     if (rank == options_.rank) continue;
     ControlBlock& peer = region_.control(rank);

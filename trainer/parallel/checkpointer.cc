@@ -251,7 +251,7 @@ Checkpointer::~Checkpointer() {
   if (std::uncaught_exceptions() > impl_->exceptions) return;
   try {
     impl_->saver().Finish();
-  } catch (const std::exception&) {  // of the outcome, which nobody can be told any more
+  } catch (const std::exception&) {  // a destructor cannot report that saving failed
   }
 }
 

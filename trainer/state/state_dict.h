@@ -60,9 +60,9 @@ struct StateDict {
   std::map<std::string, int64_t> numbers;
 };
 
-// SEAM: whoever has state names it to a visitor, all of it and once: to be saved and to be loaded.
-// Names are the parameters', never places in a list. What is made at first use has to be there when
-// it is named, so a number goes before it that tells whether it is; loading changes that number.
+// SEAM: an object with state names all of it once to a visitor, which saves or loads it. Names are
+// the parameters' names, never places in a list. State that is made at its first use must exist
+// when it is named, so a number before it says whether it exists; loading changes this number.
 class StateVisitor {
  public:
   virtual ~StateVisitor() = default;
