@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the rules of the source tree that no compiler knows; ctest runs it as "tidy".
+"""Checks the rules of the source tree and its comments that no compiler knows ("tidy" in ctest).
 
     check_tree.py [ROOT]
 
@@ -260,6 +260,26 @@ def check_notes(path, lines):
             yield Finding(path, number, "note", f"{match[1]}: say TODO(type): what, or do it now")
 
 
+# Words of comments that refer to something without its name, or that only natives read with ease.
+AVOIDED = re.compile(r"\b(likewise|as[\s/]+of|whoever|any[\s/]+more)\b", re.IGNORECASE)
+AVOIDED_IN = ("apps/", "base/", "launcher/", "rendezvous/", "trainer/")
+NOT_YET = ("trainer/loop/",)
+# A comment, with the lines of comment that follow it; or what could imitate the start of one.
+COMMENT = re.compile(
+    r'(?P<comment>(?://[^\n]*(?:\n[ \t]*(?=//))?)+|/\*.*?\*/)|R"(\w*)\(.*?\)\2"|'
+    r'"(?:\\.|[^"\\\n])*"|' r"(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'", re.DOTALL)
+
+
+def check_words(path, lines):
+    if not path.startswith(AVOIDED_IN) or path.startswith(NOT_YET):
+        return
+    text = "\n".join(lines)
+    for comment in COMMENT.finditer(text):
+        for word in AVOIDED.finditer(comment["comment"] or ""):
+            number = text.count("\n", 0, comment.start() + word.start()) + 1
+            yield Finding(path, number, "word", f'"{word[1]}" in a comment: name the thing')
+
+
 def tree(root):
     """The paths of what is ours to check, from the root."""
     tops = ["apps", "base", "benchmarks", "cmake", "examples", "fuzz", "launcher", "rendezvous",
@@ -279,6 +299,7 @@ def check(root, exceptions):
             findings += check_includes(path, lines)
             findings += check_removals(path, lines)
             findings += check_pages(path, lines)
+            findings += check_words(path, lines)
         findings += check_lengths(path, lines)
         findings += check_notes(path, lines)
     findings += check_listed(root, paths)

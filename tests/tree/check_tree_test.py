@@ -105,6 +105,15 @@ class CheckTree(unittest.TestCase):
         self.assertEqual([("base/a.cc", "note")], self.findings({"base/a.cc": f"// {note}: x\n"}))
         self.assertEqual([], self.findings({"base/a.cc": f"// {note}(perf): x\n"}))
 
+    def test_words_that_name_nothing_are_not_in_comments(self):
+        for text in ("// Likewise.\n", "int a;  // as of B\n", "/* whoever\n came */\n",
+                     "// not any\n  // more\n", "a('\"');  // as of B\n",
+                     'f("\\"");  // any more\n'):
+            self.assertEqual([("launcher/a.cc", "word")], self.findings({"launcher/a.cc": text}))
+        self.assertEqual([], self.findings({
+            "launcher/a.cc": 'f("// likewise");\ng(R"(\n// any more)");\n// As often, many more.\n',
+            "trainer/loop/a.cc": "// whoever\n", "tests/a.cc": "// whoever\n"}))
+
     def test_an_exception_silences_its_rule_and_must_be_needed(self):
         exceptions = {("base/a.h", "file length"): "a table"}
         self.assertEqual([], self.findings({"base/a.h": "\n" * 151}, exceptions))
