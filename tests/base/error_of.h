@@ -1,4 +1,4 @@
-// What an action throws, for tests of messages.
+// The error that an action throws, for tests of messages.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 namespace ddprun {
 
-// The Error of the Failure that `action` throws; a failed test where it throws none.
+// Returns the Error of the Failure that `action` throws. If it throws none, the test fails.
 template <typename Action>
 Error ErrorOf(const Action& action) {
   try {

@@ -251,7 +251,7 @@ Collective Numbered(uint64_t i) {
       .kind = CollectiveKind::kAllReduce, .type = "float32", .elements = 3 * i, .bytes = 12 * i};
 }
 
-// What belongs together is seen together, while one thread schedules, another runs, a third reads.
+// The reader sees an entry's values together while two threads schedule and run collectives.
 TEST_F(FlightRecorderTest, NeverShowsHalfACollective) {
   constexpr uint64_t kCount = 30'000;
   const auto recorder = Attach(0, 0);

@@ -175,7 +175,7 @@ TEST_F(OwnedFolderTest, RemovesWhatKilledProcessesHaveLeft) {
   ASSERT_EQ(status, 0);
   const auto at_work = WholeFolder::Create(Path("model"));
   ASSERT_TRUE(at_work);
-  // Of somebody else.
+  // A file of another program.
   Write("model.12.tmp/mine", "kept");
   Write("model.new.tmp/.ddprun-unfinished", "");
   Write("model.13.tmp", "a file");

@@ -1,4 +1,4 @@
-// Whether a sanitizer watches: everything takes ten to twenty times as long there.
+// Whether a sanitizer is active, with which everything takes ten to twenty times as long.
 #pragma once
 
 namespace ddprun {

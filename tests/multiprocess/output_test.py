@@ -191,7 +191,7 @@ class Terminal(harness.LauncherTest):
         try:
             while piece := os.read(ours, 65536):
                 text += piece
-        except OSError:  # EIO: nobody holds the other end any more
+        except OSError:  # EIO: no process holds the other end
             pass
         os.close(ours)
         self.assertEqual(job.wait(timeout=harness.DEADLINE_S), 0)

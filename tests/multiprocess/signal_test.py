@@ -126,7 +126,7 @@ class Killed(harness.LauncherTest):
     def test_agent_leaves_no_process(self):
         job, _ = self.start_family("--nproc_per_node=2")
         job.kill()
-        # Ends only when nobody holds the pipes any more, the guard included.
+        # Ends when no process holds the pipes, not even the guard.
         self.finish(job)
         self.assert_nothing_left()
 

@@ -1,4 +1,4 @@
-// What a store server does with connections of another protocol at its port.
+// A store server handles connections of other protocols at its port.
 #include <gtest/gtest.h>
 
 #include <future>

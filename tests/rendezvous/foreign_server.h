@@ -1,4 +1,4 @@
-// A server of another protocol, which greets everybody.
+// A server of another protocol, which sends a greeting to each connection.
 #pragma once
 
 #include <list>

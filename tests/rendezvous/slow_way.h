@@ -1,5 +1,4 @@
-// The way from a node to node 0, whose answers may come late and whose connections may break one by
-// one.
+// A proxy from a node to node 0 that delays answers and breaks single connections.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +22,7 @@ class SlowWay {
  public:
   using tcp = asio::ip::tcp;
 
-  // `lateness` is asked for each answer.
+  // `lateness` is called for each answer.
   SlowWay(asio::io_context& io, uint16_t to, std::function<std::chrono::milliseconds()> lateness)
       : io_(io),
         to_(asio::ip::address_v4::loopback(), to),

@@ -17,7 +17,7 @@ constexpr const char* kWhoCame =
 
 class StaticOthersTest : public StaticNodesTest {
  protected:
-  // Of a node that is none of the test's job.
+  // Returns the error of a node that does not belong to the test's job.
   Error ErrorOfJoin(const RendezvousOptions& options) {
     const auto stranger = *kStaticBackend.make(io_, options);
     std::optional<Result<Membership>> joined;

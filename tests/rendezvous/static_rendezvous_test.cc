@@ -218,7 +218,7 @@ TEST_F(StaticRendezvousTest, DoesNotMissANodeWhoseWorkersEndedWell) {
   EXPECT_FALSE(nodes_[0].rendezvous->may_go());
   EXPECT_FALSE(nodes_[2].rendezvous->may_go());
   nodes_[1].rendezvous.reset();
-  // Whoever has not left is missed, and the first loss is what all hear of.
+  // Node 2 has not left, so its loss is the first that node 0 reports.
   nodes_[2].rendezvous.reset();
   RunUntil([&] { return nodes_[0].failure.has_value(); });
   EXPECT_EQ(nodes_[0].failure->node_rank, 2);

@@ -1,4 +1,4 @@
-// A port on which nobody listens, for nodes that must know it before it is opened.
+// A free port, for nodes that must know it before it is opened.
 #pragma once
 
 #include <random>
@@ -10,8 +10,7 @@
 
 namespace ddprun::rendezvous {
 
-// Below the range from which the kernel gives ports to clients and to those who ask for any, so
-// that no other test takes it meanwhile.
+// It is below the range of ports that the kernel chooses, so that no other test gets it meanwhile.
 inline uint16_t UnusedPort() {
   std::random_device random;
   std::uniform_int_distribution<int> ports(20'000, 32'000);

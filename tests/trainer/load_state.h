@@ -1,4 +1,4 @@
-// State in memory: copied, and loaded by owners that have the same parts of it.
+// Copies state in memory, and loads it into owners that have the same parts.
 #pragma once
 
 #include <ATen/core/grad_mode.h>
@@ -14,7 +14,7 @@
 
 namespace ddprun::trainer {
 
-// With memory of its own: the state of now, whatever its owners do later.
+// Returns a copy of the state with memory of its own.
 inline StateDict CopyOf(StateDict state) {
   for (StateTensor& tensor : state.tensors) tensor.tensor = tensor.tensor.clone();
   return state;
@@ -73,7 +73,7 @@ class StateLoader final : public StateVisitor {
   StateDifferences differences_;
 };
 
-// Throws Failure, as Checkpoint::Load does, with what is missing, unknown, or another part.
+// Throws Failure, as Checkpoint::Load() does, if a tensor is missing, unknown or another part.
 inline void LoadState(const StateDict& state, const VisitState& owners) {
   const at::NoGradGuard no_grad;
   StateLoader loader(state);

@@ -27,7 +27,7 @@ constexpr seconds kLongestEnd{25};
 // After that, jobs are told to stop that would not end by themselves.
 constexpr seconds kPatience{300};
 
-// What kind of job it is.
+// The kind of a job.
 struct Kind {
   AgentPlan plan;
   ProcessChances processes;

@@ -1,4 +1,4 @@
-// A job of one agent from beginning to end in simulated time, and whether all went as promised.
+// Runs a job of one agent in simulated time, and checks that the agent keeps its promises.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace ddprun::launcher {
 
 struct SimulatedEnd {
   int exit_code = 0;
-  std::vector<std::string> violations;  // empty: all promises were kept
-  std::vector<std::string> trace;       // what happened, a line each
-  std::string screen;                   // what the user saw
+  std::vector<std::string> violations;  // empty means that all promises were kept
+  std::vector<std::string> trace;       // a line for each event
+  std::string screen;                   // the user's terminal
 };
 
-// The seed decides about everything: what kind of job it is, and what happens to it.
+// `seed` decides the kind of job and all events.
 SimulatedEnd RunSimulatedJob(uint64_t seed,
                              const AgentTable& agent_table = kAgentTable,
                              const GroupTable& group_table = kGroupTable);

@@ -23,7 +23,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-// What HangGuard gives workers for their stacks.
+// The time that HangGuard gives workers to print their stacks.
 constexpr milliseconds kDumpTime{5000};
 constexpr int kRefusal = 2;
 

@@ -1,6 +1,5 @@
-// Processes that live in a simulation: workers, what they leave behind, and the worker template,
-// which speaks its protocol over the real socket. Watches that the agent keeps its promises to
-// them.
+// Simulated processes: workers, their left children, and the worker template, which speaks its
+// protocol over the real socket. Checks that the agent keeps its promises to them.
 #pragma once
 
 #include <sys/types.h>
@@ -21,14 +20,14 @@ namespace ddprun::launcher {
 
 class SimulatedTemplate;
 
-// What may happen to processes, in percent.
+// Chances of events, in percent.
 struct ProcessChances {
   int start_failure = 0;
   int unkillable = 0;
   int template_trouble = 0;
-  int recovers = 0;          // that workers say that they can go on when one is lost
-  int wrong_pages = 0;       // that a worker has written over its page of the flight recorder
-  bool may_replace = false;  // then another may take its place
+  int recovers = 0;          // workers say that they can continue if one is lost
+  int wrong_pages = 0;       // a worker overwrites its page of the flight recorder
+  bool may_replace = false;  // a lost worker may be replaced
 };
 
 class SimulatedProcesses : public ProcessHost {
@@ -47,16 +46,16 @@ class SimulatedProcesses : public ProcessHost {
   std::vector<pid_t> EndAll() override;
   void OnExit(ExitHandler handler) override { handler_ = std::move(handler); }
 
-  // A process that nobody has adopted yet, for the template. `recorders`: of the node's workers.
+  // Makes a process that is not adopted yet, for the template. `recorders` is the node's file.
   pid_t Fork();
   pid_t Fork(int local_rank, const UniqueFd& recorders);
   void Die(pid_t pid, const ProcessExit& exit);
   bool lives(pid_t pid) const { return !processes_.at(pid).exit; }
-  // CPU times: workers that do not hang use some all the time.
+  // Workers that do not hang always use CPU time.
   std::map<pid_t, milliseconds> CpuTimes(std::span<const LiveWorker> workers) const;
-  // Leaves out those that nothing can end, and, if asked, those that were forked but not adopted.
+  // Leaves out unkillable workers, and if `known_only`, forked ones that were not adopted.
   bool any_worker_lives(bool known_only = false) const;
-  // Somebody has just lost patience.
+  // Checks that a stop signal that means to hurry has killed all workers.
   void CheckHurry();
   bool any_worker_computes() const;
   bool unkillable_left() const;
@@ -69,15 +68,15 @@ class SimulatedProcesses : public ProcessHost {
     size_t generation = 0;
     bool known = false;  // spawned or adopted
     Clock::Time known_since = {};
-    bool reaped = false;  // its exit status is gone
+    bool reaped = false;
     std::optional<ProcessExit> exit = {};
     bool suspended = false;
     bool computes = true;
-    std::set<int> pending = {};  // signals for when it goes on
+    std::set<int> pending = {};  // signals that wait for SIGCONT
     bool unkillable = false;
     bool killed = false;
     std::optional<Clock::Time> told_at = {};
-    milliseconds grace{0};  // that it has from then on
+    milliseconds grace{0};  // its time to end from then on
     int local_rank = -1;
     std::unique_ptr<FlightRecorder> recorder = {};
     bool page_is_wrong = false;
@@ -100,9 +99,9 @@ class SimulatedProcesses : public ProcessHost {
   World& world_;
   const ProcessChances chances_;
   const milliseconds grace_;
-  const bool saves_;  // workers do when they are told to stop
+  const bool saves_;  // workers save when they are told to stop
   ExitHandler handler_;
-  pid_t next_pid_ = 1 << 23;  // above what the kernel gives out
+  pid_t next_pid_ = 1 << 23;  // above the kernel's pids
   std::map<pid_t, Process> processes_;
   std::map<pid_t, std::unique_ptr<SimulatedTemplate>> templates_;
   bool expects_adoption_ = false;

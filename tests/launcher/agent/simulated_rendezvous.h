@@ -1,4 +1,4 @@
-// A rendezvous with nodes that exist in a simulation only. They fail, come and go as well.
+// A rendezvous with simulated nodes, which fail, come and go.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 namespace ddprun::launcher {
 
 struct RendezvousChances {
-  int error = 0;      // a join or the leaving fails
+  int error = 0;      // joining or leaving fails
   int peer_ends = 0;  // another node ends the round
 };
 
@@ -20,7 +20,7 @@ class SimulatedRendezvous : public rendezvous::Rendezvous {
  public:
   using RoundEnd = rendezvous::RoundEnd;
 
-  // `processes` only to see what lives when.
+  // Uses `processes` only to check which processes live.
   SimulatedRendezvous(World& world,
                       const SimulatedProcesses& processes,
                       RendezvousChances chances,
@@ -37,10 +37,10 @@ class SimulatedRendezvous : public rendezvous::Rendezvous {
 
  private:
   bool alone() const { return nnodes_ == 1; }
-  // Like the World's, but not once this is gone.
+  // World::After(), but does nothing after this object's end.
   void After(milliseconds time, std::function<void()> what);
   void PeerEnds();
-  // A later telling replaces it.
+  // A later message replaces it.
   std::function<void()> Telling(std::function<void()> done);
 
   World& world_;
@@ -59,7 +59,7 @@ class SimulatedRendezvous : public rendezvous::Rendezvous {
   std::shared_ptr<int> alive_ = std::make_shared<int>();
 };
 
-// With which the workers of other nodes fail.
+// The exit code with which workers of other nodes fail.
 constexpr int kPeerCode = 33;
 
 }  // namespace ddprun::launcher

@@ -1,6 +1,5 @@
-// What the parts of a simulated job share: one loop, a clock that jumps from event to event, one
-// source of chance, and notes of what has happened. Everything runs in one thread, and the same
-// seed gives the same run.
+// The world of a simulated job: a loop, a clock that jumps from event to event, a random generator,
+// and a trace of events. Everything runs in one thread, and a seed always gives the same run.
 #pragma once
 
 #include <chrono>
@@ -33,14 +32,14 @@ class SimulatedClock : public Clock {
     waiting_.emplace(std::pair(now_ + after, number_++), alarm);
     return alarm;
   }
-  // An alarm could ring before any time passes.
+  // Returns whether an alarm rings now, without time passing.
   bool IsDue() {
     while (!waiting_.empty() && waiting_.begin()->second.expired()) {
       waiting_.erase(waiting_.begin());
     }
     return !waiting_.empty() && waiting_.begin()->first.first <= now_;
   }
-  // Lets the time pass until the next alarm, which rings. False: there is none.
+  // Moves the time to the next alarm, which rings. Returns false if there is none.
   bool RingNext() {
     while (!waiting_.empty()) {
       const auto next = waiting_.extract(waiting_.begin());
@@ -55,7 +54,7 @@ class SimulatedClock : public Clock {
 
  private:
   Time now_{};
-  uint64_t number_ = 0;  // alarms of the same time ring in the order in which they were set
+  uint64_t number_ = 0;  // alarms of one time ring in the order in which they were set
   std::map<std::pair<Time, uint64_t>, std::weak_ptr<std::function<void()>>> waiting_;
 };
 
@@ -63,23 +62,23 @@ inline Error SimulatedError(Code code) {
   return {.code = code, .title = "SIMULATED", .where = "", .what = "So.", .hint = "", .page = ""};
 }
 
-// The workers of one round on this node, as the simulation knows them.
+// The workers of one round on this node.
 struct Generation {
   int restart_count = 0;
   Clock::Time began = {};
-  bool ended = false;                    // the round: no worker is to be started any more
-  bool over = false;                     // the node has joined anew since
-  bool swept = false;                    // what its workers have left behind
-  bool told = false;                     // one of them has been told to end
-  bool hung = false;                     // by SIGABRT
-  bool killing = false;                  // one of them has got SIGKILL
-  bool start_failed = false;             // one of them could not be started
-  std::optional<int> failure_code = {};  // of the first that failed before any was told
+  bool ended = false;                    // the round has ended: no worker may be started
+  bool over = false;                     // the node has joined the next round
+  bool swept = false;                    // the workers' left children have been ended
+  bool told = false;                     // a worker has been told to end
+  bool hung = false;                     // a worker has got SIGABRT
+  bool killing = false;                  // a worker has got SIGKILL
+  bool start_failed = false;             // a worker could not be started
+  std::optional<int> failure_code = {};  // of the first worker that failed before any was told
   pid_t failure_pid = 0;
-  bool failed_before_stop = false;        // that failure, or the hang
-  std::optional<int> first_nonzero = {};  // of any that exited, told or not
-  bool failed = false;                    // one has not ended well, told or not
-  int replaced = 0;                       // workers in whose place others have come
+  bool failed_before_stop = false;        // the first failure or the hang came before a stop
+  std::optional<int> first_nonzero = {};  // first exit code that is not 0, told or not
+  bool failed = false;                    // a worker has not ended well, told or not
+  int replaced = 0;                       // number of replaced workers
 };
 
 class World {
@@ -91,7 +90,7 @@ class World {
 
   bool Chance(int percent) { return static_cast<int>(random_() % 100) < percent; }
   int Pick(int from, int to) { return from + static_cast<int>(random_() % (to - from + 1)); }
-  // A multiple of 10 ms, so that things coincide now and then.
+  // Returns a multiple of 10 ms, so that events sometimes coincide.
   milliseconds Between(int from_ms, int to_ms) {
     return milliseconds(10 * Pick(from_ms / 10, to_ms / 10));
   }
@@ -122,14 +121,14 @@ class World {
     violations.push_back(what);
   }
 
-  // What was done to the agent.
+  // Signals that the agent got.
   std::optional<int> stop_signal;
   std::optional<Clock::Time> hurried;
-  // What the agent has done with the others.
-  bool telling = false;  // they have not all heard yet how the round ends
+  // The agent's exchange with other nodes.
+  bool telling = false;  // some nodes do not know yet how the round ends
   bool left = false;     // all nodes' workers have ended well
-  std::optional<rendezvous::RoundEnd::Kind> peer_end;  // how another node has ended the last round
-  bool trouble = false;  // what has gone wrong was no worker's failure
+  std::optional<rendezvous::RoundEnd::Kind> peer_end;  // how another node ended the last round
+  bool trouble = false;                                // an error that is not a worker's failure
   std::vector<Generation> generations;
 
   std::vector<std::string> trace;

@@ -1,4 +1,4 @@
-// What the command line gives, for tests.
+// Parses command lines for tests.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Standings to test with.
+// Standings for tests.
 #pragma once
 
 #include "launcher/hang/standing.h"
@@ -18,7 +18,7 @@ inline RecordedCollective AllReduce(uint64_t number, CollectiveState state) {
   return collective;
 }
 
-// A worker with a flight recorder that was in that collective last.
+// Returns a worker with a flight recorder whose last collective is this one.
 inline Standing In(int rank, uint64_t number, CollectiveState state) {
   FlightSnapshot flight;
   flight.rank = rank;
@@ -29,7 +29,7 @@ inline Standing In(int rank, uint64_t number, CollectiveState state) {
   return {.rank = rank, .local_rank = rank, .pid = 100 + rank, .flight = flight};
 }
 
-// A worker without one.
+// Returns a worker without a flight recorder.
 inline Standing At(int rank, char state, long system_call, int still_seconds = 60) {
   return {.rank = rank,
           .local_rank = rank,

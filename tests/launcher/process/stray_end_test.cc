@@ -58,7 +58,7 @@ class Stray {
   std::optional<int> ended_;
 };
 
-// What is left when the sweep is done.
+// Returns the processes that are left after the sweep.
 std::vector<pid_t> Sweep(std::set<pid_t> sessions,
                          const SweepTimes& times,
                          const Bystanders& others = {}) {

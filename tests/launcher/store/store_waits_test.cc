@@ -78,7 +78,7 @@ TEST(StoreWaits, ATerminalObeysNothingInAKey) {
             "10.0.0.7:4001 has waited 0.0 s for /ab?, /c?forged line, which nobody has set");
 }
 
-// What a worker is to the agent: a child that waits in the store.
+// A worker of the agent: a child process that waits in the store.
 class WaitingChild {
  public:
   explicit WaitingChild(const rendezvous::HostPort& endpoint) : pid_(fork()) {

@@ -1,4 +1,4 @@
-// A name of the rendezvous that has no address yet, as of a pod that is being started.
+// The rendezvous's name has no address yet, as if a pod is just being started.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

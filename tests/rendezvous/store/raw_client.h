@@ -1,4 +1,4 @@
-// What a store's client sends and sees, byte by byte, for tests that misbehave.
+// A store's client that sends and receives single bytes, for tests that misbehave.
 #pragma once
 
 #include <memory>
@@ -38,7 +38,7 @@ inline Stream Connected(const HostPort& endpoint) {
   return *Stream::Connect(endpoint, Soon());
 }
 
-// Whether the server ends the connection (rather than answer).
+// Returns whether the server ends the connection without an answer.
 inline bool IsClosed(Stream& stream) {
   char byte;
   const auto count = stream.ReadSome(std::span(&byte, 1), Soon());

@@ -61,7 +61,7 @@ TEST(StoreStatus, IsWhatTheServerAnswersUnderAKeyThatNoClientHas) {
   EXPECT_EQ(status->bytes, 3);
 }
 
-// Or whoever asks costs the server all keys times all that wait for them.
+// Otherwise an answer would have all keys for each connection that waits.
 TEST(StoreStatus, NamesFewOfTheKeysThatAreWaitedFor) {
   ServedStore served;
   constexpr size_t kKeys = 20'000;

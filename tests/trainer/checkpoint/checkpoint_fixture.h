@@ -55,8 +55,8 @@ inline void WriteAllOf(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
 }
 
-// What a small run would have: several types, a scalar, a strided and a tied tensor. Every value
-// depends on `step`.
+// The state of a small run: several types, a scalar, a strided and a tied tensor. All values depend
+// on `step`.
 struct SmallState {
   explicit SmallState(int64_t step) : number(step) {
     const auto values = [&](at::IntArrayRef sizes, at::ScalarType dtype) {
@@ -98,7 +98,7 @@ struct SmallState {
   int64_t number;
 };
 
-// Saves as one rank; the error's text, if any.
+// Saves as the only rank. Returns the error's text, or "".
 inline SaveOutcome SaveSmall(const std::string& folder,
                              int64_t step,
                              const std::string& attempt = "a",
@@ -107,7 +107,7 @@ inline SaveOutcome SaveSmall(const std::string& folder,
                         {.step = step, .attempt = attempt});
 }
 
-// Whether a checkpoint has the small state of its step.
+// Returns whether a checkpoint has the small state of its step.
 inline bool HasSmallState(const Checkpoint& checkpoint) {
   SmallState loaded(-1);
   checkpoint.Load(loaded.Owners());

@@ -9,9 +9,9 @@
 
 namespace ddprun::trainer {
 
-// How calls fail, from the `from`-th on: so many of them.
+// How calls fail, from the `from`-th on, and how many of them.
 struct Fault {
-  int error_number = 0;  // 0: a write writes one byte less than it was given
+  int error_number = 0;  // 0 means that a write is short by one byte
   int from = 0;
   int count = 1;
 };

@@ -1,5 +1,5 @@
-// The system calls by which this program changes files, seen and made to fail. The test's own
-// open(), write() and so on stand before the C library's: for all libraries, without a seam in the
+// Watches the system calls by which this program changes files, and makes them fail. The test's own
+// open(), write() and so on replace the C library's, for all libraries and without a seam in the
 // code.
 #pragma once
 
@@ -21,13 +21,13 @@ struct FileCall {
 class FileWatcher {
  public:
   virtual ~FileWatcher() = default;
-  // Returns the errno that the call fails with; 0: none. May make `bytes` shorter.
+  // Returns the errno with which the call fails; 0 means none. May make `bytes` shorter.
   virtual int Before(FileCall& call) = 0;
-  // It was done.
+  // Called after the call was done.
   virtual void After(const FileCall& call) = 0;
 };
 
-// While it lives, `watcher` sees the calls for what is below `folder`.
+// While it lives, `watcher` gets all calls for files below `folder`.
 class WatchFiles {
  public:
   WatchFiles(const std::string& folder, FileWatcher& watcher);

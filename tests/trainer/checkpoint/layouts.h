@@ -1,4 +1,4 @@
-// States of several ranks in layouts drawn at random: who has which part of which tensor.
+// States of several ranks in random layouts, which say which rank has which part of which tensor.
 #pragma once
 
 #include <ATen/Functions.h>
@@ -15,7 +15,7 @@
 
 namespace ddprun::trainer {
 
-// The wholes: narrow, wide, of no, one or three dimensions, without elements, larger than a share.
+// Whole tensors: narrow, wide, of 0, 1 or 3 dimensions, without elements, larger than a shard.
 inline std::vector<std::pair<std::string, at::Tensor>> WholeTensors() {
   const std::vector<std::vector<int64_t>> shapes = {{3, 1}, {7, 12}, {},        {5},
                                                     {1},    {0, 4},  {4, 3, 6}, {1200, 33}};
@@ -24,20 +24,20 @@ inline std::vector<std::pair<std::string, at::Tensor>> WholeTensors() {
     int64_t elements = 1;
     for (const int64_t size : shape) elements *= size;
     const auto dtype = wholes.size() % 3 == 2 ? at::kDouble : at::kFloat;
-    // Negative zero has to stay what it is, too.
+    // Negative, because negative zero must be kept, too.
     at::Tensor whole = at::arange(elements, dtype).reshape(shape).neg();
     wholes.emplace_back("t" + std::to_string(wholes.size()), whole);
   }
   return wholes;
 }
 
-// What one rank has of a tensor.
+// One rank's part of a tensor.
 struct OwnPart {
   std::string name;
   at::Tensor tensor = {};
   StatePlacement placement = {};
   RankPart replicas = {};
-  at::Tensor indices = {};  // of its elements in the flattened whole; -1: padding
+  at::Tensor indices = {};  // of its elements in the flattened whole; -1 means padding
 };
 
 using Layout = std::vector<std::vector<OwnPart>>;  // by rank
@@ -51,7 +51,7 @@ inline VisitState OwnersOf(std::vector<OwnPart>& parts) {
   };
 }
 
-// What a rank's part has to be; padding is `padding`.
+// Returns the values that a rank's part must have, with `padding` for padding.
 inline at::Tensor ExpectedPart(const OwnPart& part, const at::Tensor& whole, double padding) {
   const at::Tensor flat = at::cat({whole.reshape(-1), at::full({1}, padding, whole.scalar_type())});
   const at::Tensor indices = at::where(part.indices < 0, whole.numel(), part.indices);
@@ -83,8 +83,8 @@ class LayoutMaker {
     return borders;
   }
 
-  // Parts along one dimension, `each` of them for every group; further ones of a group have it
-  // flattened and cut, and several ranks of a group have the same.
+  // Gives each group of ranks `each` parts along one dimension. A group's ranks have the flattened
+  // and cut part of their group, and several ranks have equal pieces.
   void Place(const std::string& name, const at::Tensor& whole, Layout& layout) {
     int64_t groups = Divisor(ranks_);
     if (whole.dim() == 0) groups = 1;
@@ -97,7 +97,7 @@ class LayoutMaker {
     const auto cuts = Borders(whole.dim() == 0 ? 1 : whole.size(dim), groups * each);
     const int64_t padding = groups > 1 && each == 1 && dim == 0 && shards == 1 ? Draw(4) : 0;
     std::vector<std::vector<int64_t>> ranges(static_cast<size_t>(groups));
-    const bool copies = Draw(2) == 0;  // how replicas are said
+    const bool copies = Draw(2) == 0;  // replicas stand in the placement or in the section
     for (int64_t rank = 0; rank < ranks_; ++rank) {
       if (only_one && rank != owner) continue;
       const int64_t group = rank % groups;
@@ -127,7 +127,7 @@ class LayoutMaker {
     }
   }
 
-  // Parts group, group + groups, ... of those between the cuts, side by side as of a fused layer.
+  // Takes the parts group, group + groups, ... between the cuts, as in a fused layer.
   void Cut(OwnPart& part,
            int64_t dim,
            const std::vector<int64_t>& cuts,
@@ -167,7 +167,7 @@ class LayoutMaker {
   const int64_t ranks_;
 };
 
-// Gives the parts the values of the wholes.
+// Fills the parts with the values of the whole tensors.
 inline void FillParts(Layout& layout) {
   const auto wholes = WholeTensors();
   for (auto& parts : layout) {
@@ -179,7 +179,7 @@ inline void FillParts(Layout& layout) {
   }
 }
 
-// The first part that has other values; "": none. Padding must be untouched.
+// Returns the first part that has other values; "" means none. Padding must be unchanged.
 inline std::string WrongPart(const Layout& layout, double padding) {
   const auto wholes = WholeTensors();
   for (size_t rank = 0; rank < layout.size(); ++rank) {

@@ -302,7 +302,7 @@ TEST(C10dStore, WaitsForTheNextElementWhenAnotherTakesTheFirst) {
   EXPECT_EQ(taken[0].size(), kElements);
 }
 
-// Whoever reaches the store may write its keys.
+// Any process that reaches the store may write its keys.
 TEST(NodeMemory, IsNoOtherFileThatTheStoreNames) {
   rendezvous::ServedStore served;
   const auto store = *rendezvous::TcpStore::Connect(served.endpoint(), rendezvous::Soon());

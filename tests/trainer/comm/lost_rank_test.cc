@@ -20,8 +20,8 @@ void Nap(uint64_t draw) {
   std::this_thread::sleep_for(std::chrono::microseconds(draw % 4 * 700));
 }
 
-// The operation in which each rank has ended. The victim has been in those before `last`; `meets`:
-// and has come to the first of that one's two meetings.
+// Returns the operation in which each rank fails, or -1. The victim is in the operations before
+// `last`, and if `meets`, it comes to the first of the two meetings of `last`.
 std::vector<int> EndOf(int last, bool large, bool meets, uint32_t seed) {
   const UniqueFd recorders = *CreateFlightRecorderFile(kThree);
   const UniqueFd memory = *SharedRegion::CreateFile();
@@ -40,7 +40,7 @@ std::vector<int> EndOf(int last, bool large, bool meets, uint32_t seed) {
       if (done.ok()) continue;
       EXPECT_EQ(done.error().code, Code::kRankLost);
       ends[static_cast<size_t>(rank)] = i;
-      break;  // nobody uses the memory again before it is that of the next generation
+      break;  // no rank uses the memory again in this generation
     }
     if (rank != kVictim) return;
     if (meets) {
@@ -68,7 +68,7 @@ TEST(LostRank, EndsTheSameOperationOnAllOthers) {
   }
 }
 
-// What its last operation needs of others has come before it died: they must not be left behind.
+// If a rank has finished an operation and then dies, the other ranks must finish it, too.
 TEST(LostRank, LeavesToTheOthersWhatItHasBeenIn) {
   for (uint32_t round = 0; round < 20; ++round) {
     const std::vector<int> ends = EndOf(8, round % 2 == 1, false, round);
@@ -127,7 +127,7 @@ TEST(LostRank, IsReplacedAgainAndAgainInTheSameMemory) {
       group->Renew();
     }
   });
-  // Of this generation all ranks may have one or none.
+  // In this generation each rank may have memory or not.
   EXPECT_LT(blocks.back(), blocks.front() + 4 * kBlocks);
 }
 
@@ -182,7 +182,7 @@ TEST(LostRank, MayBeSeenBeforeAnOperationBySomeOfTheOthers) {
     };
     for (int done = 0; done <= kLosses;) {
       try {
-        member.group->barrier()->wait();  // nobody uses the tensors any more
+        member.group->barrier()->wait();  // after this, no rank uses the tensors
         for (; done <= kLosses; ++done) {
           Steps::Run(member, look);
           member.group->FreePast();
@@ -216,7 +216,7 @@ TEST(LostRank, MayBeSeenBeforeAnOperationBySomeOfTheOthers) {
   }
 }
 
-// Of three ranks the last gives, the first takes, and one looks on.
+// Rank 2 gives, rank 0 takes, and rank 1 takes no part.
 TEST(Stream, GivesToThoseThatTakeAndNobodyElse) {
   constexpr size_t kLong = (size_t{9} << 20) + 5;
   const UniqueFd memory = *SharedRegion::CreateFile();

@@ -81,8 +81,8 @@ TEST(Mailbox, KeepsTheOrderOfOneTagAndLetsTagsPassEachOther) {
   });
 }
 
-// Each sends more than ever fit a channel at once to the next one, and then waits for a rank that
-// has not come to receiving yet: whoever waited for room would wait for ever.
+// Each rank sends more than a channel holds to the next rank, and then waits for a rank that does
+// not receive yet. If Send() waited for room, all would wait for ever.
 TEST(Mailbox, SendsWithoutLimitAroundARing) {
   constexpr int kSize = 3;
   constexpr int kMessages = 500;

@@ -135,7 +135,7 @@ std::vector<Case> Cases() {
   cases.push_back({DataType::kFloat32, Reduction::kMin, 5000});
   cases.push_back({DataType::kFloat64, Reduction::kProduct, 5000});
   cases.push_back({DataType::kFloat32, Reduction::kAvg, 9'000'000});    // staged in two pieces
-  cases.push_back({DataType::kFloat32, Reduction::kSum, kMostOfARow});  // likewise, as rows
+  cases.push_back({DataType::kFloat32, Reduction::kSum, kMostOfARow});  // two pieces, as rows
   return cases;
 }
 

@@ -84,7 +84,7 @@ TEST(BlockCache, GivesBackWhatAPhaseLeaves) {
   EXPECT_GE(cache.idle_bytes(), 32 * kMiB);
   cache.Release();
   EXPECT_EQ(cache.idle_bytes(), 0U);
-  // What was in use at most before does not count any more.
+  // Release() has reset the most bytes used.
   std::vector<void*> blocks;
   for (int i = 0; i < 8; ++i) blocks.push_back(cache.Take(kMiB));
   for (void* block : blocks) cache.Give(block);

@@ -26,7 +26,7 @@ inline Result<Config> Read(const Reading& reading) {
   return ReadConfigText(source, reading.overrides, context);
 }
 
-// What the user sees; "" when there is nothing to complain about.
+// Returns the error as the user sees it; "" means no error.
 inline std::string Complaint(const Reading& reading) {
   const Result<Config> config = Read(reading);
   return config.has_value() ? "" : "\n" + Render(config.error());

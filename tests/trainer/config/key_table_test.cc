@@ -36,10 +36,10 @@ size_t KeysOf(std::string_view section) {
 TEST(KeyTable, HasAKeyForEveryField) {
   EXPECT_EQ(FieldCount<Config>(), AllSections().size());
   EXPECT_EQ(FieldCount<RunConfig>(), KeysOf("run"));
-  EXPECT_EQ(FieldCount<ModelConfig>(), KeysOf("model") + 1);  // `given` says which keys there are
+  EXPECT_EQ(FieldCount<ModelConfig>(), KeysOf("model") + 1);  // `given` has no key
   EXPECT_EQ(FieldCount<DataConfig>(), KeysOf("data"));
   EXPECT_EQ(FieldCount<TrainingConfig>(), KeysOf("training"));
-  EXPECT_EQ(FieldCount<OptimizerConfig>(), KeysOf("optimizer") + 1);  // `type_given`, likewise
+  EXPECT_EQ(FieldCount<OptimizerConfig>(), KeysOf("optimizer") + 1);  // `type_given` has no key
   EXPECT_EQ(FieldCount<SchedulerConfig>(), KeysOf("scheduler"));
   EXPECT_EQ(FieldCount<StrategyConfig>(), KeysOf("strategy"));
   EXPECT_EQ(FieldCount<CommConfig>(), KeysOf("comm"));
@@ -73,7 +73,7 @@ struct ChangeValue {
 // Keys that ask for others to change too when they change; the messages' tests read them.
 const std::set<std::string> kTied = {"run.max_steps",  // 0 is the next
                                      "run.device",     // one of some words
-                                     "run.recovery",   // likewise
+                                     "run.recovery",   // one of some words
                                      "model.type",
                                      "data.format",
                                      "data.label_column",

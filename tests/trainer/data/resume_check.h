@@ -1,4 +1,4 @@
-// A data set taken up again in the middle of an epoch, against one that is gone through at once.
+// Compares an epoch that is resumed in its middle with an epoch without interruption.
 #pragma once
 
 #include <ATen/ops/equal.h>
@@ -18,7 +18,7 @@ namespace ddprun::trainer {
 inline constexpr int64_t kBatch = 4;
 inline constexpr int64_t kEpoch = 3;
 
-// What a process has that goes through the data: opened by itself each time.
+// A process's data, opened anew each time.
 struct Opened {
   std::unique_ptr<Dataset> data;
   std::vector<int64_t> lengths;
@@ -38,7 +38,7 @@ class ResumeCheck : public testing::Test {
             .num_replicas = ranks,
             .rank = rank,
             .seed = 5,
-            .global_batch = 24,  // of any number of ranks below
+            .global_batch = 24,  // divisible by all numbers of ranks below
             .lengths = run.lengths,
             .group_size = 24};
   }
@@ -54,8 +54,8 @@ class ResumeCheck : public testing::Test {
     EXPECT_EQ(a.predictions, b.predictions);
   }
 
-  // Goes through an epoch as rank 1 of 2; then again up to each of some batches, whence another
-  // process goes on with other threads.
+  // Reads an epoch as rank 1 of 2. Then reads up to each of some batches, from which another
+  // process continues with other numbers of threads.
   static void ExpectExact(const Open& open, bool grouped = false) {
     const Opened whole = Start(open, grouped);
     DistributedSampler sampler(SamplerOptions(whole, 2, 1));
@@ -82,7 +82,7 @@ class ResumeCheck : public testing::Test {
     }
   }
 
-  // Takes `stop` batches, while more are prepared.
+  // Takes `stop` batches while threads prepare more.
   static SamplerState Interrupted(const Open& open,
                                   bool grouped,
                                   const std::vector<Batch>& expected,

@@ -16,11 +16,11 @@ namespace ddprun::simulated {
 namespace {
 
 constexpr size_t kGranule = 512;
-// Freed blocks that nobody gets for a while, so that their use is seen as such.
+// Freed blocks are not given out for a while, so that their use is noticed.
 constexpr size_t kKeptBlocks = 16;
 constexpr size_t kKeptBytes = 64 << 20;
 
-// Freed, but other streams may still use it.
+// A freed block that other streams may still use.
 struct Waiting {
   Block* block;
   std::vector<Event> events;
@@ -69,7 +69,7 @@ void Cache(Arena& arena, Block* block) {
   ++cached.unchecked;
 }
 
-// A real allocator may give any of them to whoever comes next.
+// Checks all freed blocks, because a real allocator may give out any of them next.
 void CheckKept(Cached& cached, const VectorClock& clock) {
   while (cached.unchecked > 0) {
     CheckReuse(*cached.kept[cached.kept.size() - cached.unchecked--], clock);
@@ -82,7 +82,7 @@ void CheckKept(Cached& cached, const VectorClock& clock) {
   }
 }
 
-// What no stream uses any more becomes available.
+// Makes blocks available that no stream uses now.
 void ReturnWaiting(Arena& arena) {
   for (auto one = arena.waiting.begin(); one != arena.waiting.end();) {
     const auto is_set = [](const Event& event) { return event.signal->IsSet(); };
@@ -90,7 +90,7 @@ void ReturnWaiting(Arena& arena) {
       ++one;
       continue;
     }
-    // The host saw the events: what comes after this is ordered behind them.
+    // The host has seen the events, so later work is ordered after them.
     for (const Event& event : one->events) ClockOf(one->block->stream).Join(event.clock);
     Cache(arena, one->block);
     one = arena.waiting.erase(one);
@@ -139,8 +139,8 @@ void AddFree(Arena& arena, std::byte* begin, size_t size) {
   arena.free.emplace(begin, size);
 }
 
-// As a real device: nothing is cached any more once all of its streams are idle. `pool`: of a graph
-// that is no more.
+// Waits for all streams, then frees all cached blocks, as a real device does. `pool` is the pool of
+// a destroyed graph; 0 means the common pool.
 void EmptyCache(int device, uint64_t pool = 0) {
   const std::vector<Event> events = RecordAll(device);
   for (const Event& event : events) event.signal->Wait();
@@ -226,7 +226,7 @@ void Free(void* context) {
     Cache(arena, block);
     return;
   }
-  if (block->pool != 0) return;  // its other streams' work is never over while the graph lives
+  if (block->pool != 0) return;  // while the graph lives, other streams may use the block again
   lock.unlock();
   for (const size_t index : others) {
     RecordInQueue(

@@ -1,4 +1,4 @@
-// The caching allocator of device memory, and what its blocks are used for.
+// The caching allocator of device memory, and the uses of its blocks.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -18,14 +18,14 @@ struct Access {
   QueuedPtr by;
 };
 
-// A piece of memory that one owner after the other has, all on the same stream.
+// A piece of memory. Its owners, one after the other, use the same stream.
 struct Block {
   std::byte* begin = nullptr;
   size_t size = 0;
   size_t requested = 0;
   size_t stream = 0;
-  uint64_t pool = 0;   // of a graph, 0: of everyone
-  uint64_t owner = 0;  // a number of each
+  uint64_t pool = 0;   // of a graph; 0 means the common pool
+  uint64_t owner = 0;  // the owner's number
   bool in_use = false;
   std::vector<Access> accesses = {};
   std::set<size_t> other_streams = {};  // by record_stream
@@ -34,12 +34,12 @@ struct Block {
 };
 
 c10::DeviceAllocator& TheAllocator();
-// The block that an address lies in, in use or not, or nullptr. Under BookLock().
+// Returns the block of an address, in use or not, or nullptr. REQUIRES: BookLock().
 Block* BlockAt(const std::byte* address);
-// What a graph has used is everyone's again. Waits for the device, which the host is not said to.
+// Moves a graph's memory to the common pool. Waits for the device, but not as a wait of the host.
 void ReleasePool(int device, uint64_t pool);
 
-// Of a device, in bytes; at most and by default kDeviceBytes.
+// Sets a device's memory in bytes; the default and maximum is kDeviceBytes.
 void SetMemoryLimit(int device, size_t bytes);
 struct MemoryUse {
   size_t in_use = 0;

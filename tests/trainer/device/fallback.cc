@@ -20,14 +20,14 @@ namespace {
 
 using Values = std::vector<c10::IValue>;
 
-// Their results' sizes are known when their inputs are: the host has to wait.
+// The sizes of their results depend on values of their inputs, so the host has to wait.
 const std::set<std::string> kDataDependent = {
     "aten::nonzero",  "aten::masked_select",     "aten::_unique",
     "aten::_unique2", "aten::unique_dim",        "aten::unique_consecutive",
     "aten::bincount", "aten::repeat_interleave", "aten::argwhere",
 };
 
-// The same tensors in another guise, each once.
+// Tensors with other storage (see To), each translated once.
 class Translation {
  public:
   enum class To { kShapes, kHost };
@@ -175,7 +175,7 @@ class Call {
   std::vector<Use> Uses() const {
     std::vector<Use> uses;
     for (size_t i = 0; i < arguments_.size(); ++i) {
-      // Running statistics, which the schema does not tell.
+      // The schema does not say that running statistics are written.
       const bool is_updated = (i == 3 || i == 4) && schema_.name() == "aten::native_batch_norm";
       const bool writes = is_updated || IsWritten(schema_.arguments()[i]);
       ForTensors(arguments_[i], [&](const at::Tensor& tensor) { AddUse(tensor, writes, &uses); });
@@ -189,8 +189,8 @@ class Call {
     return result;
   }
 
-  // What the operation would return, as tensors without memory; nullopt where nobody can say.
-  // `arguments`: those it was given, which it may have resized.
+  // Returns the operation's results as tensors without memory; nullopt means unknown. `*arguments`
+  // gets the arguments, which the operation may have resized.
   std::optional<Values> Shapes(Values* arguments = nullptr) const {
     static std::set<std::string> without;
     static std::mutex mutex;
@@ -220,7 +220,7 @@ class Call {
     return stack;
   }
 
-  // Results stand for the arguments that are written.
+  // Replaces the written arguments by the results.
   void TakeOutputs(const Values& results, Values* arguments) const {
     *arguments = arguments_;
     for (size_t i = 0, next = 0; i < arguments->size() && next < results.size(); ++i) {
@@ -228,7 +228,7 @@ class Call {
     }
   }
 
-  // The CPU's kernel; the results of the call.
+  // Returns a function that runs the CPU's kernel and returns its results.
   std::function<Values()> Kernel() const {
     Translation translation(Translation::To::kHost);
     return [operation = operation_, arguments = Translated(&translation)] {
@@ -248,7 +248,7 @@ class Call {
     for (const c10::IValue& one : results) torch::jit::push(*stack_, one);
   }
 
-  // The arguments that the results are.
+  // Returns the arguments that are results.
   void ReturnWritten() {
     Values results;
     for (const c10::Argument& result : schema_.returns()) {
@@ -301,7 +301,7 @@ class Call {
                      torch::jit::Stack stack = arguments;
                      operation_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
                    }));
-    // A result of another size is in new memory of the CPU.
+    // A resized result is in new memory of the CPU.
     for (size_t i = 0; i < arguments_.size(); ++i) {
       if (!IsWritten(schema_.arguments()[i])) continue;
       const auto results = Flat({arguments[i]});
@@ -394,7 +394,7 @@ class Call {
     return results;
   }
 
-  // Of the first tensor among the arguments: no operation makes views of two.
+  // Makes views of the first tensor among the arguments, because no operation makes views of two.
   void MakeViews() {
     const auto shapes = Shapes();
     TORCH_CHECK(shapes.has_value(), "no shapes for the view ", Doing::Operation());

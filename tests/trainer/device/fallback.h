@@ -1,4 +1,4 @@
-// Every operation that has no kernel of its own: the CPU's kernel, queued on the current stream.
+// Runs an operation without a kernel of its own: queues the CPU's kernel on the current stream.
 #pragma once
 
 #include <ATen/core/boxing/KernelFunction.h>

@@ -1,4 +1,4 @@
-// Random numbers of a device: the CPU's generator, so that the bits are the CPU's.
+// A device's random numbers. They have the CPU's bits, because they come from the CPU's generator.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -10,9 +10,10 @@ namespace ddprun::simulated {
 const at::Generator& DefaultGenerator(int device);
 at::Generator NewGenerator(int device);
 
-// For a kernel on the device that draws from `generator`: what the CPU's kernel is to draw from.
+// Returns the generator for the CPU's kernel, if a device's kernel draws from `generator`.
 at::Generator ForKernels(const at::Generator& generator);
-// `kernel`, which draws from `generator`, after those that were queued before it on any stream.
+// Returns `kernel`, which draws from `generator`, made to wait for kernels that were queued earlier
+// on any stream and draw from it, too.
 std::function<void()> Drawing(const at::Generator& generator, std::function<void()> kernel);
 
 }  // namespace ddprun::simulated

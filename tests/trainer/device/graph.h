@@ -1,5 +1,5 @@
-// Graphs of the simulated devices: what is queued while a stream is captured is recorded, and run
-// when the graph is replayed. What CUDA forbids meanwhile is a DeviceError.
+// Graphs of the simulated devices. Work that is queued while a stream is captured is recorded, and
+// runs when the graph is replayed. An action that CUDA forbids meanwhile is a DeviceError.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -17,38 +17,38 @@ namespace ddprun::simulated {
 
 std::unique_ptr<trainer::DeviceGraph> MakeGraph(c10::Device device);
 
-// Replays since the last call, of all devices.
+// Returns the number of replays on all devices since the last call.
 int64_t TakeReplays();
 
-// What is being recorded on a device. Everything under BookLock().
+// A recording on a device. REQUIRES: BookLock() for all of it.
 struct Capture {
-  uint64_t id = 0;  // also of the pool of its memory
+  uint64_t id = 0;  // also the id of its memory's pool
   int device = 0;
-  std::thread::id thread = {};  // that began it
+  std::thread::id thread = {};  // the thread that began it
   size_t origin = 0;
-  std::set<size_t> streams = {};  // that belong to it
+  std::set<size_t> streams = {};  // the streams that belong to it
   std::vector<std::function<void()>> functions = {};
   std::map<std::pair<std::byte*, std::byte*>, bool> uses = {};  // whether they write
-  // Memory of others, device's and pinned: address and owner.
+  // Device and pinned memory from outside of its pool: address and owner.
   std::map<const std::byte*, uint64_t> owners = {};
-  std::vector<at::Generator> generators = {};  // that it draws from
-  std::string broken = {};                     // the first rule that was
+  std::vector<at::Generator> generators = {};  // those from which it draws
+  std::string broken = {};                     // the first broken rule
 
   void Add(const std::vector<Use>& of_function, std::function<void()> function);
-  // A stream that waits for an event of this capture.
+  // Adds a stream that waits for an event of this capture.
   void Join(const c10::Stream& stream);
   [[noreturn]] void Refuse(const std::string& what);
 };
 
-// The one that a stream belongs to, or nullptr. Under BookLock().
+// Returns the capture of a stream, or nullptr. REQUIRES: BookLock().
 Capture* CaptureOf(size_t stream);
-// The one on the device, or nullptr. Under BookLock().
+// Returns the capture on a device, or nullptr. REQUIRES: BookLock().
 Capture* CaptureOn(int device);
 
-// Throws where this thread, or its current stream, is in a capture on the device.
+// Throws if this thread or its current stream is in a capture on the device.
 void RefuseInCapture(int device, const std::string& what);
-// Whether the current stream of the device is captured; then a replay draws from the generator, or
-// reads the pinned memory.
+// Return whether the current stream of the device is captured. If so, each replay draws from the
+// generator, or reads the pinned memory.
 bool CapturesDraw(const at::Generator& generator);
 bool CapturesRead(int device, const std::byte* pinned);
 

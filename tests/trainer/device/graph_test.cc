@@ -31,7 +31,7 @@ class DeviceGraph : public testing::Test {
     graph_.reset();
     SynchronizeDevice(0);
   }
-  // What `body` throws while it is recorded.
+  // Returns the text of the exception that `body` throws while it is recorded.
   std::string Recorded(const std::function<void()>& body) {
     graph_ = MakeGraph(DeviceAt());
     graph_->Begin();

@@ -1,4 +1,4 @@
-// What LibTorch asks of a device: guards, events, hooks, generators.
+// LibTorch's interfaces of a device: guards, events, hooks, generators.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>

@@ -1,4 +1,4 @@
-// The host's waits for the device, which a training loop wants to be few.
+// The host's waits for the device, of which a training loop should have few.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 namespace ddprun::simulated {
 
 enum class HostSyncKind {
-  kItem,                // a value to the host
-  kCopyToHost,          // that blocks
-  kCopyToDevice,        // that blocks: from memory that is not pinned, or that has to be converted
-  kSynchronize,         // of an event, a stream or a device
-  kEarlierEvent,        // behind which more is queued: the device goes on, so it is never forbidden
+  kItem,                // reading a value
+  kCopyToHost,          // a copy that blocks
+  kCopyToDevice,        // a copy that blocks: memory is not pinned, or has to be converted
+  kSynchronize,         // waiting for an event, a stream or a device
+  kEarlierEvent,        // as kSynchronize, but more work is queued: never forbidden
   kDataDependentShape,  // nonzero, masked_select
 };
 std::string NameOf(HostSyncKind kind);
@@ -25,18 +25,18 @@ struct HostSync {
   Place place;
 };
 
-// Remembers one; throws DeviceError while they are forbidden. Any thread, as all below.
+// Records a wait; throws DeviceError while waits are forbidden. This and all below: any thread.
 void NoteHostSync(HostSyncKind kind, int device);
 
-// All since the last call.
+// Returns all waits since the last call.
 std::vector<HostSync> TakeHostSyncs();
-// As lines of a message; "" for none.
+// Returns the lines of a message; "" if there are no waits.
 std::string Described(const std::vector<HostSync>& syncs);
 
-// Until its end every wait of the host for a device, by whatever thread, throws instead.
+// While it lives, each wait of the host for the device throws, on any thread.
 class ForbidHostSync {
  public:
-  ForbidHostSync();  // the thread's current device
+  ForbidHostSync();  // for the thread's current device
   explicit ForbidHostSync(int device);
   ~ForbidHostSync();
   ForbidHostSync(const ForbidHostSync&) = delete;
@@ -45,7 +45,7 @@ class ForbidHostSync {
  private:
   const int device_;
 };
-// This thread may, within it.
+// While it lives, this thread may wait.
 class AllowHostSync {
  public:
   AllowHostSync();
@@ -54,8 +54,8 @@ class AllowHostSync {
   AllowHostSync& operator=(const AllowHostSync&) = delete;
 };
 
-// Operations that ran in order since the last call, though a real device would have queued them:
-// LibTorch does not know the shape of their results beforehand. No waits of the host.
+// Returns operations since the last call that ran at once although a real device would queue them,
+// because LibTorch does not know the shapes of their results. They are not waits of the host.
 std::vector<std::string> TakeInOrderOperations();
 void NoteInOrder(const std::string& operation);
 

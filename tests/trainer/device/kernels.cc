@@ -67,7 +67,7 @@ void RecordStream(at::Tensor& self, c10::Stream stream) {
   TheAllocator().recordStream(self.storage().data_ptr(), stream);
 }
 
-// Within a device, or from one to another: on the source's stream, between the works of both.
+// Copies within a device or between two: on the source's stream, ordered with the target's stream.
 void CopyOnDevice(const at::Tensor& source, const at::Tensor& target) {
   const c10::Stream stream = CurrentStream(source.device().index());
   const c10::Stream other = CurrentStream(target.device().index());
@@ -89,12 +89,12 @@ void CopyWithHost(const at::Tensor& source, const at::Tensor& target, bool non_b
   const c10::Stream stream = CurrentStream(own.device().index());
   std::vector<Use> uses;
   AddUse(own, !to_host, &uses);
-  // All else goes through a temporary of pageable memory.
+  // Other copies go through temporary pageable memory.
   const bool plain = source.scalar_type() == target.scalar_type() &&
                      source.sizes() == target.sizes() && host.is_contiguous() &&
                      own.is_contiguous();
   if (non_blocking && plain && IsPinned(host.const_data_ptr())) {
-    // Of what a replay does to it the host knows nothing.
+    // The host would not know when a replay writes to its memory.
     if (to_host) RefuseInCapture(own.device().index(), "a copy to the host");
     const bool captured =
         CapturesRead(own.device().index(), static_cast<const std::byte*>(host.const_data_ptr()));
@@ -110,7 +110,7 @@ void CopyWithHost(const at::Tensor& source, const at::Tensor& target, bool non_b
   NoteHostSync(to_host ? HostSyncKind::kCopyToHost : HostSyncKind::kCopyToDevice,
                own.device().index());
   QueueAndFinish(stream, uses, [&] {
-    // A host's tensor may be of another kind than plain memory: as it is.
+    // A host tensor stays as it is, because it may be of another kind than plain memory.
     (to_host ? target : OnHost(target)).copy_(to_host ? OnHost(source) : source);
   });
   Synchronize(stream);
@@ -144,8 +144,7 @@ c10::Scalar Item(const at::Tensor& self) {
   return value;
 }
 
-// As the CPU computes it where it has no kernel of its own: the same bits. The mask is what the
-// inputs are multiplied with.
+// Dropout by the CPU's formula, with the same bits. The mask has the factors of the inputs.
 std::tuple<at::Tensor, at::Tensor> Dropout(const at::Tensor& input,
                                            double p,
                                            std::optional<bool> train) {
@@ -162,7 +161,7 @@ at::Tensor DropoutBackward(const at::Tensor& gradient, const at::Tensor& noise, 
   return gradient * noise;
 }
 
-// Attention in plain operations.
+// Chooses attention in plain operations.
 int64_t ChooseAttention(const at::Tensor&,
                         const at::Tensor&,
                         const at::Tensor&,
@@ -200,8 +199,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("native_dropout", &Dropout);
   m.impl("native_dropout_backward", &DropoutBackward);
   m.impl("_fused_sdp_choice", &ChooseAttention);
-  // These have a kernel for all devices beside the CPU's, which computes other bits and would win
-  // over the fallback.
+  // These operations also have a kernel for all devices, which would win over the fallback, but has
+  // other bits than the CPU's.
   for (const char* name :
        {"native_layer_norm", "native_group_norm", "addr", "_stack", "any.dims", "all.dims",
         "linalg__powsum", "silu_backward", "convolution", "convolution_backward"}) {

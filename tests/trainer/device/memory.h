@@ -1,5 +1,5 @@
-// The devices' memory: one file mapped twice. Tensors point into a mapping that nobody may read or
-// write, kernels use the other one, so a host that touches a tensor's data ends by SIGSEGV.
+// The devices' memory: a file that is mapped twice. Tensors point to a mapping without access
+// rights and kernels use the other one, so a host that touches a tensor's data gets SIGSEGV.
 #pragma once
 
 #include <cstddef>
@@ -7,19 +7,19 @@
 namespace ddprun::simulated {
 
 inline constexpr int kDevices = 4;
-// Address space; memory is taken where it is touched.
+// Address space; pages get memory when they are touched.
 inline constexpr size_t kDeviceBytes = size_t{4} << 30;
 
-// Where tensors of a device point to.
+// Returns the mapping to which a device's tensors point.
 std::byte* MemoryOf(int device);
-// Memory of the host that copies reach by themselves. Mapped twice as well, so that the host can be
-// kept from it while kernels are at it.
+// Returns pinned memory of the host. It is mapped twice, too, so that the host loses access while
+// kernels use it.
 std::byte* PinnedMemory();
 
-// The device of an address, or -1.
+// Returns the device of an address, or -1.
 int DeviceOf(const void* address);
 bool IsPinned(const void* address);
-// The same memory for kernels; of the devices and of the host alike.
+// Returns the address that kernels use for device or pinned memory.
 void* ForKernels(const void* address);
 
 }  // namespace ddprun::simulated

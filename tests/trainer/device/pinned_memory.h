@@ -1,5 +1,5 @@
-// Pinned memory of the host: an allocator, and the copies that the host has not waited for. Until
-// it has, it may not read what a copy writes, nor write what a copy reads: SIGSEGV.
+// Pinned memory of the host: its allocator, and copies for which the host has not waited yet. Until
+// it has, it gets SIGSEGV if it reads what a copy writes, or writes what a copy reads.
 #pragma once
 
 #include <ATen/core/CachingHostAllocator.h>
@@ -10,19 +10,19 @@
 namespace ddprun::simulated {
 
 at::HostAllocator& TheHostAllocator();
-// What a device's module has for memory that is large; of the same allocator.
+// Returns CudaModule::pinned of the simulated devices, which uses the same allocator.
 ddprun::PinnedMemory LargePinnedMemory();
-// That are allocated, as they were asked for.
+// Returns the bytes of all allocations, as they were requested.
 size_t PinnedBytes();
 
-// `copy` was queued and uses pinned memory; `done` is set when it has run. Pages are protected as a
-// whole; not those of which the copy uses a part of an allocation only.
+// Notes that `copy` was queued and uses pinned memory; `done` is set when it has run. Protects
+// whole pages, but not pages of which the copy uses only a part of an allocation.
 void AddPending(const QueuedPtr& copy, const Use& use, SignalPtr done);
-// The host of the device has waited. Under BookLock().
+// Notes that the host has waited for the device. REQUIRES: BookLock().
 void ReleasePending(int device);
-// Who has allocated the memory at an address, as a number of its own; 0: nobody. Under BookLock().
+// Returns the number of the allocation at an address; 0 means none. REQUIRES: BookLock().
 uint64_t PinnedOwner(const std::byte* address);
-// For the message of a fault.
+// Returns text for the message of a fault.
 const char* PendingCopyAt(const void* address);
 
 }  // namespace ddprun::simulated

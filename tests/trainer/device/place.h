@@ -1,4 +1,4 @@
-// Where in a program an operation came from, for messages.
+// The place in a program from which an operation came, for messages.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ struct DeviceError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Names what this thread does until the object's end: "step 3 of the prefetcher".
+// While it lives, names this thread's work: "step 3 of the prefetcher".
 class Label {
  public:
   explicit Label(std::string text);
@@ -21,7 +21,7 @@ class Label {
   Label& operator=(const Label&) = delete;
 };
 
-// The operation that this thread is about to queue, for what happens on its behalf.
+// While it lives, all that happens on this thread belongs to this operation.
 class Doing {
  public:
   explicit Doing(std::string operation);
@@ -29,7 +29,7 @@ class Doing {
   Doing(const Doing&) = delete;
   Doing& operator=(const Doing&) = delete;
 
-  // "the host" outside of operations.
+  // Returns the operation, or "the host" outside of operations.
   static const std::string& Operation();
 
  private:
@@ -40,7 +40,7 @@ class Doing {
 class Place {
  public:
   Place();  // here and now
-  // The labels, the autograd node that runs, and the program's innermost function.
+  // Returns the labels, the running autograd node, and the program's innermost function.
   std::string Text() const;
 
  private:

@@ -46,12 +46,12 @@ class StreamWork : public c10d::Work {
     Record(done_, stream);
     future_ = c10::make_intrusive<c10::ivalue::Future>(
         c10::ListType::create(c10::TensorType::get()), std::vector<c10::Device>{stream.device()});
-    // It keeps what is queued on the stream in mind, not results.
+    // The future records what is queued on the stream, not results.
     const c10::StreamGuard guard(stream);
     future_->markCompleted(c10::IValue(outputs));
   }
 
-  // A capture finds it by itself.
+  // A work without wait() is a fault; in a capture, End() finds it.
   ~StreamWork() override {
     if (waited_ || done_.capture != 0 || meeting_->failed()) return;
     NoteFault("nobody has waited for " + name_ + " of rank " + std::to_string(rank_));
@@ -59,7 +59,7 @@ class StreamWork : public c10d::Work {
 
   bool isCompleted() override {
     if (done_.signal != nullptr) return done_.signal->IsSet();
-    return Query(done_);  // of a capture: refused
+    return Query(done_);  // throws in a capture
   }
   bool wait(std::chrono::milliseconds) override {
     if (opType_ == c10d::OpType::BARRIER) {
@@ -82,12 +82,12 @@ class StreamWork : public c10d::Work {
   const std::string name_;
   const std::shared_ptr<const Meeting> meeting_;
   bool waited_ = false;
-  Tensors inputs_;  // until the wait, so that nobody else gets their memory
+  Tensors inputs_;  // kept until the wait, so that no other tensor gets their memory
   Event done_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
-// Sums, or whatever `operation` says, of element i of all ranks, in rank order.
+// Returns the reduction of element i of all ranks by `operation`, in rank order.
 at::Tensor Reduced(const std::vector<at::Tensor>& given, const c10d::ReduceOp& operation) {
   std::vector<at::Tensor> plain;
   std::vector<const std::byte*> sources;
@@ -103,7 +103,7 @@ at::Tensor Reduced(const std::vector<at::Tensor>& given, const c10d::ReduceOp& o
   return result;
 }
 
-// Of every rank the part of its tensor that is for `rank`.
+// Returns from each rank's tensor the part for `rank`.
 Tensors PartsFor(int rank, const std::vector<Tensors>& given) {
   Tensors parts;
   const auto ranks = static_cast<int64_t>(given.size());
@@ -116,7 +116,7 @@ bool IsCaptured(const c10::Stream& stream) {
   return CaptureOf(IndexOf(stream)) != nullptr;
 }
 
-// Elements and type of each, as NCCL's ranks have to agree on them.
+// Returns the number of elements and the type of each tensor, which must be equal on NCCL's ranks.
 std::string Sizes(const Tensors& tensors) {
   std::string text;
   for (const at::Tensor& tensor : tensors) {
@@ -189,7 +189,7 @@ void Meeting::Meet(int rank,
   lock.lock();
   ++round.gone;
   until([&] { return round.gone >= size_; });
-  // Others may still look at how many have gone.
+  // Removed by the last rank that leaves, because others still read `gone`.
   if (++round.gone == 2 * size_) state_->rounds.erase(number);
 }
 
@@ -220,7 +220,7 @@ void SimulatedProcessGroup::eagerConnectSingleDevice(at::Device device) {
   connected_ = true;
 }
 
-// NCCL waits for what is queued, and for the end of graphs with its collectives, for ever.
+// NCCL waits without limit for queued work, and for the end of graphs with its collectives.
 void SimulatedProcessGroup::shutdown() {
   SynchronizeDevice(device_);
   if (in_graphs_.use_count() > 1) {
@@ -274,7 +274,7 @@ SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::Run(const Call& call,
   const std::string form = " of" + Sizes(inputs) + call.how + (captured ? ", in a graph" : "");
   const auto timeout = call.timeout == c10d::kUnsetTimeout ? timeout_ : call.timeout;
   const auto ran = std::make_shared<bool>(false);
-  // Counted when it runs: a graph replays what was queued once.
+  // Counted when it runs, because a graph replays work that was queued once.
   const auto kernel = [=, run = run_, meeting = meeting_, rank = rank_,
                        in_graph = captured ? in_graphs_ : nullptr] {
     *ran = true;
@@ -291,7 +291,7 @@ SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::Run(const Call& call,
   const SignalPtr done = captured ? nullptr : std::make_shared<Signal>();
   if (!captured && last_ != nullptr) QueueControl(stream, [last = last_] { last->Wait(); });
   Queue(stream, uses, kernel);
-  // After an error of the device: the others need not wait.
+  // If an error of the device has dropped the kernel, the other ranks must not wait.
   QueueControl(stream, [ran, name, done, meeting = meeting_, rank = rank_] {
     if (!std::exchange(*ran, false)) {
       meeting->Abort("rank " + std::to_string(rank) + " failed before " + name);

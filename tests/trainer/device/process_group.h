@@ -1,9 +1,9 @@
 // A c10d backend between simulated devices, for ranks that are threads of one process.
 //
 // It has the contract of LibTorch 2.11's ProcessGroupNCCL. Collectives run on a stream of their
-// own, behind what the current stream has in its queue; Work::wait() makes the current stream wait
-// and returns at once. Where asyncOp is false they run on the current stream, and there is no Work.
-// Sums are taken in rank order and have the bits of HostProcessGroup's.
+// own, after the queue of the current stream; Work::wait() makes the current stream wait and
+// returns at once. If asyncOp is false, they run on the current stream, and there is no Work. Sums
+// are taken in rank order and have HostProcessGroup's bits.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@
 
 namespace ddprun::simulated {
 
-// Where the ranks of a group find each other.
+// The meeting point of a group's ranks.
 class Meeting {
  public:
   explicit Meeting(int size);
@@ -27,17 +27,17 @@ class Meeting {
   int size() const { return size_; }
 
   struct Visit {
-    std::string operation;                 // the same for all ranks
-    const std::vector<at::Tensor>* given;  // for all ranks to read
+    std::string operation;                 // must be equal on all ranks
+    const std::vector<at::Tensor>* given;  // read by all ranks
   };
-  // Kernels' threads only. Runs `take` with what all ranks gave once all are there; returns when
-  // all have run it. Throws for ranks that do not come.
+  // Called by kernels' threads. When all ranks have come, calls `take` with all ranks' visits.
+  // Returns when all have called it. Throws if a rank does not come.
   void Meet(int rank,
             uint64_t number,
             const Visit& visit,
             std::chrono::milliseconds timeout,
             const std::function<void(const std::vector<Visit>&)>& take);
-  // All meetings end with this error.
+  // Ends all meetings with this error.
   void Abort(const std::string& reason);
   bool failed() const;
 
@@ -47,13 +47,13 @@ class Meeting {
   const std::unique_ptr<State> state_;
 };
 
-// What groups were left with since the last call, a line each: work that nobody waited for, groups
-// that nobody shut down, or before the graphs that use them. Groups that were aborted do not count.
+// Returns faults since the last call, a line each: work without wait(), groups without shutdown()
+// or with one before the end of graphs that use them. Aborted groups do not count.
 std::string TakeGroupFaults();
 
 class SimulatedProcessGroup : public c10d::Backend {
  public:
-  // Tensors of `device`; errors of collectives are errors of the device.
+  // For tensors of `device`. Errors of collectives are errors of the device.
   SimulatedProcessGroup(std::shared_ptr<Meeting> meeting, int rank, int device);
   ~SimulatedProcessGroup() override;
 
@@ -85,17 +85,17 @@ class SimulatedProcessGroup : public c10d::Backend {
                         std::vector<int64_t>& output_splits,
                         std::vector<int64_t>& input_splits,
                         const c10d::AllToAllOptions& options = {}) override;
-  // Its wait() is the host's, as the call is where asyncOp is false.
+  // The host waits in wait(), or in the call if asyncOp is false.
   WorkPtr barrier(const c10d::BarrierOptions& options = {}) override;
 
  private:
-  // What all ranks gave -> what this one stores to its outputs.
+  // Computes this rank's outputs from all ranks' inputs.
   using Result = std::function<Tensors(const std::vector<Tensors>& given)>;
   struct Call {
     c10d::OpType type;
     bool async;
     std::chrono::milliseconds timeout;
-    std::string how = {};  // root or reduction: all ranks' is the same
+    std::string how = {};  // root or reduction; must be equal on all ranks
   };
   WorkPtr Run(const Call& call,
               const Tensors& inputs,
@@ -108,14 +108,14 @@ class SimulatedProcessGroup : public c10d::Backend {
   std::chrono::milliseconds timeout_ = std::chrono::minutes(1);
   bool connected_ = false;
   bool shut_down_ = false;
-  SignalPtr last_;       // of the last collective: they run in their order, on whatever stream
-  uint64_t number_ = 0;  // of collectives begun
+  SignalPtr last_;       // of the last collective: they run in order, also on different streams
+  uint64_t number_ = 0;  // number of collectives begun
   const std::shared_ptr<int> in_graphs_ = std::make_shared<int>(0);  // recorded collectives hold it
   const std::shared_ptr<std::atomic<uint64_t>> run_ = std::make_shared<std::atomic<uint64_t>>(0);
 };
 
-// As CudaModule::make_group, between ranks that are threads: for the thread's current device.
-// `name`: groups of that name meet.
+// CudaModule::make_group for ranks that are threads, and for the thread's current device. Groups
+// with the same `name` meet.
 c10::intrusive_ptr<c10d::Backend> MakeGroup(const c10::intrusive_ptr<c10d::Store>& store,
                                             int rank,
                                             int size,

@@ -59,7 +59,7 @@ void CheckUses(const QueuedPtr& queued, const VectorClock& clock, const std::vec
       const bool conflict = (use.writes || access.use.writes) && Overlap(use, access.use);
       if (conflict && !IsBefore(access, clock)) ThrowRace(*queued, use, access);
     }
-    // What comes after this one comes after those that are before it.
+    // Forgets accesses before this one, because work after this one is also after them.
     std::erase_if(block->accesses, [&](const Access& access) {
       return Contains(use, access.use) && IsBefore(access, clock) &&
              (use.writes || (!access.use.writes && access.by->stream == queued->stream));

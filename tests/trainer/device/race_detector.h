@@ -1,5 +1,5 @@
-// Which operations touch the same memory with nothing that puts one before the other. Judged when
-// work is queued, by VectorClocks, so that a race is found in every run.
+// Finds operations that use the same memory without an order between them. Checks when work is
+// queued, by VectorClocks, so that it finds a race in each run.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace ddprun::simulated {
 
-// All under BookLock(). They throw DeviceError, which names both operations, streams and places.
+// REQUIRES: BookLock(). They throw a DeviceError that names both operations, streams and places.
 
-// Remembers what `queued` does; `clock` is its stream's.
+// Checks and records the uses of `queued`; `clock` is its stream's clock.
 void CheckUses(const QueuedPtr& queued, const VectorClock& clock, const std::vector<Use>& uses);
-// A block whose owner has freed it may now be given to a new one on its stream.
+// Checks that a freed block may be given to a new owner on its stream.
 void CheckReuse(Block& block, const VectorClock& clock);
 
 }  // namespace ddprun::simulated

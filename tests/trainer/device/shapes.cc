@@ -25,7 +25,7 @@ int64_t Channels(const c10::IValue& input) {
   return input.toTensor().size(1);
 }
 
-// Without the results that the last argument says are not asked for.
+// Removes results that the last argument, a mask, does not ask for.
 Shapes Asked(const Values& arguments, Shapes shapes) {
   const c10::List<bool> mask = arguments.back().toBoolList();
   for (size_t i = 0; i < shapes.size(); ++i) {
@@ -56,7 +56,7 @@ Shapes LayerNormBackward(const Values& a) {
   return Asked(a, {Like(a[1]), Like(a[5]), Like(a[6])});
 }
 
-// What has the type of statistics and gradients by channel: the weight, where there is one.
+// Returns the argument with the type of statistics and gradients by channel: the weight, if any.
 const c10::IValue& ByChannel(const c10::IValue& input, const c10::IValue& weight) {
   return weight.isTensor() && weight.toTensor().defined() ? weight : input;
 }
@@ -74,7 +74,7 @@ Shapes BatchNormBackward(const Values& a) {
 
 Shapes Convolution(const Values& a) {
   if (a[6].toBool()) return {};  // transposed
-  // One number stands for all dimensions.
+  // A single number is for all dimensions.
   const auto number = [&](size_t argument, int64_t dimension) {
     const std::vector<int64_t> all = a[argument].toIntVector();
     return all[all.size() == 1 ? 0 : static_cast<size_t>(dimension)];
@@ -92,7 +92,7 @@ Shapes ConvolutionBackward(const Values& a) {
   return Asked(a, {Like(a[1]), Like(a[2]), Sized(a[0], {Channels(a[0])})});
 }
 
-// Of what is not strided in another order than usual.
+// For arguments with the usual order of strides.
 Shapes Where(const Values& a) {
   const at::Tensor condition = a[0].toTensor(), self = a[1].toTensor(), other = a[2].toTensor();
   const auto sizes = at::infer_size(condition.sizes(), at::infer_size(self.sizes(), other.sizes()));
@@ -103,7 +103,7 @@ Shapes Logical(const Values& a) {
   return {Sized(a[0], at::infer_size(a[0].toTensor().sizes(), a[1].toTensor().sizes()))};
 }
 
-// Empty: not known.
+// Returns no shapes if they are unknown.
 using Rule = std::function<Shapes(const Values&)>;
 
 Rule LikeArgument(size_t index) {

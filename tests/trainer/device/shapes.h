@@ -1,4 +1,4 @@
-// Shapes of the results of operations that LibTorch has no meta kernel for in C++.
+// Shapes of results of operations for which LibTorch has no meta kernel in C++.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -9,7 +9,7 @@
 
 namespace ddprun::simulated {
 
-// As tensors without memory; from such arguments. nullopt: not known here either.
+// Takes and returns tensors without memory. Returns nullopt if it does not know the operation.
 std::optional<std::vector<c10::IValue>> ShapesOf(const std::string& operation,
                                                  const std::vector<c10::IValue>& arguments);
 

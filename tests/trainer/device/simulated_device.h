@@ -1,9 +1,9 @@
-// An accelerator that is none, for tests of programs that use one: kDeviceType, kDevices of them.
+// Simulated accelerators, for tests of programs that use one: kDevices of type kDeviceType.
 //
-// It registers itself with LibTorch when the program starts. Its operations are queued, run by
-// threads, and compute the CPU's bits. It throws DeviceError for what would be a mistake on a real
-// device as well: data races, use of freed memory, tensors of two devices, waits of the host that
-// were forbidden. docs/device.md says what it cannot show.
+// They register themselves with LibTorch when the program starts. Operations are queued, run by
+// threads, and have the CPU's bits. A mistake that is one on a real device, too, throws
+// DeviceError: data races, use of freed memory, tensors of two devices, forbidden waits of the
+// host. docs/device.md says what they cannot show.
 #pragma once
 
 #include "tests/trainer/device/allocator.h"  // IWYU pragma: export

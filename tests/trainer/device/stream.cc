@@ -36,12 +36,12 @@ struct World {
   std::array<StickyError, kDevices> errors;
   std::array<std::atomic<int>, kDevices> next_in_pool = {};
   std::atomic<int64_t> queued = 0;
-  std::mutex mutex;  // guards what is below
+  std::mutex mutex;  // guards all members below
   std::array<VectorClock, kDevices * kStreamsPerDevice> clocks;
   std::array<VectorClock, kDevices> host_clocks;
 };
 
-// Never destroyed: its threads run until the program's end.
+// Never destroyed, because its threads run until the program's end.
 World& TheWorld() {
   static World* const world = new World;
   return *world;
@@ -49,7 +49,7 @@ World& TheWorld() {
 
 thread_local int current_device = 0;
 thread_local std::array<int64_t, kDevices> current_streams = {};
-// What this thread has waited for, on whatever device.
+// The clock of all for which this thread has waited, on any device.
 thread_local VectorClock thread_clock;
 
 void RunQueue(StreamQueue& queue) {
@@ -131,7 +131,7 @@ QueuedPtr Enter(const c10::Stream& stream,
   return queued;
 }
 
-// As the thread that queued it would compute: bits depend on the number of threads.
+// Runs `kernel` with the queueing thread's number of threads, because bits depend on it.
 std::function<void()> WithThreads(std::function<void()> kernel) {
   return [threads = at::get_num_threads(), kernel = std::move(kernel)] {
     if (at::get_num_threads() != threads) at::set_num_threads(threads);
@@ -212,7 +212,7 @@ void QueueAndFinish(const c10::Stream& stream,
                     const std::vector<Use>& uses,
                     std::function<void()> kernel) {
   RefuseInCapture(stream.device_index(), "what the simulation runs when it is called");
-  const auto done = std::make_shared<Signal>();  // its thread may set it for longer than we wait
+  const auto done = std::make_shared<Signal>();  // shared: its thread may use it after the wait
   std::exception_ptr error;
   Enter(stream, uses, WithThreads([&, done] {
           try {
@@ -319,7 +319,7 @@ bool Query(const c10::Stream& stream) {
   if (!WasUsed(stream)) return true;
   Event event;
   Record(event, stream);
-  // Its thread may only have to come to it.
+  // Gives the stream's thread a chance to come to the event.
   for (int i = 0; i < 100 && !event.signal->IsSet(); ++i) std::this_thread::yield();
   return Query(event);
 }

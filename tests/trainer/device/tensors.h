@@ -1,4 +1,4 @@
-// Tensors of the device, as its kernels, LibTorch's shape functions and the race detector see them.
+// Views of a device's tensors for its kernels, LibTorch's shape functions and the race detector.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,20 +15,20 @@ at::Tensor NewTensor(c10::Device device,
                      c10::IntArrayRef sizes,
                      c10::IntArrayRef strides,
                      c10::ScalarType type);
-// Adds what `tensor` touches to `uses`.
+// Adds the memory of `tensor` to `uses`.
 void AddUse(const at::Tensor& tensor, bool writes, std::vector<Use>* uses);
 
-// A tensor of the same sizes, strides and memory as `tensor`, over another storage.
+// Returns a tensor with the sizes and strides of `tensor` over another storage.
 at::Tensor Like(const at::Tensor& tensor, c10::Storage storage, c10::DispatchKey key);
-// A storage without memory, for shapes; and one of the CPU, over the same memory, which does not
-// keep it alive: as kernels on a real device do not.
+// Return a storage without memory, for shapes; and a CPU's storage over the same memory, which does
+// not keep the memory alive, as kernels on a real device do not.
 c10::Storage WithoutMemory(const c10::Storage& storage);
 c10::Storage OnHost(const c10::Storage& storage);
-// As a tensor of the CPU: for kernels.
+// Returns a CPU tensor over the same memory, for kernels.
 at::Tensor OnHost(const at::Tensor& tensor);
 
 void ResizeStorage(const c10::Storage& storage, size_t bytes);
-// Keeps what is there, as resize_.
+// Resizes and keeps the content, as resize_ does.
 void Resize(const at::Tensor& tensor,
             c10::IntArrayRef sizes,
             c10::OptionalIntArrayRef strides = std::nullopt);

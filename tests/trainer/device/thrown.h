@@ -6,7 +6,7 @@
 
 namespace ddprun::simulated {
 
-// The text of what `function` throws.
+// Returns the text of the exception that `function` throws.
 inline std::string Thrown(const std::function<void()>& function) {
   try {
     function();

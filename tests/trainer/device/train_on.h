@@ -32,7 +32,7 @@
 
 namespace ddprun::trainer {
 
-// Sums have one order. Before all else: each stream's thread keeps the number of its start.
+// One thread, so that sums have one order. Set at first, because streams' threads keep the number.
 inline const bool kOneThread = [] {
   at::set_num_threads(1);
   return true;
@@ -43,11 +43,11 @@ class SmallData final : public Dataset {
  public:
   explicit SmallData(std::string model, int64_t size = 32)
       : model_(std::move(model)), size_(size) {}
-  // Called before every batch of each of the first `watched` devices with its number, 0 for the
-  // device's first; on the loop's thread. Ranks then meet in every step.
+  // Called on the loop's thread before each batch of the first `watched` devices, with the device's
+  // batch number from 0 on. If it is set, ranks meet in each step.
   std::function<void(int64_t batch)> before_batch = {};
   int watched = 1;
-  int64_t other_padding = -4;  // its padding is that of the next but one, and the other way round
+  int64_t other_padding = -4;  // this index and this index + 2 swap their padding
 
   int64_t size() const override { return size_; }
   bool equal_predictions() const override { return before_batch == nullptr; }
@@ -73,7 +73,7 @@ class SmallData final : public Dataset {
     batch.samples = static_cast<int64_t>(indices.size());
     if (tokens || model_ == "bert") {
       batch.attention_mask = at::ones_like(batch.inputs);
-      // The same whatever the batch: of each four two, so that both of two ranks have as many.
+      // Two of each four samples have padding, so that each of two ranks has equally many.
       for (size_t i = 0; i < indices.size(); ++i) {
         const bool other = indices[i] == other_padding || indices[i] == other_padding + 2;
         if ((indices[i] % 4 > 1) != other) continue;
@@ -116,8 +116,8 @@ class Recorded final : public Observer {
   Trained& trained_;
 };
 
-// A file with weights for the model: ranks that are threads share the CPU's generator, so that each
-// drawing its own would disturb the others.
+// Returns a file with weights for the model. Ranks that are threads share the CPU's generator, so
+// they must not draw weights themselves.
 inline std::string WeightsFor(const std::string& model) {
   struct Folder {
     ~Folder() { std::filesystem::remove_all(path); }
@@ -133,7 +133,7 @@ inline std::string WeightsFor(const std::string& model) {
   return path + "/" + kWeightsName;
 }
 
-// What the module of simulated devices would be.
+// The CudaModule of simulated devices.
 inline const CudaModule& SimulatedModule() {
   static const CudaModule module = [] {
     CudaModule made{};
@@ -159,7 +159,7 @@ inline Job JobOf(const std::string& model, double dropout = 0) {
   return job;
 }
 
-// `begin`: called before the first step.
+// `begin` is called before the first step.
 inline Trained Train(const Job& job,
                      const Mesh& mesh,
                      const std::function<void(Trainer&)>& begin = {}) {
@@ -171,7 +171,7 @@ inline Trained Train(const Job& job,
   trainer.Build();
   if (begin) begin(trainer);
   trainer.Fit(mesh.world.rank == 0 ? &observers : nullptr);
-  // The others may have a part of it only.
+  // Other ranks may have only a part of the state.
   if (mesh.world.rank != 0) return trained;
   for (const auto& item : trainer.model().State()) {
     trained.state[item.key()] = item.value().detach().cpu().clone();
@@ -181,8 +181,8 @@ inline Trained Train(const Job& job,
 
 enum class Group { kHost, kDevice };
 
-// Of rank 0. One thread computes, so that sums have one order. `gradients`: the group that they,
-// and what else the job's strategy sends, go by; of all ranks. `begin`: as Train's, of several.
+// Returns rank 0's run. One thread computes, so that sums have one order. `gradients` is the group
+// that carries all that the strategy sends. Each rank calls `begin` before its first step.
 inline Trained TrainOn(c10::DeviceType type,
                        int ranks,
                        const Job& job,
@@ -223,7 +223,7 @@ inline Trained TrainOn(c10::DeviceType type,
   return first;
 }
 
-// The CPU computing as a device does, by ATen's operators alone.
+// Trains on the CPU with the operators for devices.
 inline Trained TrainInDeviceForms(int ranks, const Job& job) {
   const DeviceFormsOnly scope;
   at::globalContext().setSDPUseFlash(false);

@@ -164,7 +164,7 @@ TEST_F(Evaluation, ThatFailsOnOneRankKeepsTheWeights) {
   EXPECT_TRUE(OwesEvaluation(newest.checkpoint->run()));
 }
 
-// Of finite losses with gradients that are not: those of the inputs 1.7e20 with a weight of 0.01.
+// Finite losses with infinite gradients come from inputs of 1.7e20 and a weight of 0.01.
 TEST_F(Evaluation, OfBadGradientsEndsTheRunBeforeTheUpdate) {
   class LargeInputs final : public Dataset {
    public:

@@ -36,7 +36,7 @@ TEST(TrainStep, OnTwoRanksWithUnevenCountsEqualsOneProcessOnAllOfThem) {
 }
 
 TEST(TrainStep, OfMicroBatchesWithUnevenCountsEqualsOneLargeBatch) {
-  // Of single samples: some of them have no prediction at all.
+  // Micro-batches of single samples, some of which have no prediction.
   ExpectClose(Train(MakeJob(1, 6)), Train(MakeJob(6, 1)));
 }
 
@@ -67,7 +67,7 @@ TEST(TrainStep, OnRanksOfWhichSomeHaveNoPredictionEqualsOneProcess) {
   ExpectClose(found[2], expected);
 }
 
-// Of the weights' changes, as a share of their norm.
+// Returns the difference between the weights' changes, relative to the norm of the changes.
 double Difference(const Weights& found, const Weights& expected, const Weights& before) {
   double difference = 0;
   double change = 0;

@@ -93,10 +93,10 @@ TEST(StrategyPlan, SharesOutTheStateAsTheStrategySays) {
   // Norms, biases and positions are on every rank.
   EXPECT_NEAR(state("tensor_parallel 2 x data 4"), 2 * model, 0.01 * model);
   EXPECT_GT(state("tensor_parallel 2 x data 4"), 2 * model);
-  // Of four stages one has the embedding, one the head: the same weights.
+  // One of four stages has the embedding and another the head, which share weights.
   EXPECT_GT(state("pipeline 4 x data 2"), model);
   EXPECT_LT(state("pipeline 4 x data 2"), 2.5 * model);
-  // Of halves, and of halves of halves; four replicas share out the optimizer's state.
+  // zero3 divides the halves of tensor 2 again; four replicas divide the optimizer's state.
   EXPECT_NEAR(state("zero3 x tensor 2"), (model + outside) / 2, 0.02 * model);
   // The head takes the time of five layers: the first of two stages has nine of the twelve.
   EXPECT_NEAR(state("pipeline 2 x tensor 2 x data 2"), 4 * (9 * block + table) / 2, 0.02 * model);
@@ -119,8 +119,8 @@ TEST(StrategyPlan, CountsWhatRanksSend) {
   EXPECT_DOUBLE_EQ(CostOf(of_4, {.world_size = 4, .local_world_size = 4}).sent,
                    2 * 3.0 / 4 * (4 * kLayers + 2) * hidden);
   const double table = 50257 * kWidth * 4;
-  // Of eight stages those within send activations on and gradients back; the first and the last
-  // sum up their embedding.
+  // Each inner stage sends activations on and gradients back; the first and the last stage sum the
+  // gradient of their embedding.
   Job split = PlanJob(kLayers, 16);
   split.config.strategy.pipeline_micro_batches = 16;
   const StrategyPlan of_16 = PlanFor8(std::move(split), 8, 64);

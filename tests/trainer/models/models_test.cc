@@ -53,7 +53,7 @@ TEST(Mlp, DrawsTheWeightsThatTorchDrawsFromTheSameSeed) {
   }
 }
 
-// What a validation pass, and its perplexity, is about are the targets themselves.
+// Validation losses and perplexity use the plain targets.
 TEST(LabelSmoothing, IsForTrainingOnly) {
   const at::Tensor tokens = at::arange(16).view({2, 8});
   const at::Tensor classes = at::arange(2);

@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values("gpt", "llama", "bert", "mlp", "cnn", "resnet18", "resnet50"),
     [](const auto& test) { return std::string(test.param); });
 
-// What a block keeps is what it takes, not what it computes.
+// A recomputed block keeps its input, not its intermediate results.
 TEST(Recomputed, CallsForwardAgainInBackward) {
   int calls = 0;
   const at::Tensor weight = at::ones({2}).set_requires_grad(true);

@@ -105,7 +105,7 @@ bool AllEqual(const TensorList& left, const TensorList& right) {
   return true;
 }
 
-// What a fresh run makes of the state; empty: it does not take it.
+// Returns the parameters of a new run that loads the state; empty means that it refuses the state.
 TensorList GoOn(const StateCase& variant,
                 const c10::intrusive_ptr<HostProcessGroup>& group,
                 const StateDict& state) {

@@ -84,7 +84,7 @@ TEST(RankTree, SharesRanksOutEvenlyAndKeepsFewSums) {
   }
 }
 
-// Of which no two orders have the same sum.
+// Returns numbers whose sum has other bits in each order of ranks.
 at::Tensor Row(int64_t rank) {
   return Random({5, 3}, static_cast<uint64_t>(rank)).to(at::kDouble).exp();
 }

@@ -62,15 +62,15 @@ struct ZeroCase {
   enum class Kind { kSingle, kDdp, kZero1, kZero2, kZero3 };
   Kind kind = Kind::kSingle;
   int ranks = 1;
-  int shard = 0;  // 0: all
+  int shard = 0;  // 0 means all ranks
   OptimizerOptions optimizer = {};
   double max_norm = 0.5;
   bool recompute = false;
-  bool copies = false;  // parameters of other ranks, though they are on one node
+  bool copies = false;  // true: ranks copy parameters, as between nodes (CopyingGroup)
   DataParallelOptions data_parallel = {.sync = {.reducer = {.limits = {.cap_bytes = 60'000}}}};
 };
 
-// Does what `group` does, but has no memory that ranks read in place: as between nodes.
+// Forwards to `group`, but without memory that ranks read in place, as between nodes.
 class CopyingGroup final : public c10d::Backend {
  public:
   using Tensors = std::vector<at::Tensor>;

@@ -49,8 +49,8 @@ void TrainSteps(Strategy& strategy, int from, int to, int rank) {
   }
 }
 
-// Of all memory that the strategy's and, if they have their own, the model's tensors keep, each
-// once.
+// Returns the bytes of all storages of the strategy's tensors and, if `counts_parameters`, of the
+// model's, each once.
 int64_t LiveBytes(Strategy& strategy, const Model& model, bool counts_parameters) {
   std::map<const void*, int64_t> storages;
   const auto count = [&](const at::Tensor& tensor) {
@@ -83,7 +83,7 @@ TEST(ZeroMemory, IsWhatTheFormulaSays) {
       const auto strategy =
           StrategyOf({.kind = kind, .data_parallel = {}}, model, group, MlpBatch(0));
       TrainSteps(*strategy, 0, 3, rank);
-      // Those of zero3 are the parts of the ranks, in place.
+      // In zero3 the parameters are the ranks' parts, in place.
       const bool own_parameters = kind != Kind::kZero3;
       const double found =
           static_cast<double>(LiveBytes(*strategy, *model, own_parameters)) / parameters;

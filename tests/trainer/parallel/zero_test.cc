@@ -86,7 +86,7 @@ Subject BuiltIn(const std::string& name) {
   return subject;
 }
 
-// Of `variant`'s rank; of all ranks' samples where it is a single process.
+// Trains this rank, or all ranks' samples if `variant` is a single process.
 ZeroRun Train(
     const ZeroCase& variant, const Subject& subject, const Mesh& mesh, int of_ranks, int steps) {
   at::set_num_threads(1);  // ranks are threads already
@@ -140,7 +140,7 @@ ZeroRun Train(
   return run;
 }
 
-// Of all ranks, which end with the same parameters.
+// Returns the runs of all ranks.
 std::vector<ZeroRun> TrainRanks(const ZeroCase& variant, const Subject& subject, int steps) {
   std::vector<ZeroRun> runs(static_cast<size_t>(variant.ranks));
   WithGroup(variant.ranks, [&](const auto& group, int rank) {
