@@ -27,8 +27,7 @@ struct HangSources {
   std::function<std::vector<LiveWorker>()> ended = {};  // ended with code 0, by rank
   std::function<std::vector<StoreWait>(std::span<const LiveWorker>)> store_waits;
   CpuTimesReader cpu_times = CpuTimes;
-  const FlightReader* flight =
-      nullptr;  // must outlive the watch; nullptr means that no worker writes one
+  const FlightReader* flight = nullptr;  // must outlive the watch; nullptr means none
 };
 
 // Use it on the loop thread only. Destroying it ends the watch.

@@ -34,12 +34,11 @@ struct SpawnRequest {
   std::string name;     // for messages
   std::string program;  // path
   std::vector<std::string> argv;
-  std::vector<std::string> env;  // NAME=value
-  int stdout_fd = -1;            // becomes its standard output; -1 means inherited
-  int stderr_fd = -1;            // becomes its standard error; -1 means inherited
-  std::vector<int> inherited_fds =
-      {};            // kept open under their numbers; all others above 2 are closed
-  CpuSet cpus = {};  // on which it may run; empty means all of ddprun's
+  std::vector<std::string> env;         // NAME=value
+  int stdout_fd = -1;                   // becomes its standard output; -1 means inherited
+  int stderr_fd = -1;                   // becomes its standard error; -1 means inherited
+  std::vector<int> inherited_fds = {};  // stay open; all others above 2 are closed
+  CpuSet cpus = {};                     // on which it may run; empty means all of ddprun's
 };
 
 // Use it on the loop thread only.
