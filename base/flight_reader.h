@@ -1,5 +1,4 @@
-// The agent's side of the flight recorder: reads what each worker of the node did last, also after
-// the worker's end.
+// The agent's side of the flight recorder: reads what workers did last, also after their end.
 #pragma once
 
 #include <sys/types.h>

@@ -6,9 +6,8 @@
 
 namespace ddprun {
 
-// Takes exactly the bytes that are asked for, and frees them, because it is meant for large
-// buffers. LibTorch's pinned memory (at::Tensor::pin_memory) is rounded up to a power of two and
-// never freed.
+// For large buffers: takes exactly the requested bytes and frees them. LibTorch's pinned memory
+// (at::Tensor::pin_memory) is rounded up to a power of two and never freed.
 struct PinnedMemory {
   void* (*take)(size_t bytes) = nullptr;      // nullptr means that there is not so much
   void (*give_back)(void* memory) = nullptr;  // may wait for the device's queued work

@@ -25,8 +25,7 @@ struct SplitArgs {
 };
 
 // Splits as argparse does: --flag value, --flag=value, -f value, -fvalue, dashes or underscores,
-// unique prefixes, "--". A prefix that is unique among torchrun's flags means torchrun's flag.
-// Errors are kUsage.
+// unique prefixes, "--". A prefix that is unique in torchrun means torchrun's flag. kUsage errors.
 Result<SplitArgs> SplitFlags(const std::vector<std::string>& args, std::span<const Flag> flags);
 
 struct KnownFlags {

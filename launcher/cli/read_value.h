@@ -1,5 +1,4 @@
-// Reads the values of flags. If the text is not valid, functions return false and do not change
-// `out`.
+// Reads the values of flags. If the text is not valid, returns false and does not change `out`.
 #pragma once
 
 #include <chrono>

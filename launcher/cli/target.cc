@@ -49,8 +49,7 @@ void Append(std::vector<std::string>& to, const std::vector<std::string>& more) 
   to.insert(to.end(), more.begin(), more.end());
 }
 
-// Returns the Python of the environment in which ddprun is installed, active or not, as torchrun
-// does.
+// Like torchrun, uses the Python of the environment in which ddprun is installed, active or not.
 std::string PythonName(const Environment& env, const std::string& own_folder) {
   if (const std::string named = env.GetOr("PYTHON_EXEC", ""); !named.empty()) return named;
   const bool in_venv = ::access((own_folder + "/../pyvenv.cfg").c_str(), F_OK) == 0;

@@ -13,8 +13,7 @@ namespace ddprun::launcher {
 struct Target {
   std::string name;     // as the user wrote it, for messages
   std::string program;  // path for execve
-  // Each worker's argv, in which ${local_rank} is not replaced yet; for a trainer config, the
-  // template's.
+  // Each worker's argv before ${local_rank} is replaced, or the template's for a trainer config.
   std::vector<std::string> argv;
   bool is_trainer_config = false;
   bool is_python = false;  // `program` is a Python that runs a script or module

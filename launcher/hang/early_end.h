@@ -30,8 +30,7 @@ struct EarlyEnd {
   std::string left;     // "ranks 0 and 2 waiting for it in all_reduce 418 of step 57"
 };
 
-// Pure. Returns the first worker of `ended` that did not enter a collective of all ranks in which
-// workers of `living` wait.
+// Pure. Returns the first of `ended` that missed a collective of all ranks in which others wait.
 std::optional<EarlyEnd> FindEarlyEnd(std::span<const WorkerFlight> ended,
                                      std::span<const WorkerFlight> living);
 

@@ -52,8 +52,7 @@ std::string DescribeFlight(const FlightSnapshot& flight, RecordedCollective::Tim
 // all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57 for 12 ms".
 std::string DescribePastFlight(const FlightSnapshot& flight, RecordedCollective::Time then);
 
-// Reads what /proc says about a process. Its system call can be read by an ancestor, which has the
-// right to trace it.
+// Reads what /proc says about a process. Only an ancestor may read its system call.
 ProcessPlace LookAt(pid_t pid);
 
 // Returns the CPU time of each worker with all its descendants, by the worker's pid. Leaves out

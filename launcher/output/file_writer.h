@@ -14,8 +14,7 @@
 
 namespace ddprun::launcher {
 
-// Use it on the loop thread only. Its own thread starts with the first bytes, and blocks all
-// signals.
+// Use it on the loop thread only. Its thread starts with the first bytes and blocks all signals.
 class FileWriter {
  public:
   using Failed = std::function<void(int error)>;

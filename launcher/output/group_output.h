@@ -18,8 +18,7 @@
 
 namespace ddprun::launcher {
 
-// The descriptors that a worker gets; invalid means ddprun's own stream. Close them when the worker
-// has them.
+// A worker's descriptors; invalid means ddprun's own stream. Closed when the worker has them.
 struct WorkerFds {
   UniqueFd out;
   UniqueFd err;
@@ -43,8 +42,7 @@ class GroupOutput {
   void CatchUp(int local_rank);
   // Returns the last lines of a rank's standard error. REQUIRES: Open() was called for the rank.
   std::vector<std::string> LastErrorLines(int local_rank) const;
-  // Return the file with a rank's standard error ("" means none), and whether the user sees all of
-  // it.
+  // Return the file with a rank's standard error ("" means none), and whether the user sees it.
   const std::string& error_log(int local_rank) const;
   bool shows_errors(int local_rank) const;
   // Returns how many bytes a rank has written so far, without those that the worker writes to

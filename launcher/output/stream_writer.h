@@ -29,8 +29,7 @@ class StreamWriter {
   bool ContinuesLineOf(const void* owner) const { return line_owner_ == owner; }
   // Called when `owner` is destroyed: no later text continues its unfinished line.
   void Forget(const void* owner);
-  // Writes the launcher's own lines. They begin on a new line, even if a worker's line is
-  // unfinished.
+  // Writes the launcher's own lines. Ends a worker's unfinished line first.
   void WriteLines(std::string_view text);
 
   // Returns whether writers should pause. WhenRoom() calls `resume` when they may go on.

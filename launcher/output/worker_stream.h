@@ -33,8 +33,7 @@ struct StreamSinks {
   std::optional<LineFilter> filter = {};
 };
 
-// Use it on the loop thread only. It may be destroyed at any time, because pending events hold no
-// reference.
+// Loop thread only. It may be destroyed at any time, because pending events hold no reference.
 class WorkerStream : public std::enable_shared_from_this<WorkerStream> {
  public:
   static constexpr size_t kKeptLines = 20;
@@ -49,8 +48,7 @@ class WorkerStream : public std::enable_shared_from_this<WorkerStream> {
   void FollowTerminal();
   // Reads what is there, without waiting.
   void CatchUp();
-  // Reads the rest, passes on an unfinished line and closes the stream. Called when no process can
-  // write to it.
+  // Reads the rest, passes on an unfinished line and closes. Called when no process can write.
   void Finish();
   std::vector<std::string> LastLines() const;
   uint64_t bytes_seen() const { return bytes_seen_; }

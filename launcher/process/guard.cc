@@ -98,8 +98,7 @@ void Guard::WatchPipe(int fd) {
 }
 
 void Guard::Dismiss() {
-  // Killed, because a stopped guard (SIGSTOP) would not read a message. While the pipe is open, it
-  // does not clean up.
+  // Killed, because a stopped guard reads no message. It cleans up only when the pipe is closed.
   ::kill(pid_, SIGKILL);
   pipe_.reset();
   while (::waitpid(pid_, nullptr, __WALL) < 0 && errno == EINTR) {

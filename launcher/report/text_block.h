@@ -8,8 +8,7 @@
 
 namespace ddprun::launcher {
 
-// Breaks `text` at spaces into lines of at most `columns`, but does not break words. The result
-// ends in a newline.
+// Breaks `text` at spaces into lines of at most `columns`; words stay whole. Ends in a newline.
 std::string Wrap(std::string_view text, size_t columns);
 
 // Returns what a terminal shows of a line: the part after its last carriage return (progress bars),

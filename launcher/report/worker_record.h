@@ -33,8 +33,7 @@ struct WorkerRecord {
   std::vector<std::string> last_lines;  // of its stderr
   bool lines_shown = false;             // ddprun has passed its stderr on to its own
   std::string stderr_file = {};         // the file with its stderr; "" means none
-  // What it did or waited for when the first worker failed: "in all_reduce 41 for 3.2 s". "" means
-  // unknown.
+  // Its state when the first worker failed: "in all_reduce 41 for 3.2 s". "" means unknown.
   std::string standing = {};
   // Why its end with code 0 is a failure: "rank 0 waiting for it in all_reduce 41". "" means none.
   std::string left = {};

@@ -19,9 +19,8 @@ struct SweepJob {
 };
 
 // Skips runs that are marked as finished in the sweep's folder: sweeps/ and the config's name, or
-// run.output_dir of --set. A failed run does not stop the others; SIGINT, SIGTERM, SIGHUP and
-// SIGQUIT do. Returns the exit code of the first failed run. Errors are kUsage. REQUIRES: no other
-// thread.
+// run.output_dir of --set. A failed run does not stop the others; SIGINT, SIGTERM, SIGHUP, SIGQUIT
+// do. Returns the exit code of the first failed run, or kUsage. REQUIRES: no other thread.
 Result<int> RunSweep(SweepJob job);
 
 }  // namespace ddprun::launcher

@@ -21,8 +21,7 @@ struct SweepRun {
 };
 
 // Returns all combinations of "key=v1,v2" texts; the last key changes fastest. Commas inside
-// brackets, braces and quotes belong to a value. kUsage: a key without values, a key given twice,
-// or more than 10,000 runs.
+// brackets and quotes belong to a value. kUsage: no values, a key twice, over 10,000 runs.
 Result<std::vector<SweepRun>> PlanSweep(const std::vector<std::string>& texts);
 
 struct ChildEnd {

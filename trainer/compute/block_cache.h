@@ -1,6 +1,5 @@
 // Keeps the memory of freed large tensors for later tensors of about the same size. glibc returns
-// freed blocks above 32 MiB (at first 128 KiB) to the kernel, which then has to clear pages for
-// each training step.
+// blocks above 32 MiB (at first 128 KiB) to the kernel, which then clears pages in each step.
 #pragma once
 
 #include <cstddef>

@@ -10,8 +10,7 @@
 namespace ddprun::trainer {
 
 // Used by one thread, with the same current stream in all calls, which is not the default stream.
-// Owns memory that is allocated while it records. Other memory that the recorded work uses must
-// stay where it is.
+// Owns memory that is allocated while it records. Other memory that it uses must stay in place.
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;

@@ -46,8 +46,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     at::Tensor out = at::empty({rows.size(0), factor.size(1)}, rows.options());
     if (bias) out.copy_(bias->expand_as(out));
     Multiply(rows, factor, out, /*accumulate=*/bias.has_value());
-    // If `stored` is the parameter itself, it is saved as a variable, so that autograd notices a
-    // change before backward.
+    // The parameter itself is saved as a variable, so that autograd notices a change.
     context->save_for_backward({rows, stored.is_same(weight) ? weight : at::Tensor()});
     if (!stored.is_same(weight)) context->saved_data["copy"] = stored;
     context->saved_data["out_in"] = weight_is_out_in;

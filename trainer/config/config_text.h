@@ -8,8 +8,7 @@
 
 namespace ddprun::trainer {
 
-// Returns config.resolved.json: all keys with their values, which ReadConfig() reads to an equal
-// Config.
+// Returns config.resolved.json with all keys. ReadConfig() reads it to an equal Config.
 std::string WriteResolvedConfig(const Config& config);
 
 // Returns the JSON Schema (draft 2020-12) of a config file, for editors.

@@ -24,8 +24,7 @@ struct RunFacts {
 // Returns warnings of one or two sentences that begin with their key. The run continues.
 std::vector<std::string> ConfigWarnings(const Config& config, const RunFacts& facts);
 
-// Returns the first key, with its value, by which a rank has state that other ranks do not have; ""
-// means none.
+// Returns the first key, with its value, that gives a rank state of its own; "" means none.
 std::string KeyOfOwnState(const Config& config);
 
 // Returns the first key, with its value, that contradicts run.recovery "peer"; "" means none.

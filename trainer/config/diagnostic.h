@@ -1,5 +1,4 @@
-// The errors of one config, collected so that users see them together.
-// One thread.
+// The errors of one config, collected so that users see them together. One thread.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,4 @@
-// The keys of a config file and its overrides, with values that are not converted yet.
-// Pure; one thread.
+// The keys of a config file and its overrides, with values that are not converted yet. One thread.
 #pragma once
 
 #include <deque>

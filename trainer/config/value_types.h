@@ -1,5 +1,4 @@
-// Types of a config's values besides numbers, words and lists: intervals, and objects that ddprun
-// passes on. Pure.
+// Types of a config's values: intervals, and objects that ddprun passes on. Pure.
 #pragma once
 
 #include <cstdint>

@@ -51,8 +51,7 @@ struct CudaModule {
 };
 
 // Loads the module for the rest of the process; touches no device. Called before the first seed and
-// backward, because LibTorch looks for CUDA once. An error has the dynamic loader's text and means
-// that nothing has changed.
+// backward, because LibTorch looks for CUDA once. An error has the loader's text; nothing changed.
 Result<const CudaModule*> OpenCudaModule(const std::string& path);
 
 // What run.device means on this machine, as far as is known without touching a device.
