@@ -148,7 +148,7 @@ class ChaosJob(harness.LauncherTest):
         with open(self.path(f"err.{node}"), errors="replace") as file:
             return file.read()
 
-    # Who is who.
+    # The processes of a job.
 
     def worker_pids(self, plan, node, local_rank, attempt=0):
         """(pid, pid of its child) as the worker has written them; None before that."""

@@ -171,6 +171,6 @@ def accepted_codes(plan):
     if plan.victim == "agent" and plan.deadly and not job_fails(plan):
         codes = [accepted if node == plan.node else {0} for node, accepted in enumerate(codes)]
     if plan.when == "end":
-        # Who comes too late changes nothing.
+        # A signal that comes too late changes nothing.
         codes = [accepted | {0} for accepted in codes]
     return codes

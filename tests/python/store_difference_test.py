@@ -177,7 +177,7 @@ class Difference(unittest.TestCase):
                 waiting[index] = answer == b""
             elif request == b"\x0c":
                 waiting[index] = False
-            # Who has been woken shows only now, after the answer to the one who did it.
+            # Only now, after the answer to the request, is it known which clients it has woken.
             for other in range(CONNECTIONS):
                 self.nonce += 1
                 if self.on_both(connections[other], b"", self.nonce) == b"\x00":

@@ -50,7 +50,7 @@ TEST(EarlyEnd, IsNoneWhileNobodyWaits) {
   EXPECT_FALSE(FindEarlyEnd(ended, {}));
 }
 
-// Who takes part in another group's collectives is not known here.
+// The members of a group of some ranks are unknown here.
 TEST(EarlyEnd, IsNoneInAGroupOfSomeRanks) {
   WorkerFlight waits = Flight(0, 418, State::kWaiting);
   waits.flight.collectives.back().group = 1;

@@ -1,4 +1,4 @@
-// Who writes what, and which checkpoints stay.
+// Which rank writes which tensor, and which checkpoints stay.
 #include "trainer/checkpoint/plan.h"
 
 #include <ATen/Functions.h>

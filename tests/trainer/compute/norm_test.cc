@@ -35,7 +35,7 @@ TEST(SquaresByBlock, AreThoseOfEveryTypeAndLength) {
   }
 }
 
-// Whatever instructions the processor has.
+// The order does not depend on the processor's instructions.
 TEST(SquaresByBlock, AreAddedInTheOrderThatIsPromised) {
   at::manual_seed(4);
   const at::Tensor tensor = at::randn({1234});

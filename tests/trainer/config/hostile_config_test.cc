@@ -1,4 +1,4 @@
-// Whatever the bytes, the answer is a Config or an Error, and soon.
+// For any bytes the answer is a Config or an Error, and comes soon.
 #include <gtest/gtest.h>
 
 #include "tests/trainer/config/config_text_fixture.h"

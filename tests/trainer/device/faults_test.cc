@@ -27,7 +27,7 @@ at::Tensor Pinned(int64_t size) {
 // Each test finds the device as a program does.
 class Fault : public testing::Test {
  protected:
-  // Of a program with threads a forked child could wait for one of them for ever.
+  // A forked child of a program with threads could wait for one of them for ever.
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
   void TearDown() override {
     for (int device = 0; device < kDevices; ++device) SynchronizeDevice(device);

@@ -39,7 +39,7 @@ class Net : public torch::nn::Module {
   Tensors weights;
 };
 
-// Of every step. Rank r has r steps less than the last.
+// Returns the gradients of all steps. Rank r does 20 + r steps.
 Tensors Gradients(const Mesh& mesh, const Reducer::Options& options) {
   const Net net(mesh.device);
   ModuleSync sync(net, mesh, {.reducer = options});

@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(Models,
                          testing::Values("mlp", "cnn", "resnet18", "bert", "gpt", "llama"),
                          [](const auto& test) { return std::string(test.param); });
 
-// Of the rank with the most, and of the time since the last step that was told.
+// Memory is reported of the rank that used most, since the last reported step.
 TEST(DeviceMemory, IsToldWithTheSteps) {
   constexpr int64_t kHeld = 8 << 20;
   const at::Tensor held = at::empty({kHeld}, at::device(simulated::DeviceAt(1)).dtype(at::kByte));

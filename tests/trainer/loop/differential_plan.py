@@ -181,7 +181,7 @@ def draw_training(draw, precision, model, data):
     if optimizer["type"] == "sgd":
         optimizer.update(learning_rate=0.02, momentum=draw.choice((0, 0.9)))
     else:
-        # Of gradients that are nothing but rounding no step of some size shall be made.
+        # A large eps, so that gradients that are only rounding errors make no large steps.
         optimizer.update(learning_rate=draw.choice((1e-3, 3e-3)), eps=1e-5)
     scheduler = {"lr_scheduler_type": draw.choice(("cosine", "linear", "constant")),
                  "warmup_steps": draw.choice((0, 2, 0.25)), "warmup_from_zero": draw.random() < 0.5}
@@ -300,7 +300,7 @@ class Drawer:
         if "virtual" in traits:
             return self.draw_virtual_ranks(plan, micro_batches)
         if "statistics" in traits:
-            # Those of two or three samples are hardly defined.
+            # Statistics of two or three samples would hardly be defined.
             micro_batches = 1
             plan.sections["data"]["dataloader_drop_last"] = True
         ways = [way for way in all_ways() if fits(way, plan) and goes_with(way, traits)]

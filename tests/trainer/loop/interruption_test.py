@@ -36,7 +36,7 @@ HITS = (
 )
 STOPPED = {signal.SIGTERM: 75, signal.SIGUSR1: 75, signal.SIGINT: 130}
 MOST_INTERRUPTIONS = 4
-# Of metrics.jsonl: how long things took.
+# Keys of metrics.jsonl that depend on time.
 RATES = re.compile("^(ts|seconds|.*_seconds|.*per_second.*|eta.*|pipeline_bubble)$")
 
 done = collections.Counter()

@@ -22,7 +22,7 @@ import training
 
 KILLS = 5
 SEED = 0
-# Of metrics.jsonl: how long things took.
+# Keys of metrics.jsonl that depend on time.
 RATES = re.compile("^(ts|seconds|.*_seconds|.*per_second.*|eta.*|goodput)$")
 RECOVERED = re.compile(r"rank (\d) was lost: recovered in [\d.]+ s, .*step (\d+)")
 

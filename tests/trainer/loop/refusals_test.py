@@ -80,7 +80,7 @@ WHOLE = {
     "tokenize": ["mine/a.txt", "--tokenizer=words", "--no-separator", "--out=new.bin"],
     "generate": ["runs/toy/model"],
 }
-# Of each subcommand: what is asked, and a part of the answer. "" is the program without one.
+# For each subcommand: arguments, and a part of the answer. "" is the program without subcommand.
 TRAINER_ROWS = {
     "": [
         ([], "name a config file"),

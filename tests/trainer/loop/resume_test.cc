@@ -166,7 +166,7 @@ INSTANTIATE_TEST_SUITE_P(
         ResumeCase{"Zero1", {"strategy.type=zero1"}, 2},
         ResumeCase{"Zero2", {"strategy.type=zero2"}, 2},
         ResumeCase{"Zero3", {"strategy.type=zero3"}, 2},
-        // Of four virtual ranks one process has two, the others one.
+        // One process has two of the four virtual ranks, the others have one.
         ResumeCase{"VirtualRanks", {"training.virtual_ranks=4", "run.max_epochs=3"}, 3}),
     [](const auto& test) { return test.param.name; });
 

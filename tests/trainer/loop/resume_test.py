@@ -153,7 +153,7 @@ class Resume(training.TrainingTest):
         self.train(self.toy(), 2)
         before, newest = self.saved("toy")
         folder = self.path(f"runs/toy/checkpoints/step-{newest}")
-        # Of the shard that rank 1 checks.
+        # Damages the shard that rank 1 checks.
         with open(os.path.join(folder, "shard-00001-of-00002.safetensors"), "r+b") as shard:
             shard.seek(-1, os.SEEK_END)
             last = shard.read(1)[0]

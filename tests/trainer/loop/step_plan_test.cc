@@ -47,7 +47,7 @@ TEST(PlanSteps, EndsWhereTheConfigSays) {
   EXPECT_EQ(PlanSteps(config, 40, 2).value().total_steps, 7);
 }
 
-// Whatever the keys say, the plan is what sampler and loader then do; without a step it is refused.
+// For any keys, sampler and loader do what the plan says; a plan without a step is refused.
 TEST(PlanSteps, AgreesWithSamplerAndLoaderOrRefuses) {
   int refused = 0;
   for (const int64_t samples : {1, 2, 7, 16, 40, 63, 64, 65}) {

@@ -29,8 +29,8 @@ TEST(PlanBuckets, HasNoBucketsForNoGradients) {
   EXPECT_TRUE(PlanBuckets({}, {}, {}).empty());
 }
 
-// Whatever the sizes: every gradient once, one type per bucket, full buckets but for the last
-// of each type, none larger than the cap by more than one gradient.
+// For any sizes: each gradient once, one type per bucket, full buckets except the last of each
+// type, and none larger than the cap by more than one gradient.
 TEST(PlanBuckets, HoldsItsRulesOnRandomModels) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);

@@ -116,7 +116,7 @@ TEST(Checkpointer, FallsBackToTheOneBefore) {
   EXPECT_EQ(checkpoints.restore(), 1);
 }
 
-// Of two ranks that share out the files, whichever reads the damaged one.
+// Two ranks read different files; either of them may read the damaged one.
 TEST(Checkpointer, FallsBackOnAllRanksWhereOneFindsDamage) {
   for (const char* file :
        {"index.json", "shard-00000-of-00002.safetensors", "shard-00001-of-00002.safetensors"}) {

@@ -24,7 +24,7 @@ std::vector<c10::Device> Devices(size_t count) {
   return std::vector<c10::Device>(count, at::kCPU);
 }
 
-// Of a text the end is padding; token targets are fewer in later samples.
+// Texts end in padding. Later samples have fewer token targets.
 Batch BatchFor(const std::string& model, int64_t size, at::ScalarType type, uint64_t seed) {
   const auto below = [&](int64_t limit, at::IntArrayRef sizes) {
     return Random(sizes, seed).abs().mul(100).to(at::kLong).remainder(limit);

@@ -79,7 +79,7 @@ TEST(PowerSgd, LosesNothingOverManySteps) {
   });
 }
 
-// Whatever bucket a parameter is in, and wherever its memory is.
+// A parameter may change its bucket and its memory.
 TEST(PowerSgd, KeepsWhatItLeftOutWhenBucketsAreLaidOutAnew) {
   WithGroup(kRanks, [](const auto& group, int rank) {
     const auto expected = MakePowerSgdHook({.rank = 2, .start_step = 0});

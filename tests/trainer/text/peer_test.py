@@ -81,7 +81,7 @@ def compare_texts(name, ours, peer, data):
         expect(name + " decode", d, ours.decode(encoding.ids), peer.decode(encoding.ids))
 
 
-# Whose rules differ in what they do to a character: they get all of Unicode each time.
+# Tokenizers that treat characters differently: they get all of Unicode each time.
 BY_CHARACTER = ["BERT cased", "BERT uncased", "GPT-2 vocab.json", "Llama 3"]
 
 
