@@ -112,7 +112,7 @@ Result<int> RunWhatIsAsked(Options options, const Environment& env) {
   return RunJob(std::move(options), env);
 }
 
-// Returns ddp-trainer's text about a key of its configs; "" if there is no ddp-trainer or no text.
+// What ddp-trainer, where there is one, knows of a key of its configs; "": nothing.
 std::string ExplainKey(const std::string& name, const Environment& env) {
   const Result<std::string> trainer = FindTrainer(env, OwnFolder());
   if (!trainer) return "";
@@ -124,7 +124,7 @@ std::string ExplainKey(const std::string& name, const Environment& env) {
 Result<int> RunExplain(const std::vector<std::string>& args, const Environment& env) {
   const std::string name = args.empty() ? "" : args.front();
   Result<std::string> text = Explain(name);
-  // Names of messages have dashes, keys have none.
+  // Names of messages have dashes, keys none.
   if (!text && name.find('-') == name.npos) {
     if (std::string key = ExplainKey(name, env); !key.empty()) text = std::move(key);
   }
@@ -133,8 +133,8 @@ Result<int> RunExplain(const std::vector<std::string>& args, const Environment& 
   return 0;
 }
 
-// Returns the versions of ddprun, of the torchrun that it follows, of the compiler, and of
-// ddp-trainer, for whose answer it waits two seconds at most.
+// ddprun's own, whose command line it follows, the compiler's, and those of the ddp-trainer that
+// trainer configs would run with (asked for; at most two seconds).
 std::string VersionsText(const Environment& env, const std::string& own_folder) {
   std::string text = "ddprun " DDPRUN_VERSION
                      "\ncommand line, environment and store of torchrun 2.11\n"

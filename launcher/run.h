@@ -1,4 +1,4 @@
-// Runs ddprun from its command line to its exit code.
+// ddprun from its command line to its exit code.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace ddprun::launcher {
 
-// `args` are the words without the program's name. REQUIRES: the main thread, and no other thread.
+// `args` without the program's name. Call it on the main thread, before any other is started.
 int Run(const std::vector<std::string>& args);
 
 }  // namespace ddprun::launcher
