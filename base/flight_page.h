@@ -74,7 +74,7 @@ struct FlightPage {
   char unused[kFlightPageBytes - (16 + kRecordedGroups) * sizeof(FlightWord) -
               kRecordedCollectives * sizeof(FlightEntry) - kRecordedLines * sizeof(FlightLine) -
               sizeof(FlightCommand)];
-  // These come last because other workers poll them: in other cache lines than the words above.
+  // These come last because other processes poll them: not in the cache lines of the words above.
   FlightWord recovers;  // SetRecovers: generation + 1; 0 means that it cannot
   FlightWord lost_ns;   // MarkLost
   FlightWord lost;
