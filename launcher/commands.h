@@ -26,14 +26,19 @@ Result<int> CheckConfig(const Options& options,
 // after the start (ports, folders, ranks under c10d) are <...> or stand in a comment.
 std::string DryRunText(const AgentPlan& plan, int usable_cores);
 
-// Returns `text` as one word of a POSIX shell.
-std::string ShellQuoted(const std::string& text);
-
 // docs/errors.md, compiled into the program.
 extern const std::string_view kErrorsPage;
 
 // Returns the section of `page` (Markdown) with the third-level heading `name`, which may follow a
 // file's name and "#"; an Error if there is none. "" returns all names by second-level heading.
 Result<std::string> Explain(std::string_view name, std::string_view page = kErrorsPage);
+
+// `ddprun explain NAME`: prints what a message, or a key of a config, means.
+Result<int> RunExplain(const std::vector<std::string>& args, const Environment& env);
+
+// Returns the lines of --version: ddprun, torchrun, whose command line it follows, the compiler,
+// and what the ddp-trainer says that trainer configs would run with, which takes at most two
+// seconds.
+std::string VersionsText(const Environment& env);
 
 }  // namespace ddprun::launcher

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 #include "base/flight_recorder.h"
+#include "base/shell_text.h"
 #include "launcher/agent/worker_spec.h"
 #include "launcher/commands.h"
 
@@ -106,23 +106,6 @@ std::string Header(const Attempt& attempt) {
 }
 
 }  // namespace
-
-std::string ShellQuoted(const std::string& text) {
-  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view("_-./:=,+@%").find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  if (plain) return text;
-  std::string quoted = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "'";
-}
 
 std::string DryRunText(const AgentPlan& asked, int usable_cores) {
   const AgentPlan plan = Settled(asked);

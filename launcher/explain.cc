@@ -1,8 +1,12 @@
+#include <chrono>
+#include <cstdio>
 #include <optional>
-#include <vector>
+#include <utility>
 
 #include "base/text.h"
+#include "launcher/cli/target.h"
 #include "launcher/commands.h"
+#include "launcher/process/program_output.h"
 
 namespace ddprun::launcher {
 
@@ -22,6 +26,15 @@ Error NoSuchName(std::string_view name, const std::vector<std::string>& names) {
           nearest
               ? "Did you mean " + *nearest + "?"
               : "ddprun explain, without a name, lists all messages; docs/config.md has the keys."};
+}
+
+// What ddp-trainer, where there is one, knows of a key of its configs; "": nothing.
+std::string ExplainKey(const std::string& name, const Environment& env) {
+  const Result<std::string> trainer = FindTrainer(env, OwnFolder());
+  if (!trainer) return "";
+  const auto told = OutputOf({*trainer, "config-doc", name}, env, /*with_stderr=*/false,
+                             std::chrono::seconds(10));
+  return told && told->status == 0 ? told->text : "";
 }
 
 }  // namespace
@@ -47,6 +60,18 @@ Result<std::string> Explain(std::string_view name, std::string_view page) {
   if (section.empty()) return NoSuchName(name, names);
   section.erase(section.find_last_not_of('\n') + 1);
   return section.substr(kSection.size()) + "\n";
+}
+
+Result<int> RunExplain(const std::vector<std::string>& args, const Environment& env) {
+  const std::string name = args.empty() ? "" : args.front();
+  Result<std::string> text = Explain(name);
+  // Names of messages have dashes, keys none.
+  if (!text && name.find('-') == name.npos) {
+    if (std::string key = ExplainKey(name, env); !key.empty()) text = std::move(key);
+  }
+  if (!text) return std::move(text).error();
+  std::fputs(text->c_str(), stdout);
+  return 0;
 }
 
 }  // namespace ddprun::launcher

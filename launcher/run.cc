@@ -20,7 +20,6 @@
 #include "launcher/doctor/doctor.h"
 #include "launcher/process/guard.h"
 #include "launcher/process/job.h"
-#include "launcher/process/program_output.h"
 #include "launcher/process/signals.h"
 #include "launcher/report/report_file.h"
 #include "launcher/store/store_command.h"
@@ -112,45 +111,6 @@ Result<int> RunWhatIsAsked(Options options, const Environment& env) {
   return RunJob(std::move(options), env);
 }
 
-// What ddp-trainer, where there is one, knows of a key of its configs; "": nothing.
-std::string ExplainKey(const std::string& name, const Environment& env) {
-  const Result<std::string> trainer = FindTrainer(env, OwnFolder());
-  if (!trainer) return "";
-  const auto told = OutputOf({*trainer, "config-doc", name}, env, /*with_stderr=*/false,
-                             std::chrono::seconds(10));
-  return told && told->status == 0 ? told->text : "";
-}
-
-Result<int> RunExplain(const std::vector<std::string>& args, const Environment& env) {
-  const std::string name = args.empty() ? "" : args.front();
-  Result<std::string> text = Explain(name);
-  // Names of messages have dashes, keys none.
-  if (!text && name.find('-') == name.npos) {
-    if (std::string key = ExplainKey(name, env); !key.empty()) text = std::move(key);
-  }
-  if (!text) return std::move(text).error();
-  std::fputs(text->c_str(), stdout);
-  return 0;
-}
-
-// ddprun's own, whose command line it follows, the compiler's, and those of the ddp-trainer that
-// trainer configs would run with (asked for; at most two seconds).
-std::string VersionsText(const Environment& env, const std::string& own_folder) {
-  std::string text = "ddprun " DDPRUN_VERSION
-                     "\ncommand line, environment and store of torchrun 2.11\n"
-#ifdef __clang__
-                     "clang " __clang_version__ "\n";
-#else
-                     "GCC " __VERSION__ "\n";
-#endif
-  const Result<std::string> trainer = FindTrainer(env, own_folder);
-  if (!trainer) return text + "no ddp-trainer found\n";
-  const auto versions =
-      OutputOf({*trainer, "--version"}, env, /*with_stderr=*/false, std::chrono::seconds(2));
-  const bool told = versions && versions->status == 0;
-  return text + (told ? versions->text : "ddp-trainer, which does not tell\n") + *trainer + "\n";
-}
-
 constexpr std::array<Subcommand, 3> kSubcommands = {{
     {"doctor", "[--gpu] [--nodes] [--json]", "what this machine can do, and what is missing",
      RunDoctor},
@@ -160,27 +120,31 @@ constexpr std::array<Subcommand, 3> kSubcommands = {{
 
 }  // namespace
 
-int Run(const std::vector<std::string>& args) {
+std::span<const Subcommand> AllSubcommands() {
+  return kSubcommands;
+}
+
+int Run(const std::vector<std::string>& args, std::span<const Subcommand> subcommands) {
   OpenMissingStandardDescriptors();
   const Environment env = Environment::OfProcess();
   if (!args.empty() && args.front() == "help") {
     std::vector<std::string> asked(args.begin() + 1, args.end());
     asked.emplace_back("--help");
-    return Run(asked);
+    return Run(asked, subcommands);
   }
-  for (const Subcommand& command : kSubcommands) {
+  for (const Subcommand& command : subcommands) {
     if (args.empty() || args.front() != command.name) continue;
     const Result<int> code = command.run({args.begin() + 1, args.end()}, env);
     return code ? *code : Fail(code.error(), env);
   }
-  auto parsed = ParseOptions(args, env, kSubcommands);
+  auto parsed = ParseOptions(args, env, subcommands);
   if (!parsed) return Fail(parsed.error(), env);
   if (const auto* text = std::get_if<TextToPrint>(&*parsed)) {
     std::fputs(text->text.c_str(), stdout);
     return 0;
   }
   if (std::holds_alternative<VersionsToPrint>(*parsed)) {
-    std::fputs(VersionsText(env, OwnFolder()).c_str(), stdout);
+    std::fputs(VersionsText(env).c_str(), stdout);
     return 0;
   }
   const Options& options = std::get<Options>(*parsed);

@@ -1,12 +1,20 @@
-// ddprun from its command line to its exit code.
+// Runs ddprun from its command line to its exit code.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
+#include "launcher/cli/options.h"
+
 namespace ddprun::launcher {
 
-// `args` without the program's name. Call it on the main thread, before any other is started.
-int Run(const std::vector<std::string>& args);
+// Returns the subcommands of ddprun: a new one is a row of this table.
+std::span<const Subcommand> AllSubcommands();
+
+// Runs what `args`, without the program's name, ask for, and returns the exit code. Call it on the
+// main thread, before any other thread is started.
+int Run(const std::vector<std::string>& args,
+        std::span<const Subcommand> subcommands = AllSubcommands());
 
 }  // namespace ddprun::launcher

@@ -85,17 +85,4 @@ struct Backend {
   Result<std::shared_ptr<Rendezvous>> (*make)(asio::io_context& io, RendezvousOptions options);
 };
 
-// The back end for nodes that know their number and their ranks. It speaks the protocol of
-// torchrun's static back end (torch 2.11), so ddprun and torchrun nodes can be in one job, and
-// each of them can be node 0.
-//
-// Node 0 hosts the store at the endpoint's address; OwnAddresses() says when it listens on all
-// addresses instead. A single node exchanges nothing: Join() only opens the port. With several
-// nodes, every round after the first gets a fresh store on a free port.
-//
-// kRestart needs ddprun on all nodes. If a node runs torchrun, kRestart becomes kJobFailed, and
-// the node that asked for the restart learns this by WatchRound(). If a node is lost, the job
-// fails.
-extern const Backend kStaticBackend;
-
 }  // namespace ddprun::rendezvous

@@ -1,6 +1,6 @@
 #include "rendezvous/join_text.h"
 
-#include "rendezvous/net/heard_text.h"
+#include "rendezvous/net/quote_received.h"
 
 namespace ddprun::rendezvous {
 
@@ -112,8 +112,8 @@ Error NodeRankTaken(int node_rank, std::string_view other_host) {
 
 Error RunIdsDiffer(std::string_view here, std::string_view on_node_0, std::string_view host) {
   return RendezvousError("NODES DISAGREE",
-                         "--rdzv_id is " + HeardText(here) + " here and " + HeardText(on_node_0) +
-                             " on node 0, " + std::string(host) + ".",
+                         "--rdzv_id is " + QuoteReceived(here) + " here and " +
+                             QuoteReceived(on_node_0) + " on node 0, " + std::string(host) + ".",
                          "Start all nodes of a job with the same --rdzv_id, and another job with "
                          "another --master_port.",
                          "", "rdzv-ids-differ");

@@ -4,8 +4,9 @@
     check_tree.py [ROOT]
 
 Arrows between folders (docs/architecture.md), where LibTorch may be included, where folders may be
-removed, comparisons of errors' pages, lengths, files that no CMakeLists.txt names, and notes left
-behind. Prints file:line: rule: what is wrong; exit code 1 if there was any.
+removed, comparisons of errors' pages, lengths, the size of the core (docs/core.md), files that no
+CMakeLists.txt names, and notes left behind. Prints file:line: rule: what is wrong; exit code 1 if
+there was any.
 """
 
 import pathlib
@@ -19,7 +20,6 @@ RENDEZVOUS = ["rendezvous/elastic", "rendezvous", *STORE]
 LAUNCHER_PARTS = [
     "launcher/process", "launcher/output", "launcher/cli", "launcher/report", "launcher/store",
     "launcher/hang",
-    "launcher/hang",
     *RENDEZVOUS
 ]
 TASK = ["trainer/config", "rendezvous/store", "base"]
@@ -29,6 +29,7 @@ MAY_INCLUDE = {
     "rendezvous/store": ["rendezvous/net", "base"],
     "rendezvous": STORE,
     "rendezvous/elastic": ["rendezvous", *STORE],
+    "rendezvous/static": ["rendezvous", *STORE],
     "launcher/process": ["base"],
     "launcher/output": ["base"],
     "launcher/cli": RENDEZVOUS,
@@ -70,9 +71,6 @@ MAY_INCLUDE = {
         "trainer/checkpoint", "trainer/loop", "trainer/comm", "trainer/report", "trainer/text",
         "trainer/state", *TASK
     ],
-    "apps/ddp_bench": [
-        "trainer/comm", "trainer/models", "trainer/optim", "trainer/parallel", *TASK
-    ],
     "tests": ["*"],
     "benchmarks": ["*"],
     "fuzz": ["*"],
@@ -83,7 +81,7 @@ MAY_INCLUDE = {
 MAY_INCLUDE_TORCH = [
     "trainer/comm", "trainer/compute", "trainer/cuda", "trainer/data", "trainer/models",
     "trainer/optim", "trainer/parallel", "trainer/plugin", "trainer/state",
-    "trainer/loop", "trainer/checkpoint", "apps/ddp_bench", "apps/ddp_trainer",
+    "trainer/loop", "trainer/checkpoint", "apps/ddp_trainer",
     "tests/trainer", "benchmarks", "examples"
 ]
 # Here only these files may: the rest of the folder builds and is tested without LibTorch.
@@ -100,6 +98,11 @@ MAY_REMOVE = ("tests/", "benchmarks/", "fuzz/", "examples/", REMOVES_FOLDERS)
 PAGE = re.compile(r"(\.|->)page\s*[!=]=|[!=]=\s*[\w.()]+(\.|->)page\b")
 
 LINE, FUNCTION, HEADER, SOURCE, TEST = 100, 70, 150, 400, 600
+
+# The core: a page whose tables list files in reading order, each row with the most lines that its
+# files may have together: | `launcher/run.{h,cc}`, `apps/ddprun/main.cc` | 214 | what to look for |
+CORE_PAGE = "docs/core.md"
+CORE_ROW = re.compile(r"\|((?: `[^`]+`,?)+) \| (\d+) \|")
 
 # (file, rule): the reason. A row that no longer matches anything is an error: this list only
 # shrinks.
@@ -252,6 +255,30 @@ def listed(root, path):
     return any(re.search(rf"(?<![\w/.]){re.escape(name)}(?![\w/.])", text) for name in names)
 
 
+def check_core(root):
+    """Every row of the core's page names files that exist and keeps to its lines."""
+    page = root / CORE_PAGE
+    lines = page.read_text(encoding="utf-8").splitlines() if page.exists() else []
+    for number, line in enumerate(lines, 1):
+        if not (row := CORE_ROW.match(line)):
+            continue
+        total = 0
+        for name in core_files(row[1]):
+            if (root / name).exists():
+                total += len((root / name).read_text(encoding="utf-8").splitlines())
+            else:
+                yield Finding(CORE_PAGE, number, "core", f"there is no {name}")
+        if total > int(row[2]):
+            yield Finding(CORE_PAGE, number, "core", f"{total} of {row[2]} lines")
+
+
+def core_files(cell):
+    """The files of a cell: `a.{h,cc}` is a.h and a.cc."""
+    for name in re.findall(r"`([^`]+)`", cell):
+        stem, brace, ends = name.partition("{")
+        yield from (stem + end for end in ends.rstrip("}").split(",")) if brace else (name,)
+
+
 def check_notes(path, lines):
     if path == "scripts/check_tree.py":
         return
@@ -303,6 +330,7 @@ def check(root, exceptions):
         findings += check_lengths(path, lines)
         findings += check_notes(path, lines)
     findings += check_listed(root, paths)
+    findings += check_core(root)
     used = {(finding.path, finding.rule) for finding in findings} & set(exceptions)
     findings = [finding for finding in findings if (finding.path, finding.rule) not in used]
     for path, rule in sorted(set(exceptions) - used):

@@ -8,9 +8,12 @@ cd "$ROOT" || exit 1
 # the same: what build/core has compiled, build/release finds.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$ROOT}
 
-# One line per phase; on a terminal in bold, so that it stands out from the tools' own output.
+# One line per phase, with the minutes since the start; on a terminal in bold, so that it stands out
+# from the tools' own output.
 say() {
-  if [ -t 1 ]; then printf '\033[1m== %s\033[0m\n' "$*"; else printf '== %s\n' "$*"; fi
+  local line="== $*"
+  [ "$SECONDS" -lt 60 ] || line+=" ($((SECONDS / 60)) min)"
+  if [ -t 1 ]; then printf '\033[1m%s\033[0m\n' "$line"; else printf '%s\n' "$line"; fi
 }
 
 # fail WHAT WHY WHAT_TO_DO: ends the script.

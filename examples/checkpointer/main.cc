@@ -1,8 +1,8 @@
-// Your own training loop with checkpoints: it saves beside the steps, stops when it is asked to,
-// and goes on from the newest checkpoint when it is started again, with any number of ranks.
+// Your own training loop with checkpoints. It saves beside the steps and stops when it is asked to.
+// When it is started again, it resumes from the newest checkpoint, with any number of ranks.
 //
-// checkpointer [FOLDER [STEPS]]: prints a number that tells the final weights and the optimizer's
-// state apart, the same whether the program was interrupted or not.
+// checkpointer [FOLDER [STEPS]]: prints a checksum of the final weights and the optimizer's state.
+// It is the same whether the program was interrupted or not.
 #include <ATen/Functions.h>
 #include <torch/nn/module.h>
 #include <torch/optim/adamw.h>
@@ -35,7 +35,7 @@ int Train(const std::string& folder, int64_t steps) {
   ddprun::DistributedDataParallel<Net> net(std::make_shared<Net>(), group);
   torch::optim::AdamW optimizer(net.module().parameters(), 0.01);
 
-  int64_t samples = 0;  // goes with the checkpoints
+  int64_t samples = 0;  // checkpoints have it, too
   ddprun::Checkpointer checkpoints(net.module(), optimizer, group, {.folder = folder});
   checkpoints.track("samples", samples);
   int64_t step = checkpoints.restore();
@@ -46,7 +46,7 @@ int Train(const std::string& folder, int64_t steps) {
   }
 
   while (step < steps) {
-    at::manual_seed(static_cast<uint64_t>(step));  // the data of a step depends on the step alone
+    at::manual_seed(static_cast<uint64_t>(step));  // the data of a step depends only on the step
     const at::Tensor x = at::randn({8, 16});
     optimizer.zero_grad();
     at::mse_loss(net(x), x.narrow(1, 0, 4)).backward();

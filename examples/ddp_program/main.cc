@@ -1,6 +1,6 @@
 // Distributed data-parallel training of your own module, without a config file.
 //
-// Every rank draws its share of y = x * W, W known, and all ranks together find W again.
+// The data is y = x * W with a known W. Every rank has its share of it, and together they find W.
 #include <ATen/Functions.h>
 #include <torch/nn/module.h>
 #include <torch/optim/sgd.h>
@@ -37,7 +37,7 @@ int Train() {
     optimizer.zero_grad();
     const at::Tensor output = model(inputs.index_select(0, mine));
     const at::Tensor loss = at::mse_loss(output, targets.index_select(0, mine));
-    loss.backward();  // the gradients are the average over all ranks when this returns
+    loss.backward();  // then the gradients are the average over all ranks
     optimizer.step();
   }
 

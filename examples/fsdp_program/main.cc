@@ -1,7 +1,7 @@
-// Training of your own module, of which every rank keeps a part only.
+// Training of your own module. Every rank keeps only a part of it.
 //
-// A deep network learns to give back what it is given; each rank draws samples of its own. Parts
-// are cut at multiples of 4096 elements, so the layers are large enough for parts of like sizes.
+// A deep network learns to return its input; each rank draws its own samples. Parts are cut at
+// multiples of 4096 elements, so the layers are large enough for parts of similar sizes.
 #include <ATen/Functions.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/linear.h>
@@ -28,7 +28,7 @@ struct Net : torch::nn::Module {
     for (int i = 0; i < 4; ++i) layers->push_back(std::make_shared<Layer>());
     head = register_module("head", torch::nn::Linear(kWidth, kWidth));
   }
-  // Parameters of a layer are there only while run_block() runs it, and in its backward.
+  // Parameters of a layer have memory only while run_block() runs it, and in its backward.
   at::Tensor forward(at::Tensor x) {
     for (const auto& layer : *layers) x = ddprun::run_block(*layer->as<Layer>(), x);
     return head(x);

@@ -1,4 +1,4 @@
-// make_waves FILE SEQUENCES LENGTH SEED: sums of two sines with noise, as a training file.
+// make_waves FILE SEQUENCES LENGTH SEED: writes a training file, sums of two sines with noise.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -7,11 +7,11 @@
 #include <numbers>
 #include <random>
 
-// The file: this, then the values, float32; all in the byte order of x86 and ARM.
+// The file has this header, then the float32 values; all in the byte order of x86 and ARM.
 struct WaveHeader {
   char magic[8] = {'W', 'A', 'V', 'E', 'S', ' ', '1', '\n'};
   int32_t sequences = 0;
-  int32_t length = 0;  // values of each
+  int32_t length = 0;  // values of each sequence
 };
 
 int main(int argc, char** argv) {

@@ -1,4 +1,4 @@
-// A model and a data set for ddp-trainer: the next value of a wave from those before it.
+// A model and a data set for ddp-trainer: the model predicts the next value of a wave.
 #include <ATen/Functions.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
@@ -15,7 +15,7 @@
 
 namespace {
 
-// How a file of waves begins (make_waves.cc).
+// The header of a file of waves (make_waves.cc).
 struct WaveHeader {
   char magic[8] = {};
   int32_t sequences = 0;
@@ -27,7 +27,7 @@ using ddprun::trainer::MetricSum;
 using ddprun::trainer::PluginDataOptions;
 using ddprun::trainer::PluginModelOptions;
 
-// Sequences of one or several files; a sample is a sequence without its last value, and that value.
+// Sequences of one or several files. A sample is a sequence and, as its target, the last value.
 class Waves final : public ddprun::trainer::Dataset {
  public:
   explicit Waves(const PluginDataOptions& options) {
@@ -104,7 +104,7 @@ class WaveNet final : public ddprun::trainer::PluginModel {
     return at::huber_loss(outputs.to(at::kFloat), batch.targets, at::Reduction::Mean, delta_);
   }
 
-  // In a validation pass: the share of values that are at most 0.1 off, and the root of the mean
+  // In an evaluation: the share of values with an error of at most 0.1, and the root of the mean
   // squared error.
   std::vector<std::string> MetricNames() const override { return {"within_0.1", "rmse"}; }
 

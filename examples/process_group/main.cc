@@ -1,5 +1,5 @@
 // Collectives among processes, without training: each rank estimates pi from its own share of
-// random points, the ranks add up their counts, and the last rank tells the first one the result.
+// random points, the ranks sum their counts, and the last rank sends the result to the first one.
 #include <ATen/Functions.h>
 
 #include <cstdio>

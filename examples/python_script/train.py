@@ -1,4 +1,4 @@
-"""PyTorch's own DistributedDataParallel under ddprun; nothing here knows of it.
+"""PyTorch's own DistributedDataParallel under ddprun; it needs no change for ddprun.
 
     ddprun --nproc_per_node=2 train.py
 """
@@ -9,7 +9,7 @@ from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.parallel import DistributedDataParallel
 
 
-@record  # an exception's traceback comes into the failure report
+@record  # puts an exception's traceback into the failure report
 def main():
     dist.init_process_group("gloo")
     torch.manual_seed(dist.get_rank())

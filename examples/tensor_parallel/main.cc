@@ -1,7 +1,7 @@
-// A block of two linear layers of which every rank has a part, without a config file.
+// A block of two linear layers that are split among the ranks, without a config file.
 //
-// All ranks have the same batch. The first layer is split by its outputs, the second by the inputs
-// that these are: between them nothing travels.
+// All ranks have the same batch. The first layer is split by its outputs, the second by its inputs,
+// which are the first layer's outputs. So the ranks send nothing between the two layers.
 #include <ATen/Functions.h>
 #include <torch/nn/module.h>
 #include <torch/optim/sgd.h>
@@ -24,8 +24,8 @@ struct Block : torch::nn::Module {
 int Train() {
   const auto group = ddprun::init_process_group();
   const bool first = group->getRank() == 0;
-  // With {.tensor = 2} of four ranks two would have each part, and ddprun::DistributedDataParallel
-  // over the mesh would average their gradients.
+  // With {.tensor = 2} and four ranks, two ranks would have each part. Then
+  // ddprun::DistributedDataParallel over the mesh would average their gradients.
   const auto mesh = ddprun::trainer::MakeMesh(group, {.tensor = group->getSize()});
 
   at::manual_seed(1);  // the same weights and data on all ranks

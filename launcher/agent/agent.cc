@@ -4,16 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include <asio/post.hpp>
 
 #include "base/text.h"
+#include "launcher/agent/last_words.h"
 #include "launcher/hang/hang_report.h"
-#include "launcher/output/log_file.h"
 #include "launcher/process/process_table.h"
-#include "launcher/report/report_file.h"
 
 namespace ddprun::launcher {
 
@@ -29,7 +27,11 @@ Agent::Agent(AgentPlan plan, const AgentSurroundings& surroundings)
            [this](std::string_view line) { surroundings_.console.err().WriteLines(line); }),
       patience_(plan_.env.Get("SLURM_JOB_ID").has_value()),
       history_(plan_.host, plan_.job_folder),
-      state_(surroundings_.agent_table) {}
+      state_(surroundings_.agent_table),
+      causes_({.own_node_rank = plan_.options.rdzv.node_rank.value_or(0),
+               .several_nodes = plan_.options.several_nodes(),
+               .saves = plan_.target.is_trainer_config}),
+      ending_(log_, plan_.options.several_nodes(), [this] { PostIfSettled(); }) {}
 
 Agent::~Agent() = default;
 
@@ -44,22 +46,13 @@ GroupSurroundings Agent::Surroundings() const {
 
 void Agent::Start() {
   if (Status begun = Begin(); !begun.ok()) {
-    error_ = std::move(begun).error();
+    causes_.error = std::move(begun).error();
     On(AgentEvent::kEndAsked);
   }
 }
 
 Status Agent::Begin() {
-  const Options& options = plan_.options;
-  if (!options.log_file.empty()) {
-    DDPRUN_ASSIGN(LogFile file,
-                  LogFile::OpenOwn(ReportPath(options.log_file, node_rank(), plan_.host, false),
-                                   surroundings_.console.files(),
-                                   [&log = log_](const std::string& text) { log.Warning(text); }));
-    log_.CopyTo([file = std::make_shared<LogFile>(std::move(file))](std::string_view line) {
-      file->Write(std::string(line) + "\n");
-    });
-  }
+  DDPRUN_TRY(CopyToLogFile(plan_, surroundings_.console, log_));
   log_.Debug("agent begins", {{"target", plan_.target.name},
                               {"nproc_per_node", std::to_string(plan_.local_world_size())},
                               {"host", plan_.host},
@@ -71,15 +64,11 @@ Status Agent::Begin() {
   }
   surroundings_.processes.OnExit([this](pid_t pid, const ProcessExit& exit) { OnExit(pid, exit); });
   DDPRUN_ASSIGN(output_, JobOutput::Create(plan_, surroundings_.console, log_));
-  surroundings_.console.out().OnLost([this](int error) {
-    log_.Warning("standard output cannot be written to any more: " +
-                 (error == EPIPE ? "its reader has ended" : ErrnoText(error)));
-  });
   if (plan_.target.is_trainer_config) {
     template_ = std::make_unique<TemplateHost>(
         Surroundings(), plan_,
-        TemplateHost::Handlers{.on_ready = [this] { StartIfReady(); },
-                               .on_lost = [this](const Error& e) { OnTemplateLost(e); }});
+        TemplateHost::Events{.on_ready = [this] { StartIfReady(); },
+                             .on_lost = [this](const Error& e) { OnTemplateLost(e); }});
   }
   DDPRUN_ASSIGN(rendezvous_, surroundings_.open_rendezvous(plan_, log_));
   Join();
@@ -114,17 +103,17 @@ void Agent::OnSignal(int signal, pid_t sender) {
   if (attempt_ == nullptr) return;
   // Ctrl-Z. The workers do not get it from the terminal, because they have sessions of their own.
   // SIGSTOP replaces SIGTSTP, because a group whose parent is in another session ignores SIGTSTP.
-  if (signal == SIGTSTP) return attempt_->group().PassToAll(SIGSTOP);
-  if (signal == SIGCONT) return attempt_->group().PassToAll(SIGCONT);
-  if (signal == SIGWINCH) attempt_->group().FollowTerminal();
-  attempt_->Pass(signal);
+  if (signal == SIGTSTP) return attempt_->group().SignalWithChildren(SIGSTOP);
+  if (signal == SIGCONT) return attempt_->group().SignalWithChildren(SIGCONT);
+  if (signal == SIGWINCH) attempt_->group().workers().FollowTerminal();
+  attempt_->Signal(signal);
 }
 
 void Agent::OnStopSignal(int signal, pid_t sender) {
   const StopPatience::Meaning meaning = patience_.Note(signal, surroundings_.clock.Now());
   if (meaning == StopPatience::Meaning::kRepeat) return;
-  if (meaning == StopPatience::Meaning::kHurry) return On(AgentEvent::kHurryAsked);
-  stop_signal_ = signal;
+  if (meaning == StopPatience::Meaning::kHurry) return On(AgentEvent::kKillAsked);
+  causes_.stop_signal = signal;
   const std::string from = sender > 0 ? " from pid " + std::to_string(sender) : "";
   const bool running = attempt_ != nullptr && !attempt_->gone();
   const bool saves = plan_.target.is_trainer_config && signal != SIGQUIT;
@@ -134,9 +123,8 @@ void Agent::OnStopSignal(int signal, pid_t sender) {
   log_.Info("got " + SignalName(signal) + from + (running ? ending + haste : ", leaving"));
   if (membership_ && plan_.options.several_nodes()) {
     const int code = saves ? StoppedCode(signal) : 128 + signal;
-    rendezvous_->Withdraw(
-        {.message = Name() + " was stopped by " + SignalName(signal), .exit_code = code},
-        Telling());
+    ending_.Withdraw(*rendezvous_, {.message = Name() + " was stopped by " + SignalName(signal),
+                                    .exit_code = code});
   }
   On(AgentEvent::kEndAsked);
 }
@@ -152,12 +140,16 @@ bool Agent::may_restart() const {
 }
 
 void Agent::OnTemplateLost(const Error& error) {
-  if (template_->refusal()) return OnCannotGoOn(error);
+  if (template_->refusal()) return OnCannotContinue(error);
   // Workers continue without their template, and the next round starts another one.
   if (state_.phase() != AgentPhase::kJoining) return;
-  if (template_renewed_ || !may_restart()) return OnCannotGoOn(error);
+  if (template_renewed_ || !may_restart()) return OnCannotContinue(error);
   template_renewed_ = true;
   log_.Warning(error.what + " Another one is started.");
+  StartTemplate();
+}
+
+void Agent::StartTemplate() {
   if (Status started = template_->EnsureRunning(); !started.ok()) {
     FailWith(std::move(started).error());
   }
@@ -165,11 +157,7 @@ void Agent::OnTemplateLost(const Error& error) {
 
 void Agent::Join() {
   // The template loads LibTorch while the nodes meet.
-  if (template_ != nullptr && !error_) {
-    if (Status started = template_->EnsureRunning(); !started.ok()) {
-      FailWith(std::move(started).error());
-    }
-  }
+  if (template_ != nullptr && !causes_.error) StartTemplate();
   if (state_.phase() != AgentPhase::kJoining) return;
   log_.Debug("joining", {{"backend", plan_.options.rdzv_backend}, {"run_id", plan_.run_id()}});
   rendezvous_->Join(
@@ -179,11 +167,12 @@ void Agent::Join() {
 void Agent::OnJoined(Result<rendezvous::Membership> membership) {
   if (!membership) {
     log_.Debug("not joined: " + membership.error().what);
-    if (!error_ && !refusal_) error_ = std::move(membership).error();
+    if (!causes_.error && !causes_.refusal) causes_.error = std::move(membership).error();
     return On(AgentEvent::kEndAsked);
   }
   membership_ = *std::move(membership);
-  last_rank_ = membership_->node_rank;
+  causes_.own_node_rank = membership_->node_rank;
+  has_joined_ = true;
   log_.Rename(LogName(membership_->node_rank));
   log_.Debug("joined", {{"round", std::to_string(membership_->round)},
                         {"restart_count", std::to_string(membership_->restart_count)},
@@ -197,7 +186,7 @@ void Agent::OnJoined(Result<rendezvous::Membership> membership) {
                                    {"world_size", std::to_string(membership_->world_size)}});
   }
   rendezvous_->WatchRound([this](const rendezvous::RoundEnd& end) { OnRoundEnd(end); });
-  if (error_) return OnCannotGoOn(*error_);
+  if (causes_.error) return OnCannotContinue(*causes_.error);
   StartIfReady();
 }
 
@@ -222,7 +211,7 @@ void Agent::StartWorkers() {
 }
 
 void Agent::OnFirstFailure(const WorkerRecord& worker) {
-  RestartOrEnd(history_.TellOf(worker));
+  RestartOrEnd(history_.RoundEndBy(worker));
 }
 
 void Agent::OnHang(const HangReport& report) {
@@ -233,17 +222,17 @@ void Agent::OnHang(const HangReport& report) {
 void Agent::RestartOrEnd(rendezvous::RoundEnd end) {
   const bool restart = may_restart();
   if (restart) end.kind = Kind::kRestart;
-  EndRound(std::move(end));
+  ending_.End(*rendezvous_, *membership_, std::move(end));
   On(restart ? AgentEvent::kRestartAsked : AgentEvent::kEndAsked);
 }
 
 void Agent::OnRoundEnd(const rendezvous::RoundEnd& end) {
-  round_end_ = end;
+  ending_.NoteEnd(end);
   log_.Debug("the round was ended", {{"by_node", std::to_string(end.node_rank)},
                                      {"kind", std::string(NameOf(end.kind))},
                                      {"message", end.message}});
   // This node ends for its own reason. The others continue without it if they can.
-  if (stop_signal_ || error_) return;
+  if (causes_.stop_signal || causes_.error) return;
   On(end.kind == Kind::kJobFailed ? AgentEvent::kEndAsked : AgentEvent::kRestartAsked);
 }
 
@@ -255,12 +244,12 @@ void Agent::OnAttemptGone() {
   const std::optional<Error>& start_error = attempt_->group().start_error();
   if (start_error && !settling()) OnCannotStart(*start_error);
   On(AgentEvent::kSucceeded);
-  SettleSoon();
+  PostIfSettled();
 }
 
 void Agent::OnCannotStart(const Error& error) {
   const bool killed = template_ != nullptr && !template_->ready() && !template_->refusal();
-  if (!killed || !may_restart()) return OnCannotGoOn(error);
+  if (!killed || !may_restart()) return OnCannotContinue(error);
   RestartOrEnd({.message = Name() + ": " + error.what, .exit_code = ExitStatus(error.code)});
 }
 
@@ -288,41 +277,95 @@ void Agent::OnExitBarrierTime() {
 void Agent::StopWorkers() {
   alarm_.reset();
   if (attempt_ != nullptr) {
-    const int signal = stop_signal_.value_or(SIGTERM);
+    const int signal = causes_.stop_signal.value_or(SIGTERM);
     if (!plan_.target.is_trainer_config) {
       attempt_->Stop(signal);
     } else if (StopsGently(Causes())) {
       attempt_->Stop(signal == SIGINT ? SIGINT : SIGTERM);
     } else {
-      attempt_->Hurry();
+      attempt_->Kill();
     }
   }
-  SettleSoon();
+  PostIfSettled();
 }
 
 void Agent::KillWorkers() {
   alarm_.reset();
-  if (attempt_ != nullptr) attempt_->Hurry();
-  is_told_ = true;
-  SettleSoon();
+  if (attempt_ != nullptr) attempt_->Kill();
+  ending_.StopWaiting();
+  PostIfSettled();
 }
 
 void Agent::JoinAgain() {
-  if (attempt_ != nullptr) {
-    attempt_->group().FinishOutput();
-    history_.EndAttempt(*attempt_, round_end_);
-    surroundings_.console.err().WriteLines(HangText());
-  }
-  for (const auto& line : RestartLines(plan_, *membership_, *round_end_)) log_.Warning(line);
+  CloseAttempt();
+  for (const auto& line : RestartLines(plan_, *membership_, *ending_.end())) log_.Warning(line);
   std::chrono::milliseconds pause{0};
-  if (attempt_ != nullptr && round_end_->kind == Kind::kRestart) {
+  if (attempt_ != nullptr && ending_.end()->kind == Kind::kRestart) {
     pause = crash_loop_.PauseAfter(attempt_->lifetime());
   }
   attempt_.reset();
   membership_.reset();
-  round_end_.reset();
+  ending_.Reset();
   template_renewed_ = false;
   alarm_ = surroundings_.clock.Set(pause, [this] { Join(); });
+}
+
+void Agent::FailWith(Error error) {
+  causes_.error = std::move(error);
+  OnCannotContinue(*causes_.error);
+}
+
+void Agent::OnCannotContinue(const Error& error) {
+  // A template that refused its work has printed the reason on standard error.
+  if (template_ != nullptr) causes_.refusal = template_->refusal();
+  if (!causes_.error) causes_.error = error;
+  // This node joins nevertheless, because it has to tell the other nodes.
+  if (!membership_ && plan_.options.several_nodes()) return;
+  const std::string what =
+      causes_.refusal ? " could not start its workers" : " failed: " + causes_.error->what;
+  if (membership_) {
+    const int code = causes_.refusal.value_or(ExitStatus(causes_.error->code));
+    ending_.End(*rendezvous_, *membership_, {.message = Name() + what, .exit_code = code});
+  }
+  On(AgentEvent::kEndAsked);
+}
+
+void Agent::PostIfSettled() {
+  // Posts the event, because its action may destroy the object that calls this.
+  asio::post(surroundings_.io, [this] {
+    const bool gone = attempt_ == nullptr || attempt_->gone();
+    if (settling() && gone && ending_.is_known()) On(AgentEvent::kSettled);
+  });
+}
+
+int Agent::Finish() {
+  if (template_ != nullptr) template_->Close();
+  rendezvous_.reset();
+  causes_.unkillable = surroundings_.processes.EndAll();
+  if (template_ != nullptr) template_->FinishOutput();
+  CloseAttempt();
+  JobEnd end = DescribeEnd(plan_, Causes(), history_);
+  if (!plan_.options.report_file.empty()) end.log = log_.LastLines();
+  // If the back end assigns ranks, a rank that this node only asked for may be another node's.
+  end.ranked = has_joined_ || plan_.options.backend->fixed || !plan_.options.several_nodes();
+  ReportJobEnd(plan_, end, surroundings_.console, log_);
+  return end.exit_code;
+}
+
+void Agent::CloseAttempt() {
+  if (attempt_ == nullptr) return;
+  attempt_->group().workers().FinishOutput();
+  history_.EndAttempt(*attempt_, ending_.end());
+  if (const auto hang = attempt_->hang()) {
+    surroundings_.console.err().WriteLines(RenderHang(*hang, plan_.target.name, plan_.color));
+  }
+}
+
+JobCauses Agent::Causes() const {
+  JobCauses causes = causes_;
+  causes.round_end = ending_.end();
+  if (attempt_ != nullptr) AddAttempt(*attempt_, causes);
+  return causes;
 }
 
 bool Agent::settling() const {
@@ -330,11 +373,7 @@ bool Agent::settling() const {
 }
 
 std::string Agent::Name() const {
-  return "node " + std::to_string(node_rank()) + " (" + plan_.host + ")";
-}
-
-int Agent::node_rank() const {
-  return last_rank_.value_or(plan_.options.rdzv.node_rank.value_or(0));
+  return "node " + std::to_string(causes_.own_node_rank) + " (" + plan_.host + ")";
 }
 
 }  // namespace ddprun::launcher

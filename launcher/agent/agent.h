@@ -10,12 +10,12 @@
 #include <asio/io_context.hpp>
 
 #include "base/log.h"
-#include "base/result.h"
 #include "launcher/agent/agent_plan.h"
 #include "launcher/agent/agent_state.h"
 #include "launcher/agent/job_history.h"
 #include "launcher/agent/job_output.h"
 #include "launcher/agent/job_result.h"
+#include "launcher/agent/round_ending.h"
 #include "launcher/agent/running_attempt.h"
 #include "launcher/agent/template_host.h"
 #include "launcher/output/stream_writer.h"
@@ -63,6 +63,8 @@ class Agent {
   void OnExit(pid_t pid, const ProcessExit& exit);
   void OnTemplateLost(const Error& error);
 
+  void StartTemplate();
+
   // The steps of a round, in their order.
   void Join();
   void OnJoined(Result<rendezvous::Membership> membership);
@@ -88,23 +90,17 @@ class Agent {
   bool settling() const;
   // Ends this node with `error`. Tells the other nodes, after joining if it has not joined yet.
   void FailWith(Error error);
-  void OnCannotGoOn(const Error& error);
-  // Ends the round on all nodes, unless it has ended already.
-  void EndRound(rendezvous::RoundEnd end);
-  // Returns what the rendezvous calls when the other nodes know of the end. A later call makes the
-  // function of an earlier one do nothing.
-  std::function<void()> Telling();
+  void OnCannotContinue(const Error& error);
   // Posts kSettled if the workers are gone and the other nodes know of the end.
-  void SettleSoon();
+  void PostIfSettled();
 
+  // Completes what the reports need from the attempt, if there is one.
+  void CloseAttempt();
   JobCauses Causes() const;
-  // Returns the report of a hang; "" if the workers have not hung.
-  std::string HangText() const;
   // Returns the name for log lines, with the node's rank if it is known.
   static std::string LogName(std::optional<int> node_rank);
   // Returns "node 1 (host)".
   std::string Name() const;
-  int node_rank() const;
   GroupSurroundings Surroundings() const;
 
   const AgentPlan plan_;
@@ -117,23 +113,16 @@ class Agent {
   std::shared_ptr<rendezvous::Rendezvous> rendezvous_;
   std::optional<JobOutput> output_;
   std::unique_ptr<TemplateHost> template_;
+  bool has_joined_ = false;  // the node rank is known
 
   AgentState state_;
-  int telling_ = 0;      // counts calls of Telling(), so that old answers are ignored
-  bool is_told_ = true;  // no node has to be told of an end
+  JobCauses causes_;  // without those of the round: see Causes()
 
   // State of the round.
   std::optional<rendezvous::Membership> membership_;
-  std::optional<int> last_rank_;  // node rank in this round or the last one
+  RoundEnding ending_;
   std::unique_ptr<RunningAttempt> attempt_;
-  std::optional<rendezvous::RoundEnd> round_end_;
   bool template_renewed_ = false;  // the template was killed before it forked, and started again
-
-  // Why the whole job ends on this node.
-  std::optional<int> stop_signal_;
-  std::optional<Error> error_;
-  std::optional<int> refusal_;  // exit code of a template that has reported its error itself
-  std::vector<pid_t> unkillable_;
 };
 
 }  // namespace ddprun::launcher

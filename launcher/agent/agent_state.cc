@@ -5,70 +5,48 @@ namespace ddprun::launcher {
 namespace {
 
 using enum AgentPhase;
-using Row = AgentTable::Row;
-constexpr AgentAction kNone = AgentAction::kNone;
-constexpr AgentAction kStart = AgentAction::kStartWorkers;
-constexpr AgentAction kStop = AgentAction::kStopWorkers;
-constexpr AgentAction kKill = AgentAction::kKillWorkers;
-constexpr AgentAction kLeave = AgentAction::kLeave;
-constexpr AgentAction kJoin = AgentAction::kJoin;
-constexpr AgentAction kFinish = AgentAction::kFinish;
+using enum AgentAction;
+using AgentEvent::kReady, AgentEvent::kSucceeded, AgentEvent::kRestartAsked, AgentEvent::kEndAsked,
+    AgentEvent::kKillAsked, AgentEvent::kSettled, AgentEvent::kLeft;
+using From = AgentTable::From;
 
 }  // namespace
 
-// Cells are in the order of AgentEvent: ready, succeeded, restart asked, end asked, hurry, settled,
-// left. kRestarting and kEnding can change into each other, because another node may have ended
-// the round first, in another way.
-constexpr AgentTable kAgentTable = {{{
-    // kJoining. The round may end before this node has started its workers.
-    Row{{{kRunning, kStart},
-         {kJoining, kNone},
-         {kRestarting, kStop},
-         {kEnding, kStop},
-         {kEnding, kKill},
-         {kJoining, kNone},
-         {kJoining, kNone}}},
-    // kRunning
-    Row{{{kRunning, kNone},
-         {kLeaving, kLeave},
-         {kRestarting, kStop},
-         {kEnding, kStop},
-         {kEnding, kKill},
-         {kRunning, kNone},
-         {kRunning, kNone}}},
-    // kLeaving. The workers are gone, but a restart starts them again if another node fails now.
-    Row{{{kLeaving, kNone},
-         {kLeaving, kNone},
-         {kRestarting, kStop},
-         {kEnding, kStop},
-         {kEnding, kKill},
-         {kLeaving, kNone},
-         {kDone, kFinish}}},
-    // kRestarting
-    Row{{{kRestarting, kNone},
-         {kRestarting, kNone},
-         {kRestarting, kNone},
-         {kEnding, kStop},
-         {kEnding, kKill},
-         {kJoining, kJoin},
-         {kRestarting, kNone}}},
-    // kEnding
-    Row{{{kEnding, kNone},
-         {kEnding, kNone},
-         {kRestarting, kStop},
-         {kEnding, kNone},
-         {kEnding, kKill},
-         {kDone, kFinish},
-         {kEnding, kNone}}},
-    // kDone
-    Row{{{kDone, kNone},
-         {kDone, kNone},
-         {kDone, kNone},
-         {kDone, kNone},
-         {kDone, kNone},
-         {kDone, kNone},
-         {kDone, kNone}}},
-}}};
+// kRestarting and kEnding can change into each other, because another node may have ended the round
+// first, in another way.
+constexpr AgentTable kAgentTable = {
+    // The round may end before this node has started its workers.
+    From(kJoining)
+        .On(kReady, kRunning, kStartWorkers)
+        .On(kRestartAsked, kRestarting, kStopWorkers)
+        .On(kEndAsked, kEnding, kStopWorkers)
+        .On(kKillAsked, kEnding, kKillWorkers)
+        .Ignores(kSucceeded, kSettled, kLeft),
+    From(kRunning)
+        .On(kSucceeded, kLeaving, kLeave)
+        .On(kRestartAsked, kRestarting, kStopWorkers)
+        .On(kEndAsked, kEnding, kStopWorkers)
+        .On(kKillAsked, kEnding, kKillWorkers)
+        .Ignores(kReady, kSettled, kLeft),
+    // The workers are gone, but a restart starts them again if another node fails now.
+    From(kLeaving)
+        .On(kRestartAsked, kRestarting, kStopWorkers)
+        .On(kEndAsked, kEnding, kStopWorkers)
+        .On(kKillAsked, kEnding, kKillWorkers)
+        .On(kLeft, kDone, kFinish)
+        .Ignores(kReady, kSucceeded, kSettled),
+    From(kRestarting)
+        .On(kEndAsked, kEnding, kStopWorkers)
+        .On(kKillAsked, kEnding, kKillWorkers)
+        .On(kSettled, kJoining, kJoin)
+        .Ignores(kReady, kSucceeded, kRestartAsked, kLeft),
+    From(kEnding)
+        .On(kRestartAsked, kRestarting, kStopWorkers)
+        .On(kKillAsked, kEnding, kKillWorkers)
+        .On(kSettled, kDone, kFinish)
+        .Ignores(kReady, kSucceeded, kEndAsked, kLeft),
+    From(kDone).Ignores(kReady, kSucceeded, kRestartAsked, kEndAsked, kKillAsked, kSettled, kLeft),
+};
 static_assert(kAgentTable.IsComplete());
 
 }  // namespace ddprun::launcher

@@ -20,7 +20,7 @@ enum class AgentEvent {
   kSucceeded,     // all workers of this node exited with 0
   kRestartAsked,  // a node ends the round, and the job continues with another round
   kEndAsked,      // the job ends: by a failure, by a signal, or by another node
-  kHurryAsked,    // a second stop signal: kill the workers now
+  kKillAsked,     // a second stop signal: kill the workers now
   kSettled,       // no worker is left, and the other nodes know of the end
   kLeft,          // the workers of all nodes ended well
   kCount

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "launcher/agent/group_state.h"
-#include "launcher/agent/template_client.h"
+#include "launcher/agent/worker_spec.h"
 #include "launcher/hang/hang_watch.h"
 #include "launcher/output/stream_writer.h"
 #include "launcher/process/clock.h"
@@ -28,22 +28,15 @@ struct GroupSurroundings {
   CpuTimesReader cpu_times;
 };
 
-// How to make a process that replaces a lost worker: the template forks it with this environment.
-struct Replacement {
-  TemplateClient* worker_template;
-  EnvironmentChange env;
-};
-
-// Returns the replacement of a worker that a signal has ended; nullopt means that the worker has
-// failed.
-using ReplacementOf = std::function<std::optional<Replacement>(const WorkerRecord&)>;
-
 struct GroupHandlers {
   // Called at most once, with the first worker that failed by itself and its last lines. The group
   // is stopping the other workers.
   std::function<void(const WorkerRecord&)> on_first_failure;
   // Called once, from the loop, when no worker is left.
   std::function<void()> on_done;
+  // Returns the spec of the process that replaces a worker that a signal has ended; nullopt means
+  // that the worker has failed. May be empty: then every lost worker has failed.
+  std::function<std::optional<WorkerSpec>(const WorkerRecord&)> replacement_of = {};
 };
 
 }  // namespace ddprun::launcher

@@ -22,7 +22,7 @@ enum class GroupEvent {
   kWorkerLost,       // a signal has ended a worker, and another process can replace it
   kAllGone,          // the last worker has ended, or no worker could be started
   kStopAsked,        // by a signal, or because the round ends
-  kHurryAsked,       // a second stop signal: kill the workers now
+  kKillAsked,        // a second stop signal: kill the workers now
   kGraceOver,        // the timer that kStop or kKill started has expired
   kCount
 };

@@ -22,41 +22,39 @@ HangGuard::StoreWaits HangGuard::WaitsIn(StoreOf store) {
   };
 }
 
-void HangGuard::Watch(WorkerGroup& group,
-                      const FlightReader& flight,
-                      StoreOf store,
-                      std::function<void(const HangReport&)> on_hang) {
-  HangSources sources;
-  sources.workers = [&group] { return group.Living(); };
-  sources.ended = [&group] { return group.EndedWell(); };
-  sources.store_waits = WaitsIn(std::move(store));
-  sources.cpu_times = cpu_times_;
-  sources.flight = &flight;
-  watch_ = std::make_unique<HangWatch>(
-      clock_, timeout_, std::move(sources),
-      [this, &group, on_hang = std::move(on_hang)](const HangReport& report) {
-        report_ = report;
-        bytes_before_ = group.bytes_seen();
-        End(group);
-        on_hang(report);
-      });
-}
+HangGuard::HangGuard(Clock& clock,
+                     CpuTimesReader cpu_times,
+                     std::chrono::milliseconds timeout,
+                     WorkerGroup& group,
+                     const FlightReader& flight,
+                     StoreOf store,
+                     std::function<void(const HangReport&)> on_hang)
+    : clock_(clock),
+      group_(group),
+      on_hang_(std::move(on_hang)),
+      watch_(clock,
+             timeout,
+             {.workers = [&group] { return group.workers().Living(); },
+              .ended = [&group] { return group.workers().EndedWell(); },
+              .store_waits = WaitsIn(std::move(store)),
+              .cpu_times = std::move(cpu_times),
+              .flight = &flight},
+             [this](const HangReport& report) { OnHang(report); }) {}
 
-void HangGuard::EndWatch() {
-  if (watch_ != nullptr) watch_->End();
-}
-
-std::optional<HangReport> HangGuard::report(const WorkerGroup& group) const {
-  std::optional<HangReport> report = report_;
-  if (report) report->printed_stacks = group.bytes_seen() > bytes_before_;
-  return report;
-}
-
-void HangGuard::End(WorkerGroup& group) {
-  group.Stop(SIGABRT);
+void HangGuard::OnHang(const HangReport& report) {
+  report_ = report;
+  bytes_before_ = group_.workers().bytes_seen();
+  group_.Stop(SIGABRT);
   // SIGCONT is needed, because a stopped process takes SIGABRT only after it.
-  group.PassToAll(SIGCONT);
-  dump_time_ = clock_.Set(kDumpTime, [&group] { group.Hurry(); });
+  group_.SignalWithChildren(SIGCONT);
+  dump_time_ = clock_.Set(kDumpTime, [this] { group_.Kill(); });
+  on_hang_(report);
+}
+
+std::optional<HangReport> HangGuard::report() const {
+  std::optional<HangReport> report = report_;
+  if (report) report->printed_stacks = group_.workers().bytes_seen() > bytes_before_;
+  return report;
 }
 
 }  // namespace ddprun::launcher

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "base/flight_reader.h"
@@ -22,31 +20,30 @@ class HangGuard {
   using StoreWaits = std::function<std::vector<StoreWait>(std::span<const LiveWorker>)>;
   static StoreWaits WaitsIn(StoreOf store);
 
-  HangGuard(Clock& clock, CpuTimesReader cpu_times, std::chrono::milliseconds timeout)
-      : clock_(clock), cpu_times_(std::move(cpu_times)), timeout_(timeout) {}
-
   // Watches `group` from now on. If it hangs, sends SIGABRT, on which workers print their stacks,
-  // calls `on_hang`, and sends SIGKILL a little later. `group` and `flight` must outlive this
-  // object.
-  void Watch(WorkerGroup& group,
-             const FlightReader& flight,
-             StoreOf store,
-             std::function<void(const HangReport&)> on_hang);
+  // calls `on_hang`, and sends SIGKILL a little later. The references must outlive this object.
+  HangGuard(Clock& clock,
+            CpuTimesReader cpu_times,
+            std::chrono::milliseconds timeout,
+            WorkerGroup& group,
+            const FlightReader& flight,
+            StoreOf store,
+            std::function<void(const HangReport&)> on_hang);
 
   // Ends the watch, because the group is stopping. If it has hung, SIGKILL still follows.
-  void EndWatch();
+  void EndWatch() { watch_.End(); }
 
   // Returns the report about the watched group; nullopt means that it has not hung.
-  std::optional<HangReport> report(const WorkerGroup& group) const;
+  std::optional<HangReport> report() const;
 
  private:
-  void End(WorkerGroup& group);
+  void OnHang(const HangReport& report);
 
   Clock& clock_;
-  const CpuTimesReader cpu_times_;
-  const std::chrono::milliseconds timeout_;
+  WorkerGroup& group_;
+  const std::function<void(const HangReport&)> on_hang_;
+  HangWatch watch_;
   Clock::Alarm dump_time_;
-  std::unique_ptr<HangWatch> watch_;
   std::optional<HangReport> report_;
   uint64_t bytes_before_ = 0;  // bytes that the workers had printed before SIGABRT
 };

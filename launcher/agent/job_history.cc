@@ -12,7 +12,7 @@ void JobHistory::BeginAttempt(const rendezvous::Membership& membership) {
   current_ = AttemptEnd{.membership = membership, .started_at = std::chrono::system_clock::now()};
 }
 
-rendezvous::RoundEnd JobHistory::TellOf(const WorkerRecord& worker) const {
+rendezvous::RoundEnd JobHistory::RoundEndBy(const WorkerRecord& worker) const {
   std::vector<WorkerRecord> known = {worker};
   Complete(known);
   return {.message = Summarize(worker, host_),
@@ -30,7 +30,7 @@ bool JobHistory::RanOutOfMemory(const WorkerRecord& worker) const {
 void JobHistory::EndAttempt(const RunningAttempt& attempt,
                             const std::optional<rendezvous::RoundEnd>& round_end) {
   const WorkerGroup& group = attempt.group();
-  current_.workers = group.Records();
+  current_.workers = group.workers().Records();
   Complete(current_.workers);
   Evidence::AddGpus(current_.workers);
   current_.first_failure = group.first_failure();

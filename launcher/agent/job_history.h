@@ -24,7 +24,7 @@ class JobHistory {
   // Begins an attempt. Call it before the attempt's workers start.
   void BeginAttempt(const rendezvous::Membership& membership);
   // Returns what this node tells the other nodes about a worker that has just failed.
-  rendezvous::RoundEnd TellOf(const WorkerRecord& worker) const;
+  rendezvous::RoundEnd RoundEndBy(const WorkerRecord& worker) const;
   // Returns whether the worker ran out of memory, as far as this machine knows.
   bool RanOutOfMemory(const WorkerRecord& worker) const;
   // Ends the attempt. Call it when no worker is left and the output is complete. `round_end` is how

@@ -1,10 +1,14 @@
 #include "launcher/agent/job_output.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
+#include <memory>
 #include <utility>
 
 #include "launcher/agent/output_plan.h"
+#include "launcher/output/log_file.h"
+#include "launcher/report/report_file.h"
 
 namespace ddprun::launcher {
 
@@ -28,29 +32,44 @@ Result<LogFolder> MakeLogFolder(const AgentPlan& plan, const Log& log) {
 
 }  // namespace
 
+Status CopyToLogFile(const AgentPlan& plan, Console& console, Log& log) {
+  if (plan.options.log_file.empty()) return {};
+  const int node_rank = plan.options.rdzv.node_rank.value_or(0);
+  DDPRUN_ASSIGN(
+      LogFile file,
+      LogFile::OpenOwn(ReportPath(plan.options.log_file, node_rank, plan.host, false),
+                       console.files(), [&log](const std::string& text) { log.Warning(text); }));
+  log.CopyTo([file = std::make_shared<LogFile>(std::move(file))](std::string_view line) {
+    file->Write(std::string(line) + "\n");
+  });
+  return {};
+}
+
 Result<JobOutput> JobOutput::Create(const AgentPlan& plan, Console& console, const Log& log) {
   DDPRUN_ASSIGN(LogFolder logs, MakeLogFolder(plan, log));
-  JobOutput output(plan, std::move(logs));
-  output.out_is_terminal_ = console.out().is_terminal();
-  output.err_is_terminal_ = console.err().is_terminal();
-  output.color_ = plan.env.GetOr("NO_COLOR", "").empty() && plan.env.GetOr("TERM", "") != "dumb";
-  return output;
+  console.out().OnLost([log](int error) {
+    log.Warning("standard output cannot be written to any more: " +
+                (error == EPIPE ? "its reader has ended" : ErrnoText(error)));
+  });
+  return JobOutput(plan, console, std::move(logs));
 }
 
 Result<AttemptOutput> JobOutput::MakeAttempt(const rendezvous::Membership& membership) const {
   AttemptOutput attempt;
   DDPRUN_ASSIGN(attempt.folder,
                 logs_.MakeAttempt(membership.restart_count, plan_->local_world_size()));
-  attempt.plan = PlanOutput(plan_->options, {.membership = membership,
-                                             .local_world_size = plan_->local_world_size(),
-                                             .host = plan_->host,
-                                             .attempt_folder = attempt.folder,
-                                             .is_trainer_config = plan_->target.is_trainer_config,
-                                             .out_is_terminal = out_is_terminal_,
-                                             .err_is_terminal = err_is_terminal_,
-                                             .color = color_,
-                                             .prefix_template = plan_->env.GetOr(
-                                                 "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "")});
+  const Environment& env = plan_->env;
+  attempt.plan =
+      PlanOutput(plan_->options,
+                 {.membership = membership,
+                  .local_world_size = plan_->local_world_size(),
+                  .host = plan_->host,
+                  .attempt_folder = attempt.folder,
+                  .is_trainer_config = plan_->target.is_trainer_config,
+                  .out_is_terminal = console_->out().is_terminal(),
+                  .err_is_terminal = console_->err().is_terminal(),
+                  .color = env.GetOr("NO_COLOR", "").empty() && env.GetOr("TERM", "") != "dumb",
+                  .prefix_template = env.GetOr("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "")});
   return attempt;
 }
 

@@ -45,6 +45,17 @@ bool EndedElsewhere(const JobCauses& causes) {
   return JobFailed(causes) && causes.round_end->node_rank != causes.own_node_rank;
 }
 
+void AddAttempt(const RunningAttempt& attempt, JobCauses& causes) {
+  const WorkerGroup& group = attempt.group();
+  if (const auto first = group.first_failure()) {
+    causes.first_failure = group.workers().Records()[*first].exit;
+  }
+  causes.stopped_code = group.workers().first_nonzero_code();
+  causes.ended_well = group.workers().ended_well();
+  causes.failed_to_save = group.failed_to_save();
+  causes.hung = attempt.hang().has_value();
+}
+
 bool EndedByOwnWorker(const JobCauses& causes) {
   if (!causes.first_failure || causes.error || causes.refusal) return false;
   return !causes.round_end || JobFailed(causes);

@@ -34,6 +34,9 @@ struct JobCauses {
   std::vector<pid_t> unkillable = {};
 };
 
+// Adds what is known from the last attempt on this node.
+void AddAttempt(const RunningAttempt& attempt, JobCauses& causes);
+
 // Returns whether a failed worker of this node ended the job, and not only a round before a
 // restart.
 bool EndedByOwnWorker(const JobCauses& causes);

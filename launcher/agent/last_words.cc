@@ -13,7 +13,7 @@
 
 namespace ddprun::launcher {
 
-std::string ForParent(const std::string& error_file, const ProcessExit& exit) {
+std::string ErrorTextForParent(const std::string& error_file, const ProcessExit& exit) {
   using nlohmann::json;
   json document = ParseJsonOfStranger(error_file);
   const bool has_message =
@@ -24,18 +24,18 @@ std::string ForParent(const std::string& error_file, const ProcessExit& exit) {
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-Status PassErrorFileOn(const std::string& from, const ProcessExit& exit, const std::string& to) {
+Status CopyErrorFile(const std::string& from, const ProcessExit& exit, const std::string& to) {
   const std::optional<std::string> text = ReadFileOfStranger(from);
   if (!text) return {};
-  return WriteWholeFile(to, ForParent(*text, exit), Durability::kUnsynced);
+  return WriteWholeFile(to, ErrorTextForParent(*text, exit), Durability::kUnsynced);
 }
 
-void SayLastWords(const AgentPlan& plan, const JobEnd& end, Console& console, const Log& log) {
+void ReportJobEnd(const AgentPlan& plan, const JobEnd& end, Console& console, const Log& log) {
   const std::string parent_file = plan.env.GetOr("TORCHELASTIC_ERROR_FILE", "");
   if (!parent_file.empty() && end.worker_failed) {
     const AttemptEnd& last = end.attempts.back();
     const WorkerRecord& worker = last.workers[*last.first_failure];
-    const Status told = PassErrorFileOn(worker.error_file, *worker.exit, parent_file);
+    const Status told = CopyErrorFile(worker.error_file, *worker.exit, parent_file);
     if (!told.ok()) log.Warning("TORCHELASTIC_ERROR_FILE: " + told.error().what);
   }
   console.err().WriteLines(RenderJobEnd(end, TerminalStyle(STDERR_FILENO, plan.color)));

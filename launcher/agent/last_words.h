@@ -15,14 +15,14 @@ namespace ddprun::launcher {
 // Returns the text of a worker's error file with an errorCode in its message (negative for
 // signals), because a killed worker could not write its own. Returns a text without a message
 // unchanged, because the parent process may understand it.
-std::string ForParent(const std::string& error_file, const ProcessExit& exit);
+std::string ErrorTextForParent(const std::string& error_file, const ProcessExit& exit);
 
 // Copies the error file at `from`, if it exists, to `to`, the error file that the parent process
 // of ddprun reads. torch elastic does so, too.
-Status PassErrorFileOn(const std::string& from, const ProcessExit& exit, const std::string& to);
+Status CopyErrorFile(const std::string& from, const ProcessExit& exit, const std::string& to);
 
 // Reports the end on standard error, in the file of --report_file, and in the file of
 // TORCHELASTIC_ERROR_FILE.
-void SayLastWords(const AgentPlan& plan, const JobEnd& end, Console& console, const Log& log);
+void ReportJobEnd(const AgentPlan& plan, const JobEnd& end, Console& console, const Log& log);
 
 }  // namespace ddprun::launcher

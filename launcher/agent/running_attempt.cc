@@ -1,7 +1,5 @@
 #include "launcher/agent/running_attempt.h"
 
-#include <unistd.h>
-
 #include <set>
 #include <utility>
 
@@ -12,14 +10,6 @@
 
 namespace ddprun::launcher {
 
-namespace {
-
-// Most replacements in one attempt. A cause that kills so many workers will kill the next ones,
-// too.
-constexpr int kMostReplacements = 1000;
-
-}  // namespace
-
 RunningAttempt::RunningAttempt(const GroupSurroundings& surroundings,
                                const AgentPlan& plan,
                                const rendezvous::Membership& membership,
@@ -27,107 +17,73 @@ RunningAttempt::RunningAttempt(const GroupSurroundings& surroundings,
                                Handlers handlers)
     : surroundings_(surroundings),
       plan_(plan),
-      membership_(membership),
+      shared_{.plan = plan, .membership = membership},
       output_(output),
       handlers_(std::move(handlers)),
       start_(surroundings.clock.Now()),
-      group_(surroundings,
-             GroupRules{.grace = plan.grace(), .saves = plan.target.is_trainer_config},
-             GroupHandlers{.on_first_failure = [this](const WorkerRecord& w) { OnFirstFailure(w); },
-                           .on_done = [this] { OnWorkersDone(); }}) {}
+      program_(surroundings.processes, plan.target) {}
 
 Status RunningAttempt::Start(TemplateHost* worker_template) {
   // The memory is new for every attempt, so that workers do not see what a killed worker left.
   DDPRUN_ASSIGN(node_memory_, CreateNodeMemory());
-  DDPRUN_ASSIGN(AttemptOutput output, output_.MakeAttempt(membership_));
+  DDPRUN_ASSIGN(AttemptOutput output, output_.MakeAttempt(shared_.membership));
   DDPRUN_ASSIGN(recorder_, CreateFlightRecorderFile(plan_.local_world_size()));
   DDPRUN_ASSIGN(flight_, FlightReader::Open(recorder_, plan_.local_world_size()));
-  group_.ShareFlightRecorder(recorder_.get(), flight_.get());
-  folder_ = output.folder;
+  shared_.error_folder = std::move(output.folder);
+  shared_.node_memory_fd = node_memory_.get();
+  shared_.flight_recorder_fd = recorder_.get();
+  shared_.usable_cores = UsableCores();
   template_ = worker_template;
+  GroupHandlers handlers{.on_first_failure = [this](const WorkerRecord& w) { OnFirstFailure(w); },
+                         .on_done = [this] { OnWorkersDone(); }};
+  if (template_ != nullptr && one_node() && plan_.options.rdzv.rules.max_restarts > 0) {
+    handlers.replacement_of = [this](const WorkerRecord& lost) { return Replace(lost); };
+  }
+  group_.emplace(surroundings_,
+                 GroupRules{.grace = plan_.grace(), .saves = plan_.target.is_trainer_config},
+                 template_ != nullptr ? static_cast<WorkerStarter&>(*template_) : program_,
+                 std::move(output.plan), *flight_, std::move(handlers));
+  replacements_.emplace(recorder_, *flight_, group_->workers(), handlers_.out_of_memory);
   std::vector<WorkerSpec> specs;
   for (int local_rank = 0; local_rank < plan_.local_world_size(); ++local_rank) {
     specs.push_back(SpecFor(local_rank));
   }
-  const bool one_node = membership_.nnodes == 1;
-  if (worker_template != nullptr && one_node && plan_.options.rdzv.rules.max_restarts > 0) {
-    group_.ReplaceBy([this](const WorkerRecord& lost) { return Replace(lost); });
+  if (template_ != nullptr) {
+    surroundings_.log.Debug("asking the worker template to fork",
+                            {{"workers", std::to_string(specs.size())}});
   }
-  if (worker_template == nullptr) {
-    group_.Start(plan_.target, specs, std::move(output.plan), node_memory_.get());
-    return {};
-  }
-  group_.StartFromTemplate(worker_template->client(), worker_template->env(), specs,
-                           std::move(output.plan), node_memory_.get());
+  group_->Start(specs);
   return {};
 }
 
 WorkerSpec RunningAttempt::SpecFor(int local_rank) const {
-  const Attempt attempt{.plan = plan_,
-                        .membership = membership_,
-                        .error_folder = folder_,
-                        .node_memory_fd = node_memory_.get(),
-                        .flight_recorder_fd = recorder_.get(),
-                        .usable_cores = UsableCores()};
-  WorkerSpec spec = MakeWorkerSpec(attempt, local_rank);
+  WorkerSpec spec = MakeWorkerSpec(shared_, local_rank);
   // The template gives each worker the numbers of the descriptors that it passes on.
   if (template_ != nullptr) spec.env.Unset("DDPRUN_NODE_MEMORY_FD");
   return spec;
 }
 
-bool RunningAttempt::HasRecovered(int local_rank) const {
-  const auto flight = flight_->Read(local_rank);
-  // A number beyond the newest generation is none that the worker has written.
-  return flight && flight->recovers && *flight->recovers >= BornIn(local_rank) &&
-         *flight->recovers <= generation_;
-}
-
-int RunningAttempt::BornIn(int local_rank) const {
-  const auto born = born_.find(local_rank);
-  return born == born_.end() ? 0 : born->second;
-}
-
-// Other workers may be lost at the same time, or their replacements may still start: living workers
-// that have the run's state wait for all of them.
-bool RunningAttempt::CanReplace(const WorkerRecord& lost) const {
-  if (generation_ == kMostReplacements || !template_->ready()) return false;
-  // A worker that is lost before it has done a step might be lost again and again.
-  if (!HasRecovered(lost.local_rank) || !group_.EndedWell().empty()) return false;
-  bool state_is_left = false;
-  for (const LiveWorker& worker : group_.Living()) {
-    const auto flight = flight_->Read(worker.local_rank);
-    if (!flight) return false;
-    const bool comes = BornIn(worker.local_rank) > 0 && flight->phase == WorkerPhase::kStarting;
-    if (!flight->recovers && !comes) return false;
-    state_is_left = state_is_left || HasRecovered(worker.local_rank);
-  }
-  return state_is_left && !handlers_.out_of_memory(lost);
-}
-
-std::optional<Replacement> RunningAttempt::Replace(const WorkerRecord& lost) {
-  if (!CanReplace(lost) || !MarkLost(recorder_, lost.local_rank, generation_ + 1).ok()) {
-    return std::nullopt;
-  }
-  born_[lost.local_rank] = ++generation_;
-  if (!lost.error_file.empty()) ::unlink(lost.error_file.c_str());  // the lost worker's error file
+std::optional<WorkerSpec> RunningAttempt::Replace(const WorkerRecord& lost) {
+  const auto generation = template_->ready() ? replacements_->Begin(lost) : std::nullopt;
+  if (!generation) return std::nullopt;
   WorkerSpec spec = SpecFor(lost.local_rank);
-  spec.env.Set("DDPRUN_GENERATION", std::to_string(generation_));
-  return Replacement{&template_->client(), ChangeOf(template_->env(), spec.env)};
+  spec.env.Set("DDPRUN_GENERATION", std::to_string(*generation));
+  return spec;
 }
 
 void RunningAttempt::Stop(int signal) {
   OnEnding();
-  group_.Stop(signal);
+  group_->Stop(signal);
 }
 
-void RunningAttempt::Hurry() {
+void RunningAttempt::Kill() {
   OnEnding();
-  group_.Hurry();
+  group_->Kill();
 }
 
 void RunningAttempt::OnExit(pid_t pid, const ProcessExit& exit) {
-  group_.OnExit(pid, exit);
-  if (early_end_ != nullptr && EndsWell(exit, plan_.target.is_trainer_config)) early_end_->Begin();
+  group_->OnExit(pid, exit);
+  if (early_end_ && EndsWell(exit, plan_.target.is_trainer_config)) early_end_->Begin();
 }
 
 void RunningAttempt::OnFirstFailure(const WorkerRecord& worker) {
@@ -136,20 +92,20 @@ void RunningAttempt::OnFirstFailure(const WorkerRecord& worker) {
 }
 
 void RunningAttempt::OnEnding() {
-  if (early_end_ != nullptr) early_end_->End();
-  if (hang_guard_ != nullptr) hang_guard_->EndWatch();
+  if (early_end_) early_end_->End();
+  if (hang_guard_) hang_guard_->EndWatch();
   if (flight_ == nullptr || std::exchange(standings_noted_, true)) return;
   const auto now = surroundings_.clock.Now();
-  for (const LiveWorker& worker : group_.Living()) {
+  for (const LiveWorker& worker : group_->workers().Living()) {
     if (const auto flight = flight_->Read(worker.local_rank)) {
-      group_.NoteStanding(worker.local_rank, DescribePastFlight(*flight, now));
+      group_->workers().NoteStanding(worker.local_rank, DescribePastFlight(*flight, now));
     }
   }
 }
 
 void RunningAttempt::OnWorkersDone() {
   std::set<pid_t> sessions;
-  for (const WorkerRecord& worker : group_.Records()) {
+  for (const WorkerRecord& worker : group_->workers().Records()) {
     sessions.insert(worker.pid);
     if (!worker.exit) unkillable_.push_back(worker.pid);
   }
@@ -162,27 +118,22 @@ void RunningAttempt::OnWorkersDone() {
 
 void RunningAttempt::WatchForHang(HangGuard::StoreOf store,
                                   std::function<void(const HangReport&)> on_hang) {
-  WatchForEarlyEnd(store);
-  if (!plan_.options.hang_timeout) return;
-  hang_guard_ = std::make_unique<HangGuard>(surroundings_.clock, surroundings_.cpu_times,
-                                            *plan_.options.hang_timeout);
-  hang_guard_->Watch(group_, *flight_, std::move(store), std::move(on_hang));
-}
-
-void RunningAttempt::WatchForEarlyEnd(const HangGuard::StoreOf& store) {
-  EarlyEndWatch::Sources sources{.living = [this] { return group_.Living(); },
-                                 .ended = [this] { return group_.EndedWell(); },
+  EarlyEndWatch::Sources sources{.living = [this] { return group_->workers().Living(); },
+                                 .ended = [this] { return group_->workers().EndedWell(); },
                                  .flight = flight_.get()};
-  if (membership_.nnodes == 1) sources.store_waits = HangGuard::WaitsIn(store);
-  early_end_ = std::make_unique<EarlyEndWatch>(
+  if (one_node()) sources.store_waits = HangGuard::WaitsIn(store);
+  early_end_.emplace(
       surroundings_.clock, std::move(sources),
       EarlyEndWatch::Handlers{
-          .on_early_end = [this](const EarlyEnd& e) { group_.FailEnded(e.local_rank, e.left); },
+          .on_early_end = [this](const EarlyEnd& e) { group_->FailEnded(e.local_rank, e.left); },
           .on_all_wait = [this](const std::string& line) { surroundings_.log.Warning(line); }});
+  if (!plan_.options.hang_timeout) return;
+  hang_guard_.emplace(surroundings_.clock, surroundings_.cpu_times, *plan_.options.hang_timeout,
+                      *group_, *flight_, std::move(store), std::move(on_hang));
 }
 
 std::optional<HangReport> RunningAttempt::hang() const {
-  return hang_guard_ == nullptr ? std::nullopt : hang_guard_->report(group_);
+  return hang_guard_ ? hang_guard_->report() : std::nullopt;
 }
 
 std::chrono::milliseconds RunningAttempt::lifetime() const {

@@ -4,10 +4,8 @@
 
 #include <chrono>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "base/flight_reader.h"
@@ -15,8 +13,11 @@
 #include "launcher/agent/agent_plan.h"
 #include "launcher/agent/hang_guard.h"
 #include "launcher/agent/job_output.h"
+#include "launcher/agent/replacements.h"
 #include "launcher/agent/template_host.h"
 #include "launcher/agent/worker_group.h"
+#include "launcher/agent/worker_spec.h"
+#include "launcher/agent/worker_starter.h"
 #include "launcher/hang/early_end.h"
 #include "rendezvous/rendezvous.h"
 
@@ -47,8 +48,8 @@ class RunningAttempt {
   Status Start(TemplateHost* worker_template);
 
   void Stop(int signal);
-  void Hurry();
-  void Pass(int signal) { group_.Pass(signal); }
+  void Kill();
+  void Signal(int signal) { group_->Signal(signal); }
   void OnExit(pid_t pid, const ProcessExit& exit);
 
   // From now on, a worker that ends with code 0 while others wait for it has failed. With
@@ -61,42 +62,36 @@ class RunningAttempt {
   // Processes that SIGKILL did not end. Complete when gone().
   const std::vector<pid_t>& unkillable() const { return unkillable_; }
   std::chrono::milliseconds lifetime() const;
-  WorkerGroup& group() { return group_; }
-  const WorkerGroup& group() const { return group_; }
+  // REQUIRES: Start() was called and has not failed.
+  WorkerGroup& group() { return *group_; }
+  const WorkerGroup& group() const { return *group_; }
 
  private:
+  bool one_node() const { return shared_.membership.nnodes == 1; }
   WorkerSpec SpecFor(int local_rank) const;
-  // Returns the replacement of a worker that a signal has ended, if the others can go on with it.
-  std::optional<Replacement> Replace(const WorkerRecord& lost);
-  bool CanReplace(const WorkerRecord& lost) const;
-  // Returns whether this worker's latest process has the run's state and can continue if another
-  // worker is lost.
-  bool HasRecovered(int local_rank) const;
-  int BornIn(int local_rank) const;
+  std::optional<WorkerSpec> Replace(const WorkerRecord& lost);
   void OnFirstFailure(const WorkerRecord& worker);
   // Ends the watches, because workers that are stopping do not hang. The first call also notes what
   // the living workers do now, for the reports.
   void OnEnding();
   void OnWorkersDone();
-  void WatchForEarlyEnd(const HangGuard::StoreOf& store);
 
   GroupSurroundings surroundings_;
   const AgentPlan& plan_;
-  const rendezvous::Membership membership_;
+  Attempt shared_;
   const JobOutput& output_;
   Handlers handlers_;
   const Clock::Time start_;
   UniqueFd node_memory_;
   UniqueFd recorder_;
   std::unique_ptr<FlightReader> flight_;
-  std::string folder_;  // for error files
   TemplateHost* template_ = nullptr;
-  int generation_ = 0;       // number of workers that have been replaced
-  std::map<int, int> born_;  // by local rank: the generation of a process that replaced another
+  std::optional<Replacements> replacements_;
   bool standings_noted_ = false;
-  WorkerGroup group_;
-  std::unique_ptr<EarlyEndWatch> early_end_;  // after group_ and flight_, which it watches
-  std::unique_ptr<HangGuard> hang_guard_;     // after group_ and flight_, which it watches
+  ProgramStarter program_;                  // starts the workers if there is no template
+  std::optional<WorkerGroup> group_;        // set by Start()
+  std::optional<EarlyEndWatch> early_end_;  // after group_ and flight_, which it watches
+  std::optional<HangGuard> hang_guard_;     // after group_ and flight_, which it watches
   bool gone_ = false;
   std::vector<pid_t> unkillable_;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <initializer_list>
 
 namespace ddprun::launcher {
 
@@ -19,6 +20,25 @@ struct StateTable {
   };
   using Row = std::array<Step, static_cast<size_t>(Event::kCount)>;
 
+  // The steps of one phase: From(phase).On(event, next, action).Ignores(other events...).
+  struct From {
+    constexpr explicit From(Phase from) : phase(from) {}
+    constexpr From& On(Event event, Phase next, Action action = {}) {
+      row[static_cast<size_t>(event)] = {next, action};
+      return *this;
+    }
+    template <typename... Events>
+    constexpr From& Ignores(Events... events) {
+      (On(events, phase), ...);
+      return *this;
+    }
+    Phase phase;
+    Row row = {};
+  };
+
+  constexpr StateTable(std::initializer_list<From> phases) {
+    for (const From& from : phases) rows[static_cast<size_t>(from.phase)] = from.row;
+  }
   constexpr const Step& At(Phase phase, Event event) const {
     return rows[static_cast<size_t>(phase)][static_cast<size_t>(event)];
   }
@@ -29,7 +49,7 @@ struct StateTable {
     });
   }
 
-  std::array<Row, static_cast<size_t>(Phase::kCount)> rows;
+  std::array<Row, static_cast<size_t>(Phase::kCount)> rows = {};
 };
 
 // Follows a table, beginning in its first phase.

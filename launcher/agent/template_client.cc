@@ -24,7 +24,7 @@ constexpr std::string_view kSocketVariable = "DDPRUN_TEMPLATE_FD";
 constexpr size_t kMaxMessageBytes = 64 << 10;
 constexpr size_t kMaxDescriptors = 5;
 
-std::string Text(const json& message) {
+std::string JsonText(const json& message) {
   // Replaces invalid bytes, because environments may hold any bytes and JSON only UTF-8.
   return message.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -81,7 +81,8 @@ EnvironmentChange ChangeOf(const Environment& from, const Environment& to) {
 
 Result<std::unique_ptr<TemplateClient>> TemplateClient::Start(asio::io_context& io,
                                                               ProcessHost& processes,
-                                                              SpawnRequest request) {
+                                                              SpawnRequest request,
+                                                              std::function<void()> on_ready) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return SystemError("opening a socket pair", errno);
@@ -91,17 +92,16 @@ Result<std::unique_ptr<TemplateClient>> TemplateClient::Start(asio::io_context& 
   request.env.push_back(std::string(kSocketVariable) + "=" + std::to_string(theirs.get()));
   request.inherited_fds.push_back(theirs.get());
   DDPRUN_ASSIGN(const pid_t pid, processes.Spawn(request));
-  return std::unique_ptr<TemplateClient>(new TemplateClient(io, std::move(ours), pid));
+  return std::unique_ptr<TemplateClient>(
+      new TemplateClient(io, std::move(ours), pid, std::move(on_ready)));
 }
 
-TemplateClient::TemplateClient(asio::io_context& io, UniqueFd socket, pid_t pid)
-    : socket_(io, socket.release()), pid_(pid) {
+TemplateClient::TemplateClient(asio::io_context& io,
+                               UniqueFd socket,
+                               pid_t pid,
+                               std::function<void()> on_ready)
+    : socket_(io, socket.release()), pid_(pid), on_ready_(std::move(on_ready)) {
   Receive();
-}
-
-void TemplateClient::WhenReady(std::function<void()> ready) {
-  ready_ = std::move(ready);
-  if (is_ready_) std::exchange(ready_, nullptr)();
 }
 
 void TemplateClient::ForkWorkers(const std::vector<ForkOrder>& orders,
@@ -114,14 +114,14 @@ void TemplateClient::ForkWorkers(const std::vector<ForkOrder>& orders,
     std::vector<std::string> unset = order.env.unset;
     unset.emplace_back(kSocketVariable);
     Message message;
-    message.text = Text({{"fork",
-                          {{"local_rank", order.local_rank},
-                           {"env", std::move(env)},
-                           {"unset", std::move(unset)}}}});
+    message.text = JsonText({{"fork",
+                              {{"local_rank", order.local_rank},
+                               {"env", std::move(env)},
+                               {"unset", std::move(unset)}}}});
     for (const int fd : order.fds) message.fds.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
     outgoing_.push_back(std::move(message));
   }
-  outgoing_.push_back(Message{Text({{"go", {{"agent_pid", ::getpid()}}}}), {}});
+  outgoing_.push_back(Message{JsonText({{"go", {{"agent_pid", ::getpid()}}}}), {}});
   Send();
 }
 
@@ -133,7 +133,7 @@ void TemplateClient::Receive() {
         const ssize_t got = ::recv(socket_.native_handle(), text.data(), text.size(), MSG_DONTWAIT);
         if (got > 0) {
           text.resize(static_cast<size_t>(got));
-          Take(text);
+          Handle(text);
         } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
           return;  // the template has closed the socket; its exit status follows
         }
@@ -141,11 +141,10 @@ void TemplateClient::Receive() {
       });
 }
 
-void TemplateClient::Take(const std::string& text) {
+void TemplateClient::Handle(const std::string& text) {
   const json message = ParseJsonOfStranger(text);
   if (message.is_object() && message.contains("ready")) {
-    is_ready_ = true;
-    if (ready_) std::exchange(ready_, nullptr)();
+    if (on_ready_) std::exchange(on_ready_, nullptr)();
     return;
   }
   std::vector<pid_t> pids;
@@ -155,7 +154,7 @@ void TemplateClient::Take(const std::string& text) {
     }
   }
   if (!forked_) return;
-  if (pids.size() != expected_pids_) return Gone("gave a wrong answer: " + text.substr(0, 200));
+  if (pids.size() != expected_pids_) return FailFork("gave a wrong answer: " + text.substr(0, 200));
   std::exchange(forked_, nullptr)(std::move(pids));
 }
 
@@ -173,7 +172,7 @@ void TemplateClient::Send() {
     // EPIPE means that the template has closed the socket: OnExit() follows. Reports other errors.
     if (error_number != 0) {
       outgoing_.clear();
-      if (error_number != EPIPE) Gone("cannot be reached: " + ErrnoText(error_number));
+      if (error_number != EPIPE) FailFork("cannot be reached: " + ErrnoText(error_number));
       return;
     }
     outgoing_.pop_front();
@@ -181,10 +180,10 @@ void TemplateClient::Send() {
 }
 
 void TemplateClient::OnExit(const ProcessExit& exit) {
-  Gone(DescribeExit(exit));
+  FailFork(DescribeExit(exit));
 }
 
-void TemplateClient::Gone(const std::string& why) {
+void TemplateClient::FailFork(const std::string& why) {
   if (forked_) std::exchange(forked_, nullptr)(TemplateGone(why));
 }
 

@@ -41,14 +41,14 @@ struct ForkOrder {
 class TemplateClient {
  public:
   // Starts the template. `request` is its command; adds DDPRUN_TEMPLATE_FD to its environment.
+  // Calls `on_ready` when the template has loaded everything and checked the config. If the
+  // template exits before, only the ProcessHost reports it.
   static Result<std::unique_ptr<TemplateClient>> Start(asio::io_context& io,
                                                        ProcessHost& processes,
-                                                       SpawnRequest request);
+                                                       SpawnRequest request,
+                                                       std::function<void()> on_ready);
 
   pid_t pid() const { return pid_; }
-  // Calls `ready` when the template has loaded everything and checked the config. If the template
-  // exits before, `ready` is not called, and the ProcessHost reports the exit.
-  void WhenReady(std::function<void()> ready);
   // Forks workers and calls `done` with their pids in the order of `orders`, or with an Error if
   // the template is gone. REQUIRES: the template is ready; the previous call is done.
   void ForkWorkers(const std::vector<ForkOrder>& orders,
@@ -64,16 +64,15 @@ class TemplateClient {
     std::vector<UniqueFd> fds;
   };
 
-  TemplateClient(asio::io_context& io, UniqueFd socket, pid_t pid);
+  TemplateClient(asio::io_context& io, UniqueFd socket, pid_t pid, std::function<void()> on_ready);
   void Receive();
-  void Take(const std::string& text);
+  void Handle(const std::string& text);
   void Send();
-  void Gone(const std::string& why);
+  void FailFork(const std::string& why);
 
   asio::posix::stream_descriptor socket_;
   pid_t pid_;
-  bool is_ready_ = false;
-  std::function<void()> ready_;
+  std::function<void()> on_ready_;
   std::function<void(Result<std::vector<pid_t>>)> forked_;
   size_t expected_pids_ = 0;
   std::deque<Message> outgoing_;

@@ -1,20 +1,24 @@
 #include "launcher/agent/template_host.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "launcher/agent/worker_spec.h"
 #include "launcher/cli/device_count.h"
+#include "launcher/report/exit_text.h"
 
 namespace ddprun::launcher {
 
 TemplateHost::TemplateHost(const GroupSurroundings& surroundings,
                            const AgentPlan& plan,
-                           Handlers handlers)
-    : surroundings_(surroundings), plan_(plan), handlers_(std::move(handlers)), env_(plan.env) {
+                           Events events)
+    : surroundings_(surroundings), plan_(plan), events_(std::move(events)), env_(plan.env) {
   // Sets the number of threads before the fork, because OpenMP reads it when it is loaded.
   ShareCores(UsableCores(), plan.local_world_size(), env_);
   env_.Set("DDPRUN_JOB_ID", plan.job_id);
@@ -30,20 +34,54 @@ Status TemplateHost::EnsureRunning() {
                                 {.console = &surroundings_.console.err()});
   const UniqueFd write_end(ends[1]);
   surroundings_.processes.MarkPipe(write_end.get());
+  SpawnRequest request{.name = plan_.target.program,
+                       .program = plan_.target.program,
+                       .argv = plan_.target.argv,
+                       .env = env_.Entries(),
+                       .stderr_fd = write_end.get()};
   DDPRUN_ASSIGN(client_, TemplateClient::Start(surroundings_.io, surroundings_.processes,
-                                               SpawnRequest{.name = plan_.target.program,
-                                                            .program = plan_.target.program,
-                                                            .argv = plan_.target.argv,
-                                                            .env = env_.Entries(),
-                                                            .stderr_fd = write_end.get()}));
+                                               std::move(request), [this] {
+                                                 surroundings_.log.Debug("worker template ready");
+                                                 ready_ = true;
+                                                 events_.on_ready();
+                                               }));
   running_ = true;
   surroundings_.log.Debug("worker template started", {{"pid", std::to_string(client_->pid())}});
-  client_->WhenReady([this] {
-    surroundings_.log.Debug("worker template ready");
-    ready_ = true;
-    handlers_.on_ready();
-  });
   return {};
+}
+
+void TemplateHost::Start(std::span<const WorkerSpec> specs, Handlers handlers) {
+  std::vector<ForkOrder> orders;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const Result<const WorkerFds*> fds = handlers.open(i);
+    if (!fds) return handlers.on_done(fds.error());
+    const int out = (*fds)->out.valid() ? (*fds)->out.get() : STDOUT_FILENO;
+    const int err = (*fds)->err.valid() ? (*fds)->err.get() : STDERR_FILENO;
+    orders.push_back({.local_rank = specs[i].local_rank,
+                      .env = ChangeOf(env_, specs[i].env),
+                      .fds = {STDIN_FILENO, out, err}});
+    std::ranges::copy(specs[i].inherited_fds, std::back_inserter(orders.back().fds));
+  }
+  SetBusy(true);
+  client_->ForkWorkers(
+      orders, [this, handlers = std::move(handlers)](const Result<std::vector<pid_t>>& pids) {
+        Status status = pids ? Status() : Status(pids.error());
+        for (size_t i = 0; status.ok() && i < pids->size(); ++i) {
+          status = surroundings_.processes.Adopt((*pids)[i]);
+          if (status.ok()) handlers.on_started(i, (*pids)[i]);
+        }
+        SetBusy(false);
+        handlers.on_done(status);
+      });
+}
+
+void TemplateHost::SetBusy(bool busy) {
+  is_busy_ = busy;
+  surroundings_.processes.ExpectAdoption(busy);
+}
+
+void TemplateHost::Kill() {
+  if (is_busy_) surroundings_.processes.Signal(client_->pid(), SIGKILL);
 }
 
 bool TemplateHost::OnExit(pid_t pid, const ProcessExit& exit) {
@@ -57,7 +95,7 @@ bool TemplateHost::OnExit(pid_t pid, const ProcessExit& exit) {
     client_->OnExit(exit);
     return true;
   }
-  handlers_.on_lost(Error{
+  events_.on_lost(Error{
       .title = "WORKER TEMPLATE FAILED",
       .where = plan_.target.name,
       .what = plan_.target.program + " " + DescribeExit(exit) + " before it could fork workers.",

@@ -1,4 +1,5 @@
-// Keeps a worker template running for all attempts of a job, and reports if it is lost.
+// Keeps a worker template running for all attempts of a job, forks workers from it, and reports if
+// it is lost.
 #pragma once
 
 #include <functional>
@@ -6,15 +7,17 @@
 #include <optional>
 
 #include "launcher/agent/agent_plan.h"
+#include "launcher/agent/group_handlers.h"
 #include "launcher/agent/template_client.h"
-#include "launcher/agent/worker_group.h"
+#include "launcher/agent/worker_starter.h"
+#include "launcher/output/worker_stream.h"
 
 namespace ddprun::launcher {
 
 // Use it on the loop thread only. Destroying it closes the template's socket; the template exits.
-class TemplateHost {
+class TemplateHost final : public WorkerStarter {
  public:
-  struct Handlers {
+  struct Events {
     std::function<void()> on_ready;
     // Called if the template ends while it does not fork; a fork in progress fails by itself. The
     // template's own messages are already on standard error.
@@ -22,16 +25,16 @@ class TemplateHost {
   };
 
   // `surroundings` and `plan` must outlive the host.
-  TemplateHost(const GroupSurroundings& surroundings, const AgentPlan& plan, Handlers handlers);
+  TemplateHost(const GroupSurroundings& surroundings, const AgentPlan& plan, Events events);
 
   // Starts a template unless one runs. One template serves all attempts unless it is killed.
   Status EnsureRunning();
-  // Returns whether the template can fork now.
+  // Returns whether the template can fork now. Start() requires it.
   bool ready() const { return ready_; }
-  // REQUIRES: ready().
-  TemplateClient& client() { return *client_; }
-  // The template's environment, from which its workers' environments are changed.
-  const Environment& env() const { return env_; }
+
+  void Start(std::span<const WorkerSpec> specs, Handlers handlers) override;
+  bool is_busy() const override { return is_busy_; }
+  void Kill() override;
 
   // Handles the end of the template. Returns false if `pid` is another process.
   bool OnExit(pid_t pid, const ProcessExit& exit);
@@ -44,14 +47,17 @@ class TemplateHost {
   void FinishOutput();
 
  private:
+  void SetBusy(bool busy);
+
   GroupSurroundings surroundings_;
   const AgentPlan& plan_;
-  Handlers handlers_;
-  Environment env_;
+  const Events events_;
+  Environment env_;  // of the template, from which its workers' environments are changed
   std::shared_ptr<WorkerStream> stderr_;
   std::unique_ptr<TemplateClient> client_;
   bool running_ = false;
   bool ready_ = false;
+  bool is_busy_ = false;
   std::optional<int> refusal_;
 };
 

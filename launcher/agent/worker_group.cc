@@ -1,13 +1,11 @@
 #include "launcher/agent/worker_group.h"
 
 #include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "launcher/report/exit_text.h"
+#include "launcher/report/failure_report.h"
 
 namespace ddprun::launcher {
 
@@ -16,223 +14,118 @@ namespace {
 // A process that SIGKILL has not ended after this time is stuck in the kernel.
 constexpr std::chrono::seconds kKillTimeout{10};
 
-bool IsPipe(int fd) {
-  struct stat info {};
-  return fd >= 0 && ::fstat(fd, &info) == 0 && S_ISFIFO(info.st_mode);
-}
-
 }  // namespace
 
 WorkerGroup::WorkerGroup(const GroupSurroundings& surroundings,
                          const GroupRules& rules,
+                         WorkerStarter& starter,
+                         GroupOutputPlan output,
+                         const FlightReader& flight,
                          GroupHandlers handlers)
     : surroundings_(surroundings),
       rules_(rules),
       handlers_(std::move(handlers)),
+      starter_(starter),
+      workers_(surroundings, rules.saves, std::move(output), flight),
       state_(surroundings.table) {}
 
-void WorkerGroup::Start(const Target& target,
-                        const std::vector<WorkerSpec>& specs,
-                        GroupOutputPlan output,
-                        int node_memory_fd) {
-  OpenOutput(std::move(output));
-  for (size_t i = 0; i < specs.size(); ++i) {
-    const Result<WorkerFds> fds = Add(specs[i]);
-    if (!fds) return FailStart(fds.error());
-    SpawnRequest request{.name = target.name,
-                         .program = target.program,
-                         .argv = specs[i].argv,
-                         .env = specs[i].env.Entries(),
-                         .stdout_fd = fds->out.get(),
-                         .stderr_fd = fds->err.get(),
-                         .cpus = specs[i].cpus};
-    for (const int fd : {node_memory_fd, flight_recorder_fd_}) {
-      if (fd >= 0) request.inherited_fds.push_back(fd);
-    }
-    const Result<pid_t> pid = surroundings_.processes.Spawn(request);
-    if (!pid) return FailStart(pid.error());
-    Started(i, *pid);
-  }
-  Apply(state_.On(GroupEvent::kStarted));
+void WorkerGroup::Start(const std::vector<WorkerSpec>& specs) {
+  starter_.Start(specs,
+                 {.open = [this, &specs](size_t index) { return workers_.Add(specs[index]); },
+                  .on_started = [this](size_t index, pid_t pid) { Started(index, pid); },
+                  .on_done =
+                      [this](const Status& status) {
+                        if (!status.ok()) return FailStart(status.error());
+                        Apply(state_.On(GroupEvent::kStarted));
+                      }});
+  // A template that still forks has copies of the descriptors.
+  if (handlers_.replacement_of) return;
+  for (size_t i = 0; i < workers_.size(); ++i) workers_.CloseFds(i);
 }
 
-void WorkerGroup::StartFromTemplate(TemplateClient& worker_template,
-                                    const Environment& template_env,
-                                    const std::vector<WorkerSpec>& specs,
-                                    GroupOutputPlan output,
-                                    int node_memory_fd) {
-  OpenOutput(std::move(output));
-  node_memory_fd_ = node_memory_fd;
-  std::vector<ForkOrder> orders;
-  std::vector<WorkerFds> kept;  // until ForkWorkers() has copied the descriptors
-  for (const WorkerSpec& spec : specs) {
-    Result<WorkerFds> fds = Add(spec);
-    if (!fds) return FailStart(std::move(fds).error());
-    orders.push_back(OrderFor(spec.local_rank, ChangeOf(template_env, spec.env), *fds));
-    (replacement_of_ ? workers_.back().fds : kept.emplace_back()) = *std::move(fds);
-  }
-  SetForking(&worker_template);
-  surroundings_.log.Debug("asking the worker template to fork",
-                          {{"workers", std::to_string(orders.size())}});
-  worker_template.ForkWorkers(orders, [this](Result<std::vector<pid_t>> pids) {
-    if (pids) {
-      for (size_t i = 0; i < pids->size(); ++i) {
-        const Status adopted = surroundings_.processes.Adopt((*pids)[i]);
-        if (!adopted.ok()) {
-          pids = adopted.error();
-          break;
-        }
-        Started(i, (*pids)[i]);
-      }
-    }
-    SetForking(nullptr);
-    if (!pids) return FailStart(std::move(pids).error());
-    Apply(state_.On(GroupEvent::kStarted));
-  });
-}
-
-ForkOrder WorkerGroup::OrderFor(int local_rank, EnvironmentChange env, const WorkerFds& fds) const {
-  const int out = fds.out.valid() ? fds.out.get() : STDOUT_FILENO;
-  const int err = fds.err.valid() ? fds.err.get() : STDERR_FILENO;
-  ForkOrder order{.local_rank = local_rank,
-                  .env = std::move(env),
-                  .fds = {STDIN_FILENO, out, err, node_memory_fd_}};
-  if (flight_recorder_fd_ >= 0) order.fds.push_back(flight_recorder_fd_);
-  return order;
-}
-
-void WorkerGroup::Replace(size_t index, Replacement replacement) {
-  const Worker& lost = workers_[index];
-  surroundings_.log.Warning(WorkerName(lost.record) + " " + DescribeExit(*lost.record.exit) +
+void WorkerGroup::Replace(size_t index, const WorkerSpec& replacement) {
+  const WorkerRecord& lost = workers_.record(index);
+  surroundings_.log.Warning(WorkerName(lost) + " " + DescribeExit(*lost.exit) +
                             ": another process takes its place");
-  SetForking(replacement.worker_template);
-  replacement.worker_template->ForkWorkers(
-      {OrderFor(lost.record.local_rank, std::move(replacement.env), lost.fds)},
-      [this, index](const Result<std::vector<pid_t>>& pids) {
-        const Status adopted =
-            pids ? surroundings_.processes.Adopt(pids->front()) : Status(pids.error());
-        SetForking(nullptr);
-        if (adopted.ok()) {
-          workers_[index].record.exit.reset();
-          Started(index, pids->front());
-          Apply(state_.On(GroupEvent::kStarted));
-        } else {
-          surroundings_.log.Debug("no other worker could be forked: " + adopted.error().what);
-          Fail(index);
-        }
-        LoseNext();
-      });
-}
-
-void WorkerGroup::ShareFlightRecorder(int fd, const FlightReader* flight) {
-  flight_recorder_fd_ = fd;
-  flight_ = flight;
-}
-
-void WorkerGroup::SetForking(TemplateClient* worker_template) {
-  forking_ = worker_template;
-  surroundings_.processes.ExpectAdoption(forking_ != nullptr);
-}
-
-void WorkerGroup::OpenOutput(GroupOutputPlan plan) {
-  output_.emplace(surroundings_.io, surroundings_.console, std::move(plan),
-                  [&log = surroundings_.log](const std::string& text) { log.Warning(text); });
-}
-
-Result<WorkerFds> WorkerGroup::Add(const WorkerSpec& spec) {
-  DDPRUN_ASSIGN(WorkerFds fds, output_->Open(spec.local_rank));
-  for (const UniqueFd* fd : {&fds.out, &fds.err}) {
-    if (IsPipe(fd->get())) surroundings_.processes.MarkPipe(fd->get());
-  }
-  Worker worker;
-  worker.record.rank = spec.rank;
-  worker.record.local_rank = spec.local_rank;
-  worker.record.error_file = spec.error_file;
-  workers_.push_back(std::move(worker));
-  return fds;
+  starter_.Start(
+      {&replacement, 1},
+      {.open = [this, index](size_t) { return &workers_.fds(index); },
+       .on_started = [this, index](size_t, pid_t pid) { Started(index, pid); },
+       .on_done =
+           [this, index](const Status& status) {
+             if (status.ok()) {
+               Apply(state_.On(GroupEvent::kStarted));
+             } else {
+               surroundings_.log.Debug("no other worker could be forked: " + status.error().what);
+               Fail(index);
+             }
+             HandleNextLost();
+           }});
 }
 
 void WorkerGroup::Started(size_t index, pid_t pid) {
-  WorkerRecord& record = workers_[index].record;
-  record.pid = pid;
-  record.started_at = std::chrono::system_clock::now();
-  surroundings_.log.Debug("worker started", {{"rank", std::to_string(record.rank)},
-                                             {"local_rank", std::to_string(record.local_rank)},
-                                             {"pid", std::to_string(pid)}});
+  workers_.NoteStart(index, pid);
+  if (!handlers_.replacement_of) workers_.CloseFds(index);
 }
 
 void WorkerGroup::FailStart(Error error) {
   start_error_ = std::move(error);
   surroundings_.log.Debug("workers could not be started: " + start_error_->what);
-  // Drops workers that were never started.
-  std::erase_if(workers_, [](const Worker& worker) { return worker.record.pid == 0; });
-  const bool none = NumAlive() == 0;
-  Apply(state_.On(none ? GroupEvent::kAllGone : GroupEvent::kHurryAsked));
+  workers_.DropUnstarted();
+  const bool none = workers_.Living().empty();
+  Apply(state_.On(none ? GroupEvent::kAllGone : GroupEvent::kKillAsked));
 }
 
 void WorkerGroup::Stop(int signal) {
   if (state_.phase() == GroupPhase::kRunning) {
     stop_signal_ = signal;
     saving_ = rules_.saves && signal != SIGABRT;
-    stop_time_ = surroundings_.clock.Now();
+    workers_.NoteStop(surroundings_.clock.Now());
   }
   Apply(state_.On(GroupEvent::kStopAsked));
 }
 
-void WorkerGroup::Pass(int signal) {
-  for (const Worker& worker : workers_) {
-    if (worker.record.pid != 0) surroundings_.processes.Signal(worker.record.pid, signal);
+void WorkerGroup::Signal(int signal) {
+  for (const LiveWorker& worker : workers_.Living()) {
+    surroundings_.processes.Signal(worker.pid, signal);
   }
 }
 
-void WorkerGroup::PassToAll(int signal) {
-  for (const Worker& worker : workers_) {
-    if (worker.record.pid != 0) surroundings_.processes.SignalGroup(worker.record.pid, signal);
+void WorkerGroup::SignalWithChildren(int signal) {
+  for (const LiveWorker& worker : workers_.Living()) {
+    surroundings_.processes.SignalGroup(worker.pid, signal);
   }
 }
 
 void WorkerGroup::OnExit(pid_t pid, const ProcessExit& exit) {
-  const auto worker = std::find_if(workers_.begin(), workers_.end(), [pid](const Worker& w) {
-    return w.record.pid == pid && !w.record.exit;
-  });
-  if (worker == workers_.end()) return;
-  surroundings_.log.Debug(
-      "worker " + DescribeExit(exit),
-      {{"rank", std::to_string(worker->record.rank)}, {"pid", std::to_string(pid)}});
-  worker->record.exit = exit;
-  worker->record.ended_at = std::chrono::system_clock::now();
-  worker->ended_at = surroundings_.clock.Now();
-  const int code = ExitCode(exit);
-  if (code != 0 && !first_nonzero_code_ && std::holds_alternative<Exited>(exit)) {
-    first_nonzero_code_ = code;
-  }
-  const auto index = static_cast<size_t>(worker - workers_.begin());
+  const std::optional<size_t> index = workers_.NoteExit(pid, exit);
+  if (!index) return;
   if (!EndsWell(exit, rules_.saves)) {
-    return std::holds_alternative<Signaled>(exit) ? Lose(index) : Fail(index);
+    return std::holds_alternative<Signaled>(exit) ? HandleLost(*index) : Fail(*index);
   }
   Apply(state_.On(GroupEvent::kWorkerSucceeded));
   ApplyIfAllGone();
 }
 
-void WorkerGroup::Lose(size_t index) {
-  const bool running = state_.phase() == GroupPhase::kRunning && replacement_of_;
+void WorkerGroup::HandleLost(size_t index) {
+  const bool running = state_.phase() == GroupPhase::kRunning && handlers_.replacement_of;
   // The template is forking the replacement of another worker.
-  if (running && forking_ != nullptr) return lost_.push_back(index);
-  auto replacement = running ? replacement_of_(workers_[index].record) : std::nullopt;
+  if (running && starter_.is_busy()) return lost_.push_back(index);
+  auto replacement = running ? handlers_.replacement_of(workers_.record(index)) : std::nullopt;
   if (!replacement) return Fail(index);
   if (state_.On(GroupEvent::kWorkerLost) != GroupAction::kReplace) return;
   Replace(index, *std::move(replacement));
 }
 
-void WorkerGroup::LoseNext() {
+void WorkerGroup::HandleNextLost() {
   const std::vector<size_t> lost = std::exchange(lost_, {});
-  for (const size_t index : lost) Lose(index);
+  for (const size_t index : lost) HandleLost(index);
 }
 
 void WorkerGroup::Fail(size_t index) {
   const GroupPhase before = state_.phase();
   const GroupAction action = state_.On(WhenOneFails());
-  const WorkerRecord& record = workers_[index].record;
+  const WorkerRecord& record = workers_.record(index);
   if (before != state_.phase()) {
     if (before == GroupPhase::kRunning) {
       NoteFailure(index);
@@ -246,34 +139,26 @@ void WorkerGroup::Fail(size_t index) {
 }
 
 void WorkerGroup::ApplyIfAllGone() {
-  if (NumAlive() == 0 && forking_ == nullptr) Apply(state_.On(GroupEvent::kAllGone));
-}
-
-bool WorkerGroup::ended_well() const {
-  return !workers_.empty() && std::ranges::all_of(workers_, [this](const Worker& worker) {
-    return worker.record.exit && EndsWell(*worker.record.exit, rules_.saves);
-  });
+  if (workers_.Living().empty() && !starter_.is_busy()) Apply(state_.On(GroupEvent::kAllGone));
 }
 
 GroupEvent WorkerGroup::WhenOneFails() const {
   const bool others_wait = rules_.saves && (saving_ || state_.phase() == GroupPhase::kRunning);
-  return others_wait ? GroupEvent::kHurryAsked : GroupEvent::kWorkerFailed;
+  return others_wait ? GroupEvent::kKillAsked : GroupEvent::kWorkerFailed;
 }
 
 void WorkerGroup::NoteFailure(size_t index) {
   if (first_failure_) return;
-  const Worker& worker = workers_[index];
   first_failure_ = index;
-  failure_time_ = worker.record.ended_at;
-  stop_time_ = surroundings_.clock.Now();
-  output_->CatchUp(worker.record.local_rank);
-  if (handlers_.on_first_failure) handlers_.on_first_failure(Complete(worker));
+  failure_time_ = workers_.record(index).ended_at;
+  workers_.NoteStop(surroundings_.clock.Now());
+  handlers_.on_first_failure(workers_.CatchUp(index));
 }
 
 void WorkerGroup::FailEnded(int local_rank, std::string left) {
   if (state_.phase() != GroupPhase::kRunning) return;
   for (size_t i = 0; i < workers_.size(); ++i) {
-    WorkerRecord& record = workers_[i].record;
+    WorkerRecord& record = workers_.record(i);
     if (record.local_rank != local_rank || !record.exit) continue;
     record.left = std::move(left);
     const GroupAction action = state_.On(WhenOneFails());
@@ -285,14 +170,14 @@ void WorkerGroup::FailEnded(int local_rank, std::string left) {
 void WorkerGroup::Apply(GroupAction action) {
   switch (action) {
     case GroupAction::kNone:
-    case GroupAction::kReplace:  // Lose() calls Replace()
+    case GroupAction::kReplace:  // HandleLost() calls Replace()
       return;
     case GroupAction::kStop:
-      SignalAll(stop_signal_);
+      SignalLiving(stop_signal_);
       return ArmTimer(rules_.grace);
     case GroupAction::kKill:
-      SignalAll(SIGKILL);
-      if (forking_ != nullptr) surroundings_.processes.Signal(forking_->pid(), SIGKILL);
+      SignalLiving(SIGKILL);
+      starter_.Kill();
       return ArmTimer(kKillTimeout);
     case GroupAction::kFinish:
     case GroupAction::kGiveUp:
@@ -301,18 +186,20 @@ void WorkerGroup::Apply(GroupAction action) {
   }
 }
 
-void WorkerGroup::SignalAll(int signal) {
-  surroundings_.log.Debug("signalling the workers",
-                          {{"signal", SignalName(signal)}, {"living", std::to_string(NumAlive())}});
-  for (Worker& worker : workers_) {
-    if (worker.record.pid == 0 || worker.record.exit) continue;
-    worker.record.told_to_stop = true;
+void WorkerGroup::SignalLiving(int signal) {
+  surroundings_.log.Debug(
+      "signalling the workers",
+      {{"signal", SignalName(signal)}, {"living", std::to_string(workers_.Living().size())}});
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    WorkerRecord& record = workers_.record(i);
+    if (record.pid == 0 || record.exit) continue;
+    record.told_to_stop = true;
     // SIGABRT goes to the worker only, and asks for its stacks. It would also end Python's resource
     // tracker, which ignores SIGTERM and removes the named shared memory of a worker that is gone.
     if (signal == SIGABRT) {
-      surroundings_.processes.Signal(worker.record.pid, signal);
+      surroundings_.processes.Signal(record.pid, signal);
     } else {
-      surroundings_.processes.SignalGroup(worker.record.pid, signal);
+      surroundings_.processes.SignalGroup(record.pid, signal);
     }
   }
 }
@@ -326,74 +213,6 @@ void WorkerGroup::ArmTimer(std::chrono::milliseconds time) {
     }
     Apply(state_.On(GroupEvent::kGraceOver));
   });
-}
-
-size_t WorkerGroup::NumAlive() const {
-  return static_cast<size_t>(std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) {
-    return w.record.pid != 0 && !w.record.exit;
-  }));
-}
-
-std::vector<LiveWorker> WorkerGroup::Living() const {
-  std::vector<LiveWorker> living;
-  for (const Worker& worker : workers_) {
-    const WorkerRecord& record = worker.record;
-    if (record.pid == 0 || record.exit) continue;
-    living.push_back({record.rank, record.local_rank, record.pid, bytes_seen(record.local_rank)});
-  }
-  return living;
-}
-
-std::vector<LiveWorker> WorkerGroup::EndedWell() const {
-  std::vector<LiveWorker> ended;
-  for (const Worker& worker : workers_) {
-    const WorkerRecord& record = worker.record;
-    if (!record.exit || !EndsWell(*record.exit, rules_.saves)) continue;
-    ended.push_back({record.rank, record.local_rank, record.pid, bytes_seen(record.local_rank)});
-  }
-  return ended;
-}
-
-uint64_t WorkerGroup::bytes_seen() const {
-  uint64_t sum = 0;
-  for (const Worker& worker : workers_) {
-    if (worker.record.pid != 0) sum += bytes_seen(worker.record.local_rank);
-  }
-  return sum;
-}
-
-void WorkerGroup::NoteStanding(int local_rank, const std::string& standing) {
-  for (Worker& worker : workers_) {
-    if (worker.record.local_rank == local_rank) worker.record.standing = standing;
-  }
-}
-
-void WorkerGroup::FinishOutput() {
-  if (output_) output_->Finish();
-}
-
-WorkerRecord WorkerGroup::Complete(const Worker& worker) const {
-  WorkerRecord record = worker.record;
-  record.last_lines = output_->LastErrorLines(record.local_rank);
-  record.lines_shown = output_->shows_errors(record.local_rank);
-  record.stderr_file = output_->error_log(record.local_rank);
-  if (!record.error_file.empty()) record.error = ReadErrorFile(record.error_file);
-  if (const auto left = flight_ ? flight_->Read(record.local_rank) : std::nullopt) {
-    record.last_log = left->log;
-    record.gpu_bus_id = flight_->ReadGpu(record.local_rank);
-    record.to_go_on = flight_->ReadToGoOn(record.local_rank);
-  }
-  if (record.exit) {
-    record.ended_after =
-        std::chrono::duration_cast<std::chrono::milliseconds>(worker.ended_at - stop_time_);
-  }
-  return record;
-}
-
-std::vector<WorkerRecord> WorkerGroup::Records() const {
-  std::vector<WorkerRecord> records;
-  for (const Worker& worker : workers_) records.push_back(Complete(worker));
-  return records;
 }
 
 }  // namespace ddprun::launcher

@@ -4,146 +4,86 @@
 #include <signal.h>
 
 #include <chrono>
-#include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/flight_reader.h"
 #include "launcher/agent/group_handlers.h"
 #include "launcher/agent/group_state.h"
-#include "launcher/agent/template_client.h"
+#include "launcher/agent/group_workers.h"
 #include "launcher/agent/worker_spec.h"
-#include "launcher/cli/target.h"
-#include "launcher/hang/hang_watch.h"
-#include "launcher/output/group_output.h"
-#include "launcher/output/stream_plan.h"
+#include "launcher/agent/worker_starter.h"
 #include "launcher/process/clock.h"
-#include "launcher/report/failure_report.h"
 
 namespace ddprun::launcher {
 
 // Use it on the loop thread only.
 class WorkerGroup {
  public:
+  // `starter` and `flight`, which reads what the workers record, must outlive the group.
   WorkerGroup(const GroupSurroundings& surroundings,
               const GroupRules& rules,
+              WorkerStarter& starter,
+              GroupOutputPlan output,
+              const FlightReader& flight,
               GroupHandlers handlers);
 
-  // Start the workers. Call one of the two, once. A worker that cannot be started ends the group:
-  // see start_error().
-  void Start(const Target& target,
-             const std::vector<WorkerSpec>& specs,
-             GroupOutputPlan output,
-             int node_memory_fd);
-  void StartFromTemplate(TemplateClient& worker_template,
-                         const Environment& template_env,
-                         const std::vector<WorkerSpec>& specs,
-                         GroupOutputPlan output,
-                         int node_memory_fd);
-
-  // Sets how to replace lost workers. Call it before a start.
-  void ReplaceBy(ReplacementOf replacement_of) { replacement_of_ = std::move(replacement_of); }
-  // Passes `fd` to every worker; `flight` reads what workers write there. Call it before a start.
-  void ShareFlightRecorder(int fd, const FlightReader* flight);
+  // Starts the workers. Call it once. A worker that cannot be started ends the group: see
+  // start_error().
+  void Start(const std::vector<WorkerSpec>& specs);
 
   // Sends the signal to every worker's process group, and SIGKILL after the grace time.
   void Stop(int signal);
   // Sends SIGKILL now.
-  void Hurry() { Apply(state_.On(GroupEvent::kHurryAsked)); }
+  void Kill() { Apply(state_.On(GroupEvent::kKillAsked)); }
   // Sends the signal to the workers only, because their children may not expect it.
-  void Pass(int signal);
+  void Signal(int signal);
   // Sends the signal to the workers and their children, to stop and continue them.
-  void PassToAll(int signal);
-  // Tells workers that the terminal has another size now.
-  void FollowTerminal() {
-    if (output_) output_->FollowTerminal();
-  }
+  void SignalWithChildren(int signal);
 
   // Handles the end of a process, if it is a worker of this group.
   void OnExit(pid_t pid, const ProcessExit& exit);
-
-  // Reads the rest of the output. Call it after on_done, when the processes that workers left
-  // behind are gone.
-  void FinishOutput();
-  // Returns the records in local rank order. After FinishOutput() they are complete, with last
-  // lines and error files.
-  std::vector<WorkerRecord> Records() const;
-  // Returns the index of the worker that failed first, before any worker was told to stop.
-  std::optional<size_t> first_failure() const { return first_failure_; }
-  std::chrono::system_clock::time_point first_failure_time() const { return failure_time_; }
-  // Returns the first exit code other than 0 of a worker, also of one that was told to stop.
-  std::optional<int> first_nonzero_code() const { return first_nonzero_code_; }
-  // Returns whether all workers have ended well: see EndsWell().
-  bool ended_well() const;
-  // Returns whether the workers were told to stop and save, and not all have ended well.
-  bool failed_to_save() const { return saving_ && !workers_.empty() && !ended_well(); }
-  const std::optional<Error>& start_error() const { return start_error_; }
-  // Returns the workers that have started and not ended, by local rank.
-  std::vector<LiveWorker> Living() const;
-  // Returns the workers that have ended well, by local rank.
-  std::vector<LiveWorker> EndedWell() const;
-  // Return how many bytes a started worker, or all workers, have printed so far: see GroupOutput.
-  uint64_t bytes_seen(int local_rank) const { return output_->bytes_seen(local_rank); }
-  uint64_t bytes_seen() const;
-
   // Makes a worker's end with code 0 a failure (WorkerRecord::left), unless the group is stopping.
   void FailEnded(int local_rank, std::string left);
 
-  // Adds to a worker's record what it did when the first worker failed.
-  void NoteStanding(int local_rank, const std::string& standing);
+  GroupWorkers& workers() { return workers_; }
+  const GroupWorkers& workers() const { return workers_; }
+  // Returns the index of the worker that failed first, before any worker was told to stop.
+  std::optional<size_t> first_failure() const { return first_failure_; }
+  std::chrono::system_clock::time_point first_failure_time() const { return failure_time_; }
+  // Returns whether the workers were told to stop and save, and not all have ended well.
+  bool failed_to_save() const { return saving_ && !workers_.empty() && !workers_.ended_well(); }
+  const std::optional<Error>& start_error() const { return start_error_; }
 
  private:
-  struct Worker {
-    WorkerRecord record;
-    Clock::Time ended_at;
-    WorkerFds fds = {};  // for a process that replaces the worker
-  };
-
-  void OpenOutput(GroupOutputPlan plan);
-  ForkOrder OrderFor(int local_rank, EnvironmentChange env, const WorkerFds& fds) const;
-  void Replace(size_t index, Replacement replacement);
-  // Adds a worker and returns the descriptors for its standard output and error.
-  Result<WorkerFds> Add(const WorkerSpec& spec);
-  // Remembers the template until it has forked; nullptr means that it has.
-  void SetForking(TemplateClient* worker_template);
   void Started(size_t index, pid_t pid);
   void FailStart(Error error);
   void Apply(GroupAction action);
   GroupEvent WhenOneFails() const;
-  // Replaces a worker that a signal has ended, or fails the group. LoseNext() does so for workers
-  // that were waiting for the template.
-  void Lose(size_t index);
-  void LoseNext();
+  // Replaces a worker that a signal has ended, or fails the group. HandleNextLost() does so for
+  // workers that were waiting for the starter.
+  void HandleLost(size_t index);
+  void HandleNextLost();
+  void Replace(size_t index, const WorkerSpec& replacement);
   // Handles a worker that has ended, and not well.
   void Fail(size_t index);
   void ApplyIfAllGone();
   void NoteFailure(size_t index);
-  void SignalAll(int signal);
+  void SignalLiving(int signal);
   void ArmTimer(std::chrono::milliseconds time);
-  size_t NumAlive() const;
-  WorkerRecord Complete(const Worker& worker) const;
 
   GroupSurroundings surroundings_;
   const GroupRules rules_;
-  GroupHandlers handlers_;
-  ReplacementOf replacement_of_;  // may be empty: then lost workers have failed
+  const GroupHandlers handlers_;
+  WorkerStarter& starter_;
+  GroupWorkers workers_;
   GroupState state_;
-  Clock::Alarm alarm_;                 // the end of the grace time; at last the call of on_done
-  std::optional<GroupOutput> output_;  // set by a start
-  std::vector<Worker> workers_;
-  TemplateClient* forking_ = nullptr;  // see SetForking()
-  int node_memory_fd_ = -1;
-  int flight_recorder_fd_ = -1;
-  const FlightReader* flight_ = nullptr;
-  std::vector<size_t> lost_;  // workers that wait until the template can fork again
+  Clock::Alarm alarm_;        // the end of the grace time; at last the call of on_done
+  std::vector<size_t> lost_;  // workers that wait until the starter is not busy
   int stop_signal_ = SIGTERM;
   bool saving_ = false;  // the workers have been told to stop and should save
-  Clock::Time stop_time_;
   std::optional<size_t> first_failure_;
   std::chrono::system_clock::time_point failure_time_;
-  std::optional<int> first_nonzero_code_;
   std::optional<Error> start_error_;
 };
 

@@ -104,6 +104,7 @@ WorkerSpec MakeWorkerSpec(const Attempt& attempt, int local_rank) {
   spec.env.Set("DDPRUN_JOB_BEGAN_NS", std::to_string(plan.job_began.time_since_epoch().count()));
   spec.env.Set("DDPRUN_NODE_MEMORY_FD", std::to_string(attempt.node_memory_fd));
   spec.env.Set(kFlightRecorderVariable, std::to_string(attempt.flight_recorder_fd));
+  spec.inherited_fds = {attempt.node_memory_fd, attempt.flight_recorder_fd};
   if (!plan.cpus.empty()) {
     spec.cpus = plan.cpus[static_cast<size_t>(local_rank)];
     // Workers that a template forks read this and bind themselves.

@@ -25,9 +25,10 @@ struct WorkerSpec {
   int rank = 0;
   int local_rank = 0;
   std::vector<std::string> argv;
-  Environment env;         // complete
-  std::string error_file;  // "" means none
-  CpuSet cpus;             // on which it may run; empty means all of ddprun's
+  Environment env;                 // complete
+  std::string error_file;          // "" means none
+  std::vector<int> inherited_fds;  // memory that the node's workers share, the flight recorder
+  CpuSet cpus;                     // on which it may run; empty means all of ddprun's
 };
 
 // Returns a worker's spec. Its environment is the plan's plus all variables of torchrun 2.11.

@@ -1,7 +1,7 @@
 #include <filesystem>
 
 #include "launcher/cli/command_line.h"
-#include "rendezvous/elastic/backends.h"
+#include "rendezvous/backends.h"
 
 namespace ddprun::launcher {
 

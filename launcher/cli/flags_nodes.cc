@@ -2,7 +2,7 @@
 #include "launcher/cli/command_line.h"
 #include "launcher/cli/flag.h"
 #include "launcher/cli/read_value.h"
-#include "rendezvous/elastic/backends.h"
+#include "rendezvous/backends.h"
 
 namespace ddprun::launcher {
 

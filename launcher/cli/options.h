@@ -16,7 +16,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/result.h"
-#include "rendezvous/backend.h"
+#include "rendezvous/backends.h"
 
 namespace ddprun::launcher {
 

@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/json_of_stranger.h"
 #include "rendezvous/join_text.h"
-#include "rendezvous/net/heard_text.h"
+#include "rendezvous/net/quote_received.h"
 #include "rendezvous/net/socket.h"
 
 namespace ddprun::rendezvous {
@@ -181,7 +181,7 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
   }
 
   bool CloseStranger(std::string_view received) {
-    const std::string heard = HeardText(received);
+    const std::string heard = QuoteReceived(received);
     Close(heard.empty() ? "it sent something that is no message" : "it says " + heard, true);
     return false;
   }

@@ -165,7 +165,7 @@ json EndMessage(const char* type, int64_t attempt, const RoundEnd& end) {
   return message;
 }
 
-json ToJson(const TellEnd& end) {
+json ToJson(const ReportEnd& end) {
   return EndMessage("end", end.attempt, end.end);
 }
 
@@ -187,7 +187,7 @@ Error RefusalOf(const json& refuse) {
           .page = TextOf(refuse, "page")};
 }
 
-json ToJson(const TellProgress& progress) {
+json ToJson(const ReportProgress& progress) {
   return {{"type", "progress"}, {"line", progress.line}};
 }
 

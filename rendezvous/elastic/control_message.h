@@ -42,14 +42,14 @@ struct StorePlace {
 nlohmann::json ToJson(const OpenStore& open, const StorePlace& place);
 nlohmann::json ToJson(const ReachStore& reach);
 nlohmann::json ToJson(const StartRound& start);
-nlohmann::json ToJson(const TellEnd& end);
+nlohmann::json ToJson(const ReportEnd& end);
 // Reads a node's "end" or "withdraw". Cuts a message or a worker that is too long to be sent to all
 // nodes.
 RoundEnd EndOf(const nlohmann::json& message);
 nlohmann::json EndMessage(const char* type, int64_t attempt, const RoundEnd& end);
 nlohmann::json ToJson(const AllLeft& left);
 nlohmann::json ToJson(const RefuseJoin& refuse);
-nlohmann::json ToJson(const TellProgress& progress);
+nlohmann::json ToJson(const ReportProgress& progress);
 
 // Returns the text in an "unreached" that says what went wrong.
 std::string ProblemOf(const nlohmann::json& unreached);

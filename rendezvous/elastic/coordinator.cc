@@ -13,7 +13,7 @@
 #include "rendezvous/elastic/control_message.h"
 #include "rendezvous/elastic/elastic_text.h"
 #include "rendezvous/elastic/round_state.h"
-#include "rendezvous/net/heard_text.h"
+#include "rendezvous/net/quote_received.h"
 #include "rendezvous/peer_json.h"
 #include "rendezvous/store/store_server.h"
 
@@ -44,7 +44,7 @@ std::string LogLine(const Outgoing& outgoing, size_t num_members) {
     return "a round starts, nodes: " + std::to_string(num_members);
   }
   if (std::holds_alternative<AllLeft>(outgoing.what)) return "all workers ended well";
-  if (const auto* told = std::get_if<TellEnd>(&outgoing.what)) {
+  if (const auto* told = std::get_if<ReportEnd>(&outgoing.what)) {
     return std::string(NameOf(told->end.kind)) + ": " + told->end.message;
   }
   const auto* refused = std::get_if<RefuseJoin>(&outgoing.what);
@@ -160,7 +160,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     }
     std::shared_ptr<Job>& job = jobs_[hello->run_id];
     const bool started_anew = job && job->state.done() && hello->requeues > job->requeues;
-    if (job == nullptr || Forgotten(*job) || started_anew) {
+    if (job == nullptr || IsForgotten(*job) || started_anew) {
       job = std::make_shared<Job>(Job{hello->run_id, hello->requeues, RoundState(hello->rules)});
     }
     if (const auto error = Disagreement(hello->rules, job->state.rules())) {
@@ -223,7 +223,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
   }
 
   static bool IsResult(const Outgoing& outgoing) {
-    if (const auto* end = std::get_if<TellEnd>(&outgoing.what)) {
+    if (const auto* end = std::get_if<ReportEnd>(&outgoing.what)) {
       return end->end.kind == RoundEnd::Kind::kJobFailed;
     }
     return std::holds_alternative<AllLeft>(outgoing.what) ||
@@ -248,20 +248,20 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     return {seen.to_string(), only_here};
   }
 
-  bool Forgotten(const Job& job) const {
+  bool IsForgotten(const Job& job) const {
     return job.state.done() && Clock::now() >= job.state.done_since() + options_.close_timeout;
   }
 
   // Tells waiting nodes which other jobs wait, because some of a job's nodes may have got another
   // --rdzv_id by mistake.
-  void TellOfOthers() {
+  void ReportOtherJobs() {
     constexpr size_t kMostNames = 4;
     std::vector<std::pair<const Job*, std::string>> waiting;
     for (const auto& [run_id, job] : jobs_) {
       const int nodes = job->state.num_waiting();
       if (nodes == 0 || waiting.size() == kMostNames) continue;
       const std::string count = std::to_string(nodes);
-      waiting.emplace_back(job.get(), HeardText(run_id) + " (nodes: " + count + ")");
+      waiting.emplace_back(job.get(), QuoteReceived(run_id) + " (nodes: " + count + ")");
     }
     for (const auto& [run_id, job] : jobs_) {
       std::string names;
@@ -277,9 +277,9 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
   void Tidy() {
     std::erase_if(jobs_, [&](const auto& named) {
       const auto& [run_id, job] = named;
-      return job.use_count() == 1 && (!job->state.done() || Forgotten(*job));
+      return job.use_count() == 1 && (!job->state.done() || IsForgotten(*job));
     });
-    TellOfOthers();
+    ReportOtherJobs();
     ArmTimer();
   }
 
@@ -290,7 +290,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     };
     for (const auto& [id, job] : jobs_) {
       consider(job->state.NextDeadline());
-      if (job->state.done() && !Forgotten(*job)) {
+      if (job->state.done() && !IsForgotten(*job)) {
         consider(job->state.done_since() + options_.close_timeout);
       }
     }

@@ -5,7 +5,7 @@
 #include <asio/post.hpp>
 #include <nlohmann/json.hpp>
 
-#include "rendezvous/elastic/backends.h"
+#include "rendezvous/backends.h"
 #include "rendezvous/elastic/control_message.h"
 #include "rendezvous/elastic/elastic_text.h"
 #include "rendezvous/join_text.h"
@@ -21,8 +21,6 @@ using std::chrono::milliseconds;
 
 // How long a node that ends a round or withdraws waits for the coordinator's answer.
 constexpr milliseconds kReportTimeout{1500};
-// How long the coordinator's node waits until all nodes know how the job ended.
-constexpr milliseconds kHearTimeout{1000};
 
 Result<std::shared_ptr<Rendezvous>> MakeElastic(asio::io_context& io, RendezvousOptions options) {
   DDPRUN_TRY(CheckNodes(options));
@@ -37,42 +35,48 @@ const Backend kElasticBackend = {.name = "c10d",
                                  .join_timeout = std::chrono::seconds(600),
                                  .make = MakeElastic};
 
+ElasticRendezvous::ElasticRendezvous(asio::io_context& io, RendezvousOptions options)
+    : io_(io),
+      options_(std::move(options)),
+      link_(std::make_shared<CoordinatorLink>(
+          io,
+          options_,
+          CoordinatorLink::Handlers{
+              .on_message = [this](const json& message) { OnMessage(message); },
+              .on_failed = [this](Error error) { FailJoin(std::move(error)); },
+              .on_closed = [this](const std::string& reason) { OnClosed(reason); },
+              .on_line = [this](const std::string& line) { line_ = line; },
+              .on_warning = [this](const std::string& line) { WarnOnce(line); }})),
+      progress_(io),
+      ending_(io) {}
+
 void ElasticRendezvous::Stop() {
   stopped_ = true;
   on_joined_ = nullptr;
   on_end_ = nullptr;
   on_ended_ = nullptr;
   on_left_ = nullptr;
-  for (auto* timer : {&deadline_, &pause_timer_, &progress_, &ending_}) timer->cancel();
-  // Moves them to locals, because their pending handlers hold this object until they are destroyed.
-  const auto resolve = std::move(resolve_);
-  const auto connect = std::move(connect_);
-  const auto probe = std::move(probe_);
-  const auto channel = std::move(channel_);
-  const auto coordinator = std::move(coordinator_);
-  const auto server = std::move(server_);
-  const auto round_server = std::move(round_server_);
+  progress_.cancel();
+  ending_.cancel();
+  link_->Stop();
+  resolve_.reset();
+  probe_.reset();
+  round_server_.reset();
 }
 
 void ElasticRendezvous::After(asio::steady_timer& timer,
                               milliseconds time,
                               void (ElasticRendezvous::*action)()) {
   timer.expires_after(time);
-  timer.async_wait([self = shared_from_this(), action](const asio::error_code& error) {
-    if (!error && !self->stopped_) (self.get()->*action)();
+  timer.async_wait([handler = HandlerOf(action)](const asio::error_code& error) {
+    if (!error) handler();
   });
 }
 
-void ElasticRendezvous::Post(void (ElasticRendezvous::*action)()) {
-  asio::post(io_, [self = shared_from_this(), action] {
+std::function<void()> ElasticRendezvous::HandlerOf(void (ElasticRendezvous::*action)()) {
+  return [self = shared_from_this(), action] {
     if (!self->stopped_) (self.get()->*action)();
-  });
-}
-
-void ElasticRendezvous::Send(const json& message) {
-  if (channel_ == nullptr) return;
-  if (options_.on_debug) options_.on_debug("sent \"" + TextOf(message, "type") + "\"");
-  channel_->Send(message);
+  };
 }
 
 void ElasticRendezvous::Join(std::function<void(Result<Membership>)> done) {
@@ -87,14 +91,14 @@ void ElasticRendezvous::Join(std::function<void(Result<Membership>)> done) {
   ending_.cancel();
   round_server_.reset();
   line_.clear();
-  said_line_.clear();
+  reported_line_.clear();
   After(progress_, options_.progress_interval, &ElasticRendezvous::OnProgressTime);
   if (lost_) {
     asio::post(io_, [self = shared_from_this()] { self->FailJoin(*self->lost_); });
-  } else if (channel_ == nullptr) {
-    FindCoordinator();
+  } else if (!link_->connected()) {
+    link_->Search();
   } else {
-    Send({{"type", "join"}});
+    link_->Send({{"type", "join"}});
   }
 }
 
@@ -102,21 +106,22 @@ void ElasticRendezvous::OnMessage(const json& message) {
   const auto self = shared_from_this();  // a handler may destroy everything
   const std::string type = TextOf(message, "type");
   if (options_.on_debug) options_.on_debug("the coordinator says \"" + type + "\"");
-  welcome_ = true;
-  rejections_ = 0;
-  if (type == "welcome") return Note("");
-  if (type == "progress") return Note(TextOf(message, "line"));
+  if (type == "welcome") return line_.clear();
+  if (type == "progress") {
+    line_ = TextOf(message, "line");
+    return;
+  }
   if (type == "open") return OpenStore(message);
   if (type == "reach") return ReachStore(message);
   if (type == "refuse") return OnRefused(message);
-  if (type == "withdrawn") return AfterOthersHeard(&ElasticRendezvous::OnEnded);
+  if (type == "withdrawn") return link_->AfterOthersHeard(HandlerOf(&ElasticRendezvous::OnEnded));
   if (NumberOf(message, "attempt") != attempt_) return;
   if (type == "start") return FinishJoin();
   if (type == "end") return OnRoundEnd(message);
   if (type != "all_left") return;
   running_ = false;
-  Send({{"type", "heard"}});
-  AfterOthersHeard(&ElasticRendezvous::FinishLeave);
+  link_->Send({{"type", "heard"}});
+  link_->AfterOthersHeard(HandlerOf(&ElasticRendezvous::FinishLeave));
 }
 
 void ElasticRendezvous::OpenStore(const json& message) {
@@ -143,16 +148,18 @@ void ElasticRendezvous::ListenAt(const std::string& host,
   const auto own = OwnAddresses(host, addresses, only_here ? 1 : options_.rules.max_nodes);
   auto server = ListenOnOwn(io_, own, 0);
   if (!server.has_value()) {
-    return Send({{"type", "unreached"}, {"attempt", attempt_}, {"problem", server.error().what}});
+    return link_->Send(
+        {{"type", "unreached"}, {"attempt", attempt_}, {"problem", server.error().what}});
   }
   round_server_ = *std::move(server);
   WarnOnce(ExposureWarning(own, round_server_->port()));
-  Send({{"type", "opened"}, {"attempt", attempt_}, {"port", round_server_->port()}});
+  link_->Send({{"type", "opened"}, {"attempt", attempt_}, {"port", round_server_->port()}});
 }
 
 void ElasticRendezvous::ReachStore(const json& message) {
   auto membership = MembershipOf(message);
-  if (!membership) return FailJoin(NotACoordinator(target_, "it gave ranks that make no sense"));
+  if (!membership)
+    return FailJoin(NotACoordinator(link_->target(), "it gave ranks that make no sense"));
   membership_ = *std::move(membership);
   attempt_ = NumberOf(message, "attempt");
   if (membership_.node_rank != 0) round_server_.reset();
@@ -167,48 +174,66 @@ void ElasticRendezvous::ReachStore(const json& message) {
 void ElasticRendezvous::OnReached(const Result<Reply>& reply) {
   const std::string problem = probe_ == nullptr ? std::string() : probe_->last_problem();
   probe_.reset();
-  if (reply.has_value()) return Send({{"type", "reached"}, {"attempt", attempt_}});
-  Send({{"type", "unreached"},
-        {"attempt", attempt_},
-        {"problem", problem.empty() ? reply.error().what : problem}});
+  if (reply.has_value()) return link_->Send({{"type", "reached"}, {"attempt", attempt_}});
+  link_->Send({{"type", "unreached"},
+               {"attempt", attempt_},
+               {"problem", problem.empty() ? reply.error().what : problem}});
 }
 
 void ElasticRendezvous::FinishJoin() {
   const auto done = std::exchange(on_joined_, nullptr);
   if (!done) return;
   running_ = true;
-  deadline_.cancel();
+  link_->EndSearch();
   progress_.cancel();
   done(membership_);
 }
 
 void ElasticRendezvous::FailJoin(Error error) {
-  deadline_.cancel();
-  pause_timer_.cancel();
+  link_->EndSearch();
   progress_.cancel();
   if (const auto done = std::exchange(on_joined_, nullptr)) done(std::move(error));
 }
 
 void ElasticRendezvous::OnRefused(const json& message) {
   refusal_ = RefusalOf(message);
-  Send({{"type", "heard"}});
-  AfterOthersHeard(&ElasticRendezvous::FailWithRefusal);
+  link_->Send({{"type", "heard"}});
+  link_->AfterOthersHeard(HandlerOf(&ElasticRendezvous::FailWithRefusal));
 }
 
 void ElasticRendezvous::FailWithRefusal() {
   FailJoin(*refusal_);
 }
 
-void ElasticRendezvous::AfterOthersHeard(void (ElasticRendezvous::*action)()) {
-  if (!hosting()) return (this->*action)();
-  coordinator_->WhenAllHeard(kHearTimeout, [self = shared_from_this(), action] {
-    if (!self->stopped_) (self.get()->*action)();
-  });
+void ElasticRendezvous::OnClosed(const std::string& reason) {
+  const auto self = shared_from_this();  // a handler may destroy everything
+  const bool first_join = on_joined_ && attempt_ < 0;
+  if (first_join && !link_->hosting()) return link_->TryAgain(reason);
+  lost_ = CoordinatorLost(link_->target(), reason);
+  if (on_joined_) return FailJoin(*lost_);
+  if (running_) {
+    end_ = RoundEnd{
+        .node_rank = -1,
+        .message = "the rendezvous at " + ToString(link_->target()) + " is gone: " + reason};
+  }
+  EndAndReport();
+}
+
+void ElasticRendezvous::OnProgressTime() {
+  After(progress_, options_.progress_interval, &ElasticRendezvous::OnProgressTime);
+  if (line_.empty() || line_ == reported_line_ || !options_.on_progress) return;
+  reported_line_ = line_;
+  options_.on_progress(line_);
+}
+
+void ElasticRendezvous::WarnOnce(const std::string& line) {
+  if (line.empty() || std::exchange(warned_, true) || !options_.on_progress) return;
+  options_.on_progress(line);
 }
 
 void ElasticRendezvous::WatchRound(std::function<void(RoundEnd)> handler) {
   on_end_ = std::move(handler);
-  Post(&ElasticRendezvous::DeliverEnd);
+  asio::post(io_, HandlerOf(&ElasticRendezvous::DeliverEnd));
 }
 
 void ElasticRendezvous::OnRoundEnd(const json& message) {
@@ -216,8 +241,8 @@ void ElasticRendezvous::OnRoundEnd(const json& message) {
   running_ = false;
   end_ = RoundEndOf(message);
   if (end_->kind != RoundEnd::Kind::kJobFailed) return EndAndReport();
-  Send({{"type", "heard"}});
-  AfterOthersHeard(&ElasticRendezvous::EndAndReport);
+  link_->Send({{"type", "heard"}});
+  link_->AfterOthersHeard(HandlerOf(&ElasticRendezvous::EndAndReport));
 }
 
 void ElasticRendezvous::EndAndReport() {
@@ -238,9 +263,11 @@ void ElasticRendezvous::DeliverEnd() {
 void ElasticRendezvous::EndRound(RoundEnd end, std::function<void()> done) {
   on_ended_ = std::move(done);
   asked_end_ = end.kind;
-  if (!running_ && end_ && hosting()) return AfterOthersHeard(&ElasticRendezvous::EndAndReport);
-  if (!running_ || channel_ == nullptr) return Post(&ElasticRendezvous::EndAndReport);
-  Send(EndMessage("end", attempt_, end));
+  if (!running_ && end_ && link_->hosting())
+    return link_->AfterOthersHeard(HandlerOf(&ElasticRendezvous::EndAndReport));
+  if (!running_ || !link_->connected())
+    return asio::post(io_, HandlerOf(&ElasticRendezvous::EndAndReport));
+  link_->Send(EndMessage("end", attempt_, end));
   After(ending_, kReportTimeout, &ElasticRendezvous::OnEnded);
 }
 
@@ -252,18 +279,19 @@ void ElasticRendezvous::OnEnded() {
 void ElasticRendezvous::Withdraw(RoundEnd end, std::function<void()> done) {
   on_ended_ = std::move(done);
   on_joined_ = nullptr;
+  link_->EndSearch();
   // A node that withdraws does not hear of its own end.
   on_end_ = nullptr;
-  if (channel_ == nullptr) return Post(&ElasticRendezvous::OnEnded);
+  if (!link_->connected()) return asio::post(io_, HandlerOf(&ElasticRendezvous::OnEnded));
   json message = EndMessage("withdraw", attempt_, end);
-  message["ends_job"] = hosting();
-  Send(message);
+  message["ends_job"] = link_->hosting();
+  link_->Send(message);
   After(ending_, kReportTimeout, &ElasticRendezvous::OnEnded);
 }
 
 void ElasticRendezvous::Leave(std::function<void(Status)> done) {
   on_left_ = std::move(done);
-  Send({{"type", "leave"}, {"attempt", attempt_}});
+  link_->Send({{"type", "leave"}, {"attempt", attempt_}});
 }
 
 void ElasticRendezvous::FinishLeave() {

@@ -50,7 +50,7 @@ struct ReachStore {  // to every node; OnReached() and OnUnreached() are for the
 struct StartRound {
   int64_t attempt = 0;
 };
-struct TellEnd {
+struct ReportEnd {
   int64_t attempt = 0;
   RoundEnd end = {};
 };
@@ -60,12 +60,13 @@ struct AllLeft {  // every node's workers ended well: the job is done
 struct RefuseJoin {  // the node's Join() fails with `error`
   Error error;
 };
-struct TellProgress {
+struct ReportProgress {
   std::string line;
 };
 struct Outgoing {
   NodeId to = 0;
-  std::variant<OpenStore, ReachStore, StartRound, TellEnd, AllLeft, RefuseJoin, TellProgress> what;
+  std::variant<OpenStore, ReachStore, StartRound, ReportEnd, AllLeft, RefuseJoin, ReportProgress>
+      what;
 };
 using Actions = std::vector<Outgoing>;
 

@@ -22,7 +22,7 @@ Actions RoundState::OnOthers(const std::string& note, Time now) {
   now_ = now;
   if (note == others_) return {};
   others_ = note;
-  if (phase_ == Phase::kGathering) TellWaiting();
+  if (phase_ == Phase::kGathering) ReportToWaiting();
   return Take();
 }
 
@@ -38,13 +38,13 @@ void RoundState::RefuseOverdue() {
   }
 }
 
-void RoundState::TellWaiting() {
+void RoundState::ReportToWaiting() {
   const std::string line = WaitingLine();
-  if (line == told_line_ || now_ < next_line_) return;
-  told_line_ = line;
+  if (line == reported_line_ || now_ < next_line_) return;
+  reported_line_ = line;
   next_line_ = now_ + std::max(kLinePause, NumWaiting() * kLinePausePerNode);
   for (const auto& [id, node] : nodes_) {
-    if (node.waiting) actions_.push_back({id, TellProgress{line}});
+    if (node.waiting) actions_.push_back({id, ReportProgress{line}});
   }
 }
 

@@ -36,14 +36,14 @@ Actions RoundState::OnJoin(NodeId id, const NodeInfo& info, Time now) {
   if (!MayTakePart(node)) {
     const std::string rounds = std::to_string(short_rounds_) + " rounds in a row";
     actions_.push_back(
-        {id, TellProgress{rounds + " lost a node soon after they began: new ones wait a while"}});
+        {id, ReportProgress{rounds + " lost a node soon after they began: new ones wait a while"}});
   } else if (forming() && has_room()) {
     BackToGathering();
   } else if (phase_ == Phase::kRunning && has_room() && left_.empty()) {
     Admit(info);
   } else if (phase_ == Phase::kRunning) {
-    actions_.push_back({id, TellProgress{"the job runs on " + std::to_string(members_.size()) +
-                                         " nodes: waiting as a spare"}});
+    actions_.push_back({id, ReportProgress{"the job runs on " + std::to_string(members_.size()) +
+                                           " nodes: waiting as a spare"}});
   }
   Gather();
   return Take();
@@ -140,7 +140,7 @@ Actions RoundState::OnWithdraw(NodeId id, RoundEnd end, bool ends_job, Time now)
   }
   const Node gone = found->second;
   nodes_.erase(found);
-  Lose(id, gone, std::move(end));
+  HandleLostNode(id, gone, std::move(end));
   return Take();
 }
 
@@ -151,11 +151,12 @@ Actions RoundState::OnGone(NodeId id, const std::string& how, Time now) {
   const Node gone = found->second;
   nodes_.erase(found);
   const int rank = RankOf(id);
-  Lose(id, gone, {.node_rank = rank, .message = NodeText(rank, gone.info) + " is gone: " + how});
+  HandleLostNode(id, gone,
+                 {.node_rank = rank, .message = NodeText(rank, gone.info) + " is gone: " + how});
   return Take();
 }
 
-void RoundState::Lose(NodeId id, const Node& gone, RoundEnd end) {
+void RoundState::HandleLostNode(NodeId id, const Node& gone, RoundEnd end) {
   if (phase_ == Phase::kDone) return;
   if (gone.seat) lost_[*gone.seat] = NodeText(*gone.seat, gone.info);
   if (phase_ != Phase::kRunning) {
@@ -170,14 +171,14 @@ void RoundState::Lose(NodeId id, const Node& gone, RoundEnd end) {
     end.kind =
         restarts_ < rules_.max_restarts ? RoundEnd::Kind::kRestart : RoundEnd::Kind::kJobFailed;
   }
-  if (end.kind == RoundEnd::Kind::kRegroup) NoteLifetime();
+  if (end.kind == RoundEnd::Kind::kRegroup) DelayNewNodes();
   EndRound(end);
   Gather();
 }
 
 // Makes new nodes wait longer with each short round in a row, because a node that comes and crashes
 // again and again would keep the others from their work.
-void RoundState::NoteLifetime() {
+void RoundState::DelayNewNodes() {
   constexpr int kMostDoublings = 6;
   short_rounds_ = now_ - started_ < kLongEnough ? short_rounds_ + 1 : 0;
   if (short_rounds_ < 2) return;
@@ -220,14 +221,14 @@ std::optional<RoundState::Time> RoundState::NextDeadline() const {
   }
   if (!next) return std::nullopt;  // no node waits
   if (last_call_) next = last_call_;
-  if (WaitingLine() != told_line_) consider(next_line_);
+  if (WaitingLine() != reported_line_) consider(next_line_);
   return next;
 }
 
 void RoundState::Gather() {
   if (phase_ != Phase::kGathering) return;
   if (Complete()) return Form();
-  TellWaiting();
+  ReportToWaiting();
 }
 
 bool RoundState::Complete() {
@@ -288,19 +289,19 @@ void RoundState::Start() {
   ++rounds_;
   lost_.clear();
   last_call_.reset();
-  told_line_.clear();
+  reported_line_.clear();
   for (auto& [id, node] : nodes_) node.seat.reset();
   for (size_t i = 0; i < members_.size(); ++i) {
     Node& node = nodes_.at(members_[i]);
     node.seat = static_cast<int>(i);
     node.waiting = false;
   }
-  TellMembers(StartRound{attempt_});
+  SendToMembers(StartRound{attempt_});
 }
 
 void RoundState::EndRound(const RoundEnd& end) {
   if (end.kind == RoundEnd::Kind::kRestart) ++restarts_;
-  TellMembers(TellEnd{attempt_, end});
+  SendToMembers(ReportEnd{attempt_, end});
   if (end.kind == RoundEnd::Kind::kJobFailed) return Close(JobHasEnded(end.message));
   phase_ = Phase::kGathering;
   gathering_since_ = now_;
@@ -309,7 +310,7 @@ void RoundState::EndRound(const RoundEnd& end) {
 
 void RoundState::FinishIfAllLeft() {
   if (left_.size() < members_.size()) return;
-  TellMembers(AllLeft{attempt_});
+  SendToMembers(AllLeft{attempt_});
   Close(JobHasEnded(""));
 }
 
@@ -323,7 +324,7 @@ void RoundState::Close(const Error& refusal) {
 }
 
 template <typename Action>
-void RoundState::TellMembers(const Action& action) {
+void RoundState::SendToMembers(const Action& action) {
   for (const NodeId member : members_) {
     if (nodes_.contains(member)) actions_.push_back({member, action});
   }

@@ -71,17 +71,17 @@ class RoundState {
   void Form();
   void BackToGathering();
   void DropSilent();
-  void NoteLifetime();
+  void DelayNewNodes();
   void Admit(const NodeInfo& info);
   void Start();
   void EndRound(const RoundEnd& end);
-  void Lose(NodeId id, const Node& gone, RoundEnd end);
+  void HandleLostNode(NodeId id, const Node& gone, RoundEnd end);
   void FinishIfAllLeft();
   void Close(const Error& refusal);
   void RefuseOverdue();
-  void TellWaiting();
+  void ReportToWaiting();
   template <typename Action>
-  void TellMembers(const Action& action);
+  void SendToMembers(const Action& action);
   Actions Take();
 
   bool has_room() const { return static_cast<int>(members_.size()) < rules_.max_nodes; }
@@ -113,7 +113,7 @@ class RoundState {
   Time done_since_;
   std::optional<Error> refusal_;  // what late nodes get when the job is done
   std::string others_;            // see OnOthers()
-  std::string told_line_;
+  std::string reported_line_;
   Time next_line_;
   Time now_;
   Actions actions_;

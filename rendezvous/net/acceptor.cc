@@ -76,7 +76,7 @@ void Acceptor::Pause(Socket& socket, int problem) {
   });
   // Copies the handler, because it may destroy the server.
   const auto say = handlers_.on_exhausted;
-  if (!std::exchange(said_, true) && say) say(problem);
+  if (!std::exchange(reported_, true) && say) say(problem);
 }
 
 }  // namespace ddprun::rendezvous

@@ -43,7 +43,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
 
   std::vector<std::unique_ptr<Socket>> sockets_;
   Handlers handlers_;
-  bool said_ = false;
+  bool reported_ = false;
   bool stopped_ = false;
 };
 

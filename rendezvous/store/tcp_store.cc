@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "rendezvous/net/heard_text.h"
+#include "rendezvous/net/quote_received.h"
 #include "rendezvous/store/wire.h"
 #include "rendezvous/store/wire_decoder.h"
 
@@ -63,7 +63,7 @@ Error StillMissing(const HostPort& peer, const std::vector<std::string>& keys) {
 }  // namespace
 
 Error NoStoreThere(const HostPort& peer, std::string_view received) {
-  const std::string heard = HeardText(received);
+  const std::string heard = QuoteReceived(received);
   return {.code = Code::kRendezvous,
           .title = "NO STORE THERE",
           .where = ToString(peer),
@@ -103,7 +103,7 @@ Status TcpStore::Usable() const {
                .page = "connection-lost"};
 }
 
-Status TcpStore::Send(const Request& request, Deadline deadline) {
+Status TcpStore::SendLocked(const Request& request, Deadline deadline) {
   DDPRUN_TRY(Usable());
   EncodeRequest(request, unsent_);
   const std::string bytes = std::exchange(unsent_, {});
@@ -136,13 +136,13 @@ Result<Reply> TcpStore::ReadReply(const Request& request, Deadline deadline) {
 }
 
 Result<Reply> TcpStore::Exchange(const Request& request, Deadline deadline) {
-  DDPRUN_TRY(Send(request, deadline));
+  DDPRUN_TRY(SendLocked(request, deadline));
   return ReadReply(request, deadline);
 }
 
 Status TcpStore::WaitLocked(std::vector<std::string> keys, Deadline deadline) {
   const Request wait = KeysRequest(Op::kWait, std::move(keys));
-  DDPRUN_TRY(Send(wait, AfterWait(deadline)));
+  DDPRUN_TRY(SendLocked(wait, AfterWait(deadline)));
   auto reply = ReadReply(wait, deadline);
   if (reply.has_value()) return {};
   if (reply.error().code != Code::kDeadlineExceeded) return std::move(reply).error();
@@ -161,9 +161,9 @@ Status TcpStore::CancelWait(const std::vector<std::string>& keys) {
   return {};
 }
 
-Status TcpStore::Tell(const Request& request, Deadline deadline) {
+Status TcpStore::Send(const Request& request, Deadline deadline) {
   const std::lock_guard lock(mutex_);
-  return Send(request, deadline);
+  return SendLocked(request, deadline);
 }
 
 Result<Reply> TcpStore::Ask(const Request& request, Deadline deadline) {
@@ -180,11 +180,11 @@ Result<Reply> TcpStore::AskOnceThere(const std::vector<std::string>& keys,
 }
 
 Status TcpStore::Set(std::string_view key, std::string_view value, Deadline deadline) {
-  return Tell(KeyRequest(Op::kSet, WireKey(key), std::string(value)), deadline);
+  return Send(KeyRequest(Op::kSet, WireKey(key), std::string(value)), deadline);
 }
 
 Status TcpStore::Append(std::string_view key, std::string_view value, Deadline deadline) {
-  return Tell(KeyRequest(Op::kAppend, WireKey(key), std::string(value)), deadline);
+  return Send(KeyRequest(Op::kAppend, WireKey(key), std::string(value)), deadline);
 }
 
 Result<std::string> TcpStore::Get(std::string_view key, Deadline deadline) {
@@ -235,7 +235,7 @@ Status TcpStore::MultiSet(std::span<const std::string> keys,
                           Deadline deadline) {
   Request request = KeysRequest(Op::kMultiSet, WireKeys(keys));
   request.values.assign(values.begin(), values.end());
-  return Tell(request, deadline);
+  return Send(request, deadline);
 }
 
 Result<int64_t> TcpStore::NumKeys(Deadline deadline) {
@@ -247,7 +247,7 @@ Result<std::vector<std::string>> TcpStore::ListKeys(Deadline deadline) {
 }
 
 Status TcpStore::QueuePush(std::string_view key, std::string_view value, Deadline deadline) {
-  return Tell(KeyRequest(Op::kQueuePush, WireKey(key), std::string(value)), deadline);
+  return Send(KeyRequest(Op::kQueuePush, WireKey(key), std::string(value)), deadline);
 }
 
 Result<std::optional<std::string>> TcpStore::QueuePop(std::string_view key,

@@ -80,13 +80,13 @@ class TcpStore {
 
   Status Handshake(Deadline deadline);
   // Send a request without an answer, one with an answer, and one after all `keys` exist.
-  Status Tell(const Request& request, Deadline deadline);
+  Status Send(const Request& request, Deadline deadline);
   Result<Reply> Ask(const Request& request, Deadline deadline);
   Result<Reply> AskOnceThere(const std::vector<std::string>& keys,
                              const Request& request,
                              Deadline deadline);
   // Callers of these hold the mutex.
-  Status Send(const Request& request, Deadline deadline);
+  Status SendLocked(const Request& request, Deadline deadline);
   Result<Reply> Exchange(const Request& request, Deadline deadline);
   Result<Reply> ReadReply(const Request& request, Deadline deadline);
   Status WaitLocked(std::vector<std::string> keys, Deadline deadline);

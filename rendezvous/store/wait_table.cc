@@ -93,9 +93,9 @@ void WaitTable::ArrivedForOne(const std::string& key, std::vector<ConnectionId>&
   };
   auto end = std::ranges::find_if(places, only_this);
   if (end != places.end()) ++end;
-  const std::vector<Place> told(places.begin(), end);
+  const std::vector<Place> complete(places.begin(), end);
   places.erase(places.begin(), end);
-  for (const Place& place : told) {
+  for (const Place& place : complete) {
     if (Leave(place.connection)) woken.push_back(place.connection);
   }
 }

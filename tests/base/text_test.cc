@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/shell_text.h"
+
 namespace ddprun {
 namespace {
 
@@ -49,6 +51,13 @@ TEST(SplitLines, TakesALastLineWithoutAnEnd) {
 TEST(SplitAt, GivesEmptyPartsToo) {
   EXPECT_EQ(SplitAt(",a,", ','), (std::vector<std::string_view>{"", "a", ""}));
   EXPECT_EQ(SplitAt("", ','), std::vector<std::string_view>{""});
+}
+
+TEST(ShellQuoted, QuotesOnlyWhatAShellWouldTakeApart) {
+  EXPECT_EQ(ShellQuoted("runs/toy-2_a.b"), "runs/toy-2_a.b");
+  EXPECT_EQ(ShellQuoted("my run"), "'my run'");
+  EXPECT_EQ(ShellQuoted("$it's"), "'$it'\\''s'");
+  EXPECT_EQ(ShellQuoted(""), "''");
 }
 
 }  // namespace

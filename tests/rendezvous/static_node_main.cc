@@ -6,7 +6,7 @@
 
 #include <asio/io_context.hpp>
 
-#include "rendezvous/backend.h"
+#include "rendezvous/backends.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "rendezvous/backend.h"
+#include "rendezvous/backends.h"
 #include "rendezvous/store/store_server.h"
 #include "rendezvous/store/tcp_store.h"
 #include "tests/rendezvous/static_nodes.h"

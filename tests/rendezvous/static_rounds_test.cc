@@ -13,7 +13,7 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "rendezvous/backend.h"
+#include "rendezvous/backends.h"
 #include "tests/rendezvous/loop_thread.h"
 #include "tests/rendezvous/slow_way.h"
 #include "tests/rendezvous/unused_port.h"

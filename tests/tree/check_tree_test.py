@@ -65,6 +65,16 @@ class CheckTree(unittest.TestCase):
         self.assertEqual([("base/a.cc", "removal")], self.findings({"base/a.cc": code}))
         self.assertEqual([], self.findings({"base/owned_folder.cc": code}))
 
+    def test_the_core_keeps_to_its_lines(self):
+        page = "| read | lines |\n| --- | --- |\n| `base/a.{h,cc}`, `base/b.h` | 4 |\n"
+        files = {"docs/core.md": page, "base/a.h": "1\n", "base/a.cc": "1\n2\n",
+                 "base/b.h": "1\n"}
+        self.assertEqual([], self.findings(files))
+        self.assertEqual([("docs/core.md", "core")],
+                         self.findings({**files, "base/b.h": "1\n2\n"}))
+        del files["base/a.cc"]  # a row that names a file that has moved
+        self.assertEqual([("docs/core.md", "core")], self.findings(files))
+
     def test_pages_of_errors_are_not_compared(self):
         for code in ('if (error.page == "a") return;\n', "return kPage != failed->page;\n",
                      "return kA == done.error().page;\n"):

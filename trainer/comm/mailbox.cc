@@ -27,7 +27,10 @@ BlockHeader& HeaderOf(std::byte* block) {
 }  // namespace
 
 Mailbox::Mailbox(SharedRegion& region, NodePlacement placement, GroupWire wire, Options options)
-    : region_(region), placement_(std::move(placement)), wire_(std::move(wire)), options_(options) {
+    : region_(region),
+      placement_(std::move(placement)),
+      options_(options),
+      wire_(std::move(wire), placement_.rank(), mutex_) {
   for (int local = 0; local < region_.local_size(); ++local) {
     writers_.emplace_back(region_, self(), local);
     readers_.emplace_back(region_, local, self());
@@ -37,24 +40,15 @@ Mailbox::Mailbox(SharedRegion& region, NodePlacement placement, GroupWire wire, 
 // Messages that are not received yet stay, because their receiver may come after this rank has
 // ended.
 Mailbox::~Mailbox() {
-  if (escort_.joinable()) {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    left_.notify_all();
-    escort_.join();
-  }
+  wire_.Finish();
   const auto cancel = [this](const Transport::Handle& receive) {
-    if (receive != nullptr) wire_.transport->Cancel(receive);
+    if (receive != nullptr) wire_.Cancel(receive);
   };
   for (const Handle& receive : receives_) {
     cancel(receive->wire);
-    if (receive->arriving != nullptr) cancel(receive->arriving->wire->transfer);
+    if (receive->arriving != nullptr) cancel(receive->arriving->transfer);
   }
-  for (const auto& message : unexpected_) {
-    if (message->wire != nullptr) cancel(message->wire->transfer);
-  }
+  for (const auto& message : unexpected_) cancel(message->transfer);
   for (const Block& block : blocks_) {
     const bool released = HeaderOf(block.data).released.load(std::memory_order_acquire) != 0;
     if (released) region_.Free(self(), block.data);
@@ -70,7 +64,7 @@ Mailbox::Handle Mailbox::Send(const void* data, size_t bytes, int to, int tag) {
   transfer->done = true;
   const std::lock_guard lock(mutex_);
   if (!OnThisNode(to)) {
-    SendByWire(*transfer, data);
+    transfer->status = wire_.Send(data, bytes, to, tag);
     return transfer;
   }
   const Block block = TakeBlock(bytes);
@@ -138,21 +132,21 @@ void Mailbox::Match(Transfer& receive) {
     receive.peer = receive.arriving->from;
     unexpected_.erase(first);
   }
-  const auto& wire = receive.arriving->wire;
-  if (wire != nullptr && !wire->transfer->done.load(std::memory_order_acquire)) return;
+  const auto& transfer = receive.arriving->transfer;
+  if (transfer != nullptr && !transfer->done.load(std::memory_order_acquire)) return;
   Take(receive, *receive.arriving);
   receive.arriving.reset();
   receive.done = true;
 }
 
 void Mailbox::Take(Transfer& receive, const Message& message) {
-  const auto& wire = message.wire;
+  const auto& wire = message.transfer;
   std::byte* const block = wire != nullptr ? nullptr
                                            : region_.heap(placement_.LocalOf(message.from)) +
                                                  message.envelope.heap_offset;
-  const std::byte* const data = wire != nullptr ? wire->data.data() : block + sizeof(BlockHeader);
-  if (wire != nullptr && !wire->transfer->status.ok()) {
-    receive.status = wire->transfer->status;
+  const std::byte* const data = wire != nullptr ? message.data.data() : block + sizeof(BlockHeader);
+  if (wire != nullptr && !wire->status.ok()) {
+    receive.status = wire->status;
   } else if (message.envelope.bytes != receive.bytes) {
     receive.status = WrongSize(receive, message.from, message.envelope.bytes);
   } else if (receive.bytes > 0) {
@@ -180,13 +174,40 @@ void Mailbox::Progress() {
       unexpected_.push_back(std::make_shared<Message>(Message{*envelope, from}));
     }
   }
-  if (placement_.nodes() > 1) TakeFromWire();
+  // A receive from any rank also takes the messages from other nodes.
+  const auto from_any = [](const Handle& receive) { return receive->peer == kAnyRank; };
+  if (placement_.nodes() > 1 && std::ranges::any_of(receives_, from_any)) {
+    wire_.TakeOthers(unexpected_);
+  }
   for (auto receive = receives_.begin(); receive != receives_.end();) {
     if ((*receive)->wire == nullptr) Match(**receive);
-    if (IsForWire(receive)) ReceiveFromWire(**receive);
-    if ((*receive)->wire != nullptr) FinishFromWire(**receive);
-    receive = (*receive)->done ? receives_.erase(receive) : std::next(receive);
+    Transfer& own = **receive;
+    if (IsForWire(receive)) own.wire = wire_.Receive(own.data, own.bytes, own.peer, own.tag);
+    if (own.wire != nullptr) FinishFromWire(own);
+    receive = own.done ? receives_.erase(receive) : std::next(receive);
   }
+}
+
+// Returns whether the transport should receive the message directly into its place. Not while an
+// earlier receive from any rank has the first claim on messages.
+bool Mailbox::IsForWire(std::list<Handle>::iterator place) const {
+  const Transfer& receive = **place;
+  if (receive.done || receive.wire != nullptr || receive.arriving != nullptr) return false;
+  if (receive.peer == kAnyRank || OnThisNode(receive.peer)) return false;
+  return std::none_of(receives_.begin(), std::list<Handle>::const_iterator(place),
+                      [&](const Handle& earlier) {
+                        return earlier->peer == kAnyRank && earlier->tag == receive.tag;
+                      });
+}
+
+void Mailbox::FinishFromWire(Transfer& receive) {
+  if (!receive.wire->done.load(std::memory_order_acquire)) return;
+  if (!receive.wire->status.ok()) {
+    receive.status = receive.wire->status;
+  } else if (receive.wire->bytes != receive.bytes) {
+    receive.status = WrongSize(receive, receive.peer, receive.wire->bytes);
+  }
+  receive.done = true;
 }
 
 bool Mailbox::Test(Transfer& transfer) {
@@ -208,7 +229,7 @@ Status Mailbox::Wait(Transfer& transfer, Clock::time_point deadline) {
         channel = &readers_[static_cast<size_t>(placement_.LocalOf(transfer.peer))].channel();
         seen = channel->written.load(std::memory_order_acquire);
       }
-      if (placement_.nodes() > 1) completions = wire_.transport->completions();
+      if (placement_.nodes() > 1) completions = wire_.completions();
       Progress();
       if (transfer.done) return transfer.status;
       by_wire = transfer.wire != nullptr || transfer.arriving != nullptr;
@@ -219,7 +240,7 @@ Status Mailbox::Wait(Transfer& transfer, Clock::time_point deadline) {
       if (!recording.started()) Record(recording, transfer);
     }
     if (by_wire) {
-      WaitForWire(completions, deadline);
+      wire_.WaitForNews(completions, deadline, cancelled_);
     } else if (channel != nullptr) {
       WaitUntilReached(channel->written, channel->sleepers, seen + 1,
                        {deadline, options_.spin, cancelled_});
@@ -240,7 +261,7 @@ void Mailbox::Record(Recording& recording, const Transfer& receive) const {
 
 // REQUIRES: mutex_ is held.
 Status Mailbox::GiveUp(Transfer& transfer) {
-  if (transfer.wire != nullptr) wire_.transport->Cancel(transfer.wire);
+  if (transfer.wire != nullptr) wire_.Cancel(transfer.wire);
   if (transfer.arriving != nullptr) unexpected_.push_front(std::move(transfer.arriving));
   transfer.done = true;
   transfer.status = NotCome(transfer);

@@ -7,19 +7,17 @@
 // tag arrive in the order of the sends.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/result.h"
 #include "trainer/comm/channel.h"
 #include "trainer/comm/futex_wait.h"
-#include "trainer/comm/node_link.h"
+#include "trainer/comm/mailbox_wire.h"
 #include "trainer/comm/node_placement.h"
 #include "trainer/comm/recording.h"
 #include "trainer/comm/shared_region.h"
@@ -41,7 +39,7 @@ class Mailbox {
   Mailbox(SharedRegion& region, NodePlacement placement, GroupWire wire, Options options);
   ~Mailbox();
 
-  struct Message;
+  using Message = MailboxWire::Message;
 
   // One send or receive.
   struct Transfer {
@@ -73,17 +71,6 @@ class Mailbox {
   // Ends running and later waits with an error.
   void Cancel() { cancelled_ = true; }
 
-  // A message from another node, perhaps not complete yet.
-  struct WireMessage {
-    std::vector<std::byte> data;
-    Transport::Handle transfer;
-  };
-  struct Message {
-    Envelope envelope;
-    int from = 0;
-    std::shared_ptr<WireMessage> wire = {};  // set if it comes from another node
-  };
-
  private:
   struct Block {
     std::byte* data = nullptr;  // a header, then the message
@@ -91,6 +78,8 @@ class Mailbox {
   };
 
   void Progress();
+  bool IsForWire(std::list<Handle>::iterator place) const;
+  void FinishFromWire(Transfer& receive);
   std::deque<std::shared_ptr<Message>>::iterator FirstFor(const Transfer& receive);
   void Match(Transfer& receive);
   void Take(Transfer& receive, const Message& message);
@@ -104,30 +93,18 @@ class Mailbox {
   std::string TextOf(int rank) const { return "rank " + std::to_string(placement_.NameOf(rank)); }
   std::string SelfText() const { return TextOf(placement_.rank()); }
 
-  void SendByWire(Transfer& transfer, const void* data);
-  void SeeOff();
-  bool IsForWire(std::list<Handle>::iterator place) const;
-  void ReceiveFromWire(Transfer& receive);
-  void FinishFromWire(Transfer& receive);
-  void TakeFromWire();
-  void WaitForWire(uint64_t seen, Clock::time_point deadline);
-
   SharedRegion& region_;
   const NodePlacement placement_;
-  const GroupWire wire_;
   const Options options_;
   std::atomic<bool> cancelled_ = false;
 
-  std::mutex mutex_;                                 // guards the members below
+  std::mutex mutex_;  // guards the members below
+  MailboxWire wire_;
   std::vector<ChannelWriter> writers_;               // by place in the node
   std::vector<ChannelReader> readers_;               // by place in the node
   std::list<Handle> receives_;                       // not done
   std::deque<std::shared_ptr<Message>> unexpected_;  // arrived before their receive
   std::vector<Block> blocks_;                        // in use until the receiver sets their header
-  std::deque<Transport::Handle> leaving_;            // sends to other nodes
-  std::condition_variable left_;                     // leaving_ has changed, or stopping_
-  bool stopping_ = false;
-  std::thread escort_;  // completes leaving_; the first send to another node starts it
 };
 
 }  // namespace ddprun::trainer

@@ -1,7 +1,6 @@
-// The messages of Mailbox between nodes.
-#include <algorithm>
+#include "trainer/comm/mailbox_wire.h"
 
-#include "trainer/comm/mailbox.h"
+#include <algorithm>
 
 namespace ddprun::trainer {
 
@@ -14,32 +13,29 @@ constexpr std::chrono::milliseconds kLookAround{5};
 
 }  // namespace
 
-// REQUIRES: mutex_ is held, as for all below but SeeOff and WaitForWire.
-void Mailbox::SendByWire(Transfer& transfer, const void* data) {
-  const auto* bytes = static_cast<const std::byte*>(data);
-  const auto copy = std::make_shared<std::vector<std::byte>>(bytes, bytes + transfer.bytes);
-  const uint64_t tag = WireTag(wire_.group, WireStream::kMessage, placement_.rank(),
-                               static_cast<uint32_t>(transfer.tag));
+Status MailboxWire::Send(const void* data, size_t bytes, int to, int tag) {
+  const auto* begin = static_cast<const std::byte*>(data);
+  const auto copy = std::make_shared<std::vector<std::byte>>(begin, begin + bytes);
   const Transport::Handle sent = wire_.transport->Send(
-      wire_.peers[static_cast<size_t>(transfer.peer)], tag, copy->data(), copy->size(), copy);
-  if (sent->done.load(std::memory_order_acquire)) {
-    transfer.status = sent->status;
-    return;
-  }
+      wire_.peers[static_cast<size_t>(to)],
+      WireTag(wire_.group, WireStream::kMessage, rank_, static_cast<uint32_t>(tag)), copy->data(),
+      copy->size(), copy);
+  if (sent->done.load(std::memory_order_acquire)) return sent->status;
   leaving_.push_back(sent);
   if (!escort_.joinable()) escort_ = std::thread([this] { SeeOff(); });
   left_.notify_all();
+  return {};
 }
 
 // Runs in a thread, because a large message leaves only while a thread progresses the transport. It
-// continues after Cancel(), because these sends are done for their callers.
-void Mailbox::SeeOff() {
+// continues after Mailbox::Cancel(), because these sends are done for their callers.
+void MailboxWire::SeeOff() {
   static const std::atomic<bool> never = false;
   std::unique_lock lock(mutex_);
   Clock::time_point farewell = Clock::time_point::max();
   while (Clock::now() < farewell) {
     if (stopping_ && farewell == Clock::time_point::max()) farewell = Clock::now() + kFarewell;
-    const uint64_t seen = wire_.transport->completions();
+    const uint64_t seen = completions();
     while (!leaving_.empty() && leaving_.front()->done) leaving_.pop_front();
     if (leaving_.empty()) {
       if (stopping_) return;
@@ -52,58 +48,41 @@ void Mailbox::SeeOff() {
   }
 }
 
-// Returns whether the transport should receive the message directly into its place. Not while an
-// earlier receive from any rank has the first claim on messages.
-bool Mailbox::IsForWire(std::list<Handle>::iterator place) const {
-  const Transfer& receive = **place;
-  if (receive.done || receive.wire != nullptr || receive.arriving != nullptr) return false;
-  if (receive.peer == kAnyRank || OnThisNode(receive.peer)) return false;
-  return std::none_of(receives_.begin(), std::list<Handle>::const_iterator(place),
-                      [&](const Handle& earlier) {
-                        return earlier->peer == kAnyRank && earlier->tag == receive.tag;
-                      });
+Transport::Handle MailboxWire::Receive(void* data, size_t bytes, int from, int tag) {
+  return wire_.transport->Receive(
+      wire_.peers[static_cast<size_t>(from)],
+      WireTag(wire_.group, WireStream::kMessage, from, static_cast<uint32_t>(tag)), data, bytes);
 }
 
-void Mailbox::ReceiveFromWire(Transfer& receive) {
-  const uint64_t tag =
-      WireTag(wire_.group, WireStream::kMessage, receive.peer, static_cast<uint32_t>(receive.tag));
-  receive.wire = wire_.transport->Receive(wire_.peers[static_cast<size_t>(receive.peer)], tag,
-                                          receive.data, receive.bytes);
-}
-
-void Mailbox::FinishFromWire(Transfer& receive) {
-  if (!receive.wire->done.load(std::memory_order_acquire)) return;
-  if (!receive.wire->status.ok()) {
-    receive.status = receive.wire->status;
-  } else if (receive.wire->bytes != receive.bytes) {
-    receive.status = WrongSize(receive, receive.peer, receive.wire->bytes);
-  }
-  receive.done = true;
-}
-
-// If there are receives from any rank, takes the messages from other nodes that no receive has
-// asked for by rank.
-void Mailbox::TakeFromWire() {
-  const bool asked = std::any_of(receives_.begin(), receives_.end(),
-                                 [](const Handle& receive) { return receive->peer == kAnyRank; });
-  if (!asked) return;
+void MailboxWire::TakeOthers(std::deque<std::shared_ptr<Message>>& messages) {
   wire_.transport->Progress();
   const uint64_t prefix = WireTag(wire_.group, WireStream::kMessage, 0, 0);
   while (const auto arrived = wire_.transport->Find(prefix, kWireStreamMask)) {
-    auto wire = std::make_shared<WireMessage>();
-    wire->data.resize(arrived->bytes);
-    wire->transfer = wire_.transport->Take(*arrived, wire->data.data());
     const Envelope envelope{.bytes = arrived->bytes,
                             .heap_offset = 0,
                             .tag = static_cast<int32_t>(arrived->tag & 0xffffffff)};
-    unexpected_.push_back(
-        std::make_shared<Message>(Message{envelope, FromOfTag(arrived->tag), std::move(wire)}));
+    auto message = std::make_shared<Message>(Message{envelope, FromOfTag(arrived->tag)});
+    message->data.resize(arrived->bytes);
+    message->transfer = wire_.transport->Take(*arrived, message->data.data());
+    messages.push_back(std::move(message));
   }
 }
 
-void Mailbox::WaitForWire(uint64_t seen, Clock::time_point deadline) {
+void MailboxWire::WaitForNews(uint64_t seen,
+                              Clock::time_point deadline,
+                              const std::atomic<bool>& cancelled) {
   const Clock::time_point soon = Clock::now() + kLookAround;
-  wire_.transport->WaitForCompletion(seen, {std::min(deadline, soon), cancelled_});
+  wire_.transport->WaitForCompletion(seen, {std::min(deadline, soon), cancelled});
+}
+
+void MailboxWire::Finish() {
+  if (!escort_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  left_.notify_all();
+  escort_.join();
 }
 
 }  // namespace ddprun::trainer

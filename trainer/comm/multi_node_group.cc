@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "base/check.h"
+#include "trainer/comm/chunk.h"
 #include "trainer/comm/multi_node_chain.h"
 
 namespace ddprun::trainer {
 
 namespace {
+
+// The largest inbox of a rank, for one piece of an operation.
+constexpr size_t kInboxBytes = size_t{32} << 20;
 
 NodeMeeting::Options WithStaging(NodeMeeting::Options options, size_t bytes) {
   options.staging_bytes = bytes;
@@ -20,7 +26,7 @@ MultiNodeGroup::MultiNodeGroup(SharedRegion& region,
                                const NodePlacement& placement,
                                GroupWire wire,
                                const NodeMeeting::Options& meeting)
-    : NodeMeeting(region, WithStaging(meeting, kStaging)), placement_(placement) {
+    : RowCollectives(region, WithStaging(meeting, kStaging)), placement_(placement) {
   if (placement_.carries()) {
     NodeMeeting& own = *this;
     link_ = std::make_unique<NodeLink>(std::move(wire), own, placement_);
@@ -62,10 +68,12 @@ Status MultiNodeGroup::AllReduce(void* data,
                  .page = "algorithm-for-one-node"};
   }
   const size_t bytes = count * SizeOf(type);
-  if (bytes <= kSlotBytes) return ReduceSmall(data, count, type, reduction, deadline);
+  if (bytes <= kSlotBytes) {
+    return SumRows(CollectiveKind::kAllReduce, {.width = bytes}, data, data, type, reduction,
+                   deadline);
+  }
   NodeOperation operation = Begin(CollectiveKind::kAllReduce, data, bytes, deadline);
-  operation.header.type = static_cast<uint32_t>(type);
-  operation.header.reduction = static_cast<uint32_t>(reduction);
+  operation.SetReduction(type, reduction);
   return Ended(ReduceLarge(operation, static_cast<std::byte*>(data)));
 }
 
@@ -98,6 +106,32 @@ Status MultiNodeGroup::Carry(const NodeOperation& operation, bool first, const W
   }
   MultiNodeChain chain(*link_, placement_, operation, chain_buffer_);
   return work(chain);
+}
+
+Status MultiNodeGroup::Reduce(void* data,
+                              size_t count,
+                              DataType type,
+                              Reduction reduction,
+                              int root,
+                              Clock::time_point deadline) {
+  return SumRows(CollectiveKind::kReduce, {.width = count * SizeOf(type), .taker = root}, data,
+                 data, type, reduction, deadline);
+}
+
+Status MultiNodeGroup::ReduceScatter(const void* input,
+                                     void* output,
+                                     size_t count,
+                                     DataType type,
+                                     Reduction reduction,
+                                     Clock::time_point deadline) {
+  const size_t bytes = count * SizeOf(type) * static_cast<size_t>(size());
+  if (bytes <= kSlotBytes || !MultiNodeChain::PaysForReduceScatter(placement_, type)) {
+    return RowCollectives::ReduceScatter(input, output, count, type, reduction, deadline);
+  }
+  NodeOperation operation = Begin(CollectiveKind::kReduceScatter, input, bytes, deadline);
+  operation.SetReduction(type, reduction);
+  return Ended(ReduceScatterLarge(operation, static_cast<const std::byte*>(input),
+                                  static_cast<std::byte*>(output)));
 }
 
 // The staging memory holds columns of each row, if the rank stages, and after them columns of the
@@ -134,6 +168,126 @@ Status MultiNodeGroup::ReduceScatterLarge(NodeOperation& operation,
     std::memcpy(output + begin, Staging() + n * columns, piece);
   }
   return {};
+}
+
+// Works piece by piece: the givers place their data, the carriers exchange data with other nodes,
+// then each rank that takes collects its rows.
+Status MultiNodeGroup::ShareRows(NodeOperation& operation,
+                                 const RankRows& rows,
+                                 const void* input,
+                                 const Collect& collect) {
+  const bool small = operation.header.bytes <= kSlotBytes;
+  const Inbox inbox = PlanInbox(rows);
+  if (inbox_ != nullptr) {
+    const int64_t offset = region().HeapOffset(self(), inbox_, inbox_bytes_);
+    operation.header.inbox_offset = static_cast<uint64_t>(offset);
+  }
+  const bool staged = rows.Gives(rank()) && (small || operation.header.direct == 0);
+  std::byte* const stage = small ? Slot(self()) : staged ? Staging() : nullptr;
+  size_t begin = 0;
+  do {
+    for (int row = 0; staged && row < rows.count(); ++row) {
+      const size_t length = rows.Length(rank(), row, begin, inbox.columns);
+      if (length == 0) continue;
+      std::memcpy(stage + static_cast<size_t>(row) * inbox.columns,
+                  static_cast<const std::byte*>(input) + rows.Offset(rank(), row) + begin, length);
+    }
+    DDPRUN_TRY(begin == 0 ? MeetAndCompare(operation) : Meet(operation));
+    if (old_inbox_ != nullptr) region().Free(self(), std::exchange(old_inbox_, nullptr));
+    const Status carried =
+        link_ == nullptr ? Status() : ExchangeBlocks(operation, rows, inbox, begin);
+    DDPRUN_TRY(MeetAndShare(operation, carried));
+    const Source source = [&](int rank, int row) {
+      const int carrier = placement_.LocalOf(rank) % placement_.lanes();
+      if (placement_.NodeOf(rank) == placement_.node())
+        return LocalRow(rows, inbox, rank, row, begin);
+      return static_cast<const std::byte*>(region().heap(carrier) + header(carrier).inbox_offset +
+                                           inbox.places[rows.Index(rank, row)]);
+    };
+    collect(begin, std::min(inbox.columns, rows.width - begin), source);
+    if (!small) DDPRUN_TRY(Meet(operation));  // the sources may change after this meeting
+    begin += inbox.columns;
+  } while (begin < rows.width);
+  return {};
+}
+
+const std::byte* MultiNodeGroup::LocalRow(
+    const RankRows& rows, const Inbox& inbox, int rank, int row, size_t begin) {
+  const int local = placement_.LocalOf(rank);
+  const size_t staged = static_cast<size_t>(row) * inbox.columns;
+  const OperationHeader& theirs = header(local);
+  if (theirs.bytes <= kSlotBytes) return Slot(local) + staged;
+  const std::byte* data = region().heap(local) + theirs.heap_offset;
+  return data + (theirs.direct == 0 ? staged : rows.Offset(rank, row) + begin);
+}
+
+// Plans how many columns a piece has, equally on all nodes, and where in the inbox each row goes.
+MultiNodeGroup::Inbox MultiNodeGroup::PlanInbox(const RankRows& rows) {
+  const auto lanes = static_cast<size_t>(placement_.lanes());
+  size_t largest_node = 0;
+  for (int node = 0; node < placement_.nodes(); ++node) {
+    largest_node = std::max(largest_node, placement_.Members(node).size());
+  }
+  const size_t per_giver = rows.for_each ? largest_node : 1;
+  const size_t givers = rows.giver ? 1 : static_cast<size_t>(size());
+  const size_t blocks = (givers + lanes - 1) * per_giver;
+  const size_t fit = std::min(kInboxBytes / blocks, kStaging / static_cast<size_t>(rows.count()));
+  const size_t columns = std::max<size_t>(std::min(rows.width, fit / kLineBytes * kLineBytes), 1);
+  Inbox inbox{.columns = columns,
+              .places = std::vector<size_t>(static_cast<size_t>(size() * rows.count()))};
+  size_t most = 0;
+  for (size_t lane = 0; lane < lanes; ++lane) {
+    size_t used = 0;
+    for (int node = 0; node < placement_.nodes(); ++node) {
+      if (node == placement_.node()) continue;
+      rows.Between(placement_.Members(node), placement_.Members(placement_.node()), lane, lanes,
+                   [&](int rank, int row) {
+                     inbox.places[rows.Index(rank, row)] = used;
+                     used += (columns + kLineBytes - 1) / kLineBytes * kLineBytes;
+                   });
+    }
+    if (static_cast<int>(lane) == self()) most = used;
+  }
+  if (most > inbox_bytes_) GrowInbox(most);
+  return inbox;
+}
+
+void MultiNodeGroup::GrowInbox(size_t bytes) {
+  DDPRUN_CHECK(old_inbox_ == nullptr);
+  old_inbox_ = inbox_;
+  inbox_ = region().Allocate(self(), bytes);
+  DDPRUN_CHECK(inbox_ != nullptr);
+  inbox_bytes_ = bytes;
+}
+
+Status MultiNodeGroup::ExchangeBlocks(const NodeOperation& operation,
+                                      const RankRows& rows,
+                                      const Inbox& inbox,
+                                      size_t begin) {
+  if (begin == 0) link_->SendHeaders(operation);
+  const auto lane = static_cast<size_t>(self());
+  const auto lanes = static_cast<size_t>(placement_.lanes());
+  const std::vector<int>& here = placement_.Members(placement_.node());
+  const auto number = static_cast<uint32_t>(operation.header.sequence);
+  for (int node = 0; node < placement_.nodes(); ++node) {
+    if (node == placement_.node()) continue;
+    const std::vector<int>& there = placement_.Members(node);
+    const int peer = placement_.Counterpart(node);
+    rows.Between(there, here, lane, lanes, [&](int rank, int row) {
+      const size_t length = rows.Length(rank, row, begin, inbox.columns);
+      if (length == 0) return;
+      link_->Receive(peer, WireStream::kBlocks, number,
+                     inbox_ + inbox.places[rows.Index(rank, row)], length);
+    });
+    rows.Between(here, there, lane, lanes, [&](int rank, int row) {
+      const size_t length = rows.Length(rank, row, begin, inbox.columns);
+      if (length == 0) return;
+      link_->Send(peer, WireStream::kBlocks, number, LocalRow(rows, inbox, rank, row, begin),
+                  length);
+    });
+  }
+  if (begin == 0) DDPRUN_TRY(link_->AwaitHeaders(operation));
+  return link_->AwaitAll(operation);
 }
 
 }  // namespace ddprun::trainer

@@ -7,21 +7,17 @@
 // directions. All other operations send each rank's data unsummed.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <optional>
-#include <span>
 #include <vector>
 
-#include "trainer/comm/collectives.h"
 #include "trainer/comm/node_link.h"
-#include "trainer/comm/node_meeting.h"
 #include "trainer/comm/node_placement.h"
+#include "trainer/comm/row_collectives.h"
 
 namespace ddprun::trainer {
 
 // One rank's member of the group. An Error leaves the group and the transport unusable.
-class MultiNodeGroup : public Collectives, private NodeMeeting {
+class MultiNodeGroup : public RowCollectives {
  public:
   // `region`: the memory of this node's ranks, by their place in the node; must outlive the group.
   // `meeting`: of the ranks of this node; the group replaces its `staging_bytes`.
@@ -33,8 +29,6 @@ class MultiNodeGroup : public Collectives, private NodeMeeting {
 
   int rank() const override { return placement_.rank(); }
   int size() const override { return placement_.size(); }
-  void UseTicket(uint64_t ticket) override { NodeMeeting::UseTicket(ticket); }
-  void Cancel() override { NodeMeeting::Cancel(); }
 
   // Supports only kDirect.
   Status AllReduce(void* data,
@@ -43,11 +37,6 @@ class MultiNodeGroup : public Collectives, private NodeMeeting {
                    Reduction reduction,
                    Clock::time_point deadline,
                    AllReduceAlgorithm algorithm = AllReduceAlgorithm::kDirect) override;
-  Status Broadcast(void* data, size_t bytes, int root, Clock::time_point deadline) override;
-  Status AllGather(const void* input,
-                   void* output,
-                   size_t bytes,
-                   Clock::time_point deadline) override;
   Status Reduce(void* data,
                 size_t count,
                 DataType type,
@@ -60,59 +49,37 @@ class MultiNodeGroup : public Collectives, private NodeMeeting {
                        DataType type,
                        Reduction reduction,
                        Clock::time_point deadline) override;
-  Status AllToAll(const void* input,
-                  void* output,
-                  size_t bytes,
-                  Clock::time_point deadline) override;
-  Status AllToAllV(const void* input,
-                   std::span<const size_t> send_bytes,
-                   void* output,
-                   std::span<const size_t> receive_bytes,
-                   Clock::time_point deadline) override;
-  Status Gather(
-      const void* input, void* output, size_t bytes, int root, Clock::time_point deadline) override;
-  Status Scatter(
-      const void* input, void* output, size_t bytes, int root, Clock::time_point deadline) override;
-  Status Barrier(Clock::time_point deadline) override;
 
  private:
   // How many bytes are staged at a time. The number is large, because each piece passes through all
   // nodes before the next one begins.
   static constexpr size_t kStaging = size_t{32} << 20;
 
-  struct Rows;
-  // source(rank, row) returns columns [begin, begin + columns) of a row of a rank that gives.
-  using Source = std::function<const std::byte*(int rank, int row)>;
-  using Collect = std::function<void(size_t begin, size_t columns, const Source& source)>;
+  // Where rows from other nodes are.
+  struct Inbox {
+    size_t columns = 0;               // of a piece: bytes of each row
+    std::vector<size_t> places = {};  // [rank][row]
+  };
 
-  // Ends an operation. If it failed, reports the error to the other nodes. Returns `status`.
-  Status Ended(Status status);
+  // If the operation failed, reports the error to the other nodes.
+  Status Ended(Status status) override;
   Status ReduceLarge(const NodeOperation& operation, std::byte* data);
   Status ReduceScatterLarge(NodeOperation& operation, const std::byte* input, std::byte* output);
   // Calls work(chain). If `first`, exchanges the operation's headers with the other nodes before.
   template <typename Work>
   Status Carry(const NodeOperation& operation, bool first, const Work& work);
-  Status ReduceSmall(
-      void* data, size_t count, DataType type, Reduction reduction, Clock::time_point deadline);
-  NodeOperation BeginRows(CollectiveKind kind,
-                          const Rows& rows,
-                          const void* input,
-                          Clock::time_point deadline,
-                          std::optional<size_t> own_bytes = {});
-  Status ShareRows(NodeOperation& operation, Rows& rows, const void* input, const Collect& collect);
-  void PlanInbox(Rows& rows);
+  Status ShareRows(NodeOperation& operation,
+                   const RankRows& rows,
+                   const void* input,
+                   const Collect& collect) override;
+  Inbox PlanInbox(const RankRows& rows);
   void GrowInbox(size_t bytes);
-  Status ExchangeBlocks(const NodeOperation& operation, const Rows& rows, size_t begin);
-  const std::byte* LocalRow(const Rows& rows, int rank, int row, size_t begin);
-  Status Move(CollectiveKind kind,
-              Rows rows,
-              const void* input,
-              void* output,
-              Clock::time_point deadline,
-              std::optional<size_t> own_bytes = {});
-  Collect Copying(const Rows& rows, const void* input, void* output);
-  // Returns a Collect that sums row `row` over all ranks into `output`.
-  Collect Summing(const NodeOperation& operation, void* output, int row);
+  Status ExchangeBlocks(const NodeOperation& operation,
+                        const RankRows& rows,
+                        const Inbox& inbox,
+                        size_t begin);
+  const std::byte* LocalRow(
+      const RankRows& rows, const Inbox& inbox, int rank, int row, size_t begin);
 
   const NodePlacement placement_;
   std::unique_ptr<NodeLink> link_;  // nullptr for a rank that does not carry

@@ -5,14 +5,11 @@
 #include <vector>
 
 #include "base/check.h"
+#include "trainer/comm/all_reduce_algorithms.h"
 #include "trainer/comm/chunk.h"
 #include "trainer/comm/reduce.h"
 
 namespace ddprun::trainer {
-
-Status NodeGroup::Barrier(Clock::time_point deadline) {
-  return MeetAndCompare(Begin(Kind::kBarrier, nullptr, 0, deadline));
-}
 
 Status NodeGroup::AllReduce(void* data,
                             size_t count,
@@ -21,10 +18,17 @@ Status NodeGroup::AllReduce(void* data,
                             Clock::time_point deadline,
                             AllReduceAlgorithm algorithm) {
   const size_t bytes = count * SizeOf(type);
-  Operation operation = Begin(Kind::kAllReduce, data, bytes, deadline);
-  operation.header.type = static_cast<uint32_t>(type);
-  operation.header.reduction = static_cast<uint32_t>(reduction);
-  if (algorithm != AllReduceAlgorithm::kDirect) return AllReduceBy(algorithm, operation, data);
+  NodeOperation operation = Begin(CollectiveKind::kAllReduce, data, bytes, deadline);
+  operation.SetReduction(type, reduction);
+  if (algorithm != AllReduceAlgorithm::kDirect) {
+    operation.header.algorithm = static_cast<uint32_t>(algorithm);
+    // Small data is placed in the heap, too, because through the slots all algorithms would do the
+    // same.
+    if (bytes <= kSlotBytes) Place(operation.header, data, bytes);
+    return InPieces(operation, data, true, [&](size_t begin, size_t piece) {
+      return AllReducePiece(algorithm, *this, operation, begin, piece);
+    });
+  }
   if (bytes <= kSlotBytes) return ReduceThroughSlots(operation, data, count, true);
   return ReduceLarge(operation, data, {});
 }
@@ -37,20 +41,17 @@ Status NodeGroup::Reduce(void* data,
                          Clock::time_point deadline) {
   DDPRUN_CHECK(root >= 0 && root < size());
   const size_t bytes = count * SizeOf(type);
-  Operation operation = Begin(Kind::kReduce, data, bytes, deadline);
-  operation.header.type = static_cast<uint32_t>(type);
-  operation.header.reduction = static_cast<uint32_t>(reduction);
+  NodeOperation operation = Begin(CollectiveKind::kReduce, data, bytes, deadline);
+  operation.SetReduction(type, reduction);
   operation.header.root = static_cast<uint32_t>(root);
-  if (bytes <= kSlotBytes) {
-    return ReduceThroughSlots(operation, data, count, self() == root);
-  }
+  if (bytes <= kSlotBytes) return ReduceThroughSlots(operation, data, count, self() == root);
   return ReduceLarge(operation, data, root);
 }
 
 // Every rank sums all data itself, because this costs more arithmetic but only one meeting instead
 // of two. A rank may write its slot again two operations later, because all ranks have met in
 // between, after reading it.
-Status NodeGroup::ReduceThroughSlots(const Operation& operation,
+Status NodeGroup::ReduceThroughSlots(const NodeOperation& operation,
                                      void* data,
                                      size_t count,
                                      bool receives) {
@@ -65,7 +66,7 @@ Status NodeGroup::ReduceThroughSlots(const Operation& operation,
   return {};
 }
 
-Status NodeGroup::InPieces(const Operation& operation,
+Status NodeGroup::InPieces(const NodeOperation& operation,
                            void* data,
                            bool receives,
                            const Work& work) {
@@ -77,7 +78,8 @@ Status NodeGroup::InPieces(const Operation& operation,
     const size_t rest = bytes - begin;
     if (staged && rest > 0) std::memcpy(Staging(), own + begin, std::min(staging_bytes(), rest));
     DDPRUN_TRY(begin == 0 ? MeetAndCompare(operation) : Meet(operation));
-    const size_t piece = std::min(PieceBytes(bytes, 0, size()), rest);
+    // One rank that stages makes all go piece by piece; the others then work in place.
+    const size_t piece = AnyStaged(0, size()) ? std::min(staging_bytes(), rest) : rest;
     DDPRUN_TRY(work(begin, piece));
     DDPRUN_TRY(Meet(operation));
     if (staged && receives && piece > 0) std::memcpy(own + begin, Staging(), piece);
@@ -87,7 +89,7 @@ Status NodeGroup::InPieces(const Operation& operation,
 }
 
 // Every rank sums its chunk over all ranks, and writes the result to all of them or to the root.
-Status NodeGroup::ReduceLarge(const Operation& operation, void* data, std::optional<int> root) {
+Status NodeGroup::ReduceLarge(const NodeOperation& operation, void* data, std::optional<int> root) {
   const bool receives = !root || *root == self();
   return InPieces(operation, data, receives, [&](size_t begin, size_t bytes) -> Status {
     const Chunk chunk = ChunkOf(bytes, self(), size());
@@ -102,13 +104,6 @@ Status NodeGroup::ReduceLarge(const Operation& operation, void* data, std::optio
   });
 }
 
-Status NodeGroup::Broadcast(void* data, size_t bytes, int root, Clock::time_point deadline) {
-  DDPRUN_CHECK(root >= 0 && root < size());
-  Operation operation = Begin(Kind::kBroadcast, data, bytes, deadline);
-  operation.header.root = static_cast<uint32_t>(root);
-  return Copy(operation, data, data, root, root + 1);
-}
-
 // Streams through the root's staging memory, a ring of pieces that the root fills and other ranks
 // empty. Ranks that do not take wait at the end of the stream, because on a busy machine they would
 // slow down the others.
@@ -118,7 +113,7 @@ Status NodeGroup::Stream(int root,
                          const std::function<Status(const PassBytes& pass)>& use) {
   constexpr uint32_t kPieces = 4;
   const bool gives = self() == root;
-  Operation operation = Begin(Kind::kBroadcast, nullptr, 0, Clock::now() + timeout);
+  NodeOperation operation = Begin(CollectiveKind::kBroadcast, nullptr, 0, Clock::now() + timeout);
   operation.header.root = static_cast<uint32_t>(root);
   Place(operation.header, nullptr, 0);
   ControlBlock& own = region().control(self());
@@ -169,43 +164,43 @@ Status NodeGroup::Stream(int root,
   return passed.ok() ? met : passed;
 }
 
-Status NodeGroup::AllGather(const void* input,
-                            void* output,
-                            size_t bytes,
-                            Clock::time_point deadline) {
-  const Operation operation = Begin(Kind::kAllGather, input, bytes, deadline);
-  return Copy(operation, input, output, 0, size());
-}
-
-// Ranks [first, last) give their input. Each rank with an output collects the inputs, one after the
-// other.
-Status NodeGroup::Copy(
-    const Operation& operation, const void* input, void* output, int first, int last) {
-  const size_t bytes = operation.header.bytes;
-  const auto* own = static_cast<const std::byte*>(input);
-  auto* out = static_cast<std::byte*>(output);
-  const bool gives = self() >= first && self() < last;
-  const auto collect = [&](size_t begin, size_t piece, auto&& source_of) {
-    for (int rank = first; rank < last && out != nullptr; ++rank) {
-      std::byte* destination = out + static_cast<size_t>(rank - first) * bytes + begin;
-      const bool in_place = rank == self() && destination == own + begin;
-      if (!in_place) std::memcpy(destination, source_of(rank), piece);
+Status NodeGroup::ShareRows(NodeOperation& operation,
+                            const RankRows& rows,
+                            const void* input,
+                            const Collect& collect) {
+  const int first = rows.giver.value_or(0);
+  const int last = rows.giver ? first + 1 : size();
+  const bool gives = rows.Gives(self());
+  const auto put = [&](std::byte* to, size_t begin, size_t stride) {
+    for (int row = 0; row < rows.count(); ++row) {
+      const size_t length = rows.Length(self(), row, begin, stride);
+      if (length == 0) continue;
+      const auto* own = static_cast<const std::byte*>(input) + rows.Offset(self(), row);
+      std::memcpy(to + static_cast<size_t>(row) * stride, own + begin, length);
     }
   };
-
-  if (bytes <= kSlotBytes) {
-    if (gives && bytes > 0) std::memcpy(Slot(self()), own, bytes);
+  if (operation.header.bytes <= kSlotBytes) {
+    if (gives) put(Slot(self()), 0, rows.width);
     DDPRUN_TRY(MeetAndCompare(operation));
-    if (bytes > 0) collect(0, bytes, [&](int rank) { return Slot(rank); });
+    collect(0, rows.width, [&](int rank, int row) -> const std::byte* {
+      return Slot(rank) + static_cast<size_t>(row) * rows.width;
+    });
     return {};
   }
+  const size_t stride =
+      staging_bytes() / static_cast<size_t>(rows.count()) / kLineBytes * kLineBytes;
   const bool staged = gives && operation.header.direct == 0;
-  size_t piece = 0;
-  for (size_t begin = 0; begin < bytes; begin += piece) {
-    if (staged) std::memcpy(Staging(), own + begin, std::min(staging_bytes(), bytes - begin));
+  size_t columns = 0;
+  for (size_t begin = 0; begin < rows.width; begin += columns) {
+    if (staged) put(Staging(), begin, stride);
     DDPRUN_TRY(begin == 0 ? MeetAndCompare(operation) : Meet(operation));
-    piece = std::min(PieceBytes(bytes, first, last), bytes - begin);
-    collect(begin, piece, [&](int rank) { return PieceOf(rank, begin); });
+    columns = AnyStaged(first, last) ? std::min(stride, rows.width - begin) : rows.width;
+    collect(begin, columns, [&](int rank, int row) -> const std::byte* {
+      const OperationHeader& theirs = header(rank);
+      const std::byte* data = region().heap(rank) + theirs.heap_offset;
+      if (theirs.direct == 0) return data + static_cast<size_t>(row) * stride;
+      return data + rows.Offset(rank, row) + begin;
+    });
     DDPRUN_TRY(Meet(operation));  // the sources may change after this meeting
   }
   return {};

@@ -219,10 +219,6 @@ Error NodeMeeting::Cancelled(const NodeOperation& operation) {
       .page = "collective-cancelled"};
 }
 
-size_t NodeMeeting::PieceBytes(size_t bytes, int first, int last) {
-  return AnyStaged(first, last) ? options_.staging_bytes : bytes;
-}
-
 bool NodeMeeting::AnyStaged(int first, int last) {
   for (int rank = first; rank < last; ++rank) {
     if (header(rank).direct == 0) return true;

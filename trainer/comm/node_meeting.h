@@ -93,8 +93,6 @@ class NodeMeeting {
   std::byte* PieceOf(int rank, size_t begin);
   std::vector<std::byte*> Pieces(size_t begin);
   bool AnyStaged(int first, int last);
-  // One rank that stages makes all go piece by piece; the others then work in place.
-  size_t PieceBytes(size_t bytes, int first, int last);
 
  private:
   ControlBlock& mine() { return region_.control(options_.rank); }

@@ -19,6 +19,10 @@ struct NodeOperation {
 
   DataType type() const { return static_cast<DataType>(header.type); }
   Reduction reduction() const { return static_cast<Reduction>(header.reduction); }
+  void SetReduction(DataType type, Reduction reduction) {
+    header.type = static_cast<uint32_t>(type);
+    header.reduction = static_cast<uint32_t>(reduction);
+  }
 };
 
 // Returns whether two ranks do the same operation. Ignores where each rank's data lies.

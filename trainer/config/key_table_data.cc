@@ -27,9 +27,8 @@ std::vector<Key> DataKeys() {
       {.DDPRUN_KEY(data, shuffle),
        .meaning = "Draws a new order of the training samples for every epoch."},
       {.DDPRUN_KEY(data, data_seed),
-       .meaning =
-           "Seed of the sample order, and of what is drawn for images, to change weights and "
-           "order one at a time. PyTorch's DistributedSampler has 0.",
+       .meaning = "Seed of the sample order, and of random numbers for images. PyTorch's "
+                  "DistributedSampler has 0.",
        .range = AtLeast(0),
        .derived_default = "run.seed",
        .aliases = {{"seed", "PyTorch"}, {"sampler_seed", "PyTorch examples"}}},
@@ -40,25 +39,24 @@ std::vector<Key> DataKeys() {
            "(or dropped) as a whole, so that every step has the same samples for any number "
            "of ranks with the same global batch."},
       {.DDPRUN_KEY(data, dataloader_drop_last),
-       .meaning = "Leaves out the last batch of an epoch where it is smaller than the others, as "
+       .meaning = "Leaves out the last batch of an epoch if it is smaller than the others, as "
                   "drop_last of PyTorch's DataLoader.",
        .aliases = {{"drop_last", "PyTorch"}}},
       {.DDPRUN_KEY(data, sampler_drop_last),
-       .meaning = "Leaves out the samples at the end of an epoch, fewer than there are ranks, that "
-                  "cannot be shared out evenly, as drop_last of PyTorch's DistributedSampler. "
-                  "Without it every rank gets equally many because the first samples of the order "
-                  "come once more.",
+       .meaning = "Leaves out samples at the end of an epoch that cannot be divided evenly among "
+                  "the ranks, as drop_last of PyTorch's DistributedSampler. Otherwise the first "
+                  "samples of the order come again, so that every rank gets the same number.",
        .only_for = {"data.sample_order", {"torch"}}},
       {.DDPRUN_KEY(data, dataloader_num_workers),
-       .meaning = "Threads of each rank that prepare batches beside the training; more for images "
-                  "to decode. 0: the training thread does it itself.",
+       .meaning = "Threads of each rank that prepare batches beside the training; use more to "
+                  "decode images. 0: the training thread prepares them.",
        .unit = "threads",
        .range = Between(0, 256),
        .aliases = {{"num_workers", "PyTorch"},
                    {"workers n_workers", "PyTorch examples"},
                    {"preprocessing_num_workers", "Hugging Face"}}},
       {.DDPRUN_KEY(data, dataloader_prefetch_factor),
-       .meaning = "Batches that each of these threads may be ahead of need.",
+       .meaning = "Batches that each of these threads prepares in advance.",
        .unit = "batches",
        .range = Between(1, 1024),
        .aliases = {{"prefetch_factor", "PyTorch"}}},
@@ -96,10 +94,9 @@ std::vector<Key> FileDataKeys() {
                    {"test_size", "scikit-learn"},
                    {"validation_split_percentage", "Hugging Face", "There it is in percent."}}},
       {.DDPRUN_KEY(data, on_bad_row),
-       .meaning =
-           "What a row or an image that cannot be read does: \"error\" ends the run with the "
-           "file and line, \"skip\" leaves it out and counts it; for that, all images are "
-           "decoded once at the start.",
+       .meaning = "A row or an image that cannot be read: \"error\" ends the run with the file "
+                  "and line, \"skip\" leaves it out and counts it. With \"skip\" all images are "
+                  "decoded once at the start.",
        .only_for = {"data.format", kRows}},
   };
 }
@@ -120,23 +117,23 @@ std::vector<Key> TextDataKeys() {
                    {"context_length max_len", "PyTorch examples"},
                    {"max_length model_max_length", "Hugging Face"}}},
       {.DDPRUN_KEY(data, tokenizer),
-       .meaning = "Folder of the tokenizer's files, as Hugging Face has them. Without it, "
-                  "model.name_or_path's is taken for \"text_classification\", and \"text\" is read "
-                  "by bytes.",
+       .meaning = "Folder of the tokenizer's files, in Hugging Face's layout. Without it, "
+                  "\"text_classification\" takes that of model.name_or_path, and \"text\" is "
+                  "read by bytes.",
        .only_for = {"data.format", {"text", "jsonl", "text_classification"}},
        .input_path = true,
        .aliases = {{"tokenizer_name tokenizer_name_or_path vocab_file", "Hugging Face"},
                    {"tokenizer_path", "torchtitan"}}},
       {.DDPRUN_KEY(data, text_column),
-       .meaning = "The column that holds the text, or the first of a pair. Empty: \"text\" for "
+       .meaning = "The column of the text, or of the first of a pair. Empty: \"text\" for "
                   "\"jsonl\"; else sentence1, premise, question1, question, sentence or text.",
        .only_for = {"data.format", {"jsonl", "text_classification"}},
        .aliases = {{"text_column_name", "Hugging Face"},
                    {"dataset_text_field", "TRL"},
                    {"text_field", "PyTorch examples"}}},
       {.DDPRUN_KEY(data, text_pair_column),
-       .meaning = "The column that holds the second text of a pair. Empty: sentence2, hypothesis, "
-                  "question2 or sentence, where data.text_column is empty too.",
+       .meaning = "The column of the second text of a pair. Empty: sentence2, hypothesis, "
+                  "question2 or sentence, if data.text_column is empty, too.",
        .only_for = {"data.format", {"text_classification"}}},
       {.DDPRUN_KEY(data, length_grouped),
        .meaning = "Puts texts of similar length into one batch, so that less padding is computed; "
@@ -144,9 +141,9 @@ std::vector<Key> TextDataKeys() {
        .only_for = {"data.format", {"text_classification"}},
        .aliases = {{"group_by_length", "Hugging Face"}}},
       {.DDPRUN_KEY(data, token_type_ids),
-       .meaning = "Tells the model which of the two texts a token belongs to. Off: every token "
-                  "counts as one of the first text, as where a script passes a Hugging Face model "
-                  "input_ids and attention_mask alone.",
+       .meaning = "Tells the model to which of the two texts a token belongs. Off: every token "
+                  "counts as one of the first text, as in a script that gives a Hugging Face "
+                  "model only input_ids and attention_mask.",
        .only_for = {"data.format", {"text_classification"}},
        .aliases = {{"return_token_type_ids", "Hugging Face"}}},
   };
@@ -162,27 +159,26 @@ std::vector<Key> CsvDataKeys() {
                    {"label_column_name", "Hugging Face"},
                    {"label target", "PyTorch examples"}}},
       {.DDPRUN_KEY(data, feature_columns),
-       .meaning = "The columns to predict from, by name; all others where empty.",
+       .meaning = "The columns to predict from, by name; empty: all others.",
        .only_for = {"data.format", {"csv"}},
        .aliases = {{"features", "PyTorch examples"}}},
       {.DDPRUN_KEY(data, categorical_columns),
-       .meaning = "Feature columns whose values are names, also where they are written as numbers: "
+       .meaning = "Feature columns whose values are names, also if they are written as numbers: "
                   "each value of the training data becomes an input, 1 for its rows and 0 for "
-                  "others. Columns without any number are taken so anyway.",
+                  "others. Columns without any number are always categorical.",
        .only_for = {"data.format", {"csv"}},
        .aliases = {{"cat_features", "CatBoost"}, {"categorical_feature", "LightGBM"}}},
       {.DDPRUN_KEY(data, max_categories),
-       .meaning = "Different values that a column of categories may have; one with more, as names "
-                  "of persons, is an error.",
+       .meaning = "Different values that a column of categories may have; a column with more, as "
+                  "names of persons, is an error.",
        .range = Between(1, 65536),
        .only_for = {"data.format", {"csv"}}},
       {.DDPRUN_KEY(data, target_type),
-       .meaning =
-           "\"class\": the values of data.label_column are names; \"number\": numbers to come "
-           "close to.",
+       .meaning = "\"class\": the values of data.label_column are names; \"number\": they are "
+                  "numbers, for regression.",
        .only_for = {"data.format", {"csv"}}},
       {.DDPRUN_KEY(data, labels),
-       .meaning = "The classes by name, in the order of the model's outputs; where empty, those of "
+       .meaning = "The classes by name, in the order of the model's outputs; empty: those of "
                   "model.name_or_path's label2id, or else of the training data, sorted.",
        .only_for = {"data.format", {"csv", "idx", "image_folder", "text_classification"}}},
       {.DDPRUN_KEY(data, delimiter),
@@ -190,9 +186,9 @@ std::vector<Key> CsvDataKeys() {
        .only_for = {"data.format", {"csv"}},
        .aliases = {{"sep", "pandas"}, {"separator", "PyTorch examples"}}},
       {.DDPRUN_KEY(data, on_missing),
-       .meaning = "What an empty field, NA, NaN, null or ? does: \"error\", \"skip\" its row, or "
-                  "take the column's \"mean\" over the training data; of categories, each one's "
-                  "share.",
+       .meaning = "An empty field, NA, NaN, null or ?: \"error\" ends the run, \"skip\" leaves "
+                  "out its row, \"mean\" takes the column's mean over the training data; for "
+                  "categories, the share of each.",
        .only_for = {"data.format", {"csv"}}},
       {.DDPRUN_KEY(data, standardize),
        .meaning = "Scales feature columns of numbers to mean 0, deviation 1 in the training data.",

@@ -6,21 +6,19 @@ namespace ddprun::trainer {
 std::vector<Key> ModelKeys() {
   return {
       {.DDPRUN_KEY(model, type),
-       .meaning =
-           "The architecture: \"bert\" for classes of texts and pairs of texts, \"gpt\" (GPT-2) "
-           "and \"llama\" for the next token, \"mlp\" a chain of linear layers, \"linear\" one of "
-           "them; \"cnn\" and \"resnet18\" to \"resnet101\" for images; \"torchscript\" a model "
-           "defined in Python, \"plugin\" one of your own in C++. Those for images and \"linear\" "
-           "have as many outputs as the data "
-           "needs.",
+       .meaning = "The architecture: \"bert\" for classes of texts and pairs of texts, \"gpt\" "
+                  "(GPT-2) and \"llama\" for the next token, \"mlp\" a chain of linear layers, "
+                  "\"linear\" one linear layer; \"cnn\" and \"resnet18\" to \"resnet101\" for "
+                  "images; \"torchscript\" a model defined in Python, \"plugin\" your own in "
+                  "C++. Models for images and \"linear\" have as many outputs as the data needs.",
        .required = true,
        .aliases = {{"model_type", "Hugging Face"},
                    {"architecture name", "torchtitan"},
                    {"model", "PyTorch examples"},
                    {"arch", "torchvision"}}},
       {.DDPRUN_KEY(model, name_or_path),
-       .meaning = "Hugging Face folder (config.json, model.safetensors) to start from, whose sizes "
-                  "are taken; empty: fresh weights.",
+       .meaning = "Hugging Face folder (config.json, model.safetensors) to start from; it "
+                  "decides the sizes. Empty: new weights.",
        .input_path = true,
        .aliases = {{"model_name_or_path pretrained_model_name_or_path model_name from_pretrained",
                     "Hugging Face"},
@@ -81,7 +79,7 @@ std::vector<Key> TransformerKeys() {
        .only_for = {"model.type", {"bert", "gpt", "llama"}},
        .aliases = {{"n_positions n_ctx", "GPT-2"}, {"block_size", "nanoGPT"}}},
       {.DDPRUN_KEY(model, dropout),
-       .meaning = "Probability of dropout; worth raising when validation loss turns up. With "
+       .meaning = "Probability of dropout; raise it if the validation loss rises. With "
                   "model.name_or_path the default is the folder's.",
        .range = kBelowOne,
        .only_for = {"model.type", {"bert", "gpt", "cnn"}},
@@ -106,7 +104,7 @@ std::vector<Key> BertAndLlamaKeys() {
        .derived_default = "model.dropout",
        .only_for = {"model.type", {"bert"}}},
       {.DDPRUN_KEY(model, num_labels),
-       .meaning = "Classes that the model tells apart; 1 predicts a number.",
+       .meaning = "Classes of the model; 1 predicts a number.",
        .range = Between(1, 1 << 20),
        .only_for = {"model.type", {"bert"}},
        .aliases = {{"num_classes n_classes", "PyTorch examples"}}},
@@ -121,8 +119,8 @@ std::vector<Key> BertAndLlamaKeys() {
        .only_for = {"model.type", {"llama"}},
        .aliases = {{"n_kv_heads", "torchtitan"}}},
       {.DDPRUN_KEY(model, head_dim),
-       .meaning = "Width of an attention head, an even number. Given, model.hidden_size need be no "
-                  "multiple of model.num_attention_heads.",
+       .meaning = "Width of an attention head, an even number. If it is set, model.hidden_size "
+                  "need not be a multiple of model.num_attention_heads.",
        .range = kSizeOrZero,
        .derived_default = "model.hidden_size / model.num_attention_heads",
        .only_for = {"model.type", {"llama"}}},
@@ -136,7 +134,7 @@ std::vector<Key> BertAndLlamaKeys() {
        .range = Above(0),
        .only_for = {"model.type", {"llama"}}},
       {.DDPRUN_KEY(model, rope_scaling),
-       .meaning = "How positions beyond those of pre-training are reached, as in transformers: "
+       .meaning = "Extends positions beyond those of pre-training, as in transformers: "
                   "{\"rope_type\": \"linear\" or \"dynamic\", \"factor\": 4.0}, or \"llama3\" "
                   "with factor, low_freq_factor, high_freq_factor and "
                   "original_max_position_embeddings.",
@@ -171,7 +169,7 @@ std::vector<Key> OtherModelKeys() {
                    {"in_features out_features", "PyTorch"},
                    {"units", "Keras"}}},
       {.DDPRUN_KEY(model, activation),
-       .meaning = "Between the linear layers, not after the last one.",
+       .meaning = "The activation between the linear layers; there is none after the last one.",
        .only_for = {"model.type", {"mlp"}},
        .aliases = {{"hidden_act", "Hugging Face"},
                    {"nonlinearity", "PyTorch"},
@@ -187,7 +185,7 @@ std::vector<Key> OtherModelKeys() {
        .only_for = {"model.type", {"torchscript", "plugin"}},
        .input_path = true},
       {.DDPRUN_KEY(model, options),
-       .meaning = "What the plugin's model is given as it stands here.",
+       .meaning = "An object that the plugin's model gets unchanged.",
        .only_for = {"model.type", {"plugin"}}},
   };
 }

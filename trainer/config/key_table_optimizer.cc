@@ -25,7 +25,7 @@ std::vector<Key> OptimizerKeys() {
        .derived_default = "0.1 for adamw, 0 for adam and sgd",
        .aliases = {{"wd l2 l2_reg", "PyTorch examples"}}},
       {.DDPRUN_KEY(optimizer, betas),
-       .meaning = "Decay of the running means of gradient and squared gradient.",
+       .meaning = "Decay of the running means of the gradient and the squared gradient.",
        .range = kBelowOne,
        .only_for = {"optimizer.type", {"adamw", "adam"}},
        .aliases = {{"adam_beta1 adam_beta2", "Hugging Face"},
@@ -43,12 +43,11 @@ std::vector<Key> OptimizerKeys() {
        .range = kBelowOne,
        .only_for = {"optimizer.type", {"sgd"}}},
       {.DDPRUN_KEY(optimizer, no_decay),
-       .meaning =
-           "A parameter that has one of these among the words of its name gets no weight decay. "
-           "Words are what stands between dots, underscores and digits, in letters of either "
-           "case: \"bn\" is one of layer1.0.bn1.weight, not of subnet.weight. Several words stand "
-           "for a row of them, as \"LayerNorm.weight\". The default leaves the biases and norms of "
-           "all built-in models alone.",
+       .meaning = "A parameter gets no weight decay if its name has one of these words. Words "
+                  "are separated by dots, underscores and digits, and case does not matter: "
+                  "\"bn\" is a word of layer1.0.bn1.weight, but not of subnet.weight. An entry "
+                  "may be several words in a row, as \"LayerNorm.weight\". The default excludes "
+                  "the biases and norms of all built-in models.",
        .aliases = {{"no_decay_patterns", "Hugging Face"}, {"no_weight_decay", "timm"}}},
   };
 }

@@ -6,12 +6,12 @@ namespace ddprun::trainer {
 std::vector<Key> CheckpointKeys() {
   return {
       {.DDPRUN_KEY(checkpoint, save_at_end),
-       .meaning = "Writes the weights alone into the run folder (model/) when the run ends.",
+       .meaning = "Writes only the weights into the run folder (model/) when the run ends.",
        .aliases = {{"save_last", "Lightning"},
                    {"save_model save_final_model", "PyTorch examples"}}},
       {.DDPRUN_KEY(checkpoint, save_steps),
-       .meaning = "How often everything that the run depends on is saved, so that it can go on; 0: "
-                  "only where the run is stopped before its end.",
+       .meaning = "How often the whole state of the run is saved, so that it can be resumed; 0: "
+                  "only if the run is stopped before its end.",
        .unit = "optimizer steps, or as said",
        .range = AtLeast(0),
        .aliases = {{"save_strategy", "Hugging Face", "For \"epoch\" write \"1 epoch\"."},
@@ -24,15 +24,15 @@ std::vector<Key> CheckpointKeys() {
                    {"checkpoint_every", "llm.c"},
                    {"save_every save_every_n_steps checkpoint_interval", "PyTorch examples"}}},
       {.DDPRUN_KEY(checkpoint, save_total_limit),
-       .meaning = "How many of the newest checkpoints are kept; 0: all. The best ones are counted "
-                  "apart.",
+       .meaning = "How many of the newest checkpoints are kept; 0: all. The best ones are "
+                  "counted separately.",
        .range = AtLeast(0),
        .aliases = {{"keep_latest_k", "torchtitan"},
                    {"num_checkpoints_to_keep", "Composer"},
                    {"keep_last max_to_keep", "PyTorch examples"}}},
       {.DDPRUN_KEY(checkpoint, save_best),
-       .meaning = "\"loss\", or a metric of the run (evaluation.metrics): an evaluation that is "
-                  "better in it than those before is followed by a checkpoint. Empty: none is.",
+       .meaning = "\"loss\", or a metric of the run (evaluation.metrics): after the best "
+                  "evaluation so far a checkpoint is saved. Empty: none.",
        .aliases = {{"load_best_model_at_end", "Hugging Face",
                     "At the end model/ has the last weights; ddp-trainer checkpoint export takes "
                     "those of the\nbest checkpoint."},
@@ -45,12 +45,12 @@ std::vector<Key> CheckpointKeys() {
        .range = AtLeast(0),
        .aliases = {{"save_top_k", "Lightning"}}},
       {.DDPRUN_KEY(checkpoint, save_only_model),
-       .meaning = "Checkpoints of weights and buffers alone: smaller, but no run can go on from "
+       .meaning = "Checkpoints of only weights and buffers: smaller, but no run can resume from "
                   "them.",
        .aliases = {{"save_weights_only", "Lightning"}, {"last_save_model_only", "torchtitan"}}},
       {.DDPRUN_KEY(checkpoint, dir),
-       .meaning = "Where checkpoints are written, each run's in a folder of its name: a disk that "
-                  "all nodes share. Relative to the working directory.",
+       .meaning = "Folder for checkpoints, each run's in a folder of its name: a disk that all "
+                  "nodes share. Relative to the working directory.",
        .derived_default = "checkpoints in the run folder",
        .aliases = {{"dirpath", "Lightning"},
                    {"folder", "torchtitan"},
@@ -78,12 +78,12 @@ std::vector<Key> EvaluationKeys() {
       {.DDPRUN_KEY(evaluation, metrics),
        .meaning = "Any of \"accuracy\", \"f1\", \"f1_macro\", \"mcc\", \"perplexity\", \"mse\", "
                   "\"mae\". Empty: accuracy for classes, perplexity for tokens. A plugin's own "
-                  "come along unasked. Exact over the ranks.",
+                  "metrics are always computed. Exact over the ranks.",
        .aliases = {{"compute_metrics", "Hugging Face"},
                    {"valid-metrics", "Marian"},
                    {"metric", "PyTorch examples"}}},
       {.DDPRUN_KEY(evaluation, sample_prompt),
-       .meaning = "Text that the sample at the end of the run goes on from.",
+       .meaning = "Beginning of the text that is generated at the end of the run.",
        .only_for = {"model.type", {"gpt", "llama"}},
        .aliases = {{"start", "nanoGPT"}, {"prompt", "torchtitan"}}},
       {.DDPRUN_KEY(evaluation, sample_length),
@@ -98,14 +98,14 @@ std::vector<Key> EvaluationKeys() {
        .only_for = {"model.type", {"gpt", "llama"}},
        .aliases = {{"temperature", "nanoGPT"}}},
       {.DDPRUN_KEY(evaluation, sample_top_k),
-       .meaning = "Each token of the sample is one of so many likeliest; 0: any.",
+       .meaning = "Each token of the sample is one of this many likeliest tokens; 0: any.",
        .unit = "tokens",
        .range = kSizeOrZero,
        .only_for = {"model.type", {"gpt", "llama"}},
        .aliases = {{"top_k", "nanoGPT"}}},
       {.DDPRUN_KEY(evaluation, sample_top_p),
-       .meaning = "Each token of the sample is one of the likeliest that together have this "
-                  "probability; 1: any.",
+       .meaning = "Each token of the sample is one of the likeliest tokens that together have "
+                  "this probability; 1: any.",
        .range = {.min = 0, .max = 1, .min_excluded = true},
        .only_for = {"model.type", {"gpt", "llama"}},
        .aliases = {{"top_p", "Hugging Face"}}},
@@ -126,13 +126,13 @@ std::vector<Key> ReportKeys() {
                    {"print_freq print_every log_every", "PyTorch examples"},
                    {"logging_strategy", "Hugging Face"}}},
       {.DDPRUN_KEY(report, progress_bar),
-       .meaning = "\"auto\" shows it on a terminal; where there is none, log lines are printed.",
+       .meaning = "\"auto\" shows it on a terminal; without a terminal, log lines are printed.",
        .aliases = {{"enable_progress_bar", "Lightning"},
                    {"disable_tqdm", "Hugging Face", "Instead of true write \"off\"."},
                    {"tqdm", "PyTorch examples"}}},
       {.DDPRUN_KEY(report, state_hashes),
-       .meaning = "Writes state_hashes.jsonl: after every step a hash of each gradient and weight "
-                  "of every rank, for ddp-trainer diff. Costs a reading of all of them."},
+       .meaning = "Writes state_hashes.jsonl: after every step a hash of each gradient and "
+                  "weight of every rank, for ddp-trainer diff. Costs a pass over all of them."},
   };
 }
 

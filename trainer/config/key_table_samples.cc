@@ -14,8 +14,8 @@ const SampleFormats kImages = {"idx", "cifar10", "cifar100", "image_folder"};
 std::vector<Key> OtherDataKeys() {
   return {
       {.DDPRUN_KEY(data, image_size),
-       .meaning = "Height and width that images are brought to: the shorter side is scaled, the "
-                  "middle is cut out. 0: all images of the folder have one size.",
+       .meaning = "Height and width of images: the shorter side is scaled, then the middle is "
+                  "cut out. 0: all images of the folder have one size.",
        .unit = "pixels",
        .range = Between(0, 8192),
        .only_for = {"data.format", {"image_folder"}},
@@ -28,7 +28,7 @@ std::vector<Key> OtherDataKeys() {
        .only_for = {"data.format", kImages},
        .aliases = {{"mean", "torchvision"}}},
       {.DDPRUN_KEY(data, image_std),
-       .meaning = "What they are then divided by, per channel or once for all.",
+       .meaning = "Divides these values, per channel or once for all.",
        .range = {.min = 0, .max = 1e6, .min_excluded = true},
        .only_for = {"data.format", kImages},
        .aliases = {{"std", "torchvision"}}},
@@ -73,7 +73,7 @@ std::vector<Key> OtherDataKeys() {
        .only_for = {"data.format", {"plugin"}},
        .input_path = true},
       {.DDPRUN_KEY(data, options),
-       .meaning = "What the plugin's data set is given as it stands here.",
+       .meaning = "An object that the plugin's data set gets unchanged.",
        .only_for = {"data.format", {"plugin"}}},
   };
 }

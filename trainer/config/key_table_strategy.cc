@@ -19,18 +19,18 @@ std::vector<Key> StrategyKeys() {
                    {"distributed_type", "accelerate"},
                    {"name mode", "PyTorch examples"}}},
       {.DDPRUN_KEY(strategy, tensor_parallel_size),
-       .meaning = "Ranks, neighbours, that share out each layer of a replica of the model; the "
-                  "others are replicas, or have other stages of it (pipeline). 0: all ranks with "
+       .meaning = "Neighbouring ranks among which each layer of a replica is split. Further "
+                  "ranks are replicas, or other stages (pipeline). 0: all ranks with "
                   "tensor_parallel, otherwise 1.",
        .range = Between(0, 4096),
        .only_for = {"strategy.type", {"tensor_parallel", "pipeline", "zero1", "zero2", "zero3"}},
        .aliases = {{"tensor_parallel_degree tp tp_size", "torchtitan"},
                    {"tensor_model_parallel_size", "Megatron"}}},
       {.DDPRUN_KEY(strategy, bucket_cap_mb),
-       .meaning =
-           "Gradients are all-reduced in buckets of this size: small ones start earlier, "
-           "large ones cost less each. \"auto\" tries several sizes in the first steps, also of "
-           "the first bucket, and keeps the fastest, which metrics.jsonl tells.",
+       .meaning = "Gradients are all-reduced in buckets of this size: small ones start earlier, "
+                  "large ones cost less each. \"auto\" tries several sizes in the first steps, "
+                  "also of the first bucket, and keeps the fastest; metrics.jsonl has the "
+                  "results.",
        .unit = "MiB",
        .range = {.min = 0, .max = 1 << 20, .min_excluded = true},
        .aliases = {{"ddp_bucket_cap_mb", "Hugging Face"},
@@ -45,15 +45,14 @@ std::vector<Key> StrategyKeys() {
        .range = {.min = 0, .max = 1 << 20, .min_excluded = true},
        .aliases = {{"first_bucket_size_mb", "PyTorch"}}},
       {.DDPRUN_KEY(strategy, overlap),
-       .meaning = "What goes on while gradients are all-reduced: the backward pass; the optimizer "
+       .meaning = "What runs while gradients are all-reduced: the backward pass; the optimizer "
                   "step, bucket by bucket; both; or nothing. \"step\" and \"both\" need "
                   "training.max_grad_norm 0.",
        .aliases = {{"overlap_comm", "DeepSpeed"}}},
       {.DDPRUN_KEY(strategy, optimizer_in_backward),
-       .meaning =
-           "The optimizer updates the parameters of a bucket as soon as it is reduced, while "
-           "the backward pass goes on. Needs training.max_grad_norm 0. Without effect on a "
-           "single rank."},
+       .meaning = "The optimizer updates the parameters of a bucket as soon as it is reduced, "
+                  "during the backward pass. Needs training.max_grad_norm 0. Without effect on a "
+                  "single rank."},
       {.DDPRUN_KEY(strategy, find_unused_parameters),
        .meaning = "Some parameters may get no gradient in some steps; their part of the average is "
                   "zero. Costs one small collective a step.",
@@ -62,13 +61,13 @@ std::vector<Key> StrategyKeys() {
        .meaning = "Every step uses the same parameters equally often as the first: unused ones "
                   "cost nothing then, and a gradient may come in several pieces."},
       {.DDPRUN_KEY(strategy, devices),
-       .meaning = "What one process computes on together: \"cuda:0\", \"cuda:1\"; or \"cpu\" "
-                  "several times, each with its share of the cores. The first has the model.",
+       .meaning = "The devices of one process: \"cuda:0\", \"cuda:1\"; or \"cpu\" several times, "
+                  "each with its share of the cores. The first has the model.",
        .only_for = {"strategy.type", {"dp", "model_parallel", "pipeline"}},
        .aliases = {{"device_ids", "PyTorch"}}},
       {.DDPRUN_KEY(strategy, output_device),
-       .meaning = "Which of strategy.devices, counted from 0, the outputs are gathered on, and the "
-                  "loss.",
+       .meaning = "The device, counted from 0 in strategy.devices, on which outputs and the loss "
+                  "are gathered.",
        .range = Between(0, 1 << 16),
        .only_for = {"strategy.type", {"dp"}}},
       {.DDPRUN_KEY(strategy, loss),
@@ -82,7 +81,7 @@ std::vector<Key> StrategyKeys() {
 std::vector<Key> CommKeys() {
   return {
       {.DDPRUN_KEY(strategy, gradient_as_bucket_view),
-       .meaning = "Gradients are views of their buckets: always, so that only true is accepted."},
+       .meaning = "Gradients are always views of their buckets, so only true is accepted."},
       {.DDPRUN_KEY(strategy, broadcast_buffers),
        .meaning = "Buffers (running means of batch norm) are copied from rank 0 to all ranks "
                   "before every step and evaluation.",
@@ -91,24 +90,25 @@ std::vector<Key> CommKeys() {
        .meaning = "Look at every gradient before it is sent and end with an error that names the "
                   "first parameter with infinities or NaNs. Costs a pass over the gradients."},
       {.DDPRUN_KEY(strategy, comm_hook),
-       .meaning = "How gradients travel: as they are; as 16-bit numbers, half the bytes; or as "
-                  "products of thin matrices (PowerSGD), a fraction of them for large matrices. "
-                  "\"post_local_sgd\" ceases to average them after some steps and averages the "
-                  "parameters every few steps instead, and when the run ends.",
+       .meaning = "How gradients are sent: unchanged; as 16-bit numbers, half the bytes; or as "
+                  "products of thin matrices (PowerSGD), a fraction of the bytes for large "
+                  "matrices. \"post_local_sgd\" stops averaging them after some steps, and "
+                  "instead averages the parameters every few steps and at the end of the run.",
        .aliases = {{"ddp_comm_hook", "Lightning"}, {"communication_data_type", "DeepSpeed"}}},
       {.DDPRUN_KEY(strategy, power_sgd_rank),
-       .meaning = "Columns of the thin matrices: more of them are more exact.",
+       .meaning = "Columns of the thin matrices: more columns are more exact.",
        .range = Between(1, 1 << 16),
        .only_for = {"strategy.comm_hook", {"power_sgd"}},
        .aliases = {{"matrix_approximation_rank", "PyTorch"}}},
       {.DDPRUN_KEY(strategy, power_sgd_start_step),
-       .meaning = "Steps with plain averages before: early gradients compress badly.",
+       .meaning = "Steps with plain averages before the first compressed one, because early "
+                  "gradients compress badly.",
        .unit = "steps",
        .range = AtLeast(0),
        .only_for = {"strategy.comm_hook", {"power_sgd"}},
        .aliases = {{"start_powerSGD_iter", "PyTorch"}}},
       {.DDPRUN_KEY(strategy, post_local_sgd_start_step),
-       .meaning = "Steps in which gradients are averaged before ranks go on by themselves.",
+       .meaning = "Steps in which gradients are averaged before ranks train apart.",
        .unit = "steps",
        .range = AtLeast(0),
        .only_for = {"strategy.comm_hook", {"post_local_sgd"}},
@@ -121,9 +121,9 @@ std::vector<Key> CommKeys() {
        .only_for = {"strategy.comm_hook", {"post_local_sgd"}},
        .aliases = {{"period", "PyTorch"}}},
       {.DDPRUN_KEY(strategy, shard_size),
-       .meaning = "zero1, zero2, zero3: so many ranks beside each other share out the state of one "
-                  "replica of the model, as those of one node; all others are replicas of it. 0: "
-                  "all ranks.",
+       .meaning = "zero1, zero2, zero3: neighbouring ranks, as those of one node, that shard the "
+                  "state of one replica of the model; all others are replicas of it. 0: all "
+                  "ranks.",
        .unit = "ranks",
        .range = AtLeast(0),
        .only_for = {"strategy.type", {"zero1", "zero2", "zero3"}},
@@ -136,7 +136,8 @@ std::vector<Key> CommKeys() {
                    {"timeout", "PyTorch"},
                    {"timeout_seconds", "PyTorch examples"}}},
       {.DDPRUN_KEY(comm, train_timeout_seconds),
-       .meaning = "Longest wait for another rank after that; then the error names who is missing.",
+       .meaning = "Longest wait for another rank after that; then the error names the missing "
+                  "ranks.",
        .unit = "seconds",
        .range = kTimeout},
       {.DDPRUN_KEY(comm, algorithm),

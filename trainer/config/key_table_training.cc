@@ -13,9 +13,9 @@ std::vector<Key> RunKeys() {
                    {"wandb_run_name", "nanoGPT"},
                    {"job_name", "DeepSpeed"}}},
       {.DDPRUN_KEY(run, output_dir),
-       .meaning = "Folder that everything is written to, relative to the working directory; "
-                  "`{name}` stands for run.name. An existing folder is kept: the new one gets a "
-                  "number at its end.",
+       .meaning = "Folder for all files of the run, relative to the working directory; `{name}` "
+                  "stands for run.name. An existing folder is kept: the new one gets a number at "
+                  "its end.",
        .aliases = {{"default_root_dir", "Lightning"},
                    {"dump_folder", "torchtitan"},
                    {"out_dir", "nanoGPT"},
@@ -30,14 +30,14 @@ std::vector<Key> RunKeys() {
                    {"random_seed", "PyTorch examples"},
                    {"random_state", "scikit-learn"}}},
       {.DDPRUN_KEY(run, device),
-       .meaning = "What a rank computes on: \"cpu\"; \"cuda\", the GPU with its local rank's "
-                  "number (docs/gpu.md); \"cuda:0\", that GPU, shared by all ranks of the machine; "
-                  "or \"auto\", GPUs where every rank has one, else the CPU.",
+       .meaning = "The device of a rank: \"cpu\"; \"cuda\", the GPU with its local rank's number "
+                  "(docs/gpu.md); \"cuda:0\", that GPU, shared by all ranks of the machine; or "
+                  "\"auto\", GPUs if every rank has one, else the CPU.",
        .aliases = {{"accelerator", "Lightning"},
                    {"use_cpu no_cuda use_cuda use_mps_device", "Hugging Face",
                     "Instead of true or false write \"cpu\" or \"auto\"."}}},
       {.DDPRUN_KEY(run, max_steps),
-       .meaning = "Length of the run; it rules over run.max_epochs. -1: as many as run.max_epochs "
+       .meaning = "Length of the run; it overrides run.max_epochs. -1: as many as run.max_epochs "
                   "makes. 0 is refused.",
        .unit = "optimizer steps",
        .range = AtLeast(-1),
@@ -63,16 +63,16 @@ std::vector<Key> RunKeys() {
 std::vector<Key> StartKeys() {
   return {
       {.DDPRUN_KEY(run, max_time),
-       .meaning = "Ends the run, with a checkpoint and exit code 75, after so long. 0: no limit.",
+       .meaning = "Ends the run after this time, with a checkpoint and exit code 75. 0: no limit.",
        .range = AtLeast(0),
        .counted = CountedIn::kTime,
        .aliases = {{"time_limit", "SLURM"},
                    {"max_duration_seconds max_hours", "PyTorch examples", "With its unit."}}},
       {.DDPRUN_KEY(run, resume),
-       .meaning = "What a run goes on from. \"job\": restarts and requeues of a job from its "
-                  "newest checkpoint; a new start begins a run of its own. \"auto\": a new start, "
-                  "too, goes on from the checkpoint that runs of its name saved last. \"never\". "
-                  "Or a path: a run folder, or one of its checkpoints. See docs/checkpoints.md.",
+       .meaning = "What a run resumes from. \"job\": restarts and requeues of a job resume from "
+                  "its newest checkpoint; a new start is a new run. \"auto\": a new start, too, "
+                  "resumes from the newest checkpoint of the runs of its name. \"never\". Or a "
+                  "path: a run folder, or one of its checkpoints. See docs/checkpoints.md.",
        .aliases = {{"resume_from_checkpoint", "Hugging Face"},
                    {"ckpt_path", "Lightning"},
                    {"autoresume", "Composer"},
@@ -81,10 +81,10 @@ std::vector<Key> StartKeys() {
                    {"resume_from resume_training auto_resume load_checkpoint",
                     "PyTorch examples"}}},
       {.DDPRUN_KEY(run, recovery),
-       .meaning = "What becomes of a rank that a signal kills (SIGKILL, a segmentation fault), "
-                  "where restarts are allowed (ddprun --max_restarts). \"peer\": another process "
-                  "takes its place, with the state of another rank, and the step is done again. "
-                  "\"auto\": the same where the other keys allow it. \"none\": all ranks start "
+       .meaning = "What replaces a rank that a signal kills (SIGKILL, a segmentation fault), if "
+                  "restarts are allowed (ddprun --max_restarts). \"peer\": another process "
+                  "replaces it with the state of another rank, and all repeat the step. "
+                  "\"auto\": the same if the other keys allow it. \"none\": all ranks start "
                   "again from the newest checkpoint. See docs/recovery.md."},
   };
 }
@@ -125,12 +125,14 @@ std::vector<Key> TrainingKeys() {
                    {"accumulation_steps gradient_accumulation accum_iter", "PyTorch examples"},
                    {"grad_accum_steps", "llm.c"}}},
       {.DDPRUN_KEY(training, virtual_ranks),
-       .meaning = "How many ranks share the samples out, whatever the number of processes: up to "
-                  "as many of these give the same bits. Batch sizes are then per virtual rank, "
-                  "each of which has one thread (docs/virtual_ranks.md). 0: every process is one.",
+       .meaning = "Ranks among which samples are divided, for any number of processes: up to "
+                  "this many processes give the same bits. Batch sizes are then per virtual "
+                  "rank, and each has one thread (docs/virtual_ranks.md). 0: every process is "
+                  "one rank.",
        .range = Between(0, 1 << 16)},
       {.DDPRUN_KEY(training, max_grad_norm),
-       .meaning = "Gradients with a larger global norm are scaled down to it; 0: no clipping.",
+       .meaning = "Gradients with a larger global norm are scaled down to this norm; 0: no "
+                  "clipping.",
        .range = AtLeast(0),
        .aliases = {{"max_norm", "torchtitan"},
                    {"gradient_clipping", "DeepSpeed"},
@@ -146,17 +148,17 @@ std::vector<Key> TrainingKeys() {
 std::vector<Key> ComputeKeys() {
   return {
       {.DDPRUN_KEY(training, loss),
-       .meaning =
-           "What is minimised. \"auto\" is the model's own: tokens for language models, else "
-           "cross-entropy where targets are classes and the mean squared error where they "
-           "are numbers. A mean over all predictions of all ranks and micro-batches.",
+       .meaning = "The loss to minimise. \"auto\" is the model's own: tokens for language "
+                  "models, else cross-entropy if targets are classes and the mean squared error "
+                  "if they are numbers. A mean over all predictions of all ranks and "
+                  "micro-batches.",
        .aliases = {{"criterion loss_fn", "PyTorch"},
                    {"loss_type", "Hugging Face"},
                    {"loss_function", "Ludwig"},
                    {"objective", "XGBoost"}}},
       {.DDPRUN_KEY(training, label_smoothing),
-       .meaning = "Share of each target that cross-entropy gives to all classes alike, in training "
-                  "only.",
+       .meaning = "Share of each target that cross-entropy spreads evenly over all classes, in "
+                  "training only.",
        .range = kBelowOne,
        .aliases = {{"label_smoothing_factor", "Hugging Face"}, {"smoothing", "timm"}}},
       {.DDPRUN_KEY(training, stop_on_bad_loss),
@@ -165,7 +167,7 @@ std::vector<Key> ComputeKeys() {
                    {"logging_nan_inf_filter", "Hugging Face"}}},
       {.DDPRUN_KEY(training, precision),
        .meaning = "\"bf16\": matrix products in bfloat16, with weights, gradients and optimizer "
-                  "in float32; twice as fast where the processor has bfloat16 instructions. "
+                  "in float32; twice as fast if the processor has bfloat16 instructions. "
                   "\"fp16\": in float16, with a dynamic loss scale, for GPUs without bfloat16.",
        .aliases = {{"mixed_precision downcast_bf16", "accelerate"},
                    {"bf16", "Hugging Face and DeepSpeed", "Instead of true write \"bf16\"."},
@@ -175,8 +177,8 @@ std::vector<Key> ComputeKeys() {
                    {"torch_dtype bf16_full_eval", "Hugging Face"},
                    {"amp_dtype", "timm"}}},
       {.DDPRUN_KEY(training, init_loss_scale),
-       .meaning = "What the loss is multiplied by at first, so that small gradients are not zero "
-                  "in float16. A step whose gradients are not finite is skipped and halves it.",
+       .meaning = "First factor of the loss, so that small gradients are not zero in float16. A "
+                  "step whose gradients are not finite is skipped and halves it.",
        .range = {.min = 0, .max = 1e30, .min_excluded = true},
        .only_for = {"training.precision", {"fp16"}},
        .aliases = {{"init_scale", "PyTorch"},
@@ -190,7 +192,7 @@ std::vector<Key> ComputeKeys() {
        .aliases = {{"growth_interval", "PyTorch"},
                    {"loss_scale_window", "DeepSpeed and Megatron"}}},
       {.DDPRUN_KEY(training, gradient_checkpointing),
-       .meaning = "Of each block only what it takes is kept for backward, which computes the rest "
+       .meaning = "Keeps only the input of each block for backward, which computes the rest "
                   "again: less memory for a third more computing. Gradients have the same bits.",
        .aliases = {{"activation_checkpointing", "Lightning and DeepSpeed"},
                    {"activation_checkpoint", "torchtitan"},
@@ -199,16 +201,17 @@ std::vector<Key> ComputeKeys() {
                    {"gradient-checkpointing", "Marian"}}},
       {.DDPRUN_KEY(training, tf32),
        .meaning = "On a GPU float32 matrices and convolutions are multiplied in TF32: several "
-                  "times faster, with ten of float32's 23 bits behind the point.",
+                  "times faster, with ten of float32's 23 mantissa bits.",
        .aliases = {{"allow_tf32", "PyTorch"}}},
       {.DDPRUN_KEY(training, cuda_graph),
-       .meaning = "Records a step's work on a GPU once and launches it as a whole from then on: "
-                  "for models whose kernels are shorter than their launch. Where a step cannot be "
+       .meaning = "Records a step's work on a GPU once and then launches it as a whole: for "
+                  "models whose kernels are shorter than their launch. If a step cannot be "
                   "recorded, a line says why. See docs/gpu.md.",
        .aliases = {{"enable_cuda_graph", "Megatron and DeepSpeed"}}},
       {.DDPRUN_KEY(training, matmul_engine),
-       .meaning = "Who multiplies float32 matrices on the CPU: LibTorch's default, oneDNN, or the "
-                  "one that is measured to be faster at full accuracy (docs/speed.md).",
+       .meaning = "Engine that multiplies float32 matrices on the CPU: LibTorch's default, "
+                  "oneDNN, or the one that is measured to be faster at full accuracy "
+                  "(docs/speed.md).",
        .aliases = {{"float32_matmul_precision", "PyTorch"}}},
   };
 }

@@ -83,16 +83,16 @@ std::vector<Key> MakeKeys() {
 const std::vector<Section>& AllSections() {
   static const std::vector<Section> sections = {
       {"run", "The run as a whole: its name, folder, seed and length.", {"experiment", "job"}},
-      {"model", "What is trained.", {"network", "architecture"}},
-      {"data", "What it is trained on.", {"dataset", "datasets", "dataloader"}},
+      {"model", "The model.", {"network", "architecture"}},
+      {"data", "The training and validation data.", {"dataset", "datasets", "dataloader"}},
       {"training", "Batches and gradients.", {"trainer", "training_args"}},
       {"optimizer", "How gradients change the weights.", {"optim"}},
       {"scheduler", "The learning rate over the run.", {"lr_scheduler", "schedule"}},
       {"strategy", "How ranks share the work.", {"ddp", "parallel", "parallelism", "distributed"}},
-      {"comm", "Waiting for other ranks.", {"communication"}},
-      {"checkpoint", "What is saved.", {"checkpointing", "save"}},
+      {"comm", "Timeouts and the all-reduce.", {"communication"}},
+      {"checkpoint", "Checkpoints and weights.", {"checkpointing", "save"}},
       {"evaluation", "Validation, and the text sample at the end.", {"eval", "validation"}},
-      {"report", "What is shown while the run goes on.", {"logging", "metrics", "log"}},
+      {"report", "The output of a run.", {"logging", "metrics", "log"}},
   };
   return sections;
 }

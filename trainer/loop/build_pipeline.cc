@@ -90,12 +90,6 @@ std::vector<int64_t> GivenSplit(const std::vector<Stage>& parts,
 
 }  // namespace
 
-bool IsPipeline(const StrategyConfig& strategy) {
-  return strategy.type == StrategyType::kPipeline ||
-         strategy.type == StrategyType::kModelParallel ||
-         (strategy.type == StrategyType::kZero1 && strategy.pipeline_parallel_size > 1);
-}
-
 std::vector<int64_t> PartsOfStages(const Job& job, const Model& model, int stages) {
   const Batch sample = FirstSample(job);
   const std::vector<Stage> parts = model.Stages(sample);
@@ -113,22 +107,17 @@ std::vector<int64_t> PartsOfStages(const Job& job, const Model& model, int stage
   return BalancedSplit(CostsOf(model, sample), stages);
 }
 
-void CheckStages(const Job& job, int world_size) {
-  if (!IsPipeline(job.config.strategy) || job.shape == nullptr) return;
-  const size_t devices = job.config.strategy.devices.size();
-  PartsOfStages(
-      job, *job.shape,
-      devices > 0 ? static_cast<int>(devices) : MeshShapeOf(job.config, world_size).pipeline);
+void CheckStages(const Job& job, const ParallelDims& dims) {
+  if (dims.in_stages && job.shape != nullptr) PartsOfStages(job, *job.shape, dims.stages);
 }
 
-int64_t PipelineMicroBatches(const Job& job, const Mesh& mesh) {
+int64_t PipelineMicroBatches(const Job& job, const ParallelDims& dims) {
   const StrategyConfig& strategy = job.config.strategy;
-  if (!IsPipeline(strategy) || strategy.type == StrategyType::kModelParallel) return 1;
+  if (!dims.in_stages || dims.one_by_one) return 1;
   if (strategy.pipeline_micro_batches > 0) return strategy.pipeline_micro_batches;
   // A batch norm's statistics are those of a micro-batch.
   if (job.shape == nullptr || !job.shape->buffers().empty()) return 1;
-  const auto devices = static_cast<int64_t>(strategy.devices.size());
-  const int64_t wanted = 2 * std::max<int64_t>(devices, mesh.pipeline.size);
+  const int64_t wanted = 2 * static_cast<int64_t>(dims.stages);
   const int64_t there = job.config.training.gradient_accumulation_steps;
   return (wanted + there - 1) / there;
 }
@@ -166,8 +155,8 @@ std::vector<std::string> PlacementText(const std::vector<PipelineStage>& stages,
   return lines;
 }
 
-ScheduleActions ScheduleOf(const StrategyConfig& strategy) {
-  if (strategy.type == StrategyType::kModelParallel) return &OneByOneActions;
+ScheduleActions ScheduleOf(const StrategyConfig& strategy, bool one_by_one) {
+  if (one_by_one) return &OneByOneActions;
   return strategy.pipeline_schedule == PipelineSchedule::kGpipe ? &GpipeActions
                                                                 : &OneForwardOneBackwardActions;
 }
@@ -184,12 +173,13 @@ std::vector<int64_t> PartsOfAll(const Job& job, const Model& model, int stages, 
 
 PipelineUpdate UpdateOf(const Job& job,
                         const Model& model,
+                        bool shares_state,
                         const Mesh& mesh,
                         const std::vector<NamedParameter>& parameters,
                         int64_t bytes) {
   if (parameters.empty()) return {};
   const OptimizerConfig& config = job.config.optimizer;
-  if (job.config.strategy.type == StrategyType::kZero1 && mesh.shard.size > 1) {
+  if (shares_state && mesh.shard.size > 1) {
     auto shards = std::make_shared<ShardedUpdate>(parameters, mesh.shard, bytes);
     return {BuildOptimizer(config, ShardsOfModel(model, shards->units())), shards};
   }
@@ -203,6 +193,7 @@ PipelineUpdate UpdateOf(const Job& job,
 }  // namespace
 
 BuiltStrategy BuildPipeline(const Job& job,
+                            const ParallelDims& dims,
                             const Mesh& mesh,
                             FlightRecorder* recorder,
                             BuiltStrategy built) {
@@ -212,14 +203,15 @@ BuiltStrategy BuildPipeline(const Job& job,
   std::shared_ptr<const Model> shape = whole != nullptr ? whole : job.shape;
   if (shape == nullptr) shape = MakeModelShape(job.model);
   std::vector<c10::Device> devices;
-  for (const std::string& device : config.strategy.devices) devices.emplace_back(device);
+  for (const std::string& device : dims.devices) devices.emplace_back(device);
   const bool over_ranks = devices.empty();
   if (over_ranks) devices.resize(static_cast<size_t>(mesh.pipeline.size), mesh.device);
   const auto stages = static_cast<int>(devices.size());
   const std::vector<Stage> parts = shape->Stages(FirstSample(job));
   const auto all = StagesOf(PartsOfAll(job, *shape, stages, mesh), devices);
   if (mesh.world.rank == 0) built.placement = PlacementText(all, parts, over_ranks);
-  PipelineOptions options{.schedule = ScheduleOf(config.strategy), .stages = stages, .own = all};
+  PipelineOptions options{
+      .schedule = ScheduleOf(config.strategy, dims.one_by_one), .stages = stages, .own = all};
   if (over_ranks) options.own = {all[static_cast<size_t>(mesh.pipeline.rank)]};
   const auto stages_that_have = [&](const std::string& name) {
     std::vector<int> found;
@@ -257,7 +249,8 @@ BuiltStrategy BuildPipeline(const Job& job,
   options.sync = DataParallelOptionsOf(config).sync;
   options.sync.reducer.recorder = recorder;
   const auto update_of = [&](const std::vector<NamedParameter>& parameters) {
-    return UpdateOf(job, *built.model, mesh, parameters, options.sync.reducer.limits.cap_bytes);
+    return UpdateOf(job, *built.model, dims.shares_state(), mesh, parameters,
+                    options.sync.reducer.limits.cap_bytes);
   };
   built.strategy = MakePipeline(built.model, update_of(own), update_of(shared), mesh, options);
   return built;

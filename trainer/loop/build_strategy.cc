@@ -6,7 +6,7 @@
 
 #include "base/failure.h"
 #include "trainer/compute/device.h"
-#include "trainer/config/slot.h"
+#include "trainer/config/parallel_dims.h"
 #include "trainer/data/loader.h"
 #include "trainer/loop/build_pipeline.h"
 #include "trainer/loop/options_of.h"
@@ -75,12 +75,13 @@ std::unique_ptr<Strategy> BuildDataParallel(const Job& job,
 std::unique_ptr<Strategy> BuildZero(const Job& job,
                                     const std::shared_ptr<Model>& model,
                                     const Mesh& mesh,
+                                    Replicas replicas,
                                     FlightRecorder* recorder) {
   const Config& config = job.config;
   ZeroOptions options{.data_parallel = DataParallelOptionsOf(config)};
   options.data_parallel.sync.reducer.recorder = recorder;
-  if (config.strategy.type == StrategyType::kZero2) options.stage = ZeroStage::kGradients;
-  if (config.strategy.type == StrategyType::kZero3) {
+  if (replicas == Replicas::kShardGradients) options.stage = ZeroStage::kGradients;
+  if (replicas == Replicas::kShardParameters) {
     options.stage = ZeroStage::kParameters;
     // Blocks are the same for every batch; which there are, a model says for one of them.
     Loader one(*job.train, {0}, {.batch_size = 1, .prefetch = 0});
@@ -90,19 +91,6 @@ std::unique_ptr<Strategy> BuildZero(const Job& job,
     return BuildOptimizer(config.optimizer, shards);
   };
   return MakeZero(model, make_optimizer, mesh, options);
-}
-
-Failure UnevenRanks(const Config& config, int world_size, int each) {
-  return Failure(Error{
-      .code = Code::kUsage,
-      .title = "TOO MANY RANKS",
-      .where = "strategy.type \"" + std::string(Word(config.strategy.type)) + "\"",
-      .what = "Each replica of the model takes " + std::to_string(each) + " ranks; there are " +
-              std::to_string(world_size) + ", which is no multiple of that.",
-      .hint = "Start a multiple of " + std::to_string(each) +
-              " (--nproc_per_node times nodes), or change strategy.tensor_parallel_size, "
-              "strategy.pipeline_parallel_size\nor strategy.shard_size.",
-      .page = "too-many-ranks"});
 }
 
 }  // namespace
@@ -135,31 +123,6 @@ void HandOutModel(const Model* whole, const Model& part, const Mesh& mesh) {
   HandOutWhole(parts, mesh.control.get(), [&](const std::string& name) { return state[name]; });
 }
 
-StrategyType StrategyOf(const Config& config, int world_size) {
-  if (config.strategy.type != StrategyType::kAuto) return config.strategy.type;
-  const bool alone = world_size == 1 && config.training.virtual_ranks == 0;
-  return alone ? StrategyType::kSingle : StrategyType::kDdp;
-}
-
-MeshShape MeshShapeOf(const Config& config, int world_size) {
-  const StrategyConfig& strategy = config.strategy;
-  MeshShape shape{.tensor = static_cast<int>(strategy.tensor_parallel_size),
-                  .pipeline = static_cast<int>(strategy.pipeline_parallel_size),
-                  .shard = static_cast<int>(strategy.shard_size)};
-  const bool in_one_process = !strategy.devices.empty();
-  if (shape.pipeline == 0) {
-    const bool all = strategy.type == StrategyType::kPipeline && !in_one_process;
-    shape.pipeline = all ? std::max(1, world_size / std::max(1, shape.tensor)) : 1;
-  }
-  if (shape.tensor == 0) {
-    const bool all = strategy.type == StrategyType::kTensorParallel;
-    shape.tensor = all ? std::max(1, world_size / shape.pipeline) : 1;
-  }
-  const int each = shape.tensor * shape.pipeline * std::max(1, shape.shard);
-  if (world_size % each != 0) throw UnevenRanks(config, world_size, each);
-  return shape;
-}
-
 BuiltStrategy BuildStrategy(const Job& job,
                             const Mesh& mesh,
                             FlightRecorder* recorder,
@@ -169,29 +132,25 @@ BuiltStrategy BuildStrategy(const Job& job,
   // Rank 0 draws or reads the weights; the others receive them. A model that no rank has all of is
   // whole on rank 0's host alone.
   const bool owns_weights = mesh.world.rank == 0 && !joins;
-  const bool in_stages = IsPipeline(config.strategy);
-  const bool in_parts = in_stages || mesh.tensor.size > 1;
+  const ParallelDims dims = ValueOrThrow(ResolveDims(config, mesh.world.size));
+  const bool in_parts = dims.in_parts();
   if (owns_weights || !in_parts) {
     built.model =
         BuildModel(job, owns_weights, in_parts ? at::kCPU : mesh.device, &built.fresh_parameters);
   }
-  if (in_stages) return BuildPipeline(job, mesh, recorder, std::move(built));
+  if (dims.in_stages) return BuildPipeline(job, dims, mesh, recorder, std::move(built));
   if (in_parts) built.model = OwnPart(job, built.model.get(), mesh);
-  const StrategyType type = StrategyOf(config, mesh.world.size);
-  // Without replicas nothing is averaged, and nobody could have another share of the state.
-  const bool alone = mesh.data.size == 1 && (in_parts || type == StrategyType::kTensorParallel);
-  if (type == StrategyType::kSingle || alone) {
+  if (dims.replicas == Replicas::kNone) {
     built.strategy =
         MakeSingle(built.model, BuildOptimizer(config.optimizer, TrainedOf(*built.model)), mesh);
     return built;
   }
-  if (type == StrategyType::kZero1 || type == StrategyType::kZero2 ||
-      type == StrategyType::kZero3) {
-    built.strategy = BuildZero(job, built.model, mesh, recorder);
+  if (dims.shares_state()) {
+    built.strategy = BuildZero(job, built.model, mesh, dims.replicas, recorder);
     return built;
   }
   std::unique_ptr<Optimizer> optimizer = BuildOptimizer(config.optimizer, TrainedOf(*built.model));
-  if (config.strategy.type == StrategyType::kDp) {
+  if (dims.replicas == Replicas::kDevices) {
     built.strategy = BuildDataParallel(job, built.model, std::move(optimizer));
     return built;
   }

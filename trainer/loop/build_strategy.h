@@ -1,4 +1,4 @@
-// Which strategy a config means for so many ranks, and the making of it.
+// Makes the strategy that a config means.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,6 @@
 #include "trainer/parallel/unit_layout.h"
 
 namespace ddprun::trainer {
-
-// With kAuto decided.
-StrategyType StrategyOf(const Config& config, int world_size);
-
-// Ranks along each axis. Throws Failure (page "too-many-ranks") where they cannot be shared out so.
-MeshShape MeshShapeOf(const Config& config, int world_size);
 
 // The optimizer of a config, for what a rank updates: whole parameters, or parts; of any devices.
 std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config, std::vector<Shard> shards);

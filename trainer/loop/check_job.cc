@@ -11,6 +11,7 @@
 #include "trainer/config/slot.h"
 #include "trainer/data/data_files.h"
 #include "trainer/loop/estimate_memory.h"
+#include "trainer/loop/resume.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/report/format.h"
 #include "trainer/text/tokenizer.h"
@@ -119,10 +120,16 @@ void JobChecker::Open(const Config& config) {
   for (const std::string& note : job_.data_notes) opened_.facts.push_back("data: " + note);
 }
 
-// What the ranks, the memory and the disk say to it.
+// What the ranks, the memory, the disk and the run that it resumes say to it.
 void JobChecker::CheckTogether(CheckedJob& found) {
   StepPlan plan;
-  Collect(found, [&] { plan = PlanFor(job_, rank_.world_size); });
+  std::vector<std::string> changes;
+  RunStart start;
+  Collect(found, [&] { start = FindRunStart(job_.config, environment_); });
+  const bool planned = Collect(found, [&] { plan = PlanFor(job_, rank_.world_size); });
+  if (start.checkpoint && planned) {
+    Collect(found, [&] { changes = CompareRuns(*start.checkpoint, job_, plan); });
+  }
   const ModelType type = job_.config.model.type;
   if (job_.shape != nullptr || type == ModelType::kTorchScript || type == ModelType::kPlugin) {
     Collect(found, [&] { CheckMemory(job_, rank_); });
@@ -136,6 +143,7 @@ void JobChecker::CheckTogether(CheckedJob& found) {
   if (!found.problems.empty()) return;
   found.facts.push_back("steps: " + std::to_string(plan.total_steps));
   found.warnings = WarningsOf(job_, plan);
+  found.warnings.insert(found.warnings.end(), changes.begin(), changes.end());
 }
 
 CheckedJob JobChecker::Check(const std::vector<std::string>& overrides) {

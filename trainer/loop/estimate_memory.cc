@@ -11,7 +11,7 @@
 
 #include "base/cgroup_memory.h"
 #include "base/failure.h"
-#include "trainer/loop/build_strategy.h"
+#include "trainer/config/parallel_dims.h"
 #include "trainer/loop/model_part.h"
 #include "trainer/report/format.h"
 
@@ -74,18 +74,20 @@ struct Shares {
   double optimizer = 1;
 };
 
-Shares SharesOf(StrategyType type, double shards) {
-  const double own = 1 / shards;
-  if (type == StrategyType::kZero1) return {.optimizer = own};
-  if (type == StrategyType::kZero2) return {.gradients = own, .optimizer = own};
-  if (type == StrategyType::kZero3) return {own, own, own};
-  return {};
+Shares SharesOf(const ParallelDims& dims) {
+  const double own = 1.0 / dims.shard;
+  Shares shares;
+  if (!dims.shares_state()) return shares;
+  shares.optimizer = own;
+  if (dims.replicas >= Replicas::kShardGradients) shares.gradients = own;
+  if (dims.replicas == Replicas::kShardParameters) shares.parameters = own;
+  return shares;
 }
 
 // Where gradients are summed of which a rank keeps a part: two buckets are on their way while the
 // gradients for the next one come, each in memory of its own.
-double BucketBytes(const Job& job, StrategyType type, const ModelPart& part) {
-  if (type == StrategyType::kZero3) return std::max(2 * part.block, part.outside);
+double BucketBytes(const Job& job, Replicas replicas, const ModelPart& part) {
+  if (replicas == Replicas::kShardParameters) return std::max(2 * part.block, part.outside);
   const double cap = job.config.strategy.bucket_cap_mb.number * (1 << 20);
   return std::min(part.parameters, 3 * std::max(cap, part.largest));
 }
@@ -166,16 +168,14 @@ namespace {
 // What a rank has of parameters, gradients and optimizer, and of their copy. `gathers`: the other
 // ranks' parameters, as they are on other machines.
 MemoryEstimate StateOf(const Job& job,
-                       StrategyType type,
+                       const ParallelDims& dims,
                        const ModelPart& part,
-                       int data,
-                       double shards,
                        bool gathers) {
   const double model = part.parameters;
   const double moments = model * StateCopies(job.config.optimizer);
   const bool compresses = job.config.strategy.comm_hook == CommHookType::kPowerSgd;
-  const double lost = compresses && type != StrategyType::kSingle ? model : 0;  // in compressing
-  const Shares shares = SharesOf(type, shards);
+  const double lost = compresses && dims.replicas != Replicas::kNone ? model : 0;  // in compressing
+  const Shares shares = SharesOf(dims);
   MemoryEstimate estimate;
   estimate.on_device = job.device.module != nullptr;
   estimate.parameters = model * shares.parameters;
@@ -183,12 +183,12 @@ MemoryEstimate StateOf(const Job& job,
   estimate.optimizer = moments * shares.optimizer + lost;
   // A block is used while the next one comes.
   if (shares.parameters < 1 && gathers) estimate.parameters += 2 * part.block + part.outside;
-  if (shares.gradients < 1) estimate.gradients += BucketBytes(job, type, part);
+  if (shares.gradients < 1) estimate.gradients += BucketBytes(job, dims.replicas, part);
   const CheckpointConfig& checkpoint = job.config.checkpoint;
   if (checkpoint.save_steps.amount > 0 || !checkpoint.save_best.empty()) {
     // The ranks share out what all of them have.
-    const double of_optimizer = checkpoint.save_only_model ? 0 : moments / data + lost;
-    estimate.checkpoint = model / data + of_optimizer;
+    const double of_optimizer = checkpoint.save_only_model ? 0 : moments / dims.data + lost;
+    estimate.checkpoint = model / dims.data + of_optimizer;
   }
   return estimate;
 }
@@ -209,32 +209,28 @@ void AddActivations(const Job& job,
 }
 
 // One process that has a replica of the model for each of its devices.
-void CopyToDevices(const StrategyConfig& strategy, MemoryEstimate& estimate) {
-  const auto devices = static_cast<double>(std::max<size_t>(1, strategy.devices.size()));
+void CopyToDevices(double devices, MemoryEstimate& estimate) {
   estimate.parameters *= devices;
   estimate.gradients *= devices;
   estimate.activations *= devices;
   estimate.with_batch *= devices;
 }
 
-MemoryEstimate EstimateStage(
-    const Job& job, int world_size, int on_machine, const MeshShape& mesh, int stage) {
-  const StrategyType type = StrategyOf(job.config, world_size);
-  const int data = world_size / (mesh.tensor * mesh.pipeline);
-  const ModelPart part = PartOf(job, mesh, stage);
-  const int shards = mesh.shard == 0 ? data : mesh.shard;
+MemoryEstimate EstimateStage(const Job& job, const ParallelDims& dims, int on_machine, int stage) {
+  const ModelPart part = PartOf(job, dims, stage);
   MemoryEstimate estimate =
-      StateOf(job, type, part, data, shards, !ShardsAreOnOneMachine(shards, on_machine));
-  const RankRange own = LogicalRanksOf(job.config, 0, data).own;
+      StateOf(job, dims, part, !ShardsAreOnOneMachine(dims.shard, on_machine));
+  const RankRange own = LogicalRanksOf(job.config, 0, dims.data).own;
   // With sums of virtual ranks: of two, four, ... of them.
   estimate.gradients *= static_cast<double>(std::bit_width(static_cast<uint64_t>(own.size())));
   const int64_t micro_batches = job.config.training.gradient_accumulation_steps * own.size();
   estimate.complete = part.stages.has_value();
   if (estimate.complete) {
-    const bool in_buckets = type != StrategyType::kSingle || micro_batches > 1;
+    const bool alone = dims.replicas == Replicas::kNone && !dims.in_parts();
+    const bool in_buckets = !alone || micro_batches > 1;
     AddActivations(job, part, in_buckets, estimate);
   }
-  if (type == StrategyType::kDp) CopyToDevices(job.config.strategy, estimate);
+  CopyToDevices(static_cast<double>(dims.sample_devices()), estimate);
   const DataConfig& config = job.config.data;
   const int64_t ahead = job.train->in_memory()
                             ? 0
@@ -248,10 +244,10 @@ MemoryEstimate EstimateStage(
 }  // namespace
 
 std::vector<MemoryEstimate> EstimateStages(const Job& job, int world_size, int on_machine) {
-  const MeshShape mesh = MeshShapeOf(job.config, world_size);
+  const ParallelDims dims = ValueOrThrow(ResolveDims(job.config, world_size));
   std::vector<MemoryEstimate> stages;
-  for (int stage = 0; stage < mesh.pipeline; ++stage) {
-    stages.push_back(EstimateStage(job, world_size, on_machine, mesh, stage));
+  for (int stage = 0; stage < dims.pipeline; ++stage) {
+    stages.push_back(EstimateStage(job, dims, on_machine, stage));
   }
   return stages;
 }

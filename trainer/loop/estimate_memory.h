@@ -36,8 +36,7 @@ struct MemoryEstimate {
 BatchSize LargestBatch(const Job& job);
 
 // For a world of so many ranks, so many of them on each machine (0: all), of a rank in each stage
-// of the pipeline, if there is one. Throws Failure where the ranks cannot be shared out so
-// (MeshShapeOf).
+// of the pipeline, if there is one. Throws the Failure of ResolveDims.
 std::vector<MemoryEstimate> EstimateStages(const Job& job, int world_size, int on_machine = 0);
 // Of the rank that needs most.
 MemoryEstimate EstimateMemory(const Job& job, int world_size, int on_machine = 0);

@@ -2,9 +2,9 @@
 
 #include "base/failure.h"
 #include "trainer/config/config_warnings.h"
+#include "trainer/config/parallel_dims.h"
 #include "trainer/config/read_config.h"
 #include "trainer/loop/build_pipeline.h"
-#include "trainer/loop/build_strategy.h"
 #include "trainer/loop/estimate_memory.h"
 #include "trainer/loop/open_parts.h"
 #include "trainer/loop/options_of.h"
@@ -59,7 +59,7 @@ Job OpenJob(const std::string& config_path,
 }
 
 StepPlan PlanFor(const Job& job, int world_size) {
-  const StrategyType type = job.config.strategy.type;
+  const ParallelDims dims = ValueOrThrow(ResolveDims(job.config, world_size));
   const std::string there_are = ", but there are " + std::to_string(world_size) + " ranks";
   const auto refuse = [&](std::string what, std::string hint) {
     throw Failure(Error{.code = Code::kUsage,
@@ -69,12 +69,13 @@ StepPlan PlanFor(const Job& job, int world_size) {
                         .hint = std::move(hint),
                         .page = "too-many-ranks"});
   };
-  if ((type == StrategyType::kSingle || type == StrategyType::kDp) && world_size > 1) {
-    refuse("strategy.type is \"" + std::string(Word(type)) + "\", which is one process" +
-               there_are + ".",
+  const bool one_process = dims.replicas == Replicas::kNone || dims.replicas == Replicas::kDevices;
+  if (one_process && dims.data > 1) {
+    refuse("strategy.type is \"" + std::string(Word(job.config.strategy.type)) +
+               "\", which is one process" + there_are + ".",
            "Start one (--nproc_per_node=1), or take strategy.type \"ddp\".");
   }
-  if (!job.config.strategy.devices.empty() && world_size > 1) {
+  if (!dims.devices.empty() && world_size > 1) {
     refuse("strategy.devices are those of one process" + there_are + ".",
            "Start one (--nproc_per_node=1), or remove the key.");
   }
@@ -85,13 +86,11 @@ StepPlan PlanFor(const Job& job, int world_size) {
            "Start at most " + std::to_string(virtual_ranks) +
                " (--nproc_per_node), or raise training.virtual_ranks.");
   }
-  const MeshShape shape = MeshShapeOf(job.config, world_size);
-  CheckTensorParallel(job, shape.tensor);
-  const int model_ranks = shape.tensor * shape.pipeline;
-  Result<StepPlan> plan = PlanSteps(job.config, job.train->size(),
-                                    LogicalRanksOf(job.config, 0, world_size / model_ranks).count);
+  CheckTensorParallel(job, dims.tensor);
+  Result<StepPlan> plan =
+      PlanSteps(job.config, job.train->size(), LogicalRanksOf(job.config, 0, dims.data).count);
   if (!plan.has_value()) plan.error().where = job.config_path;
-  if (plan.has_value()) CheckStages(job, world_size);
+  if (plan.has_value()) CheckStages(job, dims);
   return ValueOrThrow(std::move(plan));
 }
 

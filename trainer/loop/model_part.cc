@@ -85,22 +85,12 @@ Stages StagesOfPart(const Job& job, const Stages& all, int pipeline_stages, int 
 
 }  // namespace
 
-int PipelineStages(const StrategyConfig& strategy, const MeshShape& mesh) {
-  const bool of_devices =
-      strategy.type == StrategyType::kPipeline || strategy.type == StrategyType::kModelParallel;
-  return of_devices && !strategy.devices.empty() ? static_cast<int>(strategy.devices.size())
-                                                 : mesh.pipeline;
+int64_t SplitOfMicroBatch(const Job& job, const ParallelDims& dims) {
+  if (dims.stages == 1) return 1;
+  return std::min(PipelineMicroBatches(job, dims), job.config.training.per_device_train_batch_size);
 }
 
-int64_t SplitOfMicroBatch(const Job& job, const MeshShape& mesh) {
-  if (PipelineStages(job.config.strategy, mesh) == 1) return 1;
-  Mesh ranks;
-  ranks.pipeline.size = mesh.pipeline;
-  return std::min(PipelineMicroBatches(job, ranks),
-                  job.config.training.per_device_train_batch_size);
-}
-
-ModelPart PartOf(const Job& job, const MeshShape& mesh, int pipeline_stage) {
+ModelPart PartOf(const Job& job, const ParallelDims& dims, int pipeline_stage) {
   ModelPart part{.parameters = WholeBytes(job)};
   BatchSize batch = job.largest_batch;
   part.stages = StagesOf(job, batch);
@@ -109,16 +99,16 @@ ModelPart PartOf(const Job& job, const MeshShape& mesh, int pipeline_stage) {
   // Norms, biases and positions: no stage lists them.
   const double unlisted = std::max(0.0, part.parameters - ParametersOf(*part.stages));
   // One process has all stages, and about what they keep of a whole batch.
-  const int64_t split = mesh.pipeline == 1 ? 1 : SplitOfMicroBatch(job, mesh);
+  const int64_t split = dims.pipeline == 1 ? 1 : SplitOfMicroBatch(job, dims);
   batch.samples = (batch.samples + split - 1) / split;
   batch.tokens /= static_cast<double>(split);
-  batch.tensor_ranks = mesh.tensor;
+  batch.tensor_ranks = dims.tensor;
   const Stages all = *StagesOf(job, batch);
-  part.stages = mesh.pipeline == 1 ? all : StagesOfPart(job, all, mesh.pipeline, pipeline_stage);
-  part.parameters = ParametersOf(*part.stages) + unlisted / mesh.pipeline;
+  part.stages = dims.pipeline == 1 ? all : StagesOfPart(job, all, dims.pipeline, pipeline_stage);
+  part.parameters = ParametersOf(*part.stages) + unlisted / dims.pipeline;
   // A tied output layer is the first stage's embedding and the last stage's head.
   const bool first = pipeline_stage == 0;
-  const bool last = pipeline_stage + 1 == mesh.pipeline;
+  const bool last = pipeline_stage + 1 == dims.pipeline;
   if (first != last) part.shared = all.back().held;
   if (first && !last) part.parameters += part.shared;
   part.largest = 0;
@@ -129,10 +119,10 @@ ModelPart PartOf(const Job& job, const MeshShape& mesh, int pipeline_stage) {
     part.block = std::max(part.block, stage.gradients);
     part.outside -= stage.gradients;
   }
-  if (mesh.pipeline > 1) {
+  if (dims.pipeline > 1) {
     const bool all_forward = job.config.strategy.pipeline_schedule == PipelineSchedule::kGpipe;
     const auto count = static_cast<double>(split * job.config.training.gradient_accumulation_steps);
-    part.in_flight = all_forward ? count : std::min<double>(count, mesh.pipeline - pipeline_stage);
+    part.in_flight = all_forward ? count : std::min<double>(count, dims.pipeline - pipeline_stage);
   }
   return part;
 }

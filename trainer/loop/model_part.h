@@ -1,12 +1,12 @@
-// Which part of the model one rank computes with, by the shape of the mesh: slices of layers, some
-// of the stages, or all. Pure.
+// Which part of the model one rank computes with, slices of layers, some of the stages, or all.
+// Pure.
 #pragma once
 
 #include <optional>
 #include <vector>
 
+#include "trainer/config/parallel_dims.h"
 #include "trainer/loop/job.h"
-#include "trainer/parallel/mesh.h"
 
 namespace ddprun::trainer {
 
@@ -29,13 +29,10 @@ inline bool ShardsAreOnOneMachine(int shards, int on_machine) {
   return on_machine == 0 || on_machine % shards == 0;
 }
 
-// Of the pipeline, be it of ranks or of one process's devices; 1 without one.
-int PipelineStages(const StrategyConfig& strategy, const MeshShape& mesh);
-
 // Into how many a pipeline splits each micro-batch of accumulation; 1 without one.
-int64_t SplitOfMicroBatch(const Job& job, const MeshShape& mesh);
+int64_t SplitOfMicroBatch(const Job& job, const ParallelDims& dims);
 
 // Of a rank in that stage of the pipeline, 0 for the first.
-ModelPart PartOf(const Job& job, const MeshShape& mesh, int pipeline_stage);
+ModelPart PartOf(const Job& job, const ParallelDims& dims, int pipeline_stage);
 
 }  // namespace ddprun::trainer

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "trainer/config/parallel_dims.h"
 #include "trainer/config/slot.h"
 #include "trainer/models/pretrained.h"
 
@@ -170,14 +171,10 @@ std::string DeviceAskedFor(const Config& config) {
   return gpus ? "cuda" : "cpu";
 }
 
-int64_t DevicesPerRank(const StrategyConfig& config) {
-  return config.type == StrategyType::kDp ? static_cast<int64_t>(config.devices.size()) : 1;
-}
-
 LoaderOptions TrainLoaderOptions(const Config& config, int64_t epoch) {
   LoaderOptions options = ValidationLoaderOptions(config);
   options.batch_size =
-      config.training.per_device_train_batch_size * DevicesPerRank(config.strategy);
+      config.training.per_device_train_batch_size * ResolveDims(config, 0)->sample_devices();
   options.drop_last = config.data.dataloader_drop_last;
   options.epoch = epoch;
   return options;
@@ -185,10 +182,10 @@ LoaderOptions TrainLoaderOptions(const Config& config, int64_t epoch) {
 
 LoaderOptions ValidationLoaderOptions(const Config& config) {
   const DataConfig& data = config.data;
-  return {
-      .batch_size = config.training.per_device_eval_batch_size * DevicesPerRank(config.strategy),
-      .prefetch = data.dataloader_num_workers * data.dataloader_prefetch_factor,
-      .threads = data.dataloader_num_workers};
+  return {.batch_size =
+              config.training.per_device_eval_batch_size * ResolveDims(config, 0)->sample_devices(),
+          .prefetch = data.dataloader_num_workers * data.dataloader_prefetch_factor,
+          .threads = data.dataloader_num_workers};
 }
 
 }  // namespace ddprun::trainer

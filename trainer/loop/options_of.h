@@ -21,8 +21,6 @@ std::vector<c10::Device> DevicesOf(const StrategyConfig& config);
 
 // run.device, but where strategy.devices name the devices, what those are: "cuda" or "cpu".
 std::string DeviceAskedFor(const Config& config);
-// That share the samples of a rank: "dp"'s.
-int64_t DevicesPerRank(const StrategyConfig& config);
 std::vector<Metric> MetricsOf(const EvaluationConfig& config);
 
 LoaderOptions TrainLoaderOptions(const Config& config, int64_t epoch);

@@ -10,13 +10,14 @@
 #include "base/failure.h"
 #include "base/flight_notes.h"
 #include "base/last_words.h"
+#include "base/shell_text.h"
 #include "base/text.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/config/config_warnings.h"
 #include "trainer/config/library_defaults.h"
+#include "trainer/config/parallel_dims.h"
 #include "trainer/config/slot.h"
 #include "trainer/loop/begin_training.h"
-#include "trainer/loop/build_strategy.h"
 #include "trainer/loop/estimate_memory.h"
 #include "trainer/loop/sample_text.h"
 #include "trainer/models/pretrained.h"
@@ -48,7 +49,7 @@ RunHeader HeaderOf(const Job& job,
   header.nodes = static_cast<int>(ValueOrThrow(
       environment.GetInt("GROUP_WORLD_SIZE", alike, 1, std::numeric_limits<int>::max())));
   header.local_world_size = rank.local_world_size;
-  header.strategy = Word(StrategyOf(job.config, rank.world_size));
+  header.strategy = Word(TypeFor(job.config, rank.world_size));
   header.parameters = parameters;
   header.facts = {{"device", trainer.mesh().device.str()},
                   {"threads", std::to_string(at::get_num_threads())}};
@@ -91,7 +92,8 @@ Failure WeightsNotSaved(const Job& job, const RunStart& start, Trainer& trainer,
     } else {
       hint += "Take";
     }
-    hint += " them from there: ddp-trainer checkpoint export";
+    hint += " them from there: ddp-trainer checkpoint export " + ShellQuoted(checkpoint) +
+            " --to=FOLDER";
   }
   const auto bytes = static_cast<double>(StateBytes(trainer.model()));
   return Failure(Error{.title = "WEIGHTS NOT SAVED",
@@ -114,8 +116,8 @@ std::string BestText(const Job& job, const RunStart& start) {
   }
   if (!best) return "no step has a " + score + " (checkpoint.save_best): nothing was evaluated";
   return "the best " + score + ", " + LossText(*best->score) + ", was that of step " +
-         std::to_string(best->step) + "; its weights: ddp-trainer checkpoint export " + best->path +
-         " --to=FOLDER";
+         std::to_string(best->step) + "; its weights: ddp-trainer checkpoint export " +
+         ShellQuoted(best->path) + " --to=FOLDER";
 }
 
 // What rank 0 leaves behind when training has ended.
@@ -158,14 +160,16 @@ std::string MetricsPath(const std::string& run) {
   return run + "/metrics.jsonl";
 }
 
-// With as many processes as now: with others a step may have other samples.
-std::string ResumeCommand(const RunHeader& header, const RunFolder& folder) {
+// With as many processes as now: with others a step may have other samples. "" where checkpoints
+// have the model alone, since no run continues from such a one.
+std::string ResumeCommand(const Job& job, const RunHeader& header, const RunFolder& folder) {
+  if (job.config.checkpoint.save_only_model) return "";
   std::string command = "ddprun ";
   if (header.nodes > 1) command += "--nnodes=" + std::to_string(header.nodes) + " ";
   if (header.local_world_size > 1) {
     command += "--nproc_per_node=" + std::to_string(header.local_world_size) + " ";
   }
-  return command + "--resume " + folder.path;
+  return command + "--resume " + ShellQuoted(folder.path);
 }
 
 std::string StoppedText(const Trainer& trainer, const StopRequest& stop) {
@@ -175,23 +179,21 @@ std::string StoppedText(const Trainer& trainer, const StopRequest& stop) {
          TextOf(stop.reason());
 }
 
-// Whether the run has a checkpoint of its own, or of another run, that ResumeCommand continues.
-bool CanGoOn(const Job& job, const RunStart& start) {
-  if (job.config.checkpoint.save_only_model) return false;
+// Whether the run has a checkpoint, of its own or of another run, from which the command continues.
+bool CanGoOn(const std::string& command, const RunStart& start) {
+  if (command.empty()) return false;
   if (start.checkpoint) return true;
   const auto stored = ListCheckpoints(start.place.folder);
   return stored && !stored->empty();
 }
 
-// Not where checkpoints have the model alone: no run continues from such a one.
-void AddGoOnNote(const Job& job,
-                 const RunStart& start,
+void AddGoOnNote(const RunStart& start,
                  const Environment& environment,
                  int local_rank,
                  const std::string& command,
                  Observers& observers) {
-  if (job.config.checkpoint.save_only_model) return;
-  observers.Add(std::make_unique<GoOnNote>(command, CanGoOn(job, start),
+  if (command.empty()) return;
+  observers.Add(std::make_unique<GoOnNote>(command, CanGoOn(command, start),
                                            [environment, local_rank](std::string_view left) {
                                              NoteToGoOn(environment, local_rank, left);
                                            }));
@@ -232,7 +234,11 @@ void TrainToTheEnd(const Job& job,
     // A rank 0 that has taken another's place after the last step has the weights to write.
     const bool done = start.checkpoint && trainer.step() >= trainer.plan().total_steps;
     trainer.Fit(&observers);
-    if (trainer.stopped()) observers.Note(StoppedText(trainer, stop) + "; to go on: " + to_go_on);
+    if (trainer.stopped()) {
+      observers.Note(StoppedText(trainer, stop) + (CanGoOn(to_go_on, start)
+                                                       ? "; to go on: " + to_go_on
+                                                       : "; it has no checkpoint to go on from"));
+    }
     if (done) observers.Note("nothing to do: the run has done all of its steps");
     // A run that was killed between its last step and here has no weights yet.
     if (!trainer.stopped() && !(done && std::filesystem::exists(start.folder.path + "/model"))) {
@@ -240,7 +246,7 @@ void TrainToTheEnd(const Job& job,
     }
   } catch (...) {
     const RunEnd end{.reason = "failed", .step = trainer.step(), .message = CurrentError().what};
-    if (start.begun && CanGoOn(job, start)) observers.Note("to go on: " + to_go_on);
+    if (start.begun && CanGoOn(to_go_on, start)) observers.Note("to go on: " + to_go_on);
     observers.Tell(&Observer::OnEnd, end);
     throw;
   }
@@ -266,8 +272,8 @@ void GoOnAsRankZero(const Job& job,
   AddFiles(job.config.report, start, terminal, observers, /*goes_on=*/true);
   const int64_t parameters = ParameterCount(trainer.model());
   const RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
-  const std::string to_go_on = ResumeCommand(header, start.folder);
-  AddGoOnNote(job, start, environment, rank.local_rank, to_go_on, observers);
+  const std::string to_go_on = ResumeCommand(job, header, start.folder);
+  AddGoOnNote(start, environment, rank.local_rank, to_go_on, observers);
   observers.Tell(&Observer::OnBegin, header);
   TrainToTheEnd(job, start, stop, to_go_on, trainer, observers,
                 [&] { trainer.TellMissed(told, observers); });
@@ -297,13 +303,13 @@ void TrainAsRankZero(const Job& job,
   const std::string unlike = UnlikePyTorch(job.config);
   if (!unlike.empty() && !start.checkpoint) log.Info(unlike);
   for (const std::string& warning : WarningsOf(job, trainer.plan())) log.Warning(warning);
-  const std::string to_go_on = ResumeCommand(header, start.folder);
+  const std::string to_go_on = ResumeCommand(job, header, start.folder);
   const auto begin = [&] {
     if (start.begun) return;
     BeginRun(start, job.config, environment);
     if (start.checkpoint) header.resumed_step = start.checkpoint->step();
     AddFiles(job.config.report, start, terminal, observers);
-    AddGoOnNote(job, start, environment, rank.local_rank, to_go_on, observers);
+    AddGoOnNote(start, environment, rank.local_rank, to_go_on, observers);
     observers.Tell(&Observer::OnBegin, header);
   };
   try {

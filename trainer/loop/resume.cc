@@ -81,7 +81,8 @@ Failure NoCheckpoint(const std::string& path, std::string what) {
 
 // The newest before `before`; or the one that the run began from.
 void TakeNewest(int64_t before, RunStart& start) {
-  NewestCheckpoint newest = ValueOrThrow(OpenNewest(start.place.folder, Verify::kSizes, before));
+  NewestCheckpoint newest =
+      ValueOrThrow(OpenNewest(start.folder.checkpoints, Verify::kSizes, before));
   for (const Error& error : newest.passed_over) {
     start.notes.push_back("passing over " + error.where + ": " + error.what);
   }
@@ -96,16 +97,16 @@ void TakeNewest(int64_t before, RunStart& start) {
 
 class Chooser {
  public:
-  Chooser(const Config& config, const Environment& environment, double unix_seconds)
-      : config_(config), jobs_(NamesOfJob(config, environment)), unix_seconds_(unix_seconds) {}
+  Chooser(const Config& config, const Environment& environment)
+      : config_(config), jobs_(NamesOfJob(config, environment)) {}
 
-  RunStart Choose() {
-    if (config_.run.resume == "never") return Fresh();
+  RunStart Choose() const {
+    if (config_.run.resume == "never") return {};
     const std::string own = ValueOrThrow(FindRunFolder(config_, jobs_.restarted));
     if (!own.empty()) return TakeUp(own);
     if (ResumesPath(config_)) return FromPath(config_.run.resume);
     const std::string named = config_.run.resume == "auto" ? NewestOfName() : "";
-    return named.empty() ? Fresh() : TakeUp(named);
+    return named.empty() ? RunStart() : TakeUp(named);
   }
 
  private:
@@ -127,24 +128,8 @@ class Chooser {
     return newest;
   }
 
-  RunStart In(RunFolder folder) const {
-    RunStart start{.folder = std::move(folder), .unix_seconds = unix_seconds_};
-    start.place = {
-        .run = start.folder.path, .folder = start.folder.checkpoints, .attempt = RandomWord()};
-    return start;
-  }
-
-  RunStart Fresh(std::optional<Checkpoint> checkpoint = {}) const {
-    const std::string origin = checkpoint ? checkpoint->path() : "";
-    RunStart start = In(ValueOrThrow(MakeRunFolder(config_, unix_seconds_, origin)));
-    start.wanted = origin;
-    start.checkpoint = std::move(checkpoint);
-    return start;
-  }
-
   RunStart TakeUp(const std::string& path, const std::string& wanted = "") const {
-    RunStart start = In(ValueOrThrow(OpenRunFolder(path, config_)));
-    start.wanted = wanted;
+    RunStart start{.folder = ValueOrThrow(OpenRunFolder(path, config_)), .wanted = wanted};
     TakeNewest(INT64_MAX, start);
     return start;
   }
@@ -154,12 +139,11 @@ class Chooser {
   RunStart FromPath(const std::string& path) const {
     if (!fs::exists(path)) throw NoCheckpoint(path, "There is no such folder.");
     if (fs::exists(path + "/" + kResolvedConfig)) return TakeUp(path, path);
-    return Fresh(ValueOrThrow(Checkpoint::Open(path, Verify::kSizes)));
+    return {.checkpoint = ValueOrThrow(Checkpoint::Open(path, Verify::kSizes)), .wanted = path};
   }
 
   const Config& config_;
   const JobNames jobs_;
-  const double unix_seconds_;
 };
 
 // Of the run that saved a checkpoint; "" where nobody knows.
@@ -204,8 +188,20 @@ bool IsRestart(const Environment& environment) {
          IsAbove0(environment, "DDPRUN_ROUND");
 }
 
+RunStart FindRunStart(const Config& config, const Environment& environment) {
+  return Chooser(config, environment).Choose();
+}
+
 RunStart ChooseRunStart(const Config& config, const Environment& environment, double unix_seconds) {
-  return Chooser(config, environment, unix_seconds).Choose();
+  RunStart start = FindRunStart(config, environment);
+  if (start.folder.path.empty()) {
+    const std::string origin = start.checkpoint ? start.checkpoint->path() : "";
+    start.folder = ValueOrThrow(MakeRunFolder(config, unix_seconds, origin));
+  }
+  start.place = {
+      .run = start.folder.path, .folder = start.folder.checkpoints, .attempt = RandomWord()};
+  start.unix_seconds = unix_seconds;
+  return start;
 }
 
 void PassOver(const Error& damage, RunStart& start) {

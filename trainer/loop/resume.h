@@ -33,9 +33,12 @@ struct RunStart {
 // of an elastic job.
 bool IsRestart(const Environment& environment);
 
-// As run.resume says: opens the folder of a run, which changes nothing in it, or makes a new one.
-// On rank 0, once. Throws Failure: there is nothing to go on from (page "no-checkpoint"), another
-// process trains there, or something cannot be read, so that nobody knows.
+// As run.resume says: opens the folder of a run, which changes nothing in it. Without a folder the
+// run is to make a new one. On one rank. Throws Failure: there is nothing to go on from (page
+// "no-checkpoint"), another process trains there, or something cannot be read, so that nobody
+// knows.
+RunStart FindRunStart(const Config& config, const Environment& environment);
+// The same for a run that begins: makes a new folder where it needs one. On rank 0, once.
 RunStart ChooseRunStart(const Config& config, const Environment& environment, double unix_seconds);
 
 // On rank 0, where `damage` was found in the checkpoint: takes the one before, if there is one.

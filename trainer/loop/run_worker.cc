@@ -13,8 +13,8 @@
 #include "trainer/comm/bootstrap.h"
 #include "trainer/compute/block_cache.h"
 #include "trainer/config/config_warnings.h"
+#include "trainer/config/parallel_dims.h"
 #include "trainer/loop/begin_training.h"
-#include "trainer/loop/build_strategy.h"
 #include "trainer/loop/device_mesh.h"
 #include "trainer/loop/estimate_memory.h"
 #include "trainer/loop/options_of.h"
@@ -41,16 +41,16 @@ Mesh MeetOthers(const Job& job,
                 std::shared_ptr<FlightRecorder> recorder,
                 const Log& log) {
   const auto timeout = std::chrono::seconds(job.config.comm.init_timeout_seconds);
-  const StrategyType type = StrategyOf(job.config, rank.world_size);
+  const ParallelDims dims = ValueOrThrow(ResolveDims(job.config, rank.world_size));
   Mesh mesh;
-  if (!job.config.strategy.devices.empty()) {
+  if (!dims.devices.empty()) {
     PutOnNamedDevices(DevicesOf(job.config.strategy), "strategy.devices", job.device, mesh);
     return mesh;
   }
-  if (type != StrategyType::kSingle) {
+  if (dims.needs_group()) {
     auto group = InitProcessGroup(environment, timeout, std::move(recorder));
     group->SetAllReduceAlgorithm(job.config.comm.algorithm);
-    mesh = MakeMesh(group, MeshShapeOf(job.config, rank.world_size));
+    mesh = MakeMesh(group, dims);
   }
   // Others recover from no rank but one on the CPU, and are in the middle of training.
   if (FirstGeneration(environment) > 0) return mesh;

@@ -11,8 +11,8 @@
 #include <variant>
 
 #include "base/last_words.h"
+#include "trainer/config/parallel_dims.h"
 #include "trainer/config/slot.h"
-#include "trainer/loop/build_strategy.h"
 #include "trainer/loop/trainer.h"
 
 namespace ddprun::trainer {
@@ -47,7 +47,7 @@ std::string GraphObstacle(const Job& job, const Mesh& mesh) {
   const TrainingConfig& training = config.training;
   if (mesh.device.is_cpu()) return "training is on the CPU";
   if (mesh.make_graph == nullptr) return mesh.device.str() + " has none";
-  const StrategyType type = StrategyOf(config, mesh.world.size);
+  const StrategyType type = TypeFor(config, mesh.world.size);
   if (type != StrategyType::kSingle && type != StrategyType::kDdp) {
     return KeyIs("strategy.type", type);
   }

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "trainer/compute/device.h"
-#include "trainer/loop/build_pipeline.h"
+#include "trainer/config/parallel_dims.h"
 
 namespace ddprun::trainer {
 
@@ -141,7 +141,7 @@ Votes StepReports::Tell(const Observers* observers, const Votes& own, bool wait)
       report.max_memory_allocated = peak.allocated;
       report.max_memory_reserved = peak.reserved;
     }
-    if (IsPipeline(job_.config.strategy) && control_ != nullptr) {
+    if (ResolveDims(job_.config, 0)->in_stages && control_ != nullptr) {
       report.pipeline_bubble = waited / control_->getSize() / report.step_seconds;
     }
     last_ = report;

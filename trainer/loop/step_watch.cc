@@ -4,7 +4,7 @@
 #include <ATen/ops/tensor.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "trainer/loop/build_pipeline.h"
+#include "base/failure.h"
 #include "trainer/loop/trainer.h"
 
 namespace ddprun::trainer {
@@ -50,8 +50,8 @@ Votes Trainer::OwnVotes(bool stop) const {
 
 // Alike on all ranks. How long the first step takes nobody knows.
 size_t Trainer::WatchedParts(size_t micro_batches) const {
-  const StrategyConfig& strategy = job_.config.strategy;
-  const bool in_turn = !IsPipeline(strategy) && strategy.devices.empty();
+  const ParallelDims dims = ValueOrThrow(ResolveDims(job_.config, mesh_.world.size));
+  const bool in_turn = !dims.in_stages && dims.devices.empty();
   if (!watch_.asks() || !in_turn || !strategy_->averages_gradients()) return 0;
   if (!first_step_ && !watch_.next()) return 0;
   // Processes may have different numbers of virtual ranks.

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "trainer/config/parallel_dims.h"
 #include "trainer/config/slot.h"
-#include "trainer/loop/build_strategy.h"
 #include "trainer/loop/model_part.h"
 #include "trainer/report/format.h"
 
@@ -25,16 +25,17 @@ double SentToSum(double bytes, double ranks) {
 
 // Along the data axis, in a step of so many micro-batches of accumulation. `in_place`: ranks that
 // share parameters out read each other's.
-double SentOfModel(
-    StrategyType type, double model, double ranks, double shards, double batches, bool in_place) {
+double SentOfModel(const ParallelDims& dims, double model, double batches, bool in_place) {
+  const double ranks = dims.data;
+  const double shards = dims.shard;
   const double once = (shards - 1) / shards * model;  // to gather all shards, or to sum up the own
   const double of_replicas = SentToSum(model / shards, ranks / shards);
-  switch (type) {
-    case StrategyType::kZero1:
+  switch (dims.replicas) {
+    case Replicas::kShardOptimizer:
       return SentToSum(model, ranks) + once;  // by ddp's reducer; then the updated parts
-    case StrategyType::kZero2:
+    case Replicas::kShardGradients:
       return (batches + 1) * once + of_replicas;
-    case StrategyType::kZero3:
+    case Replicas::kShardParameters:
       return (in_place ? 1 : 3) * batches * once + of_replicas;
     default:
       return SentToSum(model, ranks);
@@ -48,23 +49,21 @@ double BorderBytes(const ModelPart& part, const ModelPart& next) {
   return input > 0 || part.stages->empty() ? input : part.stages->back().input;
 }
 
-double SentBytes(
-    const Job& job, StrategyType type, const MeshShape& mesh, int data, int on_machine) {
+double SentBytes(const Job& job, const ParallelDims& dims, int on_machine) {
   std::vector<ModelPart> parts;
-  for (int stage = 0; stage < mesh.pipeline; ++stage) parts.push_back(PartOf(job, mesh, stage));
+  for (int stage = 0; stage < dims.pipeline; ++stage) parts.push_back(PartOf(job, dims, stage));
   const auto accumulated = static_cast<double>(job.config.training.gradient_accumulation_steps);
-  const double batches = accumulated * static_cast<double>(SplitOfMicroBatch(job, mesh));
-  const int shards = mesh.shard == 0 ? data : mesh.shard;
-  const bool in_place = ShardsAreOnOneMachine(shards, on_machine);
+  const double batches = accumulated * static_cast<double>(SplitOfMicroBatch(job, dims));
+  const bool in_place = ShardsAreOnOneMachine(dims.shard, on_machine);
   double most = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     const ModelPart& part = parts[i];
-    double sent = SentOfModel(type, part.parameters, data, shards, accumulated, in_place);
+    double sent = SentOfModel(dims, part.parameters, accumulated, in_place);
     double summed = 0;
     for (const StageMemory& stage : part.stages.value_or(std::vector<StageMemory>())) {
       summed += stage.summed;
     }
-    sent += SentToSum(summed, mesh.tensor) * batches;
+    sent += SentToSum(summed, dims.tensor) * batches;
     if (i > 0) sent += BorderBytes(parts[i - 1], part) * batches;
     if (i + 1 < parts.size()) sent += BorderBytes(part, parts[i + 1]) * batches;
     most = std::max(most, sent + SentToSum(part.shared, 2));
@@ -74,7 +73,7 @@ double SentBytes(
 
 struct Choice {
   StrategyType type = StrategyType::kDdp;
-  MeshShape mesh = {};
+  ParallelDims dims = {};
   bool combined = false;  // left out where it is not possible: its parts have been said
 };
 
@@ -82,8 +81,8 @@ struct Choice {
 // rest between machines or neighbours.
 void AddCombinations(int ranks, int nodes, std::vector<Choice>& choices) {
   const int stages = std::max(2, nodes);
-  const auto add = [&](StrategyType type, MeshShape mesh) {
-    choices.push_back({type, mesh, /*combined=*/true});
+  const auto add = [&](StrategyType type, const ParallelDims& dims) {
+    choices.push_back({type, dims, /*combined=*/true});
   };
   for (int tensor = 2; tensor <= ranks / nodes && tensor < ranks; ++tensor) {
     if (ranks / nodes % tensor == 0) add(StrategyType::kZero3, {.tensor = tensor});
@@ -119,23 +118,23 @@ std::vector<Choice> ChoicesFor(int ranks, int nodes, bool of_devices) {
 
 // "pipeline 2 x tensor 2 x data 2", "zero1 x pipeline 2"
 std::string NameOf(const Choice& choice, int ranks) {
-  const auto& [type, mesh, combined] = choice;
+  const auto& [type, dims, combined] = choice;
   std::string name;
   const auto add = [&](std::string_view word, int size) {
     if (size > 1) name += " x " + std::string(word) + " " + std::to_string(size);
   };
-  add("pipeline", mesh.pipeline);
-  add(type == StrategyType::kTensorParallel ? Word(type) : "tensor", mesh.tensor);
+  add("pipeline", dims.pipeline);
+  add(type == StrategyType::kTensorParallel ? Word(type) : "tensor", dims.tensor);
   const std::string_view word = Word(type);
   // Its type is that of an axis, or shares out what the replicas have.
   const bool of_axis = name.starts_with(" x " + std::string(word));
   if (of_axis) {
-    add("data", ranks / mesh.tensor / mesh.pipeline);
+    add("data", ranks / dims.tensor / dims.pipeline);
     name.erase(0, 3);
   } else {
     name.insert(0, word);
   }
-  if (mesh.shard > 0) name += " in " + std::to_string(ranks / mesh.shard) + " replicas";
+  if (dims.shard > 0) name += " in " + std::to_string(ranks / dims.shard) + " replicas";
   return name;
 }
 
@@ -151,10 +150,10 @@ std::vector<std::string> KeysOf(const Choice& choice, const StrategyConfig& conf
   // A strategy of that name takes all ranks unless told otherwise.
   const bool tensor = choice.type == StrategyType::kTensorParallel;
   const bool pipeline = choice.type == StrategyType::kPipeline;
-  add("tensor_parallel_size", choice.mesh.tensor, config.tensor_parallel_size, tensor ? 0 : 1);
-  add("pipeline_parallel_size", choice.mesh.pipeline, config.pipeline_parallel_size,
+  add("tensor_parallel_size", choice.dims.tensor, config.tensor_parallel_size, tensor ? 0 : 1);
+  add("pipeline_parallel_size", choice.dims.pipeline, config.pipeline_parallel_size,
       pipeline ? 0 : 1);
-  add("shard_size", choice.mesh.shard, config.shard_size, 0);
+  add("shard_size", choice.dims.shard, config.shard_size, 0);
   return keys;
 }
 
@@ -229,23 +228,19 @@ std::string Percent(double share) {
 }  // namespace
 
 StrategyCost CostOf(const Job& job, const RankInfo& rank) {
-  const StrategyType type = StrategyOf(job.config, rank.world_size);
-  const MeshShape mesh = MeshShapeOf(job.config, rank.world_size);
-  const int data = rank.world_size / (mesh.tensor * mesh.pipeline);
+  const ParallelDims dims = ValueOrThrow(ResolveDims(job.config, rank.world_size));
   StrategyCost cost{.samples = PlanFor(job, rank.world_size).step_samples,
                     .memory = EstimateMemory(job, rank.world_size, rank.local_world_size),
-                    .sent = SentBytes(job, type, mesh, data, rank.local_world_size)};
+                    .sent = SentBytes(job, dims, rank.local_world_size)};
   RankInfo node = rank;
   for (node.rank = 0; node.rank < node.world_size; node.rank += node.local_world_size) {
     cost.machine = std::max(cost.machine, MemoryOfNode(job, node));
   }
   // One layer after the other: each micro-batch waits for the one before.
-  const bool together = job.config.strategy.type != StrategyType::kModelParallel;
   const auto accumulated = static_cast<double>(job.config.training.gradient_accumulation_steps);
   const double batches =
-      together ? accumulated * static_cast<double>(SplitOfMicroBatch(job, mesh)) : 1;
-  const int stages = PipelineStages(job.config.strategy, mesh);
-  cost.idle = (stages - 1) / (batches + stages - 1);
+      dims.one_by_one ? 1 : accumulated * static_cast<double>(SplitOfMicroBatch(job, dims));
+  cost.idle = (dims.stages - 1) / (batches + dims.stages - 1);
   return cost;
 }
 

@@ -145,9 +145,9 @@ void Trainer::RunEpoch(int64_t epoch) {
   options.taken = sampler_.taken();
   options.ranks = ranks_.own.size();
   Loader loader(*job_.train, sampler_.Indices(options.ranks), options);
-  StepInput input(loader, mover_,
-                  job_.config.training.gradient_accumulation_steps * ranks_.own.size(),
-                  PipelineMicroBatches(job_, mesh_));
+  StepInput input(
+      loader, mover_, job_.config.training.gradient_accumulation_steps * ranks_.own.size(),
+      PipelineMicroBatches(job_, ValueOrThrow(ResolveDims(job_.config, mesh_.world.size))));
   while (step_ < plan_.total_steps && !stopped_) {
     const std::vector<Batch> micro_batches = input.Take();
     if (micro_batches.empty()) return;

@@ -57,16 +57,16 @@ Axis AxisOf(const c10::intrusive_ptr<HostProcessGroup>& world,
 
 }  // namespace
 
-Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const MeshShape& shape) {
+Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const ParallelDims& dims) {
   if (group == nullptr) return {};
   Mesh mesh(group);
-  const int data = group->getSize() / (shape.tensor * shape.pipeline);
-  const int shard = shape.shard == 0 ? data : shape.shard;
-  mesh.tensor = AxisOf(group, "tensor", 1, shape.tensor);
-  if (data < group->getSize()) mesh.data = AxisOf(group, "data", shape.tensor, data);
-  mesh.shard = shard == data ? mesh.data : AxisOf(group, "shard", shape.tensor, shard);
-  mesh.replica = AxisOf(group, "replica", shape.tensor * shard, data / shard);
-  mesh.pipeline = AxisOf(group, "pipeline", shape.tensor * data, shape.pipeline);
+  const int data = group->getSize() / (dims.tensor * dims.pipeline);
+  const int shard = dims.shard == 0 ? data : dims.shard;
+  mesh.tensor = AxisOf(group, "tensor", 1, dims.tensor);
+  if (data < group->getSize()) mesh.data = AxisOf(group, "data", dims.tensor, data);
+  mesh.shard = shard == data ? mesh.data : AxisOf(group, "shard", dims.tensor, shard);
+  mesh.replica = AxisOf(group, "replica", dims.tensor * shard, data / shard);
+  mesh.pipeline = AxisOf(group, "pipeline", dims.tensor * data, dims.pipeline);
   return mesh;
 }
 

@@ -9,6 +9,7 @@
 
 #include "trainer/compute/device.h"
 #include "trainer/compute/device_graph.h"
+#include "trainer/config/parallel_dims.h"
 
 namespace ddprun::trainer {
 
@@ -21,13 +22,6 @@ struct Axis {
   // For tensors on the device. nullptr means that this process is alone.
   c10::intrusive_ptr<c10d::Backend> group = {};
   c10::intrusive_ptr<c10d::Backend> host = {};  // of these processes, for host tensors
-};
-
-// How many processes share one copy of the model, and how many of the copies share its state.
-struct MeshShape {
-  int tensor = 1;
-  int pipeline = 1;
-  int shard = 0;  // 0: the whole data axis
 };
 
 struct Mesh {
@@ -73,9 +67,10 @@ struct Mesh {
   MakeDeviceGraph make_graph = nullptr;  // of this device; nullptr: it has none
 };
 
-// Makes the mesh of `shape` over all ranks of the group. Makes a new group for each axis that has
-// more than one process but not all. A collective. REQUIRES: the shape divides the group's size.
-Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const MeshShape& shape);
+// Makes the mesh over all ranks of the group, by the sizes `tensor`, `pipeline` and `shard` of
+// `dims`. Makes a new group for each axis that has more than one process but not all. A collective.
+// REQUIRES: the sizes divide the group's size.
+Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const ParallelDims& dims);
 
 // Returns a zeroed 1-d tensor. If the group has memory for the device, it reduces this tensor
 // without a copy.

@@ -1,37 +1,18 @@
 #include "trainer/text/utf8.h"
 
+#include <cstdint>
 #include <cstring>
 
 namespace ddprun::trainer {
 
 namespace {
 
-struct Part {
-  size_t length;
-  bool valid;
-};
-
-// Returns the first character of `text`, or the part of it that begins one. The second byte's range
-// excludes overlong forms, surrogates and values above U+10FFFF.
-Part FirstPart(std::string_view text) {
-  const auto lead = static_cast<uint8_t>(text[0]);
-  if (lead < 0x80) return {1, true};
-  if (lead < 0xC2 || lead > 0xF4) return {1, false};
-  const size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  uint8_t low = 0x80;
-  uint8_t high = 0xBF;
-  if (lead == 0xE0) low = 0xA0;
-  if (lead == 0xED) high = 0x9F;
-  if (lead == 0xF0) low = 0x90;
-  if (lead == 0xF4) high = 0x8F;
-  for (size_t i = 1; i < length; ++i) {
-    if (i == text.size()) return {i, false};
-    const auto byte = static_cast<uint8_t>(text[i]);
-    if (byte < low || byte > high) return {i, false};
-    low = 0x80;
-    high = 0xBF;
-  }
-  return {length, true};
+// Moves `at` behind the character that begins there, or behind the longest part of one. Returns
+// whether the character is valid.
+bool Skip(std::string_view text, size_t& at) {
+  UChar32 character;
+  U8_NEXT(text.data(), at, text.size(), character);
+  return character >= 0;
 }
 
 // Returns the place of the first byte that is not UTF-8; the size of `text` if there is none.
@@ -46,9 +27,8 @@ size_t ValidPrefix(std::string_view text) {
         continue;
       }
     }
-    const Part part = FirstPart(text.substr(at));
-    if (!part.valid) return at;
-    at += part.length;
+    const size_t begin = at;
+    if (!Skip(text, at)) return begin;
   }
   return at;
 }
@@ -65,7 +45,9 @@ std::string_view ValidUtf8(std::string_view bytes, std::string& storage) {
     bytes.remove_prefix(valid);
     if (bytes.empty()) return storage;
     AppendCharacter(kReplacement, storage);
-    bytes.remove_prefix(FirstPart(bytes).length);
+    size_t invalid = 0;
+    Skip(bytes, invalid);
+    bytes.remove_prefix(invalid);
     valid = ValidPrefix(bytes);
   }
 }

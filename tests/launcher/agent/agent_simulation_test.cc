@@ -82,7 +82,7 @@ TEST(AgentSimulation, FindsAForgottenCellOfTheAgentsTable) {
   // Nobody is in a hurry who has not asked for the end before.
   for (const AgentPhase phase : {AgentPhase::kJoining, AgentPhase::kRunning, AgentPhase::kLeaving,
                                  AgentPhase::kRestarting}) {
-    rare.insert(Cell(phase, AgentEvent::kHurryAsked));
+    rare.insert(Cell(phase, AgentEvent::kKillAsked));
   }
   ExpectFound(kAgentTable, rare,
               [](uint64_t seed, const AgentTable& table) { return RunSimulatedJob(seed, table); });

@@ -60,7 +60,7 @@ TEST(AgentTable, StaysDoneWhateverHappens) {
 
 TEST(AgentTable, EndsFromEveryPhaseWhenAsked) {
   for (size_t phase = 0; phase < static_cast<size_t>(AgentPhase::kDone); ++phase) {
-    for (const AgentEvent event : {AgentEvent::kEndAsked, AgentEvent::kHurryAsked}) {
+    for (const AgentEvent event : {AgentEvent::kEndAsked, AgentEvent::kKillAsked}) {
       EXPECT_EQ(kAgentTable.At(static_cast<AgentPhase>(phase), event).next, AgentPhase::kEnding);
     }
   }
@@ -68,7 +68,7 @@ TEST(AgentTable, EndsFromEveryPhaseWhenAsked) {
 
 TEST(AgentTable, KillsFromEveryPhaseWhenSomeoneIsInAHurry) {
   for (size_t phase = 0; phase < static_cast<size_t>(AgentPhase::kDone); ++phase) {
-    EXPECT_EQ(kAgentTable.At(static_cast<AgentPhase>(phase), AgentEvent::kHurryAsked).action,
+    EXPECT_EQ(kAgentTable.At(static_cast<AgentPhase>(phase), AgentEvent::kKillAsked).action,
               AgentAction::kKillWorkers);
   }
 }

@@ -45,15 +45,15 @@ TEST_F(GroupStateTest, KillsAfterTheGracePeriodAndGivesUpAfterThat) {
 
 TEST_F(GroupStateTest, KillsAtOnceWhenSomeoneIsInAHurry) {
   Start();
-  EXPECT_EQ(state_.On(GroupEvent::kHurryAsked), GroupAction::kKill);
-  EXPECT_EQ(state_.On(GroupEvent::kHurryAsked), GroupAction::kNone);
+  EXPECT_EQ(state_.On(GroupEvent::kKillAsked), GroupAction::kKill);
+  EXPECT_EQ(state_.On(GroupEvent::kKillAsked), GroupAction::kNone);
   EXPECT_EQ(state_.On(GroupEvent::kAllGone), GroupAction::kFinish);
 }
 
 TEST_F(GroupStateTest, StopsWorkersThatAppearOnlyAfterItWasToldToStop) {
   EXPECT_EQ(state_.On(GroupEvent::kStopAsked), GroupAction::kStop);
   EXPECT_EQ(Start(), GroupAction::kStop);
-  EXPECT_EQ(state_.On(GroupEvent::kHurryAsked), GroupAction::kKill);
+  EXPECT_EQ(state_.On(GroupEvent::kKillAsked), GroupAction::kKill);
   EXPECT_EQ(Start(), GroupAction::kKill);
 }
 

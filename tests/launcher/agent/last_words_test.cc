@@ -14,14 +14,15 @@ namespace {
 
 TEST(ErrorFileForParent, GetsTheExitCodeOfTheWorker) {
   const std::string text = R"({"message":{"message":"ValueError: x"}})";
-  EXPECT_EQ(ForParent(text, Exited{7}), R"({"message":{"errorCode":7,"message":"ValueError: x"}})");
-  EXPECT_EQ(ForParent(text, Signaled{SIGKILL}),
+  EXPECT_EQ(ErrorTextForParent(text, Exited{7}),
+            R"({"message":{"errorCode":7,"message":"ValueError: x"}})");
+  EXPECT_EQ(ErrorTextForParent(text, Signaled{SIGKILL}),
             R"({"message":{"errorCode":-9,"message":"ValueError: x"}})");
 }
 
 TEST(ErrorFileForParent, StaysAsItIsWhenThereIsNoPlaceForTheCode) {
   for (const std::string text : {R"({"message": "text", "timestamp": 1})", "{}", "{half", ""}) {
-    EXPECT_EQ(ForParent(text, Exited{7}), text);
+    EXPECT_EQ(ErrorTextForParent(text, Exited{7}), text);
   }
 }
 
@@ -29,11 +30,11 @@ TEST(ErrorFileForParent, ReplacesTheParentsFileButOnlyWhenThereIsOne) {
   const TempFolder temp;
   const std::string from = temp.path() + "/from";
   const std::string to = temp.path() + "/to";
-  EXPECT_TRUE(PassErrorFileOn(from, Exited{1}, to).ok());
+  EXPECT_TRUE(CopyErrorFile(from, Exited{1}, to).ok());
   EXPECT_FALSE(std::filesystem::exists(to));
   std::ofstream(to) << "old, and longer than what comes";
   std::ofstream(from) << "{}";
-  EXPECT_TRUE(PassErrorFileOn(from, Exited{1}, to).ok());
+  EXPECT_TRUE(CopyErrorFile(from, Exited{1}, to).ok());
   std::stringstream copied;
   copied << std::ifstream(to).rdbuf();
   EXPECT_EQ(copied.str(), "{}");
@@ -42,7 +43,7 @@ TEST(ErrorFileForParent, ReplacesTheParentsFileButOnlyWhenThereIsOne) {
 TEST(ErrorFileForParent, SaysWhichFileCannotBeWritten) {
   const TempFolder temp;
   std::ofstream(temp.path() + "/from") << "{}";
-  const Status status = PassErrorFileOn(temp.path() + "/from", Exited{1}, "/nowhere/to");
+  const Status status = CopyErrorFile(temp.path() + "/from", Exited{1}, "/nowhere/to");
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().what.find("/nowhere/to"), std::string::npos);
 }

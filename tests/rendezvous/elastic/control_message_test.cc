@@ -127,7 +127,7 @@ TEST(ControlMessage, AnEndComesBackAsItWas) {
   for (const auto kind :
        {RoundEnd::Kind::kJobFailed, RoundEnd::Kind::kRestart, RoundEnd::Kind::kRegroup}) {
     const json message =
-        ToJson(TellEnd{3, {.kind = kind, .node_rank = 1, .message = "x", .exit_code = 42}});
+        ToJson(ReportEnd{3, {.kind = kind, .node_rank = 1, .message = "x", .exit_code = 42}});
     EXPECT_EQ(TextOf(message, "type"), "end");
     EXPECT_EQ(NumberOf(message, "attempt"), 3);
     const RoundEnd back = RoundEndOf(message);
@@ -156,7 +156,7 @@ TEST(ControlMessage, WhatANodeSaysIsCut) {
   end.worker =
       std::make_shared<nlohmann::json>(nlohmann::json{{"error", std::string(200'000, 'w')}});
   const RoundEnd told = EndOf(EndMessage("end", 1, end));
-  EXPECT_LT(ToJson(TellEnd{1, told}).dump().size(), 10'000);
+  EXPECT_LT(ToJson(ReportEnd{1, told}).dump().size(), 10'000);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/elastic/backends.h"
+#include "rendezvous/backends.h"
 #include "rendezvous/net/socket.h"
 #include "tests/rendezvous/loop_thread.h"
 #include "tests/rendezvous/unused_port.h"

@@ -3,7 +3,7 @@
 #include <ifaddrs.h>
 #include <netinet/in.h>
 
-#include "rendezvous/elastic/backends.h"
+#include "rendezvous/backends.h"
 #include "rendezvous/elastic/coordinator.h"
 #include "rendezvous/store/store_connection.h"
 #include "rendezvous/store/store_server.h"

@@ -170,7 +170,7 @@ class Simulation {
     CheckWorld(id, node);
     node.membership = node.next;
   }
-  void Hear(NodeId, SimNode& node, const TellEnd& end) {
+  void Hear(NodeId, SimNode& node, const ReportEnd& end) {
     if (end.attempt != node.attempt) return;
     ASSERT_TRUE(node.phase == SimNode::Phase::kRunning || node.phase == SimNode::Phase::kLeaving);
     CheckEnd(end);
@@ -188,7 +188,9 @@ class Simulation {
     EXPECT_FALSE(refuse.error.what.empty());
     node.outbox.push_back([this, id] { return state_->OnGone(id, "it was refused", now_); });
   }
-  void Hear(NodeId, SimNode&, const TellProgress& progress) { EXPECT_FALSE(progress.line.empty()); }
+  void Hear(NodeId, SimNode&, const ReportProgress& progress) {
+    EXPECT_FALSE(progress.line.empty());
+  }
 
   void Over(SimNode& node, const std::string& result) {
     node.phase = SimNode::Phase::kGone;
@@ -220,7 +222,7 @@ class Simulation {
     }
   }
 
-  void CheckEnd(const TellEnd& told) {
+  void CheckEnd(const ReportEnd& told) {
     const auto [found, is_new] = ends_.emplace(told.attempt, told.end);
     EXPECT_EQ(found->second.kind, told.end.kind);
     EXPECT_EQ(found->second.message, told.end.message);

@@ -93,7 +93,7 @@ TEST_F(RoundStateTest, StartsAtOnceWhenTheLastNodeIsIn) {
   Join(kA);
   Join(kB);
   EXPECT_THAT(Told<StartRound>(), IsEmpty());
-  EXPECT_EQ(Last<TellProgress>().line, "1 of 3 nodes joined");
+  EXPECT_EQ(Last<ReportProgress>().line, "1 of 3 nodes joined");
   Join(kC);
   EXPECT_EQ(Told<StartRound>(), (Nodes{kA, kB, kC}));
   for (const NodeId id : {kA, kB, kC}) {
@@ -139,14 +139,14 @@ TEST_F(RoundStateTest, ARestartIsOfAllNodesAndCountedOnce) {
   Join(kA);
   Join(kB);
   End(kB, Kind::kRestart, "rank 1 exited with 7");
-  EXPECT_EQ(Told<TellEnd>(), (Nodes{kA, kB}));
-  EXPECT_EQ(Last<TellEnd>().end.node_rank, 1);
-  EXPECT_EQ(Last<TellEnd>().end.message, "rank 1 exited with 7");
+  EXPECT_EQ(Told<ReportEnd>(), (Nodes{kA, kB}));
+  EXPECT_EQ(Last<ReportEnd>().end.node_rank, 1);
+  EXPECT_EQ(Last<ReportEnd>().end.message, "rank 1 exited with 7");
   End(kA, Kind::kRestart);  // it crossed
-  EXPECT_EQ(Told<TellEnd>().size(), 2);
+  EXPECT_EQ(Told<ReportEnd>().size(), 2);
   Join(kA);
   Pass(seconds(1));
-  EXPECT_THAT(Last<TellProgress>().line, HasSubstr("waiting for node 1 (b, pid 102) to stop"));
+  EXPECT_THAT(Last<ReportProgress>().line, HasSubstr("waiting for node 1 (b, pid 102) to stop"));
   Join(kB);
   EXPECT_EQ(Told<StartRound>().size(), 4);
   EXPECT_EQ(memberships_[kA].restart_count, 1);
@@ -173,8 +173,8 @@ TEST_F(RoundStateTest, ANodeThatComesWhereThereIsRoomRegroupsUncounted) {
   Pass(seconds(30));
   EXPECT_EQ(memberships_[kA].nnodes, 1);
   Join(kB, 0);
-  EXPECT_EQ(Told<TellEnd>(), (Nodes{kA}));
-  EXPECT_EQ(Last<TellEnd>().end.kind, Kind::kRegroup);
+  EXPECT_EQ(Told<ReportEnd>(), (Nodes{kA}));
+  EXPECT_EQ(Last<ReportEnd>().end.kind, Kind::kRegroup);
   Join(kA);
   for (const NodeId id : {kA, kB}) {
     EXPECT_EQ(memberships_[id].nnodes, 2);
@@ -217,9 +217,10 @@ TEST_F(RoundStateTest, ALostNodeOfAnElasticJobRegroups) {
   Join(kA);
   Join(kB);
   Lose(kB);
-  EXPECT_EQ(Told<TellEnd>(), (Nodes{kA}));
-  EXPECT_EQ(Last<TellEnd>().end.kind, Kind::kRegroup);
-  EXPECT_EQ(Last<TellEnd>().end.message, "node 1 (b, pid 102) is gone: its connection was closed");
+  EXPECT_EQ(Told<ReportEnd>(), (Nodes{kA}));
+  EXPECT_EQ(Last<ReportEnd>().end.kind, Kind::kRegroup);
+  EXPECT_EQ(Last<ReportEnd>().end.message,
+            "node 1 (b, pid 102) is gone: its connection was closed");
   Join(kA);
   EXPECT_EQ(memberships_[kA].nnodes, 1);
   Join(kC);
@@ -234,16 +235,16 @@ TEST_F(RoundStateTest, ALostNodeOfAFixedJobUsesUpARestart) {
   Join(kA);
   Join(kB);
   Lose(kA);
-  EXPECT_EQ(Last<TellEnd>().end.kind, Kind::kRestart);
+  EXPECT_EQ(Last<ReportEnd>().end.kind, Kind::kRestart);
   Join(kB);
   Pass(seconds(1));
-  EXPECT_THAT(Last<TellProgress>().line, HasSubstr("a replacement of node 0 (a, pid 101)"));
+  EXPECT_THAT(Last<ReportProgress>().line, HasSubstr("a replacement of node 0 (a, pid 101)"));
   Join(kC);
   EXPECT_EQ(memberships_[kC].node_rank, 0);
   EXPECT_EQ(memberships_[kB].node_rank, 1);
   EXPECT_EQ(memberships_[kC].restart_count, 1);
   Lose(kC);
-  EXPECT_EQ(Last<TellEnd>().end.kind, Kind::kJobFailed);
+  EXPECT_EQ(Last<ReportEnd>().end.kind, Kind::kJobFailed);
   EXPECT_TRUE(state_->done());
 }
 
@@ -276,8 +277,8 @@ TEST_F(RoundStateTest, SparesWaitAndFillHoles) {
   Join(kA);
   Join(kB);
   Join(kC);
-  EXPECT_THAT(Told<TellEnd>(), IsEmpty());
-  EXPECT_THAT(Last<TellProgress>().line, HasSubstr("spare"));
+  EXPECT_THAT(Told<ReportEnd>(), IsEmpty());
+  EXPECT_THAT(Last<ReportProgress>().line, HasSubstr("spare"));
   Lose(kA);
   Join(kB);
   EXPECT_EQ(memberships_[kC].node_rank, 0);
@@ -316,7 +317,7 @@ TEST_F(RoundStateTest, AFailureReachesThoseWhoWaitAtTheExit) {
   Join(kB);
   Leave(kA);
   End(kB, Kind::kJobFailed, "rank 1 exited with 7");
-  EXPECT_EQ(Told<TellEnd>(), (Nodes{kA, kB}));
+  EXPECT_EQ(Told<ReportEnd>(), (Nodes{kA, kB}));
   EXPECT_THAT(Told<AllLeft>(), IsEmpty());
   Join(kC);
   EXPECT_THAT(Last<RefuseJoin>().error.what, HasSubstr("It failed: rank 1 exited with 7."));
@@ -342,7 +343,7 @@ TEST_F(RoundStateTest, AnAgentThatDiesAtTheExitIsMissedOnlyIfItHasTheStore) {
   Join(kB);
   Leave(kB);
   Lose(kB);
-  EXPECT_THAT(Told<TellEnd>(), IsEmpty());
+  EXPECT_THAT(Told<ReportEnd>(), IsEmpty());
   Leave(kA);
   EXPECT_EQ(Told<AllLeft>(), (Nodes{kA}));
 
@@ -351,7 +352,7 @@ TEST_F(RoundStateTest, AnAgentThatDiesAtTheExitIsMissedOnlyIfItHasTheStore) {
   Join(kB);
   Leave(kA);
   Lose(kA);
-  EXPECT_EQ(Last<TellEnd>().end.kind, Kind::kJobFailed);
+  EXPECT_EQ(Last<ReportEnd>().end.kind, Kind::kJobFailed);
 }
 
 TEST_F(RoundStateTest, ANewcomerDoesNotUndoFinishedWork) {
@@ -361,7 +362,7 @@ TEST_F(RoundStateTest, ANewcomerDoesNotUndoFinishedWork) {
   Pass(seconds(30));
   Leave(kA);
   Join(kC);
-  EXPECT_THAT(Told<TellEnd>(), IsEmpty());
+  EXPECT_THAT(Told<ReportEnd>(), IsEmpty());
   Leave(kB);
   EXPECT_EQ(Told<AllLeft>(), (Nodes{kA, kB}));
   EXPECT_EQ(Told<RefuseJoin>(), (Nodes{kC}));
@@ -372,9 +373,9 @@ TEST_F(RoundStateTest, AWithdrawnNodeIsLikeALostOne) {
   Join(kA);
   Join(kB);
   Take(state_->OnWithdraw(kA, {.message = "node 0 was stopped by SIGTERM"}, false, now_));
-  EXPECT_EQ(Told<TellEnd>(), (Nodes{kB}));
-  EXPECT_EQ(Last<TellEnd>().end.kind, Kind::kRegroup);
-  EXPECT_EQ(Last<TellEnd>().end.message, "node 0 was stopped by SIGTERM");
+  EXPECT_EQ(Told<ReportEnd>(), (Nodes{kB}));
+  EXPECT_EQ(Last<ReportEnd>().end.kind, Kind::kRegroup);
+  EXPECT_EQ(Last<ReportEnd>().end.message, "node 0 was stopped by SIGTERM");
   Lose(kA);
   Join(kB);
   EXPECT_EQ(memberships_[kB].node_rank, 0);
@@ -385,7 +386,7 @@ TEST_F(RoundStateTest, WhenTheHostWithdrawsTheJobHasFailed) {
   Join(kA);
   Join(kB);
   Take(state_->OnWithdraw(kA, {.message = "stopped by SIGTERM"}, true, now_));
-  EXPECT_EQ(Last<TellEnd>().end.kind, Kind::kJobFailed);
+  EXPECT_EQ(Last<ReportEnd>().end.kind, Kind::kJobFailed);
   EXPECT_TRUE(state_->done());
 
   Make(2, 2);
@@ -429,7 +430,7 @@ TEST_F(RoundStateTest, AJobThatHasRunGoesOnWithoutANewcomerThatCannotReachTheSto
   EXPECT_EQ(memberships_[kB].round, 1);
   EXPECT_EQ(Told<StartRound>().size(), 4);
   Lose(kC);
-  EXPECT_EQ(Told<TellEnd>(), (Nodes{kA, kB})) << "it was no part of the round";
+  EXPECT_EQ(Told<ReportEnd>(), (Nodes{kA, kB})) << "it was no part of the round";
 }
 
 TEST_F(RoundStateTest, ANewcomerWhoseStoreNobodyReachesIsRefusedItself) {
@@ -460,7 +461,7 @@ TEST_F(RoundStateTest, AFixedJobWaitsForABetterReplacement) {
   Take(state_->OnOpened(kA, Last<OpenStore>().attempt, {"10.0.0.1", 4000}));
   Take(state_->OnUnreached(kC, Last<OpenStore>().attempt, "No route to host", now_));
   EXPECT_EQ(Told<RefuseJoin>(), (Nodes{kC}));
-  EXPECT_THAT(Last<TellProgress>().line, HasSubstr("a replacement of node 1 (b, pid 102)"));
+  EXPECT_THAT(Last<ReportProgress>().line, HasSubstr("a replacement of node 1 (b, pid 102)"));
   answering_ = true;
   Join(kD);
   EXPECT_EQ(memberships_[kD].node_rank, 1);
@@ -486,7 +487,7 @@ TEST_F(RoundStateTest, WhoDoesNotComeBackInTimeIsLeftBehind) {
   Pass(seconds(600));
   EXPECT_EQ(memberships_[kA].nnodes, 1);
   Join(kB);
-  EXPECT_EQ(Last<TellEnd>().end.kind, Kind::kRegroup);
+  EXPECT_EQ(Last<ReportEnd>().end.kind, Kind::kRegroup);
   Join(kA);
   EXPECT_EQ(memberships_[kB].nnodes, 2);
   EXPECT_EQ(memberships_[kA].node_rank, 0);
@@ -516,12 +517,12 @@ TEST_F(RoundStateTest, ALineAboutManyNodesNamesTheFirstAndCountsTheRest) {
     Join(id);
     Pass(milliseconds(10));
   }
-  const std::string& line = Last<TellProgress>().line;
+  const std::string& line = Last<ReportProgress>().line;
   EXPECT_THAT(line, HasSubstr("waiting for node 2 (c, pid 103) to stop its workers"));
   EXPECT_THAT(line, HasSubstr(" more nodes to stop theirs"));
   size_t bytes = 0;
   for (size_t i = before; i < log_.size(); ++i) {
-    if (const auto* told = std::get_if<TellProgress>(&log_[i].what)) bytes += told->line.size();
+    if (const auto* told = std::get_if<ReportProgress>(&log_[i].what)) bytes += told->line.size();
   }
   EXPECT_LT(bytes, 4'000'000);
   for (NodeId id = 1; id <= 800; ++id) Lose(id);
@@ -576,7 +577,7 @@ TEST_F(RoundStateTest, ASpareCannotEndTheJob) {
   for (const NodeId id : {kA, kB, kC}) Join(id);
   Take(state_->OnWithdraw(kC, {.message = "stopped"}, /*ends_job=*/true, now_));
   EXPECT_FALSE(state_->done());
-  EXPECT_THAT(Told<TellEnd>(), IsEmpty());
+  EXPECT_THAT(Told<ReportEnd>(), IsEmpty());
   Take(state_->OnWithdraw(kA, {.message = "stopped"}, /*ends_job=*/true, now_));
   EXPECT_TRUE(state_->done());
 }

@@ -181,10 +181,10 @@ model.type is missing; every config needs it.
 Accepted: one of "gpt", "mlp", "bert", "llama", "linear", "cnn", "resnet18", "resnet34", )"
             R"("resnet50", "resnet101", "torchscript", "plugin".
 The architecture: "bert" for classes of texts and pairs of texts, "gpt" (GPT-2) and "llama" for )"
-            R"(the next token, "mlp" a chain of linear layers, "linear" one of them; )"
+            R"(the next token, "mlp" a chain of linear layers, "linear" one linear layer; )"
             R"("cnn" and "resnet18" to "resnet101" for images; "torchscript" a model )"
-            R"(defined in Python, "plugin" one of your own in C++. )"
-            R"(Those for images and "linear" have as many outputs )"
+            R"(defined in Python, "plugin" your own in C++. )"
+            R"(Models for images and "linear" have as many outputs )"
             R"(as the data needs.
 More: ddprun explain missing-key
 )");

@@ -203,7 +203,7 @@ inline Trained TrainOn(c10::DeviceType type,
   const std::string prefix = "device_training/" + std::to_string(calls++) + "/";
   WithGroup(ranks, [&](const auto& group, int rank) {
     at::set_num_threads(1);
-    Mesh mesh = MakeMesh(group, MeshShapeOf(job.config, ranks));
+    Mesh mesh = MakeMesh(group, ValueOrThrow(ResolveDims(job.config, ranks)));
     mesh.device = device(rank);
     mesh.make_graph = simulated::MakeGraph;
     const c10::OptionalDeviceGuard guard(type == at::kCPU ? std::nullopt

@@ -69,6 +69,37 @@ class CheckTest(training.TrainingTest):
             job.stdout + job.stderr, "checkpoints: there are up to 1000000000001 at a time, of"
         )
 
+    def test_a_run_to_resume_that_is_not_there_is_a_problem(self):
+        config = training.toy_config(run={"resume": "absent"})
+        self.expect_problems(self.check(config), "NO CHECKPOINT")
+        os.mkdir(self.path("empty"))
+        config["run"]["resume"] = "empty"
+        self.expect_problems(self.check(config), "NOT A CHECKPOINT")
+        self.assertEqual(os.listdir(self.path("empty")), [])
+
+    def test_a_run_that_cannot_be_resumed_so_is_a_problem(self):
+        config = training.toy_config(run={"max_steps": 2}, optimizer={"momentum": 0.5})
+        self.train(config)
+
+        def times():
+            return {name: os.stat(self.path("runs/toy/" + name)).st_mtime_ns
+                    for name in os.listdir(self.path("runs/toy"))}
+
+        before = times()
+        config["run"].update(resume="runs/toy", max_steps=4)
+        config["optimizer"]["momentum"] = 0.6
+        job = self.check(config)
+        self.assertEqual(job.returncode, 0, job.stderr)
+        self.assertIn("optimizer.momentum was 0.5 until here, and is 0.6 from here on",
+                      job.stderr)
+        del config["run"]["max_steps"]
+        config["run"]["max_epochs"] = 9
+        config["training"]["per_device_train_batch_size"] //= 2
+        job = self.check(config)
+        self.assertEqual(job.returncode, 2, job.stdout)
+        self.assertIn("-- CANNOT GO ON FROM THIS CHECKPOINT", job.stderr)
+        self.assertEqual(times(), before)
+
     def test_a_wrong_key_does_not_hide_missing_files(self):
         config = training.gpt_config(
             optimizer={"lerning_rate": 1}, data={"train_files": ["no/*.txt"]}

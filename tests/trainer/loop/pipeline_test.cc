@@ -155,14 +155,16 @@ Learnt BySingle(const Job& job, int64_t micro_batches) {
 }
 
 // Of all ranks: each has what its stage has.
-Learnt OverRanks(const Job& job, const MeshShape& shape, int ranks, int64_t micro_batches) {
+Learnt OverRanks(Job& job, int stages, int ranks, int64_t micro_batches) {
+  job.config.strategy.pipeline_parallel_size = stages;
+  const ParallelDims dims = ValueOrThrow(ResolveDims(job.config, ranks));
   std::vector<Learnt> found(static_cast<size_t>(ranks));
   std::vector<BuiltStrategy> whole(static_cast<size_t>(ranks));
   for (BuiltStrategy& built : whole) built.model = FreshModel(job);
   WithGroup(ranks, [&](const auto& group, int rank) {
     at::set_num_threads(1);
-    const Mesh mesh = MakeMesh(group, shape);
-    const BuiltStrategy built = BuildPipeline(job, mesh, nullptr, std::move(whole[rank]));
+    const Mesh mesh = MakeMesh(group, dims);
+    const BuiltStrategy built = BuildPipeline(job, dims, mesh, nullptr, std::move(whole[rank]));
     found[rank] = TrainBy(job, built, mesh, micro_batches);
   });
   Learnt& all = found[0];
@@ -203,7 +205,7 @@ TEST_P(PipelineTest, OverRanksEqualsSingle) {
       job.config.strategy.pipeline_schedule = schedule;
       for (const int stages : {2, 4}) {
         SCOPED_TRACE(std::to_string(stages) + " stages");
-        ExpectEqual(OverRanks(job, {.pipeline = stages}, stages, 4), expected, tolerance);
+        ExpectEqual(OverRanks(job, stages, stages, 4), expected, tolerance);
       }
     }
   }
@@ -214,8 +216,8 @@ class PipelineWithDataTest : public PipelineTest {};
 
 TEST_P(PipelineWithDataTest, EqualsSingleOnAllSamples) {
   const NumbersOf scope(at::kDouble);
-  const Job job = PipelineJob(GetParam());
-  ExpectEqual(OverRanks(job, {.pipeline = 2}, 4, 2), BySingle(job, 4), 1e-10);
+  Job job = PipelineJob(GetParam());
+  ExpectEqual(OverRanks(job, 2, 4, 2), BySingle(job, 4), 1e-10);
 }
 
 TEST_P(PipelineTest, OverDevicesEqualsSingle) {
@@ -226,7 +228,8 @@ TEST_P(PipelineTest, OverDevicesEqualsSingle) {
   for (const auto type : {StrategyType::kModelParallel, StrategyType::kPipeline}) {
     job.config.strategy.type = type;
     BuiltStrategy built{.model = FreshModel(job), .strategy = {}};
-    built = BuildPipeline(job, {}, nullptr, std::move(built));
+    built =
+        BuildPipeline(job, ValueOrThrow(ResolveDims(job.config, 1)), {}, nullptr, std::move(built));
     ExpectEqual(TrainBy(job, built, {}, 3), expected, 1e-10);
   }
 }
@@ -244,7 +247,7 @@ TEST(Pipeline, RecomputesLayersOfItsStages) {
   Job job = PipelineJob("gpt");
   const Learnt expected = BySingle(job, 4);
   job.config.training.gradient_checkpointing = true;
-  ExpectEqual(OverRanks(job, {.pipeline = 2}, 2, 4), expected, 1e-10);
+  ExpectEqual(OverRanks(job, 2, 2, 4), expected, 1e-10);
 }
 
 TEST(Pipeline, ARankHasItsStageAlone) {
@@ -254,8 +257,9 @@ TEST(Pipeline, ARankHasItsStageAlone) {
   std::vector<BuiltStrategy> whole(2);
   for (BuiltStrategy& built : whole) built.model = FreshModel(job);
   WithGroup(2, [&](const auto& group, int rank) {
-    const Mesh mesh = MakeMesh(group, {.pipeline = 2});
-    const BuiltStrategy built = BuildPipeline(job, mesh, nullptr, std::move(whole[rank]));
+    const ParallelDims dims = ValueOrThrow(ResolveDims(job.config, 2));
+    const Mesh mesh = MakeMesh(group, dims);
+    const BuiltStrategy built = BuildPipeline(job, dims, mesh, nullptr, std::move(whole[rank]));
     for (const auto& item : built.model->named_parameters()) {
       const std::string& name = item.key();
       if (!name.starts_with("transformer.h.")) names[rank].push_back(name);

@@ -18,6 +18,7 @@
 #include "base/failure.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
+#include "trainer/config/parallel_dims.h"
 #include "trainer/config/read_config.h"
 #include "trainer/loop/build_strategy.h"
 #include "trainer/loop/open_parts.h"
@@ -131,15 +132,13 @@ class ResumeFixture : public testing::Test {
       }
       trainer.WaitForAllRanks();
     };
-    const bool one_process = !job.config.strategy.devices.empty() ||
-                             StrategyOf(job.config, ranks) == StrategyType::kSingle;
-    if (one_process) {
+    const ParallelDims dims = ValueOrThrow(ResolveDims(job.config, ranks));
+    if (!dims.needs_group()) {
       body({});
     } else {
-      const MeshShape shape = MeshShapeOf(job.config, ranks);
       WithGroup(ranks, [&](const auto& group, int) {
         group->SetAllReduceAlgorithm(job.config.comm.algorithm);
-        body(MakeMesh(group, shape));
+        body(MakeMesh(group, dims));
       });
     }
     const NewestCheckpoint last = ValueOrThrow(OpenNewest(checkpoints));

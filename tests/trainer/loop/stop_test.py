@@ -3,6 +3,7 @@
 import os
 import re
 import resource
+import shlex
 import signal
 import subprocess
 import time
@@ -161,6 +162,25 @@ class Stop(training.TrainingTest):
         self.assertRegex(job.out, "warning: no checkpoint of step .*not waited for any longer")
         self.assertNotIn("are killed", job.err)
         self.assert_nothing_left()
+
+    def test_says_a_command_that_a_shell_takes(self):
+        job = self.start_training(run={"name": "it's my run"})
+        job.send_signal(signal.SIGTERM)
+        self.finish(job)
+        command = re.search(r"to go on: ddprun (.*)", job.out)[1]
+        step = self.checkpoints("it's my run")[-1]
+        job = self.run_ddprun(*shlex.split(command), "--set", f"run.max_steps={step + 1}")
+        self.assertEqual(job.returncode, 0, job.err)
+        self.assertIn(f"going on after step {step}:", job.out)
+
+    def test_says_no_command_where_checkpoints_have_the_model_alone(self):
+        job = self.start_training(checkpoint={"save_only_model": True, "save_steps": 1})
+        self.read_to(job, "checkpoint of step")
+        job.send_signal(signal.SIGTERM)
+        self.finish(job)
+        self.assertEqual(job.returncode, 75, job.err)
+        self.assertRegex(job.out, r"stopped after step .*; it has no checkpoint to go on from")
+        self.assertNotIn("to go on: ", job.out)
 
     def test_while_it_starts_stops_after_the_first_step(self):
         config = training.gpt_config(model={"name_or_path": ""}, run={"max_steps": 10**9})

@@ -25,12 +25,12 @@ struct Cell {
   StrategyConfig strategy = {};
 };
 
-StrategyConfig Of(StrategyType type, const MeshShape& mesh = {}) {
+StrategyConfig Of(StrategyType type, const ParallelDims& dims = {}) {
   StrategyConfig config;
   config.type = type;
-  config.tensor_parallel_size = mesh.tensor;
-  config.pipeline_parallel_size = mesh.pipeline;
-  config.shard_size = mesh.shard;
+  config.tensor_parallel_size = dims.tensor;
+  config.pipeline_parallel_size = dims.pipeline;
+  config.shard_size = dims.shard;
   return config;
 }
 
@@ -41,9 +41,9 @@ StrategyConfig OnDevices(StrategyType type, size_t count) {
 }
 
 StrategyConfig InStages(PipelineSchedule schedule,
-                        const MeshShape& mesh,
+                        const ParallelDims& dims,
                         StrategyType type = StrategyType::kPipeline) {
-  StrategyConfig config = Of(type, mesh);
+  StrategyConfig config = Of(type, dims);
   config.pipeline_schedule = schedule;
   config.pipeline_micro_batches = 2;
   return config;
@@ -200,9 +200,9 @@ class StrategiesFixture : public ResumeFixture {
     job.config.optimizer.learning_rate = 3e-3;
     job.config.checkpoint.save_steps = {.amount = 1000, .unit = IntervalUnit::kEpochs};
     job.config.strategy = cell.strategy;
-    const MeshShape mesh = MeshShapeOf(job.config, cell.ranks);
+    const ParallelDims dims = ValueOrThrow(ResolveDims(job.config, cell.ranks));
     job.config.training.per_device_train_batch_size =
-        kStepSamples * mesh.tensor * mesh.pipeline / cell.ranks / DevicesPerRank(cell.strategy);
+        kStepSamples / dims.data / dims.sample_devices();
     job.model = subject.model;
     job.shape = MakeModelShape(job.model);
     job.train = subject.data();

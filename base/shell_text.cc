@@ -1,0 +1,26 @@
+#include "base/shell_text.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+namespace ddprun {
+
+std::string ShellQuoted(const std::string& text) {
+  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("_-./:=,+@%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return text;
+  std::string quoted = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "'";
+}
+
+}  // namespace ddprun

@@ -1,0 +1,83 @@
+// Internal to kElasticBackend: how a node finds the coordinator, or becomes its host.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+#include <nlohmann/json_fwd.hpp>
+
+#include "rendezvous/backend.h"
+#include "rendezvous/elastic/control_channel.h"
+#include "rendezvous/elastic/coordinator.h"
+#include "rendezvous/net/async_connect.h"
+#include "rendezvous/net/async_resolve.h"
+#include "rendezvous/store/store_server.h"
+
+namespace ddprun::rendezvous {
+
+// Connects to the coordinator at the endpoint; hosts it if this node is its host. Pending handlers
+// hold this object, so its owner must call Stop().
+class CoordinatorLink : public std::enable_shared_from_this<CoordinatorLink> {
+ public:
+  // The link calls none after Stop(). They may destroy its owner.
+  struct Handlers {
+    std::function<void(const nlohmann::json& message)> on_message;
+    std::function<void(Error error)> on_failed;  // ends the search
+    std::function<void(const std::string& reason)> on_closed;
+    std::function<void(const std::string& line)> on_line;  // about the wait
+    std::function<void(const std::string& line)> on_warning;
+  };
+
+  CoordinatorLink(asio::io_context& io, const RendezvousOptions& options, Handlers handlers);
+
+  // Connects and joins a round. Tries again until the deadline of joins, or until EndSearch().
+  void Search();
+  // Searches on because the coordinator closed the connection.
+  void TryAgain(const std::string& problem);
+  void EndSearch();
+  // Sends nothing if there is no connection.
+  void Send(const nlohmann::json& message);
+  // Calls `action` at once; if this node hosts the coordinator, when the other nodes know how the
+  // job ended, because the coordinator ends with this node.
+  void AfterOthersHeard(std::function<void()> action);
+  void Stop();
+
+  bool connected() const { return channel_ != nullptr; }
+  bool hosting() const { return coordinator_ != nullptr; }
+  const HostPort& target() const { return target_; }  // where this node connects
+
+ private:
+  void Seek();
+  bool TryToHost();
+  void Connect();
+  void OnConnected(Result<UniqueFd> fd);
+  void OnClosed(const std::string& reason, bool stranger);
+  void OnDeadline();
+
+  asio::io_context& io_;
+  const RendezvousOptions& options_;
+  Handlers handlers_;
+  HostPort target_;
+  std::vector<asio::ip::address> addresses_;
+  std::unique_ptr<AsyncResolve> resolve_;
+  std::unique_ptr<StoreServer> server_;  // if this node hosts the coordinator
+  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<AsyncConnect> connect_;
+  std::unique_ptr<ControlChannel> channel_;
+  asio::steady_timer deadline_;
+  asio::steady_timer pause_timer_;
+  std::chrono::milliseconds pause_;
+  std::string problem_;  // why there is no connection yet
+  bool searching_ = false;
+  int rejections_ = 0;           // connections that ended without a message
+  bool welcome_ = false;         // the coordinator has sent a message
+  bool reported_mixed_ = false;  // the user knows that a torchrun node was refused
+  bool stopped_ = false;
+};
+
+}  // namespace ddprun::rendezvous

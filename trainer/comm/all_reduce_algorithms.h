@@ -1,0 +1,17 @@
+// The textbook algorithms for an all-reduce, to be measured beside the default. They work in shared
+// memory: a rank "sends" by letting its neighbour read.
+#pragma once
+
+#include "trainer/comm/node_meeting.h"
+
+namespace ddprun::trainer {
+
+// All-reduces the piece of the operation's data that begins at `begin` and is in place on all
+// ranks.
+Status AllReducePiece(AllReduceAlgorithm algorithm,
+                      NodeMeeting& ranks,
+                      const NodeOperation& operation,
+                      size_t begin,
+                      size_t bytes);
+
+}  // namespace ddprun::trainer
