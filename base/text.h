@@ -43,9 +43,9 @@ inline std::string AsciiLower(std::string_view text) {
 // Returns the items of a list as a text: "1, 2, 3". `items` is a range of texts or integers; each
 // gets `quote` on both sides.
 template <typename Items>
-std::string Joined(const Items& items,
-                   std::string_view between = ", ",
-                   std::string_view quote = "") {
+std::string FormatList(const Items& items,
+                       std::string_view between = ", ",
+                       std::string_view quote = "") {
   std::string text;
   for (const auto& item : items) {
     if (!text.empty()) text += between;

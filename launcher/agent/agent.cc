@@ -238,7 +238,7 @@ void Agent::OnRoundEnd(const rendezvous::RoundEnd& end) {
 
 void Agent::OnAttemptGone() {
   if (!attempt_->unkillable().empty()) {
-    log_.Warning("SIGKILL did not end these processes: " + Joined(attempt_->unkillable(), " "));
+    log_.Warning("SIGKILL did not end these processes: " + FormatList(attempt_->unkillable(), " "));
   }
   // If the round is ending, workers that did not start are no error.
   const std::optional<Error>& start_error = attempt_->group().start_error();

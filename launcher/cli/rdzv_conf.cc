@@ -71,8 +71,9 @@ Error BadKey(const std::string& key) {
   std::vector<std::string> names;
   for (const Key& known : kKeys) names.emplace_back(known.name);
   const auto nearest = Nearest(key, names);
-  return BadValue("--rdzv_conf", "--rdzv_conf has no key \"" + key + "\".",
-                  nearest ? "Did you mean " + *nearest + "?" : "It has:\n" + Joined(names) + ".");
+  return BadValue(
+      "--rdzv_conf", "--rdzv_conf has no key \"" + key + "\".",
+      nearest ? "Did you mean " + *nearest + "?" : "It has:\n" + FormatList(names) + ".");
 }
 
 }  // namespace

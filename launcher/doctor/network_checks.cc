@@ -102,7 +102,8 @@ Finding CheckUcx(const NetworkFacts& facts, const Asked& asked, const ProcessLim
     infiniband = infiniband || interface.infiniband;
   }
   finding.facts["devices"] = std::move(list);
-  finding.what = *facts.ucx + ", over " + (devices.empty() ? "loopback alone" : Joined(devices));
+  finding.what =
+      *facts.ucx + ", over " + (devices.empty() ? "loopback alone" : FormatList(devices));
   if (devices.empty()) {
     finding.verdict = MissingIf(asked.nodes);
     finding.remedy = "No network interface is up: other nodes cannot be reached.";
@@ -117,7 +118,7 @@ Finding CheckUcx(const NetworkFacts& facts, const Asked& asked, const ProcessLim
 
 Finding CheckHostName(const NetworkFacts& facts, const Asked& asked) {
   Finding finding{.name = "host name",
-                  .what = facts.host + " is " + Joined(facts.addresses),
+                  .what = facts.host + " is " + FormatList(facts.addresses),
                   .facts = {{"host", facts.host}, {"addresses", facts.addresses}}};
   if (!facts.addresses.empty()) return finding;
   finding.verdict = MissingIf(asked.nodes);
@@ -138,7 +139,7 @@ Finding CheckPorts(const NetworkFacts& facts) {
     finding.remedy = "ip link set lo up; in a sandbox, allow loopback.";
   } else if (!facts.busy_ports.empty()) {
     finding.verdict = Verdict::kNote;
-    finding.what = Joined(facts.busy_ports) + " taken, maybe by another job";
+    finding.what = FormatList(facts.busy_ports) + " taken, maybe by another job";
     finding.remedy =
         "With several nodes give --master_port or --rdzv_endpoint another port; with "
         "one node ddprun takes a free one by itself.";

@@ -80,7 +80,7 @@ TrainerFacts ReadTrainer(const Environment& env, const std::string& own_folder) 
   const auto output =
       OutputOf({facts.path, "--version"}, env, /*with_stderr=*/true, kStartPatience);
   if (output)
-    (output->status == 0 ? facts.versions : facts.output) = Joined(SplitLines(output->text));
+    (output->status == 0 ? facts.versions : facts.output) = FormatList(SplitLines(output->text));
   facts.libraries = Libraries(facts.path, facts.path, env);
   std::error_code ignored;
   const std::filesystem::path real = std::filesystem::canonical(facts.path, ignored);

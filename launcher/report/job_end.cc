@@ -48,7 +48,7 @@ std::string Unkillable(const std::vector<pid_t>& pids) {
   if (pids.empty()) return "";
   return Render(
       {.title = "PROCESSES THAT DO NOT END",
-       .what = "SIGKILL did not end these processes: " + Joined(pids, " ") + ".",
+       .what = "SIGKILL did not end these processes: " + FormatList(pids, " ") + ".",
        .hint = "They hang in the kernel (state D in ps), often on a file system or a GPU driver.",
        .page = "processes-that-do-not-end"});
 }

@@ -58,7 +58,7 @@ Failure BadStages(const std::string& title, std::string what, std::string hint) 
 }
 
 std::string ListOf(const std::vector<int64_t>& numbers) {
-  return "[" + Joined(numbers) + "]";
+  return "[" + FormatList(numbers) + "]";
 }
 
 // Numbers of parts; or of blocks, where those before the first block go to the first stage, those
@@ -148,9 +148,9 @@ std::vector<std::string> PlacementText(const std::vector<PipelineStage>& stages,
       modules.insert(modules.end(), parts[i].modules.begin(), parts[i].modules.end());
     }
     const std::string place = over_ranks ? "" : " on " + stage.device.str();
-    lines.push_back(
-        "stage " + std::to_string(stage.index) + place + ": " +
-        (modules.size() > 3 ? modules.front() + " to " + modules.back() : Joined(modules, ", ")));
+    lines.push_back("stage " + std::to_string(stage.index) + place + ": " +
+                    (modules.size() > 3 ? modules.front() + " to " + modules.back()
+                                        : FormatList(modules, ", ")));
   }
   return lines;
 }

@@ -76,7 +76,7 @@ std::string Announcement(const Job& job,
 
 std::string FreshText(const Job& job, const Trainer& trainer) {
   return "fresh weights, not in " + job.config.model.name_or_path + ": " +
-         Joined(trainer.fresh_parameters());
+         FormatList(trainer.fresh_parameters());
 }
 
 Failure WeightsNotSaved(const Job& job, const RunStart& start, Trainer& trainer, Error cause) {

@@ -251,7 +251,7 @@ std::vector<std::string> TorchScriptNotes(const std::string& path) {
   for (const bool on : {false, true}) {
     const std::set<std::string> names = LayersFixed(*graph->block(), on);
     if (names.empty()) continue;
-    const std::string layers = "the mode of its " + Joined(names, " and ") + " is that of ";
+    const std::string layers = "the mode of its " + FormatList(names, " and ") + " is that of ";
     notes.push_back(on ? "traced after train(): " + layers +
                              "training, also in validation; torch.jit.script follows the mode"
                        : "traced after eval(): " + layers +

@@ -108,8 +108,8 @@ SafetensorsFile::Entry ReadEntry(const WeightsBytes& file,
   }
   const auto bytes = ByteCount(*shape, *dtype);
   if (bytes != end - begin) {
-    throw fail("of shape [" + Joined(*shape) + "] and dtype " + std::string(dtype_text) + " has " +
-               std::to_string(end - begin) + " bytes");
+    throw fail("of shape [" + FormatList(*shape) + "] and dtype " + std::string(dtype_text) +
+               " has " + std::to_string(end - begin) + " bytes");
   }
   return {*dtype, *shape, data_begin + begin, data_begin + end};
 }
