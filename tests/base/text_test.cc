@@ -53,11 +53,11 @@ TEST(SplitAt, GivesEmptyPartsToo) {
   EXPECT_EQ(SplitAt("", ','), std::vector<std::string_view>{""});
 }
 
-TEST(ShellQuoted, QuotesOnlyWhatAShellWouldTakeApart) {
-  EXPECT_EQ(ShellQuoted("runs/toy-2_a.b"), "runs/toy-2_a.b");
-  EXPECT_EQ(ShellQuoted("my run"), "'my run'");
-  EXPECT_EQ(ShellQuoted("$it's"), "'$it'\\''s'");
-  EXPECT_EQ(ShellQuoted(""), "''");
+TEST(QuoteForShell, QuotesOnlyWhatAShellWouldTakeApart) {
+  EXPECT_EQ(QuoteForShell("runs/toy-2_a.b"), "runs/toy-2_a.b");
+  EXPECT_EQ(QuoteForShell("my run"), "'my run'");
+  EXPECT_EQ(QuoteForShell("$it's"), "'$it'\\''s'");
+  EXPECT_EQ(QuoteForShell(""), "''");
 }
 
 }  // namespace

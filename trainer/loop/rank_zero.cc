@@ -92,7 +92,7 @@ Failure WeightsNotSaved(const Job& job, const RunStart& start, Trainer& trainer,
     } else {
       hint += "Take";
     }
-    hint += " them from there: ddp-trainer checkpoint export " + ShellQuoted(checkpoint) +
+    hint += " them from there: ddp-trainer checkpoint export " + QuoteForShell(checkpoint) +
             " --to=FOLDER";
   }
   const auto bytes = static_cast<double>(StateBytes(trainer.model()));
@@ -117,7 +117,7 @@ std::string BestText(const Job& job, const RunStart& start) {
   if (!best) return "no step has a " + score + " (checkpoint.save_best): nothing was evaluated";
   return "the best " + score + ", " + LossText(*best->score) + ", was that of step " +
          std::to_string(best->step) + "; its weights: ddp-trainer checkpoint export " +
-         ShellQuoted(best->path) + " --to=FOLDER";
+         QuoteForShell(best->path) + " --to=FOLDER";
 }
 
 // What rank 0 leaves behind when training has ended.
@@ -169,7 +169,7 @@ std::string ResumeCommand(const Job& job, const RunHeader& header, const RunFold
   if (header.local_world_size > 1) {
     command += "--nproc_per_node=" + std::to_string(header.local_world_size) + " ";
   }
-  return command + "--resume " + ShellQuoted(folder.path);
+  return command + "--resume " + QuoteForShell(folder.path);
 }
 
 std::string StoppedText(const Trainer& trainer, const StopRequest& stop) {
