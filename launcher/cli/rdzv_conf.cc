@@ -80,13 +80,13 @@ Error BadKey(const std::string& key) {
 
 bool SplitRdzvConf(std::string_view text, Conf& out) {
   Conf conf;
-  text = Trimmed(text);
+  text = TrimBlanks(text);
   for (const std::string_view pair : SplitAt(text, ',')) {
     if (text.empty()) break;  // SplitAt() returns one empty part
     const size_t equals = pair.find('=');
     if (equals == std::string_view::npos) return false;
-    const std::string_view key = Trimmed(pair.substr(0, equals));
-    const std::string_view value = Trimmed(pair.substr(equals + 1));
+    const std::string_view key = TrimBlanks(pair.substr(0, equals));
+    const std::string_view value = TrimBlanks(pair.substr(equals + 1));
     if (key.empty() || value.empty()) return false;
     conf[std::string(key)] = value;
   }

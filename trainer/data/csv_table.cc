@@ -17,7 +17,7 @@ using Fields = std::vector<std::string>;
 
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
-std::string_view Trimmed(std::string_view text) {
+std::string_view TrimBlanks(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t");
   if (begin == text.npos) return {};
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
@@ -86,7 +86,7 @@ size_t Find(const Fields& header,
 // Returns false if the file is empty.
 bool ReadHeader(const std::string& path, CsvReader& reader, Fields& header) {
   if (!reader.Next(header)) return false;
-  for (std::string& name : header) name = Trimmed(name);
+  for (std::string& name : header) name = TrimBlanks(name);
   Fields sorted = header;
   std::ranges::sort(sorted);
   const auto twice = std::ranges::adjacent_find(sorted);
@@ -132,7 +132,7 @@ void FindFeatures(const CsvDatasetOptions& options,
     while (!open.empty() && reader.Next(fields)) {
       if (!reader.problem().empty() || fields.size() != header.size()) continue;
       std::erase_if(open, [&](size_t i) {
-        const std::string_view text = Trimmed(fields[columns[i]]);
+        const std::string_view text = TrimBlanks(fields[columns[i]]);
         if (IsMissing(text)) return false;
         has_number[i] = ParseNumber(text).has_value();
         has_text[i] = true;
@@ -237,7 +237,7 @@ class Reader {
 
   // Returns the value of a field; nullopt means that the row is left out.
   std::optional<double> Value(const std::string& field, const std::string& column, bool may_miss) {
-    const std::string_view text = Trimmed(field);
+    const std::string_view text = TrimBlanks(field);
     if (IsMissing(text)) {
       if (may_miss && options_.missing == OnMissing::kMean) return kMissing;
       Lacks(column);
@@ -252,7 +252,7 @@ class Reader {
 
   // Returns 0 for a category, because NumberCategories() numbers it when the whole row is good.
   std::optional<double> Category(const std::string& field, const std::string& column) {
-    if (!IsMissing(Trimmed(field))) return 0;
+    if (!IsMissing(TrimBlanks(field))) return 0;
     if (options_.missing == OnMissing::kMean) return kMissing;
     Lacks(column);
     return std::nullopt;
@@ -263,7 +263,7 @@ class Reader {
     for (size_t i = 0; i < values.size(); ++i) {
       if (!encoding_.features[i].is_category || std::isnan(values[i])) continue;
       if (overfull_[i]) continue;
-      const std::string text(Trimmed(fields[columns_[i]]));
+      const std::string text(TrimBlanks(fields[columns_[i]]));
       const auto number = training_ ? categories_[i].Add(text) : categories_[i].Find(text);
       if (!number) {
         UnknownCategory(text, encoding_.features[i]);
@@ -324,7 +324,7 @@ class Reader {
       if (number) table_.numbers.push_back(*number);
       return number.has_value();
     }
-    const std::string label(Trimmed(field));
+    const std::string label(TrimBlanks(field));
     if (IsMissing(label)) {
       Lacks(options_.target);
       return false;
