@@ -67,7 +67,7 @@ struct FlightPage {
   FlightWord groups_noted;
   FlightWord groups[kRecordedGroups];  // number + 1; 0 means none yet
   FlightEntry entries[kRecordedCollectives];
-  FlightWord lines_said;
+  FlightWord lines_noted;
   FlightLine lines[kRecordedLines];
   FlightWord gpu[kRecordedGpuBytes / sizeof(FlightWord)];  // padded with zeros
   FlightCommand to_go_on;

@@ -137,8 +137,8 @@ void FlightRecorder::NoteGroup(uint16_t group) {
   Put(page_.groups[place % kRecordedGroups], uint64_t{group} + 1);
 }
 
-void FlightRecorder::Say(std::string_view text) {
-  const uint64_t number = page_.lines_said.fetch_add(1, std::memory_order_relaxed) + 1;
+void FlightRecorder::NoteLine(std::string_view text) {
+  const uint64_t number = page_.lines_noted.fetch_add(1, std::memory_order_relaxed) + 1;
   FlightLine& line = page_.lines[number % kRecordedLines];
   const FlightWriting writing(line.version);
   Put(line.number, number);

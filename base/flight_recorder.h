@@ -109,7 +109,7 @@ class FlightRecorder {
   // Notes that this worker is in `group` (Collective::group) of some of the ranks. Any thread.
   void NoteGroup(uint16_t group);
   // Notes a line of the log, without newline. Any thread.
-  void Say(std::string_view line);
+  void NoteLine(std::string_view line);
   // If another worker is lost in `generation`, this worker continues in the next one. nullopt means
   // that it cannot continue, or would not notice.
   void SetRecovers(std::optional<int> generation);

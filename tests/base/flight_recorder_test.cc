@@ -49,7 +49,7 @@ TEST_F(FlightRecorderTest, TellsOfAProcessThatAnotherOneReplaces) {
     lost->SetStep(57);
     lost->SetRecovers(0);
     lost->Schedule(kGradients);
-    lost->Say("its last words");
+    lost->NoteLine("its last words");
   }
   EXPECT_EQ(Read(0)->recovers, 0);
   EXPECT_EQ(Read(1)->recovers, std::nullopt);
@@ -293,9 +293,9 @@ TEST_F(FlightRecorderTest, NeverShowsHalfACollective) {
 TEST_F(FlightRecorderTest, KeepsTheLastLinesOfTheLogAsFarAsTheyFit) {
   const auto recorder = Attach(1, 1);
   EXPECT_TRUE(Read(1)->log.empty());
-  for (int i = 0; i < 10; ++i) recorder->Say("line " + std::to_string(i));
-  recorder->Say(std::string(1000, 'x') + "\x1b[2J");
-  recorder->Say("");
+  for (int i = 0; i < 10; ++i) recorder->NoteLine("line " + std::to_string(i));
+  recorder->NoteLine(std::string(1000, 'x') + "\x1b[2J");
+  recorder->NoteLine("");
   const std::vector<std::string> log = Read(1)->log;
   ASSERT_EQ(log.size(), kRecordedLines);
   EXPECT_EQ(log[0], "line 4");
@@ -309,7 +309,7 @@ TEST_F(FlightRecorderTest, NeverShowsHalfALineOfTheLog) {
   const auto recorder = Attach(0, 0);
   std::atomic<bool> done = false;
   std::thread writer([&] {
-    for (int i = 0; i < kLines; ++i) recorder->Say(std::string(1 + i % 100, "abcdefg"[i % 7]));
+    for (int i = 0; i < kLines; ++i) recorder->NoteLine(std::string(1 + i % 100, "abcdefg"[i % 7]));
     done = true;
   });
   const auto reader = *FlightReader::Open(file_, 2);
