@@ -205,7 +205,7 @@ void FlightRecorder::End(uint64_t ticket, bool well) {
   Put(page_.ended, ticket);
 }
 
-std::string FlightRecorder::Whereabouts(uint64_t ticket) const {
+std::string FlightRecorder::StepAndBucket(uint64_t ticket) const {
   const FlightEntry& entry = EntryOf(page_, ticket);
   const uint64_t step = Get(entry.step);
   const int bucket = Unpack(Get(entry.description)).bucket;

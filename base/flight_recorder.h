@@ -132,7 +132,7 @@ class FlightRecorder {
   void End(uint64_t ticket, bool well);
 
   // Returns "step 57, bucket 3" of a started collective, as far as they are known; may be empty.
-  std::string Whereabouts(uint64_t ticket) const;
+  std::string StepAndBucket(uint64_t ticket) const;
 
  private:
   FlightRecorder(FlightPage* pages, int count, int own);

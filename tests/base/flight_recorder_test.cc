@@ -99,7 +99,7 @@ TEST_F(FlightRecorderTest, FollowsACollectiveFromItsScheduleToItsEnd) {
   EXPECT_EQ(seen.elements, 1000U);
   EXPECT_EQ(seen.step, 57);
   EXPECT_EQ(seen.bucket, 3);
-  EXPECT_EQ(recorder->Whereabouts(1), "step 57, bucket 3");
+  EXPECT_EQ(recorder->StepAndBucket(1), "step 57, bucket 3");
   EXPECT_LE(*seen.scheduled, *seen.started);
 
   recorder->SetWaiting(1, true);
@@ -144,7 +144,7 @@ TEST_F(FlightRecorderTest, LeavesOutWhatIsScheduledBeyondTheRing) {
 TEST_F(FlightRecorderTest, DoesNotKnowWhereItIsBeforeTheFirstStep) {
   const auto recorder = Attach(0, 0);
   recorder->Start(recorder->Schedule(kGradients), kGradients);
-  EXPECT_EQ(recorder->Whereabouts(1), "");
+  EXPECT_EQ(recorder->StepAndBucket(1), "");
 }
 
 TEST_F(FlightRecorderTest, CountsWhatIsNoCollective) {

@@ -132,7 +132,7 @@ Error NodeLink::TimedOut(const NodeOperation& operation) {
       list += (list.empty() ? "" : ", ") + std::to_string(placement_.NameOf(rank));
     }
   }
-  const std::string where = operation.recording.Whereabouts();
+  const std::string where = operation.recording.StepAndBucket();
   const std::string what = Describe(operation.header) + (where.empty() ? "" : " of " + where);
   return Error{
       .code = Code::kDeadlineExceeded,

@@ -177,7 +177,7 @@ Error NodeMeeting::TimedOut(const NodeOperation& operation) {
     std::string& list = here ? present : missing;
     list += (list.empty() ? "" : ", ") + std::to_string(NameOf(rank));
   }
-  const std::string where = operation.recording.Whereabouts();
+  const std::string where = operation.recording.StepAndBucket();
   return Error{.code = Code::kDeadlineExceeded,
                .title = "COLLECTIVE TIMED OUT",
                .where = "rank " + std::to_string(NameOf(options_.rank)),

@@ -34,9 +34,9 @@ class Recording {
     if (recorder_ != nullptr) recorder_->SetWaiting(ticket_, waits);
   }
   void Fail() { well_ = false; }
-  // See FlightRecorder::Whereabouts.
-  std::string Whereabouts() const {
-    return recorder_ == nullptr ? "" : recorder_->Whereabouts(ticket_);
+  // See FlightRecorder::StepAndBucket.
+  std::string StepAndBucket() const {
+    return recorder_ == nullptr ? "" : recorder_->StepAndBucket(ticket_);
   }
 
  private:
