@@ -114,7 +114,7 @@ bool FlightRecorder::IsLost(int local_rank, int generation) const {
   return local_rank < count_ && Get(pages_[local_rank].lost) > static_cast<uint64_t>(generation);
 }
 
-std::vector<LostWorker> FlightRecorder::LostIn(int generation) const {
+std::vector<LostWorker> FlightRecorder::LostWorkersSince(int generation) const {
   std::vector<LostWorker> lost;
   for (int local_rank = 0; local_rank < count_; ++local_rank) {
     if (!IsLost(local_rank, generation)) continue;

@@ -115,7 +115,7 @@ class FlightRecorder {
   void SetRecovers(std::optional<int> generation);
   // Returns whether that worker's process was lost in `generation` or later. Any thread.
   bool IsLost(int local_rank, int generation) const;
-  std::vector<LostWorker> LostIn(int generation) const;
+  std::vector<LostWorker> LostWorkersSince(int generation) const;
   // Counts work that leaves no other trace: a micro-batch, a batch of an evaluation.
   void NoteProgress();
 

@@ -65,9 +65,9 @@ TEST_F(FlightRecorderTest, TellsOfAProcessThatAnotherOneReplaces) {
   EXPECT_TRUE(other->IsLost(0, 0));
   EXPECT_FALSE(other->IsLost(0, 1));
   EXPECT_FALSE(other->IsLost(1, 0));
-  ASSERT_EQ(other->LostIn(0).size(), 1U);
-  EXPECT_EQ(other->LostIn(0)[0].local_rank, 0);
-  EXPECT_TRUE(other->LostIn(1).empty());
+  ASSERT_EQ(other->LostWorkersSince(0).size(), 1U);
+  EXPECT_EQ(other->LostWorkersSince(0)[0].local_rank, 0);
+  EXPECT_TRUE(other->LostWorkersSince(1).empty());
 
   const auto next = Attach(0, 6);
   EXPECT_TRUE(other->IsLost(0, 0));

@@ -200,7 +200,7 @@ void HostProcessGroup::abort() {
 void HostProcessGroup::CheckRanks() const {
   const std::optional<int> generation = core_->AllRanksGeneration();
   if (core_->recorder == nullptr || core_->placement.nodes() > 1 || !generation) return;
-  const std::vector<LostWorker> lost = core_->recorder->LostIn(*generation);
+  const std::vector<LostWorker> lost = core_->recorder->LostWorkersSince(*generation);
   if (lost.empty()) return;
   throw Failure(RankLost(getRank(), lost.front().local_rank, "the end of what it had begun"));
 }

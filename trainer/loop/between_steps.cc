@@ -61,7 +61,7 @@ void Trainer::WaitForSave() {
     if (watch_.TimeIsOver()) checkpoints_.Abandon();
     // The part of a rank that was lost does not come any more.
     if (recovery_.group == nullptr) continue;
-    if (!recorder_->LostIn(recovery_.group->generation()).empty()) checkpoints_.Abandon();
+    if (!recorder_->LostWorkersSince(recovery_.group->generation()).empty()) checkpoints_.Abandon();
   }
 }
 

@@ -52,7 +52,8 @@ void VisitReport(StateVisitor& visitor, EvalReport& report) {
 // Since the last of those was lost that are not in this generation.
 std::string SecondsSinceLoss(const FlightRecorder& recorder, int generation) {
   std::chrono::steady_clock::time_point last = {};
-  for (const LostWorker& lost : recorder.LostIn(generation - 1)) last = std::max(last, lost.time);
+  for (const LostWorker& lost : recorder.LostWorkersSince(generation - 1))
+    last = std::max(last, lost.time);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - last;
   return std::to_string(time.count());
 }
@@ -184,7 +185,8 @@ void Trainer::Settle() {
   const int generation = recovery_.group->generation();
   if (generation == recovery_.settled) return;
   recovery_.group->FreePast();
-  for (const LostWorker& worker : recorder_->LostIn(static_cast<int>(recovery_.settled))) {
+  for (const LostWorker& worker :
+       recorder_->LostWorkersSince(static_cast<int>(recovery_.settled))) {
     if (observers_ == nullptr || recorder_->IsLost(worker.local_rank, generation)) continue;
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - worker.time;
     const bool in_step = !recovery_.evaluating && step_ < plan_.total_steps;
