@@ -47,7 +47,7 @@ struct FlightLine {
   FlightWord text[kRecordedLineBytes / sizeof(FlightWord)];  // padded with zeros
 };
 
-// A command (NoteToGoOn). For `version` see FlightEntry.
+// A command (NoteResumeCommand). For `version` see FlightEntry.
 struct FlightCommand {
   FlightWord version;
   FlightWord text[kRecordedCommandBytes / sizeof(FlightWord)];  // padded with zeros
@@ -70,7 +70,7 @@ struct FlightPage {
   FlightWord lines_noted;
   FlightLine lines[kRecordedLines];
   FlightWord gpu[kRecordedGpuBytes / sizeof(FlightWord)];  // padded with zeros
-  FlightCommand to_go_on;
+  FlightCommand resume_command;
   char unused[kFlightPageBytes - (16 + kRecordedGroups) * sizeof(FlightWord) -
               kRecordedCollectives * sizeof(FlightEntry) - kRecordedLines * sizeof(FlightLine) -
               sizeof(FlightCommand)];

@@ -140,9 +140,9 @@ std::string FlightReader::ReadGpu(int local_rank) const {
   return bus_id;
 }
 
-std::string FlightReader::ReadToGoOn(int local_rank) const {
+std::string FlightReader::ReadResumeCommand(int local_rank) const {
   DDPRUN_CHECK(local_rank >= 0 && local_rank < count_);
-  return ReadStable(pages_[local_rank].to_go_on).value_or("");
+  return ReadStable(pages_[local_rank].resume_command).value_or("");
 }
 
 }  // namespace ddprun

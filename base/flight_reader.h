@@ -58,8 +58,8 @@ class FlightReader {
   std::optional<FlightSnapshot> Read(int local_rank) const;
   // Returns the bus id of NoteGpu(); "" means none. REQUIRES: see Read().
   std::string ReadGpu(int local_rank) const;
-  // Returns the command of the last NoteToGoOn(); "" means none. REQUIRES: see Read().
-  std::string ReadToGoOn(int local_rank) const;
+  // Returns the command of the last NoteResumeCommand(); "" means none. REQUIRES: see Read().
+  std::string ReadResumeCommand(int local_rank) const;
 
  private:
   FlightReader(const FlightPage* pages, int count) : pages_(pages), count_(count) {}

@@ -134,7 +134,7 @@ WorkerRecord GroupWorkers::Complete(const Worker& worker) const {
   if (const auto left = flight_.Read(record.local_rank)) {
     record.last_log = left->log;
     record.gpu_bus_id = flight_.ReadGpu(record.local_rank);
-    record.to_go_on = flight_.ReadToGoOn(record.local_rank);
+    record.resume_command = flight_.ReadResumeCommand(record.local_rank);
   }
   if (record.exit) {
     record.ended_after =

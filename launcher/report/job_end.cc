@@ -71,7 +71,9 @@ std::string RenderJobEnd(const JobEnd& end, const TextStyle& style) {
   if (end.worker_failed) text += WorkerFailure(end, style);
   text += Unkillable(end.unkillable);
   // Also after a stop, if a worker could not save: a worker that has saved clears its command.
-  if (end.exit_code != 0 && !end.to_go_on.empty()) text += "To go on: " + end.to_go_on + "\n";
+  if (end.exit_code != 0 && !end.resume_command.empty()) {
+    text += "To go on: " + end.resume_command + "\n";
+  }
   return text;
 }
 

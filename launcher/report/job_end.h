@@ -37,7 +37,7 @@ struct JobEnd {
   std::optional<rendezvous::RoundEnd> peer_failure;
   std::optional<int> stop_signal;
   std::vector<pid_t> unkillable;
-  std::string to_go_on = {};  // the last command of a worker that continues the job; "" means none
+  std::string resume_command = {};  // the last one of a worker; "" means none
 
   // For the report file only.
   std::string job_id = {};

@@ -37,8 +37,8 @@ struct WorkerRecord {
   std::string standing = {};
   // Why its end with code 0 is a failure: "rank 0 waiting for it in all_reduce 41". "" means none.
   std::string left = {};
-  std::vector<std::string> last_log = {};         // its last log lines in the flight recorder
-  std::string to_go_on = {};                      // FlightReader::ReadToGoOn(); "" means none
+  std::vector<std::string> last_log = {};  // its last log lines in the flight recorder
+  std::string resume_command = {};         // FlightReader::ReadResumeCommand(); "" means none
   std::optional<OutOfMemory> out_of_memory = {};  // nullopt means no evidence
   std::string gpu_bus_id = {};                    // FlightReader::ReadGpu(); "" means none
   std::string gpu = {};        // ExplainGpu(); "" means that the driver was not asked

@@ -180,20 +180,20 @@ TEST_F(FlightRecorderTest, KeepsTheLastCommandToGoOn) {
   const auto lost = Attach(1, 1);
   Environment environment;
   environment.Set(std::string(kFlightRecorderVariable), std::to_string(file_.get()));
-  const auto left = [&] { return (*FlightReader::Open(file_, 2))->ReadToGoOn(1); };
+  const auto left = [&] { return (*FlightReader::Open(file_, 2))->ReadResumeCommand(1); };
   EXPECT_EQ(left(), "");
   const std::string longest(kRecordedCommandBytes, 'x');
-  NoteToGoOn(environment, 1, longest);
+  NoteResumeCommand(environment, 1, longest);
   EXPECT_EQ(left(), longest);
-  NoteToGoOn(environment, 1, "go\x1b[2J runs/\xC3\xA4");
+  NoteResumeCommand(environment, 1, "go\x1b[2J runs/\xC3\xA4");
   EXPECT_EQ(left(), "go runs/\xC3\xA4");
-  NoteToGoOn(environment, 1, longest + "x");  // half a command would be another one
+  NoteResumeCommand(environment, 1, longest + "x");  // half a command would be another one
   EXPECT_EQ(left(), "");
-  NoteToGoOn(environment, 1, "go");
-  NoteToGoOn(environment, 1, "");
+  NoteResumeCommand(environment, 1, "go");
+  NoteResumeCommand(environment, 1, "");
   EXPECT_EQ(left(), "");
-  NoteToGoOn(environment, 1, "go");
-  NoteToGoOn(environment, 0, "stay");
+  NoteResumeCommand(environment, 1, "go");
+  NoteResumeCommand(environment, 0, "stay");
   const auto next = Attach(1, 1);  // the process that replaces it
   EXPECT_EQ(left(), "");
 }

@@ -195,7 +195,7 @@ void AddGoOnNote(const RunStart& start,
   if (command.empty()) return;
   observers.Add(std::make_unique<GoOnNote>(command, CanGoOn(command, start),
                                            [environment, local_rank](std::string_view left) {
-                                             NoteToGoOn(environment, local_rank, left);
+                                             NoteResumeCommand(environment, local_rank, left);
                                            }));
 }
 
