@@ -22,8 +22,8 @@
 #include "trainer/loop/sample_text.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/report/format.h"
-#include "trainer/report/go_on_note.h"
 #include "trainer/report/metrics_file.h"
+#include "trainer/report/resume_note.h"
 #include "trainer/report/run_folder.h"
 #include "trainer/report/state_hashes.h"
 #include "trainer/report/terminal.h"
@@ -193,10 +193,10 @@ void AddGoOnNote(const RunStart& start,
                  const std::string& command,
                  Observers& observers) {
   if (command.empty()) return;
-  observers.Add(std::make_unique<GoOnNote>(command, CanGoOn(command, start),
-                                           [environment, local_rank](std::string_view left) {
-                                             NoteResumeCommand(environment, local_rank, left);
-                                           }));
+  observers.Add(std::make_unique<ResumeNote>(command, CanGoOn(command, start),
+                                             [environment, local_rank](std::string_view left) {
+                                               NoteResumeCommand(environment, local_rank, left);
+                                             }));
 }
 
 Observer& AddTerminal(const ReportConfig& config, const RunFolder& folder, Observers& observers) {
