@@ -19,8 +19,8 @@
 #include "base/crash_stack.h"
 #include "base/env.h"
 #include "base/failure.h"
-#include "base/json_of_stranger.h"
 #include "base/terminal.h"
+#include "base/untrusted_json.h"
 #include "base/whole_file.h"
 
 namespace ddprun {
@@ -145,9 +145,9 @@ Status WriteErrorFile(const std::string& path, const WorkerError& error) {
 }
 
 std::optional<WorkerError> ReadErrorFile(const std::string& path) {
-  const std::optional<std::string> text = ReadFileOfStranger(path);
+  const std::optional<std::string> text = ReadUntrustedFile(path);
   if (!text) return std::nullopt;
-  const json document = ParseJsonOfStranger(*text);
+  const json document = ParseUntrustedJson(*text);
   if (!document.is_object() || !document.contains("message")) return std::nullopt;
   const json& message = document["message"];
   if (message.is_string()) {

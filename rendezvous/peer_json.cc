@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_of_stranger.h"
 #include "base/text.h"
+#include "base/untrusted_json.h"
 
 namespace ddprun::rendezvous {
 
@@ -58,7 +58,7 @@ std::string ToNote(const RoundEnd& end) {
 }
 
 RoundEnd ParseNote(std::string_view note) {
-  const Json json = ParseJsonOfStranger(note);
+  const Json json = ParseUntrustedJson(note);
   const bool understood = json.is_object() && json.contains("node_rank") &&
                           json.contains("message") && json["message"].is_string();
   if (!understood) return {.message = Printable(note)};

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_of_stranger.h"
+#include "base/untrusted_json.h"
 #include "base/whole_file.h"
 #include "launcher/report/job_end.h"
 #include "launcher/report/report_file.h"
@@ -15,7 +15,7 @@ namespace ddprun::launcher {
 
 std::string ErrorTextForParent(const std::string& error_file, const ProcessExit& exit) {
   using nlohmann::json;
-  json document = ParseJsonOfStranger(error_file);
+  json document = ParseUntrustedJson(error_file);
   const bool has_message =
       document.is_object() && document.contains("message") && document["message"].is_object();
   if (!has_message) return error_file;
@@ -25,7 +25,7 @@ std::string ErrorTextForParent(const std::string& error_file, const ProcessExit&
 }
 
 Status CopyErrorFile(const std::string& from, const ProcessExit& exit, const std::string& to) {
-  const std::optional<std::string> text = ReadFileOfStranger(from);
+  const std::optional<std::string> text = ReadUntrustedFile(from);
   if (!text) return {};
   return WriteWholeFile(to, ErrorTextForParent(*text, exit), Durability::kUnsynced);
 }
