@@ -75,8 +75,8 @@ struct FlightPage {
               kRecordedCollectives * sizeof(FlightEntry) - kRecordedLines * sizeof(FlightLine) -
               sizeof(FlightCommand)];
   // These come last because other processes poll them: not in the cache lines of the words above.
-  FlightWord recovers;  // SetRecovers: generation + 1; 0 means that it cannot
-  FlightWord lost_ns;   // MarkLost
+  FlightWord recovery_generation;  // SetRecoveryGeneration: generation + 1; 0 means that it cannot
+  FlightWord lost_ns;              // MarkLost
   FlightWord lost;
 };
 static_assert(sizeof(FlightPage) == kFlightPageBytes);

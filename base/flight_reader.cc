@@ -109,9 +109,10 @@ std::optional<FlightSnapshot> FlightReader::Read(int local_rank) const {
   snapshot.step = static_cast<int64_t>(Get(page.step));
   snapshot.progress = Get(page.progress);
   // The worker may have overwritten its page: a value out of range is not a generation.
-  const uint64_t recovers = Get(page.recovers);
-  if (recovers != 0 && recovers <= static_cast<uint64_t>(std::numeric_limits<int>::max())) {
-    snapshot.recovers = static_cast<int>(recovers) - 1;
+  const uint64_t recovery_generation = Get(page.recovery_generation);
+  if (recovery_generation != 0 &&
+      recovery_generation <= static_cast<uint64_t>(std::numeric_limits<int>::max())) {
+    snapshot.recovery_generation = static_cast<int>(recovery_generation) - 1;
   }
   snapshot.ended = Get(page.ended);
   snapshot.started = Get(page.started);

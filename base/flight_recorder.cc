@@ -83,7 +83,7 @@ Result<std::unique_ptr<FlightRecorder>> FlightRecorder::Attach(const UniqueFd& f
     auto* words = reinterpret_cast<FlightWord*>(page);
     for (size_t i = 0; i < offsetof(FlightPage, unused) / sizeof *words; ++i) Put(words[i], 0);
   }
-  Put(page->recovers, 0);
+  Put(page->recovery_generation, 0);
   Put(page->rank, static_cast<uint64_t>(rank));
   Put(page->pid, static_cast<uint64_t>(::getpid()));
   Put(page->magic, kFlightMagic);
@@ -106,8 +106,8 @@ Status MarkLost(const UniqueFd& file, int local_rank, int generation) {
   return {};
 }
 
-void FlightRecorder::SetRecovers(std::optional<int> generation) {
-  Put(page_.recovers, generation ? static_cast<uint64_t>(*generation) + 1 : 0);
+void FlightRecorder::SetRecoveryGeneration(std::optional<int> generation) {
+  Put(page_.recovery_generation, generation ? static_cast<uint64_t>(*generation) + 1 : 0);
 }
 
 bool FlightRecorder::IsLost(int local_rank, int generation) const {

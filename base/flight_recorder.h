@@ -112,7 +112,7 @@ class FlightRecorder {
   void NoteLine(std::string_view line);
   // If another worker is lost in `generation`, this worker continues in the next one. nullopt means
   // that it cannot continue, or would not notice.
-  void SetRecovers(std::optional<int> generation);
+  void SetRecoveryGeneration(std::optional<int> generation);
   // Returns whether that worker's process was lost in `generation` or later. Any thread.
   bool IsLost(int local_rank, int generation) const;
   std::vector<LostWorker> LostWorkersSince(int generation) const;

@@ -47,17 +47,17 @@ TEST_F(FlightRecorderTest, TellsOfAProcessThatAnotherOneReplaces) {
   {
     const auto lost = Attach(0, 6);
     lost->SetStep(57);
-    lost->SetRecovers(0);
+    lost->SetRecoveryGeneration(0);
     lost->Schedule(kGradients);
     lost->NoteLine("its last words");
   }
-  EXPECT_EQ(Read(0)->recovers, 0);
-  EXPECT_EQ(Read(1)->recovers, std::nullopt);
+  EXPECT_EQ(Read(0)->recovery_generation, 0);
+  EXPECT_EQ(Read(1)->recovery_generation, std::nullopt);
   // A page that its worker has written over.
   for (const uint64_t wild : {uint64_t{0x80000000}, ~uint64_t{0}}) {
     void* page = *MapFlightPages(file_, 1, 1, PROT_READ | PROT_WRITE);
-    Put(static_cast<FlightPage*>(page)->recovers, wild);
-    EXPECT_EQ(Read(1)->recovers, std::nullopt);
+    Put(static_cast<FlightPage*>(page)->recovery_generation, wild);
+    EXPECT_EQ(Read(1)->recovery_generation, std::nullopt);
     ::munmap(page, kFlightPageBytes);
   }
   EXPECT_FALSE(other->IsLost(0, 0));
@@ -73,13 +73,13 @@ TEST_F(FlightRecorderTest, TellsOfAProcessThatAnotherOneReplaces) {
   EXPECT_TRUE(other->IsLost(0, 0));
   const FlightSnapshot fresh = *Read(0);
   EXPECT_EQ(fresh.step, 0);
-  EXPECT_EQ(fresh.recovers, std::nullopt);
+  EXPECT_EQ(fresh.recovery_generation, std::nullopt);
   EXPECT_TRUE(fresh.collectives.empty());
   EXPECT_TRUE(fresh.log.empty());
-  next->SetRecovers(1);
-  EXPECT_EQ(Read(0)->recovers, 1);
-  next->SetRecovers({});
-  EXPECT_EQ(Read(0)->recovers, std::nullopt);
+  next->SetRecoveryGeneration(1);
+  EXPECT_EQ(Read(0)->recovery_generation, 1);
+  next->SetRecoveryGeneration({});
+  EXPECT_EQ(Read(0)->recovery_generation, std::nullopt);
 }
 
 TEST_F(FlightRecorderTest, FollowsACollectiveFromItsScheduleToItsEnd) {

@@ -72,7 +72,8 @@ void Trainer::RecoverFromPeers() {
 
 void Trainer::SetRecovers(bool recovers) {
   if (recovery_.group == nullptr) return;
-  recorder_->SetRecovers(recovers ? std::optional(recovery_.group->generation()) : std::nullopt);
+  recorder_->SetRecoveryGeneration(recovers ? std::optional(recovery_.group->generation())
+                                            : std::nullopt);
 }
 
 void Trainer::WithOthers(const std::function<void()>& part) {

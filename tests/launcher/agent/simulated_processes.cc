@@ -230,7 +230,7 @@ void SimulatedProcesses::SayThatTheyRecover(size_t generation) {
   for (const auto& [rank, process] : newest) {
     process->page_is_wrong = world_.Chance(chances_.wrong_pages);
     const int beyond = process->page_is_wrong ? 1000 : 0;
-    process->recorder->SetRecovers(world_.generations[generation].replaced + beyond);
+    process->recorder->SetRecoveryGeneration(world_.generations[generation].replaced + beyond);
   }
 }
 
