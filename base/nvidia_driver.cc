@@ -184,7 +184,7 @@ std::optional<std::string> DeviceNamed(const std::string& entry, const std::vect
 
 }  // namespace
 
-Result<NvidiaDriver> AskNvidiaDriver() {
+Result<NvidiaDriver> QueryNvidiaDriver() {
   Nvml nvml;
   DDPRUN_TRY(nvml.Begin());
   NvidiaDriver driver;

@@ -37,7 +37,7 @@ struct NvidiaDriver {
 
 // Returns kFailed if there is no driver, or if it does not answer: `what` is one sentence that says
 // which. Takes milliseconds, or a second if no process keeps the driver loaded.
-Result<NvidiaDriver> AskNvidiaDriver();
+Result<NvidiaDriver> QueryNvidiaDriver();
 
 // Returns "NVIDIA H200, 141 GiB (1.0 GiB in use), 41 C, 71 W, 97 % busy"; unknown parts are absent.
 std::string DescribeGpu(const Gpu& gpu);

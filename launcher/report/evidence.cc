@@ -31,7 +31,7 @@ void Evidence::AddGpus(std::vector<WorkerRecord>& workers) {
   for (WorkerRecord& worker : workers) {
     if (worker.gpu_bus_id.empty() || worker.told_to_stop) continue;
     if (!worker.exit || ExitCode(*worker.exit) == 0) continue;
-    if (!driver) driver.emplace(AskNvidiaDriver());
+    if (!driver) driver.emplace(QueryNvidiaDriver());
     worker.gpu = ExplainGpu(worker.gpu_bus_id, *driver);
   }
 }

@@ -112,7 +112,7 @@ DeviceChoice ChooseDevice(const std::string& device,
                           const std::string& key) {
   if (device == "cpu") return {};
   DeviceChoice choice{.required = device.starts_with("cuda")};
-  const Result<NvidiaDriver> driver = AskNvidiaDriver();
+  const Result<NvidiaDriver> driver = QueryNvidiaDriver();
   const bool any = driver && CountVisibleGpus(driver->gpus, env.Get("CUDA_VISIBLE_DEVICES")) > 0;
   if (!choice.required && !any) return {};
   const Result<const CudaModule*> module = OpenFor(driver, env);
