@@ -193,12 +193,12 @@ void FlightRecorder::SetWaiting(uint64_t ticket, bool waits) {
   Put(entry.description, Pack(description));
 }
 
-void FlightRecorder::End(uint64_t ticket, bool well) {
+void FlightRecorder::End(uint64_t ticket, bool succeeded) {
   FlightEntry& entry = EntryOf(page_, ticket);
   if (Get(entry.ticket) == ticket) {
     const FlightWriting writing(entry.version);
     FlightDescription description = Unpack(Get(entry.description));
-    description.state = well ? CollectiveState::kCompleted : CollectiveState::kFailed;
+    description.state = succeeded ? CollectiveState::kCompleted : CollectiveState::kFailed;
     Put(entry.description, Pack(description));
     Put(entry.ended_ns, NowNs());
   }

@@ -129,7 +129,7 @@ class FlightRecorder {
   void Start(uint64_t ticket, const Collective& collective);
   // `waits` means that the collective waits for another rank.
   void SetWaiting(uint64_t ticket, bool waits);
-  void End(uint64_t ticket, bool well);
+  void End(uint64_t ticket, bool succeeded);
 
   // Returns "step 57, bucket 3" of a started collective, as far as they are known; may be empty.
   std::string StepAndBucket(uint64_t ticket) const;
