@@ -65,11 +65,11 @@ Finding CheckVisible(const NvidiaDriver& driver,
 Finding CheckPeers(const NvidiaDriver& driver) {
   Finding finding{.name = "peer access",
                   .what = "every GPU can read every other's memory",
-                  .facts = {{"apart", driver.apart}}};
-  if (driver.apart.empty()) return finding;
-  const auto [a, b] = driver.apart.front();
+                  .facts = {{"apart", driver.without_peer_access}}};
+  if (driver.without_peer_access.empty()) return finding;
+  const auto [a, b] = driver.without_peer_access.front();
   finding.verdict = Verdict::kNote;
-  finding.what = std::to_string(driver.apart.size()) +
+  finding.what = std::to_string(driver.without_peer_access.size()) +
                  " pairs of GPUs cannot read each other's "
                  "memory (the first: " +
                  std::to_string(a) + " and " + std::to_string(b) +

@@ -30,7 +30,7 @@ TEST(NvidiaDriver, TellsWhatThereIs) {
   ASSERT_TRUE(driver.has_value()) << driver.error().what;
   EXPECT_EQ(driver->version, "580.65.06");
   EXPECT_EQ(driver->cuda, 13000);
-  EXPECT_THAT(driver->apart, ElementsAre(Pair(0, 2)));
+  EXPECT_THAT(driver->without_peer_access, ElementsAre(Pair(0, 2)));
   ASSERT_EQ(driver->gpus.size(), 3);
   const Gpu& first = driver->gpus[0];
   EXPECT_EQ(first.name, "Fake GPU");

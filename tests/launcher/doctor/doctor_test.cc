@@ -126,7 +126,7 @@ TEST(Doctor, ComparesTheDriverWithTheModule) {
                              .celsius = 91,
                              .watts = 700,
                              .busy_percent = 100}},
-                   .apart = {{0, 1}}};
+                   .without_peer_access = {{0, 1}}};
   TrainerFacts trainer{.module = "/d/libddprun_cuda.so", .cuda = 13000, .nccl = 22809};
   std::vector<Finding> found = CheckGpus(driver, "1", trainer, {.gpu = true});
   EXPECT_THAT(found, Contains(Is("driver", Verdict::kOk, "1 of 2 GPUs visible")));
