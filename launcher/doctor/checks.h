@@ -49,7 +49,7 @@ struct NetworkFacts {
 };
 NetworkFacts ReadNetwork();
 std::vector<Finding> CheckNetwork(const NetworkFacts& facts,
-                                  const Asked& asked,
+                                  const IntendedUse& use,
                                   const ProcessLimit& locked_memory);
 
 // A library that a program or library needs. `path` is "" if the dynamic loader does not find it.
@@ -77,6 +77,6 @@ std::vector<Finding> CheckTrainer(const TrainerFacts& facts);
 std::vector<Finding> CheckGpus(const Result<NvidiaDriver>& driver,
                                const std::optional<std::string>& visible,
                                const TrainerFacts& trainer,
-                               const Asked& asked);
+                               const IntendedUse& use);
 
 }  // namespace ddprun::launcher

@@ -82,10 +82,10 @@ bool CanListen(uint16_t port) {
   return rendezvous::ListenOn({&loopback, 1}, port).has_value();
 }
 
-Finding CheckUcx(const NetworkFacts& facts, const Asked& asked, const ProcessLimit& locked) {
+Finding CheckUcx(const NetworkFacts& facts, const IntendedUse& use, const ProcessLimit& locked) {
   Finding finding{.name = "UCX", .facts = {{"version", facts.ucx.value_or("")}}};
   if (!facts.ucx) {
-    finding.verdict = MissingIf(asked.nodes);
+    finding.verdict = MissingIf(use.nodes);
     finding.what = "cannot be loaded, and connects ranks of several nodes: " + facts.ucx_error;
     finding.remedy = "apt-get install libucx0";
     return finding;
@@ -105,7 +105,7 @@ Finding CheckUcx(const NetworkFacts& facts, const Asked& asked, const ProcessLim
   finding.what =
       *facts.ucx + ", over " + (devices.empty() ? "loopback alone" : FormatList(devices));
   if (devices.empty()) {
-    finding.verdict = MissingIf(asked.nodes);
+    finding.verdict = MissingIf(use.nodes);
     finding.remedy = "No network interface is up: other nodes cannot be reached.";
   } else if (infiniband && locked.now >= 0) {
     finding.verdict = Verdict::kNote;
@@ -116,12 +116,12 @@ Finding CheckUcx(const NetworkFacts& facts, const Asked& asked, const ProcessLim
   return finding;
 }
 
-Finding CheckHostName(const NetworkFacts& facts, const Asked& asked) {
+Finding CheckHostName(const NetworkFacts& facts, const IntendedUse& use) {
   Finding finding{.name = "host name",
                   .what = facts.host + " is " + FormatList(facts.addresses),
                   .facts = {{"host", facts.host}, {"addresses", facts.addresses}}};
   if (!facts.addresses.empty()) return finding;
-  finding.verdict = MissingIf(asked.nodes);
+  finding.verdict = MissingIf(use.nodes);
   finding.what = facts.host +
                  " has no address: ddprun needs none on one node, but PyTorch's own "
                  "programs ask for it and wait";
@@ -162,9 +162,9 @@ NetworkFacts ReadNetwork() {
 }
 
 std::vector<Finding> CheckNetwork(const NetworkFacts& facts,
-                                  const Asked& asked,
+                                  const IntendedUse& use,
                                   const ProcessLimit& locked_memory) {
-  return {CheckUcx(facts, asked, locked_memory), CheckHostName(facts, asked), CheckPorts(facts)};
+  return {CheckUcx(facts, use, locked_memory), CheckHostName(facts, use), CheckPorts(facts)};
 }
 
 }  // namespace ddprun::launcher
