@@ -53,7 +53,7 @@ json FactsOf(const std::string& path) {
 }
 
 // Returns the first entry that is not ddprun's own; "" means none.
-Result<std::string> FirstForeign(const std::string& folder, IsOwn is_own) {
+Result<std::string> FirstForeign(const std::string& folder, IsOwnEntry is_own) {
   DDPRUN_ASSIGN(const std::vector<std::string> names, EntriesOf(folder));
   for (const std::string& name : names) {
     if (!is_own(folder, name)) return name;
@@ -128,9 +128,10 @@ void RemoveLeft(const std::string& folder) {
     const UniqueFd lock = Lock(path, LOCK_NB);
     if (!lock.valid()) continue;
     if (fs::exists(path + "/" + kUnfinished, error)) {
-      RemoveMade(path);
+      RemoveNewFolder(path);
     } else if (fs::exists(path + "/" + kListName, error)) {
-      (void)RemoveOwn(path, IsListed);  // the finished folder, or the old one after an exchange
+      // The finished folder, or the old one after an exchange.
+      (void)RemoveOwnFolder(path, IsListed);
     }
   }
 }
@@ -144,7 +145,7 @@ bool IsListed(const std::string& folder, const std::string& name) {
   return list.is_object() && list.contains(name) && list[name] == FactsOf(folder + "/" + name);
 }
 
-Status CheckOwn(const std::string& folder, IsOwn is_own) {
+Status CheckOnlyOwnEntries(const std::string& folder, IsOwnEntry is_own) {
   struct stat status = {};
   if (::stat(folder.c_str(), &status) != 0) {
     return errno == ENOENT ? Status() : CannotWrite(folder, errno);
@@ -161,8 +162,8 @@ Status CheckOwn(const std::string& folder, IsOwn is_own) {
                .page = "not-replaced"};
 }
 
-Status RemoveOwn(const std::string& folder, IsOwn is_own) {
-  DDPRUN_TRY(CheckOwn(folder, is_own));
+Status RemoveOwnFolder(const std::string& folder, IsOwnEntry is_own) {
+  DDPRUN_TRY(CheckOnlyOwnEntries(folder, is_own));
   DDPRUN_ASSIGN(const std::vector<std::string> names, EntriesOf(folder));
   for (const std::string& name : names) {
     const std::string path = folder + "/" + name;
@@ -172,14 +173,14 @@ Status RemoveOwn(const std::string& folder, IsOwn is_own) {
   return {};
 }
 
-void RemoveMade(const std::string& folder) {
+void RemoveNewFolder(const std::string& folder) {
   std::error_code ignored;
   fs::remove_all(folder, ignored);
 }
 
 Result<std::string> PublishFolder(const std::string& written,
                                   const std::string& folder,
-                                  IsOwn is_own) {
+                                  IsOwnEntry is_own) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(written, error)) {
     DDPRUN_TRY(SyncFile(entry.path().string()));
@@ -197,8 +198,8 @@ Result<std::string> PublishFolder(const std::string& written,
     DDPRUN_ASSIGN(const std::string old, Exchange(written, folder));
     // Synced before the old folder is removed, because a crash could still undo the exchange.
     DDPRUN_TRY(SyncParent(folder));
-    if (CheckOwn(old, is_own).ok()) {
-      (void)RemoveOwn(old, is_own);
+    if (CheckOnlyOwnEntries(old, is_own).ok()) {
+      (void)RemoveOwnFolder(old, is_own);
     } else {
       DDPRUN_TRY(SetAside(old, folder, aside));
     }
@@ -214,7 +215,7 @@ WholeFolder::WholeFolder(WholeFolder&& other) noexcept
       made_parents_(std::exchange(other.made_parents_, {})) {}
 
 WholeFolder::~WholeFolder() {
-  if (!path_.empty()) RemoveMade(path_);
+  if (!path_.empty()) RemoveNewFolder(path_);
   // rmdir() fails for parents that are not empty, so these stay.
   while (!made_parents_.empty()) {
     ::rmdir(made_parents_.back().c_str());
@@ -278,7 +279,7 @@ Result<std::string> WholeFolder::Finish() {
     made_parents_.clear();
   } else {
     // After a failed exchange this may be the old folder, so only own files are removed.
-    (void)RemoveOwn(written, IsListed);
+    (void)RemoveOwnFolder(written, IsListed);
   }
   return aside;
 }

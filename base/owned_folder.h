@@ -10,26 +10,26 @@
 namespace ddprun {
 
 // Returns whether ddprun wrote the entry `name` (relative to `folder`) and it is unchanged since.
-using IsOwn = bool (*)(const std::string& folder, const std::string& name);
+using IsOwnEntry = bool (*)(const std::string& folder, const std::string& name);
 
-// An IsOwn for folders that WholeFolder made: looks into the list that WholeFolder left there.
+// An IsOwnEntry for folders that WholeFolder made: looks into the list that WholeFolder left there.
 bool IsListed(const std::string& folder, const std::string& name);
 
 // Returns an error if the folder has an entry for which `is_own` is false.
-Status CheckOwn(const std::string& folder, IsOwn is_own);
+Status CheckOnlyOwnEntries(const std::string& folder, IsOwnEntry is_own);
 
-// Removes the folder. If CheckOwn() returns an error, removes nothing and returns it.
-Status RemoveOwn(const std::string& folder, IsOwn is_own);
+// Removes the folder. If CheckOnlyOwnEntries() returns an error, removes nothing and returns it.
+Status RemoveOwnFolder(const std::string& folder, IsOwnEntry is_own);
 
 // Removes a folder and all that is in it. REQUIRES: ddprun made it under a name that was free.
-void RemoveMade(const std::string& folder);
+void RemoveNewFolder(const std::string& folder);
 
 // Renames `written`, a folder of files, to `folder` in the same parent. An old folder of that name
 // is removed if it has only ddprun's own files, else kept as "FOLDER.aside-K", which is returned.
 // After a crash of the machine either the old or the new folder is there, whole.
 Result<std::string> PublishFolder(const std::string& written,
                                   const std::string& folder,
-                                  IsOwn is_own);
+                                  IsOwnEntry is_own);
 
 // A folder that is being written, beside the folder that it will replace. Not thread-safe.
 class WholeFolder {

@@ -64,7 +64,7 @@ void Take(std::string_view line, JobMarks& marks) {
     }
   }
   EndJob(marks, SweepTimes{.limit = kSweepLimit});
-  if (!job_folder.empty()) RemoveMade(job_folder);
+  if (!job_folder.empty()) RemoveNewFolder(job_folder);
   ::_exit(0);
 }
 

@@ -60,7 +60,7 @@ class OwnedFolderTest : public testing::Test {
     return aside ? *aside : "error: " + aside.error().what;
   }
   std::string Complaint(const std::string& name) const {
-    const Status status = CheckOwn(Path(name), IsListed);
+    const Status status = CheckOnlyOwnEntries(Path(name), IsListed);
     return status.ok() ? "" : status.error().what;
   }
 
@@ -92,7 +92,7 @@ TEST_F(OwnedFolderTest, KnowsWhatItDidNotWrite) {
     if (std::string(change) == "folder") fs::create_directory(Path("model/folder"));
     if (std::string(change) != "folder") Write("model/" + std::string(change), "changed");
     EXPECT_THAT(Complaint("model"), HasSubstr("\"" + std::string(change) + "\""));
-    EXPECT_FALSE(RemoveOwn(Path("model"), IsListed).ok());
+    EXPECT_FALSE(RemoveOwnFolder(Path("model"), IsListed).ok());
     EXPECT_TRUE(fs::exists(Path("model/in/b")));
     fs::remove_all(Path("model"));
   }

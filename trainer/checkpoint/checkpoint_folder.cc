@@ -138,18 +138,18 @@ Status RemoveUnfinished(const std::string& folder, int64_t step, const std::stri
   for (const Found& item : found) {
     if (!item.name.rest.starts_with(kUnfinished) || item.name.step > step) continue;
     // Skips entries that this program has not written.
-    if (item.path == keep || !CheckOwn(item.path, IsCheckpointFile).ok()) continue;
-    DDPRUN_TRY(RemoveOwn(item.path, IsCheckpointFile));
+    if (item.path == keep || !CheckOnlyOwnEntries(item.path, IsCheckpointFile).ok()) continue;
+    DDPRUN_TRY(RemoveOwnFolder(item.path, IsCheckpointFile));
   }
   return {};
 }
 
 Status RemoveCheckpoint(const std::string& path) {
-  DDPRUN_TRY(CheckOwn(path, IsCheckpointFile));
+  DDPRUN_TRY(CheckOnlyOwnEntries(path, IsCheckpointFile));
   // Renames it first, so that a half deleted folder does not have the name of a checkpoint.
   const std::string doomed = path + std::string(kUnfinished) + "deleted";
   DDPRUN_TRY(Rename(path, doomed));
-  return RemoveOwn(doomed, IsCheckpointFile);
+  return RemoveOwnFolder(doomed, IsCheckpointFile);
 }
 
 Status PrepareCheckpointFolder(const std::string& folder, int64_t step) {

@@ -251,7 +251,7 @@ void GiveUpCheckpoint(const Writing& writing, const Error& error) {
   const SaverOptions& options = writing.options;
   const std::string folder = UnfinishedPath(options, writing.request);
   if (options.part.size == 1) {
-    (void)RemoveOwn(folder, IsCheckpointFile);
+    (void)RemoveOwnFolder(folder, IsCheckpointFile);
     return;
   }
   (void)MakeFolder(options.folder);
