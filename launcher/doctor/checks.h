@@ -15,8 +15,8 @@ namespace ddprun::launcher {
 
 // A resource limit of processes; a negative number means no limit.
 struct ProcessLimit {
-  int64_t now = -1;   // the soft limit
-  int64_t most = -1;  // the hard limit
+  int64_t soft = -1;
+  int64_t hard = -1;
 };
 
 struct MachineFacts {

@@ -107,10 +107,10 @@ Finding CheckUcx(const NetworkFacts& facts, const IntendedUse& use, const Proces
   if (devices.empty()) {
     finding.verdict = MissingIf(use.nodes);
     finding.remedy = "No network interface is up: other nodes cannot be reached.";
-  } else if (infiniband && locked.now >= 0) {
+  } else if (infiniband && locked.soft >= 0) {
     finding.verdict = Verdict::kNote;
     finding.what +=
-        "; RDMA needs locked memory, of which a process may have " + BinaryBytes(locked.now);
+        "; RDMA needs locked memory, of which a process may have " + BinaryBytes(locked.soft);
     finding.remedy = "ulimit -l unlimited (docker run --ulimit memlock=-1)";
   }
   return finding;
