@@ -16,12 +16,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/crash_stack.h"
 #include "base/env.h"
 #include "base/failure.h"
 #include "base/terminal.h"
 #include "base/untrusted_json.h"
-#include "base/whole_file.h"
 
 namespace ddprun {
 
@@ -140,8 +140,8 @@ Status WriteErrorFile(const std::string& path, const WorkerError& error) {
                       {"timestamp", std::to_string(error.timestamp_s)}};
   const json document = {{"message", {{"message", error.message}, {"extraInfo", extra}}}};
   // The message may have any bytes, but JSON only UTF-8.
-  return WriteWholeFile(path, document.dump(-1, ' ', false, json::error_handler_t::replace),
-                        Durability::kUnsynced);
+  return WriteFileAtomically(path, document.dump(-1, ' ', false, json::error_handler_t::replace),
+                             Durability::kUnsynced);
 }
 
 std::optional<WorkerError> ReadErrorFile(const std::string& path) {

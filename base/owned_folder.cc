@@ -14,8 +14,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/unique_fd.h"
-#include "base/whole_file.h"
 
 namespace ddprun {
 
@@ -24,9 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// The list in a folder that WholeFolder made. It is hidden, because users look for a model there.
+// The list in a folder that AtomicFolder made. It is hidden, because users look for a model there.
 constexpr const char* kListName = ".ddprun-files.json";
-// The mark in a folder that WholeFolder is still writing.
+// The mark in a folder that AtomicFolder is still writing.
 constexpr const char* kUnfinished = ".ddprun-unfinished";
 
 Result<std::vector<std::string>> EntriesOf(const std::string& folder) {
@@ -105,7 +105,7 @@ UniqueFd Lock(const std::string& folder, int wait) {
   return fd;
 }
 
-// Returns whether WholeFolder::Create() makes folders of this name for `folder`.
+// Returns whether AtomicFolder::Create() makes folders of this name for `folder`.
 bool IsNameInTheMaking(std::string_view name, const std::string& folder) {
   const std::string prefix = fs::path(folder).filename().string() + ".";
   constexpr std::string_view kEnd = ".tmp";
@@ -208,13 +208,13 @@ Result<std::string> PublishFolder(const std::string& written,
   return aside;
 }
 
-WholeFolder::WholeFolder(WholeFolder&& other) noexcept
+AtomicFolder::AtomicFolder(AtomicFolder&& other) noexcept
     : folder_(std::move(other.folder_)),
       path_(std::exchange(other.path_, {})),
       in_use_(std::move(other.in_use_)),
       made_parents_(std::exchange(other.made_parents_, {})) {}
 
-WholeFolder::~WholeFolder() {
+AtomicFolder::~AtomicFolder() {
   if (!path_.empty()) RemoveNewFolder(path_);
   // rmdir() fails for parents that are not empty, so these stay.
   while (!made_parents_.empty()) {
@@ -223,9 +223,9 @@ WholeFolder::~WholeFolder() {
   }
 }
 
-Result<WholeFolder> WholeFolder::Create(const std::string& folder) {
+Result<AtomicFolder> AtomicFolder::Create(const std::string& folder) {
   std::error_code error;
-  WholeFolder made;
+  AtomicFolder made;
   // Follows links, and removes a "/" at the end.
   const fs::path absolute = fs::absolute(folder, error);
   if (error) return CannotWrite(folder, error.value());
@@ -263,16 +263,16 @@ Result<WholeFolder> WholeFolder::Create(const std::string& folder) {
   return made;
 }
 
-Result<std::string> WholeFolder::Finish() {
+Result<std::string> AtomicFolder::Finish() {
   const std::string mark = path_ + "/" + kUnfinished;
   if (std::remove(mark.c_str()) != 0 && errno != ENOENT) return CannotWrite(mark, errno);
   DDPRUN_ASSIGN(const std::vector<std::string> names, EntriesOf(path_));
   json list;
   for (const std::string& name : names) list[name] = FactsOf(path_ + "/" + name);
   // File names may have any bytes, but JSON only UTF-8.
-  DDPRUN_TRY(WriteWholeFile(path_ + "/" + kListName,
-                            list.dump(2, ' ', false, json::error_handler_t::replace) + "\n",
-                            Durability::kUnsynced));
+  DDPRUN_TRY(WriteFileAtomically(path_ + "/" + kListName,
+                                 list.dump(2, ' ', false, json::error_handler_t::replace) + "\n",
+                                 Durability::kUnsynced));
   const std::string written = std::exchange(path_, {});
   Result<std::string> aside = PublishFolder(written, folder_, IsListed);
   if (aside) {

@@ -12,7 +12,8 @@ namespace ddprun {
 // Returns whether ddprun wrote the entry `name` (relative to `folder`) and it is unchanged since.
 using IsOwnEntry = bool (*)(const std::string& folder, const std::string& name);
 
-// An IsOwnEntry for folders that WholeFolder made: looks into the list that WholeFolder left there.
+// An IsOwnEntry for folders that AtomicFolder made: looks into the list that AtomicFolder left
+// there.
 bool IsListed(const std::string& folder, const std::string& name);
 
 // Returns an error if the folder has an entry for which `is_own` is false.
@@ -32,14 +33,14 @@ Result<std::string> PublishFolder(const std::string& written,
                                   IsOwnEntry is_own);
 
 // A folder that is being written, beside the folder that it will replace. Not thread-safe.
-class WholeFolder {
+class AtomicFolder {
  public:
   // Makes the folder under a free name, and missing parents. Removes what killed processes have
-  // left of a WholeFolder for the same `folder`.
-  static Result<WholeFolder> Create(const std::string& folder);
+  // left of an AtomicFolder for the same `folder`.
+  static Result<AtomicFolder> Create(const std::string& folder);
   // Without Finish(), removes what was made; the old folder stays as it was.
-  ~WholeFolder();
-  WholeFolder(WholeFolder&& other) noexcept;
+  ~AtomicFolder();
+  AtomicFolder(AtomicFolder&& other) noexcept;
 
   // The folder to write files to, until Finish().
   const std::string& path() const { return path_; }
@@ -47,7 +48,7 @@ class WholeFolder {
   Result<std::string> Finish();
 
  private:
-  WholeFolder() = default;
+  AtomicFolder() = default;
 
   std::string folder_;
   std::string path_;                       // "" after Finish() or a move

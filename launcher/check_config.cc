@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/unique_fd.h"
-#include "base/whole_file.h"
 #include "launcher/commands.h"
 #include "launcher/process/program_output.h"
 #include "launcher/sweep/sweep_run.h"

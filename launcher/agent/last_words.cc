@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/untrusted_json.h"
-#include "base/whole_file.h"
 #include "launcher/report/job_end.h"
 #include "launcher/report/report_file.h"
 
@@ -27,7 +27,7 @@ std::string ErrorTextForParent(const std::string& error_file, const ProcessExit&
 Status CopyErrorFile(const std::string& from, const ProcessExit& exit, const std::string& to) {
   const std::optional<std::string> text = ReadUntrustedFile(from);
   if (!text) return {};
-  return WriteWholeFile(to, ErrorTextForParent(*text, exit), Durability::kUnsynced);
+  return WriteFileAtomically(to, ErrorTextForParent(*text, exit), Durability::kUnsynced);
 }
 
 void ReportJobEnd(const AgentPlan& plan, const JobEnd& end, Console& console, const Log& log) {

@@ -11,7 +11,7 @@
 #include <asio/executor_work_guard.hpp>
 #include <asio/post.hpp>
 
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 
 namespace ddprun::launcher {
 

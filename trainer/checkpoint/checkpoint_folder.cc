@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/atomic_file.h"
 #include "base/owned_folder.h"
-#include "base/whole_file.h"
 #include "trainer/checkpoint/commit.h"
 
 namespace ddprun::trainer {

@@ -13,9 +13,9 @@
 #include <thread>
 #include <utility>
 
+#include "base/atomic_file.h"
 #include "base/owned_folder.h"
 #include "base/unique_fd.h"
-#include "base/whole_file.h"
 #include "trainer/checkpoint/commit.h"
 #include "trainer/checkpoint/crc32c.h"
 
@@ -78,7 +78,7 @@ std::string RecordPath(const std::string& folder, int64_t rank) {
 }
 
 Status LeaveRecord(const std::string& folder, int64_t rank, const ShardRecord& record) {
-  return WriteWholeFile(RecordPath(folder, rank), RecordText(record), Durability::kUnsynced);
+  return WriteFileAtomically(RecordPath(folder, rank), RecordText(record), Durability::kUnsynced);
 }
 
 class CheckpointWriter {

@@ -11,8 +11,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/whole_file.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/config/config_text.h"
 #include "trainer/config/keys.h"
@@ -265,7 +265,7 @@ FolderView LookAtFolder(const CheckpointPlace& place, c10d::Backend* control) {
   const auto see = [&] { return fs::exists(token, error); };
   if (control->getRank() == 0) {
     fs::create_directories(place.folder, error);
-    (void)WriteWholeFile(token, "", Durability::kUnsynced);
+    (void)WriteFileAtomically(token, "", Durability::kUnsynced);
   }
   ExchangeTexts(control, "");  // it is there, or will not be
   // File systems between hosts may show it late.

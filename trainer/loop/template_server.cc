@@ -18,13 +18,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/cpus.h"
 #include "base/failure.h"
 #include "base/flight_recorder.h"
 #include "base/open_file_limit.h"
 #include "base/stop_signals.h"
 #include "base/untrusted_json.h"
-#include "base/whole_file.h"
 
 namespace ddprun::trainer {
 

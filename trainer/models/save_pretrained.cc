@@ -8,9 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/owned_folder.h"
-#include "base/whole_file.h"
 #include "trainer/models/folder_config.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/state/safetensors.h"
@@ -36,7 +36,7 @@ constexpr std::array<const char*, 10> kCompanions = {"vocab.txt",
 
 void WriteText(const fs::path& path, std::string_view text) {
   // The file is not synced, because the caller syncs the whole folder.
-  ThrowIfError(WriteWholeFile(path.string(), text, Durability::kUnsynced));
+  ThrowIfError(WriteFileAtomically(path.string(), text, Durability::kUnsynced));
 }
 
 // Returns nullopt if the folder or file is missing or cannot be read, because a run that has
@@ -181,7 +181,7 @@ void WriteFiles(const Model& model, const fs::path& folder, const SaveOptions& o
 std::string SavePretrained(const Model& model,
                            const std::string& folder,
                            const SaveOptions& options) {
-  WholeFolder whole = ValueOrThrow(WholeFolder::Create(folder));
+  AtomicFolder whole = ValueOrThrow(AtomicFolder::Create(folder));
   WriteFiles(model, whole.path(), options);
   return ValueOrThrow(whole.Finish());
 }

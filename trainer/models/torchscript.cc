@@ -10,9 +10,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/text.h"
-#include "base/whole_file.h"
 #include "trainer/compute/precision.h"
 
 namespace ddprun::trainer {
@@ -144,7 +144,7 @@ class TorchScript final : public Model {
   }
 
   void SaveFiles(const std::string& folder) const override {
-    WholeFile file = ValueOrThrow(WholeFile::Create((fs::path(folder) / kFileName).string()));
+    AtomicFile file = ValueOrThrow(AtomicFile::Create((fs::path(folder) / kFileName).string()));
     Status status;
     const auto write = [&](const void* bytes, size_t count) {
       if (status.ok()) status = file.Write({static_cast<const char*>(bytes), count});

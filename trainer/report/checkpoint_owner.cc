@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 
 namespace ddprun::trainer {
 

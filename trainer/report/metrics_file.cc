@@ -14,8 +14,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/whole_file.h"
 #include "trainer/report/append_line.h"
 
 namespace ddprun::trainer {
@@ -71,7 +71,7 @@ Status CutMetrics(const std::string& path, int64_t step, bool evaluation_due) {
   }
   if (file.bad()) return MetricsUnreadable(path, errno);  // what was not read would be lost
   if (kept.size() == read) return {};
-  return WriteWholeFile(path, kept);
+  return WriteFileAtomically(path, kept);
 }
 
 Result<ToldSteps> CutLastLine(const std::string& path) {

@@ -21,7 +21,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 #include "trainer/config/config_text.h"
 #include "trainer/report/checkpoint_owner.h"
 
@@ -306,8 +306,8 @@ Status KeepRunFolder(RunFolder& folder, const Config& config, std::span<const st
     DDPRUN_TRY(KeepOwnFolder(folder.checkpoints, owner, folder.checkpoints_lock));
   }
   // Does not sync, so that the first step does not wait for a disk.
-  return WriteWholeFile(folder.path + "/" + kResolvedConfig, ResolvedText(config, folder),
-                        Durability::kUnsynced);
+  return WriteFileAtomically(folder.path + "/" + kResolvedConfig, ResolvedText(config, folder),
+                             Durability::kUnsynced);
 }
 
 void WithdrawRunFolder(RunFolder& folder) {

@@ -11,9 +11,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/mix_seeds.h"
-#include "base/whole_file.h"
 #include "trainer/report/append_line.h"
 
 namespace ddprun::trainer {

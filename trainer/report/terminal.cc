@@ -8,8 +8,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/atomic_file.h"
 #include "base/text.h"
-#include "base/whole_file.h"
 #include "trainer/report/format.h"
 
 namespace ddprun::trainer {

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 #include "trainer/report/append_line.h"
 #include "trainer/report/format.h"
 

@@ -9,7 +9,7 @@
 #include <random>
 #include <set>
 
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 #include "tests/trainer/checkpoint/checkpoint_fixture.h"
 #include "tests/trainer/checkpoint/file_calls.h"
 
@@ -264,7 +264,7 @@ TEST(ModelDisk, KnowsThatARenameAloneIsNotEnough) {
   {
     const WatchFiles watch(folder.path(), disk);
     const std::string text = "text";
-    ASSERT_TRUE(WriteWholeFile(folder.path() + "/file", text, Durability::kUnsynced).ok());
+    ASSERT_TRUE(WriteFileAtomically(folder.path() + "/file", text, Durability::kUnsynced).ok());
   }
   const std::set<DiskState> unsynced = disk.LastStates();
   EXPECT_TRUE(unsynced.contains({}));
@@ -272,7 +272,7 @@ TEST(ModelDisk, KnowsThatARenameAloneIsNotEnough) {
   EXPECT_TRUE(unsynced.contains({{"file", "text"}}));
   {
     const WatchFiles watch(folder.path(), disk);
-    ASSERT_TRUE(WriteWholeFile(folder.path() + "/file", "more").ok());
+    ASSERT_TRUE(WriteFileAtomically(folder.path() + "/file", "more").ok());
   }
   EXPECT_EQ(disk.LastStates(), (std::set<DiskState>{{{"file", "more"}}}));
 }
