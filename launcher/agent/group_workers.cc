@@ -75,9 +75,9 @@ std::optional<size_t> GroupWorkers::NoteExit(pid_t pid, const ProcessExit& exit)
   return static_cast<size_t>(worker - workers_.begin());
 }
 
-void GroupWorkers::NoteStanding(int local_rank, const std::string& standing) {
+void GroupWorkers::NoteLastActivity(int local_rank, const std::string& activity) {
   for (Worker& worker : workers_) {
-    if (worker.record.local_rank == local_rank) worker.record.standing = standing;
+    if (worker.record.local_rank == local_rank) worker.record.last_activity = activity;
   }
 }
 

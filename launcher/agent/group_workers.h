@@ -11,7 +11,7 @@
 #include "base/flight_reader.h"
 #include "launcher/agent/group_handlers.h"
 #include "launcher/agent/worker_spec.h"
-#include "launcher/hang/standing.h"
+#include "launcher/hang/worker_activity.h"
 #include "launcher/output/group_output.h"
 #include "launcher/output/stream_plan.h"
 #include "launcher/report/worker_record.h"
@@ -40,7 +40,7 @@ class GroupWorkers {
   // worker that lives.
   std::optional<size_t> NoteExit(pid_t pid, const ProcessExit& exit);
   // Adds to a worker's record what it did when the first worker failed.
-  void NoteStanding(int local_rank, const std::string& standing);
+  void NoteLastActivity(int local_rank, const std::string& activity);
   // Sets the time from which WorkerRecord::ended_after counts.
   void NoteStop(Clock::Time time) { stop_time_ = time; }
 

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "launcher/hang/standing.h"
+#include "launcher/hang/worker_activity.h"
 
 namespace ddprun::launcher {
 

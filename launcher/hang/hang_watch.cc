@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "launcher/hang/standing.h"
+#include "launcher/hang/worker_activity.h"
 
 namespace ddprun::launcher {
 
@@ -59,21 +59,21 @@ HangReport HangWatch::Report(const std::vector<LiveWorker>& workers,
   HangReport report{.timeout = timeout_, .still_for = state_.still_for(), .now = clock_.Now()};
   for (size_t i = 0; i < workers.size(); ++i) {
     const LiveWorker& worker = workers[i];
-    report.standings.push_back({.rank = worker.rank,
-                                .local_rank = worker.local_rank,
-                                .pid = worker.pid,
-                                .flight = samples[i].flight,
-                                .place = LookAt(worker.pid),
-                                .still_for = state_.StillFor(worker.pid),
-                                .silent_for = state_.SilentFor(worker.pid)});
+    report.activities.push_back({.rank = worker.rank,
+                                 .local_rank = worker.local_rank,
+                                 .pid = worker.pid,
+                                 .flight = samples[i].flight,
+                                 .place = LookAt(worker.pid),
+                                 .still_for = state_.StillFor(worker.pid),
+                                 .silent_for = state_.SilentFor(worker.pid)});
   }
   for (const LiveWorker& worker : sources_.ended ? sources_.ended() : std::vector<LiveWorker>()) {
     report.ended.push_back({worker.rank, worker.local_rank, worker.pid, FlightOf(worker)});
   }
   if (sources_.store_waits) report.waits = sources_.store_waits(workers);
-  report.culprit = FindCulprit(report.standings, report.waits);
+  report.culprit = FindCulprit(report.activities, report.waits);
   if (report.culprit.ranks.empty()) {
-    for (const Standing& ended : report.ended) report.culprit.ranks.push_back(ended.rank);
+    for (const WorkerActivity& ended : report.ended) report.culprit.ranks.push_back(ended.rank);
     report.culprit.reason = "has ended with code 0";
   }
   return report;

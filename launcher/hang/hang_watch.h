@@ -13,7 +13,7 @@
 #include "base/flight_reader.h"
 #include "launcher/hang/hang_report.h"
 #include "launcher/hang/hang_state.h"
-#include "launcher/hang/standing.h"
+#include "launcher/hang/worker_activity.h"
 #include "launcher/process/clock.h"
 
 namespace ddprun::launcher {

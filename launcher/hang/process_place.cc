@@ -8,7 +8,7 @@
 #include <sstream>
 #include <vector>
 
-#include "launcher/hang/standing.h"
+#include "launcher/hang/worker_activity.h"
 #include "launcher/process/process_table.h"
 
 namespace ddprun::launcher {

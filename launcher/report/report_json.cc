@@ -81,7 +81,7 @@ Json OwnWorkerJson(const WorkerRecord& worker, const std::string& host, bool fir
   json["told_to_stop"] = worker.told_to_stop;
   json["started_at"] = TimeJson(worker.started_at);
   json["ended_at"] = TimeJson(worker.ended_at);
-  json["standing"] = TextOrNull(worker.standing);
+  json["standing"] = TextOrNull(worker.last_activity);
   json["gpu"] = TextOrNull(worker.gpu);
   return json;
 }

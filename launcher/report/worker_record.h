@@ -34,7 +34,7 @@ struct WorkerRecord {
   bool lines_shown = false;             // ddprun has passed its stderr on to its own
   std::string stderr_file = {};         // the file with its stderr; "" means none
   // Its state when the first worker failed: "in all_reduce 41 for 3.2 s". "" means unknown.
-  std::string standing = {};
+  std::string last_activity = {};
   // Why its end with code 0 is a failure: "rank 0 waiting for it in all_reduce 41". "" means none.
   std::string left = {};
   std::vector<std::string> last_log = {};  // its last log lines in the flight recorder

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/launcher/hang/standings.h"
+#include "tests/launcher/hang/worker_activities.h"
 
 namespace ddprun::launcher {
 namespace {

@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/hang/standing.h"
+#include "launcher/hang/worker_activity.h"
 
 namespace ddprun::launcher {
 namespace {

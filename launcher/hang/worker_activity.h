@@ -22,7 +22,7 @@ struct ProcessPlace {
   std::string where = {};                // "read of pipe:[81]"; "" means unknown
 };
 
-struct Standing {
+struct WorkerActivity {
   int rank = 0;
   int local_rank = 0;
   pid_t pid = 0;
@@ -33,7 +33,7 @@ struct Standing {
 };
 
 // Returns whether the worker is in `group` (Collective::group).
-bool IsIn(const Standing& standing, uint16_t group);
+bool IsIn(const WorkerActivity& activity, uint16_t group);
 
 // Returns "12.3 s", "312 s"; never less than 0.
 std::string SecondsText(std::chrono::milliseconds time);
