@@ -63,7 +63,7 @@ HangReport HangWatch::Report(const std::vector<LiveWorker>& workers,
                                  .local_rank = worker.local_rank,
                                  .pid = worker.pid,
                                  .flight = samples[i].flight,
-                                 .place = LookAt(worker.pid),
+                                 .place = ReadProcessPlace(worker.pid),
                                  .still_for = state_.StillFor(worker.pid),
                                  .silent_for = state_.SilentFor(worker.pid)});
   }

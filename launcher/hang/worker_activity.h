@@ -53,7 +53,7 @@ std::string DescribeFlight(const FlightSnapshot& flight, RecordedCollective::Tim
 std::string DescribePastFlight(const FlightSnapshot& flight, RecordedCollective::Time then);
 
 // Reads what /proc says about a process. Only an ancestor may read its system call.
-ProcessPlace LookAt(pid_t pid);
+ProcessPlace ReadProcessPlace(pid_t pid);
 
 // Returns the CPU time of each worker with all its descendants, by the worker's pid. Leaves out
 // workers that have ended. Reads the whole process table once.
