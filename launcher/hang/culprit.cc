@@ -23,11 +23,11 @@ std::vector<int> RanksThat(Activities activities, const Predicate& predicate) {
 }
 
 // A reason that is true of all ranks, or of none, does not name a culprit.
-bool TellsApart(const std::vector<int>& ranks, Activities activities) {
+bool IsSomeOf(const std::vector<int>& ranks, Activities activities) {
   return !ranks.empty() && ranks.size() < activities.size();
 }
 
-Culprit Stopped(Activities activities) {
+Culprit FindStopped(Activities activities) {
   return {RanksThat(
               activities,
               [](const WorkerActivity& s) { return s.place.state == 'T' || s.place.state == 't'; }),
@@ -45,7 +45,7 @@ uint64_t NumberIn(const WorkerActivity& activity, uint16_t group) {
   return number;
 }
 
-Culprit Missing(Activities activities) {
+Culprit FindMissing(Activities activities) {
   const RecordedCollective* awaited = nullptr;  // the earliest in which a rank waits
   for (const WorkerActivity& activity : activities) {
     if (!activity.flight) continue;
@@ -66,7 +66,7 @@ Culprit Missing(Activities activities) {
 }
 
 // Finds the first rank that does not wait although another rank waits for its message.
-Culprit NotSent(Activities activities) {
+Culprit FindNotSent(Activities activities) {
   std::map<int, int> awaited;  // sender's rank -> a rank that waits for the sender
   std::set<int> waiting;
   for (const WorkerActivity& activity : activities) {
@@ -85,12 +85,12 @@ Culprit NotSent(Activities activities) {
           "has not sent what rank " + std::to_string(awaited.begin()->second) + " waits for"};
 }
 
-Culprit InKernel(Activities activities) {
+Culprit FindInKernel(Activities activities) {
   return {RanksThat(activities, [](const WorkerActivity& s) { return s.place.state == 'D'; }),
           "hangs in the kernel (state D)"};
 }
 
-Culprit NotInStore(Activities activities, std::span<const StoreWait> waits) {
+Culprit FindNotInStore(Activities activities, std::span<const StoreWait> waits) {
   std::set<int> waiting;
   for (const StoreWait& wait : waits) {
     if (wait.rank) waiting.insert(*wait.rank);
@@ -100,7 +100,7 @@ Culprit NotInStore(Activities activities, std::span<const StoreWait> waits) {
           "does not wait in the store, where others do"};
 }
 
-Culprit OddOneOut(Activities activities) {
+Culprit FindOddOneOut(Activities activities) {
   if (activities.size() < 3) return {};
   std::map<std::optional<long>, size_t> calls;
   for (const WorkerActivity& activity : activities) ++calls[activity.place.system_call];
@@ -112,7 +112,7 @@ Culprit OddOneOut(Activities activities) {
           "is somewhere else than the others"};
 }
 
-Culprit FirstToStop(Activities activities) {
+Culprit FindFirstToStop(Activities activities) {
   if (activities.size() < 2) return {};
   std::vector<std::chrono::milliseconds> times;
   for (const WorkerActivity& activity : activities) times.push_back(activity.still_for);
@@ -126,11 +126,12 @@ Culprit FirstToStop(Activities activities) {
 }  // namespace
 
 Culprit FindCulprit(Activities activities, std::span<const StoreWait> waits) {
-  if (Culprit stopped = Stopped(activities); !stopped.ranks.empty()) return stopped;
-  for (Culprit& found : std::vector<Culprit>{Missing(activities), NotSent(activities),
-                                             InKernel(activities), NotInStore(activities, waits),
-                                             OddOneOut(activities), FirstToStop(activities)}) {
-    if (TellsApart(found.ranks, activities)) return std::move(found);
+  if (Culprit stopped = FindStopped(activities); !stopped.ranks.empty()) return stopped;
+  for (Culprit& found :
+       std::vector<Culprit>{FindMissing(activities), FindNotSent(activities),
+                            FindInKernel(activities), FindNotInStore(activities, waits),
+                            FindOddOneOut(activities), FindFirstToStop(activities)}) {
+    if (IsSomeOf(found.ranks, activities)) return std::move(found);
   }
   return {};
 }
